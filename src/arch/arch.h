@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What jab must know of a CPU, as one table. Everything here is pure: bytes in, bytes out. The
+ * addresses are only numbers to compute with; nothing is dereferenced and no process is known.
+ */
+#ifndef JAB_ARCH_H
+#define JAB_ARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum insn_kind {
+	INSN_PLAIN,		/* goes on to the next instruction */
+	INSN_NOP,		/* any nop form, one byte or many */
+	INSN_INT3,
+	INSN_ENDBR,		/* landing mark of indirect branches: never displaced */
+	INSN_JMP,		/* direct jump; target is set */
+	INSN_JCC,		/* conditional jump; target is set */
+	INSN_LOOP,		/* loop, loopz, loopnz, jrcxz, jecxz: rel8 only; target is set */
+	INSN_XBEGIN,		/* target is where an abort goes */
+	INSN_CALL,		/* direct call; target is set */
+	INSN_JMP_IND,		/* jmp *reg, jmp *mem */
+	INSN_CALL_IND,		/* call *reg, call *mem */
+	INSN_RET,		/* ret, rep ret, ret imm16 */
+	INSN_SYSCALL,		/* syscall, sysenter, int 0x80 */
+	INSN_STOP,		/* ud2, hlt, int imm...: does not go on */
+};
+
+enum insn_flags {
+	INSN_PCREL = 1 << 0,	/* has an operand relative to the program counter (target is set) */
+	INSN_MAY_FAULT = 1 << 1, /* touches memory other than by rsp, rbp or rip; or divides */
+	INSN_USES_SP = 1 << 2,	/* reads or writes the stack or the stack pointer */
+	INSN_READS_FLAGS = 1 << 3,
+	INSN_WRITES_FLAGS = 1 << 4, /* overwrites all of CF PF AF ZF SF OF */
+};
+
+struct insn {
+	uint8_t len;
+	uint8_t kind;		/* enum insn_kind */
+	uint8_t flags;		/* enum insn_flags */
+	uint8_t rel_off;	/* where the rel8/rel32/disp32 stands in the bytes; 0: there is none */
+	uint8_t rel_size;	/* 1 or 4; 0: there is none */
+	uint64_t target;	/* of a direct branch or of a pc-relative operand */
+};
+
+#define INSN_MAX 15		/* longest instruction */
+#define RELOC_MAX 48		/* longest relocated form of one instruction */
+
+/* What the counting code of a pad must know. Addresses are the target's. */
+struct count_spec {
+	int32_t rseq_off;	/* rseq area from the thread pointer; used if has_rseq */
+	uint32_t rseq_sig;	/* the word the kernel wants in front of an abort address */
+	bool has_rseq;		/* every thread has registered: count per CPU without a lock */
+	uint64_t cpu_table;	/* address of uint64_t table[]; table[cpu] = base of that CPU's counters,
+				   table[-1] = table[-2] = 0 (cpu_id of a thread without registration) */
+	uint64_t shared;	/* address of the counter for threads without registration */
+	uint32_t index;		/* this counter is at base + 8 * index */
+};
+
+struct arch_ops {
+	const char *name;
+	uint16_t elf_machine;
+
+	/* Decode one instruction. Returns 0, or -EILSEQ if the bytes are none. */
+	int (*decode)(const uint8_t *code, size_t room, uint64_t addr, struct insn *ret_insn);
+
+	/*
+	 * Copy an instruction that stands at `from` so that it does the same at `to`. Returns the
+	 * length written to out (RELOC_MAX bytes of room), -ERANGE if its target is out of reach
+	 * from there, -ENOTSUP if this form can't be moved (syscall, endbr64). The length depends
+	 * on the instruction only, never on the addresses.
+	 */
+	int (*relocate)(const uint8_t *code, const struct insn *insn, uint64_t from, uint64_t to,
+			uint8_t *out);
+
+	/* Write the 5-byte jump from `from` to `to`; -ERANGE if too far. */
+	int (*jump)(uint8_t *out, uint64_t from, uint64_t to);
+
+	/*
+	 * Write the counting code as it runs at address `at`: keeps every register, the flags and
+	 * the red zone, falls out at its end. Returns its length, at most COUNT_MAX. The length
+	 * does not depend on `at`, so a call with out == NULL measures it.
+	 */
+	int (*emit_count)(uint8_t *out, uint64_t at, const struct count_spec *spec);
+};
+
+#define COUNT_MAX 192
+
+extern const struct arch_ops arch_x86_64;
+
+#endif

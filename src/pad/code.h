@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is known of a module's instructions: where each begins, which bytes can be branched to,
+ * where a function leaves, and where we are in doubt. Link addresses throughout. Functions are
+ * decoded when first asked for.
+ */
+#ifndef JAB_PAD_CODE_H
+#define JAB_PAD_CODE_H
+
+#include "arch/arch.h"
+#include "sym/sym.h"
+
+enum exit_kind { EXIT_RET, EXIT_JMP, EXIT_JCC, EXIT_JMP_IND };
+
+struct code_exit { uint64_t addr; uint8_t kind; };
+
+/* Why a byte is a target: kept for the reason that `check` shows. */
+enum target_why {
+	TARGET_NONE, TARGET_BRANCH, TARGET_TABLE, TARGET_LANDING, TARGET_POINTER, TARGET_ENTRY,
+	TARGET_LEA, TARGET_RSEQ, TARGET_RETURN,
+};
+
+struct fcode {
+	uint64_t lo, hi;	/* decoded range, filler behind the function included up to the next one */
+	uint64_t end;		/* end of the function itself */
+	const struct func *func;
+	VEC(struct insn) insns;	/* back to back from lo; undecodable bytes end the list early */
+	uint32_t *index;	/* index[addr - lo] = number of the instruction that begins there, or UINT32_MAX */
+	uint8_t *target;	/* target[addr - lo] = enum target_why */
+	VEC(struct code_exit) exits; /* exits in cold parts of this function included */
+	bool uncertain;		/* an edge was missed: only tactics that keep every instruction start valid */
+	bool broken;		/* undecodable or no bytes: not probed */
+};
+
+struct code {
+	struct module *m;
+	const struct arch_ops *arch;
+	void *priv;
+};
+
+int code_open(struct module *m, struct code **ret_code);
+void code_close(struct code *c);
+
+/* The function around addr, decoded; NULL (with a sentence) if no function is known there. */
+const struct fcode *code_func(struct code *c, uint64_t addr);
+uint64_t fcode_addr(const struct fcode *f, uint32_t insn);	/* where instruction number insn stands */
+
+/* May this byte be reached other than by falling into it? Knows branches from other functions too. */
+enum target_why code_target(struct code *c, const struct fcode *f, uint64_t addr);
+
+/*
+ * Quick answer for a plain entry window, without decoding the function: is [lo, hi) free of inner
+ * targets? Reads every byte of the function as if a rel8 or rel32 began there: true is certain,
+ * false means decode and look closely.
+ */
+bool code_window_is_quiet(struct code *c, const struct func *f, uint64_t lo, uint64_t hi);
+
+/*
+ * Filler: bytes that nothing reaches, unbroken nop/int3 behind an unconditional transfer or between
+ * functions. Gives the run that holds or follows addr within `reach` bytes in the given direction.
+ */
+struct span { uint64_t lo, hi; };
+bool code_filler_near(struct code *c, uint64_t addr, int64_t reach, size_t need, struct span *ret_span);
+
+/* Reasons never to touch an address: sigreturn pattern, cancellation ranges, rseq, data. NULL: none. */
+const char *code_forbidden(struct code *c, uint64_t lo, uint64_t hi);
+
+#endif

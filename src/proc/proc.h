@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A live process, from outside: its threads, mappings and memory; stopping it, borrowing one of its
+ * threads for a system call, sharing memory with it, and writing its text. The laws of this folder:
+ * a target that we leave, also by our own death at any instruction, goes on as if we had never been
+ * there; no call of the target sees an EINTR because of us; nothing is computed while it is stopped.
+ */
+#ifndef JAB_PROC_H
+#define JAB_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+#include "base/addr.h"
+#include "base/mem.h"
+
+struct map {
+	uint64_t start, end, offset, inode;
+	uint32_t dev_major, dev_minor;
+	uint32_t prot;		/* PROT_READ... */
+	bool shared;
+	char *path;		/* "" for anonymous; " (deleted)" is cut off and remembered */
+	bool deleted;
+};
+
+typedef VEC(struct map) map_list;
+
+struct thread {
+	pid_t tid;
+	pid_t pid;		/* differs from proc.pid for a process that shares the memory */
+	bool stopped;		/* by us, now */
+	bool gone;
+	struct user_regs_struct regs;	/* valid while stopped */
+	bool regs_changed;	/* written back when it is let go */
+};
+
+/* What one process (all threads agree) uses for restartable sequences. */
+struct rseq_conf { bool usable; int32_t offset; uint32_t signature; };
+
+struct proc {
+	pid_t pid;
+	int mem;		/* /proc/PID/task/TID/mem, read and write */
+	bool started_by_us;
+	bool gone;		/* died or executed another program */
+	map_list maps;		/* as of the last proc_read_maps() */
+	VEC(struct thread) threads; /* as of the last proc_stop() */
+	uint64_t start_time;	/* field 22 of stat: tells a reused pid from ours */
+	char exe[4096];		/* target of /proc/PID/exe, as seen in the target's root */
+	char root[64];		/* /proc/PID/root */
+	uint64_t stopped_at, pause_ns; /* longest pause so far, stop to resume */
+	void *priv;
+};
+
+/*
+ * Open a process and refuse, each with its own sentence: no such process, zombie, kernel thread,
+ * 32-bit, another CPU, no permission (names uid, capability or ptrace_scope, whichever it is),
+ * traced already (names the tracer), ourselves. Touches nothing in the target.
+ */
+int proc_open(pid_t pid, struct proc **ret_proc);
+void proc_close(struct proc *p);	/* lets go of everything still held */
+
+/* Pids of processes whose name (comm or basename of exe) is `name`. */
+typedef VEC(pid_t) pid_list;
+int proc_find(const char *name, pid_list *ret_pids);
+
+/*
+ * Start a program and hold it at its first own instruction: the entry point, after the loader has
+ * mapped and relocated the libraries. Until then our death ends it too; afterwards it never does.
+ * It is left stopped (as by proc_stop); proc_resume() lets it run. Errors of execve are told as such.
+ */
+int proc_spawn(char *const argv[], struct proc **ret_proc);
+int proc_wait_exit(struct proc *p, int *ret_status);	/* child of ours: wait status; -ECHILD otherwise */
+
+int proc_read_maps(struct proc *p);
+const struct map *proc_map_at(const struct proc *p, uint64_t addr);
+bool proc_alive(struct proc *p);	/* same process, same program */
+
+int proc_read(struct proc *p, taddr at, void *to, size_t len);
+int proc_write(struct proc *p, taddr at, const void *from, size_t len);	/* also into read-only text */
+
+/*
+ * Stop every thread, those born meanwhile and those of every other process that shares the memory
+ * (vfork children, CLONE_VM). Registers are read. Restartable sequences in which a thread stands are
+ * aborted only if its registers get changed. -EBUSY with a sentence if a thread can't be stopped
+ * within the deadline; then nothing is stopped any more.
+ */
+int proc_stop(struct proc *p);
+int proc_resume(struct proc *p);
+
+/* While stopped: make the target do a system call. Returns 0 and the call's raw result. */
+int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_value);
+
+int proc_rseq(struct proc *p, struct rseq_conf *ret_conf);	/* while stopped */
+
+/*
+ * Shared memory. One memfd per target ("jab-...", see undo.h for its first page), mapped in pieces:
+ * code pieces are RX there and RW here, data pieces RW in both. All pieces are made in one stop.
+ */
+struct piece {
+	taddr at;		/* page-aligned address there; v == 0 for data: the arena chooses */
+	size_t len;		/* page multiple */
+	bool code;
+	uint8_t *here;		/* out: our own view */
+	uint64_t offset;	/* out: in the memfd */
+};
+
+struct arena;
+int arena_create(struct proc *p, struct piece *pieces, size_t n, struct arena **ret_arena);
+int arena_destroy(struct arena *a);	/* while stopped and nothing is inside: unmap there and here */
+void arena_forget(struct arena *a);	/* the target is gone: only our side; counters stay readable until then */
+
+/*
+ * Address ranges in which pieces may be mapped: gaps between mappings, without the heap's room above
+ * the break, the stack's room below its limit, the first 64 KiB and what mmap_min_addr forbids.
+ */
+struct gap { uint64_t lo, hi; };
+typedef VEC(struct gap) gap_list;
+int proc_gaps(struct proc *p, gap_list *ret_gaps);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Changing a target's text, all or nothing, and back. The record of how to undo it stands in the
+ * arena's first pages before the first byte of text changes, in a form that another process can use
+ * when we are dead.
+ */
+#ifndef JAB_PROC_TEXT_H
+#define JAB_PROC_TEXT_H
+
+#include "proc/proc.h"
+
+#define EDIT_MAX 16
+
+/* One run of bytes to be changed. */
+struct edit {
+	taddr at;
+	taddr resume;		/* a thread whose PC is `at` when the edit is taken out goes on here
+				   (the site itself; for a long jump in filler: the site that hops there) */
+	uint8_t len;
+	uint8_t group;		/* reserved */
+	uint8_t old[EDIT_MAX], new[EDIT_MAX];
+};
+
+/* A thread found at `from` (inside a window) is moved to `to` (the same instruction in a pad). */
+struct move { taddr from, to; };
+
+struct text_patch {
+	VEC(struct edit) edits;		/* sorted by at, not overlapping */
+	VEC(struct move) moves_in;	/* sorted by from: window -> pad, at insertion */
+	VEC(struct move) moves_out;	/* sorted by from: pad -> original, at removal */
+};
+
+/*
+ * Put a patch in: record it, break the copy-on-write of its pages, stop, check that the old bytes
+ * are still there (else -ESTALE naming the place, nothing changed), move program counters (also in
+ * signal frames, also PC-2 in a system call), write whole pages once, let go.
+ */
+int text_apply(struct proc *p, struct arena *a, const struct text_patch *patch);
+
+/*
+ * Take everything out: stop, restore every byte that is ours (a byte that is neither ours nor the
+ * original is left and reported), move threads out of pads, wait for those that can't be moved,
+ * unmap the arena, drop private copies of pages that equal their file again, let go, verify. Also
+ * in every other process that maps the arena (forked children).
+ */
+struct text_report {
+	size_t restored, foreign;	/* edits put back; edits that somebody else changed meanwhile */
+	size_t pages_kept;		/* private page copies that could not be dropped */
+	size_t processes;		/* that were cleaned, forked children included */
+	bool verified;			/* text, mappings, descriptors as before */
+	bool arena_left;		/* a thread never left a pad: arena still mapped, recover later */
+};
+int text_remove(struct proc *p, struct arena *a, struct text_report *ret_report);
+
+/* What a killed tracer left in a process (and in its forks). -ENOENT: nothing. -EBUSY: its tracer lives. */
+int text_recover(pid_t pid, struct text_report *ret_report);
+int text_find_left(pid_list *ret_pids);	/* all processes with an arena whose tracer is dead */
+
+#endif
