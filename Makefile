@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+# The front door. Every target does its own set-up; Meson and ninja do the building.
+
+B ?= build
+PREFIX ?= /usr/local
+SECONDS ?= 600
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+all: $(B)/build.ninja
+	ninja -C $(B)
+
+$(B)/build.ninja: | tools/.packages
+	meson setup $(B) --prefix=$(PREFIX)
+
+# Debian's packages: a short list to build, a longer one to test. The stamp is no promise: if a
+# package is removed later, delete it.
+tools/.packages:
+	$(SUDO) tools/packages build
+	@touch $@
+
+tools/.test-packages: tools/.packages
+	$(SUDO) tools/packages test
+	@touch $@
+
+demo: all
+	tools/demo
+
+check: tools/.test-packages
+	tools/check $(B)
+
+bench: tools/.test-packages all
+	bench/run $(B)
+
+torture: tools/.test-packages all
+	tests/torture/run $(SECONDS)
+
+install: all
+	meson install -C $(B) --no-rebuild
+
+clean:
+	rm -rf build build-* tools/.packages tools/.test-packages
+
+.PHONY: all demo check bench torture install clean
