@@ -28,8 +28,9 @@ enum insn_kind {
 };
 
 enum insn_flags {
-	INSN_PCREL = 1 << 0,	/* has an operand relative to the program counter (target is set) */
-	INSN_MAY_FAULT = 1 << 1, /* touches memory other than by rsp, rbp or rip; or divides */
+	INSN_PCREL = 1 << 0,	/* direct branch, or memory relative to rip (target is set) */
+	INSN_MAY_FAULT = 1 << 1, /* touches memory other than at a fixed distance from rsp, rbp,
+				    rip or fs; or divides; or is privileged */
 	INSN_USES_SP = 1 << 2,	/* reads or writes the stack or the stack pointer */
 	INSN_READS_FLAGS = 1 << 3,
 	INSN_WRITES_FLAGS = 1 << 4, /* overwrites all of CF PF AF ZF SF OF */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of this folder share. The rest of the program sees only arch_x86_64. */
+#ifndef JAB_ARCH_X86_H
+#define JAB_ARCH_X86_H
+
+#include "arch/arch.h"
+
+int x86_decode(const uint8_t *code, size_t room, uint64_t addr, struct insn *ret_insn);
+int x86_relocate(const uint8_t *code, const struct insn *insn, uint64_t from, uint64_t to,
+		 uint8_t *out);
+int x86_jump(uint8_t *out, uint64_t from, uint64_t to);
+int x86_emit_count(uint8_t *out, uint64_t at, const struct count_spec *spec);
+
+#endif
