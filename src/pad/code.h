@@ -30,6 +30,8 @@ struct fcode {
 	VEC(struct code_exit) exits; /* exits in cold parts of this function included */
 	bool uncertain;		/* an edge was missed: only tactics that keep every instruction start valid */
 	bool broken;		/* undecodable or no bytes: not probed */
+	uint32_t orphans;	/* blocks that nobody is known to reach: the doubt in figures */
+	uint32_t lost_jumps;	/* computed jumps whose table was not found */
 };
 
 struct code {
@@ -43,10 +45,17 @@ void code_close(struct code *c);
 
 /* The function around addr, decoded; NULL (with a sentence) if no function is known there. */
 const struct fcode *code_func(struct code *c, uint64_t addr);
+
+/* Forget a decoded function, for runs over a whole file. f and what points into it is gone. */
+void code_drop(struct code *c, const struct fcode *f);
+
 uint64_t fcode_addr(const struct fcode *f, uint32_t insn);	/* where instruction number insn stands */
 
 /* May this byte be reached other than by falling into it? Knows branches from other functions too. */
 enum target_why code_target(struct code *c, const struct fcode *f, uint64_t addr);
+
+/* Make a byte a target for good: code_target() and later decodings know it from now on. */
+void code_add_target(struct code *c, uint64_t addr, enum target_why why);
 
 /*
  * Quick answer for a plain entry window, without decoding the function: is [lo, hi) free of inner
@@ -55,11 +64,23 @@ enum target_why code_target(struct code *c, const struct fcode *f, uint64_t addr
  */
 bool code_window_is_quiet(struct code *c, const struct func *f, uint64_t lo, uint64_t hi);
 
+struct span { uint64_t lo, hi; };
+
+/*
+ * Does code outside a window's own function branch to (or take the address of) one of its inner
+ * bytes, lo < byte < hi? Any number of windows in any order: ret_hit[i] is set to 0 or 1. The bytes
+ * that were hit are made targets (code_add_target), so a second planning sees them. The first call
+ * reads the whole text once, about 1 ns a byte; later ones look up. True: at least one was hit.
+ */
+bool code_window_hit_from_outside(struct code *c, const struct span *windows, size_t n, uint8_t *ret_hit);
+
 /*
  * Filler: bytes that nothing reaches, unbroken nop/int3 behind an unconditional transfer or between
- * functions. Gives the run that holds or follows addr within `reach` bytes in the given direction.
+ * functions. Gives the nearest run of at least `need` bytes.
+ * reach >= 0: addr <= lo <= addr + reach (the run may end beyond); a run that holds addr is cut there.
+ * reach < 0: addr + reach <= lo and hi <= addr, cut at both.
+ * To go on behind a run that is taken: again from its hi (or from its lo, with what reach is left).
  */
-struct span { uint64_t lo, hi; };
 bool code_filler_near(struct code *c, uint64_t addr, int64_t reach, size_t need, struct span *ret_span);
 
 /* Reasons never to touch an address: sigreturn pattern, cancellation ranges, rseq, data. NULL: none. */
