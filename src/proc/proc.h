@@ -95,11 +95,13 @@ int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_v
 int proc_rseq(struct proc *p, struct rseq_conf *ret_conf);	/* while stopped */
 
 /*
- * Shared memory. One memfd per target ("jab-...", see undo.h for its first page), mapped in pieces:
- * code pieces are RX there and RW here, data pieces RW in both. All pieces are made in one stop.
+ * Shared memory. One memfd per target ("jab-...", see undo.h for its first pages), mapped in pieces:
+ * code pieces are RX there and RW here, data pieces RW in both. All pieces are made in one stop;
+ * a target that is held already stays held. The undo record has room for max_edits edits, over all
+ * text_apply() calls together. Afterwards every page of the pieces is there and charged to us.
  */
 struct piece {
-	taddr at;		/* page-aligned address there; v == 0 for data: the arena chooses */
+	taddr at;		/* page-aligned address there; v == 0 for data: the kernel chooses, and it is filled in */
 	size_t len;		/* page multiple */
 	bool code;
 	uint8_t *here;		/* out: our own view */
@@ -107,9 +109,10 @@ struct piece {
 };
 
 struct arena;
-int arena_create(struct proc *p, struct piece *pieces, size_t n, struct arena **ret_arena);
-int arena_destroy(struct arena *a);	/* while stopped and nothing is inside: unmap there and here */
-void arena_forget(struct arena *a);	/* the target is gone: only our side; counters stay readable until then */
+int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edits, struct arena **ret_arena);
+uint8_t *arena_view(struct arena *a, taddr at);	/* our view of an address there; NULL: not in a piece */
+int arena_destroy(struct arena *a);	/* no text was changed, or it is back: unmap there and here; frees a */
+void arena_forget(struct arena *a);	/* only our side; counters stay readable until then; frees a, NULL is fine */
 
 /*
  * Address ranges in which pieces may be mapped: gaps between mappings, without the heap's room above
