@@ -46,7 +46,7 @@ struct insn {
 };
 
 #define INSN_MAX 15		/* longest instruction */
-#define RELOC_MAX 48		/* longest relocated form of one instruction */
+#define RELOC_MAX 72		/* longest relocated form of one instruction */
 
 /* What the counting code of a pad must know. Addresses are the target's. */
 struct count_spec {

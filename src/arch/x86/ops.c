@@ -23,5 +23,7 @@ const struct arch_ops arch_x86_64 = {
 	.name = "x86_64",
 	.elf_machine = EM_X86_64,
 	.decode = x86_decode,
+	.relocate = x86_relocate,
 	.jump = x86_jump,
+	.emit_count = x86_emit_count,
 };

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The code in a pad that counts a hit. It keeps every register, the flags and the red zone, and
+ * assumes nothing of them.
+ *
+ * The fast way is a restartable sequence: load this CPU's counter, add one, store it. If the
+ * thread is preempted, moved to another CPU or interrupted by a signal between `start` and the
+ * store, the kernel sets the PC to the abort address instead of letting it go on. The store is
+ * the last instruction, so the count has happened or it hasn't. lea and jrcxz do the arithmetic
+ * and the branch without touching the flags.
+ *
+ * The slow way is a locked increment of one shared counter. Threads without rseq go there
+ * (their cpu_id is -1 or -2, and the table holds 0 for those), and so does an aborted sequence.
+ * It is not tried again: aborts are rare, and somebody who single-steps through here aborts it
+ * every time and would never come out.
+ */
+#include "arch/x86/x86.h"
+
+#include "arch/x86/assemble.h"
+#include "base/err.h"
+
+/* offsets in the kernel's struct rseq */
+#define RSEQ_CPU_ID 4
+#define RSEQ_CS 8
+
+/* What the kernel reads when it finds a thread with rseq_cs set. */
+struct rseq_descriptor {
+	uint32_t version;
+	uint32_t flags;
+	uint64_t start_ip;
+	uint64_t post_commit_offset;
+	uint64_t abort_ip;
+};
+
+#define DESCRIPTOR_ALIGN 32
+_Static_assert(sizeof(struct rseq_descriptor) == 32, "layout is the kernel's");
+
+#define SLOW_LEN 27		/* with the signature in front */
+
+/*
+ * Behind the hot code: descriptor and slow way. The descriptor is aligned by its address, the
+ * slow way takes the gap in front of it if that is large enough, else the space behind it. So
+ * there must be room for a gap that just isn't.
+ */
+#define COLD_LEN (SLOW_LEN - 1 + sizeof(struct rseq_descriptor) + SLOW_LEN)
+
+struct cold {
+	uint64_t descriptor;
+	uint64_t slow;		/* of the signature */
+};
+
+static struct cold place_cold(uint64_t at)
+{
+	struct cold c;
+
+	c.descriptor = (at + DESCRIPTOR_ALIGN - 1) & -(uint64_t)DESCRIPTOR_ALIGN;
+	if (c.descriptor - at >= SLOW_LEN)
+		c.slow = at;
+	else
+		c.slow = c.descriptor + sizeof(struct rseq_descriptor);
+	return c;
+}
+
+static void put_enter(uint8_t **p)
+{
+	put(p, 0x48, 0x8d, 0x64, 0x24, 0x80);	/* lea  -128(%rsp),%rsp */
+	put(p, 0x50);				/* push %rax */
+	put(p, 0x51);				/* push %rcx */
+}
+
+static void put_leave(uint8_t **p)
+{
+	put(p, 0x59);				/* pop  %rcx */
+	put(p, 0x58);				/* pop  %rax */
+	put(p, 0x48, 0x8d, 0xa4, 0x24);		/* lea  128(%rsp),%rsp */
+	put32(p, 128);
+}
+
+/* inc writes flags: OF goes to al, the others to ah, and back. */
+static void put_locked_inc(uint8_t **p, uint64_t counter)
+{
+	put(p, 0x9f);				/* lahf */
+	put(p, 0x0f, 0x90, 0xc0);		/* seto %al */
+	put(p, 0x48, 0xb9);			/* movabs $counter,%rcx */
+	put64(p, counter);
+	put(p, 0xf0, 0x48, 0xff, 0x01);		/* lock incq (%rcx) */
+	put(p, 0x04, 0x7f);			/* add  $127,%al */
+	put(p, 0x9e);				/* sahf */
+}
+
+/* One byte for a branch to `to`; p is the byte, base[0] is at address `at`. */
+static void put_rel8(uint8_t **p, const uint8_t *base, uint64_t at, uint64_t to)
+{
+	put(p, to - (at + (*p - base) + 1));
+}
+
+struct sequence {
+	uint64_t start;
+	uint64_t end;
+};
+
+static struct sequence put_sequence(uint8_t **p, uint64_t at, const struct count_spec *spec,
+				    const struct cold *cold)
+{
+	const uint8_t *base = *p;
+	struct sequence seq;
+
+	put(p, 0x48, 0x8d, 0x05);		/* lea  descriptor(%rip),%rax */
+	put32(p, cold->descriptor - (at + (*p - base) + 4));
+	put(p, 0x64, 0x48, 0x89, 0x04, 0x25);	/* mov  %rax,%fs:rseq_cs */
+	put32(p, spec->rseq_off + RSEQ_CS);
+
+	/* Nothing between that store and the start, or a signal there would disarm it unseen. */
+	seq.start = at + (*p - base);
+	put(p, 0x64, 0x48, 0x63, 0x0c, 0x25);	/* movslq %fs:cpu_id,%rcx */
+	put32(p, spec->rseq_off + RSEQ_CPU_ID);
+	put(p, 0x48, 0xb8);			/* movabs $table,%rax */
+	put64(p, spec->cpu_table);
+	put(p, 0x48, 0x8b, 0x0c, 0xc8);		/* mov  (%rax,%rcx,8),%rcx */
+	put(p, 0xe3);				/* jrcxz slow */
+	put_rel8(p, base, at, cold->slow + 4);
+	put(p, 0x48, 0x8b, 0x81);		/* mov  8*index(%rcx),%rax */
+	put32(p, 8 * spec->index);
+	put(p, 0x48, 0x8d, 0x40, 0x01);		/* lea  1(%rax),%rax */
+	put(p, 0x48, 0x89, 0x81);		/* mov  %rax,8*index(%rcx) */
+	put32(p, 8 * spec->index);
+	seq.end = at + (*p - base);
+
+	/* The descriptor may be unmapped later: never leave it armed. */
+	put(p, 0x64, 0x48, 0xc7, 0x04, 0x25);	/* movq $0,%fs:rseq_cs */
+	put32(p, spec->rseq_off + RSEQ_CS);
+	put32(p, 0);
+	return seq;
+}
+
+#define HOT_LEN 91		/* up to and with the jump over the cold part */
+
+static void put_cold(uint8_t *base, uint64_t at, const struct count_spec *spec,
+		     const struct cold *cold, const struct sequence *seq)
+{
+	struct rseq_descriptor d = {
+		.start_ip = seq->start,
+		.post_commit_offset = seq->end - seq->start,
+		.abort_ip = cold->slow + 4,
+	};
+	uint8_t *p = base + (cold->slow - at);
+
+	memcpy(base + (cold->descriptor - at), &d, sizeof(d));
+	put32(&p, spec->rseq_sig);
+	put_locked_inc(&p, spec->shared);
+	put(&p, 0xeb);				/* jmp  end */
+	put_rel8(&p, base, at, seq->end);
+}
+
+static int count_per_cpu(uint8_t *out, uint64_t at, const struct count_spec *spec)
+{
+	struct cold cold = place_cold(at + HOT_LEN);
+	struct sequence seq;
+	uint8_t *p = out;
+
+	memset(out, 0xcc, HOT_LEN + COLD_LEN);
+	put_enter(&p);
+	seq = put_sequence(&p, at + (p - out), spec, &cold);
+	put_leave(&p);
+	put(&p, 0xeb, COLD_LEN);		/* jmp  over the cold part */
+	put_cold(out, at, spec, &cold, &seq);
+	return HOT_LEN + COLD_LEN;
+}
+
+static int count_shared(uint8_t *out, const struct count_spec *spec)
+{
+	uint8_t *p = out;
+
+	put_enter(&p);
+	put_locked_inc(&p, spec->shared);
+	put_leave(&p);
+	return p - out;
+}
+
+_Static_assert(HOT_LEN + COLD_LEN <= COUNT_MAX, "does not fit");
+
+int x86_emit_count(uint8_t *out, uint64_t at, const struct count_spec *spec)
+{
+	uint8_t scratch[COUNT_MAX];
+
+	if (spec->index > INT32_MAX / 8)
+		return -ERANGE;
+	if (!out)
+		out = scratch;
+	if (spec->has_rseq)
+		return count_per_cpu(out, at, spec);
+	return count_shared(out, spec);
+}
