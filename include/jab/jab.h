@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libjab: put jumps into running processes and take them out again.
+ *
+ * The order of calls is the story of a run:
+ *
+ *	jab_new()                            nothing is touched yet
+ *	jab_attach() or jab_spawn() or jab_open_file()
+ *	jab_add_probe()                      as often as wanted
+ *	jab_resolve()                        names become places
+ *	jab_plan()                           places become jumps that fit, or reasons why not
+ *	jab_insert()                         the one visible step: all or nothing
+ *	jab_each_count()                     as often as wanted, also while it runs
+ *	jab_remove()                         everything as it was, verified
+ *	jab_free()
+ *
+ * Functions return 0 or a negative errno; jab_error() is the sentence for a person. A struct jab
+ * belongs to the thread that made it (ptrace does not let another one use it).
+ */
+#ifndef JAB_H
+#define JAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define JAB_API __attribute__((visibility("default")))
+
+struct jab;
+
+JAB_API const char *jab_version(void);
+JAB_API const char *jab_error(void);
+
+JAB_API int jab_new(struct jab **ret_jab);
+JAB_API void jab_free(struct jab *j);	/* takes out what is still in; NULL is fine */
+
+JAB_API int jab_attach(struct jab *j, pid_t pid);
+JAB_API int jab_attach_name(struct jab *j, const char *name);	/* every process of that name */
+JAB_API int jab_spawn(struct jab *j, char *const argv[]);	/* held at its entry until jab_insert() */
+JAB_API int jab_open_file(struct jab *j, const char *path);	/* no process: list and check only */
+
+JAB_API int jab_add_probe(struct jab *j, const char *spec);
+JAB_API int jab_resolve(struct jab *j);
+JAB_API int jab_plan(struct jab *j);
+JAB_API int jab_insert(struct jab *j);
+
+/* What became of the targets. */
+struct jab_report {
+	size_t processes;	/* cleaned, forked children included */
+	size_t restored;	/* runs of bytes put back */
+	size_t foreign;		/* runs left alone because somebody else had changed them */
+	size_t pages_kept;	/* private copies of text pages that could not be dropped */
+	size_t gone;		/* targets that had ended or started another program */
+	bool clean;		/* everything is as it was, and that was checked */
+	bool arena_left;	/* a thread stayed in a pad: `jab recover` later */
+};
+JAB_API int jab_remove(struct jab *j, struct jab_report *ret_report);
+
+/* Undo what a killed tracer left in one process, or (pid 0) in all that may be traced. */
+JAB_API int jab_recover(pid_t pid, struct jab_report *ret_report);
+
+/* Is any target still running the program that was probed? */
+JAB_API bool jab_alive(struct jab *j);
+
+/* With jab_spawn(): 1 and the wait status once the program has ended, 0 while it runs. */
+JAB_API int jab_child_ended(struct jab *j, int *ret_status);
+JAB_API pid_t jab_child_pid(const struct jab *j);
+
+struct jab_site {
+	const char *probe, *module, *function;
+	uint64_t address;	/* live where there is a process, else as in the file */
+	uint64_t offset;	/* from the function's start */
+	const char *kind;	/* "entry", "exit", "insn" */
+	const char *tactic, *cost, *reason;
+	uint64_t neighbour;	/* address of an instruction that got slower for it; 0: none */
+	pid_t pid;
+};
+JAB_API int jab_each_site(struct jab *j, int (*each)(void *arg, const struct jab_site *s), void *arg);
+
+struct jab_count {
+	const char *probe, *module, *function;
+	uint64_t offset;	/* of the instruction, where a probe counts instructions */
+	bool has_offset;
+	uint64_t hits;
+	int64_t open;		/* exits: calls that did not return (yet); -1: not known */
+};
+JAB_API int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count *c), void *arg);
+
+struct jab_probe_info { const char *probe; size_t sites, refused; uint64_t hits; };
+JAB_API int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_info *p),
+			   void *arg);
+
+struct jab_function { const char *module, *function; uint64_t address, size; };
+JAB_API int jab_each_function(struct jab *j, const char *pattern,
+			      int (*each)(void *arg, const struct jab_function *f), void *arg);
+
+struct jab_times {
+	uint64_t symbols_ns, plan_ns, write_ns;
+	uint64_t pause_ns;	/* the longest time that threads were held in one stop */
+	size_t pad_bytes, pads;	/* code memory used in the targets */
+	size_t data_bytes;
+};
+JAB_API void jab_get_times(const struct jab *j, struct jab_times *ret_times);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

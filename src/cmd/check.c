@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* jab check: where would each site go, and what would it cost? Touches nothing. */
+#include <inttypes.h>
+#include <string.h>
+#include "base/err.h"
+#include "cmd/common.h"
+
+static text_list pids;
+static bool json, summary_only, misses;
+
+static const struct opt opts[] = {
+	{ 'p', "pid", "PID|NAME", OPT_LIST, &pids, "plan for this process; may be repeated" },
+	{ 's', "summary", NULL, OPT_FLAG, &summary_only, "only the sums per tactic" },
+	{ 'm', "misses", NULL, OPT_FLAG, &misses, "only the sites that get no place" },
+	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object a line" },
+	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "tell what happens" },
+	{ 0 }
+};
+
+struct tally {
+	const char *tactic[16];
+	size_t n[16], sites, refused;
+};
+
+static void tally_add(struct tally *t, const char *tactic)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(t->n) - 1 && t->tactic[i] && strcmp(t->tactic[i], tactic); i++)
+		;
+	t->tactic[i] = tactic;
+	t->n[i]++;
+	t->sites++;
+	if (!strcmp(tactic, "none"))
+		t->refused++;
+}
+
+static void print_json(const struct jab_site *s)
+{
+	putchar('{');
+	json_pair(stdout, "probe", s->probe, true);
+	json_pair(stdout, "module", s->module, false);
+	json_pair(stdout, "function", s->function, false);
+	printf(",\"offset\":%" PRIu64 ",\"kind\":\"%s\",\"address\":\"0x%" PRIx64 "\"", s->offset, s->kind,
+	       s->address);
+	json_pair(stdout, "tactic", s->tactic, false);
+	json_pair(stdout, "cost", s->cost, false);
+	json_pair(stdout, "reason", s->reason, false);
+	if (s->neighbour)
+		printf(",\"neighbour\":\"0x%" PRIx64 "\"", s->neighbour);
+	puts("}");
+}
+
+static void print_line(const struct jab_site *s)
+{
+	char place[128];
+
+	if (s->offset)
+		snprintf(place, sizeof(place), "%.90s+%#" PRIx64, s->function, s->offset);
+	else
+		snprintf(place, sizeof(place), "%.120s", s->function);
+	printf("%#14" PRIx64 "  %-10s %-22s %s:%s", s->address, s->tactic, s->cost, base_name(s->module), place);
+	if (s->neighbour)
+		printf("  (slows %#" PRIx64 ")", s->neighbour);
+	if (s->reason[0])
+		printf("  %s", s->reason);
+	putchar('\n');
+}
+
+static int each_site(void *arg, const struct jab_site *s)
+{
+	struct tally *t = arg;
+
+	tally_add(t, s->tactic);
+	if (summary_only || (misses && strcmp(s->tactic, "none")))
+		return 0;
+	if (json)
+		print_json(s);
+	else
+		print_line(s);
+	return 0;
+}
+
+static void print_tally(const struct tally *t, struct jab *j)
+{
+	struct jab_times times;
+
+	jab_get_times(j, &times);
+	if (json) {
+		printf("{\"summary\":{\"sites\":%zu,\"refused\":%zu,\"tactics\":{", t->sites, t->refused);
+		for (size_t i = 0; i < ARRAY_SIZE(t->n) && t->n[i]; i++)
+			printf("%s\"%s\":%zu", i ? "," : "", t->tactic[i], t->n[i]);
+		printf("},\"symbols_ns\":%" PRIu64 ",\"plan_ns\":%" PRIu64 "}}\n", times.symbols_ns, times.plan_ns);
+		return;
+	}
+	printf("%zu sites", t->sites);
+	for (size_t i = 0; i < ARRAY_SIZE(t->n) && t->n[i]; i++)
+		printf(", %s %zu", t->tactic[i], t->n[i]);
+	printf("; %.3f %% placed (symbols %.1f ms, plan %.1f ms)\n",
+	       t->sites ? 100.0 * (t->sites - t->refused) / t->sites : 0, times.symbols_ns / 1e6,
+	       times.plan_ns / 1e6);
+}
+
+static int check(struct jab *j, const text_list *words, size_t first)
+{
+	struct tally t = { 0 };
+	int r = 0;
+
+	for (size_t i = first; !r && i < words->n; i++)
+		r = jab_add_probe(j, words->v[i]);
+	if (!r)
+		r = jab_resolve(j);
+	if (!r)
+		r = jab_plan(j);
+	if (r < 0)
+		return complain();
+	jab_each_site(j, each_site, &t);
+	print_tally(&t, j);
+	return 0;
+}
+
+static int run(text_list *words, char **rest)
+{
+	size_t first = pids.n ? 0 : 1;
+	struct jab *j;
+	int r = 0;
+
+	if (rest || words->n <= first) {
+		fprintf(stderr, "jab check: name a process (-p PID) or a file, and a probe; try `jab check --help`\n");
+		return 2;
+	}
+	jab_new(&j);
+	for (size_t i = 0; !r && i < pids.n; i++)
+		r = attach_word(j, pids.v[i]);
+	if (!pids.n)
+		r = jab_open_file(j, words->v[0]);
+	r = r < 0 ? complain() : check(j, words, first);
+	jab_free(j);
+	return r;
+}
+
+const struct command cmd_check = {
+	"check", "(-p PID|NAME | FILE) [OPTIONS] PROBE...",
+	"Show where each site would go: tactic, cost class, reason.", opts, run
+};

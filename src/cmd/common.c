@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/common.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int complain(void)
+{
+	fprintf(stderr, "jab: %s\n", jab_error());
+	return 1;
+}
+
+bool is_pid(const char *word, pid_t *ret_pid)
+{
+	char *end;
+	long n = strtol(word, &end, 10);
+
+	if (end == word || *end || n <= 0 || n > 1 << 30)
+		return false;
+	*ret_pid = n;
+	return true;
+}
+
+int attach_word(struct jab *j, const char *word)
+{
+	pid_t pid;
+
+	return is_pid(word, &pid) ? jab_attach(j, pid) : jab_attach_name(j, word);
+}
+
+void json_text(FILE *to, const char *s)
+{
+	putc('"', to);
+	for (; *s; s++) {
+		unsigned char c = *s;
+
+		if (c == '"' || c == '\\')
+			fprintf(to, "\\%c", c);
+		else if (c < 0x20)
+			fprintf(to, "\\u%04x", c);
+		else
+			putc(c, to);
+	}
+	putc('"', to);
+}
+
+void json_pair(FILE *to, const char *key, const char *value, bool first)
+{
+	fprintf(to, "%s\"%s\":", first ? "" : ",", key);
+	json_text(to, value);
+}
+
+const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* What several commands do alike: choosing targets, saying what failed, writing JSON. */
+#ifndef JAB_CMD_COMMON_H
+#define JAB_CMD_COMMON_H
+
+#include <jab/jab.h>
+#include <stdio.h>
+#include "cmd/opts.h"
+
+/* Print the last error as `jab: ...` and give the exit status for it. */
+int complain(void);
+
+/* A decimal number is a pid, everything else a name. */
+int attach_word(struct jab *j, const char *word);
+bool is_pid(const char *word, pid_t *ret_pid);
+
+void json_text(FILE *to, const char *s);	/* with quotes */
+void json_pair(FILE *to, const char *key, const char *value, bool first);
+
+const char *base_name(const char *path);
+
+#endif

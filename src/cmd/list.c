@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* jab list: what can be probed, one spec a line. */
+#include <inttypes.h>
+#include <signal.h>
+#include "base/err.h"
+#include "cmd/common.h"
+
+static text_list pids;
+static bool json;
+static int verbose;
+
+static const struct opt opts[] = {
+	{ 'p', "pid", "PID|NAME", OPT_LIST, &pids, "list this process; may be repeated" },
+	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object a line" },
+	{ 'v', "verbose", NULL, OPT_MORE, &verbose, "address and size, too" },
+	{ 0 }
+};
+
+static int each(void *arg, const struct jab_function *f)
+{
+	size_t *n = arg;
+
+	++*n;
+	if (json) {
+		char *spec = xasprintf("%s:%s", base_name(f->module), f->function);
+
+		putchar('{');
+		json_pair(stdout, "spec", spec, true);
+		json_pair(stdout, "module", f->module, false);
+		json_pair(stdout, "function", f->function, false);
+		printf(",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 "}\n", f->address, f->size);
+		free(spec);
+		return 0;
+	}
+	if (verbose)
+		printf("%#14" PRIx64 " %6" PRIu64 "  ", f->address, f->size);
+	printf("%s:%s\n", base_name(f->module), f->function);
+	return ferror(stdout) ? -EPIPE : 0;
+}
+
+static int run(text_list *words, char **rest)
+{
+	size_t first = pids.n ? 0 : 1, n = 0;
+	const char *pattern;
+	struct jab *j;
+	int r = 0;
+
+	if (rest || words->n < first || words->n > first + 1) {
+		fprintf(stderr, "jab list: name a process (-p PID) or a file, and at most one pattern; "
+			"try `jab list --help`\n");
+		return 2;
+	}
+	signal(SIGPIPE, SIG_DFL);
+	pattern = words->n > first ? words->v[first] : "*:*";
+	jab_new(&j);
+	for (size_t i = 0; !r && i < pids.n; i++)
+		r = attach_word(j, pids.v[i]);
+	if (!pids.n)
+		r = jab_open_file(j, words->v[0]);
+	if (!r)
+		r = jab_each_function(j, pattern, each, &n);
+	if (!r && !n)
+		r = fail(-ENOENT, "no function matches '%s'", pattern);
+	r = r < 0 ? complain() : 0;
+	jab_free(j);
+	return r;
+}
+
+const struct command cmd_list = {
+	"list", "(-p PID|NAME | FILE) [OPTIONS] [PATTERN]", "Show what can be probed, one spec a line.", opts, run
+};

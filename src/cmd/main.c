@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include <jab/jab.h>
+#include <stdio.h>
+#include <string.h>
+#include "cmd/opts.h"
+
+static const struct command *const commands[] = { &cmd_count, &cmd_list, &cmd_check, &cmd_recover };
+
+static const struct command *find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(commands[i]->name, name))
+			return commands[i];
+	return NULL;
+}
+
+static int usage(FILE *to)
+{
+	fprintf(to, "usage: jab COMMAND [OPTIONS] [PROBE...]\n\n"
+		"jab puts tracepoints into running programs by jumping to generated code and back.\n\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		fprintf(to, "  jab %-8s %s\n", commands[i]->name, commands[i]->about);
+	fprintf(to, "\n`jab COMMAND --help` tells more; `jab --version` the version; man jab everything.\n");
+	return to == stdout ? 0 : 2;
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *c;
+	text_list words = { 0 };
+	char **rest;
+	int r;
+
+	if (argc < 2)
+		return usage(stderr);
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+		return usage(stdout);
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		printf("jab %s\n", jab_version());
+		return 0;
+	}
+	c = find(argv[1]);
+	if (!c) {
+		fprintf(stderr, "jab: no such command '%s'\n", argv[1]);
+		return usage(stderr);
+	}
+	r = opts_parse(c, argc - 2, argv + 2, &words, &rest);
+	if (!r)
+		r = c->run(&words, rest);
+	else if (r == 1)
+		r = 0;
+	vec_free(&words);
+	return r;
+}

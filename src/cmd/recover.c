@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* jab recover: undo what a killed tracer left behind. */
+#include "base/err.h"
+#include "cmd/common.h"
+
+static bool json;
+
+static const struct opt opts[] = {
+	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object" },
+	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "tell what happens" },
+	{ 0 }
+};
+
+static void report_text(const struct jab_report *r)
+{
+	if (!r->processes)
+		puts("nothing was left behind");
+	else
+		printf("%zu process%s: %zu places restored%s\n", r->processes, r->processes == 1 ? "" : "es",
+		       r->restored, r->clean ? ", everything is as before" : "");
+	if (r->foreign)
+		printf("%zu places had been changed by somebody else and were left alone\n", r->foreign);
+	if (r->arena_left)
+		puts("a thread is still inside a pad: try again later");
+}
+
+static int run(text_list *words, char **rest)
+{
+	struct jab_report report = { .clean = true };
+	pid_t pid = 0;
+	int r;
+
+	if (rest || words->n > 1 || (words->n && !is_pid(words->v[0], &pid))) {
+		fprintf(stderr, "jab recover: give one pid, or none for all processes; try `jab recover --help`\n");
+		return 2;
+	}
+	r = jab_recover(pid, &report);
+	if (r == -ENOENT) {	/* nothing there is what the user wants to hear */
+		report = (struct jab_report){ .clean = true };
+		r = 0;
+	}
+	if (r < 0)
+		return complain();
+	if (json)
+		printf("{\"processes\":%zu,\"restored\":%zu,\"foreign\":%zu,\"clean\":%s}\n", report.processes,
+		       report.restored, report.foreign, report.clean ? "true" : "false");
+	else
+		report_text(&report);
+	return report.clean ? 0 : 1;
+}
+
+const struct command cmd_recover = {
+	"recover", "[PID]", "Undo what a killed tracer left behind.", opts, run
+};

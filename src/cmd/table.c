@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/table.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include "cmd/common.h"
+
+static int add_row(void *arg, const struct jab_count *c)
+{
+	struct table *t = arg;
+	struct table_row *row = vec_add(&t->rows);
+	size_t i = t->rows.n - 1;
+
+	row->c = *c;
+	row->before = i < t->nlast ? t->last[i] : 0;
+	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct table_row *x = a, *y = b;
+	int r;
+
+	if (x->c.hits != y->c.hits)
+		return x->c.hits < y->c.hits ? 1 : -1;
+	r = strcmp(x->c.function, y->c.function);
+	return r ? r : x->c.offset < y->c.offset ? -1 : x->c.offset > y->c.offset;
+}
+
+int table_fill(struct table *t, struct jab *j)
+{
+	int r;
+
+	t->rows.n = 0;
+	r = jab_each_count(j, add_row, t);
+	if (r < 0)
+		return r;
+	t->last = xrealloc(t->last, t->rows.n * sizeof(*t->last));
+	t->nlast = t->rows.n;
+	for (size_t i = 0; i < t->rows.n; i++)
+		t->last[i] = t->rows.v[i].c.hits;
+	qsort(t->rows.v, t->rows.n, sizeof(*t->rows.v), compare);
+	return 0;
+}
+
+void table_free(struct table *t)
+{
+	vec_free(&t->rows);
+	free(t->last);
+}
+
+static void print_name(const struct jab_count *c, FILE *to)
+{
+	fprintf(to, "%s:%s", c->module, c->function);
+	if (c->has_offset)
+		fprintf(to, "+%#" PRIx64, c->offset);
+	if (c->open >= 0)
+		fprintf(to, "%%return");
+	if (c->open > 0)
+		fprintf(to, "  (%" PRId64 " left open)", c->open);
+}
+
+void table_live(struct table *t, FILE *to, double elapsed)
+{
+	struct winsize size = { .ws_row = 25 };
+	uint64_t sum = 0;
+	size_t most;
+
+	ioctl(fileno(to), TIOCGWINSZ, &size);
+	most = size.ws_row > 6 ? size.ws_row - 4 : 10;
+	for (size_t i = 0; i < t->rows.n; i++)
+		sum += t->rows.v[i].c.hits;
+	fprintf(to, "\033[H\033[2J%.1f s, %zu functions, %" PRIu64 " hits   (Ctrl-C ends and takes everything out)\n",
+		elapsed, t->rows.n, sum);
+	fprintf(to, "%14s %12s  %s\n", "HITS", "PER SECOND", "FUNCTION");
+	for (size_t i = 0; i < t->rows.n && i < most && t->rows.v[i].c.hits; i++) {
+		const struct table_row *row = &t->rows.v[i];
+		double rate = t->seconds > 0 ? (row->c.hits - row->before) / t->seconds : 0;
+
+		fprintf(to, "%14" PRIu64 " %12.0f  ", row->c.hits, rate);
+		print_name(&row->c, to);
+		putc('\n', to);
+	}
+	fflush(to);
+}
+
+/* Functions that were never hit are only counted, unless all are asked for or there are few. */
+void table_final(struct table *t, FILE *to, bool all)
+{
+	size_t silent = 0;
+
+	fprintf(to, "%14s  %s\n", "HITS", "FUNCTION");
+	for (size_t i = 0; i < t->rows.n; i++) {
+		const struct jab_count *c = &t->rows.v[i].c;
+
+		if (!c->hits && c->open <= 0 && !all && t->rows.n > 20) {
+			silent++;
+			continue;
+		}
+		fprintf(to, "%14" PRIu64 "  ", c->hits);
+		print_name(c, to);
+		putc('\n', to);
+	}
+	if (silent)
+		fprintf(to, "%14s  %zu more functions were not hit (-a lists them)\n", "0", silent);
+}
+
+void table_json(struct table *t, FILE *to)
+{
+	for (size_t i = 0; i < t->rows.n; i++) {
+		const struct jab_count *c = &t->rows.v[i].c;
+
+		putc('{', to);
+		json_pair(to, "probe", c->probe, true);
+		json_pair(to, "module", c->module, false);
+		json_pair(to, "function", c->function, false);
+		if (c->has_offset)
+			fprintf(to, ",\"offset\":%" PRIu64, c->offset);
+		fprintf(to, ",\"hits\":%" PRIu64, c->hits);
+		if (c->open >= 0)
+			fprintf(to, ",\"open\":%" PRId64, c->open);
+		fputs("}\n", to);
+	}
+}

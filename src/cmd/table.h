@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of counts: collected, sorted by hits, printed live, at the end or as JSON. */
+#ifndef JAB_CMD_TABLE_H
+#define JAB_CMD_TABLE_H
+
+#include <jab/jab.h>
+#include <stdio.h>
+#include "base/mem.h"
+
+struct table_row { struct jab_count c; uint64_t before; };
+
+struct table {
+	VEC(struct table_row) rows;
+	uint64_t *last;		/* hits at the last refresh, in the session's order */
+	size_t nlast;
+	double seconds;		/* since the last refresh */
+};
+
+int table_fill(struct table *t, struct jab *j);		/* read and sort */
+void table_live(struct table *t, FILE *to, double elapsed);	/* clears the screen, fits it */
+void table_final(struct table *t, FILE *to, bool all);
+void table_json(struct table *t, FILE *to);
+void table_free(struct table *t);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* The public face: include/jab/jab.h, in its order. */
+#include "session/session.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/err.h"
+
+const char *jab_version(void)
+{
+	return JAB_VERSION;
+}
+
+const char *jab_error(void)
+{
+	return err_text();
+}
+
+int jab_new(struct jab **ret_jab)
+{
+	*ret_jab = xcalloc(1, sizeof(**ret_jab));
+	return 0;
+}
+
+void jab_free(struct jab *j)
+{
+	if (!j)
+		return;
+	jab_remove(j, NULL);
+	for (size_t i = 0; i < j->targets.n; i++)
+		target_free(&j->targets.v[i]);
+	for (size_t i = 0; i < j->files.n; i++) {
+		code_close(j->files.v[i].code);
+		module_close(j->files.v[i].m);
+		free(j->files.v[i].path);
+	}
+	for (size_t i = 0; i < j->probes.n; i++)
+		spec_free(j->probes.v[i].spec);
+	vec_free(&j->targets);
+	vec_free(&j->files);
+	vec_free(&j->probes);
+	vec_free(&j->sites);
+	vec_free(&j->rows);
+	vec_free(&j->counters);
+	free(j->row_hash);
+	free(j);
+}
+
+/* What a killed tracer left there is taken out first; a living tracer's work is not ours to touch. */
+static int clear_left(pid_t pid)
+{
+	struct text_report report;
+	int r = text_recover(pid, &report);
+
+	if (r == -ENOENT)
+		return 0;
+	if (!r)
+		log_warn("took out what a killed tracer had left in process %d", pid);
+	return r;
+}
+
+int jab_attach(struct jab *j, pid_t pid)
+{
+	struct proc *p;
+	int r;
+
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (j->targets.v[i].proc && j->targets.v[i].proc->pid == pid)
+			return 0;
+	r = proc_open(pid, &p);
+	if (r < 0)
+		return r;
+	r = clear_left(pid);
+	if (!r)
+		r = target_add(j, p);
+	if (r < 0)
+		proc_close(p);
+	return r;
+}
+
+int jab_attach_name(struct jab *j, const char *name)
+{
+	pid_list pids = { 0 };
+	int r = proc_find(name, &pids);
+
+	if (!r && !pids.n)
+		r = fail(-ESRCH, "no process is called '%s'", name);
+	for (size_t i = 0; !r && i < pids.n; i++)
+		r = jab_attach(j, pids.v[i]);
+	vec_free(&pids);
+	return r;
+}
+
+int jab_spawn(struct jab *j, char *const argv[])
+{
+	struct proc *p;
+	int r = proc_spawn(argv, &p);
+
+	if (r < 0)
+		return r;
+	j->child = p->pid;
+	r = target_add(j, p);
+	if (r < 0)
+		proc_close(p);
+	return r;
+}
+
+int jab_open_file(struct jab *j, const char *path)
+{
+	return target_add_file(j, path);
+}
+
+int jab_add_probe(struct jab *j, const char *text)
+{
+	struct probe_spec *spec;
+	int r = spec_parse(text, &spec);
+
+	if (!r)
+		vec_add(&j->probes)->spec = spec;
+	return r;
+}
+
+int jab_resolve(struct jab *j)
+{
+	uint64_t start = now_ns();
+	int r = 0;
+
+	for (uint32_t i = 0; !r && i < j->probes.n; i++)
+		r = resolve_probe(j, i);
+	j->times.symbols_ns = now_ns() - start;
+	return r;
+}
+
+int jab_plan(struct jab *j)
+{
+	uint64_t start = now_ns();
+	int r = 0;
+
+	for (size_t i = 0; !r && i < j->targets.n; i++)
+		r = place_plan(j, &j->targets.v[i]);
+	j->times.plan_ns = now_ns() - start;
+	return r;
+}
+
+/* All targets or none. */
+int jab_insert(struct jab *j)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < j->targets.n; i++) {
+		if (!j->targets.v[i].proc)
+			r = fail(-EINVAL, "a file can't be probed, only a process");
+		else
+			r = place_insert(j, i);
+	}
+	if (r < 0) {
+		char *why = xstrdup(err_text());
+
+		jab_remove(j, NULL);
+		fail(r, "%s", why);
+		free(why);
+	}
+	/* A program that we started is held since its first instruction. */
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (j->targets.v[i].proc && j->targets.v[i].proc->started_by_us)
+			proc_resume(j->targets.v[i].proc);
+	return r;
+}
+
+static void add_report(struct jab_report *to, const struct text_report *from)
+{
+	to->processes += from->processes;
+	to->restored += from->restored;
+	to->foreign += from->foreign;
+	to->pages_kept += from->pages_kept;
+	to->arena_left |= from->arena_left;
+	to->clean &= from->verified && !from->foreign && !from->arena_left;
+}
+
+int jab_remove(struct jab *j, struct jab_report *ret_report)
+{
+	struct jab_report report = { .clean = true };
+	int r = 0;
+
+	for (size_t i = 0; i < j->targets.n; i++) {
+		struct target *t = &j->targets.v[i];
+		struct text_report one = { 0 };
+
+		if (!t->inserted)
+			continue;
+		t->inserted = false;
+		r = text_remove(t->proc, t->arena, &one) ?: r;
+		if (t->proc->gone)
+			report.gone++;
+		add_report(&report, &one);
+	}
+	if (ret_report)
+		*ret_report = report;
+	return r;
+}
+
+int jab_recover(pid_t pid, struct jab_report *ret_report)
+{
+	struct jab_report report = { .clean = true };
+	struct text_report one = { 0 };
+	pid_list left = { 0 };
+	int r = 0;
+
+	if (pid)
+		*vec_add(&left) = pid;
+	else
+		r = text_find_left(&left);
+	for (size_t i = 0; !r && i < left.n; i++) {
+		r = text_recover(left.v[i], &one);
+		if (!r)
+			add_report(&report, &one);
+		else if (!pid && r == -ENOENT)	/* cleaned with its parent */
+			r = 0;
+	}
+	vec_free(&left);
+	if (!r && ret_report)
+		*ret_report = report;
+	return r;
+}
+
+bool jab_alive(struct jab *j)
+{
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (j->targets.v[i].proc && proc_alive(j->targets.v[i].proc))
+			return true;
+	return false;
+}
+
+int jab_child_ended(struct jab *j, int *ret_status)
+{
+	pid_t r;
+
+	if (!j->child)
+		return 0;
+	r = waitpid(j->child, ret_status, WNOHANG);
+	if (r == j->child && (WIFEXITED(*ret_status) || WIFSIGNALED(*ret_status)))
+		return 1;
+	return r < 0 ? -errno : 0;
+}
+
+pid_t jab_child_pid(const struct jab *j)
+{
+	return j->child;
+}
+
+void jab_get_times(const struct jab *j, struct jab_times *ret_times)
+{
+	*ret_times = j->times;
+}

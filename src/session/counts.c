@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Counters. In the data arena of a target they stand per CPU, so that counting needs no lock:
+ *
+ *	u64 0, 0              table[-2], table[-1]: what a thread without rseq registration reads
+ *	u64 table[ncpus]      address of each CPU's own counters
+ *	...                   padding to 64
+ *	u64 cpu0[n] ... cpuN[n], shared[n]      each block padded to 64 bytes
+ *
+ * A total is the sum over the CPUs and the shared one, which is for threads without registration.
+ */
+#include "session/session.h"
+
+#include <string.h>
+#include <sys/sysinfo.h>
+
+static size_t round_up(size_t n, size_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+static unsigned ncpus(void)
+{
+	static unsigned n;
+
+	if (!n)
+		n = get_nprocs_conf();
+	return n;
+}
+
+static size_t table_size(void)
+{
+	return round_up((2 + ncpus()) * sizeof(uint64_t), 64);
+}
+
+static size_t block_size(const struct target *t)
+{
+	return round_up(t->ncounters * sizeof(uint64_t), 64);
+}
+
+size_t counters_size(const struct target *t)
+{
+	return round_up(table_size() + (ncpus() + 1) * block_size(t), 4096);
+}
+
+uint64_t counter_shared_at(const struct target *t, uint32_t index)
+{
+	return t->counters_at + table_size() + ncpus() * block_size(t) + index * sizeof(uint64_t);
+}
+
+void counters_init(struct target *t)
+{
+	uint64_t *table = (uint64_t *)t->counters;
+
+	memset(t->counters, 0, counters_size(t));
+	for (unsigned cpu = 0; cpu < ncpus(); cpu++)
+		table[2 + cpu] = t->counters_at + table_size() + cpu * block_size(t);
+	t->spec.cpu_table = t->counters_at + 2 * sizeof(uint64_t);
+}
+
+uint64_t counter_read(const struct target *t, uint32_t index)
+{
+	uint64_t sum = 0;
+
+	if (!t->counters)
+		return 0;
+	for (unsigned cpu = 0; cpu <= ncpus(); cpu++) {
+		const uint64_t *block = (const void *)(t->counters + table_size() + cpu * block_size(t));
+
+		sum += __atomic_load_n(&block[index], __ATOMIC_RELAXED);
+	}
+	return sum;
+}
+
+static size_t row_slot(const struct jab *j, const struct row *r)
+{
+	uint64_t h = r->probe * 0x9e3779b97f4a7c15ull;
+
+	h = (h ^ r->file) * 0x9e3779b97f4a7c15ull;
+	h = (h ^ r->func) * 0x9e3779b97f4a7c15ull;
+	h = (h ^ r->offset) * 0x9e3779b97f4a7c15ull;
+	return (h ^ h >> 32) & (j->row_hash_size - 1);
+}
+
+static bool row_same(const struct row *a, const struct row *b)
+{
+	return a->probe == b->probe && a->file == b->file && a->func == b->func &&
+	       a->offset == b->offset;
+}
+
+static void rehash(struct jab *j)
+{
+	j->row_hash_size = j->row_hash_size ? j->row_hash_size * 2 : 1024;
+	free(j->row_hash);
+	j->row_hash = xcalloc(j->row_hash_size, sizeof(*j->row_hash));
+	for (size_t i = 0; i < j->rows.n; i++) {
+		size_t at = row_slot(j, &j->rows.v[i]);
+
+		while (j->row_hash[at])
+			at = (at + 1) & (j->row_hash_size - 1);
+		j->row_hash[at] = i + 1;
+	}
+}
+
+uint32_t row_find(struct jab *j, uint32_t probe, uint32_t file, uint32_t func, uint64_t offset,
+		  bool is_return)
+{
+	struct row want = { probe, file, func, offset, is_return };
+	size_t at;
+
+	if (j->rows.n * 2 >= j->row_hash_size)
+		rehash(j);
+	for (at = row_slot(j, &want); j->row_hash[at]; at = (at + 1) & (j->row_hash_size - 1))
+		if (row_same(&j->rows.v[j->row_hash[at] - 1], &want))
+			return j->row_hash[at] - 1;
+	*vec_add(&j->rows) = want;
+	j->row_hash[at] = j->rows.n;
+	return j->rows.n - 1;
+}
+
+uint32_t counter_add(struct jab *j, uint32_t target, uint32_t row, uint8_t role)
+{
+	struct counter *c = vec_add(&j->counters);
+
+	c->row = row;
+	c->target = target;
+	c->role = role;
+	c->index = j->targets.v[target].ncounters++;
+	return j->counters.n - 1;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* Looking at a session: its sites, counts, probes and functions, one at a time. */
+#include "session/session.h"
+
+#include <string.h>
+#include "base/err.h"
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static const char *probe_name(const struct jab *j, uint32_t probe)
+{
+	const struct probe_spec *spec = j->probes.v[probe].spec;
+
+	return spec->name ? spec->name : spec->text;
+}
+
+static const char *name_of(const struct jab *j, uint32_t file, uint32_t func)
+{
+	struct module *m = j->files.v[file].m;
+
+	return func == UINT32_MAX ? "?" : func_name(m, &m->funcs.v[func]);
+}
+
+static void describe_site(const struct jab *j, const struct site *s, struct jab_site *out)
+{
+	static const char *const kinds[] = {
+		[WANT_INSN] = "insn", [WANT_ENTRY] = "entry", [WANT_EXIT] = "exit"
+	};
+	const struct target *t = &j->targets.v[s->target];
+	const struct loaded *l = &t->loaded.v[s->loaded];
+	const struct module *m = j->files.v[l->file].m;
+
+	memset(out, 0, sizeof(*out));
+	out->probe = probe_name(j, s->probe);
+	out->module = l->path;
+	out->function = name_of(j, l->file, s->func);
+	out->address = s->addr + l->bias;
+	out->offset = s->func == UINT32_MAX ? 0 : s->addr - m->funcs.v[s->func].addr;
+	out->kind = kinds[s->kind];
+	out->tactic = tactic_name(s->tactic);
+	out->cost = tactic_cost(s->tactic);
+	out->reason = s->reason ? s->reason : "";
+	out->neighbour = s->neighbour ? s->neighbour + l->bias : 0;
+	out->pid = t->proc ? t->proc->pid : 0;
+}
+
+int jab_each_site(struct jab *j, int (*each)(void *arg, const struct jab_site *s), void *arg)
+{
+	for (size_t i = 0; i < j->sites.n; i++) {
+		struct jab_site out;
+		int r;
+
+		describe_site(j, &j->sites.v[i], &out);
+		r = each(arg, &out);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+struct sums { uint64_t hits, entries; bool has_entries; };
+
+static struct sums *sum_rows(struct jab *j)
+{
+	struct sums *sums = xcalloc(j->rows.n, sizeof(*sums));
+
+	for (size_t i = 0; i < j->counters.n; i++) {
+		const struct counter *c = &j->counters.v[i];
+		uint64_t n = counter_read(&j->targets.v[c->target], c->index);
+
+		if (c->role == COUNT_ENTRIES) {
+			sums[c->row].entries += n;
+			sums[c->row].has_entries = true;
+		} else {
+			sums[c->row].hits += n;
+		}
+	}
+	return sums;
+}
+
+int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count *c), void *arg)
+{
+	struct sums *sums = sum_rows(j);
+	int r = 0;
+
+	for (size_t i = 0; !r && i < j->rows.n; i++) {
+		const struct row *row = &j->rows.v[i];
+		struct jab_count c = {
+			.probe = probe_name(j, row->probe),
+			.module = base_name(j->files.v[row->file].path),
+			.function = name_of(j, row->file, row->func),
+			.has_offset = row->offset != UINT64_MAX,
+			.offset = row->offset == UINT64_MAX ? 0 : row->offset,
+			.hits = sums[i].hits,
+			.open = sums[i].has_entries ? (int64_t)(sums[i].entries - sums[i].hits) : -1,
+		};
+
+		r = each(arg, &c);
+	}
+	free(sums);
+	return r;
+}
+
+int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_info *p), void *arg)
+{
+	struct sums *sums = sum_rows(j);
+	int r = 0;
+
+	for (uint32_t i = 0; !r && i < j->probes.n; i++) {
+		const struct probe *p = &j->probes.v[i];
+		struct jab_probe_info info = { probe_name(j, i), p->sites, p->refused, 0 };
+
+		for (size_t k = 0; k < j->rows.n; k++)
+			if (j->rows.v[k].probe == i)
+				info.hits += sums[k].hits;
+		r = each(arg, &info);
+	}
+	free(sums);
+	return r;
+}
+
+static int each_of_module(struct jab *j, const struct probe_spec *spec, const struct loaded *l,
+			  int (*each)(void *arg, const struct jab_function *f), void *arg)
+{
+	struct module *m = j->files.v[l->file].m;
+	func_list list = { 0 };
+	int r = spec_match(spec, m, &list);
+
+	for (size_t i = 0; r >= 0 && i < list.n; i++) {
+		const struct func *f = &m->funcs.v[list.v[i]];
+		struct jab_function out = { l->path, func_name(m, f), f->addr + l->bias, f->size };
+
+		r = each(arg, &out);
+	}
+	vec_free(&list);
+	return r < 0 ? r : 0;
+}
+
+int jab_each_function(struct jab *j, const char *pattern,
+		      int (*each)(void *arg, const struct jab_function *f), void *arg)
+{
+	struct probe_spec *spec;
+	int r = spec_parse(pattern, &spec);
+
+	if (r < 0)
+		return r;
+	for (size_t t = 0; !r && t < j->targets.n; t++) {
+		struct target *target = &j->targets.v[t];
+
+		for (size_t i = 0; !r && i < target->loaded.n; i++) {
+			struct loaded *l = &target->loaded.v[i];
+
+			if (!spec_matches_object(spec, l->path, l->is_exe))
+				continue;
+			r = target_open_file(j, target, l);
+			if (r < 0) {
+				log_warn("%s", err_text());
+				r = 0;
+				continue;
+			}
+			r = each_of_module(j, spec, l, each, arg);
+		}
+	}
+	spec_free(spec);
+	return r;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From sites to jumps in one target. Everything is planned and written where nothing runs yet; then
+ * text_apply() makes the one visible step.
+ */
+#include "session/session.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/err.h"
+
+/* What the body of a pad needs is known only after the target was asked; its size before. */
+static size_t body_size(const struct code *c)
+{
+	struct count_spec with = { .has_rseq = true }, without = { .has_rseq = false };
+
+	return MAX(c->arch->emit_count(NULL, 0, &with), c->arch->emit_count(NULL, 0, &without));
+}
+
+static int make_room(struct jab *j, struct target *t)
+{
+	gap_list gaps = { 0 };
+	int r = 0;
+
+	if (t->proc)
+		r = proc_gaps(t->proc, &gaps);
+	else
+		room_assume(j->files.v[t->loaded.v[0].file].m, &gaps);
+	if (!r)
+		t->room = room_create(gaps.v, gaps.n);
+	vec_free(&gaps);
+	return r;
+}
+
+static int plan_module(struct jab *j, struct target *t, struct loaded *l)
+{
+	struct file *f = &j->files.v[l->file];
+	int r = f->code ? 0 : code_open(f->m, &f->code);
+
+	if (!r)
+		r = plan_create(f->code, t->room, l->bias, body_size(f->code), &l->plan);
+	if (!r)
+		r = plan_solve(l->plan, l->wants.v, l->wants.n);
+	return r;
+}
+
+static void take_results(struct jab *j, const struct loaded *l)
+{
+	for (size_t i = 0; i < l->wants.n; i++) {
+		const struct want *w = &l->wants.v[i];
+		struct site *s = &j->sites.v[w->id];
+
+		s->tactic = w->tactic;
+		s->reason = w->reason;
+		s->neighbour = w->neighbour;
+		if (w->tactic == TACTIC_NONE)
+			j->probes.v[s->probe].refused++;
+	}
+}
+
+int place_plan(struct jab *j, struct target *t)
+{
+	uint32_t target = t - j->targets.v;
+	int r = make_room(j, t);
+
+	for (size_t i = 0; !r && i < j->sites.n; i++) {
+		const struct site *s = &j->sites.v[i];
+		struct want *w;
+
+		if (s->target != target || s->counter == UINT32_MAX)
+			continue;
+		w = vec_add(&t->loaded.v[s->loaded].wants);
+		w->addr = s->addr;
+		w->kind = s->kind;
+		w->exit_kind = s->exit_kind;
+		w->id = i;
+	}
+	for (size_t i = 0; !r && i < t->loaded.n; i++) {
+		struct loaded *l = &t->loaded.v[i];
+
+		if (!l->wants.n)
+			continue;
+		r = plan_module(j, t, l);
+		if (r >= 0) {
+			take_results(j, l);
+			r = 0;
+		}
+	}
+	return r;
+}
+
+/* The pieces of shared memory: an executable one per area of pads, one for the counters. */
+static int make_arena(struct target *t, struct jab_times *times)
+{
+	area_list areas = { 0 };
+	struct piece *pieces;
+	size_t edits = 0;
+	int r;
+
+	room_areas(t->room, &areas);
+	pieces = xcalloc(areas.n + 1, sizeof(*pieces));
+	for (size_t i = 0; i < areas.n; i++) {
+		pieces[i].at = TADDR(areas.v[i].lo);
+		pieces[i].len = areas.v[i].hi - areas.v[i].lo;
+		pieces[i].code = true;
+		times->pad_bytes += pieces[i].len;
+	}
+	pieces[areas.n].len = counters_size(t);
+	times->data_bytes += pieces[areas.n].len;
+	for (size_t i = 0; i < t->loaded.n; i++)
+		edits += 3 * t->loaded.v[i].wants.n;
+	r = arena_create(t->proc, pieces, areas.n + 1, edits, &t->arena);
+	if (!r) {
+		t->counters = pieces[areas.n].here;
+		t->counters_at = pieces[areas.n].at.v;
+	}
+	free(pieces);
+	vec_free(&areas);
+	return r;
+}
+
+struct emit_context { struct jab *j; struct target *t; const struct arch_ops *arch; };
+
+static void emit_body(void *arg, uint32_t id, uint64_t at, uint8_t *out)
+{
+	struct emit_context *x = arg;
+	struct count_spec spec = x->t->spec;
+	struct count_spec wide = { .has_rseq = true };
+	size_t n, room = MAX(x->arch->emit_count(NULL, 0, &wide), 0);
+
+	spec.index = x->j->counters.v[x->j->sites.v[id].counter].index;
+	spec.shared = counter_shared_at(x->t, spec.index);
+	n = x->arch->emit_count(out, at, &spec);
+	if (n < room)	/* the shorter form: jump over what is left */
+		x->arch->fill(out + n, room - n);
+}
+
+static uint8_t *view(void *arg, uint64_t at)
+{
+	struct emit_context *x = arg;
+
+	return arena_view(x->t->arena, TADDR(at));
+}
+
+static int compare_edits(const void *a, const void *b)
+{
+	const struct edit *x = a, *y = b;
+
+	return x->at.v < y->at.v ? -1 : x->at.v > y->at.v;
+}
+
+static int compare_moves(const void *a, const void *b)
+{
+	const struct move *x = a, *y = b;
+
+	return x->from.v < y->from.v ? -1 : x->from.v > y->from.v;
+}
+
+static int emit_all(struct jab *j, struct target *t)
+{
+	struct text_patch *p = &t->patch;
+
+	for (size_t i = 0; i < t->loaded.n; i++) {
+		struct loaded *l = &t->loaded.v[i];
+		struct emit_context x = { j, t, NULL };
+		struct plan_output out = { &x, emit_body, view };
+		int r;
+
+		if (!l->plan)
+			continue;
+		x.arch = j->files.v[l->file].code->arch;
+		r = plan_emit(l->plan, &out, p);
+		if (r < 0)
+			return r;
+	}
+	qsort(p->edits.v, p->edits.n, sizeof(*p->edits.v), compare_edits);
+	qsort(p->moves_in.v, p->moves_in.n, sizeof(*p->moves_in.v), compare_moves);
+	qsort(p->moves_out.v, p->moves_out.n, sizeof(*p->moves_out.v), compare_moves);
+	return 0;
+}
+
+/* Which way may the pads count? Only the target can tell, while it is stopped. */
+static int ask_rseq(struct target *t)
+{
+	struct rseq_conf conf = { 0 };
+	int r = proc_rseq(t->proc, &conf);
+
+	t->spec.has_rseq = !r && conf.usable;
+	t->spec.rseq_off = conf.offset;
+	t->spec.rseq_sig = conf.signature;
+	return 0;
+}
+
+static int prepare(struct target *t, struct jab_times *times)
+{
+	int r = proc_stop(t->proc);
+
+	if (r < 0)
+		return r;
+	r = ask_rseq(t);
+	if (!r)
+		r = make_arena(t, times);
+	proc_resume(t->proc);
+	return r;
+}
+
+int place_insert(struct jab *j, uint32_t target)
+{
+	struct target *t = &j->targets.v[target];
+	uint64_t start = now_ns();
+	int r = prepare(t, &j->times);
+
+	if (r < 0)
+		return r;
+	counters_init(t);
+	r = emit_all(j, t);
+	if (!r)
+		r = text_apply(t->proc, t->arena, &t->patch);
+	if (r < 0) {
+		struct text_report report;
+		char *why = xstrdup(err_text());
+
+		text_remove(t->proc, t->arena, &report);
+		t->arena = NULL;
+		t->counters = NULL;
+		r = fail(r, "%s", why);
+		free(why);
+		return r;
+	}
+	t->inserted = true;
+	j->times.pads += t->patch.edits.n;
+	j->times.write_ns += now_ns() - start;
+	j->times.pause_ns = MAX(j->times.pause_ns, t->proc->pause_ns);
+	return 0;
+}

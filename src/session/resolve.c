@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From what the user wrote to the instructions that are meant. Nothing is decided here about whether
+ * a jump fits; but a place that does not exist (no such name, an address in no code or inside an
+ * instruction) is told here, with what stands next to it.
+ */
+#include "session/session.h"
+
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "base/err.h"
+
+/* Where the sites of one match go. */
+struct match {
+	struct jab *j;
+	uint32_t probe, target, loaded;
+	struct module *m;
+	uint32_t file;
+};
+
+static struct probe_spec *spec_of(const struct match *x)
+{
+	return x->j->probes.v[x->probe].spec;
+}
+
+static int open_code(const struct match *x, struct code **ret_code)
+{
+	struct file *f = &x->j->files.v[x->file];
+	int r = f->code ? 0 : code_open(f->m, &f->code);
+
+	if (!r)
+		*ret_code = f->code;
+	return r;
+}
+
+static void add_site(const struct match *x, uint32_t func, uint64_t addr, uint8_t kind,
+		     uint8_t exit_kind, uint32_t counter)
+{
+	struct site *s = vec_add(&x->j->sites);
+
+	s->probe = x->probe;
+	s->target = x->target;
+	s->loaded = x->loaded;
+	s->counter = counter;
+	s->func = func;
+	s->addr = addr;
+	s->kind = kind;
+	s->exit_kind = exit_kind;
+	x->j->probes.v[x->probe].sites++;
+}
+
+/* A site that is known to be none: it is listed with the reason and never planned. */
+static void add_refused(const struct match *x, uint32_t func, uint64_t addr, uint8_t kind,
+			const char *reason)
+{
+	add_site(x, func, addr, kind, 0, UINT32_MAX);
+	x->j->sites.v[x->j->sites.n - 1].reason = reason;
+	x->j->probes.v[x->probe].refused++;
+}
+
+static uint32_t new_counter(const struct match *x, uint32_t func, uint64_t offset, bool is_return,
+			    uint8_t role)
+{
+	uint32_t row = row_find(x->j, x->probe, x->file, func, offset, is_return);
+
+	return counter_add(x->j, x->target, row, role);
+}
+
+static int add_entry(const struct match *x, uint32_t func)
+{
+	add_site(x, func, x->m->funcs.v[func].addr, WANT_ENTRY, 0,
+		 new_counter(x, func, UINT64_MAX, false, COUNT_HITS));
+	return 0;
+}
+
+/*
+ * All exits of a function, counted as one; and its entry, to tell how many calls are open: those
+ * that are still running or were ended by an exception or a longjmp.
+ */
+static int add_exits(const struct match *x, uint32_t func)
+{
+	const struct fcode *f;
+	struct code *code;
+	uint32_t hits;
+	int r = open_code(x, &code);
+
+	if (r < 0)
+		return r;
+	f = code_func(code, x->m->funcs.v[func].addr);
+	if (!f || f->broken) {
+		add_refused(x, func, x->m->funcs.v[func].addr, WANT_EXIT, "its code can't be decoded");
+		return 0;
+	}
+	if (!f->exits.n) {
+		add_refused(x, func, x->m->funcs.v[func].addr, WANT_EXIT, "it has no exit: it never returns");
+		return 0;
+	}
+	hits = new_counter(x, func, UINT64_MAX, true, COUNT_HITS);
+	for (size_t i = 0; i < f->exits.n; i++)
+		add_site(x, func, f->exits.v[i].addr, WANT_EXIT, f->exits.v[i].kind, hits);
+	add_site(x, func, x->m->funcs.v[func].addr, WANT_ENTRY, 0,
+		 new_counter(x, func, UINT64_MAX, true, COUNT_ENTRIES));
+	return 0;
+}
+
+static int add_insns(const struct match *x, uint32_t func)
+{
+	uint64_t lo = x->m->funcs.v[func].addr;
+	const struct fcode *f;
+	struct code *code;
+	int r = open_code(x, &code);
+
+	if (r < 0)
+		return r;
+	f = code_func(code, lo);
+	if (!f || f->broken) {
+		add_refused(x, func, lo, WANT_INSN, "its code can't be decoded");
+		return 0;
+	}
+	for (uint32_t i = 0; i < f->insns.n && fcode_addr(f, i) < f->end; i++) {
+		uint64_t addr = fcode_addr(f, i);
+
+		add_site(x, func, addr, WANT_INSN, 0,
+			 new_counter(x, func, addr - lo, false, COUNT_HITS));
+	}
+	return 0;
+}
+
+/* One instruction at a link address, which must be the start of one. */
+static int add_address(const struct match *x, uint64_t addr, const char *shown)
+{
+	const struct fcode *f;
+	struct code *code;
+	uint64_t lo, hi;
+	uint32_t func, n;
+	int r = open_code(x, &code);
+
+	if (r < 0)
+		return r;
+	f = code_func(code, addr);
+	if (!f)
+		return fail(-EINVAL, "%s: no function is known there, so what stands there may be data",
+			    shown);
+	n = addr - f->lo < f->hi - f->lo ? f->index[addr - f->lo] : UINT32_MAX;
+	if (n != UINT32_MAX) {
+		func = f->func - x->m->funcs.v;
+		lo = f->func->addr;
+		add_site(x, func, addr, addr == lo ? WANT_ENTRY : WANT_INSN, 0,
+			 new_counter(x, func, addr == lo ? UINT64_MAX : addr - lo, false, COUNT_HITS));
+		return 0;
+	}
+	for (lo = addr; lo > f->lo && f->index[lo - f->lo] == UINT32_MAX; lo--)
+		;
+	for (hi = addr; hi < f->hi && f->index[hi - f->lo] == UINT32_MAX; hi++)
+		;
+	return fail(-EINVAL, "%s is inside an instruction; try %s+%#lx or +%#lx", shown,
+		    func_name(x->m, f->func), (long)(lo - f->func->addr), (long)(hi - f->func->addr));
+}
+
+/*
+ * An ifunc's symbol is its resolver; what runs is where the resolver's slots point by now. Gives the
+ * function, or UINT32_MAX while no slot is resolved.
+ */
+static uint32_t resolve_ifunc(const struct match *x, uint32_t func)
+{
+	const struct target *t = &x->j->targets.v[x->target];
+	const struct loaded *l = &t->loaded.v[x->loaded];
+	const struct irel *rel;
+	size_t n = module_irelative(x->m, &rel);
+
+	for (size_t i = 0; t->proc && i < n; i++) {
+		const struct func *f;
+		uint64_t value;
+
+		if (rel[i].resolver != x->m->funcs.v[func].addr ||
+		    proc_read(t->proc, TADDR(l->bias + rel[i].slot), &value, sizeof(value)) < 0)
+			continue;
+		f = module_func_at(x->m, value - l->bias);
+		if (f && f->addr == value - l->bias)
+			return f - x->m->funcs.v;
+	}
+	return UINT32_MAX;
+}
+
+static int add_function(const struct match *x, uint32_t func)
+{
+	const struct probe_spec *spec = spec_of(x);
+	char shown[160];
+
+	if (x->m->funcs.v[func].flags & FUNC_IFUNC) {
+		uint32_t runs = resolve_ifunc(x, func);
+
+		if (runs != UINT32_MAX)
+			func = runs;
+	}
+	if (spec->has_offset) {
+		snprintf(shown, sizeof(shown), "%.120s", spec->text);
+		return add_address(x, x->m->funcs.v[func].addr + spec->offset, shown);
+	}
+	switch (spec->kind) {
+	case SPEC_RETURN:
+		return add_exits(x, func);
+	case SPEC_INSNS:
+		return add_insns(x, func);
+	default:
+		return add_entry(x, func);
+	}
+}
+
+/* Two names (an ifunc and the code it chose) may mean one function: take it once. */
+static int add_functions(const struct match *x, const func_list *list)
+{
+	uint8_t *seen = xcalloc(x->m->funcs.n / 8 + 1, 1);
+	int r = 0;
+
+	for (size_t i = 0; !r && i < list->n; i++) {
+		uint32_t f = list->v[i], runs = UINT32_MAX;
+
+		if (x->m->funcs.v[f].flags & FUNC_IFUNC)
+			runs = resolve_ifunc(x, f);
+		if (runs != UINT32_MAX)
+			f = runs;
+		if (seen[f / 8] & 1 << f % 8)
+			continue;
+		seen[f / 8] |= 1 << f % 8;
+		r = add_function(x, f);
+	}
+	free(seen);
+	return r;
+}
+
+static int match_names(const struct match *x, size_t *found)
+{
+	func_list list = { 0 };
+	int r = spec_match(spec_of(x), x->m, &list);
+
+	if (r >= 0)
+		r = add_functions(x, &list);
+	*found += list.n;
+	vec_free(&list);
+	return r < 0 ? r : 0;
+}
+
+static int match_address(const struct match *x, size_t *found)
+{
+	const struct target *t = &x->j->targets.v[x->target];
+	const struct loaded *l = &t->loaded.v[x->loaded];
+	const struct probe_spec *spec = spec_of(x);
+	uint64_t addr = spec->addr;
+
+	if (t->proc && !spec->object)
+		addr -= l->bias;
+	if (addr < x->m->lo || addr >= x->m->hi)
+		return 0;
+	++*found;
+	return add_address(x, addr, spec->text);
+}
+
+/* An address that is in no module: say what it is, so that the user sees the mistake. */
+static int explain_address(struct jab *j, const struct probe_spec *spec)
+{
+	for (size_t i = 0; i < j->targets.n; i++) {
+		const struct proc *p = j->targets.v[i].proc;
+		const struct map *m = p ? proc_map_at(p, spec->addr) : NULL;
+
+		if (m && !(m->prot & PROT_EXEC))
+			return fail(-EINVAL, "%s: address %#lx is mapped (%s) but not executable",
+				    spec->text, (long)spec->addr, m->path[0] ? m->path : "anonymous");
+		if (m)
+			return fail(-EINVAL, "%s: address %#lx is in code that belongs to no file (%s), "
+				    "which can't be probed yet", spec->text, (long)spec->addr,
+				    m->path[0] ? m->path : "anonymous");
+	}
+	return fail(-EINVAL, "%s: address %#lx is not mapped", spec->text, (long)spec->addr);
+}
+
+static int explain_nothing(struct jab *j, const struct probe_spec *spec, bool any_object)
+{
+	struct module **mods;
+	char near[256] = "";
+	size_t n = 0;
+
+	if (!any_object)
+		return fail(-ENOENT, "%s: no mapped file matches '%s'; `jab list` shows what there is",
+			    spec->text, spec->object);
+	if (spec->place_kind == PLACE_ADDR)
+		return explain_address(j, spec);
+	mods = xcalloc(j->files.n, sizeof(*mods));
+	for (size_t i = 0; i < j->files.n; i++)
+		mods[n++] = j->files.v[i].m;
+	if (spec->place_kind == PLACE_NAME)
+		suggest_names(mods, n, spec->place, 3, near, sizeof(near));
+	free(mods);
+	if (near[0])
+		return fail(-ENOENT, "%s: no function '%s'; did you mean %s?", spec->text, spec->place, near);
+	return fail(-ENOENT, "%s: no function matches '%s'; `jab list` shows what there is", spec->text,
+		    spec->place);
+}
+
+/* An address without an object is looked up in the one module that holds it; nothing else is opened. */
+static bool may_hold(const struct target *t, const struct loaded *l, const struct probe_spec *spec)
+{
+	const struct map *m;
+
+	if (!t->proc || spec->place_kind != PLACE_ADDR || spec->object)
+		return true;
+	m = proc_map_at(t->proc, spec->addr);
+	return m && !strcmp(m->path, l->path);
+}
+
+/*
+ * exe_pass: without an object the main program is asked first, and only if it does not know the name
+ * all other modules are.
+ */
+static int match_all(struct jab *j, uint32_t probe, int exe_pass, size_t *found, bool *any_object)
+{
+	const struct probe_spec *spec = j->probes.v[probe].spec;
+
+	for (uint32_t t = 0; t < j->targets.n; t++) {
+		for (uint32_t i = 0; i < j->targets.v[t].loaded.n; i++) {
+			struct loaded *l = &j->targets.v[t].loaded.v[i];
+			struct match x = { j, probe, t, i, NULL, 0 };
+			int r;
+
+			if (exe_pass >= 0 && l->is_exe != !!exe_pass)
+				continue;
+			if (!spec_matches_object(spec, l->path, l->is_exe) ||
+			    !may_hold(&j->targets.v[t], l, spec))
+				continue;
+			*any_object = true;
+			r = target_open_file(j, &j->targets.v[t], l);
+			if (r < 0 && spec->object && strcmp(spec->object, "*"))
+				return r;
+			if (r < 0) {
+				log_warn("%s; its functions are left out", err_text());
+				continue;
+			}
+			x.file = l->file;
+			x.m = j->files.v[l->file].m;
+			r = spec->place_kind == PLACE_ADDR ? match_address(&x, found) : match_names(&x, found);
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+int resolve_probe(struct jab *j, uint32_t probe)
+{
+	const struct probe_spec *spec = j->probes.v[probe].spec;
+	bool any_object = false;
+	size_t found = 0;
+	int r;
+
+	if (spec->object || spec->place_kind == PLACE_ADDR) {
+		r = match_all(j, probe, -1, &found, &any_object);
+	} else {
+		r = match_all(j, probe, 1, &found, &any_object);
+		if (!r && !found)
+			r = match_all(j, probe, 0, &found, &any_object);
+	}
+	if (r < 0)
+		return r;
+	if (!found)
+		return explain_nothing(j, spec, any_object);
+	return 0;
+}

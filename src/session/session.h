@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One run: some processes (or one file), some probes, the places where they meet. The public face
+ * is include/jab/jab.h; this is what stands behind it.
+ *
+ *	probe --resolve--> sites --plan--> wants with a tactic --insert--> pads, counters, edits
+ *
+ * A site is one instruction that one probe watches in one target. Sites of one function that count
+ * as one thing (all exits of it) share a counter; a row is what a person sees: a counter summed over
+ * the processes that run the same file.
+ */
+#ifndef JAB_SESSION_H
+#define JAB_SESSION_H
+
+#include <jab/jab.h>
+#include "base/mem.h"
+#include "pad/plan.h"
+#include "proc/text.h"
+#include "sym/sym.h"
+
+/* A file, read once however many targets map it. */
+struct file {
+	uint64_t dev, inode;
+	char *path;
+	struct module *m;
+	struct code *code;
+};
+
+/* A file as one target has mapped it. */
+struct loaded {
+	uint32_t file;		/* in jab.files; UINT32_MAX: not opened (no probe wants it, or error) */
+	char *path;
+	uint64_t bias, start, end;
+	bool is_exe;
+	struct plan *plan;
+	VEC(struct want) wants;	/* id = number of the site */
+};
+
+struct target {
+	struct proc *proc;	/* NULL: a file without a process */
+	VEC(struct loaded) loaded;
+	struct room *room;
+	struct arena *arena;
+	struct text_patch patch;
+	uint8_t *counters;	/* our view of the data piece */
+	uint64_t counters_at;	/* the same in the target */
+	uint32_t ncounters;
+	struct count_spec spec;
+	bool inserted;
+};
+
+struct probe {
+	struct probe_spec *spec;
+	size_t sites, refused;
+};
+
+struct row {
+	uint32_t probe, file, func;
+	uint64_t offset;	/* of the instruction; UINT64_MAX: the function as a whole */
+	bool is_return;
+};
+
+enum counter_role { COUNT_HITS, COUNT_ENTRIES };	/* entries of a %return probe: to tell the open ones */
+
+struct counter { uint32_t row; uint32_t target; uint32_t index; uint8_t role; };
+
+struct site {
+	uint32_t probe, target, loaded, counter;
+	uint32_t func;		/* in module.funcs; UINT32_MAX: none known */
+	uint64_t addr;		/* link address */
+	uint8_t kind;		/* enum want_kind */
+	uint8_t exit_kind, tactic;
+	const char *reason;
+	uint64_t neighbour;
+};
+
+struct jab {
+	VEC(struct file) files;
+	VEC(struct target) targets;
+	VEC(struct probe) probes;
+	VEC(struct site) sites;
+	VEC(struct row) rows;
+	VEC(struct counter) counters;
+	uint32_t *row_hash;
+	size_t row_hash_size;
+	struct jab_times times;
+	pid_t child;
+};
+
+/* target.c: which files a process has mapped, and where */
+int target_add(struct jab *j, struct proc *p);
+int target_add_file(struct jab *j, const char *path);
+int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
+void target_free(struct target *t);
+
+/* resolve.c: from specs to sites */
+int resolve_probe(struct jab *j, uint32_t probe);
+
+/* counts.c: rows, counters and their place in the data arena */
+uint32_t row_find(struct jab *j, uint32_t probe, uint32_t file, uint32_t func, uint64_t offset, bool is_return);
+uint32_t counter_add(struct jab *j, uint32_t target, uint32_t row, uint8_t role);
+size_t counters_size(const struct target *t);
+void counters_init(struct target *t);	/* fill the CPU table */
+uint64_t counter_read(const struct target *t, uint32_t index);
+uint64_t counter_shared_at(const struct target *t, uint32_t index);
+
+/* place.c: plan, pads, arena, the jump */
+int place_plan(struct jab *j, struct target *t);
+int place_insert(struct jab *j, uint32_t target);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which files a process has mapped as code, and where. Files are named as the process names them and
+ * opened through its own root, so that a container's library is read and not ours of the same name;
+ * and the notes in memory are held against the file, so that a library which was replaced on disk
+ * since it was mapped is refused instead of patched at the wrong places.
+ */
+#include "session/session.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/err.h"
+
+static bool same_file(const struct map *a, const struct map *b)
+{
+	return a->inode == b->inode && a->dev_major == b->dev_major &&
+	       a->dev_minor == b->dev_minor && !strcmp(a->path, b->path);
+}
+
+/* Code of a real file: has an inode and a path. The vDSO and JIT code are not for this stage. */
+static bool is_module_code(const struct map *m)
+{
+	return (m->prot & PROT_EXEC) && m->inode && m->path[0] == '/';
+}
+
+static bool first_of_file(const struct proc *p, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (is_module_code(&p->maps.v[k]) && same_file(&p->maps.v[k], &p->maps.v[i]))
+			return false;
+	return true;
+}
+
+int target_add(struct jab *j, struct proc *p)
+{
+	struct target *t;
+	int r = proc_read_maps(p);
+
+	if (r < 0)
+		return r;
+	t = vec_add(&j->targets);
+	t->proc = p;
+	for (size_t i = 0; i < p->maps.n; i++) {
+		const struct map *m = &p->maps.v[i];
+		struct loaded *l;
+
+		if (!is_module_code(m) || !first_of_file(p, i))
+			continue;
+		l = vec_add(&t->loaded);
+		l->file = UINT32_MAX;
+		l->path = xstrdup(m->path);
+		l->start = m->start;
+		l->is_exe = !strcmp(m->path, p->exe);
+	}
+	return 0;
+}
+
+int target_add_file(struct jab *j, const char *path)
+{
+	struct module *m;
+	struct target *t;
+	struct loaded *l;
+	struct file *f;
+	int r = module_open("", path, &m);
+
+	if (r < 0)
+		return r;
+	f = vec_add(&j->files);
+	f->path = xstrdup(path);
+	f->m = m;
+	t = vec_add(&j->targets);
+	l = vec_add(&t->loaded);
+	l->file = j->files.n - 1;
+	l->path = xstrdup(path);
+	l->is_exe = true;
+	return 0;
+}
+
+/* live - link, from the executable mapping that starts at l->start. */
+static int find_bias(const struct target *t, const struct module *m, struct loaded *l)
+{
+	const struct map *map = proc_map_at(t->proc, l->start);
+
+	for (size_t i = 0; map && i < m->segments.n; i++) {
+		const struct segment *s = &m->segments.v[i];
+		uint64_t lo = s->offset & ~4095ull, hi = s->offset + s->filesz;
+
+		if ((s->prot & PROT_EXEC) && map->offset >= lo && map->offset < hi) {
+			l->bias = map->start - map->offset - (s->addr - s->offset);
+			l->end = l->bias + m->hi;
+			return 0;
+		}
+	}
+	return fail(-EINVAL, "%s: its code is not mapped as its program headers say", l->path);
+}
+
+/* Are the notes (build id among them) and the ELF header in memory those of the file? */
+static int check_same_build(struct target *t, const struct module *m, const struct loaded *l)
+{
+	const Elf64_Ehdr *eh = (const void *)m->image;
+	uint8_t memory[1024];
+
+	for (unsigned i = 0; i < eh->e_phnum; i++) {
+		uint64_t at = eh->e_phoff + (uint64_t)i * sizeof(Elf64_Phdr);
+		Elf64_Phdr ph;
+		const uint8_t *bytes;
+
+		if (at > m->image_size || m->image_size - at < sizeof(ph))
+			break;
+		memcpy(&ph, m->image + at, sizeof(ph));
+		if (ph.p_type != PT_NOTE || !ph.p_filesz || ph.p_filesz > sizeof(memory))
+			continue;
+		bytes = module_bytes(m, ph.p_vaddr, ph.p_filesz);
+		if (!bytes || proc_read(t->proc, TADDR(l->bias + ph.p_vaddr), memory, ph.p_filesz) < 0)
+			continue;
+		if (memcmp(bytes, memory, ph.p_filesz))
+			return fail(-ESTALE, "%s has changed on disk since process %d mapped it (the "
+				    "build id differs): restart the program, or put the old file back",
+				    l->path, t->proc->pid);
+	}
+	return 0;
+}
+
+/* The file behind a mapping that has no name any more, or another file under its name. */
+static int open_by_map(const struct target *t, const struct loaded *l, struct module **ret_m)
+{
+	const struct map *map = proc_map_at(t->proc, l->start);
+	char path[96];
+	int fd, r;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", t->proc->pid,
+		 map ? (unsigned long)map->start : 0, map ? (unsigned long)map->end : 0);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return fail(-ESTALE, "%s was removed or replaced since process %d mapped it, and the "
+			    "mapped file can't be opened (%s): run as root, or restart the program",
+			    l->path, t->proc->pid, strerror(errno));
+	r = module_open_fd(fd, t->proc->root, l->path, ret_m);
+	close(fd);
+	return r;
+}
+
+static int open_module(struct target *t, const struct loaded *l, struct module **ret_m)
+{
+	const struct map *map = proc_map_at(t->proc, l->start);
+	struct loaded try = *l;
+	int r;
+
+	if (map && !map->deleted) {
+		r = module_open(t->proc->root, l->path, ret_m);
+		if (r < 0)
+			return r;
+		if (!find_bias(t, *ret_m, &try) && !check_same_build(t, *ret_m, &try))
+			return 0;
+		module_close(*ret_m);
+	}
+	return open_by_map(t, l, ret_m);
+}
+
+static struct file *known_file(struct jab *j, const struct map *map)
+{
+	uint64_t dev = (uint64_t)map->dev_major << 32 | map->dev_minor;
+
+	for (size_t i = 0; i < j->files.n; i++) {
+		struct file *f = &j->files.v[i];
+
+		if (f->dev == dev && f->inode == map->inode && !strcmp(f->path, map->path))
+			return f;
+	}
+	return NULL;
+}
+
+int target_open_file(struct jab *j, struct target *t, struct loaded *l)
+{
+	const struct map *map;
+	struct module *m;
+	struct file *f;
+	int r;
+
+	if (l->file != UINT32_MAX)
+		return 0;
+	map = proc_map_at(t->proc, l->start);
+	if (!map)
+		return fail(-ENOENT, "%s is no longer mapped", l->path);
+	f = known_file(j, map);
+	if (!f) {
+		r = open_module(t, l, &m);
+		if (r < 0)
+			return r;
+		f = vec_add(&j->files);
+		f->dev = (uint64_t)map->dev_major << 32 | map->dev_minor;
+		f->inode = map->inode;
+		f->path = xstrdup(l->path);
+		f->m = m;
+	}
+	r = find_bias(t, f->m, l);
+	if (!r)
+		r = check_same_build(t, f->m, l);
+	if (!r)
+		l->file = f - j->files.v;
+	return r;
+}
+
+void target_free(struct target *t)
+{
+	for (size_t i = 0; i < t->loaded.n; i++) {
+		plan_free(t->loaded.v[i].plan);
+		vec_free(&t->loaded.v[i].wants);
+		free(t->loaded.v[i].path);
+	}
+	vec_free(&t->loaded);
+	vec_free(&t->patch.edits);
+	vec_free(&t->patch.moves_in);
+	vec_free(&t->patch.moves_out);
+	room_free(t->room);
+	if (t->arena)
+		arena_forget(t->arena);
+	proc_close(t->proc);
+}
