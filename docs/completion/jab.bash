@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+# bash completion for jab
+_jab()
+{
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} cmd=${COMP_WORDS[1]}
+
+	if [ "$COMP_CWORD" = 1 ]; then
+		mapfile -t COMPREPLY < <(compgen -W "count list check recover --help --version" -- "$cur")
+		return
+	fi
+	case "$prev" in
+	-p | --pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=,comm= | tr -s ' ' '\n' | sort -u)" -- "$cur")
+		return ;;
+	-o | --output)
+		compopt -o default
+		return ;;
+	esac
+	case "$cmd:$cur" in
+	count:-*) mapfile -t COMPREPLY < <(compgen -W "-p -c -d -i -o -a --json --strict --dry-run -v --help" -- "$cur") ;;
+	list:-*) mapfile -t COMPREPLY < <(compgen -W "-p -v --json --help" -- "$cur") ;;
+	check:-*) mapfile -t COMPREPLY < <(compgen -W "-p -s -m -v --json --help" -- "$cur") ;;
+	recover:-*) mapfile -t COMPREPLY < <(compgen -W "--json -v --help" -- "$cur") ;;
+	list:* | check:*) compopt -o default ;;
+	esac
+}
+complete -F _jab jab
