@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The counting code, run in this process. First that nothing of the caller's changes, by filling
+ * everything a program can see and comparing it afterwards. Then that no count is lost or made
+ * up: threads, signals that count themselves, moves between CPUs, and threads that the kernel
+ * does not know. Last that somebody may single-step through it.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/rseq.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "arch/arch.h"
+
+#define MAX_CPUS 4096
+#define CODE_SIZE 65536
+#define INDEX 5
+#define THREADS 8
+#define HITS 10000000
+
+/* Counters and code. The code is written through one mapping and run through another. */
+struct counters {
+	uint64_t table_room[2 + MAX_CPUS];
+	uint64_t cpu[MAX_CPUS][8];
+	uint64_t shared;
+};
+
+static struct counters *counters;
+static uint8_t *code_rw, *code_rx;
+
+static void make_areas(void)
+{
+	int fd = memfd_create("code", 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, CODE_SIZE), 0);
+	code_rw = mmap(NULL, CODE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	code_rx = mmap(NULL, CODE_SIZE, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+	counters = mmap(NULL, sizeof(*counters), PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(code_rw != MAP_FAILED && code_rx != MAP_FAILED && counters != MAP_FAILED);
+	close(fd);
+}
+
+static void reset_counters(bool cpus_known)
+{
+	memset(counters, 0, sizeof(*counters));
+	for (int i = 0; cpus_known && i < MAX_CPUS; i++)
+		counters->table_room[2 + i] = (uint64_t)counters->cpu[i];
+}
+
+static uint64_t sum_of_cpus(void)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < MAX_CPUS; i++)
+		sum += counters->cpu[i][INDEX];
+	return sum;
+}
+
+static struct count_spec make_spec(bool has_rseq)
+{
+	return (struct count_spec){
+		.rseq_off = __rseq_offset,
+		.rseq_sig = RSEQ_SIG,
+		.has_rseq = has_rseq,
+		.cpu_table = (uint64_t)(counters->table_room + 2),
+		.shared = (uint64_t)&counters->shared,
+		.index = INDEX,
+	};
+}
+
+/* Emit at an offset, and something behind it to come back by. Returns the address to run. */
+static uint8_t *emit_at(int off, bool has_rseq, const uint8_t *tail, size_t tail_len)
+{
+	struct count_spec spec = make_spec(has_rseq);
+	int len = arch_x86_64.emit_count(code_rw + off, (uint64_t)code_rx + off, &spec);
+
+	assert_true(len > 0 && len <= COUNT_MAX);
+	assert_int_equal(len, arch_x86_64.emit_count(NULL, 0, &spec));
+	memcpy(code_rw + off + len, tail, tail_len);
+	return code_rx + off;
+}
+
+typedef void count_fn(void);
+
+static count_fn *emit_function(bool has_rseq)
+{
+	static const uint8_t ret[] = { 0xc3 };
+
+	return (count_fn *)emit_at(0, has_rseq, ret, sizeof(ret));
+}
+
+/* ---- nothing changes ---------------------------------------------------------------------- */
+
+struct machine {
+	uint64_t gpr[16];		/* in the order of their numbers; 4 is rsp */
+	uint64_t flags;
+	uint8_t fx[512] __attribute__((aligned(64)));	/* x87, mxcsr, xmm */
+	uint8_t high[16][32];		/* ymm, all of it */
+};
+
+/* Used by the assembly below, which has no register free to point to them. */
+struct machine machine_in __attribute__((visibility("hidden")));
+struct machine machine_out __attribute__((visibility("hidden")));
+uint64_t machine_body __attribute__((visibility("hidden")));
+uint64_t machine_sp __attribute__((visibility("hidden")));
+uint32_t machine_has_avx __attribute__((visibility("hidden")));
+
+void machine_run(void);
+void machine_landing(void);
+
+#define EACH_GPR(op) \
+	op(rax, 0) op(rcx, 8) op(rdx, 16) op(rbx, 24) op(rsp, 32) op(rbp, 40) op(rsi, 48) \
+	op(rdi, 56) op(r8, 64) op(r9, 72) op(r10, 80) op(r11, 88) op(r12, 96) op(r13, 104) \
+	op(r14, 112) op(r15, 120)
+#define EACH_YMM(op) \
+	op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11) op(12) op(13) \
+	op(14) op(15)
+#define LOAD(r, o) "mov machine_in+" #o "(%rip), %" #r "\n"
+#define SAVE(r, o) "mov %" #r ", machine_out+" #o "(%rip)\n"
+#define LOAD_YMM(n) "vmovdqu machine_in+704+32*" #n "(%rip), %ymm" #n "\n"
+#define SAVE_YMM(n) "vmovdqu %ymm" #n ", machine_out+704+32*" #n "(%rip)\n"
+
+_Static_assert(offsetof(struct machine, flags) == 128, "see the assembly");
+_Static_assert(offsetof(struct machine, fx) == 192, "see the assembly");
+_Static_assert(offsetof(struct machine, high) == 704, "see the assembly");
+
+__asm__(".text\n"
+	".globl machine_run\n"
+	".hidden machine_run\n"
+	".globl machine_landing\n"
+	".hidden machine_landing\n"
+	"machine_run:\n"
+	"push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n"
+	"mov %rsp, machine_sp(%rip)\n"
+	"fxrstor64 machine_in+192(%rip)\n"
+	"cmpl $0, machine_has_avx(%rip)\n"
+	"je 1f\n"
+	EACH_YMM(LOAD_YMM)
+	"1:\n"
+	"push machine_in+128(%rip)\n"
+	"popfq\n"
+	EACH_GPR(LOAD)
+	"jmp *machine_body(%rip)\n"
+	"machine_landing:\n"
+	EACH_GPR(SAVE)
+	"mov machine_sp(%rip), %rsp\n"
+	"pushfq\n"
+	"pop machine_out+128(%rip)\n"
+	"cld\n"
+	"fxsave64 machine_out+192(%rip)\n"
+	"cmpl $0, machine_has_avx(%rip)\n"
+	"je 2f\n"
+	EACH_YMM(SAVE_YMM)
+	"2:\n"
+	"fninit\n"
+	"pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n"
+	"ret\n");
+
+static uint64_t random_word(void)
+{
+	static uint64_t x = 88172645463325252ull;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return x;
+}
+
+static void fill_random(void *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		((uint8_t *)p)[i] = random_word();
+}
+
+/* CF PF AF ZF SF DF OF from the bits of n. */
+static uint64_t flags_from(int n)
+{
+	static const uint8_t bit[] = { 0, 2, 4, 6, 7, 10, 11 };
+	uint64_t flags = 0x202;
+
+	for (int i = 0; i < 7; i++)
+		if (n >> i & 1)
+			flags |= 1ull << bit[i];
+	return flags;
+}
+
+#define STACK_SIZE 8192
+#define KEPT 1024		/* bytes above rsp that must stay as they are, too */
+
+static uint8_t stack[STACK_SIZE], stack_before[STACK_SIZE];
+
+static void fill_machine(int flags, int misalign)
+{
+	double st[2] = { 1.5, -3.25 };
+
+	fill_random(&machine_in, sizeof(machine_in));
+	fill_random(stack, sizeof(stack));
+	machine_in.flags = flags_from(flags);
+	machine_in.gpr[4] = (uint64_t)stack + STACK_SIZE - KEPT - misalign;
+
+	/* A valid x87 image with two values on its stack; rounding and masks that aren't usual. */
+	__asm__ volatile("fninit; fldl %1; fldl %2; fxsave64 %0; fninit"
+			 : "=m"(machine_in.fx) : "m"(st[0]), "m"(st[1]));
+	*(uint16_t *)machine_in.fx = 0x0e7f;
+	*(uint32_t *)(machine_in.fx + 24) = 0x7fc0;
+	fill_random(machine_in.fx + 160, 256);
+	for (int i = 0; i < 16; i++)
+		memcpy(machine_in.fx + 160 + 16 * i, machine_in.high[i], 16);
+	memcpy(stack_before, stack, sizeof(stack));
+}
+
+static void check_machine(void)
+{
+	size_t red_zone = machine_in.gpr[4] - 128 - (uint64_t)stack;
+
+	for (int i = 0; i < 16; i++)
+		assert_int_equal(machine_out.gpr[i], machine_in.gpr[i]);
+	assert_int_equal(machine_out.flags, machine_in.flags);
+	assert_memory_equal(machine_out.fx, machine_in.fx, 416);
+	if (machine_has_avx)
+		assert_memory_equal(machine_out.high, machine_in.high, sizeof(machine_in.high));
+	assert_memory_equal(stack + red_zone, stack_before + red_zone, STACK_SIZE - red_zone);
+}
+
+static void run_all_flags(bool has_rseq)
+{
+	static const int misalign[] = { 0, 8, 1, 13 };
+	uint8_t back[14] = { 0xff, 0x25 };		/* jmp *0(%rip); address */
+	uint64_t landing = (uint64_t)machine_landing;
+	int off = 0;
+
+	memcpy(back + 6, &landing, 8);
+	for (int f = 0; f < 128; f++) {
+		for (int m = 0; m < 4; m++) {
+			off = (off + 1) % 64;		/* every alignment of the code */
+			machine_body = (uint64_t)emit_at(off, has_rseq, back, sizeof(back));
+			fill_machine(f, misalign[m]);
+			memset(&machine_out, 0, sizeof(machine_out));
+			machine_run();
+			check_machine();
+		}
+	}
+}
+
+#define RUNS (128 * 4)
+
+static void keeps_everything_per_cpu(void **state)
+{
+	if (!__rseq_size)
+		skip();
+	reset_counters(true);
+	run_all_flags(true);
+	assert_int_equal(sum_of_cpus() + counters->shared, RUNS);
+	assert_true(sum_of_cpus() > RUNS / 2);
+}
+
+/* The table knows no CPU: each run goes the slow way. */
+static void keeps_everything_slow_way(void **state)
+{
+	if (!__rseq_size)
+		skip();
+	reset_counters(false);
+	run_all_flags(true);
+	assert_int_equal(counters->shared, RUNS);
+}
+
+static void keeps_everything_locked(void **state)
+{
+	reset_counters(true);
+	run_all_flags(false);
+	assert_int_equal(counters->shared, RUNS);
+	assert_int_equal(sum_of_cpus(), 0);
+}
+
+/* ---- what is written ---------------------------------------------------------------------- */
+
+static void descriptor_is_aligned(void **state)
+{
+	struct count_spec spec = make_spec(true);
+	uint8_t out[COUNT_MAX];
+
+	for (uint64_t at = 0x7000; at < 0x7000 + 128; at++) {
+		int len = arch_x86_64.emit_count(out, at, &spec);
+		uint64_t d, abort_ip, start;
+		int32_t rel;
+
+		memcpy(&rel, out + 10, 4);		/* lea rel(%rip) at 7 */
+		d = at + 14 + rel;
+		assert_int_equal(d % 32, 0);
+		assert_true(d >= at && d + 32 <= at + len);
+		memcpy(&start, out + (d - at) + 8, 8);
+		memcpy(&abort_ip, out + (d - at) + 24, 8);
+		assert_int_equal(start, at + 23);
+		assert_memory_equal(out + (abort_ip - at) - 4, &spec.rseq_sig, 4);
+		assert_true(abort_ip + 23 <= at + len);
+		assert_true(abort_ip + 23 <= d || abort_ip - 4 >= d + 32);
+	}
+}
+
+static void index_out_of_range_is_refused(void **state)
+{
+	struct count_spec spec = make_spec(true);
+
+	spec.index = 1u << 28;
+	assert_int_equal(arch_x86_64.emit_count(NULL, 0, &spec), -ERANGE);
+	spec.index--;
+	assert_true(arch_x86_64.emit_count(NULL, 0, &spec) > 0);
+}
+
+/* ---- no count is lost --------------------------------------------------------------------- */
+
+static count_fn *hit;
+static atomic_ulong handler_hits;
+static atomic_int threads_left;
+static int storm_signal;
+
+static void on_storm(int sig)
+{
+	for (int i = 0; i < 3; i++)
+		hit();
+	atomic_fetch_add(&handler_hits, 3);
+}
+
+static timer_t start_storm(long period_ns)
+{
+	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = storm_signal };
+	struct itimerspec every = {
+		.it_value.tv_nsec = period_ns, .it_interval.tv_nsec = period_ns,
+	};
+	timer_t timer;
+
+	ev._sigev_un._tid = gettid();
+	assert_int_equal(timer_create(CLOCK_MONOTONIC, &ev, &timer), 0);
+	assert_int_equal(timer_settime(timer, 0, &every, NULL), 0);
+	return timer;
+}
+
+static void *hit_many(void *arg)
+{
+	timer_t timer = start_storm(30000 + 7000 * (long)arg);
+
+	for (int i = 0; i < HITS; i++)
+		hit();
+	timer_delete(timer);
+	atomic_fetch_sub(&threads_left, 1);
+	return NULL;
+}
+
+/* Move the threads from one CPU to the next while they run. */
+static void flip_cpus(const pthread_t *threads)
+{
+	int cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	cpu_set_t one, all;
+	int turn = 0;
+
+	sched_getaffinity(0, sizeof(all), &all);
+	while (atomic_load(&threads_left) > 0) {
+		for (int i = 0; i < THREADS; i++) {
+			CPU_ZERO(&one);
+			CPU_SET((turn + i) % cpus, &one);
+			pthread_setaffinity_np(threads[i], sizeof(one), &one);
+		}
+		turn++;
+		usleep(200);
+	}
+}
+
+static void run_threads(bool has_rseq)
+{
+	pthread_t threads[THREADS];
+	struct sigaction sa = { .sa_handler = on_storm, .sa_flags = SA_RESTART };
+
+	storm_signal = SIGRTMIN;
+	sigaction(storm_signal, &sa, NULL);
+	hit = emit_function(has_rseq);
+	atomic_store(&handler_hits, 0);
+	atomic_store(&threads_left, THREADS);
+	for (long i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, hit_many, (void *)i), 0);
+	flip_cpus(threads);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static uint64_t hits_made(void)
+{
+	return (uint64_t)THREADS * HITS + atomic_load(&handler_hits);
+}
+
+static void counts_exactly_per_cpu(void **state)
+{
+	if (!__rseq_size)
+		skip();
+	reset_counters(true);
+	run_threads(true);
+	print_message("    %lu hits, %lu of them in signal handlers, %lu aborted\n", hits_made(),
+		      atomic_load(&handler_hits), counters->shared);
+	assert_int_equal(sum_of_cpus() + counters->shared, hits_made());
+	assert_true(atomic_load(&handler_hits) > 0);
+	assert_true(counters->shared > 0);		/* some signal came inside a sequence */
+	assert_true(counters->shared < hits_made() / 100);
+}
+
+static void counts_exactly_locked(void **state)
+{
+	reset_counters(true);
+	run_threads(false);
+	assert_int_equal(counters->shared, hits_made());
+}
+
+/* ---- threads the kernel does not know ----------------------------------------------------- */
+
+/* In a process that glibc has not registered; the exit code is the verdict. */
+static int unregistered_main(void)
+{
+	make_areas();
+	reset_counters(true);
+	hit = emit_function(true);
+	for (int i = 0; i < 1000; i++)
+		hit();
+	if (__rseq_size)
+		return 2;
+	return counters->shared == 1000 && sum_of_cpus() == 0 ? 0 : 1;
+}
+
+static int run_self(const char *arg, const char *env)
+{
+	char *argv[] = { "test_count", (char *)arg, NULL };
+	char *envp[] = { (char *)env, NULL };
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		execve("/proc/self/exe", argv, envp);
+		_exit(127);
+	}
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void unregistered_threads_take_the_slow_way(void **state)
+{
+	assert_int_equal(run_self("unregistered", "GLIBC_TUNABLES=glibc.pthread.rseq=0"), 0);
+}
+
+/* ---- single-stepping ---------------------------------------------------------------------- */
+
+#define STEPS_MAX 5000
+
+/* Steps until the child stops itself again. Returns how many were inside the counting code. */
+static int step_through(pid_t pid)
+{
+	int inside = 0, status;
+
+	for (int i = 0; i < STEPS_MAX; i++) {
+		uint64_t pc;
+
+		assert_int_equal(ptrace(PTRACE_SINGLESTEP, pid, 0, 0), 0);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSTOPPED(status));
+		if (WSTOPSIG(status) == SIGSTOP)
+			return inside;
+		assert_int_equal(WSTOPSIG(status), SIGTRAP);
+		pc = ptrace(PTRACE_PEEKUSER, pid, 16 * 8, 0);	/* rip in struct user */
+		inside += pc >= (uint64_t)code_rx && pc < (uint64_t)code_rx + CODE_SIZE;
+	}
+	return -1;
+}
+
+static void single_steps_end(void **state)
+{
+	int status, steps;
+	pid_t pid;
+
+	reset_counters(true);
+	hit = emit_function(__rseq_size > 0);
+	pid = fork();
+	if (pid == 0) {
+		ptrace(PTRACE_TRACEME, 0, 0, 0);
+		syscall(SYS_tgkill, getpid(), getpid(), SIGSTOP);
+		hit();
+		syscall(SYS_tgkill, getpid(), getpid(), SIGSTOP);
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	steps = step_through(pid);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	print_message("    %d steps, aborted: %lu\n", steps, counters->shared);
+	assert_true(steps > 10 && steps < 100);
+	assert_int_equal(sum_of_cpus() + counters->shared, 1);
+}
+
+static int set_up(void **state)
+{
+	make_areas();
+	machine_has_avx = __builtin_cpu_supports("avx");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(keeps_everything_per_cpu),
+		cmocka_unit_test(keeps_everything_slow_way),
+		cmocka_unit_test(keeps_everything_locked),
+		cmocka_unit_test(descriptor_is_aligned),
+		cmocka_unit_test(index_out_of_range_is_refused),
+		cmocka_unit_test(unregistered_threads_take_the_slow_way),
+		cmocka_unit_test(single_steps_end),
+		cmocka_unit_test(counts_exactly_per_cpu),
+		cmocka_unit_test(counts_exactly_locked),
+	};
+
+	if (argc > 1 && !strcmp(argv[1], "unregistered"))
+		return unregistered_main();
+	return cmocka_run_group_tests_name("count", tests, set_up, NULL);
+}
