@@ -120,20 +120,19 @@ static int make_arena(struct target *t, struct jab_times *times)
 	return r;
 }
 
-struct emit_context { struct jab *j; struct target *t; const struct arch_ops *arch; };
+struct emit_context { struct jab *j; struct target *t; const struct arch_ops *arch; size_t size; };
 
 static void emit_body(void *arg, uint32_t id, uint64_t at, uint8_t *out)
 {
 	struct emit_context *x = arg;
 	struct count_spec spec = x->t->spec;
-	struct count_spec wide = { .has_rseq = true };
-	size_t n, room = MAX(x->arch->emit_count(NULL, 0, &wide), 0);
+	size_t n;
 
 	spec.index = x->j->counters.v[x->j->sites.v[id].counter].index;
 	spec.shared = counter_shared_at(x->t, spec.index);
 	n = x->arch->emit_count(out, at, &spec);
-	if (n < room)	/* the shorter form: jump over what is left */
-		x->arch->fill(out + n, room - n);
+	if (n < x->size)	/* the shorter form: jump over what is left */
+		x->arch->jump(out + n, at + n, at + x->size);
 }
 
 static uint8_t *view(void *arg, uint64_t at)
@@ -163,13 +162,14 @@ static int emit_all(struct jab *j, struct target *t)
 
 	for (size_t i = 0; i < t->loaded.n; i++) {
 		struct loaded *l = &t->loaded.v[i];
-		struct emit_context x = { j, t, NULL };
+		struct emit_context x = { j, t, NULL, 0 };
 		struct plan_output out = { &x, emit_body, view };
 		int r;
 
 		if (!l->plan)
 			continue;
 		x.arch = j->files.v[l->file].code->arch;
+		x.size = body_size(j->files.v[l->file].code);
 		r = plan_emit(l->plan, &out, p);
 		if (r < 0)
 			return r;
