@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""The target programs: how each one is built, and how a test talks to one that runs.
+
+Built into build/prog, again only when a source is newer. A tool that this machine lacks (a
+compiler for another language) makes build() raise Missing, which a test turns into a skip.
+"""
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SRC = ROOT / "tests" / "prog"
+OUT = Path(os.environ.get("JAB_PROG", ROOT / "build" / "prog"))
+
+# How long a step may take before it counts as hung. Generous: machines are shared.
+LIMIT = float(os.environ.get("JAB_LIMIT", "120"))
+
+CFLAGS = "-std=gnu11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-unused-parameter -pthread".split()
+BLOCKING = ["blocking.c", "blocking_fds.c", "blocking_waits.c", "blocking_short.c"]
+
+
+class Missing(Exception):
+    """A tool that this target needs is not installed."""
+
+
+def c(sources, *flags, cc="gcc"):
+    return {"sources": sources.split() if isinstance(sources, str) else sources,
+            "command": [cc, *CFLAGS, *flags]}
+
+
+TARGETS = {
+    "calls": c("calls.c"),
+    "calls_nonpie": c("calls.c", "-no-pie", "-fno-pie"),
+    "calls_static": c("calls.c", "-static"),
+    "calls_static_pie": c("calls.c", "-static-pie", "-fPIE"),
+    "calls_musl": c("calls.c", cc="musl-gcc"),
+    "calls_musl_static": c("calls.c", "-static", cc="musl-gcc"),
+    "calls_clang": c("calls.c", cc="clang"),
+    "calls_stripped": {**c("calls.c"), "strip": True},
+    "calls_static_stripped": {**c("calls.c", "-static"), "strip": True},
+    "returns": c("returns.c"),
+    "returns_O0": c("returns.c", "-O0"),
+    "returns_clang": c("returns.c", cc="clang"),
+    "throw": {"sources": ["throw.cc"], "command": ["g++", "-O2", "-g", "-Wall"]},
+    "short": c("short.S short_main.c"),
+    "regs": c("regs.S regs.c", "-no-pie", "-fno-pie"),
+    "regs_pie": c("regs.S regs.c"),
+    "blocking": c(BLOCKING),
+    "spin": c("spin.c"),
+    "storm": c("storm.c"),
+    "churn": c("churn.c"),
+    "forks": c("forks.c"),
+    "dlopen": c("dlopen.c", "-ldl"),
+    "libplug.so": c("plug.c", "-shared", "-fPIC"),
+    "libplug_changed.so": c("plug.c", "-shared", "-fPIC", "-DCHANGED", "-Wl,-soname,libplug.so"),
+    "ifunc": c("ifunc.c"),
+    "sandbox": c("sandbox.c"),
+    "full": c("full.c", "-no-pie", "-fno-pie"),
+    "bits32": {"sources": ["bits32.S"], "command": ["gcc", "-m32", "-nostdlib", "-static", "-no-pie"]},
+    "hello_go": {"sources": ["hello.go"], "command": ["go", "build"]},
+    "hello_rs": {"sources": ["hello.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021",
+                                                      "--crate-name", "hello"]},
+}
+
+
+def build(name):
+    """The path of a target, built if need be."""
+    spec = TARGETS[name]
+    if not shutil.which(spec["command"][0]):
+        raise Missing(f"{spec['command'][0]} is not installed")
+    sources = [SRC / s for s in spec["sources"]]
+    out = OUT / name
+    newest = max(p.stat().st_mtime for p in [*sources, *SRC.glob("*.h"), Path(__file__)])
+    if out.exists() and out.stat().st_mtime > newest:
+        return out
+    OUT.mkdir(parents=True, exist_ok=True)
+    fresh = OUT / f".{name}.{os.getpid()}"
+    compile_to(spec, sources, fresh)
+    os.replace(fresh, out)      # a running copy keeps its own file
+    return out
+
+
+def compile_to(spec, sources, out):
+    command = spec["command"]
+    flags = [f for f in command if f.startswith("-l")]
+    command = [f for f in command if not f.startswith("-l")]
+    env = dict(os.environ, GOCACHE=str(OUT / "go-cache"), GOFLAGS="-buildvcs=false")
+    subprocess.run([*command, "-o", str(out), *map(str, sources), *flags], check=True, env=env, timeout=LIMIT * 3)
+    if spec.get("strip"):
+        subprocess.run(["strip", "--strip-all", str(out)], check=True)
+
+
+class Target:
+    """A running target that serves commands (tests/prog/prog.h)."""
+
+    def __init__(self, name, *args, command=None, **popen):
+        argv = command or [str(build(name)), *map(str, args)]
+        self.name = name
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+                                        **popen)
+        self.pid = self.process.pid
+        line = self.line()
+        assert line == "ready", f"{name} said {line!r} instead of ready"
+
+    def line(self, limit=None):
+        """Its next line, or an error if none comes in time."""
+        got = []
+        reader = threading.Thread(target=lambda: got.append(self.process.stdout.readline()), daemon=True)
+        reader.start()
+        reader.join(limit or LIMIT)
+        if not got:
+            raise TimeoutError(f"{self.name} (pid {self.pid}) does not answer")
+        return got[0].rstrip("\n")
+
+    def ask(self, command, limit=None):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        return self.line(limit)
+
+    def run(self, n):
+        answer = self.ask(f"run {n}")
+        assert answer == f"done {n}", f"{self.name} answered {answer!r} (status {self.process.poll()})"
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def stop(self):
+        """Let it check itself and end; an error if it found anything wrong."""
+        answer = self.ask("stop")
+        status = self.process.wait(LIMIT)
+        assert (answer, status) == ("ok", 0), f"{self.name}: {answer!r}, status {status}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        if self.alive():
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        for f in (self.process.stdin, self.process.stdout):
+            try:
+                f.close()
+            except BrokenPipeError:
+                pass
