@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Decoding a function, once, when somebody asks. The decoding is linear: x86 compilers keep data out
+ * of functions, and a byte that is no instruction marks the function as broken. What the bytes say
+ * by themselves is gathered here; what it takes the rest of the module to know is in code_link.c.
+ */
+#include "pad/code_priv.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/err.h"
+
+int code_open(struct module *m, struct code **ret_code)
+{
+	struct code_priv *pr;
+	struct code *c;
+
+	if (m->machine != arch_x86_64.elf_machine)
+		return fail(-ENOTSUP, "%s: this CPU is not supported", m->path);
+	pr = xcalloc(1, sizeof(*pr));
+	pr->bodies = xcalloc(m->funcs.n, sizeof(*pr->bodies));
+	c = xcalloc(1, sizeof(*c));
+	c->m = m;
+	c->arch = &arch_x86_64;
+	c->priv = pr;
+	*ret_code = c;
+	return 0;
+}
+
+void code_forget(struct code *c, size_t num)
+{
+	struct body *b = priv(c)->bodies[num];
+
+	if (!b)
+		return;
+	priv(c)->bodies[num] = NULL;
+	vec_free(&b->f.insns);
+	vec_free(&b->f.exits);
+	free(b->f.index);
+	free(b->f.target);
+	free(b->at);
+	vec_free(&b->outs);
+	vec_free(&b->inds);
+	vec_free(&b->leas);
+	vec_free(&b->parts);
+	vec_free(&b->filler);
+	free(b);
+}
+
+void code_close(struct code *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->m->funcs.n; i++)
+		code_forget(c, i);
+	free(priv(c)->bodies);
+	vec_free(&priv(c)->pointers);
+	vec_free(&priv(c)->cross);
+	vec_free(&priv(c)->extra);
+	free(priv(c));
+	free(c);
+}
+
+/* Pieces that were decoded only for the sake of this function go with it. */
+void code_drop(struct code *c, const struct fcode *f)
+{
+	struct body *b = (struct body *)f;
+
+	if (!f)
+		return;
+	for (size_t i = 0; i < b->parts.n; i++) {
+		struct body *part = priv(c)->bodies[b->parts.v[i]];
+
+		if (part && part != b && !part->linked)
+			code_forget(c, b->parts.v[i]);
+	}
+	code_forget(c, b->num);
+}
+
+const struct segment *code_text_at(struct code *c, uint64_t addr)
+{
+	for (size_t i = 0; i < c->m->segments.n; i++) {
+		const struct segment *s = &c->m->segments.v[i];
+
+		if ((s->prot & PROT_EXEC) && addr >= s->addr && addr - s->addr < s->filesz)
+			return s;
+	}
+	return NULL;
+}
+
+/* Number of functions that begin at or below addr. */
+static size_t starts_up_to(struct code *c, uint64_t addr)
+{
+	size_t lo = 0, hi = c->m->funcs.n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (c->m->funcs.v[mid].addr <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+uint64_t code_next_start(struct code *c, uint64_t addr)
+{
+	size_t i = addr ? starts_up_to(c, addr - 1) : 0;
+
+	return i < c->m->funcs.n ? c->m->funcs.v[i].addr : UINT64_MAX;
+}
+
+/* A table may say any size: never beyond the text, and a missing one ends at the next function. */
+uint64_t code_func_end(struct code *c, size_t num)
+{
+	const struct func *f = &c->m->funcs.v[num];
+	const struct segment *s = code_text_at(c, f->addr);
+	uint64_t limit, next;
+
+	if (!s)
+		return f->addr;
+	limit = s->addr + s->filesz;
+	if (!f->size) {
+		next = code_next_start(c, f->addr + 1);
+		return MIN(limit, next);
+	}
+	return f->size < limit - f->addr ? f->addr + f->size : limit;
+}
+
+/* A function may hold the entry of another: then the inner one ends first, and we look behind it. */
+size_t code_find(struct code *c, uint64_t addr)
+{
+	size_t n = starts_up_to(c, addr);
+
+	for (size_t back = 0; back < 8 && back < n; back++)
+		if (addr < code_func_end(c, n - 1 - back))
+			return n - 1 - back;
+	return NO_FUNC;
+}
+
+void body_mark(struct body *b, uint64_t addr, enum target_why why)
+{
+	if (addr < b->f.lo || addr >= b->f.hi)
+		return;
+	if (b->f.target[addr - b->f.lo] == TARGET_NONE)
+		b->f.target[addr - b->f.lo] = why;
+}
+
+static bool is_pad_byte(const struct insn *in)
+{
+	return in->kind == INSN_NOP || in->kind == INSN_INT3;
+}
+
+/* Instructions of the function, then the filler behind it up to `limit`. */
+static void decode_range(struct code *c, struct body *b, uint64_t limit)
+{
+	struct fcode *f = &b->f;
+	size_t room = limit - f->lo, at = 0;
+
+	f->insns.cap = (f->end - f->lo) / 3 + 8;
+	f->insns.v = xrealloc(NULL, f->insns.cap * sizeof(*f->insns.v));
+	while (at < room) {
+		struct insn in;
+		bool behind = f->lo + at >= f->end;
+
+		if (c->arch->decode(b->bytes + at, MIN(room - at, (size_t)INSN_MAX), f->lo + at, &in) < 0)
+			break;
+		if (behind ? !is_pad_byte(&in) : f->lo + at + in.len > f->end)
+			break;
+		*vec_add(&f->insns) = in;
+		at += in.len;
+	}
+	f->hi = MAX(f->lo + at, f->end);
+	f->broken = f->lo + at < f->end;
+	f->insns.v = xrealloc(f->insns.v, MAX(f->insns.n, (size_t)1) * sizeof(*f->insns.v));
+	f->insns.cap = MAX(f->insns.n, (size_t)1);
+}
+
+static void fill_index(struct body *b)
+{
+	struct fcode *f = &b->f;
+	size_t size = f->hi - f->lo, at = 0;
+
+	f->index = xrealloc(NULL, (size + 1) * sizeof(*f->index));
+	memset(f->index, 0xff, (size + 1) * sizeof(*f->index));
+	f->target = xcalloc(size + 1, 1);
+	b->at = xrealloc(NULL, f->insns.n * sizeof(*b->at));
+	for (size_t i = 0; i < f->insns.n; i++) {
+		f->index[at] = i;
+		b->at[i] = at;
+		at += f->insns.v[i].len;
+	}
+}
+
+static void add_out(struct body *b, uint64_t from, uint64_t to, uint8_t kind)
+{
+	*vec_add(&b->outs) = (struct out_edge){ from, to, kind };
+}
+
+static void note_plain(struct code *c, struct body *b, const struct insn *in, uint64_t at)
+{
+	const uint8_t *p = b->bytes + (at - b->f.lo);
+	uint64_t value;
+
+	if (in->flags & INSN_PCREL) {
+		if (!code_is_lea(p, in->len))
+			return;
+		*vec_add(&b->leas) = in->target;
+		body_mark(b, in->target, TARGET_LEA);
+	} else if (c->m->is_exec && code_imm_address(p, in->len, &value)) {
+		body_mark(b, value, TARGET_LEA);
+	}
+}
+
+/* What one instruction says about where control can arrive. */
+static void note_insn(struct code *c, struct body *b, const struct insn *in, uint64_t at)
+{
+	bool inside = in->target >= b->f.lo && in->target < b->f.hi;
+
+	switch (in->kind) {
+	case INSN_JMP:
+	case INSN_JCC:
+	case INSN_LOOP:
+		if (inside)
+			body_mark(b, in->target, TARGET_BRANCH);
+		else
+			add_out(b, at, in->target, in->kind);
+		break;
+	case INSN_XBEGIN:
+	case INSN_CALL:
+		body_mark(b, in->target, TARGET_BRANCH);
+		break;
+	case INSN_SYSCALL:
+		/* A thread may sleep with its counter there, or be born there. */
+		body_mark(b, at + in->len, TARGET_RETURN);
+		break;
+	case INSN_JMP_IND:
+		*vec_add(&b->inds) = (struct ind_jump){ at, IND_TAIL };
+		break;
+	default:
+		note_plain(c, b, in, at);
+		break;
+	}
+}
+
+static void note_insns(struct code *c, struct body *b)
+{
+	uint64_t at = b->f.lo;
+
+	body_mark(b, at, TARGET_ENTRY);
+	for (size_t i = 0; i < b->f.insns.n; i++) {
+		note_insn(c, b, &b->f.insns.v[i], at);
+		at += b->f.insns.v[i].len;
+	}
+}
+
+struct body *code_raw(struct code *c, size_t num)
+{
+	const struct func *func = &c->m->funcs.v[num];
+	struct body *b = priv(c)->bodies[num];
+	const struct segment *s;
+	uint64_t limit = 0;
+
+	if (b)
+		return b;
+	b = priv(c)->bodies[num] = xcalloc(1, sizeof(*b));
+	b->num = num;
+	b->f.func = func;
+	b->f.lo = func->addr;
+	b->f.end = b->f.hi = code_func_end(c, num);
+	s = code_text_at(c, func->addr);
+	if (s) {
+		limit = MIN(s->addr + s->filesz, code_next_start(c, b->f.end));
+		b->bytes = module_bytes(c->m, func->addr, limit - func->addr);
+	}
+	if (b->bytes && b->f.end > b->f.lo)
+		decode_range(c, b, limit);
+	else
+		b->f.broken = true;
+	fill_index(b);
+	note_insns(c, b);
+	return b;
+}
+
+struct body *code_linked(struct code *c, size_t num)
+{
+	struct body *b = code_raw(c, num);
+
+	if (!b->linked) {
+		b->linked = true;
+		code_link(c, b);
+	}
+	return b;
+}
+
+const struct fcode *code_func(struct code *c, uint64_t addr)
+{
+	size_t num = code_find(c, addr);
+
+	if (num == NO_FUNC) {
+		fail(-ENOENT, "%s: no function is known at 0x%llx", c->m->path, (unsigned long long)addr);
+		return NULL;
+	}
+	return &code_linked(c, num)->f;
+}
+
+uint64_t fcode_addr(const struct fcode *f, uint32_t insn)
+{
+	const struct body *b = (const struct body *)f;
+
+	return f->lo + b->at[insn];
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two questions about places: where is filler near an address, and which bytes must never be touched
+ * though they could be. The second list is short and each entry has somebody who compares program
+ * counters or bytes: unwinders know the signal return by its bytes, the C library knows its
+ * cancellation points by their range, the kernel knows restartable sequences.
+ */
+#include "pad/code_priv.h"
+
+#include <string.h>
+
+/* The nearest piece of these runs with lo in [from, to] and `need` bytes before `limit`. */
+static bool pick_forward(const struct body *b, uint64_t from, uint64_t to, size_t need, struct span *ret_span)
+{
+	for (size_t i = 0; i < b->filler.n; i++) {
+		uint64_t lo = MAX(b->filler.v[i].lo, from), hi = b->filler.v[i].hi;
+
+		if (lo > to)
+			return false;
+		if (hi > lo && hi - lo >= need) {
+			*ret_span = (struct span){ lo, hi };
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool pick_backward(const struct body *b, uint64_t from, uint64_t to, size_t need, struct span *ret_span)
+{
+	for (size_t i = b->filler.n; i-- > 0; ) {
+		uint64_t lo = MAX(b->filler.v[i].lo, from), hi = MIN(b->filler.v[i].hi, to);
+
+		if (b->filler.v[i].hi <= from)
+			return false;
+		if (hi > lo && hi - lo >= need) {
+			*ret_span = (struct span){ lo, hi };
+			return true;
+		}
+	}
+	return false;
+}
+
+/* First function that begins above addr. */
+static size_t first_above(struct code *c, uint64_t addr)
+{
+	size_t lo = 0, hi = c->m->funcs.n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (c->m->funcs.v[mid].addr <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+bool code_filler_near(struct code *c, uint64_t addr, int64_t reach, size_t need, struct span *ret_span)
+{
+	size_t above = first_above(c, addr), n = c->m->funcs.n;
+	uint64_t far;
+
+	need = MAX(need, (size_t)1);
+	if (reach >= 0) {
+		far = addr + (uint64_t)reach < addr ? UINT64_MAX : addr + (uint64_t)reach;
+		for (size_t i = above ? above - 1 : 0; i < n && c->m->funcs.v[i].addr <= far; i++)
+			if (pick_forward(code_linked(c, i), addr, far, need, ret_span))
+				return true;
+		return false;
+	}
+	far = addr < -(uint64_t)reach ? 0 : addr + (uint64_t)reach;
+	for (size_t i = above; i-- > 0; ) {
+		struct body *b = code_linked(c, i);
+
+		if (b->f.hi <= far)
+			break;
+		if (pick_backward(b, far, addr, need, ret_span))
+			return true;
+	}
+	return false;
+}
+
+struct pattern { const char *bytes; size_t len; size_t before; const char *why; };
+
+/* before: bytes in front of the pattern that belong to it (glibc's unwind data begins there). */
+static const struct pattern patterns[] = {
+	{ "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9, 1,
+	  "signal return code, which unwinders recognise by its bytes" },
+	{ "\xb8\x0f\x00\x00\x00\x0f\x05", 7, 1,
+	  "signal return code, which unwinders recognise by its bytes" },
+};
+
+/* The body of musl's cancellable system call; stripped libraries have no name for it. */
+static const char musl_cancel[] = "\x49\x89\xfb\x48\x89\xf0\x48\x89\xd7\x48\x89\xce\x4c\x89\xc2\x4d\x89\xca";
+
+#define AROUND 64
+
+static const char *pattern_near(struct code *c, uint64_t lo, uint64_t hi)
+{
+	const struct segment *s = code_text_at(c, lo);
+	uint64_t from = MAX(s->addr, lo > AROUND ? lo - AROUND : 0);
+	uint64_t to = MIN(s->addr + s->filesz, hi + AROUND);
+	const uint8_t *p = module_bytes(c->m, from, to - from);
+
+	if (!p)
+		return "no bytes of the file are behind this address";
+	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
+		const struct pattern *pt = &patterns[i];
+		const uint8_t *at = p;
+
+		while ((at = memmem(at, p + (to - from) - at, pt->bytes, pt->len))) {
+			uint64_t found = from + (at - p);
+
+			if (lo < found + pt->len && hi > found - pt->before)
+				return pt->why;
+			at++;
+		}
+	}
+	if (memmem(p, to - from, musl_cancel, sizeof(musl_cancel) - 1))
+		return "cancellation point: the C library compares program counters with this range";
+	return NULL;
+}
+
+static const char *rseq_near(struct code *c, uint64_t lo, uint64_t hi)
+{
+	const struct rseq_range *r;
+	size_t n = module_rseqs(c->m, &r);
+
+	for (size_t i = 0; i < n; i++) {
+		if (lo < r[i].start + r[i].len && hi >= r[i].start)
+			return "restartable sequence of the program";
+		if (lo < r[i].abort && hi > r[i].abort - 4)
+			return "signature of a restartable sequence of the program";
+	}
+	return NULL;
+}
+
+static const char *name_forbids(const char *name)
+{
+	if (!strncmp(name, "__syscall_cancel_arch", 21) || !strcmp(name, "__syscall_cp_asm") ||
+	    !strncmp(name, "__cp_begin", 10) || !strncmp(name, "__cp_end", 8) ||
+	    !strncmp(name, "__cp_cancel", 11))
+		return "cancellation point: the C library compares program counters with this range";
+	if (strstr(name, "SafeFetch32") || strstr(name, "SafeFetchN") || strstr(name, "ProbeMemory"))
+		return "the program's fault handler compares program counters with this function";
+	return NULL;
+}
+
+static const char *names_forbid(struct code *c, const struct func *f)
+{
+	const char *why;
+
+	for (size_t i = 0; i < f->nalias && f->alias + i < c->m->names.n; i++) {
+		why = name_forbids(c->m->names.v[f->alias + i].name);
+		if (why)
+			return why;
+	}
+	return f->name ? name_forbids(f->name) : NULL;
+}
+
+static bool is_gap_filler(struct code *c, uint64_t lo, uint64_t hi)
+{
+	size_t above = first_above(c, lo);
+	const struct body *b;
+
+	if (!above)
+		return false;
+	b = code_linked(c, above - 1);
+	for (size_t i = 0; i < b->filler.n; i++)
+		if (lo >= b->filler.v[i].lo && hi <= b->filler.v[i].hi)
+			return true;
+	return false;
+}
+
+const char *code_forbidden(struct code *c, uint64_t lo, uint64_t hi)
+{
+	const struct segment *s = code_text_at(c, lo);
+	size_t num = code_find(c, lo);
+	const char *why;
+
+	if (!s || hi <= lo || hi > s->addr + s->filesz)
+		return "no bytes of the file's text are behind this address";
+	why = pattern_near(c, lo, hi);
+	if (!why)
+		why = rseq_near(c, lo, hi);
+	if (!why && num != NO_FUNC)
+		why = names_forbid(c, &c->m->funcs.v[num]);
+	if (!why && num == NO_FUNC && !is_gap_filler(c, lo, hi))
+		why = "no function is known here: it may be data";
+	return why;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files behind code.h share. A function is known in two depths. "Raw" is what its own bytes
+ * say: instructions, direct branches, the ones that leave. "Linked" adds what only others know: its
+ * cold parts, tables, pointers, landing pads; then exits, filler and doubt can be told. Only linked
+ * bodies are handed out. Raw never asks for another body, so linking can't run in circles.
+ */
+#ifndef JAB_PAD_CODE_PRIV_H
+#define JAB_PAD_CODE_PRIV_H
+
+#include "pad/code.h"
+
+#define NO_FUNC SIZE_MAX
+#define NO_INSN UINT32_MAX
+
+typedef VEC(uint64_t) addr_list;
+
+/* A way out of a body: a direct branch, or (kind INSN_JMP_IND) an entry of its jump table. */
+struct out_edge { uint64_t from, to; uint8_t kind; };
+
+enum indirect { IND_TAIL, IND_TABLE, IND_LOST };	/* leaves; stays inside; stays, we don't know where */
+struct ind_jump { uint64_t addr; uint8_t what; };
+
+struct body {
+	struct fcode f;		/* first: a struct fcode of ours is a struct body */
+	const uint8_t *bytes;	/* of [f.lo, f.hi) */
+	uint32_t *at;		/* offset of each instruction from f.lo */
+	size_t num;		/* in m->funcs */
+	bool linked, tables_done;
+	VEC(struct out_edge) outs;
+	VEC(struct ind_jump) inds;
+	addr_list leas;		/* addresses taken with lea, for tables */
+	VEC(uint32_t) parts;	/* functions that are pieces of this one */
+	VEC(struct span) filler;
+};
+
+/* A branch seen by the scan of the whole text, perhaps in the middle of another instruction. */
+struct cross_edge { uint64_t to, from; };
+struct extra_target { uint64_t addr; uint8_t why; };
+
+struct code_priv {
+	struct body **bodies;	/* one slot per function */
+	addr_list pointers;	/* words in data that point into text, sorted */
+	bool have_pointers;
+	VEC(struct cross_edge) cross; /* sorted by to */
+	bool have_cross;
+	VEC(struct extra_target) extra; /* sorted by addr */
+};
+
+static inline struct code_priv *priv(struct code *c)
+{
+	return c->priv;
+}
+
+/* code.c */
+size_t code_find(struct code *c, uint64_t addr);	/* number of the function around addr */
+uint64_t code_func_end(struct code *c, size_t num);
+uint64_t code_next_start(struct code *c, uint64_t addr);	/* first function start >= addr, or UINT64_MAX */
+const struct segment *code_text_at(struct code *c, uint64_t addr);
+struct body *code_raw(struct code *c, size_t num);
+struct body *code_linked(struct code *c, size_t num);
+void code_forget(struct code *c, size_t num);
+void body_mark(struct body *b, uint64_t addr, enum target_why why);
+
+static inline bool body_holds(const struct body *b, uint64_t addr)
+{
+	return addr >= b->f.lo && addr < b->f.end;
+}
+
+/* code_target.c */
+const addr_list *code_pointers(struct code *c);
+size_t addr_lower(const addr_list *list, uint64_t addr); /* first element >= addr */
+void code_mark_extra(struct code *c, struct body *b);
+
+/* code_link.c */
+void code_link(struct code *c, struct body *b);
+
+/* code_tables.c */
+void code_find_tables(struct code *c, struct body *b);
+bool code_is_lea(const uint8_t *p, size_t len);
+bool code_imm_address(const uint8_t *p, size_t len, uint64_t *ret_value);
+
+/* code_cross.c */
+void code_scan_text(struct code *c);
+size_t cross_lower(struct code *c, uint64_t addr);
+bool cross_confirm(struct code *c, const struct cross_edge *e);
+
+#endif
