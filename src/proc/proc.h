@@ -21,7 +21,7 @@ struct map {
 	uint32_t dev_major, dev_minor;
 	uint32_t prot;		/* PROT_READ... */
 	bool shared;
-	char *path;		/* "" for anonymous; " (deleted)" is cut off and remembered */
+	char *path;		/* "" for anonymous; "[stack]"...; " (deleted)" is cut off and remembered */
 	bool deleted;
 };
 
@@ -31,9 +31,15 @@ struct thread {
 	pid_t tid;
 	pid_t pid;		/* differs from proc.pid for a process that shares the memory */
 	bool stopped;		/* by us, now */
+	bool held;		/* not stopped, but asleep in vfork until a child that we hold goes on:
+				   rip, rsp and orig_rax are known and can't be changed */
 	bool gone;
 	struct user_regs_struct regs;	/* valid while stopped */
 	bool regs_changed;	/* written back when it is let go */
+	bool seized;		/* the rest is threads.c's own */
+	int64_t eintr_nr;	/* call that we rewound so that it does not report EINTR; -1: none */
+	uint64_t eintr_at;	/* its `syscall` instruction */
+	uint64_t mask;		/* signal mask; valid if eintr_nr >= 0 */
 };
 
 /* What one process (all threads agree) uses for restartable sequences. */
@@ -71,7 +77,8 @@ int proc_find(const char *name, pid_list *ret_pids);
  * It is left stopped (as by proc_stop); proc_resume() lets it run. Errors of execve are told as such.
  */
 int proc_spawn(char *const argv[], struct proc **ret_proc);
-int proc_wait_exit(struct proc *p, int *ret_status);	/* child of ours: wait status; -ECHILD otherwise */
+int proc_wait_exit(struct proc *p, int *ret_status);	/* child of ours: wait status; -ECHILD otherwise,
+							   -EINTR if a signal came */
 
 int proc_read_maps(struct proc *p);
 const struct map *proc_map_at(const struct proc *p, uint64_t addr);
@@ -84,7 +91,7 @@ int proc_write(struct proc *p, taddr at, const void *from, size_t len);	/* also 
  * Stop every thread, those born meanwhile and those of every other process that shares the memory
  * (vfork children, CLONE_VM). Registers are read. Restartable sequences in which a thread stands are
  * aborted only if its registers get changed. -EBUSY with a sentence if a thread can't be stopped
- * within the deadline; then nothing is stopped any more.
+ * within the deadline; then nothing is stopped any more. Stops nest: the last proc_resume() lets go.
  */
 int proc_stop(struct proc *p);
 int proc_resume(struct proc *p);

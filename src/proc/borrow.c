@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Making the target do a system call, by one of its own stopped threads, so that our death at any
+ * moment leaves it well.
+ *
+ * First the emergency frame is written below its stack (frame.c). Then its program counter is
+ * set to code of its own that does rt_sigreturn with that frame: the restorer, `mov $15,%rax;
+ * syscall`. If we die now, the thread restores itself. We let it run into the `syscall` and are told
+ * before it is done; there we put another call in its place, and the program counter back to the
+ * restorer. So at every moment the next thing the thread does without us is to restore itself; the
+ * worst that happens is that one borrowed call is made that nobody needs any more. Its end is
+ * told too, and the next call goes the same way. Nothing is single-stepped: the trap flag would
+ * survive us.
+ *
+ * All signals are blocked meanwhile; the frame holds the true mask. At the end the thread is brought
+ * back to the kind of stop it was found in, gets its own registers, and if it was taken out of a
+ * sleeping call, the kernel restarts that as after any other stop.
+ *
+ * A seccomp filter may be suspended for a borrowed call where we are privileged. If we die between
+ * the exchange of the call and its start (some microseconds), the filter judges it.
+ */
+#include "proc/internal.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <signal.h>
+
+#ifndef PTRACE_O_SUSPEND_SECCOMP
+#define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
+#endif
+
+#define CHUNK 65536
+#define RED_ZONE 128
+
+static const uint8_t restorer_long[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+static const uint8_t restorer_short[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+static const uint8_t pop_rax_ret[] = { 0x58, 0xc3 };
+static const uint8_t syscall_insn[] = { 0x0f, 0x05 };
+
+struct hunt { uint64_t restorer, pop, call; };
+
+static uint64_t find_in(const uint8_t *buf, size_t n, uint64_t at, const uint8_t *what, size_t len)
+{
+	const uint8_t *hit = memmem(buf, n, what, len);
+
+	return hit ? at + (hit - buf) : 0;
+}
+
+static void hunt_chunk(struct hunt *h, const uint8_t *buf, size_t n, uint64_t at)
+{
+	h->restorer = find_in(buf, n, at, restorer_long, sizeof(restorer_long));
+	if (!h->restorer)
+		h->restorer = find_in(buf, n, at, restorer_short, sizeof(restorer_short));
+	if (!h->pop)
+		h->pop = find_in(buf, n, at, pop_rax_ret, sizeof(pop_rax_ret));
+	if (!h->call)
+		h->call = find_in(buf, n, at, syscall_insn, sizeof(syscall_insn));
+}
+
+/* Not in the vDSO, which is the kernel's, and not in what we mapped ourselves and will unmap. */
+static bool may_hold_gadget(const struct map *m)
+{
+	return (m->prot & PROT_EXEC) && (m->prot & PROT_READ) && m->path[0] != '[' &&
+	       strncmp(m->path, "/memfd:jab", 10) != 0;
+}
+
+static void hunt_map(struct proc *p, struct hunt *h, const struct map *m, uint8_t *buf)
+{
+	uint64_t at;
+	size_t n;
+
+	for (at = m->start; at < m->end && !h->restorer; at += CHUNK) {
+		n = MIN(m->end - at, (uint64_t)CHUNK + sizeof(restorer_long));
+		if (proc_read(p, TADDR(at), buf, n) < 0)
+			return;
+		hunt_chunk(h, buf, n, at);
+	}
+}
+
+static bool bytes_are(struct proc *p, uint64_t at, const uint8_t *what, size_t len)
+{
+	uint8_t buf[16];
+
+	return at && proc_read(p, TADDR(at), buf, len) == 0 && memcmp(buf, what, len) == 0;
+}
+
+/* Text changes: libraries go, and we write jumps ourselves. */
+static bool gadget_holds(struct proc *p)
+{
+	const struct gadget *g = &priv(p)->gadget;
+
+	if (g->pop)
+		return bytes_are(p, g->pop, pop_rax_ret, sizeof(pop_rax_ret)) &&
+		       bytes_are(p, g->call, syscall_insn, sizeof(syscall_insn));
+	return bytes_are(p, g->start, restorer_long, sizeof(restorer_long)) ||
+	       bytes_are(p, g->start, restorer_short, sizeof(restorer_short));
+}
+
+int gadget_find(struct proc *p)
+{
+	struct proc_priv *v = priv(p);
+	struct hunt h = { 0 };
+	uint8_t *buf;
+	size_t i;
+	int r;
+
+	if (gadget_holds(p))
+		return 0;
+	memset(&v->gadget, 0, sizeof(v->gadget));
+	r = maps_load(p, &v->maps);
+	if (r < 0)
+		return r;
+	buf = xrealloc(NULL, CHUNK + sizeof(restorer_long));
+	for (i = 0; i < v->maps.n && !h.restorer; i++)
+		if (may_hold_gadget(&v->maps.v[i]))
+			hunt_map(p, &h, &v->maps.v[i], buf);
+	free(buf);
+	if (h.restorer)
+		v->gadget.start = h.restorer;
+	else if (h.pop && h.call)
+		v->gadget = (struct gadget){ .start = h.pop, .pop = h.pop, .call = h.call };
+	else
+		return fail(-ENOTSUP, "process %d has no code that could make a system call for us", p->pid);
+	return 0;
+}
+
+/*
+ * Go's stacks are small and lie beside each other in its heap: there is no room below rsp that is
+ * nobody's. Its heap starts at this address.
+ */
+#define GO_HEAP 0xc000000000ull
+
+static bool on_go_heap(struct proc *p, uint64_t sp)
+{
+	return sp >= GO_HEAP && sp < GO_HEAP + (1ull << 40) && maps_at(&priv(p)->maps, GO_HEAP);
+}
+
+/* How good a thread is for borrowing: 0 not at all. Sleeping ones surely have a proper stack. */
+static int suitability(struct proc *p, const struct thread *t)
+{
+	const struct map *m;
+	int score = 1;
+
+	if (!t->stopped || t->gone)
+		return 0;
+	m = maps_at(&priv(p)->maps, t->regs.rsp);
+	if (!m || m->shared || !(m->prot & PROT_WRITE) || on_go_heap(p, t->regs.rsp) ||
+	    t->regs.rsp - m->start < frame_room())
+		return 0;
+	if (t->pid == p->pid)
+		score += 8;	/* its descriptors are the target's */
+	if (strcmp(m->path, "[stack]") == 0 || (m > priv(p)->maps.v && m[-1].end == m->start && !m[-1].prot))
+		score += 4;
+	if (t->eintr_nr >= 0 || (long)t->regs.orig_rax >= 0)
+		score += 2;
+	if (t->regs.orig_rax != SYS_restart_syscall)
+		score += 1;
+	return score;
+}
+
+static struct thread *best_thread(struct proc *p)
+{
+	struct thread *best = NULL;
+	int score = 0, s;
+	size_t i;
+
+	for (i = 0; i < p->threads.n; i++) {
+		s = suitability(p, &p->threads.v[i]);
+		if (s > score) {
+			score = s;
+			best = &p->threads.v[i];
+		}
+	}
+	return best;
+}
+
+/*
+ * No thread has room below its stack pointer: take the low end of the main stack, which is only
+ * used when the main thread is very deep in calls, and which no thread stands near now.
+ */
+static struct thread *last_resort(struct proc *p, uint64_t *ret_top)
+{
+	struct thread *found = NULL;
+	const struct map *stack = NULL;
+	size_t i;
+
+	for (i = 0; i < priv(p)->maps.n; i++)
+		if (strcmp(priv(p)->maps.v[i].path, "[stack]") == 0)
+			stack = &priv(p)->maps.v[i];
+	if (!stack || stack->end - stack->start < 4 * frame_room())
+		return NULL;
+	for (i = 0; i < p->threads.n; i++) {
+		struct thread *t = &p->threads.v[i];
+		uint64_t sp = t->regs.rsp;
+
+		if (sp >= stack->start && sp < stack->start + 2 * frame_room())
+			return NULL;
+		if (t->stopped && (!found || t->pid == p->pid))
+			found = t;
+	}
+	*ret_top = stack->start + frame_room() - RED_ZONE;
+	return found;
+}
+
+static struct thread *choose(struct proc *p, uint64_t *ret_top)
+{
+	struct thread *t = best_thread(p);
+
+	if (!t && maps_load(p, &priv(p)->maps) == 0)
+		t = best_thread(p);
+	if (!t)
+		return last_resort(p, ret_top);
+	*ret_top = t->regs.rsp - RED_ZONE;
+	return t;
+}
+
+/* Run until the next system-call stop. Stop signals can't be blocked: they take effect when we let go. */
+static int run_to_call_stop(struct thread *t)
+{
+	int status, sig = 0, tries, r;
+
+	for (tries = 0; tries < 100; tries++) {
+		if (ptrace(PTRACE_SYSCALL, t->tid, 0, sig) < 0)
+			break;
+		sig = 0;
+		r = thread_wait(t, &status);
+		if (r < 0)
+			return r;
+		if (WSTOPSIG(status) == (SIGTRAP | 0x80))
+			return 0;
+		if (status >> 16)
+			continue;
+		sig = WSTOPSIG(status);
+		if (sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGSYS || sig == SIGTRAP)
+			return fail(-EFAULT, "thread %d could not make a system call for us (%s)", t->tid,
+				    strsignal(sig));
+	}
+	return fail(-EIO, "thread %d does not do what it is told", t->tid);
+}
+
+static int suspend_seccomp(struct proc *p, struct thread *t)
+{
+	char path[64], status[4096];
+	uint64_t mode = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", t->pid, t->tid);
+	if (file_read(path, status, sizeof(status)) <= 0)
+		return fail(-ESRCH, "thread %d has ended", t->tid);
+	if (strstr(status, "x86_Thread_features:") && strstr(status, "shstk"))
+		return fail(-ENOTSUP, "process %d uses a shadow stack: not supported yet", p->pid);
+	status_field(status, "Seccomp", 10, &mode);
+	if (!mode)
+		return 0;
+	if (ptrace(PTRACE_SETOPTIONS, t->tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) < 0)
+		return fail(-EPERM, "process %d runs under seccomp, which can only be suspended by root "
+			    "(CAP_SYS_ADMIN): nothing was changed", p->pid);
+	priv(p)->borrow.seccomp = true;
+	return 0;
+}
+
+/* Mask after registers: whoever finds the thread with all signals blocked finds the frame too. */
+static int enter(struct proc *p, struct thread *t)
+{
+	struct borrow *b = &priv(p)->borrow;
+	struct user_regs_struct regs = t->regs;
+	const uint64_t all = ~0ull;
+
+	regs.rip = priv(p)->gadget.start;
+	regs.rsp = b->sp;
+	regs.orig_rax = -1;
+	if (ptrace(PTRACE_SETREGS, t->tid, 0, &regs) < 0)
+		return fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
+	b->moved = true;
+	proc_step("borrow: registers set");
+	if (ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(all), &all) < 0)
+		return fail(-errno, "signal mask of thread %d: %s", t->tid, strerror(errno));
+	proc_step("borrow: signals blocked");
+	return 0;
+}
+
+static int borrow_begin(struct proc *p)
+{
+	struct borrow *b = &priv(p)->borrow;
+	struct thread *t;
+	uint64_t top;
+	int r;
+
+	if (b->tid)
+		return 0;
+	if (priv(p)->depth == 0)
+		return fail(-EINVAL, "process %d is not stopped", p->pid);
+	r = gadget_find(p);
+	if (r < 0)
+		return r;
+	t = choose(p, &top);
+	if (!t)
+		return fail(-EBUSY, "process %d has no thread with room on its stack for a system call now: try "
+			    "again", p->pid);
+	r = thread_prepare_change(p, t);
+	if (r < 0)
+		return r;
+	r = suspend_seccomp(p, t);
+	if (r == 0)
+		r = frame_write(p, t, top, b);
+	if (r < 0)
+		return r;
+	proc_step("borrow: frame written");
+	b->tid = t->tid;
+	r = enter(p, t);
+	if (r < 0)
+		borrow_end(p);
+	return r;
+}
+
+/* Back to the kind of stop that proc_stop() makes. */
+static int run_to_plain_stop(struct thread *t)
+{
+	int status, sig = 0, tries, r;
+
+	ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
+	for (tries = 0; tries < 100; tries++) {
+		if (ptrace(PTRACE_CONT, t->tid, 0, sig) < 0)
+			break;
+		r = thread_wait(t, &status);
+		if (r < 0)
+			return r;
+		if (status >> 16 == PTRACE_EVENT_STOP)
+			return 0;
+		sig = status >> 16 || WSTOPSIG(status) & 0x80 ? 0 : WSTOPSIG(status);
+	}
+	return fail(-EIO, "thread %d does not do what it is told", t->tid);
+}
+
+/* The mask before the registers, for the same reason as in enter(). */
+void borrow_end(struct proc *p)
+{
+	struct borrow *b = &priv(p)->borrow;
+	struct thread *t = b->tid ? thread_find(p, b->tid) : NULL;
+
+	if (t && t->stopped && run_to_plain_stop(t) == 0) {
+		proc_step("borrow: back in a plain stop");
+		ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(b->mask), &b->mask);
+		proc_step("borrow: mask restored");
+		if (ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs) == 0)
+			t->regs_changed = false;
+		proc_step("borrow: registers restored");
+		proc_write(p, TADDR(b->at), b->old, b->len);
+		if (b->seccomp)
+			ptrace(PTRACE_SETOPTIONS, t->tid, 0, PTRACE_O_TRACESYSGOOD);
+		proc_step("borrow: stack restored");
+	}
+	b->tid = 0;
+	b->seccomp = b->moved = false;
+}
+
+int proc_scratch(struct proc *p, taddr *ret_at, size_t *ret_room)
+{
+	int r = borrow_begin(p);
+
+	if (r < 0)
+		return r;
+	ret_at->v = priv(p)->borrow.scratch;
+	*ret_room = SCRATCH_LEN;
+	return 0;
+}
+
+pid_t proc_borrowed_tid(struct proc *p)
+{
+	return priv(p)->borrow.tid;
+}
+
+int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_value)
+{
+	struct borrow *b = &priv(p)->borrow;
+	struct user_regs_struct regs;
+	struct thread *t;
+	int r = borrow_begin(p);
+
+	if (r < 0)
+		return r;
+	t = thread_find(p, b->tid);
+	r = run_to_call_stop(t);
+	if (r < 0)
+		goto out;
+	proc_step("borrow: at the call");
+	regs = t->regs;
+	regs.orig_rax = nr;
+	regs.rax = -ENOSYS;
+	regs.rdi = args[0];
+	regs.rsi = args[1];
+	regs.rdx = args[2];
+	regs.r10 = args[3];
+	regs.r8 = args[4];
+	regs.r9 = args[5];
+	regs.rip = priv(p)->gadget.start;
+	regs.rsp = b->sp;
+	if (ptrace(PTRACE_SETREGS, t->tid, 0, &regs) < 0) {
+		r = fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
+		goto out;
+	}
+	proc_step("borrow: call exchanged");
+	r = run_to_call_stop(t);
+	if (r < 0)
+		goto out;
+	proc_step("borrow: call made");
+	if (ptrace(PTRACE_GETREGS, t->tid, 0, &regs) < 0) {
+		r = fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
+		goto out;
+	}
+	*ret_value = regs.rax;
+	return 0;
+out:
+	borrow_end(p);
+	return r;
+}

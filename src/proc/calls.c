@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Interrupted system calls. Our stop wakes a sleeping thread out of its call. Most calls then ask
+ * the kernel to be restarted (-ERESTART...), and it does so when the thread goes on with its
+ * registers untouched: better than we could, since it knows what signal comes next. But some say
+ * -EINTR at once, though no signal came: those we rewind to their `syscall` instruction.
+ *
+ * They are rewound as soon as the thread has stopped, so that our death changes nothing. If a
+ * signal with a handler has come by the time we let go, it is a true interruption: then the call
+ * does return EINTR, as it would have without us.
+ */
+#include "proc/internal.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#define ERESTARTSYS 512
+#define ERESTARTNOINTR 513
+#define ERESTARTNOHAND 514
+#define ERESTART_RESTARTBLOCK 516
+
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441
+#endif
+
+/*
+ * Calls that can be made once more if they returned EINTR: they have moved nothing then. Not close
+ * (the descriptor is gone) and not what we don't know.
+ */
+static bool may_repeat(long nr)
+{
+	switch (nr) {
+	case SYS_epoll_wait: case SYS_epoll_pwait: case SYS_epoll_pwait2: case SYS_epoll_wait_old:
+	case SYS_rt_sigtimedwait: case SYS_semop: case SYS_semtimedop:
+	case SYS_io_getevents: case SYS_io_pgetevents: case SYS_io_uring_enter:
+	case SYS_msgrcv: case SYS_msgsnd: case SYS_mq_timedreceive: case SYS_mq_timedsend:
+	case SYS_read: case SYS_readv: case SYS_write: case SYS_writev:
+	case SYS_pread64: case SYS_preadv: case SYS_preadv2:
+	case SYS_recvfrom: case SYS_recvmsg: case SYS_recvmmsg:
+	case SYS_sendto: case SYS_sendmsg: case SYS_sendmmsg:
+	case SYS_accept: case SYS_accept4: case SYS_connect:
+	case SYS_sendfile: case SYS_splice: case SYS_tee: case SYS_vmsplice:
+	case SYS_poll: case SYS_ppoll: case SYS_select: case SYS_pselect6:
+	case SYS_pause: case SYS_rt_sigsuspend: case SYS_futex:
+	case SYS_wait4: case SYS_waitid: case SYS_flock: case SYS_fcntl: case SYS_getrandom:
+		return true;
+	}
+	return false;
+}
+
+static uint64_t pending_in(pid_t tid, unsigned flags)
+{
+	struct __ptrace_peeksiginfo_args args = { .flags = flags, .nr = 16 };
+	siginfo_t info[16];
+	uint64_t set = 0;
+	long n, i;
+
+	while ((n = ptrace(PTRACE_PEEKSIGINFO, tid, &args, info)) > 0) {
+		for (i = 0; i < n; i++)
+			set |= 1ull << (info[i].si_signo - 1);
+		args.off += n;
+		if (n < args.nr || args.off > 1024)
+			break;
+	}
+	return set;
+}
+
+/* Signals with a handler. Ignored ones are queued for a traced thread too, but interrupt nothing. */
+static uint64_t caught(struct proc *p)
+{
+	struct proc_priv *v = priv(p);
+	char path[64], status[4096];
+
+	if (v->caught_known)
+		return v->caught;
+	v->caught = ~0ull;
+	if (proc_path(p, "status", path, sizeof(path)) == 0 && file_read(path, status, sizeof(status)) > 0)
+		status_field(status, "SigCgt", 16, &v->caught);
+	v->caught_known = true;
+	return v->caught;
+}
+
+static bool is_interrupted(struct proc *p, struct thread *t)
+{
+	uint64_t set = pending_in(t->tid, 0) | pending_in(t->tid, PTRACE_PEEKSIGINFO_SHARED);
+
+	return (set & ~t->mask) && (set & ~t->mask & caught(p));
+}
+
+/*
+ * The mask is the one that holds outside the call: calls that wait with a mask of their own get it
+ * back here at once, so that a signal which they alone let in waits for the repeated call.
+ */
+void call_rewind(struct proc *p, struct thread *t)
+{
+	long nr = t->regs.orig_rax;
+
+	t->eintr_nr = -1;
+	if (nr < 0 || (long)t->regs.rax != -EINTR || !may_repeat(nr))
+		return;
+	if (ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(t->mask), &t->mask) < 0 || is_interrupted(p, t))
+		return;
+	t->regs.rax = nr;
+	t->regs.rip -= 2;
+	t->regs.orig_rax = -1;
+	if (ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs) < 0)
+		return;
+	ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(t->mask), &t->mask);
+	t->eintr_nr = nr;
+	t->eintr_at = t->regs.rip;
+}
+
+void call_unwind(struct proc *p, struct thread *t)
+{
+	if (t->eintr_nr < 0 || t->regs.rip != t->eintr_at || !is_interrupted(p, t))
+		return;
+	t->regs.rax = -EINTR;
+	t->regs.rip += 2;
+	t->regs.orig_rax = t->eintr_nr;
+	t->regs_changed = true;
+}
+
+/* A call restarted by the kernel before is known as restart_syscall only: its number is in the code. */
+static long number_in_code(struct proc *p, uint64_t rip)
+{
+	uint8_t code[7];
+	uint32_t nr;
+
+	if (proc_read(p, TADDR(rip - 7), code, sizeof(code)) < 0)
+		return SYS_restart_syscall;
+	memcpy(&nr, code + 1, 4);
+	if (code[0] == 0xb8 && (nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_poll ||
+				nr == SYS_futex))
+		return nr;
+	return SYS_restart_syscall;
+}
+
+/* What the kernel would make of the registers if no signal comes, for when we can't leave it to it. */
+void call_restart_regs(struct proc *p, struct user_regs_struct *regs)
+{
+	long nr = regs->orig_rax;
+
+	if (nr < 0)
+		return;
+	switch (-(long)regs->rax) {
+	case ERESTART_RESTARTBLOCK:
+		if (nr == SYS_restart_syscall)
+			nr = number_in_code(p, regs->rip);
+		/* fall through */
+	case ERESTARTSYS:
+	case ERESTARTNOINTR:
+	case ERESTARTNOHAND:
+		regs->rax = nr;
+		regs->rip -= 2;
+		break;
+	}
+	regs->orig_rax = -1;
+}

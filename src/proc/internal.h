@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of this folder share with each other and with nobody else. All ptrace requests for
+ * one process must come from one thread of ours: the kernel wants it so.
+ */
+#ifndef JAB_PROC_INTERNAL_H
+#define JAB_PROC_INTERNAL_H
+
+#include <stdio.h>
+#include "base/err.h"
+#include "proc/proc.h"
+
+/* Called at each step that our death could follow; the tests die there. NULL otherwise. */
+extern void (*proc_step_hook)(const char *step);
+
+static inline void proc_step(const char *step)
+{
+	if (proc_step_hook)
+		proc_step_hook(step);
+}
+
+#define SCRATCH_LEN 512		/* bytes for arguments beside the emergency frame */
+
+/* Where code of the target's own does rt_sigreturn for us; see borrow.c. */
+struct gadget {
+	uint64_t start;		/* PC that leads to rt_sigreturn */
+	uint64_t pop, call;	/* `pop %rax; ret` and `syscall`, when there is no restorer */
+};
+
+struct borrow {
+	pid_t tid;		/* 0: no thread is borrowed */
+	uint64_t at;		/* what was written over, and its old bytes */
+	size_t len;
+	uint8_t *old;
+	uint64_t sp;		/* rsp that belongs to gadget.start */
+	uint64_t scratch;
+	uint64_t mask;		/* the thread's real signal mask */
+	bool seccomp;		/* its filter is suspended */
+	bool moved;		/* the registers are ours now */
+};
+
+struct proc_priv {
+	pid_t via;		/* a live thread; /proc/PID/... is empty when the main one has ended */
+	int task;		/* /proc/PID/task */
+	int depth;		/* proc_stop() calls not yet undone */
+	char *chroot;		/* the target's root as we see it, "" if it is ours */
+	uint8_t auxv[1024];	/* as of the open: differs after an exec */
+	size_t auxv_len;
+	uint64_t probe_at;	/* an address that stays readable as long as the memory lives */
+	VEC(pid_t) sharers;	/* other processes with the same memory, as of the last stop */
+	VEC(pid_t) limbo;	/* seized, but could not be stopped when we let go */
+	map_list maps;		/* borrow's own copy: p->maps belongs to the callers */
+	struct gadget gadget;
+	struct borrow borrow;
+	uint64_t caught;	/* signals with a handler; valid for the current stop if known */
+	bool caught_known;
+	int exit_status;
+	bool exited;		/* our child was reaped; exit_status holds */
+};
+
+static inline struct proc_priv *priv(const struct proc *p)
+{
+	return p->priv;
+}
+
+/* open.c */
+struct proc *proc_alloc(pid_t pid);
+int proc_fill(struct proc *p);	/* everything proc_open() learns after it has been allowed */
+int proc_path(struct proc *p, const char *name, char *buf, size_t len); /* of a live thread */
+bool proc_memory_lives(struct proc *p);
+
+/* status.c: files of /proc, read whole */
+ssize_t file_read(const char *path, char *buf, size_t len);	/* NUL-terminated; -errno */
+char *file_load(const char *path, size_t *ret_len);		/* any length; NULL + errno */
+struct task_stat { char state; pid_t ppid; uint64_t flags, start_time; };
+int task_stat(pid_t pid, pid_t tid, struct task_stat *ret_stat);
+int status_field(const char *status, const char *name, int base, uint64_t *ret_value);
+void task_comm(pid_t pid, char buf[32]);
+
+/* maps.c */
+int maps_load(struct proc *p, map_list *maps);
+void maps_free(map_list *maps);
+const struct map *maps_at(const map_list *maps, uint64_t addr);
+
+/* threads.c */
+struct thread *thread_find(struct proc *p, pid_t tid);
+int thread_wait(struct thread *t, int *ret_status);	/* blocks for the next stop; -ESRCH: it ended */
+void threads_settle(struct proc *p);	/* let go of those in limbo that stopped meanwhile */
+void threads_settle_for(struct proc *p, uint64_t ns);
+int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stopped already */
+
+/* sharers.c */
+int sharers_find(struct proc *p);	/* fills priv->sharers; returns how many are new */
+bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs);
+
+/* calls.c */
+void call_rewind(struct proc *p, struct thread *t);	/* right after the stop */
+void call_unwind(struct proc *p, struct thread *t);	/* right before it is let go */
+void call_restart_regs(struct proc *p, struct user_regs_struct *regs);
+
+/* frame.c */
+int frame_write(struct proc *p, struct thread *t, uint64_t top, struct borrow *b);
+size_t frame_room(void);
+
+/* borrow.c */
+int gadget_find(struct proc *p);
+void borrow_end(struct proc *p);
+
+/*
+ * Room in the target for the arguments of a call, beside the emergency frame: valid until
+ * proc_resume() or thread_prepare_change(). And the thread that makes the calls: descriptors that
+ * it makes are in its table (it is another process's if the target sits in vfork).
+ */
+int proc_scratch(struct proc *p, taddr *ret_at, size_t *ret_room);
+pid_t proc_borrowed_tid(struct proc *p);	/* 0: none yet */
+
+/* rseq.c */
+
+/*
+ * Make it right to change the registers of a stopped thread: a borrowed one gets its own back, a
+ * restartable sequence in which it stands is aborted, an interrupted call is rewound. The registers
+ * in t->regs may differ afterwards, and the kernel has them already.
+ */
+int thread_prepare_change(struct proc *p, struct thread *t);
+
+/* Hand changed registers to the kernel now, not at proc_resume(): before text is written. */
+int proc_put_regs(struct proc *p);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* The target's mappings, and reading and writing its memory through /proc/PID/mem. */
+#include "proc/internal.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+void maps_free(map_list *maps)
+{
+	size_t i;
+
+	for (i = 0; i < maps->n; i++)
+		free(maps->v[i].path);
+	vec_free(maps);
+}
+
+static uint64_t take_number(char **at, int base)
+{
+	uint64_t v = strtoull(*at, at, base);
+
+	if (**at)
+		(*at)++;
+	return v;
+}
+
+/* The kernel writes a newline in a name as \012; nothing else is escaped there. */
+static void unescape(char *s)
+{
+	char *out = s;
+
+	for (; *s; s++, out++) {
+		*out = *s;
+		if (strncmp(s, "\\012", 4) == 0) {
+			*out = '\n';
+			s += 3;
+		}
+	}
+	*out = 0;
+}
+
+/* Names are given as the target sees them: without the part above its own root. */
+static char *map_path(struct proc *p, char *name, bool *ret_deleted)
+{
+	static const char deleted[] = " (deleted)";
+	const char *top = priv(p)->chroot;
+	size_t len = strlen(name), cut = strlen(top);
+
+	*ret_deleted = false;
+	if (len >= sizeof(deleted) && strcmp(name + len - sizeof(deleted) + 1, deleted) == 0) {
+		name[len - sizeof(deleted) + 1] = 0;
+		*ret_deleted = true;
+	}
+	unescape(name);
+	if (cut && strncmp(name, top, cut) == 0 && name[cut] == '/')
+		name += cut;
+	return xstrdup(name);
+}
+
+static void parse_line(struct proc *p, char *line, struct map *m)
+{
+	m->start = take_number(&line, 16);
+	m->end = take_number(&line, 16);
+	m->prot = (line[0] == 'r' ? PROT_READ : 0) | (line[1] == 'w' ? PROT_WRITE : 0) |
+		  (line[2] == 'x' ? PROT_EXEC : 0);
+	m->shared = line[3] == 's';
+	line += 5;
+	m->offset = take_number(&line, 16);
+	m->dev_major = take_number(&line, 16);
+	m->dev_minor = take_number(&line, 16);
+	m->inode = take_number(&line, 10);
+	line += strspn(line, " ");
+	m->path = map_path(p, line, &m->deleted);
+}
+
+int maps_load(struct proc *p, map_list *maps)
+{
+	char path[64], *text, *line, *next;
+	size_t len;
+
+	if (proc_path(p, "maps", path, sizeof(path)) < 0)
+		return fail(-ESRCH, "process %d has ended", p->pid);
+	text = file_load(path, &len);
+	if (!text)
+		return fail(-errno, "%s can't be read: %s", path, strerror(errno));
+	maps_free(maps);
+	for (line = text; *line; line = next) {
+		next = line + strcspn(line, "\n");
+		if (*next)
+			*next++ = 0;
+		if (strlen(line) > 40)
+			parse_line(p, line, vec_add(maps));
+	}
+	free(text);
+	if (!maps->n)
+		return fail(-ESRCH, "process %d has ended", p->pid);
+	return 0;
+}
+
+const struct map *maps_at(const map_list *maps, uint64_t addr)
+{
+	size_t lo = 0, hi = maps->n;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (addr < maps->v[mid].start)
+			hi = mid;
+		else if (addr >= maps->v[mid].end)
+			lo = mid + 1;
+		else
+			return &maps->v[mid];
+	}
+	return NULL;
+}
+
+int proc_read_maps(struct proc *p)
+{
+	return maps_load(p, &p->maps);
+}
+
+const struct map *proc_map_at(const struct proc *p, uint64_t addr)
+{
+	return maps_at(&p->maps, addr);
+}
+
+static int bad_access(struct proc *p, const char *what, uint64_t at, int err)
+{
+	if (!proc_memory_lives(p))
+		return fail(-ESRCH, "process %d has ended", p->pid);
+	return fail(err ? err : -EFAULT, "process %d: memory at %#llx can't be %s", p->pid,
+		    (unsigned long long)at, what);
+}
+
+int proc_read(struct proc *p, taddr at, void *to, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = pread(p->mem, (char *)to + done, len - done, at.v + done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return bad_access(p, "read", at.v + done, n < 0 ? -errno : 0);
+		done += n;
+	}
+	return 0;
+}
+
+int proc_write(struct proc *p, taddr at, const void *from, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = pwrite(p->mem, (const char *)from + done, len - done, at.v + done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return bad_access(p, "written", at.v + done, n < 0 ? -errno : 0);
+		done += n;
+	}
+	return 0;
+}

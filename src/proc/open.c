@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Opening a process, and telling apart the many reasons why that can't be done. The right to trace
+ * is asked for by opening /proc/PID/mem: the kernel applies the same rules there as for ptrace, and
+ * nothing in the target is touched. Why it said no is worked out afterwards, from what is public.
+ */
+#include "proc/internal.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void (*proc_step_hook)(const char *step);
+
+struct proc *proc_alloc(pid_t pid)
+{
+	struct proc *p = xcalloc(1, sizeof(*p));
+	struct proc_priv *v = xcalloc(1, sizeof(*v));
+
+	p->pid = v->via = pid;
+	p->mem = v->task = -1;
+	p->priv = v;
+	v->chroot = xstrdup("");
+	snprintf(p->root, sizeof(p->root), "/proc/%d/root", pid);
+	return p;
+}
+
+static bool task_lives(pid_t pid, pid_t tid)
+{
+	struct task_stat s;
+
+	return task_stat(pid, tid, &s) == 0 && s.state != 'Z' && s.state != 'X';
+}
+
+/* Any thread that has not ended; 0: there is none. */
+static pid_t live_thread(pid_t pid)
+{
+	char path[64];
+	struct dirent *e;
+	pid_t tid = 0;
+	DIR *d;
+
+	if (task_lives(pid, pid))
+		return pid;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	d = opendir(path);
+	while (d && !tid && (e = readdir(d)))
+		if (isdigit((unsigned char)e->d_name[0]) && task_lives(pid, atoi(e->d_name)))
+			tid = atoi(e->d_name);
+	if (d)
+		closedir(d);
+	return tid;
+}
+
+int proc_path(struct proc *p, const char *name, char *buf, size_t len)
+{
+	pid_t via = priv(p)->via;
+
+	if (!task_lives(p->pid, via)) {
+		via = live_thread(p->pid);
+		if (!via)
+			return -ESRCH;
+		priv(p)->via = via;
+		snprintf(p->root, sizeof(p->root), "/proc/%d/task/%d/root", p->pid, via);
+	}
+	snprintf(buf, len, "/proc/%d/task/%d/%s", p->pid, via, name);
+	return 0;
+}
+
+/* A descriptor of /proc/PID/mem belongs to the memory, not to the pid: it reads nothing after an exec. */
+bool proc_memory_lives(struct proc *p)
+{
+	char byte;
+
+	return pread(p->mem, &byte, 1, priv(p)->probe_at) == 1;
+}
+
+static int refuse_machine(pid_t pid, const Elf64_Ehdr *eh)
+{
+	if (memcmp(eh->e_ident, ELFMAG, SELFMAG) != 0)
+		return 0;
+	if (eh->e_ident[EI_CLASS] == ELFCLASS32)
+		return fail(-ENOTSUP, "process %d runs a 32-bit program: not supported yet; try a 64-bit build",
+			    pid);
+	if (eh->e_machine != EM_X86_64)
+		return fail(-ENOTSUP, "process %d runs a program for another CPU (ELF machine %u): only "
+			    "x86-64 is supported", pid, eh->e_machine);
+	return 0;
+}
+
+static uint64_t field(const char *status, const char *name, int base)
+{
+	uint64_t v = 0;
+
+	status_field(status, name, base, &v);
+	return v;
+}
+
+static int refuse_traced(pid_t pid, const char *status)
+{
+	pid_t tracer = field(status, "TracerPid", 10);
+	char name[32];
+
+	if (!tracer)
+		return 0;
+	task_comm(tracer, name);
+	return fail(-EBUSY, "process %d is being traced already by process %d (%s): end that first", pid,
+		    tracer, name);
+}
+
+static int yama_scope(void)
+{
+	char buf[16];
+
+	return file_read("/proc/sys/kernel/yama/ptrace_scope", buf, sizeof(buf)) > 0 ? atoi(buf) : 0;
+}
+
+/* The kernel said no: find the rule that did, the most telling first. */
+static int refuse_permission(pid_t pid, const char *status, int err)
+{
+	uint64_t uid = field(status, "Uid", 10), caps = field(status, "CapPrm", 16), ours = 0;
+	char path[64], self[4096];
+	int scope = yama_scope();
+	struct stat st;
+
+	if (uid != geteuid())
+		return fail(-EPERM, "process %d belongs to user %u and you are user %u: run as that user or "
+			    "as root (CAP_SYS_PTRACE)", pid, (unsigned)uid, geteuid());
+	if (file_read("/proc/self/status", self, sizeof(self)) > 0)
+		ours = field(self, "CapPrm", 16);
+	if (caps & ~ours)
+		return fail(-EPERM, "process %d has capabilities that you lack (%#llx): run as root "
+			    "(CAP_SYS_PTRACE)", pid, (unsigned long long)(caps & ~ours));
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (stat(path, &st) == 0 && st.st_uid != uid)
+		return fail(-EPERM, "process %d has made itself private (not dumpable; set-user-id programs "
+			    "and prctl do that): run as root (CAP_SYS_PTRACE)", pid);
+	if (scope > 0)
+		return fail(-EPERM, "process %d may not be traced: /proc/sys/kernel/yama/ptrace_scope is %d; %s",
+			    pid, scope, scope >= 3 ? "it forbids tracing until the next boot" :
+			    scope == 2 ? "run as root (CAP_SYS_PTRACE)" :
+			    "let jab start the program, run as root, or set it to 0");
+	return fail(-EPERM, "process %d may not be traced (%s): it may be in another user namespace or "
+		    "guarded by a security module; run as root there (CAP_SYS_PTRACE)", pid, strerror(-err));
+}
+
+/* What can be told before asking for the memory. status is filled for what follows. */
+static int refuse_kind(pid_t pid, char *status, size_t len)
+{
+	char path[64];
+	struct task_stat s;
+	uint64_t tgid;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	if (pid <= 0 || file_read(path, status, len) <= 0)
+		return fail(-ESRCH, "there is no process %d", pid);
+	if (pid == getpid())
+		return fail(-EINVAL, "process %d is jab itself", pid);
+	if (status_field(status, "Tgid", 10, &tgid) == 0 && (pid_t)tgid != pid)
+		return fail(-EINVAL, "%d is a thread of process %d: give that number", pid, (pid_t)tgid);
+	if (!live_thread(pid))
+		return fail(-ESRCH, "process %d has ended already (a zombie: its parent has not taken notice)",
+			    pid);
+	if (task_stat(pid, pid, &s) < 0)
+		return fail(-ESRCH, "there is no process %d", pid);
+	if (s.flags & 0x00200000)	/* PF_KTHREAD */
+		return fail(-EINVAL, "%d is a kernel thread: it has no program to trace", pid);
+	return 0;
+}
+
+static int open_memory(struct proc *p, const char *status)
+{
+	char path[64];
+	int r;
+
+	if (proc_path(p, "mem", path, sizeof(path)) < 0)
+		return fail(-ESRCH, "process %d has ended", p->pid);
+	p->mem = open(path, O_RDWR | O_CLOEXEC);
+	if (p->mem >= 0)
+		return 0;
+	r = -errno;
+	if (r == -ESRCH || r == -ENOENT)
+		return fail(-ESRCH, "process %d has ended", p->pid);
+	if (field(status, "TracerPid", 10))
+		return refuse_traced(p->pid, status);
+	return refuse_permission(p->pid, status, r);
+}
+
+/* exe and root, in the target's own view of the file system. */
+static int read_paths(struct proc *p)
+{
+	static const char deleted[] = " (deleted)";
+	char path[64], top[4096];
+	size_t cut;
+	ssize_t n;
+
+	if (proc_path(p, "root", path, sizeof(path)) < 0)
+		return fail(-ESRCH, "process %d has ended", p->pid);
+	n = readlink(path, top, sizeof(top) - 1);
+	if (n > 1) {
+		top[n] = 0;
+		free(priv(p)->chroot);
+		priv(p)->chroot = xstrdup(top);
+	}
+	proc_path(p, "exe", path, sizeof(path));
+	n = readlink(path, p->exe, sizeof(p->exe) - 1);
+	if (n < 0)
+		return fail(-errno, "the program of process %d can't be found: %s", p->pid, strerror(errno));
+	p->exe[n] = 0;
+	if ((size_t)n > sizeof(deleted) && strcmp(p->exe + n - sizeof(deleted) + 1, deleted) == 0)
+		p->exe[n - sizeof(deleted) + 1] = 0;
+	cut = strlen(priv(p)->chroot);
+	if (cut && strncmp(p->exe, priv(p)->chroot, cut) == 0 && p->exe[cut] == '/')
+		memmove(p->exe, p->exe + cut, strlen(p->exe + cut) + 1);
+	return 0;
+}
+
+static int read_machine(struct proc *p)
+{
+	char path[64];
+	Elf64_Ehdr eh = { 0 };
+	int fd, r;
+
+	proc_path(p, "exe", path, sizeof(path));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;	/* the memory is ours to read: what matters shows there */
+	r = read(fd, &eh, sizeof(eh)) == sizeof(eh) ? refuse_machine(p->pid, &eh) : 0;
+	close(fd);
+	return r;
+}
+
+static ssize_t read_auxv(struct proc *p, void *buf, size_t len)
+{
+	char path[64];
+
+	if (proc_path(p, "auxv", path, sizeof(path)) < 0)
+		return -ESRCH;
+	return file_read(path, buf, len);
+}
+
+static int read_identity(struct proc *p)
+{
+	struct proc_priv *v = priv(p);
+	const Elf64_auxv_t *a = (void *)v->auxv;
+	struct task_stat s;
+	ssize_t n = read_auxv(p, v->auxv, sizeof(v->auxv));
+	size_t i;
+
+	if (task_stat(p->pid, p->pid, &s) < 0)
+		return fail(-ESRCH, "process %d has ended", p->pid);
+	p->start_time = s.start_time;
+	v->auxv_len = n > 0 ? n : 0;
+	for (i = 0; (i + 1) * sizeof(*a) <= v->auxv_len && a[i].a_type != AT_NULL; i++)
+		if (a[i].a_type == AT_RANDOM)
+			v->probe_at = a[i].a_un.a_val;
+	if (!v->probe_at) {
+		int r = maps_load(p, &v->maps);
+
+		if (r < 0)
+			return r;
+		v->probe_at = v->maps.v[0].start;
+	}
+	return 0;
+}
+
+int proc_fill(struct proc *p)
+{
+	char path[64];
+	int r = read_machine(p);
+
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof(path), "/proc/%d/task", p->pid);
+	priv(p)->task = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (priv(p)->task < 0)
+		return fail(-ESRCH, "process %d has ended", p->pid);
+	r = read_paths(p);
+	return r < 0 ? r : read_identity(p);
+}
+
+int proc_open(pid_t pid, struct proc **ret_proc)
+{
+	char status[4096];
+	struct proc *p;
+	int r = refuse_kind(pid, status, sizeof(status));
+
+	if (r < 0)
+		return r;
+	p = proc_alloc(pid);
+	r = open_memory(p, status);
+	if (r == 0)
+		r = refuse_traced(pid, status);
+	if (r == 0)
+		r = proc_fill(p);
+	if (r == 0)
+		r = proc_read_maps(p);
+	if (r < 0) {
+		proc_close(p);
+		return r;
+	}
+	*ret_proc = p;
+	return 0;
+}
+
+/* The pid may have been given to another process, and the process may run another program. */
+bool proc_alive(struct proc *p)
+{
+	uint8_t auxv[sizeof(priv(p)->auxv)];
+	struct task_stat s;
+	ssize_t n;
+
+	if (p->gone)
+		return false;
+	threads_settle(p);
+	p->gone = !proc_memory_lives(p) || task_stat(p->pid, p->pid, &s) < 0 ||
+		  s.start_time != p->start_time;
+	if (!p->gone && priv(p)->auxv_len) {
+		n = read_auxv(p, auxv, sizeof(auxv));
+		p->gone = n != (ssize_t)priv(p)->auxv_len || memcmp(auxv, priv(p)->auxv, n) != 0;
+	}
+	return !p->gone;
+}
+
+int proc_wait_exit(struct proc *p, int *ret_status)
+{
+	struct proc_priv *v = priv(p);
+
+	if (!p->started_by_us)
+		return fail(-ECHILD, "process %d was not started by us", p->pid);
+	while (!v->exited) {
+		pid_t r = waitpid(p->pid, &v->exit_status, __WALL);
+
+		if (r < 0)
+			return fail(-errno, "waiting for process %d: %s", p->pid, strerror(errno));
+		v->exited = WIFEXITED(v->exit_status) || WIFSIGNALED(v->exit_status);
+		if (!v->exited)		/* a stop that came too late for proc_resume() */
+			ptrace(PTRACE_DETACH, p->pid, 0, v->exit_status >> 16 ? 0 :
+			       WSTOPSIG(v->exit_status) & 0x7f);
+	}
+	p->gone = true;
+	*ret_status = v->exit_status;
+	return 0;
+}
+
+void proc_close(struct proc *p)
+{
+	struct proc_priv *v;
+
+	if (!p)
+		return;
+	v = priv(p);
+	while (v->depth > 0)
+		proc_resume(p);
+	threads_settle_for(p, 100000000);
+	if (p->mem >= 0)
+		close(p->mem);
+	if (v->task >= 0)
+		close(v->task);
+	maps_free(&p->maps);
+	maps_free(&v->maps);
+	vec_free(&p->threads);
+	vec_free(&v->sharers);
+	vec_free(&v->limbo);
+	free(v->chroot);
+	free(v->borrow.old);
+	free(v);
+	free(p);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Restartable sequences, seen from outside. If the registers of a thread inside one are changed,
+ * the kernel finds the program counter elsewhere, forgets the sequence, and what is left of it runs
+ * unprotected later. So the abort that the kernel would do is done here first.
+ */
+#include "proc/internal.h"
+
+#include <string.h>
+#include <sys/ptrace.h>
+
+#ifndef PTRACE_GET_RSEQ_CONFIGURATION
+#define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
+#endif
+
+struct rseq_answer { uint64_t pointer; uint32_t size, signature, flags, pad; };
+struct rseq_cs_desc { uint32_t version, flags; uint64_t start, length, abort; };
+
+#define RSEQ_CS_OFFSET 8	/* of rseq_cs in struct rseq */
+
+static bool ask(const struct thread *t, struct rseq_answer *ret)
+{
+	return ptrace(PTRACE_GET_RSEQ_CONFIGURATION, t->tid, sizeof(*ret), ret) == sizeof(*ret) &&
+	       ret->pointer;
+}
+
+/* The registers first: if we die in between, the kernel clears the pointer itself. */
+static int abort_sequence(struct proc *p, struct thread *t)
+{
+	const uint64_t none = 0;
+	struct rseq_cs_desc d;
+	struct rseq_answer a;
+	uint64_t at;
+
+	if (!ask(t, &a) || proc_read(p, TADDR(a.pointer + RSEQ_CS_OFFSET), &at, sizeof(at)) < 0 || !at)
+		return 0;
+	if (proc_read(p, TADDR(at), &d, sizeof(d)) < 0 || t->regs.rip - d.start >= d.length)
+		return 0;
+	t->regs.rip = d.abort;
+	t->regs.orig_rax = -1;
+	if (ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs) < 0)
+		return fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
+	proc_step("change: sequence aborted");
+	return proc_write(p, TADDR(a.pointer + RSEQ_CS_OFFSET), &none, sizeof(none));
+}
+
+int thread_prepare_change(struct proc *p, struct thread *t)
+{
+	if (!t->stopped)
+		return fail(-EBUSY, "thread %d is in vfork: its registers can't be changed now", t->tid);
+	if (priv(p)->borrow.tid == t->tid)
+		borrow_end(p);
+	if ((long)t->regs.orig_rax >= 0 && (long)t->regs.rax < 0) {
+		call_restart_regs(p, &t->regs);
+		t->regs_changed = true;
+	}
+	return abort_sequence(p, t);
+}
+
+int proc_rseq(struct proc *p, struct rseq_conf *ret_conf)
+{
+	struct rseq_conf conf = { 0 };
+	struct rseq_answer a;
+	bool first = true, usable = true;
+	size_t i;
+
+	for (i = 0; i < p->threads.n && usable; i++) {
+		const struct thread *t = &p->threads.v[i];
+		int64_t offset;
+
+		if (!t->stopped || t->pid != p->pid)
+			continue;
+		usable = ask(t, &a);
+		if (!usable)
+			break;
+		offset = a.pointer - t->regs.fs_base;
+		if (first)
+			conf = (struct rseq_conf){ true, offset, a.signature };
+		usable = offset == (int32_t)offset && conf.offset == offset && conf.signature == a.signature;
+		first = false;
+	}
+	conf.usable = usable && !first;
+	*ret_conf = conf;
+	return 0;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Processes that share the target's memory without being threads of it: children of vfork and
+ * posix_spawn before they execute, and bare clone(CLONE_VM). They would run through text while it is
+ * written. They are found among the descendants; kcmp() says whose memory is the same.
+ */
+#include "proc/internal.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool is_known(struct proc *p, pid_t pid)
+{
+	size_t i;
+
+	if (pid == p->pid)
+		return true;
+	for (i = 0; i < priv(p)->sharers.n; i++)
+		if (priv(p)->sharers.v[i] == pid)
+			return true;
+	return false;
+}
+
+/* Without kcmp in the kernel every child counts: to hold one too many for a moment does no harm. */
+static bool same_memory(struct proc *p, pid_t pid)
+{
+	long r = syscall(SYS_kcmp, priv(p)->via, pid, KCMP_VM, 0, 0);
+
+	return r == 0 || (r < 0 && errno == ENOSYS);
+}
+
+static int add_children(struct proc *p, const char *list)
+{
+	int found = 0;
+	char *end;
+	long pid;
+
+	while ((pid = strtol(list, &end, 10)) > 0 && end != list) {
+		list = end;
+		if (is_known(p, pid) || !same_memory(p, pid))
+			continue;
+		*vec_add(&priv(p)->sharers) = pid;
+		found++;
+	}
+	return found;
+}
+
+static int children_of(struct proc *p, int dir, const char *tid)
+{
+	char path[64], buf[4096];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/children", tid);
+	fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, buf, sizeof(buf) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	buf[n] = 0;
+	return add_children(p, buf);
+}
+
+struct entry { uint64_t ino; int64_t off; unsigned short len; unsigned char type; char name[]; };
+
+static int children_of_all(struct proc *p, int dir)
+{
+	char buf[32768];
+	int found = 0;
+	long n, at;
+
+	lseek(dir, 0, SEEK_SET);
+	while ((n = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0)
+		for (at = 0; at < n; at += ((struct entry *)(buf + at))->len) {
+			const struct entry *e = (void *)(buf + at);
+
+			if (isdigit((unsigned char)e->name[0]))
+				found += children_of(p, dir, e->name);
+		}
+	return found;
+}
+
+int sharers_find(struct proc *p)
+{
+	struct proc_priv *v = priv(p);
+	int found = children_of_all(p, v->task), dir;
+	char path[64];
+	size_t i;
+
+	/* Those found may have children of the same kind; the list grows while we walk it. */
+	for (i = 0; i < v->sharers.n; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/task", v->sharers.v[i]);
+		dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (dir < 0)
+			continue;
+		found += children_of_all(p, dir);
+		close(dir);
+	}
+	return found;
+}
+
+/*
+ * Asleep in vfork, or in a clone that waits in the same way. The kernel shows call, stack pointer
+ * and program counter of a sleeping thread.
+ */
+bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs)
+{
+	unsigned long long nr, a[6], sp, pc;
+	char path[64], buf[256];
+	struct task_stat s;
+
+	if (task_stat(t->pid, t->tid, &s) < 0 || s.state != 'D')
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", t->pid, t->tid);
+	if (file_read(path, buf, sizeof(buf)) <= 0)
+		return false;
+	if (sscanf(buf, "%llu %llx %llx %llx %llx %llx %llx %llx %llx", &nr, &a[0], &a[1], &a[2], &a[3],
+		   &a[4], &a[5], &sp, &pc) != 9)
+		return false;
+	if (nr != SYS_vfork && nr != SYS_clone && nr != SYS_clone3)
+		return false;
+	memset(ret_regs, 0, sizeof(*ret_regs));
+	ret_regs->orig_rax = nr;
+	ret_regs->rsp = sp;
+	ret_regs->rip = pc;
+	return true;
+}

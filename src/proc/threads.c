@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Holding every thread of a target, and letting go. Seize all, then interrupt all, then wait: so the
+ * first one does not wait for the last one to be found. A thread that was about to take a signal
+ * takes it (the kernel builds the handler's frame) and stops right behind that, so that every
+ * stopped thread stands at the same kind of stop: PTRACE_EVENT_STOP, from which the kernel itself
+ * restarts an interrupted call as if nothing had been. Threads born meanwhile are looked for until
+ * there are none.
+ *
+ * A thread that can't be stopped now (in vfork, or in an uninterruptible sleep) is "in limbo" when
+ * we let go: it stops one day, and must then be released. That is done whenever we come by
+ * (threads_settle()); if we end, the kernel does it.
+ */
+#include "proc/internal.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/clock.h"
+
+#define STOP_DEADLINE_NS 2000000000ull
+#define SETTLE_NS 20000000ull	/* stragglers of our stop mostly arrive at once */
+#define STALL_NS 200000ull	/* no thread stopped for so long: look why */
+
+struct thread *thread_find(struct proc *p, pid_t tid)
+{
+	size_t i;
+
+	for (i = 0; i < p->threads.n; i++)
+		if (p->threads.v[i].tid == tid)
+			return &p->threads.v[i];
+	return NULL;
+}
+
+int thread_wait(struct thread *t, int *ret_status)
+{
+	int status;
+	pid_t r;
+
+	do
+		r = waitpid(t->tid, &status, __WALL);
+	while (r < 0 && errno == EINTR);
+	if (r < 0 || !WIFSTOPPED(status)) {
+		t->gone = true;
+		t->stopped = false;
+		return fail(-ESRCH, "thread %d has ended", t->tid);
+	}
+	*ret_status = status;
+	return 0;
+}
+
+static bool limbo_take(struct proc *p, pid_t tid)
+{
+	struct proc_priv *v = priv(p);
+	size_t i;
+
+	for (i = 0; i < v->limbo.n; i++)
+		if (v->limbo.v[i] == tid) {
+			v->limbo.v[i] = v->limbo.v[--v->limbo.n];
+			return true;
+		}
+	return false;
+}
+
+void threads_settle(struct proc *p)
+{
+	struct proc_priv *v = priv(p);
+	size_t i = 0;
+	int status;
+
+	while (i < v->limbo.n) {
+		pid_t tid = v->limbo.v[i], r = waitpid(tid, &status, __WALL | WNOHANG);
+
+		if (r == 0 || (r < 0 && errno == EINTR)) {
+			i++;
+			continue;
+		}
+		if (r == tid && WIFSTOPPED(status)) {
+			int sig = status >> 16 ? 0 : WSTOPSIG(status) & 0x7f;
+
+			ptrace(PTRACE_DETACH, tid, 0, sig);
+		} else if (r == tid && tid == p->pid && p->started_by_us) {
+			v->exited = true;
+			v->exit_status = status;
+		}
+		v->limbo.v[i] = v->limbo.v[--v->limbo.n];
+	}
+}
+
+void threads_settle_for(struct proc *p, uint64_t ns)
+{
+	uint64_t end = now_ns() + ns;
+
+	for (threads_settle(p); priv(p)->limbo.n && now_ns() < end; threads_settle(p))
+		sleep_ns(100000);
+}
+
+static struct thread *add_thread(struct proc *p, pid_t pid, pid_t tid)
+{
+	struct thread *t = vec_add(&p->threads);
+
+	t->tid = tid;
+	t->pid = pid;
+	t->eintr_nr = -1;
+	return t;
+}
+
+static int why_not_seized(struct thread *t, int err)
+{
+	char path[64], status[4096], name[32];
+	struct task_stat s;
+	uint64_t tracer = 0;
+
+	if (err == -ESRCH || task_stat(t->pid, t->tid, &s) < 0 || s.state == 'Z' || s.state == 'X') {
+		t->gone = true;
+		return 0;
+	}
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", t->pid, t->tid);
+	if (file_read(path, status, sizeof(status)) > 0)
+		status_field(status, "TracerPid", 10, &tracer);
+	if (tracer) {
+		task_comm(tracer, name);
+		return fail(-EBUSY, "thread %d of process %d is being traced by process %d (%s)", t->tid,
+			    t->pid, (pid_t)tracer, name);
+	}
+	return fail(err, "thread %d of process %d can't be traced: %s", t->tid, t->pid, strerror(-err));
+}
+
+/*
+ * A thread that sleeps in vfork is not seized as long as its child shares the memory: the child is
+ * held instead. So there is no stop left to be collected when the child goes on.
+ */
+static int seize(struct proc *p, struct thread *t)
+{
+	if (limbo_take(p, t->tid)) {
+		t->seized = true;
+		return 0;
+	}
+	if (ptrace(PTRACE_SEIZE, t->tid, 0, PTRACE_O_TRACESYSGOOD) < 0)
+		return why_not_seized(t, -errno);
+	t->seized = true;
+	proc_step("stop: seized");
+	return 0;
+}
+
+/* Threads of one process that are not in the list yet. The order of task/ is that of our list. */
+static int list_threads(struct proc *p, pid_t pid, int dir)
+{
+	char buf[32768];
+	size_t hint = 0;
+	int found = 0;
+	long n, at;
+
+	lseek(dir, 0, SEEK_SET);
+	while ((n = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0)
+		for (at = 0; at < n;) {
+			struct dirent64 *e = (void *)(buf + at);
+			pid_t tid = atoi(e->d_name);
+
+			at += e->d_reclen;
+			if (tid <= 0)
+				continue;
+			if (hint < p->threads.n && p->threads.v[hint].tid == tid) {
+				hint++;
+				continue;
+			}
+			if (thread_find(p, tid))
+				continue;
+			add_thread(p, pid, tid);
+			hint = p->threads.n;
+			found++;
+		}
+	return found;
+}
+
+static int list_all(struct proc *p)
+{
+	struct proc_priv *v = priv(p);
+	int found = list_threads(p, p->pid, v->task), dir;
+	char path[64];
+	size_t i;
+
+	for (i = 0; i < v->sharers.n; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/task", v->sharers.v[i]);
+		dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (dir < 0)
+			continue;
+		found += list_threads(p, v->sharers.v[i], dir);
+		close(dir);
+	}
+	return found;
+}
+
+static bool is_pending(const struct thread *t)
+{
+	return !t->stopped && !t->gone && !t->held;
+}
+
+/* Seize those that are new, then interrupt them. Returns how many there were. */
+static int catch_new(struct proc *p)
+{
+	struct user_regs_struct regs;
+	size_t first = p->threads.n, i;
+	int r, found = list_all(p);
+
+	for (i = first; i < p->threads.n; i++) {
+		struct thread *t = &p->threads.v[i];
+
+		if (priv(p)->sharers.n && in_vfork(t, &regs))
+			continue;
+		r = seize(p, t);
+		if (r < 0)
+			return r;
+	}
+	if (!p->stopped_at)
+		p->stopped_at = now_ns();
+	for (i = first; i < p->threads.n; i++)
+		if (p->threads.v[i].seized)
+			ptrace(PTRACE_INTERRUPT, p->threads.v[i].tid, 0, 0);
+	proc_step("stop: interrupted");
+	return found;
+}
+
+/* Look at one thread's next stop, if there is one. Returns whether anything happened. */
+static bool poll_thread(struct proc *p, struct thread *t)
+{
+	int status;
+	pid_t r = waitpid(t->tid, &status, __WALL | WNOHANG);
+
+	if (r == 0 || (r < 0 && errno == EINTR))
+		return false;
+	if (r < 0 || !WIFSTOPPED(status)) {
+		t->gone = true;
+		if (r > 0 && t->tid == p->pid && p->started_by_us) {
+			priv(p)->exited = true;
+			priv(p)->exit_status = status;
+		}
+		return true;
+	}
+	if (status >> 16 != PTRACE_EVENT_STOP) {
+		/* A signal, or a stop that an earlier life of ours left: our own stop comes next. */
+		int sig = status >> 16 || WSTOPSIG(status) & 0x80 ? 0 : WSTOPSIG(status);
+
+		ptrace(PTRACE_CONT, t->tid, 0, sig);
+		return true;
+	}
+	if (ptrace(PTRACE_GETREGS, t->tid, 0, &t->regs) < 0)
+		return true;	/* killed this moment; its end is reported next */
+	t->stopped = true;
+	proc_step("stop: thread stopped");
+	call_rewind(p, t);
+	return true;
+}
+
+/* Nothing moves. Those that never will: zombies (the main one is not reported), and vfork parents. */
+static int look_at_stalled(struct proc *p)
+{
+	struct task_stat s;
+	size_t i;
+	int r = sharers_find(p);
+
+	if (r > 0)
+		return 1;
+	for (i = 0; i < p->threads.n; i++) {
+		struct thread *t = &p->threads.v[i];
+
+		if (!is_pending(t))
+			continue;
+		if (task_stat(t->pid, t->tid, &s) < 0 || s.state == 'Z' || s.state == 'X') {
+			t->gone = true;
+			if (t->seized)
+				*vec_add(&priv(p)->limbo) = t->tid;
+			continue;
+		}
+		if (!t->seized && !in_vfork(t, &t->regs)) {
+			r = seize(p, t);
+			if (r < 0)
+				return r;
+			if (t->seized)
+				ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
+		}
+	}
+	return 0;
+}
+
+/* A vfork parent can't run while every process that shares its memory is stopped by us. */
+static void hold_vfork_parents(struct proc *p)
+{
+	size_t i, waiting = 0;
+
+	for (i = 0; i < p->threads.n; i++) {
+		struct thread *t = &p->threads.v[i];
+
+		if (is_pending(t) && !in_vfork(t, &t->regs))
+			return;
+		waiting += is_pending(t);
+	}
+	if (!waiting || !priv(p)->sharers.n)
+		return;
+	for (i = 0; i < p->threads.n; i++) {
+		struct thread *t = &p->threads.v[i];
+
+		if (is_pending(t) && in_vfork(t, &t->regs))
+			t->held = true;
+	}
+}
+
+static int stop_failed(struct proc *p)
+{
+	struct task_stat s = { .state = '?' };
+	size_t i;
+
+	for (i = 0; i < p->threads.n && !is_pending(&p->threads.v[i]); i++)
+		;
+	if (i == p->threads.n)
+		return fail(-EBUSY, "process %d makes threads faster than they can be stopped: try again", p->pid);
+	task_stat(p->threads.v[i].pid, p->threads.v[i].tid, &s);
+	return fail(-EBUSY, "thread %d of process %d could not be stopped within %d s (its state is %c%s): try "
+		    "again", p->threads.v[i].tid, p->threads.v[i].pid, (int)(STOP_DEADLINE_NS / 1000000000),
+		    s.state, s.state == 'D' ? ", an uninterruptible sleep" : "");
+}
+
+static void pause_a_little(unsigned round)
+{
+	if (round < 100)
+		sched_yield();
+	else
+		sleep_ns(round < 200 ? 20000 : 500000);
+}
+
+/* Wait until nobody runs any more, also nobody new. */
+static int wait_all(struct proc *p)
+{
+	uint64_t last = now_ns(), deadline = last + STOP_DEADLINE_NS;
+	unsigned round = 0;
+	size_t i;
+	int r;
+
+	for (;;) {
+		size_t pending = 0;
+		bool moved = false;
+
+		for (i = 0; i < p->threads.n; i++)
+			if (is_pending(&p->threads.v[i])) {
+				moved |= poll_thread(p, &p->threads.v[i]);
+				pending += is_pending(&p->threads.v[i]);
+			}
+		if (!pending) {
+			r = sharers_find(p);
+			if (r >= 0)
+				r = catch_new(p);
+			if (r <= 0)
+				return r;
+			continue;
+		}
+		if (moved) {
+			last = now_ns();
+			round = 0;
+			continue;
+		}
+		if (now_ns() - last > STALL_NS) {
+			r = look_at_stalled(p);
+			if (r > 0)
+				r = catch_new(p);
+			if (r < 0)
+				return r;
+			hold_vfork_parents(p);
+			last = now_ns();
+		}
+		if (now_ns() > deadline)
+			return stop_failed(p);
+		pause_a_little(round++);
+	}
+}
+
+static bool any_stopped(const struct proc *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->threads.n; i++)
+		if (p->threads.v[i].stopped && p->threads.v[i].pid == p->pid)
+			return true;
+	return false;
+}
+
+static void let_go(struct proc *p, struct thread *t)
+{
+	if (!t->seized || t->gone)
+		return;
+	if (!t->stopped) {
+		ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);	/* only a stopped one can be released */
+		*vec_add(&priv(p)->limbo) = t->tid;
+		return;
+	}
+	call_unwind(p, t);
+	if (t->regs_changed)
+		ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs);
+	t->regs_changed = false;
+	t->stopped = t->seized = false;
+	if (ptrace(PTRACE_DETACH, t->tid, 0, 0) < 0)
+		*vec_add(&priv(p)->limbo) = t->tid;	/* killed: its end is still to be collected */
+	proc_step("resume: let go");
+}
+
+static void let_all_go(struct proc *p)
+{
+	uint64_t pause;
+	size_t i;
+
+	borrow_end(p);
+	for (i = 0; i < p->threads.n; i++)
+		let_go(p, &p->threads.v[i]);
+	for (i = 0; i < p->threads.n; i++)
+		p->threads.v[i].held = p->threads.v[i].seized = false;
+	pause = p->stopped_at ? now_ns() - p->stopped_at : 0;
+	p->pause_ns = MAX(p->pause_ns, pause);
+	p->stopped_at = 0;
+	threads_settle_for(p, SETTLE_NS);
+}
+
+int proc_stop(struct proc *p)
+{
+	struct proc_priv *v = priv(p);
+	int r;
+
+	if (v->depth > 0) {
+		v->depth++;
+		return 0;
+	}
+	if (p->gone)
+		return fail(-ESRCH, "process %d has ended", p->pid);
+	threads_settle(p);
+	gadget_find(p);		/* now, not while it is stopped; whether it is there shows when needed */
+	p->threads.n = 0;
+	v->sharers.n = 0;
+	v->caught_known = false;
+	r = sharers_find(p);
+	if (r >= 0)
+		r = catch_new(p);
+	if (r >= 0)
+		r = wait_all(p);
+	if (r >= 0 && (!p->threads.n || !proc_memory_lives(p))) {
+		p->gone = true;
+		r = fail(-ESRCH, "process %d has ended or runs another program", p->pid);
+	}
+	if (r < 0) {
+		let_all_go(p);
+		return r;
+	}
+	v->depth = 1;
+	proc_step("stop: all stopped");
+	return 0;
+}
+
+int proc_resume(struct proc *p)
+{
+	struct proc_priv *v = priv(p);
+
+	if (v->depth == 0)
+		return fail(-EINVAL, "process %d is not stopped", p->pid);
+	borrow_end(p);
+	if (--v->depth > 0)
+		return 0;
+	let_all_go(p);
+	return any_stopped(p) ? fail(-EIO, "process %d could not be let go", p->pid) : 0;
+}
+
+int proc_put_regs(struct proc *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->threads.n; i++) {
+		struct thread *t = &p->threads.v[i];
+
+		if (!t->stopped || !t->regs_changed || t->tid == priv(p)->borrow.tid)
+			continue;
+		if (ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs) < 0 && errno != ESRCH)
+			return fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
+		t->regs_changed = false;
+	}
+	return 0;
+}
+
+int threads_adopt(struct proc *p, pid_t tid)
+{
+	struct thread *t = add_thread(p, p->pid, tid);
+	int r;
+
+	t->seized = t->stopped = true;
+	if (ptrace(PTRACE_GETREGS, tid, 0, &t->regs) < 0)
+		return fail(-errno, "registers of thread %d: %s", tid, strerror(errno));
+	p->stopped_at = now_ns();
+	r = catch_new(p);
+	if (r > 0)
+		r = wait_all(p);
+	if (r < 0) {
+		let_all_go(p);
+		return r;
+	}
+	priv(p)->depth = 1;
+	return 0;
+}
