@@ -48,7 +48,8 @@ struct text_report {
 	size_t pages_kept;		/* private page copies that could not be dropped */
 	size_t processes;		/* that were cleaned, forked children included */
 	bool verified;			/* text, mappings, descriptors as before */
-	bool arena_left;		/* a thread never left a pad: arena still mapped, recover later */
+	bool arena_left;		/* a thread never left a pad, or a foreign edit needs it: still mapped */
+	bool gone;			/* the process ended or executed another program meanwhile */
 };
 int text_remove(struct proc *p, struct arena *a, struct text_report *ret_report);
 

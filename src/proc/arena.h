@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* What an arena is made of: for the files of this folder that change text and take it back. */
+#ifndef JAB_PROC_ARENA_H
+#define JAB_PROC_ARENA_H
+
+#include "proc/sigframes.h"
+#include "proc/undo.h"
+
+struct arena {
+	struct proc *p;
+	int fd;			/* the memfd, opened by us */
+	uint64_t inode;		/* of the memfd: tells its mappings in any process */
+	uint32_t dev_major, dev_minor;
+	taddr record_at;	/* where the target sees offset 0, read-only */
+	size_t record_len;
+	struct undo_head *head;	/* our view of the same */
+	size_t size;		/* of the whole memfd */
+	struct piece *pieces;
+	size_t n;
+	bool mapped;		/* the target has the mappings */
+	struct sigframes frames;
+};
+
+/* The target is not there any more: no error for whoever wanted to leave it anyway. */
+bool target_left(struct proc *p, int err);
+
+/* While held. Raw result of a borrowed call, or why it could not be made. */
+int64_t borrow(struct proc *p, long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* Taking our changes out: what removal by the tracer itself and recovery after its death share. */
+#ifndef JAB_PROC_CLEAN_H
+#define JAB_PROC_CLEAN_H
+
+#include "proc/arena.h"
+
+/* One process: text back, arena out, page copies dropped, verified. Adds to the report. */
+int clean_process(struct proc *p, const struct undo *u, struct text_report *report);
+
+/* That process, and every other one that maps the same arena, until none is left. */
+int clean_everywhere(struct proc *p, const struct undo *u, struct text_report *report);
+
+/* pages.c: private copies of text pages that equal their file again. */
+struct pages {
+	VEC(uint64_t) at;	/* page addresses, ascending */
+	uint8_t *file;		/* what the file says, 4096 bytes each */
+	uint8_t *state;
+};
+struct spans;
+void pages_load(struct pages *g, struct proc *p, const struct spans *s);	/* slow; uses p->maps */
+void pages_compare(struct pages *g, const struct spans *s);			/* with what stands in the spans */
+/* While held: drop at most max runs of pages; returns how many pages are still to be dropped. */
+size_t pages_drop(struct pages *g, struct proc *p, size_t max, bool check);
+size_t pages_kept(const struct pages *g);	/* those that were not */
+void pages_free(struct pages *g);
+
+/* holders.c: who has an arena. */
+struct holder {
+	pid_t pid;
+	int fd;			/* -1: a mapping */
+	uint64_t inode;
+	struct tracer_id tracer;
+};
+typedef VEC(struct holder) holder_list;
+
+void holders_in_maps(pid_t pid, holder_list *list);	/* appends: one entry for each arena mapped */
+void holders_in_fds(pid_t pid, pid_t tid, holder_list *list);	/* appends: one for each descriptor */
+int holders_everywhere(bool descriptors, holder_list *list);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where pieces of the arena may stand without being in the program's way. What grows keeps its room:
+ * the heap above the break, the stack below its limit, and the side of the large gaps to which the
+ * kernel appends new mappings. A strip at both ends of every gap stays empty, so that a program that
+ * runs off the end of a mapping faults as it did before.
+ */
+#include "proc/proc.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/err.h"
+
+#define MIB (1ull << 20)
+#define GIB (1ull << 30)
+#define PAGE 4096ull
+#define USER_TOP (0x7ffffffff000ull)
+#define LOW_END (64 * 1024ull)
+#define STRIP (64 * 1024ull)		/* kept empty next to any mapping */
+#define HEAP_ROOM GIB
+#define STACK_LEAST (64 * MIB)
+#define STACK_MOST GIB
+#define LARGE (4 * GIB)			/* a gap into which the kernel puts new mappings */
+#define ROOM_BELOW (256 * MIB)		/* of the mapping above a large gap (top-down layout) */
+#define ROOM_BELOW_EXE MIB
+#define ROOM_ABOVE (64 * MIB)		/* of the mapping below it (bottom-up layout) */
+
+static uint64_t lowest_allowed(void)
+{
+	unsigned long long min = 0;
+	FILE *f = fopen("/proc/sys/vm/mmap_min_addr", "re");
+
+	if (f) {
+		if (fscanf(f, "%llu", &min) != 1)
+			min = 0;
+		fclose(f);
+	}
+	min = (min + PAGE - 1) & ~(PAGE - 1);
+	return MAX(min, LOW_END);
+}
+
+/* Field 47 of stat: where the heap begins, for a program that has none yet. 0: not told. */
+static uint64_t start_brk(struct proc *p)
+{
+	char path[64], line[2048], *at;
+	size_t n;
+	FILE *f;
+	int i;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", p->pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	n = fread(line, 1, sizeof(line) - 1, f);
+	fclose(f);
+	line[n] = 0;
+	at = strrchr(line, ')');
+	for (i = 2; at && i < 47; i++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+static uint64_t stack_limit(struct proc *p)
+{
+	char path[64], line[256];
+	uint64_t limit = STACK_MOST;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/limits", p->pid);
+	f = fopen(path, "re");
+	if (!f)
+		return limit;
+	while (fgets(line, sizeof(line), f)) {
+		unsigned long long v;
+
+		if (strncmp(line, "Max stack size", 14) == 0 && sscanf(line + 14, " %llu", &v) == 1)
+			limit = v;
+	}
+	fclose(f);
+	return MIN(MAX(limit, STACK_LEAST), STACK_MOST);
+}
+
+/* Ranges that nothing of ours may touch though nothing is mapped there. */
+struct growth { struct gap heap, stack; };
+
+static void find_growth(struct proc *p, struct growth *g)
+{
+	uint64_t brk = start_brk(p);
+	size_t i;
+
+	*g = (struct growth){ 0 };
+	for (i = 0; i < p->maps.n; i++) {
+		const struct map *m = &p->maps.v[i];
+
+		if (strcmp(m->path, "[heap]") == 0)
+			brk = MAX(brk, m->end);
+		if (strcmp(m->path, "[stack]") == 0) {
+			uint64_t room = stack_limit(p) + MIB;
+
+			g->stack.hi = m->end;
+			g->stack.lo = m->end > room ? m->end - room : 0;
+		}
+	}
+	if (brk)
+		g->heap = (struct gap){ brk, brk + HEAP_ROOM };
+}
+
+static void add_gap(gap_list *out, uint64_t lo, uint64_t hi)
+{
+	if (lo < hi && hi - lo >= PAGE)
+		*vec_add(out) = (struct gap){ lo, hi };
+}
+
+/* [lo, hi) without [cut.lo, cut.hi), handed on to the next cut. */
+static void add_without(gap_list *out, uint64_t lo, uint64_t hi, const struct gap *cuts, size_t n)
+{
+	if (lo >= hi)
+		return;
+	if (!n) {
+		add_gap(out, lo, hi);
+		return;
+	}
+	if (cuts->hi <= lo || cuts->lo >= hi) {
+		add_without(out, lo, hi, cuts + 1, n - 1);
+		return;
+	}
+	add_without(out, lo, MIN(hi, cuts->lo), cuts + 1, n - 1);
+	add_without(out, MAX(lo, cuts->hi), hi, cuts + 1, n - 1);
+}
+
+/*
+ * New mappings are put below the lowest library or, in the old layout, above the highest one: never
+ * below the program itself, so that side keeps only a strip.
+ */
+static void add_between(gap_list *out, const struct growth *g, uint64_t lo, uint64_t hi)
+{
+	bool large = hi > lo && hi - lo > LARGE;
+	uint64_t above = large ? ROOM_ABOVE : STRIP;
+	uint64_t below = large ? ROOM_BELOW : STRIP;
+	struct gap cuts[2] = { g->heap, g->stack };
+
+	if (hi <= g->heap.lo)
+		below = MIN(below, ROOM_BELOW_EXE);
+	if (hi < below)
+		return;
+	lo += above;
+	hi -= below;
+	add_without(out, lo & ~(PAGE - 1), hi & ~(PAGE - 1), cuts, ARRAY_SIZE(cuts));
+}
+
+int proc_gaps(struct proc *p, gap_list *ret_gaps)
+{
+	gap_list out = { 0 };
+	struct growth g;
+	uint64_t at = lowest_allowed();
+	size_t i;
+	int r = proc_read_maps(p);
+
+	if (r < 0)
+		return r;
+	find_growth(p, &g);
+	at -= MIN(at, STRIP);	/* nothing stands below: no strip needed there */
+	for (i = 0; i < p->maps.n && p->maps.v[i].start < USER_TOP; i++) {
+		add_between(&out, &g, at, p->maps.v[i].start);
+		at = MAX(at, p->maps.v[i].end);
+	}
+	if (at < USER_TOP)
+		add_between(&out, &g, at, USER_TOP);
+	*ret_gaps = out;
+	return 0;
+}

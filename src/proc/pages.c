@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A page of text that was written to stays a private copy, also when its bytes are the old ones
+ * again. MADV_DONTNEED gives it up and the file's page comes back, unnoticed even by a thread that
+ * runs in it. But it would also drop what somebody else wrote there, or leave zeroes where no file is
+ * behind: so only pages that equal their file byte by byte.
+ */
+#include "proc/clean.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "proc/internal.h"
+#include "proc/spans.h"
+
+#define PAGE 4096ull
+
+enum { PAGE_KEPT, PAGE_KNOWN /* the file's bytes are */, PAGE_EQUAL /* to them: drop it */, PAGE_DROPPED };
+
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+
+/* The very file that is mapped: by the kernel's own link, or by name if the inode is the same. */
+static int open_mapped(struct proc *p, const struct map *m)
+{
+	char path[4096 + 64];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", p->pid,
+		 (unsigned long long)m->start, (unsigned long long)m->end);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 || m->deleted || m->path[0] != '/')
+		return fd;
+	snprintf(path, sizeof(path), "%s%s", p->root, m->path);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != m->inode)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static bool read_page(int fd, uint64_t offset, uint8_t *to)
+{
+	ssize_t n = pread(fd, to, PAGE, offset);
+
+	if (n <= 0)
+		return false;
+	memset(to + n, 0, PAGE - n);
+	return true;
+}
+
+static void list_pages(struct pages *g, const struct spans *s)
+{
+	size_t i;
+	uint64_t at;
+
+	for (i = 0; i < s->v.n; i++)
+		for (at = s->v.v[i].lo; at < s->v.v[i].hi; at += PAGE)
+			*vec_add(&g->at) = at;
+	g->file = xcalloc(g->at.n, PAGE);
+	g->state = xcalloc(g->at.n, 1);
+}
+
+void pages_load(struct pages *g, struct proc *p, const struct spans *s)
+{
+	const struct map *m = NULL;
+	int fd = -1;
+	size_t i;
+
+	list_pages(g, s);
+	for (i = 0; i < g->at.n; i++) {
+		uint64_t at = g->at.v[i];
+
+		if (!m || at - m->start >= m->end - m->start) {
+			if (fd >= 0)
+				close(fd);
+			m = proc_map_at(p, at);
+			fd = m && m->inode && !m->shared ? open_mapped(p, m) : -1;
+		}
+		if (fd >= 0)
+			g->state[i] = read_page(fd, at - m->start + m->offset, g->file + i * PAGE) ?
+				      PAGE_KNOWN : PAGE_KEPT;
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+void pages_compare(struct pages *g, const struct spans *s)
+{
+	size_t i, k = 0;
+	uint64_t at;
+
+	for (i = 0; i < s->v.n; i++) {
+		const struct span_of_text *t = &s->v.v[i];
+
+		for (at = t->lo; at < t->hi; at += PAGE, k++) {
+			if (t->gone)
+				g->state[k] = PAGE_DROPPED;
+			else if (g->state[k] == PAGE_KNOWN && memcmp(g->file + k * PAGE, span_at(t, at), PAGE) == 0)
+				g->state[k] = PAGE_EQUAL;
+		}
+	}
+}
+
+/* Since the pages were compared the target ran: look again before giving one up. */
+static bool still_equal(struct pages *g, struct proc *p, size_t i)
+{
+	uint8_t now[PAGE];
+
+	return proc_read(p, TADDR(g->at.v[i]), now, PAGE) == 0 && memcmp(now, g->file + i * PAGE, PAGE) == 0;
+}
+
+static bool drop_run(struct proc *p, uint64_t at, size_t len)
+{
+	return borrow(p, SYS_madvise, at, len, MADV_DONTNEED, 0, 0, 0) == 0 ||
+	       borrow(p, SYS_madvise, at, len, MADV_DONTNEED_LOCKED, 0, 0, 0) == 0;
+}
+
+/* Pages from i on that go with one call. */
+static size_t run_from(struct pages *g, struct proc *p, size_t i, bool check)
+{
+	size_t n = 0;
+
+	while (i + n < g->at.n && g->state[i + n] == PAGE_EQUAL && g->at.v[i + n] == g->at.v[i] + n * PAGE &&
+	       (!check || still_equal(g, p, i + n)))
+		n++;
+	return n;
+}
+
+size_t pages_drop(struct pages *g, struct proc *p, size_t max, bool check)
+{
+	size_t i, n, left = 0;
+
+	for (i = 0; i < g->at.n; i += MAX(n, (size_t)1)) {
+		n = 0;
+		if (g->state[i] != PAGE_EQUAL)
+			continue;
+		if (!max) {
+			left++;
+			continue;
+		}
+		n = run_from(g, p, i, check);
+		if (n)
+			memset(g->state + i, drop_run(p, g->at.v[i], n * PAGE) ? PAGE_DROPPED : PAGE_KEPT, n);
+		else
+			g->state[i] = PAGE_KEPT;
+		max--;
+	}
+	return left;
+}
+
+size_t pages_kept(const struct pages *g)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < g->at.n; i++)
+		n += g->state[i] != PAGE_DROPPED;
+	return n;
+}
+
+void pages_free(struct pages *g)
+{
+	vec_free(&g->at);
+	free(g->file);
+	free(g->state);
+	*g = (struct pages){ 0 };
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Taking everything out of one process. In the first stop the text is put back, so that from then on
+ * no thread enters a pad; those inside are moved to the same instruction of the text where that is
+ * possible and waited for where not. When no program counter, signal frame or restartable sequence is
+ * in the arena any more, it is unmapped in the same stop, the record last.
+ *
+ * What stands in the text decides, edit by edit: our bytes are replaced by the old ones, old bytes
+ * are fine, anything else belongs to somebody else and stays. Then the arena stays as well: he
+ * may put our jump back one day.
+ */
+#include "proc/clean.h"
+
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include "base/clock.h"
+#include "base/err.h"
+#include "proc/internal.h"
+#include "proc/spans.h"
+
+#define PAGE 4096ull
+#define PATIENCE_NS 3000000000ull
+#define FIRST_WAIT_NS 100000ull
+#define LONGEST_WAIT_NS 10000000ull
+#define DROPS_PER_STOP 16
+
+#ifndef PTRACE_GET_RSEQ_CONFIGURATION
+#define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
+#endif
+
+/* What the kernel answers to PTRACE_GET_RSEQ_CONFIGURATION. */
+struct rseq_answer { uint64_t area; uint32_t size, signature, flags, pad; };
+#define RSEQ_CS_OFFSET 8	/* of the pointer to the sequence's descriptor, in the thread's area */
+
+struct clean {
+	struct proc *p;
+	const struct undo *u;
+	struct text_report *report;
+	VEC(struct gap) arena;		/* what is mapped, the record last */
+	struct spans spans;
+	struct pages pages;
+	struct sigframes frames;
+	bool *ours;			/* edits that stand in the text, by number */
+	bool text_back;
+	size_t restored, foreign;
+};
+
+static bool in_arena(const struct clean *c, uint64_t v)
+{
+	size_t i;
+
+	for (i = 0; i < c->arena.n; i++)
+		if (v - c->arena.v[i].lo < c->arena.v[i].hi - c->arena.v[i].lo)
+			return true;
+	return false;
+}
+
+/* The mappings themselves say where the arena is: by its inode, whatever a record says. */
+static void find_arena(struct clean *c)
+{
+	struct gap record = { 0 };
+	size_t i;
+
+	for (i = 0; i < c->p->maps.n; i++) {
+		const struct map *m = &c->p->maps.v[i];
+
+		if (m->inode != c->u->inode || strncmp(m->path, ARENA_PATH, strlen(ARENA_PATH)) != 0)
+			continue;
+		if (m->offset == 0)
+			record = (struct gap){ m->start, m->end };
+		else
+			*vec_add(&c->arena) = (struct gap){ m->start, m->end };
+	}
+	if (record.hi)
+		*vec_add(&c->arena) = record;
+}
+
+static int prepare(struct clean *c)
+{
+	int r = proc_read_maps(c->p);
+
+	if (r < 0)
+		return r;
+	find_arena(c);
+	spans_make(&c->spans, c->u->edits.v, c->u->edits.n, true);
+	c->ours = xcalloc(c->u->edits.n, sizeof(bool));
+	pages_load(&c->pages, c->p, &c->spans);
+	return sigframes_prepare(&c->frames, c->p);
+}
+
+/*
+ * Our bytes, wholly or up to a page border: a tracer that is killed while it writes an edit across
+ * two pages may leave one page new and the other old.
+ */
+static bool is_ours(const struct edit *e, const uint8_t *now)
+{
+	size_t first = MIN((size_t)e->len, (size_t)(PAGE - e->at.v % PAGE)), rest = e->len - first;
+	bool head_old = memcmp(now, e->old, first) == 0, head_new = memcmp(now, e->new, first) == 0;
+	bool tail_old = memcmp(now + first, e->old + first, rest) == 0;
+	bool tail_new = memcmp(now + first, e->new + first, rest) == 0;
+
+	return (head_old || head_new) && (tail_old || tail_new);
+}
+
+static void judge_edits(struct clean *c)
+{
+	size_t i, k;
+
+	c->restored = c->foreign = 0;
+	for (i = 0; i < c->spans.v.n; i++) {
+		struct span_of_text *t = &c->spans.v.v[i];
+
+		t->changed = false;
+		for (k = t->first; !t->gone && k < t->first + t->n; k++) {
+			const struct edit *e = &c->u->edits.v[k];
+			uint8_t *now = span_at(t, e->at.v);
+
+			c->ours[k] = false;
+			if (memcmp(now, e->old, e->len) == 0)
+				continue;
+			if (!is_ours(e, now)) {
+				c->foreign++;
+				continue;
+			}
+			memcpy(now, e->old, e->len);
+			c->ours[k] = t->changed = true;
+			c->restored++;
+		}
+	}
+}
+
+/* Only edits that still stand need a counter at their jump to be moved. */
+static uint64_t place_at_jump(const struct clean *c, uint64_t pc)
+{
+	const struct edit *e = edit_around(c->u->edits.v, c->u->edits.n, pc);
+
+	if (!e || e->at.v != pc || e->resume.v == pc || !c->ours[e - c->u->edits.v])
+		return 0;
+	return e->resume.v;
+}
+
+static uint64_t place_in_text(const struct clean *c, uint64_t pc)
+{
+	return in_arena(c, pc) ? move_find(c->u->moves.v, c->u->moves.n, pc) : 0;
+}
+
+typedef uint64_t (*place_fn)(const struct clean *c, uint64_t pc);
+
+static int move_thread(struct clean *c, struct thread *t, place_fn place)
+{
+	uint64_t to;
+	int r;
+
+	if (!place(c, t->regs.rip))
+		return 0;
+	r = thread_prepare_change(c->p, t);
+	to = r == 0 ? place(c, t->regs.rip) : 0;
+	if (to) {
+		t->regs.rip = to;
+		t->regs_changed = true;
+	}
+	return r;
+}
+
+/* Every counter, in threads and in frames, goes where `place` says. The kernel gets them at once. */
+static int move_counters(struct clean *c, place_fn place)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < c->p->threads.n; i++) {
+		struct thread *t = &c->p->threads.v[i];
+
+		if (t->stopped && !t->gone)
+			r = move_thread(c, t, place);
+	}
+	for (i = 0; r == 0 && i < c->frames.saved.n; i++) {
+		struct saved_pc *s = &c->frames.saved.v[i];
+		uint64_t to = place(c, s->pc);
+
+		if (!to)
+			continue;
+		r = proc_write(c->p, s->slot, &to, sizeof(to));
+		s->pc = to;
+	}
+	return r < 0 ? r : proc_put_regs(c->p);
+}
+
+static int put_text_back(struct clean *c)
+{
+	size_t i;
+	int r = spans_read(&c->spans, c->p);
+
+	if (r < 0)
+		return r;
+	judge_edits(c);
+	r = move_counters(c, place_at_jump);
+	proc_step("remove: counters moved");
+	for (i = 0; r == 0 && i < c->spans.v.n; i++) {
+		if (!c->spans.v.v[i].changed)
+			continue;
+		r = span_write(c->p, &c->spans.v.v[i]);
+		proc_step("remove: text partly restored");
+	}
+	if (r < 0)
+		return r;
+	c->text_back = true;
+	c->report->restored += c->restored;
+	c->report->foreign += c->foreign;
+	pages_compare(&c->pages, &c->spans);
+	proc_step("remove: text restored");
+	return 0;
+}
+
+/*
+ * A thread that has left a sequence of ours still names it until it is next preempted; the kernel
+ * would look at the descriptor then, so it must not be unmapped under it.
+ */
+static bool sequence_is_clear(struct clean *c, const struct thread *t)
+{
+	struct rseq_answer a = { 0 };
+	uint64_t cs, none = 0;
+
+	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, t->tid, sizeof(a), &a) <= 0 || !a.area)
+		return true;
+	if (proc_read(c->p, TADDR(a.area + RSEQ_CS_OFFSET), &cs, sizeof(cs)) < 0 || !in_arena(c, cs))
+		return true;
+	return proc_write(c->p, TADDR(a.area + RSEQ_CS_OFFSET), &none, sizeof(none)) == 0;
+}
+
+/* How many threads and frames still need the arena. */
+static size_t count_inside(struct clean *c)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < c->p->threads.n; i++) {
+		const struct thread *t = &c->p->threads.v[i];
+
+		if ((t->stopped || t->held) && !t->gone)
+			n += in_arena(c, t->regs.rip) || !sequence_is_clear(c, t);
+	}
+	for (i = 0; i < c->frames.saved.n; i++)
+		n += in_arena(c, c->frames.saved.v[i].pc);
+	return n;
+}
+
+static int unmap_arena(struct clean *c)
+{
+	size_t i;
+
+	for (i = 0; i < c->arena.n; i++) {
+		struct gap g = c->arena.v[i];
+		int64_t r = borrow(c->p, SYS_munmap, g.lo, g.hi - g.lo, 0, 0, 0, 0);
+
+		if (r < 0)
+			return fail(r, "the target can't unmap %#llx: %s", (unsigned long long)g.lo, strerror(-r));
+		proc_step("remove: piece unmapped");
+	}
+	c->arena.n = 0;
+	return 0;
+}
+
+/* One stop. Returns 0 when all is done that can be done, -EAGAIN to come back later. */
+static int clean_held(struct clean *c)
+{
+	int r = sigframes_find(&c->frames, c->p);
+
+	if (r == 0 && !c->text_back)
+		r = put_text_back(c);
+	if (r < 0)
+		return r;
+	if (c->foreign) {
+		c->report->arena_left = true;
+		return 0;
+	}
+	r = move_counters(c, place_in_text);
+	if (r < 0)
+		return r;
+	if (count_inside(c))
+		return -EAGAIN;
+	proc_step("remove: nobody inside");
+	r = unmap_arena(c);
+	if (r == 0)
+		pages_drop(&c->pages, c->p, DROPS_PER_STOP, false);
+	return r;
+}
+
+static int clean_patiently(struct clean *c)
+{
+	uint64_t deadline = now_ns() + PATIENCE_NS, wait = FIRST_WAIT_NS;
+	int r, end;
+
+	for (;;) {
+		r = proc_stop(c->p);
+		if (r < 0)
+			return r;
+		proc_step("remove: stopped");
+		r = clean_held(c);
+		end = proc_resume(c->p);
+		proc_step("remove: let go");
+		if (r == 0)
+			return end;
+		if (r != -EAGAIN)
+			return r;
+		if (now_ns() > deadline || priv(c->p)->depth)
+			break;
+		sleep_ns(wait);
+		wait = MIN(wait * 2, LONGEST_WAIT_NS);
+	}
+	c->report->arena_left = true;
+	return 0;
+}
+
+/* Pages beyond the first few, in slices, so that no pause gets long. */
+static int drop_rest(struct clean *c)
+{
+	int r;
+
+	for (;;) {
+		if (!pages_drop(&c->pages, c->p, 0, true))
+			return 0;
+		r = proc_stop(c->p);
+		if (r < 0)
+			return r;
+		pages_drop(&c->pages, c->p, DROPS_PER_STOP, true);
+		r = proc_resume(c->p);
+		if (r < 0)
+			return r;
+	}
+}
+
+/* As the next one to look at the process would see it. */
+static bool verify(struct clean *c)
+{
+	holder_list left = { 0 };
+	bool good = true;
+	size_t i, k;
+
+	holders_in_maps(c->p->pid, &left);
+	holders_in_fds(c->p->pid, priv(c->p)->via, &left);
+	for (i = 0; i < left.n; i++)
+		good &= left.v[i].inode != c->u->inode;
+	vec_free(&left);
+	if (spans_read(&c->spans, c->p) < 0)
+		return false;
+	for (i = 0; i < c->spans.v.n; i++) {
+		const struct span_of_text *t = &c->spans.v.v[i];
+
+		for (k = t->first; !t->gone && k < t->first + t->n; k++) {
+			const struct edit *e = &c->u->edits.v[k];
+
+			good &= memcmp(span_at(t, e->at.v), e->old, e->len) == 0;
+		}
+	}
+	return good;
+}
+
+static int clean_all_steps(struct clean *c)
+{
+	int r = prepare(c);
+
+	if (r == 0)
+		r = clean_patiently(c);
+	if (r == 0)
+		r = drop_rest(c);
+	if (r < 0)
+		return r;
+	c->report->pages_kept += pages_kept(&c->pages);
+	c->report->verified &= verify(c);
+	return 0;
+}
+
+int clean_process(struct proc *p, const struct undo *u, struct text_report *report)
+{
+	struct clean c = { .p = p, .u = u, .report = report };
+	int r = clean_all_steps(&c);
+
+	if (target_left(p, r)) {
+		report->gone = true;
+		r = 0;
+	}
+	if (r == 0)
+		report->processes++;
+	vec_free(&c.arena);
+	spans_free(&c.spans);
+	pages_free(&c.pages);
+	sigframes_free(&c.frames);
+	free(c.ours);
+	return r;
+}

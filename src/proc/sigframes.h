@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Program counters that no thread shows: those saved in signal frames. A thread inside a handler
+ * comes back, through rt_sigreturn, to the instruction that the signal interrupted; if that is in a
+ * window or in a pad, the saved counter must be looked at like a thread's own.
+ */
+#ifndef JAB_PROC_SIGFRAMES_H
+#define JAB_PROC_SIGFRAMES_H
+
+#include "proc/proc.h"
+
+struct saved_pc {
+	taddr slot;	/* where the counter is kept */
+	uint64_t pc;
+};
+
+struct sigframes {
+	VEC(uint64_t) restorers;	/* addresses of `mov $15, %rax; syscall` */
+	VEC(struct gap) scanned;	/* executable ranges that were searched for them */
+	VEC(struct saved_pc) saved;	/* out of sigframes_find() */
+	uint8_t *buf;			/* part of the stack that is being looked at */
+	size_t cap;
+	uint64_t lo, hi;		/* target addresses of what buf holds */
+	bool maps_fresh;
+};
+
+/* Search for restorers, with the target running: slow. Uses p->maps; known ranges are not read again. */
+int sigframes_prepare(struct sigframes *s, struct proc *p);
+
+/* While stopped: fill s->saved with the counters of all threads' frames, inner ones first. */
+int sigframes_find(struct sigframes *s, struct proc *p);
+
+void sigframes_free(struct sigframes *s);
+
+/* Pure part, for tests: every place in the bytes where a restorer begins. */
+typedef void (*restorer_found)(void *arg, size_t offset);
+void restorers_in(const uint8_t *bytes, size_t n, restorer_found found, void *arg);
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Putting jumps into a live text. Everything that takes time happens while the threads run: the
+ * record is written, the edits are grouped into runs of pages, the pages are made private, memory is
+ * had. Then, with all threads stopped, in this order, which our death at any point leaves in a
+ * working state (a pad runs the instructions of its window, jump or no jump):
+ *
+ *	read the text and compare	nothing is changed if a single byte differs
+ *	look at program counters	a thread inside a window that can't be moved: try again later
+ *	move them into the pads		from here on pads run, the text is still the old one
+ *	write the text			run by run; some jumps may be there and others not
+ */
+#include "proc/arena.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/err.h"
+#include "proc/internal.h"
+#include "proc/spans.h"
+
+#define TRIES 12
+#define FIRST_WAIT_NS 100000
+
+/* A counter that must be changed: a thread's own, or one that a signal frame keeps. */
+struct pc_fix {
+	struct thread *t;	/* NULL: in a frame */
+	taddr slot;
+	uint64_t to;
+};
+
+struct apply {
+	struct proc *p;
+	struct arena *a;
+	const struct text_patch *patch;
+	struct spans spans;
+	VEC(struct pc_fix) fixes;
+	uint64_t stuck;		/* a counter that could not be moved */
+	bool torn;		/* part of the text is new and could not be taken back */
+};
+
+static const char *hex(const uint8_t *bytes, size_t n, char buf[3 * EDIT_MAX + 1])
+{
+	size_t i;
+
+	buf[0] = 0;
+	for (i = 0; i < n; i++)
+		sprintf(buf + 3 * i, i + 1 < n ? "%02x " : "%02x", bytes[i]);
+	return buf;
+}
+
+static int check_patch(const struct text_patch *patch)
+{
+	uint64_t end = 0;
+	size_t i;
+
+	for (i = 0; i < patch->edits.n; i++) {
+		const struct edit *e = &patch->edits.v[i];
+
+		if (!e->len || e->len > EDIT_MAX || e->at.v < end)
+			return fail(-EINVAL, "edit at %#llx overlaps another or has no length",
+				    (unsigned long long)e->at.v);
+		end = e->at.v + e->len;
+	}
+	return 0;
+}
+
+/*
+ * A page of text is private to the target once it has been written to; the copy takes longer than
+ * anything else we do to it. Writing one byte of our own window over itself makes the copy now, with
+ * threads running; should somebody change that byte in between, the comparison below finds out.
+ */
+static void make_private(struct proc *p, const struct edit *edits, size_t n)
+{
+	uint64_t done = 0;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		uint64_t first = edits[i].at.v, last = first + edits[i].len - 1;
+		uint8_t byte;
+
+		if (first >> 12 != done && proc_read(p, TADDR(first), &byte, 1) == 0)
+			proc_write(p, TADDR(first), &byte, 1);
+		if (last >> 12 != first >> 12 && proc_read(p, TADDR(last), &byte, 1) == 0)
+			proc_write(p, TADDR(last), &byte, 1);
+		done = last >> 12;
+	}
+}
+
+static int differs(const struct edit *e, const uint8_t *now)
+{
+	char want[3 * EDIT_MAX + 1], is[3 * EDIT_MAX + 1];
+
+	return fail(-ESTALE, "text at %#llx is %s, expected %s: it differs from its file "
+		    "(a breakpoint or another tracer?); nothing was changed",
+		    (unsigned long long)e->at.v, hex(now, e->len, is), hex(e->old, e->len, want));
+}
+
+static int compare(struct apply *ap)
+{
+	size_t i, k;
+
+	for (i = 0; i < ap->spans.v.n; i++) {
+		const struct span_of_text *t = &ap->spans.v.v[i];
+
+		if (t->gone)
+			return fail(-ESTALE, "text at %#llx is not mapped any more; nothing was changed",
+				    (unsigned long long)t->lo);
+		for (k = t->first; k < t->first + t->n; k++) {
+			const struct edit *e = &ap->patch->edits.v[k];
+
+			if (memcmp(span_at(t, e->at.v), e->old, e->len) != 0)
+				return differs(e, span_at(t, e->at.v));
+		}
+	}
+	return 0;
+}
+
+static bool strictly_inside(const struct apply *ap, uint64_t pc)
+{
+	const struct edit *e = edit_around(ap->patch->edits.v, ap->patch->edits.n, pc);
+
+	return e && e->at.v != pc;
+}
+
+/* Where a counter has to go: 0 if it may stay; -EAGAIN if it is inside a window and has no way out. */
+static int place_for(struct apply *ap, uint64_t pc, uint64_t *ret_to)
+{
+	const struct text_patch *patch = ap->patch;
+	uint64_t to = 0;
+
+	if (strictly_inside(ap, pc)) {
+		to = move_find(patch->moves_in.v, patch->moves_in.n, pc);
+		if (!to) {
+			ap->stuck = pc;
+			return -EAGAIN;
+		}
+	}
+	*ret_to = to;
+	return 0;
+}
+
+/*
+ * A thread in a system call stands behind the instruction, but a restart takes it back by two bytes:
+ * both places count. Which of them it is shows when the thread is prepared for the change.
+ */
+static int look_at_thread(struct apply *ap, struct thread *t)
+{
+	uint64_t here, back = 0;
+	int r = place_for(ap, t->regs.rip, &here);
+
+	if (r == 0 && (int64_t)t->regs.orig_rax >= 0)
+		r = place_for(ap, t->regs.rip - 2, &back);
+	if (r == 0 && (here || back) && t->held)
+		return -EAGAIN;		/* sleeps in vfork: its registers are out of reach */
+	if (r == 0 && (here || back))
+		*vec_add(&ap->fixes) = (struct pc_fix){ .t = t };
+	return r;
+}
+
+static int look_at_frame(struct apply *ap, const struct saved_pc *s)
+{
+	uint64_t to;
+	int r = place_for(ap, s->pc, &to);
+
+	if (r == 0 && to)
+		*vec_add(&ap->fixes) = (struct pc_fix){ .slot = s->slot, .to = to };
+	return r;
+}
+
+/* A one-instruction window has no inside: then there is nothing to look for in frames. */
+static int look_at_counters(struct apply *ap)
+{
+	struct sigframes *f = &ap->a->frames;
+	size_t i;
+	int r;
+
+	ap->fixes.n = 0;
+	for (i = 0; i < ap->p->threads.n; i++) {
+		struct thread *t = &ap->p->threads.v[i];
+
+		if ((!t->stopped && !t->held) || t->gone)
+			continue;
+		r = look_at_thread(ap, t);
+		if (r < 0)
+			return r;
+	}
+	if (!ap->patch->moves_in.n)
+		return 0;
+	r = sigframes_find(f, ap->p);
+	for (i = 0; r == 0 && i < f->saved.n; i++)
+		r = look_at_frame(ap, &f->saved.v[i]);
+	return r;
+}
+
+static int move_thread(struct apply *ap, struct thread *t)
+{
+	uint64_t to;
+	int r = thread_prepare_change(ap->p, t);
+
+	if (r == 0)
+		r = place_for(ap, t->regs.rip, &to);
+	if (r == 0 && to) {
+		t->regs.rip = to;
+		t->regs_changed = true;
+	}
+	return r;
+}
+
+/*
+ * The kernel gets the registers now: should we die after the text is written, a thread must not
+ * wake up inside a jump.
+ */
+static int move_counters(struct apply *ap)
+{
+	size_t i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < ap->fixes.n; i++) {
+		struct pc_fix *f = &ap->fixes.v[i];
+
+		if (f->t)
+			r = move_thread(ap, f->t);
+		else
+			r = proc_write(ap->p, f->slot, &f->to, sizeof(f->to));
+	}
+	return r < 0 ? r : proc_put_regs(ap->p);
+}
+
+static void put_bytes(struct apply *ap, bool new)
+{
+	size_t i, k;
+
+	for (i = 0; i < ap->spans.v.n; i++) {
+		const struct span_of_text *t = &ap->spans.v.v[i];
+
+		for (k = t->first; k < t->first + t->n; k++) {
+			const struct edit *e = &ap->patch->edits.v[k];
+
+			memcpy(span_at(t, e->at.v), new ? e->new : e->old, e->len);
+		}
+	}
+}
+
+/* All runs, or none: what was written is taken back before anybody runs. */
+static int write_text(struct apply *ap)
+{
+	enum undo_text before = ap->a->head->text;
+	size_t i;
+	int r = 0;
+
+	put_bytes(ap, true);
+	undo_set_text(ap->a->head, UNDO_TEXT_DIRTY);
+	for (i = 0; r == 0 && i < ap->spans.v.n; i++) {
+		r = span_write(ap->p, &ap->spans.v.v[i]);
+		proc_step("apply: text partly written");
+	}
+	if (r == 0)
+		return 0;
+	put_bytes(ap, false);
+	while (i-- > 0)
+		if (span_write(ap->p, &ap->spans.v.v[i]) < 0)
+			ap->torn = true;
+	if (ap->torn)
+		return fail_in(r, "text is partly written and could not be restored");
+	undo_set_text(ap->a->head, before);
+	return r;
+}
+
+static int apply_held(struct apply *ap)
+{
+	int r = spans_read(&ap->spans, ap->p);
+
+	if (r == 0)
+		r = compare(ap);
+	if (r == 0)
+		r = look_at_counters(ap);
+	if (r == 0)
+		r = move_counters(ap);
+	proc_step("apply: counters moved");
+	if (r == 0)
+		r = write_text(ap);
+	return r;
+}
+
+static int apply_once(struct apply *ap)
+{
+	int r = proc_stop(ap->p), end;
+
+	if (r < 0)
+		return r;
+	proc_step("apply: stopped");
+	r = apply_held(ap);
+	proc_step("apply: text written");
+	end = proc_resume(ap->p);
+	proc_step("apply: let go");
+	return r < 0 ? r : end;
+}
+
+static int apply_patiently(struct apply *ap)
+{
+	uint64_t wait = FIRST_WAIT_NS;
+	int i, r;
+
+	for (i = 0; i < TRIES; i++) {
+		r = apply_once(ap);
+		if (r != -EAGAIN || priv(ap->p)->depth)
+			break;
+		sleep_ns(wait);
+		wait *= 2;
+	}
+	if (r == -EAGAIN)
+		return fail(r, "a thread stays at %#llx, inside bytes that are to be replaced",
+			    (unsigned long long)ap->stuck);
+	return r;
+}
+
+static int apply_prepare(struct apply *ap)
+{
+	const struct text_patch *patch = ap->patch;
+	int r = 0;
+
+	spans_make(&ap->spans, patch->edits.v, patch->edits.n, false);
+	make_private(ap->p, patch->edits.v, patch->edits.n);
+	if (patch->moves_in.n) {
+		r = proc_read_maps(ap->p);
+		if (r == 0)
+			r = sigframes_prepare(&ap->a->frames, ap->p);
+	}
+	return r;
+}
+
+int text_apply(struct proc *p, struct arena *a, const struct text_patch *patch)
+{
+	struct apply ap = { .p = p, .a = a, .patch = patch };
+	uint32_t n_edits = a->head->n_edits, n_moves = a->head->n_moves;
+	int r = check_patch(patch);
+
+	if (r < 0 || !patch->edits.n)
+		return r;
+	r = undo_append(a->head, patch);	/* first the way back */
+	if (r < 0)
+		return r;
+	proc_step("apply: record written");
+	r = apply_prepare(&ap);
+	if (r == 0)
+		r = apply_patiently(&ap);
+	if (r < 0 && !ap.torn)
+		undo_truncate(a->head, n_edits, n_moves);
+	spans_free(&ap.spans);
+	vec_free(&ap.fixes);
+	if (target_left(p, r))
+		return fail(-ESRCH, "process %d is gone", p->pid);
+	return r;
+}
