@@ -55,7 +55,9 @@ struct count_spec {
 	bool has_rseq;		/* every thread has registered: count per CPU without a lock */
 	uint64_t cpu_table;	/* address of uint64_t table[]; table[cpu] = base of that CPU's counters,
 				   table[-1] = table[-2] = 0 (cpu_id of a thread without registration) */
-	uint64_t shared;	/* address of the counter for threads without registration */
+	uint64_t shared;	/* address of the counter for everybody else: threads without
+				   registration, and the few hits the kernel has interrupted.
+				   Hits = sum over the CPUs + this */
 	uint32_t index;		/* this counter is at base + 8 * index */
 };
 
@@ -70,7 +72,8 @@ struct arch_ops {
 	 * Copy an instruction that stands at `from` so that it does the same at `to`. Returns the
 	 * length written to out (RELOC_MAX bytes of room), -ERANGE if its target is out of reach
 	 * from there, -ENOTSUP if this form can't be moved (syscall, endbr64). The length depends
-	 * on the instruction only, never on the addresses.
+	 * on the instruction only, never on the addresses. A call leaves the original return
+	 * address, so what comes behind it in the pad is not reached.
 	 */
 	int (*relocate)(const uint8_t *code, const struct insn *insn, uint64_t from, uint64_t to,
 			uint8_t *out);

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
+#include "machine.h"
 
 #define MAX_CPUS 4096
 #define CODE_SIZE 65536
@@ -110,121 +111,15 @@ static count_fn *emit_function(bool has_rseq)
 
 /* ---- nothing changes ---------------------------------------------------------------------- */
 
-struct machine {
-	uint64_t gpr[16];		/* in the order of their numbers; 4 is rsp */
-	uint64_t flags;
-	uint8_t fx[512] __attribute__((aligned(64)));	/* x87, mxcsr, xmm */
-	uint8_t high[16][32];		/* ymm, all of it */
-};
-
-/* Used by the assembly below, which has no register free to point to them. */
-struct machine machine_in __attribute__((visibility("hidden")));
-struct machine machine_out __attribute__((visibility("hidden")));
-uint64_t machine_body __attribute__((visibility("hidden")));
-uint64_t machine_sp __attribute__((visibility("hidden")));
-uint32_t machine_has_avx __attribute__((visibility("hidden")));
-
-void machine_run(void);
-void machine_landing(void);
-
-#define EACH_GPR(op) \
-	op(rax, 0) op(rcx, 8) op(rdx, 16) op(rbx, 24) op(rsp, 32) op(rbp, 40) op(rsi, 48) \
-	op(rdi, 56) op(r8, 64) op(r9, 72) op(r10, 80) op(r11, 88) op(r12, 96) op(r13, 104) \
-	op(r14, 112) op(r15, 120)
-#define EACH_YMM(op) \
-	op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11) op(12) op(13) \
-	op(14) op(15)
-#define LOAD(r, o) "mov machine_in+" #o "(%rip), %" #r "\n"
-#define SAVE(r, o) "mov %" #r ", machine_out+" #o "(%rip)\n"
-#define LOAD_YMM(n) "vmovdqu machine_in+704+32*" #n "(%rip), %ymm" #n "\n"
-#define SAVE_YMM(n) "vmovdqu %ymm" #n ", machine_out+704+32*" #n "(%rip)\n"
-
-_Static_assert(offsetof(struct machine, flags) == 128, "see the assembly");
-_Static_assert(offsetof(struct machine, fx) == 192, "see the assembly");
-_Static_assert(offsetof(struct machine, high) == 704, "see the assembly");
-
-__asm__(".text\n"
-	".globl machine_run\n"
-	".hidden machine_run\n"
-	".globl machine_landing\n"
-	".hidden machine_landing\n"
-	"machine_run:\n"
-	"push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n"
-	"mov %rsp, machine_sp(%rip)\n"
-	"fxrstor64 machine_in+192(%rip)\n"
-	"cmpl $0, machine_has_avx(%rip)\n"
-	"je 1f\n"
-	EACH_YMM(LOAD_YMM)
-	"1:\n"
-	"push machine_in+128(%rip)\n"
-	"popfq\n"
-	EACH_GPR(LOAD)
-	"jmp *machine_body(%rip)\n"
-	"machine_landing:\n"
-	EACH_GPR(SAVE)
-	"mov machine_sp(%rip), %rsp\n"
-	"pushfq\n"
-	"pop machine_out+128(%rip)\n"
-	"cld\n"
-	"fxsave64 machine_out+192(%rip)\n"
-	"cmpl $0, machine_has_avx(%rip)\n"
-	"je 2f\n"
-	EACH_YMM(SAVE_YMM)
-	"2:\n"
-	"fninit\n"
-	"pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n"
-	"ret\n");
-
-static uint64_t random_word(void)
-{
-	static uint64_t x = 88172645463325252ull;
-
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	return x;
-}
-
-static void fill_random(void *p, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		((uint8_t *)p)[i] = random_word();
-}
-
-/* CF PF AF ZF SF DF OF from the bits of n. */
-static uint64_t flags_from(int n)
-{
-	static const uint8_t bit[] = { 0, 2, 4, 6, 7, 10, 11 };
-	uint64_t flags = 0x202;
-
-	for (int i = 0; i < 7; i++)
-		if (n >> i & 1)
-			flags |= 1ull << bit[i];
-	return flags;
-}
-
-#define STACK_SIZE 8192
+#define STACK_SIZE 65536	/* signal frames with all vector registers go there */
 #define KEPT 1024		/* bytes above rsp that must stay as they are, too */
 
 static uint8_t stack[STACK_SIZE], stack_before[STACK_SIZE];
 
-static void fill_machine(int flags, int misalign)
+static void fill_all(int flags, int misalign)
 {
-	double st[2] = { 1.5, -3.25 };
-
-	fill_random(&machine_in, sizeof(machine_in));
 	fill_random(stack, sizeof(stack));
-	machine_in.flags = flags_from(flags);
-	machine_in.gpr[4] = (uint64_t)stack + STACK_SIZE - KEPT - misalign;
-
-	/* A valid x87 image with two values on its stack; rounding and masks that aren't usual. */
-	__asm__ volatile("fninit; fldl %1; fldl %2; fxsave64 %0; fninit"
-			 : "=m"(machine_in.fx) : "m"(st[0]), "m"(st[1]));
-	*(uint16_t *)machine_in.fx = 0x0e7f;
-	*(uint32_t *)(machine_in.fx + 24) = 0x7fc0;
-	fill_random(machine_in.fx + 160, 256);
-	for (int i = 0; i < 16; i++)
-		memcpy(machine_in.fx + 160 + 16 * i, machine_in.high[i], 16);
+	machine_fill(flags, (uint64_t)stack + STACK_SIZE - KEPT - misalign);
 	memcpy(stack_before, stack, sizeof(stack));
 }
 
@@ -241,7 +136,7 @@ static void check_machine(void)
 	assert_memory_equal(stack + red_zone, stack_before + red_zone, STACK_SIZE - red_zone);
 }
 
-static void run_all_flags(bool has_rseq)
+static void run_all_flags(bool has_rseq, void (*run)(void))
 {
 	static const int misalign[] = { 0, 8, 1, 13 };
 	uint8_t back[14] = { 0xff, 0x25 };		/* jmp *0(%rip); address */
@@ -253,9 +148,9 @@ static void run_all_flags(bool has_rseq)
 		for (int m = 0; m < 4; m++) {
 			off = (off + 1) % 64;		/* every alignment of the code */
 			machine_body = (uint64_t)emit_at(off, has_rseq, back, sizeof(back));
-			fill_machine(f, misalign[m]);
+			fill_all(f, misalign[m]);
 			memset(&machine_out, 0, sizeof(machine_out));
-			machine_run();
+			run();
 			check_machine();
 		}
 	}
@@ -268,7 +163,7 @@ static void keeps_everything_per_cpu(void **state)
 	if (!__rseq_size)
 		skip();
 	reset_counters(true);
-	run_all_flags(true);
+	run_all_flags(true, machine_run);
 	assert_int_equal(sum_of_cpus() + counters->shared, RUNS);
 	assert_true(sum_of_cpus() > RUNS / 2);
 }
@@ -279,16 +174,28 @@ static void keeps_everything_slow_way(void **state)
 	if (!__rseq_size)
 		skip();
 	reset_counters(false);
-	run_all_flags(true);
+	run_all_flags(true, machine_run);
 	assert_int_equal(counters->shared, RUNS);
 }
 
 static void keeps_everything_locked(void **state)
 {
 	reset_counters(true);
-	run_all_flags(false);
+	run_all_flags(false, machine_run);
 	assert_int_equal(counters->shared, RUNS);
 	assert_int_equal(sum_of_cpus(), 0);
+}
+
+/* Signals everywhere: the sequence is aborted each time. */
+static void keeps_everything_when_aborted(void **state)
+{
+	if (!__rseq_size)
+		skip();
+	reset_counters(true);
+	machine_steps = 0;
+	run_all_flags(true, machine_run_stepped);
+	assert_int_equal(counters->shared, RUNS);
+	assert_true(machine_steps > 20 * RUNS);
 }
 
 /* ---- what is written ---------------------------------------------------------------------- */
@@ -516,7 +423,6 @@ static void single_steps_end(void **state)
 static int set_up(void **state)
 {
 	make_areas();
-	machine_has_avx = __builtin_cpu_supports("avx");
 	return 0;
 }
 
@@ -526,6 +432,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(keeps_everything_per_cpu),
 		cmocka_unit_test(keeps_everything_slow_way),
 		cmocka_unit_test(keeps_everything_locked),
+		cmocka_unit_test(keeps_everything_when_aborted),
 		cmocka_unit_test(descriptor_is_aligned),
 		cmocka_unit_test(index_out_of_range_is_refused),
 		cmocka_unit_test(unregistered_threads_take_the_slow_way),

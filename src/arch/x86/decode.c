@@ -275,9 +275,14 @@ static bool uses_sp(struct decoded *d, enum insn_kind kind)
 	default:
 		break;
 	}
-	if (d->z.meta.category == ZYDIS_CATEGORY_PUSH || d->z.meta.category == ZYDIS_CATEGORY_POP)
+	switch (d->z.meta.category) {
+	case ZYDIS_CATEGORY_PUSH:
+	case ZYDIS_CATEGORY_POP:
+	case ZYDIS_CATEGORY_CALL:		/* far */
 		return true;
-	return may_name_sp(&d->z) && operands_use_sp(d);
+	default:
+		return may_name_sp(&d->z) && operands_use_sp(d);
+	}
 }
 
 /* With a count of zero these leave the flags alone. */

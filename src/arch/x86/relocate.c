@@ -25,39 +25,49 @@ struct prefixes {
 	uint8_t segment;	/* 64, 65 or 0: the other segments start at 0 */
 };
 
+/* Take in one legacy prefix; false if the byte is none. */
+static bool read_prefix(uint8_t byte, struct prefixes *p)
+{
+	switch (byte) {
+	case 0x66:
+		p->data16 = true;
+		return true;
+	case 0x67:
+		p->addr32 = true;
+		return true;
+	case 0xf2:
+		p->bnd = true;
+		return true;
+	case 0x3e:
+		p->notrack = true;
+		return true;
+	case 0x64:
+	case 0x65:
+		p->segment = byte;
+		return true;
+	case 0x26:
+	case 0x2e:
+	case 0x36:
+	case 0xf0:
+	case 0xf3:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* A REX counts only right in front of the opcode. */
 static struct prefixes read_prefixes(const uint8_t *code, const struct insn *insn)
 {
 	struct prefixes p = { 0 };
 
 	for (; p.len < insn->len; p.len++) {
-		switch (code[p.len]) {
-		case 0x66:
-			p.data16 = true;
+		if ((code[p.len] & 0xf0) == 0x40)
+			p.rex = code[p.len];
+		else if (read_prefix(code[p.len], &p))
+			p.rex = 0;
+		else
 			break;
-		case 0x67:
-			p.addr32 = true;
-			break;
-		case 0xf2:
-			p.bnd = true;
-			break;
-		case 0x3e:
-			p.notrack = true;
-			break;
-		case 0x64:
-		case 0x65:
-			p.segment = code[p.len];
-			break;
-		case 0x26:
-		case 0x2e:
-		case 0x36:
-		case 0xf0:
-		case 0xf3:
-			break;
-		default:
-			if ((code[p.len] & 0xf0) == 0x40)
-				p.rex = code[p.len++];
-			return p;
-		}
 	}
 	return p;
 }
