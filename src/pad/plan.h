@@ -43,6 +43,9 @@ void plan_free(struct plan *p);
 /* Plan all wants (any order; sorted inside, results written into them). Returns how many got no place. */
 int plan_solve(struct plan *p, struct want *wants, size_t n);
 
+/* Forget the results of plan_solve(): what its pads took of the room is free again. */
+void plan_reset(struct plan *p);
+
 /*
  * Write the pads and the patch. body(arg, id, at, out) writes exactly body_size bytes for a want as
  * it will run at live address `at`. here(arg, at) gives our own view of live address `at` of the room.

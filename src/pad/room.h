@@ -14,6 +14,9 @@ struct room;
 struct area { uint64_t lo, hi; };	/* page-aligned, to be mapped RX */
 typedef VEC(struct area) area_list;
 
+/* Each area is one mapping of the target, and the kernel allows a process 65530 of them. */
+#define ROOM_MAX_AREAS 16000
+
 struct room *room_create(const struct gap *gaps, size_t n);
 void room_free(struct room *r);
 
@@ -26,7 +29,20 @@ uint64_t room_alloc_at(struct room *r, size_t size, uint64_t lo, uint64_t hi, ui
 void room_release(struct room *r, uint64_t at, size_t size);
 void room_areas(const struct room *r, area_list *ret_areas);	/* merged and sorted */
 
-/* Gaps for a file that is not loaded: as the kernel would lay it out (PIE, library or fixed). */
+/* Might anything in [lo, hi) be had? False is certain: there is no gap. */
+bool room_open(const struct room *r, uint64_t lo, uint64_t hi);
+
+/* The parts of the gaps that are in [lo, hi), sorted. */
+void room_gaps_in(const struct room *r, uint64_t lo, uint64_t hi, gap_list *ret_gaps);
+
+/* Was something refused because there are ROOM_MAX_AREAS areas already? */
+bool room_full(const struct room *r);
+
+/*
+ * Gaps for a file that is not loaded: as the kernel would lay it out (PIE, library or fixed), at the
+ * bias that room_assume_bias() gives.
+ */
 void room_assume(const struct module *m, gap_list *ret_gaps);
+uint64_t room_assume_bias(const struct module *m);
 
 #endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Planning, as a story: sort the wants from high to low; give each the first tactic that fits,
+ * together with every other want that its window happens to cover; at last see whether code
+ * elsewhere branches into a window, and if so plan again with that knowledge.
+ *
+ * From high to low because a short jump may lean on the bytes behind it: they must be final.
+ */
+#include "pad/plan_priv.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/err.h"
+
+#define REACH ((2ull << 30) - (1ull << 20))
+#define TEXT_MAX (4ull << 30)
+
+const char *tactic_name(enum tactic t)
+{
+	static const char *const names[] = {
+		[TACTIC_NONE] = "none", [TACTIC_NOP] = "nop", [TACTIC_JUMP] = "jump", [TACTIC_SLACK] = "slack",
+		[TACTIC_BACK] = "back", [TACTIC_RETARGET] = "retarget", [TACTIC_HOP] = "hop",
+		[TACTIC_EVICT] = "evict", [TACTIC_PUN] = "pun", [TACTIC_HOP_NEIGHBOUR] = "hop-neighbour",
+		[TACTIC_SHARED] = "shared", [TACTIC_TRAP] = "trap",
+	};
+
+	return t < ARRAY_SIZE(names) ? names[t] : "?";
+}
+
+const char *tactic_cost(enum tactic t)
+{
+	switch (t) {
+	case TACTIC_NONE:
+		return "-";
+	case TACTIC_HOP:
+		return "jump+hop";
+	case TACTIC_EVICT:
+		return "jump, neighbour +jump";
+	case TACTIC_HOP_NEIGHBOUR:
+		return "jump+hop, neighbour +jump";
+	case TACTIC_TRAP:
+		return "trap";
+	default:
+		return "jump";
+	}
+}
+
+char *plan_text(struct plan *p, char *text)
+{
+	*vec_add(&p->texts) = text;
+	return text;
+}
+
+static void text_span(struct plan *p)
+{
+	p->text_lo = UINT64_MAX;
+	for (size_t i = 0; i < p->m->segments.n; i++) {
+		const struct segment *s = &p->m->segments.v[i];
+
+		if (!(s->prot & PROT_EXEC) || !s->filesz)
+			continue;
+		p->text_lo = MIN(p->text_lo, s->addr);
+		p->text_hi = MAX(p->text_hi, s->addr + s->filesz);
+	}
+}
+
+int plan_create(struct code *c, struct room *room, uint64_t bias, size_t body_size, struct plan **ret_plan)
+{
+	struct plan *p = xcalloc(1, sizeof(*p));
+
+	p->code = c;
+	p->m = c->m;
+	p->arch = c->arch;
+	p->room = room;
+	p->bias = bias;
+	p->body = body_size;
+	text_span(p);
+	if (p->text_lo >= p->text_hi || p->text_hi - p->text_lo > TEXT_MAX) {
+		free(p);
+		return fail(-ENOEXEC, "%s has no text that could be probed", c->m->path);
+	}
+	p->cells = xcalloc(p->text_hi - p->text_lo, sizeof(*p->cells));
+	p->reach_lo = p->m->hi + bias > REACH ? p->m->hi + bias - REACH : 4096;
+	p->reach_hi = p->m->lo + bias + REACH;
+	room_gaps_in(room, p->reach_lo, p->reach_hi, &p->spots);
+	for (size_t i = 0; i < p->spots.n; i++)
+		p->spots_size += p->spots.v[i].hi - p->spots.v[i].lo;
+	*ret_plan = p;
+	return 0;
+}
+
+/* Forget the results; the room gets its bytes back. */
+void plan_reset(struct plan *p)
+{
+	while (p->windows.n) {
+		struct window *w = p->windows.v[p->windows.n - 1];
+
+		window_unwrite(p, w);
+		window_drop(p, w);
+	}
+	for (size_t i = 0; i < p->texts.n; i++)
+		free(p->texts.v[i]);
+	p->texts.n = 0;
+	free(p->slots);
+	p->slots = NULL;
+	p->nslots = 0;
+	p->careful = false;
+}
+
+/* The pads may be in use: the room keeps them. */
+void plan_free(struct plan *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->windows.n; i++)
+		free(p->windows.v[i]);
+	for (size_t i = 0; i < p->texts.n; i++)
+		free(p->texts.v[i]);
+	vec_free(&p->windows);
+	vec_free(&p->texts);
+	vec_free(&p->spots);
+	free(p->slots);
+	free(p->cells);
+	free(p);
+}
+
+/* What may be done around an instruction that nobody in particular has asked for. */
+bool plan_site_at(struct plan *p, uint64_t at, struct site *ret_site)
+{
+	const struct fcode *f = code_func(p->code, at);
+	struct site s = { .at = at, .f = f };
+
+	if (!f || f->broken || !line_insn(p, f, at, &s.insn))
+		return false;
+	s.one = f->uncertain || p->m->is_go;
+	s.exact = f->uncertain;
+	*ret_site = s;
+	return true;
+}
+
+/* All the wants at one address: mark them refused, with the reason. */
+static void refuse(struct plan *p, size_t first, size_t n, uint8_t state, const char *reason)
+{
+	for (size_t i = first; i < first + n; i++) {
+		struct slot *s = &p->slots[i];
+
+		s->state = state;
+		s->want->tactic = TACTIC_NONE;
+		s->want->reason = reason;
+		s->want->neighbour = 0;
+	}
+}
+
+static const char *inside_text(struct plan *p, const struct fcode *f, uint64_t at)
+{
+	uint64_t lo = at, hi = at;
+
+	while (lo > f->lo && f->index[lo - f->lo] == UINT32_MAX)
+		lo--;
+	while (hi < f->hi && f->index[hi - f->lo] == UINT32_MAX)
+		hi++;
+	return plan_text(p, xasprintf("inside an instruction; try +%llu or +%llu",
+				      (unsigned long long)(lo - f->lo), (unsigned long long)(hi - f->lo)));
+}
+
+/* Why none of the tactics did it. */
+static const char *refusal_text(struct plan *p, const struct site *s)
+{
+	const char *why = why_text(p, &s->why);
+
+	if (room_full(p->room))
+		return plan_text(p, xasprintf("%s; too many separate mappings are needed already", why));
+	if (s->why.stop == STOP_FORBIDDEN || s->insn.kind == INSN_ENDBR || s->insn.kind == INSN_SYSCALL)
+		return why;
+	return plan_text(p, xasprintf("%s; no filler in reach, the next instruction can't be moved away, "
+				      "and its bytes lead to no free address", why));
+}
+
+/* The tactics in the order of their cost. */
+static bool place_cheaply(struct plan *p, struct site *s)
+{
+	return tactic_jump(p, s) || tactic_back(p, s) || tactic_hop(p, s) || tactic_evict(p, s) ||
+	       tactic_pun(p, s) || tactic_hop_neighbour(p, s);
+}
+
+static bool place(struct plan *p, struct site *s)
+{
+	if (tactic_retarget(p, s))
+		return true;
+	/* An indirect call costs a misprediction elsewhere: leave it where it is if possible. */
+	if (s->insn.kind == INSN_CALL_IND && tactic_before(p, s))
+		return true;
+	if (place_cheaply(p, s) || tactic_before(p, s))
+		return true;
+	s->flags = LINE_CALL_IND;
+	return place_cheaply(p, s);
+}
+
+/* A plain entry whose window nothing in the function branches into: no need to decode the rest. */
+static bool place_entry_quickly(struct plan *p, struct slot *slot)
+{
+	const struct func *fn = module_func_at(p->m, slot->want->addr);
+	struct site s = { .at = slot->at, .is_entry = true };
+	struct window *w;
+	struct line l;
+
+	if (!fn || fn->addr != slot->want->addr || p->m->is_go)
+		return false;
+	if (!line_walk(p, &s, s.at, JUMP_LEN, s.at, LINE_NO_MERGE, &l) || !l.goes_on || l.room > l.end ||
+	    l.end > fn->addr + fn->size || !code_window_is_quiet(p->code, fn, s.at, l.end))
+		return false;
+	w = window_new(p, &l, SHAPE_JUMP);
+	if (!window_commit(p, &l, w, true))
+		return false;
+	window_settle(p, w, &s, l.nops ? TACTIC_NOP : TACTIC_JUMP, 0);
+	return true;
+}
+
+static void plan_group(struct plan *p, size_t first, size_t n)
+{
+	bool entries = true, exits = true;
+	struct site s;
+	struct slot *slot = &p->slots[first];
+
+	for (size_t i = first; i < first + n; i++) {
+		entries &= p->slots[i].want->kind == WANT_ENTRY;
+		exits &= p->slots[i].want->kind == WANT_EXIT;
+	}
+	if (entries && place_entry_quickly(p, slot))
+		return;
+	if (!plan_site_at(p, slot->at, &s)) {
+		const struct fcode *f = code_func(p->code, slot->at);
+
+		refuse(p, first, n, SLOT_BAD, !f ? "no function is known there" :
+		       f->broken ? "the function holds bytes that are no instructions" : inside_text(p, f, slot->at));
+		return;
+	}
+	s.only_exits = exits;
+	s.is_entry = entries && slot->want->addr == s.f->lo;
+	if (s.is_entry && !p->m->is_go)
+		s.one = false;
+	if (!place(p, &s))
+		refuse(p, first, n, SLOT_OPEN, refusal_text(p, &s));
+}
+
+static void plan_all(struct plan *p)
+{
+	size_t n;
+
+	for (size_t i = 0; i < p->nslots; i += n) {
+		for (n = 1; i + n < p->nslots && p->slots[i + n].at == p->slots[i].at; n++)
+			;
+		if (p->slots[i].state == SLOT_OPEN)
+			plan_group(p, i, n);
+	}
+}
+
+static int slot_order(const void *a, const void *b)
+{
+	const struct slot *x = a, *y = b;
+
+	if (x->at != y->at)
+		return x->at < y->at ? 1 : -1;
+	if (x->want->kind != y->want->kind)	/* at a lone ret: first the entry, then the exit */
+		return (x->want->kind == WANT_EXIT) - (y->want->kind == WANT_EXIT);
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+static void make_slots(struct plan *p, struct want *wants, size_t n)
+{
+	bool sorted = true;
+
+	p->slots = xcalloc(n, sizeof(*p->slots));
+	p->nslots = n;
+	for (size_t i = 0; i < n; i++) {
+		/* Callers mostly give them from low to high. */
+		struct slot *s = &p->slots[n - 1 - i];
+
+		*s = (struct slot){ .at = plan_effective(p, &wants[i]), .want = &wants[i], .order = i };
+		s->want->tactic = TACTIC_NONE;
+		s->want->reason = NULL;
+		s->want->neighbour = 0;
+		if (i && slot_order(s, s + 1) > 0)
+			sorted = false;
+	}
+	if (!sorted)
+		qsort(p->slots, n, sizeof(*p->slots), slot_order);
+}
+
+/*
+ * Does code elsewhere branch into a window? Reading the whole text is not worth it for a few plain
+ * entries in a large file: compilers never make such branches, and in their own function nothing does.
+ */
+static bool is_hit_from_outside(struct plan *p)
+{
+	uint64_t text = p->text_hi - p->text_lo;
+	struct span *spans;
+	uint8_t *hit;
+	bool any;
+
+	if (!p->windows.n || (!p->careful && text > (1 << 20) + (4096ull * p->windows.n)))
+		return false;
+	spans = xcalloc(p->windows.n, sizeof(*spans));
+	hit = xcalloc(p->windows.n, 1);
+	for (size_t i = 0; i < p->windows.n; i++) {
+		const struct window *w = p->windows.v[i];
+
+		spans[i] = (struct span){ w->start, MAX(w->end, w->start + w->n) };
+	}
+	any = code_window_hit_from_outside(p->code, spans, p->windows.n, hit);
+	free(spans);
+	free(hit);
+	return any;
+}
+
+int plan_solve(struct plan *p, struct want *wants, size_t n)
+{
+	int missed = 0;
+
+	for (int round = 0; round < 4; round++) {
+		plan_reset(p);
+		make_slots(p, wants, n);
+		plan_all(p);
+		if (!is_hit_from_outside(p))
+			break;
+	}
+	for (size_t i = 0; i < n; i++)
+		missed += wants[i].tactic == TACTIC_NONE;
+	return missed;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What will stand at every byte of the text. A cell is zero until we touch its byte, so that the
+ * kernel gives memory only for the parts of a large text that are planned.
+ */
+#include "pad/plan_priv.h"
+
+#define CELL_WRITTEN 0x8000
+#define CELL_LEANER 0x0100	/* counted in seven bits */
+#define CELL_LEANERS 0x7f00
+
+static uint16_t *cell(const struct plan *p, uint64_t addr)
+{
+	return &p->cells[addr - p->text_lo];
+}
+
+bool plan_has_bytes(const struct plan *p, uint64_t addr, size_t n)
+{
+	return addr >= p->text_lo && addr < p->text_hi && n <= p->text_hi - addr &&
+	       module_bytes(p->m, addr, n);
+}
+
+uint8_t plan_byte(const struct plan *p, uint64_t addr)
+{
+	uint16_t c = *cell(p, addr);
+
+	return c & CELL_WRITTEN ? c & 0xff : *module_bytes(p->m, addr, 1);
+}
+
+bool plan_is_free(const struct plan *p, uint64_t addr, size_t n)
+{
+	if (!plan_has_bytes(p, addr, n))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (*cell(p, addr + i))
+			return false;
+	return true;
+}
+
+bool plan_is_written(const struct plan *p, uint64_t addr)
+{
+	return plan_has_bytes(p, addr, 1) && (*cell(p, addr) & CELL_WRITTEN);
+}
+
+bool plan_is_leaned_on(const struct plan *p, uint64_t addr, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (*cell(p, addr + i) & CELL_LEANERS)
+			return true;
+	return false;
+}
+
+void plan_write_byte(struct plan *p, uint64_t addr, uint8_t byte)
+{
+	uint16_t *c = cell(p, addr);
+
+	*c = (*c & CELL_LEANERS) | CELL_WRITTEN | byte;
+}
+
+void plan_unwrite(struct plan *p, uint64_t addr, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		*cell(p, addr + i) &= CELL_LEANERS;
+}
+
+void plan_lean(struct plan *p, uint64_t addr, size_t n, int by)
+{
+	for (size_t i = 0; i < n; i++)
+		*cell(p, addr + i) += by * CELL_LEANER;
+}

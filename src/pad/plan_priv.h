@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inside the planner. Three things are kept:
+ *
+ * - slots, one a want, sorted from high to low;
+ * - windows: runs of whole instructions that are done in a pad instead of in place. No two of them
+ *   overlap, so that every slot in a window's run belongs to that window;
+ * - a cell for every byte of text: what will stand there, whether we write it, and how many
+ *   windows lean on it (it is part of their jump's displacement and must not change any more).
+ *
+ * Addresses are link addresses, except those of pads, which are live.
+ */
+#ifndef JAB_PAD_PLAN_PRIV_H
+#define JAB_PAD_PLAN_PRIV_H
+
+#include "pad/plan.h"
+
+#define JUMP_LEN 5
+#define HOP_LEN 2
+
+enum slot_state { SLOT_OPEN, SLOT_PLACED, SLOT_BAD /* no instruction there: never placed */ };
+
+struct slot {
+	uint64_t at;		/* the body runs before this instruction: want->addr, or behind an endbr64 */
+	struct want *want;
+	uint32_t order;		/* as given by the caller */
+	uint8_t state;
+};
+
+/* What the bytes at a window's start become. */
+enum shape {
+	SHAPE_JUMP,		/* a jump; its displacement may reach into bytes that are not ours */
+	SHAPE_HOP,		/* a short jump to a long one at `land` */
+	SHAPE_CALL,		/* the direct call that it was, to the pad */
+	SHAPE_CALL_SLOT,	/* call *slot(%rip) made a direct call to the pad */
+	SHAPE_JCC,		/* the conditional jump that it was, to the pad: only the taken way */
+};
+
+struct window {
+	uint64_t start, end;	/* instructions done in the pad */
+	uint64_t land;		/* SHAPE_HOP: where the long jump stands */
+	uint64_t pad;		/* live */
+	uint64_t tramp;		/* live; the jump goes here, and a second one from here to the pad; 0: none */
+	uint32_t pad_size;
+	uint8_t shape;
+	uint8_t n;		/* bytes written at start */
+	uint8_t rel;		/* where in them the displacement begins */
+	uint8_t head[12];	/* what stands before it */
+	bool tail;		/* wants at `end` run their bodies here too, before the jump back */
+	bool may_fault;
+};
+
+/* Why a run of instructions can't go on. */
+enum stop {
+	STOP_NONE, STOP_TARGET, STOP_CALL, STOP_CALL_IND, STOP_SYSCALL, STOP_ENDBR, STOP_END, STOP_CODE, STOP_WINDOW,
+	STOP_ONE, STOP_FORBIDDEN, STOP_BAD, STOP_BUSY, STOP_LONG,
+};
+
+struct why {
+	uint8_t stop;		/* enum stop */
+	uint8_t target;		/* enum target_why */
+	uint32_t off;		/* bytes into the run */
+	const char *text;	/* STOP_FORBIDDEN */
+};
+
+/* The place being planned and what may be done around it. */
+struct site {
+	uint64_t at;
+	const struct fcode *f;	/* NULL: plain entry, known to be quiet */
+	struct insn insn;	/* that stands at `at` */
+	bool one;		/* never overwrite the start of a second instruction (Go, doubt) */
+	bool exact;		/* nor run through others: they may be reached in unknown ways (doubt) */
+	bool is_entry;
+	bool only_exits;	/* all wants here are exits */
+	int flags;		/* enum line_flags: what its runs may hold */
+	struct why why;		/* why no plain jump */
+};
+
+#define LINE_MAX 32
+#define MERGE_MAX 6
+
+/* A run of whole instructions, as found in the text. */
+struct line {
+	uint64_t start, end;	/* what is executed */
+	uint64_t room;		/* end of the bytes that may be overwritten: end, or filler behind it */
+	uint32_t reloc;		/* bytes its copies take */
+	uint16_t n;
+	bool goes_on;		/* the last instruction does */
+	bool call_ind, may_fault, nops;
+	uint8_t nmerged;
+	struct window *merged[MERGE_MAX];	/* windows that become part of this one */
+	struct why why;
+};
+
+enum line_flags { LINE_CALL_IND = 1, LINE_NO_MERGE = 2, LINE_TAIL = 4 };
+
+struct plan {
+	struct code *code;
+	struct module *m;
+	const struct arch_ops *arch;
+	struct room *room;
+	uint64_t bias;
+	size_t body;
+	uint64_t text_lo, text_hi;
+	uint16_t *cells;	/* low byte: what will stand there; high byte: CELL_* and leaners */
+	uint64_t reach_lo, reach_hi;	/* live: from here all of the module can be addressed */
+	gap_list spots;			/* gaps in reach */
+	uint64_t spots_size;
+	struct slot *slots;
+	size_t nslots;
+	VEC(struct window *) windows;	/* from high to low */
+	VEC(char *) texts;
+	bool careful;		/* a window was chosen that the quick look does not cover */
+};
+
+/* plan_bytes.c */
+uint8_t plan_byte(const struct plan *p, uint64_t addr);		/* what will stand there */
+bool plan_has_bytes(const struct plan *p, uint64_t addr, size_t n);
+bool plan_is_free(const struct plan *p, uint64_t addr, size_t n);	/* neither written nor leaned on */
+bool plan_is_written(const struct plan *p, uint64_t addr);
+bool plan_is_leaned_on(const struct plan *p, uint64_t addr, size_t n);
+void plan_write_byte(struct plan *p, uint64_t addr, uint8_t byte);
+void plan_unwrite(struct plan *p, uint64_t addr, size_t n);
+void plan_lean(struct plan *p, uint64_t addr, size_t n, int by);	/* by: +1 or -1 */
+
+/* plan_line.c */
+bool line_insn(const struct plan *p, const struct fcode *f, uint64_t addr, struct insn *ret_insn);
+bool insn_goes_on(const struct insn *in);
+bool line_walk(struct plan *p, const struct site *s, uint64_t start, size_t over, uint64_t through, int flags,
+	       struct line *ret_line);
+bool line_before(const struct plan *p, const struct site *s, uint64_t addr, uint64_t *ret_addr);
+const char *why_text(struct plan *p, const struct why *why);
+
+/* plan_window.c */
+struct window *window_at(const struct plan *p, uint64_t addr);		/* that begins at addr */
+struct window *window_over(const struct plan *p, uint64_t lo, uint64_t hi);	/* the highest that overlaps */
+size_t slots_in(const struct plan *p, uint64_t lo, uint64_t hi, size_t *ret_first);
+uint8_t window_own(const struct window *w);	/* low bytes of the displacement that are its own */
+uint64_t window_dest(const struct window *w);
+struct window *window_new(struct plan *p, const struct line *l, enum shape shape);
+bool window_place_near(struct plan *p, struct window *w);
+bool window_place_lean(struct plan *p, struct window *w);
+void window_unplace(struct plan *p, struct window *w);
+void window_write(struct plan *p, const struct window *w);
+void window_unwrite(struct plan *p, const struct window *w);
+void window_add(struct plan *p, struct window *w);
+void window_drop(struct plan *p, struct window *w);
+bool window_commit(struct plan *p, const struct line *l, struct window *w, bool near);
+void window_settle(struct plan *p, struct window *w, const struct site *s, enum tactic t, uint64_t neighbour);
+
+/* tactic_*.c: true if the site has got its place. */
+bool tactic_retarget(struct plan *p, struct site *s);
+bool tactic_jump(struct plan *p, struct site *s);
+bool tactic_back(struct plan *p, struct site *s);
+bool tactic_before(struct plan *p, struct site *s);
+bool tactic_hop(struct plan *p, struct site *s);
+bool tactic_hop_neighbour(struct plan *p, struct site *s);
+bool tactic_evict(struct plan *p, struct site *s);
+bool tactic_pun(struct plan *p, struct site *s);
+struct window *window_retarget(struct plan *p, uint64_t at, const struct insn *in, bool jcc);
+bool plan_site_at(struct plan *p, uint64_t at, struct site *ret_site);
+char *plan_text(struct plan *p, char *text);
+uint64_t plan_effective(struct plan *p, const struct want *w);
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Jumps whose displacement is not all their own. The site takes one to four bytes, and what stands
+ * behind them is read by the CPU as the high bytes of the displacement:
+ *
+ *	site: [prefixes] e9 d0 d1 | next: b0 b1 ...	goes to site + ... + (b1 b0 d1 d0)
+ *
+ * Prefixes mean nothing to a jump; each shifts the displacement by a byte, so that other bytes
+ * become its top.
+ *
+ * pun: the bytes behind stay as they are, and the pad is mapped where they lead.
+ * evict: the next instruction becomes a jump of its own, to a pad at an address of our choice: its
+ * displacement bytes are chosen so that ours lead to free room. Where the next instruction is
+ * itself too short, the one behind it is displaced as well, and so on (a chain).
+ */
+#include "pad/plan_priv.h"
+
+#include <string.h>
+
+#define BACK_MAX 4
+#define CHAIN_MAX 4
+#define TRIES 384
+
+struct chain {
+	struct window *w[CHAIN_MAX];	/* from the site upwards; the last one owns its displacement */
+	int n;
+	bool known;			/* the last one is in the plan already */
+};
+
+static struct window *short_window(struct plan *p, const struct line *l, int n, int prefixes)
+{
+	struct window *w = window_new(p, l, SHAPE_JUMP);
+
+	memset(w->head, 0x26, prefixes);
+	w->head[prefixes] = 0xe9;
+	w->rel = prefixes + 1;
+	w->n = n;
+	return w;
+}
+
+/* Calls `try` for the longest short run at the site and for those that begin a little earlier. */
+static bool each_run(struct plan *p, struct site *s, bool (*try)(struct plan *, struct site *, struct line *, int))
+{
+	uint64_t start = s->at;
+	struct line l;
+
+	for (int i = 0; i < BACK_MAX; i++) {
+		for (int n = JUMP_LEN - 1; n; n--)
+			if (line_walk(p, s, start, n, s->at, s->flags, &l) && try(p, s, &l, n))
+				return true;
+		if (s->exact || !line_before(p, s, start, &start) || window_over(p, start, start + 1))
+			return false;
+	}
+	return false;
+}
+
+static bool lean_as_is(struct plan *p, struct site *s, struct line *l, int n)
+{
+	bool moved = plan_is_written(p, l->start + n);
+
+	for (int k = 0; k < n; k++) {
+		struct window *w = short_window(p, l, n, k);
+
+		if (!window_commit(p, l, w, false))
+			continue;
+		window_settle(p, w, s, moved ? TACTIC_EVICT : TACTIC_PUN, 0);
+		return true;
+	}
+	return false;
+}
+
+bool tactic_pun(struct plan *p, struct site *s)
+{
+	return each_run(p, s, lean_as_is);
+}
+
+/* An address in reach that looks random but is the same every time. */
+static uint64_t random_spot(const struct plan *p, uint64_t seed)
+{
+	uint64_t x = seed * 0x9e3779b97f4a7c15ull;
+
+	x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 32) % p->spots_size;
+	for (size_t i = 0; i < p->spots.n; i++) {
+		uint64_t size = p->spots.v[i].hi - p->spots.v[i].lo;
+
+		if (x < size)
+			return p->spots.v[i].lo + x;
+		x -= size;
+	}
+	return p->spots.v[0].lo;
+}
+
+/* The values of a displacement's top byte that lead to free room. */
+static int good_tops(const struct plan *p, const struct window *w, uint8_t *tops)
+{
+	uint64_t base = w->start + w->rel + 4 + p->bias;
+	int n = 0;
+
+	for (int t = 0; t < 256; t++) {
+		uint64_t lo = base + (int64_t)(int32_t)((uint32_t)t << 24), hi = lo + (1 << 24);
+
+		lo = MAX(lo, p->reach_lo);
+		hi = MIN(hi, p->reach_hi);
+		if (lo < hi && room_open(p->room, lo, hi))
+			tops[n++] = t;
+	}
+	return n;
+}
+
+/* Where ordinary pads go at present: good company for one more. */
+static uint64_t near_spot(struct plan *p)
+{
+	uint64_t at = room_alloc(p->room, 16, p->reach_lo, p->reach_hi);
+
+	room_release(p->room, at, 16);
+	return at;
+}
+
+/* A place for the pad of w near y, such that byte j of its displacement is t. */
+static uint64_t place_with(struct plan *p, const struct window *w, uint64_t y, int j, uint8_t t)
+{
+	uint64_t base = w->start + w->rel + 4 + p->bias;
+	uint64_t width = 1ull << 8 * j, lo, hi;
+
+	if (j == 0) {
+		lo = MAX(y & -65536ull, p->reach_lo);
+		hi = MIN(lo + 65536, p->reach_hi);
+		return room_alloc_at(p->room, w->pad_size, lo, hi, (base + t) & 0xff, 256);
+	}
+	lo = base + ((y - base) & -(width << 8)) + t * width;
+	hi = MIN(lo + width, p->reach_hi);
+	lo = MAX(lo, p->reach_lo);
+	return lo < hi ? room_alloc_at(p->room, w->pad_size, lo, hi, 0, 1) : 0;
+}
+
+/* Let all but the last of the chain lean on what stands behind them now, from high to low. */
+static bool chain_lean(struct plan *p, const struct chain *c)
+{
+	int i;
+
+	for (i = c->n - 2; i >= 0; i--) {
+		if (!window_place_lean(p, c->w[i]))
+			break;
+		window_write(p, c->w[i]);
+	}
+	if (i < 0)
+		return true;
+	while (++i <= c->n - 2) {
+		window_unwrite(p, c->w[i]);
+		window_unplace(p, c->w[i]);
+	}
+	return false;
+}
+
+/* Look for a place of the last one's pad that gives good places to all the others. */
+static bool chain_search(struct plan *p, const struct chain *c)
+{
+	struct window *first = c->w[0], *last = c->w[c->n - 1];
+	int j = first->start + first->rel + 3 - (last->start + last->rel);
+	uint64_t near = near_spot(p), y;
+	uint8_t tops[256];
+	int ntops = good_tops(p, first, tops);
+
+	if (!ntops || !near || !p->spots_size)
+		return false;
+	for (int i = 0; i < TRIES; i++) {
+		y = i < ntops ? near : random_spot(p, last->start + i);
+		if (j >= 0 && j < 3)
+			last->pad = place_with(p, last, y, j, tops[i % ntops]);
+		else if (i < 32)
+			last->pad = room_alloc_at(p->room, last->pad_size, y, y + 4096, 0, 1);
+		else
+			return false;
+		if (!last->pad)
+			continue;
+		window_write(p, last);
+		if (chain_lean(p, c))
+			return true;
+		window_unwrite(p, last);
+		window_unplace(p, last);
+	}
+	return false;
+}
+
+static bool chain_solve(struct plan *p, const struct chain *c)
+{
+	struct window *last = c->w[c->n - 1], old = *last;
+
+	if (c->known) {
+		window_unwrite(p, last);
+		last->pad = last->tramp = 0;
+	}
+	if (chain_search(p, c)) {
+		if (c->known)
+			window_unplace(p, &old);
+		for (int i = 0; i < c->n - c->known; i++)
+			window_add(p, c->w[i]);
+		return true;
+	}
+	if (c->known) {
+		*last = old;
+		window_write(p, last);
+	}
+	return false;
+}
+
+/* The instruction at addr as a window that owns its whole displacement; NULL if it can't be. */
+static struct window *full_window(struct plan *p, uint64_t addr)
+{
+	struct window *w;
+	struct site s;
+	struct line l;
+
+	if (!plan_site_at(p, addr, &s))
+		return NULL;
+	w = window_retarget(p, addr, &s.insn, false);
+	if (!w && line_walk(p, &s, addr, JUMP_LEN, addr, LINE_NO_MERGE, &l) && !window_over(p, addr, l.end))
+		w = window_new(p, &l, SHAPE_JUMP);
+	if (w && plan_is_free(p, addr, w->n))
+		return w;
+	free(w);
+	return NULL;
+}
+
+static bool chain_from(struct plan *p, struct chain *c, uint64_t addr);
+
+static bool chain_with(struct plan *p, struct chain *c, struct window *w, uint64_t next)
+{
+	c->w[c->n++] = w;
+	if (next ? chain_from(p, c, next) : chain_solve(p, c))
+		return true;
+	c->n--;
+	return false;
+}
+
+/* The instruction at addr is too short for a jump of its own: lean as well. */
+static bool chain_short(struct plan *p, struct chain *c, uint64_t addr)
+{
+	struct site s;
+	struct line l;
+
+	if (c->n + 1 >= CHAIN_MAX || !plan_site_at(p, addr, &s))
+		return false;
+	for (int n = JUMP_LEN - 1; n; n--) {
+		if (!line_walk(p, &s, addr, n, addr, LINE_NO_MERGE, &l) || l.end > addr + n ||
+		    window_over(p, addr, l.end) || !plan_is_free(p, addr, n))
+			continue;
+		for (int k = 0; k < n; k++) {
+			struct window *w = short_window(p, &l, n, k);
+
+			if (chain_with(p, c, w, addr + n))
+				return true;
+			free(w);
+		}
+		return false;
+	}
+	return false;
+}
+
+/* Go on with the chain at addr, and solve it. */
+static bool chain_from(struct plan *p, struct chain *c, uint64_t addr)
+{
+	struct window *w = window_at(p, addr);
+	bool done;
+
+	if (w) {
+		if (window_own(w) != 4 || w->shape == SHAPE_HOP || w->tramp || plan_is_leaned_on(p, addr, w->n))
+			return false;
+		c->known = true;
+		done = chain_with(p, c, w, 0);
+		c->known = done;
+		return done;
+	}
+	if (window_over(p, addr, addr + 1))
+		return false;
+	w = full_window(p, addr);
+	if (!w)
+		return chain_short(p, c, addr);
+	if (chain_with(p, c, w, 0))
+		return true;
+	free(w);
+	return false;
+}
+
+static bool evict_run(struct plan *p, struct site *s, struct line *l, int n)
+{
+	size_t first;
+
+	if (plan_is_written(p, l->start + n) && lean_as_is(p, s, l, n))
+		return true;
+	if (l->nmerged || l->end > l->start + n || !plan_is_free(p, l->start, n))
+		return false;
+	for (int k = 0; k < n; k++) {
+		struct chain c = { .n = 1 };
+
+		c.w[0] = short_window(p, l, n, k);
+		if (chain_from(p, &c, l->start + n)) {
+			bool burden = !c.known && !slots_in(p, c.w[1]->start, c.w[1]->end, &first);
+
+			window_settle(p, c.w[0], s, TACTIC_EVICT, burden ? c.w[1]->start : 0);
+			for (int i = 1; i < c.n - c.known; i++)
+				window_settle(p, c.w[i], NULL, TACTIC_JUMP, 0);
+			return true;
+		}
+		free(c.w[0]);
+	}
+	return false;
+}
+
+bool tactic_evict(struct plan *p, struct site *s)
+{
+	return each_run(p, s, evict_run);
+}
