@@ -15,7 +15,10 @@
 #include <stdint.h>
 #include "base/mem.h"
 
-enum func_source { FROM_SYMTAB, FROM_DYNSYM, FROM_DEBUG_FILE, FROM_MINI_DEBUG, FROM_EH_FRAME };
+enum func_source {
+	FROM_SYMTAB, FROM_DYNSYM, FROM_DEBUG_FILE, FROM_MINI_DEBUG, FROM_EH_FRAME,
+	FROM_GO_TABLE,		/* .gopclntab of a stripped Go program */
+};
 
 enum func_flags {
 	FUNC_IFUNC = 1 << 0,	/* addr is the resolver, not the code that runs */
@@ -113,6 +116,9 @@ struct probe_spec {
 int spec_parse(const char *text, struct probe_spec **ret_spec);
 void spec_free(struct probe_spec *spec);
 
+/* A function's name such that spec_parse() reads it back as a place: blanks and the like escaped. Caller frees. */
+char *spec_quote(const char *name);
+
 /* Does the object part mean this file? is_exe: it is the main program. "libc" matches libc.so.6. */
 bool spec_matches_object(const struct probe_spec *spec, const char *path, bool is_exe);
 
@@ -134,6 +140,14 @@ void suggest_names(struct module *const *modules, size_t n, const char *wanted, 
  */
 void module_landing_pads(struct module *m, uint64_t lo, uint64_t hi, void (*add)(void *arg, uint64_t addr), void *arg);
 void module_text_pointers(struct module *m, void (*add)(void *arg, uint64_t addr), void *arg);
+
+/*
+ * Slots that hold the implementation an ifunc's resolver chose, once the loader has run: read the
+ * slot in the live process to find the code behind a FUNC_IFUNC. Link addresses; all IRELATIVE
+ * relocations, and those of this module's slots against its own ifunc symbols.
+ */
+struct irel { uint64_t resolver, slot; };
+size_t module_irelative(struct module *m, const struct irel **ret_irels);
 
 /* FDE ranges, sorted by start; first_cfa_is_entry: the first row has CFA = rsp+8. */
 struct fde_range { uint64_t lo, hi; bool first_cfa_is_entry; uint64_t lsda; };

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Putting the sources together: one struct func per address at which code begins. Symbols and FDEs
+ * are walked side by side, both sorted by address:
+ *
+ *	symbols	  f,f_alias         g(size 0)        label
+ *	FDEs	  [f    )  [piece)  [g     )         [label  )   [h   )
+ *	result	  f        -        g (FDE's size)   label       func_0x...
+ *
+ * An FDE that begins inside a symbol's range is not an entry (clone() has two). One that no symbol
+ * names is a function if its first row fits an entry, else the cold part of another one.
+ */
+#include "sym/priv.h"
+#include "sym/sort.h"
+
+#include <stdio.h>
+
+struct build {
+	struct module *m;
+	raw_list raw;
+	struct sort_key *keys;
+	uint64_t covered;	/* end of the symbol that reaches furthest so far */
+};
+
+static bool all_digits(const char *s)
+{
+	while (*s >= '0' && *s <= '9')
+		s++;
+	return *s == 0;
+}
+
+/* foo.cold, foo.cold.3, foo.isra.0.cold */
+static bool is_cold_name(const char *name)
+{
+	const char *dot = strstr(name, ".cold");
+
+	return dot && dot != name && (dot[5] == 0 || (dot[5] == '.' && all_digits(dot + 6)));
+}
+
+static const struct raw_symbol *raw_at(const struct build *b, size_t i)
+{
+	return &b->raw.v[b->keys[i].index];
+}
+
+/* Symbols [from, to) are at one address. alias and nalias hold this range until the names are made. */
+static void add_named(struct build *b, size_t from, size_t to, bool fde_here)
+{
+	struct func f = { .addr = b->keys[from].addr, .alias = from, .nalias = MIN(to - from, 65535u) };
+	bool cold = true, real = fde_here;
+	size_t i;
+
+	f.source = UINT8_MAX;
+	for (i = from; i < to; i++) {
+		const struct raw_symbol *s = raw_at(b, i);
+
+		real |= s->type != STT_NOTYPE;
+		cold &= is_cold_name(s->name);
+		f.source = MIN(f.source, s->source);
+		if (s->type != STT_NOTYPE)
+			f.size = MAX(f.size, s->size);
+		if (s->type == STT_GNU_IFUNC)
+			f.flags |= FUNC_IFUNC;
+	}
+	if (!real)
+		return;
+	if (cold)
+		f.flags |= FUNC_COLD;
+	if (f.size && f.addr + f.size > f.addr)
+		b->covered = MAX(b->covered, f.addr + f.size);
+	*vec_add(&b->m->funcs) = f;
+}
+
+/* jmp *slot(%rip), perhaps behind endbr64 and with a bnd prefix: what a PLT stub starts with. */
+static bool looks_like_plt(const struct module *m, const struct fde_range *fde)
+{
+	const uint8_t *p = module_bytes(m, fde->lo, 16);
+
+	if (!p)
+		return false;
+	if (memcmp(p, "\xf3\x0f\x1e\xfa", 4) == 0)
+		p += 4;
+	if (*p == 0xf2)
+		p++;
+	return p[0] == 0xff && p[1] == 0x25;
+}
+
+static void add_nameless(struct build *b, const struct fde_range *fde, uint64_t next_symbol)
+{
+	const struct sym_priv *p = priv(b->m);
+	size_t i;
+
+	if (fde->lo < b->covered)
+		return;
+	/* The unwinder looks up PC-1, so glibc's __restore_rt has its FDE begin a byte earlier. */
+	if (next_symbol == fde->lo + 1)
+		return;
+	for (i = 0; i < p->plt.n; i++)
+		if (fde->lo >= p->plt.v[i].lo && fde->lo < p->plt.v[i].hi)
+			return;
+	if (!p->image.nsh && looks_like_plt(b->m, fde))
+		return;
+	*vec_add(&b->m->funcs) = (struct func){
+		.addr = fde->lo, .size = fde->hi - fde->lo, .source = FROM_EH_FRAME,
+		.flags = fde->first_cfa_is_entry ? 0 : FUNC_COLD,
+	};
+}
+
+static void merge(struct build *b)
+{
+	const struct fde_range *fdes = priv(b->m)->fdes.v;
+	size_t i = 0, j = 0, n = b->raw.n, nfde = priv(b->m)->fdes.n, to;
+
+	while (i < n || j < nfde) {
+		uint64_t symbol = i < n ? b->keys[i].addr : UINT64_MAX;
+
+		if (j < nfde && fdes[j].lo < symbol) {
+			if (j == 0 || fdes[j - 1].lo != fdes[j].lo)
+				add_nameless(b, &fdes[j], symbol);
+			j++;
+			continue;
+		}
+		for (to = i + 1; to < n && b->keys[to].addr == symbol; to++)
+			;
+		add_named(b, i, to, j < nfde && fdes[j].lo == symbol);
+		i = to;
+		while (j < nfde && fdes[j].lo == symbol)
+			j++;
+	}
+}
+
+/* End of the code around addr: of its section where sections are known, else of its segment. */
+static uint64_t area_end(const struct module *m, uint64_t addr)
+{
+	const struct sym_priv *p = priv(m);
+	uint64_t end = addr;
+	size_t i;
+
+	for (i = 0; i < p->text.n; i++)
+		if (addr >= p->text.v[i].lo && addr < p->text.v[i].hi)
+			end = MAX(end, p->text.v[i].hi);
+	for (i = 1; i < p->image.nsh; i++) {
+		const Elf64_Shdr *sh = &p->image.sh[i];
+
+		if ((sh->sh_flags & SHF_ALLOC) && sh->sh_type != SHT_NOBITS && addr >= sh->sh_addr &&
+		    addr - sh->sh_addr < sh->sh_size)
+			end = MIN(end, sh->sh_addr + sh->sh_size);
+	}
+	return end;
+}
+
+/* *j moves along with rising addresses: the first FDE that may still cover one. */
+static uint64_t guess_end(const struct module *m, uint64_t addr, uint64_t next, uint64_t area, size_t *j)
+{
+	const struct sym_priv *p = priv(m);
+
+	while (*j < p->fdes.n && p->fdes.v[*j].hi <= addr)
+		++*j;
+	if (*j < p->fdes.n && p->fdes.v[*j].lo <= addr)
+		return MIN(next, p->fdes.v[*j].hi);
+	return MIN(next, area);
+}
+
+/* Fill in sizes that the tables left open, cut those that lie, and drop what has no bytes at all. */
+static void set_sizes(struct module *m)
+{
+	uint64_t area = 0;
+	size_t i, n = 0, j = 0;
+
+	for (i = 0; i < m->funcs.n; i++) {
+		struct func f = m->funcs.v[i];
+
+		if (f.addr >= area)
+			area = area_end(m, f.addr);
+		if (!f.size) {
+			uint64_t next = i + 1 < m->funcs.n ? m->funcs.v[i + 1].addr : UINT64_MAX;
+
+			f.size = guess_end(m, f.addr, next, area, &j) - f.addr;
+			f.flags |= FUNC_SIZE_GUESSED;
+		}
+		if (f.addr < area)
+			f.size = MIN(f.size, area - f.addr);
+		if (f.size && f.addr < area)
+			m->funcs.v[n++] = f;
+	}
+	m->funcs.n = n;
+}
+
+static unsigned int leading_underscores(const char *s)
+{
+	unsigned int n = 0;
+
+	if (s[0] == '_' && (s[1] == 'Z' || s[1] == 'R'))
+		return 0;
+	while (s[n] == '_')
+		n++;
+	return n;
+}
+
+/* Which of two names of one function would a person use? */
+static int by_likeness(const void *pa, const void *pb)
+{
+	const struct raw_symbol *a = pa, *b = pb;
+	int ua, ub;
+
+	if (a->local != b->local)
+		return a->local - b->local;
+	if ((a->type == STT_NOTYPE) != (b->type == STT_NOTYPE))
+		return (a->type == STT_NOTYPE) - (b->type == STT_NOTYPE);
+	ua = leading_underscores(a->name);
+	ub = leading_underscores(b->name);
+	if (ua != ub)
+		return ua - ub;
+	if (strlen(a->name) != strlen(b->name))
+		return strlen(a->name) < strlen(b->name) ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
+static void name_func(struct build *b, uint32_t index)
+{
+	struct func *f = &b->m->funcs.v[index];
+	size_t from = f->alias, n = f->nalias, i, kept = 0;
+	struct raw_symbol few[8], *v = n > ARRAY_SIZE(few) ? xcalloc(n, sizeof(*v)) : few;
+
+	for (i = 0; i < n; i++)
+		v[i] = *raw_at(b, from + i);
+	if (n > 1)
+		qsort(v, n, sizeof(*v), by_likeness);
+	f->alias = b->m->names.n;
+	f->name = n ? v[0].name : NULL;
+	for (i = 0; i < n; i++) {
+		if (i && strcmp(v[i].name, v[i - 1].name) == 0)
+			continue;
+		*vec_add(&b->m->names) = (struct name_ref){ v[i].name, index };
+		kept++;
+	}
+	f->nalias = kept;
+	if (v != few)
+		free(v);
+}
+
+/* See module_func_at(): skips at once all functions that ended before this one did. */
+static void link_outer(struct module *m)
+{
+	uint32_t *outer = xcalloc(m->funcs.n, sizeof(*outer));
+	size_t i;
+
+	for (i = 0; i < m->funcs.n; i++) {
+		uint64_t end = m->funcs.v[i].addr + m->funcs.v[i].size;
+		uint32_t j = i ? i - 1 : UINT32_MAX;
+
+		while (j != UINT32_MAX && m->funcs.v[j].addr + m->funcs.v[j].size <= end)
+			j = outer[j];
+		outer[i] = j;
+	}
+	priv(m)->outer = outer;
+}
+
+void funcs_build(struct module *m)
+{
+	struct build b = { .m = m };
+	size_t i;
+
+	symbols_collect(m, &b.raw);
+	b.keys = xcalloc(b.raw.n, sizeof(*b.keys));
+	for (i = 0; i < b.raw.n; i++)
+		b.keys[i] = (struct sort_key){ b.raw.v[i].addr, i };
+	sort_keys(b.keys, b.raw.n);
+	merge(&b);
+	set_sizes(m);
+	for (i = 0; i < m->funcs.n; i++)
+		name_func(&b, i);
+	link_outer(m);
+	free(b.keys);
+	vec_free(&b.raw);
+}

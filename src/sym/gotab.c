@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Go's own function table (.gopclntab): its run time needs it for tracebacks, so that even a stripped
+ * Go program has all its names. The layout since Go 1.18, all offsets from the table's start:
+ *
+ *	u32 magic, u8 0, 0, minimal instruction size, pointer size
+ *	u64 functions, files, start of text, and the offsets of: names, units, files, pc tables, functions
+ *	functions: { u32 code (from the start of text), u32 record } ..., u32 end
+ *	record: u32 code, i32 name ...
+ */
+#include "sym/priv.h"
+
+#define GO_1_18 0xfffffff0u
+#define GO_1_20 0xfffffff1u
+#define HEADER_LEN (8 + 8 * 8)
+
+static bool is_table(struct bytes b)
+{
+	return b.n >= HEADER_LEN && (get32(b.p) == GO_1_18 || get32(b.p) == GO_1_20) && !b.p[4] && !b.p[5] &&
+	       b.p[6] == 1 && b.p[7] == 8;
+}
+
+static struct bytes find_table(const struct module *m)
+{
+	static const char *const names[] = { ".gopclntab", ".data.rel.ro.gopclntab" };
+	const struct image *e = &priv(m)->image;
+	struct bytes b = { 0 };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names) && !is_table(b); i++)
+		b = image_section_bytes(e, image_section(e, names[i]));
+	return is_table(b) ? b : (struct bytes){ 0 };
+}
+
+/* The header's address is 0 in a position independent file: a relocation sets it. */
+static uint64_t text_start(const struct module *m, struct bytes table)
+{
+	const Elf64_Shdr *text = image_section(&priv(m)->image, ".text");
+	uint64_t start = get64(table.p + 24);
+
+	return start || !text ? start : text->sh_addr;
+}
+
+static const char *go_name(struct bytes names, uint32_t at)
+{
+	/* No name in Go comes near this. */
+	if (at >= names.n || !memchr(names.p + at, 0, MIN(names.n - at, 4096u)))
+		return NULL;
+	return (const char *)names.p + at;
+}
+
+static struct bytes part(struct bytes table, size_t header_at)
+{
+	uint64_t off = get64(table.p + header_at);
+
+	if (off > table.n)
+		return (struct bytes){ 0 };
+	return (struct bytes){ table.p + off, table.n - off, 0 };
+}
+
+void go_collect(struct module *m, raw_list *list)
+{
+	struct bytes table = find_table(m), names, funcs;
+	uint64_t text, n, i;
+
+	if (!table.p)
+		return;
+	text = text_start(m, table);
+	n = get64(table.p + 8);
+	names = part(table, 32);
+	funcs = part(table, 64);
+	if (!names.p || funcs.n < 4)
+		return;
+	n = MIN(n, (funcs.n - 4) / 8);
+	for (i = 0; i < n; i++) {
+		uint64_t lo = get32(funcs.p + i * 8), hi = get32(funcs.p + i * 8 + 8);
+		uint32_t record = get32(funcs.p + i * 8 + 4);
+		const char *name;
+
+		if (record > funcs.n - 8 || hi <= lo || !in_text(m, text + lo))
+			continue;
+		name = go_name(names, get32(funcs.p + record + 4));
+		if (name && *name)
+			*vec_add(list) = (struct raw_symbol){ text + lo, hi - lo, name, FROM_GO_TABLE, STT_FUNC, 0 };
+	}
+}

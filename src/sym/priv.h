@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of this folder share and nobody else sees. */
+#ifndef JAB_SYM_PRIV_H
+#define JAB_SYM_PRIV_H
+
+#include "sym/image.h"
+#include "sym/sym.h"
+
+/* A symbol that may be a function, before all sources are put together. */
+struct raw_symbol {
+	uint64_t addr, size;
+	const char *name;
+	uint8_t source, type, local;
+};
+typedef VEC(struct raw_symbol) raw_list;
+
+/* Another ELF file that brings names for a module: a debug file or unpacked mini debug info. */
+struct extra {
+	struct image image;
+	void *map;		/* of map_size bytes, or NULL */
+	size_t map_size;
+	void *heap;
+	uint8_t source;
+};
+
+struct range { uint64_t lo, hi; };
+
+struct sym_priv {
+	struct image image;
+	void *map;
+	size_t map_size;
+	void *heap;
+	struct extra extra;		/* image.p is NULL where there is none */
+	VEC(struct range) text;		/* file-backed parts of executable segments */
+	VEC(struct range) plt;
+	VEC(char *) chunks;		/* strings made here; they live with the module */
+	char *chunk_at;
+	size_t chunk_left;
+	VEC(struct fde_range) fdes;
+	uint32_t *outer;		/* per function: the nearest one before it that ends later, or ~0 */
+	const char **readable;		/* per name: demangled, "" if it is no mangled name, NULL: not asked yet */
+	const char **shown;		/* per function: what func_name() gave */
+	bool have_irels, have_rseqs, have_strays;
+	VEC(struct irel) irels;
+	VEC(struct rseq_range) rseqs;
+	VEC(uint64_t) strays;		/* landing pads outside their own FDE, sorted */
+};
+
+static inline struct sym_priv *priv(const struct module *m)
+{
+	return m->priv;
+}
+
+/* In executable, file-backed bytes? One range is the rule, so this is one comparison. */
+static inline bool in_text(const struct module *m, uint64_t addr)
+{
+	const struct sym_priv *p = m->priv;
+	size_t i;
+
+	for (i = 0; i < p->text.n; i++)
+		if (addr - p->text.v[i].lo < p->text.v[i].hi - p->text.v[i].lo)
+			return true;
+	return false;
+}
+
+char *module_string(struct module *m, const char *s, size_t len);
+
+/* open.c */
+int open_below(const char *root, const char *path);
+int map_file(int fd, const char *path, void **ret_map, size_t *ret_size);
+
+/* debugfile.c */
+void extra_find(struct module *m, const char *root);
+void extra_close(struct extra *x);
+
+/* symbols.c, gotab.c */
+void symbols_collect(struct module *m, raw_list *list);
+void go_collect(struct module *m, raw_list *list);
+
+/* funcs.c */
+void funcs_build(struct module *m);
+
+/* ehframe.c */
+void fdes_read(struct module *m);
+
+/* reloc.c: every dynamic relocation of the file, RELR unpacked into R_X86_64_RELATIVE */
+struct reloc { uint64_t offset, addend; uint32_t type, symbol; };
+void relocs_each(struct module *m, void (*each)(void *arg, const struct reloc *r), void *arg);
+
+/* dwarf.c: a reader that can't leave its bytes; after a mistake everything reads as 0 */
+struct reader { const uint8_t *start, *p, *end; uint64_t addr; bool bad; };
+struct reader reader_of(struct bytes b);
+uint8_t read_u8(struct reader *r);
+uint16_t read_u16(struct reader *r);
+uint32_t read_u32(struct reader *r);
+uint64_t read_u64(struct reader *r);
+uint64_t read_uleb(struct reader *r);
+int64_t read_sleb(struct reader *r);
+void read_skip(struct reader *r, uint64_t n);
+/* A pointer as DW_EH_PE_* says; data is what datarel counts from. 0 stays 0, whatever it is relative to. */
+uint64_t read_encoded(struct reader *r, uint8_t encoding, uint64_t data);
+
+/* demangle.c */
+const char *name_readable(struct module *m, uint32_t name);	/* NULL if it is not mangled */
+struct name_parts { size_t start, params; };	/* without return type; where "(int)" begins */
+struct name_parts name_split(const char *readable);
+/* The length of "operator<" and the like at s[i], whose <, > and () are no brackets; 0 if there is none. */
+size_t operator_len(const char *s, size_t i);
+
+/* match.c */
+bool glob_match(const char *glob, const char *s, size_t len);
+
+#endif

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading a probe as the user wrote it. First the text is cut into parts at its single colons, and
+ * at the blank that ends the place; then each part is read on its own:
+ *
+ *	probe := [NAME "="] [kind ":"] [object ":"] place
+ *	place := func | glob | /regex/ | func+off | 0xADDR | func%return
+ *
+ * Names of C++ make this less simple than it looks: "::" separates nothing, and blanks, colons and
+ * signs inside brackets or behind "operator" belong to the name. A backslash takes a character as
+ * it is.
+ */
+#include "sym/priv.h"
+
+#include "base/err.h"
+#include <ctype.h>
+#include <regex.h>
+
+#define MOST_PARTS 4
+
+struct layout {
+	size_t start[MOST_PARTS];	/* of each part */
+	size_t nparts;			/* may be more than fit: then it is an error anyway */
+	size_t end;			/* of the last part; fields and conditions follow */
+	bool balanced;
+};
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n';
+}
+
+static bool is_word_char(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+/*
+ * Where the regex at s ends (behind its closing slash), 0 if it is none. A path starts with a slash
+ * too, but its next one is followed by more of the path.
+ */
+static size_t regex_len(const char *s)
+{
+	size_t i;
+
+	if (*s != '/')
+		return 0;
+	for (i = 1; s[i] && s[i] != '/'; i++)
+		if (s[i] == '\\' && s[i + 1])
+			i++;
+	if (s[i] != '/')
+		return 0;
+	i++;
+	return !s[i] || is_blank(s[i]) || s[i] == '%' || s[i] == '+' ? i : 0;
+}
+
+/* A blank that belongs to a name: "operator new", "f(int) const", "f() [clone .cold]". */
+static bool blank_in_name(const char *s, size_t i)
+{
+	static const char *const tails[] = { "const", "volatile", "&", "[clone" };
+	size_t k, n;
+
+	if (i >= 8 && operator_len(s, i - 8) == 8)
+		return true;
+	for (k = 0; k < ARRAY_SIZE(tails); k++) {
+		n = strlen(tails[k]);
+		if (memchr(s, ')', i) && strncmp(s + i + 1, tails[k], n) == 0 && !is_word_char(s[i + 1 + n]))
+			return true;
+	}
+	return false;
+}
+
+/* Brackets: how s[i] changes the depth. The > of "->" is none. */
+static int depth_step(const char *s, size_t i)
+{
+	switch (s[i]) {
+	case '(': case '<': case '{': case '[':
+		return 1;
+	case ')': case '}': case ']':
+		return -1;
+	case '>':
+		return i && s[i - 1] == '-' ? 0 : -1;
+	default:
+		return 0;
+	}
+}
+
+static void add_part(struct layout *l, size_t start)
+{
+	if (l->nparts < MOST_PARTS)
+		l->start[l->nparts] = start;
+	l->nparts++;
+}
+
+/* Cut s up. brackets: whether what is inside them is protected (see find_layout()). */
+static void scan(const char *s, bool brackets, struct layout *l)
+{
+	size_t i = 0, op;
+	int depth = 0;
+
+	*l = (struct layout){ .nparts = 1 };
+	for (i = regex_len(s); s[i]; i++) {
+		op = s[i] == 'o' ? operator_len(s, i) : 0;
+		if (op) {
+			i += op - 1;
+		} else if (s[i] == '\\' && s[i + 1]) {
+			i++;
+		} else if (brackets && depth_step(s, i)) {
+			depth = MAX(depth + depth_step(s, i), 0);
+		} else if (depth == 0 && is_blank(s[i]) && !blank_in_name(s, i)) {
+			break;
+		} else if (depth == 0 && s[i] == ':') {
+			size_t n = strspn(s + i, ":");
+
+			if (n & 1)
+				add_part(l, i + 1);
+			i += n & 1 ? 0 : n - 1;
+			if ((n & 1) && n > 1)
+				i += n - 1;
+			else if (n & 1)
+				i += regex_len(s + i + 1);
+		}
+	}
+	l->end = i;
+	l->balanced = depth == 0;
+}
+
+/* In a glob like "vector<*" a bracket may stay open; then brackets protect nothing. */
+static void find_layout(const char *s, struct layout *l)
+{
+	scan(s, true, l);
+	if (!l->balanced)
+		scan(s, false, l);
+}
+
+static const struct { const char *word; int kind; const char *later; } kinds[] = {
+	{ "uprobe", SPEC_ENTRY, NULL }, { "u", SPEC_ENTRY, NULL },
+	{ "uretprobe", SPEC_RETURN, NULL }, { "ur", SPEC_RETURN, NULL },
+	{ "insn", SPEC_INSNS, NULL },
+	{ "call", -1, "call probes (entry and exit as one event)" },
+	{ "usdt", -1, "static tracepoints (USDT)" }, { "U", -1, "static tracepoints (USDT)" },
+	{ "kprobe", -1, "kernel probes" }, { "k", -1, "kernel probes" },
+	{ "kretprobe", -1, "kernel return probes" }, { "kr", -1, "kernel return probes" },
+	{ "fentry", -1, "kernel function probes" }, { "f", -1, "kernel function probes" },
+	{ "fexit", -1, "kernel function probes" }, { "fr", -1, "kernel function probes" },
+	{ "tracepoint", -1, "kernel tracepoints" }, { "t", -1, "kernel tracepoints" },
+};
+
+/* Number of the kind that s[0..len) names, -1 if none. */
+static int find_kind(const char *s, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (strlen(kinds[i].word) == len && memcmp(kinds[i].word, s, len) == 0)
+			return i;
+	return -1;
+}
+
+/* Octal 0NNN, decimal NNN, hexadecimal 0xNNN, the whole of s. */
+static int parse_number(const char *s, uint64_t *ret_value)
+{
+	char *end;
+	uint64_t v;
+
+	if (!isdigit((unsigned char)*s))
+		return -EINVAL;
+	errno = 0;
+	v = strtoull(s, &end, 0);
+	if (errno || *end)
+		return -EINVAL;
+	*ret_value = v;
+	return 0;
+}
+
+static char *unescape(const char *s, size_t len)
+{
+	char *copy = xcalloc(1, len + 1);
+	size_t i, n = 0;
+
+	for (i = 0; i < len; i++) {
+		if (s[i] == '\\' && i + 1 < len)
+			i++;
+		copy[n++] = s[i];
+	}
+	return copy;
+}
+
+static bool has_glob(const char *s)
+{
+	for (; *s; s++) {
+		if (*s == '\\' && s[1])
+			s++;
+		else if (strchr("*?[", *s))
+			return true;
+	}
+	return false;
+}
+
+/* The last unescaped c outside brackets that is not part of an operator's name; NULL if none. */
+static char *find_sign(char *s, char c)
+{
+	char *found = NULL;
+	int depth = 0;
+	size_t i;
+
+	for (i = 0; s[i]; i++) {
+		size_t op = s[i] == 'o' ? operator_len(s, i) : 0;
+
+		if (op) {
+			i += op;
+			if (s[i] == c && s[i + 1] == '+' && !isdigit((unsigned char)s[i + 2]))
+				i++;	/* operator++ */
+			if (!s[i])
+				break;
+			continue;	/* whatever sign follows is the operator's */
+		}
+		if (s[i] == '\\' && s[i + 1])
+			i++;
+		else if (depth_step(s, i))
+			depth = MAX(depth + depth_step(s, i), 0);
+		else if (s[i] == c && depth == 0)
+			found = s + i;
+	}
+	return found;
+}
+
+/* Cut "%return" off. */
+static int take_return(struct probe_spec *spec, char *s)
+{
+	char *sign = find_sign(s, '%');
+
+	if (!sign)
+		return 0;
+	if (strcmp(sign, "%return") != 0)
+		return fail(-EINVAL, "probe '%s': '%s' is unknown; only %%return may follow a function",
+			    spec->text, sign);
+	if (spec->kind == SPEC_INSNS)
+		return fail(-EINVAL, "probe '%s': insn probes have no %%return", spec->text);
+	spec->kind = SPEC_RETURN;
+	*sign = 0;
+	return 0;
+}
+
+/* Cut "+off" off. */
+static int take_offset(struct probe_spec *spec, char *s)
+{
+	char *sign = find_sign(s, '+');
+
+	if (!sign)
+		return 0;
+	if (parse_number(sign + 1, &spec->offset) < 0)
+		return fail(-EINVAL, "probe '%s': the offset '%s' is not a number (0NNN, NNN or 0xNNN)",
+			    spec->text, sign + 1);
+	if (spec->kind != SPEC_ENTRY)
+		return fail(-EINVAL, "probe '%s': %s with an offset makes no sense", spec->text,
+			    spec->kind == SPEC_RETURN ? "a return probe" : "an insn probe");
+	spec->has_offset = true;
+	*sign = 0;
+	return 0;
+}
+
+static int take_suffixes(struct probe_spec *spec, char *s)
+{
+	int r = take_return(spec, s);
+
+	return r < 0 ? r : take_offset(spec, s);
+}
+
+/* s is "/regex/" with perhaps something behind; \/ is a slash inside it. */
+static int parse_regex(struct probe_spec *spec, char *s)
+{
+	size_t len = regex_len(s), i, n = 0;
+	char why[128];
+	int r;
+
+	r = take_suffixes(spec, s + len);
+	if (r < 0)
+		return r;
+	if (s[len])
+		return fail(-EINVAL, "probe '%s': '%s' behind the regular expression", spec->text, s + len);
+	if (len == 2)
+		return fail(-EINVAL, "probe '%s': the regular expression is empty", spec->text);
+	spec->place = xcalloc(1, len);
+	for (i = 1; i < len - 1; i++) {
+		if (s[i] == '\\' && s[i + 1] == '/')
+			i++;
+		else if (s[i] == '\\')
+			spec->place[n++] = s[i++];
+		spec->place[n++] = s[i];
+	}
+	spec->place_kind = PLACE_REGEX;
+	spec->regex = xcalloc(1, sizeof(regex_t));
+	r = regcomp(spec->regex, spec->place, REG_EXTENDED | REG_NOSUB);
+	if (r == 0)
+		return 0;
+	regerror(r, spec->regex, why, sizeof(why));
+	free(spec->regex);
+	spec->regex = NULL;
+	return fail(-EINVAL, "probe '%s': bad regular expression: %s", spec->text, why);
+}
+
+static int parse_address(struct probe_spec *spec, char *s)
+{
+	int r = take_return(spec, s);
+
+	if (r < 0)
+		return r;
+	if (parse_number(s, &spec->addr) < 0)
+		return fail(-EINVAL, "probe '%s': '%s' is not an address (0NNN, NNN or 0xNNN)", spec->text, s);
+	spec->place = xstrdup(s);
+	spec->place_kind = PLACE_ADDR;
+	return 0;
+}
+
+static int parse_place(struct probe_spec *spec, char *s)
+{
+	int r;
+
+	if (!*s)
+		return fail(-EINVAL, "probe '%s' names no function", spec->text);
+	if (*s == '@')
+		return fail(-ENOTSUP, "probe '%s': source lines (@file:line) are not supported yet", spec->text);
+	if (regex_len(s))
+		return parse_regex(spec, s);
+	if (*s == '/')
+		return fail(-EINVAL, "probe '%s': %s", spec->text, strchr(s + 1, '/') ?
+			    "a file needs a function behind it: FILE:FUNCTION" :
+			    "the regular expression has no closing '/'");
+	if (isdigit((unsigned char)*s))
+		return parse_address(spec, s);
+	r = take_suffixes(spec, s);
+	if (r < 0)
+		return r;
+	if (!*s)
+		return fail(-EINVAL, "probe '%s' names no function", spec->text);
+	spec->place_kind = has_glob(s) ? PLACE_GLOB : PLACE_NAME;
+	spec->place = spec->place_kind == PLACE_GLOB ? xstrdup(s) : unescape(s, strlen(s));
+	return 0;
+}
+
+/* NAME "=": the length with its sign, 0 if there is none. operator= is no NAME. */
+static size_t name_len(const char *s)
+{
+	size_t n = 0;
+
+	if (!isalpha((unsigned char)*s) && *s != '_')
+		return 0;
+	while (is_word_char(s[n]) || s[n] == '-' || s[n] == '.')
+		n++;
+	if (s[n] != '=' || s[n + 1] == '=' || operator_len(s, 0) == n)
+		return 0;
+	return n + 1;
+}
+
+static int check_rest(const struct probe_spec *spec, const char *rest)
+{
+	while (is_blank(*rest))
+		rest++;
+	if (!*rest)
+		return 0;
+	if (strncmp(rest, "if", 2) == 0 && !is_word_char(rest[2]))
+		return fail(-ENOTSUP, "probe '%s': conditions (\"%s\") come with `jab trace`, which is not there yet",
+			    spec->text, rest);
+	return fail(-ENOTSUP, "probe '%s': fields (\"%s\") come with `jab trace`, which is not there yet",
+		    spec->text, rest);
+}
+
+static int parse_kind(struct probe_spec *spec, const char *s, const struct layout *l, size_t *part)
+{
+	size_t len = l->nparts > 1 ? l->start[1] - 1 : 0;
+	int k = len ? find_kind(s, len) : -1;
+
+	if (k >= 0 && kinds[k].later)
+		return fail(-ENOTSUP, "probe '%s': %s (kind '%s') are not supported yet", spec->text,
+			    kinds[k].later, kinds[k].word);
+	if (k >= 0) {
+		spec->kind = kinds[k].kind;
+		*part = 1;
+	} else if (l->nparts > 2) {
+		return fail(-ENOTSUP, "probe '%s': '%.*s' is no kind of probe (uprobe, uretprobe, insn)",
+			    spec->text, (int)len, s);
+	}
+	return 0;
+}
+
+static int parse_parts(struct probe_spec *spec, const char *s)
+{
+	struct layout l;
+	size_t part = 0;
+	char *place;
+	int r;
+
+	find_layout(s, &l);
+	r = parse_kind(spec, s, &l, &part);
+	if (r == 0 && s[l.start[part]] != '@')
+		r = check_rest(spec, s + l.end);
+	if (r < 0)
+		return r;
+	if (s[l.start[part]] == '@')
+		return parse_place(spec, (char[]){ "@" });
+	if (l.nparts - part > 2)
+		return fail(-EINVAL, "probe '%s' has too many ':' (kind:object:place)", spec->text);
+	if (l.nparts - part == 2) {
+		size_t len = l.start[part + 1] - 1 - l.start[part];
+
+		if (!len)
+			return fail(-EINVAL, "probe '%s': the object in front of ':' is missing", spec->text);
+		spec->object = unescape(s + l.start[part], len);
+		part++;
+	}
+	place = strndup(s + l.start[part], l.end - l.start[part]);
+	r = place ? parse_place(spec, place) : -ENOMEM;
+	free(place);
+	return r;
+}
+
+int spec_parse(const char *text, struct probe_spec **ret_spec)
+{
+	struct probe_spec *spec = xcalloc(1, sizeof(*spec));
+	const char *s = text;
+	size_t n;
+	int r;
+
+	spec->text = xstrdup(text);
+	while (is_blank(*s))
+		s++;
+	n = name_len(s);
+	if (n)
+		spec->name = strndup(s, n - 1);
+	r = parse_parts(spec, s + n);
+	if (r < 0) {
+		spec_free(spec);
+		return r;
+	}
+	*ret_spec = spec;
+	return 0;
+}
+
+void spec_free(struct probe_spec *spec)
+{
+	if (!spec)
+		return;
+	if (spec->regex)
+		regfree(spec->regex);
+	free(spec->regex);
+	free(spec->text);
+	free(spec->name);
+	free(spec->object);
+	free(spec->place);
+	free(spec);
+}
+
+static bool reads_back(const char *name)
+{
+	struct probe_spec *spec;
+	bool same;
+
+	if (spec_parse(name, &spec) < 0)
+		return false;
+	same = !spec->name && !spec->object && spec->kind == SPEC_ENTRY && !spec->has_offset &&
+	       spec->place_kind == PLACE_NAME && strcmp(spec->place, name) == 0;
+	spec_free(spec);
+	return same;
+}
+
+char *spec_quote(const char *name)
+{
+	char *out, *p;
+
+	if (reads_back(name))
+		return xstrdup(name);
+	p = out = xcalloc(2, strlen(name) + 1);
+	for (; *name; name++) {
+		if (p == out || !is_word_char(*name))
+			*p++ = '\\';
+		*p++ = *name;
+	}
+	return out;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Symbol tables -> candidates for functions. Taken are functions, ifuncs, and untyped labels (a
+ * label counts only if an FDE begins there: hand-written assembly often forgets the type).
+ */
+#include "sym/priv.h"
+
+#include "base/err.h"
+
+/* In a damaged table every symbol may name another place in one endless string. */
+#define MOST_NAME 32768
+
+static bool in_plt(const struct sym_priv *p, uint64_t addr)
+{
+	size_t i;
+
+	for (i = 0; i < p->plt.n; i++)
+		if (addr >= p->plt.v[i].lo && addr < p->plt.v[i].hi)
+			return true;
+	return false;
+}
+
+/*
+ * Names that look like functions and are none: cgo gives a whole object's text the name
+ * "net(.text)", Go's linker puts its build id into the text.
+ */
+static bool is_no_function(const char *name, size_t len)
+{
+	if (len >= 7 && memcmp(name + len - 7, "(.text)", 7) == 0)
+		return true;
+	return strcmp(name, "go.buildid") == 0 || strcmp(name, "go:buildid") == 0;
+}
+
+/* memcpy@@GLIBC_2.14 is memcpy: users know neither the version nor that there is one. */
+static const char *plain_name(struct module *m, const char *name)
+{
+	size_t len = strlen(name);
+	const char *at = memchr(name, '@', len);
+
+	if (is_no_function(name, len) || at == name)
+		return NULL;
+	return at ? module_string(m, name, at - name) : name;
+}
+
+static void collect(struct module *m, const struct symbols *s, uint8_t source, raw_list *list)
+{
+	size_t i;
+
+	for (i = 1; i < s->n; i++) {
+		Elf64_Sym sym = symbols_at(s, i);
+		uint8_t type = ELF64_ST_TYPE(sym.st_info);
+		const char *name;
+
+		if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
+			continue;
+		if (sym.st_shndx == SHN_UNDEF || sym.st_shndx == SHN_ABS || sym.st_name == 0 ||
+		    sym.st_name >= s->strings_len)
+			continue;
+		if (!in_text(m, sym.st_value) || in_plt(priv(m), sym.st_value))
+			continue;
+		name = s->strings + sym.st_name;
+		if (!*name || strnlen(name, MOST_NAME) == MOST_NAME)
+			continue;
+		if (source != FROM_DYNSYM)
+			name = plain_name(m, name);
+		if (name)
+			*vec_add(list) = (struct raw_symbol){
+				sym.st_value, sym.st_size, name, source, type,
+				ELF64_ST_BIND(sym.st_info) == STB_LOCAL
+			};
+	}
+}
+
+void symbols_collect(struct module *m, raw_list *list)
+{
+	struct sym_priv *p = priv(m);
+	struct symbols full = image_symtab(&p->image, SHT_SYMTAB), dyn = image_dynsym(&p->image);
+
+	collect(m, &full, FROM_SYMTAB, list);
+	if (p->extra.image.p) {
+		struct symbols s = image_symtab(&p->extra.image, SHT_SYMTAB);
+
+		collect(m, &s, p->extra.source, list);
+	}
+	collect(m, &dyn, FROM_DYNSYM, list);
+	if (m->is_go && !full.p)
+		go_collect(m, list);
+}
