@@ -394,7 +394,7 @@ static void every_instruction_of_libcrypto(void **state)
 	judge_library("libcrypto");
 }
 
-/* Random bytes behind random prefixes, with the opcodes that matter more often than chance has it. */
+/* Random bytes behind random prefixes; the opcodes that matter are more frequent than by chance. */
 static void random_instructions(void **state)
 {
 	static const uint8_t prefix[] = {

@@ -32,6 +32,27 @@ static bool is_far(const ZydisDecodedInstruction *z)
 	return z->meta.branch_type == ZYDIS_BRANCH_TYPE_FAR;
 }
 
+static bool never_goes_on(const ZydisDecodedInstruction *z)
+{
+	switch (z->mnemonic) {
+	case ZYDIS_MNEMONIC_INT1:
+	case ZYDIS_MNEMONIC_UD0:
+	case ZYDIS_MNEMONIC_UD1:
+	case ZYDIS_MNEMONIC_UD2:
+	case ZYDIS_MNEMONIC_HLT:
+	case ZYDIS_MNEMONIC_IRET:
+	case ZYDIS_MNEMONIC_IRETD:
+	case ZYDIS_MNEMONIC_IRETQ:
+	case ZYDIS_MNEMONIC_UIRET:
+	case ZYDIS_MNEMONIC_SYSRET:
+	case ZYDIS_MNEMONIC_SYSEXIT:
+	case ZYDIS_MNEMONIC_RSM:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* By mnemonic: Zydis' categories call xabort a jump and xbegin a conditional one. */
 static enum insn_kind kind_of(const ZydisDecodedInstruction *z)
 {
@@ -65,22 +86,11 @@ static enum insn_kind kind_of(const ZydisDecodedInstruction *z)
 		return INSN_SYSCALL;
 	case ZYDIS_MNEMONIC_INT:
 		return z->raw.imm[0].value.u == 0x80 ? INSN_SYSCALL : INSN_STOP;
-	case ZYDIS_MNEMONIC_INT1:
-	case ZYDIS_MNEMONIC_UD0:
-	case ZYDIS_MNEMONIC_UD1:
-	case ZYDIS_MNEMONIC_UD2:
-	case ZYDIS_MNEMONIC_HLT:
-	case ZYDIS_MNEMONIC_IRET:
-	case ZYDIS_MNEMONIC_IRETD:
-	case ZYDIS_MNEMONIC_IRETQ:
-	case ZYDIS_MNEMONIC_UIRET:
-	case ZYDIS_MNEMONIC_SYSRET:
-	case ZYDIS_MNEMONIC_SYSEXIT:
-	case ZYDIS_MNEMONIC_RSM:
-		return INSN_STOP;
 	default:
 		break;
 	}
+	if (never_goes_on(z))
+		return INSN_STOP;
 	switch (z->meta.category) {
 	case ZYDIS_CATEGORY_COND_BR:
 		return is_relative(z) ? INSN_JCC : INSN_PLAIN;
