@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""The longest time that a thread of the target stands still, measured by such a thread.
+
+It sees every gap, also those that have nothing to do with us: a quiet phase of the same length right
+after each attach shows how long those are. `net` leaves out the time in which the thread was ready and
+another program had the CPU."""
+
+import time
+
+from .common import Jab, Program, median, table
+
+ROUNDS = 9
+THREADS = 8
+CASES = [(1, "exe:f10000", 300), (5000, "exe:f?????", 2000)]
+
+
+def gap(program):
+    return [ns / 1e3 for ns in program.numbers("gap")]
+
+
+def one(jab, program, spec):
+    program.ask("gap")
+    start = time.monotonic()
+    with Jab(jab, program.pid, [spec]) as run:
+        attach = gap(program)
+        summary = run.stop()
+    removal = gap(program)
+    time.sleep(time.monotonic() - start)
+    quiet = gap(program)
+    return attach + removal + quiet + [summary["attach"]["pause_ns"] / 1e3]
+
+
+def middle(runs):
+    return [median(column) for column in zip(*runs)]
+
+
+def judge(result, probes, limit, mid):
+    """The gap as seen, unless other programs make such gaps by themselves: then the net one."""
+    attach, attach_net, quiet = mid[0], mid[1], mid[4]
+    what = "pause, %d probe%s, %d threads" % (probes, "s"[:probes > 1], THREADS)
+    if attach <= limit or quiet < limit / 2:
+        result.target(what, limit, "us", attach, "without attaching: %.0f us" % quiet)
+    else:
+        result.target(what, limit, "us", attach_net, "net; as seen %.0f us, without attaching %.0f us" % (attach, quiet))
+
+
+def run(jab, builder, result):
+    path = builder.program("many5000", ["many.c", "many.S"], "-DN=5000")
+    runs = {case: [] for case in CASES}
+    with Program(path, str(THREADS)) as program:
+        for _ in range(ROUNDS):
+            for case in CASES:
+                runs[case].append(one(jab, program, case[1]))
+    rows = []
+    for case in CASES:
+        mid = middle(runs[case])
+        rows.append(["%d probes" % case[0]] + ["%.0f" % x for x in mid])
+        judge(result, case[0], case[2], mid)
+        result.data["pause_%d" % case[0]] = runs[case]
+    table(["us, %d threads" % THREADS, "attach", "net", "removal", "net", "quiet", "net", "jab says"], rows)
