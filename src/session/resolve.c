@@ -25,14 +25,14 @@ static struct probe_spec *spec_of(const struct match *x)
 	return x->j->probes.v[x->probe].spec;
 }
 
-static int open_code(const struct match *x, struct code **ret_code)
+/* The function around addr, decoded; NULL with a sentence. */
+static const struct fcode *decoded(const struct match *x, uint64_t addr)
 {
 	struct file *f = &x->j->files.v[x->file];
-	int r = f->code ? 0 : code_open(f->m, &f->code);
 
-	if (!r)
-		*ret_code = f->code;
-	return r;
+	if (!f->code && code_open(f->m, &f->code) < 0)
+		return NULL;
+	return code_func(f->code, addr);
 }
 
 static void add_site(const struct match *x, uint32_t func, uint64_t addr, uint8_t kind,
@@ -81,14 +81,9 @@ static int add_entry(const struct match *x, uint32_t func)
  */
 static int add_exits(const struct match *x, uint32_t func)
 {
-	const struct fcode *f;
-	struct code *code;
+	const struct fcode *f = decoded(x, x->m->funcs.v[func].addr);
 	uint32_t hits;
-	int r = open_code(x, &code);
 
-	if (r < 0)
-		return r;
-	f = code_func(code, x->m->funcs.v[func].addr);
 	if (!f || f->broken) {
 		add_refused(x, func, x->m->funcs.v[func].addr, WANT_EXIT, "its code can't be decoded");
 		return 0;
@@ -108,13 +103,8 @@ static int add_exits(const struct match *x, uint32_t func)
 static int add_insns(const struct match *x, uint32_t func)
 {
 	uint64_t lo = x->m->funcs.v[func].addr;
-	const struct fcode *f;
-	struct code *code;
-	int r = open_code(x, &code);
+	const struct fcode *f = decoded(x, lo);
 
-	if (r < 0)
-		return r;
-	f = code_func(code, lo);
 	if (!f || f->broken) {
 		add_refused(x, func, lo, WANT_INSN, "its code can't be decoded");
 		return 0;
@@ -131,15 +121,10 @@ static int add_insns(const struct match *x, uint32_t func)
 /* One instruction at a link address, which must be the start of one. */
 static int add_address(const struct match *x, uint64_t addr, const char *shown)
 {
-	const struct fcode *f;
-	struct code *code;
+	const struct fcode *f = decoded(x, addr);
 	uint64_t lo, hi;
 	uint32_t func, n;
-	int r = open_code(x, &code);
 
-	if (r < 0)
-		return r;
-	f = code_func(code, addr);
 	if (!f)
 		return fail(-EINVAL, "%s: no function is known there, so what stands there may be data",
 			    shown);
