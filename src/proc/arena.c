@@ -275,6 +275,8 @@ int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edit
 		memcpy(a->pieces, pieces, n * sizeof(*pieces));
 	r = lay_out(a, max_edits);
 	if (r == 0)
+		r = arena_place(a);
+	if (r == 0)
 		r = tracer_self(&id);
 	if (r == 0)
 		r = make_held(a, max_edits, &id);

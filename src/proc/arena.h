@@ -21,6 +21,9 @@ struct arena {
 	struct sigframes frames;
 };
 
+/* Choose addresses for the record and for the pieces that have none yet. */
+int arena_place(struct arena *a);
+
 /* The target is not there any more: no error for whoever wanted to leave it anyway. */
 bool target_left(struct proc *p, int err);
 

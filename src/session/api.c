@@ -2,6 +2,7 @@
 /* The public face: include/jab/jab.h, in its order. */
 #include "session/session.h"
 
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +29,8 @@ void jab_free(struct jab *j)
 {
 	if (!j)
 		return;
+	if (j->child && !j->released)	/* it has not run one instruction of its own: it never will */
+		kill(j->child, SIGKILL);
 	jab_remove(j, NULL);
 	for (size_t i = 0; i < j->targets.n; i++)
 		target_free(&j->targets.v[i]);
@@ -162,7 +165,10 @@ int jab_insert(struct jab *j)
 		fail(r, "%s", why);
 		free(why);
 	}
+	if (r < 0)
+		return r;
 	/* A program that we started is held since its first instruction. */
+	j->released = true;
 	for (size_t i = 0; i < j->targets.n; i++)
 		if (j->targets.v[i].proc && j->targets.v[i].proc->started_by_us)
 			proc_resume(j->targets.v[i].proc);

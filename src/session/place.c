@@ -59,6 +59,23 @@ static void take_results(struct jab *j, const struct loaded *l)
 	}
 }
 
+/* Forget a plan, so that place_plan() can make a new one. */
+static void place_forget(struct jab *j, struct target *t)
+{
+	for (size_t i = 0; i < t->loaded.n; i++) {
+		struct loaded *l = &t->loaded.v[i];
+
+		for (size_t k = 0; k < l->wants.n; k++)
+			if (l->wants.v[k].tactic == TACTIC_NONE)
+				j->probes.v[j->sites.v[l->wants.v[k].id].probe].refused--;
+		plan_free(l->plan);
+		l->plan = NULL;
+		l->wants.n = 0;
+	}
+	room_free(t->room);
+	t->room = NULL;
+}
+
 int place_plan(struct jab *j, struct target *t)
 {
 	uint32_t target = t - j->targets.v;
@@ -205,11 +222,26 @@ static int prepare(struct target *t, struct jab_times *times)
 	return r;
 }
 
+/* The program may have mapped something where a pad was planned: look again, plan again. */
+static int prepare_patiently(struct jab *j, uint32_t target)
+{
+	struct target *t = &j->targets.v[target];
+	int r = prepare(t, &j->times);
+
+	for (int tries = 0; r == -EEXIST && tries < 5; tries++) {
+		place_forget(j, t);
+		r = place_plan(j, t);
+		if (!r)
+			r = prepare(t, &j->times);
+	}
+	return r;
+}
+
 int place_insert(struct jab *j, uint32_t target)
 {
 	struct target *t = &j->targets.v[target];
 	uint64_t start = now_ns();
-	int r = prepare(t, &j->times);
+	int r = prepare_patiently(j, target);
 
 	if (r < 0)
 		return r;

@@ -84,7 +84,8 @@ struct jab {
 	uint32_t *row_hash;
 	size_t row_hash_size;
 	struct jab_times times;
-	pid_t child;
+	pid_t child;		/* that we started */
+	bool released;		/* and let run */
 };
 
 /* target.c: which files a process has mapped, and where */
