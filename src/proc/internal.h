@@ -47,6 +47,8 @@ struct proc_priv {
 	uint8_t auxv[1024];	/* as of the open: differs after an exec */
 	size_t auxv_len;
 	uint64_t probe_at;	/* an address that stays readable as long as the memory lives */
+	int loadavg;		/* /proc/loadavg: its last number is the newest pid */
+	uint64_t newest_pid;	/* before the sharers were looked for */
 	VEC(pid_t) sharers;	/* other processes with the same memory, as of the last stop */
 	VEC(pid_t) limbo;	/* seized, but could not be stopped when we let go */
 	map_list maps;		/* borrow's own copy: p->maps belongs to the callers */
@@ -91,6 +93,7 @@ int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stop
 
 /* sharers.c */
 int sharers_find(struct proc *p);	/* fills priv->sharers; returns how many are new */
+bool sharers_may_be_new(struct proc *p);	/* since then */
 bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs);
 
 /* calls.c */

@@ -24,7 +24,7 @@ struct proc *proc_alloc(pid_t pid)
 	struct proc_priv *v = xcalloc(1, sizeof(*v));
 
 	p->pid = v->via = pid;
-	p->mem = v->task = -1;
+	p->mem = v->task = v->loadavg = -1;
 	p->priv = v;
 	v->chroot = xstrdup("");
 	snprintf(p->root, sizeof(p->root), "/proc/%d/root", pid);
@@ -281,6 +281,7 @@ int proc_fill(struct proc *p)
 	priv(p)->task = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (priv(p)->task < 0)
 		return fail(-ESRCH, "process %d has ended", p->pid);
+	priv(p)->loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
 	r = read_paths(p);
 	return r < 0 ? r : read_identity(p);
 }
@@ -363,6 +364,8 @@ void proc_close(struct proc *p)
 		close(p->mem);
 	if (v->task >= 0)
 		close(v->task);
+	if (v->loadavg >= 0)
+		close(v->loadavg);
 	maps_free(&p->maps);
 	maps_free(&v->maps);
 	vec_free(&p->threads);

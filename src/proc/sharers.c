@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define FEW_THREADS 8
+
 static bool is_known(struct proc *p, pid_t pid)
 {
 	size_t i;
@@ -86,12 +88,52 @@ static int children_of_all(struct proc *p, int dir)
 	return found;
 }
 
+/* The pid given last in the whole system; 0: unknown. */
+static uint64_t newest_pid(struct proc *p)
+{
+	char buf[128], *last;
+	ssize_t n = pread(priv(p)->loadavg, buf, sizeof(buf) - 1, 0);
+
+	if (n <= 0)
+		return 0;
+	buf[n] = 0;
+	last = strrchr(buf, ' ');
+	return last ? strtoull(last, NULL, 10) : 0;
+}
+
+/*
+ * To look through many threads costs more than to stop them, so it is done again while they are
+ * stopped only if there can be somebody new: a pid was given since the last look, or a thread has
+ * just come out of a clone that was under way then. (vfork can't be missed: the parent does not stop.)
+ */
+bool sharers_may_be_new(struct proc *p)
+{
+	uint64_t now;
+	size_t i;
+
+	if (p->threads.n <= FEW_THREADS)
+		return true;
+	now = newest_pid(p);
+	if (!now || now != priv(p)->newest_pid)
+		return true;
+	for (i = 0; i < p->threads.n; i++) {
+		uint64_t nr = p->threads.v[i].regs.orig_rax;
+
+		if (nr == SYS_clone || nr == SYS_clone3 || nr == SYS_fork)
+			return true;
+	}
+	return false;
+}
+
 int sharers_find(struct proc *p)
 {
 	struct proc_priv *v = priv(p);
-	int found = children_of_all(p, v->task), dir;
+	int found, dir;
 	char path[64];
 	size_t i;
+
+	v->newest_pid = newest_pid(p);
+	found = children_of_all(p, v->task);
 
 	/* Those found may have children of the same kind; the list grows while we walk it. */
 	for (i = 0; i < v->sharers.n; i++) {

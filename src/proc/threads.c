@@ -25,6 +25,7 @@
 
 #define STOP_DEADLINE_NS 2000000000ull
 #define SETTLE_NS 20000000ull	/* stragglers of our stop mostly arrive at once */
+#define SPIN_NS 100000ull
 #define STALL_NS 200000ull	/* no thread stopped for so long: look why */
 
 struct thread *thread_find(struct proc *p, pid_t tid)
@@ -37,14 +38,23 @@ struct thread *thread_find(struct proc *p, pid_t tid)
 	return NULL;
 }
 
+/*
+ * What we wait for takes microseconds. To sleep meanwhile and be woken can take ten times as long,
+ * and all threads of the target wait with us.
+ */
 int thread_wait(struct thread *t, int *ret_status)
 {
+	uint64_t end = now_ns() + SPIN_NS;
 	int status;
 	pid_t r;
 
-	do
-		r = waitpid(t->tid, &status, __WALL);
-	while (r < 0 && errno == EINTR);
+	do {
+		bool spin = now_ns() < end;
+
+		r = waitpid(t->tid, &status, spin ? __WALL | WNOHANG : __WALL);
+		if (r == 0)
+			sched_yield();
+	} while (r == 0 || (r < 0 && errno == EINTR));
 	if (r < 0 || !WIFSTOPPED(status)) {
 		t->gone = true;
 		t->stopped = false;
@@ -98,6 +108,28 @@ void threads_settle_for(struct proc *p, uint64_t ns)
 
 	for (threads_settle(p); priv(p)->limbo.n && now_ns() < end; threads_settle(p))
 		sleep_ns(100000);
+}
+
+/*
+ * Every thread that we wake wants a CPU, maybe ours; the others would wait stopped until we get it
+ * back. So nobody of normal priority may take it while we go through the list, where that is allowed.
+ */
+struct burst { int policy; struct sched_param param; };
+
+static void burst_begin(struct burst *b, size_t threads)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+
+	b->policy = threads > 1 ? sched_getscheduler(0) : -1;
+	if (b->policy < 0 || b->policy == SCHED_FIFO || b->policy == SCHED_RR ||
+	    sched_getparam(0, &b->param) < 0 || sched_setscheduler(0, SCHED_FIFO, &first) < 0)
+		b->policy = -1;
+}
+
+static void burst_end(const struct burst *b)
+{
+	if (b->policy >= 0)
+		sched_setscheduler(0, b->policy, &b->param);
 }
 
 static struct thread *add_thread(struct proc *p, pid_t pid, pid_t tid)
@@ -207,6 +239,7 @@ static int catch_new(struct proc *p)
 	struct user_regs_struct regs;
 	size_t first = p->threads.n, i;
 	int r, found = list_all(p);
+	struct burst burst;
 
 	for (i = first; i < p->threads.n; i++) {
 		struct thread *t = &p->threads.v[i];
@@ -217,11 +250,13 @@ static int catch_new(struct proc *p)
 		if (r < 0)
 			return r;
 	}
+	burst_begin(&burst, p->threads.n - first);
 	if (!p->stopped_at)
 		p->stopped_at = now_ns();
 	for (i = first; i < p->threads.n; i++)
 		if (p->threads.v[i].seized)
 			ptrace(PTRACE_INTERRUPT, p->threads.v[i].tid, 0, 0);
+	burst_end(&burst);
 	proc_step("stop: interrupted");
 	return found;
 }
@@ -351,7 +386,7 @@ static int wait_all(struct proc *p)
 				pending += is_pending(&p->threads.v[i]);
 			}
 		if (!pending) {
-			r = sharers_find(p);
+			r = sharers_may_be_new(p) ? sharers_find(p) : 0;
 			if (r >= 0)
 				r = catch_new(p);
 			if (r <= 0)
@@ -402,6 +437,8 @@ static void let_go(struct proc *p, struct thread *t)
 		ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs);
 	t->regs_changed = false;
 	t->stopped = t->seized = false;
+	if (p->stopped_at)
+		p->pause_ns = MAX(p->pause_ns, now_ns() - p->stopped_at);
 	if (ptrace(PTRACE_DETACH, t->tid, 0, 0) < 0)
 		*vec_add(&priv(p)->limbo) = t->tid;	/* killed: its end is still to be collected */
 	proc_step("resume: let go");
@@ -409,16 +446,16 @@ static void let_go(struct proc *p, struct thread *t)
 
 static void let_all_go(struct proc *p)
 {
-	uint64_t pause;
+	struct burst burst;
 	size_t i;
 
 	borrow_end(p);
+	burst_begin(&burst, p->threads.n);
 	for (i = 0; i < p->threads.n; i++)
 		let_go(p, &p->threads.v[i]);
+	burst_end(&burst);
 	for (i = 0; i < p->threads.n; i++)
 		p->threads.v[i].held = p->threads.v[i].seized = false;
-	pause = p->stopped_at ? now_ns() - p->stopped_at : 0;
-	p->pause_ns = MAX(p->pause_ns, pause);
 	p->stopped_at = 0;
 	threads_settle_for(p, SETTLE_NS);
 }

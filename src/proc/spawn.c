@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Starting a program and holding it at its entry point. The child waits until we have seized it,
+ * then executes; at the stop that follows, the kernel has mapped the program and its loader, and a
+ * breakpoint is put on the program's entry: there the loader has mapped and relocated everything.
+ * The breakpoint is gone before anything else is done, and until then our death ends the child.
+ */
+#include "proc/internal.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OPTIONS_BEFORE (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL)
+
+/* Signals as they were when we were started: whatever we did to them since is not for our child. */
+static sigset_t start_mask;
+static uint64_t start_ignored;
+
+__attribute__((constructor)) static void remember_signals(void)
+{
+	struct sigaction sa;
+	int i;
+
+	sigprocmask(SIG_SETMASK, NULL, &start_mask);
+	for (i = 1; i < 65; i++)
+		if (sigaction(i, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN)
+			start_ignored |= 1ull << (i - 1);
+}
+
+static void signals_as_at_start(void)
+{
+	struct sigaction sa = { 0 };
+	int i;
+
+	for (i = 1; i < 65; i++) {
+		sa.sa_handler = start_ignored >> (i - 1) & 1 ? SIG_IGN : SIG_DFL;
+		sigaction(i, &sa, NULL);
+	}
+	sigprocmask(SIG_SETMASK, &start_mask, NULL);
+}
+
+static bool may_execute(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* What execvp() would run; the first hit that can be executed. */
+static int find_program(const char *name, char *ret_path, size_t len)
+{
+	const char *path = getenv("PATH"), *next;
+
+	if (!name[0])
+		return fail(-ENOENT, "no program is given");
+	if (strchr(name, '/')) {
+		if ((size_t)snprintf(ret_path, len, "%s", name) >= len)
+			return fail(-ENAMETOOLONG, "%.60s...: the name is too long", name);
+		return access(name, F_OK) == 0 ? 0 : fail(-errno, "%s: no such program", name);
+	}
+	for (path = path ? path : "/usr/local/bin:/usr/bin:/bin"; path; path = next) {
+		int n = strcspn(path, ":");
+
+		next = path[n] ? path + n + 1 : NULL;
+		if ((size_t)snprintf(ret_path, len, "%.*s/%s", n ? n : 1, n ? path : ".", name) < len &&
+		    may_execute(ret_path))
+			return 0;
+	}
+	return fail(-ENOENT, "%s: no such program in PATH", name);
+}
+
+/* Under a tracer without privilege such a program runs without its own: it would only fail later. */
+static int refuse_privileged(const char *path)
+{
+	struct stat st;
+
+	if (geteuid() != 0 && stat(path, &st) == 0 && (st.st_mode & (S_ISUID | S_ISGID)))
+		return fail(-EPERM, "%s is a set-user-id program and would lose its privilege under a tracer: "
+			    "run jab as root", path);
+	return 0;
+}
+
+__attribute__((noreturn)) static void child(char *const argv[], const char *path, int go, int result)
+{
+	extern char **environ;
+	char byte;
+	int err;
+
+	signals_as_at_start();
+	if (read(go, &byte, 1) == 1) {
+		execve(path, argv, environ);
+		err = errno;
+		if (write(result, &err, sizeof(err)) < 0)
+			_exit(126);
+	}
+	_exit(127);
+}
+
+static int exec_failed(const char *path, int err)
+{
+	if (err == ENOENT)
+		return fail(-ENOENT, "%s: its interpreter is not there (see its first line, or its loader)", path);
+	if (err == ENOEXEC)
+		return fail(-ENOEXEC, "%s is no program that can be executed (a script needs #! in its first "
+			    "line)", path);
+	return fail(-err, "%s can't be executed: %s", path, strerror(err));
+}
+
+static int ended_early(const char *path, int status)
+{
+	if (WIFSIGNALED(status))
+		return fail(-ECHILD, "%s was ended by signal %d (%s) before its first instruction", path,
+			    WTERMSIG(status), strsignal(WTERMSIG(status)));
+	return fail(-ECHILD, "%s ended before its first instruction, with exit status %d", path,
+		    WEXITSTATUS(status));
+}
+
+struct entry { uint64_t at; uint8_t old; bool set; };
+
+/* After an exec: the memory is new, so is everything we know of it. */
+static int break_at_entry(struct proc *p, struct entry *e)
+{
+	const uint8_t int3 = 0xcc;
+	Elf64_auxv_t auxv[64];
+	char path[64];
+	ssize_t n;
+	size_t i;
+	int r;
+
+	if (p->mem >= 0)
+		close(p->mem);
+	snprintf(path, sizeof(path), "/proc/%d/mem", p->pid);
+	p->mem = open(path, O_RDWR | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/auxv", p->pid);
+	n = file_read(path, (char *)auxv, sizeof(auxv));
+	if (p->mem < 0 || n <= 0)
+		return fail(-EIO, "the started program can't be read");
+	for (i = 0; (i + 1) * sizeof(auxv[0]) <= (size_t)n && auxv[i].a_type != AT_ENTRY; i++)
+		;
+	if ((i + 1) * sizeof(auxv[0]) > (size_t)n)
+		return fail(-EIO, "the started program has no entry point");
+	e->at = auxv[i].a_un.a_val;
+	r = proc_read(p, TADDR(e->at), &e->old, 1);
+	if (r == 0)
+		r = proc_write(p, TADDR(e->at), &int3, 1);
+	e->set = r == 0;
+	return r;
+}
+
+/* Returns 1 if this stop is the breakpoint: then it is taken out and the thread stands before it. */
+static int at_entry(struct proc *p, const struct entry *e, int sig)
+{
+	struct user_regs_struct regs;
+	int r;
+
+	if (sig != SIGTRAP || !e->set || ptrace(PTRACE_GETREGS, p->pid, 0, &regs) < 0 ||
+	    regs.rip != e->at + 1)
+		return 0;
+	r = proc_write(p, TADDR(e->at), &e->old, 1);
+	if (r < 0)
+		return r;
+	regs.rip = e->at;
+	if (ptrace(PTRACE_SETREGS, p->pid, 0, &regs) < 0)
+		return fail(-errno, "registers of process %d: %s", p->pid, strerror(errno));
+	return 1;
+}
+
+/* Let it run to its entry; signals meanwhile are its own. */
+static int run_to_entry(struct proc *p, const char *path)
+{
+	struct entry entry = { 0 };
+	int status, sig, r;
+
+	for (;;) {
+		r = waitpid(p->pid, &status, __WALL);
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return fail(-errno, "waiting for %s: %s", path, strerror(errno));
+		if (!WIFSTOPPED(status)) {
+			p->gone = true;
+			return ended_early(path, status);
+		}
+		sig = 0;
+		if (status >> 16 == PTRACE_EVENT_EXEC) {
+			r = break_at_entry(p, &entry);
+			if (r < 0)
+				return r;
+		} else if (!(status >> 16)) {
+			sig = WSTOPSIG(status);
+			r = at_entry(p, &entry, sig);
+			if (r != 0)
+				return r < 0 ? r : 0;
+		} else if (WSTOPSIG(status) != SIGTRAP) {
+			ptrace(PTRACE_LISTEN, p->pid, 0, 0);	/* a group stop: until SIGCONT */
+			continue;
+		}
+		ptrace(PTRACE_CONT, p->pid, 0, sig);
+	}
+}
+
+/* From the breakpoint's stop to the kind that proc_stop() makes; from now on it outlives us. */
+static int hold_at_entry(struct proc *p)
+{
+	int status, sig = 0, r;
+
+	ptrace(PTRACE_INTERRUPT, p->pid, 0, 0);
+	do {
+		ptrace(PTRACE_CONT, p->pid, 0, sig);
+		r = waitpid(p->pid, &status, __WALL);
+		if (r < 0 || !WIFSTOPPED(status)) {
+			p->gone = true;
+			return fail(-ESRCH, "process %d has ended", p->pid);
+		}
+		sig = status >> 16 ? 0 : WSTOPSIG(status);
+	} while (status >> 16 != PTRACE_EVENT_STOP);
+	/* Not earlier: our death would have left it with a trap that nobody wants. */
+	if (ptrace(PTRACE_SETOPTIONS, p->pid, 0, PTRACE_O_TRACESYSGOOD) < 0)
+		return fail(-errno, "process %d: %s", p->pid, strerror(errno));
+	return threads_adopt(p, p->pid);
+}
+
+static int start(struct proc *p, const char *path, int go, int result)
+{
+	int err, r;
+
+	if (ptrace(PTRACE_SEIZE, p->pid, 0, OPTIONS_BEFORE) < 0)
+		return fail(-errno, "a child of our own may not be traced: %s", strerror(errno));
+	if (write(go, "", 1) != 1)
+		return fail(-errno, "%s can't be started: %s", path, strerror(errno));
+	/* The pipe closes by the exec, or brings the error. */
+	while ((r = read(result, &err, sizeof(err))) < 0 && errno == EINTR)
+		;
+	if (r == sizeof(err))
+		return exec_failed(path, err);
+	r = run_to_entry(p, path);
+	if (r == 0)
+		r = proc_fill(p);
+	if (r == 0)
+		r = proc_read_maps(p);
+	if (r == 0)
+		r = gadget_find(p);
+	return r < 0 ? r : hold_at_entry(p);
+}
+
+static int spawn_failed(struct proc *p, int r)
+{
+	int status;
+
+	if (!p->gone && p->pid > 0) {
+		kill(p->pid, SIGKILL);
+		while (waitpid(p->pid, &status, __WALL) == p->pid && WIFSTOPPED(status))
+			;
+	}
+	p->gone = true;
+	proc_close(p);
+	return r;
+}
+
+int proc_spawn(char *const argv[], struct proc **ret_proc)
+{
+	int go[2], result[2], r;
+	char path[4096];
+	struct proc *p;
+	pid_t pid;
+
+	r = find_program(argv[0] ? argv[0] : "", path, sizeof(path));
+	if (r == 0)
+		r = refuse_privileged(path);
+	if (r < 0)
+		return r;
+	if (pipe2(go, O_CLOEXEC) < 0)
+		return fail(-errno, "no pipe: %s", strerror(errno));
+	if (pipe2(result, O_CLOEXEC) < 0) {
+		close(go[0]);
+		close(go[1]);
+		return fail(-EMFILE, "no pipe: %s", strerror(errno));
+	}
+	pid = fork();
+	if (pid == 0) {
+		close(go[1]);
+		child(argv, path, go[0], result[1]);
+	}
+	r = pid < 0 ? fail(-errno, "no new process: %s", strerror(errno)) : 0;
+	close(go[0]);
+	close(result[1]);
+	p = proc_alloc(pid);
+	p->started_by_us = true;
+	if (r == 0)
+		r = start(p, path, go[1], result[0]);
+	close(go[1]);
+	close(result[0]);
+	if (r < 0)
+		return spawn_failed(p, r);
+	*ret_proc = p;
+	return 0;
+}
