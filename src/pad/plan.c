@@ -177,11 +177,24 @@ static const char *refusal_text(struct plan *p, const struct site *s)
 				      "and its bytes lead to no free address", why));
 }
 
+void plan_avoid(struct plan *p, uint32_t tactics)
+{
+	p->avoid = tactics;
+}
+
 /* The tactics in the order of their cost. */
 static bool place_cheaply(struct plan *p, struct site *s)
 {
-	return tactic_jump(p, s) || tactic_back(p, s) || tactic_hop(p, s) || tactic_evict(p, s) ||
-	       tactic_pun(p, s) || tactic_hop_neighbour(p, s);
+	static const struct { enum tactic t; bool (*try)(struct plan *p, struct site *s); } tactics[] = {
+		{ TACTIC_JUMP, tactic_jump }, { TACTIC_BACK, tactic_back }, { TACTIC_HOP, tactic_hop },
+		{ TACTIC_EVICT, tactic_evict }, { TACTIC_PUN, tactic_pun },
+		{ TACTIC_HOP_NEIGHBOUR, tactic_hop_neighbour },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(tactics); i++)
+		if (!(p->avoid >> tactics[i].t & 1) && tactics[i].try(p, s))
+			return true;
+	return false;
 }
 
 static bool place(struct plan *p, struct site *s)
@@ -227,7 +240,7 @@ static void plan_group(struct plan *p, size_t first, size_t n)
 		entries &= p->slots[i].want->kind == WANT_ENTRY;
 		exits &= p->slots[i].want->kind == WANT_EXIT;
 	}
-	if (entries && place_entry_quickly(p, slot))
+	if (entries && !p->avoid && place_entry_quickly(p, slot))
 		return;
 	if (!plan_site_at(p, slot->at, &s)) {
 		const struct fcode *f = code_func(p->code, slot->at);

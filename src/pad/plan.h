@@ -43,6 +43,9 @@ void plan_free(struct plan *p);
 /* Plan all wants (any order; sorted inside, results written into them). Returns how many got no place. */
 int plan_solve(struct plan *p, struct want *wants, size_t n);
 
+/* Leave out some tactics (bits 1 << enum tactic): to try the others where they would not be needed. */
+void plan_avoid(struct plan *p, uint32_t tactics);
+
 /* Forget the results of plan_solve(): what its pads took of the room is free again. */
 void plan_reset(struct plan *p);
 

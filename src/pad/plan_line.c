@@ -3,8 +3,9 @@
  * Runs of whole instructions that may be moved into a pad together, and the reason where a run
  * must end. What may be in a run is decided here and nowhere else:
  *
- *  - nothing in it but its first byte is a target, as far as its bytes are overwritten or its
- *    instructions done elsewhere;
+ *  - nothing in it but its first byte is a target: not where an instruction begins, and not inside
+ *    one either (some code jumps behind a lock prefix), except behind the overwritten bytes of the
+ *    last one;
  *  - endbr64, syscall and direct calls are never in it; an indirect call only as its last;
  *  - behind an instruction that does not go on only filler follows, which is not executed;
  *  - a window planned before that begins in it becomes part of it, or ends it.
@@ -100,6 +101,7 @@ static bool take(struct plan *p, struct line *l, uint64_t at, const struct insn 
 	l->reloc += len;
 	l->nops = (l->nops || !l->n) && in->kind == INSN_NOP;
 	l->n++;
+	l->last = at;
 	l->end = l->room = at + in->len;
 	l->goes_on = insn_goes_on(in);
 	l->call_ind = in->kind == INSN_CALL_IND;
@@ -163,7 +165,7 @@ static bool step(struct plan *p, const struct site *s, struct line *l, size_t ov
 
 	if (!line_insn(p, s->f, at, &in))
 		return stop(l, STOP_END, at, 0);
-	if (at > l->start && !no_target(p, s, l, at, at + 1))
+	if (at > l->start && !no_target(p, s, l, l->last + 1, at + 1))
 		return false;
 	if (!no_target(p, s, l, at + 1, MIN(at + in.len, written)))
 		return false;
@@ -202,8 +204,8 @@ bool line_walk(struct plan *p, const struct site *s, uint64_t start, size_t over
 		if (!step(p, s, l, over, through, flags))
 			return false;
 	}
-	if (!s->f && l->end > start + over + INSN_MAX)
-		return stop(l, STOP_LONG, l->end, 0);
+	if ((flags & LINE_TAIL) && !no_target(p, s, l, l->last + 1, l->end + 1))
+		return false;
 	never = code_forbidden(p->code, start, MAX(l->end, start + over));
 	if (never) {
 		l->why = (struct why){ .stop = STOP_FORBIDDEN, .text = never };

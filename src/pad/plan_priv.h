@@ -82,6 +82,7 @@ struct site {
 /* A run of whole instructions, as found in the text. */
 struct line {
 	uint64_t start, end;	/* what is executed */
+	uint64_t last;		/* its last instruction */
 	uint64_t room;		/* end of the bytes that may be overwritten: end, or filler behind it */
 	uint32_t reloc;		/* bytes its copies take */
 	uint16_t n;
@@ -110,6 +111,7 @@ struct plan {
 	size_t nslots;
 	VEC(struct window *) windows;	/* from high to low */
 	VEC(char *) texts;
+	uint32_t avoid;
 	bool careful;		/* a window was chosen that the quick look does not cover */
 };
 
