@@ -39,7 +39,8 @@ static int plan_module(struct jab *j, struct target *t, struct loaded *l)
 	int r = f->code ? 0 : code_open(f->m, &f->code);
 
 	if (!r)
-		r = plan_create(f->code, t->room, l->bias, body_size(f->code), &l->plan);
+		r = plan_create(f->code, t->room, t->proc ? l->bias : room_assume_bias(f->m),
+				body_size(f->code), &l->plan);
 	if (!r)
 		r = plan_solve(l->plan, l->wants.v, l->wants.n);
 	return r;
