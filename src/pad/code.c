@@ -11,6 +11,28 @@
 
 #include "base/err.h"
 
+/*
+ * What Go's run time does behind the compiler's back. After a recovered panic it enters a function
+ * at its call of deferreturn, which may stand behind a call that never returns, so that nothing
+ * looks odd there. And a goroutine's first function returns to the second byte of goexit.
+ */
+static void learn_go(struct code *c)
+{
+	const struct module *m = c->m;
+
+	for (size_t i = 0; i < m->names.n; i++) {
+		const char *name = m->names.v[i].name;
+		uint64_t addr = m->funcs.v[m->names.v[i].func].addr;
+
+		if (strncmp(name, "runtime.", 8))
+			continue;
+		if (!strcmp(name, "runtime.deferreturn"))
+			priv(c)->deferreturn = addr;
+		else if (!strcmp(name, "runtime.goexit") || !strcmp(name, "runtime.goexit.abi0"))
+			code_add_target(c, addr + 1, TARGET_RETURN);
+	}
+}
+
 int code_open(struct module *m, struct code **ret_code)
 {
 	struct code_priv *pr;
@@ -24,6 +46,8 @@ int code_open(struct module *m, struct code **ret_code)
 	c->m = m;
 	c->arch = &arch_x86_64;
 	c->priv = pr;
+	if (m->is_go)
+		learn_go(c);
 	*ret_code = c;
 	return 0;
 }
@@ -229,8 +253,12 @@ static void note_insn(struct code *c, struct body *b, const struct insn *in, uin
 			add_out(b, at, in->target, in->kind);
 		break;
 	case INSN_XBEGIN:
+		body_mark(b, in->target, TARGET_BRANCH);
+		break;
 	case INSN_CALL:
 		body_mark(b, in->target, TARGET_BRANCH);
+		if (priv(c)->deferreturn && in->target == priv(c)->deferreturn)
+			body_mark(b, at, TARGET_LANDING);
 		break;
 	case INSN_SYSCALL:
 		/* A thread may sleep with its counter there, or be born there. */

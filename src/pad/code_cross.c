@@ -6,7 +6,7 @@
  * function is kept. Few are left, and each is looked at closely when its target matters.
  *
  * The text is cut at every function start. A two-byte branch leaves its piece only near the edges,
- * so the inside of a piece is searched for four-byte distances alone.
+ * so the inside of a piece is searched for four-byte distances alone, 16 bytes at a time.
  */
 #include "pad/code_priv.h"
 
@@ -23,20 +23,14 @@ struct scan {
 	uint8_t *inner;		/* bit per byte: behind the start of a function, or in the gap behind it */
 };
 
-enum form { FORM_NONE, FORM_REL32, FORM_0F, FORM_LEA, FORM_REL8 };
+/* jmp, jcc, loop and jrcxz with a distance of one byte. */
+static uint8_t rel8_opcode[256];
 
-static uint8_t forms[256];	/* by first byte */
-
-static void fill_forms(void)
+static void fill_opcodes(void)
 {
-	forms[0xe8] = forms[0xe9] = FORM_REL32;
-	forms[0x0f] = FORM_0F;
-	forms[0x8d] = FORM_LEA;
-	forms[0xeb] = FORM_REL8;
-	for (int i = 0x70; i <= 0x7f; i++)
-		forms[i] = FORM_REL8;
-	for (int i = 0xe0; i <= 0xe3; i++)
-		forms[i] = FORM_REL8;
+	rel8_opcode[0xeb] = 1;
+	memset(rel8_opcode + 0x70, 1, 16);
+	memset(rel8_opcode + 0xe0, 1, 4);
 }
 
 static bool is_inner(const struct scan *s, uint64_t addr)
@@ -92,36 +86,69 @@ static uint64_t rel32_target(const uint8_t *p, uint64_t at)
 	return at + 4 + (int64_t)distance;
 }
 
-static void scan_byte(struct scan *s, uint64_t at, enum form form, const struct span *piece)
+/* call or jmp; jcc (0f 8x) or lea with a distance: where that stands, 0 if it is none of them. */
+static unsigned int rel32_at(const uint8_t *p)
+{
+	if ((p[0] & 0xfe) == 0xe8)
+		return 1;
+	if ((p[0] == 0x0f && (p[1] & 0xf0) == 0x80) || (p[0] == 0x8d && (p[1] & 0xc7) == 0x05))
+		return 2;
+	return 0;
+}
+
+static void look_rel32(struct scan *s, uint64_t at, const struct span *piece)
 {
 	const uint8_t *p = s->text + (at - s->text_lo);
 	size_t room = s->text_hi - at;
+	unsigned int off = room >= 6 ? rel32_at(p) : room == 5 && (p[0] & 0xfe) == 0xe8;
 
-	if (form == FORM_REL8) {
-		if (room >= 2)
-			keep(s, at, at + 2 + (int64_t)(int8_t)p[1], piece);
-		return;
-	}
-	if (form == FORM_REL32) {
-		if (room >= 5)
-			keep(s, at, rel32_target(p + 1, at + 1), piece);
-		return;
-	}
-	if (room < 6)
-		return;
-	if (form == FORM_0F ? (p[1] & 0xf0) == 0x80 : (p[1] & 0xc7) == 0x05)
-		keep(s, at, rel32_target(p + 2, at + 2), piece);
+	if (off)
+		keep(s, at, rel32_target(p + off, at + off), piece);
 }
 
-static void scan_range(struct scan *s, uint64_t lo, uint64_t hi, const struct span *piece, enum form most)
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
+
+/* rel32_at() for 16 bytes at once: a byte of the answer is 0xff where one may stand. */
+static void rel32_mask(const uint8_t *p, uint64_t ret_mask[2])
+{
+	bytes16 a, b, hit;
+
+	memcpy(&a, p, sizeof(a));
+	memcpy(&b, p + 1, sizeof(b));
+	hit = (bytes16)((a & 0xfe) == 0xe8);
+	hit |= (bytes16)(a == 0x0f) & (bytes16)((b & 0xf0) == 0x80);
+	hit |= (bytes16)(a == 0x8d) & (bytes16)((b & 0xc7) == 0x05);
+	memcpy(ret_mask, &hit, sizeof(hit));
+}
+
+static void scan_rel32(struct scan *s, const struct span *piece)
+{
+	uint64_t at = piece->lo, mask[2];
+
+	for (; at + 16 <= piece->hi && s->text_hi - at > 16; at += 16) {
+		rel32_mask(s->text + (at - s->text_lo), mask);
+		for (int half = 0; half < 2; half++)
+			while (mask[half]) {
+				unsigned int i = __builtin_ctzll(mask[half]) / 8;
+
+				mask[half] &= ~(0xffull << 8 * i);
+				look_rel32(s, at + 8 * half + i, piece);
+			}
+	}
+	for (; at < piece->hi; at++)
+		look_rel32(s, at, piece);
+}
+
+/* Both conditions at once: each alone is often true, and a branch on it would be mispredicted. */
+static void scan_rel8(struct scan *s, uint64_t lo, uint64_t hi, const struct span *piece)
 {
 	const uint8_t *p = s->text + (lo - s->text_lo);
 
-	for (uint64_t n = hi - lo, i = 0; i < n; i++) {
-		enum form form = forms[p[i]];
+	for (uint64_t at = lo; at < hi && at + 1 < s->text_hi; at++, p++) {
+		uint64_t to = at + 2 + (int64_t)(int8_t)p[1];
 
-		if (form != FORM_NONE && form <= most)
-			scan_byte(s, lo + i, form, piece);
+		if (rel8_opcode[p[0]] & (to - piece->lo >= piece->hi - piece->lo))
+			keep(s, at, to, piece);
 	}
 }
 
@@ -129,26 +156,29 @@ static void scan_piece(struct scan *s, const struct span *piece)
 {
 	uint64_t lo = piece->lo, hi = piece->hi;
 
+	scan_rel32(s, piece);
 	if (hi - lo <= 2 * REL8_REACH) {
-		scan_range(s, lo, hi, piece, FORM_REL8);
+		scan_rel8(s, lo, hi, piece);
 		return;
 	}
-	scan_range(s, lo, lo + REL8_REACH, piece, FORM_REL8);
-	scan_range(s, lo + REL8_REACH, hi - REL8_REACH, piece, FORM_LEA);
-	scan_range(s, hi - REL8_REACH, hi, piece, FORM_REL8);
+	scan_rel8(s, lo, lo + REL8_REACH, piece);
+	scan_rel8(s, hi - REL8_REACH, hi, piece);
 }
 
 static void scan_segment(struct scan *s, const struct segment *seg)
 {
-	s->text_lo = seg->addr;
-	s->text_hi = seg->addr + seg->filesz;
-	s->text = module_bytes(s->c->m, seg->addr, seg->filesz);
-	for (uint64_t at = s->text_lo; s->text && at < s->text_hi; ) {
-		uint64_t next = code_next_start(s->c, at + 1);
-		struct span piece = { at, MIN(next, s->text_hi) };
+	const struct module *m = s->c->m;
+	struct span piece;
+	size_t i = 0;
 
+	s->text_lo = piece.lo = seg->addr;
+	s->text_hi = seg->addr + seg->filesz;
+	s->text = module_bytes(m, seg->addr, seg->filesz);
+	for (; s->text && piece.lo < s->text_hi; piece.lo = piece.hi) {
+		while (i < m->funcs.n && m->funcs.v[i].addr <= piece.lo)
+			i++;
+		piece.hi = i < m->funcs.n ? MIN(m->funcs.v[i].addr, s->text_hi) : s->text_hi;
 		scan_piece(s, &piece);
-		at = piece.hi;
 	}
 }
 
@@ -193,7 +223,7 @@ void code_scan_text(struct code *c)
 	priv(c)->have_cross = true;
 	if (!span_text(c, &s))
 		return;
-	fill_forms();
+	fill_opcodes();
 	s.inner = xcalloc(s.all_span / 8 + 1, 1);
 	map_inner(&s);
 	for (size_t i = 0; i < c->m->segments.n; i++)

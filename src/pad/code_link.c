@@ -107,16 +107,19 @@ static bool branches_into(struct code *c, size_t num, const struct body *b)
 }
 
 /*
- * Marked as cold, or looks like it: without a name, jumped to, and jumping back into the middle.
- * Stripped programs have cold parts whose unwind data looks like that of a function.
+ * Marked as cold, or looks like it: without a name, and a case of our switch, a landing pad of ours,
+ * or jumping back into our middle. Stripped programs have cold parts whose unwind data looks like
+ * that of a function.
  */
-static bool is_part(struct code *c, const struct body *b, size_t num)
+static bool is_part(struct code *c, const struct body *b, size_t num, uint8_t edge_kind)
 {
 	if (num == NO_FUNC || num == b->num || has_part(b, num))
 		return false;
 	if (is_cold(c, num))
 		return true;
-	return !is_cold(c, b->num) && !c->m->funcs.v[num].name && branches_into(c, num, b);
+	if (is_cold(c, b->num) || c->m->funcs.v[num].name)
+		return false;
+	return edge_kind == INSN_JMP_IND || branches_into(c, num, b);
 }
 
 /* Functions that jump into this cold part: by the scan of the text, and those it jumps back to. */
@@ -148,7 +151,7 @@ static void find_parts(struct code *c, struct body *b)
 	for (size_t i = 0; i < b->outs.n; i++) {
 		size_t num = code_find(c, b->outs.v[i].to);
 
-		if (is_part(c, b, num))
+		if (is_part(c, b, num, b->outs.v[i].kind))
 			add_part(c, b, num);
 	}
 	for (size_t i = 0; i < b->parts.n; i++) {
@@ -182,10 +185,22 @@ static void note_cross(struct code *c, struct body *b)
 	}
 }
 
-/* Does not go on to the next instruction. */
-static bool is_transfer(uint8_t kind)
+/*
+ * Does not go on to the next instruction. A hlt or int does not either, but compilers take it for
+ * one that does and put behind it what comes next; only ud2 and its like end a block for them.
+ */
+static bool ends_block(const struct body *b, size_t i)
 {
-	return kind == INSN_JMP || kind == INSN_JMP_IND || kind == INSN_RET || kind == INSN_STOP;
+	switch (b->f.insns.v[i].kind) {
+	case INSN_JMP:
+	case INSN_JMP_IND:
+	case INSN_RET:
+		return true;
+	case INSN_STOP:
+		return b->bytes[b->at[i]] == 0x0f;
+	default:
+		return false;
+	}
 }
 
 static bool is_filler_kind(uint8_t kind)
@@ -201,15 +216,6 @@ static bool any_target(const struct fcode *f, size_t at, size_t len)
 	return false;
 }
 
-/* `hlt; jmp back`: the endless loop behind an instruction that ends the program. */
-static bool is_stop_loop(const struct body *b, size_t i)
-{
-	const struct insn *in = &b->f.insns.v[i];
-
-	return i && in->kind == INSN_JMP && in[-1].kind == INSN_STOP &&
-	       in->target == b->f.lo + b->at[i - 1];
-}
-
 static uint32_t count_orphans(const struct body *b)
 {
 	const struct fcode *f = &b->f;
@@ -221,10 +227,11 @@ static uint32_t count_orphans(const struct body *b)
 
 		if (dead && any_target(f, b->at[i], is_filler_kind(in->kind) ? in->len : 1))
 			dead = false;
-		if (dead && is_filler_kind(in->kind))
+		/* Nobody misses a ud2: compilers leave it where nothing comes. */
+		if (dead && (is_filler_kind(in->kind) || in->kind == INSN_STOP))
 			continue;
-		n += dead && !is_stop_loop(b, i);
-		dead = is_transfer(in->kind);
+		n += dead;
+		dead = ends_block(b, i);
 	}
 	return n;
 }
@@ -322,7 +329,7 @@ static void find_filler(struct code *c, struct body *b)
 			continue;
 		}
 		last = in->kind;
-		dead = is_transfer(in->kind);
+		dead = ends_block(b, i);
 	}
 }
 

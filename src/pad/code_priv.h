@@ -40,6 +40,7 @@ struct extra_target { uint64_t addr; uint8_t why; };
 
 struct code_priv {
 	struct body **bodies;	/* one slot per function */
+	uint64_t deferreturn;	/* Go: the function of this name; 0: none */
 	addr_list pointers;	/* words in data that point into text, sorted */
 	bool have_pointers;
 	VEC(struct cross_edge) cross; /* sorted by to */

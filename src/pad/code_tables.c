@@ -202,13 +202,20 @@ static bool frame_goes(const struct body *b, uint32_t jump)
 	return false;
 }
 
-/* One of the two is a piece of the other: they branch to each other and one is marked cold. */
-static bool is_related(struct code *c, struct body *b, size_t num)
+/*
+ * Is `to` in a piece of this function, or this a piece of that one? One of them is marked cold and
+ * they branch to each other; or a plain branch of ours leads to the very same place, as to the
+ * default of a switch.
+ */
+static bool is_related(struct code *c, struct body *b, size_t num, uint64_t to)
 {
 	struct body *other;
 
 	if (num == NO_FUNC || num == b->num)
 		return false;
+	for (size_t i = 0; i < b->outs.n; i++)
+		if (b->outs.v[i].to == to)
+			return true;
 	if (!((c->m->funcs.v[num].flags | b->f.func->flags) & FUNC_COLD))
 		return false;
 	for (size_t i = 0; i < b->outs.n; i++)
@@ -236,7 +243,7 @@ static bool take_entry(struct code *c, struct body *b, uint64_t from, uint64_t t
 		return true;
 	}
 	num = code_find(c, to);
-	if (!is_related(c, b, num) || code_raw(c, num)->f.index[to - code_raw(c, num)->f.lo] == NO_INSN)
+	if (!is_related(c, b, num, to) || code_raw(c, num)->f.index[to - code_raw(c, num)->f.lo] == NO_INSN)
 		return false;
 	*vec_add(&b->outs) = (struct out_edge){ from, to, INSN_JMP_IND };
 	++*found;

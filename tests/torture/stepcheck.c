@@ -13,6 +13,7 @@
  * follows a system call (the trap flag skips a step there, and a signal's end may lead anywhere),
  * and code that no function holds (_init and the start files).
  */
+#include <elf.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,6 +200,41 @@ static void start(struct check *k, char **argv)
 	ptrace(PTRACE_SETOPTIONS, k->pid, 0, PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC);
 }
 
+static uint64_t entry_of(pid_t pid)
+{
+	uint64_t pair[2], entry = 0;
+	char name[64];
+	FILE *f;
+
+	snprintf(name, sizeof(name), "/proc/%d/auxv", pid);
+	f = fopen(name, "r");
+	while (f && fread(pair, sizeof(pair), 1, f) == 1)
+		if (pair[0] == AT_ENTRY)
+			entry = pair[1];
+	if (f)
+		fclose(f);
+	return entry;
+}
+
+/* The loader takes a million steps before the program begins: let it run. */
+static void skip_loader(struct check *k)
+{
+	uint64_t entry = entry_of(k->pid);
+	long word = ptrace(PTRACE_PEEKTEXT, k->pid, entry, 0);
+	struct user_regs_struct regs;
+	int status;
+
+	if (!entry || ptrace(PTRACE_POKETEXT, k->pid, entry, (word & ~0xffl) | 0xcc) < 0)
+		return;
+	ptrace(PTRACE_CONT, k->pid, 0, 0);
+	if (waitpid(k->pid, &status, __WALL) < 0 || !WIFSTOPPED(status))
+		return;
+	ptrace(PTRACE_POKETEXT, k->pid, entry, word);
+	ptrace(PTRACE_GETREGS, k->pid, 0, &regs);
+	regs.rip = entry;
+	ptrace(PTRACE_SETREGS, k->pid, 0, &regs);
+}
+
 /* One step. False when the program has ended. A signal breaks the line of instructions. */
 static bool step(struct check *k)
 {
@@ -225,6 +261,8 @@ static void run(struct check *k, uint64_t most, double seconds)
 	uint64_t end = now_ns() + (uint64_t)(seconds * 1e9);
 	struct user_regs_struct regs;
 
+	if (!k->want || !strstr(k->want, "ld-"))
+		skip_loader(k);
 	read_maps(k);
 	while (k->steps < most) {
 		if ((k->steps & 0xff) == 0 && now_ns() > end)

@@ -289,6 +289,28 @@ static void doubt_is_seen(void **state)
 	unload(&l);
 }
 
+/* Nothing in the bytes says so, but a recovered panic arrives at the call of deferreturn. */
+static void go_returns_to_deferreturn(void **state)
+{
+	struct loaded l = load(&(struct program){
+		.text = "e8 06 00 00 00"	/* 0: f: call panic */
+			"e8 02 00 00 00"	/* 5: call deferreturn */
+			"c3"			/* a */
+			"c3"			/* b: panic */
+			"c3"			/* c: deferreturn */
+			"90 c3",		/* d: goexit, returned to one byte on */
+		.data = "00",
+		.data_section = ".go.buildinfo",
+		.funcs = { { "f", 0, 0xb }, { "panic", 0xb, 1 }, { "runtime.deferreturn", 0xc, 1 },
+			   { "runtime.goexit", 0xd, 2 } } });
+
+	assert_true(l.m->is_go);
+	assert_int_equal(why(&l, func(&l, 0), 5), TARGET_LANDING);
+	assert_int_equal(why(&l, func(&l, 0), 0xa), TARGET_NONE);
+	assert_int_equal(why(&l, func(&l, 0xd), 0xe), TARGET_RETURN);
+	unload(&l);
+}
+
 static void other_functions_may_jump_in(void **state)
 {
 	struct loaded l = load(&(struct program){
@@ -440,6 +462,7 @@ int main(void)
 		cmocka_unit_test(tables_are_followed),
 		cmocka_unit_test(tables_of_addresses),
 		cmocka_unit_test(doubt_is_seen),
+		cmocka_unit_test(go_returns_to_deferreturn),
 		cmocka_unit_test(other_functions_may_jump_in),
 		cmocka_unit_test(quiet_windows),
 		cmocka_unit_test(filler_is_found_on_both_sides),
