@@ -299,7 +299,7 @@ static int borrow_begin(struct proc *p)
 	if (!t)
 		return fail(-EBUSY, "process %d has no thread with room on its stack for a system call now: try "
 			    "again", p->pid);
-	r = thread_prepare_change(p, t);
+	r = rseq_abort(p, t);
 	if (r < 0)
 		return r;
 	r = suspend_seccomp(p, t);

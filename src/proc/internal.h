@@ -118,6 +118,7 @@ int proc_scratch(struct proc *p, taddr *ret_at, size_t *ret_room);
 pid_t proc_borrowed_tid(struct proc *p);	/* 0: none yet */
 
 /* rseq.c */
+int rseq_abort(struct proc *p, struct thread *t);	/* if it stands inside a sequence */
 
 /*
  * Make it right to change the registers of a stopped thread: a borrowed one gets its own back, a

@@ -25,7 +25,7 @@ static bool ask(const struct thread *t, struct rseq_answer *ret)
 }
 
 /* The registers first: if we die in between, the kernel clears the pointer itself. */
-static int abort_sequence(struct proc *p, struct thread *t)
+int rseq_abort(struct proc *p, struct thread *t)
 {
 	const uint64_t none = 0;
 	struct rseq_cs_desc d;
@@ -54,7 +54,7 @@ int thread_prepare_change(struct proc *p, struct thread *t)
 		call_restart_regs(p, &t->regs);
 		t->regs_changed = true;
 	}
-	return abort_sequence(p, t);
+	return rseq_abort(p, t);
 }
 
 int proc_rseq(struct proc *p, struct rseq_conf *ret_conf)
