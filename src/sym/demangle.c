@@ -160,16 +160,47 @@ size_t operator_len(const char *text, size_t i)
 	return 8;
 }
 
+/* The length of the brackets that open at s, with all inside. */
+static size_t brackets_len(const char *s)
+{
+	int depth = 0;
+	size_t i;
+
+	for (i = 0; s[i]; i++) {
+		if (s[i] == '(')
+			depth++;
+		if (s[i] == ')' && --depth == 0)
+			return i + 1;
+	}
+	return i;
+}
+
+/* Are the brackets at s[i] the function's own parameters? Else: where the name goes on. */
+static bool is_parameters(const char *s, size_t i, size_t *ret_next)
+{
+	size_t end = i + brackets_len(s + i);
+
+	*ret_next = end - 1;
+	if (strncmp(s + i, "(anonymous namespace)", 21) == 0)
+		return false;
+	if (i >= 8 && memcmp(s + i - 8, "decltype", 8) == 0)
+		return false;
+	/* f(int)::{lambda(char)#1}::operator()(char) const: a function inside f */
+	if (strncmp(s + end, " const", 6) == 0)
+		end += 6;
+	return strncmp(s + end, "::", 2) != 0;
+}
+
 /*
  * "void ns::f<int>(int) const" -> name from "ns", parameters from "(int)". Blanks and parentheses
- * inside <>, () and {} don't count, "(anonymous namespace)" is part of the name.
+ * inside brackets don't count. "non-virtual thunk to f()" is not f and stays whole.
  */
 struct name_parts name_split(const char *s)
 {
 	struct name_parts parts = { 0 };
 	bool operator_seen = false;
 	int depth = 0;
-	size_t i;
+	size_t i, next;
 
 	for (i = 0; s[i]; i++) {
 		size_t op = s[i] == 'o' ? operator_len(s, i) : 0;
@@ -180,20 +211,21 @@ struct name_parts name_split(const char *s)
 			if (!s[i])
 				break;
 		}
-		if (s[i] == '(' && depth == 0 && !(i >= 8 && memcmp(s + i - 8, "decltype", 8) == 0)) {
-			if (strncmp(s + i, "(anonymous namespace)", 21) != 0) {
-				parts.params = i;
-				return parts;
-			}
-			i += 20;
+		if (s[i] == '(' && depth == 0) {
+			if (is_parameters(s, i, &next))
+				break;
+			i = next;
 		} else if (s[i] == '(' || s[i] == '<' || s[i] == '{' || s[i] == '[') {
 			depth++;
 		} else if (s[i] == ')' || (s[i] == '>' && i && s[i - 1] != '-') || s[i] == '}' || s[i] == ']') {
 			depth -= depth > 0;
-		} else if (s[i] == ' ' && depth == 0 && !operator_seen) {
+		} else if (s[i] == ' ' && depth == 0 && !operator_seen && strncmp(s + i, " const::", 8) != 0) {
 			parts.start = i + 1;
 		}
 	}
 	parts.params = i;
+	if ((parts.start >= 9 && memcmp(s + parts.start - 9, "thunk to ", 9) == 0) ||
+	    (parts.start >= 5 && memcmp(s + parts.start - 5, " for ", 5) == 0))
+		return (struct name_parts){ 0, strlen(s) };
 	return parts;
 }

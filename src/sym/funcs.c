@@ -7,6 +7,7 @@
  *	FDEs	  [f    )  [piece)  [g     )         [label  )   [h   )
  *	result	  f        -        g (FDE's size)   label       func_0x...
  *
+ * A label counts only where an FDE begins or the program itself does (musl's _start).
  * An FDE that begins inside a symbol's range is not an entry (clone() has two). One that no symbol
  * names is a function if its first row fits an entry, else the cold part of another one.
  */
@@ -46,7 +47,7 @@ static const struct raw_symbol *raw_at(const struct build *b, size_t i)
 static void add_named(struct build *b, size_t from, size_t to, bool fde_here)
 {
 	struct func f = { .addr = b->keys[from].addr, .alias = from, .nalias = MIN(to - from, 65535u) };
-	bool cold = true, real = fde_here;
+	bool cold = true, real = fde_here || f.addr == b->m->entry;
 	size_t i;
 
 	f.source = UINT8_MAX;

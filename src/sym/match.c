@@ -82,7 +82,7 @@ bool glob_match(const char *glob, const char *s, size_t len)
 struct matcher {
 	const struct probe_spec *spec;
 	struct module *m;
-	bool literal;		/* compare as written, whatever the kind */
+	char *literal;		/* compare with this, whatever the kind; NULL: match as the kind says */
 	char *need;		/* an identifier that a mangled name must hold; NULL: any may do */
 	char *buf;		/* a name form for regexec */
 	size_t buf_cap;
@@ -90,7 +90,7 @@ struct matcher {
 
 static bool text_matches(struct matcher *t, const char *s, size_t len)
 {
-	const char *place = t->spec->place;
+	const char *place = t->literal ? t->literal : t->spec->place;
 
 	if (t->literal || t->spec->place_kind == PLACE_NAME)
 		return strlen(place) == len && memcmp(place, s, len) == 0;
@@ -123,7 +123,10 @@ static bool name_matches(struct matcher *t, uint32_t name)
 	if (text_matches(t, readable, strlen(readable)))
 		return true;
 	parts = name_split(readable);
-	return (parts.start && text_matches(t, readable + parts.start, strlen(readable + parts.start))) ||
+	if (parts.start && text_matches(t, readable + parts.start, strlen(readable + parts.start)))
+		return true;
+	/* "f(int) [clone .part.0]" is a piece of f: who asks for f does not mean it */
+	return !strstr(readable + parts.params, " [clone ") &&
 	       text_matches(t, readable + parts.start, parts.params - parts.start);
 }
 
@@ -240,16 +243,14 @@ int spec_match(const struct probe_spec *spec, struct module *m, func_list *list)
 		return match_all(m, list);
 	t.need = needed_word(spec);
 	/* f(char*), operator*, (*T).Method: what is a name as it stands is that name and no pattern. */
-	if (spec->place_kind == PLACE_GLOB && strpbrk(spec->place, "([") == NULL &&
-	    strstr(spec->place, "operator") == NULL) {
+	if (spec->place_kind == PLACE_GLOB && (strpbrk(spec->place, "([") || strstr(spec->place, "operator"))) {
+		t.literal = unescape(spec->place, strlen(spec->place));
 		n = match_names(&t, list);
-	} else {
-		t.literal = spec->place_kind == PLACE_GLOB;
-		n = match_names(&t, list);
-		t.literal = false;
-		if (n == 0 && spec->place_kind == PLACE_GLOB)
-			n = match_names(&t, list);
+		free(t.literal);
+		t.literal = NULL;
 	}
+	if (n == 0)
+		n = match_names(&t, list);
 	free(t.need);
 	free(t.buf);
 	return n;

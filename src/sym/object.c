@@ -40,14 +40,15 @@ static bool matches(const char *object, const char *path)
 	size_t len = strlen(object);
 
 	base = base ? base + 1 : path;
+	if (strcmp(object, base) == 0)
+		return true;
 	if (strpbrk(object, "*?["))
 		return strchr(object, '/') ? glob_match(object, path, strlen(path)) :
 					     glob_match(object, base, strlen(base));
 	if (strchr(object, '/'))
 		return path_matches(object, path);
 	if (*base == '[')		/* [vdso] */
-		return strcmp(object, base) == 0 ||
-		       (strncmp(object, base + 1, len) == 0 && strcmp(base + 1 + len, "]") == 0);
+		return strncmp(object, base + 1, len) == 0 && strcmp(base + 1 + len, "]") == 0;
 	return strncmp(object, base, len) == 0 && is_version_tail(object, base + len);
 }
 

@@ -107,6 +107,9 @@ struct name_parts name_split(const char *readable);
 /* The length of "operator<" and the like at s[i], whose <, > and () are no brackets; 0 if there is none. */
 size_t operator_len(const char *s, size_t i);
 
+/* spec.c: backslashes taken out. Caller frees. */
+char *unescape(const char *s, size_t len);
+
 /* match.c */
 bool glob_match(const char *glob, const char *s, size_t len);
 

@@ -173,7 +173,7 @@ static int parse_number(const char *s, uint64_t *ret_value)
 	return 0;
 }
 
-static char *unescape(const char *s, size_t len)
+char *unescape(const char *s, size_t len)
 {
 	char *copy = xcalloc(1, len + 1);
 	size_t i, n = 0;
@@ -211,6 +211,8 @@ static char *find_sign(char *s, char c)
 			i += op;
 			if (s[i] == c && s[i + 1] == '+' && !isdigit((unsigned char)s[i + 2]))
 				i++;	/* operator++ */
+			if (s[i] == '\\' && s[i + 1])
+				i++;
 			if (!s[i])
 				break;
 			continue;	/* whatever sign follows is the operator's */
@@ -267,6 +269,22 @@ static int take_suffixes(struct probe_spec *spec, char *s)
 	return r < 0 ? r : take_offset(spec, s);
 }
 
+/* "a++" means nothing to POSIX, and libc's compiler doubles its work with each such sign. */
+static bool repeats_repetition(const char *regex)
+{
+	bool set = false;
+
+	for (; *regex; regex++) {
+		if (*regex == '\\' && regex[1])
+			regex++;
+		else if (*regex == '[' || *regex == ']')
+			set = *regex == '[';
+		else if (!set && strchr("*+?}", *regex) && regex[1] && strchr("*+?{", regex[1]))
+			return true;
+	}
+	return false;
+}
+
 /* s is "/regex/" with perhaps something behind; \/ is a slash inside it. */
 static int parse_regex(struct probe_spec *spec, char *s)
 {
@@ -290,6 +308,8 @@ static int parse_regex(struct probe_spec *spec, char *s)
 		spec->place[n++] = s[i];
 	}
 	spec->place_kind = PLACE_REGEX;
+	if (repeats_repetition(spec->place))
+		return fail(-EINVAL, "probe '%s': bad regular expression: a repetition is repeated", spec->text);
 	spec->regex = xcalloc(1, sizeof(regex_t));
 	r = regcomp(spec->regex, spec->place, REG_EXTENDED | REG_NOSUB);
 	if (r == 0)
@@ -456,7 +476,8 @@ static bool reads_back(const char *name)
 	struct probe_spec *spec;
 	bool same;
 
-	if (spec_parse(name, &spec) < 0)
+	/* Names come from foreign files: never compile one as a regular expression. */
+	if (strchr(name, '/') || spec_parse(name, &spec) < 0)
 		return false;
 	same = !spec->name && !spec->object && spec->kind == SPEC_ENTRY && !spec->has_offset &&
 	       spec->place_kind == PLACE_NAME && strcmp(spec->place, name) == 0;
