@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Where does a jump fit? For each file: every function entry, every exit and every instruction
- * planned alone, then all entries and exits of the file at once. Prints a table, and with -j FILE
+ * planned alone, then all entries at once, and all entries and exits at once. Prints a table, and with -j FILE
  * one JSON line for every place that got no tactic, with the reason.
  *
  *	coverage [-j misses.jsonl] [-n every-Nth-function] [-i] FILE...
@@ -16,8 +16,8 @@
 #include "base/err.h"
 #include "pad/plan.h"
 
-enum what { ENTRIES, EXITS, INSNS, TOGETHER, WHATS };
-static const char *const what_names[] = { "entries", "exits", "instructions", "all at once" };
+enum what { ENTRIES, EXITS, INSNS, ENTRIES_TOGETHER, TOGETHER, WHATS };
+static const char *const what_names[] = { "entries", "exits", "instructions", "all entries", "all at once" };
 
 struct tally { uint64_t n, by[TACTIC_TRAP + 1], ns; };
 
@@ -118,7 +118,7 @@ static void one_function(struct run *r, size_t i, void *wants)
 	code_drop(r->code, f);
 }
 
-static void together(struct run *r, struct want *wants, size_t n)
+static void together(struct run *r, enum what what, struct want *wants, size_t n)
 {
 	uint64_t start = now_ns();
 	area_list areas = { 0 };
@@ -126,9 +126,9 @@ static void together(struct run *r, struct want *wants, size_t n)
 	for (size_t i = 0; i < n; i++)
 		wants[i].id = i;
 	plan_solve(r->plan, wants, n);
-	r->tally[TOGETHER].ns = now_ns() - start;
+	r->tally[what].ns = now_ns() - start;
 	for (size_t i = 0; i < n; i++)
-		count(r, TOGETHER, &wants[i]);
+		count(r, what, &wants[i]);
 	room_areas(r->room, &areas);
 	r->areas = areas.n;
 	vec_free(&areas);
@@ -179,8 +179,13 @@ static int run_file(const char *path, struct run *r)
 	if (err < 0)
 		return err;
 	for (size_t i = 0; i < r->m->funcs.n; i++)
+		if (is_entry(&r->m->funcs.v[i]))
+			*vec_add(&wants) = (struct want){ .addr = r->m->funcs.v[i].addr, .kind = WANT_ENTRY };
+	together(r, ENTRIES_TOGETHER, wants.v, wants.n);
+	wants.n = 0;
+	for (size_t i = 0; i < r->m->funcs.n; i++)
 		one_function(r, i, &wants);
-	together(r, wants.v, wants.n);
+	together(r, TOGETHER, wants.v, wants.n);
 	print_table(r);
 	vec_free(&wants);
 	plan_free(r->plan);

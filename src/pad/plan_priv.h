@@ -141,6 +141,7 @@ uint8_t window_own(const struct window *w);	/* low bytes of the displacement tha
 uint64_t window_dest(const struct window *w);
 struct window *window_new(struct plan *p, const struct line *l, enum shape shape);
 bool window_place_near(struct plan *p, struct window *w);
+bool window_lean_range(const struct plan *p, const struct window *w, uint64_t *ret_lo, uint64_t *ret_hi);
 bool window_place_lean(struct plan *p, struct window *w);
 void window_unplace(struct plan *p, struct window *w);
 void window_write(struct plan *p, const struct window *w);

@@ -107,7 +107,7 @@ bool window_place_near(struct plan *p, struct window *w)
 }
 
 /* Where the jump may lead, its high bytes being those that stand behind the window. */
-static bool lean_range(const struct plan *p, const struct window *w, uint64_t *ret_lo, uint64_t *ret_hi)
+bool window_lean_range(const struct plan *p, const struct window *w, uint64_t *ret_lo, uint64_t *ret_hi)
 {
 	uint64_t base = w->start + w->rel + 4 + p->bias;
 	unsigned int own = window_own(w);
@@ -132,7 +132,7 @@ bool window_place_lean(struct plan *p, struct window *w)
 {
 	uint64_t lo, hi;
 
-	if (!lean_range(p, w, &lo, &hi))
+	if (!window_lean_range(p, w, &lo, &hi))
 		return false;
 	w->pad = room_alloc_at(p->room, w->pad_size, lo, hi, 0, hi - lo > 4096 ? 16 : 1);
 	if (w->pad)

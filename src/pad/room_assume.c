@@ -12,7 +12,7 @@
 #define MIB (1ull << 20)
 #define GIB (1ull << 30)
 #define PIE_BASE 0x555555554000ull
-#define LIB_BASE 0x7ffff7000000ull
+#define LIB_BASE 0x7fd000000000ull	/* the kernel leaves many GiB between libraries and stack */
 #define TOP 0x7ffffffff000ull
 
 enum layout { LAYOUT_FIXED, LAYOUT_PIE, LAYOUT_LIBRARY };
@@ -77,7 +77,7 @@ void room_assume(const struct module *m, gap_list *ret_gaps)
 		break;
 	case LAYOUT_PIE:
 		add(ret_gaps, 64 << 10, lo - MIB);
-		add(ret_gaps, hi + GIB, LIB_BASE - 256 * MIB);
+		add(ret_gaps, hi + GIB, LIB_BASE - GIB);
 		break;
 	case LAYOUT_LIBRARY:
 		add(ret_gaps, PIE_BASE + 64 * GIB, lo - 256 * MIB);

@@ -117,38 +117,93 @@ static uint64_t near_spot(struct plan *p)
 	return at;
 }
 
-/* A place for the pad of w near y, such that byte j of its displacement is t. */
-static uint64_t place_with(struct plan *p, const struct window *w, uint64_t y, int j, uint8_t t)
+/* Where the pad of w may be, as far as the bytes behind it decide. */
+static bool pad_range(const struct plan *p, const struct window *w, uint64_t *ret_lo, uint64_t *ret_hi)
+{
+	*ret_lo = p->reach_lo;
+	*ret_hi = p->reach_hi;
+	return window_own(w) == 4 || window_lean_range(p, w, ret_lo, ret_hi);
+}
+
+/*
+ * A place in [lo, hi) near y for the pad of w, such that byte j of its displacement is t. salt
+ * varies the bytes below j: others may depend on them.
+ */
+static uint64_t place_with(struct plan *p, const struct window *w, uint64_t lo, uint64_t hi, uint64_t y, int j,
+			   uint8_t t, uint32_t salt)
 {
 	uint64_t base = w->start + w->rel + 4 + p->bias;
-	uint64_t width = 1ull << 8 * j, lo, hi;
+	uint64_t width = 1ull << 8 * j, at;
 
 	if (j == 0) {
-		lo = MAX(y & -65536ull, p->reach_lo);
-		hi = MIN(lo + 65536, p->reach_hi);
-		return room_alloc_at(p->room, w->pad_size, lo, hi, (base + t) & 0xff, 256);
+		lo = MAX(y & -65536ull, lo);
+		hi = MIN((y & -65536ull) + 65536, hi);
+		return lo < hi ? room_alloc_at(p->room, w->pad_size, lo, hi, (base + t) & 0xff, 256) : 0;
 	}
-	lo = base + ((y - base) & -(width << 8)) + t * width;
-	hi = MIN(lo + width, p->reach_hi);
-	lo = MAX(lo, p->reach_lo);
+	at = base + ((y - base) & -(width << 8)) + t * width;
+	lo = MAX(lo, at + salt % width);
+	hi = MIN(hi, at + width);
 	return lo < hi ? room_alloc_at(p->room, w->pad_size, lo, hi, 0, 1) : 0;
 }
 
-/* Let all but the last of the chain lean on what stands behind them now, from high to low. */
-static bool chain_lean(struct plan *p, const struct chain *c)
-{
-	int i;
+static bool chain_place(struct plan *p, const struct chain *c, int i, int *tries);
 
-	for (i = c->n - 2; i >= 0; i--) {
-		if (!window_place_lean(p, c->w[i]))
-			break;
-		window_write(p, c->w[i]);
-	}
-	if (i < 0)
+/* The pad of window i is chosen: go on with the one below it. */
+static bool chain_below(struct plan *p, const struct chain *c, int i, int *tries)
+{
+	window_write(p, c->w[i]);
+	if (!i || chain_place(p, c, i - 1, tries))
 		return true;
-	while (++i <= c->n - 2) {
-		window_unwrite(p, c->w[i]);
-		window_unplace(p, c->w[i]);
+	window_unwrite(p, c->w[i]);
+	window_unplace(p, c->w[i]);
+	return false;
+}
+
+/*
+ * Window i owns the byte that is the top of the displacement of the one below: only values that
+ * lead somewhere are tried, first in good company, then anywhere.
+ */
+static bool chain_aim(struct plan *p, const struct chain *c, int i, int j, uint64_t lo, uint64_t hi, int *tries)
+{
+	uint64_t near = window_own(c->w[i]) == 4 ? near_spot(p) : lo, y;
+	uint8_t tops[256];
+	int n = good_tops(p, c->w[i - 1], tops);
+
+	for (int k = 0; n && k < 4 * n && *tries > 0; k++, --*tries) {
+		if (k < n)
+			y = near;
+		else if (window_own(c->w[i]) == 4)
+			y = random_spot(p, c->w[i]->start + k);
+		else
+			y = lo + (k * 0x9e3779b97f4a7c15ull >> 16) % (hi - lo);
+		c->w[i]->pad = place_with(p, c->w[i], lo, hi, y, j, tops[k % n], i > 1 ? k * 40503u : 0);
+		if (c->w[i]->pad && chain_below(p, c, i, tries))
+			return true;
+	}
+	return false;
+}
+
+/* Places for the pads of windows i, i-1 ... 0, each leaning on those before. */
+static bool chain_place(struct plan *p, const struct chain *c, int i, int *tries)
+{
+	struct window *w = c->w[i], *below = i ? c->w[i - 1] : NULL;
+	uint64_t lo, hi;
+	int j;
+
+	if (!pad_range(p, w, &lo, &hi))
+		return false;
+	if (!below)
+		return window_place_lean(p, w) && chain_below(p, c, i, tries);
+	j = (int64_t)(below->start + below->rel + 3 - (w->start + w->rel));
+	if (j >= 0 && j < window_own(w))
+		return chain_aim(p, c, i, j, lo, hi, tries);
+	if (window_own(w) < 4)
+		return window_place_lean(p, w) && chain_below(p, c, i, tries);
+	for (int k = 0; k < 16 && *tries > 0; k++, --*tries) {
+		lo = k ? random_spot(p, w->start + k) : near_spot(p);
+		w->pad = room_alloc_at(p->room, w->pad_size, lo, lo + 4096, 0, 1);
+		if (w->pad && chain_below(p, c, i, tries))
+			return true;
 	}
 	return false;
 }
@@ -156,31 +211,9 @@ static bool chain_lean(struct plan *p, const struct chain *c)
 /* Look for a place of the last one's pad that gives good places to all the others. */
 static bool chain_search(struct plan *p, const struct chain *c)
 {
-	struct window *first = c->w[0], *last = c->w[c->n - 1];
-	int j = first->start + first->rel + 3 - (last->start + last->rel);
-	uint64_t near = near_spot(p), y;
-	uint8_t tops[256];
-	int ntops = good_tops(p, first, tops);
+	int tries = TRIES;
 
-	if (!ntops || !near || !p->spots_size)
-		return false;
-	for (int i = 0; i < TRIES; i++) {
-		y = i < ntops ? near : random_spot(p, last->start + i);
-		if (j >= 0 && j < 3)
-			last->pad = place_with(p, last, y, j, tops[i % ntops]);
-		else if (i < 32)
-			last->pad = room_alloc_at(p->room, last->pad_size, y, y + 4096, 0, 1);
-		else
-			return false;
-		if (!last->pad)
-			continue;
-		window_write(p, last);
-		if (chain_lean(p, c))
-			return true;
-		window_unwrite(p, last);
-		window_unplace(p, last);
-	}
-	return false;
+	return p->spots_size && chain_place(p, c, c->n - 1, &tries);
 }
 
 static bool chain_solve(struct plan *p, const struct chain *c)
