@@ -61,6 +61,19 @@ struct count_spec {
 	uint32_t index;		/* this counter is at base + 8 * index */
 };
 
+/* Where the code of a clone finds what kind of thread it makes. */
+enum clone_abi {
+	CLONE_ABI_VFORK,	/* always a child on its parent's thread block */
+	CLONE_ABI_CLONE,	/* clone(fn, stack, flags, ...) */
+	CLONE_ABI_CLONE3,	/* clone3(args, ...) */
+};
+
+struct raise_spec {
+	uint64_t cpu_table;	/* as in count_spec */
+	uint32_t ncpus;
+	enum clone_abi abi;
+};
+
 struct arch_ops {
 	const char *name;
 	uint16_t elf_machine;
@@ -87,6 +100,13 @@ struct arch_ops {
 	 * does not depend on `at`, so a call with out == NULL measures it.
 	 */
 	int (*emit_count)(uint8_t *out, uint64_t at, const struct count_spec *spec);
+
+	/*
+	 * Write the code that stands in front of a clone and clears the table of per-CPU counters if
+	 * the new thread will not have restartable sequences of its own. Returns its length, at most
+	 * COUNT_MAX.
+	 */
+	int (*emit_raise)(uint8_t *out, const struct raise_spec *spec);
 };
 
 #define COUNT_MAX 192

@@ -19,7 +19,7 @@ static size_t round_up(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
-static unsigned ncpus(void)
+unsigned counters_ncpus(void)
 {
 	static unsigned n;
 
@@ -30,7 +30,7 @@ static unsigned ncpus(void)
 
 static size_t table_size(void)
 {
-	return round_up((2 + ncpus()) * sizeof(uint64_t), 64);
+	return round_up((2 + counters_ncpus()) * sizeof(uint64_t), 64);
 }
 
 static size_t block_size(const struct target *t)
@@ -40,12 +40,12 @@ static size_t block_size(const struct target *t)
 
 size_t counters_size(const struct target *t)
 {
-	return round_up(table_size() + (ncpus() + 1) * block_size(t), 4096);
+	return round_up(table_size() + (counters_ncpus() + 1) * block_size(t), 4096);
 }
 
 uint64_t counter_shared_at(const struct target *t, uint32_t index)
 {
-	return t->counters_at + table_size() + ncpus() * block_size(t) + index * sizeof(uint64_t);
+	return t->counters_at + table_size() + counters_ncpus() * block_size(t) + index * sizeof(uint64_t);
 }
 
 void counters_init(struct target *t)
@@ -53,7 +53,7 @@ void counters_init(struct target *t)
 	uint64_t *table = (uint64_t *)t->counters;
 
 	memset(t->counters, 0, counters_size(t));
-	for (unsigned cpu = 0; cpu < ncpus(); cpu++)
+	for (unsigned cpu = 0; cpu < counters_ncpus(); cpu++)
 		table[2 + cpu] = t->counters_at + table_size() + cpu * block_size(t);
 	t->spec.cpu_table = t->counters_at + 2 * sizeof(uint64_t);
 }
@@ -64,7 +64,7 @@ uint64_t counter_read(const struct target *t, uint32_t index)
 
 	if (!t->counters)
 		return 0;
-	for (unsigned cpu = 0; cpu <= ncpus(); cpu++) {
+	for (unsigned cpu = 0; cpu <= counters_ncpus(); cpu++) {
 		const uint64_t *block = (const void *)(t->counters + table_size() + cpu * block_size(t));
 
 		sum += __atomic_load_n(&block[index], __ATOMIC_RELAXED);

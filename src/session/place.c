@@ -50,8 +50,14 @@ static void take_results(struct jab *j, const struct loaded *l)
 {
 	for (size_t i = 0; i < l->wants.n; i++) {
 		const struct want *w = &l->wants.v[i];
-		struct site *s = &j->sites.v[w->id];
+		struct site *s;
 
+		if (w->id & WATCH_ID) {
+			if (w->tactic == TACTIC_NONE)
+				log_info("can't watch for vfork at %#lx: %s", (long)w->addr, w->reason);
+			continue;
+		}
+		s = &j->sites.v[w->id];
 		s->tactic = w->tactic;
 		s->reason = w->reason;
 		s->neighbour = w->neighbour;
@@ -67,7 +73,7 @@ static void place_forget(struct jab *j, struct target *t)
 		struct loaded *l = &t->loaded.v[i];
 
 		for (size_t k = 0; k < l->wants.n; k++)
-			if (l->wants.v[k].tactic == TACTIC_NONE)
+			if (l->wants.v[k].tactic == TACTIC_NONE && !(l->wants.v[k].id & WATCH_ID))
 				j->probes.v[j->sites.v[l->wants.v[k].id].probe].refused--;
 		plan_free(l->plan);
 		l->plan = NULL;
@@ -94,6 +100,8 @@ int place_plan(struct jab *j, struct target *t)
 		w->exit_kind = s->exit_kind;
 		w->id = i;
 	}
+	if (!r)
+		strangers_watch(j, t);
 	for (size_t i = 0; !r && i < t->loaded.n; i++) {
 		struct loaded *l = &t->loaded.v[i];
 
@@ -140,15 +148,33 @@ static int make_arena(struct target *t, struct jab_times *times)
 
 struct emit_context { struct jab *j; struct target *t; const struct arch_ops *arch; size_t size; };
 
+static size_t emit_count(const struct emit_context *x, uint32_t site, uint64_t at, uint8_t *out)
+{
+	struct count_spec spec = x->t->spec;
+
+	spec.index = x->j->counters.v[x->j->sites.v[site].counter].index;
+	spec.shared = counter_shared_at(x->t, spec.index);
+	return x->arch->emit_count(out, at, &spec);
+}
+
+static size_t emit_watch(const struct emit_context *x, uint32_t watch, uint8_t *out)
+{
+	struct raise_spec spec = {
+		x->t->spec.cpu_table, counters_ncpus(), x->t->watches.v[watch].abi
+	};
+
+	return x->arch->emit_raise(out, &spec);
+}
+
 static void emit_body(void *arg, uint32_t id, uint64_t at, uint8_t *out)
 {
 	struct emit_context *x = arg;
-	struct count_spec spec = x->t->spec;
 	size_t n;
 
-	spec.index = x->j->counters.v[x->j->sites.v[id].counter].index;
-	spec.shared = counter_shared_at(x->t, spec.index);
-	n = x->arch->emit_count(out, at, &spec);
+	if (id & WATCH_ID)
+		n = emit_watch(x, id & ~WATCH_ID, out);
+	else
+		n = emit_count(x, id, at, out);
 	if (n < x->size)	/* the shorter form: jump over what is left */
 		x->arch->jump(out + n, at + n, at + x->size);
 }
@@ -204,7 +230,7 @@ static int ask_rseq(struct target *t)
 	struct rseq_conf conf = { 0 };
 	int r = proc_rseq(t->proc, &conf);
 
-	t->spec.has_rseq = !r && conf.usable;
+	t->spec.has_rseq = !r && conf.usable && !strangers_present(t);
 	t->spec.rseq_off = conf.offset;
 	t->spec.rseq_sig = conf.signature;
 	return 0;

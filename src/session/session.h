@@ -36,9 +36,14 @@ struct loaded {
 	VEC(struct want) wants;	/* id = number of the site */
 };
 
+/* A probe of our own, in front of a call that makes a stranger. */
+struct watch { uint64_t addr; uint8_t abi; };
+#define WATCH_ID 0x80000000u	/* in want.id: the rest is the number of the watch, not of a site */
+
 struct target {
 	struct proc *proc;	/* NULL: a file without a process */
 	VEC(struct loaded) loaded;
+	VEC(struct watch) watches;
 	struct room *room;
 	struct arena *arena;
 	struct text_patch patch;
@@ -103,7 +108,12 @@ uint32_t counter_add(struct jab *j, uint32_t target, uint32_t row, uint8_t role)
 size_t counters_size(const struct target *t);
 void counters_init(struct target *t);	/* fill the CPU table */
 uint64_t counter_read(const struct target *t, uint32_t index);
+unsigned counters_ncpus(void);
 uint64_t counter_shared_at(const struct target *t, uint32_t index);
+
+/* strangers.c: threads that would count in another one's place */
+void strangers_watch(struct jab *j, struct target *t);	/* adds wants for those to come */
+bool strangers_present(const struct target *t);
 
 /* place.c: plan, pads, arena, the jump */
 int place_plan(struct jab *j, struct target *t);

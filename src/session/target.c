@@ -214,6 +214,7 @@ void target_free(struct target *t)
 		free(t->loaded.v[i].path);
 	}
 	vec_free(&t->loaded);
+	vec_free(&t->watches);
 	vec_free(&t->patch.edits);
 	vec_free(&t->patch.moves_in);
 	vec_free(&t->patch.moves_out);

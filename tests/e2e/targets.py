@@ -53,6 +53,7 @@ TARGETS = {
     "storm": c("storm.c"),
     "churn": c("churn.c"),
     "forks": c("forks.c"),
+    "vfork": c("vfork.c"),
     "dlopen": c("dlopen.c", "-ldl"),
     "libplug.so": c("plug.c", "-shared", "-fPIC"),
     "libplug_changed.so": c("plug.c", "-shared", "-fPIC", "-DCHANGED", "-Wl,-soname,libplug.so"),

@@ -26,4 +26,5 @@ const struct arch_ops arch_x86_64 = {
 	.relocate = x86_relocate,
 	.jump = x86_jump,
 	.emit_count = x86_emit_count,
+	.emit_raise = x86_emit_raise,
 };
