@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""list, check, count: what they print, for people and as JSON, and their exit status."""
+import os
+import signal
+import subprocess
+
+import pytest
+
+import jab
+
+TACTICS = {"nop", "jump", "slack", "back", "retarget", "hop", "evict", "pun", "hop-neighbour", "shared", "none", "trap"}
+
+
+def test_list_of_a_file(built):
+    r = jab.run("list", built("calls"))
+    assert r.status == 0, r
+    assert any(x.endswith(":work") or x == "work" for x in r.output.split()), r
+
+
+def test_list_with_a_pattern(built):
+    r = jab.run("list", built("calls"), "wor*")
+    assert r.status == 0, r
+    assert len(r.output.splitlines()) == 1 and "work" in r.output, r
+
+
+def test_list_as_json(built):
+    r = jab.run("list", "--json", built("throw"), "*through*")
+    assert r.status == 0, r
+    rows = [x for x in r.rows if jab.plain(x["function"]) == "shop::through"]
+    assert len(rows) == 1, r
+    assert rows[0]["size"] > 0 and rows[0]["module"].endswith("throw") and rows[0]["spec"], rows
+
+
+def test_what_list_prints_can_be_probed(target):
+    """One spec a line, ready to be pasted."""
+    t = target("calls", "serve", 1)
+    r = jab.run("list", "-p", t.pid, "exe:wor*")
+    assert r.status == 0, r
+    spec = r.output.splitlines()[0].split()[0]
+    with jab.Count(t.pid, spec) as c:
+        t.run(12)
+        r = c.stop()
+    assert r.status == 0 and r.probe(spec)["hits"] == 12, r
+    t.stop()
+
+
+def test_list_of_a_process_knows_its_libraries(target):
+    t = target("calls", "serve", 1)
+    r = jab.run("list", "--json", "-p", t.pid, "libc:mallo?")
+    assert r.status == 0, r
+    assert "malloc" in {x["function"] for x in r.rows}, r
+    t.stop()
+
+
+def test_check_of_a_file(built):
+    r = jab.run("check", "--json", built("calls"), "work", "work%return")
+    assert r.status == 0, r
+    assert len(r.rows) >= 2, r
+    for x in r.rows:
+        assert set(x) >= {"probe", "module", "function", "address", "tactic", "cost", "reason"}, x
+        assert int(x["address"], 16) > 0
+        assert x["tactic"] in TACTICS, x
+        assert x["function"] == "work"
+    assert int(r.rows[0]["address"], 16) == jab.symbols(built("calls"))["work"]
+
+
+def test_check_of_a_process_is_what_count_does(target):
+    t = target("calls", "serve", 1)
+    before = jab.snapshot(t.pid)
+    r = jab.run("check", "--json", "-p", t.pid, "exe:*")
+    assert r.status == 0, r
+    missed = [x for x in r.rows if x["tactic"] == "none"]
+    jab.assert_same(before, t.pid)
+    with jab.Count(t.pid, "exe:*") as c:
+        got = c.stop().probe("exe:*")
+    assert (got["sites"], got["refused"]) == (len(r.rows), len(missed))
+    t.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ["/bin/bash", "/usr/bin/python3.11", "/lib/x86_64-linux-gnu/libc.so.6",
+                                  "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "/lib64/ld-linux-x86-64.so.2"])
+def test_check_covers_real_files(path):
+    """Entries: nearly all, and each miss has its reason."""
+    if not os.path.exists(path):
+        pytest.skip(f"{path} is not installed")
+    r = jab.run("check", "--json", path, "*")
+    assert r.status == 0, r
+    missed = [x for x in r.rows if x["tactic"] == "none"]
+    assert len(r.rows) > 300
+    assert len(missed) <= max(3, len(r.rows) // 100), missed[:10]
+    assert all(x["reason"] for x in missed), missed[:10]
+
+
+def test_refusals_have_their_reason():
+    """A system call instruction, the sigreturn code: never displaced, and said so."""
+    r = jab.run("check", "--json", "/lib/x86_64-linux-gnu/libc.so.6", "insn:syscall", "insn:__restore_rt")
+    assert r.status in (0, 1), r
+    assert all(x["reason"] for x in r.rows if x["tactic"] == "none"), r
+
+
+def test_count_prints_a_table(built):
+    r = jab.run("count", "-c", f"{built('calls')} 4242 2", "exe:work")
+    assert r.status == 0, r
+    row = next(x for x in r.output.splitlines() if "work" in x)
+    assert "4242" in row, r
+
+
+def test_output_does_not_mix_with_the_programs(built, tmp_path):
+    out = tmp_path / "table"
+    r = jab.run("count", "-o", out, "exe:work", "--", built("calls"), 4242, 2)
+    assert r.status == 0 and r.output == "4242\n", r
+    assert "4242" in out.read_text()
+
+
+def test_json_is_json(built):
+    r = jab.count_command(["exe:*", "libc:mem*"], [built("calls"), 100, 2])
+    assert r.status == 0, r
+    assert all(x.startswith("{") for x in r.output.splitlines()), r
+    for x in r.rows:
+        assert set(x) >= {"probe", "module", "function", "hits"}, x
+    s = r.summary
+    assert set(s["attach"]) >= {"symbols_ns", "plan_ns", "write_ns", "pause_ns"}, s
+    assert s["clean"] in (True, False)
+    for p in s["probes"]:
+        assert p["hits"] == sum(x["hits"] for x in r.rows if x["probe"] == p["probe"]), p
+
+
+@pytest.mark.parametrize("status", [0, 1, 7, 255])
+def test_status_is_the_commands(status):
+    r = jab.count_command(["exe:main"], ["/usr/bin/env", "sh", "-c", f"exit {status}"])
+    r2 = jab.count_command(["libc:malloc"], ["/bin/sh", "-c", f"exit {status}"])
+    assert r2.status == status, r2
+    assert r.status in (status, 1), r       # env may be without a symbol main
+
+
+def test_status_of_a_command_that_dies_by_a_signal():
+    r = jab.count_command(["libc:malloc"], ["/bin/sh", "-c", "kill -TERM $$"])
+    assert r.status in (-signal.SIGTERM, 128 + signal.SIGTERM), r
+
+
+def test_arguments_input_and_environment_reach_the_command(tmp_path):
+    p = subprocess.run([jab.JAB, "count", "-o", "/dev/null", "libc:malloc", "--", "/bin/sh", "-c",
+                        'read x; echo "$x $MARK $1"', "sh", "a  b"], input="line of input\n", capture_output=True,
+                       text=True, env=dict(os.environ, MARK="marked"), timeout=jab.LIMIT, cwd=tmp_path)
+    assert (p.returncode, p.stdout) == (0, "line of input marked a  b\n"), p
+
+
+def test_ctrl_c_of_a_started_command(built, tmp_path):
+    """Both get the signal from a terminal; the table comes all the same."""
+    out = tmp_path / "table"
+    p = subprocess.Popen([jab.JAB, "count", "-v", "--json", "-o", str(out), "exe:work", "--", str(built("calls")), "serve",
+                          "2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                         start_new_session=True)
+    assert p.stdout.readline() == "ready\n"
+    p.stdin.write("run 31\n")
+    p.stdin.flush()
+    assert p.stdout.readline() == "done 31\n"
+    os.killpg(p.pid, signal.SIGINT)
+    p.wait(jab.LIMIT)
+    r = jab.Result(p.returncode, out.read_text(), "")
+    assert r.hits("work") == 31, r
+
+
+def test_patterns(built):
+    """glob, regular expression, offset, name of its own: each finds the one function."""
+    probes = ["exe:w?rk", "exe:/^work$/", "exe:work+0", "mine=exe:work", "u:exe:work", "uprobe:exe:work", "work"]
+    r = jab.count_command(probes, [built("calls"), 100, 1])
+    assert r.status == 0, r
+    assert [p["hits"] for p in r.summary["probes"]] == [100] * len(probes), r

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: MIT
+"""Everywhere: every sort of binary, and processes in other places than ours."""
+import ctypes
+import os
+import shutil
+import subprocess
+
+import pytest
+
+import jab
+import targets
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else or to unshare")
+AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
+
+
+@pytest.mark.parametrize("program", ["calls", "calls_nonpie", "calls_static", "calls_static_pie", "calls_musl",
+                                     "calls_musl_static", "calls_clang", "hello_go"])
+def test_start_a_program(built, program):
+    probe = "exe:main.work" if program == "hello_go" else "exe:work"
+    r = jab.count_command([probe], [built(program), 200000, 4])
+    assert r.status == 0, r
+    assert r.stdout == "200000\n"
+    assert r.probe(probe)["hits"] == 200000, r
+
+
+@pytest.mark.parametrize("program", ["calls", "calls_nonpie", "calls_static", "calls_static_pie", "calls_musl",
+                                     "calls_musl_static", "calls_clang", "hello_go", "hello_rs"])
+@pytest.mark.parametrize("probes", ["one", "all"])
+def test_attach(target, program, probes):
+    """One function, and then every function of every module, under a program that runs."""
+    name = {"hello_go": "main.work", "hello_rs": "hello::shop::work"}.get(program, "work")
+    t = target(program, "serve", 4)
+    t.run(100)
+    with jab.Count(t.pid, f"exe:{name}", *(["*:*"] if probes == "all" else [])) as c:
+        t.run(100000)
+        r = c.stop()
+    assert r.status == 0, r
+    assert r.probe(f"exe:{name}")["hits"] == 100000, r
+    assert r.summary["clean"] is True, r
+    assert not jab.leftovers(t.pid)
+    t.run(100)
+    t.stop()
+
+
+@pytest.mark.parametrize("program,twin", [("calls_stripped", "calls"), ("calls_static_stripped", "calls_static")])
+def test_stripped(target, built, program, twin):
+    """Without symbols functions still have beginnings: they are named by their address."""
+    at = jab.symbols(built(twin))["work"]
+    t = target(program, "serve", 4)
+    with jab.Count(t.pid, "exe:*") as c:
+        t.run(54321)
+        r = c.stop()
+    assert r.status == 0, r
+    rows = [x for x in r.rows if x["function"] == f"func_{at:#x}"]
+    assert [x["hits"] for x in rows] == [54321], r
+    t.stop()
+
+
+def test_stripped_by_address(target, built):
+    at = jab.symbols(built("calls"))["work"]
+    t = target("calls_stripped", "serve", 2)
+    live = at + jab.base_address(t.pid, built("calls_stripped"))
+    with jab.Count(t.pid, f"{live:#x}") as c:
+        t.run(777)
+        r = c.stop()
+    assert r.status == 0, r
+    assert r.probe(f"{live:#x}")["hits"] == 777, r
+    t.stop()
+
+
+def test_rust_names_and_panics(built):
+    r = jab.count_command(["exe:hello::shop::work", "exe:hello::shop::fail", "exe:hello::shop::fail%return"],
+                          [built("hello_rs"), 1000, 3])
+    assert r.status == 0, r
+    assert r.stdout == "1000 34\n"
+    assert [p["hits"] for p in r.summary["probes"]] == [1000, 100, 66], r
+
+
+def test_go_returns_and_every_function(built):
+    r = jab.count_command(["exe:main.work", "exe:main.work%return", "exe:main.*"], [built("hello_go"), 100000, 8])
+    assert r.status == 0, r
+    assert r.stdout == "100000\n"
+    assert r.probe("exe:main.work")["hits"] == 100000, r
+    assert r.probe("exe:main.work%return")["hits"] == 100000, r
+
+
+@pytest.mark.slow
+def test_go_every_function_of_the_runtime(built):
+    """Garbage collection, stack growth and preemption go on under a probe on everything."""
+    r = jab.count_command(["exe:*"], [built("hello_go"), 100000, 8])
+    assert r.status == 0, r
+    assert r.stdout == "100000\n"
+    assert r.hits("main.work") == 100000, r
+
+
+def test_library_that_was_opened_later(target, built):
+    t = target("dlopen", built("libplug.so"))
+    assert t.ask("open") == "open"
+    before = jab.snapshot(t.pid)
+    with jab.Count(t.pid, "libplug:plug_work", "libplug:plug_work%return") as c:
+        t.run(4321)
+        r = c.stop()
+    assert r.status == 0, r
+    assert [p["hits"] for p in r.summary["probes"]] == [4321, 4321], r
+    jab.assert_same(before, t.pid)
+    t.stop()
+
+
+def test_library_that_is_closed_while_probed(target, built):
+    """Its text goes away with our jumps in it; whatever comes to its place must not be touched."""
+    t = target("dlopen", built("libplug.so"))
+    assert t.ask("open") == "open"
+    with jab.Count(t.pid, "libplug:*") as c:
+        t.run(100)
+        assert t.ask("close") == "close"
+        assert t.ask("open") == "open"
+        t.run(50)
+        r = c.stop()
+    assert r.status in (0, 1), r
+    assert t.alive()
+    t.run(10)
+    t.stop()
+
+
+@needs_root
+def test_own_mount_and_pid_namespace(built, tmp_path):
+    """A container: other root, other library, other pid. Files are read through its own root."""
+    root = tmp_path / "root"
+    program = built("calls")
+    for lib in ldd(program):
+        to = root / lib.lstrip("/")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(lib, to)
+    shutil.copy(program, root / "program-of-the-container")
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "chroot", str(root), "/program-of-the-container",
+               "serve", "4"]
+    probe = subprocess.run(command[:4] + ["true"], capture_output=True)
+    if probe.returncode:
+        pytest.skip("this machine does not let root make namespaces: " + probe.stderr.decode())
+    with targets.Target("calls", command=command) as t:
+        inner = child_of(t.pid)
+        with jab.Count(inner, "exe:work", "libc:*") as c:
+            t.run(34567)
+            r = c.stop()
+        assert r.status == 0, r
+        assert r.probe("exe:work")["hits"] == 34567, r
+        assert r.probe("libc:*")["sites"] > 1000, r
+        assert not jab.leftovers(inner)
+        t.stop()
+
+
+def ldd(program):
+    text = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True).stdout
+    return [w for line in text.splitlines() for w in line.split() if w.startswith("/")]
+
+
+def child_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return int(f.read().split()[0])
+
+
+def can_suspend_seccomp():
+    """Whether this kernel lets us borrow a thread that is under seccomp: asked of the kernel itself."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    child = subprocess.Popen(["sleep", "1000"])
+    try:
+        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        return libc.ptrace(0x4206, child.pid, None, 0x00200000) == 0    # SEIZE with O_SUSPEND_SECCOMP
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_target_under_seccomp(target):
+    t = target("sandbox")
+    if not can_suspend_seccomp():
+        r = jab.run("count", "-p", t.pid, "exe:work")
+        assert r.status == 1 and "seccomp" in r.stderr, r
+    else:
+        before = jab.snapshot(t.pid)
+        with jab.Count(t.pid, "exe:work") as c:
+            t.run(2345)
+            r = c.stop()
+        assert r.status == 0, r
+        assert r.hits("work") == 2345, r
+        jab.assert_same(before, t.pid)
+    t.run(10)
+    t.stop()
+
+
+@pytest.fixture
+def public_jab(tmp_path_factory):
+    """The binary, a target and a directory that everybody may read: the tree may be private."""
+    d = tmp_path_factory.mktemp("public")
+    for p in [d, *d.parents]:
+        if p.owner() == "root" and p != p.parent and p.stat().st_uid == os.geteuid():
+            os.chmod(p, os.stat(p).st_mode | 0o755)
+    for f in (jab.JAB, targets.build("calls")):
+        shutil.copy(f, d)
+    return d
+
+
+@needs_root
+def test_own_process_without_root(public_jab):
+    """Our own uid without any privilege: works."""
+    program = public_jab / "calls"
+    with targets.Target("calls", command=[*AS_NOBODY, str(program), "serve", "4"]) as t:
+        p = subprocess.Popen([*AS_NOBODY, str(public_jab / "jab"), "count", "-v", "--json", "-p", str(t.pid),
+                              "exe:work", "libc:*"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        seen = []
+        for line in p.stderr:
+            seen.append(line)
+            if line.startswith("jab: active:"):
+                break
+        assert seen and seen[-1].startswith("jab: active:"), seen
+        t.run(65432)
+        p.send_signal(2)
+        out, err = p.communicate(timeout=jab.LIMIT)
+        r = jab.Result(p.returncode, out, err)
+        assert r.status == 0, r
+        assert r.probe("exe:work")["hits"] == 65432, r
+        assert not jab.leftovers(t.pid)
+        t.stop()
+
+
+@needs_root
+def test_start_a_program_without_root(public_jab):
+    p = subprocess.run([*AS_NOBODY, str(public_jab / "jab"), "count", "--json", "exe:work", "-o", "/dev/stderr", "--",
+                        str(public_jab / "calls"), "5000", "4"], capture_output=True, text=True, timeout=jab.LIMIT)
+    r = jab.Result(p.returncode, p.stderr, p.stderr)
+    assert r.status == 0 and p.stdout == "5000\n", r
+    assert r.hits("work") == 5000, r
+
+
+@needs_root
+def test_another_users_process_is_refused(public_jab, target):
+    t = target("calls", "serve", 1)
+    before = jab.snapshot(t.pid)
+    p = subprocess.run([*AS_NOBODY, str(public_jab / "jab"), "count", "-p", str(t.pid), "exe:work"],
+                       capture_output=True, text=True, timeout=jab.LIMIT)
+    assert p.returncode == 1, p
+    said = p.stderr.lower()
+    assert "uid" in said or "user" in said or "capab" in said or "cap_sys_ptrace" in said, p.stderr
+    assert str(t.pid) in p.stderr
+    jab.assert_same(before, t.pid)
+    t.stop()
+
+
+def test_process_by_name(built, tmp_path):
+    """-p NAME: a name that only this test's process has."""
+    name = f"jabt{os.getpid() % 100000}"
+    shutil.copy(built("calls"), tmp_path / name)
+    with targets.Target("calls", command=[str(tmp_path / name), "serve", "2"]) as t:
+        with jab.Count(name, "exe:work") as c:
+            t.run(99)
+            r = c.stop()
+        assert r.status == 0, r
+        assert r.hits("work") == 99, r
+        t.stop()
+
+
+def test_main_thread_that_has_ended(built, tmp_path):
+    """/proc/PID/maps is empty then; any other thread serves."""
+    source = tmp_path / "gone.c"
+    source.write_text("""
+#include "phases.h"
+static void *rest(void *arg)
+{
+	usleep(200000);
+	serve(work_times, NULL);
+	exit(verdict());
+}
+int main(void)
+{
+	pthread_t id;
+	pthread_create(&id, NULL, rest, NULL);
+	pthread_exit(NULL);
+}
+""")
+    program = tmp_path / "gone"
+    subprocess.run(["gcc", *targets.CFLAGS, f"-I{targets.SRC}", "-o", str(program), str(source)], check=True)
+    with targets.Target("gone", command=[str(program)]) as t:
+        with jab.Count(t.pid, "exe:work") as c:
+            t.run(4000)
+            r = c.stop()
+        assert r.status == 0, r
+        assert r.hits("work") == 4000, r
+        t.stop()

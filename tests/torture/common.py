@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""What the long runs share: the harness of the end-to-end tests, a clock, and one way to report."""
+import argparse
+import json
+import random
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+
+
+def arguments(what):
+    p = argparse.ArgumentParser(description=what)
+    p.add_argument("--seconds", type=float, default=60, help="start nothing new after that long (default 60)")
+    p.add_argument("--seed", type=int, default=None, help="repeat a run (printed at its start)")
+    p.add_argument("--only", default="", help="names to run, separated by commas")
+    a = p.parse_args()
+    if a.seed is None:
+        a.seed = random.SystemRandom().randrange(1 << 32)
+    a.only = [x for x in a.only.split(",") if x]
+    return a
+
+
+class Report:
+    """One JSON object a line on stdout; the last one is the summary."""
+
+    def __init__(self, seconds, **facts):
+        self.begin, self.seconds = time.monotonic(), seconds
+        self.failures, self.tally = [], {}
+        self.line(begin=facts)
+
+    def line(self, **what):
+        print(json.dumps(what), flush=True)
+
+    def time_left(self):
+        return self.seconds - (time.monotonic() - self.begin)
+
+    def count(self, what, n=1):
+        self.tally[what] = self.tally.get(what, 0) + n
+
+    def fail(self, where, why):
+        self.failures.append(where)
+        self.line(failure=where, why=str(why)[-4000:])
+
+    def end(self):
+        """The exit status of the run."""
+        self.line(summary={"seconds": round(time.monotonic() - self.begin, 1), "tally": self.tally,
+                           "failures": len(self.failures)})
+        return 1 if self.failures else 0
