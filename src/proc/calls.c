@@ -5,7 +5,8 @@
  * registers untouched: better than we could, since it knows what signal comes next. But some say
  * -EINTR at once, though no signal came: those we rewind to their `syscall` instruction.
  *
- * They are rewound as soon as the thread has stopped, so that our death changes nothing. If a
+ * They are rewound as soon as the thread has stopped, so that our death changes nothing (in the
+ * microseconds before it does: those calls then say EINTR, nothing worse). If a
  * signal with a handler has come by the time we let go, it is a true interruption: then the call
  * does return EINTR, as it would have without us.
  */

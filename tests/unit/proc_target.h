@@ -141,22 +141,28 @@ __attribute__((unused)) static void one_round(struct proc *p)
 
 __attribute__((unused, noinline)) static bool registers_hold(uint64_t n, bool avx)
 {
-	uint64_t in[4] = { n, n * 3, ~n, n ^ 0x5555 }, out[4] = { 0 }, bad = 0;
+	uint64_t in[4] __attribute__((aligned(16))) = { n, n * 3, ~n, n ^ 0x5555 }, out[4] = { 0 }, bad = 0;
 
+	/* The stack is moved away from what the compiler keeps in its own red zone. */
 	__asm__ volatile(
+		"lea -256(%%rsp), %%rsp\n\t"
 		"movdqu (%[in]), %%xmm3\n\tmovdqu 16(%[in]), %%xmm12\n\t"
 		"test %[avx], %[avx]\n\tjz 1f\n\tvmovdqu (%[in]), %%ymm7\n1:\n\t"
-		"mov %[n], %%r8\n\tmov %[n], %%r11\n\tmov %[n], %%r15\n\tmov %[n], %%rbx\n\tmov %[n], %%rdx\n\t"
-		"mov %[n], -64(%%rsp)\n\t"	/* the red zone */
+		"mov %[n], %%r8\n\tmov %[n], %%r11\n\tmov %[n], %%r15\n\tmov %[n], %%rdx\n\t"
+		"mov %[n], -64(%%rsp)\n\tmov %[n], -128(%%rsp)\n\t"
 		"mov $3000, %%ecx\n2:\tstc\n\tjnc 9f\n\tdec %%ecx\n\tjnz 2b\n\t"
 		"cmp %[n], %%r8\n\tjne 9f\n\tcmp %[n], %%r11\n\tjne 9f\n\tcmp %[n], %%r15\n\tjne 9f\n\t"
-		"cmp %[n], %%rbx\n\tjne 9f\n\tcmp %[n], %%rdx\n\tjne 9f\n\tcmp %[n], -64(%%rsp)\n\tjne 9f\n\t"
+		"cmp %[n], %%rdx\n\tjne 9f\n\tcmp %[n], -64(%%rsp)\n\tjne 9f\n\t"
+		"cmp %[n], -128(%%rsp)\n\tjne 9f\n\t"
 		"movdqu %%xmm3, (%[out])\n\tmovdqu %%xmm12, 16(%[out])\n\t"
-		"test %[avx], %[avx]\n\tjz 3f\n\tvmovdqu %%ymm7, (%[out])\n\t"
-		"jmp 3f\n9:\tmovq $1, %[bad]\n3:\n\t"
-		: [bad] "+m"(bad)
-		: [in] "r"(in), [out] "r"(out), [n] "r"(n), [avx] "r"((uint64_t)avx)
-		: "rcx", "rdx", "rbx", "r8", "r11", "r15", "xmm3", "xmm7", "xmm12", "cc", "memory");
+		"test %[avx], %[avx]\n\tjz 3f\n\t"
+		"movdqu (%[out]), %%xmm3\n\tpcmpeqb (%[in]), %%xmm3\n\tpmovmskb %%xmm3, %%ecx\n\t"
+		"cmp $0xffff, %%ecx\n\tjne 9f\n\tvmovdqu %%ymm7, (%[out])\n\t"
+		"jmp 3f\n9:\tmovq $1, (%[bad])\n3:\n\t"
+		"lea 256(%%rsp), %%rsp\n\t"
+		:
+		: [in] "r"(in), [out] "r"(out), [n] "r"(n), [avx] "r"((uint64_t)avx), [bad] "r"(&bad)
+		: "rcx", "rdx", "r8", "r11", "r15", "xmm3", "xmm7", "xmm12", "cc", "memory");
 	return !bad && memcmp(in, out, sizeof(in)) == 0;
 }
 
