@@ -98,6 +98,7 @@ static int open_here(struct arena *a, int there, size_t max_edits, const struct 
 	view = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
 	if (view == MAP_FAILED)
 		return fail(-errno, "mapping %zu bytes of shared memory here: %s", a->size, strerror(errno));
+	madvise(view, a->size, MADV_DONTFORK);	/* a child of ours would look like one of the target's */
 	a->head = view;
 	undo_init(a->head, max_edits, id);
 	return 0;

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* The undo record as bytes: what is written comes back, anything else is refused. And where arenas go. */
+#include "text_target.h"
+
+#define N 3
+
+struct record {
+	struct undo_head head;
+	struct undo_edit edits[N];
+	struct undo_move moves[N * UNDO_MOVES_PER_EDIT];
+	uint8_t rest[4096];
+};
+
+static void record_make(struct record *r)
+{
+	struct tracer_id id = { 42, 4711, 99 };
+	struct text_patch patch = { 0 };
+	int i;
+
+	memset(r, 0, sizeof(*r));
+	undo_init(&r->head, N, &id);
+	for (i = 0; i < 2; i++) {
+		struct edit *e = vec_add(&patch.edits);
+
+		*e = (struct edit){ .at = TADDR(0x2000 - 0x100 * i), .resume = TADDR(0x2000), .len = 5 };
+		memset(e->old, 0x10 + i, 5);
+		memset(e->new, 0x20 + i, 5);
+	}
+	*vec_add(&patch.moves_out) = (struct move){ TADDR(0x7000), TADDR(0x2000) };
+	assert_int_equal(undo_append(&r->head, &patch), 0);
+	vec_free(&patch.edits);
+	vec_free(&patch.moves_out);
+}
+
+static int record_read(const struct record *r, struct undo *u)
+{
+	int e = undo_check(&r->head, undo_size(N));
+
+	*u = (struct undo){ 0 };
+	return e < 0 ? e : undo_take(u, &r->head, r->edits, r->moves);
+}
+
+static void test_round_trip(void **state)
+{
+	struct record r;
+	struct undo u;
+
+	record_make(&r);
+	assert_ptr_equal((uint8_t *)&r + r.head.edits_off, r.edits);
+	assert_ptr_equal((uint8_t *)&r + r.head.moves_off, r.moves);
+	assert_int_equal(record_read(&r, &u), 0);
+	assert_int_equal(u.edits.n, 2);
+	assert_int_equal(u.edits.v[0].at.v, 0x1f00);	/* sorted */
+	assert_int_equal(u.edits.v[1].old[4], 0x10);
+	assert_int_equal(u.edits.v[0].new[0], 0x21);
+	assert_int_equal(u.moves.n, 1);
+	assert_int_equal(u.moves.v[0].to.v, 0x2000);
+	assert_int_equal(u.text, UNDO_TEXT_CLEAN);
+	undo_free(&u);
+}
+
+static void test_full(void **state)
+{
+	struct text_patch patch = { 0 };
+	struct record r;
+	int i;
+
+	record_make(&r);
+	for (i = 0; i < 2; i++)
+		vec_add(&patch.edits)->len = 1;
+	assert_int_equal(undo_append(&r.head, &patch), -ENOSPC);
+	assert_int_equal(r.head.n_edits, 2);
+	patch.edits.n = 1;
+	for (i = 0; i < 100; i++)
+		*vec_add(&patch.moves_out) = (struct move){ TADDR(1), TADDR(2) };
+	assert_int_equal(undo_append(&r.head, &patch), 0);
+	assert_int_equal(r.head.n_edits, 3);
+	assert_int_equal(r.head.n_moves, N * UNDO_MOVES_PER_EDIT);	/* the rest is waited for instead */
+	vec_free(&patch.edits);
+	vec_free(&patch.moves_out);
+}
+
+/* The target's memory is foreign input: one damaged field each. */
+#define DAMAGE(field, value) { #field, offsetof(struct record, field), sizeof(((struct record *)0)->field), value }
+static const struct { const char *what; size_t offset, size; uint64_t value; } damage[] = {
+	DAMAGE(head.magic, 1),
+	DAMAGE(head.version, 2),
+	DAMAGE(head.head_size, 64),
+	DAMAGE(head.size, 1ull << 40),
+	DAMAGE(head.max_edits, 0xffffffff),
+	DAMAGE(head.max_edits, 2),
+	DAMAGE(head.max_moves, 0x10000000),
+	DAMAGE(head.n_edits, 4),
+	DAMAGE(head.n_edits, 0xffffffff),
+	DAMAGE(head.n_moves, 13),
+	DAMAGE(head.edits_off, 0),
+	DAMAGE(head.edit_size, 8),
+	DAMAGE(head.moves_off, 0xfffffffffffffff0),
+	DAMAGE(head.move_size, 0),
+	DAMAGE(head.text, 7),
+	DAMAGE(edits[0].len, 0),
+	DAMAGE(edits[1].len, 17),
+	DAMAGE(edits[0].at, 0xffffffffff600000),
+	DAMAGE(edits[0].at, 0x1f03),		/* overlaps the other */
+	DAMAGE(edits[0].resume, 1ull << 60),
+	DAMAGE(moves[0].from, 1ull << 47),
+	DAMAGE(moves[0].to, ~0ull),
+};
+
+static void test_damaged(void **state)
+{
+	struct record r;
+	struct undo u;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(damage); i++) {
+		record_make(&r);
+		memcpy((uint8_t *)&r + damage[i].offset, &damage[i].value, damage[i].size);
+		if (record_read(&r, &u) != -EBADMSG)
+			print_error("accepted: %s = %#" PRIx64 "\n", damage[i].what, damage[i].value);
+		assert_int_equal(record_read(&r, &u), -EBADMSG);
+		undo_free(&u);
+	}
+	assert_int_equal(undo_check(&r.head, 64), -EBADMSG);
+	memset(&r, 0, sizeof(r));
+	assert_int_equal(record_read(&r, &u), -ENODATA);
+}
+
+/* Random bytes never get past the checks with something out of bounds (run under a sanitizer too). */
+static void test_random(void **state)
+{
+	struct record r;
+	struct undo u;
+	int i, k;
+
+	srand(1);
+	for (i = 0; i < 20000; i++) {
+		record_make(&r);
+		for (k = 0; k < 3; k++)
+			((uint8_t *)&r)[rand() % (sizeof(r) - sizeof(r.rest))] = rand();
+		record_read(&r, &u);
+		undo_free(&u);
+	}
+}
+
+static const struct { const char *path; bool good; } names[] = {
+	{ "/memfd:jab-12-345-678", true },
+	{ "/memfd:jab-12-345-678 (deleted)", true },
+	{ "/memfd:jab-12-345", false },
+	{ "/memfd:jab-12-345-678x", false },
+	{ "/memfd:jab--12-345-678", false },
+	{ "/memfd:jab", false },
+	{ "/memfd:other-12-345-678", false },
+	{ "/tmp/memfd:jab-12-345-678", false },
+};
+
+static void test_names(void **state)
+{
+	struct tracer_id id, self;
+	char name[ARENA_NAME_MAX], path[ARENA_NAME_MAX + 32];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		assert_int_equal(arena_name_parse(names[i].path, &id), names[i].good);
+	must(tracer_self(&self));
+	arena_name(&self, name);
+	snprintf(path, sizeof(path), "/memfd:%s (deleted)", name);
+	assert_true(arena_name_parse(path, &id));
+	assert_int_equal(id.pid, getpid());
+	assert_int_equal(tracer_state(&id), TRACER_ALIVE);
+	id.start++;
+	assert_int_equal(tracer_state(&id), TRACER_DEAD);	/* the pid was given away */
+	id.pidns++;
+	assert_int_equal(tracer_state(&id), TRACER_UNKNOWN);
+}
+
+static void note(void *arg, size_t offset)
+{
+	size_t *list = arg;
+
+	list[++list[0]] = offset;
+}
+
+static void test_restorers(void **state)
+{
+	static const uint8_t mov[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	uint8_t bytes[300];
+	size_t found[8], at;
+
+	for (at = 0; at + sizeof(mov) <= sizeof(bytes); at++) {
+		memset(bytes, 0x0f, sizeof(bytes));
+		memcpy(bytes + at, mov, sizeof(mov));
+		found[0] = 0;
+		restorers_in(bytes, sizeof(bytes), note, found);
+		assert_int_equal(found[0], 1);
+		assert_int_equal(found[1], at);
+	}
+	memset(bytes, 0x90, sizeof(bytes));
+	memcpy(bytes, "\x0f\x05", 2);			/* nothing in front of it */
+	memcpy(bytes + 20, "\xb8\x0f\0\0\0\x0f\x05", 7);	/* the short form */
+	memcpy(bytes + 40, "\xb8\x0e\0\0\0\x0f\x05", 7);	/* another call */
+	found[0] = 0;
+	restorers_in(bytes, sizeof(bytes), note, found);
+	assert_int_equal(found[0], 1);
+	assert_int_equal(found[1], 20);
+}
+
+/* A heap that grows by half a gigabyte after the arena was made next to it. */
+static void body_grower(struct control *c)
+{
+	c->ready = READY;
+	while (!c->release)
+		usleep(100);
+	c->answer = sbrk(512 << 20) == (void *)-1 ? 2 : 1;
+	for (;;)
+		pause();
+}
+
+static void check_gap(struct proc *p, const struct gap *g)
+{
+	size_t i;
+
+	assert_true(g->lo % 4096 == 0 && g->hi % 4096 == 0 && g->lo < g->hi);
+	assert_true(g->lo >= 65536 && g->hi < 1ull << 47);
+	for (i = 0; i < p->maps.n; i++) {
+		const struct map *m = &p->maps.v[i];
+
+		assert_true(g->hi <= m->start || g->lo >= m->end);
+		if (strcmp(m->path, "[heap]") == 0)
+			assert_true(g->hi <= m->end || g->lo >= m->end + (1ull << 30));
+		if (strcmp(m->path, "[stack]") == 0)
+			assert_true(g->hi <= m->end - (8ull << 20) || g->lo >= m->end);
+	}
+}
+
+static void test_gaps(void **state)
+{
+	struct control *c = control_new();
+	pid_t pid = target_start(body_grower, c);
+	gap_list gaps = { 0 };
+	struct rig r;
+	size_t i;
+
+	must(rig_open(&r, pid, 1));
+	must(proc_gaps(r.p, &gaps));
+	assert_true(gaps.n > 2);
+	for (i = 0; i < gaps.n; i++)
+		check_gap(r.p, &gaps.v[i]);
+	vec_free(&gaps);
+	c->release = 1;
+	while (!c->answer)
+		usleep(100);
+	assert_int_equal(c->answer, 1);
+	must(arena_destroy(r.a));
+	r.a = NULL;
+	rig_close(&r);
+	target_end(pid, c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_restorers),
+		cmocka_unit_test(test_gaps),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
