@@ -54,7 +54,7 @@ static void set_inner(struct scan *s, uint64_t lo, uint64_t hi)
 		s->inner[i / 8] |= 1 << i % 8;
 }
 
-/* Not the starts themselves, where most calls lead to, and not the linker's stubs. */
+/* Not the starts themselves, where most calls lead to (but those of cold parts), nor the linker's stubs. */
 static void map_inner(struct scan *s)
 {
 	const struct module *m = s->c->m;
@@ -62,11 +62,13 @@ static void map_inner(struct scan *s)
 	for (size_t i = 0; i < m->funcs.n; i++) {
 		uint64_t lo = m->funcs.v[i].addr, end = code_func_end(s->c, i) + GAP_REACH;
 
+		if (!(m->funcs.v[i].flags & FUNC_COLD))
+			lo++;
 		if (i + 1 < m->funcs.n)
 			end = MIN(end, m->funcs.v[i + 1].addr);
 		end = MIN(end, s->all_lo + s->all_span);
-		if (lo >= s->all_lo && lo + 1 < end)
-			set_inner(s, lo + 1, end);
+		if (lo >= s->all_lo && lo < end)
+			set_inner(s, lo, end);
 	}
 }
 
@@ -75,7 +77,7 @@ static void keep(struct scan *s, uint64_t from, uint64_t to, const struct span *
 	if (to - s->all_lo >= s->all_span || to - piece->lo < piece->hi - piece->lo)
 		return;
 	if (is_inner(s, to))
-		*vec_add(&priv(s->c)->cross) = (struct cross_edge){ to, from };
+		*vec_add(&priv(s->c)->cross) = (struct cross_edge){ to, from, EDGE_UNKNOWN };
 }
 
 static uint64_t rel32_target(const uint8_t *p, uint64_t at)
@@ -249,40 +251,37 @@ size_t cross_lower(struct code *c, uint64_t addr)
 	return lo;
 }
 
-/* The instruction that holds addr. */
-static const struct insn *insn_around(const struct body *b, uint64_t addr)
+/* Is there really an instruction that leads to `to` around `from`? Decodes no further than that. */
+static bool is_branch_at(struct code *c, size_t num, uint64_t from, uint64_t to)
 {
-	uint64_t off = addr - b->f.lo;
+	uint64_t at = c->m->funcs.v[num].addr, end = code_func_end(c, num);
+	const uint8_t *code = module_bytes(c->m, at, end - at);
+	struct insn in;
 
-	for (uint64_t back = 0; back < INSN_MAX && back <= off; back++) {
-		uint32_t i = b->f.index[off - back];
-
-		if (i != NO_INSN)
-			return back < b->f.insns.v[i].len ? &b->f.insns.v[i] : NULL;
+	for (; code && at <= from; at += in.len, code += in.len) {
+		/* Not code as we know it: anything may be true. */
+		if (c->arch->decode(code, MIN(end - at, (uint64_t)INSN_MAX), at, &in) < 0)
+			return true;
+		if (from < at + in.len)
+			return (in.flags & INSN_PCREL) && in.target == to;
 	}
-	return NULL;
+	return true;
 }
 
 /*
  * Is it really a branch? Code that no function holds can't be decoded with certainty: there, what
  * looks like a branch counts as one.
  */
-bool cross_confirm(struct code *c, const struct cross_edge *e)
+bool cross_confirm(struct code *c, size_t edge)
 {
-	size_t num = code_find(c, e->from);
-	const struct insn *in;
-	bool was_there, yes;
-	struct body *b;
+	struct cross_edge *e = &priv(c)->cross.v[edge];
+	size_t num;
 
-	if (num == NO_FUNC)
-		return true;
-	was_there = priv(c)->bodies[num] != NULL;
-	b = code_raw(c, num);
-	in = insn_around(b, e->from);
-	yes = b->f.broken || (in && (in->flags & INSN_PCREL) && in->target == e->to);
-	if (!was_there)
-		code_forget(c, num);
-	return yes;
+	if (e->state == EDGE_UNKNOWN) {
+		num = code_find(c, e->from);
+		e->state = num == NO_FUNC || is_branch_at(c, num, e->from, e->to) ? EDGE_REAL : EDGE_FALSE;
+	}
+	return e->state == EDGE_REAL;
 }
 
 static bool window_hit(struct code *c, const struct span *w)
@@ -290,12 +289,12 @@ static bool window_hit(struct code *c, const struct span *w)
 	bool hit = false;
 
 	for (size_t i = cross_lower(c, w->lo + 1); i < priv(c)->cross.n; i++) {
-		const struct cross_edge e = priv(c)->cross.v[i];
+		uint64_t to = priv(c)->cross.v[i].to;
 
-		if (e.to >= w->hi)
+		if (to >= w->hi)
 			break;
-		if (cross_confirm(c, &e)) {
-			code_add_target(c, e.to, TARGET_BRANCH);
+		if (cross_confirm(c, i)) {
+			code_add_target(c, to, TARGET_BRANCH);
 			hit = true;
 		}
 	}

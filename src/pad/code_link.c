@@ -132,7 +132,7 @@ static void find_owners(struct code *c, struct body *b)
 
 		if (e->to >= b->f.end)
 			break;
-		if (num != NO_FUNC && cross_confirm(c, e))
+		if (num != NO_FUNC && !has_part(b, num) && cross_confirm(c, i))
 			add_part(c, b, num);
 	}
 	for (size_t i = 0; i < b->outs.n; i++) {
@@ -180,7 +180,7 @@ static void note_cross(struct code *c, struct body *b)
 
 		if (e->to >= b->f.hi)
 			break;
-		if (!b->f.target[e->to - b->f.lo] && cross_confirm(c, e))
+		if (!b->f.target[e->to - b->f.lo] && cross_confirm(c, i))
 			body_mark(b, e->to, TARGET_BRANCH);
 	}
 }

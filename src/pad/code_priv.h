@@ -35,7 +35,8 @@ struct body {
 };
 
 /* A branch seen by the scan of the whole text, perhaps in the middle of another instruction. */
-struct cross_edge { uint64_t to, from; };
+enum edge_state { EDGE_UNKNOWN, EDGE_REAL, EDGE_FALSE };
+struct cross_edge { uint64_t to, from; uint8_t state; };
 struct extra_target { uint64_t addr; uint8_t why; };
 
 struct code_priv {
@@ -84,6 +85,6 @@ bool code_imm_address(const uint8_t *p, size_t len, uint64_t *ret_value);
 /* code_cross.c */
 void code_scan_text(struct code *c);
 size_t cross_lower(struct code *c, uint64_t addr);
-bool cross_confirm(struct code *c, const struct cross_edge *e);
+bool cross_confirm(struct code *c, size_t edge);
 
 #endif

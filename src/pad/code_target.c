@@ -110,7 +110,7 @@ static enum target_why cross_at(struct code *c, uint64_t addr)
 	for (size_t i = cross_lower(c, addr); i < priv(c)->cross.n; i++) {
 		if (priv(c)->cross.v[i].to != addr)
 			break;
-		if (cross_confirm(c, &priv(c)->cross.v[i])) {
+		if (cross_confirm(c, i)) {
 			code_add_target(c, addr, TARGET_BRANCH);
 			return TARGET_BRANCH;
 		}

@@ -265,6 +265,50 @@ static void tables_of_addresses(void **state)
 	unload(&l);
 }
 
+/* glibc's printf: distances from a label in the function, which is taken with lea as well. */
+static void tables_may_count_from_a_label(void **state)
+{
+	struct loaded l = load(&(struct program){
+		.pie = true,
+		.text = "48 8d 15 f9 0f 00 00"	/* 0: lea DATA(%rip),%rdx */
+			"48 8d 35 09 00 00 00"	/* 7: lea 17(%rip),%rsi */
+			"48 63 04 ba"		/* e: movslq (%rdx,%rdi,4),%rax */
+			"48 01 f0"		/* 12: add %rsi,%rax */
+			"ff e0"			/* 15: jmp *%rax */
+			"31 c0 c3"		/* 17 */
+			"31 c9 c3"		/* 1a */
+			"31 d2 c3",		/* 1d */
+		.data = "03 00 00 00 00 00 00 00 06 00 00 00 03 00 00 00 00 00 00 00 00 00 00 7f",
+		.funcs = { { "f", 0, 0x20 } } });
+	const struct fcode *f = func(&l, 0);
+
+	assert_int_equal(why(&l, f, 0x17), TARGET_LEA);
+	assert_int_equal(why(&l, f, 0x1a), TARGET_TABLE);
+	assert_int_equal(why(&l, f, 0x1d), TARGET_TABLE);
+	assert_false(f->uncertain);
+	unload(&l);
+}
+
+static void doubt_has_limits(void **state)
+{
+	struct loaded l = load(&(struct program){
+		.text = "48 03 42 08"		/* 0: f: add 8(%rdx),%rax, base plus symbol */
+			"5d"			/* 4: pop: the frame goes */
+			"ff e0"			/* 5: jmp *%rax is a tail call */
+			"f4"			/* 7: g: hlt, which compilers fall through */
+			"31 c0 c3"		/* 8 */
+			"eb 02"			/* b: h: jmp f */
+			"0f 0b"			/* d: ud2, which nobody needs to reach */
+			"c3",			/* f */
+		.funcs = { { "f", 0, 7 }, { "g", 7, 4 }, { "h", 0xb, 5 } } });
+
+	assert_exits(func(&l, 0), "ind@5");
+	assert_false(func(&l, 0)->uncertain);
+	assert_false(func(&l, 7)->uncertain);
+	assert_false(func(&l, 0xb)->uncertain);
+	unload(&l);
+}
+
 static void doubt_is_seen(void **state)
 {
 	struct loaded l = load(&(struct program){
@@ -461,7 +505,9 @@ int main(void)
 		cmocka_unit_test(cold_parts_belong_to_who_jumps_in),
 		cmocka_unit_test(tables_are_followed),
 		cmocka_unit_test(tables_of_addresses),
+		cmocka_unit_test(tables_may_count_from_a_label),
 		cmocka_unit_test(doubt_is_seen),
+		cmocka_unit_test(doubt_has_limits),
 		cmocka_unit_test(go_returns_to_deferreturn),
 		cmocka_unit_test(other_functions_may_jump_in),
 		cmocka_unit_test(quiet_windows),
