@@ -1,48 +1,31 @@
 # SPDX-License-Identifier: MIT
 """Which share of entries, exits and instructions gets a jump, over large files; what is missed and why.
 
-Three plans a file, each for all its sites at once: every entry, every exit, every instruction. Every miss
-is a line of BUILD/coverage.jsonl, and so is the sum of a file."""
+bench/coverage.c plans every site of a file alone and then all entries and exits at once; of large files it
+takes a part of the instructions unless --full is given. `jab check` then plans all entries and exits of the
+same file. Every miss is a line of BUILD/coverage.jsonl, and so are the sums of each file."""
 
 import json
 import os
+import re
 import subprocess
-import threading
 import time
 
 from .common import Wrong, table
 from .files import large_files
 
-SECONDS = 110		# for all files; the rest is named, not planned
-ONE = 60		# for one plan
-
-KINDS = [("entries", "exe:*"), ("exits", "exe:*%return"), ("instructions", "insn:exe:*")]
-
-
-def check(jab, path, spec, only_misses):
-    """Objects that `jab check` prints, the summary last."""
-    argv = [jab, "check", "--json"] + (["-m"] if only_misses else []) + [path, spec]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    timer = threading.Timer(ONE, process.kill)
-    timer.start()
-    try:
-        for line in process.stdout:
-            yield json.loads(line)
-        words = process.stderr.read().strip()
-        if process.wait():
-            raise Wrong("jab check %s '%s': status %d %s" % (path, spec, process.returncode, words))
-    finally:
-        timer.cancel()
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
+SECONDS = 125		# for all files; those left over are named
+SAMPLE = 4 << 20	# one function of every so many bytes of file gives its instructions
+KINDS = ("entries", "exits", "instructions", "all at once")
+ROW = re.compile(r"^ +(%s) +(\d+) +([\d.]+)%%((?: +\d+)+) +[\d.]+$" % "|".join(KINDS))
+WHOLE = re.compile(r"functions with every exit: (\d+) of (\d+)")
+TARGETS = [("entries", 99.99), ("instructions", 99.9), ("exits", 99.9), ("functions", 99.9)]
+WORDS = {"functions": "functions with every exit"}
 
 
 class Tally:
-    def __init__(self):
-        self.sites = self.missed = 0
-        self.tactics = {}
+    def __init__(self, sites=0, missed=0, tactics=None):
+        self.sites, self.missed, self.tactics = sites, missed, tactics or {}
 
     def add(self, other):
         self.sites += other.sites
@@ -53,87 +36,114 @@ class Tally:
     def percent(self):
         return 100 * (1 - self.missed / self.sites) if self.sites else None
 
-
-def plan(jab, path, kind, spec, out):
-    """One plan of one file: a tally, and for exits another one by function."""
-    tally, functions = Tally(), {}
-    for o in check(jab, path, spec, kind != "exits"):
-        if "summary" in o:
-            tally.sites, tally.missed = o["summary"]["sites"], o["summary"]["refused"]
-            tally.tactics = o["summary"]["tactics"]
-            continue
-        missed = o["tactic"] == "none"
-        key = int(o["address"], 16) - o["offset"]
-        functions[key] = functions.get(key, False) or missed
-        if missed:
-            out.write(json.dumps({"file": path, "kind": kind, **{k: o[k] for k in (
-                "function", "offset", "address", "reason")}}) + "\n")
-    whole = Tally()
-    whole.sites, whole.missed = len(functions), sum(functions.values())
-    return tally, whole
+    def cell(self):
+        return "%.4f" % self.percent() if self.sites else "-"
 
 
-def one_file(jab, path, out, total):
-    """The rows of one file; `total` collects."""
-    mine = {}
-    for kind, spec in KINDS:
-        tally, whole = plan(jab, path, kind, spec, out)
-        mine[kind] = tally
-        if kind == "exits":
-            mine["functions"] = whole
-    for kind, tally in mine.items():
-        total.setdefault(kind, Tally()).add(tally)
-    out.write(json.dumps({"file": path, "sum": {k: [t.sites, t.missed, t.tactics] for k, t in mine.items()}}) + "\n")
+def parse(text):
+    """The table that coverage.c prints for one file."""
+    mine, names = {}, []
+    for line in text.splitlines():
+        row, whole = ROW.match(line), WHOLE.search(line)
+        if line.split()[:2] == ["sites", "covered"]:
+            names = line.split()[2:-2]
+        elif row:
+            counts = [int(n) for n in row.group(4).split()]
+            mine[row.group(1)] = Tally(int(row.group(2)), counts[-1], dict(zip(names + ["none"], counts)))
+        elif whole:
+            good, all_of = int(whole.group(1)), int(whole.group(2))
+            mine["functions"] = Tally(all_of, all_of - good)
     return mine
 
 
-def cell(tally):
-    return "%.3f" % tally.percent() if tally.sites else "-"
+def by_driver(driver, path, full, seconds, jsonl):
+    every = 1 if full else 1 + os.path.getsize(path) // SAMPLE
+    misses = jsonl.name + ".part"
+    try:
+        done = subprocess.run([driver, "-j", misses, "-n", str(every), path], capture_output=True, text=True,
+                              timeout=seconds)
+        if done.returncode:
+            raise Wrong("coverage %s: status %d %s" % (path, done.returncode, done.stderr.strip()))
+        with open(misses) as part:
+            jsonl.write(part.read())
+    finally:
+        if os.path.exists(misses):
+            os.unlink(misses)
+    mine = parse(done.stdout)
+    if not set(KINDS) <= set(mine):
+        raise Wrong("coverage %s: can't read its table" % path)
+    return mine
+
+
+def by_jab(jab, path, seconds):
+    """All entries and exits at once, as a user sees it. A function without any exit is no miss."""
+    argv = [jab, "check", "--json", "-m", path, "exe:*", "exe:*%return"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=seconds)
+    if done.returncode:
+        raise Wrong("jab check %s: status %d %s" % (path, done.returncode, done.stderr.strip()))
+    objects = [json.loads(line) for line in done.stdout.splitlines()]
+    endless = sum("never returns" in o.get("reason", "") for o in objects)
+    sums = objects[-1]["summary"]
+    return Tally(sums["sites"] - endless, sums["refused"] - endless)
+
+
+def one_file(jab, driver, path, full, end, jsonl):
+    def left():
+        return 3600 if full else max(end - time.monotonic(), 1)
+
+    mine = by_driver(driver, path, full, left(), jsonl)
+    mine["jab check"] = by_jab(jab, path, left())
+    jsonl.write(json.dumps({"file": path, "sum": {k: [t.sites, t.missed, t.tactics] for k, t in mine.items()}}) +
+                "\n")
+    return mine
+
+
+COLUMNS = ("entries", "exits", "functions", "instructions", "all at once", "jab check")
 
 
 def row(name, mine):
-    cells = [name]
-    for kind in ("entries", "exits", "functions", "instructions"):
-        t = mine[kind]
-        cells += [str(t.sites), str(t.missed), cell(t)]
-    return cells
+    return [name] + ["%d of %d" % (mine[kind].missed, mine[kind].sites) for kind in COLUMNS]
 
 
-def show_tactics(total):
-    names = sorted({n for t in total.values() for n in t.tactics},
-                   key=lambda n: -sum(t.tactics.get(n, 0) for t in total.values()))
-    kinds = [k for k, _ in KINDS if k in total]
-    table(["tactic, %"] + kinds, [[n] + ["%.4f" % (100 * total[k].tactics.get(n, 0) / max(total[k].sites, 1))
-                                         for k in kinds] for n in names])
+def show(files, total):
+    table(["missed"] + list(COLUMNS),
+          [row(os.path.basename(p), mine) for p, mine in files.items()] + [row("all", total)] +
+          [["placed, %"] + [total[kind].cell() for kind in COLUMNS]])
+    names = [n for n in total["entries"].tactics if any(total[k].tactics.get(n) for k in KINDS)]
+    table(["tactic, %"] + list(KINDS), [[n] + ["%.4f" % (100 * total[k].tactics.get(n, 0) / total[k].sites)
+                                               for k in KINDS] for n in names])
 
 
-TARGETS = [("entries", 99.99), ("instructions", 99.9), ("exits", 99.9), ("functions", 99.9)]
-WORDS = {"functions": "functions with every exit"}
-
-
-def run(jab, builder, result):
-    path = os.path.join(builder.build, "coverage.jsonl")
-    total, rows, left = {}, [], []
+def measure(jab, driver, builder, full, result):
+    files, late = {}, []
     end = time.monotonic() + SECONDS
-    with open(path, "w") as out:
-        for file in large_files(builder):
-            if time.monotonic() > end:
-                left.append(os.path.basename(file))
-                continue
+    with open(os.path.join(builder.build, "coverage.jsonl"), "w") as jsonl:
+        for path in large_files(builder):
             try:
-                rows.append(row(os.path.basename(file), one_file(jab, file, out, total)))
+                if not full and time.monotonic() > end:
+                    raise subprocess.TimeoutExpired(path, 0)
+                files[path] = one_file(jab, driver, path, full, end, jsonl)
+            except subprocess.TimeoutExpired:
+                late.append(os.path.basename(path))
             except Wrong as e:
                 result.problem(str(e))
-    if not rows:
+    if late:
+        print("  no time left for: " + ", ".join(late))
+    return files
+
+
+def run(jab, builder, result, full=False):
+    files = measure(jab, builder.inside("coverage"), builder, full, result)
+    if not files:
         return
-    table(["file", "entries", "missed", "%", "exits", "missed", "%", "functions", "missed", "%",
-           "instructions", "missed", "%"], rows + [row("all", total)])
-    if left:
-        print("  no time left for: " + ", ".join(left))
-    show_tactics(total)
-    print("  every miss with its reason: " + os.path.relpath(path))
+    total = {}
+    for mine in files.values():
+        for kind, tally in mine.items():
+            total.setdefault(kind, Tally()).add(tally)
+    show(files, total)
+    print("  every miss with its reason: " + os.path.relpath(os.path.join(builder.build, "coverage.jsonl")))
     result.data["coverage"] = {k: [t.sites, t.missed, t.tactics] for k, t in total.items()}
     for kind, limit in TARGETS:
         t = total[kind]
         result.target("coverage: " + WORDS.get(kind, kind), limit, "%", t.percent(),
-                      "%d of %d missed, %d files" % (t.missed, t.sites, len(rows)), at_least=True)
+                      "%d of %d missed, %d files" % (t.missed, t.sites, len(files)), at_least=True)

@@ -17,7 +17,6 @@ PATTERNS = [
     "/usr/bin/redis-server",
     LIB + "libc.so.6",
     LIB + "libstdc++.so.6",
-    LIB + "libperl.so.5*",
     "/usr/bin/perl",
     LIB + "libcrypto.so.3",
     "/usr/bin/python3.11",
@@ -26,7 +25,6 @@ PATTERNS = [
     "/usr/lib/jvm/*/lib/server/libjvm.so",
     "/usr/lib/gcc/x86_64-linux-gnu/*/cc1",
     "/usr/bin/node",
-    LIB + "libclang-cpp.so.1*",
     LIB + "libLLVM-1*.so.1",
 ]
 
