@@ -160,6 +160,20 @@ size_t operator_len(const char *text, size_t i)
 	return 8;
 }
 
+int bracket_step(const char *s, size_t i)
+{
+	switch (s[i]) {
+	case '(': case '<': case '{': case '[':
+		return 1;
+	case ')': case '}': case ']':
+		return -1;
+	case '>':
+		return i && s[i - 1] == '-' ? 0 : -1;
+	default:
+		return 0;
+	}
+}
+
 /* The length of the brackets that open at s, with all inside. */
 static size_t brackets_len(const char *s)
 {
@@ -215,11 +229,10 @@ struct name_parts name_split(const char *s)
 			if (is_parameters(s, i, &next))
 				break;
 			i = next;
-		} else if (s[i] == '(' || s[i] == '<' || s[i] == '{' || s[i] == '[') {
-			depth++;
-		} else if (s[i] == ')' || (s[i] == '>' && i && s[i - 1] != '-') || s[i] == '}' || s[i] == ']') {
-			depth -= depth > 0;
-		} else if (s[i] == ' ' && depth == 0 && !operator_seen && strncmp(s + i, " const::", 8) != 0) {
+		} else if (bracket_step(s, i)) {
+			depth = MAX(depth + bracket_step(s, i), 0);
+		} else if (s[i] == ' ' && depth == 0 && !operator_seen &&
+			   strncmp(s + i, " const::", 8) != 0) {
 			parts.start = i + 1;
 		}
 	}

@@ -85,15 +85,28 @@ static bool looks_like_plt(const struct module *m, const struct fde_range *fde)
 	return p[0] == 0xff && p[1] == 0x25;
 }
 
-static void add_nameless(struct build *b, const struct fde_range *fde, uint64_t next_symbol)
+/*
+ * The unwinder looks up PC-1, so glibc's __restore_rt has its FDE begin a byte earlier; and ld.so's
+ * _dl_tlsdesc_* have FDEs that begin in the filler before them. next: the first symbol behind lo.
+ */
+static bool belongs_to_next(const struct build *b, const struct fde_range *fde, size_t next)
+{
+	uint64_t addr = next < b->raw.n ? b->keys[next].addr : UINT64_MAX;
+	bool function = false;
+
+	if (addr >= fde->hi || addr - fde->lo > 16)
+		return false;
+	for (; next < b->raw.n && b->keys[next].addr == addr && !function; next++)
+		function = raw_at(b, next)->type != STT_NOTYPE;
+	return function;
+}
+
+static void add_nameless(struct build *b, const struct fde_range *fde, size_t next)
 {
 	const struct sym_priv *p = priv(b->m);
 	size_t i;
 
-	if (fde->lo < b->covered)
-		return;
-	/* The unwinder looks up PC-1, so glibc's __restore_rt has its FDE begin a byte earlier. */
-	if (next_symbol == fde->lo + 1)
+	if (fde->lo < b->covered || belongs_to_next(b, fde, next))
 		return;
 	for (i = 0; i < p->plt.n; i++)
 		if (fde->lo >= p->plt.v[i].lo && fde->lo < p->plt.v[i].hi)
@@ -116,7 +129,7 @@ static void merge(struct build *b)
 
 		if (j < nfde && fdes[j].lo < symbol) {
 			if (j == 0 || fdes[j - 1].lo != fdes[j].lo)
-				add_nameless(b, &fdes[j], symbol);
+				add_nameless(b, &fdes[j], i);
 			j++;
 			continue;
 		}
@@ -150,7 +163,8 @@ static uint64_t area_end(const struct module *m, uint64_t addr)
 }
 
 /* *j moves along with rising addresses: the first FDE that may still cover one. */
-static uint64_t guess_end(const struct module *m, uint64_t addr, uint64_t next, uint64_t area, size_t *j)
+static uint64_t guess_end(const struct module *m, uint64_t addr, uint64_t next, uint64_t area,
+			  size_t *j)
 {
 	const struct sym_priv *p = priv(m);
 

@@ -4,7 +4,7 @@
  * Go program has all its names. The layout since Go 1.18, all offsets from the table's start:
  *
  *	u32 magic, u8 0, 0, minimal instruction size, pointer size
- *	u64 functions, files, start of text, and the offsets of: names, units, files, pc tables, functions
+ *	u64 functions, files, start of text; offsets of: names, units, files, pc tables, functions
  *	functions: { u32 code (from the start of text), u32 record } ..., u32 end
  *	record: u32 code, i32 name ...
  */
@@ -16,8 +16,8 @@
 
 static bool is_table(struct bytes b)
 {
-	return b.n >= HEADER_LEN && (get32(b.p) == GO_1_18 || get32(b.p) == GO_1_20) && !b.p[4] && !b.p[5] &&
-	       b.p[6] == 1 && b.p[7] == 8;
+	return b.n >= HEADER_LEN && (get32(b.p) == GO_1_18 || get32(b.p) == GO_1_20) &&
+	       !b.p[4] && !b.p[5] && b.p[6] == 1 && b.p[7] == 8;
 }
 
 static struct bytes find_table(const struct module *m)
@@ -81,6 +81,8 @@ void go_collect(struct module *m, raw_list *list)
 			continue;
 		name = go_name(names, get32(funcs.p + record + 4));
 		if (name && *name)
-			*vec_add(list) = (struct raw_symbol){ text + lo, hi - lo, name, FROM_GO_TABLE, STT_FUNC, 0 };
+			*vec_add(list) = (struct raw_symbol){
+				text + lo, hi - lo, name, FROM_GO_TABLE, STT_FUNC, 0
+			};
 	}
 }

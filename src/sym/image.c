@@ -40,18 +40,19 @@ static int check_machine(const struct image *e, const char *path)
 	if (e->eh.e_ident[EI_CLASS] == ELFCLASS32)
 		return fail(-ENOTSUP, "%s is a 32-bit program; only x86-64 is supported yet", path);
 	if (e->eh.e_ident[EI_CLASS] != ELFCLASS64)
-		return fail(-ENOEXEC, "%s: damaged ELF header (class %d)", path, e->eh.e_ident[EI_CLASS]);
+		return fail(-ENOEXEC, "%s: damaged ELF header (class %d)", path,
+			    e->eh.e_ident[EI_CLASS]);
 	if (e->eh.e_ident[EI_DATA] != ELFDATA2LSB)
 		return fail(-ENOTSUP, "%s is for a big-endian CPU; only x86-64 is supported yet", path);
 	if (e->eh.e_machine != EM_X86_64 && name)
 		return fail(-ENOTSUP, "%s is for %s; only x86-64 is supported yet", path, name);
 	if (e->eh.e_machine != EM_X86_64)
-		return fail(-ENOTSUP, "%s is for another CPU (ELF machine %u); only x86-64 is supported yet",
-			    path, e->eh.e_machine);
+		return fail(-ENOTSUP, "%s is for another CPU (ELF machine %u); only x86-64 is "
+			    "supported yet", path, e->eh.e_machine);
 	if (e->eh.e_type != ET_EXEC && e->eh.e_type != ET_DYN)
 		return fail(-ENOTSUP, "%s is %s, neither a program nor a shared library", path,
 			    e->eh.e_type == ET_CORE ? "a core dump" :
-			    e->eh.e_type == ET_REL ? "an object file" : "an ELF file of an unknown type");
+			    e->eh.e_type == ET_REL ? "an object file" : "of an unknown ELF type");
 	return 0;
 }
 

@@ -11,10 +11,13 @@ typedef void (*pad_fn)(void *arg, uint64_t addr);
 /* Returns how much was read: a damaged file may name one table a million times, callers stop then. */
 static size_t each_pad(struct module *m, const struct fde_range *f, pad_fn add, void *arg)
 {
-	struct reader r = reader_of(f->lsda ? image_vaddr(&priv(m)->image, f->lsda) : (struct bytes){ 0 });
 	uint64_t base = f->lo, len;
+	struct reader r;
 	uint8_t enc;
 
+	if (!f->lsda)
+		return 0;
+	r = reader_of(image_vaddr(&priv(m)->image, f->lsda));
 	enc = read_u8(&r);
 	if (enc != 0xff)
 		base = read_encoded(&r, enc, 0);

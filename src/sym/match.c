@@ -20,17 +20,17 @@ static size_t set_len(const char *glob)
 	return end ? (size_t)(end - glob) + 1 : 0;
 }
 
-static bool in_set(const char *set, size_t len, char c)
+static bool in_set(const char *set, size_t len, unsigned char c)
 {
 	bool not = set[1] == '!' || set[1] == '^', hit = false;
 	size_t i;
 
 	for (i = not ? 2 : 1; i < len - 1; i++) {
 		if (i + 3 < len && set[i + 1] == '-') {
-			hit |= (unsigned char)c >= (unsigned char)set[i] && (unsigned char)c <= (unsigned char)set[i + 2];
+			hit |= c >= (unsigned char)set[i] && c <= (unsigned char)set[i + 2];
 			i += 2;
 		} else {
-			hit |= c == set[i];
+			hit |= c == (unsigned char)set[i];
 		}
 	}
 	return hit != not;
@@ -132,16 +132,19 @@ static bool name_matches(struct matcher *t, uint32_t name)
 
 /* What a demangler writes of its own accord: no such word has to be in the mangled name. */
 static const char own_words[] =
-	" std string basic_string allocator istream ostream iostream basic_istream basic_ostream basic_iostream"
-	" char_traits operator anonymous namespace lambda unnamed type auto decltype noexcept clone abi vtable"
-	" construction for typeinfo name fn guard variable non-virtual virtual thunk covariant return reference"
-	" temporary transaction safe TLS init function wrapper hidden alias initializer module java Class resource"
-	" default arg template parameter object parm this throw sizeof alignof typeid requires new delete co_await"
-	" dynamic_cast static_cast const_cast reinterpret_cast nullptr void wchar_t bool char signed unsigned short"
-	" int long float double __int128 __float128 decimal32 decimal64 decimal128 half char8_t char16_t char32_t"
-	" std::nullptr_t _Float16 _Float32 _Float64 _Float128 true false const volatile restrict __restrict"
-	" _Complex _Imaginary complex imaginary __vector enum struct union class and_eq bitand "
-	" impl dyn closure shim as mut unsafe extern vtable ";
+	" std string basic_string allocator istream ostream iostream basic_istream"
+	" basic_ostream basic_iostream char_traits operator anonymous namespace lambda"
+	" unnamed type auto decltype noexcept clone abi vtable construction for typeinfo"
+	" name fn guard variable non-virtual virtual thunk covariant return reference"
+	" temporary transaction safe TLS init function wrapper hidden alias initializer"
+	" module java Class resource default arg template parameter object parm this throw"
+	" sizeof alignof typeid requires new delete co_await dynamic_cast static_cast"
+	" const_cast reinterpret_cast nullptr void wchar_t bool char signed unsigned short"
+	" int long float double __int128 __float128 decimal32 decimal64 decimal128 half"
+	" char8_t char16_t char32_t std::nullptr_t _Float16 _Float32 _Float64 _Float128 true"
+	" false const volatile restrict __restrict _Complex _Imaginary complex imaginary"
+	" __vector enum struct union class and_eq bitand impl dyn closure shim as mut unsafe"
+	" extern ";
 
 static bool is_word_char(char c)
 {
@@ -243,7 +246,8 @@ int spec_match(const struct probe_spec *spec, struct module *m, func_list *list)
 		return match_all(m, list);
 	t.need = needed_word(spec);
 	/* f(char*), operator*, (*T).Method: what is a name as it stands is that name and no pattern. */
-	if (spec->place_kind == PLACE_GLOB && (strpbrk(spec->place, "([") || strstr(spec->place, "operator"))) {
+	if (spec->place_kind == PLACE_GLOB &&
+	    (strpbrk(spec->place, "([") || strstr(spec->place, "operator"))) {
 		t.literal = unescape(spec->place, strlen(spec->place));
 		n = match_names(&t, list);
 		free(t.literal);

@@ -40,8 +40,8 @@ static int add_segment(struct module *m, const Elf64_Phdr *ph)
 	struct sym_priv *p = priv(m);
 
 	if (!image_at(&p->image, ph->p_offset, ph->p_filesz))
-		return fail(-ENOEXEC, "%s is truncated or a separate debug file: its segment at %#llx lies behind its end",
-			    m->path, (unsigned long long)ph->p_vaddr);
+		return fail(-ENOEXEC, "%s is truncated or a separate debug file: its segment at %#llx "
+			    "lies behind its end", m->path, (unsigned long long)ph->p_vaddr);
 	*vec_add(&m->segments) = (struct segment){
 		ph->p_vaddr, ph->p_memsz, ph->p_filesz, ph->p_offset, prot_of(ph->p_flags)
 	};
@@ -78,9 +78,10 @@ static void find_plt(struct module *m)
 
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
 		const Elf64_Shdr *sh = image_section(e, names[i]);
+		uint64_t lo = sh ? sh->sh_addr : 0, hi = sh ? lo + sh->sh_size : 0;
 
-		if (sh && sh->sh_addr + sh->sh_size > sh->sh_addr)
-			*vec_add(&priv(m)->plt) = (struct range){ sh->sh_addr, sh->sh_addr + sh->sh_size };
+		if (hi > lo)
+			*vec_add(&priv(m)->plt) = (struct range){ lo, hi };
 	}
 }
 
@@ -233,7 +234,7 @@ const struct func *module_func_at(const struct module *m, uint64_t addr)
 		else
 			b = mid;
 	}
-	/* The last one that starts at or before addr; if it has ended, one that ends later and so on. */
+	/* The last one that starts at or before addr; if it has ended, one that ends later... */
 	for (n = 0; a > 0 && n < MOST_NESTED; n++) {
 		const struct func *f = &m->funcs.v[a - 1];
 

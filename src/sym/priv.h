@@ -37,9 +37,9 @@ struct sym_priv {
 	char *chunk_at;
 	size_t chunk_left;
 	VEC(struct fde_range) fdes;
-	uint32_t *outer;		/* per function: the nearest one before it that ends later, or ~0 */
-	const char **readable;		/* per name: demangled, "" if it is no mangled name, NULL: not asked yet */
-	const char **shown;		/* per function: what func_name() gave */
+	uint32_t *outer;	/* per function: the nearest one before it that ends later, or ~0 */
+	const char **readable;	/* per name: demangled; "": it is not mangled; NULL: not asked yet */
+	const char **shown;	/* per function: what func_name() gave */
 	bool have_irels, have_rseqs, have_strays;
 	VEC(struct irel) irels;
 	VEC(struct rseq_range) rseqs;
@@ -97,15 +97,17 @@ uint64_t read_u64(struct reader *r);
 uint64_t read_uleb(struct reader *r);
 int64_t read_sleb(struct reader *r);
 void read_skip(struct reader *r, uint64_t n);
-/* A pointer as DW_EH_PE_* says; data is what datarel counts from. 0 stays 0, whatever it is relative to. */
+/* A pointer as DW_EH_PE_* says; data is what datarel counts from. 0 means none, and stays 0. */
 uint64_t read_encoded(struct reader *r, uint8_t encoding, uint64_t data);
 
 /* demangle.c */
 const char *name_readable(struct module *m, uint32_t name);	/* NULL if it is not mangled */
 struct name_parts { size_t start, params; };	/* without return type; where "(int)" begins */
 struct name_parts name_split(const char *readable);
-/* The length of "operator<" and the like at s[i], whose <, > and () are no brackets; 0 if there is none. */
+/* The length of "operator<" and the like at s[i], whose < > ( ) are no brackets; 0 if there is none. */
 size_t operator_len(const char *s, size_t i);
+/* How s[i] changes the depth of brackets: 1, -1, 0. The > of "->" is none. */
+int bracket_step(const char *s, size_t i);
 
 /* spec.c: backslashes taken out. Caller frees. */
 char *unescape(const char *s, size_t len);

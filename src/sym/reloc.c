@@ -17,7 +17,9 @@ static void each_rela(struct bytes b, reloc_fn each, void *arg)
 		struct reloc r;
 
 		memcpy(&a, b.p + i * sizeof(a), sizeof(a));
-		r = (struct reloc){ a.r_offset, a.r_addend, ELF64_R_TYPE(a.r_info), ELF64_R_SYM(a.r_info) };
+		r = (struct reloc){
+			a.r_offset, a.r_addend, ELF64_R_TYPE(a.r_info), ELF64_R_SYM(a.r_info)
+		};
 		each(arg, &r);
 	}
 }
@@ -74,7 +76,8 @@ static bool inside(const uint8_t *p, struct bytes b)
 void relocs_each(struct module *m, reloc_fn each, void *arg)
 {
 	const struct image *e = &priv(m)->image;
-	struct bytes rela = dynamic_table(e, DT_RELA, DT_RELASZ), plt = dynamic_table(e, DT_JMPREL, DT_PLTRELSZ);
+	struct bytes rela = dynamic_table(e, DT_RELA, DT_RELASZ);
+	struct bytes plt = dynamic_table(e, DT_JMPREL, DT_PLTRELSZ);
 	struct bytes relr = dynamic_table(e, DT_RELR, DT_RELRSZ);
 	size_t i;
 

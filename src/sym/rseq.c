@@ -68,7 +68,8 @@ static void from_descriptors(struct module *m)
 static void from_pointers(struct module *m)
 {
 	const struct image *e = &priv(m)->image;
-	const Elf64_Shdr *sh = image_section(e, "__rseq_cs_ptr_array"), *cs = image_section(e, "__rseq_cs");
+	const Elf64_Shdr *sh = image_section(e, "__rseq_cs_ptr_array");
+	const Elf64_Shdr *cs = image_section(e, "__rseq_cs");
 	struct section_copy c, d;
 	size_t i, alone = 0;
 

@@ -64,25 +64,11 @@ static bool blank_in_name(const char *s, size_t i)
 		return true;
 	for (k = 0; k < ARRAY_SIZE(tails); k++) {
 		n = strlen(tails[k]);
-		if (memchr(s, ')', i) && strncmp(s + i + 1, tails[k], n) == 0 && !is_word_char(s[i + 1 + n]))
+		if (memchr(s, ')', i) && strncmp(s + i + 1, tails[k], n) == 0 &&
+		    !is_word_char(s[i + 1 + n]))
 			return true;
 	}
 	return false;
-}
-
-/* Brackets: how s[i] changes the depth. The > of "->" is none. */
-static int depth_step(const char *s, size_t i)
-{
-	switch (s[i]) {
-	case '(': case '<': case '{': case '[':
-		return 1;
-	case ')': case '}': case ']':
-		return -1;
-	case '>':
-		return i && s[i - 1] == '-' ? 0 : -1;
-	default:
-		return 0;
-	}
 }
 
 static void add_part(struct layout *l, size_t start)
@@ -105,8 +91,8 @@ static void scan(const char *s, bool brackets, struct layout *l)
 			i += op - 1;
 		} else if (s[i] == '\\' && s[i + 1]) {
 			i++;
-		} else if (brackets && depth_step(s, i)) {
-			depth = MAX(depth + depth_step(s, i), 0);
+		} else if (brackets && bracket_step(s, i)) {
+			depth = MAX(depth + bracket_step(s, i), 0);
 		} else if (depth == 0 && is_blank(s[i]) && !blank_in_name(s, i)) {
 			break;
 		} else if (depth == 0 && s[i] == ':') {
@@ -219,8 +205,8 @@ static char *find_sign(char *s, char c)
 		}
 		if (s[i] == '\\' && s[i + 1])
 			i++;
-		else if (depth_step(s, i))
-			depth = MAX(depth + depth_step(s, i), 0);
+		else if (bracket_step(s, i))
+			depth = MAX(depth + bracket_step(s, i), 0);
 		else if (s[i] == c && depth == 0)
 			found = s + i;
 	}
@@ -296,7 +282,8 @@ static int parse_regex(struct probe_spec *spec, char *s)
 	if (r < 0)
 		return r;
 	if (s[len])
-		return fail(-EINVAL, "probe '%s': '%s' behind the regular expression", spec->text, s + len);
+		return fail(-EINVAL, "probe '%s': '%s' behind the regular expression", spec->text,
+			    s + len);
 	if (len == 2)
 		return fail(-EINVAL, "probe '%s': the regular expression is empty", spec->text);
 	spec->place = xcalloc(1, len);
@@ -309,7 +296,8 @@ static int parse_regex(struct probe_spec *spec, char *s)
 	}
 	spec->place_kind = PLACE_REGEX;
 	if (repeats_repetition(spec->place))
-		return fail(-EINVAL, "probe '%s': bad regular expression: a repetition is repeated", spec->text);
+		return fail(-EINVAL, "probe '%s': bad regular expression: a repetition is repeated",
+			    spec->text);
 	spec->regex = xcalloc(1, sizeof(regex_t));
 	r = regcomp(spec->regex, spec->place, REG_EXTENDED | REG_NOSUB);
 	if (r == 0)
@@ -327,7 +315,8 @@ static int parse_address(struct probe_spec *spec, char *s)
 	if (r < 0)
 		return r;
 	if (parse_number(s, &spec->addr) < 0)
-		return fail(-EINVAL, "probe '%s': '%s' is not an address (0NNN, NNN or 0xNNN)", spec->text, s);
+		return fail(-EINVAL, "probe '%s': '%s' is not an address (0NNN, NNN or 0xNNN)",
+			    spec->text, s);
 	spec->place = xstrdup(s);
 	spec->place_kind = PLACE_ADDR;
 	return 0;
@@ -340,7 +329,8 @@ static int parse_place(struct probe_spec *spec, char *s)
 	if (!*s)
 		return fail(-EINVAL, "probe '%s' names no function", spec->text);
 	if (*s == '@')
-		return fail(-ENOTSUP, "probe '%s': source lines (@file:line) are not supported yet", spec->text);
+		return fail(-ENOTSUP, "probe '%s': source lines (@file:line) are not supported yet",
+			    spec->text);
 	if (regex_len(s))
 		return parse_regex(spec, s);
 	if (*s == '/')
@@ -379,11 +369,9 @@ static int check_rest(const struct probe_spec *spec, const char *rest)
 		rest++;
 	if (!*rest)
 		return 0;
-	if (strncmp(rest, "if", 2) == 0 && !is_word_char(rest[2]))
-		return fail(-ENOTSUP, "probe '%s': conditions (\"%s\") come with `jab trace`, which is not there yet",
-			    spec->text, rest);
-	return fail(-ENOTSUP, "probe '%s': fields (\"%s\") come with `jab trace`, which is not there yet",
-		    spec->text, rest);
+	return fail(-ENOTSUP, "probe '%s': %s (\"%s\") come with `jab trace`, which is not there yet",
+		    spec->text, strncmp(rest, "if", 2) == 0 && !is_word_char(rest[2]) ?
+		    "conditions" : "fields", rest);
 }
 
 static int parse_kind(struct probe_spec *spec, const char *s, const struct layout *l, size_t *part)
@@ -425,7 +413,8 @@ static int parse_parts(struct probe_spec *spec, const char *s)
 		size_t len = l.start[part + 1] - 1 - l.start[part];
 
 		if (!len)
-			return fail(-EINVAL, "probe '%s': the object in front of ':' is missing", spec->text);
+			return fail(-EINVAL, "probe '%s': the object in front of ':' is missing",
+				    spec->text);
 		spec->object = unescape(s + l.start[part], len);
 		part++;
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * "Did you mean ...": the names with the smallest edit distance. Nearly all of a hundred thousand
- * names are ruled out by their length or by the set of letters in them, before a distance is worked out.
+ * names are ruled out by their length or by the set of letters in them, before a distance is
+ * worked out.
  */
 #include "sym/priv.h"
 
@@ -108,10 +109,10 @@ static void offer(struct search *s, const char *name, size_t len)
 static void offer_mangled(struct search *s, struct module *m, uint32_t name)
 {
 	const char *raw = m->names.v[name].name, *readable;
+	uint64_t there = letters_of(raw, strlen(raw)) | letters_of(":~<>", 4);
 	struct name_parts parts;
 
-	if (__builtin_popcountll(s->letters & ~letters_of(raw, strlen(raw)) & ~letters_of(":~<>", 4)) > s->limit ||
-	    s->demangled >= MOST_DEMANGLED)
+	if (__builtin_popcountll(s->letters & ~there) > s->limit || s->demangled >= MOST_DEMANGLED)
 		return;
 	s->demangled++;
 	readable = name_readable(m, name);
@@ -137,7 +138,8 @@ static void offer_module(struct search *s, struct module *m)
 	}
 }
 
-void suggest_names(struct module *const *modules, size_t n, const char *wanted, int most, char *out, size_t room)
+void suggest_names(struct module *const *modules, size_t n, const char *wanted, int most,
+		   char *out, size_t room)
 {
 	struct search s = { .wanted = wanted, .len = strlen(wanted), .most = MIN(most, MOST_SHOWN) };
 	size_t i, used = 0;

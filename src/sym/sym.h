@@ -116,7 +116,7 @@ struct probe_spec {
 int spec_parse(const char *text, struct probe_spec **ret_spec);
 void spec_free(struct probe_spec *spec);
 
-/* A function's name such that spec_parse() reads it back as a place: blanks and the like escaped. Caller frees. */
+/* A function's name such that spec_parse() reads it back as this place, escaped if need be. Caller frees. */
 char *spec_quote(const char *name);
 
 /* Does the object part mean this file? is_exe: it is the main program. "libc" matches libc.so.6. */

@@ -12,16 +12,12 @@
 #include <cmocka.h>
 
 #include <elf.h>
-#include <fcntl.h>
 #include <gnu/lib-names.h>
 #include <link.h>
-#include <lzma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "elfmake.h"
 #include "sym/priv.h"
@@ -156,15 +152,18 @@ static const struct rule rules[] = {
 	{ "a symbol and its FDE are one function",
 	  { { "f", 0x1000, 16, STT_FUNC, STB_GLOBAL } }, { { 0x1000, 16, 0, 0 } }, "f@1000+10" },
 	{ "an FDE without symbol is a function",
-	  { { NULL } }, { { 0x1040, 32, 0, 0 } }, "func_0x1040@1040+20" },
+	  { { 0 } }, { { 0x1040, 32, 0, 0 } }, "func_0x1040@1040+20" },
 	{ "an FDE without symbol that does not start at rsp+8 is a cold part",
-	  { { NULL } }, { { 0x1040, 32, LOW_TEXT_ROW, 0 } }, "func_0x1040@1040+20c" },
+	  { { 0 } }, { { 0x1040, 32, LOW_TEXT_ROW, 0 } }, "func_0x1040@1040+20c" },
 	{ "an FDE that starts inside a symbol is no function",
 	  { { "clone", 0x1000, 0x40, STT_FUNC, STB_GLOBAL } }, { { 0x1000, 0x20, 0, 0 }, { 0x1020, 0x20, 0, 0 } },
 	  "clone@1000+40" },
 	{ "an FDE that starts a byte before a symbol is this symbol's",
 	  { { "__restore_rt", 0x1011, 0, STT_FUNC, STB_LOCAL } }, { { 0x1010, 10, 0, 0 } },
 	  "__restore_rt@1011+9g" },
+	{ "so is one that starts in the filler before it",
+	  { { "a", 0x1000, 5, STT_FUNC, STB_GLOBAL }, { "b", 0x1010, 14, STT_FUNC, STB_GLOBAL } },
+	  { { 0x1000, 5, 0, 0 }, { 0x1005, 0x19, 0, 0 } }, "a@1000+5 b@1010+e" },
 	{ "size 0: from the FDE",
 	  { { "f", 0x1000, 0, STT_FUNC, STB_GLOBAL } }, { { 0x1000, 0x18, 0, 0 } }, "f@1000+18g" },
 	{ "size 0 without FDE: up to the next function",
@@ -345,124 +344,6 @@ static void test_landing_pads(void **state)
 	module_close(m);
 }
 
-/* ---- debug files ---- */
-
-static char root[] = "/tmp/jab-test-sym-XXXXXX";
-
-static void write_file(const char *path, const void *p, size_t n)
-{
-	char full[512];
-	FILE *f;
-
-	snprintf(full, sizeof(full), "mkdir -p $(dirname %s%s)", root, path);
-	assert_int_equal(system(full), 0);
-	snprintf(full, sizeof(full), "%s%s", root, path);
-	f = fopen(full, "wb");
-	assert_non_null(f);
-	assert_int_equal(fwrite(p, 1, n, f), n);
-	fclose(f);
-}
-
-static size_t make_program(struct made *e, const char *id, const char *link, uint32_t crc)
-{
-	static const struct made_fde fdes[] = { { 0x1000, 0x40, 0, 0 } };
-	char debuglink[12] = "";
-
-	made_start(e);
-	made_frames(e, fdes, 1);
-	if (id)
-		made_build_id(e, id);
-	if (link) {
-		strcpy(debuglink, link);	/* of 8 bytes with its end */
-		memcpy(debuglink + 8, &crc, 4);
-		made_data(e, ".gnu_debuglink", SHT_PROGBITS, debuglink, 12);
-	}
-	return made_finish(e, ET_DYN);
-}
-
-static size_t make_debug(struct made *e, const char *id, const char *name)
-{
-	struct made_symbol s = { name, 0x1000, 0x40, STT_FUNC, STB_LOCAL };
-
-	made_start(e);
-	made_symbols(e, SHT_SYMTAB, &s, 1);
-	if (id)
-		made_build_id(e, id);
-	return made_finish(e, ET_DYN);
-}
-
-static void expect_function(const char *path, const char *name, int source)
-{
-	struct module *m;
-
-	assert_int_equal(module_open(root, path, &m), 0);
-	assert_string_equal(m->path, path);
-	assert_int_equal(m->funcs.n, 1);
-	assert_string_equal(func_name(m, &m->funcs.v[0]), name);
-	assert_int_equal(m->funcs.v[0].source, source);
-	module_close(m);
-}
-
-#define ID "abcdefghijklmnopqrst"
-#define ID_FILE "/usr/lib/debug/.build-id/61/62636465666768696a6b6c6d6e6f7071727374.debug"
-
-static void test_debug_files(void **state)
-{
-	static struct made prog, debug;
-	size_t n, size = make_debug(&debug, ID, "by_id");
-	char link[512];
-
-	assert_non_null(mkdtemp(root));
-	n = make_program(&prog, ID, NULL, 0);
-	write_file("/bin/prog", prog.p, n);
-	expect_function("/bin/prog", "func_0x1000", FROM_EH_FRAME);
-	write_file(ID_FILE, debug.p, size);
-	expect_function("/bin/prog", "by_id", FROM_DEBUG_FILE);
-
-	/* An absolute link in a container leads to the container's file. */
-	snprintf(link, sizeof(link), "%s/bin/link", root);
-	assert_int_equal(symlink("/bin/prog", link), 0);
-	expect_function("/bin/link", "by_id", FROM_DEBUG_FILE);
-
-	/* The right place but another program's. */
-	size = make_debug(&debug, "another build id....", "wrong");
-	write_file(ID_FILE, debug.p, size);
-	expect_function("/bin/prog", "func_0x1000", FROM_EH_FRAME);
-
-	size = make_debug(&debug, NULL, "by_link");
-	n = make_program(&prog, NULL, "p.debug", lzma_crc32(debug.p, size, 0));
-	write_file("/bin/linked", prog.p, n);
-	write_file("/bin/.debug/p.debug", debug.p, size);
-	expect_function("/bin/linked", "by_link", FROM_DEBUG_FILE);
-	debug.p[0x1800] ^= 1;
-	write_file("/bin/.debug/p.debug", debug.p, size);
-	expect_function("/bin/linked", "func_0x1000", FROM_EH_FRAME);
-	snprintf(link, sizeof(link), "rm -r %s", root);
-	assert_int_equal(system(link), 0);
-}
-
-static void test_mini_debug(void **state)
-{
-	static const struct made_fde fdes[] = { { 0x1000, 0x40, 0, 0 } };
-	static struct made prog, debug;
-	static uint8_t packed[8192];
-	size_t size = make_debug(&debug, NULL, "mini"), n = 0;
-	struct module *m;
-	int damaged;
-
-	assert_int_equal(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC32, NULL, debug.p, size, packed, &n,
-						 sizeof(packed)), LZMA_OK);
-	for (damaged = 0; damaged < 2; damaged++) {
-		packed[n / 2] ^= damaged;
-		made_start(&prog);
-		made_frames(&prog, fdes, 1);
-		made_data(&prog, ".gnu_debugdata", SHT_PROGBITS, packed, n);
-		assert_int_equal(module_open_memory(prog.p, made_finish(&prog, ET_DYN), "mini", &m), 0);
-		assert_string_equal(func_name(m, &m->funcs.v[0]), damaged ? "func_0x1000" : "mini");
-		module_close(m);
-	}
-}
-
 /* ---- this program and libc ---- */
 
 static void test_self(void **state)
@@ -554,6 +435,79 @@ static void test_libc(void **state)
 	module_close(m);
 }
 
+/* sstrip and the like remove all section headers; the loader needs none, nor do we. */
+static void test_without_sections(void **state)
+{
+	addr_list with = { 0 }, without = { 0 };
+	const struct fde_range *fdes;
+	struct module *m, *bare;
+	const char *path = NULL;
+	Elf64_Ehdr *copy;
+
+	if (!dl_iterate_phdr(find_libc, &path))
+		skip();
+	assert_int_equal(module_open("", path, &m), 0);
+	copy = malloc(m->image_size);
+	memcpy(copy, m->image, m->image_size);
+	copy->e_shoff = copy->e_shnum = copy->e_shstrndx = 0;
+	assert_int_equal(module_open_memory(copy, m->image_size, "bare", &bare), 0);
+	assert_non_null(find(bare, "malloc"));
+	assert_int_equal(find(bare, "malloc")->addr, find(m, "malloc")->addr);
+	assert_int_equal(module_fdes(bare, &fdes), module_fdes(m, &fdes));
+	module_text_pointers(m, note, &with);
+	module_text_pointers(bare, note, &without);
+	assert_int_equal(with.n, without.n);
+	assert_memory_equal(bare->build_id, m->build_id, m->build_id_len);
+	free(copy);
+	vec_free(&with);
+	vec_free(&without);
+	module_close(bare);
+	module_close(m);
+}
+
+/* Without relocations a word that looks like an address in text is one, but not inside code. */
+static void test_fixed_address(void **state)
+{
+	static const uint64_t in_data = TEXT + 0x18, in_code = TEXT + 0x28;
+	static struct made e;
+	addr_list list = { 0 };
+	struct module *m;
+	int exec;
+
+	for (exec = 0; exec < 2; exec++) {
+		made_start(&e);
+		memcpy(e.p + LSDA + 0x100, &in_data, 8);
+		memcpy(e.p + LSDA + 0x124, &in_data, 8);	/* not aligned: by chance */
+		memcpy(e.p + TEXT + 0x200, &in_code, 8);
+		assert_int_equal(module_open_memory(e.p, made_finish(&e, exec ? ET_EXEC : ET_DYN), "m", &m), 0);
+		assert_int_equal(m->is_exec, exec);
+		list.n = 0;
+		module_text_pointers(m, note, &list);
+		assert_int_equal(list.n, 1 + exec);	/* e_entry always */
+		assert_int_equal(has(&list, in_data), exec);
+		assert_false(has(&list, in_code));
+		module_close(m);
+	}
+	vec_free(&list);
+}
+
+static void test_vdso(void **state)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long lo = 0, hi = 0;
+	struct module *m;
+	char line[512];
+
+	while (f && fgets(line, sizeof(line), f) && !strstr(line, "[vdso]"))
+		;
+	if (!f || sscanf(line, "%lx-%lx", &lo, &hi) != 2 || !strstr(line, "[vdso]"))
+		skip();
+	fclose(f);
+	assert_int_equal(module_open_memory((void *)lo, hi - lo, "[vdso]", &m), 0);
+	assert_non_null(find(m, "__vdso_clock_gettime"));
+	module_close(m);
+}
+
 /* A file cut anywhere is refused or read, never more; with ASan this shows each read outside. */
 static void test_cut_anywhere(void **state)
 {
@@ -568,7 +522,7 @@ static void test_cut_anywhere(void **state)
 	made_symbols(&e, SHT_SYMTAB, s, 1);
 	made_symbols(&e, SHT_DYNSYM, s, 1);
 	made_frames(&e, f, 1);
-	made_build_id(&e, ID);
+	made_build_id(&e, "twenty bytes of an i");
 	size = made_finish(&e, ET_DYN);
 	for (n = 0; n < size; n += n < 0x2f00 ? 37 : 1) {
 		if (module_open_memory(e.p, n, "cut", &m) < 0)
@@ -585,9 +539,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refusals), cmocka_unit_test(test_rules), cmocka_unit_test(test_func_at),
 		cmocka_unit_test(test_bytes), cmocka_unit_test(test_landing_pads),
-		cmocka_unit_test(test_debug_files), cmocka_unit_test(test_mini_debug),
 		cmocka_unit_test(test_self), cmocka_unit_test(test_ifunc_slot), cmocka_unit_test(test_rseq),
-		cmocka_unit_test(test_libc), cmocka_unit_test(test_cut_anywhere),
+		cmocka_unit_test(test_libc), cmocka_unit_test(test_without_sections),
+		cmocka_unit_test(test_fixed_address), cmocka_unit_test(test_vdso),
+		cmocka_unit_test(test_cut_anywhere),
 	};
 
 	return cmocka_run_group_tests_name("sym", tests, NULL, NULL);
