@@ -113,8 +113,7 @@ const struct segment *code_text_at(struct code *c, uint64_t addr)
 	return NULL;
 }
 
-/* Number of functions that begin at or below addr. */
-static size_t starts_up_to(struct code *c, uint64_t addr)
+size_t code_starts_up_to(struct code *c, uint64_t addr)
 {
 	size_t lo = 0, hi = c->m->funcs.n;
 
@@ -131,7 +130,7 @@ static size_t starts_up_to(struct code *c, uint64_t addr)
 
 uint64_t code_next_start(struct code *c, uint64_t addr)
 {
-	size_t i = addr ? starts_up_to(c, addr - 1) : 0;
+	size_t i = addr ? code_starts_up_to(c, addr - 1) : 0;
 
 	return i < c->m->funcs.n ? c->m->funcs.v[i].addr : UINT64_MAX;
 }
@@ -156,7 +155,7 @@ uint64_t code_func_end(struct code *c, size_t num)
 /* A function may hold the entry of another: then the inner one ends first, and we look behind it. */
 size_t code_find(struct code *c, uint64_t addr)
 {
-	size_t n = starts_up_to(c, addr);
+	size_t n = code_starts_up_to(c, addr);
 
 	for (size_t back = 0; back < 8 && back < n; back++)
 		if (addr < code_func_end(c, n - 1 - back))

@@ -72,7 +72,8 @@ struct span { uint64_t lo, hi; };
  * that were hit are made targets (code_add_target), so a second planning sees them. The first call
  * reads the whole text once, about 1 ns a byte; later ones look up. True: at least one was hit.
  */
-bool code_window_hit_from_outside(struct code *c, const struct span *windows, size_t n, uint8_t *ret_hit);
+bool code_window_hit_from_outside(struct code *c, const struct span *windows, size_t n,
+				  uint8_t *ret_hit);
 
 /*
  * Filler: bytes that nothing reaches, unbroken nop/int3 behind an unconditional transfer or between

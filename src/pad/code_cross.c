@@ -11,6 +11,7 @@
 #include "pad/code_priv.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #define REL8_REACH 130
 #define GAP_REACH 64		/* filler behind a function */
@@ -54,7 +55,7 @@ static void set_inner(struct scan *s, uint64_t lo, uint64_t hi)
 		s->inner[i / 8] |= 1 << i % 8;
 }
 
-/* Not the starts themselves, where most calls lead to (but those of cold parts), nor the linker's stubs. */
+/* Not the starts, where most calls lead to (but those of cold parts), nor the linker's stubs. */
 static void map_inner(struct scan *s)
 {
 	const struct module *m = s->c->m;
@@ -195,7 +196,7 @@ static int compare_cross(const void *a, const void *b)
 
 static bool is_text(const struct segment *seg)
 {
-	return (seg->prot & 4) && seg->filesz;	/* PROT_EXEC */
+	return (seg->prot & PROT_EXEC) && seg->filesz;
 }
 
 /* Around all text; false if there is none, or if the file lies about its size. */
@@ -301,7 +302,8 @@ static bool window_hit(struct code *c, const struct span *w)
 	return hit;
 }
 
-bool code_window_hit_from_outside(struct code *c, const struct span *windows, size_t n, uint8_t *ret_hit)
+bool code_window_hit_from_outside(struct code *c, const struct span *windows, size_t n,
+				  uint8_t *ret_hit)
 {
 	bool any = false;
 

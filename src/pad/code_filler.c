@@ -9,8 +9,9 @@
 
 #include <string.h>
 
-/* The nearest piece of these runs with lo in [from, to] and `need` bytes before `limit`. */
-static bool pick_forward(const struct body *b, uint64_t from, uint64_t to, size_t need, struct span *ret_span)
+/* The first run that has `need` bytes from some address in [from, to] on. */
+static bool pick_forward(const struct body *b, uint64_t from, uint64_t to, size_t need,
+			 struct span *ret_span)
 {
 	for (size_t i = 0; i < b->filler.n; i++) {
 		uint64_t lo = MAX(b->filler.v[i].lo, from), hi = b->filler.v[i].hi;
@@ -25,7 +26,9 @@ static bool pick_forward(const struct body *b, uint64_t from, uint64_t to, size_
 	return false;
 }
 
-static bool pick_backward(const struct body *b, uint64_t from, uint64_t to, size_t need, struct span *ret_span)
+/* The last run that has `need` bytes within [from, to). */
+static bool pick_backward(const struct body *b, uint64_t from, uint64_t to, size_t need,
+			  struct span *ret_span)
 {
 	for (size_t i = b->filler.n; i-- > 0; ) {
 		uint64_t lo = MAX(b->filler.v[i].lo, from), hi = MIN(b->filler.v[i].hi, to);
@@ -40,25 +43,9 @@ static bool pick_backward(const struct body *b, uint64_t from, uint64_t to, size
 	return false;
 }
 
-/* First function that begins above addr. */
-static size_t first_above(struct code *c, uint64_t addr)
-{
-	size_t lo = 0, hi = c->m->funcs.n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (c->m->funcs.v[mid].addr <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
 bool code_filler_near(struct code *c, uint64_t addr, int64_t reach, size_t need, struct span *ret_span)
 {
-	size_t above = first_above(c, addr), n = c->m->funcs.n;
+	size_t above = code_starts_up_to(c, addr), n = c->m->funcs.n;
 	uint64_t far;
 
 	need = MAX(need, (size_t)1);
@@ -92,7 +79,8 @@ static const struct pattern patterns[] = {
 };
 
 /* The body of musl's cancellable system call; stripped libraries have no name for it. */
-static const char musl_cancel[] = "\x49\x89\xfb\x48\x89\xf0\x48\x89\xd7\x48\x89\xce\x4c\x89\xc2\x4d\x89\xca";
+static const char musl_cancel[] =
+	"\x49\x89\xfb\x48\x89\xf0\x48\x89\xd7\x48\x89\xce\x4c\x89\xc2\x4d\x89\xca";
 
 #define AROUND 64
 
@@ -161,7 +149,7 @@ static const char *names_forbid(struct code *c, const struct func *f)
 
 static bool is_gap_filler(struct code *c, uint64_t lo, uint64_t hi)
 {
-	size_t above = first_above(c, lo);
+	size_t above = code_starts_up_to(c, lo);
 	const struct body *b;
 
 	if (!above)

@@ -10,8 +10,6 @@
  */
 #include "pad/code_priv.h"
 
-#include <string.h>
-
 static void note_pointers(struct code *c, struct body *b)
 {
 	const addr_list *list = code_pointers(c);

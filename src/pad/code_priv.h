@@ -57,7 +57,8 @@ static inline struct code_priv *priv(struct code *c)
 /* code.c */
 size_t code_find(struct code *c, uint64_t addr);	/* number of the function around addr */
 uint64_t code_func_end(struct code *c, size_t num);
-uint64_t code_next_start(struct code *c, uint64_t addr);	/* first function start >= addr, or UINT64_MAX */
+size_t code_starts_up_to(struct code *c, uint64_t addr); /* how many functions begin at or below it */
+uint64_t code_next_start(struct code *c, uint64_t addr); /* first start >= addr, or UINT64_MAX */
 const struct segment *code_text_at(struct code *c, uint64_t addr);
 struct body *code_raw(struct code *c, size_t num);
 struct body *code_linked(struct code *c, size_t num);
@@ -71,6 +72,7 @@ static inline bool body_holds(const struct body *b, uint64_t addr)
 
 /* code_target.c */
 const addr_list *code_pointers(struct code *c);
+void addr_sort(addr_list *list);	/* and each once */
 size_t addr_lower(const addr_list *list, uint64_t addr); /* first element >= addr */
 void code_mark_extra(struct code *c, struct body *b);
 

@@ -228,9 +228,10 @@ static bool is_related(struct code *c, struct body *b, size_t num, uint64_t to)
 	return false;
 }
 
-/* Take one entry: false if it can't be one, and the table ends there. Counts those that lead somewhere. */
+/* Take one entry; false if it can't be one: there the table ends. Counts those that lead somewhere. */
 static bool take_entry(struct code *c, struct body *b, uint64_t from, uint64_t to, size_t *found)
 {
+	struct body *other;
 	size_t num;
 
 	if (to == b->f.end)
@@ -243,7 +244,10 @@ static bool take_entry(struct code *c, struct body *b, uint64_t from, uint64_t t
 		return true;
 	}
 	num = code_find(c, to);
-	if (!is_related(c, b, num, to) || code_raw(c, num)->f.index[to - code_raw(c, num)->f.lo] == NO_INSN)
+	if (!is_related(c, b, num, to))
+		return false;
+	other = code_raw(c, num);
+	if (other->f.index[to - other->f.lo] == NO_INSN)
 		return false;
 	*vec_add(&b->outs) = (struct out_edge){ from, to, INSN_JMP_IND };
 	++*found;
@@ -328,25 +332,17 @@ static size_t read_table8(struct code *c, struct body *b, uint64_t table, uint64
 	return found;
 }
 
-static int compare_addr(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Every lea of the function is tried: the one we need may stand far away from its jump. */
 static size_t try_tables4(struct code *c, struct body *b, uint64_t jump)
 {
 	size_t found = 0;
 
-	if (b->leas.n)
-		qsort(b->leas.v, b->leas.n, sizeof(*b->leas.v), compare_addr);
+	addr_sort(&b->leas);
 	for (size_t i = 0; i < b->leas.n; i++) {
 		uint64_t table = b->leas.v[i];
 		size_t n;
 
-		if ((i && table == b->leas.v[i - 1]) || body_holds(b, table))
+		if (body_holds(b, table))
 			continue;
 		n = read_table4(c, b, table, table, jump);
 		found += n ? n : try_labels(c, b, table, jump);

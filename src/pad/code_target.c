@@ -21,21 +21,28 @@ static int compare_addr(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-const addr_list *code_pointers(struct code *c)
+void addr_sort(addr_list *list)
 {
-	addr_list *list = &priv(c)->pointers;
 	size_t n = 0;
 
-	if (priv(c)->have_pointers)
-		return list;
-	priv(c)->have_pointers = true;
-	module_text_pointers(c->m, add_pointer, list);
-	if (list->n)
-		qsort(list->v, list->n, sizeof(*list->v), compare_addr);
+	if (!list->n)
+		return;
+	qsort(list->v, list->n, sizeof(*list->v), compare_addr);
 	for (size_t i = 0; i < list->n; i++)
 		if (!n || list->v[i] != list->v[n - 1])
 			list->v[n++] = list->v[i];
 	list->n = n;
+}
+
+const addr_list *code_pointers(struct code *c)
+{
+	addr_list *list = &priv(c)->pointers;
+
+	if (!priv(c)->have_pointers) {
+		priv(c)->have_pointers = true;
+		module_text_pointers(c->m, add_pointer, list);
+		addr_sort(list);
+	}
 	return list;
 }
 
@@ -181,7 +188,8 @@ static uint32_t read32(const uint8_t *p)
  * begin). All in 32 bits and without a branch: a wrong hit only costs a closer look. An absolute
  * address is looked for as well where addresses fit into 32 bits.
  */
-static bool any_rel32(const uint8_t *code, size_t size, uint32_t first, uint32_t width, bool abs, uint32_t base)
+static bool any_rel32(const uint8_t *code, size_t size, uint32_t first, uint32_t width, bool abs,
+		      uint32_t base)
 {
 	uint32_t hit = 0, hit_abs = 0;
 	size_t i;
