@@ -97,6 +97,15 @@ def status_kb(pid, field):
     return 0
 
 
+def ran_and_waited_ms(pid):
+    """How long a process had a CPU, and how long it was ready and had none."""
+    try:
+        with open("/proc/%d/schedstat" % pid) as f:
+            return [int(word) / 1e6 for word in f.read().split()[:2]]
+    except OSError:
+        return [0, 0]
+
+
 class Jab:
     """`jab count` on a process, from its start to the line that says that the probes are in."""
 
@@ -122,6 +131,7 @@ class Jab:
             if line.startswith("jab: active:"):
                 break
         self.active_ms = (time.monotonic() - self.start) * 1e3
+        self.ran_ms, self.waited_ms = ran_and_waited_ms(self.process.pid)
         self.peak_kb = status_kb(self.process.pid, "VmHWM")
 
     def end(self):
@@ -145,7 +155,7 @@ class Jab:
         summary = json.loads(out.decode().splitlines()[-1])["summary"]
         if not summary["clean"]:
             raise Wrong("jab count did not leave the target clean: " + err.decode(errors="replace"))
-        summary.update(active_ms=self.active_ms, removal_ms=gone, peak_kb=self.peak_kb,
+        summary.update(active_ms=self.active_ms, removal_ms=gone, peak_kb=self.peak_kb, ran_ms=self.ran_ms, waited_ms=self.waited_ms,
                        hits=sum(p["hits"] for p in summary["probes"]),
                        placed=sum(p["sites"] - p["refused"] for p in summary["probes"]))
         return summary
