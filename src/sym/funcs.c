@@ -23,21 +23,6 @@ struct build {
 	uint64_t covered;	/* end of the symbol that reaches furthest so far */
 };
 
-static bool all_digits(const char *s)
-{
-	while (*s >= '0' && *s <= '9')
-		s++;
-	return *s == 0;
-}
-
-/* foo.cold, foo.cold.3, foo.isra.0.cold */
-static bool is_cold_name(const char *name)
-{
-	const char *dot = strstr(name, ".cold");
-
-	return dot && dot != name && (dot[5] == 0 || (dot[5] == '.' && all_digits(dot + 6)));
-}
-
 static const struct raw_symbol *raw_at(const struct build *b, size_t i)
 {
 	return &b->raw.v[b->keys[i].index];
@@ -55,7 +40,7 @@ static void add_named(struct build *b, size_t from, size_t to, bool fde_here)
 		const struct raw_symbol *s = raw_at(b, i);
 
 		real |= s->type != STT_NOTYPE;
-		cold &= is_cold_name(s->name);
+		cold &= s->cold;
 		f.source = MIN(f.source, s->source);
 		if (s->type != STT_NOTYPE)
 			f.size = MAX(f.size, s->size);
@@ -200,34 +185,20 @@ static void set_sizes(struct module *m)
 	m->funcs.n = n;
 }
 
-static unsigned int leading_underscores(const char *s)
-{
-	unsigned int n = 0;
-
-	if (s[0] == '_' && (s[1] == 'Z' || s[1] == 'R'))
-		return 0;
-	while (s[n] == '_')
-		n++;
-	return n;
-}
-
 /* Which of two names of one function would a person use? */
 static int by_likeness(const void *pa, const void *pb)
 {
 	const struct raw_symbol *a = pa, *b = pb;
-	int ua, ub;
 
 	if (a->local != b->local)
 		return a->local - b->local;
 	if ((a->type == STT_NOTYPE) != (b->type == STT_NOTYPE))
 		return (a->type == STT_NOTYPE) - (b->type == STT_NOTYPE);
-	ua = leading_underscores(a->name);
-	ub = leading_underscores(b->name);
-	if (ua != ub)
-		return ua - ub;
-	if (strlen(a->name) != strlen(b->name))
-		return strlen(a->name) < strlen(b->name) ? -1 : 1;
-	return strcmp(a->name, b->name);
+	if (a->underscores != b->underscores)
+		return a->underscores - b->underscores;
+	if (a->len != b->len)
+		return a->len - b->len;
+	return a->name == b->name ? 0 : strcmp(a->name, b->name);
 }
 
 static void name_func(struct build *b, uint32_t index)
@@ -243,7 +214,7 @@ static void name_func(struct build *b, uint32_t index)
 	f->alias = b->m->names.n;
 	f->name = n ? v[0].name : NULL;
 	for (i = 0; i < n; i++) {
-		if (i && strcmp(v[i].name, v[i - 1].name) == 0)
+		if (i && v[i].len == v[i - 1].len && strcmp(v[i].name, v[i - 1].name) == 0)
 			continue;
 		*vec_add(&b->m->names) = (struct name_ref){ v[i].name, index };
 		kept++;

@@ -81,8 +81,9 @@ void go_collect(struct module *m, raw_list *list)
 			continue;
 		name = go_name(names, get32(funcs.p + record + 4));
 		if (name && *name)
-			*vec_add(list) = (struct raw_symbol){
-				text + lo, hi - lo, name, FROM_GO_TABLE, STT_FUNC, 0
-			};
+			raw_add(list, (struct raw_symbol){
+				.addr = text + lo, .size = hi - lo, .name = name, .source = FROM_GO_TABLE,
+				.type = STT_FUNC,
+			}, strlen(name));
 	}
 }

@@ -6,13 +6,22 @@
 #include "sym/image.h"
 #include "sym/sym.h"
 
-/* A symbol that may be a function, before all sources are put together. */
+/*
+ * A symbol that may be a function, before all sources are put together. What is wanted of its name
+ * is noted while the table is read in order: later, names are met in no order, each a cache miss.
+ */
 struct raw_symbol {
 	uint64_t addr, size;
 	const char *name;
+	uint16_t len;
 	uint8_t source, type, local;
+	uint8_t underscores;	/* in front, not counting the one of _Z and _R */
+	bool cold;
 };
 typedef VEC(struct raw_symbol) raw_list;
+
+/* In a damaged table every symbol may name another place in one endless string. */
+#define MOST_NAME 32768
 
 /* Another ELF file that brings names for a module: a debug file or unpacked mini debug info. */
 struct extra {
@@ -75,6 +84,7 @@ void extra_close(struct extra *x);
 
 /* symbols.c, gotab.c */
 void symbols_collect(struct module *m, raw_list *list);
+void raw_add(raw_list *list, struct raw_symbol s, size_t len);
 void go_collect(struct module *m, raw_list *list);
 
 /* funcs.c */

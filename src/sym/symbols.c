@@ -7,9 +7,6 @@
 
 #include "base/err.h"
 
-/* In a damaged table every symbol may name another place in one endless string. */
-#define MOST_NAME 32768
-
 static bool in_plt(const struct sym_priv *p, uint64_t addr)
 {
 	size_t i;
@@ -32,14 +29,49 @@ static bool is_no_function(const char *name, size_t len)
 }
 
 /* memcpy@@GLIBC_2.14 is memcpy: users know neither the version nor that there is one. */
-static const char *plain_name(struct module *m, const char *name)
+static const char *plain_name(struct module *m, const char *name, size_t *len)
 {
-	size_t len = strlen(name);
-	const char *at = memchr(name, '@', len);
+	const char *at = memchr(name, '@', *len);
 
-	if (is_no_function(name, len) || at == name)
+	if (is_no_function(name, *len) || at == name)
 		return NULL;
-	return at ? module_string(m, name, at - name) : name;
+	if (!at)
+		return name;
+	*len = at - name;
+	return module_string(m, name, *len);
+}
+
+/* foo.cold, foo.cold.3, foo.isra.0.cold */
+static bool is_cold_name(const char *name, size_t len)
+{
+	size_t n = len;
+
+	while (n && name[n - 1] >= '0' && name[n - 1] <= '9')
+		n--;
+	if (n < len && n && name[n - 1] == '.')
+		n--;
+	else
+		n = len;
+	return n > 5 && memcmp(name + n - 5, ".cold", 5) == 0;
+}
+
+static uint8_t leading_underscores(const char *s)
+{
+	uint8_t n = 0;
+
+	if (s[0] == '_' && (s[1] == 'Z' || s[1] == 'R'))
+		return 0;
+	while (s[n] == '_' && n < UINT8_MAX)
+		n++;
+	return n;
+}
+
+void raw_add(raw_list *list, struct raw_symbol s, size_t len)
+{
+	s.len = len;
+	s.underscores = leading_underscores(s.name);
+	s.cold = is_cold_name(s.name, len);
+	*vec_add(list) = s;
 }
 
 static void collect(struct module *m, const struct symbols *s, uint8_t source, raw_list *list)
@@ -50,6 +82,7 @@ static void collect(struct module *m, const struct symbols *s, uint8_t source, r
 		Elf64_Sym sym = symbols_at(s, i);
 		uint8_t type = ELF64_ST_TYPE(sym.st_info);
 		const char *name;
+		size_t len;
 
 		if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
 			continue;
@@ -59,15 +92,16 @@ static void collect(struct module *m, const struct symbols *s, uint8_t source, r
 		if (!in_text(m, sym.st_value) || in_plt(priv(m), sym.st_value))
 			continue;
 		name = s->strings + sym.st_name;
-		if (!*name || strnlen(name, MOST_NAME) == MOST_NAME)
+		len = strnlen(name, MOST_NAME);
+		if (len == 0 || len == MOST_NAME)
 			continue;
 		if (source != FROM_DYNSYM)
-			name = plain_name(m, name);
+			name = plain_name(m, name, &len);
 		if (name)
-			*vec_add(list) = (struct raw_symbol){
-				sym.st_value, sym.st_size, name, source, type,
-				ELF64_ST_BIND(sym.st_info) == STB_LOCAL
-			};
+			raw_add(list, (struct raw_symbol){
+				.addr = sym.st_value, .size = sym.st_size, .name = name, .source = source,
+				.type = type, .local = ELF64_ST_BIND(sym.st_info) == STB_LOCAL,
+			}, len);
 	}
 }
 
