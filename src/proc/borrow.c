@@ -224,7 +224,7 @@ static int run_to_call_stop(struct thread *t)
 
 	for (tries = 0; tries < 100; tries++) {
 		if (ptrace(PTRACE_SYSCALL, t->tid, 0, sig) < 0)
-			break;
+			return fail(-ESRCH, "thread %d has ended", t->tid);
 		sig = 0;
 		r = thread_wait(t, &status);
 		if (r < 0)
@@ -323,7 +323,7 @@ static int run_to_plain_stop(struct thread *t)
 	ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
 	for (tries = 0; tries < 100; tries++) {
 		if (ptrace(PTRACE_CONT, t->tid, 0, sig) < 0)
-			break;
+			return fail(-ESRCH, "thread %d has ended", t->tid);
 		r = thread_wait(t, &status);
 		if (r < 0)
 			return r;

@@ -95,6 +95,9 @@ int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stop
 int sharers_find(struct proc *p);	/* fills priv->sharers; returns how many are new */
 bool sharers_may_be_new(struct proc *p);	/* since then */
 bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs);
+bool in_exec(const struct thread *t);
+bool child_is_held(struct proc *p, const struct thread *t);
+bool still_shares(struct proc *p, const struct thread *t);
 
 /* calls.c */
 void call_rewind(struct proc *p, struct thread *t);	/* right after the stop */

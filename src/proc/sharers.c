@@ -147,29 +147,87 @@ int sharers_find(struct proc *p)
 	return found;
 }
 
-/*
- * Asleep in vfork, or in a clone that waits in the same way. The kernel shows call, stack pointer
- * and program counter of a sleeping thread.
- */
-bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs)
+/* Call, stack pointer and program counter of a thread that sleeps in a call; the kernel shows them. */
+static bool asleep_in(const struct thread *t, struct user_regs_struct *ret_regs)
 {
 	unsigned long long nr, a[6], sp, pc;
 	char path[64], buf[256];
-	struct task_stat s;
 
-	if (task_stat(t->pid, t->tid, &s) < 0 || s.state != 'D')
-		return false;
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", t->pid, t->tid);
 	if (file_read(path, buf, sizeof(buf)) <= 0)
 		return false;
 	if (sscanf(buf, "%llu %llx %llx %llx %llx %llx %llx %llx %llx", &nr, &a[0], &a[1], &a[2], &a[3],
 		   &a[4], &a[5], &sp, &pc) != 9)
 		return false;
-	if (nr != SYS_vfork && nr != SYS_clone && nr != SYS_clone3)
-		return false;
 	memset(ret_regs, 0, sizeof(*ret_regs));
 	ret_regs->orig_rax = nr;
 	ret_regs->rsp = sp;
 	ret_regs->rip = pc;
 	return true;
+}
+
+/* Asleep in vfork, or in a clone that waits in the same way. */
+bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs)
+{
+	struct user_regs_struct regs;
+	struct task_stat s;
+
+	if (task_stat(t->pid, t->tid, &s) < 0 || s.state != 'D' || !asleep_in(t, &regs))
+		return false;
+	if (regs.orig_rax != SYS_vfork && regs.orig_rax != SYS_clone && regs.orig_rax != SYS_clone3)
+		return false;
+	*ret_regs = regs;
+	return true;
+}
+
+/*
+ * A sharer on its way into another program is left alone: seized by somebody without privilege, a
+ * set-user-id program would come out of it without its own.
+ */
+bool in_exec(const struct thread *t)
+{
+	struct user_regs_struct regs;
+
+	return asleep_in(t, &regs) && (regs.orig_rax == SYS_execve || regs.orig_rax == SYS_execveat);
+}
+
+static bool is_stopped(struct proc *p, pid_t pid)
+{
+	bool any = false;
+	size_t i;
+
+	for (i = 0; i < p->threads.n; i++) {
+		const struct thread *t = &p->threads.v[i];
+
+		if (t->pid != pid || t->gone)
+			continue;
+		if (!t->stopped)
+			return false;
+		any = true;
+	}
+	return any;
+}
+
+/* Whether a child of this very thread, which shares its memory, is stopped by us. */
+bool child_is_held(struct proc *p, const struct thread *t)
+{
+	char path[64], buf[4096];
+	const char *at = buf;
+	char *end;
+	long pid;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", t->pid, t->tid);
+	if (file_read(path, buf, sizeof(buf)) <= 0)
+		return false;
+	while ((pid = strtol(at, &end, 10)) > 0 && end != at) {
+		at = end;
+		if (is_stopped(p, pid) && same_memory(p, pid))
+			return true;
+	}
+	return false;
+}
+
+bool still_shares(struct proc *p, const struct thread *t)
+{
+	return t->pid == p->pid || same_memory(p, t->pid);
 }

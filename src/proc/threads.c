@@ -163,10 +163,6 @@ static int why_not_seized(struct thread *t, int err)
 	return fail(err, "thread %d of process %d can't be traced: %s", t->tid, t->pid, strerror(-err));
 }
 
-/*
- * A thread that sleeps in vfork is not seized as long as its child shares the memory: the child is
- * held instead. So there is no stop left to be collected when the child goes on.
- */
 static int seize(struct proc *p, struct thread *t)
 {
 	if (limbo_take(p, t->tid)) {
@@ -178,6 +174,19 @@ static int seize(struct proc *p, struct thread *t)
 	t->seized = true;
 	proc_step("stop: seized");
 	return 0;
+}
+
+/*
+ * A thread that sleeps in vfork is not seized as long as its child shares the memory: the child is
+ * held instead. So there is no stop left to be collected when the child goes on.
+ */
+static bool better_wait(struct proc *p, const struct thread *t)
+{
+	struct user_regs_struct regs;
+
+	if (t->pid != p->pid && in_exec(t))
+		return true;
+	return priv(p)->sharers.n && in_vfork(t, &regs);
 }
 
 /* Threads of one process that are not in the list yet. The order of task/ is that of our list. */
@@ -236,7 +245,6 @@ static bool is_pending(const struct thread *t)
 /* Seize those that are new, then interrupt them. Returns how many there were. */
 static int catch_new(struct proc *p)
 {
-	struct user_regs_struct regs;
 	size_t first = p->threads.n, i;
 	int r, found = list_all(p);
 	struct burst burst;
@@ -244,7 +252,7 @@ static int catch_new(struct proc *p)
 	for (i = first; i < p->threads.n; i++) {
 		struct thread *t = &p->threads.v[i];
 
-		if (priv(p)->sharers.n && in_vfork(t, &regs))
+		if (better_wait(p, t))
 			continue;
 		r = seize(p, t);
 		if (r < 0)
@@ -292,57 +300,58 @@ static bool poll_thread(struct proc *p, struct thread *t)
 	return true;
 }
 
-/* Nothing moves. Those that never will: zombies (the main one is not reported), and vfork parents. */
-static int look_at_stalled(struct proc *p)
+/*
+ * A vfork parent can't run while its child is stopped by us in the same memory. It is looked at
+ * twice: a thread whose child has just gone on looks the same until it wakes.
+ */
+static void look_at_vfork(struct proc *p, struct thread *t)
+{
+	if (in_vfork(t, &t->regs) && child_is_held(p, t))
+		t->held = ++t->vfork_looks > 1;
+	else
+		t->vfork_looks = 0;
+}
+
+static int look_at_one(struct proc *p, struct thread *t)
 {
 	struct task_stat s;
+	int r;
+
+	/* The end of a main thread is not reported as long as others live. */
+	if (task_stat(t->pid, t->tid, &s) < 0 || s.state == 'Z' || s.state == 'X') {
+		t->gone = true;
+		if (t->seized)
+			*vec_add(&priv(p)->limbo) = t->tid;
+		return 0;
+	}
+	look_at_vfork(p, t);
+	if (t->held || t->seized || better_wait(p, t))
+		return 0;
+	if (!still_shares(p, t)) {
+		t->gone = true;
+		return 0;
+	}
+	r = seize(p, t);
+	if (r == 0 && t->seized)
+		ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
+	return r;
+}
+
+/* Nothing moves: look at those that still run, and for processes that came in between. */
+static int look_at_stalled(struct proc *p)
+{
 	size_t i;
 	int r = sharers_find(p);
 
 	if (r > 0)
-		return 1;
-	for (i = 0; i < p->threads.n; i++) {
-		struct thread *t = &p->threads.v[i];
-
-		if (!is_pending(t))
-			continue;
-		if (task_stat(t->pid, t->tid, &s) < 0 || s.state == 'Z' || s.state == 'X') {
-			t->gone = true;
-			if (t->seized)
-				*vec_add(&priv(p)->limbo) = t->tid;
-			continue;
-		}
-		if (!t->seized && !in_vfork(t, &t->regs)) {
-			r = seize(p, t);
+		return catch_new(p);
+	for (i = 0; i < p->threads.n; i++)
+		if (is_pending(&p->threads.v[i])) {
+			r = look_at_one(p, &p->threads.v[i]);
 			if (r < 0)
 				return r;
-			if (t->seized)
-				ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
 		}
-	}
 	return 0;
-}
-
-/* A vfork parent can't run while every process that shares its memory is stopped by us. */
-static void hold_vfork_parents(struct proc *p)
-{
-	size_t i, waiting = 0;
-
-	for (i = 0; i < p->threads.n; i++) {
-		struct thread *t = &p->threads.v[i];
-
-		if (is_pending(t) && !in_vfork(t, &t->regs))
-			return;
-		waiting += is_pending(t);
-	}
-	if (!waiting || !priv(p)->sharers.n)
-		return;
-	for (i = 0; i < p->threads.n; i++) {
-		struct thread *t = &p->threads.v[i];
-
-		if (is_pending(t) && in_vfork(t, &t->regs))
-			t->held = true;
-	}
 }
 
 static int stop_failed(struct proc *p)
@@ -382,7 +391,7 @@ static int wait_all(struct proc *p)
 
 		for (i = 0; i < p->threads.n; i++)
 			if (is_pending(&p->threads.v[i])) {
-				moved |= poll_thread(p, &p->threads.v[i]);
+				moved |= p->threads.v[i].seized && poll_thread(p, &p->threads.v[i]);
 				pending += is_pending(&p->threads.v[i]);
 			}
 		if (!pending) {
@@ -400,27 +409,14 @@ static int wait_all(struct proc *p)
 		}
 		if (now_ns() - last > STALL_NS) {
 			r = look_at_stalled(p);
-			if (r > 0)
-				r = catch_new(p);
 			if (r < 0)
 				return r;
-			hold_vfork_parents(p);
 			last = now_ns();
 		}
 		if (now_ns() > deadline)
 			return stop_failed(p);
 		pause_a_little(round++);
 	}
-}
-
-static bool any_stopped(const struct proc *p)
-{
-	size_t i;
-
-	for (i = 0; i < p->threads.n; i++)
-		if (p->threads.v[i].stopped && p->threads.v[i].pid == p->pid)
-			return true;
-	return false;
 }
 
 static void let_go(struct proc *p, struct thread *t)
@@ -442,6 +438,31 @@ static void let_go(struct proc *p, struct thread *t)
 	if (ptrace(PTRACE_DETACH, t->tid, 0, 0) < 0)
 		*vec_add(&priv(p)->limbo) = t->tid;	/* killed: its end is still to be collected */
 	proc_step("resume: let go");
+}
+
+/* Processes that executed another program before they stopped are none of our business. */
+static void release_strangers(struct proc *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->threads.n; i++) {
+		struct thread *t = &p->threads.v[i];
+
+		if (t->gone || still_shares(p, t))
+			continue;
+		let_go(p, t);
+		t->gone = true;
+	}
+}
+
+static bool any_stopped(const struct proc *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->threads.n; i++)
+		if (p->threads.v[i].stopped && p->threads.v[i].pid == p->pid)
+			return true;
+	return false;
 }
 
 static void let_all_go(struct proc *p)
@@ -481,6 +502,8 @@ int proc_stop(struct proc *p)
 		r = catch_new(p);
 	if (r >= 0)
 		r = wait_all(p);
+	if (r >= 0)
+		release_strangers(p);
 	if (r >= 0 && (!p->threads.n || !proc_memory_lives(p))) {
 		p->gone = true;
 		r = fail(-ESRCH, "process %d has ended or runs another program", p->pid);

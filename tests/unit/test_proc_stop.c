@@ -1,0 +1,758 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stopping targets that do not keep still: many threads, threads being born and dying, signals by the
+ * thousand, stopped ones, vfork, restartable sequences, seccomp, a main thread that has ended.
+ */
+#include "proc_target.h"
+
+#include <linux/filter.h>
+#include <linux/rseq.h>
+#include <linux/seccomp.h>
+#include <spawn.h>
+
+static size_t stopped_threads(const struct proc *p)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < p->threads.n; i++)
+		n += p->threads.v[i].stopped;
+	return n;
+}
+
+static uint64_t all_turns(void)
+{
+	uint64_t sum = 0;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sh->turns); i++)
+		sum += sh->turns[i];
+	return sum;
+}
+
+static void *count_turns(void *arg)
+{
+	for (;;) {
+		sh->turns[(long)arg]++;
+		sleep_ns(1000000);
+	}
+	return NULL;
+}
+
+#define MANY 200
+
+static void many_threads(void *arg)
+{
+	pthread_attr_t attr;
+	pthread_t t;
+	long i;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 65536);
+	for (i = 1; i < MANY; i++)
+		pthread_create(&t, &attr, count_turns, (void *)i);
+	sh->ready = 1;
+	count_turns(NULL);
+}
+
+static void two_hundred_threads(void **state)
+{
+	uint64_t best = ~0ull, before;
+	struct proc *p;
+	pid_t pid;
+	int i;
+
+	fresh_shared();
+	pid = start_target(many_threads, NULL);
+	assert_true(wait_until(&sh->ready, 1));
+	p = opened(pid);
+	for (i = 0; i < 20; i++) {
+		uint64_t t;
+
+		assert_ok(proc_stop(p));
+		t = now_ns() - p->stopped_at;
+		best = t < best ? t : best;
+		assert_int_equal(stopped_threads(p), MANY);
+		before = all_turns();
+		sleep_ns(2000000);
+		assert_int_equal(all_turns(), before);
+		assert_ok(proc_resume(p));
+		sleep_ns(3000000);
+		assert_true(all_turns() > before);
+	}
+	print_message("%d threads stop in %lu us at best\n", MANY, (unsigned long)(best / 1000));
+	assert_true(best < 10000000);
+	proc_close(p);
+	end_target(pid);
+}
+
+static void *short_life(void *arg)
+{
+	__atomic_fetch_add(&sh->value, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void *breed(void *arg)
+{
+	long me = (long)arg;
+	pthread_t t;
+
+	for (;;) {
+		if (pthread_create(&t, NULL, short_life, NULL) == 0)
+			pthread_join(t, NULL);
+		sh->turns[me]++;
+	}
+	return NULL;
+}
+
+static void breeding(void *arg)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, breed, (void *)1);
+	pthread_create(&t, NULL, breed, (void *)2);
+	breed(NULL);
+}
+
+/* While it is stopped nothing moves at all; afterwards everything does. */
+static void threads_come_and_go(void **state)
+{
+	struct proc *p;
+	pid_t pid;
+	int i;
+
+	fresh_shared();
+	pid = start_target(breeding, NULL);
+	assert_true(wait_until(&sh->turns[0], 10));
+	p = opened(pid);
+	for (i = 0; i < 300; i++) {
+		uint64_t before, born;
+
+		assert_ok(proc_stop(p));
+		before = all_turns();
+		born = sh->value;
+		if (i % 3 == 0)
+			borrowed(p, SYS_getpid, 0, 0);
+		sleep_ns(200000);
+		assert_int_equal(all_turns(), before);
+		assert_int_equal(sh->value, born);
+		assert_ok(proc_resume(p));
+		if (i % 10 == 0)
+			sleep_ns(1000000);
+	}
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 10));
+	assert_true(wait_until(&sh->turns[1], sh->turns[1] + 10));
+	proc_close(p);
+	end_target(pid);
+}
+
+/* Queued signals carry a number each: none may be lost, doubled or overtaken. */
+static void on_numbered(int sig, siginfo_t *info, void *ctx)
+{
+	if ((uint64_t)info->si_value.sival_ptr != sh->value)
+		sh->wrong = __LINE__;
+	sh->value++;
+}
+
+static void on_plain(int sig)
+{
+	sh->extra++;
+}
+
+static void under_storm(void *arg)
+{
+	struct sigaction sa = { .sa_sigaction = on_numbered, .sa_flags = SA_SIGINFO | SA_RESTART };
+	struct sigaction plain = { .sa_handler = on_plain };
+	bool avx = CHECK_AVX;
+	uint64_t n;
+
+	sigaction(SIGRTMIN, &sa, NULL);
+	sigaction(SIGUSR1, &plain, NULL);
+	sh->ready = 1;
+	for (n = 1;; n++) {
+		if (!registers_hold(n, avx))
+			sh->wrong = __LINE__;
+		if (getppid() <= 0)
+			sh->wrong = __LINE__;
+		sh->turns[0] = n;
+	}
+}
+
+/* About 20,000 signals a second. */
+static void storm(void *arg)
+{
+	pid_t target = *(pid_t *)arg;
+	uint64_t n;
+
+	for (n = 0; !sh->stop; n++) {
+		union sigval v = { .sival_ptr = (void *)n };
+
+		while (sigqueue(target, SIGRTMIN, v) < 0 && errno == EAGAIN && !sh->stop)
+			sched_yield();
+		if (n % 4 == 0)
+			kill(target, SIGUSR1);
+		sleep_ns(1000);
+	}
+	sh->turns[1] = n;
+}
+
+static void signal_storm(void **state)
+{
+	pid_t pid, sender;
+	struct proc *p;
+	int i;
+
+	fresh_shared();
+	pid = start_target(under_storm, NULL);
+	assert_true(wait_until(&sh->ready, 1));
+	sender = start_target(storm, &pid);
+	assert_true(wait_until(&sh->value, 100));
+	p = opened(pid);
+	for (i = 0; i < 1000; i++) {
+		assert_ok(proc_stop(p));
+		assert_int_equal(borrowed(p, SYS_getpid, 0, 0), pid);
+		assert_int_equal(borrowed(p, SYS_getppid, 0, 0), getpid());
+		assert_ok(proc_resume(p));
+	}
+	sh->stop = 1;
+	waitpid(sender, NULL, 0);
+	assert_true(wait_until(&sh->value, sh->turns[1]));
+	assert_int_equal(sh->value, sh->turns[1]);
+	assert_int_equal(sh->wrong, 0);
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 10));
+	print_message("%lu signals during 1000 borrows\n", (unsigned long)sh->value);
+	proc_close(p);
+	end_target(pid);
+}
+
+static void two_threads(void *arg)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, count_turns, (void *)1);
+	count_turns(NULL);
+}
+
+static void stopped_stays_stopped(void **state)
+{
+	struct proc *p;
+	uint64_t before;
+	pid_t pid;
+	int i, status;
+
+	fresh_shared();
+	pid = start_target(two_threads, NULL);
+	assert_true(wait_until(&sh->turns[1], 2));
+	kill(pid, SIGSTOP);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	p = opened(pid);
+	for (i = 0; i < 20; i++) {
+		one_round(p);
+		wait_state(pid, 'T');
+	}
+	before = all_turns();
+	sleep_ns(10000000);
+	assert_int_equal(all_turns(), before);
+	kill(pid, SIGCONT);
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 2));
+	assert_true(wait_until(&sh->turns[1], sh->turns[1] + 2));
+	/* A stop signal that comes while we hold it, before and in the middle of a borrow. */
+	for (i = 0; i < 10; i++) {
+		assert_ok(proc_stop(p));
+		if (i & 1)
+			borrowed(p, SYS_getpid, 0, 0);
+		kill(pid, SIGSTOP);
+		assert_int_equal(borrowed(p, SYS_getpid, 0, 0), pid);
+		assert_ok(proc_resume(p));
+		wait_state(pid, 'T');
+		kill(pid, SIGCONT);
+		assert_true(wait_until(&sh->turns[0], sh->turns[0] + 2));
+		assert_true(wait_until(&sh->turns[1], sh->turns[1] + 2));
+	}
+	/* And SIGCONT while we hold it. */
+	kill(pid, SIGSTOP);
+	wait_state(pid, 'T');
+	assert_ok(proc_stop(p));
+	kill(pid, SIGCONT);
+	borrowed(p, SYS_getpid, 0, 0);
+	assert_ok(proc_resume(p));
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 2));
+	assert_true(wait_until(&sh->turns[1], sh->turns[1] + 2));
+	proc_close(p);
+	end_target(pid);
+}
+
+static void main_ends(void *arg)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, count_turns, (void *)1);
+	pthread_exit(NULL);
+}
+
+static void main_thread_gone(void **state)
+{
+	struct proc *p;
+	pid_t pid;
+	int i;
+
+	fresh_shared();
+	pid = start_target(main_ends, NULL);
+	assert_true(wait_until(&sh->turns[1], 2));
+	wait_state(pid, 'Z');
+	p = opened(pid);
+	assert_true(p->maps.n > 0);
+	assert_ok(proc_read_maps(p));
+	for (i = 0; i < 20; i++)
+		one_round(p);
+	assert_true(proc_alive(p));
+	assert_true(wait_until(&sh->turns[1], sh->turns[1] + 2));
+	proc_close(p);
+	end_target(pid);
+}
+
+/* The main thread ends while we are tracing: between stops, and in one. */
+static void main_ends_later(void *arg)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, count_turns, (void *)1);
+	while (!sh->stop)
+		sleep_ns(10000);
+	pthread_exit(NULL);
+}
+
+static void main_thread_leaves(void **state)
+{
+	struct proc *p;
+	pid_t pid;
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		fresh_shared();
+		pid = start_target(main_ends_later, NULL);
+		assert_true(wait_until(&sh->turns[1], 1));
+		p = opened(pid);
+		one_round(p);
+		sh->stop = 1;
+		if (i & 1)
+			wait_state(pid, 'Z');
+		one_round(p);
+		one_round(p);
+		assert_true(wait_until(&sh->turns[1], sh->turns[1] + 2));
+		assert_true(proc_alive(p));
+		kill(pid, SIGKILL);
+		while (proc_alive(p))
+			sleep_ns(100000);
+		proc_close(p);
+		end_target(pid);
+	}
+}
+
+/* A vfork child that takes its time: it runs in the parent's memory, the parent sleeps. */
+static void slow_vfork(void *arg)
+{
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		uint64_t i;
+
+		for (i = 0; !sh->stop; i++)
+			sh->turns[1] = i;
+		_exit(7);
+	}
+	sh->result = pid;
+	sh->turns[0] = 1;
+	waitpid(pid, (int *)&sh->error, 0);
+	sh->turns[0] = 2;
+	pause();
+}
+
+static void vfork_parent_is_held(void **state)
+{
+	uint64_t before;
+	struct proc *p;
+	pid_t pid;
+	int i;
+
+	fresh_shared();
+	pid = start_target(slow_vfork, NULL);
+	assert_true(wait_until(&sh->turns[1], 1000));
+	p = opened(pid);
+	for (i = 0; i < 10; i++) {
+		assert_ok(proc_stop(p));
+		assert_int_equal(p->threads.n, 2);
+		assert_int_equal(stopped_threads(p), 1);
+		assert_true(p->threads.v[0].held && p->threads.v[0].regs.orig_rax == SYS_vfork);
+		assert_true(proc_map_at(p, p->threads.v[0].regs.rip) != NULL);
+		assert_true(p->threads.v[1].stopped && p->threads.v[1].pid != pid);
+		before = sh->turns[1];
+		/* The memory is the same, so the child can be asked. */
+		assert_int_equal(borrowed(p, SYS_gettid, 0, 0), p->threads.v[1].tid);
+		sleep_ns(2000000);
+		assert_int_equal(sh->turns[1], before);
+		assert_ok(proc_resume(p));
+		assert_true(wait_until(&sh->turns[1], before + 1000));
+	}
+	sh->stop = 1;
+	assert_true(wait_until(&sh->turns[0], 2));
+	assert_int_equal(WEXITSTATUS(sh->error), 7);
+	one_round(p);
+	proc_close(p);
+	end_target(pid);
+}
+
+/* Processes being started all the time, from two threads. */
+static void *spawner(void *arg)
+{
+	char *const argv[] = { "true", NULL };
+	pid_t pid;
+	int status;
+
+	for (;;) {
+		if (posix_spawn(&pid, "/bin/true", NULL, NULL, argv, NULL) != 0)
+			sh->wrong = __LINE__;
+		else if (waitpid(pid, &status, 0) != pid || status != 0)
+			sh->wrong = __LINE__;
+		sh->turns[(long)arg]++;
+	}
+	return NULL;
+}
+
+static void spawning(void *arg)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, spawner, (void *)1);
+	spawner(NULL);
+}
+
+static void spawning_goes_on(void **state)
+{
+	struct proc *p;
+	pid_t pid;
+	int i;
+
+	fresh_shared();
+	pid = start_target(spawning, NULL);
+	assert_true(wait_until(&sh->turns[0], 2));
+	p = opened(pid);
+	for (i = 0; i < 200; i++) {
+		uint64_t before;
+
+		assert_ok(proc_stop(p));
+		before = all_turns();
+		sleep_ns(100000);
+		assert_int_equal(all_turns(), before);
+		if (i & 1)
+			borrowed(p, SYS_getppid, 0, 0);
+		assert_ok(proc_resume(p));
+		if (i % 8 == 0)
+			sleep_ns(2000000);
+	}
+	while (priv(p)->limbo.n)
+		proc_alive(p);
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 3));
+	assert_true(wait_until(&sh->turns[1], sh->turns[1] + 3));
+	assert_int_equal(sh->wrong, 0);
+	proc_close(p);
+	end_target(pid);
+}
+
+/*
+ * A restartable sequence that waits inside for a word to change, then commits. After every borrow
+ * its abort must have been taken; without, the rest would run unprotected and commit.
+ */
+extern char seq_start[], seq_commit[], seq_abort[];
+
+static void in_sequence(void *arg)
+{
+	volatile uint64_t *aborts = &sh->value, *go = &sh->stop;
+	int32_t offset = *(int32_t *)arg;
+
+	sh->ready = 1;
+	__asm__ volatile(
+		".pushsection __rseq_test, \"aw\"\n\t.balign 32\n"
+		"77:\t.long 0, 0\n\t.quad seq_start, seq_commit - seq_start, seq_abort\n\t.popsection\n"
+		"1:\tlea 77b(%%rip), %%rax\n\tmov %%rax, %%fs:8(%[off])\n"
+		"seq_start:\n\tcmpq $0, (%[go])\n\tje seq_start\n"
+		"\tmovq $1, %[commit]\n"
+		"seq_commit:\n\tjmp 4f\n\t"
+		".byte 0x0f, 0xb9, 0x3d\n\t.long 0x53053053\n"
+		"seq_abort:\n\tincq (%[aborts])\n\tjmp 1b\n4:\n"
+		: [commit] "=m"(sh->extra)
+		: [off] "r"((long)offset), [go] "r"(go), [aborts] "r"(aborts)
+		: "rax", "memory", "cc");
+	pause();
+}
+
+static void sequences_are_aborted(void **state)
+{
+	struct rseq_conf conf;
+	struct proc *p;
+	int32_t offset;
+	int i, inside = 0;
+	pid_t pid;
+
+	fresh_shared();
+	pid = start_target(two_threads, NULL);
+	assert_true(wait_until(&sh->turns[1], 1));
+	p = opened(pid);
+	assert_ok(proc_stop(p));
+	assert_ok(proc_rseq(p, &conf));
+	assert_ok(proc_resume(p));
+	proc_close(p);
+	end_target(pid);
+	if (!conf.usable)
+		skip();
+	assert_int_equal(conf.signature, 0x53053053);
+	offset = conf.offset;
+	pid = start_target(in_sequence, &offset);
+	assert_true(wait_until(&sh->ready, 1));
+	sleep_ns(1000000);
+	p = opened(pid);
+	for (i = 0; i < 200; i++) {
+		uint64_t before, rip;
+
+		assert_ok(proc_stop(p));
+		before = sh->value;
+		rip = p->threads.v[0].regs.rip;
+		if (rip >= (uintptr_t)seq_start && rip < (uintptr_t)seq_commit) {
+			inside++;
+			borrowed(p, SYS_getpid, 0, 0);
+			assert_int_equal(p->threads.v[0].regs.rip, (uintptr_t)seq_abort);
+			assert_ok(proc_resume(p));
+			assert_true(wait_until(&sh->value, before + 1));
+		} else {
+			assert_ok(proc_resume(p));
+		}
+	}
+	assert_true(inside > 50);
+	assert_int_equal(sh->extra, 0);
+	sh->stop = 1;
+	assert_true(wait_until(&sh->extra, 1));
+	proc_close(p);
+	end_target(pid);
+}
+
+/* memfd_create is deadly under this filter; everything else is allowed. */
+static void filtered(void *arg)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { ARRAY_SIZE(code), code };
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+		sh->wrong = __LINE__;
+	sh->ready = 1;
+	count_turns(NULL);
+}
+
+static void seccomp_is_suspended(void **state)
+{
+	struct proc *p;
+	pid_t pid;
+	int i;
+
+	if (geteuid() != 0)
+		skip();
+	fresh_shared();
+	pid = start_target(filtered, NULL);
+	assert_true(wait_until(&sh->ready, 1));
+	assert_int_equal(sh->wrong, 0);
+	p = opened(pid);
+	for (i = 0; i < 10; i++)
+		one_round(p);
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 2));
+	proc_close(p);
+	end_target(pid);
+}
+
+/* Without privilege it is refused, in words, and the target is as before. */
+static void seccomp_refuses(void **state)
+{
+	uint64_t args[6] = { 0 };
+	int64_t value = -7;
+	pid_t helper, pid;
+	struct proc *p;
+	int status;
+
+	fresh_shared();
+	helper = fork();
+	if (helper == 0) {
+		if (geteuid() == 0 && (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534)))
+			_exit(1);
+		prctl(PR_SET_DUMPABLE, 1);
+		pid = fork();
+		if (pid == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			filtered(NULL);
+		}
+		if (!wait_until(&sh->ready, 1) || proc_open(pid, &p) < 0 || proc_stop(p) < 0)
+			_exit(2);
+		if (proc_syscall(p, SYS_getpid, args, &value) != -EPERM || value != -7 ||
+		    !strstr(err_text(), "seccomp"))
+			_exit(3);
+		if (proc_resume(p) < 0 || !wait_until(&sh->turns[0], sh->turns[0] + 2))
+			_exit(4);
+		proc_close(p);
+		kill(pid, SIGKILL);
+		_exit(0);
+	}
+	waitpid(helper, &status, 0);
+	assert_int_equal(status, 0);
+}
+
+/* Like Go: the only stack lies in the middle of a heap at Go's address, full of other people's data. */
+#define HEAP 0xc000000000ull
+
+static void count_on_heap(void)
+{
+	count_turns(NULL);
+}
+
+static void like_go(void *arg)
+{
+	uint8_t *heap = mmap((void *)HEAP, 1 << 20, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+	memset(heap, 0x5a, 1 << 20);
+	__asm__ volatile("mov %0, %%rsp\n\tcall *%1" :: "r"(heap + 65536), "r"(count_on_heap) : "memory");
+}
+
+static void small_stacks(void **state)
+{
+	uint8_t before[32768], after[32768];
+	struct proc *p;
+	uint64_t sp;
+	pid_t pid;
+	int i;
+
+	fresh_shared();
+	pid = start_target(like_go, NULL);
+	assert_true(wait_until(&sh->turns[0], 2));
+	p = opened(pid);
+	for (i = 0; i < 20; i++) {
+		assert_ok(proc_stop(p));
+		sp = p->threads.v[0].regs.rsp;
+		assert_true(sp > HEAP && sp < HEAP + 65536);
+		assert_ok(proc_read(p, TADDR(sp - 128 - sizeof(before)), before, sizeof(before)));
+		assert_int_equal(borrowed(p, SYS_getpid, 0, 0), pid);
+		assert_true(priv(p)->borrow.at > HEAP + (1 << 20));
+		assert_ok(proc_read(p, TADDR(sp - 128 - sizeof(after)), after, sizeof(after)));
+		assert_memory_equal(before, after, sizeof(before));
+		assert_ok(proc_resume(p));
+		sleep_ns(1000000);
+	}
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 2));
+	proc_close(p);
+	end_target(pid);
+}
+
+/* What lies below the stack pointer is as before, too. */
+static void stack_is_left_as_found(void **state)
+{
+	uint8_t before[8192], after[8192];
+	struct proc *p;
+	taddr at;
+	pid_t pid;
+
+	fresh_shared();
+	pid = start_target(two_threads, NULL);
+	assert_true(wait_until(&sh->turns[1], 2));
+	p = opened(pid);
+	assert_ok(proc_stop(p));
+	borrowed(p, SYS_getpid, 0, 0);
+	at.v = thread_find(p, proc_borrowed_tid(p))->regs.rsp - sizeof(before);
+	assert_ok(proc_resume(p));
+	assert_ok(proc_stop(p));
+	assert_ok(proc_read(p, at, before, sizeof(before)));
+	borrowed(p, SYS_getpid, 0, 0);
+	assert_ok(proc_read(p, at, after, sizeof(after)));
+	assert_memory_not_equal(before, after, sizeof(before));
+	borrow_end(p);
+	assert_ok(proc_read(p, at, after, sizeof(after)));
+	assert_memory_equal(before, after, sizeof(before));
+	assert_ok(proc_resume(p));
+	proc_close(p);
+	end_target(pid);
+}
+
+/* Killed, or executing another program, while we hold it or just before. */
+static void ends_in_the_middle(void **state)
+{
+	uint64_t args[6] = { 0 };
+	int64_t value;
+	struct proc *p;
+	pid_t pid;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		fresh_shared();
+		pid = start_target(two_threads, NULL);
+		assert_true(wait_until(&sh->turns[1], 1));
+		p = opened(pid);
+		assert_ok(proc_stop(p));
+		if (i & 1)
+			borrowed(p, SYS_getpid, 0, 0);
+		kill(pid, SIGKILL);
+		if (i & 2)
+			assert_int_equal(proc_syscall(p, SYS_getpid, args, &value), -ESRCH);
+		proc_resume(p);
+		while (proc_alive(p))
+			sleep_ns(100000);
+		assert_int_equal(proc_stop(p), -ESRCH);
+		proc_close(p);
+		end_target(pid);
+	}
+}
+
+static void stops_nest(void **state)
+{
+	struct proc *p;
+	uint64_t before;
+	pid_t pid;
+
+	fresh_shared();
+	pid = start_target(two_threads, NULL);
+	assert_true(wait_until(&sh->turns[1], 1));
+	p = opened(pid);
+	assert_int_equal(proc_resume(p), -EINVAL);
+	assert_ok(proc_stop(p));
+	one_round(p);
+	before = all_turns();
+	sleep_ns(5000000);
+	assert_int_equal(all_turns(), before);
+	assert_ok(proc_resume(p));
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 2));
+	assert_true(p->pause_ns >= 5000000);
+	proc_close(p);
+	end_target(pid);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(stops_nest),
+		cmocka_unit_test(two_hundred_threads),
+		cmocka_unit_test(threads_come_and_go),
+		cmocka_unit_test(signal_storm),
+		cmocka_unit_test(stopped_stays_stopped),
+		cmocka_unit_test(main_thread_gone),
+		cmocka_unit_test(main_thread_leaves),
+		cmocka_unit_test(vfork_parent_is_held),
+		cmocka_unit_test(spawning_goes_on),
+		cmocka_unit_test(sequences_are_aborted),
+		cmocka_unit_test(seccomp_is_suspended),
+		cmocka_unit_test(seccomp_refuses),
+		cmocka_unit_test(small_stacks),
+		cmocka_unit_test(stack_is_left_as_found),
+		cmocka_unit_test(ends_in_the_middle),
+	};
+
+	return cmocka_run_group_tests_name("stopping", tests, NULL, NULL);
+}
