@@ -137,7 +137,7 @@ static int refuse_permission(pid_t pid, const char *status, int err)
 	if (caps & ~ours)
 		return fail(-EPERM, "process %d has capabilities that you lack (%#llx): run as root "
 			    "(CAP_SYS_PTRACE)", pid, (unsigned long long)(caps & ~ours));
-	snprintf(path, sizeof(path), "/proc/%d", pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);	/* root's, if it is not dumpable */
 	if (stat(path, &st) == 0 && st.st_uid != uid)
 		return fail(-EPERM, "process %d has made itself private (not dumpable; set-user-id programs "
 			    "and prctl do that): run as root (CAP_SYS_PTRACE)", pid);
