@@ -272,11 +272,12 @@ static void plan_all(struct plan *p)
 static int slot_order(const void *a, const void *b)
 {
 	const struct slot *x = a, *y = b;
+	int exits = (x->want->kind == WANT_EXIT) - (y->want->kind == WANT_EXIT);
 
 	if (x->at != y->at)
 		return x->at < y->at ? 1 : -1;
-	if (x->want->kind != y->want->kind)	/* at a lone ret: first the entry, then the exit */
-		return (x->want->kind == WANT_EXIT) - (y->want->kind == WANT_EXIT);
+	if (exits)	/* at a lone ret: first the entry, then the exit */
+		return exits;
 	return (x->order > y->order) - (x->order < y->order);
 }
 
