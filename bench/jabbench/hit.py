@@ -66,7 +66,7 @@ def one(jab, tracefs, program, variant):
     return value - base
 
 
-def rounds(jab, tracefs, program, result):
+def rounds(jab, tracefs, program):
     """Dict: name of the variant -> added ns, one a round."""
     added = {}
     for _ in range(ROUNDS):
@@ -143,7 +143,7 @@ def run(jab, builder, result):
     try:
         with Program(program_path) as program:
             print("  a bare call: %.2f ns" % measure(program, "work_push", 1))
-            added = rounds(jab, tracefs, program, result)
+            added = rounds(jab, tracefs, program)
             other = bpftrace_cost(program)
             if other is not None:
                 added["bpftrace count"] = [other]
