@@ -183,24 +183,44 @@ static uint32_t read32(const uint8_t *p)
 	return v;
 }
 
-/*
- * Some distance of 4 bytes that leads into `width` bytes from `first` on (relative to the code's
- * begin). All in 32 bits and without a branch: a wrong hit only costs a closer look. An absolute
- * address is looked for as well where addresses fit into 32 bits.
- */
-static bool any_rel32(const uint8_t *code, size_t size, uint32_t first, uint32_t width, bool abs,
-		      uint32_t base)
+/* The inside of a window, as offsets from the function's begin. */
+struct inside { uint32_t first, width; };
+
+static bool leads_inside(const struct inside *w, uint32_t to)
 {
-	uint32_t hit = 0, hit_abs = 0;
-	size_t i;
+	return to - w->first < w->width;
+}
 
-	for (i = 0; i + 4 <= size; i++) {
-		uint32_t v = read32(code + i);
+/*
+ * Some distance of 4 bytes that leads inside. All in 32 bits and without a branch: a wrong hit only
+ * costs a closer look.
+ */
+static bool any_rel32(const uint8_t *code, size_t size, const struct inside *w)
+{
+	uint32_t hit = 0, first = w->first, width = w->width;
 
-		hit |= (uint32_t)(v + (uint32_t)i + 4 - first) < width;
-		hit_abs |= (uint32_t)(v - base - first) < width;
-	}
-	return hit || (abs && hit_abs);
+	for (size_t i = 0; i + 4 <= size; i++)
+		hit |= (uint32_t)(read32(code + i) + (uint32_t)i + 4 - first) < width;
+	return hit;
+}
+
+/* The same for absolute addresses, where these fit into 32 bits. */
+static bool any_abs32(const uint8_t *code, size_t size, const struct inside *w, uint32_t base)
+{
+	uint32_t hit = 0, first = base + w->first, width = w->width;
+
+	for (size_t i = 0; i + 4 <= size; i++)
+		hit |= (uint32_t)(read32(code + i) - first) < width;
+	return hit;
+}
+
+static size_t last_rel32(const uint8_t *code, size_t size, const struct inside *w)
+{
+	size_t i = size >= 4 ? size - 4 : 0;
+
+	while (i && !leads_inside(w, read32(code + i) + (uint32_t)i + 4))
+		i--;
+	return i;
 }
 
 /* jmp, jcc, loop and jrcxz with a distance of one byte. */
@@ -209,17 +229,49 @@ static bool is_rel8_opcode(uint8_t op)
 	return op == 0xeb || (op & 0xf0) == 0x70 || (op & 0xfc) == 0xe0;
 }
 
-static bool any_rel8(const uint8_t *code, size_t size, uint32_t first, uint32_t width)
+/* Offset of the last byte that would be such a branch; 0: none. (At 0 it would be the window itself.) */
+static size_t last_rel8(const uint8_t *code, size_t size, const struct inside *w)
 {
-	size_t from = first > 130 ? first - 130 : 0;
+	size_t from = w->first > 130 ? w->first - 130 : 1;
+	size_t i = MIN(size - 1, (size_t)w->first + w->width + 128);
 
-	for (size_t i = from; i + 1 < size && i <= (size_t)first + width + 128; i++) {
-		int32_t to = (int32_t)(int8_t)code[i + 1] + (int32_t)i + 2;
+	for (; i > from; i--)
+		if (is_rel8_opcode(code[i - 1]) && leads_inside(w, (int8_t)code[i] + (uint32_t)i + 1))
+			return i;
+	return 0;
+}
 
-		if ((uint32_t)(to - (int32_t)first) < width && is_rel8_opcode(code[i]))
+/*
+ * What looks like a branch into the window is mostly the middle of something else. Decode up to the
+ * last such place and see; nothing is kept, so this costs a fraction of code_func().
+ */
+static bool really_branches(struct code *c, const uint8_t *code, size_t size, uint64_t addr, size_t last,
+			    const struct inside *w)
+{
+	size_t at = 0;
+
+	while (at <= last) {
+		struct insn in;
+
+		if (c->arch->decode(code + at, size - at, addr + at, &in) < 0)
+			return true;	/* in doubt */
+		if ((in.flags & INSN_PCREL) && in.target - addr - w->first < w->width)
 			return true;
+		at += in.len;
 	}
 	return false;
+}
+
+static bool branches_inside(struct code *c, const uint8_t *code, size_t size, uint64_t addr,
+			    const struct inside *w)
+{
+	size_t last = last_rel8(code, size, w);
+
+	if (any_rel32(code, size, w))
+		last = MAX(last, last_rel32(code, size, w));
+	else if (!last)
+		return false;
+	return really_branches(c, code, size, addr, last, w);
 }
 
 /* jmp *reg and jmp *mem: opcode ff with 4 in the middle of the next byte. */
@@ -239,6 +291,7 @@ bool code_window_is_quiet(struct code *c, const struct func *f, uint64_t lo, uin
 {
 	uint64_t end = code_func_end(c, f - c->m->funcs.v);
 	size_t size = end - f->addr;
+	struct inside w = { lo + 1 - f->addr, hi - lo - 1 };
 	struct span landing = { lo, hi };
 	const uint8_t *code;
 
@@ -249,9 +302,9 @@ bool code_window_is_quiet(struct code *c, const struct func *f, uint64_t lo, uin
 	code = module_bytes(c->m, f->addr, size);
 	if (!code || size > INT32_MAX || known_inside(c, f, lo, hi))
 		return false;
-	if (any_rel8(code, size, lo + 1 - f->addr, hi - lo - 1) || any_indirect_jump(code, size))
+	if (any_indirect_jump(code, size) || (c->m->is_exec && any_abs32(code, size, &w, f->addr)))
 		return false;
-	if (any_rel32(code, size, lo + 1 - f->addr, hi - lo - 1, c->m->is_exec, f->addr))
+	if (branches_inside(c, code, size, f->addr, &w))
 		return false;
 	module_landing_pads(c->m, f->addr, end, note_landing, &landing);
 	return landing.hi > landing.lo;
