@@ -210,26 +210,6 @@ static bool place(struct plan *p, struct site *s)
 	return place_cheaply(p, s);
 }
 
-/* A plain entry whose window nothing in the function branches into: no need to decode the rest. */
-static bool place_entry_quickly(struct plan *p, struct slot *slot)
-{
-	const struct func *fn = module_func_at(p->m, slot->want->addr);
-	struct site s = { .at = slot->at, .is_entry = true };
-	struct window *w;
-	struct line l;
-
-	if (!fn || fn->addr != slot->want->addr || p->m->is_go)
-		return false;
-	if (!line_walk(p, &s, s.at, JUMP_LEN, s.at, LINE_NO_MERGE, &l) || !l.goes_on || l.room > l.end ||
-	    l.end > fn->addr + fn->size || !code_window_is_quiet(p->code, fn, s.at, l.end))
-		return false;
-	w = window_new(p, &l, SHAPE_JUMP);
-	if (!window_commit(p, &l, w, true))
-		return false;
-	window_settle(p, w, &s, l.nops ? TACTIC_NOP : TACTIC_JUMP, 0);
-	return true;
-}
-
 static void plan_group(struct plan *p, size_t first, size_t n)
 {
 	bool entries = true, exits = true;
@@ -240,7 +220,7 @@ static void plan_group(struct plan *p, size_t first, size_t n)
 		entries &= p->slots[i].want->kind == WANT_ENTRY;
 		exits &= p->slots[i].want->kind == WANT_EXIT;
 	}
-	if (entries && !p->avoid && place_entry_quickly(p, slot))
+	if (entries && !p->avoid && plan_entry_quickly(p, slot))
 		return;
 	if (!plan_site_at(p, slot->at, &s)) {
 		const struct fcode *f = code_func(p->code, slot->at);

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define ENDBR_LEN 4
+
 static const uint8_t *bytes_at(const struct plan *p, uint64_t addr, const struct insn *in)
 {
 	return module_bytes(p->m, addr, in->len);
@@ -58,17 +60,18 @@ static uint64_t behind_stack_check(const struct plan *p, uint64_t entry)
 uint64_t plan_effective(struct plan *p, const struct want *w)
 {
 	const struct fcode *f;
+	const uint8_t *code;
 	uint64_t at = w->addr;
-	struct insn in;
 
 	if (w->kind == WANT_EXIT)
 		return at;
 	if (w->kind == WANT_ENTRY && p->m->is_go)
 		at = behind_stack_check(p, at);
-	if (!line_insn(p, NULL, at, &in) || in.kind != INSN_ENDBR)
+	code = module_bytes(p->m, at, ENDBR_LEN);
+	if (!code || memcmp(code, "\xf3\x0f\x1e\xfa", ENDBR_LEN))
 		return at;
 	if (w->kind == WANT_ENTRY)
-		return at + in.len;
+		return at + ENDBR_LEN;
 	f = code_func(p->code, at);
-	return f && code_target(p->code, f, at + in.len) == TARGET_NONE ? at + in.len : at;
+	return f && code_target(p->code, f, at + ENDBR_LEN) == TARGET_NONE ? at + ENDBR_LEN : at;
 }

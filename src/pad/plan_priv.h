@@ -151,6 +151,9 @@ void window_drop(struct plan *p, struct window *w);
 bool window_commit(struct plan *p, const struct line *l, struct window *w, bool near);
 void window_settle(struct plan *p, struct window *w, const struct site *s, enum tactic t, uint64_t neighbour);
 
+/* plan_entry.c */
+bool plan_entry_quickly(struct plan *p, const struct slot *slot);
+
 /* tactic_*.c: true if the site has got its place. */
 bool tactic_retarget(struct plan *p, struct site *s);
 bool tactic_jump(struct plan *p, struct site *s);
