@@ -95,7 +95,11 @@ struct jab_probe_info { const char *probe; size_t sites, refused; uint64_t hits;
 JAB_API int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_info *p),
 			   void *arg);
 
-struct jab_function { const char *module, *function; uint64_t address, size; };
+struct jab_function {
+	const char *spec;	/* what a probe on it is written as */
+	const char *module, *function;
+	uint64_t address, size;
+};
 JAB_API int jab_each_function(struct jab *j, const char *pattern,
 			      int (*each)(void *arg, const struct jab_function *f), void *arg);
 

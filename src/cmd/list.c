@@ -22,19 +22,16 @@ static int each(void *arg, const struct jab_function *f)
 
 	++*n;
 	if (json) {
-		char *spec = xasprintf("%s:%s", base_name(f->module), f->function);
-
 		putchar('{');
-		json_pair(stdout, "spec", spec, true);
+		json_pair(stdout, "spec", f->spec, true);
 		json_pair(stdout, "module", f->module, false);
 		json_pair(stdout, "function", f->function, false);
 		printf(",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 "}\n", f->address, f->size);
-		free(spec);
 		return 0;
 	}
 	if (verbose)
 		printf("%#14" PRIx64 " %6" PRIu64 "  ", f->address, f->size);
-	printf("%s:%s\n", base_name(f->module), f->function);
+	puts(f->spec);
 	return ferror(stdout) ? -EPIPE : 0;
 }
 

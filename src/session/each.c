@@ -133,9 +133,13 @@ static int each_of_module(struct jab *j, const struct probe_spec *spec, const st
 
 	for (size_t i = 0; r >= 0 && i < list.n; i++) {
 		const struct func *f = &m->funcs.v[list.v[i]];
-		struct jab_function out = { l->path, func_name(m, f), f->addr + l->bias, f->size };
+		const char *name = func_name(m, f);
+		char *quoted = spec_quote(name), *text = xasprintf("%s:%s", base_name(l->path), quoted);
+		struct jab_function out = { text, l->path, name, f->addr + l->bias, f->size };
 
 		r = each(arg, &out);
+		free(quoted);
+		free(text);
 	}
 	vec_free(&list);
 	return r < 0 ? r : 0;
