@@ -36,7 +36,7 @@ class Result:
     def probe(self, text):
         return next(p for p in self.summary["probes"] if p["probe"] == text)
 
-    def __str__(self):
+    def __repr__(self):
         return f"status {self.status}\n--- output\n{self.output[-3000:]}\n--- stderr\n{self.stderr[-3000:]}"
 
 

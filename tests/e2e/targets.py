@@ -46,6 +46,7 @@ TARGETS = {
     "returns_clang": c("returns.c", cc="clang"),
     "throw": {"sources": ["throw.cc"], "command": ["g++", "-O2", "-g", "-Wall"]},
     "short": c("short.S short_main.c"),
+    "cross": c("cross.S cross_main.c"),
     "regs": c("regs.S regs.c", "-no-pie", "-fno-pie"),
     "regs_pie": c("regs.S regs.c"),
     "blocking": c(BLOCKING),

@@ -107,6 +107,22 @@ def test_short_functions(built):
         assert got[n]["refused"] == 0, got[n]
 
 
+def test_branches_from_a_neighbour(built):
+    """Others jump behind the first instruction of cross_a: alone, together, and with its returns."""
+    for probes in (["exe:cross_a"], ["exe:*short", "exe:cross_a", "exe:far_away"], ["insn:exe:cross_a"],
+                   ["exe:cross_a", "exe:cross_a%return"]):
+        r = jab.count_command(probes, [built("cross"), 1000])
+        assert r.status == 0 and r.stdout == "1000\n", f"{probes}: {r}"
+        if "exe:cross_a" in probes:
+            assert r.probe("exe:cross_a")["hits"] == 1000, r
+
+
+def test_string_functions_of_libc(built):
+    """Written by hand, with shared tails; what runs depends on the processor."""
+    r = jab.count_command(["libc:mem*", "libc:str*"], [built("calls"), 1000, 2])
+    assert r.status == 0 and r.stdout == "1000\n", r
+
+
 @pytest.mark.parametrize("options", [[], ["--strict"]])
 def test_short_functions_one_by_one(built, options):
     """Alone, each of them has room; --strict makes a refusal an error."""

@@ -15,6 +15,7 @@ def arguments(what):
     p.add_argument("--seconds", type=float, default=60, help="start nothing new after that long (default 60)")
     p.add_argument("--seed", type=int, default=None, help="repeat a run (printed at its start)")
     p.add_argument("--only", default="", help="names to run, separated by commas")
+    p.add_argument("--without", action="append", default=[], help="a set of probes to leave out")
     a = p.parse_args()
     if a.seed is None:
         a.seed = random.SystemRandom().randrange(1 << 32)

@@ -28,8 +28,24 @@ EVERYTHING = ["*:*"]
 WITH_RETURNS = ["*:*", "*:/./%return"]
 
 
+# Where the count under way puts its figures: a run that probed nothing would prove nothing.
+FIGURES = Path(tempfile.gettempdir()) / f"jab-harmless-{os.getpid()}"
+
+
 def traced(command, probes):
-    return [jab.JAB, "count", "-o", "/dev/null", *probes, "--", *command] if probes else command
+    if not probes:
+        return command
+    FIGURES.unlink(missing_ok=True)
+    return [jab.JAB, "count", "--json", "-o", str(FIGURES), *probes, "--", *command]
+
+
+def figures():
+    """Sites, refused and hits of the last count; None if it did not get to its end."""
+    try:
+        probes = jab.Result(0, FIGURES.read_text(), "").summary["probes"]
+    except (OSError, TypeError):
+        return None
+    return {k: sum(p[k] for p in probes) for k in ("sites", "refused", "hits")}
 
 
 def run_plain(command, probes, cwd, limit, **more):
@@ -363,9 +379,12 @@ def run_case(case, d, report):
             report.fail(f"{case.name} {probes}", e)
             continue
         report.count("runs")
+        numbers = figures()
         report.line(case=case.name, probes=probes, same=got == want, untraced_s=round(once, 2),
-                    traced_s=round(time.monotonic() - begin, 2))
-        if got != want:
+                    traced_s=round(time.monotonic() - begin, 2), count=numbers)
+        if got == want and not (numbers and numbers["hits"] and numbers["sites"] > numbers["refused"] * 20):
+            report.fail(f"{case.name} {probes}", f"same, but hardly anything was probed: {numbers}")
+        elif got != want:
             report.fail(f"{case.name} {probes}", explain(want, got))
 
 
@@ -380,6 +399,7 @@ def main():
             continue
         with tempfile.TemporaryDirectory(prefix="jab-harmless-") as d:
             run_case(case, Path(d), report)
+    FIGURES.unlink(missing_ok=True)
     return report.end()
 
 

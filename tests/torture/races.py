@@ -3,6 +3,7 @@
 """Races: attach, probe, detach in a random loop against busy targets; the tracer killed at random.
 
     races.py [--seconds N] [--seed N] [--only spin,storm,churn,forks,calls,regs]
+             [--without PROBE]
 
 Nothing may crash or hang, the target's own checks must hold, nothing of ours may be left, its
 text must be as it was, and a probe that was there for a whole phase must have counted exactly.
@@ -46,10 +47,15 @@ class Hunt:
 
     def __init__(self, target, dice, report):
         self.t, self.dice, self.report = target, dice, report
+        self.story = []         # what was done last: a failure tells it
         self.text = self.settled_text()
 
     def settled_text(self):
         return {k: v for k, v in jab.text_hash(self.t.pid).items()}
+
+    def count(self, *probes, **how):
+        self.story = [*self.story[-5:], " ".join(probes)]
+        return jab.Count(self.t.pid, *probes, **how)
 
     def run_some(self):
         n = self.dice.choice([1, 100, 5000]) if self.t.name != "regs" else 2
@@ -60,7 +66,7 @@ class Hunt:
         """The probe is there from before the first call until after the last one."""
         counted = ["exe:work"] if self.t.name != "regs" else []
         more = probes_for(self.t.name, self.dice) if self.dice.random() < .7 or not counted else []
-        with jab.Count(self.t.pid, *counted, *more) as c:
+        with self.count(*counted, *more) as c:
             n = sum(self.run_some() for _ in range(self.dice.randint(1, 3)))
             r = c.stop()
         if r.status != 0:
@@ -73,7 +79,7 @@ class Hunt:
 
     def brief(self):
         """Told to end at any moment, also before its probes are in."""
-        with jab.Count(self.t.pid, *probes_for(self.t.name, self.dice), wait=False) as c:
+        with self.count(*probes_for(self.t.name, self.dice), wait=False) as c:
             time.sleep(self.dice.random() ** 3 * .3)
             r = c.stop()
         if r.status not in (0, 130, -2):
@@ -82,7 +88,7 @@ class Hunt:
             self.recover()
 
     def kill(self):
-        with jab.Count(self.t.pid, *probes_for(self.t.name, self.dice), wait=False) as c:
+        with self.count(*probes_for(self.t.name, self.dice), wait=False) as c:
             way = self.dice.random()
             if way < .5:
                 c.active.wait(LIMIT)
@@ -115,6 +121,7 @@ class Hunt:
     def round(self):
         what = self.dice.choice([self.phase, self.phase, self.brief, self.kill])
         self.report.count(what.__name__)
+        self.story.append(what.__name__)
         what()
         self.look()
         if self.dice.random() < .3:
@@ -124,6 +131,7 @@ class Hunt:
 def hunt(name, threads, rounds, dice, report):
     where = f"{name} with {threads} threads"
     at = 0
+    h = None
     with Target(name, *KINDS[name](threads)) as t:
         try:
             h = Hunt(t, dice, report)
@@ -134,11 +142,14 @@ def hunt(name, threads, rounds, dice, report):
             t.stop()
             report.line(target=where, rounds=at + 1)
         except (Trouble, AssertionError, TimeoutError, OSError, StopIteration) as e:
-            report.fail(f"{where}, round {at}", f"{type(e).__name__}: {e}; target status {t.process.poll()}")
+            story = " | ".join(h.story) if h else ""
+            report.fail(f"{where}, round {at}", f"{type(e).__name__}: {e}; target status {t.process.poll()}; last: {story}")
 
 
 def main():
     a = arguments(__doc__.splitlines()[0])
+    for p in a.without:
+        PROBES.remove(p)
     dice = random.Random(a.seed)
     report = Report(a.seconds, seed=a.seed, jab=jab.JAB)
     names = a.only or list(KINDS)
