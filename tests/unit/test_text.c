@@ -97,6 +97,39 @@ static void test_there_and_back(void **state)
 	scene_close(&s);
 }
 
+/* A thread inside the window is moved to the same instruction in the pad, and back. */
+static void test_thread_inside(void **state)
+{
+	struct scene s;
+
+	scene_open(&s, body_stay);
+	assert_int_equal(target_pc(s.pid), (uintptr_t)stay + 3);
+	add_site(&s.r, stay, 5, 3, 0);
+	must(text_apply(s.r.p, s.r.a, &s.r.patch));
+	assert_int_equal(target_pc(s.pid), s.r.pieces[0].at.v + PAD_COPY + 3);
+	remove_clean(&s);
+	assert_int_equal(target_pc(s.pid), (uintptr_t)stay + 3);
+	scene_close(&s);
+}
+
+/* One that never leaves a pad and can't be moved: the arena stays, the text is back. */
+static void test_thread_stays(void **state)
+{
+	struct scene s;
+
+	scene_open(&s, body_stay);
+	add_site(&s.r, stay, 5, 3, 0);
+	s.r.patch.moves_out.n = 0;
+	must(text_apply(s.r.p, s.r.a, &s.r.patch));
+	must(text_remove(s.r.p, s.r.a, &s.rep));
+	assert_true(s.rep.arena_left);
+	assert_false(s.rep.verified);
+	assert_int_equal(text_byte(s.pid, stay), 0x48);
+	rig_close(&s.r);
+	look_free(&s.before);
+	target_end(s.pid, s.c);
+}
+
 /* The arena as the target has it: never writable and executable, not in core dumps, can't shrink. */
 static void test_arena_properties(void **state)
 {
@@ -165,7 +198,7 @@ static void test_stale_text(void **state)
 	snprintf(where, sizeof(where), "%#lx", (unsigned long)(uintptr_t)hot);
 	assert_non_null(strstr(err_text(), where));
 	assert_int_equal(s.r.a->head->n_edits, 0);
-	assert_int_equal(text_byte(s.pid, hot), 0x48);
+	assert_int_equal(text_byte(s.pid, hot), 0xf3);
 	remove_clean(&s);
 	assert_int_equal(s.rep.restored, 0);
 	scene_close(&s);
@@ -493,7 +526,7 @@ static void test_forked_child(void **state)
 	remove_clean(&s);
 	assert_int_equal(s.rep.processes, 2);
 	assert_int_equal(s.rep.restored, 2);
-	assert_int_equal(text_byte(pid, hot), 0x48);
+	assert_int_equal(text_byte(pid, hot), 0xf3);
 	child = look_at(pid);
 	assert_null(strstr(child.maps, "jab-"));
 	assert_null(strstr(child.fds, "jab-"));
@@ -660,6 +693,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_there_and_back),
+		cmocka_unit_test(test_thread_inside),
+		cmocka_unit_test(test_thread_stays),
 		cmocka_unit_test(test_arena_properties),
 		cmocka_unit_test(test_arena_refused),
 		cmocka_unit_test(test_stale_text),

@@ -43,10 +43,12 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 
 /*
- * hot(x) = 2 * (x + 1): the window is the first two instructions, six bytes.
+ * hot(x) = 2 * (x + 1): the window is the first two instructions, and the first one takes so long
+ *	that threads are mostly found behind it.
  * slow(x, y) = x + *y: the second instruction of its window may fault.
  * ask(fd, buf, n) = read(): the window ends in `syscall`.
- * many: functions of the same shape as hot, 256 bytes apart.
+ * stay(): never leaves the second instruction of its window.
+ * many: functions with windows of two instructions, six bytes, 256 bytes apart.
  */
 #define READY 100	/* control.ready: all threads are there */
 #ifndef MANY
@@ -57,11 +59,13 @@
 #define MANY_STEP 256
 __asm__(".text\n"
 	".balign 4096\n"
-	"hot:	mov %rdi, %rax\n	inc %rax\n	lea (%rax,%rax), %rax\n	ret\n"
+	"hot:	pause\n	mov %rdi, %rax\n	lea 2(%rax,%rax), %rax\n	ret\n"
 	".balign 64\n"
 	"slow:	mov %rdi, %rax\n	mov (%rsi), %rdx\n	add %rdx, %rax\n	ret\n"
 	".balign 64\n"
 	"ask:	mov $0, %eax\n	syscall\n	mov %rax, %rcx\n	mov %rcx, %rax\n	ret\n"
+	".balign 64\n"
+	"stay:	mov %rdi, %rax\n1:	jmp 1b\n	nop\n	ret\n"
 	".balign 4096\n"
 	"many:	.rept " XSTR(MANY) "\n	mov %rdi, %rax\n	inc %rax\n	ret\n	.balign 256\n	.endr\n"
 	".balign 4096\n"
@@ -69,6 +73,7 @@ __asm__(".text\n"
 extern long hot(long x) __asm__("hot");
 extern long slow(long x, long *y) __asm__("slow");
 extern long ask(long fd, void *buf, long n) __asm__("ask");
+extern void stay(void) __asm__("stay");
 extern char many[] __asm__("many"), text_end[] __asm__("text_end");
 typedef long (*hot_fn)(long);
 
@@ -185,6 +190,12 @@ static inline void body_forker(struct control *c)
 	}
 }
 
+static inline void body_stay(struct control *c)
+{
+	c->ready = READY;
+	stay();
+}
+
 static inline pid_t target_start(void (*body)(struct control *), struct control *c)
 {
 	pid_t pid, parent = getpid();
@@ -222,10 +233,24 @@ static inline void assert_works(struct control *c, int slot)
 {
 	uint64_t before = c->done[slot], deadline = now_ns() + 5000000000ull;
 
-	while (c->done[slot] < before + 100 && now_ns() < deadline)
+	while (c->done[slot] < before + 100 && !c->wrong && now_ns() < deadline)
 		usleep(50);
 	assert_true(c->done[slot] >= before + 100);
 	assert_int_equal(c->wrong, 0);
+}
+
+/* Where the only thread stands now. */
+static inline uint64_t target_pc(pid_t pid)
+{
+	struct proc *p;
+	uint64_t pc;
+
+	must(proc_open(pid, &p));
+	must(proc_stop(p));
+	pc = p->threads.v[0].regs.rip;
+	must(proc_resume(p));
+	proc_close(p);
+	return pc;
 }
 
 static inline char *slurp(const char *path)
@@ -298,6 +323,16 @@ static inline void look_free(struct look *l)
 	free(l->fds);
 	free(l->signals);
 	free(l->text);
+}
+
+static inline bool is_same(pid_t pid, const struct look *before)
+{
+	struct look now = look_at(pid);
+	bool same = strcmp(now.maps, before->maps) == 0 && strcmp(now.fds, before->fds) == 0 &&
+		    memcmp(now.text, before->text, look_len) == 0;
+
+	look_free(&now);
+	return same;
 }
 
 static inline void assert_same(pid_t pid, const struct look *before)
@@ -401,7 +436,7 @@ static inline void add_site(struct rig *r, const void *site, int len, int cut, i
 
 static inline void add_hot(struct rig *r)
 {
-	add_site(r, hot, 6, 3, 0);
+	add_site(r, hot, 5, 2, 0);
 }
 
 #endif
