@@ -54,6 +54,7 @@ struct proc_priv {
 	map_list maps;		/* borrow's own copy: p->maps belongs to the callers */
 	struct gadget gadget;
 	struct borrow borrow;
+	struct reaper *reaper;
 	uint64_t caught;	/* signals with a handler; valid for the current stop if known */
 	bool caught_known;
 	int exit_status;
@@ -90,6 +91,11 @@ int thread_wait(struct thread *t, int *ret_status);	/* blocks for the next stop;
 void threads_settle(struct proc *p);	/* let go of those in limbo that stopped meanwhile */
 void threads_settle_for(struct proc *p, uint64_t ns);
 int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stopped already */
+
+/* reaper.c: around PTRACE_SEIZE, when there is more than one thread */
+void reaper_arm(struct proc *p);
+void reaper_disarm(struct proc *p);
+void reaper_free(struct reaper *r);
 
 /* sharers.c */
 int sharers_find(struct proc *p);	/* fills priv->sharers; returns how many are new */

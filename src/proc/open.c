@@ -360,6 +360,7 @@ void proc_close(struct proc *p)
 	while (v->depth > 0)
 		proc_resume(p);
 	threads_settle_for(p, 100000000);
+	reaper_free(v->reaper);
 	if (p->mem >= 0)
 		close(p->mem);
 	if (v->task >= 0)

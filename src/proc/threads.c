@@ -142,6 +142,10 @@ static struct thread *add_thread(struct proc *p, pid_t pid, pid_t tid)
 	return t;
 }
 
+/*
+ * Ended meanwhile; or ours already, since a thread that executes a program gets the main thread's
+ * number; or in between (then it is tried again until the deadline); or somebody else's.
+ */
 static int why_not_seized(struct thread *t, int err)
 {
 	char path[64], status[4096], name[32];
@@ -155,12 +159,16 @@ static int why_not_seized(struct thread *t, int err)
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", t->pid, t->tid);
 	if (file_read(path, status, sizeof(status)) > 0)
 		status_field(status, "TracerPid", 10, &tracer);
+	if ((pid_t)tracer == getpid()) {
+		t->seized = true;
+		return 0;
+	}
 	if (tracer) {
 		task_comm(tracer, name);
 		return fail(-EBUSY, "thread %d of process %d is being traced by process %d (%s)", t->tid,
 			    t->pid, (pid_t)tracer, name);
 	}
-	return fail(err, "thread %d of process %d can't be traced: %s", t->tid, t->pid, strerror(-err));
+	return 0;
 }
 
 static int seize(struct proc *p, struct thread *t)
@@ -242,22 +250,29 @@ static bool is_pending(const struct thread *t)
 	return !t->stopped && !t->gone && !t->held;
 }
 
+static int seize_from(struct proc *p, size_t first)
+{
+	size_t i;
+	int r = 0;
+
+	if (p->threads.n > 1 && first < p->threads.n)
+		reaper_arm(p);
+	for (i = first; i < p->threads.n && r == 0; i++)
+		if (!better_wait(p, &p->threads.v[i]))
+			r = seize(p, &p->threads.v[i]);
+	reaper_disarm(p);
+	return r;
+}
+
 /* Seize those that are new, then interrupt them. Returns how many there were. */
 static int catch_new(struct proc *p)
 {
 	size_t first = p->threads.n, i;
-	int r, found = list_all(p);
+	int found = list_all(p), r = seize_from(p, first);
 	struct burst burst;
 
-	for (i = first; i < p->threads.n; i++) {
-		struct thread *t = &p->threads.v[i];
-
-		if (better_wait(p, t))
-			continue;
-		r = seize(p, t);
-		if (r < 0)
-			return r;
-	}
+	if (r < 0)
+		return r;
 	burst_begin(&burst, p->threads.n - first);
 	if (!p->stopped_at)
 		p->stopped_at = now_ns();
@@ -317,8 +332,10 @@ static int look_at_one(struct proc *p, struct thread *t)
 	struct task_stat s;
 	int r;
 
-	/* The end of a main thread is not reported as long as others live. */
+	/* The end of a main thread is not reported as long as others live; that of others is. */
 	if (task_stat(t->pid, t->tid, &s) < 0 || s.state == 'Z' || s.state == 'X') {
+		if (t->seized && t->tid != t->pid)
+			return 0;
 		t->gone = true;
 		if (t->seized)
 			*vec_add(&priv(p)->limbo) = t->tid;
@@ -331,10 +348,33 @@ static int look_at_one(struct proc *p, struct thread *t)
 		t->gone = true;
 		return 0;
 	}
+	reaper_arm(p);
 	r = seize(p, t);
+	reaper_disarm(p);
 	if (r == 0 && t->seized)
 		ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
 	return r;
+}
+
+/*
+ * Stopped ones can still be killed, by a thread that executes another program and that will not go
+ * on until we have taken notice.
+ */
+static void look_for_ends(struct proc *p)
+{
+	siginfo_t info = { 0 };
+	size_t i;
+
+	for (i = 0; i < p->threads.n; i++) {
+		struct thread *t = &p->threads.v[i];
+
+		info.si_pid = 0;
+		if (t->stopped && t->tid != t->pid &&
+		    waitid(P_PID, t->tid, &info, WEXITED | WNOHANG | __WALL) == 0 && info.si_pid == t->tid) {
+			t->gone = true;
+			t->stopped = t->seized = false;
+		}
+	}
 }
 
 /* Nothing moves: look at those that still run, and for processes that came in between. */
@@ -345,6 +385,8 @@ static int look_at_stalled(struct proc *p)
 
 	if (r > 0)
 		return catch_new(p);
+	look_for_ends(p);
+	threads_settle(p);
 	for (i = 0; i < p->threads.n; i++)
 		if (is_pending(&p->threads.v[i])) {
 			r = look_at_one(p, &p->threads.v[i]);

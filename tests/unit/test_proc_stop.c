@@ -711,6 +711,85 @@ static void ends_in_the_middle(void **state)
 	}
 }
 
+/*
+ * A program with many threads that executes itself again and again, from any of them. There is a
+ * trap for tracers in that (reaper.c); it shows after some hundred stops.
+ */
+static char *const exec_argv[] = { "test_proc_stop", "--exec", NULL };
+
+static void *execute_again(void *arg)
+{
+	sleep_ns(500000 + now_ns() % 2000000);
+	execv("/proc/self/exe", exec_argv);
+	return NULL;
+}
+
+static void *doze(void *arg)
+{
+	for (;;)
+		sleep_ns(100000);
+	return NULL;
+}
+
+/* The shared page has come as this descriptor. */
+#define PAGE_FD 200
+
+__attribute__((noreturn)) static void executed(void)
+{
+	pthread_t t;
+	int i;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED, PAGE_FD, 0);
+	sh->turns[0]++;
+	for (i = 0; i < 12; i++)
+		pthread_create(&t, NULL, doze, NULL);
+	if (sh->turns[0] & 1)
+		pthread_create(&t, NULL, execute_again, NULL);
+	else
+		execute_again(NULL);
+	for (;;)
+		pause();
+}
+
+static void executing(void *arg)
+{
+	execv("/proc/self/exe", exec_argv);
+}
+
+static void executes_meanwhile(void **state)
+{
+	int i, fd = memfd_create("test", MFD_CLOEXEC), ok = 0;
+	struct shared *own = sh;
+	pid_t pid;
+
+	assert_int_equal(ftruncate(fd, sizeof(*sh)), 0);
+	assert_int_equal(dup2(fd, PAGE_FD), PAGE_FD);
+	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	pid = start_target(executing, NULL);
+	assert_true(wait_until(&sh->turns[0], 2));
+	for (i = 0; i < 400; i++) {
+		uint64_t t = now_ns();
+		struct proc *p;
+
+		if (proc_open(pid, &p) < 0)
+			continue;
+		if (proc_stop(p) == 0) {
+			ok++;
+			proc_resume(p);
+		}
+		proc_close(p);
+		assert_true(now_ns() - t < 1500000000);
+		sleep_ns(now_ns() % 300000);
+	}
+	assert_true(ok > 100);
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 3));
+	end_target(pid);
+	close(PAGE_FD);
+	close(fd);
+	sh = own;
+}
+
 static void stops_nest(void **state)
 {
 	struct proc *p;
@@ -734,7 +813,7 @@ static void stops_nest(void **state)
 	end_target(pid);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stops_nest),
@@ -752,7 +831,11 @@ int main(void)
 		cmocka_unit_test(small_stacks),
 		cmocka_unit_test(stack_is_left_as_found),
 		cmocka_unit_test(ends_in_the_middle),
+		cmocka_unit_test(executes_meanwhile),
 	};
+
+	if (argc > 1)
+		executed();
 
 	return cmocka_run_group_tests_name("stopping", tests, NULL, NULL);
 }

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A way out of a trap in the kernel. A thread that executes another program kills its siblings and
+ * waits until they are gone; a traced one is gone only when its tracer has taken notice. Meanwhile it
+ * holds the lock that PTRACE_SEIZE needs. So if we are about to seize one sibling when another, seized
+ * already, is killed in this way, everybody waits for ever. Only another thread of ours can take
+ * notice then: this one. It sleeps, and while we are seizing it looks every few milliseconds for
+ * threads that have ended. It takes nothing but ends, and never that of a whole process.
+ */
+#include "proc/internal.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/clock.h"
+
+#define LOOK_NS 10000000ull
+
+struct reaper {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	pid_t creator;		/* a fork of ours has no such thread */
+	bool armed, quit;
+	const struct thread *threads;
+	size_t n;
+};
+
+static void reap(const struct reaper *r)
+{
+	siginfo_t info;
+	size_t i;
+
+	for (i = 0; i < r->n; i++)
+		if (r->threads[i].tid != r->threads[i].pid)
+			waitid(P_PID, r->threads[i].tid, &info, WEXITED | WNOHANG | __WALL);
+}
+
+static void *run(void *arg)
+{
+	struct reaper *r = arg;
+	struct timespec t;
+
+	pthread_mutex_lock(&r->lock);
+	while (!r->quit) {
+		if (!r->armed) {
+			pthread_cond_wait(&r->cond, &r->lock);
+			continue;
+		}
+		clock_gettime(CLOCK_MONOTONIC, &t);
+		t.tv_nsec += LOOK_NS;
+		t.tv_sec += t.tv_nsec / 1000000000;
+		t.tv_nsec %= 1000000000;
+		if (pthread_cond_timedwait(&r->cond, &r->lock, &t) == ETIMEDOUT && r->armed)
+			reap(r);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+static struct reaper *create(void)
+{
+	struct reaper *r = xcalloc(1, sizeof(*r));
+	pthread_condattr_t attr;
+	sigset_t all, old;
+	int err;
+
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&r->cond, &attr);
+	r->creator = getpid();
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);	/* signals are for the others */
+	err = pthread_create(&r->thread, NULL, run, r);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err) {
+		free(r);
+		return NULL;	/* the trap is rare; without a thread we take the risk */
+	}
+	return r;
+}
+
+/* The list must not move until reaper_disarm(). */
+void reaper_arm(struct proc *p)
+{
+	struct proc_priv *v = priv(p);
+
+	if (!v->reaper)
+		v->reaper = create();
+	if (!v->reaper)
+		return;
+	pthread_mutex_lock(&v->reaper->lock);
+	v->reaper->threads = p->threads.v;
+	v->reaper->n = p->threads.n;
+	v->reaper->armed = true;
+	pthread_cond_signal(&v->reaper->cond);
+	pthread_mutex_unlock(&v->reaper->lock);
+}
+
+void reaper_disarm(struct proc *p)
+{
+	struct reaper *r = priv(p)->reaper;
+
+	if (!r)
+		return;
+	pthread_mutex_lock(&r->lock);
+	r->armed = false;
+	pthread_mutex_unlock(&r->lock);
+}
+
+void reaper_free(struct reaper *r)
+{
+	if (!r || r->creator != getpid())
+		return;
+	pthread_mutex_lock(&r->lock);
+	r->quit = true;
+	pthread_cond_signal(&r->cond);
+	pthread_mutex_unlock(&r->lock);
+	pthread_join(r->thread, NULL);
+	free(r);
+}
