@@ -58,7 +58,11 @@ def test_killed_at_random_moments(target, name, args):
         assert not jab.leftovers(t.pid), f"round {i}"
         assert jab.text_hash(t.pid) == text, f"round {i}"
     t.run(100)
-    t.stop()
+    if name == "blocking":
+        t.ask("stop")       # a tracer that dies while threads are stopped: the kernel itself makes some
+        assert t.process.wait(jab.LIMIT) in (0, 3)      # calls return EINTR. It ends by itself all the same.
+    else:
+        t.stop()
 
 
 def test_next_attach_recovers_by_itself(target):
