@@ -6,7 +6,7 @@
 #define MANY 5000
 #include "text_target.h"
 
-static void rounds(void (*body)(struct control *), int n, int slot)
+static void rounds(void (*body)(struct control *), int n, int slot, int gentle)
 {
 	struct control *c = control_new();
 	pid_t pid = target_start(body, c);
@@ -16,7 +16,7 @@ static void rounds(void (*body)(struct control *), int n, int slot)
 	struct rig r;
 	int i;
 
-	c->gentle = 1;
+	c->gentle = gentle;
 	before = look_at(pid);
 	for (i = 0; i < n; i++) {
 		must(rig_open(&r, pid, 10));
@@ -39,7 +39,7 @@ static void rounds(void (*body)(struct control *), int n, int slot)
 
 static void test_threads(void **state)
 {
-	rounds(body_spin4, 250, 3);
+	rounds(body_spin4, 250, 3, 1);
 }
 
 static volatile long caught;
@@ -49,7 +49,7 @@ static void on_alarm(int sig)
 	long x = caught++;
 	int i;
 
-	for (i = 0; i < 500; i++)	/* so long that we often stop it here */
+	for (i = 0; i < 1000; i++)	/* so long that we often stop it here */
 		if (hot(x) != 2 * (x + 1))
 			abort();
 }
@@ -73,12 +73,12 @@ static void body_storm_alternate(struct control *c) { storm(c, SA_ONSTACK); }
 
 static void test_signals(void **state)
 {
-	rounds(body_storm, 120, 0);
+	rounds(body_storm, 120, 0, 0);
 }
 
 static void test_signals_alternate(void **state)
 {
-	rounds(body_storm_alternate, 130, 0);
+	rounds(body_storm_alternate, 130, 0, 0);
 }
 
 /*
