@@ -302,11 +302,78 @@ static bool window_hit(struct code *c, const struct span *w)
 	return hit;
 }
 
+typedef uint32_t words4 __attribute__((vector_size(16)));
+
+/* Does any four bytes of [p, p+size) read as a distance that leads into `width` bytes at p+first? */
+static bool any_distance(const uint8_t *p, size_t size, uint32_t first, uint32_t width)
+{
+	words4 index = { 4, 8, 12, 16 }, hit = { 0 };
+	size_t i = 0;
+
+	for (; i + 19 <= size; i += 16)
+		for (uint32_t k = 0; k < 4; k++) {
+			words4 v;
+
+			memcpy(&v, p + i + k, sizeof(v));
+			hit |= (words4)((v + index + ((uint32_t)i + k - first)) < width);
+		}
+	for (; i + 4 <= size; i++) {
+		uint32_t v;
+
+		memcpy(&v, p + i, sizeof(v));
+		hit[0] |= (uint32_t)(v + (uint32_t)i + 4 - first) < width;
+	}
+	return hit[0] | hit[1] | hit[2] | hit[3];
+}
+
+static bool any_short_branch(const uint8_t *p, size_t size, uint32_t first, uint32_t width)
+{
+	size_t i = first > REL8_REACH ? first - REL8_REACH : 0;
+
+	for (; i + 1 < size && i < (size_t)first + width + REL8_REACH; i++)
+		if (rel8_opcode[p[i]] && (uint32_t)(i + 2 + (int8_t)p[i + 1] - first) < width)
+			return true;
+	return false;
+}
+
+/*
+ * For one window or a few, reading the text once for each of them in its plainest way is quicker than
+ * listing all branches between functions. True is certain; false means that the list is needed.
+ */
+static bool surely_quiet(struct code *c, const struct span *w)
+{
+	for (size_t i = 0; i < c->m->segments.n; i++) {
+		const struct segment *seg = &c->m->segments.v[i];
+		const uint8_t *text = is_text(seg) ? module_bytes(c->m, seg->addr, seg->filesz) : NULL;
+		uint32_t first = w->lo + 1 - seg->addr, width = w->hi - w->lo - 1;
+
+		if (text && any_distance(text, seg->filesz, first, width))
+			return false;
+		if (text && w->lo - seg->addr < seg->filesz && any_short_branch(text, seg->filesz, first, width))
+			return false;
+	}
+	return true;
+}
+
+static bool few_and_quiet(struct code *c, const struct span *windows, size_t n)
+{
+	if (priv(c)->have_cross || n > 4)
+		return false;
+	fill_opcodes();
+	for (size_t i = 0; i < n; i++)
+		if (!surely_quiet(c, &windows[i]))
+			return false;
+	return true;
+}
+
 bool code_window_hit_from_outside(struct code *c, const struct span *windows, size_t n,
 				  uint8_t *ret_hit)
 {
 	bool any = false;
 
+	memset(ret_hit, 0, n);
+	if (few_and_quiet(c, windows, n))
+		return false;
 	code_scan_text(c);
 	for (size_t i = 0; i < n; i++) {
 		ret_hit[i] = window_hit(c, &windows[i]);

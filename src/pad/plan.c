@@ -105,7 +105,6 @@ void plan_reset(struct plan *p)
 	free(p->slots);
 	p->slots = NULL;
 	p->nslots = 0;
-	p->careful = false;
 }
 
 /* The pads may be in use: the room keeps them. */
@@ -283,17 +282,16 @@ static void make_slots(struct plan *p, struct want *wants, size_t n)
 }
 
 /*
- * Does code elsewhere branch into a window? Reading the whole text is not worth it for a few plain
- * entries in a large file: compilers never make such branches, and in their own function nothing does.
+ * Does code elsewhere branch into a window? Compilers never make such branches, but people who write
+ * assembler do: glibc's mempcpy jumps three bytes into memcpy.
  */
 static bool is_hit_from_outside(struct plan *p)
 {
-	uint64_t text = p->text_hi - p->text_lo;
 	struct span *spans;
 	uint8_t *hit;
 	bool any;
 
-	if (!p->windows.n || (!p->careful && text > (1 << 20) + (4096ull * p->windows.n)))
+	if (!p->windows.n)
 		return false;
 	spans = xcalloc(p->windows.n, sizeof(*spans));
 	hit = xcalloc(p->windows.n, 1);

@@ -112,7 +112,6 @@ struct plan {
 	VEC(struct window *) windows;	/* from high to low */
 	VEC(char *) texts;
 	uint32_t avoid;
-	bool careful;		/* a window was chosen that the quick look does not cover */
 };
 
 /* plan_bytes.c */

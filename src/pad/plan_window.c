@@ -262,6 +262,4 @@ void window_settle(struct plan *p, struct window *w, const struct site *s, enum 
 		slot->want->reason = slot->want->tactic == t ? why : "lies in the window of another probe";
 		slot->want->neighbour = slot->want->tactic == t ? neighbour : 0;
 	}
-	if (!s || !s->is_entry || t > TACTIC_SLACK)
-		p->careful = true;
 }

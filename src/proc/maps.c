@@ -88,7 +88,7 @@ int maps_load(struct proc *p, map_list *maps)
 		next = line + strcspn(line, "\n");
 		if (*next)
 			*next++ = 0;
-		if (strlen(line) > 40)
+		if (strlen(line) > 20)	/* low addresses make short lines */
 			parse_line(p, line, vec_add(maps));
 	}
 	free(text);

@@ -267,11 +267,11 @@ static int explain_nothing(struct jab *j, const struct probe_spec *spec, bool an
 	char near[256] = "";
 	size_t n = 0;
 
+	if (spec->place_kind == PLACE_ADDR && (any_object || !spec->object))
+		return explain_address(j, spec);
 	if (!any_object)
 		return fail(-ENOENT, "%s: no mapped file matches '%s'; `jab list` shows what there is",
 			    spec->text, spec->object);
-	if (spec->place_kind == PLACE_ADDR)
-		return explain_address(j, spec);
 	mods = xcalloc(j->files.n, sizeof(*mods));
 	for (size_t i = 0; i < j->files.n; i++)
 		mods[n++] = j->files.v[i].m;
@@ -292,7 +292,7 @@ static bool may_hold(const struct target *t, const struct loaded *l, const struc
 	if (!t->proc || spec->place_kind != PLACE_ADDR || spec->object)
 		return true;
 	m = proc_map_at(t->proc, spec->addr);
-	return m && !strcmp(m->path, l->path);
+	return m && (m->prot & PROT_EXEC) && !strcmp(m->path, l->path);
 }
 
 /*
