@@ -68,7 +68,17 @@ static int choose_targets(struct jab *j, char **rest)
 	return r;
 }
 
-struct totals { size_t sites, refused; };
+struct totals { size_t sites, refused; struct jab_site first; };
+
+static int find_refused(void *arg, const struct jab_site *s)
+{
+	struct totals *t = arg;
+
+	if (strcmp(s->tactic, "none"))
+		return 0;
+	t->first = *s;
+	return 1;
+}
 
 static int add_totals(void *arg, const struct jab_probe_info *p)
 {
@@ -93,9 +103,11 @@ static int place(struct jab *j, const text_list *words)
 	if (r < 0)
 		return r;
 	jab_each_probe(j, add_totals, &t);
-	if (t.refused && (strict || t.refused == t.sites))
-		return fail(-ENOSPC, "%zu of %zu sites can't be placed; `jab check` shows which and why",
-			    t.refused, t.sites);
+	if (t.refused && (strict || t.refused == t.sites)) {
+		jab_each_site(j, find_refused, &t);
+		return fail(-ENOSPC, "%zu of %zu sites can't be placed (%s+%#" PRIx64 ": %s); `jab check` shows "
+			    "all", t.refused, t.sites, t.first.function, t.first.offset, t.first.reason);
+	}
 	if (t.refused)
 		log_warn("%zu of %zu sites can't be placed and are left out; `jab check` shows which "
 			 "and why", t.refused, t.sites);

@@ -168,6 +168,8 @@ static const char *refusal_text(struct plan *p, const struct site *s)
 {
 	const char *why = why_text(p, &s->why);
 
+	if (!p->spots.n)
+		return "no room for a pad: every address within 2 GiB of it is in use";
 	if (room_full(p->room))
 		return plan_text(p, xasprintf("%s; too many separate mappings are needed already", why));
 	if (s->why.stop == STOP_FORBIDDEN || s->insn.kind == INSN_ENDBR || s->insn.kind == INSN_SYSCALL)
