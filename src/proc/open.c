@@ -221,7 +221,7 @@ static int read_paths(struct proc *p)
 	return 0;
 }
 
-static int read_machine(struct proc *p)
+int proc_check_machine(struct proc *p)
 {
 	char path[64];
 	Elf64_Ehdr eh = { 0 };
@@ -273,7 +273,7 @@ static int read_identity(struct proc *p)
 int proc_fill(struct proc *p)
 {
 	char path[64];
-	int r = read_machine(p);
+	int r = proc_check_machine(p);
 
 	if (r < 0)
 		return r;

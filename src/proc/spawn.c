@@ -131,8 +131,10 @@ static int break_at_entry(struct proc *p, struct entry *e)
 	char path[64];
 	ssize_t n;
 	size_t i;
-	int r;
+	int r = proc_check_machine(p);
 
+	if (r < 0)
+		return r;
 	if (p->mem >= 0)
 		close(p->mem);
 	snprintf(path, sizeof(path), "/proc/%d/mem", p->pid);
