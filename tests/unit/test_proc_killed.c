@@ -143,6 +143,43 @@ static void some_sleep(void *arg)
 	compute(NULL);
 }
 
+/* Like Go: the stack lies in a heap at Go's address, with other people's data right below it. */
+static uint8_t *heap;
+
+static void compute_on_heap(void)
+{
+	bool avx = CHECK_AVX;
+	uint64_t n, i;
+
+	for (n = 1;; n++) {
+		CHECK(registers_hold(n, avx));
+		check_thread(true);
+		for (i = 0; i < 60000; i += 64)
+			CHECK(heap[i] == 0x5a);
+		sh->turns[0] = n;
+	}
+}
+
+static void like_go(void *arg)
+{
+	set_up();
+	heap = mmap((void *)0xc000000000ull, 1 << 20, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	memset(heap, 0x5a, 1 << 20);
+	__asm__ volatile("mov %0, %%rsp\n\tcall *%1" :: "r"(heap + 65536), "r"(compute_on_heap) : "memory");
+}
+
+/* For programs without a restorer; the test has one, so it is told to use these. */
+__asm__(".pushsection .text\ntest_pop:\tpop %rax\n\tret\ntest_call:\tsyscall\n\tud2\n.popsection");
+extern char test_pop[], test_call[];
+static bool no_restorer;
+
+static void use_no_restorer(struct proc *p)
+{
+	priv(p)->gadget = (struct gadget){ .start = (uintptr_t)test_pop, .pop = (uintptr_t)test_pop,
+					   .call = (uintptr_t)test_call };
+}
+
 /* What is done to the target between the steps: cmocka is not asked, for it can't report from here. */
 static int trace(pid_t pid)
 {
@@ -152,7 +189,11 @@ static int trace(pid_t pid)
 	size_t room;
 	taddr at;
 
-	if (proc_open(pid, &p) < 0 || proc_stop(p) < 0 || proc_scratch(p, &at, &room) < 0 ||
+	if (proc_open(pid, &p) < 0)
+		return 5;
+	if (no_restorer)
+		use_no_restorer(p);
+	if (proc_stop(p) < 0 || proc_scratch(p, &at, &room) < 0 ||
 	    proc_write(p, at, "test", 5) < 0)
 		return 1;
 	args[0] = at.v;
@@ -205,7 +246,7 @@ static void goes_on(pid_t target, int threads, long step)
 		fail_msg("killed at step %ld: line %d of the target saw a wrong value", step, (int)sh->wrong);
 }
 
-struct kind { void (*run)(void *); int threads; };
+struct kind { void (*run)(void *); int threads; bool no_restorer; };
 
 static void survives(void **state)
 {
@@ -214,6 +255,7 @@ static void survives(void **state)
 	pid_t target;
 
 	fresh_shared();
+	no_restorer = kind->no_restorer;
 	target = start_target(kind->run, NULL);
 	goes_on(target, kind->threads, 0);
 	for (repeat = 0; repeat < REPEATS; repeat++)
@@ -228,7 +270,8 @@ static void survives(void **state)
 }
 
 static struct kind kinds[] = {
-	{ one_thread, 1 }, { four_threads, 4 }, { in_calls, 1 }, { some_sleep, 1 },
+	{ one_thread, 1, false }, { four_threads, 4, false }, { in_calls, 1, false },
+	{ some_sleep, 1, false }, { like_go, 1, false }, { one_thread, 1, true },
 };
 
 int main(void)
@@ -238,6 +281,8 @@ int main(void)
 		{ "four threads compute", survives, NULL, NULL, &kinds[1] },
 		{ "one thread sleeps in calls", survives, NULL, NULL, &kinds[2] },
 		{ "one computes, three sleep", survives, NULL, NULL, &kinds[3] },
+		{ "stacks as in Go", survives, NULL, NULL, &kinds[4] },
+		{ "without a restorer", survives, NULL, NULL, &kinds[5] },
 	};
 
 	return cmocka_run_group_tests_name("killed tracer", tests, NULL, NULL);
