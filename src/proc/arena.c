@@ -249,7 +249,9 @@ static int make_held(struct arena *a, size_t max_edits, const struct tracer_id *
 	if (r < 0)
 		return r;
 	proc_step("arena: stopped");
-	r = make_there(a, max_edits, id);
+	r = proc_rseq(a->p, &a->rseq);
+	if (r == 0)
+		r = make_there(a, max_edits, id);
 	end = proc_resume(a->p);
 	return r < 0 ? r : end;
 }
@@ -295,6 +297,11 @@ int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edit
 		qsort(a->pieces, n, sizeof(*a->pieces), by_piece);	/* for arena_view() */
 	*ret_arena = a;
 	return 0;
+}
+
+const struct rseq_conf *arena_rseq(const struct arena *a)
+{
+	return &a->rseq;
 }
 
 uint8_t *arena_view(struct arena *a, taddr at)

@@ -19,6 +19,7 @@ struct arena {
 	size_t n;
 	bool mapped;		/* the target has the mappings */
 	struct sigframes frames;
+	struct rseq_conf rseq;	/* of the threads that were there when it was made */
 };
 
 /* Choose addresses for the record and for the pieces that have none yet. */

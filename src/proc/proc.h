@@ -119,6 +119,7 @@ struct piece {
 struct arena;
 int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edits, struct arena **ret_arena);
 uint8_t *arena_view(struct arena *a, taddr at);	/* our view of an address there; NULL: not in a piece */
+const struct rseq_conf *arena_rseq(const struct arena *a);	/* as of the stop in which it was made */
 int arena_destroy(struct arena *a);	/* no text was changed, or it is back: unmap there and here; frees a */
 void arena_forget(struct arena *a);	/* only our side; counters stay readable until then; frees a, NULL is fine */
 

@@ -224,42 +224,27 @@ static int emit_all(struct jab *j, struct target *t)
 	return 0;
 }
 
-/* Which way may the pads count? Only the target can tell, while it is stopped. */
-static int ask_rseq(struct target *t)
+/* Which way may the pads count? Seen in the same stop in which the arena was made. */
+static void choose_way(struct target *t)
 {
-	struct rseq_conf conf = { 0 };
-	int r = proc_rseq(t->proc, &conf);
+	const struct rseq_conf *conf = arena_rseq(t->arena);
 
-	t->spec.has_rseq = !r && conf.usable && !strangers_present(t);
-	t->spec.rseq_off = conf.offset;
-	t->spec.rseq_sig = conf.signature;
-	return 0;
-}
-
-static int prepare(struct target *t, struct jab_times *times)
-{
-	int r = proc_stop(t->proc);
-
-	if (r < 0)
-		return r;
-	r = ask_rseq(t);
-	if (!r)
-		r = make_arena(t, times);
-	proc_resume(t->proc);
-	return r;
+	t->spec.has_rseq = conf->usable && !strangers_present(t);
+	t->spec.rseq_off = conf->offset;
+	t->spec.rseq_sig = conf->signature;
 }
 
 /* The program may have mapped something where a pad was planned: look again, plan again. */
-static int prepare_patiently(struct jab *j, uint32_t target)
+static int make_arena_patiently(struct jab *j, uint32_t target)
 {
 	struct target *t = &j->targets.v[target];
-	int r = prepare(t, &j->times);
+	int r = make_arena(t, &j->times);
 
 	for (int tries = 0; r == -EEXIST && tries < 5; tries++) {
 		place_forget(j, t);
 		r = place_plan(j, t);
 		if (!r)
-			r = prepare(t, &j->times);
+			r = make_arena(t, &j->times);
 	}
 	return r;
 }
@@ -268,10 +253,11 @@ int place_insert(struct jab *j, uint32_t target)
 {
 	struct target *t = &j->targets.v[target];
 	uint64_t start = now_ns();
-	int r = prepare_patiently(j, target);
+	int r = make_arena_patiently(j, target);
 
 	if (r < 0)
 		return r;
+	choose_way(t);
 	counters_init(t);
 	r = emit_all(j, t);
 	if (!r)
