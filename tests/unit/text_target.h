@@ -439,4 +439,59 @@ static inline void add_hot(struct rig *r)
 	add_site(r, hot, 5, 2, 0);
 }
 
+/* A target, what it looked like, and a patch on it. */
+struct scene {
+	struct control *c;
+	pid_t pid;
+	struct look before;
+	struct rig r;
+	struct text_report rep;
+};
+
+static inline void scene_open(struct scene *s, void (*body)(struct control *))
+{
+	s->c = control_new();
+	s->pid = target_start(body, s->c);
+	s->before = look_at(s->pid);
+	must(rig_open(&s->r, s->pid, 10));
+}
+
+static inline void scene_close(struct scene *s)
+{
+	rig_close(&s->r);
+	assert_same(s->pid, &s->before);
+	look_free(&s->before);
+	target_end(s->pid, s->c);
+}
+
+static inline void remove_clean(struct scene *s)
+{
+	must(text_remove(s->r.p, s->r.a, &s->rep));
+	assert_true(s->rep.verified);
+	assert_false(s->rep.arena_left);
+	assert_int_equal(s->rep.foreign, 0);
+}
+
+static inline void wait_for(volatile int *flag, int value)
+{
+	uint64_t deadline = now_ns() + 5000000000ull;
+
+	while (*flag != value && now_ns() < deadline)
+		usleep(100);
+	assert_int_equal(*flag, value);
+}
+
+static inline uint8_t text_byte(pid_t pid, const void *at)
+{
+	uint8_t b = 0;
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDONLY);
+	assert_int_equal(pread(fd, &b, 1, (off_t)(uintptr_t)at), 1);
+	close(fd);
+	return b;
+}
+
 #endif
