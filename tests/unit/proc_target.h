@@ -76,7 +76,7 @@ __attribute__((unused)) static char state_of(pid_t pid)
 
 __attribute__((unused)) static bool wait_until(volatile uint64_t *what, uint64_t value)
 {
-	uint64_t end = now_ns() + 5000000000ull;
+	uint64_t end = now_ns() + 20000000000ull;
 
 	while (*what < value && now_ns() < end)
 		sleep_ns(50000);
@@ -85,7 +85,7 @@ __attribute__((unused)) static bool wait_until(volatile uint64_t *what, uint64_t
 
 __attribute__((unused)) static void wait_state(pid_t pid, char state)
 {
-	uint64_t end = now_ns() + 5000000000ull;
+	uint64_t end = now_ns() + 20000000000ull;
 
 	while (state_of(pid) != state && now_ns() < end)
 		sleep_ns(100000);
