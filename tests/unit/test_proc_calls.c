@@ -124,7 +124,9 @@ static long c_futex(struct kit *k)
 
 static void w_futex(struct kit *k)
 {
-	syscall(SYS_futex, k->word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	/* It may still be on its way back into the call. */
+	while (syscall(SYS_futex, k->word, FUTEX_WAKE, 1, NULL, NULL, 0) == 0)
+		sleep_ns(100000);
 }
 
 static long c_futex_timeout(struct kit *k)
