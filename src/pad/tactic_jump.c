@@ -68,6 +68,17 @@ bool tactic_back(struct plan *p, struct site *s)
 	return false;
 }
 
+/* Is the taken way of a branch wanted here? Its body can't run before the branch is decided. */
+static bool wants_taken_way(const struct plan *p, uint64_t at)
+{
+	size_t first, n = slots_in(p, at, at + 1, &first);
+
+	for (size_t i = first; i < first + n; i++)
+		if (p->slots[i].want->kind == WANT_EXIT && p->slots[i].want->exit_kind == EXIT_JCC)
+			return true;
+	return false;
+}
+
 /*
  * A window that ends where the site begins: its pad runs the site's bodies last and jumps to the
  * untouched instruction. Nobody else comes there, so nothing is missed.
@@ -77,7 +88,7 @@ bool tactic_before(struct plan *p, struct site *s)
 	uint64_t start = s->at;
 	struct line l;
 
-	if (s->exact)
+	if (s->exact || wants_taken_way(p, s->at))
 		return false;
 	for (int i = 0; i < BACK_MAX; i++) {
 		if (!line_before(p, s, start, &start) || window_over(p, start, start + 1))

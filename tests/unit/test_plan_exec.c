@@ -92,7 +92,7 @@ __attribute__((noinline)) static long c_switch(long x)
 __attribute__((noinline)) static long c_sort(long x)
 {
 	unsigned int v[12], seed = x + 1;
-	long sum = 0;
+	unsigned long sum = 0;
 
 	for (int i = 0; i < 12; i++)
 		v[i] = (seed = seed * 1103515245 + 12345) >> 16;
