@@ -332,6 +332,9 @@ static int match_all(struct jab *j, uint32_t probe, int exe_pass, size_t *found,
 	return 0;
 }
 
+/* More than this is hardly meant, and the pads would fill the address space around a module. */
+#define MOST_SITES 1000000
+
 int resolve_probe(struct jab *j, uint32_t probe)
 {
 	const struct probe_spec *spec = j->probes.v[probe].spec;
@@ -350,5 +353,8 @@ int resolve_probe(struct jab *j, uint32_t probe)
 		return r;
 	if (!found)
 		return explain_nothing(j, spec, any_object);
+	if (j->sites.n > MOST_SITES)
+		return fail(-E2BIG, "%s: %zu sites are more than one run can hold (%d): choose fewer functions",
+			    spec->text, j->sites.n, MOST_SITES);
 	return 0;
 }
