@@ -28,14 +28,28 @@ struct reaper {
 	size_t n;
 };
 
+/*
+ * For a traced thread waitid() reports and forgets stops too, whatever it is asked for. So look
+ * first without forgetting: what has ended stays so.
+ */
+bool reap_if_ended(pid_t tid)
+{
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, tid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 || info.si_pid != tid)
+		return false;
+	if (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED && info.si_code != CLD_DUMPED)
+		return false;
+	return waitid(P_PID, tid, &info, WEXITED | WNOHANG | __WALL) == 0;
+}
+
 static void reap(const struct reaper *r)
 {
-	siginfo_t info;
 	size_t i;
 
 	for (i = 0; i < r->n; i++)
 		if (r->threads[i].tid != r->threads[i].pid)
-			waitid(P_PID, r->threads[i].tid, &info, WEXITED | WNOHANG | __WALL);
+			reap_if_ended(r->threads[i].tid);
 }
 
 static void *run(void *arg)

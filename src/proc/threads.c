@@ -362,15 +362,12 @@ static int look_at_one(struct proc *p, struct thread *t)
  */
 static void look_for_ends(struct proc *p)
 {
-	siginfo_t info = { 0 };
 	size_t i;
 
 	for (i = 0; i < p->threads.n; i++) {
 		struct thread *t = &p->threads.v[i];
 
-		info.si_pid = 0;
-		if (t->stopped && t->tid != t->pid &&
-		    waitid(P_PID, t->tid, &info, WEXITED | WNOHANG | __WALL) == 0 && info.si_pid == t->tid) {
+		if (t->stopped && t->tid != t->pid && reap_if_ended(t->tid)) {
 			t->gone = true;
 			t->stopped = t->seized = false;
 		}
@@ -606,4 +603,34 @@ int threads_adopt(struct proc *p, pid_t tid)
 	}
 	priv(p)->depth = 1;
 	return 0;
+}
+
+/*
+ * Let some threads run for a moment while all others stay stopped, and stop them again. They get a
+ * CPU at once, where many busy threads would make them wait for a long time.
+ */
+int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < p->threads.n; i++) {
+		struct thread *t = &p->threads.v[i];
+
+		if (!t->stopped || t->gone || t->tid == priv(p)->borrow.tid || !who(arg, t))
+			continue;
+		call_unwind(p, t);
+		if (t->regs_changed)
+			ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs);
+		t->regs_changed = false;
+		t->stopped = false;
+		ptrace(PTRACE_CONT, t->tid, 0, 0);
+		n++;
+	}
+	if (!n)
+		return 0;
+	sleep_ns(20000);
+	for (i = 0; i < p->threads.n; i++)
+		if (is_pending(&p->threads.v[i]) && p->threads.v[i].seized)
+			ptrace(PTRACE_INTERRUPT, p->threads.v[i].tid, 0, 0);
+	return wait_all(p);
 }

@@ -149,6 +149,8 @@ static void other_user(void **state)
 {
 	pid_t pid;
 
+	if (geteuid() != 0)
+		skip();
 	fresh_shared();
 	pid = start_target(sleeps, NULL);
 	assert_true(wait_until(&sh->ready, 1));
