@@ -24,6 +24,7 @@
 #define FIRST_WAIT_NS 100000ull
 #define LONGEST_WAIT_NS 10000000ull
 #define DROPS_PER_STOP 16
+#define STEPS 10		/* moments given to threads in pads, within one stop */
 
 #ifndef PTRACE_GET_RSEQ_CONFIGURATION
 #define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
@@ -245,6 +246,30 @@ static size_t count_inside(struct clean *c)
 	return n;
 }
 
+static bool is_inside(void *arg, const struct thread *t)
+{
+	return in_arena(arg, t->regs.rip);
+}
+
+/*
+ * Nobody enters a pad any more, and a pad is a few dozen instructions: those inside only need a CPU
+ * for a moment. What takes longer is a signal handler that interrupted a pad.
+ */
+static int let_out(struct clean *c)
+{
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < STEPS; i++) {
+		r = move_counters(c, place_in_text);
+		if (r < 0 || !count_inside(c))
+			return r;
+		r = threads_step(c->p, is_inside, c);
+		if (r == 0)
+			r = sigframes_find(&c->frames, c->p);
+	}
+	return r < 0 ? r : move_counters(c, place_in_text);
+}
+
 static int unmap_arena(struct clean *c)
 {
 	size_t i;
@@ -274,7 +299,7 @@ static int clean_held(struct clean *c)
 		c->report->arena_left = true;
 		return 0;
 	}
-	r = move_counters(c, place_in_text);
+	r = let_out(c);
 	if (r < 0)
 		return r;
 	if (count_inside(c))
