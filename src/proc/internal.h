@@ -89,10 +89,13 @@ const struct map *maps_at(const map_list *maps, uint64_t addr);
 /* threads.c */
 struct thread *thread_find(struct proc *p, pid_t tid);
 int thread_wait(struct thread *t, int *ret_status);	/* blocks for the next stop; -ESRCH: it ended */
-void threads_settle(struct proc *p);	/* let go of those in limbo that stopped meanwhile */
-void threads_settle_for(struct proc *p, uint64_t ns);
 int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg);	/* while stopped */
 int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stopped already */
+
+/* limbo.c */
+bool limbo_take(struct proc *p, pid_t tid);	/* whether it was in limbo; it is not any more */
+void threads_settle(struct proc *p);	/* let go of those in limbo that stopped meanwhile */
+void threads_settle_for(struct proc *p, uint64_t ns);
 
 /* reaper.c: around PTRACE_SEIZE, when there is more than one thread */
 void reaper_arm(struct proc *p);

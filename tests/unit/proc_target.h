@@ -92,6 +92,23 @@ __attribute__((unused)) static void wait_state(pid_t pid, char state)
 	assert_int_equal(state_of(pid), state);
 }
 
+__attribute__((unused)) static void *count_turns(void *arg)
+{
+	for (;;) {
+		sh->turns[(long)arg]++;
+		sleep_ns(1000000);
+	}
+	return NULL;
+}
+
+__attribute__((unused)) static void two_threads(void *arg)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, count_turns, (void *)1);
+	count_turns(NULL);
+}
+
 /* Zero, or the sentence of the failure. */
 #define assert_ok(call) do { \
 	int r_ = (call); \
