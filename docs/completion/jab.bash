@@ -19,7 +19,7 @@ _jab()
 	case "$cmd:$cur" in
 	count:-*) mapfile -t COMPREPLY < <(compgen -W "-p -c -d -i -o -a --json --strict --dry-run -v --help" -- "$cur") ;;
 	list:-*) mapfile -t COMPREPLY < <(compgen -W "-p -v --json --help" -- "$cur") ;;
-	check:-*) mapfile -t COMPREPLY < <(compgen -W "-p -s -m -v --json --help" -- "$cur") ;;
+	check:-*) mapfile -t COMPREPLY < <(compgen -W "-p -s -m -v --alone --json --help" -- "$cur") ;;
 	recover:-*) mapfile -t COMPREPLY < <(compgen -W "--json -v --help" -- "$cur") ;;
 	list:* | check:*) compopt -o default ;;
 	esac

@@ -47,6 +47,7 @@ JAB_API int jab_open_file(struct jab *j, const char *path);	/* no process: list 
 JAB_API int jab_add_probe(struct jab *j, const char *spec);
 JAB_API int jab_resolve(struct jab *j);
 JAB_API int jab_plan(struct jab *j);
+JAB_API int jab_plan_alone(struct jab *j);	/* each site as if it were the only one: to look at, not to insert */
 JAB_API int jab_insert(struct jab *j);
 
 /* What became of the targets. */

@@ -6,11 +6,12 @@
 #include "cmd/common.h"
 
 static text_list pids;
-static bool json, summary_only, misses;
+static bool json, summary_only, misses, alone;
 
 static const struct opt opts[] = {
 	{ 'p', "pid", "PID|NAME", OPT_LIST, &pids, "plan for this process; may be repeated" },
 	{ 's', "summary", NULL, OPT_FLAG, &summary_only, "only the sums per tactic" },
+	{ 0, "alone", NULL, OPT_FLAG, &alone, "plan each site as if it were the only one" },
 	{ 'm', "misses", NULL, OPT_FLAG, &misses, "only the sites that get no place" },
 	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object a line" },
 	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "tell what happens" },
@@ -19,13 +20,17 @@ static const struct opt opts[] = {
 
 struct tally {
 	const char *tactic[16];
-	size_t n[16], sites, refused;
+	size_t n[16], sites, refused, noreturn;
 };
 
 static void tally_add(struct tally *t, const char *tactic)
 {
 	size_t i;
 
+	if (!strcmp(tactic, "noreturn")) {
+		t->noreturn++;
+		return;
+	}
 	for (i = 0; i < ARRAY_SIZE(t->n) - 1 && t->tactic[i] && strcmp(t->tactic[i], tactic); i++)
 		;
 	t->tactic[i] = tactic;
@@ -87,7 +92,8 @@ static void print_tally(const struct tally *t, struct jab *j)
 
 	jab_get_times(j, &times);
 	if (json) {
-		printf("{\"summary\":{\"sites\":%zu,\"refused\":%zu,\"tactics\":{", t->sites, t->refused);
+		printf("{\"summary\":{\"sites\":%zu,\"refused\":%zu,\"noreturn\":%zu,\"tactics\":{", t->sites,
+		       t->refused, t->noreturn);
 		for (size_t i = 0; i < ARRAY_SIZE(t->n) && t->n[i]; i++)
 			printf("%s\"%s\":%zu", i ? "," : "", t->tactic[i], t->n[i]);
 		printf("},\"symbols_ns\":%" PRIu64 ",\"plan_ns\":%" PRIu64 "}}\n", times.symbols_ns, times.plan_ns);
@@ -96,6 +102,8 @@ static void print_tally(const struct tally *t, struct jab *j)
 	printf("%zu sites", t->sites);
 	for (size_t i = 0; i < ARRAY_SIZE(t->n) && t->n[i]; i++)
 		printf(", %s %zu", t->tactic[i], t->n[i]);
+	if (t->noreturn)
+		printf("; %zu functions never return", t->noreturn);
 	printf("; %.3f %% placed (symbols %.1f ms, plan %.1f ms)\n",
 	       t->sites ? 100.0 * (t->sites - t->refused) / t->sites : 0, times.symbols_ns / 1e6,
 	       times.plan_ns / 1e6);
@@ -111,7 +119,7 @@ static int check(struct jab *j, const text_list *words, size_t first)
 	if (!r)
 		r = jab_resolve(j);
 	if (!r)
-		r = jab_plan(j);
+		r = alone ? jab_plan_alone(j) : jab_plan(j);
 	if (r < 0)
 		return complain();
 	jab_each_site(j, each_site, &t);

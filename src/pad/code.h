@@ -54,8 +54,8 @@ uint64_t fcode_addr(const struct fcode *f, uint32_t insn);	/* where instruction 
 /* May this byte be reached other than by falling into it? Knows branches from other functions too. */
 enum target_why code_target(struct code *c, const struct fcode *f, uint64_t addr);
 
-/* Make a byte a target for good: code_target() and later decodings know it from now on. */
-void code_add_target(struct code *c, uint64_t addr, enum target_why why);
+/* Make a byte a target for good: code_target() and later decodings know it from now on. False: it was one. */
+bool code_add_target(struct code *c, uint64_t addr, enum target_why why);
 
 /*
  * Quick answer for a plain entry window, without decoding the function: is [lo, hi) free of inner
@@ -70,7 +70,8 @@ struct span { uint64_t lo, hi; };
  * Does code outside a window's own function branch to (or take the address of) one of its inner
  * bytes, lo < byte < hi? Any number of windows in any order: ret_hit[i] is set to 0 or 1. The bytes
  * that were hit are made targets (code_add_target), so a second planning sees them. The first call
- * reads the whole text once, about 1 ns a byte; later ones look up. True: at least one was hit.
+ * reads the whole text once, about 1 ns a byte; later ones look up. True: a target was found that was
+ * not known before (a window that was planned over a known one is fine as it is).
  */
 bool code_window_hit_from_outside(struct code *c, const struct span *windows, size_t n,
 				  uint8_t *ret_hit);

@@ -294,10 +294,8 @@ static bool window_hit(struct code *c, const struct span *w)
 
 		if (to >= w->hi)
 			break;
-		if (cross_confirm(c, i)) {
-			code_add_target(c, to, TARGET_BRANCH);
-			hit = true;
-		}
+		if (cross_confirm(c, i))
+			hit |= code_add_target(c, to, TARGET_BRANCH);
 	}
 	return hit;
 }

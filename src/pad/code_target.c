@@ -95,20 +95,21 @@ void code_mark_extra(struct code *c, struct body *b)
 	}
 }
 
-void code_add_target(struct code *c, uint64_t addr, enum target_why why)
+bool code_add_target(struct code *c, uint64_t addr, enum target_why why)
 {
 	struct code_priv *pr = priv(c);
 	size_t i = extra_lower(c, addr), num = code_find(c, addr);
 
 	if (why == TARGET_NONE)
-		return;
+		return false;
 	if (num != NO_FUNC && pr->bodies[num])
 		body_mark(pr->bodies[num], addr, why);
 	if (i < pr->extra.n && pr->extra.v[i].addr == addr)
-		return;
+		return false;
 	vec_add(&pr->extra);
 	memmove(&pr->extra.v[i + 1], &pr->extra.v[i], (pr->extra.n - 1 - i) * sizeof(*pr->extra.v));
 	pr->extra.v[i] = (struct extra_target){ addr, why };
+	return true;
 }
 
 /* Asked only if the whole text was scanned: then branches from other functions are known as well. */

@@ -41,6 +41,9 @@ void jab_free(struct jab *j)
 	}
 	for (size_t i = 0; i < j->probes.n; i++)
 		spec_free(j->probes.v[i].spec);
+	for (size_t i = 0; i < j->texts.n; i++)
+		free(j->texts.v[i]);
+	vec_free(&j->texts);
 	vec_free(&j->targets);
 	vec_free(&j->files);
 	vec_free(&j->probes);
@@ -136,15 +139,31 @@ int jab_resolve(struct jab *j)
 	return r;
 }
 
-int jab_plan(struct jab *j)
+/* More than this is hardly meant, and the pads would fill the address space around a module. */
+#define MOST_SITES 1000000
+
+static int plan_all(struct jab *j, bool alone)
 {
 	uint64_t start = now_ns();
 	int r = 0;
 
+	if (!alone && j->sites.n > MOST_SITES)
+		return fail(-E2BIG, "%zu sites are more than one run can hold (%d): choose fewer functions",
+			    j->sites.n, MOST_SITES);
 	for (size_t i = 0; !r && i < j->targets.n; i++)
-		r = place_plan(j, &j->targets.v[i]);
+		r = place_plan(j, &j->targets.v[i], alone);
 	j->times.plan_ns = now_ns() - start;
 	return r;
+}
+
+int jab_plan(struct jab *j)
+{
+	return plan_all(j, false);
+}
+
+int jab_plan_alone(struct jab *j)
+{
+	return plan_all(j, true);
 }
 
 /* All targets or none. */

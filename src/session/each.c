@@ -42,7 +42,7 @@ static void describe_site(const struct jab *j, const struct site *s, struct jab_
 	out->address = s->addr + l->bias;
 	out->offset = s->func == UINT32_MAX ? 0 : s->addr - m->funcs.v[s->func].addr;
 	out->kind = kinds[s->kind];
-	out->tactic = tactic_name(s->tactic);
+	out->tactic = s->never_returns ? "noreturn" : tactic_name(s->tactic);
 	out->cost = tactic_cost(s->tactic);
 	out->reason = s->reason ? s->reason : "";
 	out->neighbour = s->neighbour ? s->neighbour + l->bias : 0;

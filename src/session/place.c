@@ -33,7 +33,22 @@ static int make_room(struct jab *j, struct target *t)
 	return r;
 }
 
-static int plan_module(struct jab *j, struct target *t, struct loaded *l)
+/* Each want as if there were no other. The next plan forgets the texts of the last one. */
+static int solve_alone(struct jab *j, struct loaded *l)
+{
+	int missed = 0;
+
+	for (size_t i = 0; i < l->wants.n; i++) {
+		struct want *w = &l->wants.v[i];
+
+		missed += plan_solve(l->plan, w, 1);
+		if (w->reason)
+			w->reason = *vec_add(&j->texts) = xstrdup(w->reason);
+	}
+	return missed;
+}
+
+static int plan_module(struct jab *j, struct target *t, struct loaded *l, bool alone)
 {
 	struct file *f = &j->files.v[l->file];
 	int r = f->code ? 0 : code_open(f->m, &f->code);
@@ -42,7 +57,7 @@ static int plan_module(struct jab *j, struct target *t, struct loaded *l)
 		r = plan_create(f->code, t->room, t->proc ? l->bias : room_assume_bias(f->m),
 				body_size(f->code), &l->plan);
 	if (!r)
-		r = plan_solve(l->plan, l->wants.v, l->wants.n);
+		r = alone ? solve_alone(j, l) : plan_solve(l->plan, l->wants.v, l->wants.n);
 	return r;
 }
 
@@ -83,7 +98,7 @@ static void place_forget(struct jab *j, struct target *t)
 	t->room = NULL;
 }
 
-int place_plan(struct jab *j, struct target *t)
+int place_plan(struct jab *j, struct target *t, bool alone)
 {
 	uint32_t target = t - j->targets.v;
 	int r = make_room(j, t);
@@ -100,14 +115,14 @@ int place_plan(struct jab *j, struct target *t)
 		w->exit_kind = s->exit_kind;
 		w->id = i;
 	}
-	if (!r)
+	if (!r && !alone)
 		strangers_watch(j, t);
 	for (size_t i = 0; !r && i < t->loaded.n; i++) {
 		struct loaded *l = &t->loaded.v[i];
 
 		if (!l->wants.n)
 			continue;
-		r = plan_module(j, t, l);
+		r = plan_module(j, t, l, alone);
 		if (r >= 0) {
 			take_results(j, l);
 			r = 0;
@@ -242,7 +257,7 @@ static int make_arena_patiently(struct jab *j, uint32_t target)
 
 	for (int tries = 0; r == -EEXIST && tries < 5; tries++) {
 		place_forget(j, t);
-		r = place_plan(j, t);
+		r = place_plan(j, t, false);
 		if (!r)
 			r = make_arena(t, &j->times);
 	}

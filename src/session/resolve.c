@@ -88,8 +88,11 @@ static int add_exits(const struct match *x, uint32_t func)
 		add_refused(x, func, x->m->funcs.v[func].addr, WANT_EXIT, "its code can't be decoded");
 		return 0;
 	}
-	if (!f->exits.n) {
+	if (!f->exits.n) {	/* nothing to be placed, so nothing is refused: it is only listed */
 		add_refused(x, func, x->m->funcs.v[func].addr, WANT_EXIT, "it has no exit: it never returns");
+		x->j->sites.v[x->j->sites.n - 1].never_returns = true;
+		x->j->probes.v[x->probe].sites--;
+		x->j->probes.v[x->probe].refused--;
 		return 0;
 	}
 	hits = new_counter(x, func, UINT64_MAX, true, COUNT_HITS);
@@ -332,9 +335,6 @@ static int match_all(struct jab *j, uint32_t probe, int exe_pass, size_t *found,
 	return 0;
 }
 
-/* More than this is hardly meant, and the pads would fill the address space around a module. */
-#define MOST_SITES 1000000
-
 int resolve_probe(struct jab *j, uint32_t probe)
 {
 	const struct probe_spec *spec = j->probes.v[probe].spec;
@@ -353,8 +353,5 @@ int resolve_probe(struct jab *j, uint32_t probe)
 		return r;
 	if (!found)
 		return explain_nothing(j, spec, any_object);
-	if (j->sites.n > MOST_SITES)
-		return fail(-E2BIG, "%s: %zu sites are more than one run can hold (%d): choose fewer functions",
-			    spec->text, j->sites.n, MOST_SITES);
 	return 0;
 }

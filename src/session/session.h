@@ -75,6 +75,7 @@ struct site {
 	uint64_t addr;		/* link address */
 	uint8_t kind;		/* enum want_kind */
 	uint8_t exit_kind, tactic;
+	bool never_returns;	/* no place at all: a function without an exit */
 	const char *reason;
 	uint64_t neighbour;
 };
@@ -88,6 +89,7 @@ struct jab {
 	VEC(struct counter) counters;
 	uint32_t *row_hash;
 	size_t row_hash_size;
+	VEC(char *) texts;	/* reasons that outlive a plan */
 	struct jab_times times;
 	pid_t child;		/* that we started */
 	bool released;		/* and let run */
@@ -116,7 +118,7 @@ void strangers_watch(struct jab *j, struct target *t);	/* adds wants for those t
 bool strangers_present(const struct target *t);
 
 /* place.c: plan, pads, arena, the jump */
-int place_plan(struct jab *j, struct target *t);
+int place_plan(struct jab *j, struct target *t, bool alone);
 int place_insert(struct jab *j, uint32_t target);
 
 #endif
