@@ -67,7 +67,7 @@ bool code_window_is_quiet(struct code *c, const struct func *f, uint64_t lo, uin
 struct span { uint64_t lo, hi; };
 
 /*
- * Does code outside a window's own function branch to (or take the address of) one of its inner
+ * With n == 0 the text is only read. Does code outside a window's own function branch to (or take the address of) one of its inner
  * bytes, lo < byte < hi? Any number of windows in any order: ret_hit[i] is set to 0 or 1. The bytes
  * that were hit are made targets (code_add_target), so a second planning sees them. The first call
  * reads the whole text once, about 1 ns a byte; later ones look up. True: a target was found that was

@@ -355,7 +355,7 @@ static bool surely_quiet(struct code *c, const struct span *w)
 
 static bool few_and_quiet(struct code *c, const struct span *windows, size_t n)
 {
-	if (priv(c)->have_cross || n > 4)
+	if (priv(c)->have_cross || !n || n > 4)
 		return false;
 	fill_opcodes();
 	for (size_t i = 0; i < n; i++)
@@ -369,9 +369,10 @@ bool code_window_hit_from_outside(struct code *c, const struct span *windows, si
 {
 	bool any = false;
 
-	memset(ret_hit, 0, n);
-	if (few_and_quiet(c, windows, n))
+	if (few_and_quiet(c, windows, n)) {
+		memset(ret_hit, 0, n);
 		return false;
+	}
 	code_scan_text(c);
 	for (size_t i = 0; i < n; i++) {
 		ret_hit[i] = window_hit(c, &windows[i]);
