@@ -61,10 +61,10 @@ struct count_spec {
 	uint32_t index;		/* this counter is at base + 8 * index */
 };
 
-/* Where the code of a clone finds what kind of thread it makes. */
+/* Which system call makes the new thread; its arguments are in their registers. */
 enum clone_abi {
 	CLONE_ABI_VFORK,	/* always a child on its parent's thread block */
-	CLONE_ABI_CLONE,	/* clone(fn, stack, flags, ...) */
+	CLONE_ABI_CLONE,	/* clone(flags, ...) */
 	CLONE_ABI_CLONE3,	/* clone3(args, ...) */
 };
 

@@ -40,7 +40,11 @@ static const uint8_t restorer_short[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 static const uint8_t pop_rax_ret[] = { 0x58, 0xc3 };
 static const uint8_t syscall_insn[] = { 0x0f, 0x05 };
 
-struct hunt { uint64_t restorer, pop, call; };
+/*
+ * Without a restorer: `pop %rax; ret` and `syscall`, anywhere in the text. They are found in the first
+ * mappings that are tried, so this stays quick.
+ */
+struct hunt { uint64_t pop, call; };
 
 static uint64_t find_in(const uint8_t *buf, size_t n, uint64_t at, const uint8_t *what, size_t len)
 {
@@ -49,15 +53,18 @@ static uint64_t find_in(const uint8_t *buf, size_t n, uint64_t at, const uint8_t
 	return hit ? at + (hit - buf) : 0;
 }
 
-static void hunt_chunk(struct hunt *h, const uint8_t *buf, size_t n, uint64_t at)
+static void hunt_map(struct proc *p, struct hunt *h, const struct map *m, uint8_t *buf)
 {
-	h->restorer = find_in(buf, n, at, restorer_long, sizeof(restorer_long));
-	if (!h->restorer)
-		h->restorer = find_in(buf, n, at, restorer_short, sizeof(restorer_short));
-	if (!h->pop)
-		h->pop = find_in(buf, n, at, pop_rax_ret, sizeof(pop_rax_ret));
-	if (!h->call)
-		h->call = find_in(buf, n, at, syscall_insn, sizeof(syscall_insn));
+	for (uint64_t at = m->start; at < m->end && !(h->pop && h->call); at += CHUNK - 1) {
+		size_t n = MIN(m->end - at, (uint64_t)CHUNK);
+
+		if (proc_read(p, TADDR(at), buf, n) < 0)
+			return;
+		if (!h->pop)
+			h->pop = find_in(buf, n, at, pop_rax_ret, sizeof(pop_rax_ret));
+		if (!h->call)
+			h->call = find_in(buf, n, at, syscall_insn, sizeof(syscall_insn));
+	}
 }
 
 /* Not in the vDSO, which is the kernel's, and not in what we mapped ourselves and will unmap. */
@@ -65,19 +72,6 @@ static bool may_hold_gadget(const struct map *m)
 {
 	return (m->prot & PROT_EXEC) && (m->prot & PROT_READ) && m->path[0] != '[' &&
 	       strncmp(m->path, "/memfd:jab", 10) != 0;
-}
-
-static void hunt_map(struct proc *p, struct hunt *h, const struct map *m, uint8_t *buf)
-{
-	uint64_t at;
-	size_t n;
-
-	for (at = m->start; at < m->end && !h->restorer; at += CHUNK) {
-		n = MIN(m->end - at, (uint64_t)CHUNK + sizeof(restorer_long));
-		if (proc_read(p, TADDR(at), buf, n) < 0)
-			return;
-		hunt_chunk(h, buf, n, at);
-	}
 }
 
 static bool bytes_are(struct proc *p, uint64_t at, const uint8_t *what, size_t len)
@@ -99,32 +93,42 @@ static bool gadget_holds(struct proc *p)
 	       bytes_are(p, g->start, restorer_short, sizeof(restorer_short));
 }
 
-int gadget_find(struct proc *p)
+static int hunt_all(struct proc *p)
 {
 	struct proc_priv *v = priv(p);
 	struct hunt h = { 0 };
-	uint8_t *buf;
-	size_t i;
+	uint8_t *buf = xrealloc(NULL, CHUNK);
+
+	for (size_t i = 0; i < v->maps.n && !(h.pop && h.call); i++)
+		if (may_hold_gadget(&v->maps.v[i]))
+			hunt_map(p, &h, &v->maps.v[i], buf);
+	free(buf);
+	if (!h.pop || !h.call)
+		return fail(-ENOTSUP, "process %d has no code that could make a system call for us", p->pid);
+	v->gadget = (struct gadget){ .start = h.pop, .pop = h.pop, .call = h.call };
+	return 0;
+}
+
+int gadget_find(struct proc *p)
+{
+	struct proc_priv *v = priv(p);
+	const struct text_call *calls;
+	size_t n;
 	int r;
 
 	if (gadget_holds(p))
 		return 0;
 	memset(&v->gadget, 0, sizeof(v->gadget));
-	r = maps_load(p, &v->maps);
+	r = proc_text_calls(p, &calls, &n);
 	if (r < 0)
 		return r;
-	buf = xrealloc(NULL, CHUNK + sizeof(restorer_long));
-	for (i = 0; i < v->maps.n && !h.restorer; i++)
-		if (may_hold_gadget(&v->maps.v[i]))
-			hunt_map(p, &h, &v->maps.v[i], buf);
-	free(buf);
-	if (h.restorer)
-		v->gadget.start = h.restorer;
-	else if (h.pop && h.call)
-		v->gadget = (struct gadget){ .start = h.pop, .pop = h.pop, .call = h.call };
-	else
-		return fail(-ENOTSUP, "process %d has no code that could make a system call for us", p->pid);
-	return 0;
+	for (size_t i = 0; i < n; i++)
+		if (calls[i].nr == SYS_rt_sigreturn) {
+			v->gadget.start = calls[i].at.v;
+			if (gadget_holds(p))
+				return 0;
+		}
+	return hunt_all(p);
 }
 
 /*

@@ -39,6 +39,8 @@ struct borrow {
 	bool moved;		/* the registers are ours now */
 };
 
+struct searched { uint64_t start, end, inode; };
+
 struct proc_priv {
 	pid_t via;		/* a live thread; /proc/PID/... is empty when the main one has ended */
 	int task;		/* /proc/PID/task */
@@ -52,6 +54,8 @@ struct proc_priv {
 	VEC(pid_t) sharers;	/* other processes with the same memory, as of the last stop */
 	VEC(pid_t) limbo;	/* seized, but could not be stopped when we let go */
 	map_list maps;		/* borrow's own copy: p->maps belongs to the callers */
+	VEC(struct text_call) calls;	/* textcalls.c */
+	VEC(struct searched) searched;
 	struct gadget gadget;
 	struct borrow borrow;
 	struct reaper *reaper;
@@ -110,6 +114,10 @@ bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs);
 bool in_exec(const struct thread *t);
 bool child_is_held(struct proc *p, const struct thread *t);
 bool still_shares(struct proc *p, const struct thread *t);
+
+/* textcalls.c; the pure part, for tests */
+typedef void (*call_found)(void *arg, size_t offset, size_t len, uint32_t nr);
+void calls_in(const uint8_t *bytes, size_t n, call_found found, void *arg);
 
 /* calls.c */
 void call_rewind(struct proc *p, struct thread *t);	/* right after the stop */

@@ -372,6 +372,8 @@ void proc_close(struct proc *p)
 	vec_free(&p->threads);
 	vec_free(&v->sharers);
 	vec_free(&v->limbo);
+	vec_free(&v->calls);
+	vec_free(&v->searched);
 	free(v->chroot);
 	free(v->borrow.old);
 	free(v);

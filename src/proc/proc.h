@@ -100,6 +100,17 @@ int proc_resume(struct proc *p);
 /* While stopped: make the target do a system call. Returns 0 and the call's raw result. */
 int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_value);
 
+/*
+ * System calls in the text with their number right in front, of four kinds: rt_sigreturn, clone, vfork
+ * and clone3. The list lives with p until the next call.
+ */
+struct text_call {
+	taddr at;		/* of the mov; the syscall follows it */
+	uint32_t nr;
+	uint8_t len;		/* of the mov */
+};
+int proc_text_calls(struct proc *p, const struct text_call **ret_calls, size_t *ret_n);
+
 int proc_rseq(struct proc *p, struct rseq_conf *ret_conf);	/* while stopped */
 
 /*

@@ -18,9 +18,9 @@
  */
 #include "proc/sigframes.h"
 
-#include <emmintrin.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include "base/err.h"
@@ -32,98 +32,19 @@ enum { FRAME_STACK_SP = 3, FRAME_STACK_SIZE = 5, FRAME_SP = 21, FRAME_PC = 22, F
 #define STRANGE_MOST (1024 * 1024ull)	/* how far to look up a stack whose end is not known */
 #define CHAIN_MOST 64			/* nested handlers */
 #define USER_TOP (1ull << 47)
-#define CHUNK (1u << 20)
-
-static const uint8_t mov_long[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0 };
-static const uint8_t mov_short[] = { 0xb8, 0x0f, 0, 0, 0 };
-
-/* A `syscall` stands at `at`: does `mov $15` stand in front of it? */
-static void look_before(const uint8_t *bytes, size_t at, restorer_found found, void *arg)
-{
-	if (at >= sizeof(mov_long) && memcmp(bytes + at - sizeof(mov_long), mov_long, sizeof(mov_long)) == 0)
-		found(arg, at - sizeof(mov_long));
-	else if (at >= sizeof(mov_short) &&
-		 memcmp(bytes + at - sizeof(mov_short), mov_short, sizeof(mov_short)) == 0)
-		found(arg, at - sizeof(mov_short));
-}
-
-/* Text is searched by the megabyte for two bytes that are rare side by side: sixteen at a time. */
-void restorers_in(const uint8_t *bytes, size_t n, restorer_found found, void *arg)
-{
-	const __m128i first = _mm_set1_epi8(0x0f), second = _mm_set1_epi8(0x05);
-	size_t i = 0;
-
-	for (; i + 17 <= n; i += 16) {
-		__m128i a = _mm_loadu_si128((const __m128i *)(bytes + i));
-		__m128i b = _mm_loadu_si128((const __m128i *)(bytes + i + 1));
-		int hits = _mm_movemask_epi8(_mm_and_si128(_mm_cmpeq_epi8(a, first),
-							   _mm_cmpeq_epi8(b, second)));
-
-		for (; hits; hits &= hits - 1)
-			look_before(bytes, i + __builtin_ctz(hits), found, arg);
-	}
-	for (; i + 2 <= n; i++)
-		if (bytes[i] == 0x0f && bytes[i + 1] == 0x05)
-			look_before(bytes, i, found, arg);
-}
-
-struct search { struct sigframes *s; uint64_t base; };
-
-static void add_restorer(void *arg, size_t offset)
-{
-	struct search *f = arg;
-	uint64_t at = f->base + offset;
-	size_t i;
-
-	for (i = 0; i < f->s->restorers.n; i++)
-		if (f->s->restorers.v[i] == at)
-			return;
-	*vec_add(&f->s->restorers) = at;
-}
-
-static bool known_range(const struct sigframes *s, const struct map *m)
-{
-	size_t i;
-
-	for (i = 0; i < s->scanned.n; i++)
-		if (s->scanned.v[i].lo == m->start && s->scanned.v[i].hi == m->end)
-			return true;
-	return false;
-}
-
-/* In overlapping chunks, so that a restorer across a border is seen. Unreadable parts are skipped. */
-static void search_map(struct sigframes *s, struct proc *p, const struct map *m, uint8_t *buf)
-{
-	uint64_t at;
-
-	for (at = m->start; at < m->end; at += CHUNK - 16) {
-		size_t n = MIN(m->end - at, (uint64_t)CHUNK);
-		struct search f = { s, at };
-
-		if (proc_read(p, TADDR(at), buf, n) == 0)
-			restorers_in(buf, n, add_restorer, &f);
-		if (n < CHUNK)
-			break;
-	}
-}
 
 int sigframes_prepare(struct sigframes *s, struct proc *p)
 {
-	uint8_t *buf = NULL;
-	size_t i;
+	const struct text_call *calls;
+	size_t n;
+	int r = proc_text_calls(p, &calls, &n);
 
-	for (i = 0; i < p->maps.n; i++) {
-		const struct map *m = &p->maps.v[i];
-
-		if (!(m->prot & PROT_EXEC) || m->start >= USER_TOP || known_range(s, m) ||
-		    strncmp(m->path, "/memfd:jab-", 11) == 0 || strcmp(m->path, "[vdso]") == 0)
-			continue;
-		if (!buf)
-			buf = xcalloc(1, CHUNK);
-		search_map(s, p, m, buf);
-		*vec_add(&s->scanned) = (struct gap){ m->start, m->end };
-	}
-	free(buf);
+	if (r < 0)
+		return r;
+	s->restorers.n = 0;
+	for (size_t i = 0; i < n; i++)
+		if (calls[i].nr == SYS_rt_sigreturn)
+			*vec_add(&s->restorers) = calls[i].at.v;
 	if (!s->buf) {
 		s->cap = 256 * 1024;
 		s->buf = xcalloc(1, s->cap);
@@ -285,7 +206,6 @@ int sigframes_find(struct sigframes *s, struct proc *p)
 void sigframes_free(struct sigframes *s)
 {
 	vec_free(&s->restorers);
-	vec_free(&s->scanned);
 	vec_free(&s->saved);
 	free(s->buf);
 	*s = (struct sigframes){ 0 };

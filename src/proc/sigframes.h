@@ -16,7 +16,6 @@ struct saved_pc {
 
 struct sigframes {
 	VEC(uint64_t) restorers;	/* addresses of `mov $15, %rax; syscall` */
-	VEC(struct gap) scanned;	/* executable ranges that were searched for them */
 	VEC(struct saved_pc) saved;	/* out of sigframes_find() */
 	uint8_t *buf;			/* part of the stack that is being looked at */
 	size_t cap;
@@ -24,16 +23,12 @@ struct sigframes {
 	bool maps_fresh;
 };
 
-/* Search for restorers, with the target running: slow. Uses p->maps; known ranges are not read again. */
+/* Search for restorers, with the target running: slow the first time. */
 int sigframes_prepare(struct sigframes *s, struct proc *p);
 
 /* While stopped: fill s->saved with the counters of all threads' frames, inner ones first. */
 int sigframes_find(struct sigframes *s, struct proc *p);
 
 void sigframes_free(struct sigframes *s);
-
-/* Pure part, for tests: every place in the bytes where a restorer begins. */
-typedef void (*restorer_found)(void *arg, size_t offset);
-void restorers_in(const uint8_t *bytes, size_t n, restorer_found found, void *arg);
 
 #endif

@@ -151,6 +151,7 @@ static int make_arena(struct target *t, struct jab_times *times)
 	times->data_bytes += pieces[areas.n].len;
 	for (size_t i = 0; i < t->loaded.n; i++)
 		edits += 3 * t->loaded.v[i].wants.n;
+	edits += t->watches.n;
 	r = arena_create(t->proc, pieces, areas.n + 1, edits, &t->arena);
 	if (!r) {
 		t->counters = pieces[areas.n].here;
@@ -172,22 +173,13 @@ static size_t emit_count(const struct emit_context *x, uint32_t site, uint64_t a
 	return x->arch->emit_count(out, at, &spec);
 }
 
-static size_t emit_watch(const struct emit_context *x, uint32_t watch, uint8_t *out)
-{
-	struct raise_spec spec = {
-		x->t->spec.cpu_table, counters_ncpus(), x->t->watches.v[watch].abi
-	};
-
-	return x->arch->emit_raise(out, &spec);
-}
-
 static void emit_body(void *arg, uint32_t id, uint64_t at, uint8_t *out)
 {
 	struct emit_context *x = arg;
 	size_t n;
 
 	if (id & WATCH_ID)
-		n = emit_watch(x, id & ~WATCH_ID, out);
+		n = strangers_body(x->t, id & ~WATCH_ID, out);
 	else
 		n = emit_count(x, id, at, out);
 	if (n < x->size)	/* the shorter form: jump over what is left */
@@ -233,6 +225,7 @@ static int emit_all(struct jab *j, struct target *t)
 		if (r < 0)
 			return r;
 	}
+	strangers_emit(t);
 	qsort(p->edits.v, p->edits.n, sizeof(*p->edits.v), compare_edits);
 	qsort(p->moves_in.v, p->moves_in.n, sizeof(*p->moves_in.v), compare_moves);
 	qsort(p->moves_out.v, p->moves_out.n, sizeof(*p->moves_out.v), compare_moves);

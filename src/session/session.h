@@ -36,8 +36,13 @@ struct loaded {
 	VEC(struct want) wants;	/* id = number of the site */
 };
 
-/* A probe of our own, in front of a call that makes a stranger. */
-struct watch { uint64_t addr; uint8_t abi; };
+/* A probe of our own, at the `mov $NR,%eax` in front of a call that makes a stranger. */
+struct watch {
+	uint64_t at;		/* live */
+	uint8_t abi;		/* enum clone_abi */
+	uint8_t bytes[5];	/* the instruction */
+	uint64_t pad;		/* live; 0: it is planned with the module's other sites */
+};
 #define WATCH_ID 0x80000000u	/* in want.id: the rest is the number of the watch, not of a site */
 
 struct target {
@@ -114,7 +119,9 @@ unsigned counters_ncpus(void);
 uint64_t counter_shared_at(const struct target *t, uint32_t index);
 
 /* strangers.c: threads that would count in another one's place */
-void strangers_watch(struct jab *j, struct target *t);	/* adds wants for those to come */
+void strangers_watch(struct jab *j, struct target *t);	/* finds the places; wants or pads for them */
+void strangers_emit(struct target *t);			/* writes the pads and edits of those not planned */
+size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out);
 bool strangers_present(const struct target *t);
 
 /* place.c: plan, pads, arena, the jump */

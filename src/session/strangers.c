@@ -1,106 +1,126 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Watching for strangers (see arch/x86/raise.c): where the C library makes a child that keeps its
- * parent's thread block, a probe of our own stands in front. The functions are found by their system
- * call, because the ones that matter most (posix_spawn goes through clone3) have no name in a
- * stripped library. Only what a C library does is seen; a program that makes the raw call itself
- * is not.
+ * Watching for strangers (see arch/x86/raise.c): in front of every system call of the text that makes
+ * a child on its parent's thread block stands a probe of our own. The place is the instruction that
+ * loads the number: five bytes, right before the `syscall`, so a jump fits there by itself and no
+ * symbol has to be read; the calls that matter most (posix_spawn goes through clone3) are in functions
+ * without a name anyway. Where the module is being probed, the planner gets the place as one more
+ * want. A program that loads the number in another way is not seen.
  */
 #include "session/session.h"
 
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/syscall.h>
 #include "base/err.h"
 
-#define SMALL 256	/* the wrappers are hand-written and short; fork(), which inlines clone, is not */
+#define SITE_LEN 5
+#define REACH (0x7ff00000ull)
 
-static bool is_c_library(const char *path)
+static int abi_of(uint32_t nr)
 {
-	const char *slash = strrchr(path, '/');
-
-	return !strncmp(slash ? slash + 1 : path, "libc.so", 7) ||
-	       !strncmp(slash ? slash + 1 : path, "libc-2", 6);
-}
-
-static bool has_library(const struct target *t)
-{
-	for (size_t i = 0; i < t->loaded.n; i++)
-		if (is_c_library(t->loaded.v[i].path))
-			return true;
-	return false;
-}
-
-/* mov $NR,%eax (b8 imm32) shortly before the syscall at `at`: which clone is it? -1: none. */
-static int clone_kind(const uint8_t *at, size_t before)
-{
-	for (size_t back = 5; back <= MIN(before, 40); back++) {
-		uint32_t nr;
-
-		if (at[-(long)back] != 0xb8)
-			continue;
-		memcpy(&nr, at - back + 1, sizeof(nr));
-		if (nr == 56)
-			return CLONE_ABI_CLONE;
-		if (nr == 58)
-			return CLONE_ABI_VFORK;
-		if (nr == 435)
-			return CLONE_ABI_CLONE3;
+	switch (nr) {
+	case SYS_vfork:
+		return CLONE_ABI_VFORK;
+	case SYS_clone:
+		return CLONE_ABI_CLONE;
+	case SYS_clone3:
+		return CLONE_ABI_CLONE3;
+	default:
+		return -1;
 	}
-	return -1;
 }
 
-static void add_watch(struct target *t, struct loaded *l, uint64_t addr, int kind)
+/* The module around a live address, if it is going to be planned. */
+static struct loaded *planned_at(struct target *t, uint64_t at)
 {
-	struct want *w;
+	for (size_t i = 0; i < t->loaded.n; i++) {
+		struct loaded *l = &t->loaded.v[i];
 
-	for (size_t i = 0; i < t->watches.n; i++)
-		if (t->watches.v[i].addr == addr)
-			return;
-	*vec_add(&t->watches) = (struct watch){ addr, kind };
-	w = vec_add(&l->wants);
-	w->addr = addr;
-	w->kind = WANT_ENTRY;
-	w->id = WATCH_ID | (t->watches.n - 1);
-}
-
-static void watch_segment(struct target *t, struct loaded *l, const struct module *m,
-			  const struct segment *s)
-{
-	const uint8_t *text = module_bytes(m, s->addr, s->filesz), *p = text, *end = text + s->filesz;
-
-	while (text && (p = memmem(p, end - p, "\x0f\x05", 2))) {
-		int kind = clone_kind(p, p - text);
-		const struct func *f = kind < 0 ? NULL : module_func_at(m, s->addr + (p - text));
-
-		if (f && f->size <= SMALL)
-			add_watch(t, l, f->addr, kind);
-		p += 2;
+		if (l->wants.n && at >= l->start && at < l->end)
+			return l;
 	}
+	return NULL;
+}
+
+static size_t pad_size(struct target *t, uint32_t watch)
+{
+	uint8_t scratch[COUNT_MAX];
+
+	return strangers_body(t, watch, scratch) + 2 * SITE_LEN;
+}
+
+static void add_watch(struct target *t, const struct text_call *c, int abi)
+{
+	struct watch w = { .at = c->at.v, .abi = abi };
+	uint32_t n = t->watches.n;
+	struct loaded *l;
+	struct want *want;
+
+	if (c->len != SITE_LEN || proc_read(t->proc, c->at, w.bytes, SITE_LEN) < 0)
+		return;
+	*vec_add(&t->watches) = w;
+	l = planned_at(t, w.at);
+	if (l) {
+		want = vec_add(&l->wants);
+		want->addr = w.at - l->bias;
+		want->kind = WANT_INSN;
+		want->id = WATCH_ID | n;
+		return;
+	}
+	t->watches.v[n].pad = room_alloc(t->room, pad_size(t, n), w.at > REACH ? w.at - REACH : 0, w.at + REACH);
+	if (!t->watches.v[n].pad)
+		log_info("no room to watch for vfork at %#lx: its children may be miscounted", (long)w.at);
 }
 
 void strangers_watch(struct jab *j, struct target *t)
 {
-	bool dynamic = has_library(t);
+	const struct text_call *calls;
+	size_t n;
 
 	t->watches.n = 0;
-	for (size_t i = 0; t->proc && i < t->loaded.n; i++) {
-		struct loaded *l = &t->loaded.v[i];
-		const struct module *m;
-
-		if (dynamic ? !is_c_library(l->path) : !l->is_exe)
-			continue;
-		if (target_open_file(j, t, l) < 0) {
-			log_info("%s; counts of vfork children may be off", err_text());
-			continue;
-		}
-		m = j->files.v[l->file].m;
-		for (size_t k = 0; k < m->segments.n; k++)
-			if (m->segments.v[k].prot & PROT_EXEC)
-				watch_segment(t, l, m, &m->segments.v[k]);
-	}
+	if (!t->proc || proc_text_calls(t->proc, &calls, &n) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (abi_of(calls[i].nr) >= 0)
+			add_watch(t, &calls[i], abi_of(calls[i].nr));
 }
 
-/* Is there a stranger already? While the target is stopped. */
+size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
+{
+	struct raise_spec spec = { t->spec.cpu_table, counters_ncpus(), t->watches.v[watch].abi };
+
+	return arch_x86_64.emit_raise(out, &spec);
+}
+
+/* The pad: our code, the instruction, the way back. All registers are the program's at the last two. */
+static void emit(struct target *t, uint32_t n)
+{
+	const struct watch *w = &t->watches.v[n];
+	uint8_t *here = arena_view(t->arena, TADDR(w->pad));
+	size_t body = strangers_body(t, n, here);
+	struct edit *e = vec_add(&t->patch.edits);
+
+	memcpy(here + body, w->bytes, SITE_LEN);
+	arch_x86_64.jump(here + body + SITE_LEN, w->pad + body + SITE_LEN, w->at + SITE_LEN);
+	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad), TADDR(w->at) };
+	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad + body), TADDR(w->at) };
+	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad + body + SITE_LEN), TADDR(w->at + SITE_LEN) };
+	e->at = e->resume = TADDR(w->at);
+	e->len = SITE_LEN;
+	memcpy(e->old, w->bytes, SITE_LEN);
+	arch_x86_64.jump(e->new, w->at, w->pad);
+}
+
+void strangers_emit(struct target *t)
+{
+	if (!t->spec.has_rseq)	/* everybody takes the locked counter already */
+		return;
+	for (uint32_t i = 0; i < t->watches.n; i++)
+		if (t->watches.v[i].pad)
+			emit(t, i);
+}
+
+/* Is there a stranger already? As of the last stop. */
 bool strangers_present(const struct target *t)
 {
 	for (size_t i = 0; i < t->proc->threads.n; i++)

@@ -176,11 +176,12 @@ static void test_names(void **state)
 	assert_int_equal(tracer_state(&id), TRACER_UNKNOWN);
 }
 
-static void note(void *arg, size_t offset)
+static void note(void *arg, size_t offset, size_t len, uint32_t nr)
 {
 	size_t *list = arg;
 
-	list[++list[0]] = offset;
+	if (nr == 15)
+		list[++list[0]] = offset;
 }
 
 static void test_restorers(void **state)
@@ -193,7 +194,7 @@ static void test_restorers(void **state)
 		memset(bytes, 0x0f, sizeof(bytes));
 		memcpy(bytes + at, mov, sizeof(mov));
 		found[0] = 0;
-		restorers_in(bytes, sizeof(bytes), note, found);
+		calls_in(bytes, sizeof(bytes), note, found);
 		assert_int_equal(found[0], 1);
 		assert_int_equal(found[1], at);
 	}
@@ -202,7 +203,7 @@ static void test_restorers(void **state)
 	memcpy(bytes + 20, "\xb8\x0f\0\0\0\x0f\x05", 7);	/* the short form */
 	memcpy(bytes + 40, "\xb8\x0e\0\0\0\x0f\x05", 7);	/* another call */
 	found[0] = 0;
-	restorers_in(bytes, sizeof(bytes), note, found);
+	calls_in(bytes, sizeof(bytes), note, found);
 	assert_int_equal(found[0], 1);
 	assert_int_equal(found[1], 20);
 }

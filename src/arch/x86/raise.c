@@ -19,7 +19,7 @@ static void put_condition(uint8_t **p, enum clone_abi abi, uint8_t **ret_jump1, 
 	if (abi == CLONE_ABI_CLONE3)
 		put(p, 0x48, 0x8b, 0x07);	/* mov  (%rdi),%rax: args->flags */
 	else
-		put(p, 0x48, 0x89, 0xd0);	/* mov  %rdx,%rax */
+		put(p, 0x48, 0x89, 0xf8);	/* mov  %rdi,%rax */
 	put(p, 0xa9);				/* test $CLONE_SETTLS,%eax */
 	put32(p, CLONE_SETTLS);
 	put(p, 0x75, 0);			/* jnz  out */

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * System calls that stand in a target's text with their number right in front: the code that ends a
+ * signal handler (we borrow it, and it marks signal frames), and the calls that make children. The
+ * text is read once, a megabyte at a time, with the target running; mappings already searched are
+ * not read again.
+ */
+#include "proc/internal.h"
+
+#include <emmintrin.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define CHUNK (1u << 20)
+#define USER_TOP (1ull << 47)
+
+static const uint8_t mov_rax[] = { 0x48, 0xc7, 0xc0 };	/* mov $imm32,%rax */
+static const uint8_t mov_eax[] = { 0xb8 };		/* mov $imm32,%eax */
+
+static bool is_mov(const uint8_t *bytes, size_t at, const uint8_t *op, size_t len)
+{
+	return at >= len + 4 && memcmp(bytes + at - len - 4, op, len) == 0;
+}
+
+/* A `syscall` stands at `at`: which number is put into rax right before it? */
+static void look_before(const uint8_t *bytes, size_t at, call_found found, void *arg)
+{
+	size_t len = is_mov(bytes, at, mov_rax, sizeof(mov_rax)) ? 7 : is_mov(bytes, at, mov_eax, sizeof(mov_eax)) ? 5 : 0;
+	uint32_t nr;
+
+	if (!len)
+		return;
+	memcpy(&nr, bytes + at - 4, sizeof(nr));
+	found(arg, at - len, len, nr);
+}
+
+/* Two bytes that are rare side by side, looked for sixteen at a time. */
+void calls_in(const uint8_t *bytes, size_t n, call_found found, void *arg)
+{
+	const __m128i first = _mm_set1_epi8(0x0f), second = _mm_set1_epi8(0x05);
+	size_t i = 0;
+
+	for (; i + 17 <= n; i += 16) {
+		__m128i a = _mm_loadu_si128((const __m128i *)(bytes + i));
+		__m128i b = _mm_loadu_si128((const __m128i *)(bytes + i + 1));
+		int hits = _mm_movemask_epi8(_mm_and_si128(_mm_cmpeq_epi8(a, first),
+							   _mm_cmpeq_epi8(b, second)));
+
+		for (; hits; hits &= hits - 1)
+			look_before(bytes, i + __builtin_ctz(hits), found, arg);
+	}
+	for (; i + 2 <= n; i++)
+		if (bytes[i] == 0x0f && bytes[i + 1] == 0x05)
+			look_before(bytes, i, found, arg);
+}
+
+struct search { struct proc *p; uint64_t base; };
+
+static void add_call(void *arg, size_t offset, size_t len, uint32_t nr)
+{
+	struct search *s = arg;
+	struct proc_priv *v = priv(s->p);
+	uint64_t at = s->base + offset;
+
+	if (nr != 15 && nr != 56 && nr != 58 && nr != 435)	/* rt_sigreturn, clone, vfork, clone3 */
+		return;
+	for (size_t i = 0; i < v->calls.n; i++)
+		if (v->calls.v[i].at.v == at)
+			return;
+	*vec_add(&v->calls) = (struct text_call){ TADDR(at), nr, len };
+}
+
+/* In overlapping chunks, so that nothing is lost at a border. Unreadable parts are skipped. */
+static void search_map(struct proc *p, const struct map *m, uint8_t *buf)
+{
+	for (uint64_t at = m->start; at < m->end; at += CHUNK - 16) {
+		size_t n = MIN(m->end - at, (uint64_t)CHUNK);
+		struct search s = { p, at };
+
+		if (proc_read(p, TADDR(at), buf, n) == 0)
+			calls_in(buf, n, add_call, &s);
+		if (n < CHUNK)
+			break;
+	}
+}
+
+static bool was_searched(const struct proc_priv *v, const struct map *m)
+{
+	for (size_t i = 0; i < v->searched.n; i++)
+		if (v->searched.v[i].start == m->start && v->searched.v[i].end == m->end &&
+		    v->searched.v[i].inode == m->inode)
+			return true;
+	return false;
+}
+
+/* Not the vDSO, which is the kernel's, and not what we mapped ourselves and will unmap. */
+static bool is_worth_it(const struct map *m)
+{
+	return (m->prot & PROT_EXEC) && (m->prot & PROT_READ) && m->start < USER_TOP && m->path[0] != '[' &&
+	       strncmp(m->path, "/memfd:jab", 10) != 0;
+}
+
+int proc_text_calls(struct proc *p, const struct text_call **ret_calls, size_t *ret_n)
+{
+	struct proc_priv *v = priv(p);
+	uint8_t *buf = NULL;
+	int r = maps_load(p, &v->maps);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < v->maps.n; i++) {
+		const struct map *m = &v->maps.v[i];
+
+		if (!is_worth_it(m) || was_searched(v, m))
+			continue;
+		if (!buf)
+			buf = xrealloc(NULL, CHUNK);
+		search_map(p, m, buf);
+		*vec_add(&v->searched) = (struct searched){ m->start, m->end, m->inode };
+	}
+	free(buf);
+	*ret_calls = v->calls.v;
+	*ret_n = v->calls.n;
+	return 0;
+}
