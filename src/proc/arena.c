@@ -166,12 +166,19 @@ static int by_address(const void *x, const void *y)
 	return a->lo < b->lo ? -1 : a->lo > b->lo;
 }
 
-/* Keep our memory out of core dumps: one call for neighbours. Failing to is no reason to give up. */
-static void dont_dump(struct arena *a)
+/*
+ * Keep our memory out of core dumps: one call for neighbours. Failing to is no reason to give up. Done
+ * in a later stop than the one that makes the arena, so that neither gets long.
+ */
+void arena_dont_dump(struct arena *a)
 {
-	struct gap *all = xcalloc(a->n + 1, sizeof(*all));
+	struct gap *all;
 	size_t i, n = 0;
 
+	if (a->undumped)
+		return;
+	a->undumped = true;
+	all = xcalloc(a->n + 1, sizeof(*all));
 	all[n++] = (struct gap){ a->record_at.v, a->record_at.v + a->record_len };
 	for (i = 0; i < a->n; i++)
 		all[n++] = (struct gap){ a->pieces[i].at.v, a->pieces[i].at.v + a->pieces[i].len };
@@ -204,7 +211,6 @@ static int make_there(struct arena *a, size_t max_edits, const struct tracer_id 
 	if (r < 0)
 		return r;
 	a->mapped = true;
-	dont_dump(a);
 	return 0;
 }
 

@@ -18,12 +18,16 @@ struct arena {
 	struct piece *pieces;
 	size_t n;
 	bool mapped;		/* the target has the mappings */
+	bool undumped;		/* and keeps them out of core dumps */
 	struct sigframes frames;
 	struct rseq_conf rseq;	/* of the threads that were there when it was made */
 };
 
 /* Choose addresses for the record and for the pieces that have none yet. */
 int arena_place(struct arena *a);
+
+/* While held: keep the pieces out of core dumps, once. */
+void arena_dont_dump(struct arena *a);
 
 /* The target is not there any more: no error for whoever wanted to leave it anyway. */
 bool target_left(struct proc *p, int err);

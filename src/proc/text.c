@@ -280,6 +280,8 @@ static int apply_held(struct apply *ap)
 	proc_step("apply: counters moved");
 	if (r == 0)
 		r = write_text(ap);
+	if (r == 0)
+		arena_dont_dump(ap->a);
 	return r;
 }
 

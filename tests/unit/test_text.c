@@ -55,6 +55,8 @@ static void test_arena_properties(void **state)
 	assert_ptr_equal(arena_view(s.r.a, s.r.pieces[0].at), s.r.pieces[0].here);
 	assert_ptr_equal(arena_view(s.r.a, TADDR(s.r.pieces[1].at.v + 8191)), s.r.pieces[1].here + 8191);
 	assert_null(arena_view(s.r.a, TADDR(s.r.pieces[1].at.v + 8192)));
+	add_hot(&s.r);
+	must(text_apply(s.r.p, s.r.a, &s.r.patch));
 	snprintf(path, sizeof(path), "/proc/%d/smaps", s.pid);
 	smaps = slurp(path);
 	assert_null(strstr(smaps, " rwx"));
