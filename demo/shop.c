@@ -9,16 +9,21 @@
 
 #define NOINLINE __attribute__((noinline))
 
+long price_of(const char *what);
+char *write_receipt(const char *what, long price);
+void take_money(long price);
+int sell(const char *what);
+
 static pthread_mutex_t till = PTHREAD_MUTEX_INITIALIZER;
 static long revenue;
 static volatile int closed;
 
-NOINLINE static long price_of(const char *what)
+NOINLINE long price_of(const char *what)
 {
 	return 3 + strlen(what) * 2;
 }
 
-NOINLINE static char *write_receipt(const char *what, long price)
+NOINLINE char *write_receipt(const char *what, long price)
 {
 	char *text = malloc(64);
 
@@ -26,14 +31,14 @@ NOINLINE static char *write_receipt(const char *what, long price)
 	return text;
 }
 
-NOINLINE static void take_money(long price)
+NOINLINE void take_money(long price)
 {
 	pthread_mutex_lock(&till);
 	revenue += price;
 	pthread_mutex_unlock(&till);
 }
 
-NOINLINE static int sell(const char *what)
+NOINLINE int sell(const char *what)
 {
 	long price = price_of(what);
 	char *receipt;
