@@ -17,7 +17,7 @@ _jab()
 		return ;;
 	esac
 	case "$cmd:$cur" in
-	count:-*) mapfile -t COMPREPLY < <(compgen -W "-p -c -d -i -o -a --json --strict --dry-run -v --help" -- "$cur") ;;
+	count:-*) mapfile -t COMPREPLY < <(compgen -W "-p -c -d -i -o -a --json --strict --allow-trap --dry-run -v --help" -- "$cur") ;;
 	list:-*) mapfile -t COMPREPLY < <(compgen -W "-p -v --json --help" -- "$cur") ;;
 	check:-*) mapfile -t COMPREPLY < <(compgen -W "-p -s -m -v --alone --json --help" -- "$cur") ;;
 	recover:-*) mapfile -t COMPREPLY < <(compgen -W "--json -v --help" -- "$cur") ;;

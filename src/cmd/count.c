@@ -13,7 +13,7 @@
 static text_list pids;
 static const char *command, *output;
 static double duration = -1, interval = 1;
-static bool json, strict, dry_run, all;
+static bool json, strict, dry_run, all, allow_trap;
 
 static const struct opt opts[] = {
 	{ 'p', "pid", "PID|NAME", OPT_LIST, &pids, "trace this process; may be repeated" },
@@ -23,6 +23,7 @@ static const struct opt opts[] = {
 	{ 'o', "output", "FILE", OPT_TEXT, &output, "write our output there instead of stdout" },
 	{ 'a', "all", NULL, OPT_FLAG, &all, "list functions without a hit, too" },
 	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object a line" },
+	{ 0, "allow-trap", NULL, OPT_FLAG, &allow_trap, "permit traps where no jump fits (this version has none)" },
 	{ 0, "strict", NULL, OPT_FLAG, &strict, "fail if one site can't be placed" },
 	{ 0, "dry-run", NULL, OPT_FLAG, &dry_run, "plan and tell, but touch nothing" },
 	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "tell what happens" },
@@ -223,9 +224,11 @@ static int count(struct jab *j, FILE *to)
 	bool live = !json && !output && isatty(STDOUT_FILENO) && interval > 0;
 	int status = 0, ended, r;
 
+	if (live)
+		table_begin(to);
 	ended = wait_for_end(j, &table, live, &status);
 	if (live)
-		fputs("\033[H\033[2J", to);
+		table_end(to);
 	r = jab_remove(j, &report);
 	summary(j, &table, to, &report);
 	say_report(&report);

@@ -50,37 +50,52 @@ void table_free(struct table *t)
 	free(t->last);
 }
 
-static void print_name(const struct jab_count *c, FILE *to)
+static void name_text(const struct jab_count *c, char *out, size_t room)
 {
-	fprintf(to, "%s:%s", c->module, c->function);
-	if (c->has_offset)
-		fprintf(to, "+%#" PRIx64, c->offset);
-	if (c->open >= 0)
-		fprintf(to, "%%return");
-	if (c->open > 0)
-		fprintf(to, "  (%" PRId64 " left open)", c->open);
+	int n = snprintf(out, room, "%s:%s", c->module, c->function);
+
+	if (c->has_offset && n < (int)room)
+		n += snprintf(out + n, room - n, "+%#" PRIx64, c->offset);
+	if (c->open >= 0 && n < (int)room)
+		n += snprintf(out + n, room - n, "%%return");
+	if (c->open > 0 && n < (int)room)
+		snprintf(out + n, room - n, "  (%" PRId64 " left open)", c->open);
+}
+
+/* The live table has a screen of its own; what was on the terminal comes back when it ends. */
+void table_begin(FILE *to)
+{
+	fputs("\033[?1049h", to);
+}
+
+void table_end(FILE *to)
+{
+	fputs("\033[?1049l", to);
+	fflush(to);
 }
 
 void table_live(struct table *t, FILE *to, double elapsed)
 {
-	struct winsize size = { .ws_row = 25 };
+	struct winsize size = { .ws_row = 25, .ws_col = 80 };
 	uint64_t sum = 0;
 	size_t most;
+	int width;
 
 	ioctl(fileno(to), TIOCGWINSZ, &size);
-	most = size.ws_row > 6 ? size.ws_row - 4 : 10;
+	most = size.ws_row > 6 ? size.ws_row - 3 : 10;
+	width = size.ws_col > 50 ? size.ws_col - 29 : 21;
 	for (size_t i = 0; i < t->rows.n; i++)
 		sum += t->rows.v[i].c.hits;
-	fprintf(to, "\033[H\033[2J%.1f s, %zu functions, %" PRIu64 " hits   (Ctrl-C ends and takes everything out)\n",
-		elapsed, t->rows.n, sum);
+	fprintf(to, "\033[H\033[2J%.1f s, %zu functions, %" PRIu64 " hits   (Ctrl-C ends it)\n", elapsed, t->rows.n,
+		sum);
 	fprintf(to, "%14s %12s  %s\n", "HITS", "PER SECOND", "FUNCTION");
 	for (size_t i = 0; i < t->rows.n && i < most && t->rows.v[i].c.hits; i++) {
 		const struct table_row *row = &t->rows.v[i];
 		double rate = t->seconds > 0 ? (row->c.hits - row->before) / t->seconds : 0;
+		char name[512];
 
-		fprintf(to, "%14" PRIu64 " %12.0f  ", row->c.hits, rate);
-		print_name(&row->c, to);
-		putc('\n', to);
+		name_text(&row->c, name, sizeof(name));
+		fprintf(to, "%14" PRIu64 " %12.0f  %.*s\n", row->c.hits, rate, width, name);
 	}
 	fflush(to);
 }
@@ -93,14 +108,14 @@ void table_final(struct table *t, FILE *to, bool all)
 	fprintf(to, "%14s  %s\n", "HITS", "FUNCTION");
 	for (size_t i = 0; i < t->rows.n; i++) {
 		const struct jab_count *c = &t->rows.v[i].c;
+		char name[4096];
 
 		if (!c->hits && c->open <= 0 && !all && t->rows.n > 20) {
 			silent++;
 			continue;
 		}
-		fprintf(to, "%14" PRIu64 "  ", c->hits);
-		print_name(c, to);
-		putc('\n', to);
+		name_text(c, name, sizeof(name));
+		fprintf(to, "%14" PRIu64 "  %s\n", c->hits, name);
 	}
 	if (silent)
 		fprintf(to, "%14s  %zu more functions were not hit (-a lists them)\n", "0", silent);

@@ -17,7 +17,9 @@ struct table {
 };
 
 int table_fill(struct table *t, struct jab *j);		/* read and sort */
-void table_live(struct table *t, FILE *to, double elapsed);	/* clears the screen, fits it */
+void table_begin(FILE *to);	/* of the live table */
+void table_end(FILE *to);
+void table_live(struct table *t, FILE *to, double elapsed);	/* fits the screen */
 void table_final(struct table *t, FILE *to, bool all);
 void table_json(struct table *t, FILE *to);
 void table_free(struct table *t);
