@@ -451,7 +451,16 @@ static int area_order(const void *a, const void *b)
 	return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-void room_areas(const struct room *r, area_list *ret_areas)
+/* May the addresses between two areas be mapped with them? They are not far apart and in one gap. */
+static bool may_join(const struct room *r, const struct area *a, const struct area *b, uint64_t most)
+{
+	size_t g = gap_above(r, a->lo);
+
+	return b->lo == a->hi || (b->lo - a->hi <= most && g < r->gaps.n && r->gaps.v[g].lo <= a->lo &&
+				  r->gaps.v[g].hi >= b->hi);
+}
+
+void room_areas_joined(const struct room *r, uint64_t most, area_list *ret_areas)
 {
 	size_t first = ret_areas->n, kept = first;
 
@@ -465,10 +474,15 @@ void room_areas(const struct room *r, area_list *ret_areas)
 		return;
 	qsort(ret_areas->v + first, ret_areas->n - first, sizeof(*ret_areas->v), area_order);
 	for (size_t i = first + 1; i < ret_areas->n; i++) {
-		if (ret_areas->v[i].lo == ret_areas->v[kept].hi)
+		if (may_join(r, &ret_areas->v[kept], &ret_areas->v[i], most))
 			ret_areas->v[kept].hi = ret_areas->v[i].hi;
 		else
 			ret_areas->v[++kept] = ret_areas->v[i];
 	}
 	ret_areas->n = kept + 1;
+}
+
+void room_areas(const struct room *r, area_list *ret_areas)
+{
+	room_areas_joined(r, 0, ret_areas);
 }

@@ -29,6 +29,9 @@ uint64_t room_alloc_at(struct room *r, size_t size, uint64_t lo, uint64_t hi, ui
 void room_release(struct room *r, uint64_t at, size_t size);
 void room_areas(const struct room *r, area_list *ret_areas);	/* merged and sorted */
 
+/* The same with areas joined that are at most so far apart: fewer mappings, with unused pages in them. */
+void room_areas_joined(const struct room *r, uint64_t most, area_list *ret_areas);
+
 /* Might anything in [lo, hi) be had? False is certain: there is no gap. */
 bool room_open(const struct room *r, uint64_t lo, uint64_t hi);
 

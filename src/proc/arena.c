@@ -214,19 +214,34 @@ static int make_there(struct arena *a, size_t max_edits, const struct tracer_id 
 	return 0;
 }
 
-/* Pages that the target touched first would be charged to it: touch them all, while it runs. */
-static int touch_all(struct arena *a)
+/* Pages that the target touched first would be charged to it: touch them, while it runs. */
+static int touch(uint8_t *at, size_t len)
 {
-	volatile uint8_t *at = (uint8_t *)a->head + a->record_len;
-	size_t len = a->size - a->record_len, i;
+	volatile uint8_t *page = at;
 
-	if (!len || madvise((void *)at, len, MADV_POPULATE_WRITE) == 0)
+	if (!len || madvise(at, len, MADV_POPULATE_WRITE) == 0)
 		return 0;
 	if (errno != EINVAL)
 		return fail(-errno, "%zu bytes of shared memory: %s", len, strerror(errno));
-	for (i = 0; i < len; i += PAGE)
-		at[i] = at[i];
+	for (size_t i = 0; i < len; i += PAGE)
+		page[i] = page[i];
 	return 0;
+}
+
+/* Code pieces may be larger than what is used of them: arena_touch() is for those. */
+static int touch_data(struct arena *a)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < a->n; i++)
+		if (!a->pieces[i].code)
+			r = touch((uint8_t *)a->head + a->pieces[i].offset, a->pieces[i].len);
+	return r;
+}
+
+int arena_touch(struct arena *a, taddr at, size_t len)
+{
+	return touch(arena_view(a, at), len);
 }
 
 static int lay_out(struct arena *a, size_t max_edits)
@@ -290,7 +305,7 @@ int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edit
 	if (r == 0)
 		r = make_held(a, max_edits, &id);
 	if (r == 0)
-		r = touch_all(a);
+		r = touch_data(a);
 	if (r < 0) {
 		arena_destroy(a);
 		return r;

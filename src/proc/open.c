@@ -379,3 +379,14 @@ void proc_close(struct proc *p)
 	free(v);
 	free(p);
 }
+
+bool proc_locks_memory(struct proc *p)
+{
+	char path[64], status[4096];
+	uint64_t kb = 0;
+
+	if (proc_path(p, "status", path, sizeof(path)) < 0 || file_read(path, status, sizeof(status)) <= 0)
+		return true;	/* not known: be careful */
+	status_field(status, "VmLck", 10, &kb);
+	return kb > 0;
+}

@@ -100,6 +100,9 @@ int proc_resume(struct proc *p);
 /* While stopped: make the target do a system call. Returns 0 and the call's raw result. */
 int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_value);
 
+/* Does it lock memory (mlockall): then every page that is mapped is there, wanted or not. */
+bool proc_locks_memory(struct proc *p);
+
 /*
  * System calls in the text with their number right in front, of four kinds: rt_sigreturn, clone, vfork
  * and clone3. The list lives with p until the next call.
@@ -130,6 +133,7 @@ struct piece {
 struct arena;
 int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edits, struct arena **ret_arena);
 uint8_t *arena_view(struct arena *a, taddr at);	/* our view of an address there; NULL: not in a piece */
+int arena_touch(struct arena *a, taddr at, size_t len);	/* code pages that will be used: before they are */
 const struct rseq_conf *arena_rseq(const struct arena *a);	/* as of the stop in which it was made */
 int arena_destroy(struct arena *a);	/* no text was changed, or it is back: unmap there and here; frees a */
 void arena_forget(struct arena *a);	/* only our side; counters stay readable until then; frees a, NULL is fine */

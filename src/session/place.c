@@ -131,31 +131,62 @@ int place_plan(struct jab *j, struct target *t, bool alone)
 	return r;
 }
 
+/*
+ * Each mapping takes its time while the target is stopped, and exactly placed pads need many: areas
+ * that are near each other are mapped as one, unless the target locks all its memory.
+ */
+#define JOIN (16 << 20)
+
+static void find_areas(const struct target *t, area_list *areas)
+{
+	room_areas_joined(t->room, proc_locks_memory(t->proc) ? 0 : JOIN, areas);
+}
+
+/* Only the pages that hold pads are ever touched. */
+static int touch_pads(struct target *t, struct jab_times *times)
+{
+	area_list used = { 0 };
+	int r = 0;
+
+	room_areas(t->room, &used);
+	for (size_t i = 0; !r && i < used.n; i++) {
+		r = arena_touch(t->arena, TADDR(used.v[i].lo), used.v[i].hi - used.v[i].lo);
+		times->pad_bytes += used.v[i].hi - used.v[i].lo;
+	}
+	vec_free(&used);
+	return r;
+}
+
+static size_t most_edits(const struct target *t)
+{
+	size_t n = t->watches.n;
+
+	for (size_t i = 0; i < t->loaded.n; i++)
+		n += 3 * t->loaded.v[i].wants.n;
+	return n;
+}
+
 /* The pieces of shared memory: an executable one per area of pads, one for the counters. */
 static int make_arena(struct target *t, struct jab_times *times)
 {
 	area_list areas = { 0 };
 	struct piece *pieces;
-	size_t edits = 0;
 	int r;
 
-	room_areas(t->room, &areas);
+	find_areas(t, &areas);
 	pieces = xcalloc(areas.n + 1, sizeof(*pieces));
 	for (size_t i = 0; i < areas.n; i++) {
 		pieces[i].at = TADDR(areas.v[i].lo);
 		pieces[i].len = areas.v[i].hi - areas.v[i].lo;
 		pieces[i].code = true;
-		times->pad_bytes += pieces[i].len;
 	}
 	pieces[areas.n].len = counters_size(t);
-	times->data_bytes += pieces[areas.n].len;
-	for (size_t i = 0; i < t->loaded.n; i++)
-		edits += 3 * t->loaded.v[i].wants.n;
-	edits += t->watches.n;
-	r = arena_create(t->proc, pieces, areas.n + 1, edits, &t->arena);
+	r = arena_create(t->proc, pieces, areas.n + 1, most_edits(t), &t->arena);
 	if (!r) {
 		t->counters = pieces[areas.n].here;
 		t->counters_at = pieces[areas.n].at.v;
+		times->data_bytes += pieces[areas.n].len;
+		r = touch_pads(t, times);
 	}
 	free(pieces);
 	vec_free(&areas);
@@ -263,11 +294,13 @@ int place_insert(struct jab *j, uint32_t target)
 	uint64_t start = now_ns();
 	int r = make_arena_patiently(j, target);
 
-	if (r < 0)
+	if (!t->arena)
 		return r;
-	choose_way(t);
-	counters_init(t);
-	r = emit_all(j, t);
+	if (!r) {
+		choose_way(t);
+		counters_init(t);
+		r = emit_all(j, t);
+	}
 	if (!r)
 		r = text_apply(t->proc, t->arena, &t->patch);
 	if (r < 0) {
@@ -275,6 +308,7 @@ int place_insert(struct jab *j, uint32_t target)
 		char *why = xstrdup(err_text());
 
 		text_remove(t->proc, t->arena, &report);
+		arena_forget(t->arena);
 		t->arena = NULL;
 		t->counters = NULL;
 		r = fail(r, "%s", why);
