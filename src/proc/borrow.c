@@ -222,7 +222,7 @@ static struct thread *choose(struct proc *p, uint64_t *ret_top)
 }
 
 /* Run until the next system-call stop. Stop signals can't be blocked: they take effect when we let go. */
-static int run_to_call_stop(struct thread *t)
+static int run_to_call_stop(struct proc *p, struct thread *t)
 {
 	int status, sig = 0, tries, r;
 
@@ -230,7 +230,7 @@ static int run_to_call_stop(struct thread *t)
 		if (ptrace(PTRACE_SYSCALL, t->tid, 0, sig) < 0)
 			return fail(-ESRCH, "thread %d has ended", t->tid);
 		sig = 0;
-		r = thread_wait(t, &status);
+		r = thread_wait(p, t, &status);
 		if (r < 0)
 			return r;
 		if (WSTOPSIG(status) == (SIGTRAP | 0x80))
@@ -320,7 +320,7 @@ static int borrow_begin(struct proc *p)
 }
 
 /* Back to the kind of stop that proc_stop() makes. */
-static int run_to_plain_stop(struct thread *t)
+static int run_to_plain_stop(struct proc *p, struct thread *t)
 {
 	int status, sig = 0, tries, r;
 
@@ -328,7 +328,7 @@ static int run_to_plain_stop(struct thread *t)
 	for (tries = 0; tries < 100; tries++) {
 		if (ptrace(PTRACE_CONT, t->tid, 0, sig) < 0)
 			return fail(-ESRCH, "thread %d has ended", t->tid);
-		r = thread_wait(t, &status);
+		r = thread_wait(p, t, &status);
 		if (r < 0)
 			return r;
 		if (status >> 16 == PTRACE_EVENT_STOP)
@@ -344,7 +344,7 @@ void borrow_end(struct proc *p)
 	struct borrow *b = &priv(p)->borrow;
 	struct thread *t = b->tid ? thread_find(p, b->tid) : NULL;
 
-	if (t && t->stopped && run_to_plain_stop(t) == 0) {
+	if (t && t->stopped && run_to_plain_stop(p, t) == 0) {
 		proc_step("borrow: back in a plain stop");
 		ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(b->mask), &b->mask);
 		proc_step("borrow: mask restored");
@@ -386,7 +386,7 @@ int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_v
 	if (r < 0)
 		return r;
 	t = thread_find(p, b->tid);
-	r = run_to_call_stop(t);
+	r = run_to_call_stop(p, t);
 	if (r < 0)
 		goto out;
 	proc_step("borrow: at the call");
@@ -406,7 +406,7 @@ int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_v
 		goto out;
 	}
 	proc_step("borrow: call exchanged");
-	r = run_to_call_stop(t);
+	r = run_to_call_stop(p, t);
 	if (r < 0)
 		goto out;
 	proc_step("borrow: call made");

@@ -80,6 +80,7 @@ bool proc_memory_lives(struct proc *p);
 /* status.c: files of /proc, read whole */
 ssize_t file_read(const char *path, char *buf, size_t len);	/* NUL-terminated; -errno */
 char *file_load(const char *path, size_t *ret_len);		/* any length; NULL + errno */
+char *file_load_at(int dir, const char *path, size_t *ret_len);
 struct task_stat { char state; pid_t ppid; uint64_t flags, start_time; };
 int task_stat(pid_t pid, pid_t tid, struct task_stat *ret_stat);
 int status_field(const char *status, const char *name, int base, uint64_t *ret_value);
@@ -91,8 +92,9 @@ void maps_free(map_list *maps);
 const struct map *maps_at(const map_list *maps, uint64_t addr);
 
 /* threads.c */
+void note_end(struct proc *p, pid_t tid, int status);	/* it was collected: how our own child ended is kept */
 struct thread *thread_find(struct proc *p, pid_t tid);
-int thread_wait(struct thread *t, int *ret_status);	/* blocks for the next stop; -ESRCH: it ended */
+int thread_wait(struct proc *p, struct thread *t, int *ret_status);	/* blocks for the next stop; -ESRCH: it ended */
 int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg);	/* while stopped */
 int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stopped already */
 

@@ -40,9 +40,8 @@ void threads_settle(struct proc *p)
 			int sig = status >> 16 ? 0 : WSTOPSIG(status) & 0x7f;
 
 			ptrace(PTRACE_DETACH, tid, 0, sig);
-		} else if (r == tid && tid == p->pid && p->started_by_us) {
-			v->exited = true;
-			v->exit_status = status;
+		} else if (r == tid) {
+			note_end(p, tid, status);
 		}
 		v->limbo.v[i] = v->limbo.v[--v->limbo.n];
 	}

@@ -329,25 +329,34 @@ bool proc_alive(struct proc *p)
 	return !p->gone;
 }
 
-int proc_wait_exit(struct proc *p, int *ret_status)
+static void collect(struct proc *p, int status)
+{
+	if (!WIFSTOPPED(status))
+		note_end(p, p->pid, status);
+	else	/* a stop that came too late for proc_resume() */
+		ptrace(PTRACE_DETACH, p->pid, 0, status >> 16 ? 0 : WSTOPSIG(status) & 0x7f);
+}
+
+int proc_child_ended(struct proc *p, int *ret_status)
 {
 	struct proc_priv *v = priv(p);
+	int status;
 
 	if (!p->started_by_us)
 		return fail(-ECHILD, "process %d was not started by us", p->pid);
-	while (!v->exited) {
-		pid_t r = waitpid(p->pid, &v->exit_status, __WALL);
+	if (!v->exited && !v->depth) {
+		pid_t r = waitpid(p->pid, &status, __WALL | WNOHANG);
 
-		if (r < 0)
+		if (r < 0 && errno != EINTR)
 			return fail(-errno, "waiting for process %d: %s", p->pid, strerror(errno));
-		v->exited = WIFEXITED(v->exit_status) || WIFSIGNALED(v->exit_status);
-		if (!v->exited)		/* a stop that came too late for proc_resume() */
-			ptrace(PTRACE_DETACH, p->pid, 0, v->exit_status >> 16 ? 0 :
-			       WSTOPSIG(v->exit_status) & 0x7f);
+		if (r > 0)
+			collect(p, status);
 	}
+	if (!v->exited)
+		return 0;
 	p->gone = true;
 	*ret_status = v->exit_status;
-	return 0;
+	return 1;
 }
 
 void proc_close(struct proc *p)

@@ -78,8 +78,7 @@ int proc_find(const char *name, pid_list *ret_pids);
  * It is left stopped (as by proc_stop); proc_resume() lets it run. Errors of execve are told as such.
  */
 int proc_spawn(char *const argv[], struct proc **ret_proc);
-int proc_wait_exit(struct proc *p, int *ret_status);	/* child of ours: wait status; -ECHILD otherwise,
-							   -EINTR if a signal came */
+int proc_child_ended(struct proc *p, int *ret_status);	/* of a child of ours: 1 and the wait status, or 0 */
 
 int proc_read_maps(struct proc *p);
 const struct map *proc_map_at(const struct proc *p, uint64_t addr);

@@ -53,20 +53,15 @@ static int add_children(struct proc *p, const char *list)
 
 static int children_of(struct proc *p, int dir, const char *tid)
 {
-	char path[64], buf[4096];
-	ssize_t n;
-	int fd;
+	char path[64], *list;
+	size_t len;
+	int found;
 
 	snprintf(path, sizeof(path), "%s/children", tid);
-	fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, buf, sizeof(buf) - 1);
-	close(fd);
-	if (n <= 0)
-		return 0;
-	buf[n] = 0;
-	return add_children(p, buf);
+	list = file_load_at(dir, path, &len);
+	found = list ? add_children(p, list) : 0;
+	free(list);
+	return found;
 }
 
 struct entry { uint64_t ino; int64_t off; unsigned short len; unsigned char type; char name[]; };
@@ -211,20 +206,17 @@ static bool is_stopped(struct proc *p, pid_t pid)
 /* Whether a child of this very thread, which shares its memory, is stopped by us. */
 bool child_is_held(struct proc *p, const struct thread *t)
 {
-	char path[64], buf[4096];
-	const char *at = buf;
-	char *end;
+	char path[64], *list, *at, *end;
+	bool found = false;
+	size_t len;
 	long pid;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", t->pid, t->tid);
-	if (file_read(path, buf, sizeof(buf)) <= 0)
-		return false;
-	while ((pid = strtol(at, &end, 10)) > 0 && end != at) {
-		at = end;
-		if (is_stopped(p, pid) && same_memory(p, pid))
-			return true;
-	}
-	return false;
+	list = file_load(path, &len);
+	for (at = list; at && !found && (pid = strtol(at, &end, 10)) > 0 && end != at; at = end)
+		found = is_stopped(p, pid) && same_memory(p, pid);
+	free(list);
+	return found;
 }
 
 bool still_shares(struct proc *p, const struct thread *t)

@@ -215,7 +215,8 @@ static int hold_at_entry(struct proc *p)
 	ptrace(PTRACE_INTERRUPT, p->pid, 0, 0);
 	do {
 		ptrace(PTRACE_CONT, p->pid, 0, sig);
-		r = waitpid(p->pid, &status, __WALL);
+		while ((r = waitpid(p->pid, &status, __WALL)) < 0 && errno == EINTR)
+			;
 		if (r < 0 || !WIFSTOPPED(status)) {
 			p->gone = true;
 			return fail(-ESRCH, "process %d has ended", p->pid);

@@ -28,12 +28,12 @@ ssize_t file_read(const char *path, char *buf, size_t len)
 	return n;
 }
 
-char *file_load(const char *path, size_t *ret_len)
+char *file_load_at(int dir, const char *path, size_t *ret_len)
 {
-	size_t cap = 1 << 16, got = 0;
+	size_t cap = 1 << 14, got = 0;
 	char *buf;
 	ssize_t n;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return NULL;
@@ -55,6 +55,11 @@ char *file_load(const char *path, size_t *ret_len)
 	buf[got] = 0;
 	*ret_len = got;
 	return buf;
+}
+
+char *file_load(const char *path, size_t *ret_len)
+{
+	return file_load_at(AT_FDCWD, path, ret_len);
 }
 
 /* The name in parentheses may hold anything, parentheses too: the fields follow the last one. */

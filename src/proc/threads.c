@@ -34,11 +34,19 @@ struct thread *thread_find(struct proc *p, pid_t tid)
 	return NULL;
 }
 
+void note_end(struct proc *p, pid_t tid, int status)
+{
+	if (tid != p->pid || !p->started_by_us)
+		return;
+	priv(p)->exited = true;
+	priv(p)->exit_status = status;
+}
+
 /*
  * What we wait for takes microseconds. To sleep meanwhile and be woken can take ten times as long,
  * and all threads of the target wait with us.
  */
-int thread_wait(struct thread *t, int *ret_status)
+int thread_wait(struct proc *p, struct thread *t, int *ret_status)
 {
 	uint64_t end = now_ns() + SPIN_NS;
 	int status;
@@ -52,6 +60,8 @@ int thread_wait(struct thread *t, int *ret_status)
 			sched_yield();
 	} while (r == 0 || (r < 0 && errno == EINTR));
 	if (r < 0 || !WIFSTOPPED(status)) {
+		if (r > 0)
+			note_end(p, t->tid, status);
 		t->gone = true;
 		t->stopped = false;
 		return fail(-ESRCH, "thread %d has ended", t->tid);
@@ -244,10 +254,8 @@ static bool poll_thread(struct proc *p, struct thread *t)
 		return false;
 	if (r < 0 || !WIFSTOPPED(status)) {
 		t->gone = true;
-		if (r > 0 && t->tid == p->pid && p->started_by_us) {
-			priv(p)->exited = true;
-			priv(p)->exit_status = status;
-		}
+		if (r > 0)
+			note_end(p, t->tid, status);
 		return true;
 	}
 	if (status >> 16 != PTRACE_EVENT_STOP) {

@@ -4,7 +4,6 @@
 
 #include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
@@ -226,28 +225,39 @@ int jab_remove(struct jab *j, struct jab_report *ret_report)
 	return r;
 }
 
+/* One process that can't be cleaned (another tracer is at it) does not keep us from the others. */
 int jab_recover(pid_t pid, struct jab_report *ret_report)
 {
 	struct jab_report report = { .clean = true };
-	struct text_report one = { 0 };
 	pid_list left = { 0 };
-	int r = 0;
+	char *why = NULL;
+	int r = 0, bad = 0;
 
 	if (pid)
 		*vec_add(&left) = pid;
 	else
-		r = text_find_left(&left);
-	for (size_t i = 0; !r && i < left.n; i++) {
+		bad = text_find_left(&left);
+	for (size_t i = 0; i < left.n; i++) {
+		struct text_report one = { 0 };
+
 		r = text_recover(left.v[i], &one);
 		if (!r)
 			add_report(&report, &one);
-		else if (!pid && r == -ENOENT)	/* cleaned with its parent */
-			r = 0;
+		if (r >= 0 || (!pid && r == -ENOENT))	/* cleaned with its parent */
+			continue;
+		bad = r;
+		free(why);
+		why = xstrdup(err_text());
+		if (!pid)
+			log_warn("%s", why);
 	}
 	vec_free(&left);
-	if (!r && ret_report)
+	if (why)
+		fail(bad, "%s", why);
+	free(why);
+	if (!bad && ret_report)
 		*ret_report = report;
-	return r;
+	return bad;
 }
 
 bool jab_alive(struct jab *j)
@@ -260,14 +270,10 @@ bool jab_alive(struct jab *j)
 
 int jab_child_ended(struct jab *j, int *ret_status)
 {
-	pid_t r;
-
-	if (!j->child)
-		return 0;
-	r = waitpid(j->child, ret_status, WNOHANG);
-	if (r == j->child && (WIFEXITED(*ret_status) || WIFSIGNALED(*ret_status)))
-		return 1;
-	return r < 0 ? -errno : 0;
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (j->targets.v[i].proc && j->targets.v[i].proc->started_by_us)
+			return proc_child_ended(j->targets.v[i].proc, ret_status);
+	return 0;
 }
 
 pid_t jab_child_pid(const struct jab *j)

@@ -183,4 +183,23 @@ __attribute__((unused, noinline)) static bool registers_hold(uint64_t n, bool av
 	return !bad && memcmp(in, out, sizeof(in)) == 0;
 }
 
+__attribute__((unused)) static size_t stopped_threads(const struct proc *p)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < p->threads.n; i++)
+		n += p->threads.v[i].stopped;
+	return n;
+}
+
+__attribute__((unused)) static uint64_t all_turns(void)
+{
+	uint64_t sum = 0;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sh->turns); i++)
+		sum += sh->turns[i];
+	return sum;
+}
+
 #endif

@@ -410,7 +410,8 @@ static void starts(void **state)
 	assert_int_equal(borrowed(p, SYS_getpid, 0, 0), p->pid);
 	one_round(p);
 	assert_ok(proc_resume(p));
-	assert_ok(proc_wait_exit(p, &status));
+	while (proc_child_ended(p, &status) == 0)
+		sleep_ns(1000000);
 	assert_int_equal(status, s->status);
 	assert_false(proc_alive(p));
 	proc_close(p);

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Targets with relatives, and targets that end: children in the same memory (vfork, posix_spawn, bare
+ * clones), other programs being executed, a death while we hold them.
+ */
+#include "proc_target.h"
+
+#include <spawn.h>
+
+/* A vfork child that takes its time: it runs in the parent's memory, the parent sleeps. */
+static void slow_vfork(void *arg)
+{
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		uint64_t i;
+
+		for (i = 0; !sh->stop; i++)
+			sh->turns[1] = i;
+		_exit(7);
+	}
+	sh->result = pid;
+	sh->turns[0] = 1;
+	waitpid(pid, (int *)&sh->error, 0);
+	sh->turns[0] = 2;
+	pause();
+}
+
+static void vfork_parent_is_held(void **state)
+{
+	uint64_t before;
+	struct proc *p;
+	pid_t pid;
+	int i;
+
+	fresh_shared();
+	pid = start_target(slow_vfork, NULL);
+	assert_true(wait_until(&sh->turns[1], 1000));
+	p = opened(pid);
+	for (i = 0; i < 10; i++) {
+		assert_ok(proc_stop(p));
+		assert_int_equal(p->threads.n, 2);
+		assert_int_equal(stopped_threads(p), 1);
+		assert_true(p->threads.v[0].held && p->threads.v[0].regs.orig_rax == SYS_vfork);
+		assert_true(proc_map_at(p, p->threads.v[0].regs.rip) != NULL);
+		assert_true(p->threads.v[1].stopped && p->threads.v[1].pid != pid);
+		before = sh->turns[1];
+		/* The memory is the same, so the child can be asked. */
+		assert_int_equal(borrowed(p, SYS_gettid, 0, 0), p->threads.v[1].tid);
+		sleep_ns(2000000);
+		assert_int_equal(sh->turns[1], before);
+		assert_ok(proc_resume(p));
+		assert_true(wait_until(&sh->turns[1], before + 1000));
+	}
+	sh->stop = 1;
+	assert_true(wait_until(&sh->turns[0], 2));
+	assert_int_equal(WEXITSTATUS(sh->error), 7);
+	one_round(p);
+	proc_close(p);
+	end_target(pid);
+}
+
+/* Processes being started all the time, from two threads. */
+static void *spawner(void *arg)
+{
+	char *const argv[] = { "true", NULL };
+	pid_t pid;
+	int status;
+
+	for (;;) {
+		if (posix_spawn(&pid, "/bin/true", NULL, NULL, argv, NULL) != 0)
+			sh->wrong = __LINE__;
+		else if (waitpid(pid, &status, 0) != pid || status != 0)
+			sh->wrong = __LINE__;
+		sh->turns[(long)arg]++;
+	}
+	return NULL;
+}
+
+static void spawning(void *arg)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, spawner, (void *)1);
+	spawner(NULL);
+}
+
+static void spawning_goes_on(void **state)
+{
+	struct proc *p;
+	pid_t pid;
+	int i;
+
+	fresh_shared();
+	pid = start_target(spawning, NULL);
+	assert_true(wait_until(&sh->turns[0], 2));
+	p = opened(pid);
+	for (i = 0; i < 200; i++) {
+		uint64_t before;
+
+		assert_ok(proc_stop(p));
+		before = all_turns();
+		sleep_ns(100000);
+		assert_int_equal(all_turns(), before);
+		if (i & 1)
+			borrowed(p, SYS_getppid, 0, 0);
+		assert_ok(proc_resume(p));
+		if (i % 8 == 0)
+			sleep_ns(2000000);
+	}
+	while (priv(p)->limbo.n)
+		proc_alive(p);
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 3));
+	assert_true(wait_until(&sh->turns[1], sh->turns[1] + 3));
+	assert_int_equal(sh->wrong, 0);
+	proc_close(p);
+	end_target(pid);
+}
+
+/* Killed, or executing another program, while we hold it or just before. */
+static void ends_in_the_middle(void **state)
+{
+	uint64_t args[6] = { 0 };
+	int64_t value;
+	struct proc *p;
+	pid_t pid;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		fresh_shared();
+		pid = start_target(two_threads, NULL);
+		assert_true(wait_until(&sh->turns[1], 1));
+		p = opened(pid);
+		assert_ok(proc_stop(p));
+		if (i & 1)
+			borrowed(p, SYS_getpid, 0, 0);
+		kill(pid, SIGKILL);
+		if (i & 2)
+			assert_int_equal(proc_syscall(p, SYS_getpid, args, &value), -ESRCH);
+		proc_resume(p);
+		while (proc_alive(p))
+			sleep_ns(100000);
+		assert_int_equal(proc_stop(p), -ESRCH);
+		proc_close(p);
+		end_target(pid);
+	}
+}
+
+/*
+ * A program with many threads that executes itself again and again, from any of them. There is a
+ * trap for tracers in that (reaper.c); it shows after some hundred stops.
+ */
+static char *const exec_argv[] = { "test_proc_family", "--exec", NULL };
+
+static void *execute_again(void *arg)
+{
+	sleep_ns(500000 + now_ns() % 2000000);
+	execv("/proc/self/exe", exec_argv);
+	return NULL;
+}
+
+static void *doze(void *arg)
+{
+	for (;;)
+		sleep_ns(100000);
+	return NULL;
+}
+
+/* The shared page has come as this descriptor. */
+#define PAGE_FD 200
+
+__attribute__((noreturn)) static void executed(void)
+{
+	pthread_t t;
+	int i;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED, PAGE_FD, 0);
+	sh->turns[0]++;
+	for (i = 0; i < 12; i++)
+		pthread_create(&t, NULL, doze, NULL);
+	if (sh->turns[0] & 1)
+		pthread_create(&t, NULL, execute_again, NULL);
+	else
+		execute_again(NULL);
+	for (;;)
+		pause();
+}
+
+static void executing(void *arg)
+{
+	execv("/proc/self/exe", exec_argv);
+}
+
+static void executes_meanwhile(void **state)
+{
+	int i, fd = memfd_create("test", MFD_CLOEXEC), ok = 0;
+	struct shared *own = sh;
+	pid_t pid;
+
+	assert_int_equal(ftruncate(fd, sizeof(*sh)), 0);
+	assert_int_equal(dup2(fd, PAGE_FD), PAGE_FD);
+	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	pid = start_target(executing, NULL);
+	assert_true(wait_until(&sh->turns[0], 2));
+	for (i = 0; i < 400; i++) {
+		uint64_t t = now_ns();
+		struct proc *p;
+
+		if (proc_open(pid, &p) < 0)
+			continue;
+		if (proc_stop(p) == 0) {
+			ok++;
+			proc_resume(p);
+		}
+		proc_close(p);
+		assert_true(now_ns() - t < 1500000000);
+		sleep_ns(now_ns() % 300000);
+	}
+	assert_true(ok > 100);
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 3));
+	end_target(pid);
+	close(PAGE_FD);
+	close(fd);
+	sh = own;
+}
+
+/*
+ * So many children that their list is longer than a page; the last one shares the memory and would
+ * run through text that is being written.
+ */
+#define CHILDREN 900
+
+static int run_in_same_memory(void *arg)
+{
+	for (uint64_t i = 0; ; i++)
+		sh->turns[1] = i;
+	return 0;
+}
+
+static void many_children(void *arg)
+{
+	static char stack[65536];
+
+	for (int i = 0; i < CHILDREN; i++)
+		if (fork() == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			pause();
+			_exit(0);
+		}
+	sh->value = clone(run_in_same_memory, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
+	sh->ready = 1;
+	pause();
+}
+
+static void last_of_many_children(void **state)
+{
+	uint64_t before;
+	struct proc *p;
+	pid_t pid;
+
+	fresh_shared();
+	pid = start_target(many_children, NULL);
+	assert_true(wait_until(&sh->ready, 1) && wait_until(&sh->turns[1], 1));
+	p = opened(pid);
+	assert_ok(proc_stop(p));
+	assert_int_equal(stopped_threads(p), 2);
+	before = sh->turns[1];
+	sleep_ns(2000000);
+	assert_int_equal(sh->turns[1], before);
+	assert_ok(proc_resume(p));
+	assert_true(wait_until(&sh->turns[1], before + 1000));
+	proc_close(p);
+	kill(sh->value, SIGKILL);
+	end_target(pid);
+}
+
+/* A program that we started ends while we hold it: how it ended is not lost, whoever collected it. */
+static void end_of_our_child(void **state)
+{
+	char *const argv[] = { "sleep", "100", NULL };
+	uint64_t args[6] = { 0 };
+	int64_t value;
+	int status, i;
+
+	for (i = 0; i < 4; i++) {
+		struct proc *p;
+
+		assert_ok(proc_spawn(argv, &p));
+		assert_int_equal(proc_child_ended(p, &status), 0);
+		if (i & 1)
+			borrowed(p, SYS_getpid, 0, 0);
+		kill(p->pid, SIGKILL);
+		wait_state(p->pid, 'Z');
+		if (i & 2)
+			assert_int_equal(proc_syscall(p, SYS_getpid, args, &value), -ESRCH);
+		proc_resume(p);
+		assert_int_equal(proc_stop(p), -ESRCH);
+		assert_int_equal(proc_child_ended(p, &status), 1);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+		assert_int_equal(proc_child_ended(p, &status), 1);
+		proc_close(p);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(vfork_parent_is_held),
+		cmocka_unit_test(spawning_goes_on),
+		cmocka_unit_test(last_of_many_children),
+		cmocka_unit_test(ends_in_the_middle),
+		cmocka_unit_test(end_of_our_child),
+		cmocka_unit_test(executes_meanwhile),
+	};
+
+	if (argc > 1)
+		executed();
+
+	return cmocka_run_group_tests_name("relatives and ends", tests, NULL, NULL);
+}
