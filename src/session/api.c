@@ -80,6 +80,8 @@ int jab_attach(struct jab *j, pid_t pid)
 	r = clear_left(pid);
 	if (!r)
 		r = target_add(j, p);
+	if (r < 0 && !proc_alive(p))
+		r = fail(-ESRCH, "process %d has ended", pid);
 	if (r < 0)
 		proc_close(p);
 	return r;
@@ -89,11 +91,13 @@ int jab_attach_name(struct jab *j, const char *name)
 {
 	pid_list pids = { 0 };
 	int r = proc_find(name, &pids);
+	size_t ended = 0;
 
-	if (!r && !pids.n)
-		r = fail(-ESRCH, "no process is called '%s'", name);
-	for (size_t i = 0; !r && i < pids.n; i++)
+	for (size_t i = 0; !r && i < pids.n; i++) {
 		r = jab_attach(j, pids.v[i]);
+		if (r == -ESRCH && ++ended < pids.n)	/* it ended since it was found */
+			r = 0;
+	}
 	vec_free(&pids);
 	return r;
 }
@@ -149,8 +153,13 @@ static int plan_all(struct jab *j, bool alone)
 	if (!alone && j->sites.n > MOST_SITES)
 		return fail(-E2BIG, "%zu sites are more than one run can hold (%d): choose fewer functions",
 			    j->sites.n, MOST_SITES);
-	for (size_t i = 0; !r && i < j->targets.n; i++)
-		r = place_plan(j, &j->targets.v[i], alone);
+	for (size_t i = 0; !r && i < j->targets.n; i++) {
+		struct target *t = &j->targets.v[i];
+
+		r = t->lost ? 0 : place_plan(j, t, alone);
+		if (r < 0 && target_lost(j, t))
+			r = 0;
+	}
 	j->times.plan_ns = now_ns() - start;
 	return r;
 }
@@ -171,10 +180,14 @@ int jab_insert(struct jab *j)
 	int r = 0;
 
 	for (size_t i = 0; !r && i < j->targets.n; i++) {
-		if (!j->targets.v[i].proc)
+		struct target *t = &j->targets.v[i];
+
+		if (!t->proc)
 			r = fail(-EINVAL, "a file can't be probed, only a process");
-		else
+		else if (!t->lost)
 			r = place_insert(j, i);
+		if (r < 0 && target_lost(j, t))
+			r = 0;
 	}
 	if (r < 0) {
 		char *why = xstrdup(err_text());

@@ -307,7 +307,7 @@ static int match_all(struct jab *j, uint32_t probe, int exe_pass, size_t *found,
 	const struct probe_spec *spec = j->probes.v[probe].spec;
 
 	for (uint32_t t = 0; t < j->targets.n; t++) {
-		for (uint32_t i = 0; i < j->targets.v[t].loaded.n; i++) {
+		for (uint32_t i = 0; !j->targets.v[t].lost && i < j->targets.v[t].loaded.n; i++) {
 			struct loaded *l = &j->targets.v[t].loaded.v[i];
 			struct match x = { j, probe, t, i, NULL, 0 };
 			int r;
@@ -319,6 +319,8 @@ static int match_all(struct jab *j, uint32_t probe, int exe_pass, size_t *found,
 				continue;
 			*any_object = true;
 			r = target_open_file(j, &j->targets.v[t], l);
+			if (r < 0 && target_lost(j, &j->targets.v[t]))
+				break;
 			if (r < 0 && spec->object && strcmp(spec->object, "*"))
 				return r;
 			if (r < 0) {

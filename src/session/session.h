@@ -57,6 +57,7 @@ struct target {
 	uint32_t ncounters;
 	struct count_spec spec;
 	bool inserted;
+	bool lost;		/* ended before it was probed; the others go on */
 };
 
 struct probe {
@@ -104,6 +105,7 @@ struct jab {
 int target_add(struct jab *j, struct proc *p);
 int target_add_file(struct jab *j, const char *path);
 int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
+bool target_lost(struct jab *j, struct target *t);	/* after a failure: can the run go on without it? */
 void target_free(struct target *t);
 
 /* resolve.c: from specs to sites */

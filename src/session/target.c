@@ -206,6 +206,25 @@ int target_open_file(struct jab *j, struct target *t, struct loaded *l)
 	return r;
 }
 
+/*
+ * A server's workers come and go while we read symbols and plan. A process that ended (or started
+ * another program) meanwhile is no reason to leave the others alone; what it would have counted is
+ * nothing.
+ */
+bool target_lost(struct jab *j, struct target *t)
+{
+	bool others = false;
+
+	if (!t->proc || t->proc->started_by_us || proc_alive(t->proc))
+		return false;
+	t->lost = true;
+	for (size_t i = 0; i < j->targets.n; i++)
+		others |= !j->targets.v[i].lost;
+	if (others)
+		log_info("process %d ended before it was probed; the others go on", t->proc->pid);
+	return others;
+}
+
 void target_free(struct target *t)
 {
 	for (size_t i = 0; i < t->loaded.n; i++) {

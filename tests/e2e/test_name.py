@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""Attaching by name to a service whose processes come and go: those that end meanwhile don't matter."""
+import shutil
+import subprocess
+import threading
+import time
+
+import jab
+from targets import LIMIT
+
+
+class Crowd:
+    """One process that stays, and three threads that start short ones of the same name all the time."""
+
+    def __init__(self, program):
+        self.program, self.over = str(program), threading.Event()
+        self.failed = []
+        self.keeper = subprocess.Popen([self.program, "1000"])
+        time.sleep(0.1)
+        self.threads = [threading.Thread(target=self.churn) for _ in range(3)]
+        for t in self.threads:
+            t.start()
+
+    def churn(self):
+        while not self.over.is_set():
+            status = subprocess.run([self.program, "0.01"], timeout=LIMIT).returncode
+            if status:
+                self.failed.append(status)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        self.over.set()
+        for t in self.threads:
+            t.join()
+        self.keeper.kill()
+        self.keeper.wait()
+
+
+def test_processes_that_end_while_we_attach(tmp_path):
+    program = tmp_path / "crowd"
+    shutil.copy("/bin/sleep", program)
+    with Crowd(program) as crowd:
+        before = jab.snapshot(crowd.keeper.pid)
+        for _ in range(12):
+            r = jab.run("count", "--json", "-p", "crowd", "-d", "0.02", "libc:clock_nanosleep", "exe:*")
+            assert r.status == 0 and r.summary["clean"], r
+        jab.assert_same(before, crowd.keeper.pid)
+    assert not crowd.failed
+
+
+def test_only_processes_that_ended(tmp_path):
+    program = tmp_path / "nobody"
+    shutil.copy("/bin/sleep", program)
+    subprocess.run([str(program), "0"], timeout=LIMIT)
+    r = jab.run("count", "-p", "nobody", "-d", "0.02", "exe:*")
+    assert r.status == 1 and "no process is called nobody" in r.stderr, r
