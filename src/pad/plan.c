@@ -199,7 +199,7 @@ static bool place_cheaply(struct plan *p, struct site *s)
 	return false;
 }
 
-static bool place(struct plan *p, struct site *s)
+static bool place_by_any(struct plan *p, struct site *s)
 {
 	if (tactic_retarget(p, s))
 		return true;
@@ -210,6 +210,21 @@ static bool place(struct plan *p, struct site *s)
 		return true;
 	s->flags = LINE_CALL_IND;
 	return place_cheaply(p, s);
+}
+
+/* Better a dearer tactic than bytes in two pages; better these than no place. */
+static bool place(struct plan *p, struct site *s)
+{
+	struct site again = *s;
+	bool placed = place_by_any(p, s);
+
+	if (placed)
+		return true;
+	*s = again;
+	p->may_cross = true;
+	placed = place_by_any(p, s);
+	p->may_cross = false;
+	return placed;
 }
 
 static void plan_group(struct plan *p, size_t first, size_t n)

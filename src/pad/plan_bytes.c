@@ -68,3 +68,12 @@ void plan_lean(struct plan *p, uint64_t addr, size_t n, int by)
 	for (size_t i = 0; i < n; i++)
 		*cell(p, addr + i) += by * CELL_LEANER;
 }
+
+/*
+ * Text is written page by page. If we are killed in between, each page is new or old, and both must
+ * work: so a jump, and bytes that make sense only together, stand in one page.
+ */
+bool plan_same_page(const struct plan *p, uint64_t lo, uint64_t hi)
+{
+	return p->may_cross || (lo + p->bias) >> 12 == (hi - 1 + p->bias) >> 12;
+}

@@ -284,6 +284,8 @@ const char *why_text(struct plan *p, const struct why *why)
 		return "holds an instruction that can't be moved";
 	case STOP_BUSY:
 		return "other jumps use its bytes";
+	case STOP_PAGE:
+		return "its bytes lie in two pages, which can't be written at once";
 	case STOP_LONG:
 		return "the run of instructions is too long";
 	default:

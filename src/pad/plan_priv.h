@@ -53,7 +53,7 @@ struct window {
 /* Why a run of instructions can't go on. */
 enum stop {
 	STOP_NONE, STOP_TARGET, STOP_CALL, STOP_CALL_IND, STOP_SYSCALL, STOP_ENDBR, STOP_END, STOP_CODE, STOP_WINDOW,
-	STOP_ONE, STOP_FORBIDDEN, STOP_BAD, STOP_BUSY, STOP_LONG,
+	STOP_ONE, STOP_FORBIDDEN, STOP_BAD, STOP_BUSY, STOP_LONG, STOP_PAGE,
 };
 
 struct why {
@@ -112,6 +112,7 @@ struct plan {
 	VEC(struct window *) windows;	/* from high to low */
 	VEC(char *) texts;
 	uint32_t avoid;
+	bool may_cross;		/* bytes that belong together may lie in two pages: when nothing else fits */
 };
 
 /* plan_bytes.c */
@@ -123,6 +124,8 @@ bool plan_is_leaned_on(const struct plan *p, uint64_t addr, size_t n);
 void plan_write_byte(struct plan *p, uint64_t addr, uint8_t byte);
 void plan_unwrite(struct plan *p, uint64_t addr, size_t n);
 void plan_lean(struct plan *p, uint64_t addr, size_t n, int by);	/* by: +1 or -1 */
+
+bool plan_same_page(const struct plan *p, uint64_t lo, uint64_t hi);	/* all of [lo, hi), or it does not matter */
 
 /* plan_line.c */
 bool line_insn(const struct plan *p, const struct fcode *f, uint64_t addr, struct insn *ret_insn);
@@ -139,6 +142,7 @@ size_t slots_in(const struct plan *p, uint64_t lo, uint64_t hi, size_t *ret_firs
 uint8_t window_own(const struct window *w);	/* low bytes of the displacement that are its own */
 uint64_t window_dest(const struct window *w);
 struct window *window_new(struct plan *p, const struct line *l, enum shape shape);
+bool window_may_stand(const struct plan *p, const struct window *w, bool will_change);
 bool window_place_near(struct plan *p, struct window *w);
 bool window_lean_range(const struct plan *p, const struct window *w, uint64_t *ret_lo, uint64_t *ret_hi);
 bool window_place_lean(struct plan *p, struct window *w);

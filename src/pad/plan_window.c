@@ -100,6 +100,19 @@ struct window *window_new(struct plan *p, const struct line *l, enum shape shape
 	return w;
 }
 
+/* All bytes that its jump is made of and that change, or will: in one page. */
+bool window_may_stand(const struct plan *p, const struct window *w, bool will_change)
+{
+	uint64_t hi = w->start + w->n;
+
+	if (w->shape == SHAPE_HOP)
+		return plan_same_page(p, MIN(w->start, w->land), MAX(hi, w->land + JUMP_LEN));
+	for (uint64_t at = hi; at < w->start + w->rel + 4; at++)
+		if (will_change || plan_is_written(p, at))
+			hi = at + 1;
+	return plan_same_page(p, w->start, hi);
+}
+
 bool window_place_near(struct plan *p, struct window *w)
 {
 	w->pad = room_alloc(p->room, w->pad_size, p->reach_lo, p->reach_hi);
@@ -228,7 +241,7 @@ bool window_commit(struct plan *p, const struct line *l, struct window *w, bool 
 
 	for (int i = 0; i < l->nmerged; i++)
 		window_unwrite(p, l->merged[i]);
-	ok = merged_are_free(p, l) && plan_is_free(p, w->start, w->n) &&
+	ok = window_may_stand(p, w, false) && merged_are_free(p, l) && plan_is_free(p, w->start, w->n) &&
 	     (w->shape != SHAPE_HOP || plan_is_free(p, w->land, JUMP_LEN)) &&
 	     (near ? window_place_near(p, w) : window_place_lean(p, w));
 	if (!ok) {

@@ -108,7 +108,7 @@ static uint64_t find_dead(struct plan *p, const struct line *l)
 	for (; (w = window_over(p, lo, hi)); hi = w->start) {
 		uint64_t at = find_five(p, l, w->start + w->n, w->end);
 
-		if (at && !has_target(p, at, at + JUMP_LEN))
+		if (at && plan_same_page(p, w->start, at + JUMP_LEN) && !has_target(p, at, at + JUMP_LEN))
 			return at;
 	}
 	return 0;
@@ -122,7 +122,7 @@ static bool hop_over(struct plan *p, struct site *s, const struct line *l, uint6
 	struct line lv;
 	size_t first;
 
-	if (!in_reach(l->start, v + JUMP_LEN) || (v < l->room && v + 2 * JUMP_LEN > l->start) ||
+	if (!in_reach(l->start, v + JUMP_LEN) || !plan_same_page(p, v, v + 2 * JUMP_LEN) || (v < l->room && v + 2 * JUMP_LEN > l->start) ||
 	    !plan_is_free(p, v, 2 * JUMP_LEN) || !plan_site_at(p, v, &other) || other.exact)
 		return false;
 	if (!line_walk(p, &other, v, 2 * JUMP_LEN, v, LINE_NO_MERGE, &lv) || window_over(p, v, lv.end) ||

@@ -46,7 +46,7 @@ bool tactic_jump(struct plan *p, struct site *s)
 	if (commit_jump(p, s, &l, jump_name(&l), false))
 		return true;
 	if (!s->why.stop)
-		s->why.stop = STOP_BUSY;
+		s->why.stop = plan_same_page(p, s->at, s->at + JUMP_LEN) ? STOP_BUSY : STOP_PAGE;
 	return false;
 }
 
@@ -149,7 +149,7 @@ bool tactic_retarget(struct plan *p, struct site *s)
 	if (!w)
 		return false;
 	if (!window_commit(p, &l, w, true)) {
-		s->why.stop = STOP_BUSY;
+		s->why.stop = plan_same_page(p, s->at, s->at + s->insn.len) ? STOP_BUSY : STOP_PAGE;
 		return false;
 	}
 	window_settle(p, w, s, TACTIC_RETARGET, 0);

@@ -260,6 +260,8 @@ static bool chain_from(struct plan *p, struct chain *c, uint64_t addr);
 
 static bool chain_with(struct plan *p, struct chain *c, struct window *w, uint64_t next)
 {
+	if (!c->known && !window_may_stand(p, w, true))
+		return false;
 	c->w[c->n++] = w;
 	if (next ? chain_from(p, c, next) : chain_solve(p, c))
 		return true;
@@ -328,7 +330,7 @@ static bool evict_run(struct plan *p, struct site *s, struct line *l, int n)
 		struct chain c = { .n = 1 };
 
 		c.w[0] = short_window(p, l, n, k);
-		if (chain_from(p, &c, l->start + n)) {
+		if (window_may_stand(p, c.w[0], true) && chain_from(p, &c, l->start + n)) {
 			bool burden = !c.known && !slots_in(p, c.w[1]->start, c.w[1]->end, &first);
 
 			window_settle(p, c.w[0], s, TACTIC_EVICT, burden ? c.w[1]->start : 0);

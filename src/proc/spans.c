@@ -4,7 +4,7 @@
 
 #include <string.h>
 #include <sys/uio.h>
-#include "base/err.h"
+#include "proc/internal.h"
 
 #define PAGE 4096ull
 #define READ_AT_ONCE 512
@@ -97,9 +97,19 @@ int spans_read(struct spans *s, struct proc *p)
 	return 0;
 }
 
+/*
+ * The kernel writes pieces of a page's length, counted from where we begin, and a SIGKILL may end
+ * that after any of them: begin at a page, so that what stands in one page is never cut.
+ */
 int span_write(struct proc *p, const struct span_of_text *t)
 {
-	return proc_write(p, TADDR(t->lo), t->now, t->hi - t->lo);
+	size_t len = t->hi - t->lo, first = MIN(len, (size_t)(PAGE - t->lo % PAGE));
+	int r = proc_write(p, TADDR(t->lo), t->now, first);
+
+	if (r < 0 || first == len)
+		return r;
+	proc_step("text: first page written");
+	return proc_write(p, TADDR(t->lo + first), t->now + first, len - first);
 }
 
 const struct edit *edit_around(const struct edit *edits, size_t n, uint64_t pc)

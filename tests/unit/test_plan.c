@@ -104,6 +104,7 @@ struct row {
 	uint32_t neighbour;	/* offset + 1; 0: none */
 	uint32_t avoid;
 	bool no_room;
+	uint32_t bias;		/* moves the page borders */
 };
 
 #define ENTRY .kind = WANT_ENTRY
@@ -156,16 +157,28 @@ static const struct row rows[] = {
 						.reason = "no function" },
 	{ "no room for pads",			"55 4889e5 4883ec10 c9 c3", 0, ENTRY, .tactic = TACTIC_NONE,
 						.no_room = true },
+	{ "a jump across a page border hops",	"c3 / cccccccccccc | 55 4889e5 4883ec10 c9 c3", 7, ENTRY,
+						.tactic = TACTIC_HOP, .reason = "two pages", .bias = 0xff7 },
+	{ "unless there is no other way",	"c3 | 55 4889e5 4883ec10 c9 c3", 1, ENTRY, .tactic = TACTIC_JUMP,
+						.avoid = AVOID_EVICT | AVOID_PUN, .bias = 0xffd },
+	{ "a hop into another page is none",	"85c0 31ff ffcf 75fc c3 / cccccccccccccc", 0, INSN,
+						.tactic = TACTIC_EVICT, .neighbour = 5, .bias = 0xff7 },
+	{ "nor do bytes in two pages make a jump together",
+						"31c0 83c040 83f80a 75f8 c3", 0, ENTRY, .tactic = TACTIC_PUN,
+						.reason = "branch target 2 bytes", .bias = 0xffe },
+	{ "a call across a border stays as it is",
+						"b801000000 e801000000 c3 c3", 5, INSN, .tactic = TACTIC_BACK,
+						.reason = "two pages", .bias = 0xff9 },
 	{ "the last byte of the text",		"85ff 7401 90 c3", 5, EXIT, .tactic = TACTIC_NONE,
 						.reason = "the function ends after 1 byte" },
 };
 
-static struct plan *plan_of(struct module *m, struct room *room, struct code **ret_code)
+static struct plan *plan_of(struct module *m, struct room *room, uint64_t bias, struct code **ret_code)
 {
 	struct plan *p;
 
 	assert_int_equal(code_open(m, ret_code), 0);
-	assert_int_equal(plan_create(*ret_code, room, 0, 40, &p), 0);
+	assert_int_equal(plan_create(*ret_code, room, bias, 40, &p), 0);
 	return p;
 }
 
@@ -181,7 +194,7 @@ static void check_row(const struct row *row)
 
 	parse(row->bytes, &pr);
 	m = make_module(&pr);
-	p = plan_of(m, room, &code);
+	p = plan_of(m, room, row->bias, &code);
 	plan_avoid(p, row->avoid);
 	missed = plan_solve(p, &w, 1);
 	if (w.tactic != row->tactic)
@@ -218,7 +231,7 @@ static void fix_open(struct fix *x, const char *bytes)
 	parse(bytes, &pr);
 	x->m = make_module(&pr);
 	x->room = room_create(everywhere, 2);
-	x->p = plan_of(x->m, x->room, &x->code);
+	x->p = plan_of(x->m, x->room, 0, &x->code);
 }
 
 static void fix_close(struct fix *x)
