@@ -175,13 +175,24 @@ static const char *refusal_text(struct plan *p, const struct site *s)
 		return plan_text(p, xasprintf("%s; too many separate mappings are needed already", why));
 	if (s->why.stop == STOP_FORBIDDEN || s->insn.kind == INSN_ENDBR || s->insn.kind == INSN_SYSCALL)
 		return why;
-	return plan_text(p, xasprintf("%s; no filler in reach, the next instruction can't be moved away, "
-				      "and its bytes lead to no free address", why));
+	return plan_text(p, xasprintf("%s; %sthe next instruction can't be moved away, and its bytes lead to no "
+				      "free address", why, p->m->is_go ? "" : "no filler in reach, "));
 }
 
 void plan_avoid(struct plan *p, uint32_t tactics)
 {
 	p->avoid = tactics;
+}
+
+/*
+ * A hop's second jump stands where the program has no instruction. Go looks every PC up in its tables
+ * when it interrupts or profiles a goroutine: in filler it finds none and gives up, inside another
+ * instruction it finds the wrong one; and a goroutine parked there would wake up in what is there after
+ * the removal.
+ */
+static uint32_t avoided(const struct plan *p)
+{
+	return p->avoid | (p->m->is_go ? 1u << TACTIC_HOP | 1u << TACTIC_HOP_NEIGHBOUR : 0);
 }
 
 /* The tactics in the order of their cost. */
@@ -192,9 +203,10 @@ static bool place_cheaply(struct plan *p, struct site *s)
 		{ TACTIC_EVICT, tactic_evict }, { TACTIC_PUN, tactic_pun },
 		{ TACTIC_HOP_NEIGHBOUR, tactic_hop_neighbour },
 	};
+	uint32_t avoid = avoided(p);
 
 	for (size_t i = 0; i < ARRAY_SIZE(tactics); i++)
-		if (!(p->avoid >> tactics[i].t & 1) && tactics[i].try(p, s))
+		if (!(avoid >> tactics[i].t & 1) && tactics[i].try(p, s))
 			return true;
 	return false;
 }

@@ -85,6 +85,15 @@ def test_go_returns_and_every_function(built):
     assert r.probe("exe:main.work%return")["hits"] == 100000, r
 
 
+def test_go_preempts_nowhere_but_at_instructions(built):
+    """Go looks up each PC where it interrupts a goroutine, and gives up where it knows none: in filler."""
+    r = jab.run("check", "--json", built("hello_go"), "*", "insn:main.*")
+    assert r.rows and not [x for x in r.rows if x["tactic"].startswith("hop")], r
+    r = jab.count_command(["insn:exe:main.*"], [built("hello_go"), 2000000, 8])
+    assert r.status == 0, r
+    assert r.stdout == "2000000\n"
+
+
 @pytest.mark.slow
 def test_go_every_function_of_the_runtime(built):
     """Garbage collection, stack growth and preemption go on under a probe on everything."""
