@@ -127,11 +127,16 @@ static void merge(struct build *b)
 	}
 }
 
-/* End of the code around addr: of its section where sections are known, else of its segment. */
+/*
+ * End of the code around addr: of its section where sections are known, else of its segment. What lies
+ * between sections ends where the next one begins, and a label right behind one has no code at all
+ * (Go's runtime.etext, which would reach into the PLT).
+ */
 static uint64_t area_end(const struct module *m, uint64_t addr)
 {
 	const struct sym_priv *p = priv(m);
-	uint64_t end = addr;
+	uint64_t end = addr, own = 0, next = UINT64_MAX;
+	bool is_end = false;
 	size_t i;
 
 	for (i = 0; i < p->text.n; i++)
@@ -140,11 +145,18 @@ static uint64_t area_end(const struct module *m, uint64_t addr)
 	for (i = 1; i < p->image.nsh; i++) {
 		const Elf64_Shdr *sh = &p->image.sh[i];
 
-		if ((sh->sh_flags & SHF_ALLOC) && sh->sh_type != SHT_NOBITS && addr >= sh->sh_addr &&
-		    addr - sh->sh_addr < sh->sh_size)
-			end = MIN(end, sh->sh_addr + sh->sh_size);
+		if (!(sh->sh_flags & SHF_ALLOC) || sh->sh_type == SHT_NOBITS || !sh->sh_size)
+			continue;
+		if (addr < sh->sh_addr)
+			next = MIN(next, sh->sh_addr);
+		else if (addr - sh->sh_addr < sh->sh_size)
+			own = MIN(own ? own : UINT64_MAX, sh->sh_addr + sh->sh_size);
+		else if (addr - sh->sh_addr == sh->sh_size)
+			is_end = true;
 	}
-	return end;
+	if (own)
+		return MIN(end, own);
+	return is_end ? addr : MIN(end, next);
 }
 
 /* *j moves along with rising addresses: the first FDE that may still cover one. */

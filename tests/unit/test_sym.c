@@ -255,6 +255,28 @@ static void test_rules(void **state)
 	}
 }
 
+/* A label right behind a section marks its end; one between two sections stops at the second. */
+static void test_labels_outside_sections(void **state)
+{
+	static const struct made_symbol symbols[] = {
+		{ "f", 0x17f0, 0x10, STT_FUNC, STB_GLOBAL }, { "etext", 0x1800, 0, STT_FUNC, STB_GLOBAL },
+		{ "between", 0x1810, 0, STT_FUNC, STB_GLOBAL },
+	};
+	static struct made e;
+	struct module *m;
+	char got[512];
+
+	made_start(&e);
+	e.sh[1].sh_size = 0x800;
+	made_section(&e, ".more", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0x1820, 0x100);
+	made_symbols(&e, SHT_SYMTAB, symbols, ARRAY_SIZE(symbols));
+	made_frames(&e, NULL, 0);
+	assert_int_equal(module_open_memory(e.p, made_finish(&e, ET_DYN), "made", &m), 0);
+	describe(m, got, sizeof(got));
+	assert_string_equal(got, "f@17f0+10 between@1810+10g");
+	module_close(m);
+}
+
 static void test_func_at(void **state)
 {
 	static const struct made_symbol s[] = {
@@ -537,7 +559,8 @@ static void test_cut_anywhere(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_refusals), cmocka_unit_test(test_rules), cmocka_unit_test(test_func_at),
+		cmocka_unit_test(test_refusals), cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_labels_outside_sections), cmocka_unit_test(test_func_at),
 		cmocka_unit_test(test_bytes), cmocka_unit_test(test_landing_pads),
 		cmocka_unit_test(test_self), cmocka_unit_test(test_ifunc_slot), cmocka_unit_test(test_rseq),
 		cmocka_unit_test(test_libc), cmocka_unit_test(test_without_sections),
