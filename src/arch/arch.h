@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/event.h"
+
 enum insn_kind {
 	INSN_PLAIN,		/* goes on to the next instruction */
 	INSN_NOP,		/* any nop form, one byte or many */
@@ -107,6 +109,19 @@ struct arch_ops {
 	 * COUNT_MAX.
 	 */
 	int (*emit_raise)(uint8_t *out, const struct raise_spec *spec);
+
+	/*
+	 * Write the code that records an event as it runs at address `at`, with the same promises as
+	 * emit_count. Returns its length, at most EVENT_CODE_MAX; -ERANGE or -EINVAL for a spec that
+	 * makes no sense.
+	 */
+	int (*emit_event)(uint8_t *out, uint64_t at, const struct event_spec *spec);
+
+	/*
+	 * Write the routine that event code calls when it can't use the ring of its CPU; it may stand
+	 * anywhere. Returns its length, at most EVENT_SLOW_MAX.
+	 */
+	int (*emit_event_slow)(uint8_t *out, const struct event_slow_spec *spec);
 };
 
 #define COUNT_MAX 192

@@ -17,23 +17,8 @@
 #include "arch/x86/x86.h"
 
 #include "arch/x86/assemble.h"
+#include "arch/x86/rseq.h"
 #include "base/err.h"
-
-/* offsets in the kernel's struct rseq */
-#define RSEQ_CPU_ID 4
-#define RSEQ_CS 8
-
-/* What the kernel reads when it finds a thread with rseq_cs set. */
-struct rseq_descriptor {
-	uint32_t version;
-	uint32_t flags;
-	uint64_t start_ip;
-	uint64_t post_commit_offset;
-	uint64_t abort_ip;
-};
-
-#define DESCRIPTOR_ALIGN 32
-_Static_assert(sizeof(struct rseq_descriptor) == 32, "layout is the kernel's");
 
 #define SLOW_LEN 27		/* with the signature in front */
 
@@ -53,7 +38,7 @@ static struct cold place_cold(uint64_t at)
 {
 	struct cold c;
 
-	c.descriptor = (at + DESCRIPTOR_ALIGN - 1) & -(uint64_t)DESCRIPTOR_ALIGN;
+	c.descriptor = (at + RSEQ_DESCRIPTOR_ALIGN - 1) & -(uint64_t)RSEQ_DESCRIPTOR_ALIGN;
 	if (c.descriptor - at >= SLOW_LEN)
 		c.slow = at;
 	else

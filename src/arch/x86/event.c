@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The code in a pad that writes an event. Like the counting code it keeps every register, the flags
+ * and the red zone, and assumes nothing of them.
+ *
+ *	hot	save; arm the sequence
+ *	start	ring = table[cpu]; pid, tid	none of them there: slow
+ *	join	room in it?			no: full
+ *		write the event at head; head += len		<- the one store that commits
+ *	end	disarm; unlock; restore; over the cold part
+ *	cold	descriptor
+ *	slow	disarm; ask the target's slow routine for a locked ring: join, or lost
+ *	full	count it as lost; end
+ *
+ * Preemption, a move to another CPU and signals between start and end lead to `slow`, and nothing
+ * has happened. It isn't tried again: aborts are rare, and who single-steps through here aborts it
+ * every time.
+ *
+ * The slow way joins the hot one in the middle of the sequence, but with rseq_cs = 0: there it is
+ * ordinary code and the lock keeps others away. That is why everybody unlocks at the end; in the
+ * ring of a CPU the word is always 0 anyway, and one store is cheaper than a second copy.
+ */
+#include "arch/x86/x86.h"
+
+#include "arch/x86/assemble.h"
+#include "arch/x86/rseq.h"
+#include "base/err.h"
+
+enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
+
+/* From rsp to what put_enter() has pushed, and to the site's own rsp. */
+#define SAVED_RSI 8
+#define SAVED_RDX 16
+#define SAVED_RCX 24
+#define SAVED_RAX 32
+#define SITE_RSP (40 + 128)
+
+/* The code being written, and the branches in it whose target comes later. */
+struct body {
+	const struct event_spec *spec;
+	uint8_t *base;
+	uint8_t *p;
+	uint64_t at;		/* address of base */
+	uint32_t len;		/* of the event */
+	uint8_t *to_descriptor;
+	uint8_t *to_slow[3];
+	int nslow;
+	uint8_t *to_full;
+	uint8_t *start, *join, *end, *out;
+};
+
+/* rel32 for now 0; returns where it stands. */
+static uint8_t *put_later(uint8_t **p)
+{
+	put32(p, 0);
+	return *p - 4;
+}
+
+static void land(uint8_t *branch, const uint8_t *target)
+{
+	int32_t rel = target - (branch + 4);
+
+	memcpy(branch, &rel, sizeof(rel));
+}
+
+static void put_enter(uint8_t **p)
+{
+	put(p, 0x48, 0x8d, 0x64, 0x24, 0x80);	/* lea  -128(%rsp),%rsp */
+	put(p, 0x50, 0x51, 0x52, 0x56);		/* push %rax, %rcx, %rdx, %rsi */
+	put(p, 0x9f, 0x0f, 0x90, 0xc0, 0x50);	/* lahf; seto %al; push %rax */
+}
+
+static void put_leave(uint8_t **p)
+{
+	put(p, 0x58, 0x04, 0x7f, 0x9e);		/* pop  %rax; add $127,%al; sahf */
+	put(p, 0x5e, 0x5a, 0x59, 0x58);		/* pop  %rsi, %rdx, %rcx, %rax */
+	put(p, 0x48, 0x8d, 0xa4, 0x24);		/* lea  128(%rsp),%rsp */
+	put32(p, 128);
+}
+
+static void put_disarm(struct body *b)
+{
+	put(&b->p, 0x64, 0x48, 0xc7, 0x04, 0x25);	/* movq $0,%fs:rseq_cs */
+	put32(&b->p, b->spec->rseq_off + RSEQ_CS);
+	put32(&b->p, 0);
+}
+
+static void put_jz_slow(struct body *b)
+{
+	put(&b->p, 0x0f, 0x84);			/* jz   slow */
+	b->to_slow[b->nslow++] = put_later(&b->p);
+}
+
+/* eax = pid, edx = tid */
+static void put_ids(uint8_t **p, uint64_t pid_cell, int32_t tid_off)
+{
+	put(p, 0xa1);				/* movabs pid_cell,%eax */
+	put64(p, pid_cell);
+	put(p, 0x64, 0x8b, 0x14, 0x25);		/* mov  %fs:tid,%edx */
+	put32(p, tid_off);
+}
+
+/*
+ * Arm the sequence and find this CPU's ring: rcx. A thread block without a tid is not libc's, and its
+ * CPU number is none either.
+ */
+static void put_find(struct body *b)
+{
+	const struct event_spec *spec = b->spec;
+	uint8_t **p = &b->p;
+
+	put(p, 0x48, 0x8d, 0x05);		/* lea  descriptor(%rip),%rax */
+	b->to_descriptor = put_later(p);
+	put(p, 0x64, 0x48, 0x89, 0x04, 0x25);	/* mov  %rax,%fs:rseq_cs */
+	put32(p, spec->rseq_off + RSEQ_CS);
+
+	/* Nothing between that store and the start, or a signal there would disarm it unseen. */
+	b->start = *p;
+	put(p, 0x64, 0x48, 0x63, 0x0c, 0x25);	/* movslq %fs:cpu_id,%rcx */
+	put32(p, spec->rseq_off + RSEQ_CPU_ID);
+	put(p, 0x48, 0xb8);			/* movabs $table,%rax */
+	put64(p, spec->ring_table);
+	put(p, 0x48, 0x8b, 0x0c, 0xc8);		/* mov  (%rax,%rcx,8),%rcx */
+	put(p, 0x48, 0x85, 0xc9);		/* test %rcx,%rcx */
+	put_jz_slow(b);
+	put_ids(p, spec->pid_cell, spec->tid_off);
+	put(p, 0x85, 0xc0);			/* test %eax,%eax */
+	put_jz_slow(b);
+	put(p, 0x85, 0xd2);			/* test %edx,%edx */
+	put_jz_slow(b);
+}
+
+/* Is there room? rsi is free, the ids must stay. */
+static void put_check(struct body *b)
+{
+	uint8_t **p = &b->p;
+
+	put(p, 0x48, 0x8b, 0x31);		/* mov  (%rcx),%rsi		head */
+	put(p, 0x48, 0x2b, 0x71, 0x40);		/* sub  64(%rcx),%rsi		- tail */
+	put(p, 0x48, 0x81, 0xfe);		/* cmp  $size - len,%rsi */
+	put32(p, b->spec->ring_size - b->len);
+	put(p, 0x0f, 0x87);			/* ja   full */
+	b->to_full = put_later(p);
+}
+
+/* If the event ends in another stretch than it begins: the next one is the first there. */
+static void put_mark(struct body *b)
+{
+	uint32_t stretch = ring_stretch(b->spec->ring_size);
+	uint8_t **p = &b->p, *skip;
+
+	put(p, 0x48, 0x8b, 0x01);		/* mov  (%rcx),%rax */
+	put(p, 0x48, 0x8d, 0x90);		/* lea  len(%rax),%rdx */
+	put32(p, b->len);
+	put(p, 0x48, 0x31, 0xd0);		/* xor  %rdx,%rax */
+	put(p, 0x48, 0xa9);			/* test $-stretch,%rax */
+	put32(p, -stretch);
+	put(p, 0x74, 0);			/* jz   1f */
+	skip = *p;
+	put(p, 0x48, 0x89, 0xd0);		/* mov  %rdx,%rax */
+	put(p, 0x48, 0xc1, 0xe8, __builtin_ctz(stretch));	/* shr  $log2(stretch),%rax */
+	put(p, 0x25);				/* and  $marks - 1,%eax */
+	put32(p, b->spec->ring_size / stretch - 1);
+	put(p, 0x48, 0x89, 0x94, 0xc1);		/* mov  %rdx,marks(%rcx,%rax,8) */
+	put32(p, offsetof(struct ring_head, marks));
+	skip[-1] = *p - skip;			/* 1: */
+}
+
+/* mov %reg,off(%rsi) */
+static void put_store(uint8_t **p, int reg, uint32_t off)
+{
+	put(p, reg & 8 ? 0x4c : 0x48, 0x89, 0x86 | (reg & 7) << 3);
+	put32(p, off);
+}
+
+static void put_register(uint8_t **p, int reg, uint32_t off)
+{
+	static const uint8_t saved[] = {
+		[RAX] = SAVED_RAX, [RCX] = SAVED_RCX, [RDX] = SAVED_RDX, [RSI] = SAVED_RSI,
+	};
+
+	if (reg == RSP) {
+		put(p, 0x48, 0x8d, 0x84, 0x24);	/* lea  SITE_RSP(%rsp),%rax */
+		put32(p, SITE_RSP);
+	} else if (reg <= RSI && saved[reg]) {
+		put(p, 0x48, 0x8b, 0x44, 0x24, saved[reg]);	/* mov saved(%rsp),%rax */
+	} else {
+		put_store(p, reg, off);
+		return;
+	}
+	put_store(p, RAX, off);
+}
+
+static void put_field(uint8_t **p, const struct event_field *f, uint32_t off)
+{
+	switch (f->kind) {
+	case EVENT_REG:
+		put_register(p, f->reg, off);
+		return;
+	case EVENT_IMM:
+		put(p, 0x48, 0xb8);		/* movabs $value,%rax */
+		put64(p, f->value);
+		break;
+	case EVENT_STACK:
+		put(p, 0x48, 0x8b, 0x84, 0x24);	/* mov  value(%rsp),%rax */
+		put32(p, SITE_RSP + f->value);
+		break;
+	}
+	put_store(p, RAX, off);
+}
+
+/* The event at head, and the commit. In: ring in rcx, pid in eax, tid in edx. */
+static void put_write(struct body *b)
+{
+	const struct event_spec *spec = b->spec;
+	uint8_t **p = &b->p;
+
+	put(p, 0x48, 0x8b, 0x31);		/* mov  (%rcx),%rsi */
+	put(p, 0x81, 0xe6);			/* and  $size - 1,%esi */
+	put32(p, spec->ring_size - 1);
+	put(p, 0x48, 0x8d, 0xb4, 0x31);		/* lea  data(%rcx,%rsi),%rsi */
+	put32(p, RING_HEAD_SIZE);
+	put(p, 0x89, 0x46, 0x10);		/* mov  %eax,16(%rsi) */
+	put(p, 0x89, 0x56, 0x14);		/* mov  %edx,20(%rsi) */
+	if (spec->overwrite)
+		put_mark(b);
+	put(p, 0x0f, 0x31);			/* rdtsc */
+	put(p, 0x48, 0xc1, 0xe2, 0x20);		/* shl  $32,%rdx */
+	put(p, 0x48, 0x09, 0xc2);		/* or   %rax,%rdx */
+	put_store(p, RDX, offsetof(struct event_head, time));
+	put(p, 0x48, 0xb8);			/* movabs $id and len,%rax */
+	put64(p, (uint64_t)b->len << 32 | spec->id);
+	put_store(p, RAX, 0);
+	for (uint32_t i = 0; i < spec->nfields; i++)
+		put_field(p, &spec->fields[i], event_len(i));
+	put(p, 0x48, 0x81, 0x01);		/* addq $len,(%rcx) */
+	put32(p, b->len);
+}
+
+static void put_hot(struct body *b)
+{
+	uint8_t **p = &b->p;
+
+	put_enter(p);
+	if (b->spec->has_rseq) {
+		put_find(b);
+	} else {
+		put(p, 0xe9);			/* jmp  slow */
+		b->to_slow[b->nslow++] = put_later(p);
+	}
+	b->join = *p;
+	if (!b->spec->overwrite)
+		put_check(b);
+	put_write(b);
+	b->end = *p;
+	if (b->spec->has_rseq)			/* the descriptor may be unmapped later */
+		put_disarm(b);
+	put(p, 0xc7, 0x81);			/* movl $0,owner(%rcx) */
+	put32(p, offsetof(struct ring_head, owner));
+	put32(p, 0);
+	b->out = *p;
+	put_leave(p);
+}
+
+/* Behind the signature: where an aborted sequence goes on, too. */
+static void put_slow(struct body *b)
+{
+	const struct event_spec *spec = b->spec;
+	uint8_t **p = &b->p;
+
+	for (int i = 0; i < b->nslow; i++)
+		land(b->to_slow[i], *p);
+	if (spec->has_rseq)			/* before it joins the sequence */
+		put_disarm(b);
+	put(p, 0x48, 0xb8);			/* movabs $slow,%rax */
+	put64(p, spec->slow);
+	put(p, 0xff, 0xd0);			/* call *%rax */
+	put(p, 0x48, 0x85, 0xc9);		/* test %rcx,%rcx */
+	put(p, 0x0f, 0x85);			/* jnz  join */
+	land(put_later(p), b->join);
+	put(p, 0x48, 0xb9);			/* movabs $lost_shared,%rcx */
+	put64(p, spec->lost_shared);
+	put(p, 0xf0, 0x48, 0xff, 0x01);		/* lock incq (%rcx) */
+	put(p, 0xe9);				/* jmp  out */
+	land(put_later(p), b->out);
+}
+
+/* Both locked: we may be on another CPU by now. */
+static void put_full(struct body *b)
+{
+	uint8_t **p = &b->p;
+
+	if (!b->to_full)
+		return;
+	land(b->to_full, *p);
+	put(p, 0xf0, 0x48, 0xff, 0x41, 0x08);	/* lock incq 8(%rcx) */
+	put(p, 0x48, 0x8b, 0x71, 0x10);		/* mov  16(%rcx),%rsi */
+	put(p, 0xf0, 0x48, 0xff, 0x86);		/* lock incq 8*index(%rsi) */
+	put32(p, 8 * b->spec->lost_index);
+	put(p, 0xe9);				/* jmp  end */
+	land(put_later(p), b->end);
+}
+
+static uint64_t address_of(const struct body *b, const uint8_t *p)
+{
+	return b->at + (p - b->base);
+}
+
+/* Aligned by its address; the room for that is always taken, so that the length stays the same. */
+static void put_descriptor(struct body *b)
+{
+	uint8_t *room_end = b->p + RSEQ_DESCRIPTOR_ALIGN - 1 + sizeof(struct rseq_descriptor);
+	uint8_t *here = b->p + (-address_of(b, b->p) & (RSEQ_DESCRIPTOR_ALIGN - 1));
+	struct rseq_descriptor d = {
+		.start_ip = address_of(b, b->start),
+		.post_commit_offset = b->end - b->start,
+		.abort_ip = address_of(b, room_end + 4),
+	};
+
+	memset(b->p, 0xcc, room_end - b->p);
+	memcpy(here, &d, sizeof(d));
+	land(b->to_descriptor, here);
+	b->p = room_end;
+	put32(&b->p, b->spec->rseq_sig);
+}
+
+static bool field_is_good(const struct event_field *f)
+{
+	if (f->size != 1 && f->size != 2 && f->size != 4 && f->size != 8)
+		return false;
+	switch (f->kind) {
+	case EVENT_REG:
+		return f->reg < 16;
+	case EVENT_IMM:
+		return true;
+	case EVENT_STACK:
+		return f->value >= EVENT_STACK_MIN && f->value <= EVENT_STACK_MAX;
+	default:
+		return false;
+	}
+}
+
+static int check_spec(const struct event_spec *spec)
+{
+	if (spec->nfields > EVENT_FIELDS_MAX || spec->lost_index > INT32_MAX / 8)
+		return -ERANGE;
+	if (spec->ring_size < RING_SIZE_MIN || spec->ring_size > RING_SIZE_MAX ||
+	    spec->ring_size & (spec->ring_size - 1))
+		return -EINVAL;
+	for (uint32_t i = 0; i < spec->nfields; i++)
+		if (!field_is_good(&spec->fields[i]))
+			return -EINVAL;
+	return 0;
+}
+
+int x86_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec)
+{
+	uint8_t scratch[EVENT_CODE_MAX];
+	struct event_spec own = *spec;
+	struct body b = { .spec = &own, .at = at, .len = event_len(spec->nfields) };
+	uint8_t *over;
+	int r = check_spec(spec);
+
+	if (r < 0)
+		return r;
+	own.has_rseq = spec->has_rseq && spec->has_tid;	/* without a tid the slow way asks for it */
+	b.base = b.p = out ? out : scratch;
+	put_hot(&b);
+	put(&b.p, 0xe9);			/* jmp  over the cold part */
+	over = put_later(&b.p);
+	if (own.has_rseq)
+		put_descriptor(&b);
+	put_slow(&b);
+	put_full(&b);
+	land(over, b.p);
+	return b.p - b.base;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#include "ring/ring.h"
+
+#include <string.h>
+
+#include "base/err.h"
+
+int ring_attach(struct ring *r, void *head, const void *data, uint64_t size)
+{
+	if (size < RING_SIZE_MIN || size > RING_SIZE_MAX || size & (size - 1))
+		return fail(-EINVAL, "a ring can't have %lu bytes: a power of two from 64 KiB to 1 GiB",
+			    (unsigned long)size);
+	*r = (struct ring){ .head = head, .data = data, .size = size };
+	r->tail = __atomic_load_n(&r->head->tail, __ATOMIC_RELAXED);
+	return 0;
+}
+
+void ring_expect(struct ring *r, const uint32_t *lens, uint32_t nids)
+{
+	r->lens = lens;
+	r->nids = nids;
+}
+
+static bool is_good(const struct ring *r, const struct event_head *e, uint64_t room)
+{
+	if (e->len < sizeof(*e) || e->len > EVENT_LEN_MAX || e->len % 8 || e->len > room)
+		return false;
+	if (!r->lens)
+		return true;
+	return e->id < r->nids && (!r->lens[e->id] || r->lens[e->id] == e->len);
+}
+
+bool ring_next(const struct ring *r, const uint8_t *span, uint64_t len, uint64_t *off,
+	       struct event_head *ret_head)
+{
+	struct event_head e;
+
+	if (*off >= len || len - *off < sizeof(e))
+		return false;
+	memcpy(&e, span + *off, sizeof(e));
+	__asm__ volatile("" : "+m"(e));		/* checked and used as copied: never read again */
+	if (!is_good(r, &e, len - *off))
+		return false;
+	*off += e.len;
+	*ret_head = e;
+	return true;
+}
+
+static void set_tail(struct ring *r, uint64_t tail)
+{
+	r->tail = tail;
+	/*
+	 * Pairs with the writer's load of tail when it looks for room: our reads are done before it
+	 * writes there. x86 does not move its stores before that load.
+	 */
+	__atomic_store_n(&r->head->tail, tail, __ATOMIC_RELEASE);
+}
+
+/* Go on with what comes after this. */
+static void give_up(struct ring *r, uint64_t head)
+{
+	uint64_t bytes = head - r->tail;
+
+	r->damaged++;
+	r->damaged_bytes += bytes > r->size ? r->size : bytes;
+	set_tail(r, head);
+}
+
+uint64_t ring_peek(struct ring *r, const uint8_t **ret_span)
+{
+	/* Pairs with the store to head that commits an event: it is whole before we see it. */
+	uint64_t head = __atomic_load_n(&r->head->head, __ATOMIC_ACQUIRE);
+	uint64_t len = head - r->tail, off = 0;
+	const uint8_t *span = r->data + (r->tail & (r->size - 1));
+	struct event_head e;
+
+	if (!len)
+		return 0;
+	if (len <= r->size)
+		while (ring_next(r, span, len, &off, &e))
+			;
+	if (!off) {
+		give_up(r, head);
+		return 0;
+	}
+	*ret_span = span;	/* if nonsense follows, the next peek finds it first */
+	return off;
+}
+
+void ring_consume(struct ring *r, uint64_t len)
+{
+	set_tail(r, r->tail + len);
+}
+
+uint64_t ring_lost(const struct ring *r)
+{
+	return __atomic_load_n(&r->head->lost, __ATOMIC_RELAXED);
+}
+
+uint32_t ring_owner(const struct ring *r)
+{
+	return __atomic_load_n(&r->head->owner, __ATOMIC_RELAXED);
+}
+
+bool ring_free(struct ring *r, uint32_t owner)
+{
+	return __atomic_compare_exchange_n(&r->head->owner, &owner, 0, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_RELAXED);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Overwrite mode. The writer never looks at tail: at any time the bytes from head on, as many as the
+ * largest event has, may be half written. So of a ring whose head was h1 before we copied it and h2
+ * afterwards, what stands in the copy is good from h2 + largest - size to h1.
+ *
+ * Where an event begins in there, the marks say: one for the first event of each stretch. From the
+ * newest mark to the oldest, each run of events must end exactly where the next one begins; where
+ * that fails the rest is older, or somebody has written into the ring.
+ */
+#include "ring/ring.h"
+
+#include <string.h>
+
+#include "base/err.h"
+
+#define TRIES 8
+
+/* The good part of a copy. Positions are bytes since ever. */
+struct part {
+	const uint8_t *buf;	/* byte `from` is buf[0] */
+	uint64_t from;
+	uint64_t to;
+	uint64_t marks[RING_MARKS];
+};
+
+static uint64_t oldest_safe(const struct ring *r, uint64_t head)
+{
+	uint64_t kept = r->size - EVENT_LEN_MAX;
+
+	return head > kept ? head - kept : 0;
+}
+
+/* False: the writer went round meanwhile. */
+static bool copy(const struct ring *r, uint8_t *buf, struct part *part)
+{
+	uint64_t h1 = __atomic_load_n(&r->head->head, __ATOMIC_ACQUIRE);
+	uint64_t from = oldest_safe(r, h1), h2, safe;
+
+	memcpy(buf, r->data + (from & (r->size - 1)), h1 - from);
+	for (int i = 0; i < RING_MARKS; i++)
+		part->marks[i] = __atomic_load_n(&r->head->marks[i], __ATOMIC_RELAXED);
+	/* The copy is done before head is looked at again. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	h2 = __atomic_load_n(&r->head->head, __ATOMIC_RELAXED);
+	safe = oldest_safe(r, h2);
+	part->from = safe > from ? safe : from;
+	part->to = h1;
+	if (h2 < h1 || part->from >= part->to)
+		return false;
+	part->buf = buf + (part->from - from);
+	return true;
+}
+
+/* The newest mark in front of `end` that is in the copy. Position 0 needs none. */
+static bool mark_before(const struct part *part, uint64_t end, uint64_t *ret_mark)
+{
+	bool found = !part->from && end;
+	uint64_t newest = 0;
+
+	for (int i = 0; i < RING_MARKS; i++) {
+		uint64_t m = part->marks[i];
+
+		if (m < part->from || m >= end || m < newest)
+			continue;
+		newest = m;
+		found = true;
+	}
+	if (found)
+		*ret_mark = newest;
+	return found;
+}
+
+static bool is_run(const struct ring *r, const struct part *part, uint64_t from, uint64_t to)
+{
+	uint64_t off = 0, len = to - from;
+	struct event_head e;
+
+	while (ring_next(r, part->buf + (from - part->from), len, &off, &e))
+		;
+	return off == len;
+}
+
+int64_t ring_snapshot(struct ring *r, uint8_t *buf, const uint8_t **ret_start)
+{
+	struct part part;
+	uint64_t first, mark = 0;
+	int tries = 0;
+
+	while (!copy(r, buf, &part)) {
+		if (!__atomic_load_n(&r->head->head, __ATOMIC_RELAXED)) {
+			*ret_start = buf;
+			return 0;
+		}
+		if (++tries == TRIES)
+			return fail(-EAGAIN, "the ring is written faster than it can be read");
+	}
+	first = part.to;
+	while (mark_before(&part, first, &mark) && is_run(r, &part, mark, first))
+		first = mark;
+	if (first == part.to) {
+		r->damaged++;
+		return fail(-EBADMSG, "the newest events of a ring are damaged");
+	}
+	*ret_start = part.buf + (first - part.from);
+	return part.to - first;
+}
