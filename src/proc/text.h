@@ -30,6 +30,8 @@ struct text_patch {
 	VEC(struct move) moves_out;	/* sorted by from: pad -> original, at removal */
 };
 
+void text_patch_sort(struct text_patch *patch);	/* as text_apply() wants it */
+
 /*
  * Put a patch in: record it, break the copy-on-write of its pages, stop, check that the old bytes
  * are still there (else -ESTALE naming the place, nothing changed), move program counters (also in

@@ -194,12 +194,23 @@ static int by_from(const void *a, const void *b)
 	return x->from.v < y->from.v ? -1 : x->from.v > y->from.v;
 }
 
-void undo_sort(struct undo *u)
+static void sort_moves(struct move *moves, size_t n)
 {
-	if (u->edits.n)
-		qsort(u->edits.v, u->edits.n, sizeof(*u->edits.v), by_at);
-	if (u->moves.n)
-		qsort(u->moves.v, u->moves.n, sizeof(*u->moves.v), by_from);
+	if (n)
+		qsort(moves, n, sizeof(*moves), by_from);
+}
+
+static void sort_edits(struct edit *edits, size_t n)
+{
+	if (n)
+		qsort(edits, n, sizeof(*edits), by_at);
+}
+
+void text_patch_sort(struct text_patch *patch)
+{
+	sort_edits(patch->edits.v, patch->edits.n);
+	sort_moves(patch->moves_in.v, patch->moves_in.n);
+	sort_moves(patch->moves_out.v, patch->moves_out.n);
 }
 
 static int garbled(const char *what)
@@ -261,7 +272,8 @@ int undo_take(struct undo *u, const struct undo_head *h, const struct undo_edit 
 		*vec_add(&u->moves) = (struct move){ TADDR(moves[i].from), TADDR(moves[i].to) };
 	}
 	u->text = h->text;
-	undo_sort(u);
+	sort_edits(u->edits.v, u->edits.n);
+	sort_moves(u->moves.v, u->moves.n);
 	for (i = 1; i < u->edits.n; i++)
 		if (u->edits.v[i - 1].at.v + u->edits.v[i - 1].len > u->edits.v[i].at.v)
 			return garbled("edits that overlap");

@@ -90,7 +90,6 @@ struct undo {
 	uint32_t dev_major, dev_minor;
 };
 void undo_free(struct undo *u);
-void undo_sort(struct undo *u);
 
 /*
  * Reading what somebody else wrote. area: bytes that are mapped from offset 0 on. Refuses anything

@@ -3,7 +3,7 @@
  * Counters. In the data arena of a target they stand per CPU, so that counting needs no lock:
  *
  *	u64 0, 0              table[-2], table[-1]: what a thread without rseq registration reads
- *	u64 table[ncpus]      address of each CPU's own counters
+ *	u64 table[ncpus]      address of each CPU's own counters; 0: it has none
  *	...                   padding to 64
  *	u64 cpu0[n] ... cpuN[n], shared[n]      each block padded to 64 bytes
  *
@@ -11,6 +11,7 @@
  */
 #include "session/session.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/sysinfo.h>
 
@@ -19,7 +20,44 @@ static size_t round_up(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
+unsigned cpus_in_list(const char *list)
+{
+	unsigned long most = 0, n;
+	char *end;
+
+	for (; *list && *list != '\n'; list = *end ? end + 1 : end) {
+		n = strtoul(list, &end, 10);
+		if (end == list || n > 65535)
+			return 0;
+		most = MAX(most, n + 1);
+	}
+	return most;
+}
+
+/*
+ * Every number that a CPU can ever have indexes the table, also of one that is plugged in later; but
+ * only those that are there now have counters of their own. The others find 0 and count in the
+ * shared ones.
+ */
 unsigned counters_ncpus(void)
+{
+	static unsigned n;
+	char list[4096] = "";
+	FILE *f;
+
+	if (n)
+		return n;
+	f = fopen("/sys/devices/system/cpu/possible", "re");
+	if (f) {
+		if (fgets(list, sizeof(list), f))
+			n = cpus_in_list(list);
+		fclose(f);
+	}
+	n = MAX(n, (unsigned)get_nprocs_conf());
+	return n;
+}
+
+static unsigned nblocks(void)
 {
 	static unsigned n;
 
@@ -40,12 +78,12 @@ static size_t block_size(const struct target *t)
 
 size_t counters_size(const struct target *t)
 {
-	return round_up(table_size() + (counters_ncpus() + 1) * block_size(t), 4096);
+	return round_up(table_size() + (nblocks() + 1) * block_size(t), 4096);
 }
 
 uint64_t counter_shared_at(const struct target *t, uint32_t index)
 {
-	return t->counters_at + table_size() + counters_ncpus() * block_size(t) + index * sizeof(uint64_t);
+	return t->counters_at + table_size() + nblocks() * block_size(t) + index * sizeof(uint64_t);
 }
 
 void counters_init(struct target *t)
@@ -53,7 +91,7 @@ void counters_init(struct target *t)
 	uint64_t *table = (uint64_t *)t->counters;
 
 	memset(t->counters, 0, counters_size(t));
-	for (unsigned cpu = 0; cpu < counters_ncpus(); cpu++)
+	for (unsigned cpu = 0; cpu < nblocks(); cpu++)
 		table[2 + cpu] = t->counters_at + table_size() + cpu * block_size(t);
 	t->spec.cpu_table = t->counters_at + 2 * sizeof(uint64_t);
 }
@@ -64,7 +102,7 @@ uint64_t counter_read(const struct target *t, uint32_t index)
 
 	if (!t->counters)
 		return 0;
-	for (unsigned cpu = 0; cpu <= counters_ncpus(); cpu++) {
+	for (unsigned cpu = 0; cpu <= nblocks(); cpu++) {
 		const uint64_t *block = (const void *)(t->counters + table_size() + cpu * block_size(t));
 
 		sum += __atomic_load_n(&block[index], __ATOMIC_RELAXED);

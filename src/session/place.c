@@ -61,15 +61,14 @@ static int plan_module(struct jab *j, struct target *t, struct loaded *l, bool a
 	return r;
 }
 
-static void take_results(struct jab *j, const struct loaded *l)
+static void take_results(struct jab *j, struct target *t, const struct loaded *l)
 {
 	for (size_t i = 0; i < l->wants.n; i++) {
 		const struct want *w = &l->wants.v[i];
 		struct site *s;
 
 		if (w->id & WATCH_ID) {
-			if (w->tactic == TACTIC_NONE)
-				log_info("can't watch for vfork at %#lx: %s", (long)w->addr, w->reason);
+			t->unwatched |= w->tactic == TACTIC_NONE;
 			continue;
 		}
 		s = &j->sites.v[w->id];
@@ -124,7 +123,7 @@ int place_plan(struct jab *j, struct target *t, bool alone)
 			continue;
 		r = plan_module(j, t, l, alone);
 		if (r >= 0) {
-			take_results(j, l);
+			take_results(j, t, l);
 			r = 0;
 		}
 	}
@@ -224,20 +223,6 @@ static uint8_t *view(void *arg, uint64_t at)
 	return arena_view(x->t->arena, TADDR(at));
 }
 
-static int compare_edits(const void *a, const void *b)
-{
-	const struct edit *x = a, *y = b;
-
-	return x->at.v < y->at.v ? -1 : x->at.v > y->at.v;
-}
-
-static int compare_moves(const void *a, const void *b)
-{
-	const struct move *x = a, *y = b;
-
-	return x->from.v < y->from.v ? -1 : x->from.v > y->from.v;
-}
-
 static int emit_all(struct jab *j, struct target *t)
 {
 	struct text_patch *p = &t->patch;
@@ -257,9 +242,7 @@ static int emit_all(struct jab *j, struct target *t)
 			return r;
 	}
 	strangers_emit(t);
-	qsort(p->edits.v, p->edits.n, sizeof(*p->edits.v), compare_edits);
-	qsort(p->moves_in.v, p->moves_in.n, sizeof(*p->moves_in.v), compare_moves);
-	qsort(p->moves_out.v, p->moves_out.n, sizeof(*p->moves_out.v), compare_moves);
+	text_patch_sort(p);
 	return 0;
 }
 
@@ -268,9 +251,12 @@ static void choose_way(struct target *t)
 {
 	const struct rseq_conf *conf = arena_rseq(t->arena);
 
-	t->spec.has_rseq = conf->usable && !strangers_present(t);
+	t->spec.has_rseq = conf->usable && !t->unwatched && !strangers_present(t);
 	t->spec.rseq_off = conf->offset;
 	t->spec.rseq_sig = conf->signature;
+	log_info("process %d counts %s", t->proc->pid, t->spec.has_rseq ? "per CPU" : conf->usable ?
+		 "by a locked increment: it has children on a parent's thread block, or may get some unseen" :
+		 "by a locked increment: its threads have no restartable sequences");
 }
 
 /* The program may have mapped something where a pad was planned: look again, plan again. */

@@ -56,6 +56,7 @@ struct target {
 	uint64_t counters_at;	/* the same in the target */
 	uint32_t ncounters;
 	struct count_spec spec;
+	bool unwatched;		/* a call that makes strangers has no probe of ours: count the locked way */
 	bool inserted;
 	bool lost;		/* ended before it was probed; the others go on */
 };
@@ -117,7 +118,8 @@ uint32_t counter_add(struct jab *j, uint32_t target, uint32_t row, uint8_t role)
 size_t counters_size(const struct target *t);
 void counters_init(struct target *t);	/* fill the CPU table */
 uint64_t counter_read(const struct target *t, uint32_t index);
-unsigned counters_ncpus(void);
+unsigned counters_ncpus(void);	/* length of the CPU table */
+unsigned cpus_in_list(const char *list);	/* highest number in "0-3,8" plus one; 0: can't be read */
 uint64_t counter_shared_at(const struct target *t, uint32_t index);
 
 /* strangers.c: threads that would count in another one's place */

@@ -5,7 +5,8 @@
  * loads the number: five bytes, right before the `syscall`, so a jump fits there by itself and no
  * symbol has to be read; the calls that matter most (posix_spawn goes through clone3) are in functions
  * without a name anyway. Where the module is being probed, the planner gets the place as one more
- * want. A program that loads the number in another way is not seen.
+ * want. A program that loads the number in another way is not seen. Where there is no place for such a
+ * probe, all threads take the locked counter instead.
  */
 #include "session/session.h"
 
@@ -49,6 +50,18 @@ static size_t pad_size(struct target *t, uint32_t watch)
 	return strangers_body(t, watch, scratch) + 2 * SITE_LEN;
 }
 
+/*
+ * The instruction must still be what was found: somebody may have put a breakpoint there. And in one
+ * page, for these jumps are written like all others (see docs/why/windows.md).
+ */
+static bool is_watchable(struct target *t, const struct text_call *c, uint8_t *ret_bytes)
+{
+	if (c->len != SITE_LEN || c->at.v >> 12 != (c->at.v + SITE_LEN - 1) >> 12)
+		return false;
+	return proc_read(t->proc, c->at, ret_bytes, SITE_LEN) == 0 && ret_bytes[0] == 0xb8 &&
+	       !memcmp(ret_bytes + 1, &c->nr, 4);
+}
+
 static void add_watch(struct target *t, const struct text_call *c, int abi)
 {
 	struct watch w = { .at = c->at.v, .abi = abi };
@@ -56,8 +69,10 @@ static void add_watch(struct target *t, const struct text_call *c, int abi)
 	struct loaded *l;
 	struct want *want;
 
-	if (c->len != SITE_LEN || proc_read(t->proc, c->at, w.bytes, SITE_LEN) < 0)
+	if (!is_watchable(t, c, w.bytes)) {
+		t->unwatched = true;
 		return;
+	}
 	*vec_add(&t->watches) = w;
 	l = planned_at(t, w.at);
 	if (l) {
@@ -68,8 +83,7 @@ static void add_watch(struct target *t, const struct text_call *c, int abi)
 		return;
 	}
 	t->watches.v[n].pad = room_alloc(t->room, pad_size(t, n), w.at > REACH ? w.at - REACH : 0, w.at + REACH);
-	if (!t->watches.v[n].pad)
-		log_info("no room to watch for vfork at %#lx: its children may be miscounted", (long)w.at);
+	t->unwatched |= !t->watches.v[n].pad;
 }
 
 void strangers_watch(struct jab *j, struct target *t)
@@ -78,6 +92,7 @@ void strangers_watch(struct jab *j, struct target *t)
 	size_t n;
 
 	t->watches.n = 0;
+	t->unwatched = false;
 	if (!t->proc || proc_text_calls(t->proc, &calls, &n) < 0)
 		return;
 	for (size_t i = 0; i < n; i++)

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
+#include "session/session.h"
 #include "machine.h"
 
 #define MAX_CPUS 4096
@@ -420,6 +421,19 @@ static void single_steps_end(void **state)
 	assert_int_equal(sum_of_cpus() + counters->shared, 1);
 }
 
+/* CPUs may have numbers beyond their count: the table must have a place for the highest. */
+static void every_cpu_number_has_its_place(void **state)
+{
+	static const struct { const char *list; unsigned n; } rows[] = {
+		{ "0\n", 1 }, { "0-1\n", 2 }, { "0-127\n", 128 }, { "0,2-5,9\n", 10 }, { "0-3,64-67", 68 },
+		{ "\n", 0 }, { "", 0 }, { "all\n", 0 }, { "0-99999999\n", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_int_equal(cpus_in_list(rows[i].list), rows[i].n);
+	assert_true(counters_ncpus() >= (unsigned)sysconf(_SC_NPROCESSORS_CONF));
+}
+
 static int set_up(void **state)
 {
 	make_areas();
@@ -437,6 +451,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(index_out_of_range_is_refused),
 		cmocka_unit_test(unregistered_threads_take_the_slow_way),
 		cmocka_unit_test(single_steps_end),
+		cmocka_unit_test(every_cpu_number_has_its_place),
 		cmocka_unit_test(counts_exactly_per_cpu),
 		cmocka_unit_test(counts_exactly_locked),
 	};
