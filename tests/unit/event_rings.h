@@ -75,7 +75,6 @@ static inline uint8_t *map_ring(uint64_t size)
 		 RING_HEAD_SIZE) == MAP_FAILED)
 		abort();
 	close(fd);
-	memset(at, 0, RING_HEAD_SIZE + size);
 	return at;
 }
 
