@@ -169,8 +169,13 @@ static void put_mark(struct body *b)
 /* mov %reg,off(%rsi) */
 static void put_store(uint8_t **p, int reg, uint32_t off)
 {
-	put(p, reg & 8 ? 0x4c : 0x48, 0x89, 0x86 | (reg & 7) << 3);
-	put32(p, off);
+	put(p, reg & 8 ? 0x4c : 0x48, 0x89);
+	if (off < 128) {
+		put(p, 0x46 | (reg & 7) << 3, off);
+	} else {
+		put(p, 0x86 | (reg & 7) << 3);
+		put32(p, off);
+	}
 }
 
 static void put_register(uint8_t **p, int reg, uint32_t off)
