@@ -119,6 +119,7 @@ void plan_free(struct plan *p)
 		free(p->texts.v[i]);
 	vec_free(&p->windows);
 	vec_free(&p->texts);
+	vec_free(&p->foreign);
 	vec_free(&p->spots);
 	free(p->slots);
 	free(p->cells);

@@ -46,6 +46,9 @@ int plan_solve(struct plan *p, struct want *wants, size_t n);
 /* Leave out some tactics (bits 1 << enum tactic): to try the others where they would not be needed. */
 void plan_avoid(struct plan *p, uint32_t tactics);
 
+/* Bytes that are not as the file says (link addresses, ascending): nothing is moved there, nothing leans on them. */
+void plan_foreign(struct plan *p, uint64_t lo, uint64_t hi);
+
 /* Forget the results of plan_solve(): what its pads took of the room is free again. */
 void plan_reset(struct plan *p);
 

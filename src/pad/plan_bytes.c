@@ -14,10 +14,37 @@ static uint16_t *cell(const struct plan *p, uint64_t addr)
 	return &p->cells[addr - p->text_lo];
 }
 
+void plan_foreign(struct plan *p, uint64_t lo, uint64_t hi)
+{
+	*vec_add(&p->foreign) = (struct span){ lo, hi };
+}
+
+bool plan_is_foreign(const struct plan *p, uint64_t lo, uint64_t hi)
+{
+	size_t a = 0, b = p->foreign.n;
+
+	while (a < b) {
+		size_t mid = a + (b - a) / 2;
+
+		if (p->foreign.v[mid].hi <= lo)
+			a = mid + 1;
+		else
+			b = mid;
+	}
+	return a < p->foreign.n && p->foreign.v[a].lo < hi;
+}
+
+const char *plan_forbidden(struct plan *p, uint64_t lo, uint64_t hi)
+{
+	if (plan_is_foreign(p, lo, hi))
+		return "the text differs from its file here (a breakpoint or another tracer?)";
+	return code_forbidden(p->code, lo, hi);
+}
+
 bool plan_has_bytes(const struct plan *p, uint64_t addr, size_t n)
 {
 	return addr >= p->text_lo && addr < p->text_hi && n <= p->text_hi - addr &&
-	       module_bytes(p->m, addr, n);
+	       module_bytes(p->m, addr, n) && !plan_is_foreign(p, addr, addr + n);
 }
 
 uint8_t plan_byte(const struct plan *p, uint64_t addr)

@@ -206,7 +206,7 @@ bool line_walk(struct plan *p, const struct site *s, uint64_t start, size_t over
 	}
 	if ((flags & LINE_TAIL) && !no_target(p, s, l, l->last + 1, l->end + 1))
 		return false;
-	never = code_forbidden(p->code, start, MAX(l->end, start + over));
+	never = plan_forbidden(p, start, MAX(l->end, start + over));
 	if (never) {
 		l->why = (struct why){ .stop = STOP_FORBIDDEN, .text = never };
 		return false;

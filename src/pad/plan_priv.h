@@ -111,6 +111,7 @@ struct plan {
 	size_t nslots;
 	VEC(struct window *) windows;	/* from high to low */
 	VEC(char *) texts;
+	VEC(struct span) foreign;	/* ascending */
 	uint32_t avoid;
 	bool may_cross;		/* bytes that belong together may lie in two pages: when nothing else fits */
 };
@@ -118,6 +119,8 @@ struct plan {
 /* plan_bytes.c */
 uint8_t plan_byte(const struct plan *p, uint64_t addr);		/* what will stand there */
 bool plan_has_bytes(const struct plan *p, uint64_t addr, size_t n);
+bool plan_is_foreign(const struct plan *p, uint64_t lo, uint64_t hi);
+const char *plan_forbidden(struct plan *p, uint64_t lo, uint64_t hi);	/* why, or NULL */
 bool plan_is_free(const struct plan *p, uint64_t addr, size_t n);	/* neither written nor leaned on */
 bool plan_is_written(const struct plan *p, uint64_t addr);
 bool plan_is_leaned_on(const struct plan *p, uint64_t addr, size_t n);

@@ -119,7 +119,7 @@ struct window *window_retarget(struct plan *p, uint64_t at, const struct insn *i
 	enum shape shape;
 	struct window *w;
 
-	if (!code || code_forbidden(p->code, at, at + in->len))
+	if (!code || plan_forbidden(p, at, at + in->len))
 		return NULL;
 	if (in->kind == INSN_CALL && in->rel_size == 4)
 		shape = SHAPE_CALL;

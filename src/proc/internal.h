@@ -74,7 +74,6 @@ static inline struct proc_priv *priv(const struct proc *p)
 struct proc *proc_alloc(pid_t pid);
 int proc_check_machine(struct proc *p);	/* refuses what is not x86-64 */
 int proc_fill(struct proc *p);	/* everything proc_open() learns after it has been allowed */
-int proc_path(struct proc *p, const char *name, char *buf, size_t len); /* of a live thread */
 bool proc_memory_lives(struct proc *p);
 
 /* status.c: files of /proc, read whole */

@@ -80,6 +80,7 @@ int proc_find(const char *name, pid_list *ret_pids);
 int proc_spawn(char *const argv[], struct proc **ret_proc);
 int proc_child_ended(struct proc *p, int *ret_status);	/* of a child of ours: 1 and the wait status, or 0 */
 
+int proc_path(struct proc *p, const char *name, char *buf, size_t len);	/* in /proc, of a live thread */
 int proc_read_maps(struct proc *p);
 const struct map *proc_map_at(const struct proc *p, uint64_t addr);
 bool proc_alive(struct proc *p);	/* same process, same program */

@@ -56,6 +56,8 @@ static int plan_module(struct jab *j, struct target *t, struct loaded *l, bool a
 	if (!r)
 		r = plan_create(f->code, t->room, t->proc ? l->bias : room_assume_bias(f->m),
 				body_size(f->code), &l->plan);
+	if (!r && t->proc)
+		foreign_find(t, l, f->m);
 	if (!r)
 		r = alone ? solve_alone(j, l) : plan_solve(l->plan, l->wants.v, l->wants.n);
 	return r;

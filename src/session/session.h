@@ -128,6 +128,9 @@ void strangers_emit(struct target *t);			/* writes the pads and edits of those n
 size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out);
 bool strangers_present(const struct target *t);
 
+/* foreign.c: tells the plan which bytes of the live text somebody else has changed */
+void foreign_find(const struct target *t, const struct loaded *l, const struct module *m);
+
 /* place.c: plan, pads, arena, the jump */
 int place_plan(struct jab *j, struct target *t, bool alone);
 int place_insert(struct jab *j, uint32_t target);

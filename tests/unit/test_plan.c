@@ -105,6 +105,7 @@ struct row {
 	uint32_t avoid;
 	bool no_room;
 	uint32_t bias;		/* moves the page borders */
+	uint32_t foreign;	/* offset + 1 of a byte that somebody else has changed; 0: none */
 };
 
 #define ENTRY .kind = WANT_ENTRY
@@ -169,6 +170,16 @@ static const struct row rows[] = {
 	{ "a call across a border stays as it is",
 						"b801000000 e801000000 c3 c3", 5, INSN, .tactic = TACTIC_BACK,
 						.reason = "two pages", .bias = 0xff9 },
+	{ "over a breakpoint",			"55 4889e5 4883ec10 c9 c3", 0, ENTRY, .tactic = TACTIC_NONE, .foreign = 1,
+						.reason = "differs from its file" },
+	{ "a breakpoint in the window",		"55 4889e5 4883ec10 c9 c3 / cccccccccc", 0, ENTRY, .tactic = TACTIC_NONE,
+						.foreign = 2, .reason = "differs from its file" },
+	{ "a breakpoint behind the window",	"55 4889e5 4883ec10 c9 c3", 0, ENTRY, .tactic = TACTIC_JUMP, .foreign = 9 },
+	{ "filler with a breakpoint is no place to hop to",
+						"85c0 31ff ffcf 75fc c3 / cccccccccccccc", 0, INSN, .tactic = TACTIC_EVICT,
+						.neighbour = 5, .foreign = 13 },
+	{ "nothing leans on a breakpoint",	"31c0 83c040 83f80a 75f8 c3", 0, ENTRY, .tactic = TACTIC_NONE,
+						.avoid = AVOID_EVICT, .foreign = 3 },
 	{ "the last byte of the text",		"85ff 7401 90 c3", 5, EXIT, .tactic = TACTIC_NONE,
 						.reason = "the function ends after 1 byte" },
 };
@@ -196,6 +207,8 @@ static void check_row(const struct row *row)
 	m = make_module(&pr);
 	p = plan_of(m, room, row->bias, &code);
 	plan_avoid(p, row->avoid);
+	if (row->foreign)
+		plan_foreign(p, BASE + TEXT_OFF + row->foreign - 1, BASE + TEXT_OFF + row->foreign);
 	missed = plan_solve(p, &w, 1);
 	if (w.tactic != row->tactic)
 		fail_msg("%s: %s (%s), not %s", row->what, tactic_name(w.tactic), w.reason ? w.reason : "",
