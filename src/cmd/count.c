@@ -234,8 +234,12 @@ static int count(struct jab *j, FILE *to)
 	say_report(&report);
 	table_free(&table);
 	fflush(to);
-	if (r < 0)
-		return complain();
+	if (r < 0) {
+		complain();
+		log_warn("so the probes are still in, and the program runs on with them; `jab recover` takes "
+			 "them out later");
+		return 1;
+	}
 	return child_status(j, ended, status);
 }
 

@@ -110,8 +110,10 @@ static int map_range(struct arena *a, int there, taddr *at, size_t len, int prot
 	int64_t got = borrow(a->p, SYS_mmap, at->v, len, prot, flags, there, offset);
 
 	if (got < 0 && got > -4096)
-		return fail(got, "the target can't map %zu bytes at %#llx: %s", len,
-			    (unsigned long long)at->v, strerror(-got));
+		return fail(got, "the target can't map %zu bytes at %#llx: %s%s", len,
+			    (unsigned long long)at->v, strerror(-got), got == -ENOMEM ?
+			    " (a limit of its address space, ulimit -v, or of its mappings, "
+			    "vm.max_map_count): choose fewer functions" : "");
 	if (at->v && (uint64_t)got != at->v) {
 		borrow(a->p, SYS_munmap, got, len, 0, 0, 0, 0);
 		return fail(-EEXIST, "%#llx is in use in the target", (unsigned long long)at->v);

@@ -134,13 +134,14 @@ int place_plan(struct jab *j, struct target *t, bool alone)
 
 /*
  * Each mapping takes its time while the target is stopped, and exactly placed pads need many: areas
- * that are near each other are mapped as one, unless the target locks all its memory.
+ * that are near each other are mapped as one, unless the target locks all its memory or has no address
+ * space to spare (RLIMIT_AS).
  */
 #define JOIN (16 << 20)
 
 static void find_areas(const struct target *t, area_list *areas)
 {
-	room_areas_joined(t->room, proc_locks_memory(t->proc) ? 0 : JOIN, areas);
+	room_areas_joined(t->room, t->apart || proc_locks_memory(t->proc) ? 0 : JOIN, areas);
 }
 
 /* Only the pages that hold pads are ever touched. */
@@ -261,17 +262,28 @@ static void choose_way(struct target *t)
 		 "by a locked increment: its threads have no restartable sequences");
 }
 
+static int make_arena_frugally(struct jab *j, struct target *t)
+{
+	int r = make_arena(t, &j->times);
+
+	if (r == -ENOMEM && !t->arena && !t->apart) {
+		t->apart = true;
+		r = make_arena(t, &j->times);
+	}
+	return r;
+}
+
 /* The program may have mapped something where a pad was planned: look again, plan again. */
 static int make_arena_patiently(struct jab *j, uint32_t target)
 {
 	struct target *t = &j->targets.v[target];
-	int r = make_arena(t, &j->times);
+	int r = make_arena_frugally(j, t);
 
 	for (int tries = 0; r == -EEXIST && tries < 5; tries++) {
 		place_forget(j, t);
 		r = place_plan(j, t, false);
 		if (!r)
-			r = make_arena(t, &j->times);
+			r = make_arena_frugally(j, t);
 	}
 	return r;
 }

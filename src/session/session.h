@@ -57,6 +57,7 @@ struct target {
 	uint32_t ncounters;
 	struct count_spec spec;
 	bool unwatched;		/* a call that makes strangers has no probe of ours: count the locked way */
+	bool apart;		/* pads take as little address space as they can */
 	bool inserted;
 	bool lost;		/* ended before it was probed; the others go on */
 };

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""Targets at the limit of what a process may have: it is used sparingly, or the message names the limit."""
+import resource
+import shutil
+import subprocess
+import time
+
+import pytest
+
+import jab
+from targets import LIMIT
+
+
+def address_space(pid):
+    with open(f"/proc/{pid}/statm") as f:
+        return int(f.read().split()[0]) * resource.getpagesize()
+
+
+def limit_address_space(pid, spare):
+    most = address_space(pid) + spare
+    resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
+
+
+def test_address_space_is_used_sparingly(target):
+    """Pads all over libc, with less room than the distance between them."""
+    t = target("calls", "serve", 2)
+    t.run(100)      # its own threads' stacks are there before the limit is
+    limit_address_space(t.pid, 24 << 20)
+    before = jab.text_hash(t.pid)
+    for _ in range(3):
+        with jab.Count(t.pid, "*:*%return") as c:
+            t.run(100)
+            r = c.stop()
+        assert r.status == 0 and r.summary["clean"], r
+    assert before == jab.text_hash(t.pid) and not jab.leftovers(t.pid)
+    t.stop()
+
+
+def test_no_address_space_is_told(target):
+    t = target("calls", "serve", 2)
+    limit_address_space(t.pid, 64 << 10)
+    before = jab.snapshot(t.pid)
+    r = jab.run("count", "-p", t.pid, "-d", "0.1", "*:*")
+    assert r.status == 1 and "ulimit -v" in r.stderr, r
+    jab.assert_same(before, t.pid)
+    t.stop()
+
+
+def test_no_descriptor_is_told(target):
+    t = target("calls", "serve", 2)
+    resource.prlimit(t.pid, resource.RLIMIT_NOFILE, (3, 3))
+    before = jab.snapshot(t.pid)
+    r = jab.run("count", "-p", t.pid, "-d", "0.1", "exe:*")
+    assert r.status == 1 and "Too many open files" in r.stderr, r
+    jab.assert_same(before, t.pid)
+    t.stop()
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_another_tracer_came_in_between(target):
+    """We can't take our probes out while somebody else holds the process: what to do is told."""
+    t = target("calls", "serve", 2)
+    before = jab.text_hash(t.pid)
+    with jab.Count(t.pid, "exe:*") as c:
+        other = subprocess.Popen(["strace", "-f", "-o", "/dev/null", "-p", str(t.pid)], stderr=subprocess.DEVNULL)
+        end = time.monotonic() + LIMIT
+        while "TracerPid:\t0\n" in open(f"/proc/{t.pid}/status").read() and time.monotonic() < end:
+            time.sleep(0.01)
+        t.run(100)
+        r = c.stop()
+    other.terminate()
+    other.wait(LIMIT)
+    assert r.status == 1 and "strace" in r.stderr and "jab recover" in r.stderr and not r.summary["clean"], r
+    t.run(100)
+    r = jab.run("recover", t.pid)
+    assert r.status == 0 and "everything is as before" in r.output, r
+    assert before == jab.text_hash(t.pid) and not jab.leftovers(t.pid)
+    t.stop()
