@@ -127,8 +127,16 @@ static bool shape_at(const struct body *b, uint32_t insn, struct shape *ret_shap
 	return read_shape(b->bytes + b->at[insn], b->f.insns.v[insn].len, ret_shape);
 }
 
+/* From a variable of the frame, or from a sum of two registers: how unoptimized code reads a table. */
+static bool is_plain_load(const struct shape *s)
+{
+	int base = (s->modrm & 7) == 4 ? s->sib & 7 : s->modrm & 7;
+
+	return is_indexed(s, 0) || (!(s->rex & 1) && (base == 4 || (base == 5 && s->modrm >> 6)));
+}
+
 /* How the register of a `jmp *reg` came about. */
-enum origin { MADE_UNKNOWN, MADE_BY_SUM, MADE_BY_LOAD, MADE_BY_LOAD8 };
+enum origin { MADE_UNKNOWN, MADE_BY_SUM, MADE_BY_LOAD, MADE_BY_PLAIN_LOAD, MADE_BY_LOAD8 };
 
 static enum origin origin_of_write(const struct shape *s, int *reg, uint64_t *ret_base)
 {
@@ -155,7 +163,7 @@ static enum origin origin_of_write(const struct shape *s, int *reg, uint64_t *re
 			return MADE_UNKNOWN;
 		}
 		if (!is_indexed(s, 3))
-			return MADE_BY_LOAD;
+			return is_plain_load(s) ? MADE_BY_PLAIN_LOAD : MADE_BY_LOAD;
 		if (!constant_base(s, ret_base))
 			*ret_base = 0;
 		return MADE_BY_LOAD8;
@@ -181,15 +189,35 @@ static enum origin find_origin(const struct body *b, uint32_t jump, int reg, uin
 	return MADE_UNKNOWN;
 }
 
+/* Does the function put the address of a label of its own into this register? */
+static bool takes_own_label(const struct body *b, int reg)
+{
+	for (uint32_t i = 0; i < b->f.insns.n; i++) {
+		struct shape s;
+		int32_t disp;
+
+		if (!shape_at(b, i, &s) || s.two_bytes || s.op != 0x8d || (s.modrm & 0xc7) != 5 ||
+		    shape_reg(&s) != reg || s.end - s.disp < 4)
+			continue;
+		memcpy(&disp, s.disp, sizeof(disp));
+		if (body_holds(b, b->f.lo + b->at[i] + b->f.insns.v[i].len + disp))
+			return true;
+	}
+	return false;
+}
+
 /*
- * Is the frame taken down between the sum and the jump? Then it is a call of a computed address (a
- * symbol's value plus the base of its library), not a switch.
+ * Is the frame taken down in the straight line that leads to the jump? Then it is a call of a computed
+ * address (a symbol's value plus the base of its library), not a switch.
  */
 static bool frame_goes(const struct body *b, uint32_t jump)
 {
 	for (uint32_t i = jump; i-- > 0 && jump - i <= 8; ) {
+		uint8_t kind = b->f.insns.v[i].kind;
 		struct shape s;
 
+		if (kind == INSN_RET || kind == INSN_JMP || kind == INSN_JMP_IND)
+			break;
 		if (!shape_at(b, i, &s) || s.two_bytes)
 			continue;
 		if ((s.op & 0xf8) == 0x58 || s.op == 0xc9)	/* pop, leave */
@@ -386,10 +414,12 @@ static enum indirect classify(struct code *c, struct body *b, uint64_t addr)
 		return frame_goes(b, insn) ? IND_TAIL : IND_LOST;	/* lost until a table is found */
 	case MADE_BY_LOAD8:
 		return classify_table8(c, b, base, addr);
+	case MADE_BY_PLAIN_LOAD:
+		return has_inner_pointers(c, b) && !frame_goes(b, insn) ? IND_TABLE : IND_TAIL;
 	case MADE_BY_LOAD:
 		return IND_TAIL;
 	default:
-		return s.notrack ? IND_LOST : IND_TAIL;
+		return takes_own_label(b, shape_rm(&s)) ? IND_TABLE : s.notrack ? IND_LOST : IND_TAIL;
 	}
 }
 

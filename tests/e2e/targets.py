@@ -44,6 +44,7 @@ TARGETS = {
     "returns": c("returns.c"),
     "returns_O0": c("returns.c", "-O0"),
     "returns_clang": c("returns.c", cc="clang"),
+    "returns_clang_O0": c("returns.c", "-O0", cc="clang"),
     "throw": {"sources": ["throw.cc"], "command": ["g++", "-O2", "-g", "-Wall"]},
     "short": c("short.S short_main.c"),
     "cross": c("cross.S cross_main.c"),

@@ -55,10 +55,10 @@ def test_every_instruction_of_a_function(built):
     assert p["hits"] == 100000 * p["sites"], r
 
 
-@pytest.mark.parametrize("program", ["returns", "returns_O0", "returns_clang"])
+@pytest.mark.parametrize("program", ["returns", "returns_O0", "returns_clang", "returns_clang_O0"])
 def test_returns_of_every_sort(built, program):
     """Several returns, tail calls, recursion, longjmp: only what really returned counts."""
-    names = ["many", "tail", "leaf", "recur", "jumper", "deep", "early"]
+    names = ["many", "tail", "leaf", "recur", "jumper", "deep", "early", "threaded"]
     probes = [f"exe:{n}" for n in names] + [f"exe:{n}%return" for n in names]
     r = jab.count_command(probes, [built(program), 20000])
     assert r.status == 0, r
@@ -70,7 +70,7 @@ def test_returns_of_every_sort(built, program):
 
 def test_returns_alone_as_well(built):
     """The same without entry probes: exits must not lean on them."""
-    names = ["many", "tail", "leaf", "recur", "jumper", "deep", "early"]
+    names = ["many", "tail", "leaf", "recur", "jumper", "deep", "early", "threaded"]
     r = jab.count_command([f"uretprobe:exe:{n}" for n in names], [built("returns"), 20000])
     assert r.status == 0, r
     want = truth(r.stdout)

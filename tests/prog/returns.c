@@ -13,7 +13,7 @@ static volatile unsigned long sink;
 struct tally { const char *name; unsigned long entries, returns; };
 static struct tally many_t = { .name = "many" }, tail_t = { .name = "tail" }, leaf_t = { .name = "leaf" },
 	recur_t = { .name = "recur" }, jumper_t = { .name = "jumper" }, deep_t = { .name = "deep" },
-	early_t = { .name = "early" };
+	early_t = { .name = "early" }, threaded_t = { .name = "threaded" };
 
 noinline unsigned long many(unsigned long i)
 {
@@ -81,6 +81,24 @@ noinline void early(unsigned long i)
 	}
 }
 
+/* Computed jumps stay inside, however the compiler fetches the address. */
+noinline unsigned long threaded(unsigned long i)
+{
+	static const void *const ops[] = { &&add, &&mul, &&done };
+	unsigned long acc = i;
+
+	goto *ops[i % 2];
+add:
+	acc += 7;
+	goto *ops[1 + acc % 2];
+mul:
+	acc = acc * 3 + 1;
+	i /= 2;
+	goto *ops[i ? i % 2 : 2];
+done:
+	return acc;
+}
+
 static unsigned long recur_calls(unsigned long n)
 {
 	return n < 2 ? 1 : 1 + recur_calls(n - 1) + recur_calls(n - 2);
@@ -101,11 +119,14 @@ static void round_of(volatile unsigned long i)
 	}
 	early(i % 5);
 	early_t.entries++, early_t.returns++;
+	threaded(i);
+	threaded_t.entries++, threaded_t.returns++;
 }
 
 int main(int argc, char **argv)
 {
-	struct tally *all[] = { &many_t, &tail_t, &leaf_t, &recur_t, &jumper_t, &deep_t, &early_t };
+	struct tally *all[] = { &many_t, &tail_t, &leaf_t, &recur_t, &jumper_t, &deep_t, &early_t,
+				&threaded_t };
 	long i, n = argc > 1 ? atol(argv[1]) : 1000;
 
 	for (i = 0; i < n; i++)
