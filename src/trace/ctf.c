@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/* The front of the CTF writer: the directory, its classes, streams and modules. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "trace/writer.h"
+
+#define MIN_FREE (64u << 10)
+
+static int make_dir(const char *path)
+{
+	if (mkdir(path, 0777) == 0)
+		return 0;
+	switch (errno) {
+	case EEXIST:
+		return fail(-EEXIST, "%s exists already: a trace goes into a directory of its own", path);
+	case ENOENT:
+		return fail(-ENOENT, "can't make %s: the directory above it does not exist", path);
+	default:
+		return fail(-errno, "can't make %s: %m", path);
+	}
+}
+
+static int check_space(int dir, const char *path)
+{
+	struct statvfs v;
+
+	if (fstatvfs(dir, &v) < 0)
+		return 0;
+	if ((uint64_t)v.f_bavail * v.f_frsize < MIN_FREE)
+		return fail(-ENOSPC, "no space left for %s", path);
+	return 0;
+}
+
+static int check_clock(const struct tsc_clock *c)
+{
+	return c->hz ? 0 : fail(-EINVAL, "a trace needs a clock");
+}
+
+static uint64_t part_limit(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_FSIZE, &l) < 0 || l.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return l.rlim_cur & ~(uint64_t)(CTF_PAGE - 1);
+}
+
+static void make_uuid(uint8_t *u)
+{
+	if (getrandom(u, 16, 0) != 16)
+		memset(u, 0x5a, 16);
+	u[6] = (u[6] & 0x0f) | 0x40;
+	u[8] = (u[8] & 0x3f) | 0x80;
+}
+
+static void ctf_free(struct ctf *ctf)
+{
+	for (size_t i = 0; i < ctf->classes.n; i++)
+		class_free(ctf->classes.v[i]);
+	class_free(ctf->module_class);
+	vec_free(&ctf->classes);
+	vec_free(&ctf->streams);
+	if (ctf->meta >= 0)
+		close(ctf->meta);
+	if (ctf->dir >= 0)
+		close(ctf->dir);
+	free((char *)ctf->options.command);
+	free(ctf->path);
+	free(ctf);
+}
+
+static int open_new(struct ctf *ctf)
+{
+	int r;
+
+	ctf->dir = open(ctf->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (ctf->dir < 0)
+		return fail(-errno, "can't open %s: %m", ctf->path);
+	r = check_space(ctf->dir, ctf->path);
+	if (r < 0)
+		return r;
+	if (faccessat(ctf->dir, ".", W_OK, AT_EACCESS) < 0)
+		return fail(-errno, "can't write to %s: %m", ctf->path);
+	return meta_create(ctf);
+}
+
+int ctf_create(const char *path, const struct ctf_options *options, struct ctf **ret_ctf)
+{
+	struct ctf *ctf;
+	int r = check_clock(&options->clock);
+
+	if (r < 0)
+		return r;
+	r = make_dir(path);
+	if (r < 0)
+		return r;
+	ctf = xcalloc(1, sizeof(*ctf));
+	ctf->path = xstrdup(path);
+	ctf->dir = ctf->meta = -1;
+	ctf->options = *options;
+	ctf->options.command = options->command ? xstrdup(options->command) : NULL;
+	ctf->step = options->clock.hz / 250000000 + 1;
+	ctf->part_limit = part_limit();
+	make_uuid(ctf->uuid);
+	r = open_new(ctf);
+	if (r < 0) {
+		ctf_free(ctf);
+		rmdir(path);
+		return r;
+	}
+	*ret_ctf = ctf;
+	return 0;
+}
+
+static int check_field(const struct ctf_field *f)
+{
+	if (!tsdl_type(f) || (f->kind == CTF_BYTES && (!f->size || f->size > CTF_MAX_EVENT)))
+		return fail(-EINVAL, "field %s: no such type in a trace", f->name);
+	return 0;
+}
+
+static int class_new(uint32_t id, const char *name, const struct ctf_field *fields, size_t n,
+		     struct ctf_class **ret_class)
+{
+	struct ctf_class *c;
+
+	for (size_t i = 0; i < n; i++)
+		if (check_field(&fields[i]) < 0)
+			return -EINVAL;
+	c = xcalloc(1, sizeof(*c));
+	c->id = id;
+	c->name = xstrdup(name);
+	c->fields = xcalloc(n, sizeof(*fields));
+	for (c->n = 0; c->n < n; c->n++) {
+		c->fields[c->n] = fields[c->n];
+		c->fields[c->n].name = tsdl_field_name(fields, c->n);
+	}
+	class_measure(c);
+	*ret_class = c;
+	return 0;
+}
+
+int ctf_class(struct ctf *ctf, uint32_t id, const char *name, const struct ctf_field *fields, size_t n)
+{
+	struct ctf_class *c;
+	int r;
+
+	if (id >= CTF_MAX_CLASSES || n > CTF_MAX_FIELDS)
+		return fail(-E2BIG, "%s: more than a trace can hold", name);
+	if (id < ctf->classes.n && ctf->classes.v[id])
+		return fail(-EEXIST, "%s: event id %u is taken", name, id);
+	r = class_new(id, name, fields, n, &c);
+	if (r < 0)
+		return r;
+	r = meta_add_class(ctf, c);
+	if (r < 0) {
+		class_free(c);
+		return r;
+	}
+	while (ctf->classes.n <= id)
+		(void)vec_add(&ctf->classes);
+	ctf->classes.v[id] = c;
+	return 0;
+}
+
+static const struct ctf_class *find_class(const struct ctf *ctf, uint32_t id)
+{
+	if (id < ctf->classes.n)
+		return ctf->classes.v[id];
+	return id == CTF_MODULE_ID ? ctf->module_class : NULL;
+}
+
+/* The memory may change while we look: each word is read once. */
+int ctf_check(const struct ctf *ctf, const void *data, size_t len, struct ctf_span *ret_span)
+{
+	struct ctf_span s = { .data = data };
+	uint32_t tail = 0;
+
+	while (s.len < len) {
+		const uint8_t *at = (const uint8_t *)data + s.len;
+		const struct ctf_class *c;
+		struct ctf_event_head h;
+
+		if (len - s.len < sizeof(h))
+			break;
+		memcpy(&h, at, sizeof(h));
+		c = find_class(ctf, h.id);
+		if (!c || h.len > len - s.len || h.len > CTF_MAX_EVENT || (s.events && h.time < s.last) ||
+		    !class_fits(c, at, h.len, &tail))
+			break;
+		if (!s.events++)
+			s.first = h.time;
+		s.last = h.time;
+		s.len += h.len;
+		s.unpadded = s.len - tail;
+	}
+	*ret_span = s;
+	return s.len == len ? 0 : fail(-EBADMSG, "%zu of %zu bytes are no events", len - s.len, len);
+}
+
+int ctf_packet(struct ctf *ctf, uint32_t stream, uint32_t cpu, const struct ctf_span *span, uint64_t lost)
+{
+	if (stream >= CTF_MAX_STREAMS)
+		return fail(-E2BIG, "stream %u: more than a trace can hold", stream);
+	while (ctf->streams.n <= stream)
+		(void)vec_add(&ctf->streams);
+	if (!ctf->streams.v[stream])
+		ctf->streams.v[stream] = stream_new(stream);
+	ctf->streams.v[stream]->cpu = cpu;
+	return stream_write(ctf, ctf->streams.v[stream], span, lost);
+}
+
+static int add_module_class(struct ctf *ctf)
+{
+	static const struct ctf_field fields[] = {
+		{ "path", CTF_STRING, 0, 0, 0 }, { "build_id", CTF_STRING, 0, 0, 0 },
+		{ "address", CTF_POINTER, 0, 0, 0 }, { "size", CTF_UNSIGNED, 64, 16, 0 },
+	};
+	struct ctf_class *c = NULL;
+	int r = class_new(CTF_MODULE_ID, "jab:module", fields, ARRAY_SIZE(fields), &c);
+
+	if (r == 0)
+		r = meta_add_class(ctf, c);
+	if (r < 0)
+		class_free(c);
+	else
+		ctf->module_class = c;
+	return r;
+}
+
+static uint8_t *put_string(uint8_t *p, const char *s)
+{
+	uint32_t len = strnlen(s, CTF_MAX_EVENT / 4);
+
+	memcpy(p, &len, 4);
+	memcpy(p + 4, s, len);
+	return p + align_up(4 + len, 8);
+}
+
+/* Append a module's event to the buffer. */
+static size_t put_module(uint8_t *buf, const struct ctf_module *m, uint64_t time)
+{
+	struct ctf_event_head h = { .id = CTF_MODULE_ID, .time = time, .pid = m->pid, .tid = m->pid };
+	uint64_t numbers[2] = { m->address, m->size };
+	uint8_t *p = put_string(put_string(buf + sizeof(h), m->path), m->build_id);
+
+	memcpy(p, numbers, sizeof(numbers));
+	h.len = p + sizeof(numbers) - buf;
+	memcpy(buf, &h, sizeof(h));
+	return h.len;
+}
+
+int ctf_modules(struct ctf *ctf, const struct ctf_module *modules, size_t n, uint64_t time)
+{
+	struct ctf_span span;
+	size_t len = 0, room = 0;
+	uint8_t *buf;
+	int r;
+
+	if (!ctf->module_class && (r = add_module_class(ctf)) < 0)
+		return r;
+	if (!ctf->module_stream)
+		ctf->module_stream = stream_new(CTF_MODULE_STREAM);
+	for (size_t i = 0; i < n; i++)
+		room += 80 + strlen(modules[i].path) + strlen(modules[i].build_id);
+	buf = xcalloc(1, room);
+	for (size_t i = 0; i < n; i++)
+		len += put_module(buf + len, &modules[i], time);
+	r = ctf_check(ctf, buf, len, &span);
+	if (r == 0)
+		r = stream_write(ctf, ctf->module_stream, &span, 0);
+	free(buf);
+	return r;
+}
+
+struct ctf_stats ctf_stats(const struct ctf *ctf)
+{
+	return ctf->stats;
+}
+
+int ctf_close(struct ctf *ctf)
+{
+	int r = 0, r2;
+
+	if (!ctf)
+		return 0;
+	for (size_t i = 0; i < ctf->streams.n; i++) {
+		r2 = stream_close(ctf, ctf->streams.v[i]);
+		r = r < 0 ? r : r2;
+	}
+	r2 = stream_close(ctf, ctf->module_stream);
+	r = r < 0 ? r : r2;
+	if (r < 0)
+		r = fail(r, "can't finish %s: %s", ctf->path, strerror(-r));
+	ctf_free(ctf);
+	return r;
+}

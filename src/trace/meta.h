@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* The metadata of one of our traces, parsed. */
+#ifndef JAB_TRACE_META_H
+#define JAB_TRACE_META_H
+
+#include "trace/layout.h"
+
+struct env_entry { char *key, *value; };
+
+struct meta {
+	uint8_t uuid[16];
+	bool has_uuid;
+	struct tsc_clock clock;
+	VEC(struct env_entry) env;
+	VEC(struct ctf_class *) classes;	/* by id; holes are NULL */
+	struct ctf_class *module_class;
+};
+
+/* The caller frees with meta_free(), also after a failure. */
+int meta_parse(struct meta *m, const char *text, size_t len);
+void meta_free(struct meta *m);
+const struct ctf_class *meta_class(const struct meta *m, uint32_t id);
+const char *meta_env(const struct meta *m, const char *key);
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading a trace: find the files, then hand out the events of all streams by time. Each stream is
+ * one entry of a heap, with its next event ready; source.c moves it on.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "trace/meta.h"
+#include "trace/source.h"
+#include "trace/trace.h"
+
+#define MAX_METADATA (256u << 20)
+
+struct trace {
+	char *path;
+	int dir;
+	struct meta meta;
+	VEC(struct source *) sources;	/* all streams */
+	struct source **heap;		/* those with an event ready; the oldest in front */
+	size_t n;
+	bool advance;			/* the front event has been handed out */
+	struct trace_totals totals;
+	uint64_t second_at;		/* ticks at the start of the second that was printed last */
+	int64_t second_ns;
+};
+
+static int read_text(struct trace *t, char **ret_text, size_t *ret_len)
+{
+	int fd = openat(t->dir, "metadata", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	size_t len = 0;
+	char *text;
+	ssize_t n;
+
+	if (fd < 0)
+		return fail(-errno, "%s is no trace: can't open its metadata: %m", t->path);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > MAX_METADATA) {
+		close(fd);
+		return fail(-EBADMSG, "%s: its metadata is no file of reasonable size", t->path);
+	}
+	text = xcalloc(1, st.st_size + 1);
+	while (len < (size_t)st.st_size && (n = read(fd, text + len, st.st_size - len)) > 0)
+		len += n;
+	close(fd);
+	*ret_text = text;
+	*ret_len = len;
+	return 0;
+}
+
+static int read_metadata(struct trace *t)
+{
+	char *text = NULL;
+	size_t len = 0;
+	int r = read_text(t, &text, &len);
+
+	if (r < 0)
+		return r;
+	r = meta_parse(&t->meta, text, len);
+	free(text);
+	return r < 0 ? fail_in(r, "%s", t->path) : 0;
+}
+
+static struct source *find_source(struct trace *t, uint32_t stream)
+{
+	for (size_t i = 0; i < t->sources.n; i++)
+		if (t->sources.v[i]->stream == stream)
+			return t->sources.v[i];
+	return *vec_add(&t->sources) = source_new(t->dir, stream, &t->meta);
+}
+
+static int find_files(struct trace *t)
+{
+	int fd = openat(t->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (!d)
+		return fail(-errno, "can't read %s: %m", t->path);
+	while ((e = readdir(d))) {
+		unsigned int stream, part;
+		char again[64];
+
+		if (sscanf(e->d_name, "stream_%u_%u", &stream, &part) != 2)
+			continue;
+		snprintf(again, sizeof(again), "stream_%u_%u", stream, part);
+		if (strcmp(again, e->d_name) == 0)
+			source_add_part(find_source(t, stream), part);
+	}
+	closedir(d);
+	return 0;
+}
+
+static bool older(const struct source *a, const struct source *b)
+{
+	return a->time != b->time ? a->time < b->time : a->stream < b->stream;
+}
+
+static void sift_down(struct trace *t, size_t i)
+{
+	struct source *s = t->heap[i];
+
+	for (;;) {
+		size_t k = 2 * i + 1;
+
+		if (k + 1 < t->n && older(t->heap[k + 1], t->heap[k]))
+			k++;
+		if (k >= t->n || !older(t->heap[k], s))
+			break;
+		t->heap[i] = t->heap[k];
+		i = k;
+	}
+	t->heap[i] = s;
+}
+
+static void fill_heap(struct trace *t)
+{
+	t->heap = xcalloc(t->sources.n, sizeof(*t->heap));
+	for (size_t i = 0; i < t->sources.n; i++)
+		if (source_next(t->sources.v[i]))
+			t->heap[t->n++] = t->sources.v[i];
+	for (size_t i = t->n / 2; i-- > 0;)
+		sift_down(t, i);
+}
+
+int trace_open(const char *path, struct trace **ret_trace)
+{
+	struct trace *t = xcalloc(1, sizeof(*t));
+	int r;
+
+	t->path = xstrdup(path);
+	t->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	r = t->dir < 0 ? fail(-errno, "can't open %s: %m", path) : read_metadata(t);
+	if (r == 0)
+		r = find_files(t);
+	if (r < 0) {
+		trace_close(t);
+		return r;
+	}
+	fill_heap(t);
+	*ret_trace = t;
+	return 0;
+}
+
+/* clock_ns(), but cheaper: most events are in the same second as the one before. */
+static int64_t fast_ns(struct trace *t, uint64_t ticks)
+{
+	uint64_t hz = t->meta.clock.hz, since = ticks - t->second_at;
+
+	if (since >= hz || hz > UINT64_MAX / NS_PER_S || ticks < t->second_at || !t->second_at) {
+		uint64_t into = (uint64_t)(((unsigned __int128)ticks + t->meta.clock.offset) % hz);
+
+		if (into > ticks || hz > UINT64_MAX / NS_PER_S)
+			return clock_ns(&t->meta.clock, ticks);
+		t->second_at = ticks - into;
+		t->second_ns = clock_ns(&t->meta.clock, t->second_at);
+		since = into;
+	}
+	if (t->second_ns > INT64_MAX - NS_PER_S)
+		return INT64_MAX;
+	return t->second_ns + (int64_t)(since * NS_PER_S / hz);
+}
+
+static void fill_event(struct trace *t, struct source *s, struct trace_event *ev)
+{
+	struct ctf_event_head h;
+
+	memcpy(&h, s->event, sizeof(h));
+	*ev = (struct trace_event){
+		.class = s->class,
+		.ticks = h.time,
+		.ns = fast_ns(t, h.time),
+		.stream = s->stream,
+		.cpu = s->cpu,
+		.pid = h.pid,
+		.tid = h.tid,
+		.lost = s->lost_unsaid,
+		.payload = s->event + sizeof(h),
+		.len = h.len - sizeof(h),
+	};
+	s->lost_unsaid = 0;
+}
+
+int trace_next(struct trace *t, struct trace_event *ret_event)
+{
+	if (t->advance) {
+		if (!source_next(t->heap[0]))
+			t->heap[0] = t->heap[--t->n];
+		if (t->n)
+			sift_down(t, 0);
+	}
+	t->advance = t->n > 0;
+	if (!t->n)
+		return 0;
+	fill_event(t, t->heap[0], ret_event);
+	t->totals.events++;
+	return 1;
+}
+
+static uint64_t load(const uint8_t *p, unsigned int bits)
+{
+	uint64_t v;
+
+	memcpy(&v, p, 8);
+	return bits == 64 ? v : v & ((1ull << bits) - 1);
+}
+
+static void number_value(const struct ctf_field *f, const uint8_t *p, struct trace_value *v)
+{
+	uint64_t raw = load(p, f->bits);
+	float narrow;
+
+	if (f->kind == CTF_SIGNED) {
+		v->i = (int64_t)(raw << (64 - f->bits)) >> (64 - f->bits);
+	} else if (f->kind == CTF_FLOAT && f->bits == 32) {
+		memcpy(&narrow, p, 4);
+		v->f = narrow;
+	} else {
+		v->u = raw;	/* a double has the same bytes */
+	}
+}
+
+/* The event was checked against its class when it was read. */
+bool trace_value(const struct trace_event *ev, size_t *i, size_t *pos, struct trace_value *ret_value)
+{
+	const struct ctf_field *f;
+	const uint8_t *p = ev->payload + *pos;
+	struct trace_value v = { 0 };
+
+	if (*i >= ev->class->n)
+		return false;
+	v.field = f = &ev->class->fields[*i];
+	if (f->kind == CTF_STRING) {
+		memcpy(&v.len, p, 4);
+		v.bytes = p + 4;
+		*pos += align_up(4ull + v.len, 8);
+		v.len = strnlen((const char *)v.bytes, v.len);
+	} else if (f->kind == CTF_BYTES) {
+		v.len = f->size;
+		v.bytes = p;
+		*pos += field_room(f);
+	} else {
+		number_value(f, p, &v);
+		*pos += 8;
+	}
+	++*i;
+	*ret_value = v;
+	return true;
+}
+
+struct trace_totals trace_totals(const struct trace *t)
+{
+	struct trace_totals totals = t->totals;
+
+	for (size_t i = 0; i < t->sources.n; i++) {
+		totals.lost += t->sources.v[i]->lost;
+		totals.damaged += t->sources.v[i]->damaged;
+	}
+	return totals;
+}
+
+const struct tsc_clock *trace_clock(const struct trace *t)
+{
+	return &t->meta.clock;
+}
+
+const char *trace_env(const struct trace *t, const char *key)
+{
+	return meta_env(&t->meta, key);
+}
+
+const struct ctf_class *trace_class(const struct trace *t, uint32_t id)
+{
+	return meta_class(&t->meta, id);
+}
+
+void trace_close(struct trace *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->sources.n; i++)
+		source_close(t->sources.v[i]);
+	vec_free(&t->sources);
+	meta_free(&t->meta);
+	if (t->dir >= 0)
+		close(t->dir);
+	free(t->heap);
+	free(t->path);
+	free(t);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* One stream being read: its parts in order, its packets, its next event. */
+#ifndef JAB_TRACE_SOURCE_H
+#define JAB_TRACE_SOURCE_H
+
+#include "trace/meta.h"
+
+struct source {
+	/* the event that is ready, after source_next() said so */
+	const uint8_t *event;
+	const struct ctf_class *class;
+	uint64_t time;
+	uint32_t stream, cpu;
+	uint64_t lost;			/* so far, as the packets say */
+	uint64_t lost_unsaid;		/* of them, not yet handed out with an event */
+	uint64_t damaged;
+
+	const struct meta *meta;
+	int dir, fd;
+	VEC(uint32_t) parts;
+	size_t next_part;
+	bool sorted;
+	uint64_t file_size;
+	uint64_t packet;		/* offset of the next packet's head */
+	uint64_t at, end;		/* events still to come of this one */
+	uint8_t *buf;			/* a window of the file */
+	uint64_t buf_at, buf_len;
+};
+
+struct source *source_new(int dir, uint32_t stream, const struct meta *meta);
+void source_add_part(struct source *s, uint32_t part);
+bool source_next(struct source *s);
+void source_close(struct source *s);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* The writer's own parts: ctf.c is the front, metadata.c and packet.c write the two kinds of file. */
+#ifndef JAB_TRACE_WRITER_H
+#define JAB_TRACE_WRITER_H
+
+#include "trace/layout.h"
+
+struct stream {
+	uint32_t id;		/* as in stream_ID_PART and stream_instance_id */
+	uint32_t cpu;
+	unsigned int parts;	/* begun so far */
+	int fd;			/* of the last part; -1: none, or cut and closed */
+	uint64_t at, size;	/* where the next packet goes; the part's length */
+	uint64_t seq;		/* of the next packet */
+	uint64_t first, last;	/* times of the last packet */
+	uint64_t lost;		/* as the last packet says: told + dropped */
+	uint64_t told, dropped;	/* lost in the ring; lost because a write failed */
+};
+
+struct ctf {
+	char *path;
+	int dir;
+	int meta;
+	uint64_t meta_size;
+	uint64_t part_limit;	/* RLIMIT_FSIZE: beyond it the kernel sends a signal */
+	uint64_t step;		/* some nanoseconds in ticks */
+	uint8_t uuid[16];
+	struct ctf_options options;
+	struct ctf_stats stats;
+	VEC(struct ctf_class *) classes;	/* by id; holes are NULL */
+	VEC(struct stream *) streams;		/* by number; holes are NULL */
+	struct ctf_class *module_class;
+	struct stream *module_stream;
+};
+
+/* metadata.c */
+int meta_create(struct ctf *ctf);
+int meta_add_class(struct ctf *ctf, const struct ctf_class *c);
+
+/* packet.c */
+struct stream *stream_new(uint32_t id);
+int stream_write(struct ctf *ctf, struct stream *s, const struct ctf_span *span, uint64_t lost);
+int stream_close(struct ctf *ctf, struct stream *s);
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Drives the trace writer and reader for test_ctf.py:
+ *
+ *	ctfwrite write DIR SEED COUNT	a trace with all types of fields, several streams, losses. Prints the lines
+ *					that babeltrace2 --no-delta --clock-cycles must print, then "lost N"
+ *	ctfwrite run DIR		packets without end; prints the number of events after each one
+ *	ctfwrite grow DIR		event classes without end, each used at once; prints their number
+ *	ctfwrite fill DIR		packets until one fails; prints "written N" and "failed N"
+ *	ctfwrite read DIR		the events as the reader prints them, then "lost N damaged N"
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "trace/ctf.h"
+#include "trace/trace.h"
+
+#define STREAMS 3
+#define SPAN (256u << 10)
+
+static uint64_t state;
+static struct ctf *ctf;
+static char host[256];
+
+static uint64_t random_next(void)
+{
+	uint64_t z = state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+static void must(int r)
+{
+	if (r >= 0)
+		return;
+	printf("error: %s\n", err_text());
+	exit(1);
+}
+
+static void begin(const char *dir)
+{
+	struct ctf_options o = { .command = "trace \"a b\" \\ \n\tend" };
+	struct clock_pair first;
+
+	gethostname(host, sizeof(host) - 1);
+	clock_look(&first);
+	must(clock_measure(&first, &o.clock));
+	must(ctf_create(dir, &o, &ctf));
+}
+
+/* --- write: every type ----------------------------------------------------------------- */
+
+static const struct ctf_field none[1];
+static const struct ctf_field numbers[] = {
+	{ "a", CTF_SIGNED, 8, 10, 0 }, { "b", CTF_SIGNED, 16, 0, 0 }, { "c", CTF_SIGNED, 32, 10, 0 },
+	{ "d", CTF_SIGNED, 64, 10, 0 }, { "e", CTF_UNSIGNED, 8, 10, 0 }, { "f", CTF_UNSIGNED, 16, 10, 0 },
+	{ "g", CTF_UNSIGNED, 32, 16, 0 }, { "h", CTF_UNSIGNED, 64, 8, 0 }, { "int", CTF_POINTER, 0, 0, 0 },
+	{ "struct", CTF_UNSIGNED, 32, 10, 0 },
+};
+static const struct ctf_field mixed[] = {
+	{ "s->text", CTF_STRING, 0, 0, 0 }, { "bytes", CTF_BYTES, 0, 0, 3 }, { "s.text", CTF_STRING, 0, 0, 0 },
+	{ "x", CTF_FLOAT, 32, 0, 0 }, { "y", CTF_FLOAT, 64, 0, 0 }, { "9lives", CTF_UNSIGNED, 8, 16, 0 },
+	{ "last", CTF_STRING, 0, 0, 0 },
+};
+static const struct ctf_field narrow[] = { { "event", CTF_SIGNED, 16, 16, 0 } };
+
+static const struct shape {
+	const char *name;
+	const struct ctf_field *fields;
+	size_t n;
+} shapes[] = {
+	{ "exe:nothing", none, 0 },
+	{ "libc:num\"bers\\", numbers, ARRAY_SIZE(numbers) },
+	{ "ns::f<int, (char)34>(\303\251 const&)", mixed, ARRAY_SIZE(mixed) },
+	{ "short one", narrow, ARRAY_SIZE(narrow) },
+};
+
+struct pen {
+	uint8_t *at;
+	FILE *out;
+	const char *comma;
+};
+
+static void put(struct pen *p, const void *v, size_t n)
+{
+	memcpy(p->at, v, n);
+	/* what is behind a narrow value may be anything */
+	memset(p->at + n, 0xa5, align_up(n, 8) - n);
+	p->at += align_up(n, 8);
+}
+
+static void put_number(struct pen *p, const struct ctf_field *f)
+{
+	unsigned int bits = f->kind == CTF_POINTER ? 64 : f->bits;
+	uint64_t raw = random_next() >> (random_next() % 64);
+	int64_t v = (int64_t)(raw << (64 - bits)) >> (64 - bits);
+
+	put(p, &raw, bits / 8);
+	raw = bits == 64 ? raw : raw & ((1ull << bits) - 1);
+	if (f->kind == CTF_POINTER || f->base == 16)
+		fprintf(p->out, "0x%" PRIX64, raw);
+	else if (f->base == 8)
+		fprintf(p->out, "0%" PRIo64, raw);
+	else if (f->kind == CTF_SIGNED)
+		fprintf(p->out, "%" PRId64, v);
+	else
+		fprintf(p->out, "%" PRIu64, raw);
+}
+
+static void put_float(struct pen *p, const struct ctf_field *f)
+{
+	float narrow_value = ldexp((double)(random_next() % 1000) - 500, -(int)(random_next() % 4));
+	double value = narrow_value;
+
+	if (f->bits == 32)
+		put(p, &narrow_value, 4);
+	else
+		put(p, &value, 8);
+	fprintf(p->out, "%g", value);
+}
+
+static void put_string(struct pen *p, const char *name)
+{
+	char text[4 + 64] = "";
+	uint32_t len = random_next() % 20;
+
+	memcpy(text, &len, 4);
+	for (uint32_t i = 0; i < len; i++)
+		text[4 + i] = "abc \\\"{}=,"[random_next() % 10];
+	put(p, text, 4 + len);
+	fprintf(p->out, "%s_%s_length = %u, %s = \"", p->comma, name, len, name);
+	for (uint32_t i = 0; i < len; i++)
+		fprintf(p->out, "%s%c", strchr("\\\"", text[4 + i]) ? "\\" : "", text[4 + i]);
+	fputs("\"", p->out);
+}
+
+static void put_array(struct pen *p, const struct ctf_field *f)
+{
+	uint8_t b[64];
+
+	fputs("{ bytes = [ ", p->out);
+	for (uint32_t i = 0; i < f->size; i++) {
+		b[i] = random_next();
+		fprintf(p->out, "%s[%u] = 0x%X", i ? ", " : "", i, b[i]);
+	}
+	fputs(" ] }", p->out);
+	put(p, b, f->size);
+}
+
+static void put_fields(struct pen *p, const struct shape *s)
+{
+	p->comma = " ";
+	for (size_t i = 0; i < s->n; i++, p->comma = ", ") {
+		char *name = tsdl_field_name(s->fields, i);
+
+		if (s->fields[i].kind == CTF_STRING) {
+			put_string(p, name);
+			free(name);
+			continue;
+		}
+		fprintf(p->out, "%s%s = ", p->comma, name);
+		free(name);
+		if (s->fields[i].kind == CTF_BYTES)
+			put_array(p, &s->fields[i]);
+		else if (s->fields[i].kind == CTF_FLOAT)
+			put_float(p, &s->fields[i]);
+		else
+			put_number(p, &s->fields[i]);
+	}
+}
+
+static size_t put_event(uint8_t *at, uint64_t time, unsigned int stream, uint32_t id)
+{
+	struct ctf_event_head h = { id, 0, time, 100 + stream, random_next() };
+	struct pen p = { at + sizeof(h), stdout, NULL };
+
+	printf("[%020" PRIu64 "] %s %s: { cpu_id = %u }, { pid = %u, tid = %u }, {", time, host, shapes[id].name,
+	       stream * 7, h.pid, h.tid);
+	put_fields(&p, &shapes[id]);
+	puts(" }");
+	h.len = p.at - at;
+	memcpy(at, &h, sizeof(h));
+	return h.len;
+}
+
+static void flush(unsigned int stream, uint8_t *buf, size_t *len, uint64_t lost)
+{
+	struct ctf_span span;
+
+	must(ctf_check(ctf, buf, *len, &span));
+	must(ctf_packet(ctf, stream, stream * 7, &span, lost));
+	*len = 0;
+}
+
+static void write_all(const char *dir, long count)
+{
+	static uint8_t buf[STREAMS][SPAN];
+	size_t len[STREAMS] = { 0 };
+	uint64_t lost[STREAMS] = { 0 }, time;
+	size_t known = 0;
+
+	begin(dir);
+	time = clock_now();
+	for (long i = 0; i < count; i++) {
+		unsigned int s = random_next() % STREAMS;
+
+		if (known < ARRAY_SIZE(shapes) && i >= (long)(known * count / 8)) {
+			must(ctf_class(ctf, known, shapes[known].name, shapes[known].fields, shapes[known].n));
+			known++;
+		}
+		len[s] += put_event(buf[s] + len[s], time += 4 + random_next() % 1000, s, random_next() % known);
+		if (len[s] > SPAN - 1024 || random_next() % 200 == 0) {
+			if (random_next() % 3 == 0)
+				lost[s] += random_next() % 10;
+			flush(s, buf[s], &len[s], lost[s]);
+		}
+	}
+	for (unsigned int s = 0; s < STREAMS; s++)
+		flush(s, buf[s], &len[s], lost[s] += s);
+	printf("lost %" PRIu64 "\n", lost[0] + lost[1] + lost[2]);
+	must(ctf_close(ctf));
+}
+
+/* --- the others: one class with a counter ------------------------------------------------------ */
+
+struct counted {
+	struct ctf_event_head head;
+	uint64_t n;
+};
+
+static size_t fill_counted(struct counted *e, size_t n, uint64_t from, uint32_t id)
+{
+	for (size_t i = 0; i < n; i++)
+		e[i] = (struct counted){ { id, sizeof(*e), clock_now(), 1, 1 }, from + i };
+	return n * sizeof(*e);
+}
+
+static const struct ctf_field counter[] = { { "n", CTF_UNSIGNED, 64, 10, 0 } };
+
+static void say(uint64_t n)
+{
+	char text[32];
+	int len = snprintf(text, sizeof(text), "%" PRIu64 "\n", n);
+
+	if (write(1, text, len) != len)
+		exit(1);
+}
+
+static void run(const char *dir)
+{
+	static struct counted e[20000];
+	uint64_t n = 0;
+
+	begin(dir);
+	must(ctf_class(ctf, 0, "exe:tick", counter, 1));
+	for (;;) {
+		size_t count = 1 + random_next() % ARRAY_SIZE(e);
+		size_t len = fill_counted(e, count, n, 0);
+
+		flush(0, (uint8_t *)e, &len, 0);
+		say(n += count);
+	}
+}
+
+static void grow(const char *dir)
+{
+	struct counted e[1];
+	char name[6000];
+
+	begin(dir);
+	for (uint32_t id = 0;; id++) {
+		size_t len, width = random_next() % (random_next() % 16 ? 300 : sizeof(name) - 1);
+
+		memset(name, 'a', width);
+		name[width] = 0;
+		must(ctf_class(ctf, id, name, counter, 1));
+		len = fill_counted(e, 1, id, id);
+		flush(0, (uint8_t *)e, &len, 0);
+		say(id + 1);
+	}
+}
+
+static void fill(const char *dir)
+{
+	static struct counted e[2000];
+	struct ctf_stats stats;
+	struct ctf_span span;
+	int r = 0, bad = 0;
+	uint64_t n = 0;
+
+	begin(dir);
+	must(ctf_class(ctf, 0, "exe:tick", counter, 1));
+	while (bad < 3) {
+		size_t len = fill_counted(e, ARRAY_SIZE(e), n, 0);
+
+		must(ctf_check(ctf, e, len, &span));
+		r = ctf_packet(ctf, 0, 0, &span, 0);
+		n += ARRAY_SIZE(e);
+		bad += r < 0;
+	}
+	stats = ctf_stats(ctf);
+	printf("error: %s\nwritten %" PRIu64 "\nfailed %" PRIu64 "\n", err_text(), stats.events, stats.failed_events);
+	r = ctf_close(ctf);
+	printf("closed %d\n", r);
+}
+
+static void read_back(const char *dir)
+{
+	struct trace_totals totals;
+	struct trace_event ev;
+	struct trace *t;
+
+	must(trace_open(dir, &t));
+	while (trace_next(t, &ev) > 0)
+		must(trace_print_event(stdout, &ev));
+	totals = trace_totals(t);
+	printf("lost %" PRIu64 " damaged %" PRIu64 "\n", totals.lost, totals.damaged);
+	trace_close(t);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 3)
+		return 2;
+	if (strcmp(argv[1], "write") == 0 && argc == 5) {
+		state = strtoull(argv[3], NULL, 0);
+		write_all(argv[2], atol(argv[4]));
+	} else if (strcmp(argv[1], "run") == 0) {
+		run(argv[2]);
+	} else if (strcmp(argv[1], "grow") == 0) {
+		grow(argv[2]);
+	} else if (strcmp(argv[1], "fill") == 0) {
+		fill(argv[2]);
+	} else if (strcmp(argv[1], "read") == 0) {
+		read_back(argv[2]);
+	} else {
+		return 2;
+	}
+	return 0;
+}

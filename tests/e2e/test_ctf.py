@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: MIT
+"""Traces as babeltrace2 sees them: the independent judge. It must read every trace without a complaint of its own
+(the losses that a trace speaks of are no complaint) and show exactly what was written, also after a kill.
+
+tests/e2e/ctfwrite.c drives the writer and the reader; no target is involved."""
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+import jab
+
+TOOL = os.path.join(os.path.dirname(os.path.abspath(jab.JAB)), "tests", "ctfwrite")
+LOST = re.compile(r"^WARNING: Tracer discarded (\d+) events? between")
+
+pytestmark = [pytest.mark.skipif(not os.access(TOOL, os.X_OK), reason="tests are not built"),
+              pytest.mark.skipif(not shutil.which("babeltrace2"), reason="no babeltrace2")]
+
+
+def tool(*args, **more):
+    return subprocess.run([TOOL, *map(str, args)], stdout=subprocess.PIPE, timeout=60, text=True, check=True, **more).stdout
+
+
+def babeltrace(path, *options):
+    """-> (lines, lost). Anything else on stderr is a failure."""
+    p = subprocess.run(["babeltrace2", "--no-delta", "--clock-cycles", *options, str(path)], stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, timeout=60, text=True)
+    said = p.stderr.splitlines()
+    complaints = [x for x in said if x.strip() and not LOST.match(x)]
+    assert p.returncode == 0 and not complaints, p.stderr[:2000]
+    return p.stdout.splitlines(), sum(int(LOST.match(x).group(1)) for x in said if LOST.match(x))
+
+
+def without_empty(line):
+    """babeltrace2 2.0 shows an old text where a string is empty; its length is right."""
+    return re.sub(r'(_\w+_length = 0, \w+ = )"(\\.|[^"\\])*"', r'\1""', line)
+
+
+def counters(lines):
+    return [int(re.search(r" n = (\d+) }$", x).group(1)) for x in lines]
+
+
+@pytest.mark.parametrize("seed,count", [(1, 20), (2, 3000), (3, 20000)])
+def test_every_type_order_and_losses(tmp_path, seed, count):
+    *expected, lost = tool("write", tmp_path / "t", seed, count).splitlines()
+    lines, seen = babeltrace(tmp_path / "t")
+    assert len(expected) == count
+    assert [without_empty(x) for x in lines] == [without_empty(x) for x in expected]
+    assert lost == f"lost {seen}"
+
+
+def test_our_reader_agrees(tmp_path):
+    """The same events, in the same order, with the same names and numbers as babeltrace2."""
+    tool("write", tmp_path / "t", 4, 5000)
+    *ours, totals = tool("read", tmp_path / "t").splitlines()
+    seconds, lost = babeltrace(tmp_path / "t", "--clock-seconds")
+    assert totals == f"lost {lost} damaged 0"
+    assert len(ours) == len(seconds)
+    for mine, theirs in zip(ours, seconds):
+        m = re.match(r"(\d+)\.(\d+) \[(\d+)\] (\d+)/(\d+) (.*)", mine)
+        t = re.match(r"\[\s*(\d+)\.?(\d*)\] \S+ (.*?): { cpu_id = (\d+) }, { pid = (\d+), tid = (\d+) }, {", theirs)
+        assert [int(m[3]), int(m[4]), int(m[5])] == [int(t[4]), int(t[5]), int(t[6])]
+        assert values(mine[m.end(5):]) == values(without_empty(theirs)[t.end():]), (mine, theirs)
+
+
+def values(text):
+    """Decimal numbers and strings of either kind of line, in order; lengths are babeltrace2's only."""
+    found = re.findall(r'(\w+) ?= ?(-?\d+(?=[ ,])|"(?:\\.|[^"\\])*")', re.sub(r"_\w+_length = \d+,", "", text) + " ")
+    return [x for x in found if x[0] not in ("h", "bytes")]
+
+
+def test_times_are_the_monotonic_clock(tmp_path):
+    before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    tool("write", tmp_path / "t", 5, 10)
+    after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    out = subprocess.run(["babeltrace2", "--clock-seconds", "--no-delta", str(tmp_path / "t")], capture_output=True,
+                         text=True, timeout=60).stdout
+    for line in out.splitlines():
+        s, ns = re.match(r"\[\s*(\d+)\.(\d+)\]", line).groups()
+        assert before < int(s) * 10**9 + int(ns) < after
+    for line in tool("read", tmp_path / "t").splitlines()[:-1]:
+        s, ns = line.split()[0].split(".")
+        assert before < int(s) * 10**9 + int(ns) < after
+
+
+def test_environment(tmp_path):
+    tool("write", tmp_path / "t", 6, 1)
+    p = subprocess.run(["babeltrace2", "-c", "sink.text.details", str(tmp_path / "t")], capture_output=True, text=True,
+                       timeout=60)
+    assert p.returncode == 0 and "tracer_name: jab" in p.stdout, p.stderr
+    assert 'command: trace "a b" \\ \n\tend' in p.stdout
+    offset = int(re.search(r"realtime_offset_ns: ([\d,]+)", p.stdout).group(1).replace(",", ""))
+    now = time.clock_gettime_ns(time.CLOCK_REALTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    assert abs(offset - now) < 10**8
+
+
+@pytest.mark.parametrize("how", ["run", "grow"])
+def test_killed_at_any_time(tmp_path, how):
+    """SIGKILL while packets are written, and while the metadata grows: a whole trace up to the last packet."""
+    for i in range(8):
+        path = tmp_path / f"t{i}"
+        with open(tmp_path / "said", "wb") as said:
+            p = subprocess.Popen([TOOL, how, str(path)], stdout=said)
+        try:
+            while not os.path.getsize(tmp_path / "said") and p.poll() is None:
+                time.sleep(0.001)
+            time.sleep(random.random() * 0.004)
+        finally:
+            p.send_signal(signal.SIGKILL)
+            p.wait(20)
+        said = (tmp_path / "said").read_text().split()
+        if not (path / "metadata").exists():
+            assert not said
+            continue
+        told = int(said[-1]) if said else 0
+        if not told and not list(path.glob("stream_*")):
+            continue
+        lines, lost = babeltrace(path)
+        got = counters(lines)
+        assert got == list(range(len(got)))
+        assert told <= len(got) <= told + 20000 and lost == 0
+        *ours, totals = tool("read", path).splitlines()
+        assert len(ours) == len(got) and totals == "lost 0 damaged 0"
+        shutil.rmtree(path)
+
+
+def test_cut_in_every_part(tmp_path):
+    """Several parts of a stream are one stream: the first part holds 4 MiB."""
+    path = tmp_path / "t"
+    with open(tmp_path / "said", "wb") as said:
+        p = subprocess.Popen([TOOL, "run", str(path)], stdout=said)
+    while not (path / "stream_0_2").exists() and p.poll() is None:
+        time.sleep(0.005)
+    p.kill()
+    p.wait(20)
+    got = counters(babeltrace(path)[0])
+    assert got == list(range(len(got))) and len(got) * 32 > 12 << 20
+
+
+def check_filled(path, out):
+    written, failed = (int(re.search(rf"^{w} (\d+)$", out, re.M).group(1)) for w in ("written", "failed"))
+    lines, lost = babeltrace(path)
+    got = counters(lines)
+    assert got == list(range(written)) and failed == 3 * 2000
+    *ours, totals = tool("read", path).splitlines()
+    assert len(ours) == written and totals.endswith("damaged 0")
+    return lost, failed
+
+
+def test_full_disk(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(disk)], capture_output=True).returncode:
+        pytest.skip("may not mount a small disk")
+    try:
+        out = tool("fill", disk / "t")
+        assert "No space left" in out, out
+        lost, failed = check_filled(disk / "t", out)
+        assert lost in (0, failed)      # the empty packet that tells needs a page
+        (disk / "more").write_bytes(b"x" * (1 << 16))
+    except OSError:
+        pass                            # full, as it should be
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_no_space_at_the_start(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "none", str(disk)], capture_output=True).returncode:
+        pytest.skip("may not mount a small disk")
+    try:
+        p = subprocess.run([TOOL, "fill", str(disk / "t")], capture_output=True, text=True, timeout=20)
+        assert p.returncode == 1 and "no space left" in p.stdout.lower()
+        assert os.listdir(disk) == []
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_file_size_limit_is_no_signal(tmp_path):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+    out = tool("fill", tmp_path / "t", preexec_fn=limit)
+    assert "too large" in out, out
+
+
+@pytest.mark.parametrize("what", ["exists", "parent", "file"])
+def test_clear_errors(tmp_path, what):
+    path = tmp_path / "t"
+    if what == "exists":
+        path.mkdir()
+    if what == "parent":
+        path = tmp_path / "no" / "t"
+    if what == "file":
+        (tmp_path / "f").write_text("")
+        path = tmp_path / "f" / "t"
+    p = subprocess.run([TOOL, "write", str(path), "1", "1"], capture_output=True, text=True, timeout=20)
+    assert p.returncode == 1
+    assert p.stdout.startswith("error: ") and str(path) in p.stdout
+    assert {"exists": "exists already", "parent": "does not exist", "file": "Not a directory"}[what] in p.stdout
