@@ -225,18 +225,22 @@ static bool place_by_any(struct plan *p, struct site *s)
 	return place_cheaply(p, s);
 }
 
-/* Better a dearer tactic than bytes in two pages; better these than no place. */
+/*
+ * Better a dearer tactic than bytes in two pages, better these than a fault in a pad, and better that
+ * than no place.
+ */
 static bool place(struct plan *p, struct site *s)
 {
-	struct site again = *s;
-	bool placed = place_by_any(p, s);
+	const struct site first = *s;
+	bool placed = false;
 
-	if (placed)
-		return true;
-	*s = again;
-	p->may_cross = true;
-	placed = place_by_any(p, s);
-	p->may_cross = false;
+	for (int i = 0; i < 4 && !placed; i++) {
+		*s = first;
+		p->may_cross = i & 1;
+		p->may_fault = i & 2;
+		placed = place_by_any(p, s);
+	}
+	p->may_cross = p->may_fault = false;
 	return placed;
 }
 

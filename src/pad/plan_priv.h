@@ -53,7 +53,7 @@ struct window {
 /* Why a run of instructions can't go on. */
 enum stop {
 	STOP_NONE, STOP_TARGET, STOP_CALL, STOP_CALL_IND, STOP_SYSCALL, STOP_ENDBR, STOP_END, STOP_CODE, STOP_WINDOW,
-	STOP_ONE, STOP_FORBIDDEN, STOP_BAD, STOP_BUSY, STOP_LONG, STOP_PAGE,
+	STOP_ONE, STOP_FORBIDDEN, STOP_BAD, STOP_BUSY, STOP_LONG, STOP_PAGE, STOP_FAULT,
 };
 
 struct why {
@@ -87,7 +87,8 @@ struct line {
 	uint32_t reloc;		/* bytes its copies take */
 	uint16_t n;
 	bool goes_on;		/* the last instruction does */
-	bool call_ind, may_fault, nops;
+	bool call_ind, nops;
+	bool may_fault;		/* and the program looks at where */
 	uint8_t nmerged;
 	struct window *merged[MERGE_MAX];	/* windows that become part of this one */
 	struct why why;
@@ -113,6 +114,7 @@ struct plan {
 	VEC(char *) texts;
 	VEC(struct span) foreign;	/* ascending */
 	uint32_t avoid;
+	bool may_fault;		/* instructions whose faults the program looks at may be moved: likewise */
 	bool may_cross;		/* bytes that belong together may lie in two pages: when nothing else fits */
 };
 

@@ -100,11 +100,13 @@ struct window *window_new(struct plan *p, const struct line *l, enum shape shape
 	return w;
 }
 
-/* All bytes that its jump is made of and that change, or will: in one page. */
+/* All bytes that its jump is made of and that change, or will: in one page. And no fault in the pad. */
 bool window_may_stand(const struct plan *p, const struct window *w, bool will_change)
 {
 	uint64_t hi = w->start + w->n;
 
+	if (w->may_fault && !p->may_fault)
+		return false;
 	if (w->shape == SHAPE_HOP)
 		return plan_same_page(p, MIN(w->start, w->land), MAX(hi, w->land + JUMP_LEN));
 	for (uint64_t at = hi; at < w->start + w->rel + 4; at++)

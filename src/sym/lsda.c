@@ -7,9 +7,13 @@
 #include "sym/priv.h"
 
 typedef void (*pad_fn)(void *arg, uint64_t addr);
+typedef void (*range_fn)(void *arg, uint64_t lo, uint64_t hi, uint64_t pad);
 
-/* Returns how much was read: a damaged file may name one table a million times, callers stop then. */
-static size_t each_pad(struct module *m, const struct fde_range *f, pad_fn add, void *arg)
+/*
+ * Each range of instructions whose exceptions land at a pad. Returns how much was read: a damaged file
+ * may name one table a million times, callers stop then.
+ */
+static size_t each_range(struct module *m, const struct fde_range *f, range_fn add, void *arg)
 {
 	uint64_t base = f->lo, len;
 	struct reader r;
@@ -29,16 +33,30 @@ static size_t each_pad(struct module *m, const struct fde_range *f, pad_fn add, 
 		return 0;
 	r.end = r.p + len;
 	while (r.p < r.end && !r.bad) {
-		uint64_t pad;
+		uint64_t start = read_encoded(&r, enc & 0x0f, 0), size = read_encoded(&r, enc & 0x0f, 0);
+		uint64_t pad = read_encoded(&r, enc & 0x0f, 0);
 
-		read_encoded(&r, enc & 0x0f, 0);	/* start */
-		read_encoded(&r, enc & 0x0f, 0);	/* length */
-		pad = read_encoded(&r, enc & 0x0f, 0);
 		read_uleb(&r);				/* action */
 		if (pad && !r.bad && in_text(m, base + pad))
-			add(arg, base + pad);
+			add(arg, f->lo + start, f->lo + start + size, base + pad);
 	}
 	return len;
+}
+
+struct pad_taker { pad_fn add; void *arg; };
+
+static void take_pad(void *arg, uint64_t lo, uint64_t hi, uint64_t pad)
+{
+	const struct pad_taker *t = arg;
+
+	t->add(t->arg, pad);
+}
+
+static size_t each_pad(struct module *m, const struct fde_range *f, pad_fn add, void *arg)
+{
+	struct pad_taker t = { add, arg };
+
+	return each_range(m, f, take_pad, &t);
 }
 
 struct stray_search { struct sym_priv *p; const struct fde_range *fde; };
@@ -91,25 +109,52 @@ static size_t stray_from(const struct sym_priv *p, uint64_t addr)
 	return a;
 }
 
-void module_landing_pads(struct module *m, uint64_t lo, uint64_t hi,
-			 void (*add)(void *arg, uint64_t addr), void *arg)
+/* First FDE that ends behind addr, as far as they are in order. */
+static size_t fde_from(const struct sym_priv *p, uint64_t addr)
 {
-	struct sym_priv *p = priv(m);
-	size_t a = 0, b = p->fdes.n, seen = 0;
+	size_t a = 0, b = p->fdes.n;
 
 	while (a < b) {
 		size_t mid = a + (b - a) / 2;
 
-		if (p->fdes.v[mid].lo < lo)
+		if (p->fdes.v[mid].lo < addr)
 			a = mid + 1;
 		else
 			b = mid;
 	}
-	while (a > 0 && p->fdes.v[a - 1].hi > lo)
+	while (a > 0 && p->fdes.v[a - 1].hi > addr)
 		a--;
+	return a;
+}
+
+void module_landing_pads(struct module *m, uint64_t lo, uint64_t hi,
+			 void (*add)(void *arg, uint64_t addr), void *arg)
+{
+	struct sym_priv *p = priv(m);
+	size_t a = fde_from(p, lo), seen = 0;
+
 	for (; a < p->fdes.n && p->fdes.v[a].lo < hi && seen <= m->image_size; a++)
 		seen += each_pad(m, &p->fdes.v[a], add, arg);
 	find_strays(m);
 	for (a = stray_from(p, lo); a < p->strays.n && p->strays.v[a] < hi; a++)
 		add(arg, p->strays.v[a]);
+}
+
+struct guard_search { uint64_t addr; bool found; };
+
+static void look_for_guard(void *arg, uint64_t lo, uint64_t hi, uint64_t pad)
+{
+	struct guard_search *s = arg;
+
+	s->found |= s->addr >= lo && s->addr < hi;
+}
+
+bool module_is_guarded(struct module *m, uint64_t addr)
+{
+	struct guard_search s = { .addr = addr };
+	struct sym_priv *p = priv(m);
+
+	for (size_t a = fde_from(p, addr); a < p->fdes.n && p->fdes.v[a].lo <= addr; a++)
+		each_range(m, &p->fdes.v[a], look_for_guard, &s);
+	return s.found;
 }

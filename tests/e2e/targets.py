@@ -46,6 +46,7 @@ TARGETS = {
     "returns_clang": c("returns.c", cc="clang"),
     "returns_clang_O0": c("returns.c", "-O0", cc="clang"),
     "throw": {"sources": ["throw.cc"], "command": ["g++", "-O2", "-g", "-Wall"]},
+    "fault": {"sources": ["fault.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-fnon-call-exceptions"]},
     "short": c("short.S short_main.c"),
     "cross": c("cross.S cross_main.c"),
     "regs": c("regs.S regs.c", "-no-pie", "-fno-pie"),

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Exact: as many hits as calls, as many returns as returns."""
+import subprocess
+
 import pytest
 
 import jab
@@ -89,6 +91,14 @@ def test_exceptions_are_no_returns(built):
         if "open" in row and row["probe"].endswith("%return"):
             e, x = want[jab.plain(row["function"])]
             assert row["open"] == e - x, row
+
+
+@pytest.mark.parametrize("probe", ["exe:*", "exe:*%return", "insn:exe:between*"])
+def test_faults_become_exceptions_as_before(built, probe):
+    """The unwinder looks for the faulting instruction: it stays where it is if there is another way."""
+    plain = subprocess.run([built("fault"), "300"], capture_output=True, text=True, check=True).stdout
+    r = jab.count_command([probe], [built("fault"), 300])
+    assert (r.status, r.stdout) == (0, plain), r
 
 
 def test_short_functions(built):

@@ -461,6 +461,24 @@ static void go_keeps_instructions_valid(void **state)
 	fix_close(&x);
 }
 
+/* A nil check that faults in a pad would end a Go program that recovers from it. */
+static void go_faults_where_it_did(void **state)
+{
+	struct want w[] = { at(5, WANT_INSN, 1) };
+	struct fix x;
+
+	(void)state;
+	/* mov $1,%eax; mov 0x1234(%rbx),%rcx; ret */
+	fix_open(&x, "b801000000 488b8b34120000 c3");
+	assert_int_equal(plan_solve(x.p, w, 1), 0);
+	assert_int_equal(w[0].tactic, TACTIC_JUMP);
+	x.m->is_go = true;
+	assert_int_equal(plan_solve(x.p, w, 1), 0);
+	assert_int_equal(w[0].tactic, TACTIC_BACK);
+	assert_non_null(strstr(w[0].reason, "may fault"));
+	fix_close(&x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -472,6 +490,7 @@ int main(void)
 		cmocka_unit_test(the_taken_way_of_a_branch),
 		cmocka_unit_test(a_reset_gives_the_room_back),
 		cmocka_unit_test(go_keeps_instructions_valid),
+		cmocka_unit_test(go_faults_where_it_did),
 	};
 
 	return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
