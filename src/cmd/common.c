@@ -4,11 +4,23 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/err.h"
 
 int complain(void)
 {
 	fprintf(stderr, "jab: %s\n", jab_error());
 	return 1;
+}
+
+int output_done(FILE *to, const char *name)
+{
+	bool failed = ferror(to);
+
+	errno = 0;
+	if (!fflush(to) && !failed)
+		return 0;
+	return fail(errno ? -errno : -EIO, "%s can't be written%s%s", name, errno ? ": " : "",
+		    errno ? strerror(errno) : "");
 }
 
 bool is_pid(const char *word, pid_t *ret_pid)

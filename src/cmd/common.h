@@ -10,6 +10,9 @@
 /* Print the last error as `jab: ...` and give the exit status for it. */
 int complain(void);
 
+/* Has everything that was written to it arrived? A full disk is an error like any other. */
+int output_done(FILE *to, const char *name);
+
 /* A decimal number is a pid, everything else a name. */
 int attach_word(struct jab *j, const char *word);
 bool is_pid(const char *word, pid_t *ret_pid);

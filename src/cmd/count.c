@@ -233,7 +233,6 @@ static int count(struct jab *j, FILE *to)
 	summary(j, &table, to, &report);
 	say_report(&report);
 	table_free(&table);
-	fflush(to);
 	if (r < 0) {
 		complain();
 		log_warn("so the probes are still in, and the program runs on with them; `jab recover` takes "
@@ -269,10 +268,11 @@ static int run(text_list *words, char **rest)
 		r = place(j, words);
 	r = r < 0 ? complain() : dry_run ? 0 : count(j, to);
 	jab_free(j);
-	if (to != stdout && fclose(to)) {
-		fail(-errno, "%s: %s", output, strerror(errno));
-		return complain();
-	}
+	if (to == stdout)
+		return r;
+	if (output_done(to, output) < 0)
+		r = complain();
+	fclose(to);
 	return r;
 }
 

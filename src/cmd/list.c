@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* jab list: what can be probed, one spec a line. */
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <string.h>
 #include "base/err.h"
 #include "cmd/common.h"
 
@@ -32,7 +34,7 @@ static int each(void *arg, const struct jab_function *f)
 	if (verbose)
 		printf("%#14" PRIx64 " %6" PRIu64 "  ", f->address, f->size);
 	puts(f->spec);
-	return ferror(stdout) ? -EPIPE : 0;
+	return ferror(stdout) ? fail(-errno, "the output can't be written: %s", strerror(errno)) : 0;
 }
 
 static int run(text_list *words, char **rest)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+#include <fcntl.h>
 #include <jab/jab.h>
 #include <stdio.h>
 #include <string.h>
-#include "cmd/opts.h"
+#include <unistd.h>
+#include "cmd/common.h"
 
 static const struct command *const commands[] = { &cmd_count, &cmd_list, &cmd_check, &cmd_recover };
 
@@ -12,6 +14,26 @@ static const struct command *find(const char *name)
 		if (!strcmp(commands[i]->name, name))
 			return commands[i];
 	return NULL;
+}
+
+/*
+ * Who closed one of the first three descriptors would get our words in the next file that is opened: a
+ * target's memory. So they are taken, unusable for us, and closed again for a program that we start.
+ */
+static void keep_standard_files(void)
+{
+	int fd;
+
+	while ((fd = open("/dev/null", O_PATH | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO)
+		;
+	if (fd >= 0)
+		close(fd);
+}
+
+/* The status r, unless the words for it got lost. */
+static int finish(int r)
+{
+	return !r && output_done(stdout, "the output") < 0 ? complain() : r;
 }
 
 static int usage(FILE *to)
@@ -31,13 +53,14 @@ int main(int argc, char **argv)
 	char **rest;
 	int r;
 
+	keep_standard_files();
 	if (argc < 2)
 		return usage(stderr);
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
-		return usage(stdout);
+		return finish(usage(stdout));
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
 		printf("jab %s\n", jab_version());
-		return 0;
+		return finish(0);
 	}
 	c = find(argv[1]);
 	if (!c) {
@@ -50,5 +73,5 @@ int main(int argc, char **argv)
 	else if (r == 1)
 		r = 0;
 	vec_free(&words);
-	return r;
+	return finish(r);
 }

@@ -317,3 +317,20 @@ def test_command_that_can_not_be_started():
 def test_output_that_can_not_be_written(idle):
     r = jab.run("count", "-o", "/no/such/dir/file", "-p", idle.pid, "exe:work")
     assert r.status == 1 and "/no/such/dir/file" in r.stderr, r
+
+
+@pytest.mark.parametrize("args", [["list", "/bin/bash"], ["list", "--json", "/bin/bash"], ["check", "/bin/bash", "*"],
+                                  ["count", "libc:malloc", "--", "/bin/true"],
+                                  ["count", "-o", "/dev/full", "libc:malloc", "--", "/bin/true"], ["--help"]])
+def test_full_disk(args):
+    with open("/dev/full", "w") as full:
+        p = subprocess.run([jab.JAB, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=jab.LIMIT)
+    assert p.returncode == 1 and "can't be written: No space left" in p.stderr, p.stderr
+
+
+def test_closed_output_goes_nowhere_else():
+    """The descriptors of the target's memory must not become 1 and 2."""
+    shell = f"exec {jab.JAB} count -i 0 libc:malloc -- /bin/true"
+    for closed, status in (("<&-", 0), (">&-", 1), ("2>&- <&-", 0), ("<&- >&- 2>&-", 1)):
+        p = subprocess.run(["sh", "-c", f"{shell} {closed}"], capture_output=True, timeout=jab.LIMIT)
+        assert p.returncode == status, (closed, p)
