@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Damaged traces: an input is the length of the metadata (4 bytes), the metadata, and one stream's
+ * file. Whatever is in it, reading ends, and every event that is handed out can be printed.
+ */
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "trace/trace.h"
+
+#include "mutate.h"
+
+static char dir[] = "/tmp/fuzz_ctf.XXXXXX";
+static FILE *nowhere;
+
+static void remove_dir(void)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s/metadata", dir);
+	unlink(name);
+	snprintf(name, sizeof(name), "%s/stream_0_0", dir);
+	unlink(name);
+	rmdir(dir);
+}
+
+static void put_file(const char *file, const uint8_t *p, size_t n)
+{
+	char name[64];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/%s", dir, file);
+	fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	if (fd < 0 || write(fd, p, n) != (ssize_t)n)
+		exit(1);
+	close(fd);
+}
+
+static int fuzz_one(const uint8_t *p, size_t size)
+{
+	struct trace_event ev;
+	struct trace *t;
+	uint32_t len = 0;
+	uint64_t last = 0;
+	int r;
+
+	if (!nowhere) {
+		nowhere = fopen("/dev/null", "w");
+		if (!nowhere || !mkdtemp(dir))
+			exit(1);
+		atexit(remove_dir);
+	}
+	if (size >= 4)
+		memcpy(&len, p, 4);
+	len = size < 4 ? 0 : MIN(len, size - 4);
+	put_file("metadata", p + MIN(4, size), len);
+	put_file("stream_0_0", p + MIN(4, size) + len, size < 4 ? 0 : size - 4 - len);
+	r = trace_open(dir, &t);
+	if (r < 0)
+		return *err_text() ? r : (abort(), 0);
+	while (trace_next(t, &ev) > 0) {
+		if (ev.ticks < last || trace_print_event(nowhere, &ev) < 0)
+			abort();
+		last = ev.ticks;
+	}
+	trace_close(t);
+	return 0;
+}
+
+#ifndef WITH_LIBFUZZER
+static const struct ctf_field fields[] = {
+	{ "s", CTF_STRING, 0, 0, 0 }, { "b", CTF_BYTES, 0, 0, 5 }, { "i", CTF_SIGNED, 32, 10, 0 },
+	{ "f", CTF_FLOAT, 64, 0, 0 }, { "t", CTF_STRING, 0, 0, 0 },
+};
+
+struct seed_event {
+	struct ctf_event_head head;
+	uint32_t s_len;
+	char s[12];
+	uint8_t b[8];
+	uint64_t i;
+	double f;
+	uint32_t t_len;
+	char t[4];
+};
+
+static void write_seed(const char *path, int packets)
+{
+	struct ctf_options o = { .clock = { .hz = 2000000000 }, .command = "fuzz" };
+	struct ctf_span span;
+	struct ctf *ctf;
+
+	if (ctf_create(path, &o, &ctf) < 0 || ctf_class(ctf, 0, "exe:f", fields, 5) < 0)
+		exit(1);
+	for (int i = 1; i <= packets; i++) {
+		struct seed_event e[3];
+
+		for (int k = 0; k < 3; k++)
+			e[k] = (struct seed_event){ { 0, sizeof(e[0]), 10000 * i + k, 1, 2 }, 9, "some text", "bytes", 7, .5, 3, "abc" };
+		if (ctf_check(ctf, e, sizeof(e), &span) < 0 || ctf_packet(ctf, 0, 0, &span, i) < 0)
+			exit(1);
+	}
+	if (ctf_close(ctf) < 0)
+		exit(1);
+}
+
+static struct seed fuzz_seed(size_t i)
+{
+	char path[] = "/tmp/fuzz_ctf_seed.XXXXXX", name[64];
+	struct seed meta, stream, all = { .path = "a trace" };
+	uint32_t len;
+
+	if (i > 1)
+		return (struct seed){ 0 };
+	if (!mkdtemp(path) || rmdir(path) < 0)
+		exit(1);
+	write_seed(path, 1 + i);
+	snprintf(name, sizeof(name), "%s/metadata", path);
+	meta = read_seed(name);
+	unlink(name);
+	snprintf(name, sizeof(name), "%s/stream_0_0", path);
+	stream = read_seed(name);
+	unlink(name);
+	rmdir(path);
+	len = meta.n;
+	all.n = 4 + meta.n + stream.n;
+	all.p = malloc(all.n);
+	memcpy(all.p, &len, 4);
+	memcpy(all.p + 4, meta.p, meta.n);
+	memcpy(all.p + 4 + meta.n, stream.p, stream.n);
+	free(meta.p);
+	free(stream.p);
+	return all;
+}
+#endif
