@@ -324,7 +324,9 @@ bool proc_alive(struct proc *p)
 		  s.start_time != p->start_time;
 	if (!p->gone && priv(p)->auxv_len) {
 		n = read_auxv(p, auxv, sizeof(auxv));
-		p->gone = n != (ssize_t)priv(p)->auxv_len || memcmp(auxv, priv(p)->auxv, n) != 0;
+		/* A program that makes itself private hides it from us, and is the same one still. */
+		p->gone = n != -EACCES && n != -EPERM &&
+			  (n != (ssize_t)priv(p)->auxv_len || memcmp(auxv, priv(p)->auxv, n) != 0);
 	}
 	return !p->gone;
 }

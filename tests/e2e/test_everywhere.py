@@ -246,6 +246,21 @@ def test_start_a_program_without_root(public_jab):
 
 
 @needs_root
+def test_program_that_makes_itself_private(public_jab):
+    """prctl(PR_SET_DUMPABLE, 0): /proc/PID closes before our eyes, and the program has not ended."""
+    source, program, out = public_jab / "private.c", public_jab / "private", public_jab / "private.out"
+    source.write_text("#include <sys/prctl.h>\n#include <unistd.h>\n"
+                      "__attribute__((noinline)) void work(void) { __asm__ volatile(\"\"); }\n"
+                      "int main(void) { prctl(PR_SET_DUMPABLE, 0);\n"
+                      "for (int i = 0; i < 300; i++) { work(); usleep(1000); } return 7; }\n")
+    subprocess.run(["gcc", "-O2", "-o", str(program), str(source)], check=True)
+    p = subprocess.run([*AS_NOBODY, str(public_jab / "jab"), "count", "--json", "exe:work", "-o", str(out), "--",
+                        str(program)], capture_output=True, text=True, timeout=jab.LIMIT)
+    r = jab.Result(p.returncode, out.read_text() if out.exists() else "", p.stderr)
+    assert r.status == 7 and r.hits("work") == 300, r
+
+
+@needs_root
 def test_another_users_process_is_refused(public_jab, target):
     t = target("calls", "serve", 1)
     before = jab.snapshot(t.pid)
