@@ -250,9 +250,9 @@ def test_program_that_makes_itself_private(public_jab):
     """prctl(PR_SET_DUMPABLE, 0): /proc/PID closes before our eyes, and the program has not ended."""
     source, program, out = public_jab / "private.c", public_jab / "private", public_jab / "private.out"
     source.write_text("#include <sys/prctl.h>\n#include <unistd.h>\n"
-                      "__attribute__((noinline)) void work(void) { __asm__ volatile(\"\"); }\n"
+                      "__attribute__((noinline)) int work(int x) { __asm__ volatile(\"\"); return x * 3 + 1; }\n"
                       "int main(void) { prctl(PR_SET_DUMPABLE, 0);\n"
-                      "for (int i = 0; i < 300; i++) { work(); usleep(1000); } return 7; }\n")
+                      "for (int i = 0; i < 300; i++) { work(i); usleep(1000); } return 7; }\n")
     subprocess.run(["gcc", "-O2", "-o", str(program), str(source)], check=True)
     p = subprocess.run([*AS_NOBODY, str(public_jab / "jab"), "count", "--json", "exe:work", "-o", str(out), "--",
                         str(program)], capture_output=True, text=True, timeout=jab.LIMIT)
