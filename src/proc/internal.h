@@ -85,6 +85,9 @@ int task_stat(pid_t pid, pid_t tid, struct task_stat *ret_stat);
 int status_field(const char *status, const char *name, int base, uint64_t *ret_value);
 void task_comm(pid_t pid, char buf[32]);
 
+/* memgroup.c */
+uint64_t proc_memory_room(struct proc *p);	/* bytes it may take before its memory cgroup is full */
+
 /* maps.c */
 int maps_load(struct proc *p, map_list *maps);
 void maps_free(map_list *maps);

@@ -87,6 +87,24 @@ static void make_private(struct proc *p, const struct edit *edits, size_t n)
 	}
 }
 
+#define SPARE (256u << 10)	/* page tables of the arena, and what the target itself takes meanwhile */
+
+/* The copies must fit in the target's memory cgroup, or the kernel kills it. */
+static int check_memory(struct proc *p, const struct spans *spans)
+{
+	uint64_t need = 0, room = proc_memory_room(p);
+	size_t i;
+
+	for (i = 0; i < spans->v.n; i++)
+		need += ((spans->v.v[i].hi - 1) >> 12) - (spans->v.v[i].lo >> 12) + 1;
+	need = (need << 12) + SPARE;
+	if (need <= room)
+		return 0;
+	return fail(-ENOSPC, "process %d may take only %llu kB more (the limit of its memory cgroup), and copies of "
+		    "the text pages need %llu kB: choose fewer functions, or raise the limit", p->pid,
+		    (unsigned long long)room >> 10, (unsigned long long)need >> 10);
+}
+
 static int differs(const struct edit *e, const uint8_t *now)
 {
 	char want[3 * EDIT_MAX + 1], is[3 * EDIT_MAX + 1];
@@ -320,9 +338,12 @@ static int apply_patiently(struct apply *ap)
 static int apply_prepare(struct apply *ap)
 {
 	const struct text_patch *patch = ap->patch;
-	int r = 0;
+	int r;
 
 	spans_make(&ap->spans, patch->edits.v, patch->edits.n, false);
+	r = check_memory(ap->p, &ap->spans);
+	if (r < 0)
+		return r;
 	make_private(ap->p, patch->edits.v, patch->edits.n);
 	if (patch->moves_in.n) {
 		r = proc_read_maps(ap->p);

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Targets at the limit of what a process may have: it is used sparingly, or the message names the limit."""
+import os
 import resource
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -76,3 +78,45 @@ def test_another_tracer_came_in_between(target):
     assert r.status == 0 and "everything is as before" in r.output, r
     assert before == jab.text_hash(t.pid) and not jab.leftovers(t.pid)
     t.stop()
+
+
+MEMORY_GROUPS = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+
+
+@pytest.fixture
+def memory_group():
+    """memory_group(bytes) -> the directory of a new memory cgroup with that limit."""
+    made = []
+
+    def make(limit):
+        for top, name in zip(MEMORY_GROUPS, ("memory.limit_in_bytes", "memory.max")):
+            group = top / f"jab-test-{os.getpid()}"
+            if not (top / "cgroup.procs").exists():
+                continue
+            try:
+                group.mkdir()
+                made.append(group)
+                (group / name).write_text(str(limit))
+            except OSError:
+                continue
+            return group
+        pytest.skip("no memory cgroup can be made here")
+    yield make
+    for group in made:
+        group.rmdir()
+
+
+def test_a_full_memory_cgroup_is_told(target, memory_group):
+    """Copies of libc's text don't fit: refused, where the kernel would kill the target. One page does."""
+    group = memory_group(1 << 20)
+    t = target("calls", "serve", 2)
+    before = jab.snapshot(t.pid)
+    (group / "cgroup.procs").write_text(str(t.pid))
+    r = jab.run("count", "-p", t.pid, "-d", "0.1", "*:*")
+    assert r.status == 1 and "memory cgroup" in r.stderr, r
+    jab.assert_same(before, t.pid)
+    r = jab.run("count", "-p", t.pid, "-d", "0.1", "exe:*")
+    assert r.status == 0, r
+    jab.assert_same(before, t.pid)
+    t.stop()
+    t.process.wait(LIMIT)
