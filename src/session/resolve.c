@@ -264,6 +264,11 @@ static int explain_address(struct jab *j, const struct probe_spec *spec)
 	return fail(-EINVAL, "%s: address %#lx is not mapped", spec->text, (long)spec->addr);
 }
 
+static bool has_process(const struct jab *j)
+{
+	return j->targets.n && j->targets.v[0].proc;
+}
+
 static int explain_nothing(struct jab *j, const struct probe_spec *spec, bool any_object)
 {
 	struct module **mods;
@@ -272,6 +277,9 @@ static int explain_nothing(struct jab *j, const struct probe_spec *spec, bool an
 
 	if (spec->place_kind == PLACE_ADDR && (any_object || !spec->object))
 		return explain_address(j, spec);
+	if (!any_object && has_process(j) && (!spec->object || !strcmp(spec->object, "exe")))
+		return fail(-ENOENT, "%s: the program's code is not mapped from its file (it may have moved to "
+			    "anonymous memory or huge pages), so its functions can't be found", spec->text);
 	if (!any_object)
 		return fail(-ENOENT, "%s: no mapped file matches '%s'; `jab list` shows what there is",
 			    spec->text, spec->object);

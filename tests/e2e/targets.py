@@ -62,6 +62,7 @@ TARGETS = {
     "libplug_changed.so": c("plug.c", "-shared", "-fPIC", "-DCHANGED", "-Wl,-soname,libplug.so"),
     "ifunc": c("ifunc.c"),
     "sandbox": c("sandbox.c"),
+    "moved": c("moved.c"),
     "full": c("full.c", "-no-pie", "-fno-pie"),
     "bits32": {"sources": ["bits32.S"], "command": ["gcc", "-m32", "-nostdlib", "-static", "-no-pie"]},
     "hello_go": {"sources": ["hello.go"], "command": ["go", "build"]},

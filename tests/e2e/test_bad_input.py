@@ -334,3 +334,11 @@ def test_closed_output_goes_nowhere_else():
     for closed, status in (("<&-", 0), (">&-", 1), ("2>&- <&-", 0), ("<&- >&- 2>&-", 1)):
         p = subprocess.run(["sh", "-c", f"{shell} {closed}"], capture_output=True, timeout=jab.LIMIT)
         assert p.returncode == status, (closed, p)
+
+
+def test_code_that_left_its_file(target):
+    t = target("moved")
+    assert not [x for x in jab.maps(t.pid) if " r-xp " in x and x.endswith("/moved")]
+    r = jab.run("count", "-p", t.pid, "-d", "0.1", "exe:main")
+    assert r.status == 1 and "not mapped from its file" in r.stderr, r
+    assert t.alive()
