@@ -81,20 +81,28 @@ static bool is_run(const struct ring *r, const struct part *part, uint64_t from,
 	return off == len;
 }
 
+/* A copy with at least one event in it whose beginning is known. */
+static bool take(const struct ring *r, uint8_t *buf, struct part *part)
+{
+	uint64_t mark;
+
+	for (int i = 0; i < TRIES; i++)
+		if (copy(r, buf, part) && mark_before(part, part->to, &mark))
+			return true;
+	return false;
+}
+
 int64_t ring_snapshot(struct ring *r, uint8_t *buf, const uint8_t **ret_start)
 {
 	struct part part;
 	uint64_t first, mark = 0;
-	int tries = 0;
 
-	while (!copy(r, buf, &part)) {
-		if (!__atomic_load_n(&r->head->head, __ATOMIC_RELAXED)) {
-			*ret_start = buf;
-			return 0;
-		}
-		if (++tries == TRIES)
-			return fail(-EAGAIN, "the ring is written faster than it can be read");
+	if (!__atomic_load_n(&r->head->head, __ATOMIC_RELAXED)) {
+		*ret_start = buf;
+		return 0;
 	}
+	if (!take(r, buf, &part))
+		return fail(-EAGAIN, "the ring is written faster than it can be read");
 	first = part.to;
 	while (mark_before(&part, first, &mark) && is_run(r, &part, mark, first))
 		first = mark;

@@ -86,6 +86,13 @@ static uint64_t damage(void)
 	return n;
 }
 
+/* Whoever took a lock gave it back. */
+static void check_unlocked(void)
+{
+	for (int i = 0; i < nrings(); i++)
+		assert_int_equal(ring_owner(&rings[i]), 0);
+}
+
 static void check_sum(uint64_t hits)
 {
 	drain(look);
@@ -95,6 +102,7 @@ static void check_sum(uint64_t hits)
 	assert_int_equal(lost_of_rings() + shared->lost_shared, lost_of_probe());
 	assert_int_equal(bad, 0);
 	assert_int_equal(damage(), 0);
+	check_unlocked();
 }
 
 /* ---- threads, signals, moves -------------------------------------------------------------- */
@@ -344,8 +352,7 @@ static void kill_children(bool has_rseq)
 	assert_int_equal(progress->wrong_pid, 0);
 	assert_int_equal(bad, 0);
 	assert_int_equal(damage(), 0);
-	for (int i = 0; i < nrings(); i++)
-		assert_int_equal(ring_owner(&rings[i]), 0);
+	check_unlocked();
 }
 
 static void killed_writers_leave_whole_events(void **state)
