@@ -34,7 +34,10 @@ bench: tools/.test-packages all
 torture: tools/.test-packages all
 	tests/torture/run $(SECONDS)
 
+# The folder may have been set up for another PREFIX.
 install: all
+	meson configure $(B) --prefix=$(PREFIX)
+	ninja -C $(B)
 	meson install -C $(B) --no-rebuild
 
 clean:
