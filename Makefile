@@ -9,8 +9,13 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 all: $(B)/build.ninja
 	ninja -C $(B)
 
+# To build jab alone takes no test library.
 $(B)/build.ninja: | tools/.packages
-	meson setup $(B) --prefix=$(PREFIX)
+	meson setup $(B) --prefix=$(PREFIX) -Dtests=false
+
+with-tests: tools/.test-packages $(B)/build.ninja
+	meson configure $(B) -Dtests=true
+	ninja -C $(B)
 
 # Debian's packages: a short list to build, a longer one to test. The stamp is no promise: if a
 # package is removed later, delete it.
@@ -28,10 +33,10 @@ demo: all
 check: tools/.test-packages
 	tools/check $(B)
 
-bench: tools/.test-packages all
+bench: with-tests
 	bench/run $(B)
 
-torture: tools/.test-packages all
+torture: with-tests
 	tests/torture/run $(SECONDS)
 
 # The folder may have been set up for another PREFIX.
@@ -43,4 +48,4 @@ install: all
 clean:
 	rm -rf build build-* tools/.packages tools/.test-packages
 
-.PHONY: all demo check bench torture install clean
+.PHONY: all with-tests demo check bench torture install clean
