@@ -128,19 +128,21 @@ static int each_of_module(struct jab *j, const struct probe_spec *spec, const st
 			  int (*each)(void *arg, const struct jab_function *f), void *arg)
 {
 	struct module *m = j->files.v[l->file].m;
+	char *object = spec_quote_object(base_name(l->path));
 	func_list list = { 0 };
 	int r = spec_match(spec, m, &list);
 
 	for (size_t i = 0; r >= 0 && i < list.n; i++) {
 		const struct func *f = &m->funcs.v[list.v[i]];
 		const char *name = func_name(m, f);
-		char *quoted = spec_quote(name), *text = xasprintf("%s:%s", base_name(l->path), quoted);
+		char *quoted = spec_quote(name), *text = xasprintf("%s:%s", object, quoted);
 		struct jab_function out = { text, l->path, name, f->addr + l->bias, f->size };
 
 		r = each(arg, &out);
 		free(quoted);
 		free(text);
 	}
+	free(object);
 	vec_free(&list);
 	return r < 0 ? r : 0;
 }

@@ -488,3 +488,18 @@ char *spec_quote(const char *name)
 	}
 	return out;
 }
+
+/* A file name may hold anything; what means something in a spec gets a backslash. */
+char *spec_quote_object(const char *name)
+{
+	char *out = xcalloc(2, strlen(name) + 1), *p = out;
+
+	if (!strcmp(name, "[vdso]"))	/* reads back as it is */
+		return strcpy(out, name);
+	for (; *name; name++) {
+		if (strchr(" \t\n\v\f\r:\\=\"'{}()[],", *name) || (p == out && strchr("-@", *name)))
+			*p++ = '\\';
+		*p++ = *name;
+	}
+	return out;
+}

@@ -118,6 +118,7 @@ void spec_free(struct probe_spec *spec);
 
 /* A function's name such that spec_parse() reads it back as this place, escaped if need be. Caller frees. */
 char *spec_quote(const char *name);
+char *spec_quote_object(const char *name);	/* the same for the name of a file */
 
 /* Does the object part mean this file? is_exe: it is the main program. "libc" matches libc.so.6. */
 bool spec_matches_object(const struct probe_spec *spec, const char *path, bool is_exe);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """list, check, count: what they print, for people and as JSON, and their exit status."""
+import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -168,3 +170,20 @@ def test_patterns(built):
     r = jab.count_command(probes, [built("calls"), 100, 1])
     assert r.status == 0, r
     assert [p["hits"] for p in r.summary["probes"]] == [100] * len(probes), r
+
+
+@pytest.mark.parametrize("name", ["a b", "a:b", "a\nb", 'a"b\\c', "a'b", "-dash", "x=y", "a{b", "u:x", "@k", "[z", "\udcff",
+                                  "\u20ac", "*x?", "%return", "a+0x10"])
+def test_odd_file_names(built, tmp_path, name):
+    """What list prints can be probed, and JSON is JSON."""
+    odd = tmp_path / name
+    shutil.copy(built("calls"), odd)
+    p = subprocess.run([jab.JAB, "list", "--json", odd, "work"], capture_output=True, timeout=jab.LIMIT)
+    assert json.loads(p.stdout.decode())["function"] == "work", p
+    p = subprocess.run([jab.JAB, "list", odd, "work"], capture_output=True, timeout=jab.LIMIT)
+    spec = os.fsdecode(p.stdout).removesuffix("\n")
+    p = subprocess.run([jab.JAB, "count", "--json", "-o", tmp_path / "out", spec, "--", odd, "10", "1"],
+                       capture_output=True, timeout=jab.LIMIT)
+    assert p.returncode == 0, p
+    r = jab.Result(p.returncode, (tmp_path / "out").read_text(), "")
+    assert r.hits("work") == 10, r
