@@ -271,6 +271,8 @@ int ctf_modules(struct ctf *ctf, const struct ctf_module *modules, size_t n, uin
 	for (size_t i = 0; i < n; i++)
 		room += 80 + strlen(modules[i].path) + strlen(modules[i].build_id);
 	buf = xcalloc(1, room);
+	/* two calls may have the same time; two packets may not */
+	time = MAX(time, ctf->module_stream->last + ctf->step);
 	for (size_t i = 0; i < n; i++)
 		len += put_module(buf + len, &modules[i], time);
 	r = ctf_check(ctf, buf, len, &span);

@@ -23,7 +23,7 @@ struct line {
 	bool full;
 };
 
-static void put_bytes(struct line *l, const char *s, size_t n)
+static inline void put_bytes(struct line *l, const char *s, size_t n)
 {
 	if ((size_t)(l->end - l->p) < n) {
 		l->full = true;
@@ -33,7 +33,7 @@ static void put_bytes(struct line *l, const char *s, size_t n)
 	l->p += n;
 }
 
-static void put_char(struct line *l, char c)
+static inline void put_char(struct line *l, char c)
 {
 	put_bytes(l, &c, 1);
 }
@@ -77,22 +77,30 @@ static void put_power(struct line *l, uint64_t v, unsigned int shift)
 	put_bytes(l, p, digits + sizeof(digits) - p);
 }
 
+static void put_escaped(struct line *l, uint8_t c)
+{
+	static const char hex[] = "0123456789abcdef";
+
+	if (c == '"' || c == '\\')
+		put_bytes(l, (char[]){ '\\', c }, 2);
+	else if (c == '\n')
+		put_bytes(l, "\\n", 2);
+	else
+		put_bytes(l, (char[]){ '\\', 'x', hex[c >> 4], hex[c & 15] }, 4);
+}
+
+/* Plain characters in runs; the others one by one. */
 static void put_text(struct line *l, const uint8_t *s, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (s[i] == '"' || s[i] == '\\') {
-			put_char(l, '\\');
-			put_char(l, s[i]);
-		} else if (s[i] == '\n') {
-			put_bytes(l, "\\n", 2);
-		} else if (s[i] < 0x20 || s[i] >= 0x7f) {
-			put_bytes(l, "\\x", 2);
-			put_char(l, "0123456789abcdef"[s[i] >> 4]);
-			put_char(l, "0123456789abcdef"[s[i] & 15]);
-		} else {
-			put_char(l, s[i]);
+	size_t from = 0, i;
+
+	for (i = 0; i < n; i++)
+		if (s[i] < 0x20 || s[i] >= 0x7f || s[i] == '"' || s[i] == '\\') {
+			put_bytes(l, (const char *)s + from, i - from);
+			put_escaped(l, s[i]);
+			from = i + 1;
 		}
-	}
+	put_bytes(l, (const char *)s + from, n - from);
 }
 
 static void put_hex(struct line *l, const uint8_t *s, size_t n)

@@ -25,7 +25,8 @@ struct trace {
 	size_t n;
 	bool advance;			/* the front event has been handed out */
 	struct trace_totals totals;
-	uint64_t second_at;		/* ticks at the start of the second that was printed last */
+	bool has_second;		/* the second of the event before: where it began */
+	uint64_t second_at;
 	int64_t second_ns;
 };
 
@@ -149,20 +150,22 @@ int trace_open(const char *path, struct trace **ret_trace)
 /* clock_ns(), but cheaper: most events are in the same second as the one before. */
 static int64_t fast_ns(struct trace *t, uint64_t ticks)
 {
-	uint64_t hz = t->meta.clock.hz, since = ticks - t->second_at;
+	const struct tsc_clock *c = &t->meta.clock;
+	uint64_t into;
 
-	if (since >= hz || hz > UINT64_MAX / NS_PER_S || ticks < t->second_at || !t->second_at) {
-		uint64_t into = (uint64_t)(((unsigned __int128)ticks + t->meta.clock.offset) % hz);
-
-		if (into > ticks || hz > UINT64_MAX / NS_PER_S)
-			return clock_ns(&t->meta.clock, ticks);
+	if (c->hz > UINT64_MAX / NS_PER_S)
+		return clock_ns(c, ticks);
+	if (!t->has_second || ticks - t->second_at >= c->hz) {
+		into = ((unsigned __int128)ticks + c->offset) % c->hz;
+		if (into > ticks)
+			return clock_ns(c, ticks);
+		t->has_second = true;
 		t->second_at = ticks - into;
-		t->second_ns = clock_ns(&t->meta.clock, t->second_at);
-		since = into;
+		t->second_ns = clock_ns(c, t->second_at);
 	}
-	if (t->second_ns > INT64_MAX - NS_PER_S)
-		return INT64_MAX;
-	return t->second_ns + (int64_t)(since * NS_PER_S / hz);
+	if (t->second_ns > INT64_MAX - NS_PER_S || t->second_ns == INT64_MIN)
+		return clock_ns(c, ticks);
+	return t->second_ns + (int64_t)((ticks - t->second_at) * NS_PER_S / c->hz);
 }
 
 static void fill_event(struct trace *t, struct source *s, struct trace_event *ev)
@@ -227,28 +230,25 @@ static void number_value(const struct ctf_field *f, const uint8_t *p, struct tra
 /* The event was checked against its class when it was read. */
 bool trace_value(const struct trace_event *ev, size_t *i, size_t *pos, struct trace_value *ret_value)
 {
-	const struct ctf_field *f;
 	const uint8_t *p = ev->payload + *pos;
-	struct trace_value v = { 0 };
+	const struct ctf_field *f;
 
 	if (*i >= ev->class->n)
 		return false;
-	v.field = f = &ev->class->fields[*i];
+	ret_value->field = f = &ev->class->fields[(*i)++];
 	if (f->kind == CTF_STRING) {
-		memcpy(&v.len, p, 4);
-		v.bytes = p + 4;
-		*pos += align_up(4ull + v.len, 8);
-		v.len = strnlen((const char *)v.bytes, v.len);
+		memcpy(&ret_value->len, p, 4);
+		ret_value->bytes = p + 4;
+		*pos += align_up(4ull + ret_value->len, 8);
+		ret_value->len = strnlen((const char *)p + 4, ret_value->len);
 	} else if (f->kind == CTF_BYTES) {
-		v.len = f->size;
-		v.bytes = p;
+		ret_value->len = f->size;
+		ret_value->bytes = p;
 		*pos += field_room(f);
 	} else {
-		number_value(f, p, &v);
+		number_value(f, p, ret_value);
 		*pos += 8;
 	}
-	++*i;
-	*ret_value = v;
 	return true;
 }
 

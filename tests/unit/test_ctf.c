@@ -306,7 +306,7 @@ static void test_modules(void **unused)
 	FILE *f = open_memstream(&text, &size);
 
 	assert_int_equal(ctf_modules(ctf, m, 2, 1000000), 0);
-	assert_int_equal(ctf_modules(ctf, m, 1, 2000000), 0);
+	assert_int_equal(ctf_modules(ctf, m, 1, 1000000), 0);
 	assert_int_equal(ctf_close(ctf), 0);
 	assert_int_equal(trace_open(path, &t), 0);
 	assert_string_equal(trace_env(t, "tracer_name"), "jab");
