@@ -57,7 +57,8 @@ static struct count_spec make_spec(bool has_rseq)
 static struct ring_head *make_ring(void)
 {
 	int fd = memfd_create("ring", 0), rw = PROT_READ | PROT_WRITE;
-	uint8_t *at = mmap(NULL, RING_HEAD_SIZE + 2 * RING_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *at = mmap(NULL, RING_HEAD_SIZE + 2 * RING_SIZE, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (fd < 0 || ftruncate(fd, RING_HEAD_SIZE + RING_SIZE) || at == MAP_FAILED ||
 	    mmap(at, RING_HEAD_SIZE + RING_SIZE, rw, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED ||
@@ -192,7 +193,9 @@ struct work {
 
 static int emit(const struct work *w, uint8_t *out, uint64_t at)
 {
-	return w->count ? arch_x86_64.emit_count(out, at, w->count) : arch_x86_64.emit_event(out, at, w->event);
+	if (w->count)
+		return arch_x86_64.emit_count(out, at, w->count);
+	return arch_x86_64.emit_event(out, at, w->event);
 }
 
 static double ns_in_a_row(int *n, const struct work *w)
