@@ -115,7 +115,7 @@ bool reap_if_ended(pid_t tid);
 int sharers_find(struct proc *p);	/* fills priv->sharers; returns how many are new */
 bool sharers_may_be_new(struct proc *p);	/* since then */
 bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs);
-bool in_exec(const struct thread *t);
+bool is_about_to_exec(const struct thread *t);	/* now, or so soon that it is better not seized */
 bool child_is_held(struct proc *p, const struct thread *t);
 bool still_shares(struct proc *p, const struct thread *t);
 

@@ -37,6 +37,7 @@ struct thread {
 	struct user_regs_struct regs;	/* valid while stopped */
 	bool regs_changed;	/* written back when it is let go */
 	bool seized;		/* the rest is threads.c's own */
+	uint64_t seen;		/* when it was found */
 	uint8_t vfork_looks;	/* how often in a row it was seen asleep in vfork */
 	int64_t eintr_nr;	/* call that we rewound so that it does not report EINTR; -1: none */
 	uint64_t eintr_at;	/* its `syscall` instruction */

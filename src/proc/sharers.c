@@ -12,8 +12,10 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "base/clock.h"
 
 #define FEW_THREADS 8
+#define GRACE_NS 30000000ull
 
 static bool is_known(struct proc *p, pid_t pid)
 {
@@ -177,12 +179,15 @@ bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs)
 
 /*
  * A sharer on its way into another program is left alone: seized by somebody without privilege, a
- * set-user-id program would come out of it without its own.
+ * set-user-id program would come out of it without its own. Most are born for just that, and between
+ * our seizing one and its stop it would get there; so they are given some time first.
  */
-bool in_exec(const struct thread *t)
+bool is_about_to_exec(const struct thread *t)
 {
 	struct user_regs_struct regs;
 
+	if (geteuid() != 0 && now_ns() - t->seen < GRACE_NS)
+		return true;
 	return asleep_in(t, &regs) && (regs.orig_rax == SYS_execve || regs.orig_rax == SYS_execveat);
 }
 

@@ -98,6 +98,7 @@ static struct thread *add_thread(struct proc *p, pid_t pid, pid_t tid)
 
 	t->tid = tid;
 	t->pid = pid;
+	t->seen = now_ns();
 	t->eintr_nr = -1;
 	return t;
 }
@@ -152,7 +153,7 @@ static bool better_wait(struct proc *p, const struct thread *t)
 {
 	struct user_regs_struct regs;
 
-	if (t->pid != p->pid && in_exec(t))
+	if (t->pid != p->pid && is_about_to_exec(t))
 		return true;
 	return priv(p)->sharers.n && in_vfork(t, &regs);
 }
@@ -300,12 +301,14 @@ static int look_at_one(struct proc *p, struct thread *t)
 		return 0;
 	}
 	look_at_vfork(p, t);
-	if (t->held || t->seized || better_wait(p, t))
+	if (t->held || t->seized)
 		return 0;
 	if (!still_shares(p, t)) {
 		t->gone = true;
 		return 0;
 	}
+	if (better_wait(p, t))
+		return 0;
 	reaper_arm(p);
 	r = seize(p, t);
 	reaper_disarm(p);

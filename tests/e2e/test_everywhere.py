@@ -245,6 +245,49 @@ def test_start_a_program_without_root(public_jab):
     assert r.hits("work") == 5000, r
 
 
+def set_user_id(public_jab, body):
+    """A program that runs as root whoever starts it; skips where the file system does not allow that."""
+    source, program = public_jab / "suid.c", public_jab / "suid"
+    source.write_text("#include <unistd.h>\nint main(void) { %s }\n" % body)
+    subprocess.run(["gcc", "-O2", "-o", str(program), str(source)], check=True)
+    os.chmod(program, 0o4755)
+    if subprocess.run([*AS_NOBODY, str(program)]).returncode:
+        pytest.skip("set-user-id programs don't work here")
+    return program
+
+
+@needs_root
+def test_set_user_id_program_is_not_started_without_root(public_jab):
+    """Under a tracer without privilege it would run without its own, and fail in odd ways."""
+    program = set_user_id(public_jab, "return geteuid() != 0;")
+    p = subprocess.run([*AS_NOBODY, str(public_jab / "jab"), "count", "exe:*", "-c", str(program)],
+                       capture_output=True, text=True, timeout=jab.LIMIT)
+    assert p.returncode == 1 and "set-user-id" in p.stderr, p
+
+
+@needs_root
+def test_set_user_id_programs_started_by_a_target_keep_their_privilege(public_jab):
+    program = set_user_id(public_jab, "return geteuid() != 0;")
+    source, parent = public_jab / "parent.c", public_jab / "parent"
+    source.write_text("#include <spawn.h>\n#include <stdio.h>\n#include <sys/wait.h>\n"
+                      "int work(int n) { int bad = 0, s; pid_t p; char *a[] = { \"suid\", 0 };\n"
+                      "while (n--) { posix_spawn(&p, \"%s\", 0, 0, a, 0); waitpid(p, &s, 0); bad += s != 0; }\n"
+                      "return bad; }\nint main(void) { puts(\"ready\"); fflush(stdout); getchar();\n"
+                      "printf(\"%%d\\n\", work(1500)); return 0; }\n" % program)
+    subprocess.run(["gcc", "-O2", "-o", str(parent), str(source)], check=True)
+    with subprocess.Popen([*AS_NOBODY, str(parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as t:
+        assert t.stdout.readline() == "ready\n"
+        t.stdin.write("go\n")
+        t.stdin.flush()
+        rounds = 0
+        while t.poll() is None and rounds < 200:
+            subprocess.run([*AS_NOBODY, str(public_jab / "jab"), "count", "-p", str(t.pid), "exe:work", "libc:waitpid",
+                            "-d", "0.01"], capture_output=True, timeout=jab.LIMIT)
+            rounds += 1
+        assert t.stdout.readline() == "0\n"
+    assert rounds > 3
+
+
 @needs_root
 def test_program_that_makes_itself_private(public_jab):
     """prctl(PR_SET_DUMPABLE, 0): /proc/PID closes before our eyes, and the program has not ended."""

@@ -19,7 +19,7 @@
 #define STACK_TOP 0x10000	/* where %rsp points when a piece is called */
 #define RED 128
 
-struct state {			/* regs.S knows the offsets */
+struct state {			/* regs_run.S knows the offsets */
 	uint64_t gpr[16];	/* 4 is %rsp: only stored */
 	uint64_t flags;
 	uint64_t xmask;
@@ -28,8 +28,8 @@ struct state {			/* regs.S knows the offsets */
 	uint64_t pad1[63];
 	uint8_t xsave[8192] __attribute__((aligned(64)));
 } __attribute__((aligned(64)));
-_Static_assert(__builtin_offsetof(struct state, rsp) == 512, "regs.S");
-_Static_assert(__builtin_offsetof(struct state, xsave) == 1024, "regs.S");
+_Static_assert(__builtin_offsetof(struct state, rsp) == 512, "regs_run.S");
+_Static_assert(__builtin_offsetof(struct state, xsave) == 1024, "regs_run.S");
 
 void regs_run(struct state *in, struct state *out, void *f);
 extern uint64_t regs_pid, regs_scratch;
