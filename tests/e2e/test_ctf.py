@@ -27,9 +27,9 @@ def tool(*args, **more):
     return subprocess.run([TOOL, *map(str, args)], stdout=subprocess.PIPE, timeout=60, text=True, check=True, **more).stdout
 
 
-def babeltrace(path, *options):
+def babeltrace(path, clock="--clock-cycles"):
     """-> (lines, lost). Anything else on stderr is a failure."""
-    p = subprocess.run(["babeltrace2", "--no-delta", "--clock-cycles", *options, str(path)], stdout=subprocess.PIPE,
+    p = subprocess.run(["babeltrace2", "--no-delta", clock, str(path)], stdout=subprocess.PIPE,
                        stderr=subprocess.PIPE, timeout=60, text=True)
     said = p.stderr.splitlines()
     complaints = [x for x in said if x.strip() and not LOST.match(x)]
@@ -65,6 +65,8 @@ def test_our_reader_agrees(tmp_path):
     for mine, theirs in zip(ours, seconds):
         m = re.match(r"(\d+)\.(\d+) \[(\d+)\] (\d+)/(\d+) (.*)", mine)
         t = re.match(r"\[\s*(\d+)\.?(\d*)\] \S+ (.*?): { cpu_id = (\d+) }, { pid = (\d+), tid = (\d+) }, {", theirs)
+        # babeltrace2 counts in floating point
+        assert abs(int(m[1] + m[2]) - int(t[1] + t[2])) <= 2
         assert [int(m[3]), int(m[4]), int(m[5])] == [int(t[4]), int(t[5]), int(t[6])]
         assert values(mine[m.end(5):]) == values(without_empty(theirs)[t.end():]), (mine, theirs)
 
@@ -103,14 +105,14 @@ def test_environment(tmp_path):
 @pytest.mark.parametrize("how", ["run", "grow"])
 def test_killed_at_any_time(tmp_path, how):
     """SIGKILL while packets are written, and while the metadata grows: a whole trace up to the last packet."""
-    for i in range(8):
+    for i in range(6):
         path = tmp_path / f"t{i}"
         with open(tmp_path / "said", "wb") as said:
             p = subprocess.Popen([TOOL, how, str(path)], stdout=said)
         try:
             while not os.path.getsize(tmp_path / "said") and p.poll() is None:
                 time.sleep(0.001)
-            time.sleep(random.random() * 0.004)
+            time.sleep(random.random() * 0.003)
         finally:
             p.send_signal(signal.SIGKILL)
             p.wait(20)
@@ -163,9 +165,6 @@ def test_full_disk(tmp_path):
         assert "No space left" in out, out
         lost, failed = check_filled(disk / "t", out)
         assert lost in (0, failed)      # the empty packet that tells needs a page
-        (disk / "more").write_bytes(b"x" * (1 << 16))
-    except OSError:
-        pass                            # full, as it should be
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
