@@ -184,9 +184,9 @@ static uint64_t run_threads(int pause_us)
 		drain(look);
 		usleep(pause_us);
 	}
+	pthread_join(flipper, NULL);		/* first: it must not touch a thread that is gone */
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	pthread_join(flipper, NULL);
 	assert_true(atomic_load(&handler_hits) > 0);
 	return (uint64_t)THREADS * hits_each + atomic_load(&handler_hits);
 }
