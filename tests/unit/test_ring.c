@@ -174,7 +174,7 @@ static void reading_goes_on_where_another_stopped(void **state)
 	assert_int_equal(ring_peek(&ring, &span), 32);
 }
 
-#define STREAM 1000000
+#define STREAM 300000
 
 static void *stream(void *arg)
 {
@@ -421,7 +421,7 @@ static void snapshot_without_the_torn_end(void **state)
 	const uint8_t *span;
 	int64_t len;
 
-	for (uint64_t n = 0; n < 3000; n++) {
+	for (uint64_t n = 0; n < 1000; n++) {
 		write_event(1, n, len_of(n), true);
 		memset(page + RING_HEAD_SIZE + head()->head % SIZE, 0xff, EVENT_LEN_MAX);
 		len = ring_snapshot(&ring, buf, &span);
@@ -437,7 +437,7 @@ static void snapshot_without_a_half_written_event(void **state)
 	const uint8_t *span;
 	int64_t len;
 
-	for (uint64_t n = 0; n < 3000; n++) {
+	for (uint64_t n = 0; n < 2200; n++) {
 		write_event(1, n, 64, true);
 		memset(page + RING_HEAD_SIZE + head()->head % SIZE + 32, 0xff, 32);
 		len = ring_snapshot(&ring, buf, &span);
