@@ -273,13 +273,17 @@ static int make_arena_frugally(struct jab *j, struct target *t)
 	return r;
 }
 
-/* The program may have mapped something where a pad was planned: look again, plan again. */
+/*
+ * The program may have mapped something where a pad was planned: look again, plan again, and take
+ * no more room than needed. A server with a thread for each request maps stacks all the time.
+ */
 static int make_arena_patiently(struct jab *j, uint32_t target)
 {
 	struct target *t = &j->targets.v[target];
 	int r = make_arena_frugally(j, t);
 
-	for (int tries = 0; r == -EEXIST && tries < 5; tries++) {
+	for (int tries = 0; r == -EEXIST && tries < 12; tries++) {
+		t->apart = true;
 		place_forget(j, t);
 		r = place_plan(j, t, false);
 		if (!r)
