@@ -210,6 +210,8 @@ static int read_paths(struct proc *p)
 	}
 	proc_path(p, "exe", path, sizeof(path));
 	n = readlink(path, p->exe, sizeof(p->exe) - 1);
+	if (n < 0 && (errno == ENOENT || errno == ESRCH))	/* its memory is gone: it is ending */
+		return fail(-ESRCH, "process %d has ended", p->pid);
 	if (n < 0)
 		return fail(-errno, "the program of process %d can't be found: %s", p->pid, strerror(errno));
 	p->exe[n] = 0;
