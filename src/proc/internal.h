@@ -97,7 +97,8 @@ const struct map *maps_at(const map_list *maps, uint64_t addr);
 void note_end(struct proc *p, pid_t tid, int status);	/* it was collected: how our own child ended is kept */
 struct thread *thread_find(struct proc *p, pid_t tid);
 int thread_wait(struct proc *p, struct thread *t, int *ret_status);	/* blocks for the next stop; -ESRCH: it ended */
-int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg);	/* while stopped */
+int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg,
+		 uint64_t ns);	/* while stopped */
 int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stopped already */
 
 /* limbo.c */

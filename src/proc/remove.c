@@ -20,11 +20,13 @@
 #include "proc/spans.h"
 
 #define PAGE 4096ull
-#define PATIENCE_NS 3000000000ull
+#define PATIENCE_NS 5000000000ull
 #define FIRST_WAIT_NS 100000ull
 #define LONGEST_WAIT_NS 10000000ull
 #define DROPS_PER_STOP 16
-#define STEPS 10		/* moments given to threads in pads, within one stop */
+#define STEPS 12		/* moments given to threads in pads, within one stop */
+#define FIRST_MOMENT_NS 20000ull
+#define LAST_MOMENT_NS 1000000ull
 
 #ifndef PTRACE_GET_RSEQ_CONFIGURATION
 #define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
@@ -246,24 +248,33 @@ static size_t count_inside(struct clean *c)
 	return n;
 }
 
+/* In a pad itself, or in a handler that comes back to one. */
 static bool is_inside(void *arg, const struct thread *t)
 {
-	return in_arena(arg, t->regs.rip);
+	const struct clean *c = arg;
+
+	for (size_t i = 0; i < c->frames.saved.n; i++)
+		if (c->frames.saved.v[i].tid == t->tid && in_arena(c, c->frames.saved.v[i].pc))
+			return true;
+	return in_arena(c, t->regs.rip);
 }
 
 /*
  * Nobody enters a pad any more, and a pad is a few dozen instructions: those inside only need a CPU
- * for a moment. What takes longer is a signal handler that interrupted a pad.
+ * for a moment, and so do most handlers that interrupted one. Where many threads are busy they would
+ * not get it between two stops, so they alone are let run, each time a little longer.
  */
 static int let_out(struct clean *c)
 {
+	uint64_t moment = FIRST_MOMENT_NS;
 	int r = 0;
 
 	for (int i = 0; r == 0 && i < STEPS; i++) {
 		r = move_counters(c, place_in_text);
 		if (r < 0 || !count_inside(c))
 			return r;
-		r = threads_step(c->p, is_inside, c);
+		r = threads_step(c->p, is_inside, c, moment);
+		moment = MIN(2 * moment, LAST_MOMENT_NS);
 		if (r == 0)
 			r = sigframes_find(&c->frames, c->p);
 	}
@@ -311,6 +322,20 @@ static int clean_held(struct clean *c)
 	return r;
 }
 
+/* For -v: who it is that we wait for in vain. */
+static void name_inside(const struct clean *c)
+{
+	for (size_t i = 0; i < c->p->threads.n; i++)
+		if (in_arena(c, c->p->threads.v[i].regs.rip))
+			log_info("thread %d stays in a pad at %#llx", c->p->threads.v[i].tid,
+				 (unsigned long long)c->p->threads.v[i].regs.rip);
+	for (size_t i = 0; i < c->frames.saved.n; i++)
+		if (in_arena(c, c->frames.saved.v[i].pc))
+			log_info("a signal frame of thread %d at %#llx leads to a pad at %#llx",
+				 c->frames.saved.v[i].tid, (unsigned long long)c->frames.saved.v[i].slot.v,
+				 (unsigned long long)c->frames.saved.v[i].pc);
+}
+
 static int clean_patiently(struct clean *c)
 {
 	uint64_t deadline = now_ns() + PATIENCE_NS, wait = FIRST_WAIT_NS;
@@ -333,6 +358,7 @@ static int clean_patiently(struct clean *c)
 		sleep_ns(wait);
 		wait = MIN(wait * 2, LONGEST_WAIT_NS);
 	}
+	name_inside(c);
 	c->report->arena_left = true;
 	return 0;
 }

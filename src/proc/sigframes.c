@@ -181,7 +181,7 @@ static void walk_thread(struct sigframes *s, struct proc *p, const struct thread
 			load_stack(s, p, t->tid, sp, stack_end(s, p, sp, t->regs.fs_base));
 		if (!found && !next_frame(s, p, sp, &at, frame))
 			return;
-		*vec_add(&s->saved) = (struct saved_pc){ TADDR(at + FRAME_PC * 8), frame[FRAME_PC] };
+		*vec_add(&s->saved) = (struct saved_pc){ TADDR(at + FRAME_PC * 8), frame[FRAME_PC], t->tid };
 		sp = frame[FRAME_SP];
 		found = false;
 	}

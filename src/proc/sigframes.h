@@ -12,6 +12,7 @@
 struct saved_pc {
 	taddr slot;	/* where the counter is kept */
 	uint64_t pc;
+	pid_t tid;	/* whose stack it is on */
 };
 
 struct sigframes {

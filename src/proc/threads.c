@@ -570,7 +570,7 @@ int threads_adopt(struct proc *p, pid_t tid)
  * Let some threads run for a moment while all others stay stopped, and stop them again. They get a
  * CPU at once, where many busy threads would make them wait for a long time.
  */
-int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg)
+int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg, uint64_t ns)
 {
 	size_t i, n = 0;
 
@@ -589,7 +589,7 @@ int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t),
 	}
 	if (!n)
 		return 0;
-	sleep_ns(20000);
+	sleep_ns(ns);
 	for (i = 0; i < p->threads.n; i++)
 		if (is_pending(&p->threads.v[i]) && p->threads.v[i].seized)
 			ptrace(PTRACE_INTERRUPT, p->threads.v[i].tid, 0, 0);

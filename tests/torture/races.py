@@ -71,8 +71,7 @@ class Hunt:
             r = c.stop()
         if r.status != 0:
             raise Trouble(f"count ended badly: {r}")
-        if not r.summary["clean"]:
-            raise Trouble(f"not clean: {r}")
+        self.end_clean(r)
         if counted and r.probe("exe:work")["hits"] != n:
             raise Trouble(f"{r.probe('exe:work')['hits']} hits instead of {n}: {r}")
         self.report.count("exact hits", n)
@@ -86,6 +85,8 @@ class Hunt:
             raise Trouble(f"count ended badly: {r}")
         if r.status != 0:       # it had not even begun to listen
             self.recover()
+        elif r.summary:
+            self.end_clean(r)
 
     def kill(self):
         with self.count(*probes_for(self.t.name, self.dice), wait=False) as c:
@@ -103,10 +104,25 @@ class Hunt:
         else:                   # the next attach must do it
             self.phase()
 
+    def end_clean(self, r):
+        """A handler that interrupted a pad may outlast jab's patience; it says so, and recover ends it."""
+        if r.summary["clean"]:
+            return
+        if "still inside a pad" not in r.stderr:
+            raise Trouble(f"not clean: {r}")
+        self.report.count("late")
+        self.recover()
+
     def recover(self):
-        r = jab.run("recover", self.t.pid)
-        if r.status != 0:
-            raise Trouble(f"recover: {r}")
+        for _ in range(12):
+            r = jab.run("recover", self.t.pid)
+            if r.status == 0:
+                return
+            if "still inside a pad" not in r.output:
+                break
+            self.report.count("late")
+            time.sleep(.5)
+        raise Trouble(f"recover: {r}")
 
     def look(self):
         if not self.t.alive():
