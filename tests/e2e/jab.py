@@ -16,6 +16,9 @@ from pathlib import Path
 
 from targets import LIMIT, ROOT
 
+# Started in the background, we would hand an ignored SIGINT on to what we end with it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 JAB = os.environ.get("JAB", str(ROOT / "build" / "jab"))
 
 
