@@ -142,7 +142,8 @@ def test_cut_in_every_part(tmp_path):
     p.kill()
     p.wait(20)
     got = counters(babeltrace(path)[0])
-    assert got == list(range(len(got))) and len(got) * 32 > 12 << 20
+    whole = got == list(range(len(got)))        # compared here: a diff of a million lines helps nobody
+    assert whole and len(got) * 32 > 8 << 20    # well into the second part; heads and padding take some
 
 
 def check_filled(path, out):
