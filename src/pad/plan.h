@@ -24,17 +24,19 @@ struct want {
 	uint64_t addr;		/* link address of an instruction */
 	uint8_t kind;
 	uint8_t exit_kind;	/* WANT_EXIT: of a jcc only the taken way counts */
+	uint16_t body;		/* bytes that its body takes; 0: as many as plan_create() was told */
 	uint32_t id;		/* the caller's; its body is emitted for this want */
 	/* out: */
 	uint8_t tactic;
 	const char *reason;	/* why none (or why not a better tactic); static or owned by the plan */
 	uint64_t neighbour;	/* address of an instruction that got slower for it; 0: none */
+	bool pushed;		/* the body runs when the call that is wanted has pushed its return address */
 };
 
 struct plan;
 
 /*
- * body_size: bytes that the body of one want takes (the same for all). bias: live - link.
+ * body_size: bytes that the body of a want takes if it doesn't say. bias: live - link.
  * allow_trap is not for this stage: the slot is there so that a refused site can say so.
  */
 int plan_create(struct code *c, struct room *room, uint64_t bias, size_t body_size, struct plan **ret_plan);
@@ -53,13 +55,13 @@ void plan_foreign(struct plan *p, uint64_t lo, uint64_t hi);
 void plan_reset(struct plan *p);
 
 /*
- * Write the pads and the patch. body(arg, id, at, out) writes exactly body_size bytes for a want as
+ * Write the pads and the patch. body(arg, want, at, out) writes exactly as many bytes as the want has for its body, as
  * it will run at live address `at`. here(arg, at) gives our own view of live address `at` of the room.
  * Edits and moves (live addresses) are appended to patch, unsorted.
  */
 struct plan_output {
 	void *arg;
-	void (*body)(void *arg, uint32_t id, uint64_t at, uint8_t *out);
+	void (*body)(void *arg, const struct want *want, uint64_t at, uint8_t *out);
 	uint8_t *(*here)(void *arg, uint64_t at);
 };
 int plan_emit(struct plan *p, const struct plan_output *out, struct text_patch *patch);

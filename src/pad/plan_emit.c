@@ -62,12 +62,13 @@ static int put_bodies(struct pen *n, uint64_t addr, bool taken)
 
 		if (s->state != SLOT_PLACED || is_taken_exit(s) != taken)
 			continue;
-		if (n->at + n->p->body > n->w->pad_size) {
+		if (n->at + body_of(n->p, s) > n->w->pad_size) {
 			n->err = -ENOSPC;
 			return put;
 		}
-		n->out->body(n->out->arg, s->want->id, pen_addr(n), n->here + n->at);
-		n->at += n->p->body;
+		s->want->pushed = n->w->shape == SHAPE_CALL || n->w->shape == SHAPE_CALL_SLOT;
+		n->out->body(n->out->arg, s->want, pen_addr(n), n->here + n->at);
+		n->at += body_of(n->p, s);
 		put++;
 	}
 	return put;

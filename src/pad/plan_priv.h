@@ -118,6 +118,11 @@ struct plan {
 	bool may_cross;		/* bytes that belong together may lie in two pages: when nothing else fits */
 };
 
+static inline size_t body_of(const struct plan *p, const struct slot *s)
+{
+	return s->want->body ? s->want->body : p->body;
+}
+
 /* plan_bytes.c */
 uint8_t plan_byte(const struct plan *p, uint64_t addr);		/* what will stand there */
 bool plan_has_bytes(const struct plan *p, uint64_t addr, size_t n);

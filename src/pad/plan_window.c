@@ -76,7 +76,7 @@ static void measure(const struct plan *p, const struct line *l, struct window *w
 
 		if (s->state == SLOT_BAD)
 			continue;
-		w->pad_size += p->body;
+		w->pad_size += body_of(p, s);
 		if (s->want->kind == WANT_EXIT && s->want->exit_kind == EXIT_JCC)
 			w->pad_size += JUMP_LEN;
 	}

@@ -23,10 +23,11 @@ static bool commit_jump(struct plan *p, struct site *s, const struct line *l, en
 	struct window *w = window_new(p, l, SHAPE_JUMP);
 
 	if (tail) {
-		size_t first;
+		size_t first, n = slots_in(p, w->end, w->end + 1, &first);
 
 		w->tail = true;
-		w->pad_size += slots_in(p, w->end, w->end + 1, &first) * (p->body + JUMP_LEN);
+		for (size_t i = first; i < first + n; i++)
+			w->pad_size += body_of(p, &p->slots[i]) + JUMP_LEN;
 	}
 	if (!window_commit(p, l, w, true))
 		return false;

@@ -206,15 +206,15 @@ static size_t emit_count(const struct emit_context *x, uint32_t site, uint64_t a
 	return x->arch->emit_count(out, at, &spec);
 }
 
-static void emit_body(void *arg, uint32_t id, uint64_t at, uint8_t *out)
+static void emit_body(void *arg, const struct want *w, uint64_t at, uint8_t *out)
 {
 	struct emit_context *x = arg;
 	size_t n;
 
-	if (id & WATCH_ID)
-		n = strangers_body(x->t, id & ~WATCH_ID, out);
+	if (w->id & WATCH_ID)
+		n = strangers_body(x->t, w->id & ~WATCH_ID, out);
 	else
-		n = emit_count(x, id, at, out);
+		n = emit_count(x, w->id, at, out);
 	if (n < x->size)	/* the shorter form: jump over what is left */
 		x->arch->jump(out + n, at + n, at + x->size);
 }

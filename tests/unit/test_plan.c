@@ -257,8 +257,9 @@ static void fix_close(struct fix *x)
 	module_close(x->m);
 }
 
-static void body(void *arg, uint32_t id, uint64_t at, uint8_t *out)
+static void body(void *arg, const struct want *w, uint64_t at, uint8_t *out)
 {
+	uint32_t id = w->id;
 	(void)arg;
 	(void)at;
 	memset(out, 0x90, 40);

@@ -285,8 +285,9 @@ static const uint8_t body_tail[] = {
 };
 #define BODY (sizeof(body_head) + 8 + sizeof(body_tail))
 
-static void put_body(void *arg, uint32_t id, uint64_t at, uint8_t *out)
+static void put_body(void *arg, const struct want *w, uint64_t at, uint8_t *out)
 {
+	uint32_t id = w->id;
 	const volatile uint64_t *counter = &counters[id];
 
 	(void)arg;
