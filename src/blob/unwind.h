@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The walker: from the registers of a site to the return addresses on its stack. It runs inside the
+ * target, on a copy of the top of the stack, and never loads from an address that it was not given as
+ * its own: everything else is asked of read(). It also compiles for the tracer (and its tests).
+ */
+#ifndef JAB_BLOB_UNWIND_H
+#define JAB_BLOB_UNWIND_H
+
+#include <stdint.h>
+
+#include "sym/unwind_table.h"
+
+#define UNWIND_FRAMES_MAX 128
+
+enum unwind_end {
+	UNWIND_OUTERMOST,	/* complete */
+	UNWIND_LIMIT,		/* there are more */
+	UNWIND_FAULT,		/* w->fault could not be read */
+	UNWIND_LOST,		/* the way on is not known */
+};
+
+/* Reads len bytes at `from` into `to`; gives back how many from the beginning could be read. */
+typedef uint32_t unwind_read(void *arg, uint64_t from, void *to, uint32_t len);
+
+/*
+ * All state of a walk; about 220 bytes, for the scratch memory of an event rather than the stack. The
+ * caller sets everything of the first part; a walk changes regs and ip.
+ */
+struct unwind_walk {
+	const struct unwind_dir *dir;	/* NULL: frame pointers only */
+	uint64_t regs[16];	/* by number of machine code; rsp as at the site */
+	uint64_t ip;		/* the site */
+	unwind_read *read;
+	void *arg;
+	uint8_t *copy;		/* room for the copy of the stack, 8-aligned */
+	uint32_t copy_room;	/* its bytes: at least 256, a multiple of 8 */
+	uint32_t copy_len;	/* what is already there (0: nothing) ... */
+	uint64_t copy_at;	/* ... and from which address */
+	uint8_t entry;		/* the site is a function's first instruction: used where no row tells */
+
+	uint64_t fault;		/* set by the walk: the address that could not be read */
+	const struct unwind_span *span;	/* its own from here: where the last row was found */
+	uint32_t known;		/* registers whose values are those of this frame */
+	uint32_t chain;
+};
+
+/*
+ * Writes the site and then the return addresses, innermost first, at most `limit` of them. Gives back
+ * how many, and why it ended in *ret_end. Uses less than 128 bytes of stack, itself and all it calls
+ * but read().
+ */
+uint32_t unwind_walk(struct unwind_walk *w, uint64_t *frames, uint32_t limit, enum unwind_end *ret_end);
+
+#endif
