@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Types, variables and source lines of one module, from its DWARF. The shape is BTF's, so that the
+ * kernel's types can join: a type is a number, 0 is void, and everything else is asked by number.
+ *
+ * Nothing is read before it is asked for. A number is handed out for a type as soon as something
+ * mentions it, but its debugging entry is read by the first type_get(), so a probe on one function
+ * reads that function's compile unit and no other.
+ *
+ * All pointers that come out of here live until module_close(). Addresses are link addresses as in
+ * sym.h. The debug info is foreign input: what makes no sense in it becomes TYPE_UNKNOWN, LOC_GONE or
+ * an error with a sentence. Not to be used from two threads at once for the same module.
+ */
+#ifndef JAB_SYM_TYPES_H
+#define JAB_SYM_TYPES_H
+
+#include "sym/sym.h"
+
+struct types;
+
+/*
+ * The types of a module; lent, they live with it. -ENODATA with a sentence where there is no debug
+ * info, -ENOTSUP where it lies in .dwo files.
+ */
+int module_types(struct module *m, struct types **ret_types);
+
+typedef uint32_t type_id;
+#define TYPE_ID_VOID 0u
+
+enum type_kind {
+	TYPE_VOID,
+	TYPE_INT,		/* also bool and characters, see flags */
+	TYPE_FLOAT,		/* size 4, 8, 16 (x87 or quad: TYPE_QUAD) */
+	TYPE_PTR,		/* ref: what it points to */
+	TYPE_REF,		/* C++ & and && (TYPE_RVALUE): in memory and registers it is a pointer */
+	TYPE_ARRAY,		/* ref: element; n of them */
+	TYPE_STRUCT,		/* also class (TYPE_CLASS) */
+	TYPE_UNION,
+	TYPE_ENUM,		/* ref: the integer beneath, where known */
+	TYPE_FWD,		/* struct, union, class or enum that nobody in this module defines */
+	TYPE_TYPEDEF,
+	TYPE_CONST, TYPE_VOLATILE, TYPE_RESTRICT, TYPE_ATOMIC,
+	TYPE_FUNC,		/* ref: return type; members: parameters */
+	TYPE_MEMBER_PTR,	/* C++ pointer to member: ref is the member's type */
+	TYPE_UNKNOWN,		/* damaged, or a kind that no language here has */
+};
+
+enum type_flags {
+	TYPE_SIGNED = 1 << 0,
+	TYPE_BOOL = 1 << 1,
+	TYPE_CHAR = 1 << 2,
+	TYPE_CLASS = 1 << 3,	/* written with `class` */
+	TYPE_VARIADIC = 1 << 4,	/* function with ... */
+	TYPE_VECTOR = 1 << 5,	/* array that is one SIMD value */
+	TYPE_UNSIZED = 1 << 6,	/* array of unknown or run-time length: n is 0 */
+	TYPE_COMPLEX = 1 << 7,	/* two floats of size / 2 */
+	TYPE_RVALUE = 1 << 8,
+	TYPE_QUAD = 1 << 9,	/* 16 bytes of IEEE quad, not of x87 */
+	TYPE_DECIMAL = 1 << 10,
+	TYPE_FWD_UNION = 1 << 11, TYPE_FWD_ENUM = 1 << 12,	/* which word to print for a TYPE_FWD */
+	TYPE_BY_REFERENCE = 1 << 13, /* C++ class that is handed over by address, as it has a copy constructor or destructor */
+};
+
+enum member_flags {
+	MEMBER_BASE = 1 << 0,	/* a base class; its members are found through it */
+	MEMBER_VIRTUAL = 1 << 1, /* virtual base: where it lies is known only at run time */
+	MEMBER_ARTIFICIAL = 1 << 2, /* made by the compiler: _vptr */
+	MEMBER_DISCR = 1 << 3,	/* Rust: says which of the variants is there */
+	MEMBER_VARIANT = 1 << 4, /* Rust: one of several at the same place, there if the MEMBER_DISCR has this value */
+};
+
+/* Also a parameter of a TYPE_FUNC: then only name and type mean something. */
+struct type_member {
+	const char *name;	/* NULL: anonymous struct or union; its members are found through it */
+	type_id type;
+	uint64_t bit_off;	/* from the beginning; little endian, so bit 0 is the lowest of byte 0 */
+	uint32_t bit_size;	/* 0: no bit-field */
+	uint32_t flags;
+	uint64_t variant;	/* MEMBER_VARIANT: value of the discriminant; ~0: any other */
+};
+
+struct type_value { const char *name; int64_t value; };	/* of an enum; unsigned ones are cast */
+
+struct type {
+	const char *name;	/* "foo", "ns::Cls", "main.Point"; NULL if it has none */
+	uint64_t size;		/* in bytes; 0 where not known */
+	type_id ref;
+	uint8_t kind;		/* enum type_kind */
+	uint32_t flags;		/* enum type_flags */
+	uint32_t align;		/* 0: not said */
+	uint64_t n;		/* elements, members, values, parameters */
+	union {
+		const struct type_member *members;
+		const struct type_value *values;
+	};
+};
+
+/* Never NULL: a number that means nothing is a TYPE_UNKNOWN. The answer stays where it is. */
+const struct type *type_get(struct types *t, type_id id);
+
+/* Behind typedefs and qualifiers; a declaration becomes the definition that another unit has. */
+type_id type_strip(struct types *t, type_id id);
+
+/*
+ * By name as C writes it: "int", "unsigned long", "foo_t", "struct foo", "enum e", "ns::Cls",
+ * "alloc::string::String", "main.Point", each with any "const", "*" and "[N]" behind it. near: an
+ * address in the code where the name is used, whose own unit is asked first (0: none). C's basic
+ * types are known even where the program has none. -ENOENT with a sentence.
+ */
+int type_find(struct types *t, const char *name, uint64_t near, type_id *ret_id);
+
+type_id type_pointer_to(struct types *t, type_id id);
+type_id type_array_of(struct types *t, type_id id, uint64_t n);
+
+/*
+ * The member of a struct, union or class (or of what a pointer to one points to: not done here), through
+ * anonymous members and base classes. bit_off counts from the outermost beginning. -ENOENT with a
+ * sentence that names near ones; -ENOTSUP for members of virtual bases.
+ */
+int type_member(struct types *t, type_id id, const char *name, struct type_member *ret_member);
+
+/* The value of an enumerator, looked for in all enums that `near`'s unit has, then in all others. */
+int type_enumerator(struct types *t, const char *name, uint64_t near, type_id *ret_id, int64_t *ret_value);
+const char *type_value_name(struct types *t, type_id id, int64_t value);	/* NULL if no value has a name */
+
+/* Strings that are not char *: std::string, std::string_view, &str, String, Go's string. */
+struct type_string {
+	uint32_t ptr_off, len_off;	/* bytes from the beginning of the object */
+	uint8_t len_size;
+};
+bool type_is_string(struct types *t, type_id id, struct type_string *ret_string);
+
+/* In C's spelling. Caller frees. */
+char *type_name(struct types *t, type_id id);
+char *type_declare(struct types *t, type_id id, const char *name);	/* "char buf[16]", "int (*f)(int)" */
+char *type_layout(struct types *t, type_id id);	/* a struct with its members, offsets and sizes, one a line */
+
+/*
+ * Where a value is: pieces in order of their bytes. Almost always one of the first five kinds.
+ * What needs more is a list of nodes, each of which uses only earlier ones: a code generator can
+ * walk it once from the beginning.
+ */
+enum loc_kind {
+	LOC_REG,		/* in general register reg (number in machine code: 0 rax, 1 rcx, 7 rdi, 15 r15) */
+	LOC_XMM,		/* in the low bytes of xmm reg (ymm, zmm where size > 16) */
+	LOC_MEM,		/* in memory at reg + off */
+	LOC_GLOBAL,		/* in memory at link address off */
+	LOC_CONST,		/* is the value off */
+	LOC_TLS,		/* in memory, off bytes into this module's block of thread-local storage */
+	LOC_ST,			/* x87 stack register st(reg) */
+	LOC_BYTES,		/* is the bytes at `bytes` (size of them) */
+	LOC_MEM_AT,		/* in memory at the address that node computes */
+	LOC_VALUE,		/* is the value that node computes */
+	LOC_GONE,		/* not there: see loc.why */
+};
+
+enum loc_op {
+	LOP_CONST,		/* imm */
+	LOP_REG,		/* general register a, as at the probed address */
+	LOP_ADDR,		/* link address imm (add where the module lies) */
+	LOP_TLS,		/* address of byte imm of this module's thread-local block */
+	LOP_LOAD,		/* zero-extended imm (1, 2, 4, 8) bytes at address a */
+	LOP_ADD, LOP_SUB, LOP_MUL, LOP_AND, LOP_OR, LOP_XOR,
+	LOP_SHL, LOP_SHR, LOP_SAR,	/* a by b; 64 and more shift everything out */
+	LOP_SDIV, LOP_UMOD,	/* a zero divisor makes the value unknown */
+	LOP_UDIV,
+	LOP_EQ, LOP_NE, LOP_SLT, LOP_SLE, LOP_SGT, LOP_SGE,	/* 0 or 1, signed */
+	LOP_NEG, LOP_NOT,
+	LOP_SEXT, LOP_ZEXT,	/* the low imm bytes of a, extended */
+};
+
+struct loc_node {
+	uint8_t op;
+	uint16_t a, b;		/* earlier nodes; LOP_REG: a is the register */
+	int64_t imm;
+};
+
+struct loc_piece {
+	uint8_t kind;		/* enum loc_kind */
+	uint8_t reg;
+	uint16_t node;
+	uint32_t size;		/* bytes of this piece */
+	int64_t off;
+	const uint8_t *bytes;
+};
+
+struct loc {
+	const struct loc_piece *pieces;
+	uint32_t n;
+	uint32_t nnodes;
+	const struct loc_node *nodes;
+	const char *why;	/* where a piece is LOC_GONE: the reason as a sentence's end, "it is optimised away here" */
+};
+
+/* Is it at one place, and that is not LOC_GONE? */
+static inline bool loc_is_whole(const struct loc *l)
+{
+	return l->n == 1 && l->pieces[0].kind != LOC_GONE;
+}
+
+enum var_kind { VAR_PARAM, VAR_LOCAL, VAR_GLOBAL, VAR_STATIC, VAR_RETURN };
+enum var_from {
+	VAR_BY_ABI,		/* the calling convention, trusted at entry */
+	VAR_BY_DWARF,		/* the debug info's location for this address */
+};
+
+enum var_flags {
+	VAR_ARTIFICIAL = 1 << 0, /* `this` and the like */
+	VAR_RESULT = 1 << 1,	/* Go: a named result, not there before the return */
+	VAR_DISPUTED = 1 << 2,	/* calling convention and debug info disagree; `from` says which is given */
+};
+
+struct var {
+	const char *name;	/* NULL: an unnamed parameter */
+	type_id type;
+	uint8_t kind;		/* enum var_kind */
+	uint8_t from;		/* enum var_from */
+	uint8_t flags;
+	uint16_t depth;		/* scopes outwards from the address: 0 is innermost; inlined functions count */
+	struct loc loc;
+};
+
+typedef VEC(struct var) var_list;	/* of the caller: vec_free() */
+
+enum types_lang { LANG_C, LANG_CXX, LANG_RUST, LANG_GO, LANG_OTHER };
+
+/*
+ * A function at its first instruction: where its parameters are there, and where its return value
+ * will be at the return. Compilers hand over as the ABI says unless all callers are known to them
+ * (static functions, clones): there a location list that speaks of the first instruction wins.
+ */
+struct func_types {
+	const char *name;	/* qualified, without parameters */
+	const char *linkage;	/* as in the symbol table, where it differs; else NULL */
+	uint64_t entry;
+	type_id type;		/* TYPE_FUNC */
+	type_id ret;
+	uint8_t lang;		/* enum types_lang */
+	bool external, variadic;
+	const char *file;	/* NULL where not known */
+	uint32_t line;
+	uint32_t nparams;
+	const struct var *params;
+	struct var retval;	/* loc at the ret instruction; a large one in memory, at rax */
+};
+
+int types_func(struct types *t, uint64_t entry, const struct func_types **ret_func);
+char *types_func_declare(struct types *t, uint64_t entry);	/* "int f(char *a, ...)"; caller frees; NULL if not known */
+
+/*
+ * Everything that has a name at an address: locals and parameters, innermost scope first, those of
+ * inlined functions included; then this unit's statics are not listed, ask types_global(). A name
+ * that is shadowed comes again later. At a function's first instruction parameters are as in
+ * types_func().
+ */
+int types_vars_at(struct types *t, uint64_t pc, var_list *list);
+
+/* One of these by name, or a static or global; the innermost one. -ENOENT with near names. */
+int types_var(struct types *t, uint64_t pc, const char *name, struct var *ret_var);
+
+/* A global or static by name ("ns::x" too); the unit of `near` first. -ENOENT if there is none. */
+int types_global(struct types *t, const char *name, uint64_t near, struct var *ret_var);
+
+/* Every place where the compiler put a copy of a function into another one. */
+struct inlined_site {
+	uint64_t entry;		/* first instruction of the copy: can be probed */
+	uint64_t caller;	/* entry of the function it lies in */
+	const char *name;
+	const char *file;	/* where it is called from; NULL, 0 if not known */
+	uint32_t line;
+};
+typedef VEC(struct inlined_site) inlined_list;
+
+/* Returns how many were added (0 is no error). name: plain or qualified. */
+int types_inlined(struct types *t, const char *name, inlined_list *list);
+
+/* Source lines: lines.c */
+struct line_site {
+	uint64_t addr;
+	const char *file;	/* as the compiler was told, with its folder */
+	uint32_t line, column;
+	const char *func;	/* NULL if not known */
+};
+typedef VEC(struct line_site) line_list;
+
+/*
+ * Where a line begins, once per function and per inlined copy. file matches by its last parts
+ * ("b.c" and "a/b.c" both mean /src/a/b.c). A line without code means the next one that has some.
+ * -ENOENT with a sentence that says whether the file or the line is not there.
+ */
+int lines_find(struct types *t, const char *file, uint32_t line, line_list *list);
+
+/* The line of an address; func is the innermost function, inlined ones included. */
+int lines_at(struct types *t, uint64_t pc, struct line_site *ret_site);
+
+/* The same for a backtrace: the inlined functions at pc from the inside out, then the real one. */
+int lines_frames(struct types *t, uint64_t pc, line_list *list);
+
+#endif
