@@ -122,6 +122,13 @@ struct arch_ops {
 	 * anywhere. Returns its length, at most EVENT_SLOW_MAX.
 	 */
 	int (*emit_event_slow)(uint8_t *out, const struct event_slow_spec *spec);
+
+	/*
+	 * Write the code that records a bulk event; it may stand anywhere and keeps what emit_count keeps.
+	 * Below the stack pointer it takes at most BULK_STACK_MAX bytes, everything that it calls included.
+	 * Returns its length, at most BULK_CODE_MAX.
+	 */
+	int (*emit_bulk)(uint8_t *out, const struct bulk_spec *spec);
 };
 
 #define COUNT_MAX 192

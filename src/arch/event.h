@@ -23,6 +23,40 @@
 #define RING_SIZE_MAX (1u << 30)
 #define RING_MARKS 256
 
+#define BULK_PIECES 32
+
+enum bulk_reg {
+	BULK_RSP = 4,
+	BULK_RBP = 5,
+	BULK_RIP = 16,		/* the site */
+	BULK_FLAGS = 17,
+	BULK_REGS = 18,
+};
+
+/* As process_vm_readv() wants it. */
+struct bulk_piece {
+	uint64_t addr;
+	uint64_t len;
+};
+
+/*
+ * The thread that is making a bulk event, as it was at the site, and memory to work with: there is no
+ * room for these on a foreign stack. Other processes see it too, so nothing that the thread needs
+ * to go on is taken from here.
+ */
+struct bulk_context {
+	uint64_t scratch;	/* live address of scratch_size bytes, 0: none. Set from outside, once */
+	uint64_t scratch_size;
+	uint64_t regs[BULK_REGS];	/* by number in machine code; 4 is the site's stack pointer */
+	uint32_t pid;
+	uint32_t tid;
+	uint64_t xmm[16];	/* low halves of those that the spec asks for */
+	struct bulk_piece local[BULK_PIECES];
+	struct bulk_piece remote[BULK_PIECES];
+};
+
+#define BULK_SCRATCH_MIN (16u << 10)
+
 struct ring_head {
 	uint64_t head;		/* bytes written since ever */
 	uint64_t lost;		/* events that found this ring full */
@@ -32,7 +66,9 @@ struct ring_head {
 	uint64_t pad1[7];
 	uint32_t owner;		/* tid of who holds the lock; stays 0 in the ring of a CPU */
 	uint32_t pad2;
-	uint64_t pad3[239];
+	uint64_t pad3[7];
+	struct bulk_context bulk;	/* rings behind a lock: the owner's */
+	uint64_t pad4[(2048 - 192 - sizeof(struct bulk_context)) / 8];
 	/*
 	 * Overwrite mode: where the first event of each stretch of the ring begins, written before
 	 * the head that passes it. Old laps are still in there; the positions tell.
@@ -43,6 +79,7 @@ struct ring_head {
 _Static_assert(offsetof(struct ring_head, lost_at) == 16, "pads know it");
 _Static_assert(offsetof(struct ring_head, tail) == 64, "pads know it");
 _Static_assert(offsetof(struct ring_head, owner) == 128, "pads know it");
+_Static_assert(offsetof(struct ring_head, bulk) == 192, "pads know it");
 _Static_assert(offsetof(struct ring_head, marks) == 2048, "pads know it");
 _Static_assert(sizeof(struct ring_head) == RING_HEAD_SIZE, "a page");
 
@@ -69,6 +106,13 @@ enum event_kind {
 	EVENT_REG,		/* a general register, by its number in machine code */
 	EVENT_IMM,		/* the value itself */
 	EVENT_STACK,		/* 8 bytes at the site's stack pointer + value */
+	EVENT_XMM,		/* the low 8 bytes of xmm0 to xmm15 */
+	EVENT_ABS,		/* size bytes at the address `value`, which stays mapped for ever */
+	/* in bulk events only */
+	EVENT_MEM,		/* size bytes from somewhere, as a number */
+	EVENT_BYTES,		/* limit bytes from somewhere, as they are */
+	EVENT_STRING,		/* the bytes from somewhere up to a NUL or the limit */
+	EVENT_BACKTRACE,	/* the site and up to limit - 1 return addresses */
 };
 
 #define EVENT_STACK_MIN (-128)	/* below it a signal may write */
@@ -114,9 +158,108 @@ struct event_slow_spec {
 	uint32_t nrings;	/* power of two */
 };
 
+/*
+ * Bulk events: those whose fields may be unreadable or have no fixed length. They are written by C code
+ * that runs in the target (src/blob), always to a ring behind a lock. Behind the head of
+ * the event there are
+ *
+ *	u64 _faults		bit i: field i could not be read; bit 32 + i: because we may not ask
+ *	fields			8-aligned, padded to 8 with zeros
+ *
+ * A number is 8 bytes; EVENT_BYTES are limit bytes; EVENT_STRING is u32 len and len bytes (with the NUL
+ * of a whole string, without one if it was cut); EVENT_BACKTRACE is u32 count, u32 0, u64 each.
+ * Of what could not be read, the address stands in the slot of a number and in the first 8 of 8 or more
+ * bytes, and is the 8 bytes behind the NUL of the string "<fault>" or "<unreadable>".
+ */
+#define BULK_FIELDS_MAX 32
+#define BULK_NO_REG 0xff
+
+enum bulk_field_flags {
+	BULK_GOOD = 1 << 0,	/* the bytes stay mapped for ever: a plain load */
+	BULK_DEREF = 1 << 1,	/* what the address leads to is a pointer; the bytes are at it + offset */
+	BULK_GOOD_PTR = 1 << 2,	/* with DEREF: the pointer itself is good to load */
+	BULK_PARTIAL = 1 << 3,	/* EVENT_BYTES: keep what was read in front of the fault, zeros behind */
+};
+
+/*
+ * From somewhere: at register reg (or 0: BULK_NO_REG) + value; with BULK_DEREF one pointer further. So
+ * a pointer that was passed on the stack is reg 4, its offset there, BULK_DEREF | BULK_GOOD_PTR.
+ * The other kinds are as in struct event_field; value of EVENT_STACK has the same limits, and reg may
+ * be any of enum bulk_reg.
+ */
+struct bulk_field {
+	uint8_t kind;		/* enum event_kind */
+	uint8_t reg;
+	uint8_t size;		/* numbers: 1, 2, 4 or 8 */
+	uint8_t flags;		/* enum bulk_field_flags */
+	uint32_t limit;		/* bytes, with the NUL; frames */
+	int64_t value;
+	int64_t offset;
+};
+
+enum bulk_flags {
+	BULK_OVERWRITE = 1 << 0,	/* as in struct event_spec */
+	BULK_MAY_CALL = 1 << 1,		/* may be cleared at any time */
+};
+
+/* In memory of the target that it can read, as long as there is code for it. */
+struct bulk_desc {
+	uint32_t id;
+	uint32_t nfields;
+	uint32_t max_len;	/* bulk_max_len() */
+	uint32_t ring_size;
+	uint32_t lost_index;
+	uint32_t flags;		/* enum bulk_flags */
+	uint64_t pid_cell;	/* as in struct event_spec; 0: none */
+	uint64_t unwind;	/* live address of the tables for EVENT_BACKTRACE; 0: frame pointers only */
+	struct bulk_field fields[];
+};
+
+_Static_assert(sizeof(struct bulk_field) == 24 && sizeof(struct bulk_desc) == 40, "both sides know it");
+
+/* What the bulk code of a pad must know. Addresses are the target's. */
+struct bulk_spec {
+	uint64_t slow;		/* where the code of emit_event_slow() stands */
+	uint64_t record;	/* where blob_record() stands */
+	uint64_t desc;		/* struct bulk_desc */
+	uint64_t lost_shared;	/* as in struct event_spec */
+	uint64_t site;		/* goes to the context as rip */
+	uint16_t xmm;		/* bit n: xmm n is wanted */
+};
+
+#define BULK_STRING_MIN 21	/* "<unreadable>", NUL, address */
+#define BULK_LEN_MAX EVENT_LEN_MAX
+#define BULK_STACK_MAX 512	/* below the site's stack pointer, red zone included */
+
+/* The longest that this field can get in an event. */
+static inline uint64_t bulk_field_max(const struct bulk_field *f)
+{
+	switch (f->kind) {
+	case EVENT_BYTES:
+		return ((uint64_t)f->limit + 7) & ~7ull;
+	case EVENT_STRING:
+		return (4 + (uint64_t)(f->limit < BULK_STRING_MIN ? BULK_STRING_MIN : f->limit) + 7) & ~7ull;
+	case EVENT_BACKTRACE:
+		return 8 + 8 * (uint64_t)f->limit;
+	default:
+		return 8;
+	}
+}
+
+/* The longest that such an event can get; more than BULK_LEN_MAX can't be recorded. */
+static inline uint64_t bulk_max_len(const struct bulk_field *fields, uint32_t n)
+{
+	uint64_t len = sizeof(struct event_head) + 8;
+
+	for (uint32_t i = 0; i < n; i++)
+		len += bulk_field_max(&fields[i]);
+	return len;
+}
+
 /* bytes of code */
 #define EVENT_CODE_MAX 1536
 #define EVENT_SLOW_MAX 256
+#define BULK_CODE_MAX 384
 
 static inline uint32_t event_len(uint32_t nfields)
 {
