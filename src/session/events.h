@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Recording: the pads of a session write events into rings, and we take them out.
+ *
+ *	events_enable()         before the first jab_add_probe(): probes record instead of counting
+ *	events_output() and/or events_call()	where they go; before jab_insert()
+ *	... jab_insert()
+ *	events_drain()          again and again, after events_wait_ns() each
+ *	... jab_remove()
+ *	events_drain(j, true)   what came last
+ *	events_close()          the trace is complete
+ *
+ * One event class per row (a probe in a function): its id is the number of the row.
+ */
+#ifndef JAB_SESSION_EVENTS_H
+#define JAB_SESSION_EVENTS_H
+
+#include <jab/jab.h>
+#include "trace/ctf.h"
+#include "trace/trace.h"
+
+struct events_options {
+	uint64_t buffer_size;	/* per CPU and process; 0: the usual. Rounded up to a power of two */
+	bool overwrite;		/* keep the newest events; they are taken by events_snapshot() only */
+};
+
+int events_enable(struct jab *j, const struct events_options *o);
+int events_context(struct jab *j, const char *text);	/* -t: a field for every probe */
+
+/* The clock of this run. The first call takes up to 50 ms. */
+int events_clock(struct jab *j, struct tsc_clock *ret_clock);
+
+/* Write them to a trace. It is closed by events_close(). */
+void events_output(struct jab *j, struct ctf *trace);
+
+/* Hand each out, ordered by time over all rings and targets. A value other than 0 stops the drain. */
+void events_call(struct jab *j, int (*each)(void *arg, const struct trace_event *ev), void *arg);
+
+/*
+ * Take out what is there. Returns how many events; negative if they could not be written (they are
+ * lost then, and counted), or what the callback returned. last: nothing comes any more.
+ */
+int64_t events_drain(struct jab *j, bool last);
+
+/* How long the rings can be left alone at the present rate. */
+uint64_t events_wait_ns(const struct jab *j);
+
+/* Overwrite mode: the newest events of all rings, into a trace of their own. */
+int64_t events_snapshot(struct jab *j, struct ctf *trace);
+
+struct events_totals {
+	uint64_t events, bytes;	/* recorded so far */
+	uint64_t lost;
+	uint64_t damaged;	/* times that a ring held nonsense */
+};
+void events_totals(struct jab *j, struct events_totals *ret_totals);
+
+/* The name of a thread, as known to us; "" if it is not. */
+const char *events_comm(struct jab *j, uint32_t pid, uint32_t tid);
+
+/* "module:function+0x12" of an address in a process; "" if it is in none. Until the next call. */
+const char *events_address(struct jab *j, uint32_t pid, uint64_t addr);
+
+int events_close(struct jab *j);
+
+#endif
