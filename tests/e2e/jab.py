@@ -3,6 +3,7 @@
 
 The binary is build/jab, or $JAB. A run that takes longer than LIMIT counts as hung.
 """
+import contextlib
 import hashlib
 import json
 import os
@@ -144,8 +145,11 @@ def text_hash(pid):
 
 
 def descriptors(pid):
-    d = Path(f"/proc/{pid}/fd")
-    return {p.name: os.readlink(p) for p in d.iterdir()}
+    got = {}
+    for p in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):        # closed meanwhile
+            got[p.name] = os.readlink(p)
+    return got
 
 
 STATUS_FIELDS = ("TracerPid", "SigQ", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "Seccomp", "Threads")

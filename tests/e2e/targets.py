@@ -66,6 +66,7 @@ TARGETS = {
     "full": c("full.c", "-no-pie", "-fno-pie"),
     "bits32": {"sources": ["bits32.S"], "command": ["gcc", "-m32", "-nostdlib", "-static", "-no-pie"]},
     "hello_go": {"sources": ["hello.go"], "command": ["go", "build"]},
+    "serve_go": {"sources": ["serve.go"], "command": ["go", "build"]},
     "hello_rs": {"sources": ["hello.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021",
                                                       "--crate-name", "hello"]},
 }

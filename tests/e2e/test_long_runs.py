@@ -29,6 +29,16 @@ def test_harmless(case):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("case", ["nginx", "memcached", "redis", "python-http", "go-http", "postgres-backend", "node"])
+def test_servers(case):
+    """A server under load with every function probed, and let go again."""
+    s = run("servers.py", "--seconds", "0", "--only", case, limit=targets.LIMIT * 10)
+    if not s["tally"]:
+        pytest.skip(f"what {case} needs is not installed")
+    assert s["tally"]["visits"] >= 1
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["calls", "spin", "storm", "churn", "forks", "regs"])
 def test_races(kind):
     s = run("races.py", "--seconds", "6", "--seed", "1", "--only", kind, limit=targets.LIMIT * 20)
