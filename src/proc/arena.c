@@ -17,6 +17,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 #include "base/err.h"
+#include "proc/batch.h"
 #include "proc/internal.h"
 
 #define PAGE 4096ull
@@ -26,6 +27,9 @@
 #endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
 #endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -74,6 +78,14 @@ static int64_t make_memfd(struct arena *a, const struct tracer_id *id)
 	return fd;
 }
 
+static uint64_t private_page(const struct arena *a)
+{
+	for (size_t i = 0; i < a->n; i++)
+		if (a->pieces[i].kind == PIECE_PRIVATE)
+			return a->pieces[i].at.v;
+	return 0;
+}
+
 /* Open what the target has just made, give it its size, and write the record's head. */
 static int open_here(struct arena *a, int there, size_t max_edits, const struct tracer_id *id)
 {
@@ -95,70 +107,56 @@ static int open_here(struct arena *a, int there, size_t max_edits, const struct 
 	a->dev_minor = minor(st.st_dev);
 	if (ftruncate(a->fd, a->size) < 0 || fcntl(a->fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
 		return fail(-errno, "%zu bytes of shared memory: %s", a->size, strerror(errno));
-	view = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
+	view = mmap(NULL, a->view_len, PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
 	if (view == MAP_FAILED)
-		return fail(-errno, "mapping %zu bytes of shared memory here: %s", a->size, strerror(errno));
-	madvise(view, a->size, MADV_DONTFORK);	/* a child of ours would look like one of the target's */
+		return fail(-errno, "mapping %zu bytes of shared memory here: %s", a->view_len, strerror(errno));
+	madvise(view, a->view_len, MADV_DONTFORK);	/* a child of ours would look like one of the target's */
 	a->head = view;
-	undo_init(a->head, max_edits, id);
+	undo_init(a->head, max_edits, id, private_page(a));
 	return 0;
 }
 
-static int map_range(struct arena *a, int there, taddr *at, size_t len, int prot, uint64_t offset)
+static void add_call(batch *b, const char *step, uint64_t want, long nr, uint64_t x, uint64_t y, uint64_t z,
+		     uint64_t u, uint64_t v, uint64_t w)
 {
-	int flags = MAP_SHARED | (at->v ? MAP_FIXED_NOREPLACE : 0);
-	int64_t got = borrow(a->p, SYS_mmap, at->v, len, prot, flags, there, offset);
+	*vec_add(b) = (struct batch_call){ nr, { x, y, z, u, v, w }, want, step };
+}
 
-	if (got < 0 && got > -4096)
-		return fail(got, "the target can't map %zu bytes at %#llx: %s%s", len,
-			    (unsigned long long)at->v, strerror(-got), got == -ENOMEM ?
-			    " (a limit of its address space, ulimit -v, or of its mappings, "
-			    "vm.max_map_count): choose fewer functions" : "");
-	if (at->v && (uint64_t)got != at->v) {
-		borrow(a->p, SYS_munmap, got, len, 0, 0, 0, 0);
-		return fail(-EEXIST, "%#llx is in use in the target", (unsigned long long)at->v);
+static void add_map(batch *b, const char *step, uint64_t at, size_t len, int prot, int there, uint64_t offset)
+{
+	add_call(b, step, at, SYS_mmap, at, len, prot, MAP_SHARED | MAP_FIXED_NOREPLACE, there, offset);
+}
+
+static void add_ring(batch *b, const struct piece *c, int there)
+{
+	add_map(b, "arena: ring mapped", c->at.v, c->len, PROT_READ | PROT_WRITE, there, c->offset);
+	add_map(b, "arena: ring mapped twice", c->at.v + c->len, c->len - RING_HEAD_SIZE, PROT_READ | PROT_WRITE,
+		there, c->offset + RING_HEAD_SIZE);
+}
+
+static void add_private(batch *b, const struct piece *c)
+{
+	add_call(b, "arena: private page mapped", c->at.v, SYS_mmap, c->at.v, c->len, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	add_call(b, "arena: private page is wiped on fork", 0, SYS_madvise, c->at.v, c->len, MADV_WIPEONFORK, 0, 0, 0);
+}
+
+/* The record first; the descriptor is closed when all is mapped. */
+static void list_maps(const struct arena *a, int there, batch *b)
+{
+	add_map(b, "arena: record mapped", a->record_at.v, a->record_len, PROT_READ, there, 0);
+	for (size_t i = 0; i < a->n; i++) {
+		const struct piece *c = &a->pieces[i];
+
+		if (c->kind == PIECE_RING)
+			add_ring(b, c, there);
+		else if (c->kind == PIECE_PRIVATE)
+			add_private(b, c);
+		else
+			add_map(b, "arena: piece mapped", c->at.v, c->len,
+				PROT_READ | (c->kind == PIECE_CODE ? PROT_EXEC : PROT_WRITE), there, c->offset);
 	}
-	at->v = got;
-	return 0;
-}
-
-static void unmap_range(struct arena *a, taddr at, size_t len)
-{
-	if (at.v)
-		borrow(a->p, SYS_munmap, at.v, len, 0, 0, 0, 0);
-}
-
-/* The record goes last: as long as anything of ours is mapped, it can be found. */
-static void unmap_first(struct arena *a, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		unmap_range(a, a->pieces[i].at, a->pieces[i].len);
-	unmap_range(a, a->record_at, a->record_len);
-	a->record_at.v = 0;
-}
-
-static int map_there(struct arena *a, int there)
-{
-	size_t i;
-	int r = map_range(a, there, &a->record_at, a->record_len, PROT_READ, 0);
-
-	if (r < 0)
-		return r;
-	proc_step("arena: record mapped");
-	for (i = 0; i < a->n; i++) {
-		struct piece *c = &a->pieces[i];
-		int prot = PROT_READ | (c->code ? PROT_EXEC : PROT_WRITE);
-
-		r = map_range(a, there, &c->at, c->len, prot, c->offset);
-		if (r < 0) {
-			unmap_first(a, i);
-			return r;
-		}
-		proc_step("arena: piece mapped");
-	}
-	return 0;
+	add_call(b, "arena: memfd closed", 0, SYS_close, there, 0, 0, 0, 0, 0);
 }
 
 static int by_address(const void *x, const void *y)
@@ -168,6 +166,85 @@ static int by_address(const void *x, const void *y)
 	return a->lo < b->lo ? -1 : a->lo > b->lo;
 }
 
+/* Neighbours become one. */
+static size_t join(struct gap *all, size_t n)
+{
+	size_t i, k = 0;
+
+	if (n)
+		qsort(all, n, sizeof(*all), by_address);
+	for (i = 0; i < n; i++) {
+		if (k && all[k - 1].hi == all[i].lo)
+			all[k - 1].hi = all[i].hi;
+		else
+			all[k++] = all[i];
+	}
+	return k;
+}
+
+/* The record goes last: as long as anything of ours is mapped, it can be found. */
+static void unmap_ranges(struct arena *a, struct gap *all, size_t n)
+{
+	n = join(all, n);
+	for (size_t i = 0; i < n; i++)
+		borrow(a->p, SYS_munmap, all[i].lo, all[i].hi - all[i].lo, 0, 0, 0, 0);
+	borrow(a->p, SYS_munmap, a->record_at.v, a->record_len, 0, 0, 0, 0);
+}
+
+static void unmap_all(struct arena *a)
+{
+	struct gap *all = xcalloc(a->n, sizeof(*all));
+
+	for (size_t i = 0; i < a->n; i++)
+		all[i] = (struct gap){ a->pieces[i].at.v, a->pieces[i].at.v + piece_span(&a->pieces[i]) };
+	unmap_ranges(a, all, a->n);
+	free(all);
+}
+
+/* The first n calls were made, the next one failed. Old kernels map elsewhere when a place is taken. */
+static int take_back(struct arena *a, const batch *b, size_t n, int64_t got)
+{
+	const struct batch_call *bad = &b->v[n];
+	struct gap *all = xcalloc(n, sizeof(*all));
+	size_t k = 0;
+
+	if (bad->nr == SYS_mmap && (got > 0 || got <= -4096)) {
+		borrow(a->p, SYS_munmap, got, bad->args[1], 0, 0, 0, 0);
+		got = -EEXIST;
+	}
+	for (size_t i = 1; i < n; i++)
+		if (b->v[i].nr == SYS_mmap)
+			all[k++] = (struct gap){ b->v[i].want, b->v[i].want + b->v[i].args[1] };
+	if (n)
+		unmap_ranges(a, all, k);
+	free(all);
+	if (bad->nr != SYS_mmap)
+		return fail(got, "%s: failed in the target: %s", bad->step, strerror(-got));
+	if (got == -EEXIST)
+		return fail(got, "%#llx is in use in the target", (unsigned long long)bad->want);
+	return fail(got, "the target can't map %llu bytes at %#llx: %s%s", (unsigned long long)bad->args[1],
+		    (unsigned long long)bad->want, strerror(-got), got == -ENOMEM ?
+		    " (a limit of its address space, ulimit -v, or of its mappings, "
+		    "vm.max_map_count): choose fewer functions" : "");
+}
+
+static int map_there(struct arena *a, int there)
+{
+	batch b = { 0 };
+	int64_t got;
+	size_t done;
+	int r = 0;
+
+	list_maps(a, there, &b);
+	done = batch_run(a->p, &b, &got);
+	if (done < b.n - 1) {
+		r = take_back(a, &b, done, got);
+		borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
+	}
+	vec_free(&b);
+	return r;
+}
+
 /*
  * Keep our memory out of core dumps: one call for neighbours. Failing to is no reason to give up. Done
  * in a later stop than the one that makes the arena, so that neither gets long.
@@ -175,23 +252,18 @@ static int by_address(const void *x, const void *y)
 void arena_dont_dump(struct arena *a)
 {
 	struct gap *all;
-	size_t i, n = 0;
+	size_t i, n;
 
 	if (a->undumped)
 		return;
 	a->undumped = true;
 	all = xcalloc(a->n + 1, sizeof(*all));
-	all[n++] = (struct gap){ a->record_at.v, a->record_at.v + a->record_len };
 	for (i = 0; i < a->n; i++)
-		all[n++] = (struct gap){ a->pieces[i].at.v, a->pieces[i].at.v + a->pieces[i].len };
-	qsort(all, n, sizeof(*all), by_address);
-	for (i = 0; i < n; i++) {
-		struct gap g = all[i];
-
-		while (i + 1 < n && all[i + 1].lo == g.hi)
-			g.hi = all[++i].hi;
-		borrow(a->p, SYS_madvise, g.lo, g.hi - g.lo, MADV_DONTDUMP, 0, 0, 0);
-	}
+		all[i] = (struct gap){ a->pieces[i].at.v, a->pieces[i].at.v + piece_span(&a->pieces[i]) };
+	all[i] = (struct gap){ a->record_at.v, a->record_at.v + a->record_len };
+	n = join(all, a->n + 1);
+	for (i = 0; i < n; i++)
+		borrow(a->p, SYS_madvise, all[i].lo, all[i].hi - all[i].lo, MADV_DONTDUMP, 0, 0, 0);
 	free(all);
 }
 
@@ -206,10 +278,10 @@ static int make_there(struct arena *a, size_t max_edits, const struct tracer_id 
 	proc_step("arena: memfd made");
 	r = open_here(a, there, max_edits, id);
 	proc_step("arena: record written");
-	if (r == 0)
+	if (r < 0)
+		borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
+	else
 		r = map_there(a, there);
-	borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
-	proc_step("arena: memfd closed");
 	if (r < 0)
 		return r;
 	a->mapped = true;
@@ -230,38 +302,66 @@ static int touch(uint8_t *at, size_t len)
 	return 0;
 }
 
-/* Code pieces may be larger than what is used of them: arena_touch() is for those. */
+/* Code and rings may be larger than what is used of them: arena_touch() is for those. */
 static int touch_data(struct arena *a)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < a->n; i++)
-		if (!a->pieces[i].code)
+		if (a->pieces[i].kind == PIECE_DATA)
 			r = touch((uint8_t *)a->head + a->pieces[i].offset, a->pieces[i].len);
 	return r;
 }
 
 int arena_touch(struct arena *a, taddr at, size_t len)
 {
-	return touch(arena_view(a, at), len);
+	uint8_t *here = arena_view(a, at);
+
+	return here ? touch(here, len) : fail(-EINVAL, "%#llx is not shared memory", (unsigned long long)at.v);
 }
 
-static int lay_out(struct arena *a, size_t max_edits)
+static bool is_sound(const struct piece *c)
 {
-	size_t i;
+	if (!c->len || c->len % PAGE || c->at.v % PAGE)
+		return false;
+	if (c->kind == PIECE_CODE)
+		return c->at.v != 0;
+	if (c->kind == PIECE_RING)
+		return c->len > RING_HEAD_SIZE;
+	return c->kind != PIECE_PRIVATE || c->len == PAGE;
+}
 
-	if (max_edits > UNDO_MAX_EDITS)
-		return fail(-E2BIG, "%zu edits are more than one arena can undo", max_edits);
-	a->record_len = undo_size(max_edits);
-	a->size = a->record_len;
-	for (i = 0; i < a->n; i++) {
+static void give_offsets(struct arena *a, bool rings)
+{
+	for (size_t i = 0; i < a->n; i++) {
 		struct piece *c = &a->pieces[i];
 
-		if (!c->len || c->len % PAGE || c->at.v % PAGE || (c->code && !c->at.v))
-			return fail(-EINVAL, "piece %zu of the arena is not made of pages", i);
+		if ((c->kind == PIECE_RING) != rings || c->kind == PIECE_PRIVATE)
+			continue;
 		c->offset = a->size;
 		a->size += c->len;
 	}
+}
+
+/* Rings come last: everything before them is one mapping here. */
+static int lay_out(struct arena *a, size_t max_edits)
+{
+	size_t privates = 0;
+
+	if (max_edits > UNDO_MAX_EDITS)
+		return fail(-E2BIG, "%zu edits are more than one arena can undo", max_edits);
+	for (size_t i = 0; i < a->n; i++) {
+		if (!is_sound(&a->pieces[i]))
+			return fail(-EINVAL, "piece %zu of the arena is not made of pages", i);
+		privates += a->pieces[i].kind == PIECE_PRIVATE;
+	}
+	if (privates > 1)
+		return fail(-EINVAL, "an arena has one private page");
+	a->record_len = undo_size(max_edits);
+	a->size = a->record_len;
+	give_offsets(a, false);
+	a->view_len = a->size;
+	give_offsets(a, true);
 	return 0;
 }
 
@@ -272,11 +372,58 @@ static int make_held(struct arena *a, size_t max_edits, const struct tracer_id *
 	if (r < 0)
 		return r;
 	proc_step("arena: stopped");
+	tids_note(a->p, &a->tids);
 	r = proc_rseq(a->p, &a->rseq);
 	if (r == 0)
 		r = make_there(a, max_edits, id);
 	end = proc_resume(a->p);
 	return r < 0 ? r : end;
+}
+
+static bool map_fixed(const struct arena *a, uint8_t *at, size_t len, uint64_t offset)
+{
+	return mmap(at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, a->fd, offset) != MAP_FAILED;
+}
+
+/* Head and data, and the data once more right behind: as in the target. */
+static int view_ring(struct arena *a, struct piece *c)
+{
+	size_t span = piece_span(c);
+	uint8_t *at = mmap(NULL, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return fail(-errno, "mapping %zu bytes of shared memory here: %s", span, strerror(errno));
+	c->here = at;
+	if (!map_fixed(a, at, c->len, c->offset) ||
+	    !map_fixed(a, at + c->len, c->len - RING_HEAD_SIZE, c->offset + RING_HEAD_SIZE))
+		return fail(-errno, "mapping %zu bytes of shared memory here: %s", span, strerror(errno));
+	madvise(at, span, MADV_DONTFORK);
+	return 0;
+}
+
+static int view_pieces(struct arena *a)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < a->n; i++) {
+		struct piece *c = &a->pieces[i];
+
+		if (c->kind == PIECE_RING)
+			r = view_ring(a, c);
+		else if (c->kind != PIECE_PRIVATE)
+			c->here = (uint8_t *)a->head + c->offset;
+	}
+	return r;
+}
+
+/* Everything that can wait until the target runs again. */
+static int finish(struct arena *a)
+{
+	int r = view_pieces(a);
+
+	a->has_tid = tids_offset(a->p, &a->tids, &a->tid_off) == 0;
+	vec_free(&a->tids);
+	return r < 0 ? r : touch_data(a);
 }
 
 static int by_piece(const void *x, const void *y)
@@ -290,7 +437,6 @@ int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edit
 {
 	struct arena *a = xcalloc(1, sizeof(*a));
 	struct tracer_id id;
-	size_t i;
 	int r;
 
 	a->p = p;
@@ -307,17 +453,15 @@ int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edit
 	if (r == 0)
 		r = make_held(a, max_edits, &id);
 	if (r == 0)
-		r = touch_data(a);
+		r = finish(a);
 	if (r < 0) {
 		arena_destroy(a);
 		return r;
 	}
-	for (i = 0; i < n; i++) {
-		a->pieces[i].here = (uint8_t *)a->head + a->pieces[i].offset;
-		pieces[i] = a->pieces[i];
-	}
-	if (n)
+	if (n) {
+		memcpy(pieces, a->pieces, n * sizeof(*pieces));
 		qsort(a->pieces, n, sizeof(*a->pieces), by_piece);	/* for arena_view() */
+	}
 	*ret_arena = a;
 	return 0;
 }
@@ -325,6 +469,14 @@ int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edit
 const struct rseq_conf *arena_rseq(const struct arena *a)
 {
 	return &a->rseq;
+}
+
+int arena_tid(const struct arena *a, int32_t *ret_off)
+{
+	if (!a->has_tid)
+		return -ENOENT;
+	*ret_off = a->tid_off;
+	return 0;
 }
 
 uint8_t *arena_view(struct arena *a, taddr at)
@@ -335,8 +487,8 @@ uint8_t *arena_view(struct arena *a, taddr at)
 		size_t mid = (lo + hi) / 2;
 		struct piece *c = &a->pieces[mid];
 
-		if (at.v - c->at.v < c->len)
-			return c->here + (at.v - c->at.v);
+		if (at.v - c->at.v < piece_span(c))
+			return c->here ? c->here + (at.v - c->at.v) : NULL;
 		if (at.v < c->at.v)
 			hi = mid;
 		else
@@ -352,7 +504,7 @@ int arena_destroy(struct arena *a)
 	if (a && a->mapped && !a->p->gone) {
 		r = proc_stop(a->p);
 		if (r == 0) {
-			unmap_first(a, a->n);
+			unmap_all(a);
 			r = proc_resume(a->p);
 		}
 		if (target_left(a->p, r))
@@ -367,7 +519,11 @@ void arena_forget(struct arena *a)
 	if (!a)
 		return;
 	if (a->head)
-		munmap(a->head, a->size);
+		munmap(a->head, a->view_len);
+	for (size_t i = 0; i < a->n; i++)
+		if (a->pieces[i].kind == PIECE_RING && a->pieces[i].here)
+			munmap(a->pieces[i].here, piece_span(&a->pieces[i]));
+	vec_free(&a->tids);
 	if (a->fd >= 0)
 		close(a->fd);
 	sigframes_free(&a->frames);

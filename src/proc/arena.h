@@ -3,7 +3,9 @@
 #ifndef JAB_PROC_ARENA_H
 #define JAB_PROC_ARENA_H
 
+#include "arch/event.h"
 #include "proc/sigframes.h"
+#include "proc/tid.h"
 #include "proc/undo.h"
 
 struct arena {
@@ -14,6 +16,7 @@ struct arena {
 	taddr record_at;	/* where the target sees offset 0, read-only */
 	size_t record_len;
 	struct undo_head *head;	/* our view of the same */
+	size_t view_len;	/* of that view: all but the rings */
 	size_t size;		/* of the whole memfd */
 	struct piece *pieces;
 	size_t n;
@@ -21,7 +24,16 @@ struct arena {
 	bool undumped;		/* and keeps them out of core dumps */
 	struct sigframes frames;
 	struct rseq_conf rseq;	/* of the threads that were there when it was made */
+	tid_list tids;		/* the same threads, until it is known where they keep their numbers */
+	bool has_tid;
+	int32_t tid_off;
 };
+
+/* How many bytes of addresses a piece takes. */
+static inline size_t piece_span(const struct piece *c)
+{
+	return c->kind == PIECE_RING ? 2 * c->len - RING_HEAD_SIZE : c->len;
+}
 
 /* Choose addresses for the record and for the pieces that have none yet. */
 int arena_place(struct arena *a);

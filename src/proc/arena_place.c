@@ -19,8 +19,8 @@ static uint64_t in_the_way(const struct arena *a, uint64_t lo, size_t len)
 	if (overlaps(lo, len, a->record_at, a->record_len))
 		return a->record_at.v + a->record_len;
 	for (size_t i = 0; i < a->n; i++)
-		if (overlaps(lo, len, a->pieces[i].at, a->pieces[i].len))
-			return a->pieces[i].at.v + a->pieces[i].len;
+		if (overlaps(lo, len, a->pieces[i].at, piece_span(&a->pieces[i])))
+			return a->pieces[i].at.v + piece_span(&a->pieces[i]);
 	return 0;
 }
 
@@ -55,7 +55,7 @@ int arena_place(struct arena *a)
 
 		if (c->at.v)
 			continue;
-		c->at = TADDR(find_place(a, &gaps, c->len));
+		c->at = TADDR(find_place(a, &gaps, piece_span(c)));
 		if (!c->at.v)
 			r = -ENOMEM;
 	}

@@ -118,15 +118,32 @@ int proc_text_calls(struct proc *p, const struct text_call **ret_calls, size_t *
 int proc_rseq(struct proc *p, struct rseq_conf *ret_conf);	/* while stopped */
 
 /*
- * Shared memory. One memfd per target ("jab-...", see undo.h for its first pages), mapped in pieces:
- * code pieces are RX there and RW here, data pieces RW in both. All pieces are made in one stop;
- * a target that is held already stays held. The undo record has room for max_edits edits, over all
- * text_apply() calls together. Afterwards every page of the pieces is there and charged to us.
+ * While stopped: where every thread keeps its own thread id, as its pid namespace knows it, as an
+ * offset from the thread pointer. -ENOENT: there is no such place.
  */
+int proc_tid_offset(struct proc *p, int32_t *ret_off);
+
+/*
+ * Shared memory. One memfd per target ("jab-...", see undo.h for its first pages), mapped in pieces.
+ * All pieces are made in one stop; a target that is held already stays held. The undo record has
+ * room for max_edits edits, over all text_apply() calls together. Afterwards every page of the data
+ * pieces is there and charged to us; for code and rings arena_touch() does that, as far as is needed.
+ *
+ * A ring is seen at addresses of len + (len - RING_HEAD_SIZE) bytes, there and here: its head, its
+ * data, and the same data once more. The private page is no part of the memfd: a fork finds zeros in
+ * it. We reach it by proc_read() and proc_write(). There is at most one, of one page.
+ */
+enum piece_kind {
+	PIECE_DATA,		/* RW there and here */
+	PIECE_CODE,		/* RX there, RW here; the address must be given */
+	PIECE_RING,		/* RW; len = RING_HEAD_SIZE + size of the data */
+	PIECE_PRIVATE,		/* RW there, here == NULL */
+};
+
 struct piece {
-	taddr at;		/* page-aligned address there; v == 0 for data: the kernel chooses, and it is filled in */
+	taddr at;		/* page-aligned address there; v == 0: chosen, and it is filled in */
 	size_t len;		/* page multiple */
-	bool code;
+	enum piece_kind kind;
 	uint8_t *here;		/* out: our own view */
 	uint64_t offset;	/* out: in the memfd */
 };
@@ -134,8 +151,9 @@ struct piece {
 struct arena;
 int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edits, struct arena **ret_arena);
 uint8_t *arena_view(struct arena *a, taddr at);	/* our view of an address there; NULL: not in a piece */
-int arena_touch(struct arena *a, taddr at, size_t len);	/* code pages that will be used: before they are */
+int arena_touch(struct arena *a, taddr at, size_t len);	/* pages that will be used: before they are */
 const struct rseq_conf *arena_rseq(const struct arena *a);	/* as of the stop in which it was made */
+int arena_tid(const struct arena *a, int32_t *ret_off);	/* proc_tid_offset() as of the same stop */
 int arena_destroy(struct arena *a);	/* no text was changed, or it is back: unmap there and here; frees a */
 void arena_forget(struct arena *a);	/* only our side; counters stay readable until then; frees a, NULL is fine */
 

@@ -12,6 +12,7 @@
 #include "proc/clean.h"
 
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include "base/clock.h"
@@ -59,7 +60,29 @@ static bool in_arena(const struct clean *c, uint64_t v)
 	return false;
 }
 
-/* The mappings themselves say where the arena is: by its inode, whatever a record says. */
+/* A record is foreign input: what it calls ours must look exactly like it. */
+static bool is_private_page(const struct proc *p, uint64_t at)
+{
+	const struct map *m = at ? proc_map_at(p, at) : NULL;
+
+	return m && m->start == at && m->end == at + PAGE && m->prot == (PROT_READ | PROT_WRITE) &&
+	       !m->shared && !m->inode && !m->path[0];
+}
+
+static void add_mapping(struct clean *c, uint64_t lo, uint64_t hi)
+{
+	struct gap *last = c->arena.n ? &c->arena.v[c->arena.n - 1] : NULL;
+
+	if (last && last->hi == lo)
+		last->hi = hi;		/* one call for neighbours */
+	else
+		*vec_add(&c->arena) = (struct gap){ lo, hi };
+}
+
+/*
+ * The mappings themselves say where the arena is: by its inode, whatever a record says. Only for the
+ * page that is not part of the memfd it is the record that says it.
+ */
 static void find_arena(struct clean *c)
 {
 	struct gap record = { 0 };
@@ -73,8 +96,10 @@ static void find_arena(struct clean *c)
 		if (m->offset == 0)
 			record = (struct gap){ m->start, m->end };
 		else
-			*vec_add(&c->arena) = (struct gap){ m->start, m->end };
+			add_mapping(c, m->start, m->end);
 	}
+	if (is_private_page(c->p, c->u->private_at))
+		add_mapping(c, c->u->private_at, c->u->private_at + PAGE);
 	if (record.hi)
 		*vec_add(&c->arena) = record;
 }

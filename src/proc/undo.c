@@ -99,7 +99,7 @@ size_t undo_size(size_t max_edits)
 	return (size + PAGE - 1) & ~(PAGE - 1);
 }
 
-void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id)
+void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id, uint64_t private_at)
 {
 	*h = (struct undo_head){
 		.version = UNDO_VERSION,
@@ -115,6 +115,7 @@ void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id
 		.tracer_pid = id->pid,
 		.tracer_start = id->start,
 		.tracer_pidns = id->pidns,
+		.private_at = private_at,
 	};
 	__atomic_store_n(&h->magic, UNDO_MAGIC, __ATOMIC_RELEASE);
 }
@@ -228,7 +229,7 @@ int undo_check(const struct undo_head *h, size_t area)
 		return -ENODATA;
 	if (h->magic != UNDO_MAGIC)
 		return garbled("no magic word");
-	if (h->version != UNDO_VERSION)
+	if (h->version < UNDO_VERSION_OLDEST || h->version > UNDO_VERSION)
 		return fail(-EBADMSG, "the undo record has version %u, this jab knows %u: left as it is",
 			    h->version, UNDO_VERSION);
 	if (h->max_edits > UNDO_MAX_EDITS || h->n_edits > h->max_edits ||
@@ -241,6 +242,8 @@ int undo_check(const struct undo_head *h, size_t area)
 		return garbled("sizes");
 	if (h->text > UNDO_TEXT_DIRTY)
 		return garbled("state");
+	if (h->version > 1 && (h->private_at % PAGE || h->private_at >= USER_TOP))
+		return garbled("private page");
 	return 0;
 }
 
@@ -272,6 +275,7 @@ int undo_take(struct undo *u, const struct undo_head *h, const struct undo_edit 
 		*vec_add(&u->moves) = (struct move){ TADDR(moves[i].from), TADDR(moves[i].to) };
 	}
 	u->text = h->text;
+	u->private_at = h->version > 1 ? h->private_at : 0;
 	sort_edits(u->edits.v, u->edits.n);
 	sort_moves(u->moves.v, u->moves.n);
 	for (i = 1; i < u->edits.n; i++)

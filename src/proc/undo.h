@@ -12,6 +12,7 @@
  * Forked children share these pages but not the text, so nothing here says what has been done to one
  * process: whether an edit stands in a text is seen by looking at that text. Which pieces are mapped
  * is not written here either: the mappings of the same inode say it, and they can't be scribbled on.
+ * Only the page that is not part of the memfd has its address here.
  * Who made the arena is in the memfd's name, for the same reason:
  *
  *	jab-<pid>-<start time>-<pid namespace>
@@ -24,7 +25,8 @@
 #include "proc/text.h"
 
 #define UNDO_MAGIC 0x6f646e752062616aull	/* reads "jab undo" */
-#define UNDO_VERSION 1
+#define UNDO_VERSION 2
+#define UNDO_VERSION_OLDEST 1	/* without private_at */
 #define UNDO_MAX_EDITS (1u << 24)
 #define UNDO_MOVES_PER_EDIT 4
 
@@ -54,7 +56,8 @@ struct undo_head {
 	int32_t tracer_pid;
 	uint32_t reserved;
 	uint64_t tracer_start, tracer_pidns;
-	uint8_t unused[40];
+	uint64_t private_at;		/* the page that is not part of the memfd; 0: there is none */
+	uint8_t unused[32];
 };
 
 _Static_assert(sizeof(struct undo_head) == 128, "layout is read by other versions: bump UNDO_VERSION");
@@ -76,7 +79,7 @@ enum tracer_state tracer_state(const struct tracer_id *id);
 
 /* Writing: by the tracer, through its own view. */
 size_t undo_size(size_t max_edits);
-void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id);
+void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id, uint64_t private_at);
 int undo_append(struct undo_head *h, const struct text_patch *patch);
 void undo_truncate(struct undo_head *h, uint32_t n_edits, uint32_t n_moves);
 void undo_set_text(struct undo_head *h, enum undo_text text);
@@ -86,6 +89,7 @@ struct undo {
 	VEC(struct edit) edits;
 	VEC(struct move) moves;		/* pad -> original */
 	enum undo_text text;
+	uint64_t private_at;		/* as claimed: arena_is_private() looks */
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
 };

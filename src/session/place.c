@@ -180,7 +180,7 @@ static int make_arena(struct target *t, struct jab_times *times)
 	for (size_t i = 0; i < areas.n; i++) {
 		pieces[i].at = TADDR(areas.v[i].lo);
 		pieces[i].len = areas.v[i].hi - areas.v[i].lo;
-		pieces[i].code = true;
+		pieces[i].kind = PIECE_CODE;
 	}
 	pieces[areas.n].len = counters_size(t);
 	r = arena_create(t->proc, pieces, areas.n + 1, most_edits(t), &t->arena);

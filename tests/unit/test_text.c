@@ -79,7 +79,7 @@ static void test_arena_refused(void **state)
 	struct control *c = control_new();
 	pid_t pid = target_start(body_spin1, c);
 	struct look before = look_at(pid);
-	struct piece pieces[2] = { { .len = 4096 }, { .len = 4096, .code = true } };
+	struct piece pieces[2] = { { .len = 4096 }, { .len = 4096, .kind = PIECE_CODE } };
 	struct arena *a = NULL;
 	struct proc *p;
 

@@ -18,7 +18,7 @@ static void record_make(struct record *r)
 	int i;
 
 	memset(r, 0, sizeof(*r));
-	undo_init(&r->head, N, &id);
+	undo_init(&r->head, N, &id, 0x5000);
 	for (i = 0; i < 2; i++) {
 		struct edit *e = vec_add(&patch.edits);
 
@@ -56,6 +56,21 @@ static void test_round_trip(void **state)
 	assert_int_equal(u.moves.n, 1);
 	assert_int_equal(u.moves.v[0].to.v, 0x2000);
 	assert_int_equal(u.text, UNDO_TEXT_CLEAN);
+	assert_int_equal(u.private_at, 0x5000);
+	undo_free(&u);
+}
+
+/* A record of the version before had nothing to say about a private page. */
+static void test_old_version(void **state)
+{
+	struct record r;
+	struct undo u;
+
+	record_make(&r);
+	r.head.version = 1;
+	assert_int_equal(record_read(&r, &u), 0);
+	assert_int_equal(u.edits.n, 2);
+	assert_int_equal(u.private_at, 0);
 	undo_free(&u);
 }
 
@@ -84,7 +99,10 @@ static void test_full(void **state)
 #define DAMAGE(field, value) { #field, offsetof(struct record, field), sizeof(((struct record *)0)->field), value }
 static const struct { const char *what; size_t offset, size; uint64_t value; } damage[] = {
 	DAMAGE(head.magic, 1),
-	DAMAGE(head.version, 2),
+	DAMAGE(head.version, 0),
+	DAMAGE(head.version, UNDO_VERSION + 1),
+	DAMAGE(head.private_at, 0x5001),
+	DAMAGE(head.private_at, 1ull << 47),
 	DAMAGE(head.head_size, 64),
 	DAMAGE(head.size, 1ull << 40),
 	DAMAGE(head.max_edits, 0xffffffff),
@@ -264,6 +282,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_old_version),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_random),

@@ -386,7 +386,7 @@ static inline int rig_open(struct rig *r, pid_t pid, size_t max_edits)
 	e = proc_open(pid, &r->p);
 	if (e < 0)
 		return e;
-	r->pieces[0] = (struct piece){ .at = place_near(r->p, CODE_LEN + 8192), .len = CODE_LEN, .code = true };
+	r->pieces[0] = (struct piece){ .at = place_near(r->p, CODE_LEN + 8192), .len = CODE_LEN, .kind = PIECE_CODE };
 	r->pieces[1] = (struct piece){ .at = TADDR(r->pieces[0].at.v + CODE_LEN), .len = 8192 };
 	return arena_create(r->p, r->pieces, 2, max_edits, &r->a);
 }
