@@ -12,10 +12,11 @@
 #include "sym/unwind_table.h"
 
 #define UNWIND_FRAMES_MAX 128
+#define UNWIND_STACK 136
 
 enum unwind_end {
 	UNWIND_OUTERMOST,	/* complete */
-	UNWIND_LIMIT,		/* there are more */
+	UNWIND_LIMIT,		/* there may be more */
 	UNWIND_FAULT,		/* w->fault could not be read */
 	UNWIND_LOST,		/* the way on is not known */
 };
@@ -24,8 +25,12 @@ enum unwind_end {
 typedef uint32_t unwind_read(void *arg, uint64_t from, void *to, uint32_t len);
 
 /*
- * All state of a walk; about 220 bytes, for the scratch memory of an event rather than the stack. The
- * caller sets everything of the first part; a walk changes regs and ip.
+ * All state of a walk, for the scratch memory of an event rather than the stack. The caller sets
+ * everything of the first part; a walk changes it.
+ *
+ * This memory may be written at the same time by a copy of ourselves (a child forked by a signal handler
+ * in the middle of a walk): its frames are worthless then, but as long as dir and copy are the same
+ * for both, no load goes astray.
  */
 struct unwind_walk {
 	const struct unwind_dir *dir;	/* NULL: frame pointers only */
@@ -33,22 +38,23 @@ struct unwind_walk {
 	uint64_t ip;		/* the site */
 	unwind_read *read;
 	void *arg;
-	uint8_t *copy;		/* room for the copy of the stack, 8-aligned */
+	uint8_t *copy;		/* room for a copy of the stack, 8-aligned */
 	uint32_t copy_room;	/* its bytes: at least 256, a multiple of 8 */
-	uint32_t copy_len;	/* what is already there (0: nothing) ... */
+	uint32_t copy_len;	/* what is already there (0: nothing), ... */
 	uint64_t copy_at;	/* ... and from which address */
-	uint8_t entry;		/* the site is a function's first instruction: used where no row tells */
+	uint32_t entry;		/* the site is a function's first instruction: used where no row tells */
 
-	uint64_t fault;		/* set by the walk: the address that could not be read */
-	const struct unwind_span *span;	/* its own from here: where the last row was found */
-	uint32_t known;		/* registers whose values are those of this frame */
-	uint32_t chain;
+	uint32_t known;		/* its own from here: registers whose values are those of this frame */
+	uint32_t exact;		/* ip is where the frame goes on, not behind its call */
+	const struct unwind_span *span;	/* where the last row was found */
+	uint64_t cfa;
+	uint64_t fault;		/* the address that could not be read */
 };
 
 /*
  * Writes the site and then the return addresses, innermost first, at most `limit` of them. Gives back
- * how many, and why it ended in *ret_end. Uses less than 128 bytes of stack, itself and all it calls
- * but read().
+ * how many, and why it ended in *ret_end. Uses at most UNWIND_STACK bytes of stack, return addresses
+ * included, before it calls read().
  */
 uint32_t unwind_walk(struct unwind_walk *w, uint64_t *frames, uint32_t limit, enum unwind_end *ret_end);
 

@@ -10,26 +10,17 @@
 
 #define DWARF_RSP 7
 
-struct row { uint64_t reg, offset; bool known; };
-
-struct cie {
-	uint64_t at;		/* offset in the section, +1: 0 means that this slot is empty */
-	bool ok, augmented, signal, has_lsda;
-	uint8_t fde_enc, lsda_enc;
-	struct row row;
-};
-
 /* Linkers leave one CIE per style, not per FDE; a few slots remember all that are in use. */
 #define CIE_SLOTS 64
 
 struct frames {
 	struct bytes b;
 	bool size_known;
-	struct cie cies[CIE_SLOTS];
+	struct frame_cie cies[CIE_SLOTS];
 };
 
 /* Run call frame instructions up to the first that moves on to a later address. */
-static void first_row(struct reader *r, struct row *row)
+static void first_row(struct reader *r, struct frame_row *row)
 {
 	while (r->p < r->end && !r->bad) {
 		uint8_t op = read_u8(r);
@@ -106,7 +97,7 @@ static bool next_entry(const struct frames *f, uint64_t *at, struct reader *ret)
 	return true;
 }
 
-static void parse_augmentation(struct reader *r, const char *aug, struct cie *c)
+static void parse_augmentation(struct reader *r, const char *aug, struct frame_cie *c)
 {
 	uint64_t len = read_uleb(r);
 	const uint8_t *end;
@@ -147,13 +138,13 @@ static void parse_augmentation(struct reader *r, const char *aug, struct cie *c)
 		r->p = end;
 }
 
-static void parse_cie(const struct frames *f, uint64_t at, struct cie *c)
+static void parse_cie(const struct frames *f, uint64_t at, struct frame_cie *c)
 {
 	const char *aug;
 	struct reader r;
 	uint8_t version;
 
-	*c = (struct cie){ .at = at + 1 };
+	*c = (struct frame_cie){ .at = at + 1 };
 	if (!next_entry(f, &at, &r) || read_u32(&r) != 0)
 		return;
 	version = read_u8(&r);
@@ -161,36 +152,35 @@ static void parse_cie(const struct frames *f, uint64_t at, struct cie *c)
 	if (r.bad || !memchr(r.p, 0, r.end - r.p))
 		return;
 	read_skip(&r, strlen(aug) + 1);
-	read_uleb(&r);			/* code alignment */
-	read_sleb(&r);			/* data alignment */
-	if (version == 1)
-		read_u8(&r);
-	else
-		read_uleb(&r);		/* return address column */
+	c->code_align = read_uleb(&r);
+	c->data_align = read_sleb(&r);
+	c->ra = version == 1 ? read_u8(&r) : read_uleb(&r);
 	c->augmented = aug[0] == 'z';
 	if (c->augmented)
 		parse_augmentation(&r, aug + 1, c);
 	else if (aug[0])
 		r.bad = true;		/* "eh" of the last century */
 	c->ok = !r.bad && (version == 1 || version == 3);
+	c->program = r;
 	first_row(&r, &c->row);
 }
 
-static const struct cie *get_cie(struct frames *f, uint64_t at)
+static const struct frame_cie *get_cie(struct frames *f, uint64_t at)
 {
-	struct cie *c = &f->cies[(at / 8) % CIE_SLOTS];
+	struct frame_cie *c = &f->cies[(at / 8) % CIE_SLOTS];
 
 	if (c->at != at + 1)
 		parse_cie(f, at, c);
 	return c->ok ? c : NULL;
 }
 
-static bool parse_fde(const struct cie *c, struct reader *r, struct fde_range *ret)
+static bool parse_fde(const struct frame_cie *c, struct reader *r, struct frame_fde *ret)
 {
-	struct row row = c->row;
-	uint64_t len, lsda = 0;
 	const uint8_t *end;
+	uint64_t len;
 
+	ret->cie = c;
+	ret->lsda = 0;
 	ret->lo = read_encoded(r, c->fde_enc, 0);
 	len = read_encoded(r, c->fde_enc & 0x0f, 0);
 	ret->hi = ret->lo + len;
@@ -200,16 +190,12 @@ static bool parse_fde(const struct cie *c, struct reader *r, struct fde_range *r
 			return false;
 		end = r->p + len;
 		if (c->has_lsda && len)
-			lsda = read_encoded(r, c->lsda_enc, 0);
+			ret->lsda = read_encoded(r, c->lsda_enc, 0);
 		r->bad = false;		/* a strange LSDA does not spoil the range */
 		r->p = end;
 	}
-	if (r->bad || ret->hi <= ret->lo)
-		return false;
-	first_row(r, &row);
-	ret->lsda = lsda;
-	ret->first_cfa_is_entry = !c->signal && row.known && row.reg == DWARF_RSP && row.offset == 8;
-	return true;
+	ret->program = *r;
+	return !r->bad && ret->hi > ret->lo;
 }
 
 /* Without section headers .eh_frame_hdr tells where the table begins, but not where it ends. */
@@ -254,13 +240,13 @@ static void sort_fdes(struct sym_priv *p)
 	p->fdes.cap = p->fdes.n;
 }
 
-void fdes_read(struct module *m)
+void frames_each(struct module *m, void (*each)(void *arg, const struct frame_fde *fde), void *arg)
 {
 	struct sym_priv *p = priv(m);
 	struct frames f = { .size_known = true };
 	const Elf64_Shdr *sh = image_section(&p->image, ".eh_frame");
+	const struct frame_cie *c;
 	uint64_t at = 0, begin;
-	const struct cie *c;
 	struct reader r;
 
 	f.b = image_section_bytes(&p->image, sh);
@@ -269,7 +255,7 @@ void fdes_read(struct module *m)
 		f.size_known = false;
 	}
 	while (f.b.p && next_entry(&f, &at, &r)) {
-		struct fde_range fde;
+		struct frame_fde fde;
 		uint32_t id;
 
 		begin = r.p - f.b.p;
@@ -278,9 +264,27 @@ void fdes_read(struct module *m)
 			continue;
 		c = get_cie(&f, begin - id);
 		if (c && parse_fde(c, &r, &fde) && in_text(m, fde.lo))
-			*vec_add(&p->fdes) = fde;
+			each(arg, &fde);
 	}
-	sort_fdes(p);
+}
+
+static void add_range(void *arg, const struct frame_fde *fde)
+{
+	struct frame_row row = fde->cie->row;
+	struct reader r = fde->program;
+	struct sym_priv *p = arg;
+
+	first_row(&r, &row);
+	*vec_add(&p->fdes) = (struct fde_range){
+		.lo = fde->lo, .hi = fde->hi, .lsda = fde->lsda,
+		.first_cfa_is_entry = !fde->cie->signal && row.known && row.reg == DWARF_RSP && row.offset == 8,
+	};
+}
+
+void fdes_read(struct module *m)
+{
+	frames_each(m, add_range, priv(m));
+	sort_fdes(priv(m));
 }
 
 size_t module_fdes(struct module *m, const struct fde_range **ret_fdes)

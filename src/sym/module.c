@@ -192,6 +192,7 @@ void module_close(struct module *m)
 	vec_free(&p->fdes);
 	vec_free(&p->irels);
 	vec_free(&p->rseqs);
+	free(p->unwind);
 	vec_free(&p->strays);
 	free(p->heap);
 	free(p->outer);

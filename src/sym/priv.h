@@ -53,6 +53,9 @@ struct sym_priv {
 	VEC(struct irel) irels;
 	VEC(struct rseq_range) rseqs;
 	VEC(uint64_t) strays;		/* landing pads outside their own FDE, sorted */
+	bool have_unwind;
+	struct unwind_data *unwind;	/* or NULL: of nothing is anything known */
+	struct range unwind_code;
 };
 
 static inline struct sym_priv *priv(const struct module *m)
@@ -109,6 +112,27 @@ int64_t read_sleb(struct reader *r);
 void read_skip(struct reader *r, uint64_t n);
 /* A pointer as DW_EH_PE_* says; data is what datarel counts from. 0 means none, and stays 0. */
 uint64_t read_encoded(struct reader *r, uint8_t encoding, uint64_t data);
+
+/*
+ * ehframe.c: the entries of .eh_frame, in the file's order. program is the instructions; cie lives
+ * only as long as the call.
+ */
+struct frame_row { uint64_t reg, offset; bool known; };
+struct frame_cie {
+	uint64_t at;		/* offset in the section, +1: 0 means that this slot is empty */
+	bool ok, augmented, signal, has_lsda;
+	uint8_t fde_enc, lsda_enc;
+	uint64_t code_align, ra;
+	int64_t data_align;
+	struct reader program;
+	struct frame_row row;	/* the first */
+};
+struct frame_fde {
+	uint64_t lo, hi, lsda;
+	struct reader program;
+	const struct frame_cie *cie;
+};
+void frames_each(struct module *m, void (*each)(void *arg, const struct frame_fde *fde), void *arg);
 
 /* demangle.c */
 const char *name_readable(struct module *m, uint32_t name);	/* NULL if it is not mangled */

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From frame to frame. Where a row tells how, it is believed; where none does (code made at run time,
+ * hand-written assembly), rbp is taken for a frame pointer if it looks like one. A frame pointer is
+ * never preferred to a row: in a program made without them rbp holds anything, now and then something
+ * that looks right.
+ *
+ * It ends: the stack pointer grows with every step but that out of a signal handler, and there are at
+ * most `limit` steps. No pointer from the target is loaded from; the tables are our own.
+ */
+#include "blob/unwind.h"
+
+enum { RBX = 3, RSP = 4, RBP = 5 };
+
+#define ALL_REGS 0xffffu
+#define BIT(reg) (1u << (reg))
+
+/* Further apart than this two frames are not by way of frame pointers. */
+#define CHAIN_MAX (1u << 20)
+
+/* struct ucontext, as the kernel leaves it on the stack */
+#define UCONTEXT_REGS 40
+
+enum step { STEP_ON, STEP_END, STEP_FAULT, STEP_LOST };
+
+static const struct unwind_span *find_span(struct unwind_walk *w, uint64_t pc)
+{
+	const struct unwind_span *s = w->span;
+	uint64_t a = 0, b, mid;
+
+	if (s && pc - s->lo < s->hi - s->lo)
+		return s;
+	for (b = w->dir ? w->dir->n : 0; a < b;) {
+		mid = (a + b) / 2;
+		s = &w->dir->span[mid];
+		if (pc < s->lo)
+			b = mid;
+		else if (pc >= s->hi)
+			a = mid + 1;
+		else
+			return w->span = s;
+	}
+	return 0;
+}
+
+static const struct unwind_rule *find_rule(struct unwind_walk *w, uint64_t pc)
+{
+	const struct unwind_span *s = find_span(w, pc);
+	const struct unwind_data *d;
+	const uint32_t *rows;
+	uint32_t place, a, b, mid;
+
+	if (!s)
+		return 0;
+	d = (const void *)((const char *)w->dir + s->data);
+	rows = (const void *)((const char *)d + d->rows);
+	pc -= s->lo;
+	a = d->index[pc >> UNWIND_BLOCK_BITS];
+	b = d->index[(pc >> UNWIND_BLOCK_BITS) + 1];
+	place = pc & (UNWIND_BLOCK - 1);
+	while (b - a > 1) {
+		mid = a + (b - a) / 2;
+		if ((rows[mid] & (UNWIND_BLOCK - 1)) <= place)
+			a = mid;
+		else
+			b = mid;
+	}
+	return (const struct unwind_rule *)((const char *)d + d->rules) + (rows[a] >> UNWIND_BLOCK_BITS);
+}
+
+/* Is it in the copy? Its place is read once: see the header for who may change it meanwhile. */
+static int from_copy(const struct unwind_walk *w, uint64_t addr, uint64_t *ret)
+{
+	uint64_t off = addr - *(const volatile uint64_t *)&w->copy_at;
+	uint32_t len = *(const volatile uint32_t *)&w->copy_len;
+
+	if (len < 8 || off > len - 8)
+		return 0;
+	*ret = *(const uint64_t *)(w->copy + off);
+	return 1;
+}
+
+/* A word of the stack. A new copy begins a little below what is asked: the rest comes from there, too. */
+static int fetch(struct unwind_walk *w, uint64_t addr, uint64_t *ret)
+{
+	uint64_t sp = w->regs[RSP], from = addr;
+
+	if (from_copy(w, addr, ret))
+		return 1;
+	if (addr >= sp)
+		from = addr - sp <= w->copy_room - 8 ? sp : addr - 64;
+	w->copy_len = 0;
+	w->copy_at = from;
+	w->copy_len = w->read(w->arg, from, w->copy, w->copy_room);
+	if (from_copy(w, addr, ret))
+		return 1;
+	w->fault = addr;
+	return 0;
+}
+
+/* ip and cfa are the caller's now. */
+static enum step arrive(struct unwind_walk *w)
+{
+	w->regs[RSP] = w->cfa;
+	if (!w->ip)
+		return STEP_END;
+	return w->ip >= 4096 && w->ip >> 47 == 0 ? STEP_ON : STEP_LOST;
+}
+
+/* The chain of frame pointers ends with 0. */
+static enum step step_chain(struct unwind_walk *w)
+{
+	uint64_t bp = w->regs[RBP], sp = w->regs[RSP];
+
+	if (!(w->known & BIT(RBP)))
+		return STEP_LOST;
+	if (!bp)
+		return STEP_END;
+	if (bp & 7 || bp < sp || bp - sp > CHAIN_MAX)
+		return STEP_LOST;
+	w->cfa = bp + 16;
+	w->known = BIT(RSP) | BIT(RBP);
+	if (!fetch(w, w->cfa - 8, &w->ip) || !fetch(w, w->cfa - 16, &w->regs[RBP]))
+		return STEP_FAULT;
+	return arrive(w);
+}
+
+static enum step step_signal(struct unwind_walk *w)
+{
+	/* r8-r15 rdi rsi rbp rbx rdx rax rcx rsp, a digit each, the first one lowest */
+	uint64_t order = 0x41023567fedcba98, at = w->regs[RSP] + UCONTEXT_REGS;
+
+	for (; order; order >>= 4, at += 8)
+		if (!fetch(w, at, (order & 15) == RSP ? &w->cfa : &w->regs[order & 15]))
+			return STEP_FAULT;
+	if (!fetch(w, at, &w->ip))
+		return STEP_FAULT;
+	w->known = ALL_REGS;
+	return arrive(w);
+}
+
+static enum step find_cfa(struct unwind_walk *w, const struct unwind_rule *rule)
+{
+	if (!(w->known & BIT(rule->reg)))
+		return STEP_LOST;
+	w->cfa = w->regs[rule->reg] + (int64_t)rule->off;
+	if (rule->kind == UNWIND_DEREF) {
+		if (!fetch(w, w->cfa, &w->cfa))
+			return STEP_FAULT;
+		w->cfa += (int64_t)rule->add;
+	}
+	if (rule->kind == UNWIND_PLT && (w->ip & 15) >= (uint16_t)rule->add)
+		w->cfa += 8;
+	/* A leaf that keeps its return address in a register may use no stack at all. */
+	if (w->cfa < w->regs[RSP] || (w->cfa == w->regs[RSP] && !(rule->flags & UNWIND_RA_REG)))
+		return STEP_LOST;
+	return STEP_ON;
+}
+
+static enum step find_ip(struct unwind_walk *w, const struct unwind_rule *rule)
+{
+	if (!(rule->flags & UNWIND_RA_REG))
+		return fetch(w, w->cfa + (int64_t)rule->ra, &w->ip) ? STEP_ON : STEP_FAULT;
+	if (!(w->known & BIT(rule->ra)))
+		return STEP_LOST;
+	w->ip = w->regs[rule->ra];
+	return STEP_ON;
+}
+
+static int fetch_saved(struct unwind_walk *w, int from_bp, int16_t off, uint32_t reg)
+{
+	w->known |= BIT(reg);
+	return fetch(w, (from_bp ? w->regs[RBP] : w->cfa) + (int64_t)off, &w->regs[reg]);
+}
+
+/* rbx first: it may be counted from this frame's rbp. */
+static enum step find_saved(struct unwind_walk *w, const struct unwind_rule *rule)
+{
+	w->known &= BIT(RSP) | BIT(RBP) | BIT(RBX);
+	if (rule->flags & UNWIND_BX_LOST)
+		w->known &= ~BIT(RBX);
+	if (rule->flags & (UNWIND_BX_CFA | UNWIND_BX_BP) &&
+	    !fetch_saved(w, rule->flags & UNWIND_BX_BP, rule->bx, RBX))
+		return STEP_FAULT;
+	if (rule->flags & UNWIND_BP_LOST)
+		w->known &= ~BIT(RBP);
+	if (rule->flags & (UNWIND_BP_CFA | UNWIND_BP_BP) &&
+	    !fetch_saved(w, rule->flags & UNWIND_BP_BP, rule->bp, RBP))
+		return STEP_FAULT;
+	return STEP_ON;
+}
+
+static enum step step_rule(struct unwind_walk *w, const struct unwind_rule *rule)
+{
+	enum step r = find_cfa(w, rule);
+
+	if (r == STEP_ON)
+		r = find_ip(w, rule);
+	if (r == STEP_ON)
+		r = find_saved(w, rule);
+	return r == STEP_ON ? arrive(w) : r;
+}
+
+/* At a function's first instruction only the return address is on the stack. */
+static enum step step_entry(struct unwind_walk *w)
+{
+	w->cfa = w->regs[RSP] + 8;
+	return fetch(w, w->regs[RSP], &w->ip) ? arrive(w) : STEP_FAULT;
+}
+
+/* ip is behind a call and may be the start of another function already, unless it is exact. */
+static enum step step(struct unwind_walk *w, uint32_t first)
+{
+	const struct unwind_rule *rule = find_rule(w, w->ip - !w->exact);
+
+	w->exact = 0;
+	switch (rule ? rule->kind : UNWIND_NONE) {
+	case UNWIND_END:
+		return STEP_END;
+	case UNWIND_STOP:
+		return STEP_LOST;
+	case UNWIND_SIGNAL:
+		w->exact = 1;
+		return step_signal(w);
+	case UNWIND_NONE:
+		return first && w->entry ? step_entry(w) : step_chain(w);
+	default:
+		return step_rule(w, rule);
+	}
+}
+
+uint32_t unwind_walk(struct unwind_walk *w, uint64_t *frames, uint32_t limit, enum unwind_end *ret_end)
+{
+	uint32_t n = 0;
+	enum step r = STEP_ON;
+
+	w->span = 0;
+	w->exact = 1;
+	w->known = ALL_REGS;
+	while (n < limit) {
+		frames[n++] = w->ip;
+		if (n == limit)
+			break;
+		r = step(w, n == 1);
+		if (r != STEP_ON)
+			break;
+	}
+	*ret_end = r == STEP_END ? UNWIND_OUTERMOST : r == STEP_FAULT ? UNWIND_FAULT :
+		   r == STEP_LOST ? UNWIND_LOST : UNWIND_LIMIT;
+	return n;
+}

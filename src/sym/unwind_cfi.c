@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Call frame instructions, run once outside so that nobody has to inside. Of all registers only those
+ * are followed that a CFA is ever counted from at a call: rsp, rbp and rbx (the loader's resolver).
+ * Others may be a CFA's base in the innermost frame only, where their values are known anyway.
+ */
+#include "sym/unwind_priv.h"
+
+enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7, DW_RIP = 16 };
+
+enum {
+	OP_DEREF = 0x06, OP_AND = 0x1a, OP_PLUS = 0x22, OP_PLUS_UCONST = 0x23, OP_SHL = 0x24, OP_GE = 0x2a,
+	OP_LIT0 = 0x30, OP_BREG0 = 0x70,
+};
+
+/* Compilers nest these once; whoever nests deeper gets no rows from there on. */
+#define MOST_REMEMBERED 8
+/* A CIE is run for many FDEs; real ones have a dozen bytes. */
+#define MOST_CIE 256
+
+struct cfi {
+	const struct frame_cie *cie;
+	const struct cfi_state *start;
+	struct cfi_state now, remembered[MOST_REMEMBERED];
+	int nremembered;
+	struct reader r;
+	uint64_t loc, hi;
+	bool signal;
+	struct row_writer *w;
+};
+
+/* From DWARF's numbers to the machine's. */
+static const uint8_t machine_reg[16] = { 0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15 };
+
+static bool fits16(int64_t n)
+{
+	return n == (int16_t)n;
+}
+
+/* One callee-saved register into the rule; `shift` is 0 for rbp, 2 for rbx. */
+static void rule_place(struct unwind_rule *rule, const struct cfi_place *p, int shift, int16_t *n)
+{
+	uint8_t lost = shift ? UNWIND_BX_LOST : UNWIND_BP_LOST;
+
+	*n = 0;
+	if (p->how == CFI_SAME)
+		return;
+	if ((p->how == CFI_AT_CFA || p->how == CFI_AT_BP) && fits16(p->n)) {
+		rule->flags |= (p->how == CFI_AT_CFA ? UNWIND_BP_CFA : UNWIND_BP_BP) << shift;
+		*n = p->n;
+	} else {
+		rule->flags |= lost;
+	}
+}
+
+static bool rule_ra(struct unwind_rule *rule, const struct cfi_place *ra)
+{
+	if (ra->how == CFI_AT_CFA && fits16(ra->n)) {
+		rule->ra = ra->n;
+		return true;
+	}
+	if (ra->how == CFI_IN_REG && ra->n < 16) {
+		rule->flags |= UNWIND_RA_REG;
+		rule->ra = machine_reg[ra->n];
+		return true;
+	}
+	return false;
+}
+
+static struct unwind_rule rule_of(const struct cfi *c)
+{
+	const struct cfi_state *s = &c->now;
+	struct unwind_rule rule = { .kind = s->kind };
+
+	if (c->signal)
+		return (struct unwind_rule){ .kind = UNWIND_SIGNAL };
+	if (s->ra.how == CFI_UNDEFINED)
+		return (struct unwind_rule){ .kind = UNWIND_END };
+	if (s->kind == UNWIND_STOP || s->reg > 15 || s->off != (int32_t)s->off || !fits16(s->add) ||
+	    s->sp.how != CFI_SAME || !rule_ra(&rule, &s->ra))
+		return (struct unwind_rule){ .kind = UNWIND_STOP };
+	rule.reg = machine_reg[s->reg];
+	rule.off = s->off;
+	rule.add = s->add;
+	rule_place(&rule, &s->bp, 0, &rule.bp);
+	rule_place(&rule, &s->bx, 2, &rule.bx);
+	return rule;
+}
+
+static struct reader sub_reader(struct reader *r)
+{
+	uint64_t n = read_uleb(r);
+	struct reader e = *r;
+
+	read_skip(r, n);
+	e.end = r->bad ? e.p : r->p;
+	return e;
+}
+
+/* rsp+8, and 8 more in the second half of a 16-byte entry: what linkers write for .plt */
+static bool is_plt(struct reader e, struct cfi_state *s)
+{
+	uint8_t limit;
+
+	if (read_u8(&e) != OP_BREG0 + DW_RIP || read_sleb(&e) != 0 || read_u8(&e) != OP_LIT0 + 15 ||
+	    read_u8(&e) != OP_AND)
+		return false;
+	limit = read_u8(&e) - OP_LIT0;
+	if (limit > 15 || read_u8(&e) != OP_GE || read_u8(&e) != OP_LIT0 + 3 || read_u8(&e) != OP_SHL ||
+	    read_u8(&e) != OP_PLUS || e.p != e.end || e.bad)
+		return false;
+	s->kind = UNWIND_PLT;
+	s->add = limit;
+	return true;
+}
+
+static void cfa_expression(struct cfi_state *s, struct reader e)
+{
+	uint8_t op = read_u8(&e);
+
+	s->kind = UNWIND_STOP;
+	if (op < OP_BREG0 || op > OP_BREG0 + 15)
+		return;
+	s->reg = op - OP_BREG0;
+	s->off = read_sleb(&e);
+	s->add = 0;
+	if (e.bad || is_plt(e, s))
+		return;
+	if (e.p == e.end) {
+		s->kind = UNWIND_CFA;
+		return;
+	}
+	if (read_u8(&e) != OP_DEREF)
+		return;
+	if (e.p < e.end) {
+		if (read_u8(&e) != OP_PLUS_UCONST)
+			return;
+		s->add = read_uleb(&e);
+	}
+	if (e.p == e.end && !e.bad)
+		s->kind = UNWIND_DEREF;
+}
+
+/* The only register expression in common use: frames realigned by way of rbp. */
+static struct cfi_place place_expression(struct reader e)
+{
+	uint8_t op = read_u8(&e);
+	int64_t n = read_sleb(&e);
+
+	if (op == OP_BREG0 + DW_RBP && e.p == e.end && !e.bad)
+		return (struct cfi_place){ CFI_AT_BP, n };
+	return (struct cfi_place){ .how = CFI_OTHER };
+}
+
+static struct cfi_place *place_of(struct cfi_state *s, uint64_t reg)
+{
+	switch (reg) {
+	case DW_RBX: return &s->bx;
+	case DW_RBP: return &s->bp;
+	case DW_RSP: return &s->sp;
+	case DW_RIP: return &s->ra;
+	default: return NULL;
+	}
+}
+
+static void set_place(struct cfi *c, uint64_t reg, uint8_t how, int64_t n)
+{
+	struct cfi_place *p = place_of(&c->now, reg);
+
+	if (p)
+		*p = (struct cfi_place){ how, n };
+}
+
+static void restore(struct cfi *c, uint64_t reg)
+{
+	struct cfi_place *p = place_of(&c->now, reg);
+	struct cfi_state start;
+
+	if (!p || !c->start)
+		return;
+	start = *c->start;
+	*p = *place_of(&start, reg);
+}
+
+static int64_t factored(const struct cfi *c, uint64_t n)
+{
+	return n * (uint64_t)c->cie->data_align;
+}
+
+/* The row is complete: say it, and go on to a later address. */
+static void move_to(struct cfi *c, uint64_t loc)
+{
+	struct unwind_rule rule;
+
+	if (loc == c->loc)
+		return;
+	if (loc < c->loc || !c->w) {
+		c->r.bad = true;
+		return;
+	}
+	rule = rule_of(c);
+	row_add(c->w, c->loc, &rule);
+	c->loc = loc;
+}
+
+static void move_by(struct cfi *c, uint64_t delta)
+{
+	move_to(c, c->loc + delta * c->cie->code_align);
+}
+
+static void remember(struct cfi *c)
+{
+	if (c->nremembered == MOST_REMEMBERED)
+		c->r.bad = true;
+	else
+		c->remembered[c->nremembered++] = c->now;
+}
+
+static void restore_state(struct cfi *c)
+{
+	if (c->nremembered == 0)
+		c->r.bad = true;
+	else
+		c->now = c->remembered[--c->nremembered];
+}
+
+/* Instructions that say where a register is; false if it is none of them. */
+static bool place_op(struct cfi *c, uint8_t op)
+{
+	struct reader *r = &c->r, e;
+	struct cfi_place p;
+	uint64_t reg;
+
+	if (op < 0x05 || op == 0x0a || op == 0x0b || (op > 0x0b && op < 0x10) || op == 0x12 || op == 0x13 ||
+	    (op > 0x16 && op != 0x2f))
+		return false;
+	reg = read_uleb(r);
+	switch (op) {
+	case 0x05: set_place(c, reg, CFI_AT_CFA, factored(c, read_uleb(r))); break;
+	case 0x06: restore(c, reg); break;
+	case 0x07: set_place(c, reg, CFI_UNDEFINED, 0); break;
+	case 0x08: set_place(c, reg, CFI_SAME, 0); break;
+	case 0x09: set_place(c, reg, CFI_IN_REG, read_uleb(r)); break;
+	case 0x11: set_place(c, reg, CFI_AT_CFA, factored(c, read_sleb(r))); break;
+	case 0x2f: set_place(c, reg, CFI_AT_CFA, -factored(c, read_uleb(r))); break;
+	case 0x14: read_uleb(r); set_place(c, reg, CFI_OTHER, 0); break;
+	case 0x15: read_sleb(r); set_place(c, reg, CFI_OTHER, 0); break;
+	case 0x10:
+		e = sub_reader(r);
+		p = place_expression(e);
+		set_place(c, reg, p.how, p.n);
+		break;
+	case 0x16: sub_reader(r); set_place(c, reg, CFI_OTHER, 0); break;
+	}
+	return true;
+}
+
+/* Instructions that say what the CFA is. After an expression only a whole new one counts. */
+static bool cfa_op(struct cfi *c, uint8_t op)
+{
+	struct cfi_state *s = &c->now;
+	struct reader *r = &c->r;
+
+	switch (op) {
+	case 0x0c: s->reg = read_uleb(r); s->off = read_uleb(r); break;
+	case 0x12: s->reg = read_uleb(r); s->off = factored(c, read_sleb(r)); break;
+	case 0x0d: s->reg = read_uleb(r); return true;
+	case 0x0e: s->off = read_uleb(r); return true;
+	case 0x13: s->off = factored(c, read_sleb(r)); return true;
+	case 0x0f: cfa_expression(s, sub_reader(r)); return true;
+	default: return false;
+	}
+	s->kind = UNWIND_CFA;
+	s->add = 0;
+	return true;
+}
+
+static void one_op(struct cfi *c)
+{
+	struct reader *r = &c->r;
+	uint8_t op = read_u8(r);
+
+	switch (op >> 6) {
+	case 1: move_by(c, op & 0x3f); return;
+	case 2: set_place(c, op & 0x3f, CFI_AT_CFA, factored(c, read_uleb(r))); return;
+	case 3: restore(c, op & 0x3f); return;
+	}
+	if (cfa_op(c, op) || place_op(c, op))
+		return;
+	switch (op) {
+	case 0x00: break;
+	case 0x01: move_to(c, read_encoded(r, c->cie->fde_enc, 0)); break;
+	case 0x02: move_by(c, read_u8(r)); break;
+	case 0x03: move_by(c, read_u16(r)); break;
+	case 0x04: move_by(c, read_u32(r)); break;
+	case 0x0a: remember(c); break;
+	case 0x0b: restore_state(c); break;
+	case 0x2d: break;		/* register windows of another CPU */
+	case 0x2e: read_uleb(r); break;	/* size of arguments: rsp based CFAs have it already */
+	default: r->bad = true;
+	}
+}
+
+void cfi_start(const struct frame_cie *cie, struct cfi_state *ret)
+{
+	struct cfi c = { .cie = cie, .r = cie->program, .now = { .kind = UNWIND_STOP } };
+
+	c.r.end = c.r.p + MIN(c.r.end - c.r.p, MOST_CIE);
+	while (c.r.p < c.r.end && !c.r.bad)
+		one_op(&c);
+	if (c.r.bad || cie->ra != DW_RIP)
+		c.now.kind = UNWIND_STOP;
+	*ret = c.now;
+}
+
+void cfi_run(const struct frame_fde *fde, const struct cfi_state *start, struct row_writer *w)
+{
+	struct cfi c = { .cie = fde->cie, .start = start, .now = *start, .r = fde->program,
+		.loc = fde->lo, .hi = fde->hi, .signal = fde->cie->signal, .w = w };
+	struct unwind_rule rule;
+
+	while (c.r.p < c.r.end && !c.r.bad && c.loc < c.hi)
+		one_op(&c);
+	if (c.loc >= c.hi)
+		return;
+	rule = c.r.bad ? (struct unwind_rule){ .kind = UNWIND_STOP } : rule_of(&c);
+	row_add(w, c.loc, &rule);
+}

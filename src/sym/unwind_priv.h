@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The makers of unwind tables among themselves: who knows rules says them, in order, to one writer. */
+#ifndef JAB_SYM_UNWIND_PRIV_H
+#define JAB_SYM_UNWIND_PRIV_H
+
+#include "sym/priv.h"
+#include "sym/unwind.h"
+
+/* unwind_rows.c: collects rows. Addresses must not go back; later rules for one address win. */
+struct row_writer;
+void row_add(struct row_writer *w, uint64_t addr, const struct unwind_rule *rule);
+
+/* unwind_cfi.c: where a register of the caller is */
+enum cfi_how { CFI_SAME, CFI_AT_CFA, CFI_AT_BP, CFI_IN_REG, CFI_UNDEFINED, CFI_OTHER };
+struct cfi_place { uint8_t how; int64_t n; };
+
+/* What call frame instructions have said so far. Registers have DWARF's numbers. */
+struct cfi_state {
+	uint8_t kind;		/* of the CFA: enum unwind_kind */
+	uint64_t reg;
+	int64_t off, add;
+	struct cfi_place ra, bp, bx, sp;
+};
+
+void cfi_start(const struct frame_cie *cie, struct cfi_state *ret);
+void cfi_run(const struct frame_fde *fde, const struct cfi_state *start, struct row_writer *w);
+
+/* unwind_gaps.c: code that no FDE tells of, [lo, hi) */
+void gap_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);
+
+/* unwind_go.c: the same from Go's own table; false where it has none */
+bool go_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);
+
+#endif
