@@ -372,7 +372,7 @@ static inline taddr place_near(struct proc *p, size_t len)
 
 struct rig {
 	struct proc *p;
-	struct piece pieces[2];		/* code, data with the counters behind it */
+	struct piece pieces[4];		/* code, data with the counters behind it, a ring, the private page */
 	struct arena *a;
 	struct text_patch patch;
 	size_t pads;
@@ -388,7 +388,9 @@ static inline int rig_open(struct rig *r, pid_t pid, size_t max_edits)
 		return e;
 	r->pieces[0] = (struct piece){ .at = place_near(r->p, CODE_LEN + 8192), .len = CODE_LEN, .kind = PIECE_CODE };
 	r->pieces[1] = (struct piece){ .at = TADDR(r->pieces[0].at.v + CODE_LEN), .len = 8192 };
-	return arena_create(r->p, r->pieces, 2, max_edits, &r->a);
+	r->pieces[2] = (struct piece){ .len = RING_HEAD_SIZE + RING_SIZE_MIN, .kind = PIECE_RING };
+	r->pieces[3] = (struct piece){ .len = 4096, .kind = PIECE_PRIVATE };
+	return arena_create(r->p, r->pieces, ARRAY_SIZE(r->pieces), max_edits, &r->a);
 }
 
 static inline void rig_close(struct rig *r)
