@@ -58,7 +58,7 @@ static uint64_t fill(struct event *e, uint64_t time)
 static void write_trace(uint64_t events)
 {
 	static const struct ctf_field fields[] = {
-		{ "fd", CTF_SIGNED, 32, 10, 0 }, { "size", CTF_UNSIGNED, 64, 16, 0 }, { "name", CTF_STRING, 0, 0, 0 },
+		{ "fd", CTF_SIGNED, 32, 10, 0, 0 }, { "size", CTF_UNSIGNED, 64, 16, 0, 0 }, { "name", CTF_STRING, 0, 0, 0, 0 },
 	};
 	static struct event e[SPAN_EVENTS];
 	struct ctf_options o = { .clock = { .hz = 2600000000 }, .command = "view_rate" };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/err.h"
+#include "base/utf8.h"
 
 int complain(void)
 {
@@ -41,26 +42,12 @@ int attach_word(struct jab *j, const char *word)
 	return is_pid(word, &pid) ? jab_attach(j, pid) : jab_attach_name(j, word);
 }
 
-/* Length of the character at s; 0 where it is no UTF-8 (overlong forms and surrogates are none). */
-static size_t utf8_len(const unsigned char *s)
-{
-	size_t len = *s < 0x80 ? 1 : *s < 0xc2 ? 0 : *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : *s < 0xf5 ? 4 : 0;
-
-	for (size_t i = 1; i < len; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) || (*s == 0xf0 && s[1] < 0x90) ||
-	    (*s == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return len;
-}
-
 /* File and function names are any bytes, JSON is UTF-8: what is none becomes a replacement character. */
 void json_text(FILE *to, const char *s)
 {
 	putc('"', to);
 	while (*s) {
-		size_t len = utf8_len((const unsigned char *)s);
+		size_t len = utf8_len((const unsigned char *)s, strnlen(s, 4));
 
 		if (*s == '"' || *s == '\\')
 			fprintf(to, "\\%c", *s);

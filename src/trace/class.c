@@ -12,7 +12,7 @@ void class_measure(struct ctf_class *c)
 	for (size_t i = 0; i < c->n; i++) {
 		const struct ctf_field *f = &c->fields[i];
 
-		if (f->kind == CTF_STRING) {
+		if (field_varies(f)) {
 			fixed = false;
 			c->tail = 0;
 			continue;
@@ -21,6 +21,8 @@ void class_measure(struct ctf_class *c)
 		c->tail = field_room(f) - field_used(f);
 	}
 	c->fixed = fixed ? len : 0;
+	c->has_faults = c->n && c->fields[0].kind == CTF_UNSIGNED && c->fields[0].bits == 64 &&
+			!c->fields[0].count && strcmp(c->fields[0].name, CTF_FAULTS) == 0;
 }
 
 void class_free(struct ctf_class *c)
@@ -42,12 +44,12 @@ static bool fits_slowly(const struct ctf_class *c, const uint8_t *event, uint32_
 	for (size_t i = 0; i < c->n; i++) {
 		const struct ctf_field *f = &c->fields[i];
 
-		if (f->kind == CTF_STRING) {
+		if (field_varies(f)) {
 			if (at + 4 > len)
 				return false;
 			memcpy(&size, event + at, 4);
-			tail = -(4 + size) & 7;
-			at += align_up(4ull + size, 8);
+			tail = f->kind == CTF_STRING ? -(4 + size) & 7 : 0;
+			at += f->kind == CTF_STRING ? align_up(4ull + size, 8) : 8 + 8ull * size;
 		} else {
 			tail = field_room(f) - field_used(f);
 			at += field_room(f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The front of the CTF writer: the directory, its classes, streams and modules. */
+/* The front of the CTF writer: the directory or pipe, its classes and streams. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -64,7 +64,8 @@ static void ctf_free(struct ctf *ctf)
 {
 	for (size_t i = 0; i < ctf->classes.n; i++)
 		class_free(ctf->classes.v[i]);
-	class_free(ctf->module_class);
+	for (size_t i = 0; i < CTF_OWN_CLASSES; i++)
+		class_free(ctf->own[i]);
 	vec_free(&ctf->classes);
 	vec_free(&ctf->streams);
 	if (ctf->meta >= 0)
@@ -72,6 +73,7 @@ static void ctf_free(struct ctf *ctf)
 	if (ctf->dir >= 0)
 		close(ctf->dir);
 	free((char *)ctf->options.command);
+	free(ctf->meta_text);
 	free(ctf->path);
 	free(ctf);
 }
@@ -91,6 +93,47 @@ static int open_new(struct ctf *ctf)
 	return meta_create(ctf);
 }
 
+static struct ctf *ctf_new(const char *path, const struct ctf_options *options)
+{
+	struct ctf *ctf = xcalloc(1, sizeof(*ctf));
+
+	ctf->path = xstrdup(path);
+	ctf->dir = ctf->meta = ctf->pipe = -1;
+	ctf->options = *options;
+	ctf->options.command = options->command ? xstrdup(options->command) : NULL;
+	ctf->step = options->clock.hz / 250000000 + 1;
+	ctf->part_limit = part_limit();
+	make_uuid(ctf->uuid);
+	return ctf;
+}
+
+void ctf_create_memory(const struct ctf_options *options, struct ctf **ret_ctf)
+{
+	*ret_ctf = ctf_new("nowhere", options);
+}
+
+int ctf_create_pipe(int fd, const char *name, const struct ctf_options *options, struct ctf **ret_ctf)
+{
+	struct ctf *ctf;
+	int r = check_clock(&options->clock), flags = fcntl(fd, F_GETFL);
+
+	if (r < 0)
+		return r;
+	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+		return fail(-EBADF, "%s is not open for writing", name);
+	ctf = ctf_new(name, options);
+	ctf->pipe = fd;
+	r = meta_create(ctf);
+	if (r == 0)
+		r = tar_metadata(ctf);
+	if (r < 0) {
+		ctf_free(ctf);
+		return r;
+	}
+	*ret_ctf = ctf;
+	return 0;
+}
+
 int ctf_create(const char *path, const struct ctf_options *options, struct ctf **ret_ctf)
 {
 	struct ctf *ctf;
@@ -101,14 +144,7 @@ int ctf_create(const char *path, const struct ctf_options *options, struct ctf *
 	r = make_dir(path);
 	if (r < 0)
 		return r;
-	ctf = xcalloc(1, sizeof(*ctf));
-	ctf->path = xstrdup(path);
-	ctf->dir = ctf->meta = -1;
-	ctf->options = *options;
-	ctf->options.command = options->command ? xstrdup(options->command) : NULL;
-	ctf->step = options->clock.hz / 250000000 + 1;
-	ctf->part_limit = part_limit();
-	make_uuid(ctf->uuid);
+	ctf = ctf_new(path, options);
 	r = open_new(ctf);
 	if (r < 0) {
 		ctf_free(ctf);
@@ -121,13 +157,25 @@ int ctf_create(const char *path, const struct ctf_options *options, struct ctf *
 
 static int check_field(const struct ctf_field *f)
 {
-	if (!tsdl_type(f) || (f->kind == CTF_BYTES && (!f->size || f->size > CTF_MAX_EVENT)))
+	if (!tsdl_type(f) || (f->kind == CTF_BYTES && !f->size) || f->size > CTF_MAX_EVENT ||
+	    f->count > CTF_MAX_EVENT || (f->count && f->kind > CTF_FLOAT))
 		return fail(-EINVAL, "field %s: no such type in a trace", f->name);
 	return 0;
 }
 
-static int class_new(uint32_t id, const char *name, const struct ctf_field *fields, size_t n,
-		     struct ctf_class **ret_class)
+/* As a reader would find it in the metadata, whatever way it was asked for. */
+static struct ctf_field plain_field(const struct ctf_field *f)
+{
+	struct ctf_field plain = *f;
+
+	tsdl_type_parse(tsdl_type(f), &plain);
+	plain.size = f->kind == CTF_BYTES ? f->size : 0;
+	plain.count = f->count;
+	return plain;
+}
+
+int class_new(uint32_t id, const char *name, const struct ctf_field *fields, size_t n,
+	      struct ctf_class **ret_class)
 {
 	struct ctf_class *c;
 
@@ -139,7 +187,7 @@ static int class_new(uint32_t id, const char *name, const struct ctf_field *fiel
 	c->name = xstrdup(name);
 	c->fields = xcalloc(n, sizeof(*fields));
 	for (c->n = 0; c->n < n; c->n++) {
-		c->fields[c->n] = fields[c->n];
+		c->fields[c->n] = plain_field(&fields[c->n]);
 		c->fields[c->n].name = tsdl_field_name(fields, c->n);
 	}
 	class_measure(c);
@@ -170,15 +218,16 @@ int ctf_class(struct ctf *ctf, uint32_t id, const char *name, const struct ctf_f
 	return 0;
 }
 
-static const struct ctf_class *find_class(const struct ctf *ctf, uint32_t id)
+const struct ctf_class *ctf_find_class(const struct ctf *ctf, uint32_t id)
 {
 	if (id < ctf->classes.n)
 		return ctf->classes.v[id];
-	return id == CTF_MODULE_ID ? ctf->module_class : NULL;
+	return id - CTF_MODULE_ID < CTF_OWN_CLASSES ? ctf->own[id - CTF_MODULE_ID] : NULL;
 }
 
 /* The memory may change while we look: each word is read once. */
-int ctf_check(const struct ctf *ctf, const void *data, size_t len, struct ctf_span *ret_span)
+int ctf_check_counted(const struct ctf *ctf, const void *data, size_t len, uint64_t *counts,
+		      struct ctf_span *ret_span)
 {
 	struct ctf_span s = { .data = data };
 	uint32_t tail = 0;
@@ -191,18 +240,25 @@ int ctf_check(const struct ctf *ctf, const void *data, size_t len, struct ctf_sp
 		if (len - s.len < sizeof(h))
 			break;
 		memcpy(&h, at, sizeof(h));
-		c = find_class(ctf, h.id);
+		c = ctf_find_class(ctf, h.id);
 		if (!c || h.len > len - s.len || h.len > CTF_MAX_EVENT || (s.events && h.time < s.last) ||
 		    !class_fits(c, at, h.len, &tail))
 			break;
 		if (!s.events++)
 			s.first = h.time;
+		if (counts && h.id < ctf->classes.n)
+			counts[h.id]++;
 		s.last = h.time;
 		s.len += h.len;
 		s.unpadded = s.len - tail;
 	}
 	*ret_span = s;
 	return s.len == len ? 0 : fail(-EBADMSG, "%zu of %zu bytes are no events", len - s.len, len);
+}
+
+int ctf_check(const struct ctf *ctf, const void *data, size_t len, struct ctf_span *ret_span)
+{
+	return ctf_check_counted(ctf, data, len, NULL, ret_span);
 }
 
 int ctf_packet(struct ctf *ctf, uint32_t stream, uint32_t cpu, const struct ctf_span *span, uint64_t lost)
@@ -215,71 +271,6 @@ int ctf_packet(struct ctf *ctf, uint32_t stream, uint32_t cpu, const struct ctf_
 		ctf->streams.v[stream] = stream_new(stream);
 	ctf->streams.v[stream]->cpu = cpu;
 	return stream_write(ctf, ctf->streams.v[stream], span, lost);
-}
-
-static int add_module_class(struct ctf *ctf)
-{
-	static const struct ctf_field fields[] = {
-		{ "path", CTF_STRING, 0, 0, 0 }, { "build_id", CTF_STRING, 0, 0, 0 },
-		{ "address", CTF_POINTER, 0, 0, 0 }, { "size", CTF_UNSIGNED, 64, 16, 0 },
-	};
-	struct ctf_class *c = NULL;
-	int r = class_new(CTF_MODULE_ID, "jab:module", fields, ARRAY_SIZE(fields), &c);
-
-	if (r == 0)
-		r = meta_add_class(ctf, c);
-	if (r < 0)
-		class_free(c);
-	else
-		ctf->module_class = c;
-	return r;
-}
-
-static uint8_t *put_string(uint8_t *p, const char *s)
-{
-	uint32_t len = strnlen(s, CTF_MAX_EVENT / 4);
-
-	memcpy(p, &len, 4);
-	memcpy(p + 4, s, len);
-	return p + align_up(4 + len, 8);
-}
-
-/* Append a module's event to the buffer. */
-static size_t put_module(uint8_t *buf, const struct ctf_module *m, uint64_t time)
-{
-	struct ctf_event_head h = { .id = CTF_MODULE_ID, .time = time, .pid = m->pid, .tid = m->pid };
-	uint64_t numbers[2] = { m->address, m->size };
-	uint8_t *p = put_string(put_string(buf + sizeof(h), m->path), m->build_id);
-
-	memcpy(p, numbers, sizeof(numbers));
-	h.len = p + sizeof(numbers) - buf;
-	memcpy(buf, &h, sizeof(h));
-	return h.len;
-}
-
-int ctf_modules(struct ctf *ctf, const struct ctf_module *modules, size_t n, uint64_t time)
-{
-	struct ctf_span span;
-	size_t len = 0, room = 0;
-	uint8_t *buf;
-	int r;
-
-	if (!ctf->module_class && (r = add_module_class(ctf)) < 0)
-		return r;
-	if (!ctf->module_stream)
-		ctf->module_stream = stream_new(CTF_MODULE_STREAM);
-	for (size_t i = 0; i < n; i++)
-		room += 80 + strlen(modules[i].path) + strlen(modules[i].build_id);
-	buf = xcalloc(1, room);
-	/* two calls may have the same time; two packets may not */
-	time = MAX(time, ctf->module_stream->last + ctf->step);
-	for (size_t i = 0; i < n; i++)
-		len += put_module(buf + len, &modules[i], time);
-	r = ctf_check(ctf, buf, len, &span);
-	if (r == 0)
-		r = stream_write(ctf, ctf->module_stream, &span, 0);
-	free(buf);
-	return r;
 }
 
 struct ctf_stats ctf_stats(const struct ctf *ctf)
@@ -297,7 +288,9 @@ int ctf_close(struct ctf *ctf)
 		r2 = stream_close(ctf, ctf->streams.v[i]);
 		r = r < 0 ? r : r2;
 	}
-	r2 = stream_close(ctf, ctf->module_stream);
+	r2 = stream_close(ctf, ctf->own_stream);
+	r = r < 0 ? r : r2;
+	r2 = ctf->pipe >= 0 ? tar_end(ctf) : 0;
 	r = r < 0 ? r : r2;
 	if (r < 0)
 		r = fail(r, "can't finish %s: %s", ctf->path, strerror(-r));

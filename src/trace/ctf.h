@@ -11,10 +11,20 @@
  *
  *	u32 id; u32 len; u64 time (TSC); u32 pid; u32 tid; fields...
  *
- * len counts the whole event, padding included. Every field starts 8-aligned: numbers take 8
- * bytes, byte arrays their size, strings a u32 length and that many bytes, each padded to 8. A
- * string ends there, or at a NUL before. (For an empty one babeltrace2 2.0 shows the text of some
- * event before, whatever way strings are declared: believe its length.)
+ * len counts the whole event, padding included. Every field starts 8-aligned and is padded to 8:
+ *
+ *	a number		8 bytes
+ *	an array of numbers	count of them, packed
+ *	bytes			size of them
+ *	a string		u32 length, that many bytes. A whole one has its NUL and length counts
+ *				it; one that was cut has none. (For an empty one babeltrace2 2.0 shows the
+ *				text of some event before: believe its length.)
+ *	addresses		u32 count, u32 0, count times u64
+ *
+ * A field called _faults, in front of the others, tells which of them could not be read: bit i is the
+ * i-th field behind it; bit 32 + i the same where reading was not allowed. What then stands in the
+ * field: a number's slot, and the first 8 bytes of an array that has them, hold the address; a
+ * string is "<fault>" or "<unreadable>", its NUL and the address; addresses are as many as were found.
  *
  * Killed at any moment, the writer leaves a trace that reads without complaint up to the last
  * whole packet; packet.c says how. One thread at a time.
@@ -33,8 +43,13 @@
 #define CTF_MAX_FIELDS 256u
 #define CTF_MAX_CLASSES (1u << 20)	/* event ids are below */
 #define CTF_MAX_STREAMS (1u << 16)	/* stream numbers are below */
-#define CTF_MODULE_ID 0xffffff00u	/* the event class jab:module */
-#define CTF_MODULE_STREAM 0xffffff00u
+#define CTF_FAULTS "_faults"		/* CTF_UNSIGNED, 64 bits, base 16 */
+
+/* Classes of our own, in a stream of their own. */
+#define CTF_MODULE_ID 0xffffff00u	/* jab:module: a file that a process has mapped */
+#define CTF_THREAD_ID 0xffffff01u	/* jab:thread: the name of a thread */
+#define CTF_OWN_CLASSES 2
+#define CTF_OWN_STREAM 0xffffff00u
 
 struct ctf_event_head {
 	uint32_t id, len;
@@ -43,7 +58,7 @@ struct ctf_event_head {
 };
 _Static_assert(sizeof(struct ctf_event_head) == 24, "the layout of the rings");
 
-enum ctf_kind { CTF_SIGNED, CTF_UNSIGNED, CTF_POINTER, CTF_FLOAT, CTF_STRING, CTF_BYTES };
+enum ctf_kind { CTF_SIGNED, CTF_UNSIGNED, CTF_POINTER, CTF_FLOAT, CTF_STRING, CTF_BYTES, CTF_ADDRS };
 
 struct ctf_field {
 	const char *name;	/* any text; what is no letter, digit or _ becomes _ in the trace */
@@ -51,6 +66,7 @@ struct ctf_field {
 	uint8_t bits;		/* integers: 8 16 32 64; floats: 32 64 */
 	uint8_t base;		/* integers: 10 (also 0), 16, 8 */
 	uint32_t size;		/* CTF_BYTES: how many */
+	uint32_t count;		/* numbers: so many, as an array; 0: one, no array */
 };
 
 struct ctf_options {
@@ -73,14 +89,30 @@ struct ctf_stats {
 
 struct ctf_module {
 	const char *path, *build_id;	/* build id in hex, "" if there is none */
-	uint64_t address, size;
+	uint64_t address, size;		/* from the page of its lowest segment to its end */
 	uint32_t pid;
+};
+
+struct ctf_thread {
+	const char *comm;
+	uint32_t pid, tid;
 };
 
 struct ctf;
 
 /* Make the directory. Says clearly why not, before anything is left behind. */
 int ctf_create(const char *path, const struct ctf_options *options, struct ctf **ret_ctf);
+
+/*
+ * The same into a pipe (or any file descriptor, which stays the caller's): a tar archive of the
+ * directory, in which every packet is a part of its own and the metadata comes again, whole, in
+ * front of the first packet that needs more of it. What was unpacked up to some packet is a good trace.
+ * A reader that goes away is -EPIPE, once SIGPIPE is ignored; then nothing more can be written.
+ */
+int ctf_create_pipe(int fd, const char *name, const struct ctf_options *options, struct ctf **ret_ctf);
+
+/* No output: classes to check spans with, for events that are shown at once (see trace_from_span()). */
+void ctf_create_memory(const struct ctf_options *options, struct ctf **ret_ctf);
 
 /* Add an event class; its events may be written as soon as this returns. */
 int ctf_class(struct ctf *ctf, uint32_t id, const char *name, const struct ctf_field *fields, size_t n);
@@ -91,6 +123,10 @@ int ctf_class(struct ctf *ctf, uint32_t id, const char *name, const struct ctf_f
  * 0, or -EBADMSG if there was something else behind; ret_span is set in both cases.
  */
 int ctf_check(const struct ctf *ctf, const void *data, size_t len, struct ctf_span *ret_span);
+
+/* And add how many there are of each class to counts[id]. */
+int ctf_check_counted(const struct ctf *ctf, const void *data, size_t len, uint64_t *counts,
+		      struct ctf_span *ret_span);
 
 /*
  * Write one packet; span may be empty to make a new lost count known. `lost` is the total for this
@@ -103,6 +139,9 @@ int ctf_packet(struct ctf *ctf, uint32_t stream, uint32_t cpu, const struct ctf_
 
 /* Which files were mapped where, so that addresses can be named later on another machine. */
 int ctf_modules(struct ctf *ctf, const struct ctf_module *modules, size_t n, uint64_t time);
+
+/* What the threads are called. A later name replaces the earlier. */
+int ctf_threads(struct ctf *ctf, const struct ctf_thread *threads, size_t n, uint64_t time);
 
 struct ctf_stats ctf_stats(const struct ctf *ctf);
 

@@ -28,8 +28,9 @@ struct ctf_class {
 	char *name;
 	struct ctf_field *fields;	/* names are owned */
 	size_t n;
-	uint32_t fixed;			/* bytes of the event, or 0: it holds strings */
-	uint32_t tail;			/* padding behind the last field, if that is no string */
+	uint32_t fixed;			/* bytes of the event, or 0: it holds strings or addresses */
+	uint32_t tail;			/* padding behind the last field, if that is of fixed size */
+	bool has_faults;		/* its first field is CTF_FAULTS */
 };
 
 static inline uint64_t align_up(uint64_t v, uint64_t to)
@@ -37,15 +38,28 @@ static inline uint64_t align_up(uint64_t v, uint64_t to)
 	return (v + to - 1) & ~(to - 1);
 }
 
-/* The payload bytes of a field that has a fixed size: all of them, and those that mean something. */
-static inline uint32_t field_room(const struct ctf_field *f)
+static inline bool field_varies(const struct ctf_field *f)
 {
-	return f->kind == CTF_BYTES ? align_up(f->size, 8) : 8;
+	return f->kind == CTF_STRING || f->kind == CTF_ADDRS;
 }
 
+/* One number, and no more. */
+static inline bool field_is_number(const struct ctf_field *f)
+{
+	return f->kind <= CTF_FLOAT && !f->count;
+}
+
+/* The payload bytes of a field that has a fixed size: those that mean something, and all of them. */
 static inline uint32_t field_used(const struct ctf_field *f)
 {
-	return f->kind == CTF_BYTES ? f->size : f->kind == CTF_POINTER ? 8 : f->bits / 8;
+	uint32_t each = f->kind == CTF_POINTER ? 8 : f->bits / 8;
+
+	return f->kind == CTF_BYTES ? f->size : f->count ? f->count * each : each;
+}
+
+static inline uint32_t field_room(const struct ctf_field *f)
+{
+	return f->kind <= CTF_FLOAT && !f->count ? 8 : align_up(field_used(f), 8);
 }
 
 void class_measure(struct ctf_class *c);
@@ -57,12 +71,13 @@ void class_free(struct ctf_class *c);
  */
 bool class_fits(const struct ctf_class *c, const uint8_t *event, uint32_t len, uint32_t *ret_tail);
 
-/* name.c: text in TSDL */
+/* tsdl.c: words of the metadata */
 char *tsdl_quote(const char *s);
 char *tsdl_field_name(const struct ctf_field *fields, size_t i);
 const char *tsdl_type(const struct ctf_field *f);
 /* The type behind a word that tsdl_type() gave; false if there is none. */
 bool tsdl_type_parse(const char *word, struct ctf_field *ret_field);
+#define TSDL_PACKED "p"		/* in front of a type's word: as an element of an array */
 char *tsdl_aliases(void);
 
 #endif

@@ -13,7 +13,7 @@ struct meta {
 	struct tsc_clock clock;
 	VEC(struct env_entry) env;
 	VEC(struct ctf_class *) classes;	/* by id; holes are NULL */
-	struct ctf_class *module_class;
+	struct ctf_class *own[CTF_OWN_CLASSES];	/* from CTF_MODULE_ID on */
 };
 
 /* The caller frees with meta_free(), also after a failure. */

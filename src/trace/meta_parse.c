@@ -5,8 +5,8 @@
  *	file   := { "typealias" ... ";" | word "{" { entry } "}" ";" }
  *	entry  := key "=" value ";" | key ":=" "struct" "{" { field } "}" ";"
  *	field  := type "_"name ";"
- *		| "count_t" "__"name"_length" ";" "text_t" "_"name "[" word "]" ";"
- *		| "struct" "{" "byte_t" "_bytes" "[" number "]" ";" "}" "align" "(" "64" ")" "_"name ";"
+ *		| "count_t" "__"name"_length" ";" ("text_t" | "addr_t") "_"name "[" word "]" ";"
+ *		| "struct" "{" ("byte_t" | "p"type) word "[" number "]" ";" "}" "align" "(" "64" ")" "_"name ";"
  *
  * Types are looked up by their alias. The layouts of headers and contexts are not read: they belong
  * to the format's number in the environment. Foreign input: every step looks for the end.
@@ -159,34 +159,45 @@ static int field_name(struct lexer *l, struct ctf_class *c)
 	return 0;
 }
 
-static int field_bytes(struct lexer *l, struct ctf_class *c)
+/* The type of an array's elements: bytes or packed numbers. */
+static bool element_type(const char *word, struct ctf_field *f)
+{
+	size_t packed = strlen(TSDL_PACKED);
+
+	if (tsdl_type_parse(word, f) && f->kind == CTF_BYTES)
+		return true;
+	return strncmp(word, TSDL_PACKED, packed) == 0 && tsdl_type_parse(word + packed, f) && f->kind <= CTF_FLOAT;
+}
+
+static int field_array(struct lexer *l, struct ctf_class *c)
 {
 	struct ctf_field *f = &c->fields[c->n - 1];
 	int64_t size;
 
-	f->kind = CTF_BYTES;
-	if (expect(l, "{") < 0 || lex(l) != T_WORD || lex(l) != T_WORD || expect(l, "[") < 0 || lex(l) != T_WORD)
+	if (expect(l, "{") < 0 || lex(l) != T_WORD || !element_type(l->text, f) || lex(l) != T_WORD ||
+	    expect(l, "[") < 0 || lex(l) != T_WORD)
 		return bad(l, "not an array");
 	if (!parse_number(l->text, &size) || size <= 0 || size > CTF_MAX_EVENT)
 		return bad(l, "an array of impossible size");
-	f->size = size;
+	*(f->kind == CTF_BYTES ? &f->size : &f->count) = size;
 	if (expect(l, "];}") < 0 || lex(l) != T_WORD || expect(l, "(") < 0 || lex(l) != T_WORD || expect(l, ")") < 0)
 		return bad(l, "not an array");
 	return field_name(l, c) < 0 ? -EBADMSG : expect(l, ";");
 }
 
-static int field_string(struct lexer *l, struct ctf_class *c)
+static int field_sequence(struct lexer *l, struct ctf_class *c)
 {
+	struct ctf_field *f = &c->fields[c->n - 1];
 	int r;
 
-	c->fields[c->n - 1].kind = CTF_STRING;
-	if (lex(l) != T_WORD || expect(l, ";") < 0 || lex(l) != T_WORD || strcmp(l->text, "text_t") != 0)
-		return bad(l, "not a string");
+	if (lex(l) != T_WORD || expect(l, ";") < 0 || lex(l) != T_WORD || !tsdl_type_parse(l->text, f) ||
+	    !field_varies(f))
+		return bad(l, "not a string or a list of addresses");
 	r = field_name(l, c);
 	if (r < 0)
 		return r;
 	if (expect(l, "[") < 0 || lex(l) != T_WORD)
-		return bad(l, "not a string");
+		return bad(l, "not a string or a list of addresses");
 	return expect(l, "];");
 }
 
@@ -202,10 +213,10 @@ static int parse_field(struct lexer *l, struct ctf_class *c)
 	f = &c->fields[c->n++];
 	*f = (struct ctf_field){ 0 };
 	if (is_text(l, "struct"))
-		return field_bytes(l, c);
+		return field_array(l, c);
 	if (is_text(l, "count_t"))
-		return field_string(l, c);
-	if (l->kind != T_WORD || !tsdl_type_parse(l->text, f) || f->kind == CTF_STRING || f->kind == CTF_BYTES)
+		return field_sequence(l, c);
+	if (l->kind != T_WORD || !tsdl_type_parse(l->text, f) || !field_is_number(f))
 		return bad(l, "an unknown type");
 	r = field_name(l, c);
 	return r < 0 ? r : expect(l, ";");
@@ -229,12 +240,13 @@ static int parse_fields(struct lexer *l, struct ctf_class *c)
 
 static int add_class(struct lexer *l, struct meta *m, struct ctf_class *c, int64_t id)
 {
-	struct ctf_class **slot = &m->module_class;
+	bool own = id >= CTF_MODULE_ID && id < CTF_MODULE_ID + CTF_OWN_CLASSES;
+	struct ctf_class **slot = own ? &m->own[id - CTF_MODULE_ID] : NULL;
 
-	if (!c->name || (id != CTF_MODULE_ID && (id < 0 || id >= CTF_MAX_CLASSES)))
+	if (!c->name || (!own && (id < 0 || id >= CTF_MAX_CLASSES)))
 		return bad(l, "an event without a name or a good id");
 	c->id = id;
-	if (id != CTF_MODULE_ID) {
+	if (!own) {
 		while (m->classes.n <= (size_t)id)
 			(void)vec_add(&m->classes);
 		slot = &m->classes.v[id];
@@ -406,7 +418,8 @@ void meta_free(struct meta *m)
 	}
 	for (size_t i = 0; i < m->classes.n; i++)
 		class_free(m->classes.v[i]);
-	class_free(m->module_class);
+	for (size_t i = 0; i < CTF_OWN_CLASSES; i++)
+		class_free(m->own[i]);
 	vec_free(&m->env);
 	vec_free(&m->classes);
 }
@@ -415,7 +428,7 @@ const struct ctf_class *meta_class(const struct meta *m, uint32_t id)
 {
 	if (id < m->classes.n)
 		return m->classes.v[id];
-	return id == CTF_MODULE_ID ? m->module_class : NULL;
+	return id - CTF_MODULE_ID < CTF_OWN_CLASSES ? m->own[id - CTF_MODULE_ID] : NULL;
 }
 
 const char *meta_env(const struct meta *m, const char *key)

@@ -92,9 +92,23 @@ static int append_within_page(struct ctf *ctf, const char *text, size_t len)
 	return 0;
 }
 
+static void meta_remember(struct ctf *ctf, const char *text, size_t len)
+{
+	ctf->meta_text = xrealloc(ctf->meta_text, ctf->meta_size + len);
+	memcpy(ctf->meta_text + ctf->meta_size, text, len);
+	ctf->meta_size += len;
+	ctf->meta_said = false;
+}
+
 static int meta_append(struct ctf *ctf, const char *text, size_t len)
 {
-	int r = ctf->meta < 0 || len > CTF_PAGE ? meta_replace(ctf, text, len) : append_within_page(ctf, text, len);
+	int r;
+
+	if (ctf->dir < 0) {
+		meta_remember(ctf, text, len);
+		return 0;
+	}
+	r = ctf->meta < 0 || len > CTF_PAGE ? meta_replace(ctf, text, len) : append_within_page(ctf, text, len);
 
 	return r < 0 ? fail(r, "can't write %s/metadata: %s", ctf->path, strerror(-r)) : 0;
 }
@@ -161,16 +175,18 @@ int meta_create(struct ctf *ctf)
 	return r;
 }
 
-/* Arrays of bytes can't be aligned by themselves: they sit in an aligned struct. */
+/* Packed arrays can't be aligned by themselves: they sit in an aligned struct. */
 static void print_field(FILE *f, const struct ctf_class *c, size_t i)
 {
 	const struct ctf_field *field = &c->fields[i];
 	const char *type = tsdl_type(field), *name = field->name;
 
-	if (field->kind == CTF_STRING)
+	if (field_varies(field))
 		fprintf(f, "\t\tcount_t __%s_length;\n\t\t%s _%s[__%s_length];\n", name, type, name, name);
 	else if (field->kind == CTF_BYTES)
 		fprintf(f, "\t\tstruct { %s _bytes[%u]; } align(64) _%s;\n", type, field->size, name);
+	else if (field->count)
+		fprintf(f, "\t\tstruct { " TSDL_PACKED "%s _values[%u]; } align(64) _%s;\n", type, field->count, name);
 	else
 		fprintf(f, "\t\t%s _%s;\n", type, name);
 }

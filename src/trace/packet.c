@@ -16,6 +16,7 @@
  *
  * A file that is full is cut to what it holds, and the next part begins: made under a hidden
  * name, which readers skip, and renamed when it is good. Parts double in size, so there are few.
+ * (A pipe has no such care to take: see tar.c.)
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ struct stream *stream_new(uint32_t id)
  * A head for the packet number `seq`; without a span it is empty. Readers sort the packets of a
  * stream by their first time, so no two may be equal in nanoseconds: an empty one is a step behind the last event.
  */
-static void fill_head(const struct ctf *ctf, const struct stream *s, struct packet_head *h, uint64_t seq,
+void packet_fill_head(const struct ctf *ctf, const struct stream *s, struct packet_head *h, uint64_t seq,
 		      const struct ctf_span *span, uint64_t size, uint64_t lost)
 {
 	*h = (struct packet_head){
@@ -108,12 +109,12 @@ static int fill_part(const struct ctf *ctf, struct stream *s, int fd, uint64_t s
 		return -errno;
 	*ret_at = first ? CTF_PAGE : 0;
 	if (first) {
-		fill_head(ctf, s, &h, 0, &nothing, CTF_PAGE, 0);
+		packet_fill_head(ctf, s, &h, 0, &nothing, CTF_PAGE, 0);
 		r = write_head(fd, &h, 0);
 		if (r < 0)
 			return r;
 	}
-	fill_head(ctf, s, &h, first ? 1 : s->seq, &nothing, size - *ret_at, s->lost);
+	packet_fill_head(ctf, s, &h, first ? 1 : s->seq, &nothing, size - *ret_at, s->lost);
 	return write_head(fd, &h, *ret_at);
 }
 
@@ -169,6 +170,18 @@ static int end_part(struct stream *s)
 	return r;
 }
 
+/* It is out: the stream goes on behind it. */
+static void packet_done(struct ctf *ctf, struct stream *s, const struct ctf_span *span, const struct packet_head *head)
+{
+	s->seq++;
+	s->first = head->first;
+	s->last = head->last;
+	s->lost = head->lost;
+	ctf->stats.packets++;
+	ctf->stats.events += span->events;
+	ctf->stats.bytes += head->packet_bits / 8;
+}
+
 static int write_packet(struct ctf *ctf, struct stream *s, const struct ctf_span *span, uint64_t lost)
 {
 	static uint8_t zeros[CTF_PAGE];
@@ -181,22 +194,16 @@ static int write_packet(struct ctf *ctf, struct stream *s, const struct ctf_span
 	};
 	int r;
 
-	fill_head(ctf, s, &head, s->seq, span, size, lost);
+	packet_fill_head(ctf, s, &head, s->seq, span, size, lost);
 	after.last = head.last;
-	fill_head(ctf, &after, &rest, s->seq + 1, &nothing, s->size - s->at - size, lost);
+	packet_fill_head(ctf, &after, &rest, s->seq + 1, &nothing, s->size - s->at - size, lost);
 	r = write_all(s->fd, v, ARRAY_SIZE(v), s->at + sizeof(head));
 	if (r == 0)
 		r = write_head(s->fd, &head, s->at);
 	if (r < 0)
 		return r;
 	s->at += size;
-	s->seq++;
-	s->first = head.first;
-	s->last = head.last;
-	s->lost = lost;
-	ctf->stats.packets++;
-	ctf->stats.events += span->events;
-	ctf->stats.bytes += size;
+	packet_done(ctf, s, span, &head);
 	return 0;
 }
 
@@ -211,9 +218,30 @@ static int make_room(struct ctf *ctf, struct stream *s, const struct ctf_span *s
 	r = end_part(s);
 	if (r < 0)
 		return r;
+	return begin_part(ctf, s, needed + CTF_PAGE);
+}
+
+static int put_packet(struct ctf *ctf, struct stream *s, const struct ctf_span *span, uint64_t lost)
+{
+	struct packet_head head;
+	int r;
+
 	if (s->parts == 0 && span->events)
 		s->last = span->first - 2 * ctf->step;	/* the empty packet is a step behind */
-	return begin_part(ctf, s, needed + CTF_PAGE);
+	if (ctf->dir >= 0) {
+		r = make_room(ctf, s, span);
+		return r < 0 ? r : write_packet(ctf, s, span, lost);
+	}
+	if (ctf->pipe >= 0) {
+		r = tar_packet(ctf, s, span, lost, &head);
+		if (r < 0)
+			return r;
+	} else {
+		packet_fill_head(ctf, s, &head, s->seq, span, sizeof(head) + span->len, lost);
+	}
+	s->parts++;
+	packet_done(ctf, s, span, &head);
+	return 0;
 }
 
 int stream_write(struct ctf *ctf, struct stream *s, const struct ctf_span *span, uint64_t lost)
@@ -223,7 +251,7 @@ int stream_write(struct ctf *ctf, struct stream *s, const struct ctf_span *span,
 	s->told = MAX(s->told, lost);
 	if (span->events && s->parts && (span->first < s->last || span->first < s->first + ctf->step))
 		r = fail(-EBADMSG, "events of stream %u are older than those before", s->id);
-	else if ((r = make_room(ctf, s, span)) < 0 || (r = write_packet(ctf, s, span, s->told + s->dropped)) < 0)
+	else if ((r = put_packet(ctf, s, span, s->told + s->dropped)) < 0)
 		r = fail(r, "can't write to %s: %s", ctf->path, strerror(-r));
 	if (r < 0) {
 		s->dropped += span->events;
@@ -244,11 +272,8 @@ int stream_close(struct ctf *ctf, struct stream *s)
 
 	if (!s)
 		return 0;
-	if (s->told + s->dropped > s->lost) {
-		r = make_room(ctf, s, &nothing);
-		if (r == 0)
-			r = write_packet(ctf, s, &nothing, s->told + s->dropped);
-	}
+	if (s->told + s->dropped > s->lost)
+		r = put_packet(ctf, s, &nothing, s->told + s->dropped);
 	r2 = end_part(s);
 	free(s);
 	return r < 0 ? r : r2;

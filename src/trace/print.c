@@ -1,80 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events as text, one line each:
+ * Events as text, one line each, and behind it the frames of a backtrace:
  *
- *	1234.567890123 [001] 77/78 libc:malloc size=24 name="a\n"
- *
- * Numbers are formatted by hand: printing is where the time of `jab view` goes.
+ *	1234.567890123 [001] 77/78 libc:malloc size=24 name="a\n" list=[1,2] key="cut"... where=<fault>
+ *		0x7f0e4a2c9f50 libc.so.6:malloc
+ *		0x55d1c0a012f4 prog:main+0x24
  */
 #include <errno.h>
 #include <stdio.h>
 
-#include "trace/trace.h"
+#include "trace/line.h"
 
-static const char pairs[] =
-	"00010203040506070809101112131415161718192021222324252627282930313233343536373839"
-	"40414243444546474849505152535455565758596061626364656667686970717273747576777879"
-	"8081828384858687888990919293949596979899";
+#define PROBE_COLOUR "\033[1;36m"
+#define FIELD_COLOUR "\033[32m"
+#define FAULT_COLOUR "\033[31m"
+#define DIM "\033[2m"
+#define PLAIN "\033[0m"
 
-/* Room for one event: each byte of payload may become four characters; each field has a name. */
-struct line {
-	char *p, *end;
-	char *start;
-	bool full;
-};
-
-static inline void put_bytes(struct line *l, const char *s, size_t n)
+static inline void put_colour(struct line *l, const char *colour)
 {
-	if ((size_t)(l->end - l->p) < n) {
-		l->full = true;
-		return;
-	}
-	memcpy(l->p, s, n);
-	l->p += n;
-}
-
-static inline void put_char(struct line *l, char c)
-{
-	put_bytes(l, &c, 1);
-}
-
-static void put_decimal(struct line *l, uint64_t v)
-{
-	char digits[20], *p = digits + sizeof(digits);
-
-	for (; v >= 100; v /= 100)
-		memcpy(p -= 2, pairs + v % 100 * 2, 2);
-	if (v >= 10)
-		memcpy(p -= 2, pairs + v * 2, 2);
-	else
-		*--p = '0' + v;
-	put_bytes(l, p, digits + sizeof(digits) - p);
-}
-
-/* With zeros in front, to this width. */
-static void put_padded(struct line *l, uint32_t v, unsigned int width)
-{
-	char digits[9];
-
-	for (unsigned int i = width; i-- > 0; v /= 10)
-		digits[i] = '0' + v % 10;
-	put_bytes(l, digits, width);
-}
-
-/* Hexadecimal or octal, with its prefix. */
-static void put_power(struct line *l, uint64_t v, unsigned int shift)
-{
-	char digits[26], *p = digits + sizeof(digits);
-
-	do {
-		*--p = "0123456789abcdef"[v & ((1u << shift) - 1)];
-		v >>= shift;
-	} while (v);
-	if (shift == 4)
-		*--p = 'x';
-	if (shift == 4 || *p != '0')
-		*--p = '0';
-	put_bytes(l, p, digits + sizeof(digits) - p);
+	if (l->style->colour)
+		put_word(l, colour);
 }
 
 static void put_escaped(struct line *l, uint8_t c)
@@ -103,53 +49,55 @@ static void put_text(struct line *l, const uint8_t *s, size_t n)
 	put_bytes(l, (const char *)s + from, n - from);
 }
 
-static void put_hex(struct line *l, const uint8_t *s, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		put_char(l, "0123456789abcdef"[s[i] >> 4]);
-		put_char(l, "0123456789abcdef"[s[i] & 15]);
-	}
-}
-
-static void put_float(struct line *l, double f, unsigned int bits)
-{
-	char text[40];
-	int n = snprintf(text, sizeof(text), "%.*g", bits == 32 ? 9 : 17, f);
-
-	put_bytes(l, text, n);
-}
-
 /* A signed number in another base shows its own bits, not all 64. */
-static void put_integer(struct line *l, const struct trace_value *v)
+static void put_number(struct line *l, const struct trace_value *v)
 {
 	const struct ctf_field *f = v->field;
 
-	if (f->base == 16 || f->base == 8) {
+	if (f->kind == CTF_FLOAT)
+		put_float(l, v->f, f->bits);
+	else if (f->base == 16 || f->base == 8)
 		put_power(l, f->bits == 64 ? v->u : v->u & ((1ull << f->bits) - 1), f->base == 16 ? 4 : 3);
-	} else if (f->kind == CTF_SIGNED && v->i < 0) {
-		put_char(l, '-');
-		put_decimal(l, -(uint64_t)v->i);
-	} else {
+	else if (f->kind == CTF_SIGNED)
+		put_signed(l, v->i);
+	else
 		put_decimal(l, v->u);
+}
+
+static void put_array(struct line *l, const struct trace_value *v)
+{
+	for (uint32_t i = 0; i < v->len; i++) {
+		struct trace_value e = trace_element(v, i);
+
+		put_char(l, i ? ',' : '[');
+		put_number(l, &e);
 	}
+	put_char(l, ']');
+}
+
+static void put_fault(struct line *l, const struct trace_value *v)
+{
+	put_colour(l, FAULT_COLOUR);
+	put_word(l, v->fault == READ_FAULT ? "<fault>" : "<unreadable>");
+	put_colour(l, PLAIN);
 }
 
 static void put_value(struct line *l, const struct trace_value *v)
 {
-	switch (v->field->kind) {
-	case CTF_FLOAT:
-		put_float(l, v->f, v->field->bits);
-		break;
-	case CTF_STRING:
+	if (v->fault != READ_WELL) {
+		put_fault(l, v);
+	} else if (v->field->kind == CTF_STRING) {
 		put_char(l, '"');
 		put_text(l, v->bytes, v->len);
 		put_char(l, '"');
-		break;
-	case CTF_BYTES:
+		if (v->cut)
+			put_bytes(l, "...", 3);
+	} else if (v->field->kind == CTF_BYTES) {
 		put_hex(l, v->bytes, v->len);
-		break;
-	default:
-		put_integer(l, v);
+	} else if (v->field->count) {
+		put_array(l, v);
+	} else {
+		put_number(l, v);
 	}
 }
 
@@ -157,6 +105,7 @@ static void put_head(struct line *l, const struct trace_event *ev)
 {
 	uint64_t ns = ev->ns < 0 ? -(uint64_t)ev->ns : (uint64_t)ev->ns;
 
+	put_colour(l, DIM);
 	if (ev->ns < 0)
 		put_char(l, '-');
 	put_decimal(l, ns / NS_PER_S);
@@ -168,26 +117,89 @@ static void put_head(struct line *l, const struct trace_event *ev)
 	else
 		put_decimal(l, ev->cpu);
 	put_bytes(l, "] ", 2);
+	put_colour(l, PLAIN);
 	put_decimal(l, ev->pid);
 	put_char(l, '/');
 	put_decimal(l, ev->tid);
 	put_char(l, ' ');
+	put_colour(l, PROBE_COLOUR);
 	put_text(l, (const uint8_t *)ev->class->name, strlen(ev->class->name));
+	put_colour(l, PLAIN);
 }
 
-static void put_event(struct line *l, const struct trace_event *ev)
+/* The fault marks themselves: the fields that they mean say it. Shown where there is no such field. */
+static bool is_said(const struct trace_event *ev, const struct trace_value *v)
 {
-	size_t i = 0, pos = 0;
+	size_t behind = ev->class->n - 1;
+	uint32_t marks = v->u | v->u >> 32;
+
+	return behind >= 32 || marks >> behind == 0;
+}
+
+static void put_field(struct line *l, const struct trace_value *v)
+{
+	put_char(l, ' ');
+	put_colour(l, FIELD_COLOUR);
+	put_word(l, v->field->name);
+	put_colour(l, PLAIN);
+	put_char(l, '=');
+	put_value(l, v);
+}
+
+static void put_address_name(struct line *l, const struct trace_event *ev, uint64_t address, bool is_return)
+{
+	char name[1024];
+	size_t n = l->style->name ? l->style->name(l->style->arg, ev, address, is_return, name, sizeof(name)) : 0;
+
+	if (!n)
+		return;
+	put_char(l, ' ');
+	put_text(l, (const uint8_t *)name, MIN(n, sizeof(name)));
+}
+
+static void put_frames(struct line *l, const struct trace_event *ev, const struct trace_value *v)
+{
+	for (uint32_t i = 0; i < v->len; i++) {
+		uint64_t address = trace_element(v, i).u;
+
+		put_bytes(l, "\t", 1);
+		put_colour(l, DIM);
+		put_power(l, address, 4);
+		put_colour(l, PLAIN);
+		put_address_name(l, ev, address, i > 0);
+		put_char(l, '\n');
+	}
+	if (v->fault != READ_WELL) {
+		put_bytes(l, "\t", 1);
+		put_fault(l, v);
+		put_char(l, '\n');
+	}
+}
+
+static void put_readable(struct line *l, const struct trace_event *ev)
+{
+	size_t i = 0, pos = 0, frames = 0;
 	struct trace_value v;
 
 	put_head(l, ev);
 	while (trace_value(ev, &i, &pos, &v)) {
-		put_char(l, ' ');
-		put_bytes(l, v.field->name, strlen(v.field->name));
-		put_char(l, '=');
-		put_value(l, &v);
+		if (v.field->kind == CTF_ADDRS)
+			frames++;
+		else if (i > 1 || !ev->class->has_faults || !is_said(ev, &v))
+			put_field(l, &v);
 	}
 	put_char(l, '\n');
+	for (i = pos = 0; frames && trace_value(ev, &i, &pos, &v);)
+		if (v.field->kind == CTF_ADDRS)
+			put_frames(l, ev, &v);
+}
+
+static void put_event(struct line *l, const struct trace_event *ev)
+{
+	if (l->style->json)
+		put_json_event(l, ev);
+	else
+		put_readable(l, ev);
 }
 
 static int flush_line(FILE *out, const struct line *l)
@@ -197,10 +209,10 @@ static int flush_line(FILE *out, const struct line *l)
 	return fwrite_unlocked(l->start, 1, n, out) == n ? 0 : -EIO;
 }
 
-int trace_print_event(FILE *out, const struct trace_event *ev)
+int trace_print(FILE *out, const struct trace_event *ev, const struct trace_style *style)
 {
 	char small[2048];
-	struct line l = { small, small + sizeof(small), small, false };
+	struct line l = { small, small + sizeof(small), small, false, style };
 	size_t size = sizeof(small);
 	int r;
 
@@ -218,4 +230,11 @@ int trace_print_event(FILE *out, const struct trace_event *ev)
 	if (l.start != small)
 		free(l.start);
 	return r;
+}
+
+int trace_print_event(FILE *out, const struct trace_event *ev)
+{
+	static const struct trace_style plain;
+
+	return trace_print(out, ev, &plain);
 }

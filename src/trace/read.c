@@ -24,6 +24,7 @@ struct trace {
 	struct source **heap;		/* those with an event ready; the oldest in front */
 	size_t n;
 	bool advance;			/* the front event has been handed out */
+	bool own_only;
 	struct trace_totals totals;
 	bool has_second;		/* the second of the event before: where it began */
 	uint64_t second_at;
@@ -89,7 +90,7 @@ static int find_files(struct trace *t)
 		if (sscanf(e->d_name, "stream_%u_%u", &stream, &part) != 2)
 			continue;
 		snprintf(again, sizeof(again), "stream_%u_%u", stream, part);
-		if (strcmp(again, e->d_name) == 0)
+		if (strcmp(again, e->d_name) == 0 && (!t->own_only || stream == CTF_OWN_STREAM))
 			source_add_part(find_source(t, stream), part);
 	}
 	closedir(d);
@@ -128,12 +129,13 @@ static void fill_heap(struct trace *t)
 		sift_down(t, i);
 }
 
-int trace_open(const char *path, struct trace **ret_trace)
+static int open_some(const char *path, bool own_only, struct trace **ret_trace)
 {
 	struct trace *t = xcalloc(1, sizeof(*t));
 	int r;
 
 	t->path = xstrdup(path);
+	t->own_only = own_only;
 	t->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	r = t->dir < 0 ? fail(-errno, "can't open %s: %m", path) : read_metadata(t);
 	if (r == 0)
@@ -145,6 +147,16 @@ int trace_open(const char *path, struct trace **ret_trace)
 	fill_heap(t);
 	*ret_trace = t;
 	return 0;
+}
+
+int trace_open(const char *path, struct trace **ret_trace)
+{
+	return open_some(path, false, ret_trace);
+}
+
+int trace_open_own(const char *path, struct trace **ret_trace)
+{
+	return open_some(path, true, ret_trace);
 }
 
 /* clock_ns(), but cheaper: most events are in the same second as the one before. */
@@ -202,54 +214,6 @@ int trace_next(struct trace *t, struct trace_event *ret_event)
 	fill_event(t, t->heap[0], ret_event);
 	t->totals.events++;
 	return 1;
-}
-
-static uint64_t load(const uint8_t *p, unsigned int bits)
-{
-	uint64_t v;
-
-	memcpy(&v, p, 8);
-	return bits == 64 ? v : v & ((1ull << bits) - 1);
-}
-
-static void number_value(const struct ctf_field *f, const uint8_t *p, struct trace_value *v)
-{
-	uint64_t raw = load(p, f->bits);
-	float narrow;
-
-	if (f->kind == CTF_SIGNED) {
-		v->i = (int64_t)(raw << (64 - f->bits)) >> (64 - f->bits);
-	} else if (f->kind == CTF_FLOAT && f->bits == 32) {
-		memcpy(&narrow, p, 4);
-		v->f = narrow;
-	} else {
-		v->u = raw;	/* a double has the same bytes */
-	}
-}
-
-/* The event was checked against its class when it was read. */
-bool trace_value(const struct trace_event *ev, size_t *i, size_t *pos, struct trace_value *ret_value)
-{
-	const uint8_t *p = ev->payload + *pos;
-	const struct ctf_field *f;
-
-	if (*i >= ev->class->n)
-		return false;
-	ret_value->field = f = &ev->class->fields[(*i)++];
-	if (f->kind == CTF_STRING) {
-		memcpy(&ret_value->len, p, 4);
-		ret_value->bytes = p + 4;
-		*pos += align_up(4ull + ret_value->len, 8);
-		ret_value->len = strnlen((const char *)p + 4, ret_value->len);
-	} else if (f->kind == CTF_BYTES) {
-		ret_value->len = f->size;
-		ret_value->bytes = p;
-		*pos += field_room(f);
-	} else {
-		number_value(f, p, ret_value);
-		*pos += 8;
-	}
-	return true;
 }
 
 struct trace_totals trace_totals(const struct trace *t)

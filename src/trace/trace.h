@@ -22,6 +22,8 @@ struct trace_event {
 	uint32_t len;
 };
 
+enum trace_fault { READ_WELL, READ_FAULT, READ_FORBIDDEN };
+
 struct trace_value {
 	const struct ctf_field *field;
 	union {
@@ -29,8 +31,11 @@ struct trace_value {
 		uint64_t u;		/* CTF_UNSIGNED, CTF_POINTER */
 		double f;		/* CTF_FLOAT */
 	};
-	const uint8_t *bytes;		/* CTF_STRING, CTF_BYTES: `len` of them, no end mark */
-	uint32_t len;
+	const uint8_t *bytes;		/* text without an end mark, bytes, arrays of numbers, addresses */
+	uint32_t len;			/* of them; arrays and addresses: elements */
+	bool cut;			/* CTF_STRING: there was more of it */
+	enum trace_fault fault;		/* otherwise nothing of the above is set, except addresses */
+	uint64_t address;		/* that could not be read; 0: not known */
 };
 
 struct trace_totals {
@@ -40,11 +45,24 @@ struct trace_totals {
 
 int trace_open(const char *path, struct trace **ret_trace);
 
+/* Only the events that tell about processes: jab:module, jab:thread. */
+int trace_open_own(const char *path, struct trace **ret_trace);
+
 /* 1: an event, 0: no more. */
 int trace_next(struct trace *t, struct trace_event *ret_event);
 
 /* The values of an event in order: size_t pos = 0, i = 0; while (trace_value(ev, &i, &pos, &v)) */
 bool trace_value(const struct trace_event *ev, size_t *i, size_t *pos, struct trace_value *ret_value);
+
+/* One number of an array, or one address, as a value of its own. */
+struct trace_value trace_element(const struct trace_value *v, uint32_t i);
+
+/*
+ * The events of a span that ctf_check() found good, one after the other: size_t at = 0; while
+ * (trace_from_span(ctf, &span, &at, &ev)). The span must be a copy: rings change under the reader. Sets
+ * everything but stream, cpu and lost.
+ */
+bool trace_from_span(const struct ctf *ctf, const struct ctf_span *span, size_t *at, struct trace_event *ret_event);
 
 /* So far; at the end it is all, with losses after the last event. */
 struct trace_totals trace_totals(const struct trace *t);
@@ -54,7 +72,23 @@ const struct ctf_class *trace_class(const struct trace *t, uint32_t id);
 
 void trace_close(struct trace *t);
 
-/* One readable line. Text of the target is escaped: it can't play with the terminal. */
-int trace_print_event(FILE *out, const struct trace_event *ev);
+/* How events are shown. A zeroed one: readable, plain, addresses as numbers. */
+struct trace_style {
+	bool json, colour;
+	/*
+	 * Write the name of an address in the event's process; returns its length, 0: not known. A
+	 * return address belongs to the call in front of it.
+	 */
+	size_t (*name)(void *arg, const struct trace_event *ev, uint64_t address, bool is_return, char *out,
+		       size_t room);
+	/* What the event's thread is called; never NULL. */
+	const char *(*comm)(void *arg, const struct trace_event *ev);
+	void *arg;
+};
+
+/* One readable line, and one for each frame of a backtrace; or one JSON object. Text of the target
+   is escaped: it can't play with the terminal. */
+int trace_print(FILE *out, const struct trace_event *ev, const struct trace_style *style);
+int trace_print_event(FILE *out, const struct trace_event *ev);		/* plain */
 
 #endif

@@ -3,8 +3,8 @@
  * Words of the metadata. Every type that a field may have gets a short alias at the top, so that an
  * event class stays small (it should fit a page, see metadata.c) and our own reader has words
  * to look up instead of a grammar to follow. All are 64-aligned: that is what makes a 32-bit
- * number in an 8-byte slot read right, the rest being padding. Aliases must not be words that the
- * fields of headers and contexts use.
+ * number in an 8-byte slot read right, the rest being padding. Elements of arrays have no padding:
+ * their words begin with a p. Aliases must not be words that the fields of headers and contexts use.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -44,30 +44,42 @@ static const struct alias {
 	{ "f64_t", { .kind = CTF_FLOAT, .bits = 64 } },
 	{ "text_t", { .kind = CTF_STRING } },
 	{ "byte_t", { .kind = CTF_BYTES } },
+	{ "addr_t", { .kind = CTF_ADDRS } },
 };
 
-static void print_alias(FILE *f, const struct alias *a)
+/* A number, aligned by itself or packed. */
+static void print_number(FILE *f, const struct alias *a, bool packed)
 {
 	const struct ctf_field *t = &a->type;
 
-	switch (t->kind) {
-	case CTF_FLOAT:
-		fprintf(f, "typealias floating_point { exp_dig = %d; mant_dig = %d; align = 64; } := %s;\n",
-			t->bits == 32 ? 8 : 11, t->bits == 32 ? 24 : 53, a->word);
-		break;
+	if (t->kind == CTF_FLOAT)
+		fprintf(f, "typealias floating_point { exp_dig = %d; mant_dig = %d;", t->bits == 32 ? 8 : 11,
+			t->bits == 32 ? 24 : 53);
+	else
+		fprintf(f, "typealias integer { size = %d; signed = %s; base = %d;", t->bits,
+			t->kind == CTF_SIGNED ? "true" : "false", t->base);
+	fprintf(f, " align = %d; } := %s%s;\n", packed ? 8 : 64, packed ? TSDL_PACKED : "", a->word);
+}
+
+static void print_alias(FILE *f, const struct alias *a)
+{
+	switch (a->type.kind) {
 	case CTF_STRING:
 		fprintf(f, "typealias integer { size = 8; align = 8; encoding = UTF8; } := %s;\n", a->word);
 		break;
 	case CTF_BYTES:
 		fprintf(f, "typealias integer { size = 8; align = 8; base = 16; } := %s;\n", a->word);
 		break;
+	case CTF_ADDRS:
+		fprintf(f, "typealias integer { size = 64; align = 64; base = 16; } := %s;\n", a->word);
+		break;
 	default:
-		fprintf(f, "typealias integer { size = %d; align = 64; signed = %s; base = %d; } := %s;\n", t->bits,
-			t->kind == CTF_SIGNED ? "true" : "false", t->base, a->word);
+		print_number(f, a, false);
+		print_number(f, a, true);
 	}
 }
 
-/* head_t is for headers and contexts; count_t is a string's length. */
+/* head_t is for headers and contexts; count_t is the length of a string or of addresses. */
 char *tsdl_aliases(void)
 {
 	char *text = NULL;
@@ -91,7 +103,7 @@ const char *tsdl_type(const struct ctf_field *f)
 		want.bits = 64, want.base = 16;
 	else if (f->kind == CTF_FLOAT)
 		want.base = 0;
-	else if (f->kind == CTF_STRING || f->kind == CTF_BYTES)
+	else if (f->kind == CTF_STRING || f->kind == CTF_BYTES || f->kind == CTF_ADDRS)
 		want.bits = want.base = 0;
 	else if (!f->base)
 		want.base = 10;

@@ -3,7 +3,8 @@
  * Drives the trace writer and reader for test_ctf.py:
  *
  *	ctfwrite write DIR SEED COUNT	a trace with all types of fields, several streams, losses. Prints the lines
- *					that babeltrace2 --no-delta --clock-cycles must print, then "lost N"
+ *					that babeltrace2 --no-delta --clock-cycles must print, then "lost N".
+ *					fd:N instead of a directory: as an archive to that descriptor
  *	ctfwrite run DIR		packets without end; prints the number of events after each one
  *	ctfwrite grow DIR		event classes without end, each used at once; prints their number
  *	ctfwrite fill DIR		packets until one fails; prints "written N" and "failed N"
@@ -51,24 +52,33 @@ static void begin(const char *dir)
 	gethostname(host, sizeof(host) - 1);
 	clock_look(&first);
 	must(clock_measure(&first, &o.clock));
-	must(ctf_create(dir, &o, &ctf));
+	if (strncmp(dir, "fd:", 3) == 0)
+		must(ctf_create_pipe(atoi(dir + 3), dir, &o, &ctf));
+	else
+		must(ctf_create(dir, &o, &ctf));
 }
 
 /* --- write: every type ----------------------------------------------------------------- */
 
 static const struct ctf_field none[1];
 static const struct ctf_field numbers[] = {
-	{ "a", CTF_SIGNED, 8, 10, 0 }, { "b", CTF_SIGNED, 16, 0, 0 }, { "c", CTF_SIGNED, 32, 10, 0 },
-	{ "d", CTF_SIGNED, 64, 10, 0 }, { "e", CTF_UNSIGNED, 8, 10, 0 }, { "f", CTF_UNSIGNED, 16, 10, 0 },
-	{ "g", CTF_UNSIGNED, 32, 16, 0 }, { "h", CTF_UNSIGNED, 64, 8, 0 }, { "int", CTF_POINTER, 0, 0, 0 },
-	{ "struct", CTF_UNSIGNED, 32, 10, 0 },
+	{ "a", CTF_SIGNED, 8, 10, 0, 0 }, { "b", CTF_SIGNED, 16, 0, 0, 0 }, { "c", CTF_SIGNED, 32, 10, 0, 0 },
+	{ "d", CTF_SIGNED, 64, 10, 0, 0 }, { "e", CTF_UNSIGNED, 8, 10, 0, 0 }, { "f", CTF_UNSIGNED, 16, 10, 0, 0 },
+	{ "g", CTF_UNSIGNED, 32, 16, 0, 0 }, { "h", CTF_UNSIGNED, 64, 8, 0, 0 }, { "int", CTF_POINTER, 0, 0, 0, 0 },
+	{ "struct", CTF_UNSIGNED, 32, 10, 0, 0 },
 };
 static const struct ctf_field mixed[] = {
-	{ "s->text", CTF_STRING, 0, 0, 0 }, { "bytes", CTF_BYTES, 0, 0, 3 }, { "s.text", CTF_STRING, 0, 0, 0 },
-	{ "x", CTF_FLOAT, 32, 0, 0 }, { "y", CTF_FLOAT, 64, 0, 0 }, { "9lives", CTF_UNSIGNED, 8, 16, 0 },
-	{ "last", CTF_STRING, 0, 0, 0 },
+	{ "s->text", CTF_STRING, 0, 0, 0, 0 }, { "bytes", CTF_BYTES, 0, 0, 3, 0 }, { "s.text", CTF_STRING, 0, 0, 0, 0 },
+	{ "x", CTF_FLOAT, 32, 0, 0, 0 }, { "y", CTF_FLOAT, 64, 0, 0, 0 }, { "9lives", CTF_UNSIGNED, 8, 16, 0, 0 },
+	{ "last", CTF_STRING, 0, 0, 0, 0 },
 };
-static const struct ctf_field narrow[] = { { "event", CTF_SIGNED, 16, 16, 0 } };
+static const struct ctf_field lists[] = {
+	{ "_faults", CTF_UNSIGNED, 64, 16, 0, 0 }, { "i", CTF_SIGNED, 16, 10, 0, 3 }, { "x", CTF_UNSIGNED, 8, 16, 0, 5 },
+	{ "none", CTF_ADDRS, 0, 0, 0, 0 }, { "f", CTF_FLOAT, 32, 0, 0, 3 }, { "p", CTF_POINTER, 0, 0, 0, 2 },
+	{ "d", CTF_FLOAT, 64, 0, 0, 1 }, { "backtrace", CTF_ADDRS, 0, 0, 0, 0 },
+};
+static const struct ctf_field at_end[] = { { "u", CTF_UNSIGNED, 32, 10, 0, 3 } };
+static const struct ctf_field narrow[] = { { "event", CTF_SIGNED, 16, 16, 0, 0 } };
 
 static const struct shape {
 	const char *name;
@@ -79,6 +89,8 @@ static const struct shape {
 	{ "libc:num\"bers\\", numbers, ARRAY_SIZE(numbers) },
 	{ "ns::f<int, (char)34>(\303\251 const&)", mixed, ARRAY_SIZE(mixed) },
 	{ "short one", narrow, ARRAY_SIZE(narrow) },
+	{ "exe:lists", lists, ARRAY_SIZE(lists) },
+	{ "an array at the end", at_end, ARRAY_SIZE(at_end) },
 };
 
 struct pen {
@@ -95,13 +107,13 @@ static void put(struct pen *p, const void *v, size_t n)
 	p->at += align_up(n, 8);
 }
 
-static void put_number(struct pen *p, const struct ctf_field *f)
+/* Prints a number; returns its bytes. */
+static uint64_t show_number(struct pen *p, const struct ctf_field *f, unsigned int bits)
 {
-	unsigned int bits = f->kind == CTF_POINTER ? 64 : f->bits;
-	uint64_t raw = random_next() >> (random_next() % 64);
-	int64_t v = (int64_t)(raw << (64 - bits)) >> (64 - bits);
+	uint64_t whole = random_next() >> (random_next() % 64), raw;
+	int64_t v = (int64_t)(whole << (64 - bits)) >> (64 - bits);
 
-	put(p, &raw, bits / 8);
+	raw = whole;
 	raw = bits == 64 ? raw : raw & ((1ull << bits) - 1);
 	if (f->kind == CTF_POINTER || f->base == 16)
 		fprintf(p->out, "0x%" PRIX64, raw);
@@ -111,30 +123,63 @@ static void put_number(struct pen *p, const struct ctf_field *f)
 		fprintf(p->out, "%" PRId64, v);
 	else
 		fprintf(p->out, "%" PRIu64, raw);
+	return whole;
 }
 
-static void put_float(struct pen *p, const struct ctf_field *f)
+static uint64_t show_float(struct pen *p, const struct ctf_field *f, unsigned int bits)
 {
 	float narrow_value = ldexp((double)(random_next() % 1000) - 500, -(int)(random_next() % 4));
 	double value = narrow_value;
+	uint64_t raw = 0;
 
-	if (f->bits == 32)
-		put(p, &narrow_value, 4);
-	else
-		put(p, &value, 8);
+	memcpy(&raw, bits == 32 ? (void *)&narrow_value : &value, bits / 8);
 	fprintf(p->out, "%g", value);
+	return raw;
+}
+
+static void put_numbers(struct pen *p, const struct ctf_field *f)
+{
+	unsigned int bits = f->kind == CTF_POINTER ? 64 : f->bits;
+	uint8_t all[64];
+
+	if (f->count)
+		fputs("{ values = [ ", p->out);
+	for (uint32_t i = 0; i < MAX(f->count, 1); i++) {
+		uint64_t raw;
+
+		if (f->count)
+			fprintf(p->out, "%s[%u] = ", i ? ", " : "", i);
+		raw = f->kind == CTF_FLOAT ? show_float(p, f, bits) : show_number(p, f, bits);
+		memcpy(all + i * bits / 8, &raw, bits / 8);
+	}
+	if (f->count)
+		fputs(" ] }", p->out);
+	put(p, all, MAX(f->count, 1) * bits / 8);
+}
+
+static void put_addresses(struct pen *p, const char *name)
+{
+	uint64_t all[1 + 8] = { random_next() % 3 ? random_next() % 9 : 0 };
+
+	fprintf(p->out, "%s_%s_length = %" PRIu64 ", %s = [", p->comma, name, all[0], name);
+	for (uint32_t i = 1; i <= all[0]; i++) {
+		all[i] = random_next() >> 16;
+		fprintf(p->out, "%s[%u] = 0x%" PRIX64, i > 1 ? ", " : " ", i - 1, all[i]);
+	}
+	fputs(" ]", p->out);
+	put(p, all, 8 + 8 * all[0]);
 }
 
 static void put_string(struct pen *p, const char *name)
 {
 	char text[4 + 64] = "";
-	uint32_t len = random_next() % 20;
+	uint32_t len = random_next() % 20, end = len == 1 || random_next() % 2, all = len + end;	/* test_ctf.py: 1 is a NUL */
 
-	memcpy(text, &len, 4);
+	memcpy(text, &all, 4);
 	for (uint32_t i = 0; i < len; i++)
 		text[4 + i] = "abc \\\"{}=,"[random_next() % 10];
-	put(p, text, 4 + len);
-	fprintf(p->out, "%s_%s_length = %u, %s = \"", p->comma, name, len, name);
+	put(p, text, 4 + all);
+	fprintf(p->out, "%s_%s_length = %u, %s = \"", p->comma, name, all, name);
 	for (uint32_t i = 0; i < len; i++)
 		fprintf(p->out, "%s%c", strchr("\\\"", text[4 + i]) ? "\\" : "", text[4 + i]);
 	fputs("\"", p->out);
@@ -159,8 +204,8 @@ static void put_fields(struct pen *p, const struct shape *s)
 	for (size_t i = 0; i < s->n; i++, p->comma = ", ") {
 		char *name = tsdl_field_name(s->fields, i);
 
-		if (s->fields[i].kind == CTF_STRING) {
-			put_string(p, name);
+		if (field_varies(&s->fields[i])) {
+			(s->fields[i].kind == CTF_STRING ? put_string : put_addresses)(p, name);
 			free(name);
 			continue;
 		}
@@ -168,10 +213,8 @@ static void put_fields(struct pen *p, const struct shape *s)
 		free(name);
 		if (s->fields[i].kind == CTF_BYTES)
 			put_array(p, &s->fields[i]);
-		else if (s->fields[i].kind == CTF_FLOAT)
-			put_float(p, &s->fields[i]);
 		else
-			put_number(p, &s->fields[i]);
+			put_numbers(p, &s->fields[i]);
 	}
 }
 
@@ -241,7 +284,7 @@ static size_t fill_counted(struct counted *e, size_t n, uint64_t from, uint32_t 
 	return n * sizeof(*e);
 }
 
-static const struct ctf_field counter[] = { { "n", CTF_UNSIGNED, 64, 10, 0 } };
+static const struct ctf_field counter[] = { { "n", CTF_UNSIGNED, 64, 10, 0, 0 } };
 
 static void say(uint64_t n)
 {

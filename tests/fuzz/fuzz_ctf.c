@@ -39,6 +39,7 @@ static void put_file(const char *file, const uint8_t *p, size_t n)
 
 static int fuzz_one(const uint8_t *p, size_t size)
 {
+	static const struct trace_style json = { .json = true };
 	struct trace_event ev;
 	struct trace *t;
 	uint32_t len = 0;
@@ -60,7 +61,7 @@ static int fuzz_one(const uint8_t *p, size_t size)
 	if (r < 0)
 		return *err_text() ? r : (abort(), 0);
 	while (trace_next(t, &ev) > 0) {
-		if (ev.ticks < last || trace_print_event(nowhere, &ev) < 0)
+		if (ev.ticks < last || trace_print_event(nowhere, &ev) < 0 || trace_print(nowhere, &ev, &json) < 0)
 			abort();
 		last = ev.ticks;
 	}
@@ -70,17 +71,21 @@ static int fuzz_one(const uint8_t *p, size_t size)
 
 #ifndef WITH_LIBFUZZER
 static const struct ctf_field fields[] = {
-	{ "s", CTF_STRING, 0, 0, 0 }, { "b", CTF_BYTES, 0, 0, 5 }, { "i", CTF_SIGNED, 32, 10, 0 },
-	{ "f", CTF_FLOAT, 64, 0, 0 }, { "t", CTF_STRING, 0, 0, 0 },
+	{ CTF_FAULTS, CTF_UNSIGNED, 64, 16, 0, 0 }, { "s", CTF_STRING, 0, 0, 0, 0 }, { "b", CTF_BYTES, 0, 0, 5, 0 }, { "i", CTF_SIGNED, 32, 10, 0, 0 },
+	{ "f", CTF_FLOAT, 64, 0, 0, 0 }, { "a", CTF_UNSIGNED, 16, 10, 0, 3 }, { "bt", CTF_ADDRS, 0, 0, 0, 0 },
+	{ "t", CTF_STRING, 0, 0, 0, 0 },
 };
 
 struct seed_event {
 	struct ctf_event_head head;
+	uint64_t faults;
 	uint32_t s_len;
 	char s[12];
 	uint8_t b[8];
 	uint64_t i;
 	double f;
+	uint16_t a[4];
+	uint64_t bt_len, bt[2];
 	uint32_t t_len;
 	char t[4];
 };
@@ -91,13 +96,14 @@ static void write_seed(const char *path, int packets)
 	struct ctf_span span;
 	struct ctf *ctf;
 
-	if (ctf_create(path, &o, &ctf) < 0 || ctf_class(ctf, 0, "exe:f", fields, 5) < 0)
+	if (ctf_create(path, &o, &ctf) < 0 || ctf_class(ctf, 0, "exe:f", fields, ARRAY_SIZE(fields)) < 0)
 		exit(1);
 	for (int i = 1; i <= packets; i++) {
 		struct seed_event e[3];
 
 		for (int k = 0; k < 3; k++)
-			e[k] = (struct seed_event){ { 0, sizeof(e[0]), 10000 * i + k, 1, 2 }, 9, "some text", "bytes", 7, .5, 3, "abc" };
+			e[k] = (struct seed_event){ { 0, sizeof(e[0]), 10000 * i + k, 1, 2 }, k, 9, "some text", "bytes", 7, .5, { 1, 2, 3 }, 2,
+				{ 0x1000, 0x2000 }, 3, "abc" };
 		if (ctf_check(ctf, e, sizeof(e), &span) < 0 || ctf_packet(ctf, 0, 0, &span, i) < 0)
 			exit(1);
 	}

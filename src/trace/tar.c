@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A trace through a pipe, as a tar archive that is never finished before the end. Nothing that was
+ * written can be changed, so each packet is a file (a part of its stream), and the metadata is written
+ * again whenever a packet needs more of it: unpacking lets the later entry replace the earlier.
+ *
+ *	metadata | stream_0_0 | stream_1_0 | stream_0_1 | metadata | stream_0_2 | ... | two empty blocks
+ *
+ * Packets are whole blocks of the archive, and the archive is a good one behind each of them.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "trace/writer.h"
+
+#define BLOCK 512u
+
+/* The header of an entry, as POSIX has it (ustar). Numbers are octal text. */
+struct tar_head {
+	char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], sum[8], type, link[100], magic[6],
+	     version[2], user[32], group[32], major[8], minor[8], prefix[155], unused[12];
+};
+_Static_assert(sizeof(struct tar_head) == BLOCK, "one block");
+
+static const uint8_t zeros[2 * BLOCK];
+
+static void fill_entry(struct tar_head *h, const char *name, uint64_t size)
+{
+	const uint8_t *p = (const uint8_t *)h;
+	unsigned int sum = 0;
+
+	memset(h, 0, sizeof(*h));
+	snprintf(h->name, sizeof(h->name), "%s", name);
+	snprintf(h->mode, sizeof(h->mode), "%07o", 0644);
+	snprintf(h->uid, sizeof(h->uid), "%07o", 0);
+	snprintf(h->gid, sizeof(h->gid), "%07o", 0);
+	snprintf(h->size, sizeof(h->size), "%011llo", (unsigned long long)size);
+	snprintf(h->mtime, sizeof(h->mtime), "%011llo", (unsigned long long)time(NULL));
+	h->type = '0';
+	memcpy(h->magic, "ustar", 6);
+	memcpy(h->version, "00", 2);
+	memset(h->sum, ' ', sizeof(h->sum));
+	for (size_t i = 0; i < sizeof(*h); i++)
+		sum += p[i];
+	snprintf(h->sum, 7, "%06o", sum);
+}
+
+/* Whole, however little the pipe takes at a time. A write that fails half-way spoils what would follow. */
+static int send_all(struct ctf *ctf, struct iovec *v, int n)
+{
+	while (!ctf->broken && n) {
+		ssize_t done = writev(ctf->pipe, v, n);
+
+		if (done < 0 && errno == EAGAIN) {
+			poll(&(struct pollfd){ .fd = ctf->pipe, .events = POLLOUT }, 1, -1);
+		} else if (done < 0 && errno != EINTR) {
+			ctf->broken = -errno;
+		} else if (done >= 0) {
+			for (; n && (size_t)done >= v->iov_len; v++, n--)
+				done -= v->iov_len;
+			if (n) {
+				v->iov_base = (char *)v->iov_base + done;
+				v->iov_len -= done;
+			}
+		}
+	}
+	return ctf->broken;
+}
+
+static size_t padding(uint64_t len)
+{
+	return -len & (BLOCK - 1);
+}
+
+int tar_metadata(struct ctf *ctf)
+{
+	struct tar_head h;
+	struct iovec v[] = {
+		{ &h, sizeof(h) }, { ctf->meta_text, ctf->meta_size }, { (void *)zeros, padding(ctf->meta_size) },
+	};
+	int r;
+
+	fill_entry(&h, "metadata", ctf->meta_size);
+	r = send_all(ctf, v, ARRAY_SIZE(v));
+	if (r < 0)
+		return fail(r, "can't write to %s: %s", ctf->path, strerror(-r));
+	ctf->meta_said = true;
+	return 0;
+}
+
+/* A stream's first part begins with an empty packet that says that nothing is lost so far. */
+int tar_packet(struct ctf *ctf, struct stream *s, const struct ctf_span *span, uint64_t lost,
+	       struct packet_head *ret_head)
+{
+	static const struct ctf_span nothing;
+	struct packet_head empty, head;
+	uint64_t used = sizeof(head) + span->len, size = used + padding(used), before = s->parts ? 0 : BLOCK;
+	struct stream after = *s;
+	struct tar_head entry;
+	struct iovec v[] = {
+		{ &entry, sizeof(entry) },
+		{ &empty, before ? sizeof(empty) : 0 }, { (void *)zeros, before ? before - sizeof(empty) : 0 },
+		{ &head, sizeof(head) }, { (void *)span->data, span->len }, { (void *)zeros, size - used },
+	};
+	char name[64];
+	int r;
+
+	if (!ctf->meta_said && (r = tar_metadata(ctf)) < 0)
+		return r;
+	snprintf(name, sizeof(name), "stream_%u_%u", s->id, s->parts);
+	fill_entry(&entry, name, before + size);
+	if (before) {
+		packet_fill_head(ctf, s, &empty, 0, &nothing, before, 0);
+		after.last = empty.last;
+	}
+	packet_fill_head(ctf, &after, &head, before ? 1 : s->seq, span, size, lost);
+	r = send_all(ctf, v, ARRAY_SIZE(v));
+	if (r < 0)
+		return r;
+	if (before)
+		s->seq = 1;
+	*ret_head = head;
+	return 0;
+}
+
+int tar_end(struct ctf *ctf)
+{
+	struct iovec end = { (void *)zeros, sizeof(zeros) };
+
+	if (!ctf->broken && !ctf->meta_said)
+		tar_metadata(ctf);
+	return send_all(ctf, &end, 1);
+}
