@@ -4,8 +4,12 @@
  * the heap above the break, the stack below its limit, and the side of the large gaps to which the
  * kernel appends new mappings. A strip at both ends of every gap stays empty, so that a program that
  * runs off the end of a mapping faults as it did before.
+ *
+ * Some programs map and unmap all the time, for instance a stack for each request: a gap that is free
+ * now is taken when we come to use it. Where two looks at one process differed it is restless, and a
+ * wide margin around it is left alone from then on.
  */
-#include "proc/proc.h"
+#include "proc/internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +28,7 @@
 #define ROOM_BELOW (256 * MIB)		/* of the mapping above a large gap (top-down layout) */
 #define ROOM_BELOW_EXE MIB
 #define ROOM_ABOVE (64 * MIB)		/* of the mapping below it (bottom-up layout) */
+#define MARGIN (64 * MIB)		/* around what changed between two looks */
 
 static uint64_t lowest_allowed(void)
 {
@@ -148,9 +153,94 @@ static void add_between(gap_list *out, const struct growth *g, uint64_t lo, uint
 	add_without(out, lo & ~(PAGE - 1), hi & ~(PAGE - 1), cuts, ARRAY_SIZE(cuts));
 }
 
+static int gap_order(const void *a, const void *b)
+{
+	const struct gap *x = a, *y = b;
+
+	return (x->lo > y->lo) - (x->lo < y->lo);
+}
+
+static void sort_and_join(gap_list *l)
+{
+	size_t kept = 0;
+
+	if (!l->n)
+		return;
+	qsort(l->v, l->n, sizeof(*l->v), gap_order);
+	for (size_t i = 1; i < l->n; i++) {
+		if (l->v[i].lo <= l->v[kept].hi)
+			l->v[kept].hi = MAX(l->v[kept].hi, l->v[i].hi);
+		else
+			l->v[++kept] = l->v[i];
+	}
+	l->n = kept + 1;
+}
+
+/* What is in one and not in the other; both sorted and without overlaps. */
+static void add_difference(gap_list *out, const gap_list *one, const gap_list *other)
+{
+	size_t first = 0;
+
+	for (size_t i = 0; i < one->n; i++) {
+		uint64_t at = one->v[i].lo, hi = one->v[i].hi;
+
+		while (first < other->n && other->v[first].hi <= at)
+			first++;
+		for (size_t k = first; k < other->n && other->v[k].lo < hi; k++) {
+			add_gap(out, at, other->v[k].lo);
+			at = MAX(at, other->v[k].hi);
+		}
+		add_gap(out, at, hi);
+	}
+}
+
+/* What the program itself leaves free: our own pieces come and go by our own hand. */
+static void list_free(struct proc *p, gap_list *out)
+{
+	uint64_t at = 0;
+
+	for (size_t i = 0; i < p->maps.n && p->maps.v[i].start < USER_TOP; i++) {
+		if (strncmp(p->maps.v[i].path, "/memfd:jab", 10) == 0)
+			continue;
+		add_gap(out, at, p->maps.v[i].start);
+		at = MAX(at, p->maps.v[i].end);
+	}
+	add_gap(out, at, USER_TOP);
+}
+
+/* The heap and the stack may grow: their room is kept anyway. */
+static bool is_growth(const struct growth *g, const struct gap *changed, uint64_t heap)
+{
+	return (changed->lo >= heap && changed->hi <= g->heap.hi) ||
+	       (changed->lo >= g->stack.lo && changed->hi <= g->stack.hi);
+}
+
+static void note_changes(struct proc *p, const struct growth *g)
+{
+	struct proc_priv *v = priv(p);
+	uint64_t heap = start_brk(p);
+	gap_list now = { 0 }, changed = { 0 };
+
+	list_free(p, &now);
+	if (v->free_before.n) {
+		add_difference(&changed, &now, &v->free_before);
+		add_difference(&changed, &v->free_before, &now);
+	}
+	for (size_t i = 0; i < changed.n; i++) {
+		const struct gap *c = &changed.v[i];
+
+		if (!is_growth(g, c, heap))
+			*vec_add(&v->restless) = (struct gap){ c->lo - MIN(c->lo, MARGIN), c->hi + MARGIN };
+	}
+	sort_and_join(&v->restless);
+	vec_free(&changed);
+	vec_free(&v->free_before);
+	v->free_before = now;
+}
+
 int proc_gaps(struct proc *p, gap_list *ret_gaps)
 {
-	gap_list out = { 0 };
+	gap_list all = { 0 }, quiet = { 0 };
 	struct growth g;
 	uint64_t at = lowest_allowed();
 	size_t i;
@@ -159,13 +249,16 @@ int proc_gaps(struct proc *p, gap_list *ret_gaps)
 	if (r < 0)
 		return r;
 	find_growth(p, &g);
+	note_changes(p, &g);
 	at -= MIN(at, STRIP);	/* nothing stands below: no strip needed there */
 	for (i = 0; i < p->maps.n && p->maps.v[i].start < USER_TOP; i++) {
-		add_between(&out, &g, at, p->maps.v[i].start);
+		add_between(&all, &g, at, p->maps.v[i].start);
 		at = MAX(at, p->maps.v[i].end);
 	}
 	if (at < USER_TOP)
-		add_between(&out, &g, at, USER_TOP);
-	*ret_gaps = out;
+		add_between(&all, &g, at, USER_TOP);
+	add_difference(&quiet, &all, &priv(p)->restless);
+	vec_free(&all);
+	*ret_gaps = quiet;
 	return 0;
 }

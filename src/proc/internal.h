@@ -56,6 +56,7 @@ struct proc_priv {
 	map_list maps;		/* borrow's own copy: p->maps belongs to the callers */
 	VEC(struct text_call) calls;	/* textcalls.c */
 	VEC(struct searched) searched;
+	gap_list free_before, restless;	/* gaps.c: as of the last look; where looks differed */
 	struct gadget gadget;
 	struct borrow borrow;
 	struct reaper *reaper;

@@ -387,6 +387,8 @@ void proc_close(struct proc *p)
 	vec_free(&v->limbo);
 	vec_free(&v->calls);
 	vec_free(&v->searched);
+	vec_free(&v->free_before);
+	vec_free(&v->restless);
 	free(v->chroot);
 	free(v->borrow.old);
 	free(v);

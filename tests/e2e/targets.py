@@ -58,6 +58,7 @@ TARGETS = {
     "spin": c("spin.c"),
     "storm": c("storm.c"),
     "churn": c("churn.c"),
+    "mapper": c("mapper.c"),
     "forks": c("forks.c"),
     "vfork": c("vfork.c"),
     "dlopen": c("dlopen.c", "-ldl"),

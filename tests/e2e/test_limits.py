@@ -120,3 +120,16 @@ def test_a_full_memory_cgroup_is_told(target, memory_group):
     jab.assert_same(before, t.pid)
     t.stop()
     t.process.wait(LIMIT)
+
+
+def test_a_program_that_maps_all_the_time(target):
+    """Places are taken between planning and mapping: plan again, as often as need be."""
+    t = target("mapper", 4)
+    for _ in range(12):
+        with jab.Count(t.pid, "exe:work", "*:*") as c:
+            t.run(1000)
+            r = c.stop()
+        assert r.status == 0, r
+        assert r.probe("exe:work")["hits"] == 1000, r
+    assert not jab.leftovers(t.pid)
+    t.stop()

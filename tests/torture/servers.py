@@ -75,7 +75,10 @@ def attached(case, server, place, probes):
     with jab.Count(who[0], *probes, options=options) as count:
         answers = case.load(place)
         result = count.stop()
-    left = [x for p in children(server.pid) for x in jab.leftovers(p)]
+    left = []
+    for p in children(server.pid):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            left += jab.leftovers(p)
     return result, answers, left
 
 

@@ -254,6 +254,64 @@ static void check_gap(struct proc *p, const struct gap *g)
 	}
 }
 
+/* Maps at the address in `answer` and unmaps it again, when told to. */
+static void body_mapper(struct control *c)
+{
+	void *at;
+
+	c->ready = READY;
+	while (!c->release)
+		usleep(100);
+	at = mmap((void *)c->answer, 1 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	c->answered = at == (void *)c->answer ? 1 : -1;
+	while (c->release == 1)
+		usleep(100);
+	munmap(at, 1 << 20);
+	c->answered = 2;
+	for (;;)
+		pause();
+}
+
+static bool in_gaps(struct proc *p, uint64_t at)
+{
+	gap_list gaps = { 0 };
+	bool found = false;
+
+	must(proc_gaps(p, &gaps));
+	for (size_t i = 0; i < gaps.n; i++) {
+		check_gap(p, &gaps.v[i]);
+		found |= gaps.v[i].lo <= at && at < gaps.v[i].hi;
+	}
+	vec_free(&gaps);
+	return found;
+}
+
+/* What was mapped at one look and free at another is not offered any more, nor what is near it. */
+static void test_restless_gaps(void **state)
+{
+	struct control *c = control_new();
+	pid_t pid = target_start(body_mapper, c);
+	uint64_t at = 0x600000000000, near = at - (40 << 20), far = at - (300 << 20);
+	struct proc *p;
+
+	must(proc_open(pid, &p));
+	c->answer = at;
+	assert_true(in_gaps(p, at) && in_gaps(p, near) && in_gaps(p, far));
+	c->release = 1;
+	while (!c->answered)
+		usleep(100);
+	assert_int_equal(c->answered, 1);
+	in_gaps(p, at);
+	c->release = 2;
+	while (c->answered == 1)
+		usleep(100);
+	assert_false(in_gaps(p, at) || in_gaps(p, near));
+	assert_true(in_gaps(p, far));
+	proc_close(p);
+	target_end(pid, c);
+	(void)state;
+}
+
 static void test_gaps(void **state)
 {
 	struct control *c = control_new();
@@ -289,6 +347,7 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_restorers),
 		cmocka_unit_test(test_gaps),
+		cmocka_unit_test(test_restless_gaps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
