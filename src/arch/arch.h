@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/cpu.h"
 #include "arch/event.h"
 
 enum insn_kind {
@@ -122,6 +123,13 @@ struct arch_ops {
 	 * anywhere. Returns its length, at most EVENT_SLOW_MAX.
 	 */
 	int (*emit_event_slow)(uint8_t *out, const struct event_slow_spec *spec);
+
+	/*
+	 * Do by hand the instruction that the thread stands at. Knows what the code above is made of:
+	 * -ENOTSUP for anything else, and nothing has changed. A lock that the code tries to take is
+	 * always found taken.
+	 */
+	int (*perform)(struct cpu *c, const struct cpu_memory *m);
 
 	/*
 	 * Write the code that records a bulk event; it may stand anywhere and keeps what emit_count keeps.

@@ -29,4 +29,5 @@ const struct arch_ops arch_x86_64 = {
 	.emit_raise = x86_emit_raise,
 	.emit_event = x86_emit_event,
 	.emit_event_slow = x86_emit_event_slow,
+	.perform = x86_perform,
 };
