@@ -337,6 +337,8 @@ static void kill_children(bool has_rseq)
 	for (int n = 0; n < CHILDREN; n++) {
 		pid_t pid = start_child(n, true);
 
+		while (!__atomic_load_n(&progress->done[n], __ATOMIC_RELAXED))	/* on a busy machine it may not have begun yet */
+			usleep(20);
 		usleep(500 + n * 37 % 1000);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
