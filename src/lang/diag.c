@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#include "lang/diag.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WIDEST 160	/* bytes of a source line that are shown */
+
+static void find_line(const struct diags *d, struct diag *g)
+{
+	size_t i, start = 0;
+
+	g->line = 1;
+	for (i = 0; i < g->at; i++)
+		if (d->source[i] == '\n') {
+			g->line++;
+			start = i + 1;
+		}
+	g->column = g->at - start + 1;
+}
+
+static void add(struct diags *d, bool warning, uint32_t at, uint32_t len, const char *fmt, va_list ap)
+{
+	struct diag *g;
+	size_t i;
+
+	for (i = 0; i < d->list.n; i++)		/* one complaint a place */
+		if (d->list.v[i].at == at && d->list.v[i].warning == warning)
+			return;
+	if (d->list.n >= 2 * DIAG_MOST || (!warning && d->errors >= DIAG_MOST))
+		return;
+	g = vec_add(&d->list);
+	g->at = MIN(at, d->size);
+	g->len = MIN(len, d->size - g->at);
+	g->warning = warning;
+	if (vasprintf(&g->text, fmt, ap) < 0)
+		g->text = xstrdup("out of memory");
+	find_line(d, g);
+	d->errors += !warning;
+}
+
+void diag_error(struct diags *d, uint32_t at, uint32_t len, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	add(d, false, at, len, fmt, ap);
+	va_end(ap);
+}
+
+void diag_warn(struct diags *d, uint32_t at, uint32_t len, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	add(d, true, at, len, fmt, ap);
+	va_end(ap);
+}
+
+static int by_place(const void *pa, const void *pb)
+{
+	const struct diag *a = pa, *b = pb;
+
+	return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static char printable(char c)
+{
+	return c == '\t' ? ' ' : (unsigned char)c < 32 || c == 127 ? '?' : c;
+}
+
+static void print_one(FILE *f, const struct diags *d, const struct diag *g)
+{
+	size_t start = g->at - (g->column - 1), end = g->at, i, left, n;
+
+	fprintf(f, "%s:%u:%u: %s: %s\n", d->name, g->line, g->column, g->warning ? "warning" : "error",
+		g->text);
+	while (end < d->size && d->source[end] != '\n')
+		end++;
+	/* of a very long line, the part around the place */
+	left = g->column > WIDEST / 2 ? g->at - WIDEST / 2 : start;
+	end = MIN(end, left + WIDEST);
+	if (end == start)
+		return;
+	fputs("  ", f);
+	for (i = left; i < end; i++)
+		fputc(printable(d->source[i]), f);
+	fputs("\n  ", f);
+	for (i = left; i < g->at; i++)
+		if ((d->source[i] & 0xc0) != 0x80)	/* one column a character */
+			fputc(' ', f);
+	fputc('^', f);
+	for (n = 1, i = g->at + 1; n < g->len && i < end; n++, i++)
+		if ((d->source[i] & 0xc0) != 0x80)
+			fputc('~', f);
+	fputc('\n', f);
+}
+
+char *diags_text(struct diags *d)
+{
+	char *text = NULL;
+	size_t size, i;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return xstrdup("out of memory\n");
+	if (d->list.n)
+		qsort(d->list.v, d->list.n, sizeof(d->list.v[0]), by_place);
+	for (i = 0; i < d->list.n; i++)
+		print_one(f, d, &d->list.v[i]);
+	if (d->errors >= DIAG_MOST)
+		fprintf(f, "%s: more errors may follow\n", d->name);
+	fclose(f);
+	return text;
+}
+
+void diags_free(struct diags *d)
+{
+	size_t i;
+
+	for (i = 0; i < d->list.n; i++)
+		free(d->list.v[i].text);
+	vec_free(&d->list);
+	d->errors = 0;
+}

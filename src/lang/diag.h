@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is wrong with a script, where, and the line with a caret under it:
+ *
+ *	opens.bt:3:15: error: unknown function 'prinf'; did you mean 'printf'?
+ *	  BEGIN { prinf("hello"); }
+ *	          ^~~~~
+ */
+#ifndef JAB_LANG_DIAG_H
+#define JAB_LANG_DIAG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/mem.h"
+
+#define DIAG_MOST 20	/* errors; what follows is rarely worth reading */
+
+struct diag {
+	uint32_t at, len;	/* in the source */
+	uint32_t line, column;	/* from 1; column in bytes */
+	bool warning;
+	char *text;
+};
+
+struct diags {
+	const char *name;	/* of the script, as shown */
+	const char *source;
+	size_t size;
+	VEC(struct diag) list;
+	uint32_t errors;
+};
+
+void diag_error(struct diags *d, uint32_t at, uint32_t len, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+void diag_warn(struct diags *d, uint32_t at, uint32_t len, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* All of them, in order of their place in the source. Caller frees. */
+char *diags_text(struct diags *d);
+void diags_free(struct diags *d);
+
+#endif

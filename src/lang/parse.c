@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Scripts:
+ *
+ *	script    := ["#!" ...] (preamble | clause)*
+ *	preamble  := "#define" ... | "#include" ... | struct | enum | config | "let" "@" name "=" kind "(" number ")" ";"
+ *	config    := "config" "=" "{" (name "=" value [";"])* "}"
+ *	clause    := probe ("," probe)* ["/" expr "/"] "{" statements "}"
+ *	statement := if | while | unroll | for | "break" | "continue" | "return" [value] | let | block | expr
+ *
+ * After an error the parser goes on at the next statement or clause, so that a run shows several.
+ */
+#include "lang/parse.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+
+void parse_advance(struct parser *p)
+{
+	p->last_end = p->tok.at + p->tok.len;
+	do {
+		p->tok = lex_next(&p->lex);
+		if (p->tok.kind == T_BAD)
+			p->panic = true;
+	} while (p->tok.kind == T_BAD);
+}
+
+void parse_rewind(struct parser *p, uint32_t pos)
+{
+	uint32_t end = p->last_end;
+
+	p->lex.pos = pos;
+	p->tok = lex_next(&p->lex);
+	if (p->tok.kind == T_BAD) {
+		p->panic = true;
+		parse_advance(p);
+	}
+	p->last_end = end;
+}
+
+bool parse_is(const struct parser *p, uint8_t kind)
+{
+	return p->tok.kind == kind;
+}
+
+bool parse_is_word(const struct parser *p, const char *word)
+{
+	return p->tok.kind == T_WORD && strcmp(p->tok.text, word) == 0;
+}
+
+bool parse_accept(struct parser *p, uint8_t kind)
+{
+	if (p->tok.kind != kind)
+		return false;
+	parse_advance(p);
+	return true;
+}
+
+bool parse_accept_word(struct parser *p, const char *word)
+{
+	if (!parse_is_word(p, word))
+		return false;
+	parse_advance(p);
+	return true;
+}
+
+static void say_found(struct parser *p, const char *what, const char *where)
+{
+	uint32_t len = p->tok.len;
+
+	if (p->panic)
+		return;
+	p->panic = true;
+	if (p->tok.kind == T_END)
+		diag_error(p->lex.diags, p->tok.at, 1, "expected %s%s%s, but the text ends here", what,
+			   *where ? " " : "", where);
+	else
+		diag_error(p->lex.diags, p->tok.at, len, "expected %s%s%s, found '%.*s'", what, *where ? " " : "", where,
+			   (int)MIN(len, 40u), p->lex.s + p->tok.at);
+}
+
+void parse_error(struct parser *p, const char *what)
+{
+	say_found(p, what, "");
+}
+
+bool parse_expect(struct parser *p, uint8_t kind, const char *where)
+{
+	char quoted[16];
+
+	if (parse_accept(p, kind))
+		return true;
+	snprintf(quoted, sizeof(quoted), "'%s'", token_text(kind));
+	say_found(p, quoted, where);
+	return false;
+}
+
+bool parse_deeper(struct parser *p)
+{
+	if (p->depth < PARSE_DEPTH) {
+		p->depth++;
+		return true;
+	}
+	if (!p->panic)
+		diag_error(p->lex.diags, p->tok.at, 1, "this is nested too deeply (%d levels)", PARSE_DEPTH);
+	p->panic = true;
+	return false;
+}
+
+static struct stmt *new_stmt(struct parser *p, uint8_t kind)
+{
+	struct stmt *s = pool_new(&p->script->pool, struct stmt);
+
+	s->kind = kind;
+	s->at = p->tok.at;
+	s->len = p->tok.len;
+	return s;
+}
+
+/* "{" statement* "}" */
+static struct stmt *block(struct parser *p, const char *where)
+{
+	struct stmt *s;
+
+	parse_expect(p, '{', where);
+	if (p->panic)
+		return NULL;
+	s = parse_statements(p, NULL);
+	parse_expect(p, '}', "after the block");
+	return s;
+}
+
+/* "if" value block ["else" (if | block)] */
+static struct stmt *if_stmt(struct parser *p)
+{
+	struct stmt *s = new_stmt(p, S_IF);
+
+	if (!parse_deeper(p))
+		return s;
+	parse_advance(p);
+	s->a = parse_value(p);
+	s->body = block(p, "after the condition");
+	if (!p->panic && parse_accept_word(p, "else"))
+		s->other = parse_is_word(p, "if") ? if_stmt(p) : block(p, "after else");
+	p->depth--;
+	return s;
+}
+
+/* ("while" | "unroll") "(" value ")" block */
+static struct stmt *loop_stmt(struct parser *p, uint8_t kind)
+{
+	struct stmt *s = new_stmt(p, kind);
+
+	parse_advance(p);
+	parse_expect(p, '(', kind == S_WHILE ? "after while" : "after unroll");
+	s->a = parse_value(p);
+	parse_expect(p, ')', kind == S_WHILE ? "after the condition" : "after the count");
+	s->body = block(p, "after ')'");
+	return s;
+}
+
+/* "for" ["("] $var ":" (map | value ".." value) [")"] block */
+static struct stmt *for_stmt(struct parser *p)
+{
+	struct stmt *s = new_stmt(p, S_FOR_MAP);
+	bool paren;
+
+	parse_advance(p);
+	paren = parse_accept(p, '(');
+	if (p->tok.kind == T_VAR) {
+		s->var = parse_new(p, E_VAR, p->tok.at);
+		s->var->name = p->tok.text;
+		s->var->len = p->tok.len;
+		parse_advance(p);
+	} else {
+		parse_error(p, "a variable, as in for ($kv : @map)");
+	}
+	parse_expect(p, ':', "after the variable");
+	s->a = parse_value(p);
+	if (!p->panic && parse_accept(p, T_RANGE)) {
+		s->kind = S_FOR_RANGE;
+		s->b = parse_value(p);
+	} else if (!p->panic && (s->a->kind != E_MAP || s->a->has_keys)) {
+		diag_error(p->lex.diags, s->a->at, s->a->len, "for goes over a map (@map) or a range (0..10)");
+	}
+	if (paren)
+		parse_expect(p, ')', "after the map or range");
+	s->body = block(p, "after for");
+	return s;
+}
+
+/* "let" $var [":" type] ["=" value] */
+static struct stmt *let_stmt(struct parser *p)
+{
+	struct stmt *s = new_stmt(p, S_LET);
+
+	parse_advance(p);
+	if (p->tok.kind != T_VAR) {
+		parse_error(p, "a variable behind let");
+		return s;
+	}
+	s->var = parse_new(p, E_VAR, p->tok.at);
+	s->var->name = p->tok.text;
+	s->var->len = p->tok.len;
+	parse_advance(p);
+	if (parse_accept(p, ':'))
+		s->type = parse_type(p);
+	if (parse_accept(p, '='))
+		s->a = parse_value(p);
+	return s;
+}
+
+static struct stmt *simple_stmt(struct parser *p, uint8_t kind)
+{
+	struct stmt *s = new_stmt(p, kind);
+
+	parse_advance(p);
+	if (kind == S_RETURN && !parse_is(p, ';') && !parse_is(p, '}'))
+		s->a = parse_value(p);
+	return s;
+}
+
+static struct stmt *expr_stmt(struct parser *p)
+{
+	struct stmt *s = new_stmt(p, S_EXPR);
+
+	s->a = parse_expr(p);
+	s->len = s->a->len;
+	return s;
+}
+
+/* ret_braced: it ends with a brace, so that no ';' need follow. */
+static struct stmt *statement(struct parser *p, bool *ret_braced)
+{
+	struct stmt *s;
+
+	*ret_braced = true;
+	if (parse_is_word(p, "if"))
+		return if_stmt(p);
+	if (parse_is_word(p, "while"))
+		return loop_stmt(p, S_WHILE);
+	if (parse_is_word(p, "unroll"))
+		return loop_stmt(p, S_UNROLL);
+	if (parse_is_word(p, "for"))
+		return for_stmt(p);
+	if (parse_is(p, '{')) {
+		s = new_stmt(p, S_BLOCK);
+		s->body = block(p, "");
+		return s;
+	}
+	*ret_braced = false;
+	if (parse_is_word(p, "let"))
+		return let_stmt(p);
+	if (parse_is_word(p, "break"))
+		return simple_stmt(p, S_BREAK);
+	if (parse_is_word(p, "continue"))
+		return simple_stmt(p, S_CONTINUE);
+	if (parse_is_word(p, "return"))
+		return simple_stmt(p, S_RETURN);
+	return expr_stmt(p);
+}
+
+/* After an error: on to the next ';' of this block, or to its end. */
+static void resync(struct parser *p)
+{
+	int depth = 0;
+
+	while (p->tok.kind != T_END) {
+		if (p->tok.kind == ';' && depth == 0)
+			break;
+		if (p->tok.kind == '}' && depth-- == 0)
+			break;
+		depth += p->tok.kind == '{';
+		parse_advance(p);
+	}
+	p->panic = false;
+}
+
+/*
+ * statement (";" statement)*, up to '}'. ret_value: the last one may be a value without ';'.
+ */
+struct stmt *parse_statements(struct parser *p, struct expr **ret_value)
+{
+	struct stmt *first = NULL, **link = &first, *s;
+	bool braced;
+
+	if (!parse_deeper(p))
+		return NULL;
+	while (!parse_is(p, '}') && !parse_is(p, T_END)) {
+		if (parse_accept(p, ';'))
+			continue;
+		s = statement(p, &braced);
+		if (p->panic)
+			resync(p);
+		else if (ret_value && parse_is(p, '}') && s->kind == S_EXPR) {
+			*ret_value = s->a;
+			break;
+		} else if (!braced && !parse_is(p, '}') && !parse_is(p, ';')) {
+			say_found(p, "';'", "after the statement");
+			resync(p);
+		}
+		*link = s;
+		link = &s->next;
+	}
+	p->depth--;
+	return first;
+}
+
+/* ---- preamble ---- */
+
+/* The value of a config line, as written. */
+static void config_value(struct parser *p, struct config *c)
+{
+	bool minus = parse_accept(p, '-');
+
+	c->value_at = p->tok.at;
+	c->value_len = p->tok.len;
+	if (p->tok.kind == T_STR)
+		c->value = p->tok.text;
+	else if (p->tok.kind == T_WORD || p->tok.kind == T_INT)
+		c->value = pool_printf(&p->script->pool, "%s%.*s", minus ? "-" : "", (int)p->tok.len, p->lex.s + p->tok.at);
+	else {
+		parse_error(p, "a value");
+		return;
+	}
+	parse_advance(p);
+}
+
+static void config_block(struct parser *p)
+{
+	struct config c;
+
+	parse_advance(p);
+	parse_expect(p, '=', "after config");
+	parse_expect(p, '{', "after config =");
+	while (!p->panic && p->tok.kind == T_WORD) {
+		c = (struct config){ .name = p->tok.text, .at = p->tok.at, .len = p->tok.len };
+		parse_advance(p);
+		parse_expect(p, '=', "after the name");
+		config_value(p, &c);
+		*vec_add(&p->script->configs) = c;
+		if (!parse_accept(p, ';') && !parse_is(p, '}'))
+			say_found(p, "';'", "after the value");
+	}
+	parse_expect(p, '}', "after the config block");
+}
+
+/* let @name = kind(number); */
+static void map_declaration(struct parser *p)
+{
+	struct map_decl d = { 0 };
+
+	parse_advance(p);
+	d.at = p->tok.at;
+	d.len = p->tok.len;
+	d.name = pool_printf(&p->script->pool, "@%s", p->tok.kind == T_MAP ? p->tok.text : "");
+	if (!parse_accept(p, T_MAP)) {
+		parse_error(p, "a map (let @name = hash(100))");
+		return;
+	}
+	parse_expect(p, '=', "after the map");
+	d.kind = p->tok.kind == T_WORD ? p->tok.text : "";
+	if (!parse_accept(p, T_WORD))
+		parse_error(p, "hash, lruhash, percpuhash or percpulruhash");
+	parse_expect(p, '(', "after the kind of map");
+	d.max_keys = p->tok.value;
+	if (!parse_accept(p, T_INT))
+		parse_error(p, "the number of keys");
+	parse_expect(p, ')', "after the number of keys");
+	parse_accept(p, ';');
+	*vec_add(&p->script->maps) = d;
+}
+
+static uint32_t line_end(const struct parser *p, uint32_t pos)
+{
+	while (pos < p->lex.size && p->lex.s[pos] != '\n')
+		pos += p->lex.s[pos] == '\\' && pos + 1 < p->lex.size ? 2 : 1;
+	return MIN(pos, p->lex.size);
+}
+
+static bool directive_is(const char *s, const char *word)
+{
+	size_t n = strlen(word);
+
+	return strncmp(s, word, n) == 0 && !isalnum((unsigned char)s[n]);
+}
+
+/* #ifdef... #endif: the half that counts stays. BTF is as good as there: types come from the program. */
+static void conditional(struct parser *p, const char *word, uint32_t end)
+{
+	bool keep = directive_is(word, "ifdef"), other = false;
+	uint32_t depth = 1, pos = end;
+
+	if (keep && strstr(word, "BPFTRACE_HAVE_BTF"))
+		return;		/* read on; a lone #else or #endif is passed over */
+	while (pos < p->lex.size) {
+		const char *s;
+
+		pos++;
+		s = p->lex.s + pos + strspn(p->lex.s + pos, " \t");
+		if (*s == '#') {
+			s += 1 + strspn(s + 1, " \t");
+			depth += directive_is(s, "if") || directive_is(s, "ifdef") || directive_is(s, "ifndef");
+			depth -= directive_is(s, "endif");
+			other = depth == 1 && directive_is(s, "else");
+		}
+		pos = line_end(p, pos);
+		if (!depth || other)
+			break;
+	}
+	p->lex.pos = pos;
+}
+
+/* "#" at the beginning of a line: what bpftrace leaves to a C preprocessor. */
+static void directive(struct parser *p)
+{
+	uint32_t at = p->lex.pos, end = line_end(p, at), n;
+	const char *s = p->lex.s + at + 1;
+	struct macro *m;
+
+	s += strspn(s, " \t");
+	p->lex.pos = end;
+	if (directive_is(s, "define")) {
+		s += 6 + strspn(s + 6, " \t");
+		n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+		if (!n || s[n] == '(') {
+			diag_error(p->lex.diags, at, end - at, "macros with parameters are not supported");
+			return;
+		}
+		m = vec_add(&p->macros);
+		m->name = pool_text(&p->script->pool, s, n);
+		m->pos = s + n - p->lex.s;
+	} else if (directive_is(s, "include")) {
+		diag_warn(p->lex.diags, at, end - at, "#include is passed over: types come from the program's debug info");
+	} else if (directive_is(s, "ifdef") || directive_is(s, "ifndef") || directive_is(s, "if")) {
+		conditional(p, s, end);
+	} else if (directive_is(s, "else")) {
+		conditional(p, "else", end);
+	} else if (!directive_is(s, "endif") && !directive_is(s, "undef") && *s != '!') {
+		diag_error(p->lex.diags, at, end - at, "unknown directive");
+	}
+}
+
+static const char *const later_words[] = { "macro", "import", "fn", "subprog", "typedef" };
+
+/* Anything that is no clause. False: it is one. */
+static bool preamble(struct parser *p)
+{
+	uint32_t at = p->lex.pos;
+	const char *s = p->lex.s + at;
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz"), i, blank;
+
+	blank = n + strspn(s + n, " \t\n");
+	if (*s == '#') {
+		directive(p);
+		return true;
+	}
+	for (i = 0; i < ARRAY_SIZE(later_words); i++)
+		if (n == strlen(later_words[i]) && memcmp(s, later_words[i], n) == 0 && blank > n) {
+			diag_error(p->lex.diags, at, n, "'%s' is not supported", later_words[i]);
+			p->panic = true;
+			return true;
+		}
+	if (!(n == 6 && memcmp(s, "config", 6) == 0 && s[blank] == '=') &&
+	    !(n == 3 && memcmp(s, "let", 3) == 0 && s[blank] == '@') &&
+	    !(n == 6 && memcmp(s, "struct", 6) == 0 && blank > n) && !(n == 5 && memcmp(s, "union", 5) == 0 && blank > n) &&
+	    !(n == 4 && memcmp(s, "enum", 4) == 0 && blank > n))
+		return false;
+	p->last_end = at;
+	parse_rewind(p, at);
+	if (*s == 'c')
+		config_block(p);
+	else if (*s == 'l')
+		map_declaration(p);
+	else if (*s == 'e')
+		parse_enum_decl(p);
+	else
+		parse_struct_decl(p);
+	if (!p->panic)
+		p->lex.pos = p->tok.at;		/* the next thing is no word, perhaps */
+	return true;
+}
+
+/* After an error outside of a block: on behind the next closing brace. */
+static void resync_clause(struct parser *p)
+{
+	int depth = 0;
+
+	p->panic = false;
+	while (p->tok.kind != T_END) {
+		depth += p->tok.kind == '{';
+		if (p->tok.kind == '}' && --depth <= 0)
+			break;
+		parse_advance(p);
+	}
+	p->lex.pos = p->tok.at + p->tok.len;
+	p->panic = false;
+}
+
+static void clause_probes(struct parser *p, struct clause *c)
+{
+	VEC(struct probe *) probes = { 0 };
+
+	do {
+		lex_blanks(&p->lex);
+		*vec_add(&probes) = parse_probe(p);
+		lex_blanks(&p->lex);
+	} while (!p->panic && p->lex.s[p->lex.pos] == ',' && p->lex.pos++ < p->lex.size);
+	c->nprobes = probes.n;
+	c->probes = pool_alloc(&p->script->pool, (probes.n + 1) * sizeof(*c->probes));
+	memcpy(c->probes, probes.v, probes.n * sizeof(*c->probes));
+	vec_free(&probes);
+}
+
+static void clause(struct parser *p)
+{
+	struct clause *c = pool_new(&p->script->pool, struct clause);
+	bool panic;
+
+	c->at = p->lex.pos;
+	clause_probes(p, c);
+	panic = p->panic;
+	p->panic = false;
+	parse_rewind(p, p->lex.pos);
+	p->panic |= panic;
+	if (!p->panic && parse_is(p, '/')) {
+		parse_advance(p);
+		p->in_predicate = true;
+		c->predicate = parse_value(p);
+		p->in_predicate = false;
+		parse_expect(p, '/', "after the condition");
+	}
+	if (!p->panic) {
+		parse_expect(p, '{', "in front of the actions");
+		if (!p->panic)
+			c->body = parse_statements(p, NULL);
+	}
+	if (!p->panic && p->tok.kind == '}') {
+		p->lex.pos = p->tok.at + 1;
+	} else {
+		parse_expect(p, '}', "after the actions");
+		resync_clause(p);
+	}
+	*vec_add(&p->script->clauses) = c;
+}
+
+static struct script *new_script(struct parser *p, const char *name, const char *text, size_t len)
+{
+	struct script *s = xcalloc(1, sizeof(*s));
+
+	s->source = xcalloc(1, len + 1);
+	memcpy(s->source, text, len);
+	s->diags = (struct diags){ .name = name, .source = s->source, .size = len };
+	*p = (struct parser){ .script = s };
+	p->lex = (struct lexer){ .s = s->source, .size = len, .pool = &s->pool, .diags = &s->diags };
+	return s;
+}
+
+static int finish(struct parser *p, struct script **ret_script)
+{
+	vec_free(&p->macros);
+	*ret_script = p->script;
+	if (!p->script->diags.errors)
+		return 0;
+	return fail(-EINVAL, "%s has errors", p->script->diags.name);
+}
+
+int script_parse(const char *name, const char *text, size_t len, struct script **ret_script)
+{
+	struct parser p;
+	struct script *s = new_script(&p, name, text, len);
+	const char *nul = memchr(text, 0, len);
+
+	if (nul || len > 1 << 24) {
+		diag_error(&s->diags, nul ? nul - text : 0, 1, nul ? "a script can't contain NUL bytes" : "too long");
+		return finish(&p, ret_script);
+	}
+	for (;;) {
+		lex_blanks(&p.lex);
+		if (p.lex.pos >= p.lex.size || s->diags.errors >= DIAG_MOST)
+			break;
+		if (!preamble(&p))
+			clause(&p);
+		else if (p.panic) {
+			parse_rewind(&p, p.lex.pos);
+			resync_clause(&p);
+		}
+	}
+	if (!s->clauses.n && !s->diags.errors)
+		diag_error(&s->diags, len, 1, "there is no probe in this script");
+	return finish(&p, ret_script);
+}
+
+int line_parse(const char *text, struct script **ret_script)
+{
+	struct parser p;
+	struct script *s = new_script(&p, "probe", text, strlen(text));
+	struct clause *c = pool_new(&s->pool, struct clause);
+
+	c->is_line = true;
+	parse_line_probe(&p, c);
+	*vec_add(&s->clauses) = c;
+	return finish(&p, ret_script);
+}
+
+void script_free(struct script *s)
+{
+	size_t i;
+
+	if (!s)
+		return;
+	for (i = 0; i < s->specs.n; i++)
+		spec_free(s->specs.v[i]);
+	vec_free(&s->specs);
+	vec_free(&s->clauses);
+	vec_free(&s->configs);
+	vec_free(&s->maps);
+	vec_free(&s->structs);
+	vec_free(&s->enums);
+	diags_free(&s->diags);
+	pool_free(&s->pool);
+	free(s->source);
+	free(s);
+}

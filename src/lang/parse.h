@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* The parser's own parts. One function a grammar rule, the rule above it. */
+#ifndef JAB_LANG_PARSE_H
+#define JAB_LANG_PARSE_H
+
+#include "lang/ast.h"
+#include "lang/lex.h"
+
+#define PARSE_DEPTH 120		/* of nesting; deeper ones come from damaged input only */
+
+struct macro { const char *name; uint32_t pos; bool busy; };	/* #define name ...; where its text begins */
+
+struct parser {
+	struct script *script;
+	struct lexer lex;
+	struct token tok;
+	uint32_t last_end;	/* where the token before ended */
+	uint32_t depth;
+	bool in_predicate;	/* a '/' in front of '{' ends the expression */
+	bool in_line;		/* a probe line: a field ends where the next one begins */
+	bool panic;		/* an error was said; be quiet until we are back in step */
+	VEC(struct macro) macros;
+};
+
+/* parse.c */
+void parse_advance(struct parser *p);
+void parse_rewind(struct parser *p, uint32_t pos);	/* read again from there */
+bool parse_is(const struct parser *p, uint8_t kind);
+bool parse_is_word(const struct parser *p, const char *word);
+bool parse_accept(struct parser *p, uint8_t kind);
+bool parse_accept_word(struct parser *p, const char *word);
+bool parse_expect(struct parser *p, uint8_t kind, const char *where);
+void parse_error(struct parser *p, const char *what);	/* "expected WHAT, found ..." */
+bool parse_deeper(struct parser *p);	/* false: too deep; pair with p->depth-- */
+struct stmt *parse_statements(struct parser *p, struct expr **ret_value);
+
+/* parse_expr.c */
+struct expr *parse_expr(struct parser *p);		/* with assignment */
+struct expr *parse_value(struct parser *p);		/* without */
+struct expr *parse_new(struct parser *p, uint8_t kind, uint32_t at);
+struct expr *parse_done(struct parser *p, struct expr *e);	/* sets len */
+uint32_t parse_list(struct parser *p, uint8_t close, bool named, struct expr ***ret_list);
+
+/* parse_type.c */
+bool type_starts(struct parser *p);
+bool type_is_basic(const char *word);
+struct type_name *parse_type(struct parser *p);
+bool parse_struct_decl(struct parser *p);
+bool parse_enum_decl(struct parser *p);
+
+/* parse_probe.c */
+struct probe *parse_probe(struct parser *p);
+bool parse_line_probe(struct parser *p, struct clause *c);
+
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Probes in scripts and probe lines. spec_parse() reads kind, object and place; what it does not
+ * know is read here: begin, end, intervals, call: and source lines. In a script a probe ends at a
+ * blank, a comma or a brace, unless brackets or quotes protect it:
+ *
+ *	probe := [NAME "="] ("begin" | "end" | interval | [kind ":"] [object ":"] place)
+ *	interval := ("interval" | "i") ":" (unit ":" number | duration)
+ *	line  := probe [field ...] ["if" value]
+ *	field := [name "="] value [":" type] | "$params" | "$retval" | "$regs" | "$stack"
+ */
+#include "lang/parse.h"
+
+#include "base/err.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+static size_t regex_length(const char *s)
+{
+	size_t i;
+
+	if (*s != '/')
+		return 0;
+	for (i = 1; s[i] && s[i] != '/' && !isspace((unsigned char)s[i]); i++)
+		if (s[i] == '\\' && s[i + 1])
+			i++;
+	if (s[i] != '/')
+		return 0;
+	return !s[i + 1] || isspace((unsigned char)s[i + 1]) || strchr(",{%+", s[i + 1]) ? i + 1 : 0;
+}
+
+/* "<...>" belongs to a name only if it is closed in the same word. */
+static size_t angle_length(const char *s)
+{
+	size_t i, depth = 0;
+
+	for (i = 0; s[i] && s[i] != '\n' && s[i] != '{'; i++) {
+		depth += s[i] == '<';
+		if (s[i] == '>' && --depth == 0)
+			return i + 1;
+	}
+	return 0;
+}
+
+/* How long the probe at s is, in a script. */
+static size_t probe_length(const char *s)
+{
+	size_t i = 0, n, depth = 0;
+	const char *close;
+
+	while (s[i] && s[i] != '\n') {
+		if (s[i] == '"' && (close = strchr(s + i + 1, '"'))) {
+			i = close - s + 1;
+		} else if (s[i] == '\\' && s[i + 1]) {
+			i += 2;
+		} else if (s[i] == '/' && (!i || s[i - 1] == ':') && (n = regex_length(s + i))) {
+			i += n;
+		} else if (s[i] == '<' && (n = angle_length(s + i))) {
+			i += n;
+		} else if (!depth && (isspace((unsigned char)s[i]) || s[i] == ',' || s[i] == '{')) {
+			break;
+		} else {
+			depth += s[i] == '(' || s[i] == '[';
+			depth -= depth && (s[i] == ')' || s[i] == ']');
+			i++;
+		}
+	}
+	return i;
+}
+
+/* Without quotes; signs inside them that would mean something get a backslash. */
+static char *unquote(struct parser *p, const char *s, size_t len)
+{
+	char *out = pool_alloc(&p->script->pool, 2 * len + 1);
+	bool quoted = false;
+	size_t i, n = 0;
+
+	for (i = 0; i < len; i++) {
+		if (s[i] == '"') {
+			quoted = !quoted;
+			continue;
+		}
+		/* in quotes, blanks and braces stay; names of C++ are known to spec_parse() */
+		out[n++] = s[i];
+	}
+	return out;
+}
+
+static uint64_t unit_ns(const char *s, size_t len)
+{
+	static const struct { const char *word; uint64_t ns; } units[] = {
+		{ "s", 1000000000 }, { "ms", 1000000 }, { "us", 1000 }, { "ns", 1 }, { "m", 60000000000 },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(units); i++)
+		if (strlen(units[i].word) == len && memcmp(units[i].word, s, len) == 0)
+			return units[i].ns;
+	return 0;
+}
+
+/* "s:5", "hz:99", "500ms", "1000000000" */
+static bool read_interval(struct parser *p, struct probe *pr, const char *s)
+{
+	const char *colon = strchr(s, ':');
+	struct diags quiet = { .name = "", .source = s, .size = strlen(s) };
+	const char *digits = colon ? colon + 1 : s;
+	struct lexer l = { .s = digits, .size = strlen(digits), .pool = &p->script->pool, .diags = &quiet };
+	struct token t = lex_next(&l);
+	uint64_t ns = colon ? unit_ns(s, colon - s) : 1;
+	bool hz = colon && colon - s == 2 && memcmp(s, "hz", 2) == 0;
+	bool good = t.kind == T_INT && l.pos == l.size && t.value;
+
+	diags_free(&quiet);
+	if (hz && good && t.value <= 1000000000)
+		pr->period = 1000000000 / t.value;
+	else if (!good || !ns || __builtin_mul_overflow(ns, t.value, &pr->period))
+		pr->period = 0;
+	if (pr->period)
+		return true;
+	diag_error(p->lex.diags, pr->at, pr->len,
+		   "'%s' is no interval; try interval:s:1, interval:ms:100, interval:hz:10 or interval:500ms", pr->text);
+	return false;
+}
+
+static const char *kind_rest(const char *s, const char *word)
+{
+	size_t n = strlen(word);
+
+	return strncmp(s, word, n) == 0 && s[n] == ':' ? s + n + 1 : NULL;
+}
+
+static const struct { const char *word, *what; } foreign[] = {
+	{ "profile", "timed sampling (profile)" }, { "p", "timed sampling (profile)" },
+	{ "hardware", "hardware events" }, { "h", "hardware events" },
+	{ "software", "software events" }, { "s", "software events" },
+	{ "watchpoint", "watchpoints" }, { "w", "watchpoints" },
+	{ "asyncwatchpoint", "watchpoints" }, { "aw", "watchpoints" },
+	{ "iter", "kernel iterators" }, { "it", "kernel iterators" },
+	{ "kfunc", "kernel function probes" }, { "kretfunc", "kernel function probes" },
+	{ "rawtracepoint", "raw tracepoints" }, { "rt", "raw tracepoints" },
+	{ "self", "self probes" }, { "bench", "bench probes" }, { "test", "test probes" },
+};
+
+static bool is_foreign(struct parser *p, const struct probe *pr)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(foreign); i++) {
+		if (!kind_rest(pr->text, foreign[i].word))
+			continue;
+		diag_error(p->lex.diags, pr->at, pr->len, "%s are not supported (kind '%s')", foreign[i].what,
+			   foreign[i].word);
+		return true;
+	}
+	return false;
+}
+
+/* "@file:line", perhaps with an object in front */
+static bool read_source_line(struct parser *p, struct probe *pr, const char *at)
+{
+	const char *colon = strrchr(at, ':');
+	char *end;
+	unsigned long line = colon ? strtoul(colon + 1, &end, 10) : 0;
+
+	if (!line || line > INT32_MAX || *end || colon == at + 1) {
+		diag_error(p->lex.diags, pr->at, pr->len, "'%s' is no source line; write @file.c:42", at);
+		return false;
+	}
+	pr->kind = PROBE_LINE;
+	pr->file = pool_text(&p->script->pool, at + 1, colon - at - 1);
+	pr->line = line;
+	return true;
+}
+
+static bool read_spec(struct parser *p, struct probe *pr, const char *text)
+{
+	struct probe_spec *spec;
+	const char *why, *cut;
+
+	if (spec_parse(text, &spec) < 0) {
+		/* the place is shown anyway */
+		why = err_text();
+		cut = strstr(why, "': ");
+		diag_error(p->lex.diags, pr->at, pr->len, "%s", strncmp(why, "probe '", 7) == 0 && cut ? cut + 3 : why);
+		return false;
+	}
+	*vec_add(&p->script->specs) = spec;
+	pr->spec = spec;
+	if (pr->kind == PROBE_CALL && (spec->kind != SPEC_ENTRY || spec->has_offset)) {
+		diag_error(p->lex.diags, pr->at, pr->len, "a call probe takes a whole function, without %s",
+			   spec->has_offset ? "an offset" : "%return");
+		return false;
+	}
+	return true;
+}
+
+/* The name in front of '='; returns what is behind it. */
+static const char *take_name(struct parser *p, struct probe *pr, const char *s)
+{
+	size_t n = 0;
+
+	if (isalpha((unsigned char)*s) || *s == '_')
+		while (isalnum((unsigned char)s[n]) || strchr("_-.", s[n] ? s[n] : '*'))
+			n++;
+	if (!n || s[n] != '=' || s[n + 1] == '=' || strncmp(s, "operator", 8) == 0)
+		return s;
+	pr->name = pool_text(&p->script->pool, s, n);
+	return s + n + 1;
+}
+
+/* Everything but fields; pr->text is set. */
+static bool read_probe(struct parser *p, struct probe *pr)
+{
+	const char *s = pr->text, *rest, *at;
+
+	if (strcasecmp(s, "begin") == 0 || strcasecmp(s, "end") == 0) {
+		pr->kind = tolower(*s) == 'b' ? PROBE_BEGIN : PROBE_END;
+		return true;
+	}
+	rest = kind_rest(s, "interval");
+	if (!rest)
+		rest = kind_rest(s, "i");
+	if (rest) {
+		pr->kind = PROBE_INTERVAL;
+		return read_interval(p, pr, rest);
+	}
+	if (is_foreign(p, pr))
+		return false;
+	rest = kind_rest(s, "call");
+	pr->kind = rest ? PROBE_CALL : PROBE_SITE;
+	if (!rest)
+		rest = s;
+	at = kind_rest(rest, "uprobe") ? kind_rest(rest, "uprobe") : kind_rest(rest, "u") ? kind_rest(rest, "u") : rest;
+	if (pr->kind == PROBE_SITE && *at != '@' && strstr(at, ":@")) {
+		pr->object = pool_text(&p->script->pool, at, strstr(at, ":@") - at);
+		at = strstr(at, ":@") + 1;
+	}
+	if (pr->kind == PROBE_SITE && *at == '@')
+		return read_source_line(p, pr, at);
+	return read_spec(p, pr, rest);
+}
+
+/* p->lex.pos is on the first character. */
+struct probe *parse_probe(struct parser *p)
+{
+	struct probe *pr = pool_new(&p->script->pool, struct probe);
+	const char *s = p->lex.s + p->lex.pos;
+	size_t len = probe_length(s);
+
+	pr->at = p->lex.pos;
+	pr->len = len;
+	p->lex.pos += len;
+	p->last_end = p->lex.pos;
+	if (!len) {
+		diag_error(p->lex.diags, pr->at, 1, "expected a probe (begin, end, interval:s:1, uprobe:FILE:FUNCTION, ...)");
+		p->panic = true;
+		return pr;
+	}
+	pr->text = unquote(p, s, len);
+	pr->text = take_name(p, pr, pr->text);
+	read_probe(p, pr);
+	return pr;
+}
+
+/* Where the place of a probe line ends: spec_parse() knows, except for what it can't read. */
+static size_t line_place_length(struct parser *p, const char *s)
+{
+	struct probe_spec *spec;
+	const char *rest = kind_rest(s, "call");
+	size_t len = strlen(s), n;
+
+	if (strstr(s, "@") == s || strstr(s, ":@"))
+		return strcspn(s, " \t\n");
+	if (spec_parse(rest ? rest : s, &spec) < 0)
+		return len;
+	n = spec->rest ? strlen(spec->rest) : 0;
+	spec_free(spec);
+	while (n < len && isspace((unsigned char)s[len - n - 1]))
+		n++;
+	return len - n;
+}
+
+static bool is_dollar_field(const struct parser *p)
+{
+	static const char *const words[] = { "params", "args", "retval", "regs", "stack" };
+	size_t i;
+
+	for (i = 0; p->tok.kind == T_VAR && i < ARRAY_SIZE(words); i++)
+		if (strcmp(p->tok.text, words[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool names_field(struct parser *p)
+{
+	const char *s = p->lex.s + p->lex.pos;
+
+	return p->tok.kind == T_WORD && s[0] == '=' && s[1] != '=';
+}
+
+/* [name "="] value [":" type] */
+static struct expr *field(struct parser *p)
+{
+	struct expr *e, *named = NULL, *cast;
+
+	if (names_field(p)) {
+		named = parse_new(p, E_NAMED, p->tok.at);
+		named->name = p->tok.text;
+		parse_advance(p);
+		parse_advance(p);
+	}
+	if (is_dollar_field(p)) {
+		e = parse_new(p, E_NAME, p->tok.at);
+		e->name = pool_printf(&p->script->pool, "$%s", p->tok.text);
+		parse_advance(p);
+		parse_done(p, e);
+	} else {
+		e = parse_value(p);
+	}
+	if (!p->panic && parse_accept(p, ':')) {
+		cast = parse_new(p, E_CAST, e->at);
+		cast->a = e;
+		cast->to = parse_type(p);
+		e = parse_done(p, cast);
+	}
+	if (!named)
+		return e;
+	named->a = e;
+	return parse_done(p, named);
+}
+
+/* The whole of a probe line; p->lex is at its beginning. */
+bool parse_line_probe(struct parser *p, struct clause *c)
+{
+	struct probe *pr = pool_new(&p->script->pool, struct probe);
+	VEC(struct expr *) fields = { 0 };
+	const char *s;
+
+	while (isspace((unsigned char)p->lex.s[p->lex.pos]))
+		p->lex.pos++;
+	s = p->lex.s + p->lex.pos;
+	pr->text = take_name(p, pr, s);
+	p->lex.pos = pr->at = pr->text - p->lex.s;
+	pr->len = line_place_length(p, pr->text);
+	p->lex.pos += pr->len;
+	pr->text = pool_text(&p->script->pool, pr->text, pr->len);
+	c->probes = pool_alloc(&p->script->pool, sizeof(*c->probes));
+	c->probes[0] = pr;
+	c->nprobes = 1;
+	if (!read_probe(p, pr))
+		return false;
+	p->in_line = true;
+	parse_advance(p);
+	while (!p->panic && p->tok.kind != T_END && !parse_is_word(p, "if"))
+		*vec_add(&fields) = field(p);
+	p->in_line = false;
+	if (!p->panic && parse_accept_word(p, "if")) {
+		c->predicate = parse_value(p);
+		if (!p->panic && p->tok.kind != T_END)
+			parse_error(p, "the end of the condition");
+	}
+	c->nfields = fields.n;
+	c->fields = pool_alloc(&p->script->pool, (fields.n + 1) * sizeof(*c->fields));
+	if (fields.n)
+		memcpy(c->fields, fields.v, fields.n * sizeof(*c->fields));
+	vec_free(&fields);
+	return !p->panic;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Types as C writes them, and the definitions of a script's preamble:
+ *
+ *	type   := ("const" | "volatile")* [("struct" | "union" | "enum" | "class")] word ("::" word)* word*
+ *	          ("*" | "const")* ("[" [number] "]")*
+ *	struct := ("struct" | "union") name "{" (type ["*"...] name ["[" number "]"] [":" bits] ";")* "}" [";"]
+ *	enum   := "enum" [name] "{" name ["=" value] ("," name ["=" value])* "}" [";"]
+ */
+#include "lang/parse.h"
+
+#include <string.h>
+
+static const char *const basic[] = {
+	"void", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "bool", "_Bool",
+	"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+	"int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t",
+	"size_t", "ssize_t", "intptr_t", "uintptr_t", "ptrdiff_t", "off_t", "time_t", "pid_t",
+	"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "string", "wchar_t",
+	NULL
+};
+static const char *const tags[] = { "struct", "union", "enum", "class", NULL };
+static const char *const quals[] = { "const", "volatile", "restrict", NULL };
+static const char *const joining[] = { "char", "short", "int", "long", "signed", "unsigned", "double", NULL };
+
+static bool among(const char *const *list, const char *word)
+{
+	for (; *list; list++)
+		if (strcmp(*list, word) == 0)
+			return true;
+	return false;
+}
+
+bool type_is_basic(const char *word)
+{
+	return among(basic, word);
+}
+
+bool type_starts(struct parser *p)
+{
+	return p->tok.kind == T_WORD &&
+	       (among(basic, p->tok.text) || among(tags, p->tok.text) || among(quals, p->tok.text));
+}
+
+static void skip_quals(struct parser *p)
+{
+	while (p->tok.kind == T_WORD && among(quals, p->tok.text))
+		parse_advance(p);
+}
+
+static void type_words(struct parser *p, struct type_name *t)
+{
+	struct pool *pool = &p->script->pool;
+	bool c_words = p->tok.kind == T_WORD && among(joining, p->tok.text);
+
+	t->name = p->tok.text;
+	parse_advance(p);
+	for (;;) {
+		skip_quals(p);
+		if (!t->tag && c_words && p->tok.kind == T_WORD && among(joining, p->tok.text)) {
+			t->name = pool_printf(pool, "%s %s", t->name, p->tok.text);
+			parse_advance(p);
+		} else if (parse_is(p, T_SCOPE)) {
+			parse_advance(p);
+			if (p->tok.kind != T_WORD) {
+				parse_error(p, "a name behind ::");
+				return;
+			}
+			t->name = pool_printf(pool, "%s::%s", t->name, p->tok.text);
+			parse_advance(p);
+		} else {
+			return;
+		}
+	}
+}
+
+static void type_dims(struct parser *p, struct type_name *t)
+{
+	while (parse_accept(p, '[')) {
+		int64_t n = -1;
+
+		if (p->tok.kind == T_INT) {
+			n = p->tok.value;
+			if (p->tok.value > INT32_MAX)
+				diag_error(p->lex.diags, p->tok.at, p->tok.len, "this array is too large");
+			parse_advance(p);
+		}
+		parse_expect(p, ']', "after the size of the array");
+		if (t->ndims == ARRAY_SIZE(t->dims)) {
+			diag_error(p->lex.diags, t->at, p->last_end - t->at, "arrays have at most %zu dimensions",
+				   ARRAY_SIZE(t->dims));
+			return;
+		}
+		t->dims[t->ndims++] = n;
+	}
+}
+
+struct type_name *parse_type(struct parser *p)
+{
+	struct type_name *t = pool_new(&p->script->pool, struct type_name);
+
+	t->at = p->tok.at;
+	t->name = "int";
+	skip_quals(p);
+	if (p->tok.kind == T_WORD && among(tags, p->tok.text)) {
+		t->tag = strcmp(p->tok.text, "class") == 0 ? "struct" : p->tok.text;
+		parse_advance(p);
+	}
+	if (p->tok.kind != T_WORD) {
+		parse_error(p, "the name of a type");
+		return t;
+	}
+	type_words(p, t);
+	for (;;) {
+		skip_quals(p);
+		if (!parse_accept(p, '*'))
+			break;
+		t->pointers++;
+	}
+	type_dims(p, t);
+	t->len = p->last_end - t->at;
+	return t;
+}
+
+/* ["*"...] name ["[" n "]"] [":" bits], behind the type that all names of a line share */
+static void declarator(struct parser *p, const struct type_name *base, struct member_decl *m)
+{
+	struct type_name *t = pool_new(&p->script->pool, struct type_name);
+
+	*t = *base;
+	while (parse_accept(p, '*'))
+		t->pointers++;
+	m->at = p->tok.at;
+	m->len = p->tok.len;
+	m->name = "";
+	if (p->tok.kind == T_WORD) {
+		m->name = p->tok.text;
+		parse_advance(p);
+	} else {
+		parse_error(p, "the name of a member");
+	}
+	type_dims(p, t);
+	if (parse_accept(p, ':')) {
+		m->is_field = true;
+		m->bits = p->tok.value;
+		if (!parse_accept(p, T_INT) || m->bits > 64)
+			parse_error(p, "the number of bits");
+	}
+	m->type = t;
+}
+
+bool parse_struct_decl(struct parser *p)
+{
+	struct struct_decl d = { .at = p->tok.at, .len = p->tok.len };
+	VEC(struct member_decl) members = { 0 };
+	struct type_name *t;
+
+	d.tag = p->tok.text;
+	parse_advance(p);
+	d.name = p->tok.kind == T_WORD ? p->tok.text : "";
+	if (!parse_accept(p, T_WORD))
+		parse_error(p, "the name of the struct");
+	parse_expect(p, '{', "after the name of the struct");
+	while (!p->panic && !parse_is(p, '}') && !parse_is(p, T_END)) {
+		t = parse_type(p);
+		do {
+			declarator(p, t, vec_add(&members));
+		} while (!p->panic && parse_accept(p, ','));
+		parse_expect(p, ';', "after the member");
+	}
+	parse_expect(p, '}', "after the members");
+	parse_accept(p, ';');
+	d.nmembers = members.n;
+	d.members = pool_alloc(&p->script->pool, (members.n + 1) * sizeof(*d.members));
+	if (members.n)
+		memcpy(d.members, members.v, members.n * sizeof(*d.members));
+	vec_free(&members);
+	*vec_add(&p->script->structs) = d;
+	return !p->panic;
+}
+
+bool parse_enum_decl(struct parser *p)
+{
+	struct enum_decl d = { 0 };
+	int64_t next = 0;
+	bool minus;
+
+	parse_advance(p);
+	d.name = p->tok.kind == T_WORD ? p->tok.text : NULL;
+	parse_accept(p, T_WORD);
+	parse_expect(p, '{', "after enum");
+	d.items = pool_alloc(&p->script->pool, 256 * sizeof(*d.items));
+	while (!p->panic && p->tok.kind == T_WORD && d.nitems < 256) {
+		d.items[d.nitems].name = p->tok.text;
+		parse_advance(p);
+		if (parse_accept(p, '=')) {
+			minus = parse_accept(p, '-');
+			next = minus ? -p->tok.value : p->tok.value;
+			if (!parse_accept(p, T_INT))
+				parse_error(p, "a number");
+		}
+		d.items[d.nitems++].value = next;
+		next = (uint64_t)next + 1;
+		if (!parse_accept(p, ','))
+			break;
+	}
+	parse_expect(p, '}', "after the values of the enum");
+	parse_accept(p, ';');
+	*vec_add(&p->script->enums) = d;
+	return !p->panic;
+}
