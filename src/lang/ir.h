@@ -42,6 +42,8 @@
 
 #define IR_NONE UINT32_MAX	/* no register, no slot */
 
+struct vtype;			/* lang/type.h */
+
 enum ir_class { IR_I, IR_F };
 
 /* What a value means. The first ten are also the types of arithmetic and of loads. */
@@ -230,6 +232,7 @@ struct ir_map {
 	uint8_t num;			/* aggregations: IR_I64, IR_U64 or IR_F64 */
 	uint16_t nkeys, nvalues;	/* no keys: a single cell */
 	struct ir_part *keys, *values;
+	char *key_shape, *value_shape;	/* how tuples are shown, as in IR_RECORD_PRINT */
 	uint32_t max_keys;
 	uint8_t bits;			/* HIST: 0...5 */
 	int64_t lo, hi, step;		/* LHIST */
@@ -241,7 +244,7 @@ struct ir_map {
 /* What the reader does with an event. */
 enum ir_record_kind {
 	IR_RECORD_PRINTF,		/* text: format */
-	IR_RECORD_PRINT,		/* one value, with a newline; several fields: a tuple, shape in text */
+	IR_RECORD_PRINT,		/* a value and a newline; text is its shape: "%", or "(%, (%, %))" for tuples */
 	IR_RECORD_EVENT,		/* record(): a typed event, named fields */
 	IR_RECORD_PRINT_MAP,		/* fields: top, div */
 	IR_RECORD_CLEAR, IR_RECORD_ZERO,
@@ -302,6 +305,7 @@ struct ir_unit {
 	VEC(struct ir_map) maps;
 	VEC(struct ir_record) records;	/* by number; event ids are the session's matter */
 	VEC(char *) strings;		/* IR_TIME formats */
+	VEC(const struct vtype *) shown; /* types that `show` numbers; they live with the script */
 	VEC(struct ir_prog *) progs;
 	uint32_t ncells;		/* u64 each, for EVERY, LIMIT, RATE */
 };
