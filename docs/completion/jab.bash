@@ -5,7 +5,7 @@ _jab()
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} cmd=${COMP_WORDS[1]}
 
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "count list check recover --help --version" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "count list check view recover --help --version" -- "$cur")
 		return
 	fi
 	case "$prev" in
@@ -20,6 +20,8 @@ _jab()
 	count:-*) mapfile -t COMPREPLY < <(compgen -W "-p -c -d -i -o -a --json --strict --allow-trap --dry-run -v --help" -- "$cur") ;;
 	list:-*) mapfile -t COMPREPLY < <(compgen -W "-p -v --json --help" -- "$cur") ;;
 	check:-*) mapfile -t COMPREPLY < <(compgen -W "-p -s -m -v --alone --json --help" -- "$cur") ;;
+	view:-*) mapfile -t COMPREPLY < <(compgen -W "--from --to -t -p --probe --cpu -n -s --stats --fields -o --json --no-colour -v --help" -- "$cur") ;;
+	view:*) compopt -o dirnames -o default ;;
 	recover:-*) mapfile -t COMPREPLY < <(compgen -W "--json -v --help" -- "$cur") ;;
 	list:* | check:*) compopt -o default ;;
 	esac

@@ -38,7 +38,7 @@ struct command {
 	int (*run)(text_list *words, char **rest);	/* rest: what follows "--", or NULL */
 };
 
-extern const struct command cmd_count, cmd_list, cmd_check, cmd_recover;
+extern const struct command cmd_count, cmd_list, cmd_check, cmd_recover, cmd_view;
 
 /* Fill the table's values and collect the other words. 0, or 2 after a message; 1: --help was given. */
 int opts_parse(const struct command *c, int argc, char **argv, text_list *words, char ***ret_rest);

@@ -75,6 +75,13 @@ static struct source *find_source(struct trace *t, uint32_t stream)
 	return *vec_add(&t->sources) = source_new(t->dir, stream, &t->meta);
 }
 
+static int by_stream(const void *a, const void *b)
+{
+	const struct source *x = *(struct source *const *)a, *y = *(struct source *const *)b;
+
+	return x->stream < y->stream ? -1 : x->stream > y->stream;
+}
+
 static int find_files(struct trace *t)
 {
 	int fd = openat(t->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -94,6 +101,8 @@ static int find_files(struct trace *t)
 			source_add_part(find_source(t, stream), part);
 	}
 	closedir(d);
+	if (t->sources.n)
+		qsort(t->sources.v, t->sources.n, sizeof(*t->sources.v), by_stream);
 	return 0;
 }
 
@@ -198,6 +207,7 @@ static void fill_event(struct trace *t, struct source *s, struct trace_event *ev
 		.len = h.len - sizeof(h),
 	};
 	s->lost_unsaid = 0;
+	s->events++;
 }
 
 int trace_next(struct trace *t, struct trace_event *ret_event)
@@ -225,6 +235,17 @@ struct trace_totals trace_totals(const struct trace *t)
 		totals.damaged += t->sources.v[i]->damaged;
 	}
 	return totals;
+}
+
+bool trace_stream(const struct trace *t, size_t i, struct trace_stream *ret_stream)
+{
+	const struct source *s;
+
+	if (i >= t->sources.n)
+		return false;
+	s = t->sources.v[i];
+	*ret_stream = (struct trace_stream){ s->stream, s->cpu, s->events, s->lost, s->damaged, s->damage };
+	return true;
 }
 
 const struct tsc_clock *trace_clock(const struct trace *t)

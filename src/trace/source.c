@@ -6,6 +6,7 @@
 #include "trace/source.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,6 +46,23 @@ static int by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+__attribute__((format(printf, 2, 3))) static void damage(struct source *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (s->damaged++)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(s->damage, sizeof(s->damage), fmt, ap);
+	va_end(ap);
+}
+
+/* The file that is being read. */
+static uint32_t this_part(const struct source *s)
+{
+	return s->next_part ? s->parts.v[s->next_part - 1] : 0;
+}
+
 static void drop_part(struct source *s)
 {
 	if (s->fd >= 0)
@@ -72,7 +90,7 @@ static bool next_part(struct source *s)
 				s->buf = xcalloc(1, WINDOW);
 			return true;
 		}
-		s->damaged++;
+		damage(s, "%s can't be read", name);
 		drop_part(s);
 	}
 	return false;
@@ -118,9 +136,13 @@ static bool next_packet(struct source *s)
 	if (p)
 		memcpy(&h, p, sizeof(h));
 	if (!p || !head_is_good(s, &h)) {
-		s->damaged++;
+		damage(s, "stream_%u_%u: no whole packet at byte %llu of %llu", s->stream, this_part(s),
+		       (unsigned long long)s->packet, (unsigned long long)s->file_size);
 		return false;
 	}
+	if (h.seq != s->seq)
+		damage(s, "stream_%u_%u: packet %llu is missing", s->stream, this_part(s), (unsigned long long)s->seq);
+	s->seq = h.seq + 1;
 	if (h.lost > s->lost) {
 		s->lost_unsaid += h.lost - s->lost;
 		s->lost = h.lost;
@@ -162,7 +184,8 @@ bool source_next(struct source *s)
 		if (s->at < s->end) {
 			if (take_event(s))
 				return true;
-			s->damaged++;
+			damage(s, "stream_%u_%u: no whole event at byte %llu", s->stream, this_part(s),
+			       (unsigned long long)s->at);
 			s->at = s->end;
 		} else if (s->fd < 0 || !next_packet(s)) {
 			if (!next_part(s))

@@ -11,9 +11,11 @@ struct source {
 	const struct ctf_class *class;
 	uint64_t time;
 	uint32_t stream, cpu;
+	uint64_t events;		/* handed out */
 	uint64_t lost;			/* so far, as the packets say */
 	uint64_t lost_unsaid;		/* of them, not yet handed out with an event */
-	uint64_t damaged;
+	uint64_t damaged;		/* times that something was missing or made no sense */
+	char damage[128];		/* the first of them, in words */
 
 	const struct meta *meta;
 	int dir, fd;
@@ -21,6 +23,7 @@ struct source {
 	size_t next_part;
 	bool sorted;
 	uint64_t file_size;
+	uint64_t seq;			/* of the next packet */
 	uint64_t packet;		/* offset of the next packet's head */
 	uint64_t at, end;		/* events still to come of this one */
 	uint8_t *buf;			/* a window of the file */

@@ -66,6 +66,15 @@ bool trace_from_span(const struct ctf *ctf, const struct ctf_span *span, size_t 
 
 /* So far; at the end it is all, with losses after the last event. */
 struct trace_totals trace_totals(const struct trace *t);
+
+/* Each stream, as far as it has been read: i from 0 on, until false. */
+struct trace_stream {
+	uint32_t stream, cpu;
+	uint64_t events, lost, damaged;
+	const char *damage;		/* the first damage in words, or "" */
+};
+bool trace_stream(const struct trace *t, size_t i, struct trace_stream *ret_stream);
+
 const struct tsc_clock *trace_clock(const struct trace *t);
 const char *trace_env(const struct trace *t, const char *key);		/* NULL: no such entry */
 const struct ctf_class *trace_class(const struct trace *t, uint32_t id);

@@ -8,6 +8,7 @@
  *	ctfwrite run DIR		packets without end; prints the number of events after each one
  *	ctfwrite grow DIR		event classes without end, each used at once; prints their number
  *	ctfwrite fill DIR		packets until one fails; prints "written N" and "failed N"
+ *	ctfwrite names DIR FILE ID ADDRESS...	a file at 0x10000000, a thread called worker, and a backtrace of it
  *	ctfwrite read DIR		the events as the reader prints them, then "lost N damaged N"
  */
 #include <inttypes.h>
@@ -353,6 +354,28 @@ static void fill(const char *dir)
 	printf("closed %d\n", r);
 }
 
+static void names(char **argv)
+{
+	static const struct ctf_field fields[] = {
+		{ .name = "n", .kind = CTF_SIGNED, .bits = 32, .base = 10 }, { .name = "backtrace", .kind = CTF_ADDRS },
+	};
+	struct ctf_module m = { argv[3], argv[4], 0x10000000, 0x100000, 77 };
+	struct ctf_thread thread = { "worker", 77, 78 };
+	struct { struct ctf_event_head h; uint64_t n, count, at[16]; } e = { .n = 5 };
+	size_t len;
+
+	begin(argv[2]);
+	must(ctf_class(ctf, 0, "exe:f", fields, 2));
+	must(ctf_modules(ctf, &m, 1, clock_now()));
+	must(ctf_threads(ctf, &thread, 1, clock_now()));
+	for (argv += 5; *argv && e.count < 16; argv++)
+		e.at[e.count++] = strtoull(*argv, NULL, 0);
+	len = sizeof(e.h) + 16 + 8 * e.count;
+	e.h = (struct ctf_event_head){ 0, len, clock_now(), 77, 78 };
+	flush(0, (uint8_t *)&e, &len, 0);
+	must(ctf_close(ctf));
+}
+
 static void read_back(const char *dir)
 {
 	struct trace_totals totals;
@@ -380,6 +403,8 @@ int main(int argc, char **argv)
 		grow(argv[2]);
 	} else if (strcmp(argv[1], "fill") == 0) {
 		fill(argv[2]);
+	} else if (strcmp(argv[1], "names") == 0 && argc > 5) {
+		names(argv);
 	} else if (strcmp(argv[1], "read") == 0) {
 		read_back(argv[2]);
 	} else {

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/* jab view: print a trace, or a part of it, or sums over it. */
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/err.h"
+#include "cmd/common.h"
+#include "cmd/view.h"
+
+static const char *from_text, *to_text, *output;
+static text_list tids, pids, cpus, probes;
+static uint64_t most;
+static bool json, stats, with_fields, plain;
+
+static const struct opt opts[] = {
+	{ 0, "from", "TIME", OPT_TEXT, &from_text, "from this time on: seconds as printed, or +S from the start" },
+	{ 0, "to", "TIME", OPT_TEXT, &to_text, "up to this time" },
+	{ 't', "tid", "TID", OPT_LIST, &tids, "events of this thread; may be repeated, as the next three" },
+	{ 'p', "pid", "PID", OPT_LIST, &pids, "events of this process" },
+	{ 0, "probe", "GLOB", OPT_LIST, &probes, "events of probes whose names match" },
+	{ 0, "cpu", "CPU", OPT_LIST, &cpus, "events on this CPU" },
+	{ 'n', "count", "COUNT", OPT_NUMBER, &most, "stop after that many events" },
+	{ 's', "stats", NULL, OPT_FLAG, &stats, "sums per probe, thread and stream instead of events" },
+	{ 0, "fields", NULL, OPT_FLAG, &with_fields, "with --stats: least, average and largest of each number" },
+	{ 'o', "output", "FILE", OPT_TEXT, &output, "write there instead of stdout" },
+	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object a line" },
+	{ 0, "no-colour", NULL, OPT_FLAG, &plain, "no colours on a terminal either" },
+	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "tell about the trace; show jab's own events, too" },
+	{ 0 }
+};
+
+struct filter {
+	VEC(uint32_t) tids, pids, cpus;
+	int64_t from, to;
+	bool from_start, to_start;	/* they count from the first event */
+	bool started;
+	int8_t *chosen;			/* by event id: 1 yes, -1 no, 0 not known yet */
+	size_t nchosen;
+};
+
+/* "12.5" or "+12.5" -> nanoseconds, exactly. */
+static bool parse_time(const char *text, int64_t *ret_ns, bool *ret_relative)
+{
+	const char *p = text + (*text == '+' || *text == '-');
+	uint64_t s = 0, ns = 0;
+	int digits = 0;
+
+	if (*p < '0' || *p > '9')
+		return false;
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (s > 9000000000 || (s = s * 10 + (*p - '0')) > 9000000000)
+			return false;
+	if (*p == '.')
+		for (p++; *p >= '0' && *p <= '9'; p++)
+			if (digits++ < 9)
+				ns = ns * 10 + (*p - '0');
+	for (; digits < 9; digits++)
+		ns *= 10;
+	if (*p)
+		return false;
+	*ret_relative = *text == '+';
+	*ret_ns = (*text == '-' ? -1 : 1) * (int64_t)(s * NS_PER_S + ns);
+	return true;
+}
+
+static bool parse_number(const char *text, uint32_t *ret)
+{
+	char *end;
+	unsigned long long n;
+
+	errno = 0;
+	n = strtoull(text, &end, 0);
+	*ret = n;
+	return end != text && !*end && !errno && *text != '-' && n <= UINT32_MAX;
+}
+
+static int wrong(const char *what, const char *word)
+{
+	fprintf(stderr, "jab view: %s '%s'; try `jab view --help`\n", what, word);
+	return 2;
+}
+
+#define TAKE_NUMBERS(list, to) \
+	for (size_t i = 0; i < (list).n; i++) \
+		if (!parse_number((list).v[i], vec_add(to))) \
+			return wrong("not a good number:", (list).v[i])
+
+static int filter_make(struct filter *f)
+{
+	TAKE_NUMBERS(tids, &f->tids);
+	TAKE_NUMBERS(pids, &f->pids);
+	TAKE_NUMBERS(cpus, &f->cpus);
+	f->from = INT64_MIN;
+	f->to = INT64_MAX;
+	if (from_text && !parse_time(from_text, &f->from, &f->from_start))
+		return wrong("not a time:", from_text);
+	if (to_text && !parse_time(to_text, &f->to, &f->to_start))
+		return wrong("not a time:", to_text);
+	return 0;
+}
+
+static void filter_free(struct filter *f)
+{
+	vec_free(&f->tids);
+	vec_free(&f->pids);
+	vec_free(&f->cpus);
+	free(f->chosen);
+}
+
+static bool is_own(const struct trace_event *ev)
+{
+	return ev->class->id >= CTF_MODULE_ID;
+}
+
+/* Our own events are of interest to few: they come by name or with -v. */
+static bool matches(const struct trace_event *ev)
+{
+	if (!probes.n)
+		return !is_own(ev) || log_level > 0;
+	for (size_t i = 0; i < probes.n; i++)
+		if (!fnmatch(probes.v[i], ev->class->name, 0))
+			return true;
+	return false;
+}
+
+static bool is_chosen(struct filter *f, const struct trace_event *ev)
+{
+	size_t id = is_own(ev) ? 0 : 1 + (size_t)ev->class->id;
+
+	if (id >= f->nchosen) {
+		size_t n = MAX(id + 1, 2 * f->nchosen);
+
+		f->chosen = xrealloc(f->chosen, n);
+		memset(f->chosen + f->nchosen, 0, n - f->nchosen);
+		f->nchosen = n;
+	}
+	if (!f->chosen[id] || !id)
+		f->chosen[id] = matches(ev) ? 1 : -1;
+	return f->chosen[id] > 0;
+}
+
+static bool in_list(const uint32_t *v, size_t n, uint32_t what)
+{
+	for (size_t i = 0; i < n; i++)
+		if (v[i] == what)
+			return true;
+	return !n;
+}
+
+static void start_at(struct filter *f, int64_t ns)
+{
+	if (f->from_start)
+		f->from += ns;
+	if (f->to_start)
+		f->to += ns;
+	f->started = true;
+}
+
+/* 1: wanted, 0: not, -1: neither this nor any behind it. */
+static int filter_event(struct filter *f, const struct trace_event *ev)
+{
+	if (!f->started && !is_own(ev))
+		start_at(f, ev->ns);
+	if (f->started && ev->ns > f->to)
+		return -1;
+	return (f->started ? ev->ns >= f->from : !f->from_start && ev->ns >= f->from) && is_chosen(f, ev) &&
+	       in_list(f->tids.v, f->tids.n, ev->tid) && in_list(f->pids.v, f->pids.n, ev->pid) &&
+	       in_list(f->cpus.v, f->cpus.n, ev->cpu);
+}
+
+static void add_missing(void *arg, const char *path, const char *why)
+{
+	log_info("no names from %s: it %s", path, why);
+}
+
+static void describe(const struct trace *t, const char *path)
+{
+	const struct tsc_clock *c = trace_clock(t);
+	struct trace_stream s;
+	size_t streams = 0, classes = 0;
+
+	while (trace_stream(t, streams, &s))
+		streams++;
+	for (uint32_t id = 0; id < CTF_MAX_CLASSES; id++)
+		classes += trace_class(t, id) != NULL;
+	log_info("%s: by jab %s on %s, format %s", path, trace_env(t, "tracer_version"), trace_env(t, "hostname"),
+		 trace_env(t, "trace_format"));
+	log_info("command: %s", trace_env(t, "command"));
+	log_info("%zu kinds of events, %zu streams, clock of %" PRIu64 " Hz, times are CLOCK_MONOTONIC (real time is "
+		 "%" PRId64 ".%09d s more)", classes, streams, c->hz, (int64_t)(c->realtime_ns / NS_PER_S),
+		 (int)(c->realtime_ns % NS_PER_S));
+}
+
+static int each_event(struct trace *t, struct filter *f, const struct trace_style *style, struct view_stats *sums,
+		      FILE *to, uint64_t *ret_shown)
+{
+	struct trace_event ev;
+	uint64_t shown = 0;
+	int r = 0, want;
+
+	while (r == 0 && trace_next(t, &ev) > 0) {
+		want = filter_event(f, &ev);
+		if (want < 0)
+			break;
+		if (!want)
+			continue;
+		if (sums)
+			stats_add(sums, &ev, style->comm(style->arg, &ev));
+		else
+			r = trace_print(to, &ev, style);
+		if (++shown == most)
+			break;
+	}
+	*ret_shown = shown;
+	return r;
+}
+
+/* What the events themselves don't tell. 1 if something was missing. */
+static int say_rest(const struct trace *t, const char *path, uint64_t shown, FILE *to)
+{
+	struct trace_totals totals = trace_totals(t);
+	struct trace_stream s;
+
+	if (json && !stats)
+		fprintf(to, "{\"summary\":{\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"damaged\":%" PRIu64 "}}\n",
+			shown, totals.lost, totals.damaged);
+	fflush(to);
+	if (totals.lost && !stats)
+		log_warn("%s: %" PRIu64 " events were lost while it was recorded (--stats tells where)", path, totals.lost);
+	for (size_t i = 0; trace_stream(t, i, &s); i++)
+		if (s.damaged)
+			log_warn("%s: damaged: %s%s; what is whole was shown", path, s.damage,
+				 s.damaged > 1 ? ", and more" : "");
+	return totals.damaged ? 1 : 0;
+}
+
+static int view(const char *path, struct filter *f, FILE *to)
+{
+	struct trace_style style = { .json = json, .colour = !plain && !json && isatty(fileno(to)) };
+	struct view_stats *sums = stats ? stats_new(with_fields) : NULL;
+	struct trace_names *names = NULL;
+	struct trace *t = NULL;
+	uint64_t shown = 0;
+	int r = trace_open(path, &t);
+
+	if (r == 0)
+		r = trace_names_open(path, &names);
+	if (r == 0) {
+		if (log_level > 0)
+			describe(t, path);
+		style.name = trace_names_address;
+		style.comm = trace_names_comm;
+		style.arg = names;
+		each_event(t, f, &style, sums, to, &shown);
+		if (sums)
+			(json ? stats_json : stats_print)(sums, t, to);
+		trace_names_missing(names, add_missing, NULL);
+		r = say_rest(t, path, shown, to);
+	}
+	stats_free(sums);
+	trace_names_close(names);
+	trace_close(t);
+	return r;
+}
+
+static int run(text_list *words, char **rest)
+{
+	struct filter f = { 0 };
+	FILE *to = stdout;
+	int r;
+
+	if (words->n != 1 || rest) {
+		fprintf(stderr, "jab view: %s; try `jab view --help`\n", words->n ? "one trace, please" : "no trace given");
+		return 2;
+	}
+	r = filter_make(&f);
+	if (r == 0 && output && !(to = fopen(output, "we"))) {
+		fail(-errno, "%s: %s", output, strerror(errno));
+		r = -1;
+	}
+	if (r == 0) {
+		if (!isatty(fileno(to)))
+			setvbuf(to, NULL, _IOFBF, 1 << 18);
+		r = view(words->v[0], &f, to);
+	}
+	r = r < 0 ? complain() : r;
+	filter_free(&f);
+	if (to == stdout || !to)
+		return r;
+	if (output_done(to, output) < 0)
+		r = complain();
+	fclose(to);
+	return r;
+}
+
+const struct command cmd_view = {
+	"view", "[OPTIONS] DIR", "Print a trace that jab record made, or sums over it.", opts, run
+};

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums over a trace: per probe, per thread, per stream. */
+#ifndef JAB_CMD_VIEW_H
+#define JAB_CMD_VIEW_H
+
+#include <stdio.h>
+#include "trace/names.h"
+
+struct view_stats;
+
+struct view_stats *stats_new(bool with_fields);
+void stats_add(struct view_stats *s, const struct trace_event *ev, const char *comm);
+void stats_print(struct view_stats *s, const struct trace *t, FILE *to);
+void stats_json(struct view_stats *s, const struct trace *t, FILE *to);
+void stats_free(struct view_stats *s);
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/* jab view --stats: how much of what is in a trace, and when. */
+#include "cmd/view.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include "cmd/common.h"
+
+#define MOST_THREADS 30
+
+/* Exact for whole numbers up to 2^53, which is what an average needs. */
+struct field_sum {
+	uint64_t n;
+	double min, max, sum;
+};
+
+struct probe_sum {
+	const struct ctf_class *class;
+	uint64_t events;
+	int64_t first, last;
+	struct field_sum *fields;
+};
+
+struct thread_sum {
+	uint32_t pid, tid;
+	uint64_t events;
+	char comm[16];
+};
+
+struct view_stats {
+	bool with_fields;
+	VEC(struct probe_sum) probes;		/* by id; jab's own at the end of it */
+	VEC(struct thread_sum) threads;
+	uint32_t *hash;				/* thread number + 1 */
+	size_t nhash;
+};
+
+struct view_stats *stats_new(bool with_fields)
+{
+	struct view_stats *s = xcalloc(1, sizeof(*s));
+
+	s->with_fields = with_fields;
+	return s;
+}
+
+static void add_number(struct field_sum *f, double v)
+{
+	if (!isfinite(v))
+		return;
+	f->min = f->n ? MIN(f->min, v) : v;
+	f->max = f->n ? MAX(f->max, v) : v;
+	f->sum += v;
+	f->n++;
+}
+
+static void add_fields(struct probe_sum *p, const struct trace_event *ev)
+{
+	size_t i = 0, pos = 0;
+	struct trace_value v;
+
+	if (!p->fields)
+		p->fields = xcalloc(ev->class->n, sizeof(*p->fields));
+	while (trace_value(ev, &i, &pos, &v)) {
+		if (!field_is_number(v.field) || v.fault != READ_WELL || v.field->kind == CTF_POINTER ||
+		    (i == 1 && ev->class->has_faults))
+			continue;
+		add_number(&p->fields[i - 1], v.field->kind == CTF_FLOAT ? v.f : v.field->kind == CTF_SIGNED ?
+			   (double)v.i : (double)v.u);
+	}
+}
+
+static void add_probe(struct view_stats *s, const struct trace_event *ev)
+{
+	/* jab's own classes have numbers far away: they come first */
+	size_t i = ev->class->id >= CTF_MODULE_ID ? ev->class->id - CTF_MODULE_ID : CTF_OWN_CLASSES + ev->class->id;
+	struct probe_sum *p;
+
+	while (s->probes.n <= i)
+		(void)vec_add(&s->probes);
+	p = &s->probes.v[i];
+	if (!p->events++) {
+		p->class = ev->class;
+		p->first = ev->ns;
+	}
+	p->last = ev->ns;
+	if (s->with_fields && ev->class->n)
+		add_fields(p, ev);
+}
+
+static size_t hash_of(const struct view_stats *s, uint32_t pid, uint32_t tid)
+{
+	return (tid * 0x9e3779b97f4a7c15ull ^ pid * 0xc2b2ae3d27d4eb4full) >> 20 & (s->nhash - 1);
+}
+
+static void grow_hash(struct view_stats *s)
+{
+	s->nhash = s->nhash ? 4 * s->nhash : 256;
+	free(s->hash);
+	s->hash = xcalloc(s->nhash, sizeof(*s->hash));
+	for (uint32_t i = 0; i < s->threads.n; i++) {
+		size_t at = hash_of(s, s->threads.v[i].pid, s->threads.v[i].tid);
+
+		while (s->hash[at])
+			at = (at + 1) & (s->nhash - 1);
+		s->hash[at] = i + 1;
+	}
+}
+
+static struct thread_sum *find_thread(struct view_stats *s, uint32_t pid, uint32_t tid)
+{
+	struct thread_sum *t;
+	size_t at;
+
+	if (2 * s->threads.n >= s->nhash)
+		grow_hash(s);
+	for (at = hash_of(s, pid, tid); s->hash[at]; at = (at + 1) & (s->nhash - 1)) {
+		t = &s->threads.v[s->hash[at] - 1];
+		if (t->pid == pid && t->tid == tid)
+			return t;
+	}
+	t = vec_add(&s->threads);
+	t->pid = pid;
+	t->tid = tid;
+	s->hash[at] = s->threads.n;
+	return t;
+}
+
+void stats_add(struct view_stats *s, const struct trace_event *ev, const char *comm)
+{
+	struct thread_sum *t = find_thread(s, ev->pid, ev->tid);
+
+	add_probe(s, ev);
+	t->events++;
+	if (*comm)
+		snprintf(t->comm, sizeof(t->comm), "%s", comm);
+}
+
+static int by_events(const void *a, const void *b)
+{
+	const struct thread_sum *x = a, *y = b;
+
+	if (x->events != y->events)
+		return x->events < y->events ? 1 : -1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static int by_hits(const void *a, const void *b)
+{
+	const struct probe_sum *x = a, *y = b;
+
+	if (x->events != y->events)
+		return x->events < y->events ? 1 : -1;
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* The hash is of no use behind this. */
+static void sort_all(struct view_stats *s)
+{
+	if (s->probes.n)
+		qsort(s->probes.v, s->probes.n, sizeof(*s->probes.v), by_hits);
+	if (s->threads.n)
+		qsort(s->threads.v, s->threads.n, sizeof(*s->threads.v), by_events);
+}
+
+/* Between the first and the last; one event alone has none. */
+static double rate(const struct probe_sum *p)
+{
+	return p->last > p->first ? (p->events - 1) * 1e9 / (p->last - p->first) : 0;
+}
+
+static void print_fields(const struct probe_sum *p, FILE *to)
+{
+	for (size_t i = 0; p->fields && i < p->class->n; i++) {
+		const struct field_sum *f = &p->fields[i];
+
+		if (f->n)
+			fprintf(to, "%14s    %s: least %.15g, average %.6g, largest %.15g\n", "", p->class->fields[i].name,
+				f->min, f->sum / f->n, f->max);
+	}
+}
+
+void stats_print(struct view_stats *s, const struct trace *t, FILE *to)
+{
+	struct trace_stream st;
+
+	sort_all(s);
+	fprintf(to, "%14s %19s %19s %12s  %s\n", "EVENTS", "FIRST", "LAST", "PER SECOND", "PROBE");
+	for (size_t i = 0; i < s->probes.n && s->probes.v[i].events; i++) {
+		const struct probe_sum *p = &s->probes.v[i];
+
+		fprintf(to, "%14" PRIu64 " %19.9f %19.9f %12.0f  %s\n", p->events, p->first / 1e9, p->last / 1e9, rate(p),
+			p->class->name);
+		print_fields(p, to);
+	}
+	fprintf(to, "\n%14s  %s\n", "EVENTS", "THREAD");
+	for (size_t i = 0; i < MIN(s->threads.n, MOST_THREADS); i++)
+		fprintf(to, "%14" PRIu64 "  %u/%u %s\n", s->threads.v[i].events, s->threads.v[i].pid, s->threads.v[i].tid,
+			s->threads.v[i].comm);
+	if (s->threads.n > MOST_THREADS)
+		fprintf(to, "%14s  %zu more threads (--json has all)\n", "", s->threads.n - MOST_THREADS);
+	fprintf(to, "\n%14s %14s  %s\n", "IN STREAM", "LOST", "STREAM");
+	for (size_t i = 0; trace_stream(t, i, &st); i++)
+		if (st.stream != CTF_OWN_STREAM)
+			fprintf(to, "%14" PRIu64 " %14" PRIu64 "  %u (CPU %u)\n", st.events, st.lost, st.stream, st.cpu);
+}
+
+static void json_fields(const struct probe_sum *p, FILE *to)
+{
+	bool more = false;
+
+	fputs(",\"fields\":{", to);
+	for (size_t i = 0; p->fields && i < p->class->n; i++) {
+		const struct field_sum *f = &p->fields[i];
+
+		if (!f->n)
+			continue;
+		fputs(more ? "," : "", to);
+		more = true;
+		json_text(to, p->class->fields[i].name);
+		fprintf(to, ":{\"min\":%.17g,\"avg\":%.17g,\"max\":%.17g}", f->min, f->sum / f->n, f->max);
+	}
+	putc('}', to);
+}
+
+static void json_probe(const struct view_stats *s, const struct probe_sum *p, FILE *to)
+{
+	putc('{', to);
+	json_pair(to, "probe", p->class->name, true);
+	fprintf(to, ",\"events\":%" PRIu64 ",\"first\":%" PRId64 ",\"last\":%" PRId64 ",\"rate\":%.3f", p->events, p->first,
+		p->last, rate(p));
+	if (s->with_fields)
+		json_fields(p, to);
+	fputs("}\n", to);
+}
+
+void stats_json(struct view_stats *s, const struct trace *t, FILE *to)
+{
+	struct trace_totals totals = trace_totals(t);
+	struct trace_stream st;
+	uint64_t events = 0;
+
+	sort_all(s);
+	for (size_t i = 0; i < s->probes.n && s->probes.v[i].events; i++)
+		json_probe(s, &s->probes.v[i], to);
+	for (size_t i = 0; i < s->threads.n; i++) {
+		fprintf(to, "{\"pid\":%u,\"tid\":%u,\"events\":%" PRIu64, s->threads.v[i].pid, s->threads.v[i].tid,
+			s->threads.v[i].events);
+		json_pair(to, "comm", s->threads.v[i].comm, false);
+		fputs("}\n", to);
+		events += s->threads.v[i].events;
+	}
+	for (size_t i = 0; trace_stream(t, i, &st); i++)
+		if (st.stream != CTF_OWN_STREAM)
+			fprintf(to, "{\"stream\":%u,\"cpu\":%u,\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"damaged\":%" PRIu64
+				"}\n", st.stream, st.cpu, st.events, st.lost, st.damaged);
+	fprintf(to, "{\"summary\":{\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"damaged\":%" PRIu64 "}}\n", events,
+		totals.lost, totals.damaged);
+}
+
+void stats_free(struct view_stats *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->probes.n; i++)
+		free(s->probes.v[i].fields);
+	vec_free(&s->probes);
+	vec_free(&s->threads);
+	free(s->hash);
+	free(s);
+}
