@@ -23,7 +23,8 @@
 #define RING_SIZE_MAX (1u << 30)
 #define RING_MARKS 256
 
-#define BULK_PIECES 32
+#define BULK_PIECES 24
+#define BULK_FIELDS_MAX 32
 
 enum bulk_reg {
 	BULK_RSP = 4,
@@ -51,8 +52,11 @@ struct bulk_context {
 	uint32_t pid;
 	uint32_t tid;
 	uint64_t xmm[16];	/* low halves of those that the spec asks for */
+	uint64_t from[BULK_FIELDS_MAX];		/* where each field is read, */
+	uint64_t pointer[BULK_FIELDS_MAX];	/* and with BULK_DEREF what was found there first */
 	struct bulk_piece local[BULK_PIECES];
 	struct bulk_piece remote[BULK_PIECES];
+	uint8_t piece_of[BULK_PIECES];		/* field */
 };
 
 #define BULK_SCRATCH_MIN (16u << 10)
@@ -171,14 +175,14 @@ struct event_slow_spec {
  * Of what could not be read, the address stands in the slot of a number and in the first 8 of 8 or more
  * bytes, and is the 8 bytes behind the NUL of the string "<fault>" or "<unreadable>".
  */
-#define BULK_FIELDS_MAX 32
 #define BULK_NO_REG 0xff
 
 enum bulk_field_flags {
-	BULK_GOOD = 1 << 0,	/* the bytes stay mapped for ever: a plain load */
+	BULK_GOOD = 1 << 0,	/* the bytes stay mapped for ever: a plain load. reg is 4 or none */
 	BULK_DEREF = 1 << 1,	/* what the address leads to is a pointer; the bytes are at it + offset */
-	BULK_GOOD_PTR = 1 << 2,	/* with DEREF: the pointer itself is good to load */
+	BULK_GOOD_PTR = 1 << 2,	/* with DEREF: the pointer itself is good to load; likewise */
 	BULK_PARTIAL = 1 << 3,	/* EVENT_BYTES: keep what was read in front of the fault, zeros behind */
+	BULK_AT_ENTRY = 1 << 4,	/* EVENT_BACKTRACE: the site is the first instruction of a function */
 };
 
 /*
@@ -259,7 +263,7 @@ static inline uint64_t bulk_max_len(const struct bulk_field *fields, uint32_t n)
 /* bytes of code */
 #define EVENT_CODE_MAX 1536
 #define EVENT_SLOW_MAX 256
-#define BULK_CODE_MAX 384
+#define BULK_CODE_MAX 512
 
 static inline uint32_t event_len(uint32_t nfields)
 {

@@ -4,8 +4,8 @@
  * position independent, general registers only, no data of its own) into one flat image that we carry
  * as bytes; whoever attaches copies it once per target to a piece of code memory.
  *
- * What runs outside sees only this header. blob_* functions of the entry table follow the usual calling
- * convention of C, so the direction flag is clear and rsp is 16-aligned when they are called.
+ * What runs outside sees only this header; inside.h is the same for the code inside. Entries are called as
+ * C functions are, with the direction flag clear; rsp may be anything.
  */
 #ifndef JAB_BLOB_H
 #define JAB_BLOB_H
@@ -18,12 +18,15 @@
 /*
  * The entry table stands at the start of the image: u32 offsets. Entries are only added at the end.
  *
- *	BLOB_RECORD	int record(struct ring_head *ring, const struct bulk_desc *desc)
- *			Write one bulk event to a ring whose lock is the caller's; its context is filled.
- *			1: the lock is not ours any more (we are the copy that a fork made); else 0.
+ *	BLOB_RECORD	struct ring_head *record(struct ring_head *ring, const struct bulk_desc *desc,
+ *						 uint64_t rsp)
+ *			Write one bulk event to a ring whose lock is the caller's and whose context is
+ *			filled. Returns the ring, or NULL if the lock isn't ours to give back: we are a copy
+ *			of its owner made by a fork in a signal handler.
  *	BLOB_READ	int64_t read(struct bulk_context *ctx, void *to, uint64_t from, uint64_t len)
- *			A checked read of memory of the target itself by ctx->tid. How many bytes could be
- *			read from the front; a negative errno other than -EFAULT if the kernel refuses to be asked.
+ *			A checked read of the target's own memory as the thread ctx->tid. How many bytes
+ *			from the front could be read; a negative errno if the kernel can't be asked. At
+ *			most BULK_PIECES pages.
  */
 enum blob_entry { BLOB_RECORD, BLOB_READ, BLOB_ENTRIES };
 
@@ -36,7 +39,8 @@ extern const size_t blob_size;
 uint32_t blob_offset(enum blob_entry entry);
 
 /*
- * Can the blob write an event of these fields? 0; -EINVAL for what makes no sense, -ERANGE for more than
+ * Can the blob write an event of these fields? 0; -EINVAL for what makes no sense (also a second
+ * backtrace, and BULK_GOOD at a place that isn't), -ERANGE for more than
  * BULK_FIELDS_MAX fields or BULK_LEN_MAX bytes.
  */
 int blob_check(const struct bulk_field *fields, uint32_t n);

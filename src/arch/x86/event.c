@@ -22,18 +22,9 @@
  */
 #include "arch/x86/x86.h"
 
-#include "arch/x86/assemble.h"
+#include "arch/x86/frame.h"
 #include "arch/x86/rseq.h"
 #include "base/err.h"
-
-enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
-
-/* From rsp to what put_enter() has pushed, and to the site's own rsp. */
-#define SAVED_RSI 8
-#define SAVED_RDX 16
-#define SAVED_RCX 24
-#define SAVED_RAX 32
-#define SITE_RSP (40 + 128)
 
 /* The code being written, and the branches in it whose target comes later. */
 struct body {
@@ -61,21 +52,6 @@ static void land(uint8_t *branch, const uint8_t *target)
 	int32_t rel = target - (branch + 4);
 
 	memcpy(branch, &rel, sizeof(rel));
-}
-
-static void put_enter(uint8_t **p)
-{
-	put(p, 0x48, 0x8d, 0x64, 0x24, 0x80);	/* lea  -128(%rsp),%rsp */
-	put(p, 0x50, 0x51, 0x52, 0x56);		/* push %rax, %rcx, %rdx, %rsi */
-	put(p, 0x9f, 0x0f, 0x90, 0xc0, 0x50);	/* lahf; seto %al; push %rax */
-}
-
-static void put_leave(uint8_t **p)
-{
-	put(p, 0x58, 0x04, 0x7f, 0x9e);		/* pop  %rax; add $127,%al; sahf */
-	put(p, 0x5e, 0x5a, 0x59, 0x58);		/* pop  %rsi, %rdx, %rcx, %rax */
-	put(p, 0x48, 0x8d, 0xa4, 0x24);		/* lea  128(%rsp),%rsp */
-	put32(p, 128);
 }
 
 static void put_disarm(struct body *b)
@@ -196,6 +172,29 @@ static void put_register(uint8_t **p, int reg, uint32_t off)
 	put_store(p, RAX, off);
 }
 
+/* movq %xmm,off(%rsi) */
+static void put_xmm(uint8_t **p, int reg, uint32_t off)
+{
+	put(p, 0x66);
+	if (reg & 8)
+		put(p, 0x44);
+	put(p, 0x0f, 0xd6, 0x86 | (reg & 7) << 3);
+	put32(p, off);
+}
+
+/* rax = so many bytes */
+static void put_absolute(uint8_t **p, const struct event_field *f)
+{
+	if (f->size < 4)
+		put(p, 0x31, 0xc0);		/* xor  %eax,%eax */
+	if (f->size == 2)
+		put(p, 0x66);
+	else if (f->size == 8)
+		put(p, 0x48);
+	put(p, f->size == 1 ? 0xa0 : 0xa1);	/* movabs value,%al %ax %eax %rax */
+	put64(p, f->value);
+}
+
 static void put_field(uint8_t **p, const struct event_field *f, uint32_t off)
 {
 	switch (f->kind) {
@@ -209,6 +208,12 @@ static void put_field(uint8_t **p, const struct event_field *f, uint32_t off)
 	case EVENT_STACK:
 		put(p, 0x48, 0x8b, 0x84, 0x24);	/* mov  value(%rsp),%rax */
 		put32(p, SITE_RSP + f->value);
+		break;
+	case EVENT_XMM:
+		put_xmm(p, f->reg, off);
+		return;
+	case EVENT_ABS:
+		put_absolute(p, f);
 		break;
 	}
 	put_store(p, RAX, off);
@@ -335,8 +340,10 @@ static bool field_is_good(const struct event_field *f)
 		return false;
 	switch (f->kind) {
 	case EVENT_REG:
+	case EVENT_XMM:
 		return f->reg < 16;
 	case EVENT_IMM:
+	case EVENT_ABS:
 		return true;
 	case EVENT_STACK:
 		return f->value >= EVENT_STACK_MIN && f->value <= EVENT_STACK_MAX;

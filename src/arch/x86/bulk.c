@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The code in a pad that has a bulk event written: it takes a locked ring, notes the registers in the
+ * ring's context, and calls the C code of the blob, which knows nothing of sites.
+ *
+ *		save; slow routine		no ring: lost, out
+ *		keep what C may change		on the stack: the ring is seen by other processes
+ *		registers -> context
+ *		record(ring, desc, rsp)		gives back the ring if the lock is still ours
+ *		unlock
+ *	out	restore
+ *
+ * C wants the direction flag clear. How it was is found out by letting an instruction move a pointer.
+ */
+#include "arch/x86/x86.h"
+
+#include "arch/x86/frame.h"
+#include "base/err.h"
+
+/* What is pushed behind put_enter(), and so between rsp and SAVED_*. */
+#define KEPT (8 * 5)
+#define SAVED_DIRECTION (KEPT + SAVED_FLAGS + 4)	/* nobody else wants these four bytes */
+
+#define CONTEXT(member) (offsetof(struct ring_head, bulk) + offsetof(struct bulk_context, member))
+#define CONTEXT_REG(n) (CONTEXT(regs) + 8 * (n))
+
+/* mov %reg,off(%rcx) */
+static void put_note(uint8_t **p, int reg, uint32_t off)
+{
+	put(p, reg & 8 ? 0x4c : 0x48, 0x89, 0x81 | (reg & 7) << 3);
+	put32(p, off);
+}
+
+/* No ring: count it and go, over what is put next. Returns where the distance of that jump stands. */
+static uint8_t *put_lost(uint8_t **p, uint64_t lost_shared)
+{
+	put(p, 0x48, 0x85, 0xc9);		/* test %rcx,%rcx */
+	put(p, 0x75, 10 + 4 + 5);		/* jnz  1f */
+	put(p, 0x48, 0xb9);			/* movabs $lost_shared,%rcx */
+	put64(p, lost_shared);
+	put(p, 0xf0, 0x48, 0xff, 0x01);		/* lock incq (%rcx) */
+	put(p, 0xe9);				/* jmp  out */
+	put32(p, 0);
+	return *p;				/* 1: */
+}
+
+/* Keeps also -1 or 1 for the direction: rsi. */
+static void put_keep(uint8_t **p)
+{
+	put(p, 0x57);				/* push %rdi */
+	for (int reg = 8; reg < 12; reg++)
+		put(p, 0x41, 0x50 + (reg & 7));	/* push %r8 ... %r11 */
+	put_note(p, RAX, CONTEXT(pid));		/* the tid goes over its upper half */
+	put(p, 0x89, 0x91);			/* mov  %edx,tid(%rcx) */
+	put32(p, CONTEXT(tid));
+	put(p, 0x48, 0x89, 0xe6);		/* mov  %rsp,%rsi */
+	put(p, 0xac);				/* lods (%rsi),%al */
+	put(p, 0x48, 0x29, 0xe6);		/* sub  %rsp,%rsi */
+	put(p, 0x89, 0x74, 0x24, SAVED_DIRECTION);	/* mov  %esi,direction(%rsp) */
+	put(p, 0xfc);				/* cld */
+}
+
+/* As pushf would show them; interrupts are always on. In: rsi of put_keep(). */
+static void put_note_flags(uint8_t **p)
+{
+	put(p, 0x8b, 0x44, 0x24, KEPT + SAVED_FLAGS);	/* mov  flags(%rsp),%eax */
+	put(p, 0x81, 0xe6);			/* and  $DF,%esi */
+	put32(p, 0x400);
+	put(p, 0x0f, 0xb6, 0xd0);		/* movzbl %al,%edx */
+	put(p, 0xc1, 0xe2, 0x0b);		/* shl  $11,%edx */
+	put(p, 0x09, 0xd6);			/* or   %edx,%esi */
+	put(p, 0x0f, 0xb6, 0xc4);		/* movzbl %ah,%eax */
+	put(p, 0x8d, 0x84, 0x30);		/* lea  IF(%rax,%rsi),%eax */
+	put32(p, 0x200);
+	put_note(p, RAX, CONTEXT_REG(BULK_FLAGS));
+}
+
+static void put_note_registers(uint8_t **p, const struct bulk_spec *spec)
+{
+	static const uint8_t saved[8] = {
+		[RAX] = SAVED_RAX, [RCX] = SAVED_RCX, [RDX] = SAVED_RDX, [RSI] = SAVED_RSI,
+	};
+
+	for (int reg = 0; reg < 16; reg++) {
+		if (reg < 8 && saved[reg]) {
+			put(p, 0x48, 0x8b, 0x44, 0x24, KEPT + saved[reg]);	/* mov saved(%rsp),%rax */
+			put_note(p, RAX, CONTEXT_REG(reg));
+		} else if (reg != RSP) {
+			put_note(p, reg, CONTEXT_REG(reg));
+		}
+	}
+	put_note_flags(p);
+	put(p, 0x48, 0xb8);			/* movabs $site,%rax */
+	put64(p, spec->site);
+	put_note(p, RAX, CONTEXT_REG(BULK_RIP));
+	put(p, 0x48, 0x8d, 0x94, 0x24);		/* lea  site's rsp,%rdx */
+	put32(p, KEPT + SITE_RSP);
+	put_note(p, RDX, CONTEXT_REG(BULK_RSP));
+	for (int n = 0; n < 16; n++) {
+		if (!(spec->xmm >> n & 1))
+			continue;
+		put(p, 0x66);			/* movq %xmm,off(%rcx) */
+		if (n & 8)
+			put(p, 0x44);
+		put(p, 0x0f, 0xd6, 0x81 | (n & 7) << 3);
+		put32(p, CONTEXT(xmm) + 8 * n);
+	}
+}
+
+/* The third argument, rdx, is there already. */
+static void put_record(uint8_t **p, const struct bulk_spec *spec)
+{
+	put(p, 0x48, 0x89, 0xcf);		/* mov  %rcx,%rdi */
+	put(p, 0x48, 0xbe);			/* movabs $desc,%rsi */
+	put64(p, spec->desc);
+	put(p, 0x48, 0xb8);			/* movabs $record,%rax */
+	put64(p, spec->record);
+	put(p, 0xff, 0xd0);			/* call *%rax */
+	put(p, 0x48, 0x85, 0xc0);		/* test %rax,%rax */
+	put(p, 0x74, 10);			/* jz   1f */
+	put(p, 0xc7, 0x80);			/* movl $0,owner(%rax) */
+	put32(p, offsetof(struct ring_head, owner));
+	put32(p, 0);				/* 1: */
+}
+
+static void put_restore(uint8_t **p)
+{
+	put(p, 0x83, 0x7c, 0x24, SAVED_DIRECTION, 0);	/* cmpl $0,direction(%rsp) */
+	put(p, 0x79, 1);			/* jns  1f */
+	put(p, 0xfd);				/* std */
+	for (int reg = 11; reg >= 8; reg--)
+		put(p, 0x41, 0x58 + (reg & 7));	/* 1: pop %r11 ... %r8 */
+	put(p, 0x5f);				/* pop  %rdi */
+}
+
+int x86_emit_bulk(uint8_t *out, const struct bulk_spec *spec)
+{
+	uint8_t scratch[BULK_CODE_MAX];
+	uint8_t *base = out ? out : scratch, *p = base, *to_out;
+	int32_t distance;
+
+	put_enter(&p);
+	put(&p, 0x48, 0xb8);			/* movabs $slow,%rax */
+	put64(&p, spec->slow);
+	put(&p, 0xff, 0xd0);			/* call *%rax */
+	to_out = put_lost(&p, spec->lost_shared);
+	put_keep(&p);
+	put_note_registers(&p, spec);
+	put_record(&p, spec);
+	put_restore(&p);
+	distance = p - to_out;
+	memcpy(to_out - 4, &distance, sizeof(distance));
+	put_leave(&p);
+	return p - base;
+}

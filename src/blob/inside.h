@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the blob share. They run in the target: no libc, no data, no vector registers, little
+ * stack (BULK_STACK_MAX for everything, so calls are not nested deeply), and no load from an address that is not known to be good.
+ *
+ * The ring and its context are shared with other processes. A child that was forked in the middle of
+ * this (by a signal handler) goes on here beside its parent, so what decides where is written, or
+ * which address is loaded from, stands on the stack or in registers, never only in the context.
+ */
+#ifndef JAB_BLOB_INSIDE_H
+#define JAB_BLOB_INSIDE_H
+
+#include "arch/event.h"
+
+#define PAGE 4096u
+#define EFAULT 14
+
+#define NR_GETPID 39
+#define NR_PROCESS_VM_READV 310
+
+/*
+ * One event in the making. Each field has its widest place first; fields_pack() moves them together. The
+ * functions of fields.c go through all fields and return true where they had to stop for a call of the
+ * kernel: they want to be called again after it.
+ */
+struct work {
+	struct bulk_context *ctx;
+	const struct bulk_desc *desc;
+	uint8_t *fields;	/* behind _faults */
+	uint8_t *place;		/* of field `next`, */
+	uint32_t next;		/* where a pass goes on */
+	uint32_t npieces;
+	uint64_t faults;
+	uint64_t rsp;		/* the site's */
+	uint8_t *trace;		/* place of EVENT_BACKTRACE */
+	uint8_t trace_field;
+	bool may_call;
+};
+
+static inline int64_t call0(long nr)
+{
+	int64_t r;
+
+	__asm__ volatile("syscall" : "=a"(r) : "0"(nr) : "rcx", "r11", "memory");
+	return r;
+}
+
+/* Pages of the process itself, by the number of a thread: its first one may have ended. */
+static inline int64_t call_read(uint32_t tid, const struct bulk_piece *local,
+				const struct bulk_piece *remote, uint32_t n)
+{
+	register uint64_t r10 __asm__("r10") = (uint64_t)remote;
+	register uint64_t r8 __asm__("r8") = n;
+	register uint64_t r9 __asm__("r9") = 0;
+	int64_t r;
+
+	__asm__ volatile("syscall" : "=a"(r)
+			 : "0"((long)NR_PROCESS_VM_READV), "D"((uint64_t)tid), "S"(local),
+			   "d"((uint64_t)n), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return r;
+}
+
+/* read.c */
+#define PIECES_OF_FIELD 2	/* none is longer than a page */
+void pieces_add(struct work *w, uint32_t field, void *to, uint64_t from, uint32_t len);
+void pieces_read(struct work *w);
+int64_t blob_read(struct bulk_context *ctx, void *to, uint64_t from, uint64_t len);
+
+/* fields.c */
+bool fields_pointers(struct work *w);
+bool fields_bytes(struct work *w);
+bool fields_rests(struct work *w);
+void fields_finish(struct work *w);
+uint32_t fields_pack(struct work *w);
+
+/* strings.c */
+uint32_t string_first_part(uint64_t from, uint32_t limit);
+bool string_close(uint8_t *place, uint32_t read, uint32_t limit);
+bool string_is_open(const uint8_t *place);
+void string_copy(uint8_t *place, const uint8_t *from, uint32_t limit);
+void string_fault(uint8_t *place, uint64_t addr, bool refused);
+
+/* walk.c */
+struct unwind_walk *walk_start(struct work *w);
+void walk_end(struct work *w, uint32_t frames, int end);
+
+/* record.c */
+struct ring_head *blob_record(struct ring_head *ring, const struct bulk_desc *desc, uint64_t rsp);
+
+void *memcpy(void *to, const void *from, size_t n);
+void *memmove(void *to, const void *from, size_t n);
+void *memset(void *to, int c, size_t n);
+int memcmp(const void *a, const void *b, size_t n);
+
+static inline void mark_fault(struct work *w, uint32_t field, bool refused)
+{
+	w->faults |= 1ull << (field + (refused ? 32 : 0));
+}
+
+static inline bool is_faulted(const struct work *w, uint32_t field)
+{
+	return w->faults >> field & 0x100000001ull;
+}
+
+#endif

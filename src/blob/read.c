@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads that can't fault: the kernel is asked to copy our own memory to us (process_vm_readv), and says
+ * how far it came. A signal is never sent, whatever the address is and whoever unmaps it meanwhile.
+ *
+ * Reads are collected as pieces and made in one call. No piece crosses a page, so each of them is
+ * copied completely or not at all, and the sum that comes back tells which one failed.
+ */
+#include "blob/inside.h"
+
+static uint32_t to_page_end(uint64_t addr)
+{
+	return PAGE - (addr & (PAGE - 1));
+}
+
+static uint32_t put_pieces(struct bulk_context *ctx, uint32_t n, uint64_t to, uint64_t from, uint64_t len)
+{
+	while (len && n < BULK_PIECES) {
+		uint64_t part = to_page_end(from);
+
+		if (part > len)
+			part = len;
+		ctx->local[n] = (struct bulk_piece){ to, part };
+		ctx->remote[n++] = (struct bulk_piece){ from, part };
+		to += part;
+		from += part;
+		len -= part;
+	}
+	return n;
+}
+
+void pieces_add(struct work *w, uint32_t field, void *to, uint64_t from, uint32_t len)
+{
+	uint32_t n = w->npieces;
+
+	if (!w->may_call) {
+		mark_fault(w, field, true);
+		return;
+	}
+	w->npieces = put_pieces(w->ctx, n, (uint64_t)to, from, len);
+	while (n < w->npieces)
+		w->ctx->piece_of[n++] = field;
+}
+
+/* A field that fails is marked and left out; the others go on behind it. */
+void pieces_read(struct work *w)
+{
+	const struct bulk_context *ctx = w->ctx;
+	uint32_t at = 0, n = w->npieces;
+
+	w->npieces = 0;
+	while (at < n) {
+		int64_t r = call_read(ctx->tid, ctx->local + at, ctx->remote + at, n - at);
+		bool refused = r < 0 && r != -EFAULT;
+
+		for (; at < n && r >= (int64_t)ctx->remote[at].len; at++)
+			r -= ctx->remote[at].len;
+		do {
+			if (at < n)
+				mark_fault(w, ctx->piece_of[at++] % BULK_FIELDS_MAX, refused);
+		} while (refused && at < n);
+	}
+}
+
+/* In one call, so at most BULK_PIECES pages. */
+int64_t blob_read(struct bulk_context *ctx, void *to, uint64_t from, uint64_t len)
+{
+	uint32_t n = put_pieces(ctx, 0, (uint64_t)to, from, len);
+	int64_t r = call_read(ctx->tid, ctx->local, ctx->remote, n);
+
+	return r == -EFAULT ? 0 : r;
+}

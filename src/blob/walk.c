@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * EVENT_BACKTRACE: what unwind.c needs around it. The walk works on a copy of the stack in the scratch
+ * memory of the ring; without such memory, or where the kernel may not be asked, the site alone is told.
+ */
+#include "blob/inside.h"
+#include "blob/unwind.h"
+
+struct walk {
+	struct unwind_walk walk;
+	struct bulk_context *ctx;
+	bool refused;
+};
+
+static uint32_t read_stack(void *arg, uint64_t from, void *to, uint32_t len)
+{
+	struct walk *k = arg;
+	int64_t n = blob_read(k->ctx, to, from, len);
+
+	if (n >= 0)
+		return n;
+	k->refused = true;
+	return 0;
+}
+
+/* NULL: there is only the site. */
+struct unwind_walk *walk_start(struct work *w)
+{
+	struct bulk_context *ctx = w->ctx;
+	struct walk *k = (struct walk *)ctx->scratch;
+
+	*(uint64_t *)(w->trace + 8) = ctx->regs[BULK_RIP];
+	if (!w->may_call)
+		mark_fault(w, w->trace_field, true);
+	if (!k || !w->may_call)
+		return NULL;
+	memset(k, 0, sizeof(*k));
+	k->ctx = ctx;
+	k->walk.dir = (const struct unwind_dir *)w->desc->unwind;
+	memcpy(k->walk.regs, ctx->regs, sizeof(k->walk.regs));
+	k->walk.ip = ctx->regs[BULK_RIP];
+	k->walk.read = read_stack;
+	k->walk.arg = k;
+	k->walk.copy = (uint8_t *)(k + 1);
+	k->walk.copy_room = (ctx->scratch_size - sizeof(*k)) & ~7u;
+	k->walk.entry = !!(w->desc->fields[w->trace_field].flags & BULK_AT_ENTRY);
+	return &k->walk;
+}
+
+void walk_end(struct work *w, uint32_t frames, int end)
+{
+	const struct walk *k = (const struct walk *)w->ctx->scratch;
+	uint32_t limit = w->desc->fields[w->trace_field].limit;
+
+	if (end == UNWIND_FAULT)
+		mark_fault(w, w->trace_field, k->refused);
+	*(uint64_t *)w->trace = frames < limit ? frames : limit;
+}
