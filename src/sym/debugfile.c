@@ -21,7 +21,27 @@ void extra_close(struct extra *x)
 	if (x->map)
 		munmap(x->map, x->map_size);
 	free(x->heap);
+	free(x->path);
 	*x = (struct extra){ 0 };
+}
+
+/* What is looked for, and what was found. */
+struct search {
+	struct module *m;
+	const char *root;
+	bool (*good)(const struct image *e);
+	struct extra x;
+};
+
+static bool has_symbols(const struct image *e)
+{
+	return image_symtab(e, SHT_SYMTAB).p;
+}
+
+bool image_has_dwarf(const struct image *e)
+{
+	return image_section_bytes(e, image_section(e, ".debug_info")).p ||
+	       image_section_bytes(e, image_section(e, ".zdebug_info")).p;
 }
 
 static bool belongs(const struct module *m, const struct extra *x, const uint32_t *crc)
@@ -34,55 +54,72 @@ static bool belongs(const struct module *m, const struct extra *x, const uint32_
 	return crc && lzma_crc32(x->map, x->map_size, 0) == *crc;
 }
 
-static bool try_file(struct module *m, const char *root, const char *path, const uint32_t *crc)
+static bool map_elf(const char *root, const char *path, struct extra *x)
 {
-	struct extra x = { .source = FROM_DEBUG_FILE };
 	int fd = open_below(root, path), r;
 
 	if (fd < 0)
 		return false;
-	r = map_file(fd, path, &x.map, &x.map_size);
+	r = map_file(fd, path, &x->map, &x->map_size);
 	close(fd);
-	if (r == 0)
-		r = image_parse(&x.image, x.map, x.map_size, path);
-	if (r < 0 || !belongs(m, &x, crc) || !image_symtab(&x.image, SHT_SYMTAB).p) {
-		log_info("%s: %s is no debug file for it", m->path, path);
+	return r == 0 && image_parse(&x->image, x->map, x->map_size, path) == 0;
+}
+
+static bool try_file(struct search *s, const char *path, const uint32_t *crc)
+{
+	struct extra x = { .source = FROM_DEBUG_FILE };
+
+	if (!map_elf(s->root, path, &x) || !belongs(s->m, &x, crc) || !s->good(&x.image)) {
+		if (x.map)
+			log_info("%s: %s is no debug file for it", s->m->path, path);
 		extra_close(&x);
 		return false;
 	}
-	log_info("%s: names from %s%s", m->path, root, path);
-	priv(m)->extra = x;
+	log_info("%s: names from %s%s", s->m->path, s->root, path);
+	x.path = xstrdup(path);
+	s->x = x;
 	return true;
 }
 
-static bool by_build_id(struct module *m, const char *root)
+static char *build_id_path(const uint8_t *id, size_t len)
 {
-	char path[sizeof(DEBUG_DIR) + 128] = "";
+	char *path = xcalloc(1, sizeof(DEBUG_DIR) + 64 + 2 * len);
 	size_t i;
 	int n;
 
-	if (m->build_id_len < 2)
-		return false;
-	n = snprintf(path, sizeof(path), DEBUG_DIR "/.build-id/%02x/", m->build_id[0]);
-	for (i = 1; i < m->build_id_len; i++)
-		n += snprintf(path + n, sizeof(path) - n, "%02x", m->build_id[i]);
-	snprintf(path + n, sizeof(path) - n, ".debug");
-	return try_file(m, root, path, NULL);
+	n = sprintf(path, DEBUG_DIR "/.build-id/%02x/", id[0]);
+	for (i = 1; i < len; i++)
+		n += sprintf(path + n, "%02x", id[i]);
+	strcpy(path + n, ".debug");
+	return path;
 }
 
-static bool try_link(struct module *m, const char *root, const char *front, const char *dir,
-		     const char *name, uint32_t crc)
+static bool by_build_id(struct search *s)
 {
-	char *path = xasprintf("%s%.*s/%s%s", front, (int)(strrchr(m->path, '/') - m->path), m->path,
-			       dir, name);
-	bool found = try_file(m, root, path, &crc);
+	char *path;
+	bool found;
+
+	if (s->m->build_id_len < 2)
+		return false;
+	path = build_id_path(s->m->build_id, s->m->build_id_len);
+	found = try_file(s, path, NULL);
+	free(path);
+	return found;
+}
+
+static bool try_link(struct search *s, const char *front, const char *dir, const char *name, uint32_t crc)
+{
+	const char *of = s->m->path;
+	char *path = xasprintf("%s%.*s/%s%s", front, (int)(strrchr(of, '/') - of), of, dir, name);
+	bool found = try_file(s, path, &crc);
 
 	free(path);
 	return found;
 }
 
-static bool by_link(struct module *m, const char *root)
+static bool by_link(struct search *s)
 {
+	struct module *m = s->m;
 	struct bytes b = image_section_bytes(&priv(m)->image,
 					     image_section(&priv(m)->image, ".gnu_debuglink"));
 	const char *name = (const char *)b.p;
@@ -95,8 +132,8 @@ static bool by_link(struct module *m, const char *root)
 	if (len + 4 > b.n)
 		return false;
 	crc = get32(b.p + len);
-	return try_link(m, root, "", "", name, crc) || try_link(m, root, "", ".debug/", name, crc) ||
-	       (m->path[0] == '/' && try_link(m, root, DEBUG_DIR, "", name, crc));
+	return try_link(s, "", "", name, crc) || try_link(s, "", ".debug/", name, crc) ||
+	       (m->path[0] == '/' && try_link(s, DEBUG_DIR, "", name, crc));
 }
 
 static void *unpack(struct bytes b, size_t *ret_size)
@@ -144,13 +181,66 @@ static bool by_mini_debug(struct module *m)
 	return true;
 }
 
+static bool find(struct search *s, const char *root)
+{
+	s->root = root;
+	if (root && (by_build_id(s) || by_link(s)))
+		return true;
+	s->root = "";
+	return root && *root && (by_build_id(s) || by_link(s));
+}
+
 void extra_find(struct module *m, const char *root)
 {
-	bool other_root = root && *root;
+	struct search s = { .m = m, .good = has_symbols };
 
-	if (root && (by_build_id(m, root) || by_link(m, root)))
-		return;
-	if (other_root && (by_build_id(m, "") || by_link(m, "")))
-		return;
-	by_mini_debug(m);
+	if (find(&s, root))
+		priv(m)->extra = s.x;
+	else
+		by_mini_debug(m);
+}
+
+bool extra_find_dwarf(struct module *m, struct extra *ret_extra)
+{
+	struct search s = { .m = m, .good = image_has_dwarf };
+
+	if (!find(&s, priv(m)->root))
+		return false;
+	*ret_extra = s.x;
+	return true;
+}
+
+static bool try_alt(const char *root, const char *path, const uint8_t *id, size_t len, struct extra *ret_extra)
+{
+	struct extra x = { .source = FROM_DEBUG_FILE };
+	struct bytes has;
+
+	if (map_elf(root, path, &x)) {
+		has = image_note(&x.image, "GNU", NT_GNU_BUILD_ID);
+		if (has.n == len && memcmp(has.p, id, len) == 0) {
+			*ret_extra = x;
+			return true;
+		}
+	}
+	extra_close(&x);
+	return false;
+}
+
+bool extra_find_alt(struct module *m, const uint8_t *id, size_t len, const char *name, const char *beside,
+		    struct extra *ret_extra)
+{
+	const char *root = priv(m)->root, *from = beside ? beside : m->path, *slash = strrchr(from, '/');
+	char *by_id, *by_name;
+	bool found;
+
+	if (!root || len < 2 || len > 64 || strlen(name) > MOST_NAME)
+		return false;
+	by_id = build_id_path(id, len);
+	by_name = *name == '/' ? xstrdup(name) :
+		  xasprintf("%.*s/%s", slash ? (int)(slash - from) : 1, slash ? from : ".", name);
+	found = try_alt(root, by_id, id, len, ret_extra) || try_alt(root, by_name, id, len, ret_extra) ||
+		(*root && (try_alt("", by_id, id, len, ret_extra) || try_alt("", by_name, id, len, ret_extra)));
+	free(by_id);
+	free(by_name);
+	return found;
 }

@@ -115,6 +115,7 @@ static int load(struct module *m, const char *root, struct module **ret_module)
 	struct sym_priv *p = priv(m);
 	int r;
 
+	p->root = root ? xstrdup(root) : NULL;
 	r = image_parse(&p->image, m->image, m->image_size, m->path);
 	if (r == 0)
 		r = add_segments(m);
@@ -180,6 +181,7 @@ void module_close(struct module *m)
 	if (!m)
 		return;
 	p = priv(m);
+	types_close(p->types);
 	image_release(&p->image);
 	extra_close(&p->extra);
 	if (p->map)
@@ -195,6 +197,7 @@ void module_close(struct module *m)
 	free(p->unwind);
 	vec_free(&p->strays);
 	free(p->heap);
+	free(p->root);
 	free(p->outer);
 	free(p->readable);
 	free(p->shown);

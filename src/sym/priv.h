@@ -29,9 +29,11 @@ struct extra {
 	void *map;		/* of map_size bytes, or NULL */
 	size_t map_size;
 	void *heap;
+	char *path;		/* below its root; NULL where it is in memory */
 	uint8_t source;
 };
 
+struct types;
 struct range { uint64_t lo, hi; };
 
 struct sym_priv {
@@ -39,6 +41,8 @@ struct sym_priv {
 	void *map;
 	size_t map_size;
 	void *heap;
+	char *root;			/* files are looked for below it; NULL: not at all */
+	struct types *types;		/* NULL until asked for */
 	struct extra extra;		/* image.p is NULL where there is none */
 	VEC(struct range) text;		/* file-backed parts of executable segments */
 	VEC(struct range) plt;
@@ -84,6 +88,14 @@ int map_file(int fd, const char *path, void **ret_map, size_t *ret_size);
 /* debugfile.c */
 void extra_find(struct module *m, const char *root);
 void extra_close(struct extra *x);
+bool image_has_dwarf(const struct image *e);
+bool extra_find_dwarf(struct module *m, struct extra *ret_extra);	/* a debug file with more than names */
+/* What dwz took out of the debug file `beside`: by build id, or by the name that is noted there. */
+bool extra_find_alt(struct module *m, const uint8_t *id, size_t len, const char *name, const char *beside,
+		    struct extra *ret_extra);
+
+/* types.c */
+void types_close(struct types *t);
 
 /* symbols.c, gotab.c */
 void symbols_collect(struct module *m, raw_list *list);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attributes of a debugging entry. They may stand at the entry itself or at the one it was made
+ * from (a declaration, an abstract function); libdw follows these for us, and not for ever.
+ */
+#include "sym/types_priv.h"
+
+bool die_at(const struct unit *u, const uint8_t *at, Dwarf_Die *ret_die)
+{
+	if (at < (const uint8_t *)u->die.addr || at >= u->end)
+		return false;
+	*ret_die = (Dwarf_Die){ .addr = (void *)at, .cu = u->die.cu };
+	return true;
+}
+
+static Dwarf_Attribute *attr_of(Dwarf_Die *die, unsigned int name, Dwarf_Attribute *attr)
+{
+	return dwarf_attr_integrate(die, name, attr);
+}
+
+const char *die_name(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	const char *s = dwarf_formstring(attr_of(die, DW_AT_name, &attr));
+
+	return s && *s ? s : NULL;
+}
+
+bool die_flag(Dwarf_Die *die, unsigned int name)
+{
+	Dwarf_Attribute attr;
+	bool set = false;
+
+	/* What is said of the declaration is not said of the definition. */
+	return dwarf_formflag(name == DW_AT_declaration ? dwarf_attr(die, name, &attr) :
+			      attr_of(die, name, &attr), &set) == 0 && set;
+}
+
+bool die_number(Dwarf_Die *die, unsigned int name, uint64_t *ret_value)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Sword s;
+	Dwarf_Word u;
+
+	if (!attr_of(die, name, &attr))
+		return false;
+	if (attr.form == DW_FORM_sdata || attr.form == DW_FORM_implicit_const) {
+		if (dwarf_formsdata(&attr, &s) != 0)
+			return false;
+		*ret_value = s;
+		return true;
+	}
+	if (dwarf_formudata(&attr, &u) != 0)
+		return false;
+	*ret_value = u;
+	return true;
+}
+
+bool die_ref(Dwarf_Die *die, unsigned int name, Dwarf_Die *ret_die)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Die found;
+
+	if (!attr_of(die, name, &attr) || !dwarf_formref_die(&attr, &found))
+		return false;
+	*ret_die = found;
+	return true;
+}
+
+bool die_first(Dwarf_Die *die, Dwarf_Die *ret_child)
+{
+	return dwarf_child(die, ret_child) == 0;
+}
+
+bool die_next(Dwarf_Die *die)
+{
+	const void *before = die->addr;
+
+	/* DW_AT_sibling of a damaged entry may point back. */
+	return dwarf_siblingof(die, die) == 0 && die->addr > before;
+}
+
+type_id die_type(struct types *t, Dwarf_Die *die)
+{
+	Dwarf_Die to;
+
+	return die_ref(die, DW_AT_type, &to) ? type_of_die(t, &to) : TYPE_ID_VOID;
+}

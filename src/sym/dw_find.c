@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A name in all units, without having read them. Names are offsets into one table of strings: we
+ * look up where the name stands there, then search the bytes of .debug_info for that number (or,
+ * where names are numbered once more, the table of numbers). What is found that way may be an
+ * accident, but what is not found is not there: only the few units with a hit are walked. It takes
+ * about as long as reading the section, and no index has to be there.
+ */
+#include "sym/types_priv.h"
+
+#include "base/err.h"
+
+typedef VEC(uint32_t) u32_list;
+
+struct wanted {
+	const char *name, *last;	/* whole as asked for, and behind its last "::" */
+	size_t len;			/* of last */
+	uint32_t hash;
+	enum find_what what;
+};
+
+/* Behind the last :: that is in no brackets: "a::B<c::d>" is B<c::d>. */
+static const char *last_part(const char *name)
+{
+	const char *last = name;
+	int depth = 0;
+	size_t i;
+
+	for (i = 0; name[i]; i++) {
+		if (name[i] == '<' || name[i] == '(')
+			depth++;
+		else if (name[i] == '>' || name[i] == ')')
+			depth--;
+		else if (depth == 0 && name[i] == ':' && name[i + 1] == ':')
+			last = &name[i + 2];
+	}
+	return *last ? last : name;
+}
+
+bool tag_is_alias(int tag)
+{
+	return tag == DW_TAG_typedef || tag == DW_TAG_base_type || tag == DW_TAG_unspecified_type;
+}
+
+static bool tag_fits(enum find_what what, int tag)
+{
+	bool structure = tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_interface_type;
+
+	switch (what) {
+	case FIND_STRUCT: return structure;
+	case FIND_UNION: return tag == DW_TAG_union_type;
+	case FIND_ENUM: return tag == DW_TAG_enumeration_type;
+	case FIND_TYPEDEF: return tag_is_alias(tag);
+	case FIND_VARIABLE: return tag == DW_TAG_variable;
+	case FIND_FUNCTION: return tag == DW_TAG_subprogram;
+	case FIND_ENUMERATOR: return tag == DW_TAG_enumerator;
+	case FIND_TYPE: break;
+	}
+	return structure || tag == DW_TAG_union_type || tag == DW_TAG_enumeration_type ||
+	       tag_is_alias(tag);
+}
+
+/* Does the qualified name end with what was asked for, at a border? */
+static bool name_fits(const char *full, const char *wanted)
+{
+	size_t n = strlen(full), k = strlen(wanted);
+
+	if (strncmp(wanted, "::", 2) == 0)
+		return strcmp(full, wanted + 2) == 0;
+	return n >= k && strcmp(full + n - k, wanted) == 0 &&
+	       (n == k || (n - k >= 2 && full[n - k - 1] == ':'));
+}
+
+static size_t first_entry(const struct unit *u, uint32_t hash)
+{
+	size_t a = 0, b = u->entries.n;
+
+	while (a < b) {
+		size_t mid = a + (b - a) / 2;
+
+		if (u->entries.v[mid].hash < hash)
+			a = mid + 1;
+		else
+			b = mid;
+	}
+	return a;
+}
+
+static void find_in(struct types *t, struct unit *u, const struct wanted *w, die_list *list, die_list *declared)
+{
+	size_t i;
+
+	unit_index(t, u);
+	for (i = first_entry(u, w->hash); i < u->entries.n && u->entries.v[i].hash == w->hash; i++) {
+		const struct entry *e = &u->entries.v[i];
+		const char *full;
+		Dwarf_Die die;
+
+		if (!tag_fits(w->what, e->tag) || strcmp(e->name, w->last) != 0 || !die_at(u, e->die, &die))
+			continue;
+		full = w->last == w->name ? w->name : unit_qualified(t, u, &die);
+		if (!full || !name_fits(full, w->name))
+			continue;
+		*(e->declared ? vec_add(declared) : vec_add(list)) = die;
+	}
+}
+
+/* Where the string stands in a table of strings. The linker may have made it the end of another. */
+static void find_string(struct bytes str, const char *s, size_t len, u32_list *list)
+{
+	const uint8_t *p = str.p, *end = str.p + str.n, *hit;
+	u32_list ends = { 0 };
+
+	for (; p < end && (hit = memmem(p, end - p, s, len + 1)); p = hit + 1) {
+		bool whole = hit == str.p || !hit[-1];
+
+		*(whole ? vec_add(list) : vec_add(&ends)) = hit - str.p;
+	}
+	if (list->n)
+		vec_free(&ends);
+	else
+		list->v = ends.v, list->n = ends.n, list->cap = ends.cap;
+}
+
+/* The units that might have it. */
+struct hits { const struct types *t; uint8_t *bits; };	/* a byte a unit */
+
+static size_t unit_holding(const struct types *t, size_t first, size_t n, const uint8_t *p)
+{
+	size_t a = first, b = first + n;
+
+	while (a < b) {
+		size_t mid = a + (b - a) / 2;
+
+		if ((const uint8_t *)t->units.v[mid].die.addr <= p)
+			a = mid + 1;
+		else
+			b = mid;
+	}
+	return a > first ? a - 1 : first;
+}
+
+/* All units of `in` that have these bytes; after a hit the rest of its unit is skipped. */
+static void scan_bytes(struct hits *h, const struct dw_file *f, struct bytes in, const void *bytes, size_t n)
+{
+	const uint8_t *p = in.p, *end = in.p + in.n, *hit;
+	bool info = in.p == f->info.p;
+	size_t first = info ? f->first : f->first + f->ninfo;
+
+	while (p && p < end && (hit = memmem(p, end - p, bytes, n))) {
+		size_t u = unit_holding(h->t, first, info ? f->ninfo : f->n - f->ninfo, hit);
+		const struct unit *unit = &h->t->units.v[u];
+
+		p = hit + 1;
+		if (u >= h->t->units.n || hit < (const uint8_t *)unit->die.addr || hit >= unit->end)
+			continue;
+		h->bits[u] = 1;
+		p = MAX(p, unit->end);
+	}
+}
+
+/* Names by number: which units' part of .debug_str_offsets has the offset. */
+static void scan_numbered(struct hits *h, const struct dw_file *f, const u32_list *offsets)
+{
+	struct bytes b = f->str_offsets;
+	size_t i, k, at, u;
+
+	for (u = f->first; b.p && u < f->first + f->n; u++) {
+		Dwarf_Die die = h->t->units.v[u].die;
+		uint64_t base, next;
+		Dwarf_Attribute attr;
+		Dwarf_Word v;
+
+		if (h->bits[u] || dwarf_formudata(dwarf_attr(&die, DW_AT_str_offsets_base, &attr), &v) != 0)
+			continue;
+		base = v;
+		if (base < 8 || base > b.n)
+			continue;
+		/* unit_length in front counts from version, 4 bytes before the first offset */
+		next = base - 4 + get32(b.p + base - 8);
+		for (at = base; at + 4 <= MIN(next, b.n) && !h->bits[u]; at += 4)
+			for (i = get32(b.p + at), k = 0; k < offsets->n; k++)
+				if (offsets->v[k] == i)
+					h->bits[u] = 1;
+	}
+}
+
+/* Too many places to look for one by one: walk all units. Only a name of a letter or two gets here. */
+#define MOST_STRINGS 64
+
+static void scan(struct hits *h, const struct dw_file *f, const struct bytes *str, const struct wanted *w)
+{
+	u32_list offsets = { 0 };
+	size_t i;
+
+	if (str->p)
+		find_string(*str, w->last, w->len, &offsets);
+	if (offsets.n > MOST_STRINGS)
+		memset(h->bits + f->first, 1, f->n);
+	for (i = 0; i < offsets.n && offsets.n <= MOST_STRINGS; i++) {
+		scan_bytes(h, f, f->info, &offsets.v[i], 4);
+		scan_bytes(h, f, f->types, &offsets.v[i], 4);
+	}
+	if (offsets.n)
+		scan_numbered(h, f, &offsets);
+	vec_free(&offsets);
+	/* Short ones stand in .debug_info itself. */
+	scan_bytes(h, f, f->info, w->last, w->len + 1);
+	scan_bytes(h, f, f->types, w->last, w->len + 1);
+}
+
+void dw_mark_units(struct types *t, const void *bytes, size_t n, uint8_t *marked)
+{
+	struct hits h = { t, marked };
+
+	scan_bytes(&h, &t->main, t->main.info, bytes, n);
+}
+
+static void find_near(struct types *t, struct unit *u, const struct wanted *w, size_t most, die_list *list,
+		      die_list *declared, int *budget)
+{
+	size_t i;
+
+	if ((*budget)-- <= 0)
+		return;
+	find_in(t, u, w, list, declared);
+	for (i = 0; i < u->imports.n && list->n < most; i++)
+		find_near(t, &t->units.v[u->imports.v[i]], w, most, list, declared, budget);
+}
+
+static void find_everywhere(struct types *t, struct unit *near, const struct wanted *w, size_t most,
+			    die_list *list, die_list *declared)
+{
+	struct hits h = { t, xcalloc(1, t->units.n + 1) };
+	size_t i;
+
+	scan(&h, &t->main, &t->main.str, w);
+	if (t->alt.dw) {
+		scan(&h, &t->main, &t->alt.str, w);
+		scan(&h, &t->alt, &t->alt.str, w);
+	}
+	for (i = 0; i < t->units.n && list->n < most; i++)
+		if (h.bits[i] && &t->units.v[i] != near)
+			find_in(t, &t->units.v[i], w, list, declared);
+	free(h.bits);
+}
+
+int dw_find(struct types *t, struct unit *near, const char *name, enum find_what what, size_t most,
+	    die_list *list)
+{
+	struct wanted w = { name, last_part(name), 0, 0, what };
+	die_list declared = { 0 };
+	int budget = 1000;	/* imports: dwz makes a few dozen, damage makes circles */
+
+	w.len = strlen(w.last);
+	w.hash = name_hash(w.last, w.len);
+	if (w.len > MOST_NAME)
+		return -ENOENT;
+	if (near)
+		find_near(t, near, &w, most, list, &declared, &budget);
+	if (!list->n || most == SIZE_MAX)
+		find_everywhere(t, near, &w, most, list, &declared);
+	if (!list->n && declared.n)
+		*vec_add(list) = declared.v[0];
+	vec_free(&declared);
+	return list->n ? 0 : -ENOENT;
+}

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Location expressions. DWARF describes a place as a program for a stack machine; we run that program
+ * once with symbols instead of values, so what is left is a list of nodes without a stack, and in
+ * nearly all cases just a register or a distance from one.
+ */
+#include "sym/types_priv.h"
+
+#include <stdio.h>
+
+#define MOST_STACK 64
+#define MOST_NODES 1024
+#define MOST_PIECES 256
+
+struct symbolic {
+	struct types *t;
+	Dwarf_Die *func;
+	uint64_t pc, size;
+	bool at_entry;
+	int nested;
+	Dwarf_Attribute *attr;
+	const char *why;	/* set: given up */
+	VEC(struct loc_node) nodes;
+	VEC(struct loc_piece) pieces;
+	uint16_t stack[MOST_STACK];
+	int depth;
+	/* what the last operations said, until DW_OP_piece or the end */
+	enum { IS_NONE, IS_REGISTER, IS_VALUE, IS_BYTES } is;
+	uint64_t reg;
+	const uint8_t *bytes;
+	uint64_t nbytes;
+};
+
+static const char too_complex[] = "its place is described in a way that is not supported";
+static const char gone_here[] = "it is optimised away at this address";
+
+struct loc loc_gone(const char *why)
+{
+	static const struct loc_piece gone = { .kind = LOC_GONE };
+
+	return (struct loc){ .pieces = &gone, .n = 1, .why = why };
+}
+
+struct loc loc_one(struct types *t, struct loc_piece p)
+{
+	struct loc_piece *piece = types_alloc(t, sizeof(p));
+
+	*piece = p;
+	return (struct loc){ .pieces = piece, .n = 1 };
+}
+
+static void give_up(struct symbolic *s, const char *why)
+{
+	if (!s->why)
+		s->why = why;
+}
+
+/* DWARF's order of registers is not the machine's. */
+static int machine_reg(uint64_t reg)
+{
+	static const uint8_t low[8] = { 0, 2, 1, 3, 6, 7, 5, 4 };
+
+	return reg < 8 ? low[reg] : reg < 16 ? (int)reg : -1;
+}
+
+static uint16_t node(struct symbolic *s, uint8_t op, uint16_t a, uint16_t b, int64_t imm)
+{
+	if (s->nodes.n >= MOST_NODES) {
+		give_up(s, too_complex);
+		return 0;
+	}
+	*vec_add(&s->nodes) = (struct loc_node){ op, a, b, imm };
+	return s->nodes.n - 1;
+}
+
+static void push(struct symbolic *s, uint16_t n)
+{
+	if (s->depth == MOST_STACK)
+		give_up(s, too_complex);
+	else
+		s->stack[s->depth++] = n;
+}
+
+static void push_const(struct symbolic *s, int64_t v)
+{
+	push(s, node(s, LOP_CONST, 0, 0, v));
+}
+
+static uint16_t pop(struct symbolic *s)
+{
+	if (!s->depth) {
+		give_up(s, too_complex);
+		return node(s, LOP_CONST, 0, 0, 0);
+	}
+	return s->stack[--s->depth];
+}
+
+static struct loc_node at(struct symbolic *s, uint16_t n)
+{
+	return n < s->nodes.n ? s->nodes.v[n] : (struct loc_node){ 0 };
+}
+
+/* x + c in the simplest form: sums of constants are made here, so reg + off stays recognisable. */
+static uint16_t plus_const(struct symbolic *s, uint16_t a, int64_t c)
+{
+	struct loc_node x = at(s, a);
+
+	if (c == 0)
+		return a;
+	if (x.op == LOP_CONST || x.op == LOP_ADDR || x.op == LOP_TLS)
+		return node(s, x.op, 0, 0, (uint64_t)x.imm + c);
+	if (x.op == LOP_ADD && at(s, x.b).op == LOP_CONST)
+		return plus_const(s, x.a, (uint64_t)at(s, x.b).imm + c);
+	return node(s, LOP_ADD, a, node(s, LOP_CONST, 0, 0, c), 0);
+}
+
+static void binary(struct symbolic *s, uint8_t op)
+{
+	uint16_t b = pop(s), a = pop(s);
+
+	if (op == LOP_ADD && at(s, b).op == LOP_CONST)
+		push(s, plus_const(s, a, at(s, b).imm));
+	else if (op == LOP_ADD && at(s, a).op == LOP_CONST)
+		push(s, plus_const(s, b, at(s, a).imm));
+	else if (op == LOP_SUB && at(s, b).op == LOP_CONST)
+		push(s, plus_const(s, a, -(uint64_t)at(s, b).imm));
+	else
+		push(s, node(s, op, a, b, 0));
+}
+
+static void push_reg(struct symbolic *s, uint64_t reg, int64_t off)
+{
+	int r = machine_reg(reg);
+
+	if (r < 0)
+		give_up(s, "it depends on a register that is not a general one");
+	else
+		push(s, plus_const(s, node(s, LOP_REG, r, 0, 0), off));
+}
+
+static void run(struct symbolic *s, const Dwarf_Op *ops, size_t n);
+
+/* The canonical frame address by the unwind tables: the stack pointer before the call. */
+static void push_cfa(struct symbolic *s)
+{
+	Dwarf_CFI *cfi[2] = { dw_eh_frame(s->t), s->t->main.dw ? dwarf_getcfi(s->t->main.dw) : NULL };
+	Dwarf_Frame *frame;
+	Dwarf_Op *ops;
+	size_t n, i;
+	int before = s->depth;
+
+	for (i = 0; i < 2 && s->nested < 4; i++) {
+		if (!cfi[i] || dwarf_cfi_addrframe(cfi[i], s->pc, &frame) != 0)
+			continue;
+		s->nested++;
+		if (dwarf_frame_cfa(frame, &ops, &n) == 0 && n > 0)
+			run(s, ops, n);
+		s->nested--;
+		free(frame);
+		s->is = IS_NONE;	/* "breg7 8; stack_value" is how libdw says it */
+		if (s->depth > before)
+			return;
+	}
+	if (s->at_entry)
+		push_reg(s, 7, 8);
+	else
+		give_up(s, "no unwind table says where its frame is");
+}
+
+static void push_frame_base(struct symbolic *s, int64_t off)
+{
+	Dwarf_Attribute attr, *outer = s->attr;
+	Dwarf_Op *ops;
+	size_t n;
+
+	if (!s->func || s->nested > 2 || !dwarf_attr_integrate(s->func, DW_AT_frame_base, &attr) ||
+	    dwarf_getlocation_addr(&attr, s->pc, &ops, &n, 1) < 1) {
+		give_up(s, "its function does not say where its frame is");
+		return;
+	}
+	s->nested++;
+	s->attr = &attr;
+	run(s, ops, n);
+	s->attr = outer;
+	s->nested--;
+	if (s->is == IS_REGISTER)
+		push_reg(s, s->reg, 0);
+	s->is = IS_NONE;
+	push(s, plus_const(s, pop(s), off));
+}
+
+/* What the expression was when the function began: known only there. */
+static void push_entry_value(struct symbolic *s, const Dwarf_Op *op)
+{
+	Dwarf_Attribute attr, *outer = s->attr;
+	Dwarf_Op *ops;
+	size_t n;
+
+	if (!s->at_entry) {
+		give_up(s, "the compiler kept it only until here: its value at the function's entry is what it would be");
+		return;
+	}
+	if (s->nested > 2 || dwarf_getlocation_attr(s->attr, op, &attr) != 0 ||
+	    dwarf_getlocation(&attr, &ops, &n) != 0) {
+		give_up(s, too_complex);
+		return;
+	}
+	s->nested++;
+	s->attr = &attr;
+	run(s, ops, n);
+	s->attr = outer;
+	s->nested--;
+	if (s->is == IS_REGISTER)
+		push_reg(s, s->reg, 0);
+	s->is = IS_NONE;
+}
+
+static void push_tls(struct symbolic *s)
+{
+	struct loc_node x = at(s, pop(s));
+
+	if (x.op == LOP_CONST || x.op == LOP_ADDR)
+		push(s, node(s, LOP_TLS, 0, 0, x.imm));
+	else
+		give_up(s, too_complex);
+}
+
+static void push_indexed(struct symbolic *s, const Dwarf_Op *op, bool address)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Addr v;
+
+	if (dwarf_getlocation_attr(s->attr, op, &attr) != 0 || dwarf_formaddr(&attr, &v) != 0)
+		give_up(s, too_complex);
+	else
+		push(s, node(s, address ? LOP_ADDR : LOP_CONST, 0, 0, v));
+}
+
+/* Values of a type: kept as 64 bits, extended as the type is signed. */
+static void push_converted(struct symbolic *s, const Dwarf_Op *op, uint16_t v)
+{
+	uint64_t size = 8, encoding = DW_ATE_unsigned;
+	Dwarf_Die type;
+
+	if (dwarf_getlocation_die(s->attr, op, &type) == 0 &&
+	    (!die_number(&type, DW_AT_byte_size, &size) || !die_number(&type, DW_AT_encoding, &encoding)))
+		size = 0;
+	if (encoding != DW_ATE_signed && encoding != DW_ATE_unsigned && encoding != DW_ATE_boolean &&
+	    encoding != DW_ATE_signed_char && encoding != DW_ATE_unsigned_char && encoding != DW_ATE_address)
+		size = 0;
+	if (size == 8)
+		push(s, v);
+	else if (size == 1 || size == 2 || size == 4)
+		push(s, node(s, encoding == DW_ATE_signed || encoding == DW_ATE_signed_char ? LOP_SEXT : LOP_ZEXT, v, 0, size));
+	else
+		give_up(s, "its place is computed with floating point or wide numbers");
+}
+
+static void push_load(struct symbolic *s, uint64_t size)
+{
+	if (size != 1 && size != 2 && size != 4 && size != 8)
+		give_up(s, too_complex);
+	else
+		push(s, node(s, LOP_LOAD, pop(s), 0, size));
+}
+
+static void shuffle(struct symbolic *s, const Dwarf_Op *op)
+{
+	uint64_t pick = op->atom == DW_OP_dup ? 0 : op->atom == DW_OP_over ? 1 : op->number;
+	uint16_t a, b, c;
+
+	switch (op->atom) {
+	case DW_OP_drop:
+		pop(s);
+		break;
+	case DW_OP_swap:
+		a = pop(s), b = pop(s);
+		push(s, a), push(s, b);
+		break;
+	case DW_OP_rot:
+		a = pop(s), b = pop(s), c = pop(s);
+		push(s, a), push(s, c), push(s, b);
+		break;
+	default:
+		if (pick >= (uint64_t)s->depth)
+			give_up(s, too_complex);
+		else
+			push(s, s->stack[s->depth - 1 - pick]);
+	}
+}
+
+static void push_abs(struct symbolic *s)
+{
+	uint16_t x = pop(s), sign = node(s, LOP_SAR, x, node(s, LOP_CONST, 0, 0, 63), 0);
+
+	push(s, node(s, LOP_SUB, node(s, LOP_XOR, x, sign, 0), sign, 0));
+}
+
+static bool arithmetic(struct symbolic *s, const Dwarf_Op *op)
+{
+	static const struct { uint8_t atom, lop; } plain[] = {
+		{ DW_OP_plus, LOP_ADD }, { DW_OP_minus, LOP_SUB }, { DW_OP_mul, LOP_MUL }, { DW_OP_and, LOP_AND },
+		{ DW_OP_or, LOP_OR }, { DW_OP_xor, LOP_XOR }, { DW_OP_shl, LOP_SHL }, { DW_OP_shr, LOP_SHR },
+		{ DW_OP_shra, LOP_SAR }, { DW_OP_div, LOP_SDIV }, { DW_OP_mod, LOP_UMOD }, { DW_OP_eq, LOP_EQ },
+		{ DW_OP_ne, LOP_NE }, { DW_OP_lt, LOP_SLT }, { DW_OP_le, LOP_SLE }, { DW_OP_gt, LOP_SGT },
+		{ DW_OP_ge, LOP_SGE },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(plain); i++)
+		if (plain[i].atom == op->atom) {
+			binary(s, plain[i].lop);
+			return true;
+		}
+	switch (op->atom) {
+	case DW_OP_plus_uconst: push(s, plus_const(s, pop(s), op->number)); return true;
+	case DW_OP_neg: push(s, node(s, LOP_NEG, pop(s), 0, 0)); return true;
+	case DW_OP_not: push(s, node(s, LOP_NOT, pop(s), 0, 0)); return true;
+	case DW_OP_abs: push_abs(s); return true;
+	default: return false;
+	}
+}
+
+static void close_register(struct symbolic *s, struct loc_piece *p)
+{
+	int r = machine_reg(s->reg);
+
+	p->kind = r >= 0 ? LOC_REG : s->reg >= 17 && s->reg <= 32 ? LOC_XMM :
+		  s->reg >= 67 && s->reg <= 82 ? LOC_XMM : s->reg >= 33 && s->reg <= 40 ? LOC_ST : LOC_GONE;
+	p->reg = r >= 0 ? (uint64_t)r : p->kind == LOC_ST ? s->reg - 33 : s->reg >= 67 ? s->reg - 67 + 16 : s->reg - 17;
+}
+
+static void close_computed(struct symbolic *s, struct loc_piece *p)
+{
+	bool value = s->is == IS_VALUE;
+	uint16_t n = pop(s);
+	struct loc_node x = at(s, n);
+
+	p->node = n;
+	p->off = x.imm;
+	if (x.op == LOP_CONST)
+		p->kind = value ? LOC_CONST : LOC_GLOBAL;
+	else if (x.op == LOP_ADDR && !value)
+		p->kind = LOC_GLOBAL;
+	else if (x.op == LOP_TLS && !value)
+		p->kind = LOC_TLS;
+	else if (x.op == LOP_REG) {
+		p->kind = value ? LOC_REG : LOC_MEM;
+		p->reg = x.a;
+		p->off = 0;
+	} else if (x.op == LOP_ADD && at(s, x.a).op == LOP_REG && at(s, x.b).op == LOP_CONST && !value) {
+		p->kind = LOC_MEM;
+		p->reg = at(s, x.a).a;
+		p->off = at(s, x.b).imm;
+	} else {
+		p->kind = value ? LOC_VALUE : LOC_MEM_AT;
+		p->off = 0;
+	}
+}
+
+static void close_piece(struct symbolic *s, uint64_t size)
+{
+	struct loc_piece p = { .kind = LOC_GONE, .size = MIN(size, (uint64_t)UINT32_MAX) };
+
+	if (s->is == IS_REGISTER) {
+		close_register(s, &p);
+	} else if (s->is == IS_BYTES) {
+		p.kind = LOC_BYTES;
+		p.bytes = s->bytes;
+		p.size = MIN(size, s->nbytes);
+	} else if (s->depth) {
+		close_computed(s, &p);
+	}
+	s->is = IS_NONE;
+	if (s->pieces.n < MOST_PIECES)
+		*vec_add(&s->pieces) = p;
+	else
+		give_up(s, too_complex);
+}
+
+static void take_bytes(struct symbolic *s, const Dwarf_Op *op)
+{
+	Dwarf_Block block;
+
+	if (dwarf_getlocation_implicit_value(s->attr, op, &block) != 0) {
+		give_up(s, too_complex);
+		return;
+	}
+	s->is = IS_BYTES;
+	s->bytes = block.data;
+	s->nbytes = block.length;
+}
+
+/* Operations that have to do with places, not with numbers. */
+static void placing(struct symbolic *s, const Dwarf_Op *op)
+{
+	switch (op->atom) {
+	case DW_OP_regx:
+		s->is = IS_REGISTER;
+		s->reg = op->number;
+		break;
+	case DW_OP_stack_value: s->is = IS_VALUE; break;
+	case DW_OP_implicit_value: take_bytes(s, op); break;
+	case DW_OP_piece: close_piece(s, op->number); break;
+	case DW_OP_bit_piece:
+		if (op->number % 8 || op->number2)
+			give_up(s, too_complex);
+		close_piece(s, op->number / 8);
+		break;
+	case DW_OP_implicit_pointer: case DW_OP_GNU_implicit_pointer:
+		give_up(s, "the pointer itself is optimised away");
+		break;
+	case DW_OP_entry_value: case DW_OP_GNU_entry_value: push_entry_value(s, op); break;
+	case DW_OP_GNU_parameter_ref: give_up(s, gone_here); break;
+	default: give_up(s, too_complex);
+	}
+}
+
+static void pushing(struct symbolic *s, const Dwarf_Op *op)
+{
+	switch (op->atom) {
+	case DW_OP_addr: push(s, node(s, LOP_ADDR, 0, 0, op->number)); break;
+	case DW_OP_addrx: case DW_OP_GNU_addr_index: push_indexed(s, op, true); break;
+	case DW_OP_constx: case DW_OP_GNU_const_index: push_indexed(s, op, false); break;
+	case DW_OP_const1u ... DW_OP_consts: push_const(s, op->number); break;
+	case DW_OP_bregx: push_reg(s, op->number, op->number2); break;
+	case DW_OP_fbreg: push_frame_base(s, op->number); break;
+	case DW_OP_call_frame_cfa: push_cfa(s); break;
+	case DW_OP_form_tls_address: case DW_OP_GNU_push_tls_address: push_tls(s); break;
+	case DW_OP_deref: push_load(s, 8); break;
+	case DW_OP_deref_size: push_load(s, op->number); break;
+	case DW_OP_deref_type: case DW_OP_GNU_deref_type:
+		push_load(s, op->number);
+		push_converted(s, op, pop(s));
+		break;
+	case DW_OP_regval_type: case DW_OP_GNU_regval_type:
+		push_reg(s, op->number, 0);
+		push_converted(s, op, pop(s));
+		break;
+	case DW_OP_convert: case DW_OP_GNU_convert: case DW_OP_reinterpret: case DW_OP_GNU_reinterpret:
+		push_converted(s, op, pop(s));
+		break;
+	case DW_OP_dup: case DW_OP_drop: case DW_OP_over: case DW_OP_pick: case DW_OP_swap: case DW_OP_rot:
+		shuffle(s, op);
+		break;
+	default: placing(s, op);
+	}
+}
+
+static void run(struct symbolic *s, const Dwarf_Op *ops, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n && !s->why; i++) {
+		const Dwarf_Op *op = &ops[i];
+
+		if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31)
+			push_const(s, op->atom - DW_OP_lit0);
+		else if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31)
+			push_reg(s, op->atom - DW_OP_breg0, op->number);
+		else if (op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg31) {
+			s->is = IS_REGISTER;
+			s->reg = op->atom - DW_OP_reg0;
+		} else if (op->atom != DW_OP_nop && !arithmetic(s, op))
+			pushing(s, op);
+	}
+}
+
+static struct loc finish(struct symbolic *s)
+{
+	struct loc_piece *pieces = types_alloc(s->t, s->pieces.n * sizeof(*pieces));
+	struct loc_node *nodes;
+	bool needs = false;
+	struct loc l = { .pieces = pieces, .n = s->pieces.n };
+	size_t i;
+
+	for (i = 0; i < s->pieces.n; i++) {
+		pieces[i] = s->pieces.v[i];
+		needs |= pieces[i].kind == LOC_MEM_AT || pieces[i].kind == LOC_VALUE;
+		if (pieces[i].kind == LOC_GONE)
+			l.why = gone_here;
+	}
+	if (needs) {
+		l.nodes = nodes = types_alloc(s->t, s->nodes.n * sizeof(*nodes));
+		l.nnodes = s->nodes.n;
+		memcpy(nodes, s->nodes.v, s->nodes.n * sizeof(*nodes));
+	}
+	return l;
+}
+
+static struct loc evaluate(struct symbolic *s, const Dwarf_Op *ops, size_t n)
+{
+	struct loc l;
+
+	run(s, ops, n);
+	if (!s->why && (s->is != IS_NONE || s->depth || !s->pieces.n))
+		close_piece(s, s->size);
+	l = s->why ? loc_gone(s->why) : finish(s);
+	vec_free(&s->nodes);
+	vec_free(&s->pieces);
+	return l;
+}
+
+static struct loc constant(struct types *t, Dwarf_Die *var, uint64_t size)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Block block;
+	const char *text;
+	uint64_t v;
+
+	if (!dwarf_attr_integrate(var, DW_AT_const_value, &attr))
+		return loc_gone("the compiler kept no place for it");
+	if (die_number(var, DW_AT_const_value, &v))
+		return loc_one(t, (struct loc_piece){ .kind = LOC_CONST, .size = size, .off = v });
+	if (dwarf_formblock(&attr, &block) == 0)
+		return loc_one(t, (struct loc_piece){ .kind = LOC_BYTES, .size = MIN(block.length, size), .bytes = block.data });
+	text = dwarf_formstring(&attr);
+	if (text)
+		return loc_one(t, (struct loc_piece){ .kind = LOC_BYTES, .size = MIN(strlen(text) + 1, size),
+						      .bytes = (const uint8_t *)text });
+	return loc_gone(too_complex);
+}
+
+static bool is_listed(Dwarf_Attribute *attr)
+{
+	unsigned int form = dwarf_whatform(attr);
+
+	return form == DW_FORM_sec_offset || form == DW_FORM_loclistx || form == DW_FORM_data4 || form == DW_FORM_data8;
+}
+
+struct loc dw_location(struct types *t, Dwarf_Die *var, Dwarf_Die *func, uint64_t pc, uint64_t size, bool *ret_listed)
+{
+	struct symbolic s = { .t = t, .func = func, .pc = pc, .size = size };
+	Dwarf_Attribute attr;
+	uint64_t entry;
+	Dwarf_Op *ops;
+	size_t n;
+	int r;
+
+	*ret_listed = false;
+	if (!dwarf_attr_integrate(var, DW_AT_location, &attr))
+		return constant(t, var, size);
+	*ret_listed = is_listed(&attr);
+	r = dwarf_getlocation_addr(&attr, pc, &ops, &n, 1);
+	if (r < 0)
+		return loc_gone("its debug info is damaged");
+	if (r == 0 || n == 0)
+		return loc_gone(gone_here);
+	s.attr = &attr;
+	s.at_entry = func && dw_entry_pc(func, &entry) && entry == pc;
+	return evaluate(&s, ops, n);
+}
+
+bool dw_is_indirect(Dwarf_Die *var)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Addr base, lo, hi;
+	Dwarf_Op *ops;
+	size_t n;
+
+	if (!dwarf_attr_integrate(var, DW_AT_location, &attr) ||
+	    dwarf_getlocations(&attr, 0, &base, &lo, &hi, &ops, &n) <= 0 || !n)
+		return false;
+	if (!is_listed(&attr))
+		return n >= 2 && ops[n - 1].atom == DW_OP_deref;
+	return n == 1 && ops[0].atom >= DW_OP_breg0 && ops[0].atom <= DW_OP_breg31 && ops[0].number == 0;
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is around an address: the function, the blocks in it, and the functions that the compiler
+ * copied into it. And what has a name there.
+ */
+#include "sym/types_priv.h"
+
+#include "base/err.h"
+#include <stdio.h>
+
+Dwarf_CFI *dw_eh_frame(struct types *t)
+{
+	if (!t->eh_elf) {
+		t->eh_elf = elf_memory((char *)t->m->image, t->m->image_size);
+		if (t->eh_elf)
+			t->eh = dwarf_getcfi_elf(t->eh_elf);
+	}
+	return t->eh;
+}
+
+bool dw_entry_pc(Dwarf_Die *die, uint64_t *ret_pc)
+{
+	Dwarf_Addr base, lo, hi, pc;
+
+	if (dwarf_hasattr(die, DW_AT_entry_pc) && dwarf_entrypc(die, &pc) == 0) {
+		*ret_pc = pc;
+		return true;
+	}
+	if (dwarf_ranges(die, 0, &base, &lo, &hi) <= 0)
+		return false;
+	*ret_pc = lo;
+	return true;
+}
+
+static const struct code *code_at(const struct unit *u, uint64_t pc)
+{
+	size_t a = 0, b = u->codes.n, tries;
+
+	while (a < b) {
+		size_t mid = a + (b - a) / 2;
+
+		if (u->codes.v[mid].lo <= pc)
+			a = mid + 1;
+		else
+			b = mid;
+	}
+	for (tries = 0; a > 0 && tries < MOST_DEPTH; a--, tries++)
+		if (pc < u->codes.v[a - 1].hi)
+			return &u->codes.v[a - 1];
+	return NULL;
+}
+
+/* A function in a function (GNU C, Ada) is not in the list of the unit. */
+static bool nested_func(Dwarf_Die *parent, uint64_t pc, int depth, Dwarf_Die *ret_die)
+{
+	Dwarf_Die die;
+
+	if (depth > 8 || !die_first(parent, &die))
+		return false;
+	do {
+		int tag = dwarf_tag(&die);
+
+		if (tag == DW_TAG_subprogram && dwarf_haspc(&die, pc) == 1) {
+			*ret_die = die;
+			return true;
+		}
+		if ((tag == DW_TAG_subprogram || tag == DW_TAG_lexical_block) && nested_func(&die, pc, depth + 1, ret_die))
+			return true;
+	} while (die_next(&die));
+	return false;
+}
+
+bool dw_func_die(struct types *t, uint64_t pc, struct unit **ret_unit, Dwarf_Die *ret_die)
+{
+	struct unit *u = unit_at(t, pc);
+	const struct code *c;
+	bool found;
+
+	if (!u)
+		return false;
+	unit_index(t, u);
+	c = code_at(u, pc);
+	found = c ? die_at(u, c->die, ret_die) : nested_func(&u->die, pc, 0, ret_die);
+	if (found)
+		*ret_unit = u;
+	return found;
+}
+
+int dw_scopes(struct types *t, uint64_t pc, struct unit **ret_unit, scope_chain *chain)
+{
+	struct unit *u;
+	Dwarf_Die die, swap;
+	size_t i;
+	bool more;
+
+	if (!dw_func_die(t, pc, &u, &die))
+		return fail(-ENODATA, "%s: no debug info for the code at %#llx", t->m->path, (unsigned long long)pc);
+	*vec_add(chain) = die;
+	more = die_first(&die, &die);
+	while (more && chain->n < MOST_DEPTH) {
+		int tag = dwarf_tag(&die);
+
+		if ((tag == DW_TAG_lexical_block || tag == DW_TAG_inlined_subroutine) && dwarf_haspc(&die, pc) == 1) {
+			*vec_add(chain) = die;
+			more = die_first(&die, &die);
+		} else {
+			more = die_next(&die);
+		}
+	}
+	for (i = 0; i < chain->n / 2; i++) {
+		swap = chain->v[i];
+		chain->v[i] = chain->v[chain->n - 1 - i];
+		chain->v[chain->n - 1 - i] = swap;
+	}
+	*ret_unit = u;
+	return 0;
+}
+
+struct asked { struct types *t; struct unit *u; uint64_t pc; const char *name; bool at_entry; Dwarf_Die *func; };
+
+static void add_var(struct asked *q, Dwarf_Die *die, int tag, uint16_t depth, var_list *list)
+{
+	struct var v = { .name = die_name(die), .depth = depth, .from = VAR_BY_DWARF };
+	bool listed;
+
+	if (!v.name || (q->name && strcmp(v.name, q->name) != 0))
+		return;
+	v.kind = tag == DW_TAG_formal_parameter ? VAR_PARAM : VAR_LOCAL;
+	/* "extern int x;" in a function */
+	if (die_flag(die, DW_AT_declaration)) {
+		if (types_global(q->t, v.name, q->pc, &v) == 0)
+			*vec_add(list) = v;
+		return;
+	}
+	v.type = die_type(q->t, die);
+	v.loc = dw_location(q->t, die, q->func, q->pc, type_get(q->t, v.type)->size, &listed);
+	if (die_flag(die, DW_AT_artificial))
+		v.flags |= VAR_ARTIFICIAL;
+	if (v.kind == VAR_LOCAL && v.loc.n == 1 && v.loc.pieces[0].kind == LOC_GLOBAL)
+		v.kind = VAR_STATIC;
+	*vec_add(list) = v;
+}
+
+static void add_scope(struct asked *q, Dwarf_Die *scope, uint16_t depth, bool skip_params, var_list *list)
+{
+	Dwarf_Die die;
+
+	if (!die_first(scope, &die))
+		return;
+	do {
+		int tag = dwarf_tag(&die);
+
+		if (tag == DW_TAG_variable || (tag == DW_TAG_formal_parameter && !skip_params))
+			add_var(q, &die, tag, depth, list);
+	} while (die_next(&die) && list->n < MOST_MEMBERS);
+}
+
+/* At the first instruction the calling convention knows better. */
+static bool add_params(struct asked *q, uint16_t depth, var_list *list)
+{
+	const struct func_types *f;
+	uint32_t i;
+
+	if (types_func(q->t, q->pc, &f) < 0)
+		return false;
+	for (i = 0; i < f->nparams; i++) {
+		if (!f->params[i].name || (q->name && strcmp(f->params[i].name, q->name) != 0))
+			continue;
+		*vec_add(list) = f->params[i];
+		list->v[list->n - 1].depth = depth;
+	}
+	return true;
+}
+
+static int collect(struct types *t, uint64_t pc, const char *name, var_list *list)
+{
+	struct asked q = { .t = t, .pc = pc, .name = name };
+	scope_chain chain = { 0 };
+	uint64_t entry;
+	bool by_abi;
+	size_t i;
+	int r = dw_scopes(t, pc, &q.u, &chain);
+
+	for (i = 0; r == 0 && i < chain.n; i++) {
+		q.func = &chain.v[chain.n - 1];
+		by_abi = i == chain.n - 1 && dw_entry_pc(q.func, &entry) && entry == pc && add_params(&q, i, list);
+		add_scope(&q, &chain.v[i], i, by_abi, list);
+		if (name && list->n)
+			break;
+	}
+	vec_free(&chain);
+	return r;
+}
+
+int types_vars_at(struct types *t, uint64_t pc, var_list *list)
+{
+	return collect(t, pc, NULL, list);
+}
+
+static int no_such_var(struct types *t, uint64_t pc, const char *name)
+{
+	var_list list = { 0 };
+	char has[256] = "";
+	size_t n = 0, i;
+
+	types_vars_at(t, pc, &list);
+	for (i = 0; i < list.n && n < 200; i++)
+		n += snprintf(has + n, sizeof(has) - n, "%s%.40s", i ? ", " : "", list.v[i].name);
+	vec_free(&list);
+	if (!n)
+		return fail(-ENOENT, "there is no variable %s", name);
+	return fail(-ENOENT, "there is no variable %s; there are %s%s", name, has, n >= 200 ? ", ..." : "");
+}
+
+int types_var(struct types *t, uint64_t pc, const char *name, struct var *ret_var)
+{
+	var_list list = { 0 };
+	int r = collect(t, pc, name, &list);
+
+	if (list.n)
+		*ret_var = list.v[0];
+	else if (r == 0 || r == -ENODATA)
+		r = types_global(t, name, pc, ret_var) == 0 ? 0 : no_such_var(t, pc, name);
+	vec_free(&list);
+	return r;
+}
+
+int types_global(struct types *t, const char *name, uint64_t near, struct var *ret_var)
+{
+	struct var v = { .from = VAR_BY_DWARF };
+	die_list list = { 0 };
+	size_t i;
+	bool listed, found = false;
+
+	dw_find(t, near ? unit_at(t, near) : NULL, name, FIND_VARIABLE, 1, &list);
+	for (i = 0; i < list.n && !found; i++) {
+		struct unit *u = unit_of(t, &list.v[i]);
+
+		found = u && (dwarf_hasattr_integrate(&list.v[i], DW_AT_location) ||
+			      dwarf_hasattr_integrate(&list.v[i], DW_AT_const_value));
+		if (!found)
+			continue;
+		v.name = unit_qualified(t, u, &list.v[i]);
+		v.type = die_type(t, &list.v[i]);
+		v.kind = die_flag(&list.v[i], DW_AT_external) ? VAR_GLOBAL : VAR_STATIC;
+		v.loc = dw_location(t, &list.v[i], NULL, 0, type_get(t, v.type)->size, &listed);
+	}
+	if (found)
+		*ret_var = v;
+	i = list.n;
+	vec_free(&list);
+	if (found)
+		return 0;
+	return i ? fail(-ENOENT, "%s only declares %s; another file of the program has it", t->m->path, name) :
+		   fail(-ENOENT, "no global or static variable %s in %s", name, t->m->path);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Units: which one an address belongs to, and what is in one. A unit is walked once, without the
+ * bodies of functions, when the first question about it comes: that gives its names, its functions
+ * and the scopes around them (an entry does not know what it lies in).
+ */
+#include "sym/types_priv.h"
+
+#include "sym/sort.h"
+
+#define NO_SCOPE UINT32_MAX
+
+struct unit *unit_of(struct types *t, Dwarf_Die *die)
+{
+	uint32_t i = table_get(&t->by_cu, die->cu);
+
+	return i ? &t->units.v[i - 1] : NULL;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct unit_range *x = a, *y = b;
+
+	return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+/* Every unit says in its first entry where its code is; .debug_aranges may be incomplete. */
+static void read_ranges(struct types *t)
+{
+	uint32_t i;
+
+	t->have_ranges = true;
+	for (i = 0; i < t->main.n; i++) {
+		struct unit *u = &t->units.v[t->main.first + i];
+		Dwarf_Addr base, lo, hi;
+		ptrdiff_t at = 0;
+
+		while ((at = dwarf_ranges(&u->die, at, &base, &lo, &hi)) > 0)
+			if (lo < hi && lo)	/* 0: code that the linker left out */
+				*vec_add(&t->ranges) = (struct unit_range){ lo, hi, t->main.first + i };
+	}
+	if (t->ranges.n)
+		qsort(t->ranges.v, t->ranges.n, sizeof(*t->ranges.v), compare_ranges);
+}
+
+struct unit *unit_at(struct types *t, uint64_t pc)
+{
+	size_t a = 0, b, tries;
+
+	if (!t->have_ranges)
+		read_ranges(t);
+	b = t->ranges.n;
+	while (a < b) {
+		size_t mid = a + (b - a) / 2;
+
+		if (t->ranges.v[mid].lo <= pc)
+			a = mid + 1;
+		else
+			b = mid;
+	}
+	/* Ranges may overlap where code was folded: look a few back. */
+	for (tries = 0; a > 0 && tries < MOST_DEPTH; a--, tries++)
+		if (pc < t->ranges.v[a - 1].hi)
+			return &t->units.v[t->ranges.v[a - 1].unit];
+	return NULL;
+}
+
+uint32_t name_hash(const char *name, size_t len)
+{
+	uint32_t h = 2166136261u;
+
+	while (len--)
+		h = (h ^ (uint8_t)*name++) * 16777619u;
+	return h;
+}
+
+static void add_entry(struct unit *u, Dwarf_Die *die, int tag)
+{
+	const char *name = die_name(die);
+
+	if (name)
+		*vec_add(&u->entries) = (struct entry){
+			name_hash(name, strlen(name)), tag, die_flag(die, DW_AT_declaration), name, die->addr
+		};
+}
+
+static void add_code(struct unit *u, Dwarf_Die *die)
+{
+	Dwarf_Addr base, lo, hi;
+	ptrdiff_t at = 0;
+
+	if (!dwarf_hasattr(die, DW_AT_low_pc) && !dwarf_hasattr(die, DW_AT_ranges))
+		return;
+	while ((at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0)
+		if (lo < hi)
+			*vec_add(&u->codes) = (struct code){ lo, hi, die->addr };
+}
+
+static void add_import(struct types *t, struct unit *u, Dwarf_Die *die)
+{
+	struct unit *to;
+	Dwarf_Die unit;
+
+	if (!die_ref(die, DW_AT_import, &unit))
+		return;
+	to = unit_of(t, &unit);
+	if (to && to != u)
+		*vec_add(&u->imports) = to - t->units.v;
+}
+
+static void walk(struct types *t, struct unit *u, Dwarf_Die *parent, uint32_t outer, int depth);
+
+static void walk_scope(struct types *t, struct unit *u, Dwarf_Die *die, int tag, uint32_t outer, int depth)
+{
+	struct scope *s = vec_add(&u->scopes);
+
+	s->lo = die->addr;
+	s->hi = outer == NO_SCOPE ? u->end : u->scopes.v[outer].hi;
+	s->name = die_name(die);
+	s->outer = outer;
+	s->is_enum = tag == DW_TAG_enumeration_type && !die_flag(die, DW_AT_enum_class);
+	walk(t, u, die, u->scopes.n - 1, depth + 1);
+}
+
+static void visit(struct types *t, struct unit *u, Dwarf_Die *die, uint32_t outer, int depth)
+{
+	bool nests = u->lang == LANG_CXX || u->lang == LANG_RUST;
+	int tag = dwarf_tag(die);
+
+	switch (tag) {
+	case DW_TAG_namespace: case DW_TAG_module:
+		walk_scope(t, u, die, tag, outer, depth);
+		break;
+	case DW_TAG_structure_type: case DW_TAG_class_type: case DW_TAG_union_type: case DW_TAG_interface_type:
+		add_entry(u, die, tag);
+		if (nests)
+			walk_scope(t, u, die, tag, outer, depth);
+		break;
+	case DW_TAG_enumeration_type:
+		add_entry(u, die, tag);
+		walk_scope(t, u, die, tag, outer, depth);
+		break;
+	case DW_TAG_subprogram:
+		add_entry(u, die, tag);
+		add_code(u, die);
+		break;
+	case DW_TAG_imported_unit:
+		add_import(t, u, die);
+		break;
+	case DW_TAG_typedef: case DW_TAG_base_type: case DW_TAG_unspecified_type: case DW_TAG_variable:
+	case DW_TAG_enumerator:
+		add_entry(u, die, tag);
+		break;
+	}
+}
+
+static void walk(struct types *t, struct unit *u, Dwarf_Die *parent, uint32_t outer, int depth)
+{
+	Dwarf_Die die;
+	bool more;
+
+	if (depth >= MOST_DEPTH || !die_first(parent, &die))
+		return;
+	do {
+		size_t mine = u->scopes.n;
+		void *at = die.addr;
+
+		visit(t, u, &die, outer, depth);
+		more = die_next(&die);
+		if (more && u->scopes.n > mine && u->scopes.v[mine].lo == at)
+			u->scopes.v[mine].hi = die.addr;
+	} while (more);
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->hash != y->hash)
+		return x->hash < y->hash ? -1 : 1;
+	return x->die < y->die ? -1 : x->die > y->die;
+}
+
+static int compare_codes(const void *a, const void *b)
+{
+	const struct code *x = a, *y = b;
+
+	return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+void unit_index(struct types *t, struct unit *u)
+{
+	const char *producer;
+	Dwarf_Attribute attr;
+
+	if (u->indexed)
+		return;
+	u->indexed = true;
+	if (u->lang == LANG_GO) {
+		producer = dwarf_formstring(dwarf_attr(&u->die, DW_AT_producer, &attr));
+		u->go_regs = producer && strstr(producer, "regabi");
+	}
+	walk(t, u, &u->die, NO_SCOPE, 0);
+	if (u->entries.n)
+		qsort(u->entries.v, u->entries.n, sizeof(*u->entries.v), compare_entries);
+	if (u->codes.n)
+		qsort(u->codes.v, u->codes.n, sizeof(*u->codes.v), compare_codes);
+}
+
+static uint32_t scope_of(const struct unit *u, const uint8_t *die)
+{
+	size_t a = 0, b = u->scopes.n;
+	uint32_t s;
+
+	while (a < b) {
+		size_t mid = a + (b - a) / 2;
+
+		if (u->scopes.v[mid].lo < die)
+			a = mid + 1;
+		else
+			b = mid;
+	}
+	for (s = a ? a - 1 : NO_SCOPE; s != NO_SCOPE && die >= u->scopes.v[s].hi; s = u->scopes.v[s].outer)
+		;
+	return s;
+}
+
+bool unit_scope_die(struct types *t, Dwarf_Die *die, Dwarf_Die *ret_die)
+{
+	struct unit *u = unit_of(t, die);
+	uint32_t s;
+
+	if (!u)
+		return false;
+	unit_index(t, u);
+	s = scope_of(u, die->addr);
+	return s != NO_SCOPE && die_at(u, u->scopes.v[s].lo, ret_die);
+}
+
+/* A definition outside of its class has its name, but not its place, from the declaration inside. */
+static void to_declaration(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	int i;
+
+	for (i = 0; i < 16; i++)
+		if (!dwarf_formref_die(dwarf_attr(die, DW_AT_specification, &attr), die) &&
+		    !dwarf_formref_die(dwarf_attr(die, DW_AT_abstract_origin, &attr), die))
+			return;
+}
+
+const char *unit_qualified(struct types *t, struct unit *u, Dwarf_Die *die)
+{
+	const char *name = die_name(die), *parts[MOST_DEPTH];
+	Dwarf_Die at = *die;
+	size_t n = 0, len;
+	uint32_t s;
+	char *out;
+
+	if (!name || !u || (u->lang != LANG_CXX && u->lang != LANG_RUST))
+		return name;
+	to_declaration(&at);
+	u = unit_of(t, &at);
+	if (!u)
+		return name;
+	unit_index(t, u);
+	len = strlen(name) + 1;
+	for (s = scope_of(u, at.addr); s != NO_SCOPE && n < MOST_DEPTH; s = u->scopes.v[s].outer) {
+		if (u->scopes.v[s].is_enum)
+			continue;
+		parts[n] = u->scopes.v[s].name ? u->scopes.v[s].name : "(anonymous namespace)";
+		len += strlen(parts[n++]) + 2;
+	}
+	if (!n)
+		return name;
+	out = types_alloc(t, len);
+	while (n--) {
+		strcat(out, parts[n]);
+		strcat(out, "::");
+	}
+	return strcat(out, name);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A function's parameters at its first instruction. At that place debug info of unoptimised code is
+ * wrong (it says where the prologue will have put them), while the calling convention is right for
+ * every function that strangers can call. A compiler that knows all callers may hand over
+ * otherwise: then only a location list, which speaks of single instructions, tells the truth.
+ */
+#include "sym/types_priv.h"
+
+#include "base/err.h"
+
+struct param { Dwarf_Die die; type_id type; bool result, artificial, seen; const char *name; };
+typedef VEC(struct param) param_list;
+
+struct job {
+	struct types *t;
+	struct unit *u;
+	Dwarf_Die *die;
+	uint64_t entry;
+	struct func_types *f;
+	param_list params;
+	bool local;	/* all callers are known */
+};
+
+static void add_param(struct job *j, Dwarf_Die *die, bool seen)
+{
+	struct param *p = vec_add(&j->params);
+
+	p->die = *die;
+	p->name = die_name(die);
+	p->type = die_type(j->t, die);
+	p->result = j->u->lang == LANG_GO && die_flag(die, DW_AT_variable_parameter);
+	p->artificial = die_flag(die, DW_AT_artificial);
+	p->seen = seen;
+}
+
+/* The entry below `concrete` that is a copy of the parameter `of`. */
+static bool find_copy(Dwarf_Die *concrete, Dwarf_Die *of, Dwarf_Die *ret_die)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Die die, origin;
+
+	if (!die_first(concrete, &die))
+		return false;
+	do
+		if (dwarf_tag(&die) == DW_TAG_formal_parameter &&
+		    dwarf_formref_die(dwarf_attr(&die, DW_AT_abstract_origin, &attr), &origin) &&
+		    origin.addr == of->addr) {
+			*ret_die = die;
+			return true;
+		}
+	while (die_next(&die));
+	return false;
+}
+
+/*
+ * In order of their declaration. A copy of a function lacks the parameters that were optimised away,
+ * and constructors lack those that only some of their copies have.
+ */
+static void list_params(struct job *j)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Die abstract, die, copy;
+	bool is_copy = dwarf_formref_die(dwarf_attr(j->die, DW_AT_abstract_origin, &attr), &abstract);
+
+	if (!die_first(is_copy ? &abstract : j->die, &die))
+		return;
+	do {
+		if (dwarf_tag(&die) == DW_TAG_unspecified_parameters)
+			j->f->variadic = true;
+		if (dwarf_tag(&die) != DW_TAG_formal_parameter || j->params.n >= 256)
+			continue;
+		if (!is_copy)
+			add_param(j, &die, true);
+		else if (find_copy(j->die, &die, &copy))
+			add_param(j, &copy, true);
+		else if (!die_flag(&die, DW_AT_artificial))
+			add_param(j, &die, false);
+	} while (die_next(&die));
+}
+
+static bool same_place(const struct loc *a, const struct loc *b)
+{
+	uint32_t i;
+
+	if (a->n != b->n)
+		return false;
+	for (i = 0; i < a->n; i++) {
+		const struct loc_piece *x = &a->pieces[i], *y = &b->pieces[i];
+
+		if (x->kind != y->kind)
+			return false;
+		if ((x->kind == LOC_REG || x->kind == LOC_XMM || x->kind == LOC_MEM) &&
+		    (x->reg != y->reg || x->off != y->off))
+			return false;
+	}
+	return true;
+}
+
+static bool has_gone(const struct loc *l)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->n; i++)
+		if (l->pieces[i].kind == LOC_GONE)
+			return true;
+	return l->n == 0;
+}
+
+/* "f.constprop.0", "f.isra.0", "f.part.0": made for the callers that are there */
+static bool is_clone(struct job *j)
+{
+	const struct func *f = module_func_at(j->t->m, j->entry);
+
+	return f && f->name && (strstr(f->name, ".constprop.") || strstr(f->name, ".isra.") || strstr(f->name, ".part."));
+}
+
+static uint8_t convention(struct job *j)
+{
+	if (j->u->lang == LANG_GO)
+		return j->u->go_regs ? ABI_GO : ABI_GO_STACK;
+	if (j->u->lang != LANG_RUST)
+		return ABI_SYSV;
+	/* extern "C" keeps its name, as C wants it. */
+	return j->f->linkage && (strncmp(j->f->linkage, "_ZN", 3) == 0 || strncmp(j->f->linkage, "_R", 2) == 0) ?
+	       ABI_RUST : ABI_SYSV;
+}
+
+/* Go: results come after all parameters, with all registers free again. */
+static void place_by_abi(struct job *j, struct var *vars)
+{
+	struct abi a = { .t = j->t, .kind = convention(j) };
+	size_t i;
+
+	if (abi_returns_in_memory(&a, j->f->ret))
+		a.ints++;
+	for (i = 0; i < j->params.n; i++)
+		if (!j->params.v[i].result)
+			vars[i].loc = abi_param(&a, j->params.v[i].type, dw_is_indirect(&j->params.v[i].die) &&
+						type_get(j->t, type_strip(j->t, j->params.v[i].type))->kind != TYPE_PTR &&
+						j->u->lang == LANG_CXX);
+	a.ints = a.floats = 0;
+	a.stack = (a.stack + 7) & ~7ull;
+	for (i = 0; i < j->params.n; i++)
+		if (j->params.v[i].result)
+			vars[i].loc = abi_param(&a, j->params.v[i].type, false);
+}
+
+/* Where the debug info is exact, compare; where the compiler was free to differ, believe it. */
+static void check_with_lists(struct job *j, struct var *vars)
+{
+	struct loc *listed = xcalloc(j->params.n + 1, sizeof(*listed));
+	bool *exact = xcalloc(j->params.n + 1, sizeof(*exact)), differs = false, clone = is_clone(j);
+	size_t i;
+
+	for (i = 0; i < j->params.n; i++) {
+		struct param *p = &j->params.v[i];
+
+		if (p->result)
+			continue;
+		listed[i] = dw_location(j->t, &p->die, j->die, j->entry, type_get(j->t, p->type)->size, &exact[i]);
+		if (exact[i] && !has_gone(&listed[i]) && !same_place(&listed[i], &vars[i].loc)) {
+			vars[i].flags |= VAR_DISPUTED;
+			differs = true;
+		}
+	}
+	for (i = 0; i < j->params.n && (j->local || clone); i++) {
+		if (j->params.v[i].result || !(differs || clone))
+			continue;
+		if (exact[i] || !j->params.v[i].seen || has_gone(&listed[i]) ||
+		    dwarf_hasattr_integrate(&j->params.v[i].die, DW_AT_const_value)) {
+			vars[i].loc = listed[i];
+			vars[i].from = VAR_BY_DWARF;
+		}
+	}
+	free(listed);
+	free(exact);
+}
+
+static void place_params(struct job *j)
+{
+	struct var *vars = types_alloc(j->t, j->params.n * sizeof(*vars));
+	size_t i;
+
+	for (i = 0; i < j->params.n; i++) {
+		vars[i].name = j->params.v[i].name;
+		vars[i].type = j->params.v[i].type;
+		vars[i].kind = j->params.v[i].result ? VAR_RETURN : VAR_PARAM;
+		vars[i].from = VAR_BY_ABI;
+		vars[i].flags = (j->params.v[i].artificial ? VAR_ARTIFICIAL : 0) |
+				(j->params.v[i].result ? VAR_RESULT : 0);
+	}
+	place_by_abi(j, vars);
+	check_with_lists(j, vars);
+	j->f->params = vars;
+	j->f->nparams = j->params.n;
+}
+
+static type_id go_result_type(struct job *j, size_t first, size_t n)
+{
+	struct type_member *m = types_alloc(j->t, n * sizeof(*m));
+	uint64_t at = 0, align = 1, a, i, k = 0;
+
+	for (i = first; i < j->params.n; i++) {
+		if (!j->params.v[i].result)
+			continue;
+		a = abi_align(j->t, j->params.v[i].type);
+		align = MAX(align, a);
+		at = (at + a - 1) & -a;
+		m[k++] = (struct type_member){ .name = j->params.v[i].name, .type = j->params.v[i].type, .bit_off = at * 8 };
+		at += type_get(j->t, j->params.v[i].type)->size;
+	}
+	return type_new(j->t, &(struct type){ .kind = TYPE_STRUCT, .size = (at + align - 1) & -align, .n = k, .members = m });
+}
+
+/* Several results are shown as one struct of them. */
+static void place_go_results(struct job *j)
+{
+	const struct var *vars = j->f->params;
+	struct pieces p = { 0 };
+	size_t n = 0, first = 0, i, k;
+	uint64_t at = 0, a;
+
+	for (i = j->params.n; i > 0; i--)
+		if (j->params.v[i - 1].result) {
+			n++;
+			first = i - 1;
+		}
+	if (!n)
+		return;
+	j->f->ret = n == 1 ? j->params.v[first].type : go_result_type(j, first, n);
+	for (i = first; i < j->params.n; i++) {
+		if (!j->params.v[i].result)
+			continue;
+		a = abi_align(j->t, j->params.v[i].type);
+		if (at & (a - 1))
+			pieces_add(&p, (struct loc_piece){ .kind = LOC_CONST, .size = -at & (a - 1) });
+		at = (at + a - 1) & -a;
+		for (k = 0; k < vars[i].loc.n; k++)
+			pieces_add(&p, vars[i].loc.pieces[k]);
+		at += type_get(j->t, j->params.v[i].type)->size;
+	}
+	j->f->retval.loc = pieces_loc(j->t, &p);
+}
+
+static void place_return(struct job *j)
+{
+	struct abi a = { .t = j->t, .kind = convention(j) };
+
+	j->f->retval = (struct var){ .kind = VAR_RETURN, .from = VAR_BY_ABI };
+	if (j->u->lang == LANG_GO)
+		place_go_results(j);
+	else
+		j->f->retval.loc = abi_return(&a, j->f->ret);
+	j->f->retval.type = j->f->ret;
+}
+
+static type_id proto_of(struct job *j)
+{
+	struct type_member *m = types_alloc(j->t, j->params.n * sizeof(*m));
+	size_t i, n = 0;
+
+	for (i = 0; i < j->params.n; i++)
+		if (!j->params.v[i].artificial && !j->params.v[i].result)
+			m[n++] = (struct type_member){ .name = j->params.v[i].name, .type = j->params.v[i].type };
+	return type_new(j->t, &(struct type){ .kind = TYPE_FUNC, .ref = j->f->ret, .n = n, .members = m,
+					      .flags = j->f->variadic ? TYPE_VARIADIC : 0 });
+}
+
+static const char *linkage_of(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+
+	if (!dwarf_attr_integrate(die, DW_AT_linkage_name, &attr) &&
+	    !dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attr))
+		return NULL;
+	return dwarf_formstring(&attr);
+}
+
+static void describe(struct job *j)
+{
+	struct func_types *f = j->f;
+	int line = 0;
+
+	f->name = unit_qualified(j->t, j->u, j->die);
+	f->linkage = linkage_of(j->die);
+	f->entry = j->entry;
+	f->lang = j->u->lang;
+	f->external = die_flag(j->die, DW_AT_external);
+	f->ret = die_type(j->t, j->die);
+	f->file = dwarf_decl_file(j->die);
+	dwarf_decl_line(j->die, &line);
+	f->line = line;
+	j->local = !f->external || f->lang == LANG_RUST;
+}
+
+int types_func(struct types *t, uint64_t entry, const struct func_types **ret_func)
+{
+	uint32_t known = table_get(&t->funcs, (void *)(uintptr_t)entry);
+	struct job j = { .t = t, .entry = entry };
+	uint64_t pc;
+	Dwarf_Die die;
+
+	if (known) {
+		*ret_func = t->func_list.v[known - 1];
+		return 0;
+	}
+	if (!dw_func_die(t, entry, &j.u, &die))
+		return fail(-ENODATA, "%s: no debug info for the function at %#llx", t->m->path, (unsigned long long)entry);
+	if (!dw_entry_pc(&die, &pc) || pc != entry)
+		return fail(-ENOENT, "%s: no function begins at %#llx", t->m->path, (unsigned long long)entry);
+	j.die = &die;
+	j.f = types_alloc(t, sizeof(*j.f));
+	describe(&j);
+	list_params(&j);
+	place_params(&j);
+	place_return(&j);
+	j.f->type = proto_of(&j);
+	vec_free(&j.params);
+	*vec_add(&t->func_list) = j.f;
+	table_put(&t->funcs, (void *)(uintptr_t)entry, t->func_list.n);
+	*ret_func = j.f;
+	return 0;
+}
+
+char *types_func_declare(struct types *t, uint64_t entry)
+{
+	const struct func_types *f;
+
+	if (types_func(t, entry, &f) < 0)
+		return NULL;
+	return type_declare(t, f->type, f->name ? f->name : "?");
+}

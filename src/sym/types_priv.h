@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* What the readers of debug info share: types*.c, dw_*.c and lines.c. */
+#ifndef JAB_SYM_TYPES_PRIV_H
+#define JAB_SYM_TYPES_PRIV_H
+
+#include "sym/priv.h"
+#include "sym/types.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+
+/*
+ * Damaged debug info can nest and point without end. These are beyond what compilers make; behind
+ * them the answer is "unknown".
+ */
+#define MOST_DEPTH 64		/* references, scopes in scopes */
+#define MOST_MEMBERS 65536
+#define MOST_ARRAY (1ull << 40)	/* bytes */
+
+/* A namespace, class or enum of a unit, from its entry to its end. Sorted by lo, as walked. */
+struct scope { const uint8_t *lo, *hi; const char *name; uint32_t outer; bool is_enum; };
+
+/* A name in a unit outside of functions. Sorted by hash. */
+struct entry { uint32_t hash; uint16_t tag; bool declared; const char *name; const uint8_t *die; };
+
+/* Code of a function. Sorted by lo. */
+struct code { uint64_t lo, hi; const uint8_t *die; };
+
+/* One compile, partial or type unit. What lies below its first entry is read on demand. */
+struct unit {
+	Dwarf_Die die;
+	const uint8_t *end;
+	uint8_t lang;		/* enum types_lang */
+	bool go_regs;		/* Go's register ABI */
+	bool indexed;
+	VEC(struct scope) scopes;
+	VEC(struct entry) entries;
+	VEC(struct code) codes;
+	VEC(uint32_t) imports;	/* dwz: units that count as part of this one */
+};
+
+struct unit_range { uint64_t lo, hi; uint32_t unit; };
+
+/* One file of debug info: the module's, and the one that dwz moved common parts to. */
+struct dw_file {
+	Elf *elf;
+	Dwarf *dw;
+	struct bytes info, types, str, str_offsets, line, line_str;
+	uint32_t first, n;	/* its units... */
+	uint32_t ninfo;		/* ...of which so many are in .debug_info, before those in .debug_types */
+};
+
+struct slot { Dwarf_Die die; struct type *type; bool loading; };
+
+struct hashed { const void *key; uint32_t id; };
+struct table { struct hashed *v; size_t n, cap; };	/* cap is a power of two */
+
+struct types {
+	struct module *m;
+	struct extra extra;	/* the debug file, if it is another one than the module's */
+	struct extra alt_extra;
+	struct dw_file main, alt;
+	Dwarf_CFI *eh, *debug_frame;
+	Elf *eh_elf;		/* the module's own file: a debug file has no .eh_frame */
+	bool have_ranges;
+	VEC(struct unit) units;
+	VEC(struct unit_range) ranges;
+	VEC(struct slot) slots;	/* by type_id */
+	struct table by_cu;	/* Dwarf_CU -> index + 1 in units, which does not move after opening */
+	struct table by_die;	/* entry's address -> type_id */
+	struct table funcs;	/* entry address -> index + 1 in func_list */
+	VEC(struct func_types *) func_list;
+	VEC(void *) chunks;
+	uint8_t *chunk_at;
+	size_t chunk_left;
+	VEC(struct { const char *name; uint8_t kind; type_id id; }) resolved;	/* declarations */
+	unsigned int depth;
+};
+
+/* types.c */
+void *types_alloc(struct types *t, size_t size);	/* zeroed, lives with t */
+char *types_string(struct types *t, const char *s);
+uint32_t table_get(const struct table *b, const void *key);	/* 0: not there */
+void table_put(struct table *b, const void *key, uint32_t id);
+type_id type_new(struct types *t, const struct type *type);
+type_id type_of_die(struct types *t, Dwarf_Die *die);
+Dwarf_Die *type_die(struct types *t, type_id id);	/* NULL if it was made here */
+
+/* dw_open.c */
+int dw_open(struct types *t);
+void dw_close(struct types *t);
+
+/* dw_unit.c: units and what is in them by name */
+struct unit *unit_of(struct types *t, Dwarf_Die *die);
+struct unit *unit_at(struct types *t, uint64_t pc);	/* NULL if none says it has this address */
+void unit_index(struct types *t, struct unit *u);
+const char *unit_qualified(struct types *t, struct unit *u, Dwarf_Die *die);	/* NULL if it has no name */
+bool unit_scope_die(struct types *t, Dwarf_Die *die, Dwarf_Die *ret_die);	/* the type or namespace around it */
+uint32_t name_hash(const char *name, size_t len);
+
+/* dw_attr.c: attributes with all their forms */
+bool die_at(const struct unit *u, const uint8_t *at, Dwarf_Die *ret_die);
+const char *die_name(Dwarf_Die *die);
+bool die_flag(Dwarf_Die *die, unsigned int attr);
+bool die_number(Dwarf_Die *die, unsigned int attr, uint64_t *ret_value);
+bool die_ref(Dwarf_Die *die, unsigned int attr, Dwarf_Die *ret_die);
+bool die_first(Dwarf_Die *die, Dwarf_Die *ret_child);
+bool die_next(Dwarf_Die *die);	/* to the next brother */
+type_id die_type(struct types *t, Dwarf_Die *die);	/* its DW_AT_type; void if it has none */
+
+/* dw_find.c: names in all units */
+enum find_what { FIND_TYPE, FIND_STRUCT, FIND_UNION, FIND_ENUM, FIND_TYPEDEF, FIND_VARIABLE, FIND_FUNCTION, FIND_ENUMERATOR };
+typedef VEC(Dwarf_Die) die_list;
+bool tag_is_alias(int tag);	/* typedef and basic types */
+/*
+ * Definitions that the name means: those of the unit `near`, else of others until there are `most`.
+ * SIZE_MAX: all of all units. A declaration only if there is nothing else.
+ */
+int dw_find(struct types *t, struct unit *near, const char *name, enum find_what what, size_t most, die_list *list);
+
+void dw_mark_units(struct types *t, const void *bytes, size_t n, uint8_t *marked);	/* units with these bytes */
+
+/* dw_lines.c: units whose line table may know a file of that name */
+void dw_mark_file(struct types *t, const char *file, uint8_t *marked);
+
+/* dw_type.c */
+void dw_load(struct types *t, struct slot *s, struct type *type);
+
+/* dw_loc.c */
+struct loc loc_gone(const char *why);
+struct loc loc_one(struct types *t, struct loc_piece p);
+/*
+ * Where the variable or parameter of this entry is. func is the function it belongs to (for its frame
+ * base), or NULL for a global. listed: it came from a location list, which says exactly where.
+ */
+struct loc dw_location(struct types *t, Dwarf_Die *var, Dwarf_Die *func, uint64_t pc, uint64_t size, bool *ret_listed);
+bool dw_is_indirect(Dwarf_Die *var);	/* its location ends in a load: handed over by address */
+
+/* dw_scope.c */
+Dwarf_CFI *dw_eh_frame(struct types *t);	/* NULL if there is none */
+typedef VEC(Dwarf_Die) scope_chain;	/* innermost first, the function's own entry last */
+int dw_scopes(struct types *t, uint64_t pc, struct unit **ret_unit, scope_chain *chain);
+bool dw_func_die(struct types *t, uint64_t pc, struct unit **ret_unit, Dwarf_Die *ret_die);
+bool dw_entry_pc(Dwarf_Die *die, uint64_t *ret_pc);
+
+/*
+ * Calling conventions: types_abi.c (System V), types_abi_go.c, types_abi_rust.c. Parameters are asked
+ * for in order; each takes registers or room on the stack away from the next ones.
+ */
+enum abi_kind { ABI_SYSV, ABI_GO, ABI_GO_STACK, ABI_RUST };
+
+struct abi {
+	struct types *t;
+	uint8_t kind;		/* enum abi_kind */
+	bool results;		/* Go: places are those at the return */
+	uint8_t ints, floats;	/* registers used so far */
+	uint64_t stack;		/* bytes used so far above the return address */
+};
+
+/* by_reference: the debug info says that this one is handed over by address. */
+struct loc abi_param(struct abi *a, type_id type, bool by_reference);
+struct loc abi_return(struct abi *a, type_id type);
+bool abi_returns_in_memory(struct abi *a, type_id type);	/* the caller hands over where */
+uint64_t abi_align(struct types *t, type_id id);
+
+/* Pieces of one value while they are put together. */
+struct pieces { struct loc_piece v[64]; uint32_t n; };
+void pieces_add(struct pieces *p, struct loc_piece piece);
+struct loc pieces_loc(struct types *t, const struct pieces *p);
+struct loc abi_on_stack(struct abi *a, uint64_t size, uint64_t align);
+struct loc abi_pointed(struct abi *a, uint64_t size);	/* memory that the next int register points to */
+
+struct loc abi_go_param(struct abi *a, type_id type);
+struct loc abi_rust_param(struct abi *a, type_id type);
+struct loc abi_rust_return(struct abi *a, type_id type);
+bool abi_rust_in_memory(struct types *t, type_id type);
+
+#endif

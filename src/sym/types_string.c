@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Strings that know their length. They are recognised by their members, not by their names alone,
+ * and the offsets are the debug info's: a library that lays them out otherwise still fits, and one
+ * that hides them (libc++ keeps short ones in place of the pointer) does not match.
+ */
+#include "sym/types_priv.h"
+
+static bool member_path(struct types *t, type_id id, const char *const *path, uint32_t *ret_off, type_id *ret_type)
+{
+	uint64_t bits = 0;
+
+	for (; *path; path++) {
+		const struct type *y = type_get(t, type_strip(t, id));
+		uint64_t i;
+
+		if (y->kind != TYPE_STRUCT && y->kind != TYPE_UNION)
+			return false;
+		for (i = 0; i < y->n; i++)
+			if (y->members[i].name && !(y->members[i].flags & MEMBER_BASE) &&
+			    strcmp(y->members[i].name, *path) == 0)
+				break;
+		if (i == y->n || y->members[i].bit_size)
+			return false;
+		bits += y->members[i].bit_off;
+		id = y->members[i].type;
+	}
+	if (bits / 8 > UINT32_MAX)
+		return false;
+	*ret_off = bits / 8;
+	*ret_type = id;
+	return true;
+}
+
+#define PATH 8
+
+static const struct {
+	const char *name;	/* how the type's name begins, or is, if it ends with $ */
+	const char *ptr[PATH], *len[PATH];
+} shapes[] = {
+	{ "std::__cxx11::basic_string<char,", { "_M_dataplus", "_M_p" }, { "_M_string_length" } },
+	{ "std::basic_string_view<char,", { "_M_str" }, { "_M_len" } },
+	{ "std::__1::basic_string_view<char,", { "__data" }, { "__size" } },
+	{ "&str$", { "data_ptr" }, { "length" } },
+	{ "&mut str$", { "data_ptr" }, { "length" } },
+	{ "alloc::string::String$", { "vec", "buf", "ptr", "pointer", "pointer" }, { "vec", "len" } },
+	{ "alloc::string::String$", { "vec", "buf", "ptr", "pointer" }, { "vec", "len" } },
+	{ "alloc::string::String$", { "vec", "buf", "inner", "ptr", "pointer", "pointer" }, { "vec", "len" } },
+	{ "string$", { "str" }, { "len" } },
+};
+
+static bool name_fits(const char *name, const char *shape)
+{
+	size_t n = strlen(shape);
+
+	return shape[n - 1] == '$' ? strlen(name) == n - 1 && strncmp(name, shape, n - 1) == 0 :
+				     strncmp(name, shape, n) == 0;
+}
+
+bool type_is_string(struct types *t, type_id id, struct type_string *ret_string)
+{
+	type_id real = type_strip(t, id), ptr, len;
+	const struct type *y = type_get(t, real), *l, *p;
+	struct type_string s;
+	size_t i;
+
+	if (y->kind != TYPE_STRUCT || !y->name)
+		return false;
+	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
+		if (!name_fits(y->name, shapes[i].name) ||
+		    !member_path(t, real, shapes[i].ptr, &s.ptr_off, &ptr) ||
+		    !member_path(t, real, shapes[i].len, &s.len_off, &len))
+			continue;
+		p = type_get(t, type_strip(t, ptr));
+		l = type_get(t, type_strip(t, len));
+		if (p->kind != TYPE_PTR || l->kind != TYPE_INT || (l->size != 8 && l->size != 4))
+			continue;
+		s.len_size = l->size;
+		*ret_string = s;
+		return true;
+	}
+	return false;
+}
