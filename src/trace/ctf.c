@@ -74,6 +74,7 @@ static void ctf_free(struct ctf *ctf)
 		close(ctf->dir);
 	free((char *)ctf->options.command);
 	free(ctf->meta_text);
+	free(ctf->live);
 	free(ctf->path);
 	free(ctf);
 }

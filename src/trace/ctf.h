@@ -111,7 +111,7 @@ int ctf_create(const char *path, const struct ctf_options *options, struct ctf *
  */
 int ctf_create_pipe(int fd, const char *name, const struct ctf_options *options, struct ctf **ret_ctf);
 
-/* No output: classes to check spans with, for events that are shown at once (see trace_from_span()). */
+/* No output: classes to check spans with, for events that are shown at once (see live.h). */
 void ctf_create_memory(const struct ctf_options *options, struct ctf **ret_ctf);
 
 /* Add an event class; its events may be written as soon as this returns. */

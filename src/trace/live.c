@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Events straight from a ring, for who shows them at once. */
-#include "trace/trace.h"
+#include "trace/live.h"
 #include "trace/writer.h"
 
 bool trace_from_span(const struct ctf *ctf, const struct ctf_span *span, size_t *at, struct trace_event *ret_event)
@@ -21,5 +21,28 @@ bool trace_from_span(const struct ctf *ctf, const struct ctf_span *span, size_t 
 		.len = h.len - sizeof(h),
 	};
 	*at += h.len;
+	return true;
+}
+
+bool live_event(const struct ctf *ctf, const struct tsc_clock *clock, const uint8_t *bytes, uint32_t len,
+		struct trace_event *ev)
+{
+	struct ctf_event_head head;
+	const struct ctf_class *class;
+	uint32_t tail;
+
+	if (len < sizeof(head))
+		return false;
+	memcpy(&head, bytes, sizeof(head));
+	class = ctf_find_class(ctf, head.id);
+	if (!class || !class_fits(class, bytes, len, &tail))
+		return false;
+	ev->class = class;
+	ev->ticks = head.time;
+	ev->ns = clock_ns(clock, head.time);
+	ev->pid = head.pid;
+	ev->tid = head.tid;
+	ev->payload = bytes + sizeof(head);
+	ev->len = len - sizeof(head);
 	return true;
 }

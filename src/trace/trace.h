@@ -57,13 +57,6 @@ bool trace_value(const struct trace_event *ev, size_t *i, size_t *pos, struct tr
 /* One number of an array, or one address, as a value of its own. */
 struct trace_value trace_element(const struct trace_value *v, uint32_t i);
 
-/*
- * The events of a span that ctf_check() found good, one after the other: size_t at = 0; while
- * (trace_from_span(ctf, &span, &at, &ev)). The span must be a copy: rings change under the reader. Sets
- * everything but stream, cpu and lost.
- */
-bool trace_from_span(const struct ctf *ctf, const struct ctf_span *span, size_t *at, struct trace_event *ret_event);
-
 /* So far; at the end it is all, with losses after the last event. */
 struct trace_totals trace_totals(const struct trace *t);
 

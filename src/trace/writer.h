@@ -38,6 +38,7 @@ struct ctf {
 	VEC(struct stream *) streams;		/* by number; holes are NULL */
 	struct ctf_class *own[CTF_OWN_CLASSES];	/* from CTF_MODULE_ID on */
 	struct stream *own_stream;
+	uint8_t *live;		/* live.c: the event being shown */
 };
 
 /* ctf.c */

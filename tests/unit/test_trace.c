@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "trace/ctf.h"
+#include "trace/live.h"
 #include "trace/trace.h"
 
 #include <cmocka.h>		/* has a macro called fail */
@@ -69,19 +70,21 @@ static const char *call_it(void *arg, const struct trace_event *ev)
 /* The event that was put together, as text. */
 static char *show(struct ctf *ctf, const struct trace_style *style)
 {
-	struct trace_event ev;
+	struct trace_event ev = { 0 };
 	struct ctf_span span;
-	size_t at = 0, size;
 	uint32_t len = used;
+	size_t size;
 	char *text;
 	FILE *f = open_memstream(&text, &size);
 
 	memcpy(buf + 4, &len, 4);
 	assert_int_equal(ctf_check(ctf, buf, used, &span), 0);
 	assert_int_equal(span.events, 1);
-	assert_true(trace_from_span(ctf, &span, &at, &ev));
+	assert_true(live_event(ctf, &options.clock, buf, used, &ev));
 	assert_int_equal(trace_print(f, &ev, style), 0);
-	assert_false(trace_from_span(ctf, &span, &at, &ev));
+	assert_false(live_event(ctf, &options.clock, buf, used - 8, &ev));
+	assert_false(live_event(ctf, &options.clock, buf, 16, &ev));
+	assert_false(live_event(ctf, &options.clock, buf, CTF_MAX_EVENT + 8, &ev));
 	fclose(f);
 	return text;
 }
