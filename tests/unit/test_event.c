@@ -25,11 +25,13 @@
 #define STACK_SIZE 65536
 #define KEPT 4096
 #define IMM 0x1122334455667788ll
-#define NFIELDS 21
+#define NFIELDS 29
 
 static uint8_t stack[STACK_SIZE], stack_before[STACK_SIZE];
 static struct event_field all_fields[NFIELDS];
 static const int stack_at[] = { -128, 0, 8, EVENT_STACK_MAX };
+static const int xmm_at[] = { 0, 7, 8, 15 };
+static uint64_t absolute = 0x8899aabbccddeeff;
 
 static void make_fields(void)
 {
@@ -38,6 +40,10 @@ static void make_fields(void)
 	all_fields[16] = (struct event_field){ EVENT_IMM, 0, 4, IMM };
 	for (int i = 0; i < 4; i++)
 		all_fields[17 + i] = (struct event_field){ EVENT_STACK, 0, 8, stack_at[i] };
+	for (int i = 0; i < 4; i++)
+		all_fields[21 + i] = (struct event_field){ EVENT_XMM, xmm_at[i], 8, 0 };
+	for (int i = 0; i < 4; i++)
+		all_fields[25 + i] = (struct event_field){ EVENT_ABS, 0, 1 << i, (uint64_t)&absolute };
 }
 
 static void check_machine(void)
@@ -72,6 +78,10 @@ static void check_event(int ring, const struct event_head *e, const uint64_t *fi
 	assert_int_equal(fields[16], IMM);
 	for (int i = 0; i < 4; i++)
 		assert_memory_equal(&fields[17 + i], sp + stack_at[i], 8);
+	for (int i = 0; i < 4; i++)
+		assert_memory_equal(&fields[21 + i], machine_in.fx + 160 + 16 * xmm_at[i], 8);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(fields[25 + i], absolute & ~0ull >> (64 - (8 << i)));
 }
 
 enum way { WAY_CPU, WAY_LOCKED, WAY_FULL, WAY_NO_RING };
@@ -491,6 +501,12 @@ static void nonsense_is_refused(void **state)
 		{ { EVENT_REG, 16, 8, 0 }, -EINVAL },
 		{ { EVENT_REG, 0, 3, 0 }, -EINVAL },
 		{ { EVENT_IMM, 0, 0, 0 }, -EINVAL },
+		{ { EVENT_XMM, 15, 4, 0 }, 0 },
+		{ { EVENT_XMM, 16, 8, 0 }, -EINVAL },
+		{ { EVENT_ABS, 0, 1, 0x1000 }, 0 },
+		{ { EVENT_ABS, 0, 5, 0x1000 }, -EINVAL },
+		{ { EVENT_MEM, 0, 8, 0 }, -EINVAL },		/* these take the blob */
+		{ { EVENT_STRING, 0, 8, 0 }, -EINVAL },
 		{ { EVENT_STACK, 0, 8, EVENT_STACK_MIN }, 0 },
 		{ { EVENT_STACK, 0, 8, EVENT_STACK_MIN - 1 }, -EINVAL },
 		{ { EVENT_STACK, 0, 8, EVENT_STACK_MAX + 1 }, -EINVAL },
@@ -518,10 +534,14 @@ static void longest_body_fits(void **state)
 	struct event_spec spec = make_spec(true, fields, EVENT_FIELDS_MAX);
 	uint8_t out[EVENT_CODE_MAX + 1] = { 0 };
 
-	for (int i = 0; i < EVENT_FIELDS_MAX; i++)
-		fields[i] = (struct event_field){ EVENT_IMM, 0, 8, IMM };
-	for (int mode = 0; mode < 2; mode++) {
-		spec.overwrite = mode;
+	for (int mode = 0; mode < 6; mode++) {
+		static const struct event_field longest[] = {
+			{ EVENT_IMM, 0, 8, IMM }, { EVENT_ABS, 0, 2, IMM }, { EVENT_XMM, 15, 8, 0 },
+		};
+
+		for (int i = 0; i < EVENT_FIELDS_MAX; i++)
+			fields[i] = longest[mode / 2];
+		spec.overwrite = mode % 2;
 		assert_true(arch_x86_64.emit_event(out, 0x1000, &spec) <= EVENT_CODE_MAX);
 		assert_int_equal(out[EVENT_CODE_MAX], 0);
 	}
