@@ -76,7 +76,7 @@ static int from_copy(const struct unwind_walk *w, uint64_t addr, uint64_t *ret)
 
 	if (len < 8 || off > len - 8)
 		return 0;
-	*ret = *(const uint64_t *)(w->copy + off);
+	__builtin_memcpy(ret, w->copy + off, 8);	/* a damaged stack is not aligned */
 	return 1;
 }
 
