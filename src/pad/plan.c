@@ -174,6 +174,8 @@ static const char *refusal_text(struct plan *p, const struct site *s)
 		return "no room for a pad: every address within 2 GiB of it is in use";
 	if (room_full(p->room))
 		return plan_text(p, xasprintf("%s; too many separate mappings are needed already", why));
+	if (plan_fault_is_seen(p, s->at, &s->insn))
+		return why_text(p, &(struct why){ .stop = STOP_FAULT });
 	if (s->why.stop == STOP_FORBIDDEN || s->insn.kind == INSN_ENDBR || s->insn.kind == INSN_SYSCALL)
 		return why;
 	return plan_text(p, xasprintf("%s; %sthe next instruction can't be moved away, and its bytes lead to no "
@@ -225,22 +227,18 @@ static bool place_by_any(struct plan *p, struct site *s)
 	return place_cheaply(p, s);
 }
 
-/*
- * Better a dearer tactic than bytes in two pages, better these than a fault in a pad, and better that
- * than no place.
- */
+/* Better a dearer tactic than bytes in two pages, and better these than no place. */
 static bool place(struct plan *p, struct site *s)
 {
 	const struct site first = *s;
 	bool placed = false;
 
-	for (int i = 0; i < 4 && !placed; i++) {
+	for (int i = 0; i < 2 && !placed; i++) {
 		*s = first;
-		p->may_cross = i & 1;
-		p->may_fault = i & 2;
+		p->may_cross = i;
 		placed = place_by_any(p, s);
 	}
-	p->may_cross = p->may_fault = false;
+	p->may_cross = false;
 	return placed;
 }
 

@@ -34,7 +34,17 @@ static bool is_limit_check(const uint8_t *c, size_t len)
 {
 	return begins(c, len, "\x49\x3b\x66\x10", 4) ||		/* cmp 16(%r14),%rsp */
 	       begins(c, len, "\x4d\x3b\x66\x10", 4) ||		/* cmp 16(%r14),%r12 */
+	       begins(c, len, "\x49\x3b\x66\x18", 4) ||		/* cmp 24(%r14),%rsp: of the run time's own stacks */
+	       begins(c, len, "\x4d\x3b\x66\x18", 4) ||
 	       begins(c, len, "\x48\x3b\x61\x10", 4);		/* cmp 16(%rcx),%rsp */
+}
+
+/* It reads the run time's own block, which is always there. */
+bool plan_is_stack_check(const struct plan *p, uint64_t at, const struct insn *in)
+{
+	const uint8_t *code = bytes_at(p, at, in);
+
+	return code && is_limit_check(code, in->len);
 }
 
 static uint64_t behind_stack_check(const struct plan *p, uint64_t entry)

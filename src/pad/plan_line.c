@@ -86,15 +86,6 @@ static bool may_be_moved(const struct insn *in, int flags, bool last_wanted, str
 	}
 }
 
-/*
- * Would the program find out that a fault happened in a pad? Go makes a panic of it if the PC is in Go
- * code, and C++ and Ada an exception if the PC is in a guarded range.
- */
-static bool fault_is_seen(struct plan *p, uint64_t at)
-{
-	return p->m->is_go || module_is_guarded(p->m, at);
-}
-
 /* Put one instruction into the run. */
 static bool take(struct plan *p, struct line *l, uint64_t at, const struct insn *in)
 {
@@ -114,7 +105,7 @@ static bool take(struct plan *p, struct line *l, uint64_t at, const struct insn 
 	l->end = l->room = at + in->len;
 	l->goes_on = insn_goes_on(in);
 	l->call_ind = in->kind == INSN_CALL_IND;
-	l->may_fault |= (in->flags & INSN_MAY_FAULT) && fault_is_seen(p, at);
+	l->may_fault |= plan_fault_is_seen(p, at, in);
 	return true;
 }
 
@@ -296,7 +287,7 @@ const char *why_text(struct plan *p, const struct why *why)
 	case STOP_PAGE:
 		return "its bytes lie in two pages, which can't be written at once";
 	case STOP_FAULT:
-		return "an instruction in it may fault, and the program looks at where that happens";
+		return "it may fault, and the program looks at where that happens";
 	case STOP_LONG:
 		return "the run of instructions is too long";
 	default:

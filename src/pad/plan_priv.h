@@ -114,7 +114,6 @@ struct plan {
 	VEC(char *) texts;
 	VEC(struct span) foreign;	/* ascending */
 	uint32_t avoid;
-	bool may_fault;		/* instructions whose faults the program looks at may be moved: likewise */
 	bool may_cross;		/* bytes that belong together may lie in two pages: when nothing else fits */
 };
 
@@ -136,6 +135,12 @@ void plan_unwrite(struct plan *p, uint64_t addr, size_t n);
 void plan_lean(struct plan *p, uint64_t addr, size_t n, int by);	/* by: +1 or -1 */
 
 bool plan_same_page(const struct plan *p, uint64_t lo, uint64_t hi);	/* all of [lo, hi), or it does not matter */
+
+/* plan_effective.c */
+bool plan_is_stack_check(const struct plan *p, uint64_t at, const struct insn *in);
+
+/* plan_fault.c: would the program find out that it faulted in a pad? */
+bool plan_fault_is_seen(struct plan *p, uint64_t at, const struct insn *in);
 
 /* plan_line.c */
 bool line_insn(const struct plan *p, const struct fcode *f, uint64_t addr, struct insn *ret_insn);

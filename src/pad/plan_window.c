@@ -105,7 +105,7 @@ bool window_may_stand(const struct plan *p, const struct window *w, bool will_ch
 {
 	uint64_t hi = w->start + w->n;
 
-	if (w->may_fault && !p->may_fault)
+	if (w->may_fault)
 		return false;
 	if (w->shape == SHAPE_HOP)
 		return plan_same_page(p, MIN(w->start, w->land), MAX(hi, w->land + JUMP_LEN));

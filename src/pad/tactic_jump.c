@@ -47,7 +47,7 @@ bool tactic_jump(struct plan *p, struct site *s)
 	if (commit_jump(p, s, &l, jump_name(&l), false))
 		return true;
 	if (!s->why.stop)
-		s->why.stop = l.may_fault && !p->may_fault ? STOP_FAULT :
+		s->why.stop = l.may_fault ? STOP_FAULT :
 			      plan_same_page(p, s->at, s->at + JUMP_LEN) ? STOP_BUSY : STOP_PAGE;
 	return false;
 }

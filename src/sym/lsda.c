@@ -3,8 +3,13 @@
  * Exception tables: where the unwinder may land inside a function. Usually a table's landing pads
  * are in the FDE that names it; splitters (basic block sections, BOLT) put them elsewhere, so a
  * module's stray pads are gathered once and asked too.
+ *
+ * Usually only calls throw, and loads stand in guarded ranges because they are between two calls. A
+ * range without any call shows a program that expects exceptions from faults (-fnon-call-exceptions).
  */
 #include "sym/priv.h"
+
+#include <string.h>
 
 typedef void (*pad_fn)(void *arg, uint64_t addr);
 typedef void (*range_fn)(void *arg, uint64_t lo, uint64_t hi, uint64_t pad);
@@ -59,14 +64,24 @@ static size_t each_pad(struct module *m, const struct fde_range *f, pad_fn add, 
 	return each_range(m, f, take_pad, &t);
 }
 
-struct stray_search { struct sym_priv *p; const struct fde_range *fde; };
+struct stray_search { struct module *m; struct sym_priv *p; const struct fde_range *fde; };
 
-static void note_stray(void *arg, uint64_t addr)
+/* Neither opcode of a call is among the bytes. */
+static bool has_no_call(struct module *m, uint64_t lo, uint64_t hi)
+{
+	const uint8_t *code = lo < hi ? module_bytes(m, lo, hi - lo) : NULL;
+
+	return code && !memchr(code, 0xe8, hi - lo) && !memchr(code, 0xff, hi - lo);
+}
+
+static void note_stray(void *arg, uint64_t lo, uint64_t hi, uint64_t pad)
 {
 	struct stray_search *s = arg;
 
-	if (addr < s->fde->lo || addr >= s->fde->hi)
-		*vec_add(&s->p->strays) = addr;
+	if (pad < s->fde->lo || pad >= s->fde->hi)
+		*vec_add(&s->p->strays) = pad;
+	if (!s->p->catches_faults)
+		s->p->catches_faults = has_no_call(s->m, lo, hi);
 }
 
 static int by_address(const void *a, const void *b)
@@ -79,7 +94,7 @@ static int by_address(const void *a, const void *b)
 static void find_strays(struct module *m)
 {
 	struct sym_priv *p = priv(m);
-	struct stray_search s = { .p = p };
+	struct stray_search s = { .m = m, .p = p };
 	size_t i, seen = 0;
 
 	if (p->have_strays)
@@ -87,7 +102,7 @@ static void find_strays(struct module *m)
 	p->have_strays = true;
 	for (i = 0; i < p->fdes.n && seen <= m->image_size; i++) {
 		s.fde = &p->fdes.v[i];
-		seen += each_pad(m, s.fde, note_stray, &s);
+		seen += each_range(m, s.fde, note_stray, &s);
 	}
 	if (p->strays.n)
 		qsort(p->strays.v, p->strays.n, sizeof(*p->strays.v), by_address);
@@ -154,6 +169,9 @@ bool module_is_guarded(struct module *m, uint64_t addr)
 	struct guard_search s = { .addr = addr };
 	struct sym_priv *p = priv(m);
 
+	find_strays(m);
+	if (!p->catches_faults)
+		return false;
 	for (size_t a = fde_from(p, addr); a < p->fdes.n && p->fdes.v[a].lo <= addr; a++)
 		each_range(m, &p->fdes.v[a], look_for_guard, &s);
 	return s.found;

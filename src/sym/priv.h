@@ -54,6 +54,7 @@ struct sym_priv {
 	const char **readable;	/* per name: demangled; "": it is not mangled; NULL: not asked yet */
 	const char **shown;	/* per function: what func_name() gave */
 	bool have_irels, have_rseqs, have_strays;
+	bool catches_faults;	/* lsda.c; known when the strays are */
 	VEC(struct irel) irels;
 	VEC(struct rseq_range) rseqs;
 	VEC(uint64_t) strays;		/* landing pads outside their own FDE, sorted */

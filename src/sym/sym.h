@@ -140,7 +140,7 @@ void suggest_names(struct module *const *modules, size_t n, const char *wanted, 
  * each; addresses outside executable segments are left out.
  */
 void module_landing_pads(struct module *m, uint64_t lo, uint64_t hi, void (*add)(void *arg, uint64_t addr), void *arg);
-bool module_is_guarded(struct module *m, uint64_t addr);	/* an exception there would be caught or cleaned up after */
+bool module_is_guarded(struct module *m, uint64_t addr);	/* a fault made an exception there would be caught */
 void module_text_pointers(struct module *m, void (*add)(void *arg, uint64_t addr), void *arg);
 
 /*

@@ -93,9 +93,9 @@ def test_exceptions_are_no_returns(built):
             assert row["open"] == e - x, row
 
 
-@pytest.mark.parametrize("probe", ["exe:*", "exe:*%return", "insn:exe:between*"])
+@pytest.mark.parametrize("probe", ["exe:*", "exe:*%return", "insn:exe:between*", "insn:exe:first*", "insn:exe:*"])
 def test_faults_become_exceptions_as_before(built, probe):
-    """The unwinder looks for the faulting instruction: it stays where it is if there is another way."""
+    """The unwinder looks for the faulting instruction: it stays where it is."""
     plain = subprocess.run([built("fault"), "300"], capture_output=True, text=True, check=True).stdout
     r = jab.count_command([probe], [built("fault"), 300])
     assert (r.status, r.stdout) == (0, plain), r

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Hazards of code that was moved: whoever keeps, compares or looks up program counters."""
+import http.client
 import json
+import socket
 import subprocess
+import time
 
 import pytest
 
 import jab
 
 EVERYTHING = ["*:*", "*:/./%return"]
-
 
 
 @pytest.mark.parametrize("program", ["calls_static", "calls_static_pie", "calls_musl_static", "hello_go", "calls",
@@ -108,3 +110,37 @@ def test_no_entry_inside_a_function():
             continue
         inside += [r for r in rows if addr < int(str(r["address"]), 0) < addr + size]
     assert not inside, inside
+
+
+def fetch(port, path):
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        c.request("GET", path)
+        return c.getresponse().read()
+    finally:
+        c.close()
+
+
+@pytest.mark.parametrize("probe", ["exe:main.*", "exe:main.*%return", "insn:exe:main.follow", "insn:exe:main.framed"])
+def test_go_recovers_from_a_nil_pointer(built, probe):
+    """Go makes a panic of a fault only if it knows the PC, or finds the caller's on top of the stack."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    server = subprocess.Popen([built("serve_go"), f"127.0.0.1:{port}"], stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            try:
+                want = {path: fetch(port, path) for path in ("/nil", "/framed")}
+                break
+            except OSError:
+                time.sleep(.05)
+        with jab.Count(server.pid, probe) as c:
+            for path in want:
+                assert fetch(port, path) == want[path]
+                assert want[path].startswith(b"recovered")
+            r = c.stop()
+        assert r.status == 0 and r.summary["probes"][0]["hits"] > 0, r
+    finally:
+        server.kill()
+        server.wait()

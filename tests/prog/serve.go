@@ -52,6 +52,11 @@ func recovered(w http.ResponseWriter, what func()) {
 //go:noinline
 func follow(n *node) int { return n.next.value }
 
+// Has a frame of its own when it faults.
+//
+//go:noinline
+func framed(n *node) int { return deep(3) + n.next.value*deep(2) }
+
 func sorted(w http.ResponseWriter, r *http.Request) {
 	var wait sync.WaitGroup
 	parts := make([][]int, 8)
@@ -88,6 +93,9 @@ func main() {
 	})
 	http.HandleFunc("/nil", func(w http.ResponseWriter, r *http.Request) {
 		recovered(w, func() { follow(&node{}) })
+	})
+	http.HandleFunc("/framed", func(w http.ResponseWriter, r *http.Request) {
+		recovered(w, func() { framed(&node{}) })
 	})
 	http.HandleFunc("/sort", sorted)
 	http.HandleFunc("/deep", func(w http.ResponseWriter, r *http.Request) {

@@ -144,7 +144,7 @@ class PythonHttp(Http):
 class GoHttp(Http):
     name, program = "go-http", "go"
     statuses = (-signal.SIGTERM,)
-    paths = ["/hash?n=20", "/json", "/panic", "/nil", "/sort?n=2000", "/deep?n=2000"]
+    paths = ["/hash?n=20", "/json", "/panic", "/nil", "/framed", "/sort?n=2000", "/deep?n=2000"]
 
     def command(self, d, port):
         return [build("serve_go"), f"127.0.0.1:{port}"]

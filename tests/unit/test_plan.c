@@ -465,18 +465,32 @@ static void go_keeps_instructions_valid(void **state)
 /* A nil check that faults in a pad would end a Go program that recovers from it. */
 static void go_faults_where_it_did(void **state)
 {
-	struct want w[] = { at(5, WANT_INSN, 1) };
+	struct want w[] = { at(6, WANT_INSN, 1) }, first[] = { at(0, WANT_INSN, 1) };
 	struct fix x;
 
 	(void)state;
-	/* mov $1,%eax; mov 0x1234(%rbx),%rcx; ret */
-	fix_open(&x, "b801000000 488b8b34120000 c3");
+	/* push %rax; mov $1,%eax; mov 0x1234(%rbx),%rcx; pop %rax; ret */
+	fix_open(&x, "50 b801000000 488b8b34120000 58 c3");
 	assert_int_equal(plan_solve(x.p, w, 1), 0);
 	assert_int_equal(w[0].tactic, TACTIC_JUMP);
 	x.m->is_go = true;
 	assert_int_equal(plan_solve(x.p, w, 1), 0);
 	assert_int_equal(w[0].tactic, TACTIC_BACK);
 	assert_non_null(strstr(w[0].reason, "may fault"));
+	fix_close(&x);
+
+	/* without a frame Go finds the caller: mov 0x1234(%rbx),%rcx; ret */
+	fix_open(&x, "488b8b34120000 c3");
+	x.m->is_go = true;
+	assert_int_equal(plan_solve(x.p, first, 1), 0);
+	assert_int_equal(first[0].tactic, TACTIC_JUMP);
+	fix_close(&x);
+
+	/* nothing but itself could be moved: mov 8(%rbx),%rcx; jmp back to it; pop %rax; ret */
+	fix_open(&x, "488b4b08 ebfa 58 c3");
+	x.m->is_go = true;
+	assert_int_equal(plan_solve(x.p, first, 1), 1);
+	assert_string_equal(first[0].reason, "it may fault, and the program looks at where that happens");
 	fix_close(&x);
 }
 

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Faults that the program looks at. C++ and Ada make an exception of one if its PC is in a guarded
+ * range. Go makes a panic of it, which a server recovers from, if the PC is in Go code; if not, it takes
+ * the word on top of the stack for the address of the caller. In a function without a frame that is
+ * right, so there an instruction may fault in a pad. Everywhere else it stays where it is.
+ */
+#include "pad/plan_priv.h"
+
+static bool has_no_frame(const struct fcode *f)
+{
+	for (size_t i = 0; i < f->insns.n && fcode_addr(f, i) < f->end; i++) {
+		const struct insn *in = &f->insns.v[i];
+
+		if (in->kind == INSN_CALL || in->kind == INSN_CALL_IND)
+			return false;
+		if (in->kind != INSN_RET && (in->flags & INSN_USES_SP))
+			return false;
+	}
+	return true;
+}
+
+static bool go_looks(struct plan *p, uint64_t at, const struct insn *in)
+{
+	const struct fcode *f;
+
+	if (plan_is_stack_check(p, at, in))
+		return false;
+	f = code_func(p->code, at);
+	return f && !has_no_frame(f);
+}
+
+bool plan_fault_is_seen(struct plan *p, uint64_t at, const struct insn *in)
+{
+	if (!(in->flags & INSN_MAY_FAULT))
+		return false;
+	return p->m->is_go ? go_looks(p, at, in) : module_is_guarded(p->m, at);
+}
