@@ -89,6 +89,7 @@ struct jab_count {
 	bool has_offset;
 	uint64_t hits;
 	int64_t open;		/* exits: calls that did not return (yet); -1: not known */
+	uint32_t unplaced;	/* exits that got no place: returns through them are not counted, and look open */
 };
 JAB_API int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count *c), void *arg);
 

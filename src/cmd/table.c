@@ -59,7 +59,9 @@ static void name_text(const struct jab_count *c, char *out, size_t room)
 	if (c->open >= 0 && n < (int)room)
 		n += snprintf(out + n, room - n, "%%return");
 	if (c->open > 0 && n < (int)room)
-		snprintf(out + n, room - n, "  (%" PRId64 " left open)", c->open);
+		n += snprintf(out + n, room - n, "  (%" PRId64 " left open)", c->open);
+	if (c->unplaced && n < (int)room)
+		snprintf(out + n, room - n, "  (%" PRIu32 " exit%s not covered)", c->unplaced, c->unplaced == 1 ? "" : "s");
 }
 
 /* The live table has a screen of its own; what was on the terminal comes back when it ends. */
@@ -135,6 +137,8 @@ void table_json(struct table *t, FILE *to)
 		fprintf(to, ",\"hits\":%" PRIu64, c->hits);
 		if (c->open >= 0)
 			fprintf(to, ",\"open\":%" PRId64, c->open);
+		if (c->unplaced)
+			fprintf(to, ",\"unplaced_exits\":%" PRIu32, c->unplaced);
 		fputs("}\n", to);
 	}
 }

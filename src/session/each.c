@@ -83,9 +83,24 @@ static struct sums *sum_rows(struct jab *j)
 	return sums;
 }
 
+/* Exits of each row that got no place. */
+static uint32_t *unplaced_exits(struct jab *j)
+{
+	uint32_t *n = xcalloc(j->rows.n, sizeof(*n));
+
+	for (size_t i = 0; i < j->sites.n; i++) {
+		const struct site *s = &j->sites.v[i];
+
+		if (s->kind == WANT_EXIT && s->tactic == TACTIC_NONE && s->counter != UINT32_MAX)
+			n[j->counters.v[s->counter].row]++;
+	}
+	return n;
+}
+
 int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count *c), void *arg)
 {
 	struct sums *sums = sum_rows(j);
+	uint32_t *unplaced = unplaced_exits(j);
 	int r = 0;
 
 	for (size_t i = 0; !r && i < j->rows.n; i++) {
@@ -98,10 +113,12 @@ int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count 
 			.offset = row->offset == UINT64_MAX ? 0 : row->offset,
 			.hits = sums[i].hits,
 			.open = sums[i].has_entries ? (int64_t)(sums[i].entries - sums[i].hits) : -1,
+			.unplaced = unplaced[i],
 		};
 
 		r = each(arg, &c);
 	}
+	free(unplaced);
 	free(sums);
 	return r;
 }

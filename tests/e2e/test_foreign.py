@@ -31,3 +31,21 @@ def test_a_breakpoint_is_left_alone(target):
     assert put_byte(t.pid, sites["main"], b"\xcc") == b"\xcc"
     r = jab.run("count", "-p", t.pid, "-d", "0.2", "exe:main")
     assert r.status == 1 and "differs from its file" in r.stderr, r
+
+
+def test_exits_without_a_place_are_told(target):
+    """A row that can't count all returns says so, in the table and in JSON."""
+    t = target("calls", "serve", 1)
+    probes = ["exe:main%return", "exe:work%return"]
+    exits = [int(s["address"], 16) for s in jab.run("check", "-p", t.pid, "--json", probes[0]).rows if s["kind"] == "exit"]
+    assert len(exits) > 1
+    old = put_byte(t.pid, exits[0], b"\xcc")
+    with jab.Count(t.pid, *probes) as c:
+        t.run(10)
+        r = c.stop()
+    assert {x["function"]: x.get("unplaced_exits", 0) for x in r.rows} == {"main": 1, "work": 0}, r
+    table = jab.run("count", "-d", "0.1", "-p", t.pid, *probes).output
+    assert [x for x in table.splitlines() if "main%return" in x][0].endswith("(1 exit not covered)"), table
+    assert table.count("not covered") == 1, table
+    put_byte(t.pid, exits[0], old)
+    t.stop()
