@@ -44,6 +44,15 @@ JAB_API int jab_attach_name(struct jab *j, const char *name);	/* every process o
 JAB_API int jab_spawn(struct jab *j, char *const argv[]);	/* held at its entry until jab_insert() */
 JAB_API int jab_open_file(struct jab *j, const char *path);	/* no process: list and check only */
 
+/*
+ * Probe also the programs that targets execute and the libraries that they load later, where the
+ * probes match. Before jab_plan(). Threads that do such a thing wait for jab_poll(), so call it often,
+ * and sleep in jab_wait() in between: it returns early when somebody waits.
+ */
+JAB_API void jab_follow(struct jab *j);
+JAB_API int jab_poll(struct jab *j);	/* how many were waiting */
+JAB_API void jab_wait(struct jab *j, uint64_t ns);
+
 JAB_API int jab_add_probe(struct jab *j, const char *spec);
 JAB_API int jab_resolve(struct jab *j);
 JAB_API int jab_plan(struct jab *j);
@@ -93,7 +102,12 @@ struct jab_count {
 };
 JAB_API int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count *c), void *arg);
 
-struct jab_probe_info { const char *probe; size_t sites, refused; uint64_t hits; };
+struct jab_probe_info {
+	const char *probe;
+	size_t sites, refused;
+	uint64_t hits;		/* = recorded + lost, where events are recorded */
+	uint64_t recorded, lost;
+};
 JAB_API int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_info *p),
 			   void *arg);
 

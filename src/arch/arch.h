@@ -12,6 +12,7 @@
 
 #include "arch/cpu.h"
 #include "arch/event.h"
+#include "arch/park.h"
 
 enum insn_kind {
 	INSN_PLAIN,		/* goes on to the next instruction */
@@ -137,6 +138,9 @@ struct arch_ops {
 	 * Returns its length, at most BULK_CODE_MAX.
 	 */
 	int (*emit_bulk)(uint8_t *out, const struct bulk_spec *spec);
+
+	/* Write the code in which a thread parks; keeps everything. At most PARK_CODE_MAX bytes. */
+	int (*emit_park)(uint8_t *out, const struct park_spec *spec);
 };
 
 #define COUNT_MAX 192

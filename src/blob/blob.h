@@ -27,8 +27,10 @@
  *			A checked read of the target's own memory as the thread ctx->tid. How many bytes
  *			from the front could be read; a negative errno if the kernel can't be asked. At
  *			most BULK_PIECES pages.
+ *	BLOB_PARK	void park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
+ *			Wait for the tracer, see arch/park.h.
  */
-enum blob_entry { BLOB_RECORD, BLOB_READ, BLOB_ENTRIES };
+enum blob_entry { BLOB_RECORD, BLOB_READ, BLOB_PARK, BLOB_ENTRIES };
 
 extern const uint8_t blob_image[];
 extern const size_t blob_size;

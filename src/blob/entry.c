@@ -4,4 +4,5 @@ __asm__(".section .entry, \"a\"\n"
 	"blob_start:\n"
 	".long blob_record - blob_start\n"
 	".long blob_read - blob_start\n"
+	".long blob_park - blob_start\n"
 	".previous\n");

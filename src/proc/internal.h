@@ -100,6 +100,7 @@ struct thread *thread_find(struct proc *p, pid_t tid);
 int thread_wait(struct proc *p, struct thread *t, int *ret_status);	/* blocks for the next stop; -ESRCH: it ended */
 int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg,
 		 uint64_t ns);	/* while stopped */
+int hold_here(struct proc *p);	/* the only thread, seized and in any stop: as proc_stop() would hold it */
 int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stopped already */
 
 /* limbo.c */

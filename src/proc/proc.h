@@ -105,8 +105,8 @@ int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_v
 bool proc_locks_memory(struct proc *p);
 
 /*
- * System calls in the text with their number right in front, of four kinds: rt_sigreturn, clone, vfork
- * and clone3. The list lives with p until the next call.
+ * System calls in the text with their number right in front, of some kinds: rt_sigreturn, clone, vfork,
+ * clone3, execve and execveat. The list lives with p until the next call.
  */
 struct text_call {
 	taddr at;		/* of the mov; the syscall follows it */

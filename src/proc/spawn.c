@@ -207,8 +207,8 @@ static int run_to_entry(struct proc *p, const char *path)
 	}
 }
 
-/* From the breakpoint's stop to the kind that proc_stop() makes; from now on it outlives us. */
-static int hold_at_entry(struct proc *p)
+/* From this stop to the kind that proc_stop() makes; from now on it outlives us. */
+int hold_here(struct proc *p)
 {
 	int status, sig = 0, r;
 
@@ -249,7 +249,7 @@ static int start(struct proc *p, const char *path, int go, int result)
 		r = proc_read_maps(p);
 	if (r == 0)
 		r = gadget_find(p);
-	return r < 0 ? r : hold_at_entry(p);
+	return r < 0 ? r : hold_here(p);
 }
 
 static int spawn_failed(struct proc *p, int r)

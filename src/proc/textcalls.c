@@ -62,7 +62,8 @@ static void add_call(void *arg, size_t offset, size_t len, uint32_t nr)
 	struct proc_priv *v = priv(s->p);
 	uint64_t at = s->base + offset;
 
-	if (nr != 15 && nr != 56 && nr != 58 && nr != 435)	/* rt_sigreturn, clone, vfork, clone3 */
+	/* rt_sigreturn, clone, vfork, clone3, execve, execveat */
+	if (nr != 15 && nr != 56 && nr != 58 && nr != 435 && nr != 59 && nr != 322)
 		return;
 	for (size_t i = 0; i < v->calls.n; i++)
 		if (v->calls.v[i].at.v == at)

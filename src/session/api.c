@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The public face: include/jab/jab.h, in its order. */
-#include "session/session.h"
+#include "session/follow.h"
+#include "session/shapes.h"
 
 #include <signal.h>
 #include <string.h>
@@ -32,14 +33,17 @@ void jab_free(struct jab *j)
 		kill(j->child, SIGKILL);
 	jab_remove(j, NULL);
 	for (size_t i = 0; i < j->targets.n; i++)
-		target_free(&j->targets.v[i]);
+		target_free(j, &j->targets.v[i]);
 	for (size_t i = 0; i < j->files.n; i++) {
 		code_close(j->files.v[i].code);
 		module_close(j->files.v[i].m);
 		free(j->files.v[i].path);
 	}
-	for (size_t i = 0; i < j->probes.n; i++)
+	for (size_t i = 0; i < j->probes.n; i++) {
 		spec_free(j->probes.v[i].spec);
+		fields_free(&j->probes.v[i].fields);
+	}
+	events_free(j->events);
 	for (size_t i = 0; i < j->texts.n; i++)
 		free(j->texts.v[i]);
 	vec_free(&j->texts);
@@ -121,13 +125,37 @@ int jab_open_file(struct jab *j, const char *path)
 	return target_add_file(j, path);
 }
 
+void jab_follow(struct jab *j)
+{
+	j->follow = true;
+}
+
+int jab_poll(struct jab *j)
+{
+	return follow_poll(j);
+}
+
+void jab_wait(struct jab *j, uint64_t ns)
+{
+	follow_wait(j, ns);
+}
+
 int jab_add_probe(struct jab *j, const char *text)
 {
 	struct probe_spec *spec;
 	int r = spec_parse(text, &spec);
 
-	if (!r)
-		vec_add(&j->probes)->spec = spec;
+	if (r < 0)
+		return r;
+	if (spec->rest && !j->events) {
+		r = fail(-EINVAL, "probe '%s': \"%s\" is for `jab trace` and `jab record`; here a probe has "
+			 "no fields and no condition", text, spec->rest);
+		spec_free(spec);
+		return r;
+	}
+	vec_add(&j->probes)->spec = spec;
+	if (spec->rest)
+		r = fields_parse(spec->rest, spec->kind == SPEC_RETURN, &j->probes.v[j->probes.n - 1].fields);
 	return r;
 }
 
@@ -138,6 +166,10 @@ int jab_resolve(struct jab *j)
 
 	for (uint32_t i = 0; !r && i < j->probes.n; i++)
 		r = resolve_probe(j, i);
+	if (!r && j->events)
+		r = constants_resolve(j);
+	if (!r && j->events)
+		r = shapes_make(j);
 	j->times.symbols_ns = now_ns() - start;
 	return r;
 }
@@ -177,7 +209,7 @@ int jab_plan_alone(struct jab *j)
 /* All targets or none. */
 int jab_insert(struct jab *j)
 {
-	int r = 0;
+	int r = j->events ? events_prepare(j) : 0;
 
 	for (size_t i = 0; !r && i < j->targets.n; i++) {
 		struct target *t = &j->targets.v[i];
@@ -221,7 +253,9 @@ int jab_remove(struct jab *j, struct jab_report *ret_report)
 	struct jab_report report = { .clean = true };
 	int r = 0;
 
-	for (size_t i = 0; i < j->targets.n; i++) {
+	follow_stop(j);
+	/* The code of later parts uses that of the main part. */
+	for (size_t i = j->targets.n; i-- > 0;) {
 		struct target *t = &j->targets.v[i];
 		struct text_report one = { 0 };
 

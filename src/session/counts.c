@@ -4,6 +4,7 @@
  *
  *	u64 0, 0              table[-2], table[-1]: what a thread without rseq registration reads
  *	u64 table[ncpus]      address of each CPU's own counters; 0: it has none
+ *	u64 0, 0, rings[ncpus]	the same for events: address of each CPU's ring
  *	...                   padding to 64
  *	u64 cpu0[n] ... cpuN[n], shared[n]      each block padded to 64 bytes
  *
@@ -68,12 +69,12 @@ static unsigned nblocks(void)
 
 static size_t table_size(void)
 {
-	return round_up((2 + counters_ncpus()) * sizeof(uint64_t), 64);
+	return round_up(2 * (2 + counters_ncpus()) * sizeof(uint64_t), 64);
 }
 
 static size_t block_size(const struct target *t)
 {
-	return round_up(t->ncounters * sizeof(uint64_t), 64);
+	return round_up(t->counter_cap * sizeof(uint64_t), 64);
 }
 
 size_t counters_size(const struct target *t)
@@ -94,6 +95,14 @@ void counters_init(struct target *t)
 	for (unsigned cpu = 0; cpu < nblocks(); cpu++)
 		table[2 + cpu] = t->counters_at + table_size() + cpu * block_size(t);
 	t->spec.cpu_table = t->counters_at + 2 * sizeof(uint64_t);
+}
+
+uint64_t *counters_ring_table(const struct target *t, uint64_t *ret_at)
+{
+	uint32_t from = 2 + counters_ncpus() + 2;
+
+	*ret_at = t->counters_at + from * sizeof(uint64_t);
+	return (uint64_t *)t->counters + from;
 }
 
 uint64_t counter_read(const struct target *t, uint32_t index)
@@ -163,6 +172,6 @@ uint32_t counter_add(struct jab *j, uint32_t target, uint32_t row, uint8_t role)
 	c->row = row;
 	c->target = target;
 	c->role = role;
-	c->index = j->targets.v[target].ncounters++;
+	c->index = j->targets.v[target].ncounters++;	/* beyond the room there is: the caller looks */
 	return j->counters.n - 1;
 }

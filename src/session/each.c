@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Looking at a session: its sites, counts, probes and functions, one at a time. */
-#include "session/session.h"
+#include "session/rings.h"
+#include "session/shapes.h"
 
 #include <string.h>
 #include "base/err.h"
@@ -63,7 +64,7 @@ int jab_each_site(struct jab *j, int (*each)(void *arg, const struct jab_site *s
 	return 0;
 }
 
-struct sums { uint64_t hits, entries; bool has_entries; };
+struct sums { uint64_t hits, entries, recorded, lost; bool has_entries; };
 
 static struct sums *sum_rows(struct jab *j)
 {
@@ -78,7 +79,14 @@ static struct sums *sum_rows(struct jab *j)
 			sums[c->row].has_entries = true;
 		} else {
 			sums[c->row].hits += n;
+			sums[c->row].lost += rings_lost(&j->targets.v[c->target], c->index);
 		}
+	}
+	for (size_t i = 0; j->events && i < j->events->rows; i++) {
+		sums[i].recorded = j->events->recorded.v[i];
+		sums[i].lost += j->events->unwritten.v[i];
+		if (!j->events->o.overwrite)	/* then they were counted, too */
+			sums[i].hits = sums[i].recorded + sums[i].lost;
 	}
 	return sums;
 }
@@ -130,11 +138,14 @@ int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_
 
 	for (uint32_t i = 0; !r && i < j->probes.n; i++) {
 		const struct probe *p = &j->probes.v[i];
-		struct jab_probe_info info = { probe_name(j, i), p->sites, p->refused, 0 };
+		struct jab_probe_info info = { probe_name(j, i), p->sites, p->refused, 0, 0, 0 };
 
 		for (size_t k = 0; k < j->rows.n; k++)
-			if (j->rows.v[k].probe == i)
+			if (j->rows.v[k].probe == i) {
 				info.hits += sums[k].hits;
+				info.recorded += sums[k].recorded;
+				info.lost += sums[k].lost;
+			}
 		r = each(arg, &info);
 	}
 	free(sums);

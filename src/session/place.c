@@ -3,20 +3,14 @@
  * From sites to jumps in one target. Everything is planned and written where nothing runs yet; then
  * text_apply() makes the one visible step.
  */
-#include "session/session.h"
-
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/err.h"
-
-/* What the body of a pad needs is known only after the target was asked; its size before. */
-static size_t body_size(const struct code *c)
-{
-	struct count_spec with = { .has_rseq = true }, without = { .has_rseq = false };
-
-	return MAX(c->arch->emit_count(NULL, 0, &with), c->arch->emit_count(NULL, 0, &without));
-}
+#include "blob/blob.h"
+#include "session/follow.h"
+#include "session/rings.h"
+#include "session/shapes.h"
 
 static int make_room(struct jab *j, struct target *t)
 {
@@ -55,7 +49,7 @@ static int plan_module(struct jab *j, struct target *t, struct loaded *l, bool a
 
 	if (!r)
 		r = plan_create(f->code, t->room, t->proc ? l->bias : room_assume_bias(f->m),
-				body_size(f->code), &l->plan);
+				COUNT_MAX, &l->plan);
 	if (!r && t->proc)
 		foreign_find(t, l, f->m);
 	if (!r)
@@ -70,7 +64,7 @@ static void take_results(struct jab *j, struct target *t, const struct loaded *l
 		struct site *s;
 
 		if (w->id & WATCH_ID) {
-			t->unwatched |= w->tactic == TACTIC_NONE;
+			t->unwatched |= w->tactic == TACTIC_NONE && !t->watches.v[w->id & ~WATCH_ID].parks;
 			continue;
 		}
 		s = &j->sites.v[w->id];
@@ -99,9 +93,33 @@ static void place_forget(struct jab *j, struct target *t)
 	t->room = NULL;
 }
 
+/* Probes on libraries that come later share the counters. */
+#define SPARE_COUNTERS 4096
+
+/* What is needed beside the pads: watches, memory and code of our own. */
+static int plan_own(struct jab *j, struct target *t)
+{
+	int r = 0;
+
+	t->counter_cap = t->ncounters + (j->follow ? SPARE_COUNTERS : 0);
+	if (!t->proc)
+		return 0;
+	t->blob_at = 0;
+	if (j->events || j->follow)
+		t->blob_at = room_alloc(t->room, blob_size + BLOB_ALIGN, 0, UINT64_MAX);
+	if ((j->events || j->follow) && !t->blob_at)
+		return fail(-ENOSPC, "process %d has no room for code of ours", t->proc->pid);
+	t->blob_at = (t->blob_at + BLOB_ALIGN - 1) / BLOB_ALIGN * BLOB_ALIGN;
+	if (j->follow)
+		r = follow_plan(j, t);
+	strangers_watch(j, t);
+	return r || !j->events || t->scout ? r : rings_plan(j, t);
+}
+
 int place_plan(struct jab *j, struct target *t, bool alone)
 {
 	uint32_t target = t - j->targets.v;
+	bool is_main = main_part(j, t) == t;
 	int r = make_room(j, t);
 
 	for (size_t i = 0; !r && i < j->sites.n; i++) {
@@ -115,9 +133,10 @@ int place_plan(struct jab *j, struct target *t, bool alone)
 		w->kind = s->kind;
 		w->exit_kind = s->exit_kind;
 		w->id = i;
+		w->body = shape_body(j, s);	/* the code depends on what only a stop tells, its size does not */
 	}
-	if (!r && !alone)
-		strangers_watch(j, t);
+	if (!r && !alone && is_main)
+		r = plan_own(j, t);
 	for (size_t i = 0; !r && i < t->loaded.n; i++) {
 		struct loaded *l = &t->loaded.v[i];
 
@@ -168,55 +187,66 @@ static size_t most_edits(const struct target *t)
 	return n;
 }
 
-/* The pieces of shared memory: an executable one per area of pads, one for the counters. */
-static int make_arena(struct target *t, struct jab_times *times)
+/* The data piece: counters, places to park, what the rings need. */
+static int take_data(struct jab *j, struct target *t, const struct piece *p, size_t counters, size_t parks)
 {
+	t->counters = p->here;
+	t->counters_at = p->at.v;
+	if (parks)
+		follow_take(t, p->here + counters, p->at.v + counters);
+	if (t->rings)
+		return rings_take(j, t, p + 1, p->here + counters + parks, p->at.v + counters + parks);
+	return 0;
+}
+
+/* The pieces of shared memory: an executable one per area of pads, one for the counters, the rings. */
+static int make_arena(struct jab *j, struct target *t, struct jab_times *times)
+{
+	bool is_main = main_part(j, t) == t;
+	size_t counters = is_main ? counters_size(t) : 0, parks = is_main ? follow_data_size(t) : 0, n;
 	area_list areas = { 0 };
 	struct piece *pieces;
 	int r;
 
 	find_areas(t, &areas);
-	pieces = xcalloc(areas.n + 1, sizeof(*pieces));
+	pieces = xcalloc(areas.n + 1 + rings_npieces(t), sizeof(*pieces));
 	for (size_t i = 0; i < areas.n; i++) {
 		pieces[i].at = TADDR(areas.v[i].lo);
 		pieces[i].len = areas.v[i].hi - areas.v[i].lo;
 		pieces[i].kind = PIECE_CODE;
 	}
-	pieces[areas.n].len = counters_size(t);
-	r = arena_create(t->proc, pieces, areas.n + 1, most_edits(t), &t->arena);
-	if (!r) {
-		t->counters = pieces[areas.n].here;
-		t->counters_at = pieces[areas.n].at.v;
-		times->data_bytes += pieces[areas.n].len;
+	n = areas.n;
+	pieces[n].len = counters + parks + rings_data_size(t);
+	if (t->rings)
+		rings_pieces(t, &pieces[n + 1]);
+	r = arena_create(t->proc, pieces, n + is_main + rings_npieces(t), most_edits(t), &t->arena);
+	if (!r)
 		r = touch_pads(t, times);
-	}
+	if (!r && is_main)
+		r = take_data(j, t, &pieces[n], counters, parks);
+	times->data_bytes += pieces[n].len;
 	free(pieces);
 	vec_free(&areas);
 	return r;
 }
 
-struct emit_context { struct jab *j; struct target *t; const struct arch_ops *arch; size_t size; };
-
-static size_t emit_count(const struct emit_context *x, uint32_t site, uint64_t at, uint8_t *out)
-{
-	struct count_spec spec = x->t->spec;
-
-	spec.index = x->j->counters.v[x->j->sites.v[site].counter].index;
-	spec.shared = counter_shared_at(x->t, spec.index);
-	return x->arch->emit_count(out, at, &spec);
-}
+struct emit_context { struct jab *j; struct target *t; const struct arch_ops *arch; int err; };
 
 static void emit_body(void *arg, const struct want *w, uint64_t at, uint8_t *out)
 {
 	struct emit_context *x = arg;
-	size_t n;
+	int n, size = w->body ? w->body : COUNT_MAX;
 
 	if (w->id & WATCH_ID)
 		n = strangers_body(x->t, w->id & ~WATCH_ID, out);
 	else
-		n = emit_count(x, w->id, at, out);
-	if (n < x->size)	/* the shorter form: jump over what is left */
-		x->arch->jump(out + n, at + n, at + x->size);
+		n = shape_emit(x->j, x->t, w, at, out);
+	if (n < 0)
+		x->err = n;
+	else if (n + 5 <= size)	/* the shorter form: jump over what is left */
+		x->arch->jump(out + n, at + n, at + size);
+	else
+		memset(out + n, 0x90, size - n);
 }
 
 static uint8_t *view(void *arg, uint64_t at)
@@ -232,19 +262,18 @@ static int emit_all(struct jab *j, struct target *t)
 
 	for (size_t i = 0; i < t->loaded.n; i++) {
 		struct loaded *l = &t->loaded.v[i];
-		struct emit_context x = { j, t, NULL, 0 };
+		struct emit_context x = { j, t, &arch_x86_64, 0 };
 		struct plan_output out = { &x, emit_body, view };
 		int r;
 
 		if (!l->plan)
 			continue;
-		x.arch = j->files.v[l->file].code->arch;
-		x.size = body_size(j->files.v[l->file].code);
 		r = plan_emit(l->plan, &out, p);
-		if (r < 0)
-			return r;
+		if (r < 0 || x.err < 0)
+			return r < 0 ? r : x.err;
 	}
-	strangers_emit(t);
+	if (main_part(j, t) == t)
+		strangers_emit(t);
 	text_patch_sort(p);
 	return 0;
 }
@@ -262,13 +291,39 @@ static void choose_way(struct target *t)
 		 "by a locked increment: its threads have no restartable sequences");
 }
 
+/* Any site of a probe in it, not only watches of our own? */
+static bool has_wants(const struct target *t)
+{
+	for (size_t i = 0; i < t->loaded.n; i++)
+		for (size_t k = 0; k < t->loaded.v[i].wants.n; k++)
+			if (!(t->loaded.v[i].wants.v[k].id & WATCH_ID))
+				return true;
+	return false;
+}
+
+/* The memory that pads use, before there are any. */
+static int init_own(struct target *t)
+{
+	uint8_t *blob = t->blob_at ? arena_view(t->arena, TADDR(t->blob_at)) : NULL;
+
+	if (t->blob_at && !blob)
+		return fail(-EFAULT, "no view of our own code");
+	if (blob)
+		memcpy(blob, blob_image, blob_size);
+	choose_way(t);
+	counters_init(t);
+	if (t->park)
+		follow_open(t);
+	return 0;
+}
+
 static int make_arena_frugally(struct jab *j, struct target *t)
 {
-	int r = make_arena(t, &j->times);
+	int r = make_arena(j, t, &j->times);
 
 	if (r == -ENOMEM && !t->arena && !t->apart) {
 		t->apart = true;
-		r = make_arena(t, &j->times);
+		r = make_arena(j, t, &j->times);
 	}
 	return r;
 }
@@ -300,11 +355,12 @@ int place_insert(struct jab *j, uint32_t target)
 
 	if (!t->arena)
 		return r;
-	if (!r) {
-		choose_way(t);
-		counters_init(t);
+	if (!r && main_part(j, t) == t)
+		r = init_own(t);
+	if (!r && has_wants(t))
+		r = rings_init(main_part(j, t));
+	if (!r)
 		r = emit_all(j, t);
-	}
 	if (!r)
 		r = text_apply(t->proc, t->arena, &t->patch);
 	if (r < 0) {

@@ -65,7 +65,7 @@ static uint32_t new_counter(const struct match *x, uint32_t func, uint64_t offse
 {
 	uint32_t row = row_find(x->j, x->probe, x->file, func, offset, is_return);
 
-	return counter_add(x->j, x->target, row, role);
+	return counter_add(x->j, x->j->targets.v[x->target].main, row, role);
 }
 
 static int add_entry(const struct match *x, uint32_t func)
@@ -310,11 +310,11 @@ static bool may_hold(const struct target *t, const struct loaded *l, const struc
  * exe_pass: without an object the main program is asked first, and only if it does not know the name
  * all other modules are.
  */
-static int match_all(struct jab *j, uint32_t probe, int exe_pass, size_t *found, bool *any_object)
+static int match_all(struct jab *j, uint32_t probe, uint32_t first, int exe_pass, size_t *found, bool *any_object)
 {
 	const struct probe_spec *spec = j->probes.v[probe].spec;
 
-	for (uint32_t t = 0; t < j->targets.n; t++) {
+	for (uint32_t t = first; t < j->targets.n; t++) {
 		for (uint32_t i = 0; !j->targets.v[t].lost && i < j->targets.v[t].loaded.n; i++) {
 			struct loaded *l = &j->targets.v[t].loaded.v[i];
 			struct match x = { j, probe, t, i, NULL, 0 };
@@ -345,6 +345,17 @@ static int match_all(struct jab *j, uint32_t probe, int exe_pass, size_t *found,
 	return 0;
 }
 
+/*
+ * A library that is not loaded yet, or a function of a program that will be executed. What is asked of
+ * a file that is there is a mistake now, and so is a name that a running process does not know.
+ */
+static bool may_come_later(const struct jab *j, const struct probe_spec *spec, bool any_object)
+{
+	if (!j->follow || spec->place_kind == PLACE_ADDR)
+		return false;
+	return spec->object ? !any_object : j->child != 0;
+}
+
 int resolve_probe(struct jab *j, uint32_t probe)
 {
 	const struct probe_spec *spec = j->probes.v[probe].spec;
@@ -353,15 +364,61 @@ int resolve_probe(struct jab *j, uint32_t probe)
 	int r;
 
 	if (spec->object || spec->place_kind == PLACE_ADDR) {
-		r = match_all(j, probe, -1, &found, &any_object);
+		r = match_all(j, probe, 0, -1, &found, &any_object);
 	} else {
-		r = match_all(j, probe, 1, &found, &any_object);
+		r = match_all(j, probe, 0, 1, &found, &any_object);
 		if (!r && !found)
-			r = match_all(j, probe, 0, &found, &any_object);
+			r = match_all(j, probe, 0, 0, &found, &any_object);
 	}
 	if (r < 0)
 		return r;
-	if (!found)
-		return explain_nothing(j, spec, any_object);
-	return 0;
+	if (found)
+		return 0;
+	r = explain_nothing(j, spec, any_object);
+	if (r == -ENOENT && may_come_later(j, spec, any_object)) {
+		log_warn("%s; it is probed when a program or library has it", err_text());
+		return 0;
+	}
+	return r;
+}
+
+/*
+ * A name without an object is looked for in libraries only where the program does not have it: the
+ * sites that are there already tell.
+ */
+static bool is_in_program(const struct jab *j, uint32_t probe, uint32_t main)
+{
+	for (size_t i = 0; i < j->sites.n; i++) {
+		const struct site *s = &j->sites.v[i];
+
+		if (s->probe == probe && j->targets.v[s->target].main == main &&
+		    j->targets.v[s->target].loaded.v[s->loaded].is_exe)
+			return true;
+	}
+	return false;
+}
+
+int resolve_more(struct jab *j, uint32_t target)
+{
+	const struct target *t = &j->targets.v[target];
+	bool is_part = t->main != target, any;
+	size_t found;
+	int r = 0;
+
+	for (uint32_t i = 0; !r && i < j->probes.n; i++) {
+		const struct probe_spec *spec = j->probes.v[i].spec;
+
+		found = 0;
+		if (spec->place_kind == PLACE_ADDR && !spec->object)	/* meant where it was given */
+			continue;
+		if (spec->object) {
+			r = match_all(j, i, target, -1, &found, &any);
+			continue;
+		}
+		if (!is_part)
+			r = match_all(j, i, target, 1, &found, &any);
+		if (!r && !found && !(is_part && is_in_program(j, i, t->main)))
+			r = match_all(j, i, target, 0, &found, &any);
+	}
+	return r;
 }

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "pad/plan.h"
 #include "proc/text.h"
+#include "session/fields.h"
 #include "sym/sym.h"
 
 /* A file, read once however many targets map it. */
@@ -36,17 +37,30 @@ struct loaded {
 	VEC(struct want) wants;	/* id = number of the site */
 };
 
-/* A probe of our own, at the `mov $NR,%eax` in front of a call that makes a stranger. */
+/*
+ * A probe of our own: at the `mov $NR,%eax` in front of a call that makes a stranger or starts another
+ * program, or where the loader tells debuggers about a library.
+ */
 struct watch {
 	uint64_t at;		/* live */
 	uint8_t abi;		/* enum clone_abi */
+	bool parks;		/* it waits for us there: */
+	uint8_t park_kind;	/* enum park_kind */
 	uint8_t bytes[5];	/* the instruction */
 	uint64_t pad;		/* live; 0: it is planned with the module's other sites */
 };
 #define WATCH_ID 0x80000000u	/* in want.id: the rest is the number of the watch, not of a site */
 
+/* An address that a field reads, as it is in one target. */
+struct constant { const struct field *field; uint64_t value; };
+
+/*
+ * A process as it was when it was probed. Libraries that it loads later are a part of their own: same
+ * process, other modules, pads and edits; counters and rings are those of the main part.
+ */
 struct target {
 	struct proc *proc;	/* NULL: a file without a process */
+	uint32_t main;		/* number of the main part: mostly its own */
 	VEC(struct loaded) loaded;
 	VEC(struct watch) watches;
 	struct room *room;
@@ -54,16 +68,25 @@ struct target {
 	struct text_patch patch;
 	uint8_t *counters;	/* our view of the data piece */
 	uint64_t counters_at;	/* the same in the target */
-	uint32_t ncounters;
+	uint64_t blob_at;	/* C code of ours; 0: not needed */
+	uint32_t ncounters, counter_cap;	/* in use; room for */
+	struct park_view *park;	/* where its threads wait for us; NULL: they don't */
+	bool scout;		/* a new program whose libraries are not there yet: only its loader is watched */
+	uint32_t serves;	/* number + 1 of the target that it became */
+	bool served;		/* has such a scout */
 	struct count_spec spec;
+	struct rings *rings;	/* NULL: this target does not record */
+	VEC(struct constant) constants;
 	bool unwatched;		/* a call that makes strangers has no probe of ours: count the locked way */
 	bool apart;		/* pads take as little address space as they can */
 	bool inserted;
+	bool told_names;	/* the trace knows its modules and threads */
 	bool lost;		/* ended before it was probed; the others go on */
 };
 
 struct probe {
 	struct probe_spec *spec;
+	field_list fields;
 	size_t sites, refused;
 };
 
@@ -88,7 +111,12 @@ struct site {
 	uint64_t neighbour;
 };
 
+struct events;
+struct rings;
+
 struct jab {
+	struct events *events;	/* NULL: probes count */
+	bool follow;		/* other programs and libraries that come later are probed, too */
 	VEC(struct file) files;
 	VEC(struct target) targets;
 	VEC(struct probe) probes;
@@ -103,21 +131,34 @@ struct jab {
 	bool released;		/* and let run */
 };
 
+static inline struct target *main_part(struct jab *j, const struct target *t)
+{
+	return &j->targets.v[t->main];
+}
+
 /* target.c: which files a process has mapped, and where */
 int target_add(struct jab *j, struct proc *p);
+struct target *target_add_part(struct jab *j, uint32_t main);	/* of what was mapped since; NULL: nothing was */
 int target_add_file(struct jab *j, const char *path);
 int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
 bool target_lost(struct jab *j, struct target *t);	/* after a failure: can the run go on without it? */
-void target_free(struct target *t);
+void target_free(struct jab *j, struct target *t);
+
+/* constants.c: addresses that fields read */
+int constants_resolve(struct jab *j);
+int constants_resolve_one(struct jab *j, uint32_t target);
+uint64_t target_constant(const struct target *t, const struct field *f);
 
 /* resolve.c: from specs to sites */
 int resolve_probe(struct jab *j, uint32_t probe);
+int resolve_more(struct jab *j, uint32_t target);	/* all probes in one new target; finding nothing is fine */
 
 /* counts.c: rows, counters and their place in the data arena */
 uint32_t row_find(struct jab *j, uint32_t probe, uint32_t file, uint32_t func, uint64_t offset, bool is_return);
 uint32_t counter_add(struct jab *j, uint32_t target, uint32_t row, uint8_t role);
 size_t counters_size(const struct target *t);
 void counters_init(struct target *t);	/* fill the CPU table */
+uint64_t *counters_ring_table(const struct target *t, uint64_t *ret_at);	/* right behind the CPU table: raised with it */
 uint64_t counter_read(const struct target *t, uint32_t index);
 unsigned counters_ncpus(void);	/* length of the CPU table */
 unsigned cpus_in_list(const char *list);	/* highest number in "0-3,8" plus one; 0: can't be read */
@@ -125,6 +166,7 @@ uint64_t counter_shared_at(const struct target *t, uint32_t index);
 
 /* strangers.c: threads that would count in another one's place */
 void strangers_watch(struct jab *j, struct target *t);	/* finds the places; wants or pads for them */
+bool watch_call(struct target *t, const struct text_call *c, const struct watch *w);	/* false: no jump fits there */
 void strangers_emit(struct target *t);			/* writes the pads and edits of those not planned */
 size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out);
 bool strangers_present(const struct target *t);

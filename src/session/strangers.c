@@ -8,7 +8,7 @@
  * want. A program that loads the number in another way is not seen. Where there is no place for such a
  * probe, all threads take the locked counter instead.
  */
-#include "session/session.h"
+#include "session/follow.h"
 
 #include <string.h>
 #include <sys/syscall.h>
@@ -62,28 +62,31 @@ static bool is_watchable(struct target *t, const struct text_call *c, uint8_t *r
 	       !memcmp(ret_bytes + 1, &c->nr, 4);
 }
 
-static void add_watch(struct target *t, const struct text_call *c, int abi)
+/* Where a module is planned anyway, it is one more want; otherwise it gets a pad by itself. */
+static bool watch_add(struct target *t, const struct watch *w)
 {
-	struct watch w = { .at = c->at.v, .abi = abi };
 	uint32_t n = t->watches.n;
 	struct loaded *l;
 	struct want *want;
 
-	if (!is_watchable(t, c, w.bytes)) {
-		t->unwatched = true;
-		return;
-	}
-	*vec_add(&t->watches) = w;
-	l = planned_at(t, w.at);
+	*vec_add(&t->watches) = *w;
+	l = planned_at(t, w->at);
 	if (l) {
 		want = vec_add(&l->wants);
-		want->addr = w.at - l->bias;
+		want->addr = w->at - l->bias;
 		want->kind = WANT_INSN;
 		want->id = WATCH_ID | n;
-		return;
+		return true;
 	}
-	t->watches.v[n].pad = room_alloc(t->room, pad_size(t, n), w.at > REACH ? w.at - REACH : 0, w.at + REACH);
-	t->unwatched |= !t->watches.v[n].pad;
+	t->watches.v[n].pad = room_alloc(t->room, pad_size(t, n), w->at > REACH ? w->at - REACH : 0, w->at + REACH);
+	return t->watches.v[n].pad;
+}
+
+bool watch_call(struct target *t, const struct text_call *c, const struct watch *w)
+{
+	struct watch own = *w;
+
+	return is_watchable(t, c, own.bytes) && watch_add(t, &own);
 }
 
 void strangers_watch(struct jab *j, struct target *t)
@@ -95,14 +98,21 @@ void strangers_watch(struct jab *j, struct target *t)
 	t->unwatched = false;
 	if (!t->proc || proc_text_calls(t->proc, &calls, &n) < 0)
 		return;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; !t->scout && i < n; i++)
 		if (abi_of(calls[i].nr) >= 0)
-			add_watch(t, &calls[i], abi_of(calls[i].nr));
+			t->unwatched |= !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v,
+								   .abi = abi_of(calls[i].nr) });
+	follow_watch(j, t, calls, n);
 }
 
 size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
 {
-	struct raise_spec spec = { t->spec.cpu_table, counters_ncpus(), t->watches.v[watch].abi };
+	const struct watch *w = &t->watches.v[watch];
+	/* Both tables, and the two words between them, which are 0 anyway. */
+	struct raise_spec spec = { t->spec.cpu_table, 2 * counters_ncpus() + 2, w->abi };
+
+	if (w->parks)
+		return follow_body(t, w->park_kind, out);
 
 	return arch_x86_64.emit_raise(out, &spec);
 }
@@ -128,10 +138,10 @@ static void emit(struct target *t, uint32_t n)
 
 void strangers_emit(struct target *t)
 {
-	if (!t->spec.has_rseq)	/* everybody takes the locked counter already */
-		return;
+	bool raise = t->spec.has_rseq || t->rings;	/* otherwise everybody takes the locked counter already */
+
 	for (uint32_t i = 0; i < t->watches.n; i++)
-		if (t->watches.v[i].pad)
+		if (t->watches.v[i].pad && (raise || t->watches.v[i].parks))
 			emit(t, i);
 }
 

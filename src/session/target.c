@@ -5,7 +5,9 @@
  * and the notes in memory are held against the file, so that a library which was replaced on disk
  * since it was mapped is refused instead of patched at the wrong places.
  */
-#include "session/session.h"
+#include "proc/undo.h"
+#include "session/follow.h"
+#include "session/rings.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -25,7 +27,7 @@ static bool same_file(const struct map *a, const struct map *b)
 /* Code of a real file: has an inode and a path. The vDSO and JIT code are not for this stage. */
 static bool is_module_code(const struct map *m)
 {
-	return (m->prot & PROT_EXEC) && m->inode && m->path[0] == '/';
+	return (m->prot & PROT_EXEC) && m->inode && m->path[0] == '/' && strncmp(m->path, ARENA_PATH, strlen(ARENA_PATH));
 }
 
 static bool first_of_file(const struct proc *p, size_t i)
@@ -36,6 +38,16 @@ static bool first_of_file(const struct proc *p, size_t i)
 	return true;
 }
 
+static void add_loaded(struct target *t, const struct proc *p, const struct map *m)
+{
+	struct loaded *l = vec_add(&t->loaded);
+
+	l->file = UINT32_MAX;
+	l->path = xstrdup(m->path);
+	l->start = m->start;
+	l->is_exe = !strcmp(m->path, p->exe);
+}
+
 int target_add(struct jab *j, struct proc *p)
 {
 	struct target *t;
@@ -44,20 +56,47 @@ int target_add(struct jab *j, struct proc *p)
 	if (r < 0)
 		return r;
 	t = vec_add(&j->targets);
+	t->main = j->targets.n - 1;
 	t->proc = p;
+	for (size_t i = 0; i < p->maps.n; i++)
+		if (is_module_code(&p->maps.v[i]) && first_of_file(p, i))
+			add_loaded(t, p, &p->maps.v[i]);
+	return 0;
+}
+
+/* Is it known already, in any part of this process? At another address it is another one. */
+static bool is_known(const struct jab *j, uint32_t main, const struct map *m)
+{
+	for (size_t i = 0; i < j->targets.n; i++) {
+		const struct target *t = &j->targets.v[i];
+
+		for (size_t k = 0; t->main == main && k < t->loaded.n; k++)
+			if (t->loaded.v[k].start == m->start && !strcmp(t->loaded.v[k].path, m->path))
+				return true;
+	}
+	return false;
+}
+
+struct target *target_add_part(struct jab *j, uint32_t main)
+{
+	struct proc *p = j->targets.v[main].proc;
+	struct target *t = NULL;
+
+	if (proc_read_maps(p) < 0)
+		return NULL;
 	for (size_t i = 0; i < p->maps.n; i++) {
 		const struct map *m = &p->maps.v[i];
-		struct loaded *l;
 
-		if (!is_module_code(m) || !first_of_file(p, i))
+		if (!is_module_code(m) || !first_of_file(p, i) || is_known(j, main, m))
 			continue;
-		l = vec_add(&t->loaded);
-		l->file = UINT32_MAX;
-		l->path = xstrdup(m->path);
-		l->start = m->start;
-		l->is_exe = !strcmp(m->path, p->exe);
+		if (!t) {
+			t = vec_add(&j->targets);
+			t->main = main;
+			t->proc = p;
+		}
+		add_loaded(t, p, m);
 	}
-	return 0;
+	return t;
 }
 
 int target_add_file(struct jab *j, const char *path)
@@ -74,6 +113,7 @@ int target_add_file(struct jab *j, const char *path)
 	f->path = xstrdup(path);
 	f->m = m;
 	t = vec_add(&j->targets);
+	t->main = j->targets.n - 1;
 	l = vec_add(&t->loaded);
 	l->file = j->files.n - 1;
 	l->path = xstrdup(path);
@@ -225,7 +265,7 @@ bool target_lost(struct jab *j, struct target *t)
 	return others;
 }
 
-void target_free(struct target *t)
+void target_free(struct jab *j, struct target *t)
 {
 	for (size_t i = 0; i < t->loaded.n; i++) {
 		plan_free(t->loaded.v[i].plan);
@@ -238,7 +278,11 @@ void target_free(struct target *t)
 	vec_free(&t->patch.moves_in);
 	vec_free(&t->patch.moves_out);
 	room_free(t->room);
+	rings_free(t->rings);
+	vec_free(&t->constants);
 	if (t->arena)
 		arena_forget(t->arena);
-	proc_close(t->proc);
+	park_free(t->park);
+	if (main_part(j, t) == t)
+		proc_close(t->proc);
 }

@@ -363,15 +363,13 @@ static size_t name_len(const char *s)
 	return n + 1;
 }
 
-static int check_rest(const struct probe_spec *spec, const char *rest)
+/* Fields and condition are not read here. */
+static void keep_rest(struct probe_spec *spec, const char *rest)
 {
 	while (is_blank(*rest))
 		rest++;
-	if (!*rest)
-		return 0;
-	return fail(-ENOTSUP, "probe '%s': %s (\"%s\") come with `jab trace`, which is not there yet",
-		    spec->text, strncmp(rest, "if", 2) == 0 && !is_word_char(rest[2]) ?
-		    "conditions" : "fields", rest);
+	if (*rest)
+		spec->rest = xstrdup(rest);
 }
 
 static int parse_kind(struct probe_spec *spec, const char *s, const struct layout *l, size_t *part)
@@ -401,10 +399,9 @@ static int parse_parts(struct probe_spec *spec, const char *s)
 
 	find_layout(s, &l);
 	r = parse_kind(spec, s, &l, &part);
-	if (r == 0 && s[l.start[part]] != '@')
-		r = check_rest(spec, s + l.end);
 	if (r < 0)
 		return r;
+	keep_rest(spec, s + l.end);
 	if (s[l.start[part]] == '@')
 		return parse_place(spec, (char[]){ "@" });
 	if (l.nparts - part > 2)
@@ -457,6 +454,7 @@ void spec_free(struct probe_spec *spec)
 	free(spec->name);
 	free(spec->object);
 	free(spec->place);
+	free(spec->rest);
 	free(spec);
 }
 
@@ -468,7 +466,7 @@ static bool reads_back(const char *name)
 	/* Names come from foreign files: never compile one as a regular expression. */
 	if (strchr(name, '/') || spec_parse(name, &spec) < 0)
 		return false;
-	same = !spec->name && !spec->object && spec->kind == SPEC_ENTRY && !spec->has_offset &&
+	same = !spec->name && !spec->object && !spec->rest && spec->kind == SPEC_ENTRY && !spec->has_offset &&
 	       spec->place_kind == PLACE_NAME && strcmp(spec->place, name) == 0;
 	spec_free(spec);
 	return same;

@@ -84,6 +84,9 @@ const uint8_t *module_bytes(const struct module *m, uint64_t addr, size_t len);
 /* The function whose [addr, addr+size) holds addr; NULL if none. */
 const struct func *module_func_at(const struct module *m, uint64_t addr);
 
+/* A variable of the symbol tables; link address. */
+bool module_object(const struct module *m, const char *name, uint64_t *ret_addr, uint64_t *ret_size);
+
 /* How a function is shown to a person: demangled, or func_0x1234. The text lives with the module. */
 const char *func_name(struct module *m, const struct func *f);
 
@@ -106,6 +109,7 @@ struct probe_spec {
 	char *name;		/* NAME or NULL */
 	char *object;		/* path, name, "exe", "*"; NULL: not given (exe first, then all) */
 	char *place;		/* name, glob or regex */
+	char *rest;		/* what follows the place: fields, condition; NULL: nothing */
 	uint64_t addr;		/* PLACE_ADDR: link address if object is given and a file is asked, else live */
 	uint64_t offset;	/* func+off */
 	bool has_offset;

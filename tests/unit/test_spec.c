@@ -27,9 +27,9 @@ static void describe(const struct probe_spec *s, char *out, size_t room)
 	if (s->has_offset)
 		snprintf(off, sizeof(off), "+%llu", (unsigned long long)s->offset);
 	snprintf(addr, sizeof(addr), "%#llx", (unsigned long long)s->addr);
-	snprintf(out, room, "%c%c %s%s%s%s%s%s", "eri"[s->kind], "ngxa"[s->place_kind], s->name ? s->name : "",
+	snprintf(out, room, "%c%c %s%s%s%s%s%s%s%s", "eri"[s->kind], "ngxa"[s->place_kind], s->name ? s->name : "",
 		 s->name ? "=" : "", s->object ? s->object : "", s->object ? "|" : "",
-		 s->place_kind == PLACE_ADDR ? addr : s->place, off);
+		 s->place_kind == PLACE_ADDR ? addr : s->place, off, s->rest ? " // " : "", s->rest ? s->rest : "");
 }
 
 static const struct { const char *text, *expect; } rows[] = {
@@ -53,6 +53,11 @@ static const struct { const char *text, *expect; } rows[] = {
 	{ "insn:0x1000", "ia 0x1000" },
 	{ "hot=libc:malloc", "en hot=libc|malloc" },
 	{ "my-tp.1=u:exe:f", "en my-tp.1=exe|f" },
+	/* what follows the place is kept as it is */
+	{ "libc:malloc size", "en libc|malloc // size" },
+	{ "libc:malloc  size if size > 1000000", "en libc|malloc // size if size > 1000000" },
+	{ "malloc if arg0 > 3", "en malloc // if arg0 > 3" },
+	{ "exe:readline%return $retval:string", "rn exe|readline // $retval:string" },
 	/* places */
 	{ "main+0x10", "en main+16" },
 	{ "main+010", "en main+8" },
@@ -170,10 +175,6 @@ static const struct { const char *text; int err; const char *says; } refusals[] 
 	{ "profile:hz:99", -ENOTSUP, "'profile' is no kind" },
 	{ "@foo.c:42", -ENOTSUP, "source lines" },
 	{ "u:@foo.c:42 i", -ENOTSUP, "source lines" },
-	{ "libc:malloc size", -ENOTSUP, "`jab trace`" },
-	{ "libc:malloc size if size > 1000000", -ENOTSUP, "`jab trace`" },
-	{ "malloc if arg0 > 3", -ENOTSUP, "conditions" },
-	{ "exe:readline%return $retval:string", -ENOTSUP, "fields" },
 };
 
 static void test_refused(void **state)

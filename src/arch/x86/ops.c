@@ -31,4 +31,5 @@ const struct arch_ops arch_x86_64 = {
 	.emit_event_slow = x86_emit_event_slow,
 	.perform = x86_perform,
 	.emit_bulk = x86_emit_bulk,
+	.emit_park = x86_emit_park,
 };

@@ -15,5 +15,6 @@ int x86_emit_raise(uint8_t *out, const struct raise_spec *spec);
 int x86_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec);
 int x86_emit_event_slow(uint8_t *out, const struct event_slow_spec *spec);
 int x86_emit_bulk(uint8_t *out, const struct bulk_spec *spec);
+int x86_emit_park(uint8_t *out, const struct park_spec *spec);
 
 #endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#include "proc/ids.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/err.h"
+#include "proc/internal.h"
+
+int proc_status_number(struct proc *p, const char *name, uint64_t *ret_value)
+{
+	char path[64], status[4096];
+
+	if (proc_path(p, "status", path, sizeof(path)) < 0 || file_read(path, status, sizeof(status)) < 0)
+		return -ESRCH;
+	return status_field(status, name, 10, ret_value);
+}
+
+/* The last number of a line such as "NSpid:\t4711\t12\t1": that of the innermost namespace. */
+static bool last_number(const char *status, const char *name, uint32_t *ret_value)
+{
+	const char *line = strstr(status, name);
+	char *end;
+	bool found = false;
+
+	if (!line)
+		return false;
+	for (line += strlen(name); *line == '\t' || *line == ' '; line = end) {
+		unsigned long v = strtoul(line, &end, 10);
+
+		if (end == line)
+			break;
+		*ret_value = v;
+		found = true;
+	}
+	return found;
+}
+
+int proc_ns_pid(struct proc *p, uint32_t *ret_pid, bool *ret_foreign)
+{
+	char path[64], status[4096];
+	uint32_t pid;
+
+	if (proc_path(p, "status", path, sizeof(path)) < 0 || file_read(path, status, sizeof(status)) < 0)
+		return fail(-ESRCH, "process %d has ended", p->pid);
+	if (!last_number(status, "\nNStgid:", &pid))	/* a kernel without namespaces */
+		pid = p->pid;
+	*ret_pid = pid;
+	*ret_foreign = pid != (uint32_t)p->pid;
+	return 0;
+}
+
+void proc_read_text(struct proc *p, taddr at, char *to, size_t room)
+{
+	size_t n = 0;
+
+	while (n + 1 < room) {
+		size_t part = MIN(4096 - ((at.v + n) & 4095), room - 1 - n);
+
+		if (proc_read(p, TADDR(at.v + n), to + n, part) < 0)
+			break;
+		n += strnlen(to + n, part);
+		if (n < room - 1 && !to[n])
+			return;
+	}
+	to[n] = '\0';
+}
+
+struct id { uint32_t theirs, tid, pid; };
+
+struct id_map {
+	char ns[64];		/* link text of their pid namespace */
+	VEC(struct id) ids;	/* sorted by theirs */
+	uint64_t read_at;
+};
+
+#define READ_AGAIN 20000000ull
+
+struct id_map *id_map_new(struct proc *p)
+{
+	struct id_map *m = xcalloc(1, sizeof(*m));
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", p->pid);
+	if (readlink(path, m->ns, sizeof(m->ns) - 1) < 0)
+		m->ns[0] = '\0';
+	return m;
+}
+
+static void add_threads(struct id_map *m, const char *pid)
+{
+	char path[512], status[4096];
+	struct dirent *e;
+	uint32_t theirs;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/task", pid);
+	d = opendir(path);
+	while (d && (e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.20s/task/%.20s/status", pid, e->d_name);
+		if (file_read(path, status, sizeof(status)) > 0 && last_number(status, "\nNSpid:", &theirs))
+			*vec_add(&m->ids) = (struct id){ theirs, atoi(e->d_name), atoi(pid) };
+	}
+	if (d)
+		closedir(d);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const struct id *x = a, *y = b;
+
+	return x->theirs < y->theirs ? -1 : x->theirs > y->theirs;
+}
+
+static void read_ids(struct id_map *m)
+{
+	char path[64], ns[64];
+	struct dirent *e;
+	DIR *d = opendir("/proc");
+
+	m->ids.n = 0;
+	m->read_at = now_ns();
+	while (d && (e = readdir(d))) {
+		ssize_t n;
+
+		if (e->d_name[0] < '0' || e->d_name[0] > '9')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.20s/ns/pid", e->d_name);
+		n = readlink(path, ns, sizeof(ns) - 1);
+		if (n < 0 || (ns[n] = '\0', strcmp(ns, m->ns)))
+			continue;
+		add_threads(m, e->d_name);
+	}
+	if (d)
+		closedir(d);
+	if (m->ids.n)
+		qsort(m->ids.v, m->ids.n, sizeof(*m->ids.v), by_number);
+}
+
+static const struct id *find_id(const struct id_map *m, uint32_t theirs)
+{
+	struct id key = { .theirs = theirs };
+
+	return m->ids.n ? bsearch(&key, m->ids.v, m->ids.n, sizeof(key), by_number) : NULL;
+}
+
+void id_map_translate(struct id_map *m, uint32_t *pid, uint32_t *tid)
+{
+	const struct id *i = find_id(m, *tid);
+
+	if (!i && now_ns() - m->read_at > READ_AGAIN) {
+		read_ids(m);
+		i = find_id(m, *tid);
+	}
+	if (i) {
+		*tid = i->tid;
+		*pid = i->pid;
+		return;
+	}
+	i = find_id(m, *pid);
+	if (i)
+		*pid = i->pid;
+}
+
+void id_map_free(struct id_map *m)
+{
+	if (!m)
+		return;
+	vec_free(&m->ids);
+	free(m);
+}
+
+/* In our own namespace a number is a directory; in another one, all its threads are asked. */
+bool proc_has_tid(struct proc *p, uint32_t tid, bool foreign)
+{
+	struct id_map *m;
+	char path[64];
+	bool found;
+
+	if (!foreign) {
+		snprintf(path, sizeof(path), "/proc/%u", tid);
+		return access(path, F_OK) == 0;
+	}
+	m = id_map_new(p);
+	read_ids(m);
+	found = !m->ids.n || find_id(m, tid);	/* nobody left to ask: believe it */
+	id_map_free(m);
+	return found;
+}

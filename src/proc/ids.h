@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Numbers of processes and threads: those that the target uses for itself, and ours for the same. */
+#ifndef JAB_PROC_IDS_H
+#define JAB_PROC_IDS_H
+
+#include "proc/proc.h"
+
+/* A field of /proc/PID/status that is a number. */
+int proc_status_number(struct proc *p, const char *name, uint64_t *ret_value);
+
+/* What getpid() says in the target, and whether that differs from our number for it. */
+int proc_ns_pid(struct proc *p, uint32_t *ret_pid, bool *ret_foreign);
+
+/* Is there a thread that calls itself tid, in the namespace of p? */
+bool proc_has_tid(struct proc *p, uint32_t tid, bool foreign);
+
+/*
+ * From the target's numbers to ours. The table is read from /proc when an unknown number comes, at
+ * most every 20 ms; what has ended before it was looked up stays as it is.
+ */
+/* Text up to its NUL or the end of readable memory; never fails, may be empty. */
+void proc_read_text(struct proc *p, taddr at, char *to, size_t room);
+
+struct id_map;
+struct id_map *id_map_new(struct proc *p);
+void id_map_translate(struct id_map *m, uint32_t *pid, uint32_t *tid);
+void id_map_free(struct id_map *m);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Taking events out of the rings. For a trace each ring is a stream of its own: what is there becomes
+ * a packet, unsorted and untouched. For a reader who wants lines, the rings are merged by time; then
+ * what is younger than HOLD stays where it is until the next round, because an older event may still
+ * be on its way into another ring.
+ */
+#include "session/drain.h"
+
+#include <string.h>
+#include "base/clock.h"
+#include "base/err.h"
+#include "proc/ids.h"
+#include "session/rings.h"
+#include "session/shapes.h"
+#include "trace/live.h"
+
+#define HOLD_NS 2000000
+#define WAIT_LEAST 1000000ull
+#define WAIT_MOST 50000000ull
+
+static uint32_t nrings(const struct target *t)
+{
+	return t->rings && t->rings->ready ? t->rings->ncpu + t->rings->nlocked : 0;
+}
+
+/* All that were lost in this ring's name: the first locked one stands for those that got none. */
+static uint64_t lost_of(const struct target *t, const struct own_ring *own)
+{
+	uint64_t lost = ring_lost(&own->r);
+
+	return own == &t->rings->v[t->rings->ncpu] ? lost + rings_lost_shared(t) : lost;
+}
+
+/* What was counted as recorded could not be written: it is lost after all. */
+static void count_unwritten(struct events *e, const struct own_ring *own, const struct ctf_span *span)
+{
+	struct event_head head;
+	uint64_t off = 0;
+
+	while (ring_next(&own->r, span->data, span->len, &off, &head)) {
+		if (head.id >= e->rows)
+			break;
+		e->recorded.v[head.id]--;
+		e->unwritten.v[head.id]++;
+	}
+}
+
+/* Numbers of another pid namespace become ours, in a copy. */
+static const uint8_t *translate(struct target *t, const struct own_ring *own, const uint8_t *span, uint64_t len,
+				uint8_t **ret_copy)
+{
+	struct event_head head;
+	uint64_t off = 0, at = 0;
+
+	*ret_copy = NULL;
+	if (!t->rings->foreign_ids || !len)
+		return span;
+	if (!t->rings->ids)
+		t->rings->ids = id_map_new(t->proc);
+	*ret_copy = xrealloc(NULL, len);
+	memcpy(*ret_copy, span, len);
+	for (; ring_next(&own->r, *ret_copy, len, &off, &head); at = off) {
+		id_map_translate(t->rings->ids, &head.pid, &head.tid);
+		memcpy(*ret_copy + at, &head, sizeof(head));
+	}
+	return *ret_copy;
+}
+
+static int write_span(struct jab *j, struct target *t, struct own_ring *own, const uint8_t *data, uint64_t len,
+		      uint64_t *ret_events)
+{
+	struct events *e = j->events;
+	uint64_t lost = lost_of(t, own);
+	struct ctf_span span = { 0 };
+	int r;
+
+	if (ctf_check_counted(e->trace, data, len, e->recorded.v, &span) < 0)
+		e->damaged++;
+	*ret_events = span.events;
+	if (!span.events && lost == own->told)
+		return 0;
+	r = ctf_packet(e->trace, own->stream, own->cpu, &span, lost);
+	own->told = lost;
+	if (r < 0) {
+		count_unwritten(e, own, &span);
+		return r;
+	}
+	e->events += span.events;
+	e->bytes += span.len;
+	return 0;
+}
+
+static int64_t write_ring(struct jab *j, struct target *t, struct own_ring *own)
+{
+	const uint8_t *span, *shown;
+	uint64_t len = ring_peek(&own->r, &span), events;
+	uint8_t *copy;
+	int r;
+
+	shown = translate(t, own, span, len, &copy);
+	r = write_span(j, t, own, shown, len, &events);
+	ring_consume(&own->r, len);
+	free(copy);
+	return r < 0 ? r : (int64_t)events;
+}
+
+/* One ring in the merge. */
+struct cursor {
+	struct target *t;
+	struct own_ring *own;
+	const uint8_t *span;
+	uint64_t len, at, next;	/* this event, and what is behind it */
+	struct event_head head;
+	bool ready;
+};
+
+static void advance(struct jab *j, struct cursor *c)
+{
+	c->at = c->next;
+	c->ready = ring_next(&c->own->r, c->span, c->len, &c->next, &c->head);
+	if (!c->ready && c->next < c->len)
+		j->events->damaged++;
+}
+
+static struct cursor *oldest(struct cursor *v, size_t n)
+{
+	struct cursor *best = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if (v[i].ready && (!best || v[i].head.time < best->head.time))
+			best = &v[i];
+	return best;
+}
+
+static int hand_out(struct jab *j, struct cursor *c, bool *ret_good)
+{
+	struct events *e = j->events;
+	struct trace_event ev = { .stream = c->own->stream, .cpu = c->own->cpu };
+	uint64_t lost = lost_of(c->t, c->own);
+
+	*ret_good = live_event(e->trace, &e->clock, c->span + c->at, c->head.len, &ev);
+	if (!*ret_good) {
+		e->damaged++;
+		return 0;
+	}
+	if (c->t->rings->foreign_ids) {
+		if (!c->t->rings->ids)
+			c->t->rings->ids = id_map_new(c->t->proc);
+		id_map_translate(c->t->rings->ids, &ev.pid, &ev.tid);
+	}
+	ev.lost = lost - c->own->told;
+	c->own->told = lost;
+	e->recorded.v[c->head.id]++;
+	e->events++;
+	e->bytes += c->head.len;
+	return e->each(e->arg, &ev);
+}
+
+static size_t open_cursors(struct jab *j, struct cursor **ret_v)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->targets.n; i++)
+		n += nrings(&j->targets.v[i]);
+	*ret_v = xcalloc(n + 1, sizeof(**ret_v));
+	n = 0;
+	for (size_t i = 0; i < j->targets.n; i++)
+		for (uint32_t k = 0; k < nrings(&j->targets.v[i]); k++) {
+			struct cursor *c = &(*ret_v)[n];
+
+			c->t = &j->targets.v[i];
+			c->own = &c->t->rings->v[k];
+			c->len = ring_peek(&c->own->r, &c->span);
+			advance(j, c);
+			n += c->len != 0;
+		}
+	return n;
+}
+
+static int64_t merge(struct jab *j, bool last)
+{
+	struct events *e = j->events;
+	uint64_t until = last ? UINT64_MAX : clock_now() - HOLD_NS * (e->clock.hz / 1000000) / 1000;
+	struct cursor *v, *c;
+	size_t n = open_cursors(j, &v);
+	int64_t events = 0;
+	int r = 0;
+
+	while (!r && (c = oldest(v, n)) && c->head.time <= until) {
+		bool good;
+
+		r = hand_out(j, c, &good);
+		events += good;
+		advance(j, c);
+	}
+	for (size_t i = 0; i < n; i++)	/* nonsense is not looked at again */
+		ring_consume(&v[i].own->r, v[i].ready ? v[i].at : v[i].len);
+	free(v);
+	return r ? r : events;
+}
+
+static int64_t write_all(struct jab *j)
+{
+	int64_t events = 0, r = 0;
+
+	for (size_t i = 0; i < j->targets.n; i++)
+		for (uint32_t k = 0; k < nrings(&j->targets.v[i]); k++) {
+			int64_t n = write_ring(j, &j->targets.v[i], &j->targets.v[i].rings->v[k]);
+
+			if (n < 0)
+				r = n;
+			else
+				events += n;
+		}
+	return r ? r : events;
+}
+
+/* So long that the fullest ring would be a quarter full, at the rate since the last time. */
+static void choose_wait(struct jab *j)
+{
+	struct events *e = j->events;
+	uint64_t now = now_ns(), past = now - e->drained_at, most = 0, size = RING_SIZE_MIN;
+
+	for (size_t i = 0; i < j->targets.n; i++)
+		for (uint32_t k = 0; k < nrings(&j->targets.v[i]); k++) {
+			struct own_ring *own = &j->targets.v[i].rings->v[k];
+
+			most = MAX(most, own->r.tail - own->before);
+			own->before = own->r.tail;
+			size = j->targets.v[i].rings->size;
+		}
+	e->wait_ns = most ? (double)past * (size / 4) / most : WAIT_MOST;
+	e->wait_ns = MIN(MAX(e->wait_ns, WAIT_LEAST), WAIT_MOST);
+	e->drained_at = now;
+}
+
+static void look_after(struct jab *j)
+{
+	for (size_t i = 0; i < j->targets.n; i++) {
+		struct target *t = &j->targets.v[i];
+
+		for (uint32_t k = 0; k < nrings(t); k++)
+			ring_expect(&t->rings->v[k].r, j->events->lens.v, j->events->lens.n);
+		if (nrings(t)) {
+			rings_free_locks(t);
+			rings_follow_cpus(t);
+		}
+	}
+}
+
+int64_t drain(struct jab *j, bool last)
+{
+	int64_t r;
+
+	look_after(j);
+	if (j->events->o.overwrite)
+		return 0;
+	r = j->events->each ? merge(j, last) : write_all(j);
+	choose_wait(j);
+	return r;
+}
+
+static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *own, struct ctf *trace)
+{
+	uint8_t *buf = xrealloc(NULL, t->rings->size), *copy;
+	const uint8_t *start, *shown;
+	int64_t len = ring_snapshot(&own->r, buf, &start);
+	struct ctf_span span = { 0 };
+	int r = 0;
+
+	if (len < 0) {
+		j->events->damaged++;
+		free(buf);
+		return 0;
+	}
+	shown = translate(t, own, start, len, &copy);
+	if (ctf_check_counted(trace, shown, len, j->events->recorded.v, &span) < 0)
+		j->events->damaged++;
+	if (span.events)
+		r = ctf_packet(trace, own->stream, own->cpu, &span, lost_of(t, own));
+	if (!r) {
+		j->events->events += span.events;
+		j->events->bytes += span.len;
+	}
+	free(copy);
+	free(buf);
+	return r < 0 ? r : (int64_t)span.events;
+}
+
+int64_t drain_snapshot(struct jab *j, struct ctf *trace)
+{
+	int64_t events = 0, r = 0;
+
+	look_after(j);
+	memset(j->events->recorded.v, 0, j->events->rows * sizeof(*j->events->recorded.v));
+	for (size_t i = 0; i < j->targets.n; i++)
+		for (uint32_t k = 0; k < nrings(&j->targets.v[i]); k++) {
+			struct own_ring *own = &j->targets.v[i].rings->v[k];
+			int64_t n = own->live ? snapshot_ring(j, &j->targets.v[i], own, trace) : 0;
+
+			if (n < 0)
+				r = n;
+			else
+				events += n;
+		}
+	return r ? r : events;
+}

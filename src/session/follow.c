@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+#include "session/follow.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "arch/park.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "blob/blob.h"
+#include "proc/exec.h"
+#include "proc/ids.h"
+#include "proc/keeper.h"
+#include "session/rings.h"
+#include "session/shapes.h"
+
+struct park_view {
+	struct park *here;
+	uint64_t at;
+	struct keeper *keeper;
+	struct id_map *ids;	/* NULL: its numbers are ours */
+	uint32_t heard;		/* the bell, when we last looked */
+	uint32_t calls;		/* of the loader */
+};
+
+/* The loader is a module of its own, or libc itself. */
+static bool is_loader(const char *path)
+{
+	const char *base = strrchr(path, '/');
+
+	base = base ? base + 1 : path;
+	return !strncmp(base, "ld-", 3) || !strncmp(base, "ld.so", 5) || !strncmp(base, "ld64", 4) ||
+	       !strncmp(base, "libc.musl", 9);
+}
+
+static const struct func *debug_state(struct module *m)
+{
+	for (size_t i = 0; i < m->names.n; i++)
+		if (!strcmp(m->names.v[i].name, "_dl_debug_state"))
+			return &m->funcs.v[m->names.v[i].func];
+	return NULL;
+}
+
+static struct loaded *find_loader(struct jab *j, struct target *t, uint64_t *ret_addr)
+{
+	for (size_t i = 0; i < t->loaded.n; i++) {
+		struct loaded *l = &t->loaded.v[i];
+		const struct func *f;
+
+		if (!is_loader(l->path) || target_open_file(j, t, l) < 0)
+			continue;
+		f = debug_state(j->files.v[l->file].m);
+		if (f) {
+			*ret_addr = f->addr;
+			return l;
+		}
+	}
+	return NULL;
+}
+
+int follow_plan(struct jab *j, struct target *t)
+{
+	uint64_t mode = 0;
+
+	if (t->park)
+		return 0;
+	/* A thread that parks makes system calls. */
+	if (proc_status_number(t->proc, "Seccomp", &mode) < 0 || mode) {
+		log_info("process %d is under seccomp: programs that it starts and libraries that it loads are "
+			 "not followed", t->proc->pid);
+		return 0;
+	}
+	t->park = xcalloc(1, sizeof(*t->park));
+	return 0;
+}
+
+static void watch_loader(struct jab *j, struct target *t)
+{
+	uint64_t addr;
+	struct loaded *l = find_loader(j, t, &addr);
+	struct want *w;
+
+	if (!l) {
+		log_info("process %d has no loader that tells of libraries: those that come later are not probed",
+			 t->proc->pid);
+		return;
+	}
+	w = vec_add(&l->wants);
+	w->addr = addr;
+	w->kind = WANT_ENTRY;
+	w->id = WATCH_ID | t->watches.n;
+	*vec_add(&t->watches) = (struct watch){ .at = addr + l->bias, .parks = true, .park_kind = PARK_LOADED };
+}
+
+void follow_watch(struct jab *j, struct target *t, const struct text_call *calls, size_t n)
+{
+	if (!t->park)
+		return;
+	if (!t->served)		/* else the loader has a pad already */
+		watch_loader(j, t);
+	for (size_t i = 0; i < n; i++) {
+		bool at = calls[i].nr == SYS_execveat;
+
+		if ((at || calls[i].nr == SYS_execve) && !watch_call(t, &calls[i], &(struct watch){
+			.at = calls[i].at.v, .parks = true, .park_kind = at ? PARK_EXECAT : PARK_EXEC }))
+			log_info("process %d: an exec at %#llx can't be watched", t->proc->pid,
+				 (unsigned long long)calls[i].at.v);
+	}
+}
+
+size_t follow_body(const struct target *t, uint8_t kind, uint8_t *out)
+{
+	struct park_spec spec = { t->park->at, t->blob_at + blob_offset(BLOB_PARK), kind };
+
+	return arch_x86_64.emit_park(out, &spec);
+}
+
+size_t follow_data_size(const struct target *t)
+{
+	return t->park ? 4096 : 0;
+}
+
+void follow_take(struct target *t, uint8_t *here, uint64_t at)
+{
+	t->park->here = (struct park *)here;
+	t->park->at = at;
+}
+
+void follow_open(struct target *t)
+{
+	struct park_view *v = t->park;
+	uint32_t pid;
+	bool foreign = false;
+
+	proc_ns_pid(t->proc, &pid, &foreign);
+	if (foreign && !v->ids)
+		v->ids = id_map_new(t->proc);
+	if (keeper_open(t->arena, TADDR(v->at + offsetof(struct park, keeper)), &v->keeper) < 0)
+		log_info("process %d: %s; parked threads go on after %d ms at the latest", t->proc->pid, err_text(),
+			 PARK_LIMIT_MS);
+	__atomic_store_n(&v->here->open, 1, __ATOMIC_RELEASE);
+}
+
+void park_free(struct park_view *v)
+{
+	if (!v)
+		return;
+	keeper_close(v->keeper);
+	id_map_free(v->ids);
+	free(v);
+}
+
+static void wake(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static void let_go(void *arg)
+{
+	struct park_slot *s = arg;
+	uint32_t waiting = PARK_WAITING;
+
+	if (__atomic_compare_exchange_n(&s->state, &waiting, PARK_GO, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		wake(&s->state);
+}
+
+static bool has_sites(const struct jab *j, uint32_t target)
+{
+	for (size_t i = j->sites.n; i-- > 0;)
+		if (j->sites.v[i].target == target && j->sites.v[i].counter != UINT32_MAX)
+			return true;
+	return false;
+}
+
+/* More than there are counters for: these are not placed. */
+static void refuse_surplus(struct jab *j, uint32_t target)
+{
+	struct target *m = &j->targets.v[j->targets.v[target].main];
+	size_t refused = 0;
+
+	for (size_t i = 0; m->counter_cap && i < j->sites.n; i++) {
+		struct site *s = &j->sites.v[i];
+
+		if (s->target != target || s->counter == UINT32_MAX ||
+		    j->counters.v[s->counter].index < m->counter_cap)
+			continue;
+		s->counter = UINT32_MAX;
+		s->reason = "too many probes in libraries that were loaded later";
+		j->probes.v[s->probe].refused++;
+		refused++;
+	}
+	if (refused)
+		log_warn("process %d: %zu places in a library that it has loaded are more than was planned for, and are "
+			 "not probed", m->proc->pid, refused);
+}
+
+/* Probe what is new: a part of a process, or a whole one. */
+static int probe_new(struct jab *j, uint32_t target)
+{
+	bool scout = j->targets.v[target].scout;
+	int r = scout ? 0 : resolve_more(j, target);
+
+	/* Without a site, a process is still watched for what it will execute. */
+	if (!r && !scout && !has_sites(j, target) && j->targets.v[target].main != target)
+		return 0;
+	if (!r && j->events)
+		r = constants_resolve_one(j, target);
+	refuse_surplus(j, target);
+	if (!r)
+		r = place_plan(j, &j->targets.v[target], false);
+	if (!r && j->events)
+		r = shapes_declare(j);
+	if (!r)
+		r = place_insert(j, target);
+	if (r < 0 && !target_lost(j, &j->targets.v[target]))
+		log_warn("process %d: %s; what is new there is not probed", j->targets.v[target].proc->pid, err_text());
+	return r;
+}
+
+/* The libraries of a program that we have followed are there: now it is as any other. */
+static void grow_up(struct jab *j, uint32_t scout)
+{
+	pid_t pid = j->targets.v[scout].proc->pid;
+	struct proc *p;
+	uint32_t target;
+
+	if (proc_open(pid, &p) < 0 || target_add(j, p) < 0) {
+		log_warn("process %d: %s", pid, err_text());
+		return;
+	}
+	target = j->targets.n - 1;
+	j->targets.v[target].served = true;
+	j->targets.v[scout].serves = target + 1;
+	probe_new(j, target);
+}
+
+static void handle_loaded(struct jab *j, uint32_t target)
+{
+	struct target *t = &j->targets.v[target];
+	uint32_t main = target;
+
+	t->park->calls++;
+	if (t->serves) {
+		main = t->serves - 1;
+	} else if (t->scout) {
+		/* The first call comes before anything is mapped, the second when all is. */
+		if (t->park->calls >= 2)
+			grow_up(j, target);
+		return;
+	}
+	if (target_add_part(j, main))
+		probe_new(j, j->targets.n - 1);
+}
+
+static bool is_static(const struct proc *p)
+{
+	for (size_t i = 0; i < p->maps.n; i++)
+		if (is_loader(p->maps.v[i].path))
+			return false;
+	return true;
+}
+
+static void handle_exec(struct jab *j, uint32_t target, struct park_slot *s)
+{
+	struct target *t = &j->targets.v[target];
+	uint32_t pid = s->pid, tid = s->tid;
+	bool at = s->kind == PARK_EXECAT, is_fixed;
+	char path[4096] = "";
+	struct proc *p;
+	int r;
+
+	if (t->park->ids)
+		id_map_translate(t->park->ids, &pid, &tid);
+	proc_read_text(t->proc, TADDR(s->arg[at]), path, sizeof(path));
+	r = proc_may_follow(t->proc, tid, at ? (int)s->arg[0] : AT_FDCWD, path);
+	if (r < 0) {
+		if (r == -EPERM)
+			log_warn("%s", err_text());
+		return;
+	}
+	r = proc_follow_exec(pid, tid, let_go, s, &p);
+	if (r < 0) {
+		if (r != -ENOENT)
+			log_warn("%s: not followed: %s", path, err_text());
+		return;
+	}
+	is_fixed = is_static(p);
+	if (target_add(j, p) < 0) {
+		proc_close(p);
+		return;
+	}
+	j->targets.v[j->targets.n - 1].scout = !is_fixed;
+	log_info("process %d executes %s", pid, p->exe);
+	probe_new(j, j->targets.n - 1);
+	proc_resume(p);
+}
+
+static int poll_target(struct jab *j, uint32_t target)
+{
+	struct park_view *v = j->targets.v[target].park;
+	int n = 0;
+
+	if (!v || !v->here || v->heard == __atomic_load_n(&v->here->bell, __ATOMIC_ACQUIRE))
+		return 0;
+	v->heard = __atomic_load_n(&v->here->bell, __ATOMIC_ACQUIRE);
+	for (int i = 0; i < PARK_SLOTS; i++) {
+		struct park_slot *s = &v->here->slots[i];
+
+		/* Pairs with the release store of blob_park(). */
+		if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != PARK_WAITING)
+			continue;
+		n++;
+		if (s->kind == PARK_LOADED)
+			handle_loaded(j, target);
+		else
+			handle_exec(j, target, s);
+		let_go(s);
+	}
+	return n;
+}
+
+int follow_poll(struct jab *j)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; j->follow && i < j->targets.n; i++)
+		n += poll_target(j, i);
+	return n;
+}
+
+#define MOST_BELLS 64
+
+struct bell { uint64_t val, uaddr; uint32_t flags, reserved; };
+
+void follow_wait(struct jab *j, uint64_t ns)
+{
+	struct bell bells[MOST_BELLS];
+	struct timespec until;
+	unsigned n = 0;
+
+	for (size_t i = j->targets.n; j->follow && i-- > 0 && n < MOST_BELLS;) {
+		struct park_view *v = j->targets.v[i].park;
+
+		if (v && v->here && j->targets.v[i].inserted)
+			bells[n++] = (struct bell){ v->heard, (uint64_t)&v->here->bell, 2 /* FUTEX_32 */, 0 };
+	}
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += ns % 1000000000;
+	until.tv_sec += ns / 1000000000 + until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	/* futex_waitv; kernels before 5.16 have none: look every millisecond instead */
+	if (!n || (syscall(449, bells, n, 0, &until, CLOCK_MONOTONIC) < 0 && errno == ENOSYS))
+		sleep_ns(n ? MIN(ns, 1000000ull) : ns);
+}
+
+void follow_stop(struct jab *j)
+{
+	for (size_t i = 0; i < j->targets.n; i++) {
+		struct park_view *v = j->targets.v[i].park;
+
+		if (!v || !v->here)
+			continue;
+		__atomic_store_n(&v->here->open, 0, __ATOMIC_RELEASE);
+		for (int k = 0; k < PARK_SLOTS; k++)
+			let_go(&v->here->slots[k]);
+	}
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Following a target to other programs (exec) and to libraries that it loads later. Threads that do
+ * such a thing park in a pad (arch/park.h) until we have looked.
+ *
+ *	dlopen	the loader calls _dl_debug_state() when it has mapped something, before constructors
+ *		run: new modules become a part of the target, probed before the thread goes on
+ *	exec	we seize the thread, let it go on, and hold the new program before its first
+ *		instruction. A static one is probed right there. For another one only the loader's
+ *		_dl_debug_state() gets a pad; the libraries are there when it is called, and then
+ *		everything is probed as if we had attached to a running process.
+ */
+#ifndef JAB_SESSION_FOLLOW_H
+#define JAB_SESSION_FOLLOW_H
+
+#include "session/session.h"
+
+struct park_view;
+struct text_call;
+
+int follow_plan(struct jab *j, struct target *t);
+void follow_watch(struct jab *j, struct target *t, const struct text_call *calls, size_t n);
+size_t follow_body(const struct target *t, uint8_t kind, uint8_t *out);
+size_t follow_data_size(const struct target *t);
+void follow_take(struct target *t, uint8_t *here, uint64_t at);
+void follow_open(struct target *t);	/* from now on threads may park */
+void park_free(struct park_view *v);
+
+/* Do what parked threads wait for. Returns how many there were. */
+int follow_poll(struct jab *j);
+
+/* Sleep, but not longer than until somebody parks. */
+void follow_wait(struct jab *j, uint64_t ns);
+
+/* Nobody parks any more, and who does goes on. */
+void follow_stop(struct jab *j);
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names for numbers: which files are mapped where (told to the trace, so that it can be read elsewhere),
+ * what threads are called, and which function an address belongs to.
+ */
+#include "session/names.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/err.h"
+#include "session/shapes.h"
+
+struct comm { uint32_t tid; char name[16]; uint64_t read_at; };
+
+struct names {
+	VEC(struct comm) comms;		/* sorted by tid */
+	char text[256];
+};
+
+static struct names *names_of(struct jab *j)
+{
+	if (!j->events->names)
+		j->events->names = xcalloc(1, sizeof(*j->events->names));
+	return j->events->names;
+}
+
+void names_free(struct names *n)
+{
+	if (!n)
+		return;
+	vec_free(&n->comms);
+	free(n);
+}
+
+static const struct map *map_of(const struct target *t, const char *path)
+{
+	for (size_t i = 0; i < t->proc->maps.n; i++)
+		if (t->proc->maps.v[i].inode && !strcmp(t->proc->maps.v[i].path, path))
+			return &t->proc->maps.v[i];
+	return NULL;
+}
+
+static uint64_t end_of(const struct target *t, const char *path)
+{
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < t->proc->maps.n; i++)
+		if (t->proc->maps.v[i].inode && !strcmp(t->proc->maps.v[i].path, path))
+			end = MAX(end, t->proc->maps.v[i].end);
+	return end;
+}
+
+static void to_hex(const uint8_t *p, size_t n, char *out)
+{
+	for (size_t i = 0; i < n; i++)
+		sprintf(out + 2 * i, "%02x", p[i]);
+}
+
+/* The build id among some notes. */
+static bool find_id(const uint8_t *notes, size_t len, char *out, size_t room)
+{
+	size_t at = 0;
+
+	while (at + sizeof(Elf64_Nhdr) <= len) {
+		Elf64_Nhdr n;
+		size_t name = at + sizeof(n), desc;
+
+		memcpy(&n, notes + at, sizeof(n));
+		if (n.n_namesz > len || n.n_descsz > len)
+			return false;
+		desc = name + ((n.n_namesz + 3) & ~3u);
+		at = desc + ((n.n_descsz + 3) & ~3u);
+		if (at > len)
+			return false;
+		if (n.n_type == NT_GNU_BUILD_ID && n.n_namesz == 4 && !memcmp(notes + name, "GNU", 4) &&
+		    2 * n.n_descsz < room) {
+			to_hex(notes + desc, n.n_descsz, out);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* From memory: the file may be gone or another one by now. */
+static void build_id(struct target *t, const struct map *m, char *out, size_t room)
+{
+	uint8_t page[4096], notes[1024];
+	Elf64_Ehdr eh;
+
+	out[0] = '\0';
+	if (m->offset || proc_read(t->proc, TADDR(m->start), page, sizeof(page)) < 0)
+		return;
+	memcpy(&eh, page, sizeof(eh));
+	for (unsigned i = 0; i < eh.e_phnum; i++) {
+		uint64_t at = eh.e_phoff + (uint64_t)i * sizeof(Elf64_Phdr);
+		Elf64_Phdr ph;
+
+		if (at > sizeof(page) - sizeof(ph))
+			return;
+		memcpy(&ph, page + at, sizeof(ph));
+		if (ph.p_type != PT_NOTE || ph.p_filesz > sizeof(notes) ||
+		    proc_read(t->proc, TADDR(m->start + ph.p_offset), notes, ph.p_filesz) < 0)
+			continue;
+		if (find_id(notes, ph.p_filesz, out, room))
+			return;
+	}
+}
+
+int names_modules(struct jab *j, struct target *t)
+{
+	struct ctf_module *v = xcalloc(t->loaded.n + 1, sizeof(*v));
+	char (*ids)[72] = xcalloc(t->loaded.n + 1, sizeof(*ids));
+	size_t n = 0;
+	int r;
+
+	for (size_t i = 0; i < t->loaded.n; i++) {
+		const struct map *m = map_of(t, t->loaded.v[i].path);
+
+		if (!m)
+			continue;
+		build_id(t, m, ids[n], sizeof(ids[n]));
+		v[n] = (struct ctf_module){ m->path, ids[n], m->start, end_of(t, m->path) - m->start, t->proc->pid };
+		n++;
+	}
+	r = n ? ctf_modules(j->events->trace, v, n, clock_now()) : 0;
+	free(ids);
+	free(v);
+	return r;
+}
+
+int names_threads(struct jab *j, struct target *t)
+{
+	struct ctf_thread *v = xcalloc(t->proc->threads.n + 1, sizeof(*v));
+	char (*names)[16] = xcalloc(t->proc->threads.n + 1, sizeof(*names));
+	size_t n = 0;
+	int r;
+
+	for (size_t i = 0; i < t->proc->threads.n; i++) {
+		const struct thread *th = &t->proc->threads.v[i];
+
+		snprintf(names[n], sizeof(names[n]), "%s", events_comm(j, th->pid, th->tid));
+		if (names[n][0]) {
+			v[n] = (struct ctf_thread){ names[n], th->pid, th->tid };
+			n++;
+		}
+	}
+	r = n ? ctf_threads(j->events->trace, v, n, clock_now()) : 0;
+	free(names);
+	free(v);
+	return r;
+}
+
+static size_t comm_slot(const struct names *n, uint32_t tid)
+{
+	size_t lo = 0, hi = n->comms.n;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (n->comms.v[mid].tid < tid)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static void read_comm(uint32_t pid, uint32_t tid, char name[16])
+{
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", pid, tid);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	if (fgets(name, 16, f))
+		name[strcspn(name, "\n")] = '\0';
+	fclose(f);
+}
+
+#define COMM_LASTS 1000000000ull	/* threads rename themselves, numbers are used again */
+
+const char *events_comm(struct jab *j, uint32_t pid, uint32_t tid)
+{
+	struct names *n = names_of(j);
+	size_t i = comm_slot(n, tid);
+	uint64_t now = now_ns();
+
+	if (i == n->comms.n || n->comms.v[i].tid != tid) {
+		vec_add(&n->comms);
+		memmove(&n->comms.v[i + 1], &n->comms.v[i], (n->comms.n - 1 - i) * sizeof(*n->comms.v));
+		n->comms.v[i] = (struct comm){ .tid = tid };
+	}
+	if (now - n->comms.v[i].read_at > COMM_LASTS) {
+		read_comm(pid, tid, n->comms.v[i].name);
+		n->comms.v[i].read_at = now;
+	}
+	return n->comms.v[i].name;
+}
+
+static struct target *target_of(struct jab *j, uint32_t pid)
+{
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (j->targets.v[i].proc && (uint32_t)j->targets.v[i].proc->pid == pid)
+			return &j->targets.v[i];
+	return j->targets.n ? &j->targets.v[0] : NULL;	/* a forked child has its parent's mappings */
+}
+
+const char *events_address(struct jab *j, uint32_t pid, uint64_t addr)
+{
+	struct names *n = names_of(j);
+	struct target *t = target_of(j, pid);
+
+	n->text[0] = '\0';
+	for (size_t i = 0; t && i < t->loaded.n; i++) {
+		struct loaded *l = &t->loaded.v[i];
+		const struct func *f;
+		struct module *m;
+		const char *slash = strrchr(l->path, '/');
+
+		if (addr < l->start || addr >= end_of(t, l->path) || target_open_file(j, t, l) < 0)
+			continue;
+		m = j->files.v[l->file].m;
+		f = module_func_at(m, addr - l->bias);
+		if (f)
+			snprintf(n->text, sizeof(n->text), "%s:%s+%#llx", slash ? slash + 1 : l->path,
+				 func_name(m, f), (unsigned long long)(addr - l->bias - f->addr));
+		else
+			snprintf(n->text, sizeof(n->text), "%s+%#llx", slash ? slash + 1 : l->path,
+				 (unsigned long long)(addr - l->bias));
+		break;
+	}
+	return n->text;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+#include "session/rings.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include "base/err.h"
+#include "blob/blob.h"
+#include "proc/ids.h"
+#include "session/shapes.h"
+
+#define PAGE 4096ull
+#define DEFAULT_SIZE (4ull << 20)
+#define SCRATCH (32u << 10)	/* per locked ring, for bulky events */
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+static uint64_t ring_size(const struct jab *j)
+{
+	uint64_t want = j->events->o.buffer_size ? j->events->o.buffer_size : DEFAULT_SIZE, size = RING_SIZE_MIN;
+
+	while (size < want && size < RING_SIZE_MAX)
+		size *= 2;
+	return size;
+}
+
+/* Threads that can't use the ring of their CPU: rarely any, unless that is nobody's or events are bulky. */
+static uint32_t locked_rings(uint32_t ncpu)
+{
+	uint32_t n = 4;
+
+	while (n < 2 * ncpu && n < 64)
+		n *= 2;
+	return n;
+}
+
+static uint32_t nrings(const struct rings *r)
+{
+	return r->ncpu + r->nlocked;
+}
+
+int rings_plan(struct jab *j, struct target *t)
+{
+	struct rings *r = t->rings ? t->rings : xcalloc(1, sizeof(*r));
+
+	t->rings = r;
+	r->size = ring_size(j);
+	r->ncpu = get_nprocs_conf();
+	r->nlocked = locked_rings(r->ncpu);
+	r->cap = round_up(t->counter_cap, 8);
+	r->desc_size = round_up(shapes_desc_size(j) + (j->follow ? 64 << 10 : 0), 64);
+	r->bulk = shapes_any_bulk(j);
+	r->slow_at = room_alloc(t->room, EVENT_SLOW_MAX, 0, UINT64_MAX);
+	return r->slow_at ? 0 : fail(-ENOSPC, "process %d has no room for code of ours", t->proc->pid);
+}
+
+/*
+ *	u64 locked[nlocked]
+ *	u64 lost[nrings][cap]
+ *	u64 lost_shared[cap]
+ *	descriptions
+ *	scratch[nlocked]
+ */
+static uint64_t off_lost(const struct rings *r)
+{
+	return round_up(8 * r->nlocked, 64);
+}
+
+static uint64_t off_shared(const struct rings *r)
+{
+	return off_lost(r) + 8ull * r->cap * nrings(r);
+}
+
+static uint64_t off_desc(const struct rings *r)
+{
+	return off_shared(r) + 8ull * r->cap;
+}
+
+static uint64_t off_scratch(const struct rings *r)
+{
+	return off_desc(r) + r->desc_size;
+}
+
+size_t rings_data_size(const struct target *t)
+{
+	return t->rings ? round_up(off_scratch(t->rings) + (uint64_t)SCRATCH * t->rings->nlocked, PAGE) : 0;
+}
+
+size_t rings_npieces(const struct target *t)
+{
+	return t->rings ? nrings(t->rings) + 1 : 0;
+}
+
+void rings_pieces(const struct target *t, struct piece *pieces)
+{
+	for (uint32_t i = 0; i < nrings(t->rings); i++)
+		pieces[i] = (struct piece){ .kind = PIECE_RING, .len = RING_HEAD_SIZE + t->rings->size };
+	pieces[nrings(t->rings)] = (struct piece){ .kind = PIECE_PRIVATE, .len = PAGE };
+}
+
+static int take_ring(struct jab *j, struct target *t, uint32_t i, const struct piece *p)
+{
+	struct rings *r = t->rings;
+	struct own_ring *own = &r->v[i];
+
+	own->at = p->at.v;
+	own->cpu = i < r->ncpu ? i : UINT32_MAX;
+	own->stream = j->events->streams++;
+	return ring_attach(&own->r, p->here, p->here + RING_HEAD_SIZE, r->size);
+}
+
+int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint8_t *data, uint64_t data_at)
+{
+	struct rings *r = t->rings;
+	int err = 0;
+
+	r->v = xcalloc(nrings(r), sizeof(*r->v));
+	r->desc_of = xcalloc(r->cap, sizeof(*r->desc_of));
+	for (uint32_t i = 0; !err && i < nrings(r); i++) {
+		err = take_ring(j, t, i, &pieces[i]);
+		r->v[i].lost = (uint64_t *)(data + off_lost(r)) + (uint64_t)r->cap * i;
+	}
+	r->pid_cell = pieces[nrings(r)].at.v;
+	r->locked = (uint64_t *)data;
+	r->locked_at = data_at;
+	r->lost_at = data_at + off_lost(r);
+	r->lost_shared = (uint64_t *)(data + off_shared(r));
+	r->lost_shared_at = data_at + off_shared(r);
+	r->desc = data + off_desc(r);
+	r->desc_at = data_at + off_desc(r);
+	r->scratch_at = data_at + off_scratch(r);
+	return err;
+}
+
+/* Every page is touched by us before a pad can: it is charged to us then, and no pad waits for it. */
+static int make_live(struct target *t, uint32_t i)
+{
+	struct rings *r = t->rings;
+	struct own_ring *own = &r->v[i];
+	struct ring_head *h = own->r.head;
+	int err;
+
+	if (own->live)
+		return 0;
+	err = arena_touch(t->arena, TADDR(own->at), RING_HEAD_SIZE + r->size);
+	if (err < 0)
+		return err;
+	h->lost_at = r->lost_at + 8ull * r->cap * i;
+	if (i >= r->ncpu) {
+		h->bulk.scratch = r->scratch_at + (uint64_t)SCRATCH * (i - r->ncpu);
+		h->bulk.scratch_size = SCRATCH;
+	}
+	own->live = true;
+	return 0;
+}
+
+static void cpus_of_thread(pid_t tid, cpu_set_t *all)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	if (!sched_getaffinity(tid, sizeof(one), &one))
+		CPU_OR(all, all, &one);
+}
+
+static void cpus_of_target(const struct target *t, cpu_set_t *ret_set)
+{
+	CPU_ZERO(ret_set);
+	for (size_t i = 0; i < t->proc->threads.n; i++)
+		cpus_of_thread(t->proc->threads.v[i].tid, ret_set);
+	if (!CPU_COUNT(ret_set))
+		cpus_of_thread(t->proc->pid, ret_set);
+}
+
+static bool may_use(const cpu_set_t *set, uint32_t cpu)
+{
+	return cpu >= CPU_SETSIZE || CPU_ISSET(cpu, set);
+}
+
+void rings_follow_cpus(struct target *t)
+{
+	struct rings *r = t->rings;
+	cpu_set_t set;
+
+	if (!t->spec.has_rseq)
+		return;
+	/* Raised. Whoever cleared the table may have been overtaken by a store of ours. */
+	if (!__atomic_load_n(&r->ring_table[r->first_cpu], __ATOMIC_ACQUIRE)) {
+		memset(r->ring_table, 0, r->ncpu * sizeof(*r->ring_table));
+		return;
+	}
+	cpus_of_target(t, &set);
+	for (uint32_t i = 0; i < r->ncpu; i++)
+		if (!r->v[i].live && may_use(&set, i) && !make_live(t, i))
+			__atomic_store_n(&r->ring_table[i], r->v[i].at, __ATOMIC_RELEASE);
+}
+
+static bool is_free_to_call(const struct target *t)
+{
+	uint64_t mode = 0;
+
+	return proc_status_number(t->proc, "Seccomp", &mode) == 0 && mode == 0;
+}
+
+static void note_pid(struct target *t)
+{
+	uint32_t pid = t->rings->ns_pid;
+
+	if (proc_write(t->proc, TADDR(t->rings->pid_cell), &pid, sizeof(pid)) < 0)
+		log_info("process %d: its number can't be noted; the first event will", t->proc->pid);
+}
+
+static int write_code(struct target *t)
+{
+	struct rings *r = t->rings;
+	struct event_slow_spec slow = {
+		.ring_table = r->spec.ring_table,
+		.pid_cell = r->pid_cell,
+		.tid_off = r->spec.tid_off,
+		.has_tid = r->spec.has_tid,
+		.may_call = r->may_call,
+		.rings = r->locked_at,
+		.nrings = r->nlocked,
+	};
+	uint8_t *here = arena_view(t->arena, TADDR(r->slow_at));
+
+	if (!here)
+		return fail(-EFAULT, "no view of our own code");
+	return arch_x86_64.emit_event_slow(here, &slow) < 0 ? fail(-EINVAL, "the slow routine can't be made") : 0;
+}
+
+/* The rings that pads find. All 0 means: nobody knows who he is. */
+static int fill_tables(struct target *t)
+{
+	struct rings *r = t->rings;
+	bool few = t->spec.has_rseq && !r->bulk;
+	cpu_set_t set;
+	int err = 0;
+
+	cpus_of_target(t, &set);
+	r->first_cpu = UINT32_MAX;
+	for (uint32_t i = 0; !err && i < r->ncpu; i++) {
+		if (!t->spec.has_rseq || !may_use(&set, i))
+			continue;
+		err = make_live(t, i);
+		r->ring_table[i] = r->v[i].at;
+		r->first_cpu = MIN(r->first_cpu, i);
+	}
+	for (uint32_t i = 0; !err && i < (few ? 2 : r->nlocked); i++) {
+		err = make_live(t, r->ncpu + i);
+		r->locked[i] = r->v[r->ncpu + i].at;
+	}
+	/* Without rseq the table only says that thread blocks can be believed. */
+	if (r->first_cpu == UINT32_MAX) {
+		r->first_cpu = 0;
+		if (r->spec.has_tid && !t->unwatched && !strangers_present(t))
+			r->ring_table[0] = r->locked_at;
+	} else if (!r->ring_table[0]) {
+		err = err ?: make_live(t, 0);
+		r->ring_table[0] = r->v[0].at;
+		r->first_cpu = 0;
+	}
+	return err;
+}
+
+int rings_init(struct target *t)
+{
+	struct rings *r = t->rings;
+	int err;
+
+	if (!r || r->ready)
+		return 0;
+	r->ready = true;
+	r->ring_table = counters_ring_table(t, &r->spec.ring_table);
+	r->may_call = is_free_to_call(t);
+	r->spec.has_tid = !arena_tid(t->arena, &r->spec.tid_off);
+	r->spec.has_rseq = t->spec.has_rseq;
+	r->spec.rseq_off = t->spec.rseq_off;
+	r->spec.rseq_sig = t->spec.rseq_sig;
+	r->spec.pid_cell = r->pid_cell;
+	r->spec.slow = r->slow_at;
+	r->spec.ring_size = r->size;
+	err = proc_ns_pid(t->proc, &r->ns_pid, &r->foreign_ids);
+	if (!err)
+		err = fill_tables(t);
+	if (!err)
+		err = write_code(t);
+	if (!err)
+		note_pid(t);
+	log_info("process %d records %s; thread numbers %s; system calls of ours %s", t->proc->pid,
+		 r->spec.has_rseq && r->spec.has_tid ? "per CPU" : "into locked rings",
+		 r->spec.has_tid ? "from the thread block" : "by asking the kernel",
+		 r->may_call ? "allowed" : "forbidden by seccomp");
+	return err;
+}
+
+uint64_t rings_lost(const struct target *t, uint32_t index)
+{
+	const struct rings *r = t->rings;
+	uint64_t sum = 0;
+
+	if (!r || !r->v || index >= r->cap)
+		return 0;
+	for (uint32_t i = 0; i < nrings(r); i++)
+		sum += __atomic_load_n(&r->v[i].lost[index], __ATOMIC_RELAXED);
+	return sum + __atomic_load_n(&r->lost_shared[index], __ATOMIC_RELAXED);
+}
+
+uint64_t rings_lost_shared(const struct target *t)
+{
+	const struct rings *r = t->rings;
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < MIN(r->cap, t->ncounters); i++)
+		sum += __atomic_load_n(&r->lost_shared[i], __ATOMIC_RELAXED);
+	return sum;
+}
+
+/* A thread that was killed in a pad has left its lock; nobody else can have its number so soon. */
+void rings_free_locks(struct target *t)
+{
+	struct rings *r = t->rings;
+
+	for (uint32_t i = r->ncpu; i < nrings(r); i++) {
+		struct own_ring *own = &r->v[i];
+		uint32_t owner = own->live ? ring_owner(&own->r) : 0;
+
+		if (owner && owner == own->owner && !proc_has_tid(t->proc, owner, r->foreign_ids))
+			ring_free(&own->r, owner);
+		own->owner = owner;
+	}
+}
+
+void rings_free(struct rings *r)
+{
+	if (!r)
+		return;
+	id_map_free(r->ids);
+	free(r->desc_of);
+	free(r->v);
+	free(r);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The memory of a recording in one target:
+ *
+ *	rings		one per CPU that the target may run on, some behind a lock for everybody else
+ *	data piece	behind the counters: table of locked rings, lost counters of each ring and those
+ *			of events that got no ring, descriptions of bulky events
+ *	private page	the pid cell
+ *	code		the slow routine and the blob
+ */
+#ifndef JAB_SESSION_RINGS_H
+#define JAB_SESSION_RINGS_H
+
+#include "ring/ring.h"
+#include "session/session.h"
+
+struct own_ring {
+	struct ring r;
+	uint64_t at;		/* of its head, there */
+	uint64_t *lost;		/* our view of its lost counters */
+	uint64_t told;		/* lost, as the trace says */
+	uint32_t cpu;		/* UINT32_MAX: behind a lock */
+	uint32_t stream;
+	uint32_t owner;		/* as of the last look */
+	uint64_t before;	/* bytes taken out up to the last drain */
+	bool live;		/* pads may find it */
+};
+
+struct rings {
+	uint64_t size;		/* of each */
+	uint32_t ncpu, nlocked;
+	struct own_ring *v;	/* ncpu + nlocked */
+	uint32_t cap;		/* lost counters per ring */
+	uint64_t *lost_shared;	/* our view */
+	uint64_t *locked;	/* our view of the table of locked rings */
+	uint64_t lost_at, lost_shared_at, locked_at, scratch_at, pid_cell, slow_at;
+	uint8_t *desc;		/* our view of the descriptions */
+	uint64_t desc_at;
+	uint32_t desc_size, desc_used;
+	uint64_t *ring_table;	/* our view, table[0] is CPU 0 */
+	struct event_spec spec;	/* what all events of this target have in common */
+	bool bulk;		/* some event needs the blob */
+	bool ready;		/* rings_init() was called: there are pads that record */
+	bool may_call;
+	uint32_t first_cpu;	/* whose entry in the table is 0 only while strangers are about */
+	uint32_t ns_pid;	/* how the target calls itself */
+	uint64_t unwind_at;	/* tables for backtraces; 0: none */
+	uint64_t *desc_of;	/* by counter: where its description stands; 0: not made */
+	struct id_map *ids;
+	bool foreign_ids;	/* that is not our number for it: another pid namespace */
+};
+
+/* Before the arena is made: room for code, and how much of the data piece is wanted. */
+int rings_plan(struct jab *j, struct target *t);
+size_t rings_data_size(const struct target *t);
+
+/* The pieces behind the others: how many, their description, what became of them. */
+size_t rings_npieces(const struct target *t);
+void rings_pieces(const struct target *t, struct piece *pieces);
+int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint8_t *data, uint64_t data_at);
+
+/* When it is known how the threads can be told apart: fill the tables, write the slow routine. */
+int rings_init(struct target *t);	/* once; nothing if it does not record */
+
+/* CPUs that the target may run on by now get their ring. */
+void rings_follow_cpus(struct target *t);
+
+uint64_t rings_lost(const struct target *t, uint32_t index);	/* of one counter */
+uint64_t rings_lost_shared(const struct target *t);		/* all that got no ring */
+void rings_free_locks(struct target *t);	/* of the dead */
+void rings_free(struct rings *r);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+#include "session/shapes.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "arch/regs.h"
+#include "base/err.h"
+#include "blob/blob.h"
+#include "session/rings.h"
+
+#define FAULTS "_faults"
+
+static bool is_numeric(const struct field *f)
+{
+	return f->type.kind != CTF_STRING && f->type.kind != CTF_BYTES && f->type.kind != CTF_ADDRS &&
+	       !f->type.count;
+}
+
+static uint32_t bytes_of(const struct field *f)
+{
+	if (f->type.kind == CTF_BYTES)
+		return f->type.size;
+	return f->type.count ? f->type.count * f->type.bits / 8 : f->limit;
+}
+
+/* Where a term's value is found at a site. */
+struct source { uint8_t kind, reg; int64_t value; };
+
+static struct source argument(const struct field *f, bool go, bool pushed)
+{
+	uint64_t in_regs = go ? ARRAY_SIZE(x86_regs.go_args) : ARRAY_SIZE(x86_regs.args), n = f->value;
+
+	if (n < in_regs)
+		return (struct source){ EVENT_REG, go ? x86_regs.go_args[n] : x86_regs.args[n], 0 };
+	return (struct source){ EVENT_STACK, x86_regs.sp, 8 + 8 * (int64_t)(n - in_regs) + 8 * pushed };
+}
+
+static struct source source_of(const struct field *f, bool go, bool pushed)
+{
+	switch (f->from) {
+	case FROM_ARG:
+		return argument(f, go, pushed);
+	case FROM_RET:
+		return (struct source){ EVENT_REG, x86_regs.ret, 0 };
+	case FROM_XMM:
+		return (struct source){ EVENT_XMM, f->reg, 0 };
+	case FROM_PC:
+		return (struct source){ EVENT_REG, BULK_RIP, 0 };
+	case FROM_CONST:
+		return (struct source){ EVENT_IMM, BULK_NO_REG, f->value };
+	case FROM_STACK:
+		return (struct source){ EVENT_STACK, x86_regs.sp, f->value + 8 * pushed };
+	default:
+		return (struct source){ EVENT_REG, f->reg, f->reg == x86_regs.sp && pushed ? 8 : 0 };
+	}
+}
+
+static struct event_field plain_field(const struct field *f, bool go, bool pushed, uint64_t site, int64_t constant)
+{
+	struct source s = source_of(f, go, pushed);
+	struct event_field e = { .kind = s.kind, .reg = s.reg, .size = f->type.bits / 8, .value = s.value };
+
+	if (f->from == FROM_PC) {
+		e.kind = EVENT_IMM;
+		e.value = site;
+	} else if (f->from == FROM_CONST) {
+		e.kind = f->deref ? EVENT_ABS : EVENT_IMM;
+		e.value = constant;
+	}
+	return e;
+}
+
+static struct bulk_field read_field(const struct field *f, struct source s, int64_t constant)
+{
+	struct bulk_field b = { .kind = EVENT_MEM, .reg = s.reg, .size = f->type.bits / 8, .value = s.value };
+
+	if (s.kind == EVENT_IMM)
+		b.value = constant;
+	if (s.kind == EVENT_STACK)	/* the pointer is on the stack */
+		b.flags |= BULK_DEREF | BULK_GOOD_PTR;
+	if (f->good)
+		b.flags |= BULK_GOOD;
+	if (is_numeric(f))
+		return b;
+	b.kind = f->type.kind == CTF_STRING ? EVENT_STRING : EVENT_BYTES;
+	b.limit = bytes_of(f);
+	b.size = 0;
+	if (f->from == FROM_REG && f->reg == x86_regs.sp && b.kind == EVENT_BYTES)
+		b.flags |= BULK_PARTIAL;	/* as much of the stack as there is */
+	return b;
+}
+
+static struct bulk_field bulk_field(const struct field *f, bool go, bool pushed, int64_t constant)
+{
+	struct source s = source_of(f, go, pushed);
+
+	if (f->from == FROM_WALK)
+		return (struct bulk_field){ .kind = EVENT_BACKTRACE, .limit = f->limit };
+	if (f->deref)
+		return read_field(f, s, constant);
+	return (struct bulk_field){ .kind = s.kind, .reg = s.reg, .size = f->type.bits / 8,
+				    .value = f->from == FROM_CONST ? constant : s.value };
+}
+
+static uint16_t xmm_of(const struct shape *s)
+{
+	uint16_t mask = 0;
+
+	for (size_t i = 0; i < s->fields.n; i++)
+		if (s->fields.v[i]->from == FROM_XMM)
+			mask |= 1u << s->fields.v[i]->reg;
+	return mask;
+}
+
+static int measure(struct shape *s)
+{
+	struct event_field plain[EVENT_FIELDS_MAX];
+	struct event_spec spec = { .ring_size = RING_SIZE_MIN, .fields = plain, .nfields = s->fields.n };
+	int most = 0;
+
+	if (s->bulk) {
+		struct bulk_field bulk[BULK_FIELDS_MAX];
+		struct bulk_spec b = { .xmm = xmm_of(s) };
+
+		if (s->fields.n > BULK_FIELDS_MAX)
+			return -ERANGE;
+		for (size_t i = 0; i < s->fields.n; i++)
+			bulk[i] = bulk_field(s->fields.v[i], false, false, 0);
+		most = blob_check(bulk, s->fields.n);
+		s->len = 0;
+		s->body = most < 0 ? 0 : arch_x86_64.emit_bulk(NULL, &b);
+		return most;
+	}
+	if (s->fields.n > EVENT_FIELDS_MAX)
+		return -ERANGE;
+	for (size_t i = 0; i < s->fields.n; i++)
+		plain[i] = plain_field(s->fields.v[i], false, false, 0, 0);
+	for (int way = 0; way < 8 && most >= 0; way++) {
+		int n;
+
+		spec.has_rseq = spec.has_tid = way & 1;
+		spec.overwrite = way & 2;
+		spec.ring_size = way & 4 ? RING_SIZE_MAX : RING_SIZE_MIN;
+		n = arch_x86_64.emit_event(NULL, 0, &spec);
+		most = n < 0 ? n : MAX(most, n);
+	}
+	s->len = event_len(s->fields.n);
+	s->body = most < 0 ? 0 : most;
+	return most < 0 ? most : 0;
+}
+
+static int make_shape(struct jab *j, uint32_t probe)
+{
+	const struct probe *p = &j->probes.v[probe];
+	struct shape *s = vec_add(&j->events->shapes);
+	int r;
+
+	for (size_t i = 0; i < p->fields.n; i++)
+		*vec_add(&s->fields) = &p->fields.v[i];
+	for (size_t i = 0; i < j->events->context.n; i++)
+		*vec_add(&s->fields) = &j->events->context.v[i];
+	for (size_t i = 0; i < s->fields.n; i++)
+		s->bulk |= !field_is_plain(s->fields.v[i]);
+	r = measure(s);
+	if (r == -ERANGE)
+		return fail(r, "probe '%s': its fields are more than one event can hold (%d fields, %d bytes)",
+			    p->spec->text, s->bulk ? BULK_FIELDS_MAX : EVENT_FIELDS_MAX, EVENT_LEN_MAX);
+	return r < 0 ? fail(r, "probe '%s': its fields can't be recorded", p->spec->text) : 0;
+}
+
+int shapes_make(struct jab *j)
+{
+	int r = 0;
+
+	for (uint32_t i = j->events->shapes.n; !r && i < j->probes.n; i++)
+		r = make_shape(j, i);
+	return r;
+}
+
+static const struct shape *shape_of(const struct jab *j, uint32_t row)
+{
+	return &j->events->shapes.v[j->rows.v[row].probe];
+}
+
+static bool has_other_rows(const struct jab *j, uint32_t row)
+{
+	for (uint32_t i = 0; i < j->rows.n; i++)
+		if (i != row && j->rows.v[i].probe == j->rows.v[row].probe)
+			return true;
+	return false;
+}
+
+char *row_name(const struct jab *j, uint32_t row)
+{
+	const struct row *r = &j->rows.v[row];
+	const struct probe_spec *spec = j->probes.v[r->probe].spec;
+	struct module *m = j->files.v[r->file].m;
+	const char *path = j->files.v[r->file].path, *slash = strrchr(path, '/');
+	const char *func = r->func == UINT32_MAX ? "?" : func_name(m, &m->funcs.v[r->func]);
+	char off[32] = "";
+
+	if (r->offset != UINT64_MAX)
+		snprintf(off, sizeof(off), "+%#llx", (unsigned long long)r->offset);
+	if (spec->name && !has_other_rows(j, row))
+		return xstrdup(spec->name);
+	return xasprintf("%s:%s%s%s", spec->name ? spec->name : slash ? slash + 1 : path, func, off,
+			 r->is_return ? "%return" : "");
+}
+
+int shape_declare(struct jab *j, uint32_t row)
+{
+	const struct shape *s = shape_of(j, row);
+	struct ctf_field fields[EVENT_FIELDS_MAX + 1];
+	char *name = row_name(j, row);
+	size_t n = 0;
+	int r;
+
+	if (s->bulk)
+		fields[n++] = (struct ctf_field){ .name = FAULTS, .kind = CTF_UNSIGNED, .bits = 64, .base = 16 };
+	for (size_t i = 0; i < s->fields.n; i++) {
+		fields[n] = s->fields.v[i]->type;
+		fields[n++].name = s->fields.v[i]->name;
+	}
+	r = ctf_class(j->events->trace, row, name, fields, n);
+	free(name);
+	return r;
+}
+
+int shapes_declare(struct jab *j)
+{
+	struct events *e = j->events;
+	int r = 0;
+
+	for (; !r && e->rows < j->rows.n; e->rows++) {
+		r = shape_declare(j, e->rows);
+		*vec_add(&e->lens) = shape_of(j, e->rows)->len;
+		vec_add(&e->recorded);
+		vec_add(&e->unwritten);
+	}
+	return r;
+}
+
+size_t shapes_desc_size(const struct jab *j)
+{
+	size_t size = 0;
+
+	for (uint32_t i = 0; i < j->rows.n; i++)
+		if (shape_of(j, i)->bulk)
+			size += sizeof(struct bulk_desc) + shape_of(j, i)->fields.n * sizeof(struct bulk_field) + 16;
+	return size;
+}
+
+bool shapes_any_bulk(const struct jab *j)
+{
+	for (size_t i = 0; i < j->events->shapes.n; i++)
+		if (j->events->shapes.v[i].bulk)
+			return true;
+	return false;
+}
+
+static size_t count_body(void)
+{
+	struct count_spec with = { .has_rseq = true }, without = { .has_rseq = false };
+
+	return MAX(arch_x86_64.emit_count(NULL, 0, &with), arch_x86_64.emit_count(NULL, 0, &without));
+}
+
+static bool records(const struct jab *j, const struct site *s)
+{
+	return j->events && j->counters.v[s->counter].role == COUNT_HITS;
+}
+
+size_t shape_body(const struct jab *j, const struct site *s)
+{
+	if (!records(j, s))
+		return count_body();
+	return shape_of(j, j->counters.v[s->counter].row)->body + (j->events->o.overwrite ? count_body() : 0);
+}
+
+static int emit_count(const struct jab *j, const struct target *t, const struct site *s, uint64_t at, uint8_t *out)
+{
+	struct count_spec spec = t->spec;
+
+	spec.index = j->counters.v[s->counter].index;
+	spec.shared = counter_shared_at(t, spec.index);
+	return arch_x86_64.emit_count(out, at, &spec);
+}
+
+/* Where one emission stands: the facts that its fields depend on. */
+struct place {
+	struct jab *j;
+	struct target *t;
+	const struct shape *s;
+	uint32_t row, index;
+	uint64_t site;
+	bool go, pushed;
+};
+
+static int emit_plain(const struct place *p, uint64_t at, uint8_t *out)
+{
+	struct event_field fields[EVENT_FIELDS_MAX];
+	struct event_spec spec = p->t->rings->spec;
+
+	for (size_t i = 0; i < p->s->fields.n; i++)
+		fields[i] = plain_field(p->s->fields.v[i], p->go, p->pushed, p->site,
+					target_constant(p->t, p->s->fields.v[i]));
+	spec.fields = fields;
+	spec.nfields = p->s->fields.n;
+	spec.id = p->row;
+	spec.overwrite = p->j->events->o.overwrite;
+	spec.lost_index = p->index;
+	spec.lost_shared = p->t->rings->lost_shared_at + 8ull * p->index;
+	return arch_x86_64.emit_event(out, at, &spec);
+}
+
+/* The description of a row's events. Sites of one row differ only where a call has pushed something. */
+static int make_desc(const struct place *p, uint64_t *ret_at)
+{
+	struct rings *r = p->t->rings;
+	uint32_t n = p->s->fields.n;
+	size_t size = sizeof(struct bulk_desc) + n * sizeof(struct bulk_field);
+	struct bulk_desc *d = (void *)(r->desc + r->desc_used);
+
+	if (r->desc_of[p->index]) {
+		*ret_at = r->desc_of[p->index];
+		return 0;
+	}
+	if (size > r->desc_size - r->desc_used)
+		return fail(-ENOSPC, "no room for the description of an event");
+	*d = (struct bulk_desc){
+		.id = p->row, .nfields = n, .ring_size = r->size, .lost_index = p->index,
+		.pid_cell = r->pid_cell, .unwind = r->unwind_at,
+		.flags = (p->j->events->o.overwrite ? BULK_OVERWRITE : 0) | (r->may_call ? BULK_MAY_CALL : 0),
+	};
+	for (uint32_t i = 0; i < n; i++)
+		d->fields[i] = bulk_field(p->s->fields.v[i], p->go, p->pushed,
+					  target_constant(p->t, p->s->fields.v[i]));
+	d->max_len = bulk_max_len(d->fields, n);
+	*ret_at = r->desc_of[p->index] = r->desc_at + r->desc_used;
+	r->desc_used += (size + 15) & ~15ul;
+	return 0;
+}
+
+static int emit_bulk(const struct place *p, uint8_t *out)
+{
+	struct rings *r = p->t->rings;
+	struct bulk_spec spec = {
+		.slow = r->slow_at,
+		.record = p->t->blob_at + blob_offset(BLOB_RECORD),
+		.lost_shared = r->lost_shared_at + 8ull * p->index,
+		.site = p->site,
+		.xmm = xmm_of(p->s),
+	};
+	int err = make_desc(p, &spec.desc);
+
+	return err ? err : arch_x86_64.emit_bulk(out, &spec);
+}
+
+int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out)
+{
+	const struct site *s = &j->sites.v[w->id];
+	const struct counter *c = &j->counters.v[s->counter];
+	const struct loaded *l = &t->loaded.v[s->loaded];
+	struct place p = { j, main_part(j, t), NULL, c->row, c->index, s->addr + l->bias,
+			   j->files.v[l->file].m->is_go, w->pushed };
+	int n = 0, m;
+
+	if (!records(j, s) || j->events->o.overwrite)
+		n = emit_count(j, p.t, s, at, out);
+	if (!records(j, s))
+		return n;
+	p.s = shape_of(j, c->row);
+	m = p.s->bulk ? emit_bulk(&p, out + n) : emit_plain(&p, at + n, out + n);
+	return m < 0 ? m : n + m;
+}

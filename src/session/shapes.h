@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the events of a row look like: the fields of its probe and those of -t, as an event class for
+ * the trace and as code for the pads. Rows of one probe have the same shape.
+ */
+#ifndef JAB_SESSION_SHAPES_H
+#define JAB_SESSION_SHAPES_H
+
+#include "session/events.h"
+#include "session/fields.h"
+#include "session/session.h"
+
+struct shape {
+	VEC(const struct field *) fields;
+	bool bulk;		/* needs checked reads or has no fixed length */
+	uint32_t body;		/* bytes of code */
+	uint32_t len;		/* of an event; 0: it varies */
+};
+
+struct events {
+	struct events_options o;
+	struct clock_pair look;
+	struct tsc_clock clock;
+	bool has_clock;
+	field_list context;		/* -t */
+	VEC(struct shape) shapes;	/* by probe */
+	struct ctf *trace;		/* where classes and events go */
+	bool in_memory;			/* it only knows the classes */
+	int (*each)(void *arg, const struct trace_event *ev);
+	void *arg;
+	uint32_t streams;		/* numbers given so far */
+	uint32_t rows;			/* that have their class */
+	VEC(uint32_t) lens;		/* of events, by row */
+	VEC(uint64_t) recorded;		/* by row */
+	VEC(uint64_t) unwritten;	/* taken out, but could not be written */
+	uint64_t events, bytes, damaged;
+	uint64_t drained_at, wait_ns;
+	struct names *names;
+};
+
+/* The shape of each probe's events, before anything is planned. */
+int shapes_make(struct jab *j);
+
+/* Classes for the rows that have none yet; the class of one row. */
+int shapes_declare(struct jab *j);
+int shape_declare(struct jab *j, uint32_t row);
+
+/* events.c */
+int events_prepare(struct jab *j);	/* before pads can hit */
+void events_free(struct events *e);
+
+size_t shapes_desc_size(const struct jab *j);
+bool shapes_any_bulk(const struct jab *j);
+
+/* Bytes of code that a site takes in a pad. */
+size_t shape_body(const struct jab *j, const struct site *s);
+
+/* Write the code of a site as it runs at `at`. Returns its length, or an error. */
+int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
+
+/* The name of a row's events: NAME, or module:function. Caller frees. */
+char *row_name(const struct jab *j, uint32_t row);
+
+#endif
