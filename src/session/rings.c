@@ -10,6 +10,7 @@
 #include "blob/blob.h"
 #include "proc/ids.h"
 #include "session/shapes.h"
+#include "session/walk.h"
 
 #define PAGE 4096ull
 #define DEFAULT_SIZE (4ull << 20)
@@ -55,6 +56,8 @@ int rings_plan(struct jab *j, struct target *t)
 	r->cap = round_up(t->counter_cap, 8);
 	r->desc_size = round_up(shapes_desc_size(j) + (j->follow ? 64 << 10 : 0), 64);
 	r->bulk = shapes_any_bulk(j);
+	if (!r->walk && walk_is_wanted(j))
+		r->walk = walk_prepare(j, t);
 	r->slow_at = room_alloc(t->room, EVENT_SLOW_MAX, 0, UINT64_MAX);
 	return r->slow_at ? 0 : fail(-ENOSPC, "process %d has no room for code of ours", t->proc->pid);
 }
@@ -64,6 +67,7 @@ int rings_plan(struct jab *j, struct target *t)
  *	u64 lost[nrings][cap]
  *	u64 lost_shared[cap]
  *	descriptions
+ *	tables for backtraces
  *	scratch[nlocked]
  */
 static uint64_t off_lost(const struct rings *r)
@@ -81,9 +85,14 @@ static uint64_t off_desc(const struct rings *r)
 	return off_shared(r) + 8ull * r->cap;
 }
 
-static uint64_t off_scratch(const struct rings *r)
+static uint64_t off_walk(const struct rings *r)
 {
 	return off_desc(r) + r->desc_size;
+}
+
+static uint64_t off_scratch(const struct rings *r)
+{
+	return off_walk(r) + walk_size(r->walk);
 }
 
 size_t rings_data_size(const struct target *t)
@@ -134,6 +143,10 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 	r->desc = data + off_desc(r);
 	r->desc_at = data_at + off_desc(r);
 	r->scratch_at = data_at + off_scratch(r);
+	if (r->walk) {
+		walk_write(r->walk, data + off_walk(r));
+		r->unwind_at = data_at + off_walk(r);
+	}
 	return err;
 }
 
@@ -341,6 +354,7 @@ void rings_free(struct rings *r)
 	if (!r)
 		return;
 	id_map_free(r->ids);
+	walk_free(r->walk);
 	free(r->desc_of);
 	free(r->v);
 	free(r);

@@ -47,6 +47,7 @@ struct rings {
 	uint64_t unwind_at;	/* tables for backtraces; 0: none */
 	uint64_t *desc_of;	/* by counter: where its description stands; 0: not made */
 	struct id_map *ids;
+	struct walk_tables *walk;	/* NULL: no event has a backtrace */
 	bool foreign_ids;	/* that is not our number for it: another pid namespace */
 };
 
