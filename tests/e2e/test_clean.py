@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Clean: after a detach everything is as before, and jab says that it looked."""
+import random
 import signal
+import time
 
 import pytest
 
@@ -106,6 +108,50 @@ def test_every_polite_signal_takes_everything_out(target, how):
     if how == signal.SIGINT:
         assert r.status == 0 and r.hits("work") == 100, r
     jab.assert_same(before, t.pid)
+    t.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("name,args", [("calls", ["serve", 2]), ("spin", [2]), ("forks", [2])])
+def test_polite_signals_at_any_moment(target, name, args, how):
+    """From before its first look at the target until it is done, sometimes twice: it ends by itself and leaves nothing."""
+    dice = random.Random(f"{name} {how}")
+    t = target(name, *args)
+    t.run(100)
+    begin = time.monotonic()
+    with jab.Count(t.pid, "*:*") as c:
+        while_active = time.monotonic() - begin
+        c.stop()
+    text = jab.text_hash(t.pid)
+    for i in range(10):
+        with jab.Count(t.pid, dice.choice(["exe:*", "*:*"]), wait=False) as c:
+            time.sleep(dice.random() * while_active * 1.2)
+            c.process.send_signal(how)
+            if dice.random() < .3:
+                time.sleep(dice.random() * .02)
+                c.process.send_signal(how)
+            c.wait()
+        assert t.alive() and not jab.leftovers(t.pid), f"round {i}"
+        assert jab.text_hash(t.pid) == text, f"round {i}"
+    t.run(100)
+    t.stop()
+
+
+def test_two_hundred_threads(target):
+    """Most of them asleep: two hundred that spin leave too little of a small machine."""
+    t = target("spin", 200)
+    assert t.ask("sleep") == "sleep"
+    t.run(200)
+    text = jab.text_hash(t.pid)
+    for _ in range(2):
+        with jab.Count(t.pid, "exe:work", "*:*", "exe:*%return") as c:
+            t.run(20000)
+            r = c.stop()
+        assert r.status == 0 and r.summary["clean"] is True, r
+        assert r.probe("exe:work")["hits"] == 20000, r
+        assert jab.text_hash(t.pid) == text
+    t.run(200)
     t.stop()
 
 
