@@ -21,51 +21,70 @@ enum { RBX = 3, RSP = 4, RBP = 5 };
 /* struct ucontext, as the kernel leaves it on the stack */
 #define UCONTEXT_REGS 40
 
+#define PAGE 4096u
+#define CHUNK_MIN 1024u
+/* What a frame has saved is within this below its return address, and signal contexts are no longer. */
+#define BELOW 192u
+
 enum step { STEP_ON, STEP_END, STEP_FAULT, STEP_LOST };
 
-static const struct unwind_span *find_span(struct unwind_walk *w, uint64_t pc)
+/* Frames follow one another in the same module more often than not, so the last span is tried first. */
+static const struct unwind_span *find_span(struct unwind_walk *w, const struct unwind_dir *dir, uint64_t pc)
 {
-	const struct unwind_span *s = w->span;
-	uint64_t a = 0, b, mid;
+	uint64_t a = 0, b = dir->n, mid = *(const volatile uint32_t *)&w->span;
+	const struct unwind_span *s;
 
-	if (s && pc - s->lo < s->hi - s->lo)
-		return s;
-	for (b = w->dir ? w->dir->n : 0; a < b;) {
+	if (mid < b && pc - dir->span[mid].lo < dir->span[mid].hi - dir->span[mid].lo)
+		return &dir->span[mid];
+	while (a < b) {
 		mid = (a + b) / 2;
-		s = &w->dir->span[mid];
-		if (pc < s->lo)
+		s = &dir->span[mid];
+		if (pc < s->lo) {
 			b = mid;
-		else if (pc >= s->hi)
+		} else if (pc >= s->hi) {
 			a = mid + 1;
-		else
-			return w->span = s;
+		} else {
+			w->span = mid;
+			return s;
+		}
 	}
 	return 0;
 }
 
 static const struct unwind_rule *find_rule(struct unwind_walk *w, uint64_t pc)
 {
-	const struct unwind_span *s = find_span(w, pc);
+	const struct unwind_dir *dir = *(const struct unwind_dir *const volatile *)&w->dir;
+	const struct unwind_span *s = dir ? find_span(w, dir, pc) : 0;
 	const struct unwind_data *d;
-	const uint32_t *rows;
-	uint32_t place, a, b, mid;
+	const uint32_t *row;
+	uint32_t place, n, half;
 
 	if (!s)
 		return 0;
-	d = (const void *)((const char *)w->dir + s->data);
-	rows = (const void *)((const char *)d + d->rows);
+	d = (const void *)((const char *)dir + s->data);
 	pc -= s->lo;
-	a = d->index[pc >> UNWIND_BLOCK_BITS];
-	b = d->index[(pc >> UNWIND_BLOCK_BITS) + 1];
+	row = (const uint32_t *)((const char *)d + d->rows) + d->index[pc >> UNWIND_BLOCK_BITS];
+	n = d->index[(pc >> UNWIND_BLOCK_BITS) + 1] - d->index[pc >> UNWIND_BLOCK_BITS];
 	place = pc & (UNWIND_BLOCK - 1);
-	while (b - a > 1) {
-		mid = a + (b - a) / 2;
-		if ((rows[mid] & (UNWIND_BLOCK - 1)) <= place)
-			a = mid;
-		else
-			b = mid;
+	/* The last row that begins at or before the place; no branch that could be guessed wrong. */
+	for (; n > 1; n -= half) {
+		half = n / 2;
+		row += (row[half] & (UNWIND_BLOCK - 1)) <= place ? half : 0;
 	}
-	return (const struct unwind_rule *)((const char *)d + d->rules) + (rows[a] >> UNWIND_BLOCK_BITS);
+	return (const struct unwind_rule *)((const char *)d + d->rules) + (*row >> UNWIND_BLOCK_BITS);
+}
+
+void unwind_copy_page(struct unwind_walk *w, uint64_t rsp, uint64_t touched)
+{
+	uint64_t n = (PAGE - (rsp & (PAGE - 1))) / 8, to = (uint64_t)w->copy, from = rsp;
+
+	if ((rsp ^ touched) >= PAGE)
+		return;
+	if (n > w->copy_room / 8)
+		n = w->copy_room / 8;
+	w->copy_at = rsp;
+	w->copy_len = 8 * n;
+	__asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
 }
 
 /* Is it in the copy? Its place is read once: see the header for who may change it meanwhile. */
@@ -80,6 +99,16 @@ static int from_copy(const struct unwind_walk *w, uint64_t addr, uint64_t *ret)
 	return 1;
 }
 
+/* A read costs by the page: up to the end of this one, and the next only if there is little left of it. */
+static uint32_t chunk(const struct unwind_walk *w, uint64_t from)
+{
+	uint32_t len = PAGE - (from & (PAGE - 1));
+
+	if (len < CHUNK_MIN)
+		len += PAGE;
+	return len < w->copy_room ? len : w->copy_room;
+}
+
 /* A word of the stack. A new copy begins a little below what is asked: the rest comes from there, too. */
 static int fetch(struct unwind_walk *w, uint64_t addr, uint64_t *ret)
 {
@@ -88,10 +117,10 @@ static int fetch(struct unwind_walk *w, uint64_t addr, uint64_t *ret)
 	if (from_copy(w, addr, ret))
 		return 1;
 	if (addr >= sp)
-		from = addr - sp <= w->copy_room - 8 ? sp : addr - 64;
+		from = addr - sp < BELOW ? sp : addr - BELOW;
 	w->copy_len = 0;
 	w->copy_at = from;
-	w->copy_len = w->read(w->arg, from, w->copy, w->copy_room);
+	w->copy_len = w->read(w->arg, from, w->copy, chunk(w, from));
 	if (from_copy(w, addr, ret))
 		return 1;
 	w->fault = addr;
@@ -234,7 +263,6 @@ uint32_t unwind_walk(struct unwind_walk *w, uint64_t *frames, uint32_t limit, en
 	uint32_t n = 0;
 	enum step r = STEP_ON;
 
-	w->span = 0;
 	w->exact = 1;
 	w->known = ALL_REGS;
 	while (n < limit) {

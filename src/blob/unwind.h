@@ -29,8 +29,8 @@ typedef uint32_t unwind_read(void *arg, uint64_t from, void *to, uint32_t len);
  * everything of the first part; a walk changes it.
  *
  * This memory may be written at the same time by a copy of ourselves (a child forked by a signal handler
- * in the middle of a walk): its frames are worthless then, but as long as dir and copy are the same
- * for both, no load goes astray.
+ * in the middle of a walk). Its frames are worthless then, but no load or call goes astray, as long as
+ * read, arg and copy have the same values in both, and are never cleared in between.
  */
 struct unwind_walk {
 	const struct unwind_dir *dir;	/* NULL: frame pointers only */
@@ -46,10 +46,17 @@ struct unwind_walk {
 
 	uint32_t known;		/* its own from here: registers whose values are those of this frame */
 	uint32_t exact;		/* ip is where the frame goes on, not behind its call */
-	const struct unwind_span *span;	/* where the last row was found */
+	uint32_t span;		/* where the last row was found */
 	uint64_t cfa;
 	uint64_t fault;		/* the address that could not be read */
 };
+
+/*
+ * Start with what is on the page of the stack pointer, by plain loads: it is there if `touched`, where
+ * we have just written ourselves, is on the same page. Then most walks need no read at all. Both
+ * numbers must not come from shared memory.
+ */
+void unwind_copy_page(struct unwind_walk *w, uint64_t rsp, uint64_t touched);
 
 /*
  * Writes the site and then the return addresses, innermost first, at most `limit` of them. Gives back

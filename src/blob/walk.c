@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * EVENT_BACKTRACE: what unwind.c needs around it. The walk works on a copy of the stack in the scratch
- * memory of the ring; without such memory, or where the kernel may not be asked, the site alone is told.
+ * memory of the ring; without such memory the site alone is told. Where the kernel may not be asked, the
+ * walk ends with the page of the stack pointer.
  */
 #include "blob/inside.h"
 #include "blob/unwind.h"
@@ -9,13 +10,17 @@
 struct walk {
 	struct unwind_walk walk;
 	struct bulk_context *ctx;
+	bool may_call;
 	bool refused;
 };
+
+/* The pad's first push, behind the red zone. */
+#define TOUCHED (128 + 8)
 
 static uint32_t read_stack(void *arg, uint64_t from, void *to, uint32_t len)
 {
 	struct walk *k = arg;
-	int64_t n = blob_read(k->ctx, to, from, len);
+	int64_t n = k->may_call ? blob_read(k->ctx, to, from, len) : -1;
 
 	if (n >= 0)
 		return n;
@@ -30,12 +35,15 @@ struct unwind_walk *walk_start(struct work *w)
 	struct walk *k = (struct walk *)ctx->scratch;
 
 	*(uint64_t *)(w->trace + 8) = ctx->regs[BULK_RIP];
-	if (!w->may_call)
-		mark_fault(w, w->trace_field, true);
-	if (!k || !w->may_call)
+	if (!k) {
+		if (!w->may_call)
+			mark_fault(w, w->trace_field, true);
 		return NULL;
-	memset(k, 0, sizeof(*k));
+	}
+	/* Never cleared as a whole: a copy of ourselves may be in the middle of a walk here. */
 	k->ctx = ctx;
+	k->may_call = w->may_call;
+	k->refused = false;
 	k->walk.dir = (const struct unwind_dir *)w->desc->unwind;
 	memcpy(k->walk.regs, ctx->regs, sizeof(k->walk.regs));
 	k->walk.ip = ctx->regs[BULK_RIP];
@@ -44,6 +52,8 @@ struct unwind_walk *walk_start(struct work *w)
 	k->walk.copy = (uint8_t *)(k + 1);
 	k->walk.copy_room = (ctx->scratch_size - sizeof(*k)) & ~7u;
 	k->walk.entry = !!(w->desc->fields[w->trace_field].flags & BULK_AT_ENTRY);
+	k->walk.copy_len = 0;
+	unwind_copy_page(&k->walk, w->rsp, w->rsp - TOUCHED);
 	return &k->walk;
 }
 

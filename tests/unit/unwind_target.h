@@ -137,7 +137,7 @@ static void tables_close(struct tables *t)
 	free(t->dir);
 }
 
-static void walk_registers(struct unwind_walk *w, const struct user_regs_struct *r)
+static inline void walk_registers(struct unwind_walk *w, const struct user_regs_struct *r)
 {
 	uint64_t regs[16] = { r->rax, r->rcx, r->rdx, r->rbx, r->rsp, r->rbp, r->rsi, r->rdi,
 		r->r8, r->r9, r->r10, r->r11, r->r12, r->r13, r->r14, r->r15 };
@@ -147,7 +147,7 @@ static void walk_registers(struct unwind_walk *w, const struct user_regs_struct 
 }
 
 /* The stack of a stopped thread. */
-static uint32_t walk_thread(const struct tables *t, pid_t tid, uint64_t *frames, uint32_t limit,
+static inline uint32_t walk_thread(const struct tables *t, pid_t tid, uint64_t *frames, uint32_t limit,
 			    enum unwind_end *ret_end)
 {
 	static uint64_t copy[2048];
@@ -162,7 +162,7 @@ static uint32_t walk_thread(const struct tables *t, pid_t tid, uint64_t *frames,
 }
 
 /* "module:function+offset" */
-static void describe(const struct tables *t, uint64_t addr, char *out, size_t room)
+static inline void describe(const struct tables *t, uint64_t addr, char *out, size_t room)
 {
 	snprintf(out, room, "%#" PRIx64, addr);
 	for (size_t i = 0; i < t->places.n; i++) {
