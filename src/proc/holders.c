@@ -129,3 +129,15 @@ int holders_everywhere(bool descriptors, holder_list *list)
 	closedir(d);
 	return 0;
 }
+
+bool arena_is_held(const struct arena *a)
+{
+	holder_list list = { 0 };
+	bool held = false;
+
+	holders_everywhere(false, &list);
+	for (size_t i = 0; i < list.n; i++)
+		held |= list.v[i].inode == a->inode;
+	vec_free(&list);
+	return held;
+}

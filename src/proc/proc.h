@@ -154,6 +154,7 @@ uint8_t *arena_view(struct arena *a, taddr at);	/* our view of an address there;
 int arena_touch(struct arena *a, taddr at, size_t len);	/* pages that will be used: before they are */
 const struct rseq_conf *arena_rseq(const struct arena *a);	/* as of the stop in which it was made */
 int arena_tid(const struct arena *a, int32_t *ret_off);	/* proc_tid_offset() as of the same stop */
+bool arena_is_held(const struct arena *a);	/* does any process still map it? Looks at all of them */
 int arena_destroy(struct arena *a);	/* no text was changed, or it is back: unmap there and here; frees a */
 void arena_forget(struct arena *a);	/* only our side; counters stay readable until then; frees a, NULL is fine */
 

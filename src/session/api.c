@@ -52,6 +52,7 @@ void jab_free(struct jab *j)
 	vec_free(&j->probes);
 	vec_free(&j->sites);
 	vec_free(&j->rows);
+	vec_free(&j->past);
 	vec_free(&j->counters);
 	free(j->row_hash);
 	free(j);
@@ -250,7 +251,7 @@ static void add_report(struct jab_report *to, const struct text_report *from)
 
 int jab_remove(struct jab *j, struct jab_report *ret_report)
 {
-	struct jab_report report = { .clean = true };
+	struct jab_report report = { .clean = true, .gone = j->gone };
 	int r = 0;
 
 	follow_stop(j);
@@ -311,6 +312,10 @@ bool jab_alive(struct jab *j)
 {
 	for (size_t i = 0; i < j->targets.n; i++)
 		if (j->targets.v[i].proc && proc_alive(j->targets.v[i].proc))
+			return true;
+	/* Their children have the same pads. */
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (j->targets.v[i].inserted && arena_is_held(j->targets.v[i].arena))
 			return true;
 	return false;
 }

@@ -258,6 +258,7 @@ int64_t drain(struct jab *j, bool last)
 		return 0;
 	r = j->events->each ? merge(j, last) : write_all(j);
 	choose_wait(j);
+	targets_retire(j);
 	return r;
 }
 

@@ -56,6 +56,8 @@ int jab_each_site(struct jab *j, int (*each)(void *arg, const struct jab_site *s
 		struct jab_site out;
 		int r;
 
+		if (!j->targets.v[j->sites.v[i].target].loaded.n)	/* was put away */
+			continue;
 		describe_site(j, &j->sites.v[i], &out);
 		r = each(arg, &out);
 		if (r)
@@ -81,6 +83,11 @@ static struct sums *sum_rows(struct jab *j)
 			sums[c->row].hits += n;
 			sums[c->row].lost += rings_lost(&j->targets.v[c->target], c->index);
 		}
+	}
+	for (size_t i = 0; i < j->past.n; i++) {
+		sums[i].hits += j->past.v[i].hits;
+		sums[i].entries += j->past.v[i].entries;
+		sums[i].lost += j->past.v[i].lost;
 	}
 	for (size_t i = 0; j->events && i < j->events->rows; i++) {
 		sums[i].recorded = j->events->recorded.v[i];

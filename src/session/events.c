@@ -123,6 +123,8 @@ void events_totals(struct jab *j, struct events_totals *ret_totals)
 	*ret_totals = (struct events_totals){ e->events, e->bytes, 0, e->damaged };
 	for (uint32_t i = 0; i < e->rows; i++)
 		ret_totals->lost += e->unwritten.v[i];
+	for (size_t i = 0; i < j->past.n; i++)
+		ret_totals->lost += j->past.v[i].lost;
 	for (size_t i = 0; i < j->counters.n; i++)
 		if (j->counters.v[i].role == COUNT_HITS)
 			ret_totals->lost += rings_lost(&j->targets.v[j->counters.v[i].target], j->counters.v[i].index);

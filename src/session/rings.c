@@ -14,6 +14,7 @@
 
 #define PAGE 4096ull
 #define DEFAULT_SIZE (4ull << 20)
+#define FOLLOWED_SIZE (512ull << 10)
 #define SCRATCH (32u << 10)	/* per locked ring, for bulky events */
 
 static uint64_t round_up(uint64_t n, uint64_t to)
@@ -21,9 +22,13 @@ static uint64_t round_up(uint64_t n, uint64_t to)
 	return (n + to - 1) / to * to;
 }
 
-static uint64_t ring_size(const struct jab *j)
+/* Of programs that are executed one after the other there may be many, and each touches its rings. */
+static uint64_t ring_size(const struct jab *j, const struct target *t)
 {
-	uint64_t want = j->events->o.buffer_size ? j->events->o.buffer_size : DEFAULT_SIZE, size = RING_SIZE_MIN;
+	uint64_t want = j->events->o.buffer_size, size = RING_SIZE_MIN;
+
+	if (!want)
+		want = t->served ? FOLLOWED_SIZE : DEFAULT_SIZE;
 
 	while (size < want && size < RING_SIZE_MAX)
 		size *= 2;
@@ -50,7 +55,7 @@ int rings_plan(struct jab *j, struct target *t)
 	struct rings *r = t->rings ? t->rings : xcalloc(1, sizeof(*r));
 
 	t->rings = r;
-	r->size = ring_size(j);
+	r->size = ring_size(j, t);
 	r->ncpu = get_nprocs_conf();
 	r->nlocked = locked_rings(r->ncpu);
 	r->cap = round_up(t->counter_cap, 8);
@@ -322,6 +327,16 @@ uint64_t rings_lost(const struct target *t, uint32_t index)
 	for (uint32_t i = 0; i < nrings(r); i++)
 		sum += __atomic_load_n(&r->v[i].lost[index], __ATOMIC_RELAXED);
 	return sum + __atomic_load_n(&r->lost_shared[index], __ATOMIC_RELAXED);
+}
+
+bool rings_hold(const struct target *t)
+{
+	const struct rings *r = t->rings;
+
+	for (uint32_t i = 0; r && r->ready && i < nrings(r); i++)
+		if (r->v[i].live && __atomic_load_n(&r->v[i].r.head->head, __ATOMIC_ACQUIRE) != r->v[i].r.tail)
+			return true;
+	return false;
 }
 
 uint64_t rings_lost_shared(const struct target *t)

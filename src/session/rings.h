@@ -68,6 +68,7 @@ void rings_follow_cpus(struct target *t);
 
 uint64_t rings_lost(const struct target *t, uint32_t index);	/* of one counter */
 uint64_t rings_lost_shared(const struct target *t);		/* all that got no ring */
+bool rings_hold(const struct target *t);		/* is there anything that was not taken out? */
 void rings_free_locks(struct target *t);	/* of the dead */
 void rings_free(struct rings *r);
 

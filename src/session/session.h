@@ -81,7 +81,8 @@ struct target {
 	bool apart;		/* pads take as little address space as they can */
 	bool inserted;
 	bool told_names;	/* the trace knows its modules and threads */
-	bool lost;		/* ended before it was probed; the others go on */
+	bool lost;		/* ended before it was probed, or was put away; the others go on */
+	uint64_t seen_dead;	/* when it was first found dead */
 };
 
 struct probe {
@@ -95,6 +96,9 @@ struct row {
 	uint64_t offset;	/* of the instruction; UINT64_MAX: the function as a whole */
 	bool is_return;
 };
+
+/* What targets that are gone have added to a row. */
+struct past { uint64_t hits, entries, lost; };
 
 enum counter_role { COUNT_HITS, COUNT_ENTRIES };	/* entries of a %return probe: to tell the open ones */
 
@@ -123,6 +127,9 @@ struct jab {
 	VEC(struct site) sites;
 	VEC(struct row) rows;
 	VEC(struct counter) counters;
+	VEC(struct past) past;	/* by row; may be shorter */
+	size_t gone;		/* targets that were put away */
+	uint64_t looked_at;	/* for such, last time */
 	uint32_t *row_hash;
 	size_t row_hash_size;
 	VEC(char *) texts;	/* reasons that outlive a plan */
@@ -142,6 +149,7 @@ struct target *target_add_part(struct jab *j, uint32_t main);	/* of what was map
 int target_add_file(struct jab *j, const char *path);
 int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
 bool target_lost(struct jab *j, struct target *t);	/* after a failure: can the run go on without it? */
+void targets_retire(struct jab *j);	/* those that are gone and empty are put away: only their counts stay */
 void target_free(struct jab *j, struct target *t);
 
 /* constants.c: addresses that fields read */

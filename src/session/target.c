@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/err.h"
 
 static bool same_file(const struct map *a, const struct map *b)
@@ -263,6 +264,74 @@ bool target_lost(struct jab *j, struct target *t)
 	if (others)
 		log_info("process %d ended before it was probed; the others go on", t->proc->pid);
 	return others;
+}
+
+/* Parts and successors go first. */
+static bool has_parts(const struct jab *j, uint32_t target)
+{
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (i != target && j->targets.v[i].main == target && !j->targets.v[i].lost)
+			return true;
+	return false;
+}
+
+static void keep_counts(struct jab *j, uint32_t target)
+{
+	while (j->past.n < j->rows.n)
+		vec_add(&j->past);
+	for (size_t i = 0; i < j->counters.n; i++) {
+		const struct counter *c = &j->counters.v[i];
+		uint64_t n;
+
+		if (c->target != target)
+			continue;
+		n = counter_read(&j->targets.v[target], c->index);
+		if (c->role == COUNT_ENTRIES) {
+			j->past.v[c->row].entries += n;
+		} else {
+			j->past.v[c->row].hits += n;
+			j->past.v[c->row].lost += rings_lost(&j->targets.v[target], c->index);
+		}
+	}
+}
+
+static void put_away(struct jab *j, struct target *t)
+{
+	uint32_t main = t->main;
+
+	keep_counts(j, t - j->targets.v);
+	target_free(j, t);
+	*t = (struct target){ .main = main, .lost = true };
+	j->gone++;
+}
+
+/* How many dead ones are kept before somebody looks: with few, looking costs more than memory. */
+#define MOST_DEAD 8
+#define LOOK_AGAIN 100000000ull
+
+void targets_retire(struct jab *j)
+{
+	uint64_t now = now_ns();
+	size_t dead = 0;
+
+	if (j->targets.n <= MOST_DEAD || now - j->looked_at < LOOK_AGAIN)
+		return;
+	j->looked_at = now;
+	for (size_t i = 0; i < j->targets.n; i++) {
+		struct target *t = &j->targets.v[i];
+
+		if (t->proc && t->inserted && !t->seen_dead && !proc_alive(t->proc))
+			t->seen_dead = now;
+		dead += t->seen_dead != 0;
+	}
+	for (size_t i = j->targets.n; dead > MOST_DEAD && i-- > 0;) {
+		struct target *t = &j->targets.v[i];
+
+		/* What it wrote last was drained meanwhile. */
+		if (t->seen_dead && now - t->seen_dead >= LOOK_AGAIN && !t->proc->started_by_us &&
+		    !has_parts(j, i) && !rings_hold(t) && !arena_is_held(t->arena))
+			put_away(j, t);
+	}
 }
 
 void target_free(struct jab *j, struct target *t)
