@@ -78,6 +78,48 @@ static bool is_known(const struct jab *j, uint32_t main, const struct map *m)
 	return false;
 }
 
+/* A library that was unmapped may come back, at the same place and without our jumps. */
+static void forget_unmapped(struct jab *j, uint32_t main)
+{
+	struct proc *p = j->targets.v[main].proc;
+
+	for (size_t i = 0; i < j->targets.n; i++) {
+		struct target *t = &j->targets.v[i];
+
+		for (size_t k = 0; t->main == main && k < t->loaded.n; k++) {
+			const struct map *m = proc_map_at(p, t->loaded.v[k].start);
+
+			if (!m || strcmp(m->path, t->loaded.v[k].path))
+				t->loaded.v[k].start = 0;
+		}
+	}
+}
+
+static bool is_unmapped(const struct target *t)
+{
+	for (size_t i = 0; i < t->loaded.n; i++)
+		if (t->loaded.v[i].start)
+			return false;
+	return true;
+}
+
+/* A part whose libraries are gone takes its pads with it, or a program that loads and unloads would fill up. */
+static void drop_unmapped(struct jab *j, uint32_t main)
+{
+	for (size_t i = 0; i < j->targets.n; i++) {
+		struct target *t = &j->targets.v[i];
+		struct text_report report = { 0 };
+
+		if (i == main || t->main != main || !t->inserted || !is_unmapped(t))
+			continue;
+		if (text_remove(t->proc, t->arena, &report) < 0 || report.arena_left)
+			continue;	/* tried again at the end */
+		t->inserted = false;
+		target_free(j, t);
+		*t = (struct target){ .main = main, .lost = true };
+	}
+}
+
 struct target *target_add_part(struct jab *j, uint32_t main)
 {
 	struct proc *p = j->targets.v[main].proc;
@@ -85,6 +127,8 @@ struct target *target_add_part(struct jab *j, uint32_t main)
 
 	if (proc_read_maps(p) < 0)
 		return NULL;
+	forget_unmapped(j, main);
+	drop_unmapped(j, main);
 	for (size_t i = 0; i < p->maps.n; i++) {
 		const struct map *m = &p->maps.v[i];
 
