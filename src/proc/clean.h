@@ -11,6 +11,19 @@ int clean_process(struct proc *p, const struct undo *u, struct text_report *repo
 /* That process, and every other one that maps the same arena, until none is left. */
 int clean_everywhere(struct proc *p, const struct undo *u, struct text_report *report);
 
+/* finish.c: by hand, while held, what is left of the code in a pad. */
+#define FINISH_PAGE 4096ull
+struct finish {
+	struct proc *p;
+	const struct undo *u;
+	const struct gap *arena;	/* its mappings */
+	size_t n;
+	uint64_t page_at;		/* 0: none is kept. From one stop to the next, none */
+	uint8_t page[FINISH_PAGE];
+};
+int finish_thread(struct finish *f, struct thread *t);		/* -EAGAIN: it must run itself */
+int finish_frame(struct finish *f, struct saved_pc *s);		/* likewise; s->pc is the new place */
+
 /* pages.c: private copies of text pages that equal their file again. */
 struct pages {
 	VEC(uint64_t) at;	/* page addresses, ascending */

@@ -6,6 +6,7 @@
 #ifndef JAB_PROC_INTERNAL_H
 #define JAB_PROC_INTERNAL_H
 
+#include <sched.h>
 #include <stdio.h>
 #include "base/err.h"
 #include "proc/proc.h"
@@ -99,9 +100,14 @@ void note_end(struct proc *p, pid_t tid, int status);	/* it was collected: how o
 struct thread *thread_find(struct proc *p, pid_t tid);
 int thread_wait(struct proc *p, struct thread *t, int *ret_status);	/* blocks for the next stop; -ESRCH: it ended */
 int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg,
-		 uint64_t ns);	/* while stopped */
+		 uint64_t ns);	/* while stopped; returns how many ran */
 int hold_here(struct proc *p);	/* the only thread, seized and in any stop: as proc_stop() would hold it */
 int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stopped already */
+
+/* burst.c: around a loop that wakes this many threads */
+struct burst { int policy; struct sched_param param; };
+void burst_begin(struct burst *b, size_t threads);
+void burst_end(const struct burst *b);
 
 /* limbo.c */
 bool limbo_take(struct proc *p, pid_t tid);	/* whether it was in limbo; it is not any more */

@@ -34,6 +34,7 @@ struct thread {
 	bool held;		/* not stopped, but asleep in vfork until a child that we hold goes on:
 				   rip, rsp and orig_rax are known and can't be changed */
 	bool gone;
+	bool asleep;		/* stopped by a signal before we came: SIGCONT alone lets it run */
 	struct user_regs_struct regs;	/* valid while stopped */
 	bool regs_changed;	/* written back when it is let go */
 	bool seized;		/* the rest is threads.c's own */

@@ -112,7 +112,9 @@ int clean_everywhere(struct proc *p, const struct undo *u, struct text_report *r
 int text_remove(struct proc *p, struct arena *a, struct text_report *ret_report)
 {
 	const uint8_t *base = (const uint8_t *)a->head;
-	struct undo u = { .inode = a->inode, .dev_major = a->dev_major, .dev_minor = a->dev_minor };
+	struct undo u = {
+		.inode = a->inode, .dev_major = a->dev_major, .dev_minor = a->dev_minor, .arena = a,
+	};
 	struct text_report report;
 	int r = undo_take(&u, a->head, (const struct undo_edit *)(base + a->head->edits_off),
 			  (const struct undo_move *)(base + a->head->moves_off));

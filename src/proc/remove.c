@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Taking everything out of one process. In the first stop the text is put back, so that from then on
- * no thread enters a pad; those inside are moved to the same instruction of the text where that is
- * possible and waited for where not. When no program counter, signal frame or restartable sequence is
- * in the arena any more, it is unmapped in the same stop, the record last.
+ * no thread enters a pad; those inside are moved to the same instruction of the text, or what is left
+ * of the pad's code is done for them (finish.c); only who can't be helped so is waited for. When no
+ * program counter, signal frame or restartable sequence is in the arena any more, it is unmapped in
+ * the same stop, the record last.
  *
  * What stands in the text decides, edit by edit: our bytes are replaced by the old ones, old bytes
  * are fine, anything else belongs to somebody else and stays. Then the arena stays as well: he
@@ -25,9 +26,8 @@
 #define FIRST_WAIT_NS 100000ull
 #define LONGEST_WAIT_NS 10000000ull
 #define DROPS_PER_STOP 16
-#define STEPS 12		/* moments given to threads in pads, within one stop */
+#define STEPS 4			/* moments given to handlers above pads, within one stop */
 #define FIRST_MOMENT_NS 20000ull
-#define LAST_MOMENT_NS 1000000ull
 
 #ifndef PTRACE_GET_RSEQ_CONFIGURATION
 #define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
@@ -45,6 +45,7 @@ struct clean {
 	struct spans spans;
 	struct pages pages;
 	struct sigframes frames;
+	struct finish finish;
 	bool *ours;			/* edits that stand in the text, by number */
 	bool text_back;
 	size_t restored, foreign;
@@ -284,26 +285,65 @@ static bool is_inside(void *arg, const struct thread *t)
 	return in_arena(c, t->regs.rip);
 }
 
+/* What is left of the code in the pads, done for them. Whoever can't be helped so is waited for. */
+static int finish_threads(struct clean *c)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < c->p->threads.n; i++) {
+		struct thread *t = &c->p->threads.v[i];
+
+		if (!t->stopped || t->gone || !in_arena(c, t->regs.rip))
+			continue;
+		r = finish_thread(&c->finish, t);
+		if (r < 0 && r != -EAGAIN)
+			return r;
+	}
+	return proc_put_regs(c->p);
+}
+
+static int finish_frames(struct clean *c)
+{
+	int r;
+
+	for (size_t i = 0; i < c->frames.saved.n; i++) {
+		struct saved_pc *s = &c->frames.saved.v[i];
+
+		if (!in_arena(c, s->pc))
+			continue;
+		r = finish_frame(&c->finish, s);
+		if (r < 0 && r != -EAGAIN)
+			return r;
+	}
+	return 0;
+}
+
 /*
- * Nobody enters a pad any more, and a pad is a few dozen instructions: those inside only need a CPU
- * for a moment, and so do most handlers that interrupted one. Where many threads are busy they would
- * not get it between two stops, so they alone are let run, each time a little longer.
+ * Nobody enters a pad any more. Those inside are brought out by hand. A handler that interrupted a pad
+ * first gets a moment to come back by itself, since only that is proof that its frame is alive: where
+ * many threads are busy it would not get a CPU between two stops, so these alone are let run, each
+ * time a little longer. Then their frames are treated like threads.
  */
 static int let_out(struct clean *c)
 {
 	uint64_t moment = FIRST_MOMENT_NS;
-	int r = 0;
+	int r;
 
-	for (int i = 0; r == 0 && i < STEPS; i++) {
+	c->finish = (struct finish){ .p = c->p, .u = c->u, .arena = c->arena.v, .n = c->arena.n };
+	for (int i = 0;; i++, moment *= 2) {
 		r = move_counters(c, place_in_text);
+		if (r == 0)
+			r = finish_threads(c);
 		if (r < 0 || !count_inside(c))
 			return r;
-		r = threads_step(c->p, is_inside, c, moment);
-		moment = MIN(2 * moment, LAST_MOMENT_NS);
-		if (r == 0)
-			r = sigframes_find(&c->frames, c->p);
+		r = i < STEPS ? threads_step(c->p, is_inside, c, moment) : 0;
+		if (r <= 0)
+			break;
+		r = sigframes_find(&c->frames, c->p);
+		if (r < 0)
+			break;
 	}
-	return r < 0 ? r : move_counters(c, place_in_text);
+	return r < 0 ? r : finish_frames(c);
 }
 
 static int unmap_arena(struct clean *c)
@@ -354,11 +394,14 @@ static void name_inside(const struct clean *c)
 		if (in_arena(c, c->p->threads.v[i].regs.rip))
 			log_info("thread %d stays in a pad at %#llx", c->p->threads.v[i].tid,
 				 (unsigned long long)c->p->threads.v[i].regs.rip);
-	for (size_t i = 0; i < c->frames.saved.n; i++)
-		if (in_arena(c, c->frames.saved.v[i].pc))
-			log_info("a signal frame of thread %d at %#llx leads to a pad at %#llx",
-				 c->frames.saved.v[i].tid, (unsigned long long)c->frames.saved.v[i].slot.v,
-				 (unsigned long long)c->frames.saved.v[i].pc);
+	for (size_t i = 0; i < c->frames.saved.n; i++) {
+		const struct saved_pc *f = &c->frames.saved.v[i];
+
+		if (in_arena(c, f->pc))
+			log_info("%s frame of thread %d at %#llx leads to a pad at %#llx",
+				 f->exact ? "a signal" : "something like a signal", f->tid,
+				 (unsigned long long)f->slot.v, (unsigned long long)f->pc);
+	}
 }
 
 static int clean_patiently(struct clean *c)

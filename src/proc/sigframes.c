@@ -4,7 +4,10 @@
  * lowest word, so that the handler returns there. From a thread's stack pointer upward the first such
  * word that heads a plausible frame is the innermost frame; its saved stack pointer says where to go
  * on, perhaps on another stack. A frame that is only left over in an unused part of the stack can
- * look the same: moving its counter does no harm, since nobody reads it.
+ * look the same: moving its counter does no harm, since nobody reads it. But it must not lead past
+ * one that is alive. So everything above a stack pointer is looked at, except that within an exact
+ * frame (all its marks are in place) only another exact one counts: the kernel leaves old bytes in
+ * the part for vector registers that are not in use.
  *
  *	slot	offset	what
  *	0	0	restorer
@@ -18,19 +21,32 @@
  */
 #include "proc/sigframes.h"
 
+#include <cpuid.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include "arch/cpu.h"
 #include "base/err.h"
 
 enum { FRAME_STACK_SP = 3, FRAME_STACK_SIZE = 5, FRAME_SP = 21, FRAME_PC = 22, FRAME_CS = 24,
-       FRAME_FPU = 29, FRAME_WORDS = 30 };
+       FRAME_FLAGS = 23, FRAME_FPU = 29, FRAME_WORDS = 30 };
+
+/* Slots of the registers by their number in machine code. */
+static const uint8_t frame_reg[16] = { 19, 20, 18, 17, 21, 16, 15, 14, 6, 7, 8, 9, 10, 11, 12, 13 };
+
+/* From a frame to its floating point state: the kernel's, and the one of a borrowed call (frame.c). */
+#define TO_FPU 456
+#define TO_OWN_FPU 328
+#define MAGIC1 0x46505853u	/* in that state at FX_SW_OFFSET, with the length; and at its end */
+#define MAGIC2 0x46505845u
+#define FX_SW_OFFSET 464
 
 #define FRAME_MOST (64 * 1024ull)	/* floating point state included */
 #define STRANGE_MOST (1024 * 1024ull)	/* how far to look up a stack whose end is not known */
-#define CHAIN_MOST 64			/* nested handlers */
+#define CHAIN_MOST 64			/* frames of one stack that lead to others */
+#define STACKS_MOST 64
 #define USER_TOP (1ull << 47)
 
 int sigframes_prepare(struct sigframes *s, struct proc *p)
@@ -126,6 +142,31 @@ static bool frame_is_plausible(struct proc *p, uint64_t at, const uint64_t *f)
 	return m && sp > at && sp <= m->end && at - m->start < FRAME_MOST;
 }
 
+static bool has_xsave(void)
+{
+	static int known;		/* 1: no, 2: yes */
+	uint32_t r[4];
+
+	if (!known)
+		known = 1 + (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) && r[2] >> 27 & 1);
+	return known == 2;
+}
+
+/* Word for word the kernel's: both marks of the floating point state are where they belong. */
+static bool frame_is_exact(struct proc *p, uint64_t at, const uint64_t *f)
+{
+	uint32_t sw[2], end;
+
+	if (f[FRAME_FPU] - at != TO_FPU && f[FRAME_FPU] - at != TO_OWN_FPU)
+		return false;
+	if (!has_xsave())
+		return true;
+	if (proc_read(p, TADDR(f[FRAME_FPU] + FX_SW_OFFSET), sw, sizeof(sw)) < 0 || sw[0] != MAGIC1 ||
+	    sw[1] < 512 + 64 + 4 || sw[1] > FRAME_MOST)
+		return false;
+	return proc_read(p, TADDR(f[FRAME_FPU] + sw[1] - 4), &end, sizeof(end)) == 0 && end == MAGIC2;
+}
+
 /* The first frame at or above sp within the loaded bytes. */
 static bool next_frame(struct sigframes *s, struct proc *p, uint64_t sp, uint64_t *ret_at, uint64_t *ret_frame)
 {
@@ -169,21 +210,50 @@ static bool popped_frame(struct sigframes *s, struct proc *p, const struct threa
 	return frame_is_plausible(p, at, ret_frame);
 }
 
+/* One stack from sp up. Returns how many of its frames lead to another one, and where. */
+static int walk_stack(struct sigframes *s, struct proc *p, const struct thread *t, uint64_t sp,
+		      uint64_t *ret_away)
+{
+	uint64_t at, frame[FRAME_WORDS], covered = 0;
+	int away = 0;
+
+	load_stack(s, p, t->tid, sp, stack_end(s, p, sp, t->regs.fs_base));
+	for (; next_frame(s, p, sp, &at, frame); sp = at + 8) {
+		uint64_t up = frame[FRAME_SP];
+		bool exact = frame_is_exact(p, at, frame);
+
+		if (at - frame[FRAME_STACK_SP] < frame[FRAME_STACK_SIZE])
+			s->hi = MIN(s->hi, frame[FRAME_STACK_SP] + frame[FRAME_STACK_SIZE]);
+
+		if (at < covered && !exact)
+			continue;
+		*vec_add(&s->saved) = (struct saved_pc){ TADDR(at + FRAME_PC * 8), frame[FRAME_PC], t->tid, exact };
+		if (up - s->lo >= s->hi - s->lo) {
+			if (away < CHAIN_MOST)
+				ret_away[away++] = up;
+		} else if (exact) {
+			covered = MAX(covered, up);
+		}
+	}
+	return away;
+}
+
 static void walk_thread(struct sigframes *s, struct proc *p, const struct thread *t)
 {
-	uint64_t sp = t->regs.rsp, at, frame[FRAME_WORDS];
-	bool found = popped_frame(s, p, t, &at, frame);
-	int i;
+	uint64_t at, frame[FRAME_WORDS], todo[CHAIN_MOST * 2];
+	int n = 0, stacks;
 
-	s->lo = s->hi = 0;
-	for (i = 0; i < CHAIN_MOST; i++) {
-		if (!found && (sp < s->lo || sp >= s->hi))
-			load_stack(s, p, t->tid, sp, stack_end(s, p, sp, t->regs.fs_base));
-		if (!found && !next_frame(s, p, sp, &at, frame))
-			return;
-		*vec_add(&s->saved) = (struct saved_pc){ TADDR(at + FRAME_PC * 8), frame[FRAME_PC], t->tid };
-		sp = frame[FRAME_SP];
-		found = false;
+	if (popped_frame(s, p, t, &at, frame)) {
+		*vec_add(&s->saved) = (struct saved_pc){ TADDR(at + FRAME_PC * 8), frame[FRAME_PC], t->tid,
+							 frame_is_exact(p, at, frame) };
+		todo[n++] = frame[FRAME_SP];
+	} else {
+		todo[n++] = t->regs.rsp;
+	}
+	for (stacks = 0; n && stacks < STACKS_MOST; stacks++) {
+		n--;
+		n += walk_stack(s, p, t, todo[n], todo + n);
+		n = MIN(n, CHAIN_MOST);
 	}
 }
 
@@ -201,6 +271,45 @@ int sigframes_find(struct sigframes *s, struct proc *p)
 			walk_thread(s, p, t);
 	}
 	return 0;
+}
+
+int sigframe_load(struct proc *p, const struct saved_pc *s, struct cpu *ret_cpu)
+{
+	uint64_t at = s->slot.v - FRAME_PC * 8, f[FRAME_WORDS];
+	struct cpu c = { 0 };
+
+	if (proc_read(p, TADDR(at), f, sizeof(f)) < 0 || !frame_is_exact(p, at, f))
+		return -EAGAIN;
+	for (int i = 0; i < 16; i++)
+		c.reg[i] = f[frame_reg[i]];
+	c.pc = f[FRAME_PC];
+	c.flags = f[FRAME_FLAGS];
+	*ret_cpu = c;
+	return 0;
+}
+
+static void put_cpu(uint64_t *f, const struct cpu *c)
+{
+	for (int i = 0; i < 16; i++)
+		f[frame_reg[i]] = c->reg[i];
+	f[FRAME_PC] = c->pc;
+	f[FRAME_FLAGS] = c->flags;
+}
+
+/* In one write, from the first word that differs to the last: no death of ours leaves half of it. */
+int sigframe_store(struct proc *p, const struct saved_pc *s, const struct cpu *before,
+		   const struct cpu *after)
+{
+	uint64_t old[FRAME_WORDS] = { 0 }, new[FRAME_WORDS] = { 0 };
+	int first = 0, last = FRAME_WORDS - 1;
+
+	put_cpu(old, before);
+	put_cpu(new, after);
+	while (first < last && old[first] == new[first])
+		first++;
+	while (last > first && old[last] == new[last])
+		last--;
+	return proc_write(p, TADDR(s->slot.v - FRAME_PC * 8 + first * 8), new + first, (last - first + 1) * 8);
 }
 
 void sigframes_free(struct sigframes *s)

@@ -13,6 +13,7 @@ struct saved_pc {
 	taddr slot;	/* where the counter is kept */
 	uint64_t pc;
 	pid_t tid;	/* whose stack it is on */
+	bool exact;	/* laid out to the last word as the kernel does it */
 };
 
 struct sigframes {
@@ -29,6 +30,16 @@ int sigframes_prepare(struct sigframes *s, struct proc *p);
 
 /* While stopped: fill s->saved with the counters of all threads' frames, inner ones first. */
 int sigframes_find(struct sigframes *s, struct proc *p);
+
+/*
+ * The registers of an exact frame, and what becomes of them. -EAGAIN: it is none. The counter may be
+ * another than that in s: a frame is found twice where two threads stand on one stack. The thread's own
+ * segment is not in a frame and stays 0.
+ */
+struct cpu;
+int sigframe_load(struct proc *p, const struct saved_pc *s, struct cpu *ret_cpu);
+int sigframe_store(struct proc *p, const struct saved_pc *s, const struct cpu *before,
+		   const struct cpu *after);
 
 void sigframes_free(struct sigframes *s);
 

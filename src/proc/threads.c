@@ -70,28 +70,6 @@ int thread_wait(struct proc *p, struct thread *t, int *ret_status)
 	return 0;
 }
 
-/*
- * Every thread that we wake wants a CPU, maybe ours; the others would wait stopped until we get it
- * back. So nobody of normal priority may take it while we go through the list, where that is allowed.
- */
-struct burst { int policy; struct sched_param param; };
-
-static void burst_begin(struct burst *b, size_t threads)
-{
-	const struct sched_param first = { .sched_priority = 1 };
-
-	b->policy = threads > 1 ? sched_getscheduler(0) : -1;
-	if (b->policy < 0 || b->policy == SCHED_FIFO || b->policy == SCHED_RR ||
-	    sched_getparam(0, &b->param) < 0 || sched_setscheduler(0, SCHED_FIFO, &first) < 0)
-		b->policy = -1;
-}
-
-static void burst_end(const struct burst *b)
-{
-	if (b->policy >= 0)
-		sched_setscheduler(0, b->policy, &b->param);
-}
-
 static struct thread *add_thread(struct proc *p, pid_t pid, pid_t tid)
 {
 	struct thread *t = vec_add(&p->threads);
@@ -269,6 +247,7 @@ static bool poll_thread(struct proc *p, struct thread *t)
 	if (ptrace(PTRACE_GETREGS, t->tid, 0, &t->regs) < 0)
 		return true;	/* killed this moment; its end is reported next */
 	t->stopped = true;
+	t->asleep = WSTOPSIG(status) != SIGTRAP;
 	proc_step("stop: thread stopped");
 	call_rewind(p, t);
 	return true;
@@ -568,16 +547,18 @@ int threads_adopt(struct proc *p, pid_t tid)
 
 /*
  * Let some threads run for a moment while all others stay stopped, and stop them again. They get a
- * CPU at once, where many busy threads would make them wait for a long time.
+ * CPU at once, where many busy threads would make them wait for a long time. Those of a program that
+ * was stopped by a signal do not run for us either. Returns how many ran.
  */
 int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg, uint64_t ns)
 {
 	size_t i, n = 0;
+	int r;
 
 	for (i = 0; i < p->threads.n; i++) {
 		struct thread *t = &p->threads.v[i];
 
-		if (!t->stopped || t->gone || t->tid == priv(p)->borrow.tid || !who(arg, t))
+		if (!t->stopped || t->gone || t->asleep || t->tid == priv(p)->borrow.tid || !who(arg, t))
 			continue;
 		call_unwind(p, t);
 		if (t->regs_changed)
@@ -593,5 +574,6 @@ int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t),
 	for (i = 0; i < p->threads.n; i++)
 		if (is_pending(&p->threads.v[i]) && p->threads.v[i].seized)
 			ptrace(PTRACE_INTERRUPT, p->threads.v[i].tid, 0, 0);
-	return wait_all(p);
+	r = wait_all(p);
+	return r < 0 ? r : (int)n;
 }

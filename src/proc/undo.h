@@ -92,6 +92,7 @@ struct undo {
 	uint64_t private_at;		/* as claimed: arena_is_private() looks */
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
+	struct arena *arena;		/* our own views of it; NULL: somebody else's */
 };
 void undo_free(struct undo *u);
 

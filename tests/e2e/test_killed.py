@@ -9,12 +9,7 @@ import jab
 
 
 def recover(pid):
-    """A handler that interrupted a pad may outlast jab's patience; it says so, and one tries again."""
-    for _ in range(12):
-        r = jab.run("recover", pid)
-        if r.status == 0 or "still inside a pad" not in r.output:
-            break
-        time.sleep(.5)
+    r = jab.run("recover", pid)
     assert r.status == 0, r
     return r
 

@@ -105,24 +105,13 @@ class Hunt:
             self.phase()
 
     def end_clean(self, r):
-        """A handler that interrupted a pad may outlast jab's patience; it says so, and recover ends it."""
-        if r.summary["clean"]:
-            return
-        if "still inside a pad" not in r.stderr:
+        if not r.summary["clean"]:
             raise Trouble(f"not clean: {r}")
-        self.report.count("late")
-        self.recover()
 
     def recover(self):
-        for _ in range(12):
-            r = jab.run("recover", self.t.pid)
-            if r.status == 0:
-                return
-            if "still inside a pad" not in r.output:
-                break
-            self.report.count("late")
-            time.sleep(.5)
-        raise Trouble(f"recover: {r}")
+        r = jab.run("recover", self.t.pid)
+        if r.status != 0:
+            raise Trouble(f"recover: {r}")
 
     def look(self):
         if not self.t.alive():

@@ -279,8 +279,8 @@ static void forms_are_those_of_the_cpu(void **state)
 static void others_are_refused(void **state)
 {
 	static const char *const not_ours[] = {
-		"0f 05", "cc", "f4", "0f 0b", "f0 48 01 01", "c5 f8 77", "66 90", "65 48 8b 01", "f3 a4", "0f a2", "67 8b 01",
-		"c1 f8 03", "88 e0", "f0 ff 01",
+		"0f 05", "cc", "f4", "0f 0b", "f0 48 01 01", "c5 f8 77", "66 90", "65 48 8b 01", "f3 a4",
+		"0f a2", "67 8b 01", "c1 f8 03", "88 e0", "f0 ff 01",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(not_ours); i++) {

@@ -11,14 +11,10 @@
 #include <stdbool.h>
 #include <string.h>
 #include "arch/cpu.h"
+#include "arch/x86/arith.h"
 #include "base/err.h"
 
-enum { CF = 1, PF = 4, AF = 0x10, ZF = 0x40, SF = 0x80, OF = 0x800 };
-#define STATUS ((uint64_t)(CF | PF | AF | ZF | SF | OF))
-#define POPF_CHANGES (STATUS | 0x400)	/* and the direction */
-
 enum { RAX = 0, RCX = 1, RDX = 2, RSP = 4 };
-enum { ADD, OR, ADC, SBB, AND, SUB, XOR, CMP };
 
 /* An instruction being read and done. The first error stays; nothing after it counts. */
 struct doing {
@@ -63,11 +59,6 @@ static uint64_t next_signed(struct doing *d, unsigned len)
 	uint64_t v = next(d, len);
 
 	return len == 1 ? (uint64_t)(int8_t)v : (uint64_t)(int32_t)v;
-}
-
-static uint64_t cut(uint64_t v, unsigned size)
-{
-	return size == 8 ? v : v & ((1ull << 8 * size) - 1);
 }
 
 static uint64_t load(struct doing *d, uint64_t at, unsigned size)
@@ -166,81 +157,17 @@ static void read_modrm(struct doing *d, unsigned imm)
 
 static void set_flags(struct doing *d, uint64_t which, uint64_t value)
 {
-	if (!d->err)
-		d->c->flags = (d->c->flags & ~which) | (value & which);
-}
-
-static uint64_t flags_of(uint64_t v, unsigned size)
-{
-	uint64_t f = 0;
-
-	v = cut(v, size);
-	f |= v ? 0 : ZF;
-	f |= v >> (8 * size - 1) ? SF : 0;
-	f |= __builtin_parity(v & 0xff) ? 0 : PF;
-	return f;
-}
-
-static uint64_t add_with(struct doing *d, uint64_t a, uint64_t b, unsigned carry, uint64_t which)
-{
-	uint64_t sum = cut(a + b + carry, d->size), f = flags_of(sum, d->size);
-
-	f |= sum < a || (carry && sum == a) ? CF : 0;
-	f |= (a ^ b ^ sum) & AF;
-	f |= ((a ^ sum) & (b ^ sum)) >> (8 * d->size - 1) & 1 ? OF : 0;
-	set_flags(d, which, f);
-	return sum;
-}
-
-static uint64_t sub_with(struct doing *d, uint64_t a, uint64_t b, unsigned borrow, uint64_t which)
-{
-	uint64_t rest = cut(a - b - borrow, d->size), f = flags_of(rest, d->size);
-
-	f |= a < b || (borrow && a == b) ? CF : 0;
-	f |= (a ^ b ^ rest) & AF;
-	f |= ((a ^ b) & (a ^ rest)) >> (8 * d->size - 1) & 1 ? OF : 0;
-	set_flags(d, which, f);
-	return rest;
-}
-
-static uint64_t logic(struct doing *d, uint64_t v)
-{
-	set_flags(d, STATUS, flags_of(v, d->size));
-	return v;
+	d->c->flags = (d->c->flags & ~which) | (value & which);
 }
 
 static uint64_t arithmetic(struct doing *d, unsigned op, uint64_t a, uint64_t b)
 {
-	unsigned carry = d->c->flags & CF;
-
-	b = cut(b, d->size);
-	switch (op) {
-	case ADD: return add_with(d, a, b, 0, STATUS);
-	case ADC: return add_with(d, a, b, carry, STATUS);
-	case SUB: case CMP: return sub_with(d, a, b, 0, STATUS);
-	case SBB: return sub_with(d, a, b, carry, STATUS);
-	case OR: return logic(d, a | b);
-	case AND: return logic(d, a & b);
-	default: return logic(d, a ^ b);
-	}
+	return arith_do(op, a, cut(b, d->size), d->size, &d->c->flags);
 }
 
 static bool condition(const struct cpu *c, unsigned n)
 {
-	uint64_t f = c->flags;
-	bool less = !(f & SF) != !(f & OF), yes = false;
-
-	switch (n >> 1) {
-	case 0: yes = f & OF; break;
-	case 1: yes = f & CF; break;
-	case 2: yes = f & ZF; break;
-	case 3: yes = f & (CF | ZF); break;
-	case 4: yes = f & SF; break;
-	case 5: yes = f & PF; break;
-	case 6: yes = less; break;
-	case 7: yes = less || (f & ZF); break;
-	}
-	return yes != (n & 1);
+	return arith_condition(c->flags, n);
 }
 
 static void push(struct doing *d, uint64_t v)
@@ -275,19 +202,19 @@ static void do_arithmetic(struct doing *d, uint8_t op)
 		d->size = 1;
 	if (form >= 4) {
 		v = arithmetic(d, what, get_reg(d, RAX), next_signed(d, d->size == 1 ? 1 : 4));
-		if (what != CMP)
+		if (what != ARITH_CMP)
 			set_reg(d, RAX, v);
 		return;
 	}
 	read_modrm(d, 0);
 	if (form < 2) {
 		v = arithmetic(d, what, get_rm(d), get_reg(d, d->reg));
-		if (what != CMP)
+		if (what != ARITH_CMP)
 			set_rm(d, v);
 		return;
 	}
 	v = arithmetic(d, what, get_reg(d, d->reg), get_rm(d));
-	if (what != CMP)
+	if (what != ARITH_CMP)
 		set_reg(d, d->reg, v);
 }
 
@@ -298,7 +225,7 @@ static void do_group1(struct doing *d, unsigned imm)
 	read_modrm(d, imm);
 	b = next_signed(d, imm);
 	v = arithmetic(d, d->reg & 7, get_rm(d), b);
-	if ((d->reg & 7) != CMP)
+	if ((d->reg & 7) != ARITH_CMP)
 		set_rm(d, v);
 }
 
@@ -320,7 +247,7 @@ static void do_shift(struct doing *d)
 	v = cut((d->reg & 7) == 4 ? v << by : v >> by, d->size);
 	turned = (turned ^ v) >> (bits - 1) & 1;	/* the sign: what OF says of a shift by one */
 	set_rm(d, v);
-	set_flags(d, STATUS, flags_of(v, d->size) | (out ? CF : 0) | (turned ? OF : 0));
+	set_flags(d, STATUS, arith_flags(v, d->size) | (out ? CF : 0) | (turned ? OF : 0));
 }
 
 /* The only addition that others make at the same time. */
@@ -336,7 +263,7 @@ static void do_locked_inc(struct doing *d)
 	r = d->err ? d->err : d->m->add(d->m->arg, d->addr, 1);
 	if (r < 0)
 		stop(d, r);
-	add_with(d, v, 1, 0, STATUS & ~CF);
+	arith_inc(v, d->size, &d->c->flags);
 }
 
 static void do_group5(struct doing *d)
@@ -355,10 +282,10 @@ static void do_group5(struct doing *d)
 	v = get_rm(d);
 	switch (d->reg & 7) {
 	case 0:
-		set_rm(d, add_with(d, v, 1, 0, STATUS & ~CF));
+		set_rm(d, arith_inc(v, d->size, &d->c->flags));
 		break;
 	case 1:
-		set_rm(d, sub_with(d, v, 1, 0, STATUS & ~CF));
+		set_rm(d, arith_dec(v, d->size, &d->c->flags));
 		break;
 	case 2:
 		push(d, d->c->pc + d->at);
@@ -411,7 +338,7 @@ static void do_cmpxchg(struct doing *d)
 	if (!d->lock)
 		stop(d, -ENOTSUP);
 	v = get_rm(d);
-	sub_with(d, get_reg(d, RAX), v, 0, STATUS & ~ZF);
+	arithmetic(d, ARITH_CMP, get_reg(d, RAX), v);
 	set_flags(d, ZF, 0);
 	set_reg(d, RAX, v);
 }
@@ -533,7 +460,7 @@ static void do_one_byte(struct doing *d, uint8_t op)
 		break;
 	case 0x85:
 		read_modrm(d, 0);
-		logic(d, get_rm(d) & get_reg(d, d->reg));
+		arithmetic(d, ARITH_AND, get_rm(d), get_reg(d, d->reg));
 		break;
 	case 0x8f:
 		do_pop_rm(d);
@@ -550,7 +477,7 @@ static void do_one_byte(struct doing *d, uint8_t op)
 		store(d, next(d, 8), d->size, get_reg(d, RAX));
 		break;
 	case 0xa9:
-		logic(d, get_reg(d, RAX) & cut(next_signed(d, 4), d->size));
+		arithmetic(d, ARITH_AND, get_reg(d, RAX), next_signed(d, 4));
 		break;
 	case 0xc1:
 		do_shift(d);

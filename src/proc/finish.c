@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Doing by hand what is left of a pad's code, for a thread that stands in it or a signal handler that
+ * will come back to it. Neither needs a CPU for that, so it does not matter how long a handler
+ * sleeps, how many threads wait for a CPU, or that the program is stopped altogether. It ends at
+ * the first instruction that the text has too; code that we can't do by hand is left alone, and then
+ * nothing has happened.
+ *
+ * What the code would write is collected and written when all of it is done:
+ *
+ *	counters		added to, so that no hit of a forked child is lost
+ *	below the red zone	dropped: nobody looks there any more
+ *	rseq_cs			dropped: a sequence that begins now would be interrupted anyway, so it is
+ *				left by its abort; whoever unmaps the arena clears the pointer
+ *	anything else		for a thread: written. For a frame: refused, unless it repairs a return
+ *				address that leads to a pad. A frame found on a stack may be the remains of
+ *				one that is long over, and its memory somebody else's.
+ */
+#include "proc/clean.h"
+
+#include <string.h>
+#include "arch/arch.h"
+#include "base/err.h"
+#include "proc/internal.h"
+#include "proc/spans.h"
+
+#define MOST_INSNS 4096
+#define MOST_WRITES 64
+#define RED_ZONE 128
+#define STACK_REACH 4096
+#define BLOCK_REACH 65536	/* of the thread's own block */
+enum { RSP = 4 };
+
+struct sequence { uint32_t version, flags; uint64_t start, length, abort; };
+
+struct late_write {
+	uint64_t at, value;
+	uint8_t len;
+	bool add;
+};
+
+struct rest {
+	struct finish *f;
+	struct cpu cpu;
+	bool frame;
+	bool at_slot;		/* the instruction jumps through a word of the module's */
+	struct sequence armed;
+	struct late_write writes[MOST_WRITES];
+	size_t n;
+};
+
+static bool is_ours(const struct finish *f, uint64_t v)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (v - f->arena[i].lo < f->arena[i].hi - f->arena[i].lo)
+			return true;
+	return false;
+}
+
+/* Pads are read a page at a time: nobody changes them now. */
+static int read_pad(struct finish *f, uint64_t at, void *to, size_t len)
+{
+	uint64_t page = at & ~(FINISH_PAGE - 1);
+
+	if (at + len > page + FINISH_PAGE)
+		return proc_read(f->p, TADDR(at), to, len);
+	if (f->page_at != page) {
+		f->page_at = 0;
+		if (proc_read(f->p, TADDR(page), f->page, FINISH_PAGE) < 0)
+			return -EFAULT;
+		f->page_at = page;
+	}
+	memcpy(to, f->page + (at - page), len);
+	return 0;
+}
+
+/*
+ * The program's own data is not read: only a copy of one of its instructions does that, and it may be
+ * meant to fault.
+ */
+static bool may_read(const struct rest *r, uint64_t at)
+{
+	return at + STACK_REACH - r->cpu.reg[RSP] < 2 * STACK_REACH ||
+	       at + BLOCK_REACH - r->cpu.tls < 2 * BLOCK_REACH || r->at_slot;
+}
+
+static int read_target(void *arg, uint64_t at, void *to, size_t len)
+{
+	struct rest *r = arg;
+	uint8_t *bytes = to;
+	int err = -EFAULT;
+
+	if (is_ours(r->f, at))
+		err = read_pad(r->f, at, to, len);
+	else if (may_read(r, at))
+		err = proc_read(r->f->p, TADDR(at), to, len);
+	if (err < 0)
+		return -EFAULT;
+	for (size_t i = 0; i < r->n; i++) {
+		const struct late_write *w = &r->writes[i];
+
+		for (size_t k = 0; !w->add && k < w->len; k++)
+			if (w->at + k - at < len)
+				bytes[w->at + k - at] = w->value >> 8 * k;
+	}
+	return 0;
+}
+
+static int note(struct rest *r, uint64_t at, uint64_t value, size_t len, bool add)
+{
+	if (r->n == MOST_WRITES)
+		return -ENOSPC;
+	r->writes[r->n++] = (struct late_write){ at, value, len, add };
+	return 0;
+}
+
+static int note_write(void *arg, uint64_t at, const void *from, size_t len)
+{
+	struct rest *r = arg;
+	uint64_t value = 0, sp = r->cpu.reg[RSP];
+
+	memcpy(&value, from, len);
+	if (is_ours(r->f, at))
+		return note(r, at, value, len, false);
+	if (len == 8 && at + STACK_REACH - sp >= STACK_REACH + RED_ZONE && (!value || is_ours(r->f, value))) {
+		r->armed = (struct sequence){ 0 };
+		return value ? read_pad(r->f, value, &r->armed, sizeof(r->armed)) : 0;
+	}
+	if (at + STACK_REACH - sp < 2 * STACK_REACH)
+		return note(r, at, value, len, false);
+	return -ENOTSUP;
+}
+
+static int note_add(void *arg, uint64_t at, uint64_t n)
+{
+	struct rest *r = arg;
+
+	return is_ours(r->f, at) ? note(r, at, n, 8, true) : -ENOTSUP;
+}
+
+/* jmp *slot(%rip): how a pad ends that a call through such a word leads to. */
+static bool jumps_by_slot(struct rest *r)
+{
+	uint8_t code[2];
+
+	return read_pad(r->f, r->cpu.pc, code, sizeof(code)) == 0 && code[0] == 0xff && code[1] == 0x25;
+}
+
+/* Up to a place that the text has, too. */
+static int perform_all(struct rest *r)
+{
+	const struct undo *u = r->f->u;
+	const struct cpu_memory memory = { r, read_target, note_write, note_add };
+
+	for (int i = 0; i < MOST_INSNS; i++) {
+		uint64_t to;
+
+		if (!is_ours(r->f, r->cpu.pc))
+			return 0;
+		to = move_find(u->moves.v, u->moves.n, r->cpu.pc);
+		if (to) {
+			r->cpu.pc = to;
+			return 0;
+		}
+		if (r->cpu.pc - r->armed.start < r->armed.length) {
+			r->cpu.pc = r->armed.abort;
+			r->armed = (struct sequence){ 0 };
+			continue;
+		}
+		r->at_slot = jumps_by_slot(r);
+		if (arch_x86_64.perform(&r->cpu, &memory) < 0)
+			return -EAGAIN;
+	}
+	return -EAGAIN;
+}
+
+static bool is_dropped(const struct rest *r, const struct late_write *w)
+{
+	return !is_ours(r->f, w->at) && w->at + w->len <= r->cpu.reg[RSP] - RED_ZONE;
+}
+
+/* The high half of an address in the arena. */
+static bool is_our_half(const struct finish *f, uint32_t half)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->arena[i].lo >> 32 == half || f->arena[i].hi >> 32 == half)
+			return true;
+	return false;
+}
+
+/*
+ * A call in a pad has pushed an address there, which is replaced in two halves: see the code for
+ * calls. Such a word is certainly not somebody else's.
+ */
+static bool repairs_return(struct rest *r, const struct late_write *w)
+{
+	uint64_t now = 0;
+
+	if (w->len != 4)
+		return false;
+	if (w->at == r->cpu.reg[RSP])
+		return proc_read(r->f->p, TADDR(w->at), &now, 8) == 0 && is_ours(r->f, now);
+	if (w->at != r->cpu.reg[RSP] + 4 || proc_read(r->f->p, TADDR(w->at), &now, 4) < 0)
+		return false;
+	return now == w->value || is_our_half(r->f, now);
+}
+
+static bool may_write(struct rest *r)
+{
+	for (size_t i = 0; r->frame && i < r->n; i++) {
+		const struct late_write *w = &r->writes[i];
+
+		if (!w->add && !is_dropped(r, w) && !repairs_return(r, w))
+			return false;
+	}
+	return true;
+}
+
+static int add_to(struct finish *f, const struct late_write *w)
+{
+	uint64_t *here = f->u->arena ? (uint64_t *)arena_view(f->u->arena, TADDR(w->at)) : NULL, v;
+	int r;
+
+	if (here) {
+		__atomic_add_fetch(here, w->value, __ATOMIC_SEQ_CST);
+		return 0;
+	}
+	r = proc_read(f->p, TADDR(w->at), &v, sizeof(v));	/* its tracer is dead: nobody reads it */
+	v += w->value;
+	return r < 0 ? r : proc_write(f->p, TADDR(w->at), &v, sizeof(v));
+}
+
+static int write_all(struct rest *r)
+{
+	int err = 0;
+
+	for (size_t i = 0; err == 0 && i < r->n; i++) {
+		const struct late_write *w = &r->writes[i];
+
+		if (w->add)
+			err = add_to(r->f, w);
+		else if (!is_dropped(r, w))
+			err = proc_write(r->f->p, TADDR(w->at), &w->value, w->len);
+		if (is_ours(r->f, w->at))
+			r->f->page_at = 0;
+	}
+	return err;
+}
+
+static int finish_rest(struct rest *r)
+{
+	int err = perform_all(r);
+
+	if (err == 0 && !may_write(r))
+		err = -EAGAIN;
+	return err < 0 ? err : write_all(r);
+}
+
+static void from_regs(struct cpu *c, const struct user_regs_struct *g)
+{
+	*c = (struct cpu){
+		.reg = { g->rax, g->rcx, g->rdx, g->rbx, g->rsp, g->rbp, g->rsi, g->rdi,
+			 g->r8, g->r9, g->r10, g->r11, g->r12, g->r13, g->r14, g->r15 },
+		.pc = g->rip, .flags = g->eflags, .tls = g->fs_base,
+	};
+}
+
+static void to_regs(struct user_regs_struct *g, const struct cpu *c)
+{
+	const uint64_t *r = c->reg;
+
+	g->rax = r[0], g->rcx = r[1], g->rdx = r[2], g->rbx = r[3];
+	g->rsp = r[4], g->rbp = r[5], g->rsi = r[6], g->rdi = r[7];
+	g->r8 = r[8], g->r9 = r[9], g->r10 = r[10], g->r11 = r[11];
+	g->r12 = r[12], g->r13 = r[13], g->r14 = r[14], g->r15 = r[15];
+	g->rip = c->pc;
+	g->eflags = c->flags;
+}
+
+int finish_thread(struct finish *f, struct thread *t)
+{
+	struct rest r = { .f = f };
+	int err = thread_prepare_change(f->p, t);
+
+	if (err < 0)
+		return err;
+	from_regs(&r.cpu, &t->regs);
+	err = finish_rest(&r);
+	if (err < 0)
+		return err;
+	to_regs(&t->regs, &r.cpu);
+	t->regs_changed = true;
+	return 0;
+}
+
+int finish_frame(struct finish *f, struct saved_pc *s)
+{
+	struct rest r = { .f = f, .frame = true };
+	const struct thread *t = thread_find(f->p, s->tid);
+	struct cpu before;
+	int err = s->exact && t ? sigframe_load(f->p, s, &before) : -EAGAIN;
+
+	if (err < 0)
+		return err;
+	r.cpu = before;
+	r.cpu.tls = before.tls = t->regs.fs_base;
+	err = finish_rest(&r);
+	if (err == 0)
+		err = sigframe_store(f->p, s, &before, &r.cpu);
+	if (err == 0)
+		s->pc = r.cpu.pc;
+	return err;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Removal while somebody stands in a pad and gets no CPU: stopped by a signal, or in a handler that
+ * does not return. The target is led to each instruction of the counting code in turn. Whatever
+ * it is, nothing is left behind, the target goes on with the right result, and the hit has counted
+ * once.
+ */
+#include "text_target.h"
+
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include "arch/arch.h"
+
+#define CPUS 256
+enum { SHARED = 0, TABLE = 16, COUNTERS = 512 };	/* words of the data piece */
+#define WINDOW 5
+
+/* caller(x) = hot(x) + 1: the window is a call. */
+__asm__(".text\n"
+	".balign 64\n"
+	"caller: sub $8, %rsp\n"
+	"caller_window: call hot\n"
+	"	add $1, %rax\n	add $8, %rsp\n	ret\n");
+extern long caller(long x) __asm__("caller");
+extern char caller_window[] __asm__("caller_window");
+
+static struct control *own;
+
+static void on_signal(int sig)
+{
+	own->handler = 1;
+	while (!own->release)
+		usleep(100);
+	own->handler = 0;
+}
+
+/* One call each time it is asked to. */
+static void call_loop(struct control *c, int flags)
+{
+	static char alternate[65536];
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = flags };
+	stack_t st = { .ss_sp = alternate, .ss_size = sizeof(alternate) };
+
+	own = c;
+	sigaltstack(&st, NULL);
+	sigaction(SIGUSR1, &sa, NULL);
+	c->ready = READY;
+	for (;;) {
+		while (!c->gentle)
+			;
+		c->gentle = 0;
+		c->answer = caller(20);
+		c->answered = 1;
+	}
+}
+
+static void body_plain(struct control *c) { call_loop(c, 0); }
+static void body_alternate(struct control *c) { call_loop(c, SA_ONSTACK); }
+
+static volatile uint64_t *word(struct rig *r, int n)
+{
+	return (uint64_t *)r->pieces[1].here + n;
+}
+
+/* Counting code, the window, the jump back: what the planner makes. Returns the pad's length. */
+static int make_pad(struct scene *s, const void *site, bool has_rseq)
+{
+	const struct rseq_conf *conf = arena_rseq(s->r.a);
+	uint64_t data = s->r.pieces[1].at.v, pad = s->r.pieces[0].at.v, at = (uintptr_t)site;
+	struct count_spec spec = {
+		.rseq_off = conf->offset, .rseq_sig = conf->signature, .has_rseq = has_rseq && conf->usable,
+		.cpu_table = data + 8 * TABLE, .shared = data + 8 * SHARED,
+	};
+	uint8_t *out = s->r.pieces[0].here;
+	struct edit *e = vec_add(&s->r.patch.edits);
+	int n = arch_x86_64.emit_count(out, pad, &spec), len, done = 0;
+	struct insn in;
+
+	for (int i = 0; i < CPUS; i++)
+		*word(&s->r, TABLE + i) = data + 8 * (COUNTERS + i);
+	*vec_add(&s->r.patch.moves_out) = (struct move){ TADDR(pad), TADDR(at) };
+	for (; done < WINDOW; done += in.len) {
+		arch_x86_64.decode((uint8_t *)site + done, 15, at + done, &in);
+		*vec_add(&s->r.patch.moves_out) = (struct move){ TADDR(pad + n), TADDR(at + done) };
+		len = arch_x86_64.relocate((uint8_t *)site + done, &in, at + done, pad + n, out + n);
+		assert_true(len > 0);
+		n += len;
+	}
+	*vec_add(&s->r.patch.moves_out) = (struct move){ TADDR(pad + n), TADDR(at + WINDOW) };
+	arch_x86_64.jump(out + n, pad + n, at + WINDOW);
+	e->at = e->resume = TADDR(at);
+	e->len = WINDOW;
+	memcpy(e->old, site, WINDOW);
+	arch_x86_64.jump(e->new, at, pad);
+	return n + 5;
+}
+
+static uint64_t hits(struct rig *r)
+{
+	uint64_t sum = *word(r, SHARED);
+
+	for (int i = 0; i < CPUS; i++)
+		sum += *word(r, COUNTERS + i);
+	return sum;
+}
+
+static uint64_t stopped_at(pid_t pid)
+{
+	struct user_regs_struct regs;
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, __WALL), pid);
+	assert_true(WIFSTOPPED(status));
+	assert_int_equal(ptrace(PTRACE_GETREGS, pid, 0, &regs), 0);
+	return regs.rip;
+}
+
+/* Lead the target n instructions into the pad, and let go with a signal. False: the pad has fewer. */
+static bool lead(struct scene *s, int len, int n, int sig)
+{
+	uint64_t pad = s->r.pieces[0].at.v, pc;
+	bool there = false;
+
+	assert_int_equal(ptrace(PTRACE_SEIZE, s->pid, 0, 0), 0);
+	assert_int_equal(ptrace(PTRACE_INTERRUPT, s->pid, 0, 0), 0);
+	pc = stopped_at(s->pid);
+	s->c->gentle = 1;
+	while (pc - pad >= (uint64_t)len) {
+		ptrace(PTRACE_SINGLESTEP, s->pid, 0, 0);
+		pc = stopped_at(s->pid);
+	}
+	for (; n > 0 && pc - pad < (uint64_t)len; n--) {
+		ptrace(PTRACE_SINGLESTEP, s->pid, 0, 0);
+		pc = stopped_at(s->pid);
+	}
+	there = pc - pad < (uint64_t)len;
+	ptrace(PTRACE_DETACH, s->pid, 0, there ? sig : 0);
+	return there;
+}
+
+static char state_of(pid_t pid)
+{
+	struct task_stat st = { 0 };
+
+	task_stat(pid, pid, &st);
+	return st.state;
+}
+
+/* Not before it sleeps: it may be on its way. */
+static void wait_for_state(pid_t pid, char state)
+{
+	uint64_t deadline = now_ns() + 5000000000ull;
+
+	while (state_of(pid) != state && now_ns() < deadline)
+		usleep(100);
+	assert_int_equal(state_of(pid), state);
+}
+
+struct way {
+	void (*body)(struct control *);
+	const void *site;
+	bool has_rseq;
+	int sig;		/* SIGSTOP: the thread itself; else a handler */
+	bool stop_too;		/* and then the program is stopped */
+};
+
+static void remove_at(struct scene *s, const struct way *w)
+{
+	int status;
+
+	if (w->sig == SIGSTOP)
+		wait_for_state(s->pid, 'T');
+	else
+		wait_for(&s->c->handler, 1);
+	if (w->stop_too) {
+		kill(s->pid, SIGSTOP);
+		wait_for_state(s->pid, 'T');
+	}
+	remove_clean(s);
+	assert_int_equal(s->c->answered, 0);
+	if (w->sig == SIGSTOP || w->stop_too) {
+		wait_for_state(s->pid, 'T');
+		assert_int_equal(waitpid(s->pid, &status, WUNTRACED | WNOHANG), s->pid);
+		assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+		kill(s->pid, SIGCONT);
+	}
+	s->c->release = 1;
+	wait_for(&s->c->answered, 1);
+	assert_int_equal(s->c->answer, 43);
+}
+
+/* Returns whether the pad has that many instructions. */
+static bool one(const struct way *w, int n)
+{
+	struct scene s;
+	uint64_t now;
+	bool there;
+	int len;
+
+	scene_open(&s, w->body);
+	len = make_pad(&s, w->site, w->has_rseq);
+	text_patch_sort(&s.r.patch);
+	must(text_apply(s.r.p, s.r.a, &s.r.patch));
+	there = lead(&s, len, n, w->sig);
+	if (there) {
+		remove_at(&s, w);
+		now = hits(&s.r);
+		if (now != (n > 0))
+			print_error("%d instructions into the pad: %lu hits\n", n, (unsigned long)now);
+		assert_int_equal(now, n > 0);
+	} else {
+		wait_for(&s.c->answered, 1);
+		remove_clean(&s);
+	}
+	s.c->answered = s.c->release = 0;
+	scene_close(&s);
+	munmap(s.c, 4096);
+	return there;
+}
+
+static void everywhere(const struct way *w, int least)
+{
+	int n = 0;
+
+	while (one(w, n))
+		n++;
+	assert_true(n >= least);
+}
+
+static void test_stopped_thread(void **state)
+{
+	everywhere(&(struct way){ body_plain, hot, true, SIGSTOP, false }, 15);
+}
+
+static void test_stopped_thread_shared(void **state)
+{
+	everywhere(&(struct way){ body_plain, hot, false, SIGSTOP, false }, 12);
+}
+
+static void test_stopped_thread_in_call(void **state)
+{
+	everywhere(&(struct way){ body_plain, caller_window, true, SIGSTOP, false }, 18);
+}
+
+static void test_handler(void **state)
+{
+	everywhere(&(struct way){ body_plain, hot, true, SIGUSR1, false }, 15);
+}
+
+static void test_handler_alternate(void **state)
+{
+	everywhere(&(struct way){ body_alternate, hot, true, SIGUSR1, false }, 15);
+}
+
+static void test_handler_in_call(void **state)
+{
+	everywhere(&(struct way){ body_alternate, caller_window, true, SIGUSR1, false }, 18);
+}
+
+static void test_handler_stopped(void **state)
+{
+	everywhere(&(struct way){ body_alternate, caller_window, false, SIGUSR1, true }, 15);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stopped_thread),
+		cmocka_unit_test(test_stopped_thread_shared),
+		cmocka_unit_test(test_stopped_thread_in_call),
+		cmocka_unit_test(test_handler),
+		cmocka_unit_test(test_handler_alternate),
+		cmocka_unit_test(test_handler_in_call),
+		cmocka_unit_test(test_handler_stopped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
