@@ -20,7 +20,7 @@ static bool is_table(struct bytes b)
 	       !b.p[4] && !b.p[5] && b.p[6] == 1 && b.p[7] == 8;
 }
 
-static struct bytes find_table(const struct module *m)
+struct bytes go_table(const struct module *m)
 {
 	static const char *const names[] = { ".gopclntab", ".data.rel.ro.gopclntab" };
 	const struct image *e = &priv(m)->image;
@@ -33,7 +33,7 @@ static struct bytes find_table(const struct module *m)
 }
 
 /* The header's address is 0 in a position independent file: a relocation sets it. */
-static uint64_t text_start(const struct module *m, struct bytes table)
+uint64_t go_text_start(const struct module *m, struct bytes table)
 {
 	const Elf64_Shdr *text = image_section(&priv(m)->image, ".text");
 	uint64_t start = get64(table.p + 24);
@@ -49,7 +49,7 @@ static const char *go_name(struct bytes names, uint32_t at)
 	return (const char *)names.p + at;
 }
 
-static struct bytes part(struct bytes table, size_t header_at)
+struct bytes go_part(struct bytes table, size_t header_at)
 {
 	uint64_t off = get64(table.p + header_at);
 
@@ -60,15 +60,15 @@ static struct bytes part(struct bytes table, size_t header_at)
 
 void go_collect(struct module *m, raw_list *list)
 {
-	struct bytes table = find_table(m), names, funcs;
+	struct bytes table = go_table(m), names, funcs;
 	uint64_t text, n, i;
 
 	if (!table.p)
 		return;
-	text = text_start(m, table);
+	text = go_text_start(m, table);
 	n = get64(table.p + 8);
-	names = part(table, 32);
-	funcs = part(table, 64);
+	names = go_part(table, 32);
+	funcs = go_part(table, 64);
 	if (!names.p || funcs.n < 4)
 		return;
 	n = MIN(n, (funcs.n - 4) / 8);

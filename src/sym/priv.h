@@ -102,6 +102,9 @@ void types_close(struct types *t);
 void symbols_collect(struct module *m, raw_list *list);
 void raw_add(raw_list *list, struct raw_symbol s, size_t len);
 void go_collect(struct module *m, raw_list *list);
+struct bytes go_table(const struct module *m);		/* .gopclntab; p is NULL where there is none */
+uint64_t go_text_start(const struct module *m, struct bytes table);
+struct bytes go_part(struct bytes table, size_t header_at);
 
 /* funcs.c */
 void funcs_build(struct module *m);

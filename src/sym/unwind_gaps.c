@@ -35,6 +35,16 @@ static bool is_sigreturn(const uint8_t *p, size_t n)
 	return STARTS(p, n, sigreturn) || STARTS(p, n, sigreturn32);
 }
 
+bool sigreturn_row(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w)
+{
+	const uint8_t *p = module_bytes(m, lo, hi - lo);
+
+	if (!p || !is_sigreturn(p, hi - lo))
+		return false;
+	row_add(w, lo - 1, &signal_frame);	/* what returns here was not called: its ip - 1 is looked for */
+	return true;
+}
+
 static void function_rows(struct module *m, const struct func *f, uint64_t hi, struct row_writer *w)
 {
 	uint64_t n = MIN(f->size, hi - f->addr), skip = 0;
@@ -46,10 +56,8 @@ static void function_rows(struct module *m, const struct func *f, uint64_t hi, s
 		row_add(w, f->addr, &outermost);
 		return;
 	}
-	if (is_sigreturn(p, n)) {
-		row_add(w, f->addr - 1, &signal_frame);
+	if (sigreturn_row(m, f->addr, f->addr + n, w))
 		return;
-	}
 	row_add(w, f->addr, &at_entry);
 	if (STARTS(p, n, endbr))
 		skip = sizeof(endbr);

@@ -27,6 +27,7 @@ void cfi_run(const struct frame_fde *fde, const struct cfi_state *start, struct 
 
 /* unwind_gaps.c: code that no FDE tells of, [lo, hi) */
 void gap_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);
+bool sigreturn_row(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);	/* is it a signal's way back? */
 
 /* unwind_go.c: the same from Go's own table; false where it has none */
 bool go_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);

@@ -25,8 +25,9 @@ struct subject {
 	pid_t pid;
 	Dwfl *dwfl;
 	struct tables tables;
-	uint64_t stacks, judged, agreed, ended;
-	uint64_t frames, signals, deepest;
+	bool bare_signals;
+	uint64_t stacks, judged, agreed, more, ended;
+	uint64_t frames, deepest;
 	int shown;
 };
 
@@ -82,6 +83,16 @@ static void show(struct subject *s, const char *who, const struct stack *st)
 	}
 }
 
+/* Some programs don't tell of their signal frames; the judge then leaves out who was interrupted. */
+static bool has_all(const struct stack *ours, const struct stack *theirs)
+{
+	uint32_t k = 0;
+
+	for (uint32_t i = 0; i < ours->n && k < theirs->n; i++)
+		k += ours->v[i] == theirs->v[k];
+	return k == theirs->n;
+}
+
 static void compare(struct subject *s, pid_t tid)
 {
 	struct stack ours = { 0 }, theirs = { 0 };
@@ -101,6 +112,9 @@ static void compare(struct subject *s, pid_t tid)
 	s->judged++;
 	if (ours.n == theirs.n && memcmp(ours.v, theirs.v, ours.n * sizeof(ours.v[0])) == 0) {
 		s->agreed++;
+	} else if (s->bare_signals && has_all(&ours, &theirs)) {
+		s->agreed++;
+		s->more++;
 	} else if (s->shown++ < 3) {
 		printf("%d: ended by %d\n", tid, end);
 		show(s, "ours", &ours);
@@ -187,12 +201,16 @@ static void finish(struct subject *s, const char *name, double least)
 	if (s->dwfl)
 		dwfl_end(s->dwfl);
 	tables_close(&s->tables);
-	printf("%-22s %5lu stacks, %5.1f frames, deepest %3lu; to the end: ours %5lu, judge %5lu, agreed %5lu: %.2f %%\n", name,
+	printf("%-22s %5lu stacks, %5.1f frames, deepest %3lu; to the end: ours %5lu, judge %5lu, agreed %5lu: %.2f %%", name,
 	       s->stacks, s->stacks ? (double)s->frames / s->stacks : 0, s->deepest, s->ended, s->judged, s->agreed,
 	       s->judged ? 100.0 * s->agreed / s->judged : 0);
+	if (s->bare_signals)
+		printf(" (ours has more: %lu)", s->more);
+	printf("\n");
 	fflush(stdout);
 	assert_true(s->judged > 20);
 	assert_true(s->agreed >= least * s->judged);
+	assert_true(s->more <= s->agreed / 4);
 }
 
 /* Runs it and waits for its first output, if there is one to wait for. */
@@ -276,13 +294,25 @@ static void cxx_programs(void **state)
 	watch_program("g++ -O2 static", "g++", "unwind_throw.cc", "-std=c++17 -O2 -static", 0.995);
 }
 
-static void watch_command(const char *name, char *const *argv, int stops, double least)
+static void watch_command(const char *name, char *const *argv, int stops, bool bare_signals)
 {
 	struct subject s;
 
 	begin(&s, start(argv, false));
+	s.bare_signals = bare_signals;
 	watch(&s, stops);
-	finish(&s, name, least);
+	finish(&s, name, 0.995);
+}
+
+static void go(void **state)
+{
+	char path[100], command[600], *argv[] = { path, "1000000000", "4", NULL };
+
+	snprintf(path, sizeof(path), "%s/go", dir);
+	snprintf(command, sizeof(command), "GOCACHE=%s/cache GO111MODULE=off go build -o %s %s/hello.go", dir, path, PROG_DIR);
+	if (!have("go") || system(command) != 0)
+		skip();
+	watch_command("go", argv, 200, true);
 }
 
 static void python(void **state)
@@ -297,7 +327,7 @@ static void python(void **state)
 		"    json.loads(json.dumps({str(i): [i] * 5 for i in range(200)}))\n"
 		"    hashlib.sha256(b'x' * 100000).hexdigest(); '%f' % 1.5\n", NULL };
 
-	watch_command("python3", argv, 300, 0.995);
+	watch_command("python3", argv, 300, false);
 }
 
 static void shell(void **state)
@@ -305,7 +335,7 @@ static void shell(void **state)
 	char *argv[] = { "bash", "-c", "f() { local x=$1; [[ $x =~ ^1(.*)2$ ]]; y=${x//a/b}; }; "
 		"while :; do for i in {1..200}; do f \"1abca$i\"; done; done", NULL };
 
-	watch_command("bash", argv, 300, 0.995);
+	watch_command("bash", argv, 300, false);
 }
 
 /* Something large to compile, made of the headers that are there anyway. */
@@ -329,7 +359,7 @@ static void compiler(void **state)
 	snprintf(command, sizeof(command), "test -x %s", cc1);
 	if (system(command) != 0)
 		skip();
-	watch_command("cc1", argv, 300, 0.995);
+	watch_command("cc1", argv, 300, false);
 }
 
 static int make_dir(void **state)
@@ -345,15 +375,19 @@ static int remove_dir(void **state)
 	return system(command);
 }
 
-int main(void)
+/* With an argument: only this test. */
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(c_programs),
 		cmocka_unit_test(cxx_programs),
+		cmocka_unit_test(go),
 		cmocka_unit_test(python),
 		cmocka_unit_test(shell),
 		cmocka_unit_test(compiler),
 	};
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
