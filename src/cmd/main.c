@@ -6,7 +6,9 @@
 #include <unistd.h>
 #include "cmd/common.h"
 
-static const struct command *const commands[] = { &cmd_count, &cmd_list, &cmd_check, &cmd_view, &cmd_recover };
+static const struct command *const commands[] = {
+	&cmd_trace, &cmd_record, &cmd_count, &cmd_list, &cmd_check, &cmd_view, &cmd_recover,
+};
 
 static const struct command *find(const char *name)
 {

@@ -30,6 +30,22 @@ static int take_number(uint64_t *to, const char *value)
 	return end == value || *end || errno || *value == '-' ? -EINVAL : 0;
 }
 
+static int take_size(uint64_t *to, const char *value)
+{
+	static const char units[] = "kKmMgG";
+	size_t len = strlen(value);
+	const char *unit = len > 1 ? strchr(units, value[len - 1]) : NULL;
+	char *digits = strndup(value, unit ? len - 1 : len);
+	int shift = unit ? 10 * (1 + (int)(unit - units) / 2) : 0, r;
+
+	r = take_number(to, digits);
+	free(digits);
+	if (r == 0 && (*to << shift) >> shift != *to)
+		return -EINVAL;
+	*to <<= shift;
+	return r;
+}
+
 static int take(const struct opt *o, char *value)
 {
 	switch (o->kind) {
@@ -49,6 +65,8 @@ static int take(const struct opt *o, char *value)
 		return take_seconds(o->to, value);
 	case OPT_NUMBER:
 		return take_number(o->to, value);
+	case OPT_SIZE:
+		return take_size(o->to, value);
 	}
 	return -EINVAL;
 }

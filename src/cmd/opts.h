@@ -18,6 +18,7 @@ enum opt_kind {
 	OPT_LIST,	/* text_list *: may be repeated */
 	OPT_SECONDS,	/* double * */
 	OPT_NUMBER,	/* uint64_t *: 0NNN, NNN or 0xNNN */
+	OPT_SIZE,	/* uint64_t *: the same, with k, M or G behind it */
 	OPT_MORE,	/* int *: counts how often */
 };
 
@@ -38,7 +39,8 @@ struct command {
 	int (*run)(text_list *words, char **rest);	/* rest: what follows "--", or NULL */
 };
 
-extern const struct command cmd_count, cmd_list, cmd_check, cmd_recover, cmd_view;
+extern const struct command cmd_count, cmd_list, cmd_check, cmd_recover, cmd_view,
+	cmd_trace, cmd_record;
 
 /* Fill the table's values and collect the other words. 0, or 2 after a message; 1: --help was given. */
 int opts_parse(const struct command *c, int argc, char **argv, text_list *words, char ***ret_rest);

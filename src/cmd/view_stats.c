@@ -202,7 +202,8 @@ void stats_print(struct view_stats *s, const struct trace *t, FILE *to)
 	fprintf(to, "\n%14s %14s  %s\n", "IN STREAM", "LOST", "STREAM");
 	for (size_t i = 0; trace_stream(t, i, &st); i++)
 		if (st.stream != CTF_OWN_STREAM)
-			fprintf(to, "%14" PRIu64 " %14" PRIu64 "  %u (CPU %u)\n", st.events, st.lost, st.stream, st.cpu);
+			fprintf(to, st.cpu == CTF_NO_CPU ? "%14" PRIu64 " %14" PRIu64 "  %u\n" :
+				"%14" PRIu64 " %14" PRIu64 "  %u (CPU %u)\n", st.events, st.lost, st.stream, st.cpu);
 }
 
 static void json_fields(const struct probe_sum *p, FILE *to)

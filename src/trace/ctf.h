@@ -43,6 +43,7 @@
 #define CTF_MAX_FIELDS 256u
 #define CTF_MAX_CLASSES (1u << 20)	/* event ids are below */
 #define CTF_MAX_STREAMS (1u << 16)	/* stream numbers are below */
+#define CTF_NO_CPU UINT32_MAX		/* as a stream's CPU: that of a ring behind a lock */
 #define CTF_FAULTS "_faults"		/* CTF_UNSIGNED, 64 bits, base 16 */
 
 /* Classes of our own, in a stream of their own. */

@@ -165,7 +165,10 @@ void put_json_event(struct line *l, const struct trace_event *ev)
 	bool more = false;
 
 	put_json_number_of(l, "{\"time\":", ev->ns);
-	put_json_number_of(l, ",\"cpu\":", ev->cpu);
+	if (ev->cpu == CTF_NO_CPU)
+		put_word(l, ",\"cpu\":null");
+	else
+		put_json_number_of(l, ",\"cpu\":", ev->cpu);
 	put_json_number_of(l, ",\"pid\":", ev->pid);
 	put_json_number_of(l, ",\"tid\":", ev->tid);
 	put_word(l, ",\"comm\":");

@@ -112,7 +112,9 @@ static void put_head(struct line *l, const struct trace_event *ev)
 	put_char(l, '.');
 	put_padded(l, ns % NS_PER_S, 9);
 	put_bytes(l, " [", 2);
-	if (ev->cpu < 1000)
+	if (ev->cpu == CTF_NO_CPU)
+		put_bytes(l, "---", 3);
+	else if (ev->cpu < 1000)
 		put_padded(l, ev->cpu, 3);
 	else
 		put_decimal(l, ev->cpu);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/capture.h"
+
+#include <inttypes.h>
+#include "base/clock.h"
+#include "base/err.h"
+
+struct capture capture;
+
+void capture_probes(const text_list *words, text_list *ret_probes)
+{
+	const text_list *lists[] = { words, &capture.places, &capture.functions };
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		for (size_t k = 0; k < lists[i]->n; k++)
+			*vec_add(ret_probes) = lists[i]->v[k];
+}
+
+int capture_begin(struct jab *j)
+{
+	struct events_options o = { .buffer_size = capture.buffer_size, .overwrite = capture.overwrite };
+	int r = events_enable(j, &o);
+
+	if (!capture.no_follow)
+		jab_follow(j);
+	for (size_t i = 0; r == 0 && i < capture.contexts.n; i++)
+		r = events_context(j, capture.contexts.v[i]);
+	return r;
+}
+
+static bool enough(struct jab *j)
+{
+	struct events_totals t;
+
+	if (!capture.most || capture.overwrite)
+		return false;
+	events_totals(j, &t);
+	return t.events >= capture.most;
+}
+
+static void wait_a_little(struct jab *j, uint64_t start)
+{
+	uint64_t ns = events_wait_ns(j);
+	double left = run.duration - (now_ns() - start) / 1e9;
+
+	if (run.duration >= 0)
+		ns = MIN(ns, left > 0 ? (uint64_t)(left * 1e9) + 1000 : 1000);
+	jab_wait(j, ns);
+}
+
+int capture_loop(struct jab *j, int (*tick)(void *arg, int64_t drained), void *arg, int *ret_status)
+{
+	uint64_t start = now_ns();
+
+	while (!run_interrupted) {
+		int over, r;
+
+		jab_poll(j);
+		over = run_over(j, start, ret_status);
+		r = tick(arg, events_drain(j, false));
+		if (r < 0)
+			return r;
+		if (over >= 0 || enough(j))
+			return over > 0;
+		wait_a_little(j, start);
+	}
+	return 0;
+}
+
+static int print_probe(void *arg, const struct jab_probe_info *p)
+{
+	fprintf(arg, "%14" PRIu64 " %14" PRIu64 " %14" PRIu64 "  %s\n", p->hits, p->recorded, p->lost, p->probe);
+	return 0;
+}
+
+void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
+{
+	struct events_totals t;
+
+	events_totals(j, &t);
+	if (run.json) {
+		run_json_summary(j, to, report, true);
+	} else {
+		fprintf(to, "%14s %14s %14s  %s\n", "HITS", "RECORDED", "LOST", "PROBE");
+		jab_each_probe(j, print_probe, to);
+		run_say_times(j, report);
+	}
+	if (t.lost)
+		log_warn("%" PRIu64 " events were lost; a larger --buffer-size may help", t.lost);
+	if (t.damaged)
+		log_warn("a buffer held what is no event, %" PRIu64 " times: the program has written there itself", t.damaged);
+	run_say_report(report);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* What `jab trace` and `jab record` do alike: probes with fields, buffers, taking events out, the summary. */
+#ifndef JAB_CMD_CAPTURE_H
+#define JAB_CMD_CAPTURE_H
+
+#include "cmd/run.h"
+#include "session/events.h"
+
+struct capture {
+	text_list places, functions, contexts;
+	uint64_t buffer_size, most;
+	bool overwrite, no_follow;
+};
+extern struct capture capture;
+
+#define CAPTURE_OPTS \
+	{ 'n', "count", "COUNT", OPT_NUMBER, &capture.most, "stop after that many events" }, \
+	{ 0, "probe", "PLACE", OPT_LIST, &capture.places, "a probe at an address, symbol or symbol+offset" }, \
+	{ 0, "function", "NAME", OPT_LIST, &capture.functions, "a probe at the entry of a function" }, \
+	{ 't', "context", "CONTEXT", OPT_LIST, &capture.contexts, \
+	  "a field for all probes: regs, reg:rax, int:NAME:ADDR, string:NAME:ADDR, backtrace..." }, \
+	{ 0, "buffer-size", "SIZE", OPT_SIZE, &capture.buffer_size, "bytes per CPU, as 512k or 4M" }, \
+	{ 0, "no-follow", NULL, OPT_FLAG, &capture.no_follow, "leave programs executed and libraries loaded later alone" }
+
+/* All probes, of all options. */
+void capture_probes(const text_list *words, text_list *ret_probes);
+
+/* Before anything is attached: events will be recorded, with the fields of -t. */
+int capture_begin(struct jab *j);
+
+/*
+ * Drain until it is over: a signal, -d, -n, the end of the targets or an error. tick() is called after each
+ * round; a value below 0 ends it. Returns as run_over() does, or the error.
+ */
+int capture_loop(struct jab *j, int (*tick)(void *arg, int64_t drained), void *arg, int *ret_status);
+
+/* Per probe: hits, recorded, lost. Text for people, or the JSON line of all commands. */
+void capture_summary(struct jab *j, FILE *to, const struct jab_report *report);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * jab record: events into a trace. Or, with --overwrite, into memory only, until something happens: then
+ * the newest of them become a trace, a snapshot. The first one has the name that was asked for, the
+ * others a number behind it.
+ */
+#include "cmd/record.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/err.h"
+#include "cmd/capture.h"
+
+static const char *snapshot_on;
+
+static const struct opt opts[] = {
+	RUN_TARGETS,
+	CAPTURE_OPTS,
+	{ 'o', "output", "DIR", OPT_TEXT, &run.output, "the trace (./jab-NAME-TIME); - or fd:N: an archive for tar" },
+	{ 0, "overwrite", NULL, OPT_FLAG, &capture.overwrite, "keep the newest events only, until a snapshot" },
+	{ 0, "snapshot-on", "EXIT|CRASH|SIGNAL", OPT_TEXT, &snapshot_on, "when to take one; SIGUSR1 always does" },
+	RUN_PLACING,
+	{ 0 }
+};
+
+struct recording {
+	struct jab *j;
+	struct output out;
+	enum snapshot_when when;
+	int signal;			/* that asks for a snapshot */
+	uint64_t start, shown_at, shown_events;
+	bool progress, full;
+	int failed;			/* the last write that did */
+};
+
+static volatile sig_atomic_t snapshots_wanted;
+
+static void on_snapshot(int sig)
+{
+	(void)sig;
+	snapshots_wanted++;
+}
+
+static void show_progress(struct recording *r)
+{
+	uint64_t now = now_ns();
+	struct events_totals t;
+
+	if (!r->progress || now - r->shown_at < 500000000)
+		return;
+	events_totals(r->j, &t);
+	fprintf(stderr, "\r%.0f s: %" PRIu64 " events, %.0f/s, %.1f MB, %" PRIu64 " lost\033[K", (now - r->start) / 1e9,
+		t.events, r->shown_at ? (t.events - r->shown_events) * 1e9 / (now - r->shown_at) : 0.0, t.bytes / 1e6, t.lost);
+	fflush(stderr);
+	r->shown_at = now;
+	r->shown_events = t.events;
+}
+
+static void end_progress(struct recording *r)
+{
+	if (r->progress)
+		fputs("\r\033[K", stderr);
+	r->progress = false;
+}
+
+/* Whoever is full may have room again later; whoever is gone stays gone. */
+static int write_failed(struct recording *r, int err)
+{
+	if (err == r->failed && err != -EPIPE)
+		return 0;
+	r->failed = err;
+	end_progress(r);
+	if (err == -EPIPE) {
+		log_warn("nobody reads %s any more: the recording ends", r->out.name);
+		return err;
+	}
+	log_warn("%s; events are lost until that is over", err_text());
+	return 0;
+}
+
+static int tick(void *arg, int64_t drained)
+{
+	struct recording *r = arg;
+
+	if (drained < 0) {
+		int err = write_failed(r, drained);
+
+		if (err < 0)
+			return err;
+	}
+	if (snapshots_wanted) {
+		snapshots_wanted = 0;
+		if (!capture.overwrite)
+			log_warn("a snapshot can be taken with --overwrite only; everything is being recorded anyway");
+		else if (output_snapshot(&r->out, r->j) < 0)
+			complain();
+	}
+	show_progress(r);
+	return 0;
+}
+
+/* Is the end of the run an occasion? */
+static bool wants_last(const struct recording *r, bool ended, int status)
+{
+	if (!capture.overwrite)
+		return false;
+	switch (r->when) {
+	case SNAPSHOT_EXIT:
+		return ended || !jab_alive(r->j);
+	case SNAPSHOT_CRASH:
+		return ended ? WIFSIGNALED(status) : !jab_alive(r->j);
+	case SNAPSHOT_SIGNAL:
+		return false;
+	default:
+		return true;
+	}
+}
+
+static void say_result(struct recording *r)
+{
+	struct events_totals t;
+
+	events_totals(r->j, &t);
+	if (!capture.overwrite)
+		log_warn("%" PRIu64 " events, %.1f MB in %s", t.events, t.bytes / 1e6, r->out.name);
+	else if (!r->out.snapshots)
+		log_warn("no snapshot was asked for, so there is no trace");
+}
+
+static int record(struct recording *r)
+{
+	struct jab_report report = { .clean = true };
+	int status = 0, ended, removed, bad = 0;
+	bool last;
+
+	r->start = now_ns();
+	r->progress = !run.json && isatty(STDERR_FILENO);
+	ended = capture_loop(r->j, tick, r, &status);
+	end_progress(r);
+	last = wants_last(r, ended > 0, status);
+	removed = jab_remove(r->j, &report);
+	if (ended != -EPIPE) {
+		int64_t n = events_drain(r->j, true);
+
+		bad = n < 0 ? n : 0;
+	}
+	if (last && output_snapshot(&r->out, r->j) < 0)
+		bad = -EIO;
+	if (bad < 0)
+		complain();
+	capture_summary(r->j, run.json && !r->out.is_stdout ? stdout : stderr, &report);
+	say_result(r);
+	if (removed < 0)
+		return run_still_in();
+	status = run_child_status(r->j, ended > 0, status);
+	return status ? status : bad < 0 || r->failed < 0;
+}
+
+static int begin(struct recording *r, const text_list *probes, char **rest)
+{
+	struct tsc_clock clock;
+	int e = capture_begin(r->j);
+
+	if (e == 0)
+		e = events_clock(r->j, &clock);
+	if (e == 0 && !run.dry_run)
+		e = output_open(&r->out, run.output, rest, &clock);
+	if (e == 0 && !run.dry_run && !capture.overwrite)
+		events_output(r->j, output_take(&r->out));
+	if (e == 0)
+		e = run_targets(r->j, rest);
+	if (e == 0)
+		e = run_place(r->j, probes);
+	return e;
+}
+
+/* 0, or 2 after a message. */
+static int check_options(struct recording *r)
+{
+	r->signal = SIGUSR1;
+	if (!snapshot_on)
+		return 0;
+	if (!capture.overwrite) {
+		fprintf(stderr, "jab record: --snapshot-on goes with --overwrite; try `jab record --help`\n");
+		return 2;
+	}
+	if (snapshot_parse(snapshot_on, &r->when, &r->signal))
+		return 0;
+	fprintf(stderr, "jab record: --snapshot-on takes EXIT, CRASH, SIGNAL or a signal's name, not '%s'\n", snapshot_on);
+	return 2;
+}
+
+static int run_record(text_list *words, char **rest)
+{
+	struct sigaction sa = { .sa_handler = on_snapshot };
+	struct recording r = { .out = { .fd = -1 } };
+	text_list probes = { 0 };
+	int status;
+
+	capture_probes(words, &probes);
+	status = run_usage("record", probes.n, rest);
+	if (!status)
+		status = check_options(&r);
+	if (status)
+		return status;
+	run_catch_signals();
+	sigaction(SIGUSR1, &sa, NULL);
+	sigaction(r.signal, &sa, NULL);
+	jab_new(&r.j);
+	status = begin(&r, &probes, rest) < 0 ? complain() : 0;
+	if (status)
+		r.out.unused = true;
+	else if (!run.dry_run)
+		status = record(&r);
+	if (events_close(r.j) < 0 && r.failed >= 0 && !r.out.unused)
+		status = complain();
+	output_close(&r.out);
+	jab_free(r.j);
+	vec_free(&probes);
+	return status;
+}
+
+const struct command cmd_record = {
+	"record", "(-p PID|NAME | -c CMD) [OPTIONS] [-o DIR] PROBE... [-- CMD ARGS]",
+	"Write events to a trace for `jab view`, babeltrace2 or Trace Compass.", opts, run_record
+};

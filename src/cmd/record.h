@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a recording goes: a directory, an archive through a descriptor, snapshots. */
+#ifndef JAB_CMD_RECORD_H
+#define JAB_CMD_RECORD_H
+
+#include "session/events.h"
+
+enum snapshot_when { SNAPSHOT_END, SNAPSHOT_EXIT, SNAPSHOT_CRASH, SNAPSHOT_SIGNAL };
+
+struct output {
+	char *name;		/* of the directory, or what a person calls the descriptor */
+	struct ctf *trace;	/* until somebody takes it */
+	struct ctf_options options;
+	char *command;
+	int fd;			/* -1: a directory */
+	bool is_stdout, unused;
+	size_t snapshots;
+};
+
+/* EXIT, CRASH, SIGNAL, or the name or number of one. */
+bool snapshot_parse(const char *text, enum snapshot_when *ret_when, int *ret_signal);
+
+/* Make it, before anything is touched. Without a name there is one: jab-NAME-TIME. */
+int output_open(struct output *o, const char *name, char **rest, const struct tsc_clock *clock);
+struct ctf *output_take(struct output *o);
+
+/* The newest events, into a trace of their own. */
+int output_snapshot(struct output *o, struct jab *j);
+
+/* What was made and not used is removed again. */
+void output_close(struct output *o);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/run.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/err.h"
+
+struct run run = { .duration = -1 };
+volatile sig_atomic_t run_interrupted;
+
+int run_usage(const char *command, size_t nprobes, char **rest)
+{
+	const char *what = NULL;
+
+	if (!nprobes)
+		what = "no probe given";
+	else if (!run.pids.n && !run.command && !rest)
+		what = "no target given (-p PID, -c CMD or -- CMD)";
+	else if (rest && !rest[0])
+		what = "no command after --";
+	if (!what)
+		return 0;
+	fprintf(stderr, "jab %s: %s; try `jab %s --help`\n", command, what, command);
+	return 2;
+}
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	run_interrupted++;
+}
+
+void run_catch_signals(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGHUP, &sa, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+int run_targets(struct jab *j, char **rest)
+{
+	text_list argv = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; !r && i < run.pids.n; i++)
+		r = attach_word(j, run.pids.v[i]);
+	if (r || (!run.command && !rest))
+		return r;
+	if (rest)
+		return jab_spawn(j, rest);
+	r = split_words(run.command, &argv);
+	if (!r)
+		r = jab_spawn(j, argv.v);
+	for (size_t i = 0; i < argv.n; i++)
+		free(argv.v[i]);
+	vec_free(&argv);
+	return r;
+}
+
+struct totals { size_t sites, refused; struct jab_site first; };
+
+static int find_refused(void *arg, const struct jab_site *s)
+{
+	struct totals *t = arg;
+
+	if (strcmp(s->tactic, "none"))
+		return 0;
+	t->first = *s;
+	return 1;
+}
+
+static int add_totals(void *arg, const struct jab_probe_info *p)
+{
+	struct totals *t = arg;
+
+	t->sites += p->sites;
+	t->refused += p->refused;
+	return 0;
+}
+
+int run_place(struct jab *j, const text_list *probes)
+{
+	struct totals t = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; !r && i < probes->n; i++)
+		r = jab_add_probe(j, probes->v[i]);
+	if (!r)
+		r = jab_resolve(j);
+	if (!r)
+		r = jab_plan(j);
+	if (r < 0)
+		return r;
+	jab_each_probe(j, add_totals, &t);
+	if (t.refused && (run.strict || t.refused == t.sites)) {
+		jab_each_site(j, find_refused, &t);
+		return fail(-ENOSPC, "%zu of %zu sites can't be placed (%s+%#" PRIx64 ": %s); `jab check` shows "
+			    "all", t.refused, t.sites, t.first.function, t.first.offset, t.first.reason);
+	}
+	if (t.refused)
+		log_warn("%zu of %zu sites can't be placed and are left out; `jab check` shows which "
+			 "and why", t.refused, t.sites);
+	if (run.dry_run)
+		return 0;
+	r = jab_insert(j);
+	if (!r)
+		log_info("active: %zu probes, %zu sites", probes->n, t.sites - t.refused);
+	return r;
+}
+
+int run_over(struct jab *j, uint64_t start_ns, int *ret_status)
+{
+	if (jab_child_ended(j, ret_status) == 1)
+		return 1;
+	if (run.duration >= 0 && (now_ns() - start_ns) / 1e9 >= run.duration)
+		return 0;
+	return jab_alive(j) ? -1 : 0;
+}
+
+struct json_list { FILE *to; bool more, recorded; };
+
+static int json_probe(void *arg, const struct jab_probe_info *p)
+{
+	struct json_list *list = arg;
+
+	fputs(list->more ? ",{" : "{", list->to);
+	list->more = true;
+	json_pair(list->to, "probe", p->probe, true);
+	fprintf(list->to, ",\"sites\":%zu,\"refused\":%zu,\"hits\":%" PRIu64, p->sites, p->refused, p->hits);
+	if (list->recorded)
+		fprintf(list->to, ",\"recorded\":%" PRIu64 ",\"lost\":%" PRIu64, p->recorded, p->lost);
+	putc('}', list->to);
+	return 0;
+}
+
+void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, bool recorded)
+{
+	struct json_list list = { to, false, recorded };
+	struct jab_times t;
+
+	jab_get_times(j, &t);
+	fputs("{\"summary\":{\"probes\":[", to);
+	jab_each_probe(j, json_probe, &list);
+	fprintf(to, "],\"attach\":{\"symbols_ns\":%" PRIu64 ",\"plan_ns\":%" PRIu64 ",\"write_ns\":%" PRIu64
+		",\"pause_ns\":%" PRIu64 ",\"pads\":%zu,\"pad_bytes\":%zu,\"data_bytes\":%zu},\"clean\":%s}}\n",
+		t.symbols_ns, t.plan_ns, t.write_ns, t.pause_ns, t.pads, t.pad_bytes, t.data_bytes,
+		report->clean ? "true" : "false");
+}
+
+void run_say_report(const struct jab_report *r)
+{
+	if (r->foreign)
+		log_warn("%zu places had been changed by somebody else meanwhile and were left alone", r->foreign);
+	if (r->arena_left)
+		log_warn("a thread is still inside a pad, so our memory stays mapped there; the program text "
+			 "is as before; try `jab recover` later");
+	if (r->pages_kept)
+		log_info("%zu text pages stay private copies (equal to the file; they could not be dropped)",
+			 r->pages_kept);
+}
+
+void run_say_times(struct jab *j, const struct jab_report *r)
+{
+	struct jab_times t;
+
+	jab_get_times(j, &t);
+	log_info("symbols %.1f ms, plan %.1f ms, write %.1f ms, longest pause %.0f us, pads %zu in %zu kB",
+		 t.symbols_ns / 1e6, t.plan_ns / 1e6, t.write_ns / 1e6, t.pause_ns / 1e3, t.pads,
+		 t.pad_bytes / 1024);
+	if (r->clean && !r->gone)
+		log_info("detached: text, mappings and descriptors are as before");
+}
+
+int run_still_in(void)
+{
+	complain();
+	log_warn("so the probes are still in, and the program runs on with them; `jab recover` takes "
+		 "them out later");
+	return 1;
+}
+
+int run_child_status(struct jab *j, bool ended, int status)
+{
+	if (!jab_child_pid(j))
+		return 0;
+	run_interrupted = 0;
+	while (!ended && !run_interrupted && jab_child_ended(j, &status) == 0)
+		sleep_ns(5000000);
+	if (run_interrupted)
+		return 0;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

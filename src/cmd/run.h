@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the commands that change running programs do alike: choose targets, place probes, end in good
+ * order, tell how it went.
+ */
+#ifndef JAB_CMD_RUN_H
+#define JAB_CMD_RUN_H
+
+#include <signal.h>
+#include "cmd/common.h"
+
+/* As the options below fill it. One command runs in a process. */
+struct run {
+	text_list pids;
+	const char *command, *output;
+	double duration;		/* -1: no end */
+	bool json, strict, dry_run, allow_trap;
+};
+extern struct run run;
+
+/* Lines for the table of options. */
+#define RUN_TARGETS \
+	{ 'p', "pid", "PID|NAME", OPT_LIST, &run.pids, "trace this process; may be repeated" }, \
+	{ 'c', "command", "CMD", OPT_TEXT, &run.command, "start this command and trace it; or: -- CMD ARGS" }, \
+	{ 'd', "duration", "SECONDS", OPT_SECONDS, &run.duration, "stop after that time" }
+#define RUN_PLACING \
+	{ 0, "json", NULL, OPT_FLAG, &run.json, "one JSON object a line" }, \
+	{ 0, "allow-trap", NULL, OPT_FLAG, &run.allow_trap, "permit traps where no jump fits (this version has none)" }, \
+	{ 0, "strict", NULL, OPT_FLAG, &run.strict, "fail if one site can't be placed" }, \
+	{ 0, "dry-run", NULL, OPT_FLAG, &run.dry_run, "plan and tell, but touch nothing" }, \
+	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "tell what happens" }
+
+/* Is there a probe and a target? 0, or 2 after a message. */
+int run_usage(const char *command, size_t nprobes, char **rest);
+
+/* The first signal ends the run in good order; SIGKILL is what `jab recover` is for. */
+extern volatile sig_atomic_t run_interrupted;
+void run_catch_signals(void);
+
+int run_targets(struct jab *j, char **rest);	/* attach or start what the options say */
+int run_place(struct jab *j, const text_list *probes);	/* inserted when it returns, unless dry_run */
+
+/* Is it over? 1: our child has ended, 0: time or targets are, -1: not yet. */
+int run_over(struct jab *j, uint64_t start_ns, int *ret_status);
+
+void run_say_report(const struct jab_report *r);
+void run_say_times(struct jab *j, const struct jab_report *r);
+int run_still_in(void);		/* after a failed removal: the exit status */
+void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, bool recorded);
+
+/* With -c the exit status is the command's own, as strace and perf do it. */
+int run_child_status(struct jab *j, bool ended, int status);
+
+#endif

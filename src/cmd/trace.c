@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* jab trace: events as lines, as they happen. */
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/err.h"
+#include "cmd/capture.h"
+
+static bool plain;
+
+static const struct opt opts[] = {
+	RUN_TARGETS,
+	CAPTURE_OPTS,
+	{ 'o', "output", "FILE", OPT_TEXT, &run.output, "write our output there instead of stdout" },
+	{ 0, "no-colour", NULL, OPT_FLAG, &plain, "no colours on a terminal either" },
+	RUN_PLACING,
+	{ 0 }
+};
+
+struct printing {
+	struct jab *j;
+	FILE *to;
+	struct trace_style style;
+	uint64_t printed;
+	bool done;		/* -n, or nobody reads any more */
+	uint64_t warned_at, warned_lost;
+};
+
+/* The function of a return address is that of the call in front of it: look there, count from here. */
+static size_t address_name(void *arg, const struct trace_event *ev, uint64_t address, bool is_return, char *out,
+			   size_t room)
+{
+	struct printing *p = arg;
+	const char *text = events_address(p->j, ev->pid, address - is_return), *plus = strrchr(text, '+');
+	uint64_t off = 0;
+	size_t name = strlen(text);
+	char *end = NULL;
+	int n;
+
+	if (!name)
+		return 0;
+	if (plus && !strncmp(plus, "+0x", 3)) {
+		off = strtoull(plus + 1, &end, 16);
+		name = *end ? name : (size_t)(plus - text);
+	}
+	off += is_return;
+	n = snprintf(out, room, off ? "%.*s+%#" PRIx64 : "%.*s", (int)name, text, off);
+	return n < 0 ? 0 : MIN((size_t)n, room - 1);
+}
+
+static const char *comm_of(void *arg, const struct trace_event *ev)
+{
+	struct printing *p = arg;
+
+	return events_comm(p->j, ev->pid, ev->tid);
+}
+
+static int print_event(void *arg, const struct trace_event *ev)
+{
+	struct printing *p = arg;
+
+	if (p->done)
+		return -ECANCELED;
+	if (trace_print(p->to, ev, &p->style) < 0 || ++p->printed == capture.most)
+		p->done = true;
+	return p->done ? -ECANCELED : 0;
+}
+
+/* Losses should be known while there is time to do something about them, but not at every turn. */
+static void warn_losses(struct printing *p)
+{
+	struct events_totals t;
+
+	if (now_ns() - p->warned_at < 2000000000)
+		return;
+	p->warned_at = now_ns();
+	events_totals(p->j, &t);
+	if (t.lost > p->warned_lost)
+		log_warn("%" PRIu64 " events lost so far", t.lost);
+	p->warned_lost = t.lost;
+}
+
+static int tick(void *arg, int64_t drained)
+{
+	struct printing *p = arg;
+
+	if (drained)
+		fflush(p->to);
+	if (p->done || ferror(p->to))
+		return -ECANCELED;
+	warn_losses(p);
+	return drained < 0 ? drained : 0;
+}
+
+static int trace(struct printing *p)
+{
+	struct jab_report report = { .clean = true };
+	int status = 0, ended = capture_loop(p->j, tick, p, &status), r, r2 = 0;
+
+	r = jab_remove(p->j, &report);
+	if (!p->done && ended >= 0)
+		r2 = events_drain(p->j, true) < 0 ? -EIO : 0;
+	fflush(p->to);
+	capture_summary(p->j, run.json ? p->to : stderr, &report);
+	if (r < 0)
+		return run_still_in();
+	if ((ended < 0 && ended != -ECANCELED) || (r2 < 0 && !p->done))
+		return complain();
+	return run_child_status(p->j, ended > 0, status);
+}
+
+static int run_trace(text_list *words, char **rest)
+{
+	struct printing p = { .to = stdout };
+	text_list probes = { 0 };
+	int r;
+
+	capture_probes(words, &probes);
+	r = run_usage("trace", probes.n, rest);
+	if (r)
+		return r;
+	if (run.output && !(p.to = fopen(run.output, "we"))) {
+		fail(-errno, "%s: %s", run.output, strerror(errno));
+		return complain();
+	}
+	run_catch_signals();
+	p.style = (struct trace_style){ run.json, !plain && !run.json && isatty(fileno(p.to)), address_name, comm_of, &p };
+	jab_new(&p.j);
+	r = capture_begin(p.j);
+	if (r == 0) {
+		events_call(p.j, print_event, &p);
+		r = run_targets(p.j, rest);
+	}
+	if (r == 0)
+		r = run_place(p.j, &probes);
+	r = r < 0 ? complain() : run.dry_run ? 0 : trace(&p);
+	jab_free(p.j);
+	vec_free(&probes);
+	if (p.to == stdout)
+		return r;
+	if (output_done(p.to, run.output) < 0)
+		r = complain();
+	fclose(p.to);
+	return r;
+}
+
+const struct command cmd_trace = {
+	"trace", "(-p PID|NAME | -c CMD) [OPTIONS] PROBE... [-- CMD ARGS]", "Print events as they happen.", opts, run_trace
+};
