@@ -31,7 +31,10 @@ struct region {
 /* From a number to a thing that begins with that number. */
 struct table { void **v; size_t n, cap; };
 
-struct block { uint64_t lo, at, hi; };
+struct block {
+	uint64_t lo, at, hi;
+	size_t failed;			/* so many bytes did not fit between at and hi; 0: not tried in vain */
+};
 
 struct room {
 	VEC(struct gap) gaps;		/* sorted, page-aligned, not touching */
@@ -277,15 +280,20 @@ void room_release(struct room *r, uint64_t at, size_t size)
 	mark(r, at, size, false);
 	for (size_t i = r->blocks.n; i-- && i + 4 > r->blocks.n;) {
 		b = &r->blocks.v[i];
-		if (at >= b->lo && at < b->at && b->at - (at + size) < 16)
+		if (at >= b->lo && at < b->at && b->at - (at + size) < 16) {
 			b->at = at;	/* the last one goes back to its block */
+			b->failed = 0;
+		}
 	}
 }
 
+/* Pads with exact places cut a block to pieces: what was tried in vain is not tried again. */
 static uint64_t block_take(struct room *r, struct block *b, size_t size)
 {
 	uint64_t at = (b->at + 15) & -16ull, next;
 
+	if (b->failed && size >= b->failed)
+		return 0;
 	while (at + size <= b->hi) {
 		if (fits(r, at, size, &next)) {
 			mark(r, at, size, true);
@@ -296,6 +304,7 @@ static uint64_t block_take(struct room *r, struct block *b, size_t size)
 			break;
 		at = (next + 15) & -16ull;
 	}
+	b->failed = size;
 	return 0;
 }
 
@@ -347,7 +356,7 @@ static bool block_make(struct room *r, uint64_t lo, uint64_t hi, uint64_t len)
 	}
 	if (!best)
 		return false;
-	*vec_add(&r->blocks) = (struct block){ best, best, best + len };
+	*vec_add(&r->blocks) = (struct block){ .lo = best, .at = best, .hi = best + len };
 	return true;
 }
 
