@@ -340,12 +340,13 @@ static void lex_sign(struct lexer *l, struct token *t)
 	t->len = 1;
 	t->kind = l->s[l->pos++];
 	if (!strchr("+-*/%&|^~!<>=?:;,.(){}[]", t->kind) || !t->kind) {
-		unsigned char c = l->s[t->at];
-
-		if (isprint(c))
-			diag_error(l->diags, t->at, 1, "unexpected character '%c'", c);
+		while ((l->s[l->pos] & 0xc0) == 0x80)	/* the rest of a character */
+			l->pos++;
+		t->len = l->pos - t->at;
+		if ((unsigned char)l->s[t->at] >= 32)
+			diag_error(l->diags, t->at, 1, "unexpected character '%.*s'", (int)t->len, l->s + t->at);
 		else
-			diag_error(l->diags, t->at, 1, "unexpected character \\x%02x", c);
+			diag_error(l->diags, t->at, 1, "unexpected character \\x%02x", l->s[t->at]);
 		t->kind = T_BAD;
 	}
 }

@@ -132,7 +132,7 @@ static const char *kind_rest(const char *s, const char *word)
 }
 
 static const struct { const char *word, *what; } foreign[] = {
-	{ "profile", "timed sampling (profile)" }, { "p", "timed sampling (profile)" },
+	{ "profile", "timed samples" }, { "p", "timed samples" },
 	{ "hardware", "hardware events" }, { "h", "hardware events" },
 	{ "software", "software events" }, { "s", "software events" },
 	{ "watchpoint", "watchpoints" }, { "w", "watchpoints" },

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include "lang/builtin.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static const struct { const char *name; uint8_t b; } names[] = {
+	{ "pid", B_PID }, { "tid", B_TID }, { "cpu", B_CPU }, { "nsecs", B_NSECS }, { "elapsed", B_ELAPSED },
+	{ "duration", B_DURATION }, { "uid", B_UID }, { "gid", B_GID }, { "rand", B_RAND }, { "ncpus", B_NCPUS },
+	{ "cpid", B_CPID }, { "comm", B_COMM }, { "func", B_FUNC }, { "probe", B_PROBE }, { "ustack", B_USTACK },
+	{ "retval", B_RETVAL }, { "args", B_ARGS },
+	{ "$retval", B_RETVAL }, { "$params", B_PARAMS }, { "$args", B_PARAMS }, { "$regs", B_REGS }, { "$stack", B_STACK },
+};
+
+static const struct call_info calls[] = {
+	{ "printf", C_PRINTF, 1, 64, "printf(\"format\", ...)" }, { "print", C_PRINT, 1, 3, "print(value) or print(@map, top, div)" },
+	{ "clear", C_CLEAR, 1, 1, "clear(@map)" }, { "zero", C_ZERO, 1, 1, "zero(@map)" },
+	{ "delete", C_DELETE, 1, 2, "delete(@map[key]) or delete(@map, key)" }, { "has_key", C_HAS_KEY, 2, 2, "has_key(@map, key)" },
+	{ "len", C_LEN, 1, 1, "len(@map)" }, { "str", C_STR, 1, 2, "str(pointer, length)" },
+	{ "buf", C_BUF, 1, 2, "buf(pointer, length)" }, { "usym", C_USYM, 1, 1, "usym(address)" },
+	{ "reg", C_REG, 1, 1, "reg(\"name\")" }, { "exit", C_EXIT, 0, 1, "exit(status)" },
+	{ "strlen", C_STRLEN, 1, 1, "strlen(string)" }, { "strncmp", C_STRNCMP, 3, 3, "strncmp(a, b, length)" },
+	{ "strcontains", C_STRCONTAINS, 2, 2, "strcontains(text, part)" }, { "strstr", C_STRSTR, 2, 2, "strstr(text, part)" },
+	{ "bswap", C_BSWAP, 1, 1, "bswap(integer)" }, { "strftime", C_STRFTIME, 2, 2, "strftime(\"format\", nsecs)" },
+	{ "time", C_TIME, 0, 1, "time(\"format\")" }, { "cat", C_CAT, 1, 64, "cat(\"path\", ...)" },
+	{ "errorf", C_ERRORF, 1, 64, "errorf(\"format\", ...)" }, { "warnf", C_WARNF, 1, 64, "warnf(\"format\", ...)" },
+	{ "record", C_RECORD, 1, 63, "record(a, name=b, ...)" }, { "every", C_EVERY, 1, 1, "every(100)" },
+	{ "limit", C_LIMIT, 1, 1, "limit(10)" }, { "rate", C_RATE, 1, 1, "rate(1000)" },
+	{ "enable", C_ENABLE, 1, 1, "enable(\"name\")" }, { "disable", C_DISABLE, 1, 1, "disable(\"name\")" },
+	{ "ustack", C_USTACK, 0, 2, "ustack(mode, frames)" }, { "uptr", C_UPTR, 1, 1, "uptr(pointer)" },
+	{ "nsecs", C_NSECS, 0, 1, "nsecs(monotonic)" },
+	{ "count", C_COUNT, 0, 0, "count()" }, { "sum", C_SUM, 1, 1, "sum(number)" }, { "avg", C_AVG, 1, 1, "avg(number)" },
+	{ "min", C_MIN, 1, 1, "min(number)" }, { "max", C_MAX, 1, 1, "max(number)" }, { "stats", C_STATS, 1, 1, "stats(number)" },
+	{ "hist", C_HIST, 1, 2, "hist(number, bits)" }, { "lhist", C_LHIST, 4, 4, "lhist(number, min, max, step)" },
+	{ "quantile", C_QUANTILE, 2, 17, "quantile(number, .5, .99)" },
+};
+
+static const char *const missing[] = {
+	"kstack", "ksym", "kaddr", "uaddr", "percpu_kaddr", "cgroup", "cgroupid", "cgroup_path", "curtask", "join", "kptr",
+	"macaddr", "ntop", "pton", "override", "path", "signal", "signal_thread", "skboutput", "socket_cookie", "system",
+	"unwatch", "usermode", "username", "numaid", "ppid", "pcomm", "jiffies", "syscall_name", "strerror", "tseries",
+	"getopt", "fail", "static_assert", "assert", "find", "is_array", "is_integer", "is_literal", "is_ptr", "is_str",
+	"is_unsigned_integer", "globmatch", "memcmp", "strcap", "has_cpid", "ctx", "probetype", "kfunc_allowed",
+	"kfunc_exist", "debugf",
+};
+
+static const struct { const char *name; int number; } registers[] = {
+	{ "ax", 0 }, { "cx", 1 }, { "dx", 2 }, { "bx", 3 }, { "sp", 4 }, { "bp", 5 }, { "si", 6 }, { "di", 7 }, { "r8", 8 },
+	{ "r9", 9 }, { "r10", 10 }, { "r11", 11 }, { "r12", 12 }, { "r13", 13 }, { "r14", 14 }, { "r15", 15 }, { "ip", 16 },
+	{ "flags", 17 },
+};
+
+/* "arg12" with word "arg" */
+static int numbered(const char *name, const char *word, uint32_t *ret)
+{
+	size_t n = strlen(word), digits;
+
+	if (strncmp(name, word, n) != 0)
+		return 0;
+	digits = strspn(name + n, "0123456789");
+	if (!digits || digits > 3 || name[n + digits])
+		return 0;
+	*ret = atoi(name + n);
+	return 1;
+}
+
+enum builtin builtin_find(const char *name, uint32_t *ret_number)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(names[i].name, name) == 0)
+			return names[i].b;
+	if (numbered(name, "arg", ret_number))
+		return B_ARG;
+	return numbered(name, "sarg", ret_number) ? B_SARG : B_NONE;
+}
+
+const struct call_info *call_find(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(calls); i++)
+		if (strcmp(calls[i].name, name) == 0)
+			return &calls[i];
+	return NULL;
+}
+
+const char *builtin_missing(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(missing); i++)
+		if (strcmp(missing[i], name) == 0)
+			return missing[i];
+	return NULL;
+}
+
+/* Levenshtein, small words only. */
+static unsigned int distance(const char *a, const char *b)
+{
+	size_t na = strlen(a), nb = strlen(b), i, k;
+	unsigned int row[32], diag, old;
+
+	if (na > 31 || nb > 30)
+		return 99;
+	for (k = 0; k <= nb; k++)
+		row[k] = k;
+	for (i = 1; i <= na; i++) {
+		diag = row[0];
+		row[0] = i;
+		for (k = 1; k <= nb; k++) {
+			old = row[k];
+			row[k] = MIN(MIN(row[k], row[k - 1]) + 1, diag + (a[i - 1] != b[k - 1]));
+			diag = old;
+		}
+	}
+	return row[nb];
+}
+
+const char *builtin_near(const char *name, int want_calls)
+{
+	unsigned int best = MIN(3, strlen(name) / 2 + 1), d;
+	const char *found = NULL;
+	size_t i;
+
+	for (i = 0; want_calls && i < ARRAY_SIZE(calls); i++)
+		if ((d = distance(name, calls[i].name)) < best) {
+			best = d;
+			found = calls[i].name;
+		}
+	for (i = 0; !want_calls && i < ARRAY_SIZE(names); i++)
+		if ((d = distance(name, names[i].name)) < best && names[i].name[0] != '$') {
+			best = d;
+			found = names[i].name;
+		}
+	return found;
+}
+
+int register_number(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(registers); i++)
+		if (strcmp(name, registers[i].name) == 0 || (name[0] == 'r' && strcmp(name + 1, registers[i].name) == 0))
+			return registers[i].number;
+	return -1;
+}

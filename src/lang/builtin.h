@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* Names that the language knows by itself. */
+#ifndef JAB_LANG_BUILTIN_H
+#define JAB_LANG_BUILTIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum builtin {
+	B_NONE,
+	B_PID, B_TID, B_CPU, B_NSECS, B_ELAPSED, B_DURATION, B_UID, B_GID, B_RAND, B_NCPUS, B_CPID,	/* numbers */
+	B_COMM, B_FUNC, B_PROBE, B_USTACK, B_RETVAL, B_ARGS,
+	B_ARG, B_SARG,			/* with their number behind them */
+	B_PARAMS, B_REGS, B_STACK,	/* $params, $regs, $stack of probe lines */
+	B_VAR,				/* a variable of the program */
+	B_ENUMERATOR,
+	B_CONSTANT,			/* an enumerator of the script */
+};
+
+enum call {
+	C_NONE,
+	C_PRINTF, C_PRINT, C_CLEAR, C_ZERO, C_DELETE, C_HAS_KEY, C_LEN, C_STR, C_BUF, C_USYM, C_REG, C_EXIT,
+	C_STRLEN, C_STRNCMP, C_STRCONTAINS, C_STRSTR, C_BSWAP, C_STRFTIME, C_TIME, C_CAT, C_ERRORF, C_WARNF, C_RECORD,
+	C_EVERY, C_LIMIT, C_RATE, C_ENABLE, C_DISABLE, C_USTACK, C_UPTR, C_NSECS,
+	C_BUILTIN,			/* pid(): the same as pid */
+	/* values of maps, in the order of enum ir_map_kind */
+	C_COUNT, C_SUM, C_AVG, C_MIN, C_MAX, C_STATS, C_HIST, C_LHIST, C_QUANTILE,
+};
+
+struct call_info {
+	const char *name;
+	uint8_t call;
+	uint8_t least, most;	/* arguments */
+	const char *usage;
+};
+
+enum builtin builtin_find(const char *name, uint32_t *ret_number);
+const struct call_info *call_find(const char *name);
+
+/* Known to bpftrace, but not here: what it is; NULL if it is unknown there too. */
+const char *builtin_missing(const char *name);
+
+/* The nearest known name, for "did you mean"; NULL if none is near. */
+const char *builtin_near(const char *name, int calls);
+
+/* Number in machine code of a general register by its name ("ax", "rax", "ip", "r8"); -1: none. */
+int register_number(const char *name);
+
+#endif

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Types of a clause at one kind of site. Integers of a script are C's as if int had 64 bits: what is
+ * narrower becomes int64, only uint64 stays unsigned. A probe line computes as the program does.
+ *
+ * Variables belong to their clause, maps to the script. Both hold what was first written to them.
+ * Maps may be read in a clause above the one that writes them, so all clauses are looked at without
+ * a word until nothing new is learnt, and then once more aloud.
+ */
+#include "lang/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+
+#define MOST_ROUNDS 8
+#define LOOP_ROUNDS 1024
+
+void check_error(struct checker *c, const struct expr *e, const char *fmt, ...)
+{
+	va_list ap;
+	char *text;
+
+	c->failed = true;
+	if (c->quiet)
+		return;
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) >= 0) {
+		diag_error(c->l->diags, e->at, e->len, "%s", text);
+		free(text);
+	}
+	va_end(ap);
+}
+
+struct map_info *map_find(struct lang *l, const char *name, uint32_t at)
+{
+	struct map_info *m;
+	size_t i;
+
+	for (i = 0; i < l->maps.n; i++)
+		if (strcmp(l->maps.v[i]->name, name) == 0)
+			return l->maps.v[i];
+	m = pool_new(l->pool, struct map_info);
+	m->name = name;
+	m->at = at;
+	m->max_keys = l->config.max_map_keys;
+	m->number = IR_NONE;
+	*vec_add(&l->maps) = m;
+	return m;
+}
+
+static struct variable *variable_new(struct checker *c, const char *name)
+{
+	struct variable *v = pool_new(c->l->pool, struct variable);
+
+	v->name = name;
+	v->nested = c->depth > 0;
+	*vec_add(&c->vars) = v;
+	return v;
+}
+
+struct variable *variable_find(struct checker *c, const char *name, bool make)
+{
+	size_t i;
+
+	for (i = c->vars.n; i-- > 0;)
+		if (strcmp(c->vars.v[i]->name, name) == 0)
+			return c->vars.v[i];
+	return make ? variable_new(c, name) : NULL;
+}
+
+/* ---- types by name ---- */
+
+static const struct vtype *find_struct(struct checker *c, const struct type_name *t)
+{
+	size_t i;
+
+	for (i = 0; i < c->l->structs.n; i++)
+		if (strcmp(c->l->structs.v[i]->decl->name, t->name) == 0)
+			return c->l->structs.v[i];
+	return NULL;
+}
+
+static const struct vtype *base_type(struct checker *c, const struct type_name *t)
+{
+	struct expr where = { .at = t->at, .len = t->len };
+	const struct vtype *v = t->tag ? NULL : v_basic(t->name);
+	char *name;
+	type_id id;
+	int r;
+
+	if (!v && !t->tag && strcmp(t->name, "string") == 0)
+		v = v_text(c->l->pool, c->l->config.max_strlen);
+	if (!v)
+		v = find_struct(c, t);
+	if (v)
+		return v;
+	name = xasprintf("%s%s%s", t->tag ? t->tag : "", t->tag ? " " : "", t->name);
+	if (c->site && c->site->types) {
+		r = type_find(c->site->types, name, c->site->pc, &id);
+		if (r == 0)
+			v = v_from(c->l->pool, c->site->types, id);
+		else
+			check_error(c, &where, "%s", err_text());
+	} else {
+		check_error(c, &where, "unknown type '%s'%s", name, c->site && c->site->at == LANG_TRACER ? "" :
+			    "; the program has no debug info that would define it");
+	}
+	free(name);
+	return v ? v : &v_error;
+}
+
+const struct vtype *check_type_name(struct checker *c, const struct type_name *t)
+{
+	const struct vtype *v = base_type(c, t);
+	uint32_t i;
+
+	if (v->kind == V_ERROR)
+		return v;
+	for (i = 0; i < t->pointers; i++)
+		v = v_pointer(c->l->pool, v);
+	for (i = t->ndims; i-- > 0;)
+		v = v_array(c->l->pool, v, t->dims[i] < 0 ? 0 : t->dims[i]);
+	return v;
+}
+
+/* ---- statements ---- */
+
+static void check_block(struct checker *c, struct stmt *s)
+{
+	c->depth++;
+	check_statements(c, s);
+	c->depth--;
+}
+
+static void set_variable(struct checker *c, struct expr *var, const struct vtype *type, const struct expr *value)
+{
+	struct variable *v = variable_find(c, var->name, true);
+
+	var->ref = v;
+	if (type->kind == V_VOID || type->kind == V_AGG) {
+		check_error(c, value, "this has no value that a variable could hold");
+		type = &v_error;
+	}
+	type = stored_type(c, type);
+	if (!v->type || v->type->kind == V_ERROR)
+		v->type = type;
+	else if (!v_same(v->type, type))
+		check_error(c, value, "$%s holds %s, but this is %s", var->name, v_name(c->l->pool, v->type),
+			    v_name(c->l->pool, type));
+	var->type = v->type;
+}
+
+static void check_let(struct checker *c, struct stmt *s)
+{
+	const struct vtype *t = s->a ? check_value(c, s->a) : NULL, *as = s->type ? check_type_name(c, s->type) : NULL;
+	struct variable *v;
+
+	if (!t && !as) {
+		v = variable_find(c, s->var->name, true);
+		v->nested = true;
+		s->var->ref = v;
+		return;
+	}
+	if (as) {	/* as narrow as it says */
+		v = variable_find(c, s->var->name, true);
+		if (!v->type)
+			v->type = as;
+		v->nested = !t || c->depth;
+		s->var->ref = v;
+	}
+	set_variable(c, s->var, t ? t : as, s->a ? s->a : s->var);
+}
+
+static void check_unroll(struct checker *c, struct stmt *s)
+{
+	int64_t n;
+
+	check_expr(c, s->a);
+	if (!const_int(s->a, &n) || n < 1 || n > 100)
+		check_error(c, s->a, "unroll takes a constant from 1 to 100");
+	check_block(c, s->body);
+}
+
+static void check_loop(struct checker *c, struct stmt *s)
+{
+	check_condition(c, s->a);
+	c->loops++;
+	check_block(c, s->body);
+	c->loops--;
+}
+
+/* ((key, key), value) */
+static const struct vtype *pair_type(struct checker *c, const struct map_info *m)
+{
+	const struct vtype **pair = pool_alloc(c->l->pool, 2 * sizeof(*pair));
+
+	pair[0] = m->nkeys == 1 ? m->keys[0] : v_tuple(c->l->pool, m->keys, m->nkeys);
+	pair[1] = m->value;
+	if (m->value->kind == V_AGG)
+		pair[1] = m->num == IR_F64 ? &v_f64 : m->num == IR_U64 ? &v_u64 : &v_i64;
+	return v_tuple(c->l->pool, pair, 2);
+}
+
+/* The loop's variable is its own, and nobody's behind it. */
+static void loop_body(struct checker *c, struct stmt *s, const struct vtype *type)
+{
+	struct variable *v;
+
+	c->depth++;
+	v = variable_new(c, s->var->name);
+	v->type = type;
+	s->var->ref = v;
+	s->var->type = type;
+	c->loops++;
+	check_statements(c, s->body);
+	c->loops--;
+	c->depth--;
+	v->name = "";
+}
+
+static void check_for_map(struct checker *c, struct stmt *s)
+{
+	struct map_info *m = map_find(c->l, s->a->name, s->a->at);
+	const struct vtype *type = &v_error;
+
+	s->a->ref = m;
+	if (c->site && c->site->at != LANG_TRACER)
+		check_error(c, s->a, "for over a map works in begin, end and interval only");
+	if (m->value && !m->keyed)
+		check_error(c, s->a, "%s has no keys to go over", m->name);
+	else if (!m->value)
+		check_error(c, s->a, "%s is never written", m->name);
+	else if (m->value->kind == V_AGG && m->value->agg >= IR_MAP_STATS)
+		check_error(c, s->a, "for can't go over %s: %s has no single value", m->name, v_name(c->l->pool, m->value));
+	else
+		type = pair_type(c, m);
+	loop_body(c, s, type);
+}
+
+static void check_for_range(struct checker *c, struct stmt *s)
+{
+	const struct vtype *a = check_value(c, s->a), *b = check_value(c, s->b);
+
+	if (a->kind != V_INT && a->kind != V_ERROR)
+		check_error(c, s->a, "a range goes from one integer to another");
+	if (b->kind != V_INT && b->kind != V_ERROR)
+		check_error(c, s->b, "a range goes from one integer to another");
+	loop_body(c, s, &v_i64);
+}
+
+/* An expression alone: its value is thrown away, so it should do something. */
+static void check_effect(struct checker *c, struct expr *e)
+{
+	if (e->kind == E_ASSIGN || e->kind == E_STEP || e->kind == E_CALL || e->kind == E_BLOCK)
+		return;
+	if (e->kind == E_COND) {
+		check_effect(c, e->b);
+		check_effect(c, e->c);
+	} else if (!c->quiet) {
+		diag_warn(c->l->diags, e->at, e->len, "this value is not used");
+	}
+}
+
+static void check_stmt(struct checker *c, struct stmt *s)
+{
+	struct expr where = { .at = s->at, .len = s->len };
+
+	switch ((enum stmt_kind)s->kind) {
+	case S_EXPR:
+		if (check_expr(c, s->a)->kind == V_AGG)
+			check_error(c, s->a, "%s() must be assigned to a map: @x = %s(...)", s->a->name, s->a->name);
+		check_effect(c, s->a);
+		break;
+	case S_LET:	check_let(c, s); break;
+	case S_IF:
+		check_condition(c, s->a);
+		check_block(c, s->body);
+		check_block(c, s->other);
+		break;
+	case S_WHILE:	check_loop(c, s); break;
+	case S_UNROLL:	check_unroll(c, s); break;
+	case S_FOR_MAP:	check_for_map(c, s); break;
+	case S_FOR_RANGE: check_for_range(c, s); break;
+	case S_BREAK: case S_CONTINUE:
+		if (!c->loops)
+			check_error(c, &where, "%s outside of a loop", s->kind == S_BREAK ? "break" : "continue");
+		break;
+	case S_RETURN:
+		if (s->a)
+			check_value(c, s->a);
+		break;
+	case S_BLOCK:	check_block(c, s->body); break;
+	}
+}
+
+void check_statements(struct checker *c, struct stmt *s)
+{
+	for (; s; s = s->next)
+		check_stmt(c, s);
+}
+
+/* ---- clauses ---- */
+
+static void check_fields(struct checker *c)
+{
+	const struct vtype *t;
+	uint32_t i;
+
+	for (i = 0; i < c->clause->nfields; i++) {
+		struct expr *f = c->clause->fields[i];
+
+		if (f->kind == E_NAMED)
+			f = f->a;
+		t = check_expr(c, f);
+		if (t->kind == V_VOID || t->kind == V_AGG)
+			check_error(c, f, "this has no value that could be recorded");
+		else if (t->kind == V_TUPLE)
+			check_error(c, f, "a field can't be a tuple");
+	}
+}
+
+int check_clause(struct checker *c)
+{
+	c->c_rules = c->clause->is_line;
+	if (c->clause->predicate)
+		check_condition(c, c->clause->predicate);
+	check_statements(c, c->clause->body);
+	check_fields(c);
+	return c->failed ? fail(-EINVAL, "%s has errors", c->l->diags->name) : 0;
+}
+
+/* ---- the script ---- */
+
+static bool config_bool(const char *value, bool *ret)
+{
+	*ret = strcmp(value, "true") == 0 || strcmp(value, "1") == 0;
+	return *ret || strcmp(value, "false") == 0 || strcmp(value, "0") == 0;
+}
+
+static bool config_number(const char *value, uint64_t least, uint64_t most, uint32_t *ret)
+{
+	char *end;
+	uint64_t v = strtoull(value, &end, 0);
+
+	if (!*value || *end || v < least || v > most)
+		return false;
+	*ret = v;
+	return true;
+}
+
+static bool config_stack(const char *value, uint8_t *ret)
+{
+	static const char *const modes[] = { "bpftrace", "perf", "raw" };
+	uint8_t i;
+
+	for (i = 0; i < ARRAY_SIZE(modes); i++)
+		if (strcmp(value, modes[i]) == 0) {
+			*ret = i;
+			return true;
+		}
+	return false;
+}
+
+/* Without BPFTRACE_, in small letters. */
+static void config_name(const char *name, char out[40])
+{
+	size_t i;
+
+	if (strncasecmp(name, "BPFTRACE_", 9) == 0)
+		name += 9;
+	for (i = 0; name[i] && i < 39; i++)
+		out[i] = name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 32 : name[i];
+	out[i] = 0;
+}
+
+/* Those of bpftrace that change nothing here. */
+static const char *const ignored[] = {
+	"cache_user_symbols", "cpp_demangle", "lazy_symbolication", "license", "log_size", "max_bpf_progs", "max_cat_bytes",
+	"max_probes", "on_stack_limit", "perf_rb_pages", "show_debug_info", "symbol_source", "unstable_map_decl",
+	"unstable_tseries", "unstable_addr", "unstable_import", "use_blazesym", "max_ast_nodes", "debug_output",
+	"max_type_res_iterations", "missing_probes",
+};
+
+static void read_config(struct lang *l, const struct config *c)
+{
+	char name[40];
+	bool good;
+	size_t i;
+
+	config_name(c->name, name);
+	if (!c->value)
+		return;
+	if (strcmp(name, "max_strlen") == 0 || strcmp(name, "strlen") == 0)
+		good = config_number(c->value, 1, 65536, &l->config.max_strlen);
+	else if (strcmp(name, "max_map_keys") == 0)
+		good = config_number(c->value, 1, 1 << 26, &l->config.max_map_keys);
+	else if (strcmp(name, "max_loop") == 0)
+		good = config_number(c->value, 1, 1 << 20, &l->config.max_loop);
+	else if (strcmp(name, "stack_mode") == 0)
+		good = config_stack(c->value, &l->config.stack_mode);
+	else if (strcmp(name, "print_maps_on_exit") == 0)
+		good = config_bool(c->value, &l->config.print_maps_on_exit);
+	else if (strcmp(name, "str_trunc_trailer") == 0)
+		good = (l->config.str_trunc_trailer = c->value) != NULL;
+	else {
+		if (strcmp(name, "missing_probes") == 0)
+			l->config.missing_probes_ok = strcmp(c->value, "error") != 0;
+		for (i = 0; i < ARRAY_SIZE(ignored); i++)
+			if (strcmp(name, ignored[i]) == 0)
+				return;
+		diag_error(l->diags, c->at, c->len, "unknown config variable '%s'", c->name);
+		return;
+	}
+	if (!good)
+		diag_error(l->diags, c->value_at, c->value_len, "'%s' is no value for %s", c->value, name);
+}
+
+static uint64_t alignment(const struct vtype *t)
+{
+	uint64_t a = 1;
+	uint32_t i;
+
+	if (t->kind == V_ARRAY)
+		return alignment(t->to);
+	if (t->kind != V_STRUCT)
+		return t->size ? t->size : 1;
+	for (i = 0; i < t->nmembers; i++)
+		a = MAX(a, alignment(t->members[i].type));
+	return a;
+}
+
+/* As a C compiler for x86-64 lays it out. */
+static void define_struct(struct lang *l, const struct struct_decl *d)
+{
+	struct checker c = { .l = l };
+	struct vtype *t = pool_new(l->pool, struct vtype);
+	struct vmember *members = pool_alloc(l->pool, (d->nmembers + 1) * sizeof(*members));
+	uint64_t bit = 0, align, size = 0, most = 1;
+	bool is_union = strcmp(d->tag, "union") == 0;
+	uint32_t i;
+
+	/* known by name while its members are read: a list points to itself */
+	*t = (struct vtype){ .kind = V_STRUCT, .show = IR_STRUCT, .decl = d };
+	*vec_add(&l->structs) = t;
+	for (i = 0; i < d->nmembers; i++) {
+		const struct member_decl *m = &d->members[i];
+		const struct vtype *type = check_type_name(&c, m->type);
+
+		if (type->kind != V_ERROR && !type->size)
+			diag_error(l->diags, m->at, m->len, "'%s' has no size", m->name);
+		align = alignment(type) * 8;
+		most = MAX(most, align / 8);
+		if (is_union)
+			bit = 0;
+		if (!m->is_field || (m->is_field && (bit % align) + m->bits > type->size * 8))
+			bit = (bit + align - 1) / align * align;
+		members[i] = (struct vmember){ .name = m->name, .type = type, .bit_off = bit, .bit_size = m->is_field ? m->bits : 0 };
+		bit += m->is_field ? m->bits : type->size * 8;
+		size = MAX(size, (bit + 7) / 8);
+	}
+	t->size = (size + most - 1) / most * most;
+	t->members = members;
+	t->nmembers = d->nmembers;
+}
+
+static void declare_map(struct lang *l, const struct map_decl *d)
+{
+	static const char *const kinds[] = { "hash", "lruhash", "percpuhash", "percpulruhash" };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds) && strcmp(kinds[i], d->kind) != 0; i++)
+		;
+	if (i == ARRAY_SIZE(kinds))
+		diag_error(l->diags, d->at, d->len, "'%s' is no kind of map (hash, lruhash, percpuhash, percpulruhash)", d->kind);
+	else if (!d->max_keys || d->max_keys > 1 << 26)
+		diag_error(l->diags, d->at, d->len, "a map has from 1 to %d keys", 1 << 26);
+	else
+		map_find(l, d->name, d->at)->max_keys = d->max_keys;
+}
+
+int lang_new(struct script *script, struct lang **ret_lang)
+{
+	struct lang *l = xcalloc(1, sizeof(*l));
+	size_t i;
+
+	l->script = script;
+	l->pool = &script->pool;
+	l->diags = &script->diags;
+	l->config = (struct lang_config){ .max_strlen = 1024, .max_map_keys = 4096, .max_loop = LOOP_ROUNDS,
+					  .print_maps_on_exit = true, .str_trunc_trailer = ".." };
+	for (i = 0; i < script->configs.n; i++)
+		read_config(l, &script->configs.v[i]);
+	for (i = 0; i < script->structs.n; i++)
+		define_struct(l, &script->structs.v[i]);
+	for (i = 0; i < script->maps.n; i++)
+		declare_map(l, &script->maps.v[i]);
+	if (l->diags->errors) {
+		lang_free(l);
+		return fail(-EINVAL, "%s has errors", script->diags.name);
+	}
+	*ret_lang = l;
+	return 0;
+}
+
+void lang_free(struct lang *l)
+{
+	if (!l)
+		return;
+	ir_unit_free(&l->unit);
+	vec_free(&l->maps);
+	vec_free(&l->structs);
+	free(l);
+}
+
+struct ir_unit *lang_unit(struct lang *l)
+{
+	return &l->unit;
+}
+
+const struct lang_config *lang_config(const struct lang *l)
+{
+	return &l->config;
+}
+
+static void infer_clause(struct lang *l, uint32_t i, const struct lang_site *site)
+{
+	struct checker c = { .l = l, .site = site, .clause = l->script->clauses.v[i], .quiet = true };
+
+	check_clause(&c);
+	vec_free(&c.vars);
+}
+
+int lang_infer(struct lang *l, const struct lang_site *(*site)(void *arg, uint32_t clause), void *arg)
+{
+	uint32_t i, round;
+
+	for (round = 0; round < MOST_ROUNDS; round++) {
+		l->changed = false;
+		for (i = 0; i < l->script->clauses.n; i++)
+			infer_clause(l, i, site(arg, i));
+		if (!l->changed)
+			break;
+	}
+	return 0;
+}
+
+int lang_compile(struct lang *l, uint32_t clause, const struct lang_site *site, struct ir_prog *ret_progs[2])
+{
+	struct checker c = { .l = l, .site = site, .clause = l->script->clauses.v[clause] };
+	int r = check_clause(&c);
+
+	if (r == 0)
+		r = lower_clause(&c, clause, ret_progs);
+	vec_free(&c.vars);
+	return r;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* What check and lower share. */
+#ifndef JAB_LANG_CHECK_H
+#define JAB_LANG_CHECK_H
+
+#include "lang/builtin.h"
+#include "lang/lang.h"
+#include "lang/type.h"
+
+/* $x of one clause. */
+struct variable {
+	const char *name;
+	const struct vtype *type;	/* NULL: not yet */
+	bool nested;			/* first written inside of a block: needs a value before it */
+	struct val *val;		/* lower.c: where it is */
+};
+
+/* @x of the whole script. */
+struct map_info {
+	const char *name;
+	bool has_keys;			/* known; and with keys or not */
+	bool keyed;
+	const struct vtype *const *keys;
+	uint32_t nkeys;
+	const struct vtype *value;	/* NULL: nothing was written yet */
+	bool key_tuple;			/* one key that is a tuple was written */
+	uint32_t max_keys;
+	int64_t lo, hi, step;
+	uint32_t bits;
+	const double *quantiles;
+	uint32_t nquantiles;
+	uint8_t num;			/* aggregations: IR_I64... */
+	uint32_t at;			/* where it was first seen */
+	uint32_t number;		/* in the unit, when lowered; IR_NONE before */
+};
+
+struct lang {
+	struct script *script;
+	struct pool *pool;
+	struct diags *diags;
+	struct ir_unit unit;
+	struct lang_config config;
+	VEC(struct map_info *) maps;
+	VEC(const struct vtype *) structs;	/* of the script, by number of their declaration */
+	bool changed;				/* something new was learnt about a map */
+};
+
+struct checker {
+	struct lang *l;
+	const struct lang_site *site;
+	const struct clause *clause;
+	bool quiet;			/* inferring: say nothing */
+	bool failed;
+	bool c_rules;			/* int has 32 bits */
+	uint32_t depth, loops;
+	VEC(struct variable *) vars;
+};
+
+/* check.c */
+struct map_info *map_find(struct lang *l, const char *name, uint32_t at);
+struct variable *variable_find(struct checker *c, const char *name, bool make);
+void check_error(struct checker *c, const struct expr *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int check_clause(struct checker *c);
+void check_statements(struct checker *c, struct stmt *s);
+const struct vtype *check_type_name(struct checker *c, const struct type_name *t);
+
+/* check_expr.c */
+const struct vtype *check_expr(struct checker *c, struct expr *e);
+const struct vtype *check_value(struct checker *c, struct expr *e);	/* void and aggregations are no values */
+void check_condition(struct checker *c, struct expr *e);
+const struct vtype *check_keys(struct checker *c, struct expr *e);	/* of a map; tells the map */
+const struct vtype *stored_type(struct checker *c, const struct vtype *t);	/* as variables and maps hold it */
+const struct vtype *common_type(const struct checker *c, const struct vtype *a, const struct vtype *b);
+bool const_int(const struct expr *e, int64_t *ret_value);
+
+/* check_name.c */
+const struct vtype *check_name(struct checker *c, struct expr *e);
+const struct vtype *check_args_member(struct checker *c, struct expr *e);
+
+/* check_call.c */
+const struct vtype *check_call(struct checker *c, struct expr *e);
+const struct vtype *check_aggregate(struct checker *c, struct expr *map, struct expr *call);
+
+/* lower.c */
+int lower_clause(struct checker *c, uint32_t clause, struct ir_prog *ret_progs[2]);
+
+#endif

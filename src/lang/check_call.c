@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls: the right number of arguments, of the right kind. */
+#include "lang/check.h"
+
+#include <string.h>
+
+#include "lang/format.h"
+
+static bool bad(const struct vtype *t)
+{
+	return t->kind == V_ERROR;
+}
+
+static void need(struct checker *c, const struct expr *e, const struct call_info *i, const char *what, const struct vtype *t)
+{
+	if (!bad(t))
+		check_error(c, e, "%s() takes %s here, but this is %s", i->name, what, v_name(c->l->pool, t));
+}
+
+static bool is_address(const struct vtype *t)
+{
+	return t->kind == V_PTR || t->kind == V_INT || t->kind == V_ARRAY || bad(t);
+}
+
+/* A literal that is needed when compiling. */
+static bool literal(struct checker *c, const struct expr *e, const struct call_info *i)
+{
+	if (e->kind == E_STR)
+		return true;
+	check_error(c, e, "%s() takes a string literal here", i->name);
+	return false;
+}
+
+/* ---- formats ---- */
+
+static bool fits(const struct conv *v, const struct vtype *t)
+{
+	bool number = t->kind == V_INT || t->kind == V_PTR;
+
+	switch (v->kind) {
+	case 's':
+		return v_has_text(t) || (t->kind >= V_STACK && t->kind <= V_TIME) || t->kind == V_BUF || (t->kind == V_INT &&
+			(t->show == IR_ENUM || t->is_bool));
+	case 'r':
+		return t->kind == V_BUF;
+	case 'f': case 'e': case 'g': case 'a':
+		return v_is_number(t);
+	case 'p':
+		return number || t->kind == V_USYM || t->kind == V_ARRAY;
+	}
+	return number || t->kind == V_USYM || t->kind == V_STACK || t->kind == V_SITE;
+}
+
+static void check_conversion(struct checker *c, const struct expr *fmt, const struct conv *v, const char *s, size_t n,
+			     const struct expr *arg)
+{
+	const struct vtype *t = arg->type;
+
+	(void)fmt;
+	if (bad(t) || fits(v, t))
+		return;
+	check_error(c, arg, "%.*s doesn't print %s%s", (int)n, s, v_name(c->l->pool, t),
+		    t->kind == V_PTR && v->kind == 's' ? "; use str()" : t->kind == V_FLOAT ? "; use %f" : "");
+}
+
+static void check_format(struct checker *c, struct expr *e, const struct call_info *info)
+{
+	const struct expr *fmt = e->list[0];
+	const char *s = fmt->name;
+	uint32_t arg = 1, i;
+	struct conv v;
+	size_t n;
+
+	for (i = 1; i < e->nlist; i++) {
+		const struct vtype *t = check_value(c, e->list[i]);
+
+		if (t->kind == V_TUPLE)
+			check_error(c, e->list[i], "%s() takes no tuples; print() does", info->name);
+	}
+	if (!literal(c, fmt, info))
+		return;
+	for (; *s; s++) {
+		if (*s != '%')
+			continue;
+		n = format_conv(s, &v);
+		if (!n) {
+			check_error(c, fmt, "bad conversion '%.*s' in the format", (int)strcspn(s + 1, " \n\t%") + 1, s);
+			return;
+		}
+		if (v.kind != '%') {
+			if (arg >= e->nlist) {
+				check_error(c, e, "the format has more conversions than there are arguments (%u)", e->nlist - 1);
+				return;
+			}
+			check_conversion(c, fmt, &v, s, n, e->list[arg++]);
+		}
+		s += n - 1;
+	}
+	if (arg < e->nlist)
+		check_error(c, e->list[arg], "the format has no conversion for this argument");
+}
+
+/* ---- maps ---- */
+
+static struct map_info *map_arg(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	if (e->kind == E_MAP && !e->has_keys) {
+		struct map_info *m = map_find(c->l, e->name, e->at);
+
+		e->ref = m;
+		if (!m->value)
+			check_error(c, e, "%s is used, but never written", m->name);
+		return m;
+	}
+	check_error(c, e, "%s() takes a map here, without keys", i->name);
+	return NULL;
+}
+
+static const struct vtype *check_print(struct checker *c, struct expr *e, const struct call_info *info)
+{
+	struct expr *a = e->list[0];
+	struct map_info *m;
+	int64_t n;
+	uint32_t i;
+
+	for (i = 1; i < e->nlist; i++) {
+		check_value(c, e->list[i]);
+		if (!const_int(e->list[i], &n) || n < 0)
+			check_error(c, e->list[i], "print() takes a constant here");
+	}
+	if (a->kind == E_MAP && !a->has_keys) {
+		m = map_arg(c, a, info);
+		e->ref = m;
+		return &v_void;
+	}
+	if (a->kind == E_MAP) {		/* one entry, whatever it holds */
+		m = map_find(c->l, a->name, a->at);
+		if (m->value && m->value->kind == V_AGG && m->value->agg >= IR_MAP_STATS) {
+			check_keys(c, a);
+			check_error(c, a, "print() shows all of %s or a single number; print(%s)", m->name, m->name);
+			return &v_void;
+		}
+	}
+	check_value(c, a);
+	if (e->nlist > 1)
+		check_error(c, e->list[1], "top and div are for maps");
+	e->ref = NULL;
+	return &v_void;
+}
+
+/* delete(@m[k]), delete(@m, k), has_key(@m, k): afterwards list[0] is the map with its keys. */
+static const struct vtype *check_key_call(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	struct expr *m = e->list[0];
+
+	if (m->kind != E_MAP || (e->nlist == 2 && m->has_keys && !e->prefix)) {
+		check_error(c, m, "usage: %s", i->usage);
+		return &v_error;
+	}
+	if (e->nlist == 2 && !e->prefix) {
+		e->prefix = true;	/* done; clauses are looked at more than once */
+		m->has_keys = true;
+		m->list = &e->list[1];
+		m->nlist = 1;
+	}
+	if (i->call == C_HAS_KEY && !m->has_keys)
+		check_error(c, m, "%s has no keys", m->name);
+	check_keys(c, m);
+	if (!((struct map_info *)m->ref)->value)
+		check_error(c, m, "%s is used, but never written", m->name);
+	return &v_bool;
+}
+
+static const struct vtype *check_len(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	const struct vtype *t;
+
+	if (e->list[0]->kind == E_MAP && !e->list[0]->has_keys) {
+		map_arg(c, e->list[0], i);
+		e->ref = e->list[0]->ref;
+		return &v_i64;
+	}
+	e->ref = NULL;
+	t = check_value(c, e->list[0]);
+	if (t->kind == V_STACK)
+		check_error(c, e->list[0], "len() of a stack is not supported");
+	else if (!v_has_text(t) && t->kind != V_BUF)
+		need(c, e->list[0], i, "a map or a string", t);
+	return &v_i64;
+}
+
+/* ---- texts ---- */
+
+static const struct vtype *check_str(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	const struct vtype *t = check_value(c, e->list[0]);
+	uint64_t most = c->l->config.max_strlen;
+	int64_t n;
+
+	if (e->nlist == 2) {
+		const struct vtype *len = check_value(c, e->list[1]);
+
+		if (len->kind != V_INT)
+			need(c, e->list[1], i, "a length", len);
+		if (const_int(e->list[1], &n)) {
+			if (n < 0)
+				check_error(c, e->list[1], "a length can't be negative");
+			/* a literal asks for as much as it says, up to what an event can hold */
+			most = MIN((uint64_t)MAX(n, 0), 65536u);
+		}
+	}
+	if (t->kind == V_ARRAY && t->n && (e->nlist < 2 || t->n < most))
+		most = MIN(most, t->n * MAX(t->to->size, 1u));
+	if (i->call == C_BUF) {
+		if (!is_address(t))
+			need(c, e->list[0], i, "a pointer or an array", t);
+		return v_bytes(c->l->pool, most);
+	}
+	if (!is_address(t) && !v_has_text(t))
+		need(c, e->list[0], i, "a pointer", t);
+	return v_text(c->l->pool, most);
+}
+
+static const struct vtype *check_texts(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	uint32_t k;
+	int64_t n;
+
+	for (k = 0; k < MIN(e->nlist, 2u); k++) {
+		const struct vtype *t = check_value(c, e->list[k]);
+
+		if (!v_has_text(t) && t->kind != V_SITE && !(t->kind == V_PTR))
+			need(c, e->list[k], i, "a string", t);
+	}
+	if (e->nlist == 3) {
+		check_value(c, e->list[2]);
+		if (!const_int(e->list[2], &n) || n < 0 || n > 65536)
+			check_error(c, e->list[2], "%s() takes a constant length", i->name);
+	}
+	return i->call == C_STRCONTAINS ? &v_bool : i->call == C_STRLEN ? &v_u64 : &v_i64;
+}
+
+static const struct vtype *check_strftime(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	struct vtype *t = pool_new(c->l->pool, struct vtype);
+
+	if (!literal(c, e->list[0], i))
+		return &v_error;
+	if (check_value(c, e->list[1])->kind != V_INT)
+		need(c, e->list[1], i, "nanoseconds", e->list[1]->type);
+	*t = (struct vtype){ .kind = V_TIME, .size = 8, .show = IR_TIME };
+	return t;
+}
+
+/* ---- the rest ---- */
+
+static const struct vtype *check_number_call(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	int64_t n;
+
+	check_value(c, e->list[0]);
+	if (!const_int(e->list[0], &n) || n < 1)
+		check_error(c, e->list[0], "%s() takes a constant above 0", i->name);
+	else
+		e->value = n;
+	return &v_bool;
+}
+
+static const struct vtype *check_switch(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	const struct script *s = c->l->script;
+	uint32_t k, p;
+
+	if (!literal(c, e->list[0], i))
+		return &v_void;
+	for (k = 0; k < s->clauses.n; k++)
+		for (p = 0; p < s->clauses.v[k]->nprobes; p++) {
+			const char *name = s->clauses.v[k]->probes[p]->name;
+
+			if (name && strcmp(name, e->list[0]->name) == 0) {
+				e->value = k;
+				return &v_void;
+			}
+		}
+	check_error(c, e->list[0], "no probe is named '%s' (NAME=probe)", e->list[0]->name);
+	return &v_void;
+}
+
+/* ustack, ustack(3), ustack(perf), ustack(perf, 3) */
+static const struct vtype *check_ustack(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	static const char *const modes[] = { "bpftrace", "perf", "raw" };
+	struct vtype *t = pool_new(c->l->pool, struct vtype);
+	int64_t n = 127;
+	uint32_t k, m;
+
+	*t = (struct vtype){ .kind = V_STACK, .size = 8, .show = IR_USTACK, .extra = c->l->config.stack_mode };
+	if (!c->site || c->site->at == LANG_TRACER)
+		check_error(c, e, "ustack has no meaning in begin, end and interval");
+	for (k = 0; k < e->nlist; k++) {
+		for (m = 0; e->list[k]->kind == E_NAME && m < 3 && strcmp(modes[m], e->list[k]->name) != 0; m++)
+			;
+		if (e->list[k]->kind == E_NAME && m < 3)
+			t->extra = m;
+		else if (!const_int(e->list[k], &n) || n < 1 || n > 1024)
+			check_error(c, e->list[k], "usage: %s, with mode bpftrace, perf or raw, and 1 to 1024 frames", i->usage);
+	}
+	e->value = n;
+	return t;
+}
+
+static const struct vtype *check_record(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	uint32_t k;
+
+	for (k = 0; k < e->nlist; k++) {
+		struct expr *a = e->list[k]->kind == E_NAMED ? e->list[k]->a : e->list[k];
+		const struct vtype *t = check_value(c, a);
+
+		e->list[k]->type = t;
+		if (t->kind == V_TUPLE)
+			need(c, a, i, "numbers, strings and objects", t);
+	}
+	return &v_void;
+}
+
+static const struct vtype *check_bswap(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	const struct vtype *t = check_value(c, e->list[0]);
+
+	if (t->kind != V_INT) {
+		need(c, e->list[0], i, "an integer", t);
+		return &v_error;
+	}
+	return t->size == 8 ? &v_u64 : t->size == 4 ? &v_u32 : t->size == 2 ? &v_u16 : &v_u8;
+}
+
+static const struct vtype *check_reg(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	if (!literal(c, e->list[0], i))
+		return &v_error;
+	if (register_number(e->list[0]->name) < 0)
+		check_error(c, e->list[0], "there is no register '%s' (ax, bx, cx, dx, si, di, bp, sp, r8...r15, ip, flags)",
+			    e->list[0]->name);
+	else if (!c->site || c->site->at == LANG_TRACER)
+		check_error(c, e, "there are no registers in begin, end and interval");
+	else
+		e->value = register_number(e->list[0]->name);
+	return &v_u64;
+}
+
+static const struct vtype *check_time(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	if (e->nlist)
+		literal(c, e->list[0], i);
+	return &v_void;
+}
+
+static const struct vtype *check_usym(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	struct vtype *t = pool_new(c->l->pool, struct vtype);
+
+	if (!is_address(check_value(c, e->list[0])))
+		need(c, e->list[0], i, "an address", e->list[0]->type);
+	*t = (struct vtype){ .kind = V_USYM, .size = 8, .show = IR_USYM };
+	return t;
+}
+
+static const struct vtype *check_exit(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	if (e->nlist && check_value(c, e->list[0])->kind != V_INT)
+		need(c, e->list[0], i, "a status", e->list[0]->type);
+	return &v_void;
+}
+
+static const struct vtype *unknown_call(struct checker *c, struct expr *e)
+{
+	const char *near = builtin_near(e->name, 1);
+	uint32_t number;
+
+	if (builtin_find(e->name, &number) && !e->nlist) {
+		e->kind = E_NAME;
+		return check_name(c, e);
+	}
+	if (builtin_missing(e->name))
+		check_error(c, e, "'%s' is not supported", e->name);
+	else if (near)
+		check_error(c, e, "unknown function '%s'; did you mean '%s'?", e->name, near);
+	else
+		check_error(c, e, "unknown function '%s'; functions of the program can't be called", e->name);
+	return &v_error;
+}
+
+static const struct vtype *check_known(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	switch ((enum call)i->call) {
+	case C_PRINTF: case C_CAT: case C_ERRORF: case C_WARNF:
+		check_format(c, e, i);
+		return &v_void;
+	case C_PRINT:	return check_print(c, e, i);
+	case C_CLEAR: case C_ZERO:
+		e->ref = map_arg(c, e->list[0], i);
+		return &v_void;
+	case C_DELETE: case C_HAS_KEY: return check_key_call(c, e, i);
+	case C_LEN:	return check_len(c, e, i);
+	case C_STR: case C_BUF: return check_str(c, e, i);
+	case C_STRLEN: case C_STRNCMP: case C_STRCONTAINS: case C_STRSTR: return check_texts(c, e, i);
+	case C_USYM:	return check_usym(c, e, i);
+	case C_REG:	return check_reg(c, e, i);
+	case C_EXIT:	return check_exit(c, e, i);
+	case C_BSWAP:	return check_bswap(c, e, i);
+	case C_STRFTIME: return check_strftime(c, e, i);
+	case C_TIME:	return check_time(c, e, i);
+	case C_RECORD:	return check_record(c, e, i);
+	case C_EVERY: case C_LIMIT: case C_RATE: return check_number_call(c, e, i);
+	case C_ENABLE: case C_DISABLE: return check_switch(c, e, i);
+	case C_USTACK:	return check_ustack(c, e, i);
+	case C_UPTR:	return check_value(c, e->list[0]);
+	case C_NSECS:	return &v_u64;
+	default:	return &v_agg;
+	}
+}
+
+static bool right_count(struct checker *c, const struct expr *e, const struct call_info *i)
+{
+	if (e->nlist >= i->least && e->nlist <= i->most)
+		return true;
+	check_error(c, e, "%s() takes %s%d argument%s; usage: %s", i->name, i->least == i->most ? "" :
+		    e->nlist < i->least ? "at least " : "at most ", e->nlist < i->least ? i->least : i->most,
+		    (e->nlist < i->least ? i->least : i->most) == 1 ? "" : "s", i->usage);
+	return false;
+}
+
+const struct vtype *check_call(struct checker *c, struct expr *e)
+{
+	const struct call_info *i = call_find(e->name);
+
+	if (!i)
+		return unknown_call(c, e);
+	e->meaning = i->call;
+	if (!right_count(c, e, i))
+		return &v_error;
+	return check_known(c, e, i);
+}
+
+/* ---- aggregations ---- */
+
+static bool hist_numbers(struct checker *c, struct map_info *m, struct expr *e)
+{
+	int64_t v[4] = { 0 }, lo;
+	uint32_t i, bits;
+
+	for (i = 1; i < e->nlist; i++) {
+		check_value(c, e->list[i]);
+		if (!const_int(e->list[i], &v[i])) {
+			check_error(c, e->list[i], "%s() takes constants behind its first argument", e->name);
+			return false;
+		}
+	}
+	if (e->meaning == C_HIST && (v[1] < 0 || v[1] > 5)) {
+		check_error(c, e->list[1], "the bits of hist() go from 0 to 5");
+		return false;
+	}
+	if (e->meaning == C_LHIST && (v[3] <= 0 || v[2] <= v[1] || ((uint64_t)v[2] - v[1]) / v[3] > 1000)) {
+		check_error(c, e, "lhist() needs min < max, step > 0 and at most 1000 steps");
+		return false;
+	}
+	bits = e->meaning == C_HIST ? v[1] : 0;
+	lo = e->meaning == C_LHIST ? v[1] : 0;
+	if (m->value && (m->bits != bits || m->lo != lo || m->hi != v[2] || m->step != v[3])) {
+		check_error(c, e, "%s has other buckets elsewhere", m->name);
+		return false;
+	}
+	m->bits = bits;
+	m->lo = lo;
+	m->hi = v[2];
+	m->step = v[3];
+	return true;
+}
+
+static bool quantile_numbers(struct checker *c, struct map_info *m, struct expr *e)
+{
+	double *q = pool_alloc(c->l->pool, e->nlist * sizeof(*q));
+	uint32_t i;
+
+	for (i = 1; i < e->nlist; i++) {
+		check_value(c, e->list[i]);
+		q[i - 1] = e->list[i]->kind == E_FLOAT ? e->list[i]->fvalue : e->list[i]->kind == E_INT ? (double)e->list[i]->value : -1;
+		if (q[i - 1] < 0 || q[i - 1] > 1) {
+			check_error(c, e->list[i], "a quantile is a constant from 0 to 1");
+			return false;
+		}
+	}
+	m->quantiles = q;
+	m->nquantiles = e->nlist - 1;
+	return true;
+}
+
+/* @x = count(): NULL if it is no aggregation. */
+const struct vtype *check_aggregate(struct checker *c, struct expr *map, struct expr *call)
+{
+	const struct call_info *i = call_find(call->name);
+	struct vtype *t;
+	const struct vtype *a = &v_i64;
+	struct map_info *m;
+	uint8_t kind;
+
+	if (!i || i->call < C_COUNT)
+		return NULL;
+	call->meaning = i->call;
+	if (!right_count(c, call, i) || check_keys(c, map)->kind == V_ERROR)
+		return &v_error;
+	m = map->ref;
+	kind = IR_MAP_COUNT + (i->call - C_COUNT);
+	if (call->nlist)
+		a = check_value(c, call->list[0]);
+	if (!v_is_number(a) && a->kind != V_PTR) {
+		need(c, call->list[0], i, "a number", a);
+		return &v_error;
+	}
+	if (m->value && (m->value->kind != V_AGG || m->value->agg != kind)) {
+		check_error(c, call, "%s holds %s, but this is %s()", m->name, v_name(c->l->pool, m->value), i->name);
+		return &v_error;
+	}
+	if (((kind == IR_MAP_HIST || kind == IR_MAP_LHIST) && !hist_numbers(c, m, call)) ||
+	    (kind == IR_MAP_QUANTILE && !quantile_numbers(c, m, call)))
+		return &v_error;
+	if (m->value)
+		return m->value;
+	t = pool_new(c->l->pool, struct vtype);
+	*t = (struct vtype){ .kind = V_AGG, .agg = kind };
+	m->value = t;
+	m->num = kind == IR_MAP_COUNT ? IR_I64 : kind >= IR_MAP_HIST ? IR_I64 : a->kind == V_FLOAT ? IR_F64 :
+		 a->kind == V_INT && a->size == 8 && !a->is_signed ? IR_U64 : IR_I64;
+	c->l->changed = true;
+	return t;
+}

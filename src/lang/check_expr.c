@@ -1,0 +1,685 @@
+/* SPDX-License-Identifier: MIT */
+/* Types of expressions, a function a kind. */
+#include "lang/check.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "lang/lex.h"
+
+/* ---- numbers ---- */
+
+static const struct vtype *promote(const struct checker *c, const struct vtype *t)
+{
+	if (t->kind != V_INT)
+		return t;
+	if (c->c_rules && t->size < 4)
+		return &v_i32;
+	if (c->c_rules && t->size == 4)
+		return t->is_signed ? &v_i32 : &v_u32;
+	return t->size == 8 && !t->is_signed ? &v_u64 : &v_i64;
+}
+
+const struct vtype *common_type(const struct checker *c, const struct vtype *a, const struct vtype *b)
+{
+	if (a->kind == V_FLOAT || b->kind == V_FLOAT)
+		return (a->kind == V_FLOAT && a->size == 8) || (b->kind == V_FLOAT && b->size == 8) ? &v_f64 : &v_f32;
+	a = promote(c, a);
+	b = promote(c, b);
+	if (a->size != b->size)
+		return a->size > b->size ? a : b;
+	return a->is_signed ? b : a;
+}
+
+const struct vtype *stored_type(struct checker *c, const struct vtype *t)
+{
+	const struct vtype **elems;
+	uint64_t i;
+
+	switch (t->kind) {
+	case V_INT:
+		if (t->is_bool || t->types)
+			return t;
+		return t->size == 8 && !t->is_signed ? &v_u64 : &v_i64;
+	case V_FLOAT:
+		return &v_f64;
+	case V_STR:
+		return v_text(c->l->pool, MAX(t->size, c->l->config.max_strlen));
+	case V_BUF:
+		return v_bytes(c->l->pool, MAX(t->size, c->l->config.max_strlen));
+	case V_TUPLE:
+		elems = pool_alloc(c->l->pool, (t->n + 1) * sizeof(*elems));
+		for (i = 0; i < t->n; i++)
+			elems[i] = stored_type(c, t->elems[i]);
+		return v_tuple(c->l->pool, elems, t->n);
+	case V_ARRAY:
+		return v_is_char_array(t) ? v_text(c->l->pool, MAX(t->n, c->l->config.max_strlen)) : t;
+	case V_STRUCT:
+		return v_has_text(t) ? v_text(c->l->pool, c->l->config.max_strlen) : t;
+	}
+	return t;
+}
+
+static bool fold(uint8_t op, int64_t a, int64_t b, int64_t *ret)
+{
+	switch (op) {
+	case '+':	*ret = (uint64_t)a + b; return true;
+	case '-':	*ret = (uint64_t)a - b; return true;
+	case '*':	*ret = (uint64_t)a * b; return true;
+	case T_SHL:	*ret = (uint64_t)a << (b & 63); return true;
+	case '|':	*ret = a | b; return true;
+	case '/':
+		if (!b || (a == INT64_MIN && b == -1))
+			return false;
+		*ret = a / b;
+		return true;
+	}
+	return false;
+}
+
+/* A constant where the grammar needs one. */
+bool const_int(const struct expr *e, int64_t *ret_value)
+{
+	int64_t a, b;
+
+	switch (e->kind) {
+	case E_INT: case E_BOOL:
+		*ret_value = e->value;
+		return true;
+	case E_UNARY:
+		if (!const_int(e->a, &a) || (e->op != '-' && e->op != '+'))
+			return false;
+		*ret_value = e->op == '-' ? -(uint64_t)a : (uint64_t)a;
+		return true;
+	case E_BINARY:
+		return const_int(e->a, &a) && const_int(e->b, &b) && fold(e->op, a, b, ret_value);
+	case E_PARAM:
+		if (!e->ref)
+			return false;
+		*ret_value = *(const int64_t *)e->ref;
+		return true;
+	}
+	return false;
+}
+
+/* ---- operators ---- */
+
+static const struct vtype *no_operator(struct checker *c, const struct expr *e, const struct vtype *a, const struct vtype *b)
+{
+	struct pool *p = c->l->pool;
+
+	if (a->kind == V_ERROR || (b && b->kind == V_ERROR))
+		return &v_error;
+	if (b)
+		check_error(c, e, "'%s' can't be used on %s and %s", token_text(e->op), v_name(p, a), v_name(p, b));
+	else
+		check_error(c, e, "'%s' can't be used on %s", token_text(e->op), v_name(p, a));
+	return &v_error;
+}
+
+static bool has_truth(const struct vtype *t)
+{
+	return v_is_number(t) || t->kind == V_PTR || t->kind == V_ERROR || t->kind == V_USYM;
+}
+
+static const struct vtype *truth_type(const struct checker *c)
+{
+	return c->c_rules ? &v_i32 : &v_i64;
+}
+
+static bool is_comparison(uint8_t op)
+{
+	return op == T_EQ || op == T_NE || op == '<' || op == '>' || op == T_LE || op == T_GE;
+}
+
+static bool text_like(const struct vtype *t)
+{
+	return v_has_text(t) || t->kind == V_SITE;
+}
+
+static const struct vtype *check_comparison(struct checker *c, struct expr *e, const struct vtype *a, const struct vtype *b)
+{
+	bool equality = e->op == T_EQ || e->op == T_NE;
+	bool texts = text_like(a) || text_like(b);
+
+	if (a->kind == V_ERROR || b->kind == V_ERROR)
+		return truth_type(c);
+	if (v_is_number(a) && v_is_number(b))
+		return truth_type(c);
+	if (texts && equality && (text_like(a) || a->kind == V_PTR) && (text_like(b) || b->kind == V_PTR))
+		return truth_type(c);
+	if (a->kind == V_TUPLE && b->kind == V_TUPLE && equality && v_same(a, b))
+		return truth_type(c);
+	if ((a->kind == V_PTR || a->kind == V_INT || a->kind == V_USYM || a->kind == V_STACK) &&
+	    (b->kind == V_PTR || b->kind == V_INT || b->kind == V_USYM || b->kind == V_STACK))
+		return truth_type(c);
+	return no_operator(c, e, a, b);
+}
+
+static const struct vtype *check_pointer_math(struct checker *c, struct expr *e, const struct vtype *a, const struct vtype *b)
+{
+	if (e->op == '+' && a->kind == V_PTR && b->kind == V_INT)
+		return a;
+	if (e->op == '+' && a->kind == V_INT && b->kind == V_PTR)
+		return b;
+	if (e->op == '-' && a->kind == V_PTR && b->kind == V_INT)
+		return a;
+	if (e->op == '-' && a->kind == V_PTR && b->kind == V_PTR)
+		return &v_i64;
+	/* masks and the like: an address is a number */
+	if ((a->kind == V_PTR || a->kind == V_INT) && (b->kind == V_PTR || b->kind == V_INT) && e->op != '*')
+		return &v_u64;
+	return no_operator(c, e, a, b);
+}
+
+static const struct vtype *check_binary(struct checker *c, struct expr *e)
+{
+	const struct vtype *a = check_value(c, e->a), *b = check_value(c, e->b), *t;
+
+	if (e->op == T_ANDAND || e->op == T_OROR)
+		return has_truth(a) && has_truth(b) ? truth_type(c) : no_operator(c, e, a, b);
+	if (is_comparison(e->op))
+		return check_comparison(c, e, a, b);
+	if (a->kind == V_ERROR || b->kind == V_ERROR)
+		return &v_error;
+	if (a->kind == V_PTR || b->kind == V_PTR)
+		return check_pointer_math(c, e, a, b);
+	if (!v_is_number(a) || !v_is_number(b))
+		return no_operator(c, e, a, b);
+	if (e->op == T_SHL || e->op == T_SHR)
+		return a->kind == V_INT && b->kind == V_INT ? promote(c, a) : no_operator(c, e, a, b);
+	t = common_type(c, a, b);
+	if (t->kind == V_FLOAT && e->op != '+' && e->op != '-' && e->op != '*' && e->op != '/')
+		return no_operator(c, e, a, b);
+	return t;
+}
+
+static const struct vtype *check_deref(struct checker *c, struct expr *e, const struct vtype *a)
+{
+	const struct vtype *to;
+
+	if (a->kind == V_INT && !c->c_rules)
+		return &v_u64;		/* *arg0: bpftrace reads 8 bytes */
+	if (a->kind == V_ARRAY)
+		return a->to;
+	if (a->kind != V_PTR)
+		return no_operator(c, e, a, NULL);
+	to = v_pointee(c->l->pool, a);
+	if (to->kind == V_VOID || (to->kind == V_STRUCT && !to->size && !to->decl)) {
+		check_error(c, e, "can't read what %s points to: its type is not known", v_name(c->l->pool, a));
+		return &v_error;
+	}
+	return to;
+}
+
+static const struct vtype *check_unary(struct checker *c, struct expr *e)
+{
+	const struct vtype *a = check_value(c, e->a);
+
+	if (a->kind == V_ERROR)
+		return a;
+	switch (e->op) {
+	case '!':
+		return has_truth(a) ? truth_type(c) : no_operator(c, e, a, NULL);
+	case '*':
+		return check_deref(c, e, a);
+	case '&':
+		if (e->a->kind == E_VAR || e->a->kind == E_MAP) {
+			check_error(c, e, "the address of a variable or map can't be taken");
+			return &v_error;
+		}
+		return v_pointer(c->l->pool, a);
+	case '~':
+		return a->kind == V_INT ? promote(c, a) : no_operator(c, e, a, NULL);
+	}
+	return v_is_number(a) ? promote(c, a) : no_operator(c, e, a, NULL);
+}
+
+/* ---- members ---- */
+
+static const struct vtype *aggregate_of(struct checker *c, const struct vtype *t)
+{
+	if (t->kind == V_PTR)
+		t = v_pointee(c->l->pool, t);
+	return t && t->kind == V_STRUCT ? t : NULL;
+}
+
+static const struct vtype *check_member(struct checker *c, struct expr *e)
+{
+	const struct vtype *a, *s;
+	struct vmember *m;
+
+	if (e->a->kind == E_NAME && strcmp(e->a->name, "args") == 0)
+		return check_args_member(c, e);
+	a = check_value(c, e->a);
+	if (a->kind == V_ERROR)
+		return a;
+	s = aggregate_of(c, a);
+	if (!s) {
+		check_error(c, e, "%s has no members, so there is no '%s'", v_name(c->l->pool, a), e->name);
+		return &v_error;
+	}
+	m = pool_new(c->l->pool, struct vmember);
+	if (!v_member(c->l->pool, s, e->name, m)) {
+		check_error(c, e, "%s", err_text());
+		return &v_error;
+	}
+	e->ref = m;
+	return m->type;
+}
+
+static const struct vtype *check_element(struct checker *c, struct expr *e)
+{
+	const struct vtype *a = check_value(c, e->a);
+
+	if (a->kind == V_ERROR)
+		return a;
+	if (a->kind != V_TUPLE) {
+		check_error(c, e, ".%llu needs a tuple, but this is %s", (unsigned long long)e->value, v_name(c->l->pool, a));
+		return &v_error;
+	}
+	if (e->value >= a->n) {
+		check_error(c, e, "the tuple has %llu elements; the last one is .%lld", (unsigned long long)a->n,
+			    (long long)a->n - 1);
+		return &v_error;
+	}
+	return a->elems[e->value];
+}
+
+static const struct vtype *check_index(struct checker *c, struct expr *e)
+{
+	const struct vtype *a = check_value(c, e->a), *b = check_value(c, e->b), *to;
+	int64_t n;
+
+	if (a->kind == V_ERROR || b->kind == V_ERROR)
+		return &v_error;
+	if (a->kind == V_TUPLE) {
+		if (!const_int(e->b, &n) || n < 0 || (uint64_t)n >= a->n) {
+			check_error(c, e->b, "the index of a tuple is a constant from 0 to %lld", (long long)a->n - 1);
+			return &v_error;
+		}
+		e->value = n;
+		return a->elems[n];
+	}
+	if (b->kind != V_INT) {
+		check_error(c, e->b, "an index is an integer, but this is %s", v_name(c->l->pool, b));
+		return &v_error;
+	}
+	if (a->kind == V_STR || a->kind == V_BUF)
+		return a->kind == V_STR ? &v_char : &v_u8;
+	to = a->kind == V_ARRAY ? a->to : a->kind == V_PTR ? v_pointee(c->l->pool, a) : NULL;
+	if (!to || !to->size) {
+		check_error(c, e, "%s has no elements that could be read", v_name(c->l->pool, a));
+		return &v_error;
+	}
+	if (a->kind == V_ARRAY && a->n && const_int(e->b, &n) && (n < 0 || (uint64_t)n >= a->n)) {
+		check_error(c, e->b, "the array ends at index %llu", (unsigned long long)a->n - 1);
+		return &v_error;
+	}
+	return to;
+}
+
+/* ---- the rest ---- */
+
+static const struct vtype *check_cond(struct checker *c, struct expr *e)
+{
+	const struct vtype *a, *b;
+
+	check_condition(c, e->a);
+	a = check_expr(c, e->b);
+	b = check_expr(c, e->c);
+	if (a->kind == V_ERROR || b->kind == V_ERROR)
+		return a->kind == V_ERROR ? b : a;
+	if (v_is_number(a) && v_is_number(b))
+		return a == b ? a : common_type(c, a, b);
+	if (v_has_text(a) && v_has_text(b))
+		return v_text(c->l->pool, MAX(stored_type(c, a)->size, stored_type(c, b)->size));
+	if (v_same(a, b) && a->kind != V_AGG)
+		return a->kind == V_INT ? b : a;
+	check_error(c, e, "the two values of ?: are %s and %s", v_name(c->l->pool, a), v_name(c->l->pool, b));
+	return &v_error;
+}
+
+static const struct vtype *check_cast(struct checker *c, struct expr *e)
+{
+	const struct vtype *a = check_expr(c, e->a), *to = check_type_name(c, e->to);
+	bool scalar = to->kind == V_INT || to->kind == V_PTR || to->kind == V_FLOAT;
+
+	if (a->kind == V_ERROR || to->kind == V_ERROR)
+		return to;
+	if (to->kind == V_STR && (a->kind == V_PTR || a->kind == V_INT || v_has_text(a)))
+		return to;
+	if (scalar && (v_is_number(a) || (a->kind == V_PTR && to->kind != V_FLOAT)))
+		return to;
+	if (to->kind == V_STRUCT && a->kind == V_STRUCT && v_same(a, to))
+		return to;
+	/* an object in memory looked at in another way: (uint8[8])x, (uint64)$array, (struct s)*p */
+	if (to->kind == V_ARRAY && a->kind == V_INT && (!to->n || to->size == a->size || to->size == 8))
+		return to->n ? to : v_array(c->l->pool, to->to, (c->c_rules ? a->size : 8) / MAX(to->to->size, 1u));
+	if (to->kind == V_INT && a->kind == V_ARRAY && to->size == a->size)
+		return to;
+	if (to->kind == V_PTR && a->kind == V_ARRAY)
+		return to;
+	check_error(c, e, "%s can't be cast to %s", v_name(c->l->pool, a), v_name(c->l->pool, to));
+	return &v_error;
+}
+
+static const struct vtype *check_sizeof(struct checker *c, struct expr *e)
+{
+	const struct vtype *t = e->to ? check_type_name(c, e->to) : check_value(c, e->a);
+
+	e->value = t->size;
+	return &v_u64;
+}
+
+static const struct vtype *check_offsetof(struct checker *c, struct expr *e)
+{
+	const struct vtype *t = e->to ? check_type_name(c, e->to) : check_value(c, e->a);
+	char *names = xstrdup(e->name), *save, *name;
+	struct vmember m;
+
+	e->value = 0;
+	for (name = strtok_r(names, ".", &save); name && t->kind != V_ERROR; name = strtok_r(NULL, ".", &save)) {
+		t = t->kind == V_PTR ? v_pointee(c->l->pool, t) : t;
+		if (t->kind != V_STRUCT || !v_member(c->l->pool, t, name, &m)) {
+			check_error(c, e, "%s", t->kind == V_STRUCT ? err_text() : "only structs have members");
+			t = &v_error;
+			break;
+		}
+		e->value += m.bit_off / 8;
+		t = m.type;
+	}
+	free(names);
+	return &v_u64;
+}
+
+static const struct vtype *check_tuple(struct checker *c, struct expr *e)
+{
+	const struct vtype **elems = pool_alloc(c->l->pool, (e->nlist + 1) * sizeof(*elems));
+	uint32_t i;
+
+	for (i = 0; i < e->nlist; i++) {
+		elems[i] = check_value(c, e->list[i]);
+		if (elems[i]->kind == V_ERROR)
+			return &v_error;
+		if (v_has_text(elems[i]))
+			elems[i] = stored_type(c, elems[i]);
+	}
+	return v_tuple(c->l->pool, elems, e->nlist);
+}
+
+static const struct vtype *check_variable(struct checker *c, struct expr *e)
+{
+	struct variable *v = variable_find(c, e->name, false);
+
+	e->ref = v;
+	if (!v) {
+		check_error(c, e, "$%s is read before it is written", e->name);
+		return &v_error;
+	}
+	return v->type ? v->type : &v_i64;
+}
+
+/* $1: a number if it reads as one, else a string. */
+static const struct vtype *check_param(struct checker *c, struct expr *e)
+{
+	const struct script *s = c->l->script;
+	const char *text = e->value <= s->nparams ? s->params[e->value - 1] : "0";
+	int64_t *number = pool_new(c->l->pool, int64_t);
+	char *end;
+
+	errno = 0;
+	*number = strtoll(text, &end, 0);
+	e->name = text;
+	e->text_len = strlen(text);
+	if (*text && !*end && !errno) {
+		e->ref = number;
+		return &v_i64;
+	}
+	e->ref = NULL;
+	return v_text(c->l->pool, e->text_len);
+}
+
+/* ---- maps ---- */
+
+static bool same_keys(const struct map_info *m, const struct vtype *const *keys, uint32_t n)
+{
+	uint32_t i;
+
+	if (m->nkeys != n)
+		return false;
+	for (i = 0; i < n; i++)
+		if (!v_same(m->keys[i], keys[i]))
+			return false;
+	return true;
+}
+
+static void wrong_keys(struct checker *c, struct expr *e, const struct map_info *m, const struct vtype *const *keys, uint32_t n)
+{
+	struct pool *p = c->l->pool;
+
+	if (!n || !m->keyed)
+		check_error(c, e, m->keyed ? "%s has keys elsewhere: %s[...]" : "%s has no keys elsewhere", m->name, m->name);
+	else
+		check_error(c, e, "the key of %s is %s elsewhere, but %s here", m->name, m->nkeys == 1 ? v_name(p, m->keys[0]) : v_name(p, v_tuple(p, m->keys, m->nkeys)),
+			    n == 1 ? v_name(p, keys[0]) : v_name(p, v_tuple(p, keys, n)));
+}
+
+/* The keys of a map; a single tuple is the same as its elements. */
+const struct vtype *check_keys(struct checker *c, struct expr *e)
+{
+	struct map_info *m = map_find(c->l, e->name, e->at);
+	const struct vtype **keys, *t;
+	uint32_t i, n = e->nlist;
+	bool bad = false;
+
+	e->ref = m;
+	keys = pool_alloc(c->l->pool, (n + 1) * sizeof(*keys));
+	for (i = 0; i < n; i++) {
+		keys[i] = stored_type(c, check_value(c, e->list[i]));
+		bad |= keys[i]->kind == V_ERROR;
+		if (keys[i]->kind == V_STRUCT && !keys[i]->size)
+			check_error(c, e->list[i], "this can't be a key");
+	}
+	if (bad)
+		return &v_error;
+	if (n == 1 && keys[0]->kind == V_TUPLE) {
+		t = keys[0];
+		keys = (const struct vtype **)t->elems;
+		n = t->n;
+	}
+	if (!m->has_keys) {
+		m->has_keys = true;
+		m->keyed = e->has_keys;
+		m->keys = keys;
+		m->nkeys = n;
+		c->l->changed = true;
+	} else if (m->keyed != e->has_keys || !same_keys(m, keys, n)) {
+		wrong_keys(c, e, m, keys, n);
+		return &v_error;
+	}
+	return &v_void;
+}
+
+/* A map that is read. */
+static const struct vtype *check_map(struct checker *c, struct expr *e)
+{
+	struct map_info *m = map_find(c->l, e->name, e->at);
+
+	if (check_keys(c, e)->kind == V_ERROR)
+		return &v_error;
+	if (!m->value) {
+		check_error(c, e, "%s is read, but never written", m->name);
+		return &v_error;
+	}
+	if (m->value->kind != V_AGG)
+		return m->value;
+	if (m->value->agg < IR_MAP_STATS)
+		return m->num == IR_F64 ? &v_f64 : m->num == IR_U64 ? &v_u64 : &v_i64;
+	check_error(c, e, "%s holds %s, which has no single value; print it", m->name, v_name(c->l->pool, m->value));
+	return &v_error;
+}
+
+static const struct vtype *set_map(struct checker *c, struct expr *map, const struct vtype *type, const struct expr *value)
+{
+	struct map_info *m;
+
+	if (check_keys(c, map)->kind == V_ERROR)
+		return &v_error;
+	m = map->ref;
+	type = stored_type(c, type);
+	if (type->kind == V_ERROR)
+		return type;
+	if (!m->value) {
+		m->value = type;
+		c->l->changed = true;
+	} else if (!v_same(m->value, type)) {
+		check_error(c, value, "%s holds %s, but this is %s", m->name, v_name(c->l->pool, m->value),
+			    v_name(c->l->pool, type));
+		return &v_error;
+	}
+	map->type = m->value;
+	return m->value;
+}
+
+/* ---- assignments ---- */
+
+/* The type of old op= by: floats win, pointers stay. */
+static const struct vtype *updated_type(struct checker *c, const struct vtype *old, const struct vtype *by)
+{
+	return old && v_is_number(old) && v_is_number(by) ? (old->kind == V_FLOAT ? old : common_type(c, old, by)) : by;
+}
+
+static const struct vtype *assign_variable(struct checker *c, struct expr *e, const struct vtype *b)
+{
+	struct variable *v = variable_find(c, e->a->name, !e->op);
+	const struct vtype *t;
+
+	e->a->ref = v;
+	if (!v) {
+		check_error(c, e->a, "$%s is read before it is written", e->a->name);
+		return &v_error;
+	}
+	t = stored_type(c, e->op ? updated_type(c, v->type, b) : b);
+	if (!v->type || v->type->kind == V_ERROR)
+		v->type = t;
+	else if (!v_same(v->type, t))
+		check_error(c, e->b, "$%s holds %s, but this is %s", e->a->name, v_name(c->l->pool, v->type),
+			    v_name(c->l->pool, t));
+	return e->a->type = v->type;
+}
+
+static const struct vtype *check_assign(struct checker *c, struct expr *e)
+{
+	const struct vtype *b;
+
+	if (e->a->kind == E_MAP && e->b->kind == E_CALL) {
+		const struct vtype *t = check_aggregate(c, e->a, e->b);
+
+		if (t) {
+			if (e->op)
+				check_error(c, e, "aggregations are assigned with a plain '='");
+			e->b->type = t;
+			return t->kind == V_ERROR ? t : &v_void;
+		}
+	}
+	b = check_value(c, e->b);
+	if (e->op && !v_is_number(b) && b->kind != V_ERROR)
+		return no_operator(c, e, b, NULL);
+	if (e->a->kind == E_VAR)
+		return assign_variable(c, e, b);
+	if (e->a->kind == E_MAP)
+		return set_map(c, e->a, e->op ? updated_type(c, map_find(c->l, e->a->name, e->a->at)->value, b) : b, e->b);
+	if (e->a->kind == E_NAME && strcmp(e->a->name, "_") == 0)
+		return &v_void;
+	check_error(c, e->a, "only variables ($x) and maps (@x) can be written; the program's memory is never changed");
+	return &v_error;
+}
+
+static const struct vtype *check_step(struct checker *c, struct expr *e)
+{
+	const struct vtype *t;
+
+	if (e->a->kind == E_MAP) {
+		t = set_map(c, e->a, &v_i64, e->a);
+	} else if (e->a->kind == E_VAR) {
+		t = check_variable(c, e->a);
+		e->a->type = t;
+	} else {
+		check_error(c, e, "'%c%c' works on variables and maps only", e->op, e->op);
+		return &v_error;
+	}
+	if (t->kind != V_ERROR && t->kind != V_INT && t->kind != V_PTR)
+		return no_operator(c, e, t, NULL);
+	return t;
+}
+
+static const struct vtype *check_block_expr(struct checker *c, struct expr *e)
+{
+	c->depth++;
+	check_statements(c, e->body);
+	c->depth--;
+	return e->a ? check_value(c, e->a) : &v_error;
+}
+
+static const struct vtype *check_kind(struct checker *c, struct expr *e)
+{
+	switch ((enum expr_kind)e->kind) {
+	case E_INT:	return e->value > INT64_MAX && c->l->script->source[e->at] != '\'' ? &v_u64 : c->c_rules &&
+			       (int64_t)e->value == (int32_t)e->value ? &v_i32 : &v_i64;
+	case E_FLOAT:	return &v_f64;
+	case E_STR:	return v_text(c->l->pool, e->text_len);
+	case E_BOOL:	return &v_bool;
+	case E_VAR:	return check_variable(c, e);
+	case E_PARAM:	return check_param(c, e);
+	case E_NPARAMS:	return &v_i64;
+	case E_MAP:	return check_map(c, e);
+	case E_NAME:	return check_name(c, e);
+	case E_CALL:	return check_call(c, e);
+	case E_MEMBER:	return check_member(c, e);
+	case E_ELEMENT:	return check_element(c, e);
+	case E_INDEX:	return check_index(c, e);
+	case E_UNARY:	return check_unary(c, e);
+	case E_BINARY:	return check_binary(c, e);
+	case E_COND:	return check_cond(c, e);
+	case E_CAST:	return check_cast(c, e);
+	case E_SIZEOF:	return check_sizeof(c, e);
+	case E_OFFSETOF: return check_offsetof(c, e);
+	case E_TUPLE:	return check_tuple(c, e);
+	case E_STEP:	return check_step(c, e);
+	case E_ASSIGN:	return check_assign(c, e);
+	case E_BLOCK:	return check_block_expr(c, e);
+	case E_NAMED:
+		check_error(c, e, "named values (%s=...) belong into record()", e->name);
+		return &v_error;
+	}
+	return &v_error;
+}
+
+const struct vtype *check_expr(struct checker *c, struct expr *e)
+{
+	return e->type = check_kind(c, e);
+}
+
+const struct vtype *check_value(struct checker *c, struct expr *e)
+{
+	const struct vtype *t = check_expr(c, e);
+
+	if (t->kind == V_AGG)
+		check_error(c, e, "%s() must be assigned to a map: @x = %s(...)", e->name, e->name);
+	else if (t->kind == V_VOID)
+		check_error(c, e, "this has no value");
+	else if (t->kind == V_ARGS)
+		check_error(c, e, "args stands in front of a name: args.x");
+	else
+		return t;
+	return &v_error;
+}
+
+void check_condition(struct checker *c, struct expr *e)
+{
+	const struct vtype *t = check_value(c, e);
+
+	if (!has_truth(t))
+		check_error(c, e, "a condition is a number or a pointer, but this is %s", v_name(c->l->pool, t));
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Plain words. In a script the language's own come first, in a probe line the program's do: there
+ * `pid` may well be a parameter.
+ */
+#include "lang/check.h"
+
+#include <string.h>
+
+#include "base/err.h"
+
+static const char *at_name(const struct checker *c)
+{
+	static const char *const words[] = {
+		"in begin, end and interval", "at the entry of a function", "at a return", "at this place", "in a call",
+	};
+
+	return words[c->site ? c->site->at : 0];
+}
+
+static bool in_tracer(const struct checker *c)
+{
+	return !c->site || c->site->at == LANG_TRACER;
+}
+
+/* Numbers that every site has. */
+static const struct vtype *check_number(struct checker *c, struct expr *e)
+{
+	if (e->meaning == B_DURATION && (!c->site || c->site->at != LANG_CALL)) {
+		check_error(c, e, "duration is known in call: probes only");
+		return &v_error;
+	}
+	return &v_u64;
+}
+
+static const struct vtype *site_name(struct checker *c, struct expr *e, uint8_t show)
+{
+	struct vtype *t = pool_new(c->l->pool, struct vtype);
+	const char *name = e->meaning == B_FUNC ? (c->site ? c->site->func : NULL) : c->site ? c->site->probe : NULL;
+
+	if (name)
+		return v_text(c->l->pool, strlen(name));
+	*t = (struct vtype){ .kind = V_SITE, .size = 8, .show = show };
+	return t;
+}
+
+static const struct vtype *stack_type(struct checker *c, struct expr *e)
+{
+	struct vtype *t = pool_new(c->l->pool, struct vtype);
+
+	if (in_tracer(c)) {
+		check_error(c, e, "ustack has no meaning %s", at_name(c));
+		return &v_error;
+	}
+	*t = (struct vtype){ .kind = V_STACK, .size = 8, .show = IR_USTACK, .extra = c->l->config.stack_mode };
+	return t;
+}
+
+static const struct vtype *check_retval(struct checker *c, struct expr *e)
+{
+	const struct func_types *f;
+	struct var *v;
+
+	if (!c->site || (c->site->at != LANG_RETURN && c->site->at != LANG_CALL)) {
+		check_error(c, e, "retval is known at returns only (uretprobe, %%return, call), not %s", at_name(c));
+		return &v_error;
+	}
+	e->ref = NULL;
+	if (!c->site->types || types_func(c->site->types, c->site->entry, &f) < 0)
+		return &v_u64;
+	if (type_get(c->site->types, type_strip(c->site->types, f->ret))->kind == TYPE_VOID)
+		return &v_u64;
+	v = pool_new(c->l->pool, struct var);
+	*v = f->retval;
+	e->ref = v;
+	return v_from(c->l->pool, c->site->types, v->type);
+}
+
+static const struct vtype *check_arg(struct checker *c, struct expr *e, uint32_t number)
+{
+	e->value = number;
+	if (in_tracer(c) || c->site->at == LANG_RETURN) {
+		check_error(c, e, "%s is not known %s%s", e->name, at_name(c),
+			    in_tracer(c) ? "" : "; a call: probe keeps it from the entry");
+		return &v_error;
+	}
+	if (number > 255) {
+		check_error(c, e, "no function has that many arguments");
+		return &v_error;
+	}
+	return &v_u64;
+}
+
+/* A variable of the program, or an enumerator. */
+static const struct vtype *program_name(struct checker *c, struct expr *e, bool *ret_found)
+{
+	struct var *v = pool_new(c->l->pool, struct var);
+	int64_t value;
+	type_id id;
+	int r = -ENOENT;
+
+	*ret_found = false;
+	if (in_tracer(c) || !c->site->types)
+		return &v_error;
+	if (c->site->at == LANG_RETURN)
+		r = types_global(c->site->types, e->name, c->site->pc, v);
+	else
+		r = types_var(c->site->types, c->site->at == LANG_CALL ? c->site->entry : c->site->pc, e->name, v);
+	if (r == 0) {
+		*ret_found = true;
+		e->meaning = B_VAR;
+		e->ref = v;
+		if (v->loc.n != 1 || v->loc.pieces[0].kind == LOC_GONE) {
+			check_error(c, e, "'%s' can't be read %s: %s", e->name, at_name(c),
+				    v->loc.why ? v->loc.why : "it is in several pieces");
+			return &v_error;
+		}
+		return v_from(c->l->pool, c->site->types, v->type);
+	}
+	if (type_enumerator(c->site->types, e->name, c->site->pc, &id, &value) == 0) {
+		*ret_found = true;
+		e->meaning = B_ENUMERATOR;
+		e->value = value;
+		return v_from(c->l->pool, c->site->types, id);
+	}
+	return &v_error;
+}
+
+static bool script_constant(struct checker *c, struct expr *e)
+{
+	const struct script *s = c->l->script;
+	size_t i;
+	uint32_t k;
+
+	for (i = 0; i < s->enums.n; i++)
+		for (k = 0; k < s->enums.v[i].nitems; k++)
+			if (strcmp(s->enums.v[i].items[k].name, e->name) == 0) {
+				e->meaning = B_CONSTANT;
+				e->value = s->enums.v[i].items[k].value;
+				return true;
+			}
+	return false;
+}
+
+static const struct vtype *unknown(struct checker *c, struct expr *e)
+{
+	const char *near = builtin_near(e->name, 0);
+
+	if (builtin_missing(e->name))
+		check_error(c, e, "'%s' is not supported", e->name);
+	else if (near)
+		check_error(c, e, "unknown name '%s'; did you mean '%s'?", e->name, near);
+	else if (in_tracer(c))
+		check_error(c, e, "unknown name '%s'", e->name);
+	else if (!c->site->types)
+		check_error(c, e, "unknown name '%s': the program has no debug info that would define it", e->name);
+	else
+		check_error(c, e, "unknown name '%s': %s", e->name, err_text());
+	return &v_error;
+}
+
+static const struct vtype *language_name(struct checker *c, struct expr *e, uint32_t number)
+{
+	switch ((enum builtin)e->meaning) {
+	case B_COMM:	return v_text(c->l->pool, 16);
+	case B_FUNC:	return site_name(c, e, IR_FUNC);
+	case B_PROBE:	return site_name(c, e, IR_PROBE);
+	case B_USTACK: case B_STACK: return stack_type(c, e);
+	case B_RETVAL:	return check_retval(c, e);
+	case B_ARGS:	return &v_args;
+	case B_ARG: case B_SARG: return check_arg(c, e, number);
+	case B_PARAMS: case B_REGS: return &v_u64;	/* many fields; lower.c writes them all */
+	default:	return check_number(c, e);
+	}
+}
+
+const struct vtype *check_name(struct checker *c, struct expr *e)
+{
+	uint32_t number = 0;
+	enum builtin b = builtin_find(e->name, &number);
+	const struct vtype *t;
+	bool found = false;
+
+	if (script_constant(c, e))
+		return &v_i64;
+	if (!b || (c->c_rules && e->name[0] != '$')) {
+		t = program_name(c, e, &found);
+		if (found)
+			return t;
+	}
+	e->meaning = b;
+	return b ? language_name(c, e, number) : unknown(c, e);
+}
+
+const struct vtype *check_args_member(struct checker *c, struct expr *e)
+{
+	const struct func_types *f;
+	struct var *v;
+	uint32_t i;
+
+	if (in_tracer(c) || c->site->at == LANG_RETURN) {
+		check_error(c, e, "args is not known %s%s", at_name(c), in_tracer(c) ? "" : "; a call: probe keeps it from the entry");
+		return &v_error;
+	}
+	if (!c->site->types || types_func(c->site->types, c->site->entry, &f) < 0) {
+		check_error(c, e, "args needs the program's debug info%s%s", c->site->types ? ": " : "; use arg0, arg1, ...",
+			    c->site->types ? err_text() : "");
+		return &v_error;
+	}
+	for (i = 0; i < f->nparams; i++)
+		if (f->params[i].name && strcmp(f->params[i].name, e->name) == 0)
+			break;
+	if (i == f->nparams) {
+		check_error(c, e, "%s() has no parameter '%s'", f->name, e->name);
+		return &v_error;
+	}
+	v = pool_new(c->l->pool, struct var);
+	*v = f->params[i];
+	e->meaning = B_VAR;
+	e->ref = v;
+	if (!loc_is_whole(&v->loc)) {
+		check_error(c, e, "'%s' can't be read here: %s", e->name, v->loc.why ? v->loc.why : "it is in several pieces");
+		return &v_error;
+	}
+	return v_from(c->l->pool, c->site->types, v->type);
+}

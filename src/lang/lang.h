@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a script to programs. A clause is compiled once for each kind of site it is put on, because
+ * what a name means there is the site's matter:
+ *
+ *	script_parse(), lang_new()
+ *	lang_infer()				what the maps hold, from all clauses together
+ *	for each clause and site: lang_compile()
+ *	lang_finish()				now maps and records are complete; run
+ *
+ * Errors go to the script's diags.
+ */
+#ifndef JAB_LANG_H
+#define JAB_LANG_H
+
+#include "lang/ast.h"
+#include "lang/ir.h"
+#include "sym/types.h"
+
+enum lang_at {
+	LANG_TRACER,		/* begin, end, interval: no program around us */
+	LANG_ENTRY,		/* first instruction of a function */
+	LANG_RETURN,		/* a return instruction */
+	LANG_INSIDE,		/* anywhere else */
+	LANG_CALL,		/* entry and return as one */
+};
+
+struct lang_site {
+	uint8_t at;		/* enum lang_at */
+	struct types *types;	/* of the module; NULL: no debug info */
+	uint64_t pc, entry;	/* link addresses of the site and of its function */
+	uint64_t bias;		/* live address = link address + bias */
+	const char *func, *probe;	/* names, if all sites of this program share them; else NULL */
+};
+
+struct lang;
+
+/* script must outlive it. -EINVAL if config or definitions are wrong. */
+int lang_new(struct script *script, struct lang **ret_lang);
+void lang_free(struct lang *l);
+
+/*
+ * Find the types of maps. site() gives one site for each clause (the first of many will do), or
+ * NULL where there is none.
+ */
+int lang_infer(struct lang *l, const struct lang_site *(*site)(void *arg, uint32_t clause), void *arg);
+
+/*
+ * One program; for LANG_CALL two, what runs at the entry and what runs at the exit. The second one is
+ * NULL for all others. Programs live with the lang.
+ */
+int lang_compile(struct lang *l, uint32_t clause, const struct lang_site *site, struct ir_prog *ret_progs[2]);
+
+struct ir_unit *lang_unit(struct lang *l);
+
+/* config = { } as far as the rest of jab must know it. */
+struct lang_config {
+	uint32_t max_strlen;		/* bytes of str() and buf() */
+	uint32_t max_map_keys;
+	uint32_t max_loop;		/* rounds of a while loop */
+	uint8_t stack_mode;		/* enum ir_stack_mode */
+	bool print_maps_on_exit;
+	bool missing_probes_ok;
+	const char *str_trunc_trailer;
+};
+const struct lang_config *lang_config(const struct lang *l);
+
+#endif

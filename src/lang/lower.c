@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a checked clause to a program. The condition comes first, and nothing of the body is done
+ * before it holds. What was computed once is not computed again below (`known`); where control
+ * flow meets, what only one side knows is forgotten.
+ *
+ * A call probe becomes two programs. What belongs to the entry (arguments, registers) is computed
+ * there and saved; the rest runs at the exit. A condition that needs neither the return value nor
+ * the duration is decided at the entry, so calls that don't matter are not even watched.
+ */
+#include "lang/lower.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+
+#define MOST_INS 60000
+#define MOST_TOTAL_ROUNDS (1u << 20)
+
+void lower_error(struct lower *w, const struct expr *e, const char *fmt, ...)
+{
+	va_list ap;
+	char *text;
+
+	w->failed = true;
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) >= 0) {
+		diag_error(w->l->diags, e ? e->at : 0, e ? e->len : 1, "%s", text);
+		free(text);
+	}
+	va_end(ap);
+}
+
+struct ir_ins *lower_ins(struct lower *w, uint8_t op)
+{
+	struct ir_ins *i;
+
+	if (w->p->ins.n >= MOST_INS) {
+		if (!w->failed)
+			lower_error(w, w->at, "this makes the program too large");
+		w->p->ins.n = 0;	/* nobody will run it */
+	}
+	i = vec_add(&w->p->ins);
+	i->op = op;
+	i->type = IR_I64;
+	i->dst = i->a = i->b = i->slot = i->slot2 = IR_NONE;
+	i->at = w->at ? w->at->at : 0;
+	return i;
+}
+
+uint32_t lower_reg(struct lower *w, uint8_t class)
+{
+	*vec_add(&w->p->regs) = class;
+	return w->p->regs.n - 1;
+}
+
+/* text: a constant of cap bytes. */
+uint32_t lower_slot(struct lower *w, uint32_t cap, const char *text)
+{
+	struct ir_slot *s;
+	char *copy;
+	size_t i;
+
+	for (i = 0; text && i < w->p->slots.n; i++)
+		if (w->p->slots.v[i].text && w->p->slots.v[i].cap == cap && memcmp(w->p->slots.v[i].text, text, cap) == 0)
+			return i;
+	s = vec_add(&w->p->slots);
+	s->cap = cap;
+	if (text) {
+		copy = xcalloc(1, cap + 1);
+		memcpy(copy, text, cap);
+		s->text = copy;
+	}
+	return w->p->slots.n - 1;
+}
+
+uint32_t lower_label(struct lower *w)
+{
+	return w->p->nlabels++;
+}
+
+void lower_place_label(struct lower *w, uint32_t label)
+{
+	lower_ins(w, IR_LABEL)->label = label;
+}
+
+void lower_jump(struct lower *w, uint8_t op, uint32_t reg, uint32_t label)
+{
+	struct ir_ins *i = lower_ins(w, op);
+
+	i->a = reg;
+	i->label = label;
+}
+
+void lower_if_fault(struct lower *w, uint64_t mask, uint32_t label)
+{
+	struct ir_ins *i;
+
+	if (!mask)
+		return;
+	i = lower_ins(w, IR_IF_FAULT);
+	i->mask = mask;
+	i->label = label;
+}
+
+static uint8_t result_class(uint8_t op, uint8_t type)
+{
+	if (op == IR_XMM || op == IR_I2F || op == IR_U2F || op == IR_F2F)
+		return IR_F;
+	if (op >= IR_ADD && op <= IR_NEG)
+		return ir_is_float(type) ? IR_F : IR_I;
+	return IR_I;
+}
+
+/* An instruction whose result depends on its operands only; done once. */
+uint32_t lower_pure(struct lower *w, uint8_t op, uint8_t type, uint32_t a, uint32_t b, int64_t imm)
+{
+	struct known *k;
+	struct ir_ins *i;
+	uint32_t dst;
+	size_t n;
+
+	for (n = 0; n < w->known.n; n++) {
+		k = &w->known.v[n];
+		if (k->op == op && k->type == type && k->a == a && k->b == b && k->imm == imm)
+			return k->dst;
+	}
+	dst = lower_reg(w, result_class(op, type));
+	i = lower_ins(w, op);
+	i->type = type;
+	i->a = a;
+	i->b = b;
+	i->imm = imm;
+	i->dst = dst;
+	*vec_add(&w->known) = (struct known){ .op = op, .type = type, .a = a, .b = b, .imm = imm, .dst = dst };
+	return dst;
+}
+
+void lower_forget(struct lower *w, size_t mark)
+{
+	w->known.n = MIN(w->known.n, mark);
+}
+
+/* In a loop all reads share one bit: what a later round reads may reach what stands above it. */
+uint32_t lower_bit(struct lower *w)
+{
+	if (w->loop_depth)
+		return w->loop_bit;
+	return w->next_bit < 63 ? w->next_bit++ : 63;
+}
+
+/* ---- masks of variables where control flow splits and meets ---- */
+
+struct mask { struct val *leaf; uint64_t mask; };
+typedef VEC(struct mask) mask_list;
+
+static void save_leaf(mask_list *list, struct val *v)
+{
+	uint32_t i;
+
+	if (v->kind == K_TUPLE)
+		for (i = 0; i < v->n; i++)
+			save_leaf(list, &v->elems[i]);
+	else
+		*vec_add(list) = (struct mask){ v, v->mask };
+}
+
+static mask_list save_masks(struct lower *w)
+{
+	mask_list list = { 0 };
+	size_t i;
+
+	for (i = 0; i < w->c->vars.n; i++)
+		if (w->c->vars.v[i]->val)
+			save_leaf(&list, w->c->vars.v[i]->val);
+	return list;
+}
+
+/* join: what either path may have read. */
+static void put_masks(mask_list *list, bool join)
+{
+	size_t i;
+
+	for (i = 0; i < list->n; i++)
+		list->v[i].leaf->mask = list->v[i].mask | (join ? list->v[i].leaf->mask : 0);
+	vec_free(list);
+}
+
+static void taint(struct val *v, uint64_t mask)
+{
+	uint32_t i;
+
+	v->mask |= mask;
+	for (i = 0; v->kind == K_TUPLE && i < v->n; i++)
+		taint(&v->elems[i], mask);
+}
+
+/* ---- statements ---- */
+
+static void lower_if(struct lower *w, const struct stmt *s)
+{
+	uint32_t no = lower_label(w), end = lower_label(w);
+	size_t mark = w->known.n;
+	mask_list before, after;
+
+	lower_branch(w, s->a, false, no, no);
+	before = save_masks(w);
+	lower_statements(w, s->body);
+	lower_forget(w, mark);
+	after = save_masks(w);
+	put_masks(&before, false);
+	if (s->other)
+		lower_jump(w, IR_JMP, IR_NONE, end);
+	lower_place_label(w, no);
+	lower_statements(w, s->other);
+	lower_forget(w, mark);
+	put_masks(&after, true);
+	lower_place_label(w, end);
+}
+
+struct loop { uint32_t label, on_break, on_continue, bit; uint64_t rounds; };
+
+/* ret: what was around it. */
+static void open_loop(struct lower *w, struct loop *l, struct loop *ret, uint64_t most)
+{
+	uint64_t all = 0;
+	size_t i;
+
+	*ret = (struct loop){ .on_break = w->on_break, .on_continue = w->on_continue, .bit = w->loop_bit, .rounds = w->rounds };
+	*l = (struct loop){ .label = lower_label(w), .on_break = lower_label(w), .on_continue = lower_label(w) };
+	l->bit = w->next_bit < 63 ? w->next_bit++ : 63;
+	w->on_break = l->on_break;
+	w->on_continue = l->on_continue;
+	w->loop_bit = l->bit;
+	w->loop_depth++;
+	w->rounds *= most;
+	w->p->rounds = MAX(w->p->rounds, MIN(w->rounds, UINT32_MAX));
+	if (w->rounds > MOST_TOTAL_ROUNDS && w->p->where != IR_WHERE_TRACER)
+		lower_error(w, w->at, "these loops could take %llu rounds; at most %u are allowed (config: max_loop)",
+			    (unsigned long long)w->rounds, MOST_TOTAL_ROUNDS);
+	for (i = 0; i < w->c->vars.n; i++)
+		all |= w->c->vars.v[i]->val ? val_mask(w->c->vars.v[i]->val) : 0;
+	for (i = 0; i < w->c->vars.n; i++)
+		if (w->c->vars.v[i]->val)
+			taint(w->c->vars.v[i]->val, all | 1ull << l->bit);
+	lower_forget(w, 0);
+}
+
+static void close_loop(struct lower *w, const struct loop *l, const struct loop *around, uint8_t op)
+{
+	lower_place_label(w, l->on_continue);
+	lower_ins(w, op)->label = l->label;
+	lower_place_label(w, l->on_break);
+	w->on_break = around->on_break;
+	w->on_continue = around->on_continue;
+	w->loop_bit = around->bit;
+	w->rounds = around->rounds;
+	w->loop_depth--;
+	lower_forget(w, 0);
+}
+
+static void begin_rounds(struct lower *w, const struct loop *l, uint64_t most)
+{
+	struct ir_ins *i = lower_ins(w, IR_LOOP);
+
+	i->label = l->label;
+	i->imm = most;
+}
+
+static void lower_while(struct lower *w, const struct stmt *s)
+{
+	uint64_t most = (uint64_t)w->l->config.max_loop + 1;
+	struct loop l, around;
+
+	open_loop(w, &l, &around, most);
+	begin_rounds(w, &l, most);
+	lower_branch(w, s->a, false, l.on_break, l.on_break);
+	lower_statements(w, s->body);
+	close_loop(w, &l, &around, IR_LOOP_END);
+}
+
+/* for ($i : a..b): both ends are computed once. */
+static void lower_range(struct lower *w, const struct stmt *s)
+{
+	struct val from = lower_expr(w, s->a), to = lower_expr(w, s->b), end, count, one = val_const(&v_i64, 1), next;
+	struct val less;
+	uint64_t most = (uint64_t)w->l->config.max_loop + 1;
+	struct loop l, around;
+
+	lower_variable(w, s->var);
+	if (from.kind == K_CONST && to.kind == K_CONST)
+		most = to.k.i > from.k.i ? (uint64_t)to.k.i - from.k.i + 1 : 1;
+	most = MIN(most, (uint64_t)1 << 31);
+	end = place_new(w, &v_i64, false);
+	place_set(w, &end, &to, s->b);
+	count = place_new(w, &v_i64, false);
+	place_set(w, &count, &from, s->a);
+	open_loop(w, &l, &around, most);
+	begin_rounds(w, &l, most);
+	lower_if_fault(w, end.mask | count.mask, l.on_break);
+	less = val_reg(&v_i64, lower_pure(w, IR_LT, IR_I64, count.reg, end.reg, 0), 0);
+	lower_jump(w, IR_JZ, less.reg, l.on_break);
+	place_set(w, ((struct variable *)s->var->ref)->val, &count, s->var);
+	next = lower_math(w, '+', &v_i64, &count, &one);
+	place_set(w, &count, &next, s->var);
+	lower_statements(w, s->body);
+	close_loop(w, &l, &around, IR_LOOP_END);
+}
+
+void lower_for_map(struct lower *w, const struct stmt *s)
+{
+	struct map_info *m = s->a->ref;
+	struct val var = lower_variable(w, s->var);
+	struct loop l, around;
+	arg_list args = { 0 };
+	struct ir_ins *i;
+
+	open_loop(w, &l, &around, m->max_keys);
+	arg_add(w, &args, &var);
+	i = lower_ins(w, IR_EACH);
+	i->label = l.label;
+	i->map = lower_map_number(w, m);
+	args_set(w, i, &args, w->u->maps.v[i->map].nkeys);
+	lower_statements(w, s->body);
+	close_loop(w, &l, &around, IR_EACH_END);
+}
+
+static void lower_unroll(struct lower *w, const struct stmt *s)
+{
+	int64_t n = 0;
+
+	for (const_int(s->a, &n); n > 0 && !w->failed; n--)
+		lower_statements(w, s->body);
+}
+
+static void lower_let(struct lower *w, const struct stmt *s)
+{
+	struct val place = lower_variable(w, s->var), v;
+
+	if (!s->a) {
+		place_zero(w, &place);
+		return;
+	}
+	v = lower_expr(w, s->a);
+	place_set(w, ((struct variable *)s->var->ref)->val, &v, s->a);
+}
+
+static void lower_stmt(struct lower *w, const struct stmt *s)
+{
+	if (s->a)
+		w->at = s->a;
+	switch ((enum stmt_kind)s->kind) {
+	case S_EXPR:	lower_expr(w, s->a); break;
+	case S_LET:	lower_let(w, s); break;
+	case S_IF:	lower_if(w, s); break;
+	case S_WHILE:	lower_while(w, s); break;
+	case S_UNROLL:	lower_unroll(w, s); break;
+	case S_FOR_MAP:	lower_for_map(w, s); break;
+	case S_FOR_RANGE: lower_range(w, s); break;
+	case S_BREAK:	lower_jump(w, IR_JMP, IR_NONE, w->on_break); break;
+	case S_CONTINUE: lower_jump(w, IR_JMP, IR_NONE, w->on_continue); break;
+	case S_RETURN:	lower_jump(w, IR_JMP, IR_NONE, w->end); break;
+	case S_BLOCK:	lower_statements(w, s->body); break;
+	}
+}
+
+void lower_statements(struct lower *w, const struct stmt *s)
+{
+	for (; s && !w->failed; s = s->next)
+		lower_stmt(w, s);
+}
+
+/* ---- clauses ---- */
+
+/* The fields of a probe line: one event. */
+static void lower_line(struct lower *w)
+{
+	const struct clause *c = w->c->clause;
+	struct ir_record *r = lower_record(w, IR_RECORD_EVENT, NULL);
+	arg_list args = { 0 };
+	struct val v;
+	uint32_t i;
+
+	for (i = 0; i < c->nfields; i++) {
+		const struct expr *f = c->fields[i], *e = f->kind == E_NAMED ? f->a : f;
+		char *name;
+
+		w->at = e;
+		if (e->kind == E_NAME && e->meaning == B_PARAMS) {
+			lower_params(w, &args, r);
+			continue;
+		}
+		if (e->kind == E_NAME && e->meaning == B_REGS) {
+			lower_regs(w, &args, r);
+			continue;
+		}
+		v = lower_expr(w, e);
+		name = f->kind == E_NAMED ? pool_text(w->pool, f->name, strlen(f->name)) :
+		       pool_text(w->pool, w->l->script->source + (e->kind == E_CAST ? e->a->at : e->at),
+				 e->kind == E_CAST ? e->a->len : e->len);
+		lower_field(w, r, &args, name, &v);
+	}
+	lower_emit(w, r, &args);
+}
+
+static bool needs_exit(const struct expr *e)
+{
+	uint32_t i;
+
+	if (!e)
+		return false;
+	if (e->kind == E_NAME && (e->meaning == B_RETVAL || e->meaning == B_DURATION))
+		return true;
+	for (i = 0; i < e->nlist; i++)
+		if (needs_exit(e->list[i]))
+			return true;
+	return e->kind == E_BLOCK || needs_exit(e->a) || needs_exit(e->b) || needs_exit(e->c);
+}
+
+/* Variables that are first written in a block have a value before it. */
+static void zero_variables(struct lower *w)
+{
+	size_t i;
+
+	for (i = 0; i < w->c->vars.n; i++) {
+		struct variable *v = w->c->vars.v[i];
+		struct expr e = { .kind = E_VAR, .name = v->name, .ref = v };
+
+		if (v->nested && !(v->type && v->type->kind == V_ERROR)) {
+			struct val place = lower_variable(w, &e);
+
+			place_zero(w, &place);
+		}
+	}
+}
+
+static void end_program(struct lower *w)
+{
+	lower_place_label(w, w->end);
+	lower_ins(w, IR_RET);
+}
+
+static void lower_condition(struct lower *w)
+{
+	if (!w->c->clause->predicate)
+		return;
+	w->at = w->c->clause->predicate;
+	lower_branch(w, w->c->clause->predicate, false, w->end, w->end);
+}
+
+static void lower_body(struct lower *w)
+{
+	zero_variables(w);
+	if (w->c->clause->is_line)
+		lower_line(w);
+	lower_statements(w, w->c->clause->body);
+}
+
+static void swap_programs(struct lower *w, struct ir_prog *p)
+{
+	known_list k = w->known;
+
+	w->known = w->entry_known;
+	w->entry_known = k;
+	w->p = p;
+}
+
+static void lower_call_probe(struct lower *w, uint32_t clause)
+{
+	struct ir_prog *exit = ir_prog_new(w->u, IR_WHERE_EXIT, clause);
+	bool early = w->c->clause->predicate && !needs_exit(w->c->clause->predicate);
+	uint32_t no = 0, exit_end, yes;
+
+	/* While the entry program is written as a plain one, `entry` is not set: nothing is saved. */
+	if (early) {
+		no = w->end = lower_label(w);
+		lower_condition(w);
+	}
+	w->entry = w->p;
+	swap_programs(w, exit);
+	w->end = exit_end = lower_label(w);
+	if (!early)
+		lower_condition(w);
+	lower_body(w);
+	w->end = exit_end;
+	end_program(w);
+	swap_programs(w, w->entry);
+	w->p->nsaved = exit->nsaved = w->saved.n;
+	yes = lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 1);
+	lower_ins(w, IR_RET)->a = yes;
+	if (early) {
+		lower_place_label(w, no);
+		lower_forget(w, 0);
+		yes = lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0);
+		lower_ins(w, IR_RET)->a = yes;
+	}
+}
+
+static int verify(struct lower *w, const struct ir_prog *p)
+{
+	const char *wrong = w->failed ? NULL : ir_verify(w->u, p);
+
+	if (wrong)
+		lower_error(w, w->at, "this can't be compiled: %s", wrong);
+	return w->failed ? fail(-EINVAL, "%s has errors", w->l->diags->name) : 0;
+}
+
+int lower_clause(struct checker *c, uint32_t clause, struct ir_prog *ret_progs[2])
+{
+	struct lower w = { .c = c, .l = c->l, .pool = c->l->pool, .u = &c->l->unit, .rounds = 1 };
+	uint8_t at = c->site->at;
+	size_t first = w.u->progs.n;
+	int r;
+
+	w.p = ir_prog_new(w.u, at == LANG_TRACER ? IR_WHERE_TRACER : at == LANG_CALL ? IR_WHERE_ENTRY : IR_WHERE_SITE, clause);
+	if (at == LANG_CALL) {
+		lower_call_probe(&w, clause);
+	} else {
+		w.end = lower_label(&w);
+		lower_condition(&w);
+		lower_body(&w);
+		end_program(&w);
+	}
+	vec_free(&w.known);
+	vec_free(&w.entry_known);
+	vec_free(&w.saved);
+	r = verify(&w, w.u->progs.v[first]);
+	if (r == 0 && at == LANG_CALL)
+		r = verify(&w, w.u->progs.v[first + 1]);
+	if (r < 0)
+		return r;
+	ret_progs[0] = w.u->progs.v[first];
+	ret_progs[1] = at == LANG_CALL ? w.u->progs.v[first + 1] : NULL;
+	return 0;
+}

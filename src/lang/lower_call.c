@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls: actions write events that the reader acts upon, in their order. */
+#include "lang/lower.h"
+
+#include <string.h>
+
+#include "lang/format.h"
+
+static struct val nothing(void)
+{
+	return (struct val){ .kind = K_VOID, .type = &v_void };
+}
+
+/* "%" for a value, "(%, %)" for a tuple of two. */
+char *lower_shape(const struct vtype *t)
+{
+	char *shape, *one, *both;
+	uint64_t i;
+
+	if (t->kind != V_TUPLE)
+		return xstrdup("%");
+	shape = xstrdup("(");
+	for (i = 0; i < t->n; i++) {
+		one = lower_shape(t->elems[i]);
+		both = xasprintf("%s%s%s", shape, i ? ", " : "", one);
+		free(shape);
+		free(one);
+		shape = both;
+	}
+	both = xasprintf("%s%s)", shape, t->n == 1 ? "," : "");
+	free(shape);
+	return both;
+}
+
+/* ---- events ---- */
+
+struct ir_record *lower_record(struct lower *w, uint8_t kind, const struct expr *e)
+{
+	struct ir_record *r = xcalloc(1, sizeof(*r));
+
+	r->kind = kind;
+	r->map = IR_NONE;
+	r->at = e ? e->at : w->c->clause->at;
+	return r;
+}
+
+void lower_field(struct lower *w, struct ir_record *r, arg_list *list, const char *name, const struct val *v)
+{
+	size_t first = list->n, i;
+
+	arg_add(w, list, v);
+	r->fields = xrealloc(r->fields, (list->n + 1) * sizeof(*r->fields));
+	for (i = first; i < list->n; i++) {
+		const struct ir_arg *a = &list->v[i];
+
+		r->fields[i] = (struct ir_field){ .name = name ? xstrdup(name) : NULL, .type = a->type, .show = a->show,
+						  .cap = ir_in_slot(a->type) ? w->p->slots.v[a->reg].cap : 8 };
+		r->faulty |= a->mask != 0;
+	}
+	r->nfields = list->n;
+	if (r->nfields > 64)
+		lower_error(w, w->at, "an event has at most 64 fields");
+}
+
+/* Takes the record and the list. */
+void lower_emit(struct lower *w, struct ir_record *r, arg_list *list)
+{
+	uint32_t number = w->u->records.n;
+	struct ir_ins *i;
+
+	if (ir_record_room(r) > 65536 - 64)
+		lower_error(w, w->at, "this event could take more than 64 KiB; give str() and buf() a length");
+	*vec_add(&w->u->records) = *r;
+	free(r);
+	i = lower_ins(w, IR_EMIT);
+	i->record = number;
+	args_set(w, i, list, 0);
+}
+
+static void set_text(struct ir_record *r, const char *text, uint32_t len)
+{
+	r->text = xcalloc(1, len + 1);
+	memcpy(r->text, text, len);
+	r->text_len = len;
+}
+
+/* An argument as its conversion wants it. */
+static struct val format_arg(struct lower *w, const struct expr *e, char kind)
+{
+	struct val v = lower_expr(w, e);
+
+	if (strchr("fega", kind) && v.type->kind == V_INT)
+		return val_convert(w, &v, &v_f64);
+	if (kind == 's' && v_has_text(v.type))
+		return val_text(w, &v, e);
+	if (kind == 'p' && v.type->kind == V_ARRAY) {
+		v = val_address(w, &v);
+		v.type = &v_void_ptr;
+	}
+	return v;
+}
+
+static struct val lower_printf(struct lower *w, const struct expr *e)
+{
+	static const uint8_t kinds[] = {
+		[C_PRINTF] = IR_RECORD_PRINTF, [C_CAT] = IR_RECORD_CAT, [C_ERRORF] = IR_RECORD_ERRORF, [C_WARNF] = IR_RECORD_WARNF,
+	};
+	struct ir_record *r = lower_record(w, kinds[e->meaning], e);
+	const char *s = e->list[0]->name;
+	arg_list list = { 0 };
+	uint32_t arg = 1;
+	struct conv c;
+	struct val v;
+	size_t n;
+
+	set_text(r, s, e->list[0]->text_len);
+	for (; *s; s += n) {
+		n = *s == '%' ? format_conv(s, &c) : 0;
+		if (n && c.kind != '%' && arg < e->nlist) {
+			v = format_arg(w, e->list[arg++], c.kind);
+			lower_field(w, r, &list, NULL, &v);
+		}
+		n = n ? n : 1;
+	}
+	lower_emit(w, r, &list);
+	return nothing();
+}
+
+static struct val map_event(struct lower *w, const struct expr *e, uint8_t kind)
+{
+	struct ir_record *r = lower_record(w, kind, e);
+	arg_list list = { 0 };
+	struct val v;
+	int64_t n;
+	uint32_t i;
+
+	r->map = lower_map_number(w, e->ref);
+	for (i = 1; i < 3 && kind == IR_RECORD_PRINT_MAP; i++) {
+		n = 0;
+		if (i < e->nlist)
+			const_int(e->list[i], &n);
+		v = val_const(&v_u64, n);
+		lower_field(w, r, &list, NULL, &v);
+	}
+	lower_emit(w, r, &list);
+	return nothing();
+}
+
+static struct val lower_print(struct lower *w, const struct expr *e)
+{
+	struct ir_record *r;
+	arg_list list = { 0 };
+	struct val v;
+	char *shape;
+
+	if (e->ref)
+		return map_event(w, e, IR_RECORD_PRINT_MAP);
+	r = lower_record(w, IR_RECORD_PRINT, e);
+	v = lower_expr(w, e->list[0]);
+	if (v_has_text(v.type) && v.type->kind != V_STR)
+		v = val_text(w, &v, e->list[0]);
+	shape = lower_shape(v.type);
+	/* one entry of a map is shown with its key, as the map would be */
+	set_text(r, shape, strlen(shape));
+	free(shape);
+	lower_field(w, r, &list, NULL, &v);
+	lower_emit(w, r, &list);
+	return nothing();
+}
+
+static struct val lower_typed_event(struct lower *w, const struct expr *e)
+{
+	struct ir_record *r = lower_record(w, IR_RECORD_EVENT, e);
+	arg_list list = { 0 };
+	uint32_t i;
+
+	for (i = 0; i < e->nlist; i++) {
+		const struct expr *a = e->list[i], *x = a->kind == E_NAMED ? a->a : a;
+		struct val v = lower_expr(w, x);
+		const char *name = a->kind == E_NAMED ? a->name : pool_text(w->pool, w->l->script->source + x->at, x->len);
+
+		if (v_has_text(v.type) && v.type->kind != V_STR)
+			v = val_text(w, &v, x);
+		lower_field(w, r, &list, name[0] == '$' || name[0] == '@' ? name + 1 : name, &v);
+	}
+	lower_emit(w, r, &list);
+	return nothing();
+}
+
+static struct val lower_time(struct lower *w, const struct expr *e)
+{
+	struct ir_record *r = lower_record(w, IR_RECORD_TIME, e);
+	arg_list list = { 0 };
+
+	if (e->nlist)
+		set_text(r, e->list[0]->name, e->list[0]->text_len);
+	else
+		set_text(r, "%H:%M:%S\n", 9);
+	lower_emit(w, r, &list);
+	return nothing();
+}
+
+static struct val lower_exit(struct lower *w, const struct expr *e)
+{
+	struct val v = e->nlist ? lower_expr(w, e->list[0]) : val_const(&v_i64, 0);
+	uint32_t reg;
+
+	v = val_convert(w, &v, &v_i64);
+	reg = val_in_reg(w, &v);
+	lower_ins(w, IR_EXIT)->a = reg;
+	return nothing();
+}
+
+/* ---- values ---- */
+
+static struct val lower_str(struct lower *w, const struct expr *e)
+{
+	struct val a = lower_expr(w, e->list[0]), n, address;
+	bool constant = e->nlist < 2;
+	uint32_t most = e->type->size;
+
+	if (e->list[0]->kind == E_PARAM && !e->list[0]->ref)
+		return a;
+	if (a.type->kind == V_STR && e->nlist < 2)
+		return a;
+	if (e->nlist == 2) {
+		n = lower_expr(w, e->list[1]);
+		constant = n.kind == K_CONST;
+		n = val_convert(w, &n, &v_u64);
+	}
+	if (a.kind == K_SLOT || a.kind == K_SLOT_MEM) {
+		lower_error(w, e, "%s() reads memory, but this is a copy", e->name);
+		return a;
+	}
+	if (a.type->kind == V_STRUCT && e->meaning == C_STR)
+		return val_text(w, &a, e->list[0]);
+	address = a.kind == K_MEM ? val_address(w, &a) : val_convert(w, &a, &v_u64);
+	if (e->meaning == C_STR) {
+		struct val r = val_read_text(w, &address, constant ? NULL : &n, most);
+
+		r.type = e->type;
+		return r;
+	}
+	{
+		uint32_t ra = val_in_reg(w, &address), rb = constant ? IR_NONE : val_in_reg(w, &n), slot = lower_slot(w, most, NULL);
+		uint32_t bit = lower_bit(w);
+		struct ir_ins *i = lower_ins(w, IR_READ_BUF);
+
+		i->slot = slot;
+		i->a = ra;
+		i->b = rb;
+		i->imm = most;
+		i->mask = address.mask | (constant ? 0 : n.mask);
+		i->bit = bit;
+		return (struct val){ .kind = K_SLOT, .type = e->type, .slot = slot, .reg = IR_NONE, .mask = 1ull << bit };
+	}
+}
+
+static struct val text_op(struct lower *w, const struct expr *e, uint8_t op)
+{
+	struct val a = lower_expr(w, e->list[0]), b = { .slot = IR_NONE };
+	struct ir_ins *i;
+	int64_t n = 0;
+	uint32_t dst;
+
+	if (a.type->kind != V_BUF || op != IR_STR_LEN)
+		a = val_text(w, &a, e->list[0]);
+	if (e->nlist > 1) {
+		b = lower_expr(w, e->list[1]);
+		b = val_text(w, &b, e->list[1]);
+	}
+	if (e->nlist > 2)
+		const_int(e->list[2], &n);
+	if (e->nlist > 2 && !n)
+		return val_const(e->type, 0);
+	dst = lower_reg(w, IR_I);
+	i = lower_ins(w, op);
+	i->slot = a.slot;
+	i->slot2 = b.slot;
+	i->dst = dst;
+	i->imm = n;
+	return val_reg(e->type, dst, a.mask | b.mask);
+}
+
+static struct val lower_contains(struct lower *w, const struct expr *e)
+{
+	struct val at = text_op(w, e, IR_STR_FIND);
+	uint32_t zero = lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0);
+
+	return val_reg(e->type, lower_pure(w, IR_GE, IR_I64, at.reg, zero, 0), at.mask);
+}
+
+static struct val lower_len(struct lower *w, const struct expr *e)
+{
+	uint32_t dst, map;
+	struct ir_ins *i;
+
+	if (!e->ref)
+		return text_op(w, e, IR_STR_LEN);
+	map = lower_map_number(w, e->ref);
+	dst = lower_reg(w, IR_I);
+	i = lower_ins(w, IR_MAP_LEN);
+	i->map = map;
+	i->dst = dst;
+	return val_reg(e->type, dst, 0);
+}
+
+/* delete, has_key */
+static struct val lower_key_call(struct lower *w, const struct expr *e)
+{
+	struct map_info *m = e->list[0]->ref;
+	arg_list list = { 0 };
+	uint64_t mask = 0;
+	uint32_t map = lower_map_number(w, m), dst, skip = IR_NONE;
+	struct ir_ins *i;
+
+	lower_map_keys(w, e->list[0], &list, &mask);
+	dst = lower_reg(w, IR_I);
+	if (mask && e->meaning == C_DELETE) {
+		i = lower_ins(w, IR_CONST);
+		i->dst = dst;
+		skip = lower_label(w);
+		lower_if_fault(w, mask, skip);
+	}
+	i = lower_ins(w, e->meaning == C_DELETE ? IR_MAP_DEL : IR_MAP_HAS);
+	i->map = map;
+	i->dst = dst;
+	args_set(w, i, &list, list.n);
+	if (skip != IR_NONE)
+		lower_place_label(w, skip);
+	return val_reg(e->type, dst, mask);
+}
+
+static struct val lower_cell(struct lower *w, const struct expr *e, uint8_t op)
+{
+	uint32_t dst = lower_reg(w, IR_I);
+	struct ir_ins *i = lower_ins(w, op);
+
+	i->dst = dst;
+	i->imm = e->value;
+	i->cell = w->u->ncells++;
+	return val_reg(e->type, dst, 0);
+}
+
+static struct val lower_switch(struct lower *w, const struct expr *e)
+{
+	uint32_t reg = lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, e->meaning == C_ENABLE);
+	struct ir_ins *i = lower_ins(w, IR_ENABLE);
+
+	i->a = reg;
+	i->imm = e->value;
+	return nothing();
+}
+
+static struct val lower_strftime(struct lower *w, const struct expr *e)
+{
+	struct val v = lower_expr(w, e->list[1]);
+	struct vtype *t = pool_new(w->pool, struct vtype);
+
+	*t = *e->type;
+	t->extra = w->u->strings.n;
+	*vec_add(&w->u->strings) = xstrdup(e->list[0]->name);
+	v = val_convert(w, &v, &v_u64);
+	return val_reg(t, val_in_reg(w, &v), v.mask);
+}
+
+static struct val lower_bswap(struct lower *w, const struct expr *e)
+{
+	struct val v = lower_expr(w, e->list[0]);
+
+	v = val_convert(w, &v, e->type);
+	return e->type->size == 1 ? v :
+	       val_reg(e->type, lower_pure(w, IR_BSWAP, v_ir(e->type), val_in_reg(w, &v), IR_NONE, 0), v.mask);
+}
+
+static struct val retyped(struct lower *w, const struct expr *e)
+{
+	struct val v = lower_expr(w, e->list[0]);
+
+	if (v.kind == K_MEM && e->meaning == C_USYM)
+		v = val_address(w, &v);
+	v.type = e->type;
+	return v;
+}
+
+struct val lower_call(struct lower *w, const struct expr *e)
+{
+	struct ir_ins *i;
+	uint32_t reg;
+
+	switch ((enum call)e->meaning) {
+	case C_PRINTF: case C_CAT: case C_ERRORF: case C_WARNF: return lower_printf(w, e);
+	case C_PRINT:	return lower_print(w, e);
+	case C_CLEAR:	return map_event(w, e, IR_RECORD_CLEAR);
+	case C_ZERO:	return map_event(w, e, IR_RECORD_ZERO);
+	case C_DELETE: case C_HAS_KEY: return lower_key_call(w, e);
+	case C_LEN:	return lower_len(w, e);
+	case C_STR: case C_BUF: return lower_str(w, e);
+	case C_STRLEN:	return text_op(w, e, IR_STR_LEN);
+	case C_STRNCMP:	return text_op(w, e, IR_STR_CMP);
+	case C_STRSTR:	return text_op(w, e, IR_STR_FIND);
+	case C_STRCONTAINS: return lower_contains(w, e);
+	case C_USYM: case C_UPTR: return retyped(w, e);
+	case C_REG:	return val_reg(e->type, lower_pure(w, IR_REG, IR_I64, IR_NONE, IR_NONE, e->value), 0);
+	case C_EXIT:	return lower_exit(w, e);
+	case C_BSWAP:	return lower_bswap(w, e);
+	case C_STRFTIME: return lower_strftime(w, e);
+	case C_TIME:	return lower_time(w, e);
+	case C_RECORD:	return lower_typed_event(w, e);
+	case C_EVERY:	return lower_cell(w, e, IR_EVERY);
+	case C_LIMIT:	return lower_cell(w, e, IR_LIMIT);
+	case C_RATE:	return lower_cell(w, e, IR_RATE);
+	case C_ENABLE: case C_DISABLE: return lower_switch(w, e);
+	case C_USTACK:	return val_reg(e->type, lower_pure(w, IR_STACK, IR_I64, IR_NONE, IR_NONE, e->value), 0);
+	case C_NSECS:
+		reg = lower_reg(w, IR_I);
+		i = lower_ins(w, IR_CTX);
+		i->imm = IR_CTX_NSECS;
+		i->dst = reg;
+		return val_reg(e->type, reg, 0);
+	default:
+		lower_error(w, e, "%s() can't be used here", e->name);
+		return nothing();
+	}
+}

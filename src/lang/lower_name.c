@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/* Words: what the site knows, and the program's own variables by where they are. */
+#include "lang/lower.h"
+
+#include <string.h>
+
+#define STACK_GOOD_MIN (-128)
+#define STACK_GOOD_MAX 2040	/* above it the stack may end */
+#define REG_SP 4
+
+static struct val site_reg(struct lower *w, uint32_t number)
+{
+	return val_reg(&v_u64, lower_pure(w, IR_REG, IR_I64, IR_NONE, IR_NONE, number), 0);
+}
+
+static struct val from_stack(struct lower *w, int64_t off)
+{
+	struct val m = site_reg(w, REG_SP);
+
+	m.kind = K_MEM;
+	m.off = off;
+	m.good = off >= STACK_GOOD_MIN && off <= STACK_GOOD_MAX;
+	return val_load(w, &m);
+}
+
+/* The integer arguments of the calling convention, at the first instruction. */
+static struct val argument(struct lower *w, uint32_t n)
+{
+	static const uint8_t regs[] = { 7, 6, 2, 1, 8, 9 };
+
+	return n < ARRAY_SIZE(regs) ? site_reg(w, regs[n]) : from_stack(w, 8 + 8 * (int64_t)(n - ARRAY_SIZE(regs)));
+}
+
+/* ---- locations ---- */
+
+static uint8_t node_op(uint8_t op)
+{
+	static const uint8_t ops[] = {
+		[LOP_ADD] = IR_ADD, [LOP_SUB] = IR_SUB, [LOP_MUL] = IR_MUL, [LOP_AND] = IR_AND, [LOP_OR] = IR_OR,
+		[LOP_XOR] = IR_XOR, [LOP_SHL] = IR_SHL, [LOP_SHR] = IR_SHR, [LOP_SAR] = IR_SHR, [LOP_SDIV] = IR_DIV,
+		[LOP_UMOD] = IR_MOD, [LOP_UDIV] = IR_DIV, [LOP_EQ] = IR_EQ, [LOP_NE] = IR_NE, [LOP_SLT] = IR_LT,
+		[LOP_SLE] = IR_LE, [LOP_SGT] = IR_GT, [LOP_SGE] = IR_GE,
+	};
+
+	return op < ARRAY_SIZE(ops) ? ops[op] : IR_NOP;
+}
+
+static uint8_t sized(unsigned int bytes, bool sign)
+{
+	return (sign ? IR_I8 : IR_U8) + (bytes == 2 ? 1 : bytes == 4 ? 2 : bytes == 8 ? 3 : 0);
+}
+
+static struct val node_load(struct lower *w, const struct val *address, unsigned int bytes)
+{
+	struct val m = *address;
+
+	m.kind = K_MEM;
+	m.type = bytes == 1 ? &v_u8 : bytes == 2 ? &v_u16 : bytes == 4 ? &v_u32 : &v_u64;
+	m.good = false;
+	if (address->kind == K_CONST) {
+		m.reg = IR_NONE;
+		m.off = address->k.i;
+	}
+	return val_load(w, &m);
+}
+
+static struct val node_math(struct lower *w, const struct loc_node *n, const struct val *a, const struct val *b)
+{
+	bool is_signed = n->op == LOP_SAR || n->op == LOP_SDIV || (n->op >= LOP_SLT && n->op <= LOP_SGE);
+	uint32_t ra = val_in_reg(w, a), rb = val_in_reg(w, b);
+
+	return val_reg(&v_u64, lower_pure(w, node_op(n->op), is_signed ? IR_I64 : IR_U64, ra, rb, 0), a->mask | b->mask);
+}
+
+static struct val node_value(struct lower *w, const struct loc_node *n, const struct val *vals, const struct expr *e)
+{
+	const struct val *a = &vals[n->a], *b = &vals[n->b];
+
+	switch ((enum loc_op)n->op) {
+	case LOP_CONST:	return val_const(&v_u64, n->imm);
+	case LOP_REG:	return site_reg(w, n->a);
+	case LOP_ADDR:	return val_const(&v_u64, n->imm + w->c->site->bias);
+	case LOP_LOAD:	return node_load(w, a, n->imm);
+	case LOP_NEG:	return val_reg(&v_u64, lower_pure(w, IR_NEG, IR_U64, val_in_reg(w, a), IR_NONE, 0), a->mask);
+	case LOP_NOT:	return val_reg(&v_u64, lower_pure(w, IR_NOT, IR_U64, val_in_reg(w, a), IR_NONE, 0), a->mask);
+	case LOP_SEXT: case LOP_ZEXT:
+		return val_reg(&v_u64, lower_pure(w, IR_CAST, sized(n->imm, n->op == LOP_SEXT), val_in_reg(w, a), IR_NONE, 0), a->mask);
+	case LOP_TLS:
+		lower_error(w, e, "thread-local variables are not supported yet");
+		return val_const(&v_u64, 0);
+	default:
+		return node_math(w, n, a, b);
+	}
+}
+
+static struct val walk_nodes(struct lower *w, const struct loc *loc, uint32_t last, const struct expr *e)
+{
+	struct val *vals = pool_alloc(w->pool, ((size_t)loc->nnodes + 1) * sizeof(*vals));
+	uint32_t i;
+
+	for (i = 0; i < loc->nnodes && i <= last; i++)
+		vals[i] = node_value(w, &loc->nodes[i], vals, e);
+	return vals[MIN(last, loc->nnodes ? loc->nnodes - 1 : 0)];
+}
+
+static struct val object(struct lower *w, const struct val *address, const struct vtype *type, bool good)
+{
+	struct val m = { .kind = K_MEM, .type = type, .reg = IR_NONE, .slot = IR_NONE, .good = good, .mask = address->mask };
+
+	if (address->kind == K_CONST)
+		m.off = address->k.i;
+	else
+		m.reg = val_in_reg(w, address);
+	return v_is_scalar(type) ? val_load(w, &m) : m;
+}
+
+/* A value in a register or computed: of the width that its type says. */
+static struct val narrowed(struct lower *w, struct val v, const struct vtype *type, const struct expr *e)
+{
+	if (type->kind == V_STRUCT || type->kind == V_ARRAY) {
+		lower_error(w, e, "'%s' is kept in a register, and objects there can't be read yet", e->name);
+		return v;
+	}
+	if (type->kind == V_FLOAT && v.type->kind != V_FLOAT) {
+		lower_error(w, e, "'%s' is a float in an integer register, which is not supported yet", e->name);
+		return v;
+	}
+	v.type = &v_u64;
+	if (type->kind == V_INT && v.kind == K_REG && type->size < 8)
+		v = val_reg(type, lower_pure(w, IR_CAST, v_ir(type), v.reg, IR_NONE, 0), v.mask);
+	else if (v.kind == K_CONST)
+		v = val_convert(w, &v, type);
+	v.type = type;
+	return v;
+}
+
+static struct val bytes_const(const struct loc_piece *p, const struct vtype *type)
+{
+	struct val v = val_const(type, 0);
+	float f;
+
+	memcpy(&v.k, p->bytes, MIN(p->size, 8u));
+	if (type->kind == V_FLOAT) {
+		v.kind = K_FCONST;
+		memcpy(&f, p->bytes, 4);
+		if (type->size == 4)
+			v.k.f = f;
+	}
+	return v;
+}
+
+static struct val located(struct lower *w, const struct loc *loc, const struct vtype *type, const struct expr *e)
+{
+	const struct loc_piece *p = &loc->pieces[0];
+	struct val v;
+
+	if (loc->n != 1) {
+		lower_error(w, e, "'%s' is in several pieces, which can't be read yet", e->name);
+		return val_const(&v_i64, 0);
+	}
+	switch ((enum loc_kind)p->kind) {
+	case LOC_REG:
+		return narrowed(w, site_reg(w, p->reg), type, e);
+	case LOC_XMM:
+		if (type->kind == V_FLOAT)
+			return val_reg(type, lower_pure(w, IR_XMM, v_ir(type), IR_NONE, IR_NONE, p->reg), 0);
+		break;
+	case LOC_MEM:
+		v = site_reg(w, p->reg);
+		v.kind = K_MEM;
+		v.type = type;
+		v.off = p->off;
+		v.good = p->reg == REG_SP && p->off >= STACK_GOOD_MIN && p->off <= STACK_GOOD_MAX;
+		return v_is_scalar(type) ? val_load(w, &v) : v;
+	case LOC_GLOBAL:
+		v = val_const(&v_u64, p->off + w->c->site->bias);
+		return object(w, &v, type, true);
+	case LOC_CONST:
+		return narrowed(w, val_const(&v_u64, p->off), type, e);
+	case LOC_MEM_AT:
+		v = walk_nodes(w, loc, p->node, e);
+		return object(w, &v, type, false);
+	case LOC_VALUE:
+		return narrowed(w, walk_nodes(w, loc, p->node, e), type, e);
+	case LOC_BYTES:
+		if (v_is_scalar(type))
+			return bytes_const(p, type);
+		break;
+	case LOC_TLS:
+		lower_error(w, e, "'%s' is thread-local, which is not supported yet", e->name);
+		return val_const(&v_i64, 0);
+	case LOC_ST: case LOC_GONE:
+		break;
+	}
+	lower_error(w, e, "'%s' can't be read here: %s", e->name, loc->why ? loc->why : "it is in a place that is not supported yet");
+	return val_const(&v_i64, 0);
+}
+
+/* ---- entry values of call probes ---- */
+
+static struct val at_entry(struct lower *w, const struct expr *e)
+{
+	if (e->meaning == B_VAR)
+		return located(w, &((const struct var *)e->ref)->loc, e->type, e);
+	if (e->meaning == B_SARG)
+		return from_stack(w, 8 + 8 * (int64_t)e->value);
+	return argument(w, e->value);
+}
+
+/* Addresses of objects are kept; the objects themselves are read when they are asked for. */
+static struct val saved_value(struct lower *w, const struct expr *e)
+{
+	struct ir_prog *exit = w->p;
+	struct saved *s;
+	struct val v;
+	uint32_t reg;
+	size_t i;
+
+	for (i = 0; i < w->saved.n; i++) {
+		s = &w->saved.v[i];
+		if (s->meaning == e->meaning && s->number == e->value && (e->meaning != B_VAR || strcmp(s->name, e->name) == 0))
+			break;
+	}
+	if (i == w->saved.n) {
+		known_list k = w->known;
+		struct ir_ins *ins;
+
+		w->known = w->entry_known;
+		w->p = w->entry;
+		v = at_entry(w, e);
+		if (v.kind == K_MEM)
+			v = val_address(w, &v);
+		reg = val_in_reg(w, &v);
+		ins = lower_ins(w, IR_SAVE);
+		ins->a = reg;
+		ins->imm = i;
+		w->entry_known = w->known;
+		w->known = k;
+		w->p = exit;
+		*vec_add(&w->saved) = (struct saved){ e->meaning, e->value, e->name, i, e->type, v.mask };
+	}
+	s = &w->saved.v[i];
+	v = val_reg(s->type, 0, s->mask);
+	for (i = 0; i < w->known.n; i++)
+		if (w->known.v[i].op == IR_SAVED && w->known.v[i].imm == s->index)
+			break;
+	if (i < w->known.n) {
+		v.reg = w->known.v[i].dst;
+	} else {
+		struct ir_ins *ins = lower_ins(w, IR_SAVED);
+
+		ins->imm = s->index;
+		ins->dst = v.reg = lower_reg(w, s->type->kind == V_FLOAT ? IR_F : IR_I);
+		*vec_add(&w->known) = (struct known){ .op = IR_SAVED, .a = IR_NONE, .b = IR_NONE, .imm = s->index, .dst = v.reg };
+	}
+	if (!v_is_scalar(s->type))
+		v.kind = K_MEM;
+	return v;
+}
+
+static bool is_global(const struct expr *e)
+{
+	return e->meaning == B_VAR && ((const struct var *)e->ref)->loc.pieces[0].kind == LOC_GLOBAL;
+}
+
+struct val lower_program_var(struct lower *w, const struct expr *e)
+{
+	return w->entry && !is_global(e) ? saved_value(w, e) : at_entry(w, e);
+}
+
+/* ---- builtins ---- */
+
+static struct val context(struct lower *w, const struct vtype *type, uint32_t what)
+{
+	struct ir_ins *i;
+	uint32_t dst;
+
+	/* each look at the clock is a new one */
+	if (what != IR_CTX_NSECS && what != IR_CTX_ELAPSED && what != IR_CTX_RAND && what != IR_CTX_CPU)
+		return val_reg(type, lower_pure(w, IR_CTX, IR_I64, IR_NONE, IR_NONE, what), 0);
+	dst = lower_reg(w, IR_I);
+	i = lower_ins(w, IR_CTX);
+	i->imm = what;
+	i->dst = dst;
+	return val_reg(type, dst, 0);
+}
+
+static struct val text_or_site(struct lower *w, const struct expr *e, const char *name)
+{
+	if (e->type->kind != V_STR)
+		return context(w, e->type, IR_CTX_SITE);
+	return (struct val){ .kind = K_SLOT, .type = e->type, .slot = lower_slot(w, strlen(name), name), .reg = IR_NONE };
+}
+
+static struct val lower_comm(struct lower *w, const struct expr *e)
+{
+	uint32_t slot = lower_slot(w, 16, NULL);
+
+	lower_ins(w, IR_COMM)->slot = slot;
+	return (struct val){ .kind = K_SLOT, .type = e->type, .slot = slot, .reg = IR_NONE };
+}
+
+static struct val lower_stack(struct lower *w, const struct expr *e)
+{
+	return val_reg(e->type, lower_pure(w, IR_STACK, IR_I64, IR_NONE, IR_NONE, 127), 0);
+}
+
+struct val lower_name(struct lower *w, const struct expr *e)
+{
+	static const uint8_t ctx[] = {
+		[B_PID] = IR_CTX_PID, [B_TID] = IR_CTX_TID, [B_CPU] = IR_CTX_CPU, [B_NSECS] = IR_CTX_NSECS,
+		[B_ELAPSED] = IR_CTX_ELAPSED, [B_DURATION] = IR_CTX_DURATION, [B_UID] = IR_CTX_UID, [B_GID] = IR_CTX_GID,
+		[B_RAND] = IR_CTX_RAND, [B_NCPUS] = IR_CTX_NCPUS, [B_CPID] = IR_CTX_CPID,
+	};
+
+	switch ((enum builtin)e->meaning) {
+	case B_COMM:	return lower_comm(w, e);
+	case B_FUNC:	return text_or_site(w, e, w->c->site->func);
+	case B_PROBE:	return text_or_site(w, e, w->c->site->probe);
+	case B_USTACK: case B_STACK: return lower_stack(w, e);
+	case B_ENUMERATOR: case B_CONSTANT: return val_const(e->type, e->value);
+	case B_VAR:	return lower_program_var(w, e);
+	case B_ARG: case B_SARG: return w->entry ? saved_value(w, e) : at_entry(w, e);
+	case B_RETVAL:
+		if (e->ref)
+			return located(w, &((const struct var *)e->ref)->loc, e->type, e);
+		return site_reg(w, 0);
+	default:
+		return context(w, e->type, ctx[e->meaning]);
+	}
+}
+
+/* $params: all parameters of the function, by name. */
+void lower_params(struct lower *w, arg_list *list, struct ir_record *r)
+{
+	const struct func_types *f;
+	uint32_t i;
+
+	if (!w->c->site->types || types_func(w->c->site->types, w->c->site->entry, &f) < 0) {
+		lower_error(w, w->at, "$params needs the program's debug info");
+		return;
+	}
+	for (i = 0; i < f->nparams; i++) {
+		const struct vtype *t = v_from(w->pool, w->c->site->types, f->params[i].type);
+		struct expr e = { .kind = E_NAME, .meaning = B_VAR, .ref = (void *)&f->params[i], .type = t,
+				  .name = f->params[i].name ? f->params[i].name : "?", .at = w->at->at, .len = w->at->len };
+		struct val v;
+
+		if (t->kind == V_ERROR || !loc_is_whole(&f->params[i].loc))
+			continue;
+		v = lower_program_var(w, &e);
+		lower_field(w, r, list, e.name, &v);
+	}
+}
+
+void lower_regs(struct lower *w, arg_list *list, struct ir_record *r)
+{
+	static const char *const names[] = {
+		"ax", "cx", "dx", "bx", "sp", "bp", "si", "di", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "ip", "flags",
+	};
+	uint32_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		struct val v = site_reg(w, i);
+
+		v.type = &v_void_ptr;
+		lower_field(w, r, list, names[i], &v);
+	}
+}

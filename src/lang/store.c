@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* Maps as hash tables with chains, for the interpreter. */
+#include "lang/store.h"
+
+#include <string.h>
+
+#define BUCKETS 256
+
+struct node {
+	struct node *next;
+	struct bytes key, value;
+	struct agg agg;
+};
+
+struct table { struct node *heads[BUCKETS]; uint64_t n; };
+
+struct store {
+	const struct ir_unit *u;
+	struct table *tables;
+	uint32_t ntables;
+};
+
+void bytes_add(struct bytes *b, const void *p, size_t n)
+{
+	if (b->n + n > b->cap) {
+		b->cap = MAX(b->cap * 2, b->n + n + 32);
+		b->p = xrealloc(b->p, b->cap);
+	}
+	if (n)
+		memcpy(b->p + b->n, p, n);
+	b->n += n;
+}
+
+struct store *store_new(const struct ir_unit *u)
+{
+	struct store *s = xcalloc(1, sizeof(*s));
+
+	s->u = u;
+	s->ntables = u->maps.n;
+	s->tables = xcalloc(u->maps.n, sizeof(*s->tables));
+	return s;
+}
+
+/* FNV-1a */
+static uint32_t hash(const struct bytes *key)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+	size_t i;
+
+	for (i = 0; i < key->n; i++)
+		h = (h ^ key->p[i]) * 0x100000001b3ull;
+	return (h ^ h >> 32) % BUCKETS;
+}
+
+static struct node **find(struct store *s, uint32_t map, const struct bytes *key)
+{
+	struct node **link = &s->tables[map].heads[hash(key)];
+
+	while (*link && ((*link)->key.n != key->n || (key->n && memcmp((*link)->key.p, key->p, key->n) != 0)))
+		link = &(*link)->next;
+	return link;
+}
+
+static struct node *find_or_make(struct store *s, uint32_t map, const struct bytes *key)
+{
+	struct node **link = find(s, map, key);
+
+	if (*link)
+		return *link;
+	if (s->u->maps.v[map].nkeys && s->tables[map].n >= s->u->maps.v[map].max_keys)
+		return NULL;
+	*link = xcalloc(1, sizeof(**link));
+	bytes_add(&(*link)->key, key->p, key->n);
+	s->tables[map].n++;
+	return *link;
+}
+
+static void free_node(struct node *n)
+{
+	bytes_free(&n->key);
+	bytes_free(&n->value);
+	agg_free(&n->agg);
+	free(n);
+}
+
+static void fill(struct store *s, uint32_t map, const struct node *n, struct map_entry *ret)
+{
+	*ret = (struct map_entry){ .key = n->key.p, .key_len = n->key.n, .value = n->value.p, .value_len = n->value.n };
+	if (s->u->maps.v[map].kind != IR_MAP_VALUE)
+		ret->agg = &n->agg;
+}
+
+static bool get(void *store, uint32_t map, const struct bytes *key, struct map_entry *ret_entry)
+{
+	struct node **link = find(store, map, key);
+
+	if (!*link)
+		return false;
+	fill(store, map, *link, ret_entry);
+	return true;
+}
+
+static bool set(void *store, uint32_t map, const struct bytes *key, const struct bytes *value)
+{
+	struct node *n = find_or_make(store, map, key);
+
+	if (!n)
+		return false;
+	n->value.n = 0;
+	bytes_add(&n->value, value->p, value->n);
+	return true;
+}
+
+static bool add(void *store, uint32_t map, const struct bytes *key, int64_t by, int64_t *ret_old)
+{
+	struct node *n = find_or_make(store, map, key);
+	int64_t old = 0;
+
+	if (!n)
+		return false;
+	if (n->value.n == 8)
+		memcpy(&old, n->value.p, 8);
+	n->value.n = 0;
+	bytes_u64(&n->value, (uint64_t)old + by);
+	*ret_old = old;
+	return true;
+}
+
+static bool agg(void *store, uint32_t map, const struct bytes *key, num v)
+{
+	struct store *s = store;
+	struct node *n = find_or_make(s, map, key);
+
+	if (!n)
+		return false;
+	agg_add(&s->u->maps.v[map], &n->agg, v);
+	return true;
+}
+
+static bool del(void *store, uint32_t map, const struct bytes *key)
+{
+	struct store *s = store;
+	struct node **link = find(s, map, key), *n = *link;
+
+	if (!n)
+		return false;
+	*link = n->next;
+	free_node(n);
+	s->tables[map].n--;
+	return true;
+}
+
+static uint64_t len(void *store, uint32_t map)
+{
+	return ((struct store *)store)->tables[map].n;
+}
+
+static void clear(void *store, uint32_t map)
+{
+	struct table *t = &((struct store *)store)->tables[map];
+	struct node *n, *next;
+	size_t i;
+
+	for (i = 0; i < BUCKETS; i++) {
+		for (n = t->heads[i]; n; n = next) {
+			next = n->next;
+			free_node(n);
+		}
+		t->heads[i] = NULL;
+	}
+	t->n = 0;
+}
+
+/* Numbers become 0 and strings empty: parts are walked as the map's types say. */
+static void zero_value(const struct ir_map *m, struct node *n)
+{
+	uint32_t i, none = 0;
+
+	n->value.n = 0;
+	for (i = 0; i < m->nvalues; i++)
+		if (ir_in_slot(m->values[i].type))
+			bytes_add(&n->value, &none, 4);
+		else
+			bytes_u64(&n->value, 0);
+}
+
+static void zero(void *store, uint32_t map)
+{
+	struct store *s = store;
+	struct node *n;
+	size_t i;
+
+	for (i = 0; i < BUCKETS; i++)
+		for (n = s->tables[map].heads[i]; n; n = n->next) {
+			agg_zero(&s->u->maps.v[map], &n->agg);
+			zero_value(&s->u->maps.v[map], n);
+		}
+}
+
+static void list(void *store, uint32_t map, struct map_list *ret_list)
+{
+	struct store *s = store;
+	struct node *n;
+	size_t i;
+
+	for (i = 0; i < BUCKETS; i++)
+		for (n = s->tables[map].heads[i]; n; n = n->next)
+			fill(s, map, n, vec_add(ret_list));
+}
+
+const struct map_ops store_ops = {
+	.get = get, .set = set, .add = add, .agg = agg, .del = del, .len = len, .clear = clear, .zero = zero, .list = list,
+};
+
+void store_free(struct store *s)
+{
+	uint32_t i;
+
+	if (!s)
+		return;
+	for (i = 0; i < s->ntables; i++)
+		clear(s, i);
+	free(s->tables);
+	free(s);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "lang/type.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+
+#define INT(bytes, sign, as) { .kind = V_INT, .size = bytes, .is_signed = sign, .show = as }
+
+const struct vtype v_error = { .kind = V_ERROR }, v_void = { .kind = V_VOID }, v_args = { .kind = V_ARGS },
+	v_agg = { .kind = V_AGG };
+const struct vtype v_bool = { .kind = V_INT, .size = 1, .is_bool = true, .show = IR_BOOL };
+const struct vtype v_char = { .kind = V_INT, .size = 1, .is_signed = true, .is_char = true, .show = IR_I8 };
+const struct vtype v_i8 = INT(1, true, IR_I8), v_i16 = INT(2, true, IR_I16), v_i32 = INT(4, true, IR_I32),
+	v_i64 = INT(8, true, IR_I64), v_u8 = INT(1, false, IR_U8), v_u16 = INT(2, false, IR_U16),
+	v_u32 = INT(4, false, IR_U32), v_u64 = INT(8, false, IR_U64);
+const struct vtype v_f32 = { .kind = V_FLOAT, .size = 4, .show = IR_F32 }, v_f64 = { .kind = V_FLOAT, .size = 8, .show = IR_F64 };
+const struct vtype v_void_ptr = { .kind = V_PTR, .size = 8, .to = &v_void, .show = IR_PTR };
+const struct vtype v_char_ptr = { .kind = V_PTR, .size = 8, .to = &v_char, .show = IR_PTR };
+
+static const struct { const char *name; const struct vtype *type; } basics[] = {
+	{ "void", &v_void }, { "bool", &v_bool }, { "_Bool", &v_bool }, { "char", &v_char }, { "signed char", &v_i8 },
+	{ "unsigned char", &v_u8 }, { "short", &v_i16 }, { "short int", &v_i16 }, { "unsigned short", &v_u16 },
+	{ "unsigned short int", &v_u16 }, { "int", &v_i32 }, { "signed", &v_i32 }, { "signed int", &v_i32 },
+	{ "unsigned", &v_u32 }, { "unsigned int", &v_u32 }, { "long", &v_i64 }, { "long int", &v_i64 },
+	{ "signed long", &v_i64 }, { "unsigned long", &v_u64 }, { "unsigned long int", &v_u64 }, { "long unsigned int", &v_u64 },
+	{ "long unsigned", &v_u64 }, { "long long", &v_i64 }, { "long long int", &v_i64 }, { "unsigned long long", &v_u64 },
+	{ "unsigned long long int", &v_u64 }, { "long long unsigned int", &v_u64 }, { "long long unsigned", &v_u64 },
+	{ "signed long long", &v_i64 }, { "signed short", &v_i16 },
+	{ "float", &v_f32 }, { "double", &v_f64 },
+	{ "int8", &v_i8 }, { "int16", &v_i16 }, { "int32", &v_i32 }, { "int64", &v_i64 },
+	{ "uint8", &v_u8 }, { "uint16", &v_u16 }, { "uint32", &v_u32 }, { "uint64", &v_u64 },
+	{ "int8_t", &v_i8 }, { "int16_t", &v_i16 }, { "int32_t", &v_i32 }, { "int64_t", &v_i64 },
+	{ "uint8_t", &v_u8 }, { "uint16_t", &v_u16 }, { "uint32_t", &v_u32 }, { "uint64_t", &v_u64 },
+	{ "u8", &v_u8 }, { "u16", &v_u16 }, { "u32", &v_u32 }, { "u64", &v_u64 },
+	{ "s8", &v_i8 }, { "s16", &v_i16 }, { "s32", &v_i32 }, { "s64", &v_i64 },
+	{ "size_t", &v_u64 }, { "ssize_t", &v_i64 }, { "intptr_t", &v_i64 }, { "uintptr_t", &v_u64 }, { "ptrdiff_t", &v_i64 },
+	{ "off_t", &v_i64 }, { "time_t", &v_i64 }, { "pid_t", &v_i32 }, { "wchar_t", &v_i32 },
+};
+
+const struct vtype *v_basic(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(basics); i++)
+		if (strcmp(basics[i].name, name) == 0)
+			return basics[i].type;
+	return NULL;
+}
+
+static struct vtype *new_type(struct pool *pool, uint8_t kind, uint64_t size, uint8_t show)
+{
+	struct vtype *t = pool_new(pool, struct vtype);
+
+	t->kind = kind;
+	t->size = size;
+	t->show = show;
+	return t;
+}
+
+const struct vtype *v_pointer(struct pool *pool, const struct vtype *to)
+{
+	struct vtype *t;
+
+	if (to == &v_char)
+		return &v_char_ptr;
+	if (to == &v_void)
+		return &v_void_ptr;
+	t = new_type(pool, V_PTR, 8, IR_PTR);
+	t->to = to;
+	return t;
+}
+
+const struct vtype *v_array(struct pool *pool, const struct vtype *of, uint64_t n)
+{
+	struct vtype *t = new_type(pool, V_ARRAY, of->size * n, IR_STRUCT);
+
+	t->to = of;
+	t->n = n;
+	return t;
+}
+
+const struct vtype *v_text(struct pool *pool, uint64_t size)
+{
+	return new_type(pool, V_STR, size, IR_STR);
+}
+
+const struct vtype *v_bytes(struct pool *pool, uint64_t size)
+{
+	return new_type(pool, V_BUF, size, IR_BUF);
+}
+
+const struct vtype *v_tuple(struct pool *pool, const struct vtype *const *elems, uint32_t n)
+{
+	struct vtype *t = new_type(pool, V_TUPLE, 0, 0);
+	uint32_t i;
+
+	t->elems = elems;
+	t->n = n;
+	for (i = 0; i < n; i++)
+		t->size += elems[i]->size;
+	return t;
+}
+
+static const struct vtype *number_from(struct pool *pool, const struct type *t)
+{
+	static const struct vtype *const ints[2][4] = { { &v_u8, &v_u16, &v_u32, &v_u64 }, { &v_i8, &v_i16, &v_i32, &v_i64 } };
+	bool sign = t->flags & TYPE_SIGNED;
+
+	if (t->kind == TYPE_FLOAT)
+		return t->flags & (TYPE_COMPLEX | TYPE_DECIMAL) ? &v_error : t->size == 4 ? &v_f32 : t->size == 8 ? &v_f64 : &v_error;
+	if (t->flags & TYPE_BOOL && t->size == 1)
+		return &v_bool;
+	if (t->flags & TYPE_CHAR && t->size == 1 && sign)
+		return &v_char;
+	if (t->flags & TYPE_CHAR && t->size == 1) {
+		struct vtype *c = new_type(pool, V_INT, 1, IR_U8);
+
+		c->is_char = true;
+		return c;
+	}
+	return t->size == 1 || t->size == 2 || t->size == 4 || t->size == 8 ? ints[sign][__builtin_ctz(t->size)] : &v_error;
+}
+
+static const struct vtype *from_aggregate(struct pool *pool, struct types *types, type_id id, const struct type *t)
+{
+	struct vtype *v = new_type(pool, t->kind == TYPE_ENUM ? V_INT : V_STRUCT, t->size, IR_STRUCT);
+
+	v->types = types;
+	v->id = id;
+	if (t->kind == TYPE_ENUM) {
+		v->show = IR_ENUM;
+		v->is_signed = type_get(types, type_strip(types, t->ref))->flags & TYPE_SIGNED;
+		if (!v->size)
+			v->size = 4;
+	}
+	return v;
+}
+
+const struct vtype *v_from(struct pool *pool, struct types *types, type_id id)
+{
+	const struct type *t;
+	struct vtype *v;
+
+	id = type_strip(types, id);
+	t = type_get(types, id);
+	switch (t->kind) {
+	case TYPE_VOID:		return &v_void;
+	case TYPE_INT: case TYPE_FLOAT: return number_from(pool, t);
+	case TYPE_STRUCT: case TYPE_UNION: case TYPE_ENUM: case TYPE_FWD: return from_aggregate(pool, types, id, t);
+	case TYPE_FUNC:		return &v_void;
+	case TYPE_ARRAY:
+		v = new_type(pool, V_ARRAY, t->size, IR_STRUCT);
+		v->to = v_from(pool, types, t->ref);
+		v->n = t->n;
+		v->size = v->to->size * v->n;
+		return v;
+	case TYPE_PTR: case TYPE_REF:
+		/* what it points to is asked later: a list points to itself */
+		v = new_type(pool, V_PTR, 8, IR_PTR);
+		v->types = types;
+		v->id = t->ref;
+		return v;
+	}
+	return &v_error;
+}
+
+const struct vtype *v_pointee(struct pool *pool, const struct vtype *t)
+{
+	if (!t->to && t->types)
+		((struct vtype *)t)->to = v_from(pool, t->types, t->id);
+	return t->to;
+}
+
+static bool decl_member(const struct vtype *t, const char *name, struct vmember *ret)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->nmembers; i++)
+		if (strcmp(t->members[i].name, name) == 0) {
+			*ret = t->members[i];
+			return true;
+		}
+	fail(-ENOENT, "%s %s has no member '%s'", t->decl->tag, t->decl->name, name);
+	return false;
+}
+
+bool v_member(struct pool *pool, const struct vtype *t, const char *name, struct vmember *ret_member)
+{
+	struct type_member m;
+
+	if (t->decl)
+		return decl_member(t, name, ret_member);
+	if (type_member(t->types, t->id, name, &m) < 0)
+		return false;
+	*ret_member = (struct vmember){ .name = name, .type = v_from(pool, t->types, m.type), .bit_off = m.bit_off,
+					.bit_size = m.bit_size };
+	return true;
+}
+
+bool v_is_char_array(const struct vtype *t)
+{
+	return t->kind == V_ARRAY && t->to->kind == V_INT && t->to->size == 1 && t->n;
+}
+
+bool v_has_text(const struct vtype *t)
+{
+	struct type_string s;
+
+	return t->kind == V_STR || v_is_char_array(t) || (t->kind == V_STRUCT && t->types && type_is_string(t->types, t->id, &s));
+}
+
+static bool same_elems(const struct vtype *a, const struct vtype *b)
+{
+	uint64_t i;
+
+	for (i = 0; i < a->n; i++)
+		if (!v_same(a->elems[i], b->elems[i]))
+			return false;
+	return true;
+}
+
+bool v_same(const struct vtype *a, const struct vtype *b)
+{
+	if (a->kind == V_ERROR || b->kind == V_ERROR)
+		return true;
+	/* pointers are numbers to whoever stores them */
+	if ((a->kind == V_INT || a->kind == V_PTR) && (b->kind == V_INT || b->kind == V_PTR))
+		return true;
+	if (a->kind != b->kind)
+		return false;
+	switch (a->kind) {
+	case V_TUPLE:	return a->n == b->n && same_elems(a, b);
+	case V_STRUCT:	return a->types == b->types && a->id == b->id && a->decl == b->decl;
+	case V_ARRAY:	return a->n == b->n && v_same(a->to, b->to);
+	case V_AGG:	return a->agg == b->agg;
+	case V_SITE:	return a->show == b->show;
+	}
+	return true;
+}
+
+static const char *tuple_name(struct pool *pool, const struct vtype *t)
+{
+	const char *s = "(";
+	uint64_t i;
+
+	for (i = 0; i < t->n; i++)
+		s = pool_printf(pool, "%s%s%s", s, i ? ", " : "", v_name(pool, t->elems[i]));
+	return pool_printf(pool, "%s%s)", s, t->n == 1 ? "," : "");
+}
+
+static const char *program_name(struct pool *pool, const struct vtype *t)
+{
+	char *name = type_name(t->types, t->id);
+	const char *kept = pool_text(pool, name ? name : "?", strlen(name ? name : "?"));
+
+	free(name);
+	return kept;
+}
+
+const char *v_name(struct pool *pool, const struct vtype *t)
+{
+	static const char *const aggs[] = { "value", "count", "sum", "avg", "min", "max", "stats", "hist", "lhist", "quantile" };
+
+	switch ((enum v_kind)t->kind) {
+	case V_ERROR:	return "unknown";
+	case V_VOID:	return "void";
+	case V_INT:
+		if (t->types)
+			return program_name(pool, t);
+		if (t->is_bool)
+			return "bool";
+		if (t->is_char)
+			return "char";
+		return pool_printf(pool, "%sint%d", t->is_signed ? "" : "u", (int)t->size * 8);
+	case V_FLOAT:	return t->size == 4 ? "float" : "double";
+	case V_PTR:
+		if (!t->to && t->types)
+			return pool_printf(pool, "%s *", program_name(pool, t));
+		return pool_printf(pool, "%s *", v_name(pool, t->to));
+	case V_ARRAY:	return pool_printf(pool, "%s[%d]", v_name(pool, t->to), (int)t->n);
+	case V_STRUCT:
+		return t->decl ? pool_printf(pool, "%s %s", t->decl->tag, t->decl->name) : program_name(pool, t);
+	case V_STR:	return "string";
+	case V_BUF:	return "buffer";
+	case V_TUPLE:	return tuple_name(pool, t);
+	case V_STACK:	return "stack";
+	case V_USYM:	return "symbol";
+	case V_SITE:	return "string";
+	case V_TIME:	return "timestamp";
+	case V_AGG:	return pool_printf(pool, "%s()", aggs[t->agg]);
+	case V_ARGS:	return "args";
+	}
+	return "?";
+}
+
+uint8_t v_ir(const struct vtype *t)
+{
+	static const uint8_t ints[2][4] = { { IR_U8, IR_U16, IR_U32, IR_U64 }, { IR_I8, IR_I16, IR_I32, IR_I64 } };
+
+	switch (t->kind) {
+	case V_INT:	return t->is_bool ? IR_BOOL : ints[t->is_signed][__builtin_ctzll(t->size | 8)];
+	case V_FLOAT:	return t->size == 4 ? IR_F32 : IR_F64;
+	case V_STR:	return IR_STR;
+	case V_BUF:	return IR_BUF;
+	case V_STRUCT: case V_ARRAY: return IR_STRUCT;
+	}
+	return IR_U64;
+}
+
+uint8_t v_shown(const struct vtype *t)
+{
+	return t->kind == V_INT && t->show != IR_ENUM ? v_ir(t) : t->show;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Types of values. Those of the program come from its debug info (sym/types.h) or from structs that
+ * the script defines; strings, tuples and aggregations are the language's own. Types live in the
+ * script's pool and are never changed; the basic ones are constants.
+ */
+#ifndef JAB_LANG_TYPE_H
+#define JAB_LANG_TYPE_H
+
+#include "lang/ast.h"
+#include "lang/ir.h"
+#include "sym/types.h"
+
+enum v_kind {
+	V_ERROR,		/* something was wrong, and said; goes with everything */
+	V_VOID,
+	V_INT,			/* size, is_signed; also bool, char and enums */
+	V_FLOAT,		/* size 4 or 8 */
+	V_PTR,			/* to */
+	V_ARRAY,		/* n of `to` */
+	V_STRUCT,		/* also unions and classes */
+	V_STR,			/* text of at most size bytes */
+	V_BUF,			/* bytes, at most size */
+	V_TUPLE,		/* n elems */
+	V_STACK, V_USYM, V_SITE, V_TIME,	/* numbers that are shown in their own way: show is an ir_type */
+	V_AGG,			/* count(), hist(), ...: only as the value of a map */
+	V_ARGS,			/* `args` itself */
+};
+
+struct vmember { const char *name; const struct vtype *type; uint64_t bit_off; uint32_t bit_size; };
+
+struct vtype {
+	uint8_t kind;
+	bool is_signed, is_bool, is_char;
+	uint8_t show;			/* enum ir_type */
+	uint8_t agg;			/* V_AGG: enum ir_map_kind */
+	uint64_t size;
+	uint64_t n;
+	uint32_t extra;			/* stack mode; number of the strftime format */
+	const struct vtype *to;
+	const struct vtype *const *elems;
+	struct types *types;		/* from the program: structs, enums */
+	type_id id;
+	const struct struct_decl *decl;	/* from the script */
+	const struct vmember *members;
+	uint32_t nmembers;
+};
+
+extern const struct vtype v_error, v_void, v_args, v_agg, v_bool, v_char, v_i8, v_i16, v_i32, v_i64, v_u8, v_u16, v_u32, v_u64, v_f32,
+	v_f64, v_void_ptr, v_char_ptr;
+
+const struct vtype *v_pointer(struct pool *pool, const struct vtype *to);
+const struct vtype *v_array(struct pool *pool, const struct vtype *of, uint64_t n);
+const struct vtype *v_text(struct pool *pool, uint64_t size);
+const struct vtype *v_bytes(struct pool *pool, uint64_t size);
+const struct vtype *v_tuple(struct pool *pool, const struct vtype *const *elems, uint32_t n);
+
+/* C's and bpftrace's names of numbers; NULL if it is none. */
+const struct vtype *v_basic(const char *name);
+
+/* A type of the program. */
+const struct vtype *v_from(struct pool *pool, struct types *types, type_id id);
+
+/* What a pointer points to. Types of the program are asked late: a list points to itself. */
+const struct vtype *v_pointee(struct pool *pool, const struct vtype *t);
+
+/* A member by name; false with a sentence (err_text()) if there is none. */
+bool v_member(struct pool *pool, const struct vtype *t, const char *name, struct vmember *ret_member);
+
+static inline bool v_is_number(const struct vtype *t) { return t->kind == V_INT || t->kind == V_FLOAT; }
+static inline bool v_is_text(const struct vtype *t) { return t->kind == V_STR; }
+/* In a register: numbers, pointers, and what is shown in its own way. */
+static inline bool v_is_scalar(const struct vtype *t)
+{
+	return t->kind == V_INT || t->kind == V_FLOAT || t->kind == V_PTR || (t->kind >= V_STACK && t->kind <= V_TIME);
+}
+bool v_is_char_array(const struct vtype *t);
+/* Text in some way: strings, char arrays, std::string and its like. */
+bool v_has_text(const struct vtype *t);
+
+/* Do values of both go into one variable? Sizes of strings don't matter. */
+bool v_same(const struct vtype *a, const struct vtype *b);
+
+/* As people write it: "uint32", "struct foo *", "(int64, string)". In the pool. */
+const char *v_name(struct pool *pool, const struct vtype *t);
+
+/* The type in programs: of loads and arithmetic, and as shown. */
+uint8_t v_ir(const struct vtype *t);
+uint8_t v_shown(const struct vtype *t);
+
+#endif
