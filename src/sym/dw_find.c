@@ -216,6 +216,32 @@ void dw_mark_units(struct types *t, const void *bytes, size_t n, uint8_t *marked
 	scan_bytes(&h, &t->main, t->main.info, bytes, n);
 }
 
+/* Link-time optimisation: the copy with a place names the one with the name by its offset. */
+void dw_find_copies(struct types *t, Dwarf_Die *of, die_list *list)
+{
+	uint8_t *marked = xcalloc(1, t->units.n + 1);
+	uint32_t off = dwarf_dieoffset(of);
+	size_t i, k;
+
+	dw_mark_units(t, &off, sizeof(off), marked);
+	for (i = 0; i < t->units.n; i++) {
+		struct unit *u = &t->units.v[i];
+
+		if (marked[i])
+			unit_index(t, u);
+		for (k = 0; marked[i] && k < u->entries.n; k++) {
+			Dwarf_Attribute attr;
+			Dwarf_Die die, origin;
+
+			if (die_at(u, u->entries.v[k].die, &die) &&
+			    dwarf_formref_die(dwarf_attr(&die, DW_AT_abstract_origin, &attr), &origin) &&
+			    origin.addr == of->addr)
+				*vec_add(list) = die;
+		}
+	}
+	free(marked);
+}
+
 static void find_near(struct types *t, struct unit *u, const struct wanted *w, size_t most, die_list *list,
 		      die_list *declared, int *budget)
 {

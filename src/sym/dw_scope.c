@@ -225,32 +225,47 @@ int types_var(struct types *t, uint64_t pc, const char *name, struct var *ret_va
 	return r;
 }
 
+/* The entry that says where it is; else one that at least is no mere declaration. */
+static Dwarf_Die *best_global(die_list *list)
+{
+	Dwarf_Die *kept = NULL;
+	size_t i;
+
+	for (i = 0; i < list->n; i++) {
+		if (dwarf_hasattr_integrate(&list->v[i], DW_AT_location) ||
+		    dwarf_hasattr_integrate(&list->v[i], DW_AT_const_value))
+			return &list->v[i];
+		if (!kept && !die_flag(&list->v[i], DW_AT_declaration))
+			kept = &list->v[i];
+	}
+	return kept;
+}
+
 int types_global(struct types *t, const char *name, uint64_t near, struct var *ret_var)
 {
 	struct var v = { .from = VAR_BY_DWARF };
 	die_list list = { 0 };
-	size_t i;
-	bool listed, found = false;
+	Dwarf_Die *die;
+	bool listed;
+	int r = 0;
 
 	dw_find(t, near ? unit_at(t, near) : NULL, name, FIND_VARIABLE, 1, &list);
-	for (i = 0; i < list.n && !found; i++) {
-		struct unit *u = unit_of(t, &list.v[i]);
-
-		found = u && (dwarf_hasattr_integrate(&list.v[i], DW_AT_location) ||
-			      dwarf_hasattr_integrate(&list.v[i], DW_AT_const_value));
-		if (!found)
-			continue;
-		v.name = unit_qualified(t, u, &list.v[i]);
-		v.type = die_type(t, &list.v[i]);
-		v.kind = die_flag(&list.v[i], DW_AT_external) ? VAR_GLOBAL : VAR_STATIC;
-		v.loc = dw_location(t, &list.v[i], NULL, 0, type_get(t, v.type)->size, &listed);
+	die = best_global(&list);
+	if (die && !dwarf_hasattr_integrate(die, DW_AT_location)) {
+		dw_find_copies(t, die, &list);
+		die = best_global(&list);
 	}
-	if (found)
+	if (die) {
+		v.name = unit_qualified(t, unit_of(t, die), die);
+		v.type = die_type(t, die);
+		v.kind = die_flag(die, DW_AT_external) ? VAR_GLOBAL : VAR_STATIC;
+		v.loc = dw_location(t, die, NULL, 0, type_get(t, v.type)->size, &listed);
 		*ret_var = v;
-	i = list.n;
+	} else if (list.n) {
+		r = fail(-ENOENT, "%s only declares %s; another file of the program has it", t->m->path, name);
+	} else {
+		r = fail(-ENOENT, "no global or static variable %s in %s", name, t->m->path);
+	}
 	vec_free(&list);
-	if (found)
-		return 0;
-	return i ? fail(-ENOENT, "%s only declares %s; another file of the program has it", t->m->path, name) :
-		   fail(-ENOENT, "no global or static variable %s in %s", name, t->m->path);
+	return r;
 }

@@ -167,8 +167,9 @@ static void walk(struct types *t, struct unit *u, Dwarf_Die *parent, uint32_t ou
 
 		visit(t, u, &die, outer, depth);
 		more = die_next(&die);
-		if (more && u->scopes.n > mine && u->scopes.v[mine].lo == at)
-			u->scopes.v[mine].hi = die.addr;
+		/* Those that end with their parent did not know where that is. */
+		for (; more && mine < u->scopes.n && u->scopes.v[mine].lo >= (const uint8_t *)at; mine++)
+			u->scopes.v[mine].hi = MIN(u->scopes.v[mine].hi, (const uint8_t *)die.addr);
 	} while (more);
 }
 

@@ -208,6 +208,7 @@ enum var_flags {
 	VAR_ARTIFICIAL = 1 << 0, /* `this` and the like */
 	VAR_RESULT = 1 << 1,	/* Go: a named result, not there before the return */
 	VAR_DISPUTED = 1 << 2,	/* calling convention and debug info disagree; `from` says which is given */
+	VAR_UNSURE = 1 << 3,	/* the compiler knew all callers and may have changed how they call */
 };
 
 struct var {

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 
-struct param { Dwarf_Die die; type_id type; bool result, artificial, seen; const char *name; };
+struct param { Dwarf_Die die; type_id type; bool result, artificial; const char *name; };
 typedef VEC(struct param) param_list;
 
 struct job {
@@ -20,9 +20,11 @@ struct job {
 	struct func_types *f;
 	param_list params;
 	bool local;	/* all callers are known */
+	bool changed;	/* and are known to call in a way of their own */
+	bool unsure;	/* and nobody says whether they do */
 };
 
-static void add_param(struct job *j, Dwarf_Die *die, bool seen)
+static void add_param(struct job *j, Dwarf_Die *die)
 {
 	struct param *p = vec_add(&j->params);
 
@@ -31,7 +33,6 @@ static void add_param(struct job *j, Dwarf_Die *die, bool seen)
 	p->type = die_type(j->t, die);
 	p->result = j->u->lang == LANG_GO && die_flag(die, DW_AT_variable_parameter);
 	p->artificial = die_flag(die, DW_AT_artificial);
-	p->seen = seen;
 }
 
 /* The entry below `concrete` that is a copy of the parameter `of`. */
@@ -71,11 +72,11 @@ static void list_params(struct job *j)
 		if (dwarf_tag(&die) != DW_TAG_formal_parameter || j->params.n >= 256)
 			continue;
 		if (!is_copy)
-			add_param(j, &die, true);
+			add_param(j, &die);
 		else if (find_copy(j->die, &die, &copy))
-			add_param(j, &copy, true);
+			add_param(j, &copy);
 		else if (!die_flag(&die, DW_AT_artificial))
-			add_param(j, &die, false);
+			add_param(j, &die);
 	} while (die_next(&die));
 }
 
@@ -107,11 +108,14 @@ static bool has_gone(const struct loc *l)
 	return l->n == 0;
 }
 
-/* "f.constprop.0", "f.isra.0", "f.part.0": made for the callers that are there */
-static bool is_clone(struct job *j)
+/* "f.constprop.0", "f.isra.0", "f.part.0": made for the callers that are there. LLVM says it by an attribute. */
+static bool is_changed(struct job *j)
 {
 	const struct func *f = module_func_at(j->t->m, j->entry);
+	uint64_t how;
 
+	if (die_number(j->die, DW_AT_calling_convention, &how) && how == DW_CC_nocall)
+		return true;
 	return f && f->name && (strstr(f->name, ".constprop.") || strstr(f->name, ".isra.") || strstr(f->name, ".part."));
 }
 
@@ -146,11 +150,53 @@ static void place_by_abi(struct job *j, struct var *vars)
 			vars[i].loc = abi_param(&a, j->params.v[i].type, false);
 }
 
+/* Unoptimised code has one place for each variable, and nothing inlined. */
+static bool is_optimised(Dwarf_Die *scope, int depth)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Die die;
+	int tag;
+
+	if (dwarf_hasattr(scope, DW_AT_call_all_calls) || dwarf_hasattr(scope, DW_AT_GNU_all_call_sites))
+		return true;
+	if (!die_first(scope, &die))
+		return false;
+	do {
+		tag = dwarf_tag(&die);
+		if (tag == DW_TAG_inlined_subroutine)
+			return true;
+		if ((tag == DW_TAG_formal_parameter || tag == DW_TAG_variable) &&
+		    (!dwarf_attr_integrate(&die, DW_AT_location, &attr) || dwarf_whatform(&attr) != DW_FORM_exprloc))
+			return true;
+		if (tag == DW_TAG_lexical_block && depth < 16 && is_optimised(&die, depth + 1))
+			return true;
+	} while (die_next(&die));
+	return false;
+}
+
+/*
+ * LLVM leaves out parameters of functions whose callers it knows. Since version 16 it says so
+ * (DW_CC_nocall), but not of methods.
+ */
+static bool may_have_changed(struct job *j)
+{
+	Dwarf_Attribute attr;
+	const char *by = dwarf_formstring(dwarf_attr(&j->u->die, DW_AT_producer, &attr));
+
+	return by && (strstr(by, "clang") || strstr(by, "rustc") || strstr(by, "LLVM")) && j->local &&
+	       is_optimised(j->die, 0);
+}
+
+static bool is_constant(const struct loc *l)
+{
+	return l->n == 1 && (l->pieces[0].kind == LOC_CONST || l->pieces[0].kind == LOC_BYTES);
+}
+
 /* Where the debug info is exact, compare; where the compiler was free to differ, believe it. */
 static void check_with_lists(struct job *j, struct var *vars)
 {
 	struct loc *listed = xcalloc(j->params.n + 1, sizeof(*listed));
-	bool *exact = xcalloc(j->params.n + 1, sizeof(*exact)), differs = false, clone = is_clone(j);
+	bool *exact = xcalloc(j->params.n + 1, sizeof(*exact)), differs = false, clone = j->changed;
 	size_t i;
 
 	for (i = 0; i < j->params.n; i++) {
@@ -164,15 +210,19 @@ static void check_with_lists(struct job *j, struct var *vars)
 			differs = true;
 		}
 	}
-	for (i = 0; i < j->params.n && (j->local || clone); i++) {
-		if (j->params.v[i].result || !(differs || clone))
+	for (i = 0; i < j->params.n && j->local; i++) {
+		if (j->params.v[i].result || !(clone || differs || is_constant(&listed[i])))
 			continue;
-		if (exact[i] || !j->params.v[i].seen || has_gone(&listed[i]) ||
-		    dwarf_hasattr_integrate(&j->params.v[i].die, DW_AT_const_value)) {
+		vars[i].from = VAR_BY_DWARF;
+		if (exact[i] || has_gone(&listed[i]) || is_constant(&listed[i]))
 			vars[i].loc = listed[i];
-			vars[i].from = VAR_BY_DWARF;
-		}
+		else	/* a place on the stack, which it gets only later */
+			vars[i].loc = loc_gone("the compiler changed how this function is called; "
+					       "it is known some instructions later");
 	}
+	for (i = 0; i < j->params.n && j->unsure; i++)
+		if (vars[i].from == VAR_BY_ABI && !(exact[i] && same_place(&listed[i], &vars[i].loc)))
+			vars[i].flags |= VAR_UNSURE;
 	free(listed);
 	free(exact);
 }
@@ -253,6 +303,8 @@ static void place_return(struct job *j)
 	else
 		j->f->retval.loc = abi_return(&a, j->f->ret);
 	j->f->retval.type = j->f->ret;
+	if (j->changed || j->unsure)
+		j->f->retval.flags |= VAR_UNSURE;
 }
 
 static type_id proto_of(struct job *j)
@@ -291,7 +343,9 @@ static void describe(struct job *j)
 	f->file = dwarf_decl_file(j->die);
 	dwarf_decl_line(j->die, &line);
 	f->line = line;
-	j->local = !f->external || f->lang == LANG_RUST;
+	j->changed = is_changed(j);
+	j->local = !f->external || f->lang == LANG_RUST || j->changed;
+	j->unsure = may_have_changed(j);
 }
 
 int types_func(struct types *t, uint64_t entry, const struct func_types **ret_func)

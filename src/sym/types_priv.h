@@ -119,6 +119,7 @@ bool tag_is_alias(int tag);	/* typedef and basic types */
 int dw_find(struct types *t, struct unit *near, const char *name, enum find_what what, size_t most, die_list *list);
 
 void dw_mark_units(struct types *t, const void *bytes, size_t n, uint8_t *marked);	/* units with these bytes */
+void dw_find_copies(struct types *t, Dwarf_Die *of, die_list *list);
 
 /* dw_lines.c: units whose line table may know a file of that name */
 void dw_mark_file(struct types *t, const char *file, uint8_t *marked);

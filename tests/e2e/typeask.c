@@ -20,6 +20,14 @@ static struct types *t;
 static const char *const regs[] = { "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11",
 				    "r12", "r13", "r14", "r15" };
 
+/* As written, or without the parameters that C++ and Rust names have */
+static bool is_named(const char *full, const char *name)
+{
+	size_t n = strlen(name);
+
+	return strncmp(full, name, n) == 0 && (!full[n] || full[n] == '(');
+}
+
 static uint64_t address(const char *s)
 {
 	char name[4096];
@@ -32,7 +40,7 @@ static uint64_t address(const char *s)
 	for (i = 0; i < m->funcs.n; i++)
 		for (k = 0; k < m->funcs.v[i].nalias; k++)
 			if (strcmp(m->names.v[m->funcs.v[i].alias + k].name, name) == 0 ||
-			    strcmp(func_name(m, &m->funcs.v[i]), name) == 0)
+			    is_named(func_name(m, &m->funcs.v[i]), name))
 				return m->funcs.v[i].addr + (plus ? strtoull(plus, NULL, 0) : 0);
 	printf("no function %s\n", name);
 	exit(1);
@@ -69,6 +77,8 @@ static void show_node(const struct loc *l, uint16_t n)
 
 static void show_piece(const struct loc *l, const struct loc_piece *p)
 {
+	uint32_t i;
+
 	switch (p->kind) {
 	case LOC_REG: printf("%s", regs[p->reg & 15]); break;
 	case LOC_XMM: printf("xmm%d", p->reg); break;
@@ -77,7 +87,11 @@ static void show_piece(const struct loc *l, const struct loc_piece *p)
 	case LOC_CONST: printf("=%lld", (long long)p->off); break;
 	case LOC_TLS: printf("tls:%#llx", (unsigned long long)p->off); break;
 	case LOC_ST: printf("st%d", p->reg); break;
-	case LOC_BYTES: printf("bytes"); break;
+	case LOC_BYTES:
+		printf("bytes:");
+		for (i = 0; i < p->size; i++)
+			printf("%02x", p->bytes[i]);
+		break;
 	case LOC_MEM_AT: printf("["); show_node(l, p->node); printf("]"); break;
 	case LOC_VALUE: printf("="); show_node(l, p->node); break;
 	default: printf("gone");
@@ -95,8 +109,8 @@ static void show_var(const char *front, const struct var *v)
 		printf(" ");
 		show_piece(&v->loc, &v->loc.pieces[i]);
 	}
-	printf("%s%s%s%s%s\n", v->from == VAR_BY_ABI ? " abi" : "", v->flags & VAR_DISPUTED ? " disputed" : "",
-	       v->flags & VAR_ARTIFICIAL ? " artificial" : "", v->loc.why ? " because " : "", v->loc.why ? v->loc.why : "");
+	printf("%s%s%s%s%s%s\n", v->from == VAR_BY_ABI ? " abi" : "", v->flags & VAR_DISPUTED ? " disputed" : "",
+	       v->flags & VAR_UNSURE ? " unsure" : "", v->flags & VAR_ARTIFICIAL ? " artificial" : "", v->loc.why ? " because " : "", v->loc.why ? v->loc.why : "");
 	free(s);
 }
 
@@ -136,7 +150,7 @@ static int ask_func(const char *arg)
 	int r = types_func(t, pc, &f);
 
 	if (r == 0) {
-		printf("%s; // %s:%u%s\n", s, f->file ? f->file : "?", f->line, f->external ? "" : " local");
+		printf("%#llx %s; // %s:%u%s\n", (unsigned long long)f->entry, s, f->file ? f->file : "?", f->line, f->external ? "" : " local");
 		for (i = 0; i < f->nparams; i++)
 			show_var(f->params[i].flags & VAR_RESULT ? "result " : "param ", &f->params[i]);
 		show_var("return ", &f->retval);
