@@ -4,6 +4,7 @@
 #define JAB_PROC_ARENA_H
 
 #include "arch/event.h"
+#include "proc/batch.h"
 #include "proc/sigframes.h"
 #include "proc/tid.h"
 #include "proc/undo.h"
@@ -11,10 +12,12 @@
 struct arena {
 	struct proc *p;
 	int fd;			/* the memfd, opened by us */
+	int pidfd;
 	uint64_t inode;		/* of the memfd: tells its mappings in any process */
 	uint32_t dev_major, dev_minor;
 	taddr record_at;	/* where the target sees offset 0, read-only */
 	size_t record_len;
+	size_t desk_len;	/* behind the record: where batches of calls are made from */
 	struct undo_head *head;	/* our view of the same */
 	size_t view_len;	/* of that view: all but the rings */
 	size_t size;		/* of the whole memfd */
@@ -37,6 +40,12 @@ static inline size_t piece_span(const struct piece *c)
 
 /* Choose addresses for the record and for the pieces that have none yet. */
 int arena_place(struct arena *a);
+
+/* arena_make.c: the stop in which it is made. */
+int arena_make(struct arena *a, size_t max_edits);
+size_t arena_calls(const struct arena *a);	/* at most, in one batch */
+size_t arena_ranges(const struct arena *a, struct gap *ret_all);	/* of the pieces, sorted, joined */
+void arena_unmap(struct arena *a);	/* while held */
 
 /* While held: keep the pieces out of core dumps, once. */
 void arena_dont_dump(struct arena *a);

@@ -1,21 +1,293 @@
 /* SPDX-License-Identifier: MIT */
-/* Several system calls of the target, one after the other, up to the first that fails. */
+/*
+ * Several system calls of the target in one go: all its threads wait meanwhile, and to make each call
+ * from outside takes ten times as long as the call. A few instructions and a table of calls stand in
+ * memory that we share with it, the desk. A borrowed thread runs through the table and then sleeps
+ * until we stop it. If we die, it wakes and goes on to the restorer, and home, as after a single
+ * borrowed call: it sleeps on a robust futex that is ours, and the kernel itself says when the owner of
+ * such a one has died.
+ *
+ * A seccomp filter that we suspended would judge the rest of the table if we died. So the table begins
+ * by asking whether there is one, and then the calls are made one by one.
+ */
 #include "proc/batch.h"
 
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/err.h"
 #include "proc/internal.h"
 
-size_t batch_run(struct proc *p, const batch *b, int64_t *ret_value)
+#define SPIN_NS 50000ull
+#define DEADLINE_NS 2000000000ull
+
+/* What the thread tells us, in its scratch memory. */
+struct answer {
+	uint64_t done;		/* 1: the rest is true */
+	uint64_t left;		/* calls that were not made or not as wanted */
+	int64_t value;		/* of the last one */
+};
+#define ANSWER_AT 256		/* in the scratch memory */
+
+/* rbx: table, r12: calls left, r13: answer, rbp: futex, r15: its value while we live, r14: the way home */
+static const uint8_t code[] = {
+	0x48, 0x8b, 0x03,		/* 0: mov (%rbx),%rax */
+	0x48, 0x8b, 0x7b, 0x08,		/* mov 8(%rbx),%rdi */
+	0x48, 0x8b, 0x73, 0x10,		/* mov 16(%rbx),%rsi */
+	0x48, 0x8b, 0x53, 0x18,		/* mov 24(%rbx),%rdx */
+	0x4c, 0x8b, 0x53, 0x20,		/* mov 32(%rbx),%r10 */
+	0x4c, 0x8b, 0x43, 0x28,		/* mov 40(%rbx),%r8 */
+	0x4c, 0x8b, 0x4b, 0x30,		/* mov 48(%rbx),%r9 */
+	0x0f, 0x05,			/* syscall */
+	0x48, 0x3b, 0x43, 0x38,		/* cmp 56(%rbx),%rax */
+	0x75, 0x09,			/* jne 1f */
+	0x48, 0x83, 0xc3, 0x40,		/* add $64,%rbx */
+	0x49, 0xff, 0xcc,		/* dec %r12 */
+	0x75, 0xd4,			/* jnz 0b */
+#define CODE_END 44			/* from here on nothing is done any more */
+	0x4d, 0x89, 0x65, 0x08,		/* 1: mov %r12,8(%r13) */
+	0x49, 0x89, 0x45, 0x10,		/* mov %rax,16(%r13) */
+	0x49, 0xc7, 0x45, 0x00, 1, 0, 0, 0,	/* movq $1,0(%r13) */
+	0xb8, 0xca, 0x00, 0x00, 0x00,	/* 2: mov $SYS_futex,%eax */
+	0x48, 0x89, 0xef,		/* mov %rbp,%rdi */
+	0x31, 0xf6,			/* xor %esi,%esi */
+	0x44, 0x89, 0xfa,		/* mov %r15d,%edx */
+	0x45, 0x31, 0xd2,		/* xor %r10d,%r10d */
+	0x0f, 0x05,			/* syscall */
+	0x44, 0x39, 0x7d, 0x00,		/* cmp %r15d,0(%rbp) */
+	0x74, 0xe8,			/* je 2b */
+	0x41, 0xff, 0xe6,		/* jmp *%r14 */
+};
+#define FUTEX_AT 120
+#define TABLE_AT 128
+
+_Static_assert(sizeof(code) <= FUTEX_AT, "the table comes behind it");
+_Static_assert(sizeof(struct batch_call) == 64, "the code knows it");
+_Static_assert(SYS_futex == 0xca && FUTEX_WAIT == 0, "the code knows it");
+_Static_assert(ANSWER_AT + sizeof(struct answer) <= SCRATCH_LEN, "room for it");
+
+void batch_add(struct batch *b, const char *step, uint64_t want, long nr, uint64_t x, uint64_t y, uint64_t z,
+	       uint64_t u, uint64_t v, uint64_t w)
+{
+	*vec_add(&b->calls) = (struct batch_call){ nr, { x, y, z, u, v, w }, want };
+	*vec_add(&b->steps) = step;
+}
+
+void batch_free(struct batch *b)
+{
+	vec_free(&b->calls);
+	vec_free(&b->steps);
+}
+
+size_t batch_size(size_t calls)
+{
+	return TABLE_AT + (calls + 1) * sizeof(struct batch_call);
+}
+
+void batch_write(const struct batch *b, uint8_t *here)
+{
+	const struct batch_call filter = { SYS_prctl, { PR_GET_SECCOMP }, 0 };
+
+	memcpy(here, code, sizeof(code));
+	memcpy(here + TABLE_AT, &filter, sizeof(filter));
+	if (b->calls.n)
+		memcpy(here + TABLE_AT + sizeof(filter), b->calls.v, b->calls.n * sizeof(*b->calls.v));
+}
+
+static int one_by_one(struct proc *p, const struct batch *b, size_t *ret_done, int64_t *ret_value)
 {
 	size_t i;
 	int r;
 
-	for (i = 0; i < b->n; i++) {
-		r = proc_syscall(p, b->v[i].nr, b->v[i].args, ret_value);
+	for (i = 0; i < b->need; i++) {
+		r = proc_syscall(p, b->calls.v[i].nr, b->calls.v[i].args, ret_value);
 		if (r < 0)
 			*ret_value = r;
-		if (r < 0 || (uint64_t)*ret_value != b->v[i].want)
+		if (r < 0 || (uint64_t)*ret_value != b->calls.v[i].want)
 			break;
-		proc_step(b->v[i].step);
+		proc_step(b->steps.v[i]);
 	}
-	return i;
+	*ret_done = i;
+	return 0;
+}
+
+/*
+ * The list of futexes that this thread of ours owns, for the kernel to look at when it ends. The C
+ * library has made one; if not, an empty one is made.
+ */
+static struct robust_list_head *owned_futexes(void)
+{
+	static struct robust_list_head own;
+	struct robust_list_head *head = NULL;
+	size_t len;
+
+	if (syscall(SYS_get_robust_list, 0, &head, &len) == 0 && head)
+		return head;
+	own.list.next = &own.list;
+	return syscall(SYS_set_robust_list, &own, sizeof(own)) == 0 ? &own : NULL;
+}
+
+struct errand {
+	struct proc *p;
+	struct thread *t;
+	const struct desk *desk;
+	struct robust_list_head *owned;
+	taddr answer_at;
+	struct answer answer;
+};
+
+static uint32_t *futex_of(const struct errand *e)
+{
+	return (uint32_t *)(e->desk->here + FUTEX_AT);
+}
+
+static void futex_own(struct errand *e)
+{
+	__atomic_store_n(futex_of(e), syscall(SYS_gettid) | FUTEX_WAITERS, __ATOMIC_SEQ_CST);
+	e->owned->list_op_pending = (void *)((char *)futex_of(e) - e->owned->futex_offset);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static void futex_leave(struct errand *e)
+{
+	__atomic_store_n(futex_of(e), 0, __ATOMIC_SEQ_CST);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	e->owned->list_op_pending = NULL;
+}
+
+static int set_regs(struct errand *e, const struct user_regs_struct *regs)
+{
+	if (ptrace(PTRACE_SETREGS, e->t->tid, 0, regs) < 0)
+		return fail(-errno, "registers of thread %d: %s", e->t->tid, strerror(errno));
+	return 0;
+}
+
+static int set_out(struct errand *e, size_t calls)
+{
+	struct user_regs_struct regs = e->t->regs;
+	int r;
+
+	r = proc_write(e->p, e->answer_at, &e->answer, sizeof(e->answer));
+	if (r < 0)
+		return r;
+	regs.rip = e->desk->at.v;
+	regs.rsp = priv(e->p)->borrow.sp;
+	regs.rbx = e->desk->at.v + TABLE_AT;
+	regs.r12 = calls;
+	regs.r13 = e->answer_at.v;
+	regs.r14 = priv(e->p)->gadget.start;
+	regs.rbp = e->desk->at.v + FUTEX_AT;
+	regs.r15 = *futex_of(e);
+	regs.orig_rax = -1;
+	r = set_regs(e, &regs);
+	if (r < 0)
+		return r;
+	proc_step("batch: ready");
+	priv(e->p)->borrow.plain = false;
+	if (ptrace(PTRACE_CONT, e->t->tid, 0, 0) < 0)
+		return fail(-ESRCH, "thread %d has ended", e->t->tid);
+	proc_step("batch: running");
+	return 0;
+}
+
+static bool take_answer(struct errand *e)
+{
+	return proc_read(e->p, e->answer_at, &e->answer, sizeof(e->answer)) == 0 && e->answer.done;
+}
+
+/* It takes microseconds: to be told of its end would take longer. */
+static void wait_a_little(struct errand *e)
+{
+	uint64_t end = now_ns() + SPIN_NS;
+
+	while (!take_answer(e) && now_ns() < end)
+		__builtin_ia32_pause();
+}
+
+/* Stop it. 0: at the end; 1: not there yet. */
+static int stop_and_look(struct errand *e)
+{
+	struct user_regs_struct regs;
+	int r = borrow_interrupt(e->p, e->t);
+
+	if (r < 0)
+		return r;
+	if (ptrace(PTRACE_GETREGS, e->t->tid, 0, &regs) < 0)
+		return fail(-errno, "registers of thread %d: %s", e->t->tid, strerror(errno));
+	if (regs.rip - e->desk->at.v >= sizeof(code))
+		return fail(-EFAULT, "thread %d could not make system calls for us", e->t->tid);
+	return regs.rip - e->desk->at.v >= CODE_END && take_answer(e) ? 0 : 1;
+}
+
+static int collect(struct errand *e)
+{
+	uint64_t deadline = now_ns() + DEADLINE_NS;
+	int r;
+
+	for (;;) {
+		wait_a_little(e);
+		r = stop_and_look(e);
+		if (r <= 0)
+			return r;
+		if (now_ns() > deadline)
+			return fail(-EIO, "thread %d does not do what it is told", e->t->tid);
+		priv(e->p)->borrow.plain = false;
+		if (ptrace(PTRACE_CONT, e->t->tid, 0, 0) < 0)
+			return fail(-ESRCH, "thread %d has ended", e->t->tid);
+	}
+}
+
+/* Back to where a borrowed thread stands between two calls: the way home, without the futex. */
+static int leave_desk(struct errand *e)
+{
+	struct user_regs_struct regs = e->t->regs;
+
+	regs.rip = priv(e->p)->gadget.start;
+	regs.rsp = priv(e->p)->borrow.sp;
+	regs.orig_rax = -1;
+	return set_regs(e, &regs);
+}
+
+static int run_from_desk(struct errand *e, size_t calls)
+{
+	int r;
+
+	futex_own(e);
+	r = set_out(e, calls);
+	if (r == 0)
+		r = collect(e);
+	proc_step("batch: collected");
+	if (r == 0)
+		r = leave_desk(e);
+	futex_leave(e);
+	proc_step("batch: left");
+	return r;
+}
+
+int batch_run(struct proc *p, const struct batch *b, const struct desk *desk, size_t *ret_done,
+	      int64_t *ret_value)
+{
+	struct errand e = { .p = p, .desk = desk, .owned = owned_futexes() };
+	size_t room, all = b->calls.n + 1;
+	int r;
+
+	if (!e.owned)
+		return one_by_one(p, b, ret_done, ret_value);
+	r = proc_scratch(p, &e.answer_at, &room);
+	if (r < 0)
+		return r;
+	e.answer_at.v += ANSWER_AT;
+	e.t = thread_find(p, proc_borrowed_tid(p));
+	r = run_from_desk(&e, all);
+	if (r < 0)
+		return r;
+	if (e.answer.left == all)
+		return one_by_one(p, b, ret_done, ret_value);
+	*ret_done = b->calls.n - MIN(e.answer.left, b->calls.n);
+	*ret_value = e.answer.value;
+	return 0;
 }

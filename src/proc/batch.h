@@ -1,22 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* Several system calls of the target, one after the other. */
+/* Several system calls of the target in one go. */
 #ifndef JAB_PROC_BATCH_H
 #define JAB_PROC_BATCH_H
 
 #include "proc/proc.h"
 
 struct batch_call {
-	long nr;
-	uint64_t args[6];
+	uint64_t nr, args[6];
 	uint64_t want;		/* the only result with which the next call is made */
-	const char *step;	/* for the tests, see proc_step() */
 };
-typedef VEC(struct batch_call) batch;
+
+struct batch {
+	VEC(struct batch_call) calls;
+	VEC(const char *) steps;	/* for the tests, see proc_step() */
+	size_t need;			/* the others are left out if each takes its time */
+};
+
+void batch_add(struct batch *b, const char *step, uint64_t want, long nr, uint64_t x, uint64_t y, uint64_t z,
+	       uint64_t u, uint64_t v, uint64_t w);
+void batch_free(struct batch *b);
+
+/* Memory of batch_size() bytes that is executable there and writable here. */
+struct desk { taddr at; uint8_t *here; };
+size_t batch_size(size_t calls);
+void batch_write(const struct batch *b, uint8_t *here);	/* before batch_run() */
 
 /*
- * While held. Returns how many calls had the result that was wanted; if that is not all of them,
- * ret_value is the result of the next one, or why it could not be made.
+ * While held. Makes the calls until one has another result than the one wanted. Says how many were as
+ * wanted, and the result of the last one made.
  */
-size_t batch_run(struct proc *p, const batch *b, int64_t *ret_value);
+int batch_run(struct proc *p, const struct batch *b, const struct desk *desk, size_t *ret_done,
+	      int64_t *ret_value);
 
 #endif

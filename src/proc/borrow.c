@@ -25,11 +25,16 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <signal.h>
 
 #ifndef PTRACE_O_SUSPEND_SECCOMP
 #define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
+#endif
+
+#ifndef NT_X86_SHSTK
+#define NT_X86_SHSTK 0x204
 #endif
 
 #define CHUNK 65536
@@ -226,6 +231,7 @@ static int run_to_call_stop(struct proc *p, struct thread *t)
 {
 	int status, sig = 0, tries, r;
 
+	priv(p)->borrow.plain = false;
 	for (tries = 0; tries < 100; tries++) {
 		if (ptrace(PTRACE_SYSCALL, t->tid, 0, sig) < 0)
 			return fail(-ESRCH, "thread %d has ended", t->tid);
@@ -245,7 +251,7 @@ static int run_to_call_stop(struct proc *p, struct thread *t)
 	return fail(-EIO, "thread %d does not do what it is told", t->tid);
 }
 
-static int suspend_seccomp(struct proc *p, struct thread *t)
+static int refuse_seccomp(struct proc *p, struct thread *t)
 {
 	char path[64], status[4096];
 	uint64_t mode = 0;
@@ -253,16 +259,30 @@ static int suspend_seccomp(struct proc *p, struct thread *t)
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", t->pid, t->tid);
 	if (file_read(path, status, sizeof(status)) <= 0)
 		return fail(-ESRCH, "thread %d has ended", t->tid);
-	if (strstr(status, "x86_Thread_features:") && strstr(status, "shstk"))
-		return fail(-ENOTSUP, "process %d uses a shadow stack: not supported yet", p->pid);
 	status_field(status, "Seccomp", 10, &mode);
-	if (!mode)
-		return 0;
-	if (ptrace(PTRACE_SETOPTIONS, t->tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) < 0)
+	if (mode)
 		return fail(-EPERM, "process %d runs under seccomp, which can only be suspended by root "
 			    "(CAP_SYS_ADMIN): nothing was changed", p->pid);
+	return 0;
+}
+
+/* Whoever may suspend a filter need not know whether there is one: to ask takes longer. */
+static int suspend_seccomp(struct proc *p, struct thread *t)
+{
+	if (ptrace(PTRACE_SETOPTIONS, t->tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) < 0)
+		return refuse_seccomp(p, t);
 	priv(p)->borrow.seccomp = true;
 	return 0;
+}
+
+static int refuse_shadow_stack(struct proc *p, struct thread *t)
+{
+	uint64_t pointer;
+	struct iovec io = { &pointer, sizeof(pointer) };
+
+	if (ptrace(PTRACE_GETREGSET, t->tid, NT_X86_SHSTK, &io) < 0)
+		return 0;
+	return fail(-ENOTSUP, "process %d uses a shadow stack: not supported yet", p->pid);
 }
 
 /* Mask after registers: whoever finds the thread with all signals blocked finds the frame too. */
@@ -306,36 +326,66 @@ static int borrow_begin(struct proc *p)
 	r = rseq_abort(p, t);
 	if (r < 0)
 		return r;
-	r = suspend_seccomp(p, t);
+	r = refuse_shadow_stack(p, t);
+	if (r == 0)
+		r = suspend_seccomp(p, t);
 	if (r == 0)
 		r = frame_write(p, t, top, b);
 	if (r < 0)
 		return r;
 	proc_step("borrow: frame written");
 	b->tid = t->tid;
+	b->plain = true;
 	r = enter(p, t);
 	if (r < 0)
 		borrow_end(p);
 	return r;
 }
 
-/* Back to the kind of stop that proc_stop() makes. */
-static int run_to_plain_stop(struct proc *p, struct thread *t)
+/* The next stop of the kind that proc_stop() makes, whatever comes before it. */
+static int wait_for_plain_stop(struct proc *p, struct thread *t)
 {
-	int status, sig = 0, tries, r;
+	int status, sig, tries, r;
 
-	ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
 	for (tries = 0; tries < 100; tries++) {
-		if (ptrace(PTRACE_CONT, t->tid, 0, sig) < 0)
-			return fail(-ESRCH, "thread %d has ended", t->tid);
 		r = thread_wait(p, t, &status);
 		if (r < 0)
 			return r;
-		if (status >> 16 == PTRACE_EVENT_STOP)
+		if (status >> 16 == PTRACE_EVENT_STOP) {
+			priv(p)->borrow.plain = true;
 			return 0;
+		}
 		sig = status >> 16 || WSTOPSIG(status) & 0x80 ? 0 : WSTOPSIG(status);
+		if (ptrace(PTRACE_CONT, t->tid, 0, sig) < 0)
+			return fail(-ESRCH, "thread %d has ended", t->tid);
 	}
 	return fail(-EIO, "thread %d does not do what it is told", t->tid);
+}
+
+int borrow_interrupt(struct proc *p, struct thread *t)
+{
+	ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
+	return wait_for_plain_stop(p, t);
+}
+
+static int run_to_plain_stop(struct proc *p, struct thread *t)
+{
+	if (priv(p)->borrow.plain)
+		return 0;
+	ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
+	if (ptrace(PTRACE_CONT, t->tid, 0, 0) < 0)
+		return fail(-ESRCH, "thread %d has ended", t->tid);
+	return wait_for_plain_stop(p, t);
+}
+
+void borrow_lost(struct proc *p)
+{
+	struct borrow *b = &priv(p)->borrow;
+
+	if (b->tid && b->seccomp)
+		ptrace(PTRACE_SETOPTIONS, b->tid, 0, PTRACE_O_TRACESYSGOOD);
+	b->tid = 0;
+	b->seccomp = b->moved = b->plain = false;
 }
 
 /* The mask before the registers, for the same reason as in enter(). */
@@ -352,12 +402,9 @@ void borrow_end(struct proc *p)
 			t->regs_changed = false;
 		proc_step("borrow: registers restored");
 		proc_write(p, TADDR(b->at), b->old, b->len);
-		if (b->seccomp)
-			ptrace(PTRACE_SETOPTIONS, t->tid, 0, PTRACE_O_TRACESYSGOOD);
 		proc_step("borrow: stack restored");
 	}
-	b->tid = 0;
-	b->seccomp = b->moved = false;
+	borrow_lost(p);
 }
 
 int proc_scratch(struct proc *p, taddr *ret_at, size_t *ret_room)

@@ -50,19 +50,39 @@ size_t frame_room(void)
 	return 128 + 64 + SCRATCH_LEN + XSTATE_MAX / 2 + UC_LEN + CHAIN_LEN + BELOW;
 }
 
-/* Size of the standard-format image that holds these features. */
-static uint32_t xstate_size(uint64_t features)
-{
-	uint32_t size = XSAVE_HEADER + 64, a, b, c, d;
-	int i;
+/*
+ * Where the parts of a standard-format image end. The CPU is asked once, before anything is stopped:
+ * in a virtual machine each question takes some microseconds.
+ */
+static uint32_t part_end[64];
 
-	for (i = 2; i < 63; i++) {
-		if (!(features >> i & 1))
+void frame_prepare(void)
+{
+	uint32_t a, b, c, d, low, high;
+
+	if (part_end[0])
+		return;
+	__cpuid_count(0xd, 0, low, b, c, high);
+	for (int i = 2; i < 63; i++) {
+		if (!(((uint64_t)high << 32 | low) >> i & 1))
 			continue;
 		__cpuid_count(0xd, i, a, b, c, d);
-		if (a && b + a > size)
-			size = b + a;
+		if (a)
+			part_end[i] = b + a;
 	}
+	part_end[0] = XSAVE_HEADER + 64;
+}
+
+/* Size of the image that holds these features. */
+static uint32_t xstate_size(uint64_t features)
+{
+	uint32_t size;
+
+	frame_prepare();
+	size = part_end[0];
+	for (int i = 2; i < 63; i++)
+		if (features >> i & 1)
+			size = MAX(size, part_end[i]);
 	return size;
 }
 

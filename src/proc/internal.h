@@ -38,6 +38,7 @@ struct borrow {
 	uint64_t mask;		/* the thread's real signal mask */
 	bool seccomp;		/* its filter is suspended */
 	bool moved;		/* the registers are ours now */
+	bool plain;		/* it stands in the kind of stop that proc_stop() makes */
 };
 
 struct searched { uint64_t start, end, inode; };
@@ -138,12 +139,15 @@ void call_unwind(struct proc *p, struct thread *t);	/* right before it is let go
 void call_restart_regs(struct proc *p, struct user_regs_struct *regs);
 
 /* frame.c */
+void frame_prepare(void);	/* what takes its time, before the target is stopped */
 int frame_write(struct proc *p, struct thread *t, uint64_t top, struct borrow *b);
 size_t frame_room(void);
 
 /* borrow.c */
 int gadget_find(struct proc *p);
 void borrow_end(struct proc *p);
+int borrow_interrupt(struct proc *p, struct thread *t);	/* a borrowed one that runs: back to a plain stop */
+void borrow_lost(struct proc *p);	/* it has restored itself: it is a thread like any other */
 
 /*
  * Room in the target for the arguments of a call, beside the emergency frame: valid until

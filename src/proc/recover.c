@@ -140,6 +140,7 @@ static int load_undo(struct proc *p, uint64_t inode, struct undo *u)
 	int r;
 
 	u->inode = inode;
+	u->growing = true;
 	for (i = 0; i < p->maps.n; i++)
 		if (p->maps.v[i].inode == inode && p->maps.v[i].offset == 0 &&
 		    strncmp(p->maps.v[i].path, ARENA_PATH, strlen(ARENA_PATH)) == 0)

@@ -346,6 +346,18 @@ static int let_out(struct clean *c)
 	return r < 0 ? r : finish_frames(c);
 }
 
+/* What a borrowed thread of a dead tracer's mapped after we had looked must go, too. */
+static int look_again(struct clean *c)
+{
+	int r = c->u->growing ? proc_read_maps(c->p) : 0;
+
+	if (r == 0 && c->u->growing) {
+		c->arena.n = 0;
+		find_arena(c);
+	}
+	return r;
+}
+
 static int unmap_arena(struct clean *c)
 {
 	size_t i;
@@ -381,7 +393,9 @@ static int clean_held(struct clean *c)
 	if (count_inside(c))
 		return -EAGAIN;
 	proc_step("remove: nobody inside");
-	r = unmap_arena(c);
+	r = look_again(c);
+	if (r == 0)
+		r = unmap_arena(c);
 	if (r == 0)
 		pages_drop(&c->pages, c->p, DROPS_PER_STOP, false);
 	return r;

@@ -14,7 +14,6 @@
 #include <unistd.h>
 #include "base/clock.h"
 
-#define FEW_THREADS 8
 #define GRACE_NS 30000000ull
 
 static bool is_known(struct proc *p, pid_t pid)
@@ -99,7 +98,7 @@ static uint64_t newest_pid(struct proc *p)
 }
 
 /*
- * To look through many threads costs more than to stop them, so it is done again while they are
+ * To look through the threads costs more than to stop them, so it is done again while they are
  * stopped only if there can be somebody new: a pid was given since the last look, or a thread has
  * just come out of a clone that was under way then. (vfork can't be missed: the parent does not stop.)
  */
@@ -108,8 +107,6 @@ bool sharers_may_be_new(struct proc *p)
 	uint64_t now;
 	size_t i;
 
-	if (p->threads.n <= FEW_THREADS)
-		return true;
 	now = newest_pid(p);
 	if (!now || now != priv(p)->newest_pid)
 		return true;

@@ -473,6 +473,7 @@ int proc_stop(struct proc *p)
 		return fail(-ESRCH, "process %d has ended", p->pid);
 	threads_settle(p);
 	gadget_find(p);		/* now, not while it is stopped; whether it is there shows when needed */
+	frame_prepare();
 	p->threads.n = 0;
 	v->sharers.n = 0;
 	v->caught_known = false;

@@ -89,7 +89,8 @@ struct undo {
 	VEC(struct edit) edits;
 	VEC(struct move) moves;		/* pad -> original */
 	enum undo_text text;
-	uint64_t private_at;		/* as claimed: arena_is_private() looks */
+	uint64_t private_at;		/* as claimed: whoever unmaps it looks first */
+	bool growing;			/* its tracer is dead: a thread may be making mappings for it still */
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
 	struct arena *arena;		/* our own views of it; NULL: somebody else's */
