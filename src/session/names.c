@@ -6,8 +6,11 @@
 #include "session/names.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
 #include "session/shapes.h"
@@ -83,14 +86,30 @@ static bool find_id(const uint8_t *notes, size_t len, char *out, size_t room)
 	return false;
 }
 
-/* From memory: the file may be gone or another one by now. */
+/* From memory: the file may be gone or another one by now. If the process is, from the same file. */
+static int read_head(struct target *t, const struct map *m, uint64_t off, void *out, size_t n)
+{
+	struct stat st;
+	int fd, r = proc_read(t->proc, TADDR(m->start + off), out, n);
+
+	if (r >= 0)
+		return r;
+	fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return r;
+	if (fstat(fd, &st) == 0 && st.st_ino == m->inode && pread(fd, out, n, off) == (ssize_t)n)
+		r = 0;
+	close(fd);
+	return r;
+}
+
 static void build_id(struct target *t, const struct map *m, char *out, size_t room)
 {
 	uint8_t page[4096], notes[1024];
 	Elf64_Ehdr eh;
 
 	out[0] = '\0';
-	if (m->offset || proc_read(t->proc, TADDR(m->start), page, sizeof(page)) < 0)
+	if (m->offset || read_head(t, m, 0, page, sizeof(page)) < 0)
 		return;
 	memcpy(&eh, page, sizeof(eh));
 	for (unsigned i = 0; i < eh.e_phnum; i++) {
@@ -101,7 +120,7 @@ static void build_id(struct target *t, const struct map *m, char *out, size_t ro
 			return;
 		memcpy(&ph, page + at, sizeof(ph));
 		if (ph.p_type != PT_NOTE || ph.p_filesz > sizeof(notes) ||
-		    proc_read(t->proc, TADDR(m->start + ph.p_offset), notes, ph.p_filesz) < 0)
+		    read_head(t, m, ph.p_offset, notes, ph.p_filesz) < 0)
 			continue;
 		if (find_id(notes, ph.p_filesz, out, room))
 			return;
@@ -167,18 +186,40 @@ static size_t comm_slot(const struct names *n, uint32_t tid)
 	return lo;
 }
 
-static void read_comm(uint32_t pid, uint32_t tid, char name[16])
+static struct target *target_of(struct jab *j, uint32_t pid)
+{
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (j->targets.v[i].proc && (uint32_t)j->targets.v[i].proc->pid == pid)
+			return &j->targets.v[i];
+	return j->targets.n ? &j->targets.v[0] : NULL;	/* a forked child has its parent's mappings */
+}
+
+/* Who ended before we asked was called as its program, most likely. */
+static void guess_comm(struct jab *j, uint32_t pid, char name[16])
+{
+	const struct target *t = target_of(j, pid);
+
+	for (size_t i = 0; t && !name[0] && i < t->loaded.n; i++)
+		if (t->loaded.v[i].is_exe) {
+			const char *slash = strrchr(t->loaded.v[i].path, '/');
+
+			snprintf(name, 16, "%s", slash ? slash + 1 : t->loaded.v[i].path);
+		}
+}
+
+static void read_comm(struct jab *j, uint32_t pid, uint32_t tid, char name[16])
 {
 	char path[64];
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", pid, tid);
 	f = fopen(path, "re");
-	if (!f)
-		return;
-	if (fgets(name, 16, f))
+	if (f && fgets(name, 16, f))
 		name[strcspn(name, "\n")] = '\0';
-	fclose(f);
+	else
+		guess_comm(j, pid, name);
+	if (f)
+		fclose(f);
 }
 
 #define COMM_LASTS 1000000000ull	/* threads rename themselves, numbers are used again */
@@ -195,18 +236,10 @@ const char *events_comm(struct jab *j, uint32_t pid, uint32_t tid)
 		n->comms.v[i] = (struct comm){ .tid = tid };
 	}
 	if (now - n->comms.v[i].read_at > COMM_LASTS) {
-		read_comm(pid, tid, n->comms.v[i].name);
+		read_comm(j, pid, tid, n->comms.v[i].name);
 		n->comms.v[i].read_at = now;
 	}
 	return n->comms.v[i].name;
-}
-
-static struct target *target_of(struct jab *j, uint32_t pid)
-{
-	for (size_t i = 0; i < j->targets.n; i++)
-		if (j->targets.v[i].proc && (uint32_t)j->targets.v[i].proc->pid == pid)
-			return &j->targets.v[i];
-	return j->targets.n ? &j->targets.v[0] : NULL;	/* a forked child has its parent's mappings */
 }
 
 const char *events_address(struct jab *j, uint32_t pid, uint64_t addr)
