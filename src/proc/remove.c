@@ -405,6 +405,11 @@ static int clean_held(struct clean *c)
 static void name_inside(const struct clean *c)
 {
 	for (size_t i = 0; i < c->p->threads.n; i++)
+		if (c->p->threads.v[i].asleep) {
+			log_warn("process %d is stopped by a signal: let it go on (SIGCONT)", c->p->pid);
+			break;
+		}
+	for (size_t i = 0; i < c->p->threads.n; i++)
 		if (in_arena(c, c->p->threads.v[i].regs.rip))
 			log_info("thread %d stays in a pad at %#llx", c->p->threads.v[i].tid,
 				 (unsigned long long)c->p->threads.v[i].regs.rip);

@@ -12,7 +12,8 @@
 #include "arch/arch.h"
 
 #define CPUS 256
-enum { SHARED = 0, TABLE = 16, COUNTERS = 512 };	/* words of the data piece */
+enum { SHARED = 0, PID_CELL = 2, RINGS = 4, LOST = 6, TABLE = 16, COUNTERS = 512 };	/* words of the data piece */
+#define SLOW_AT 3072		/* the slow routine, in the code piece */
 #define WINDOW 5
 
 /* caller(x) = hot(x) + 1: the window is a call. */
@@ -62,22 +63,74 @@ static volatile uint64_t *word(struct rig *r, int n)
 	return (uint64_t *)r->pieces[1].here + n;
 }
 
-/* Counting code, the window, the jump back: what the planner makes. Returns the pad's length. */
-static int make_pad(struct scene *s, const void *site, bool has_rseq)
+static int put_count(struct scene *s, bool has_rseq)
 {
 	const struct rseq_conf *conf = arena_rseq(s->r.a);
-	uint64_t data = s->r.pieces[1].at.v, pad = s->r.pieces[0].at.v, at = (uintptr_t)site;
+	uint64_t data = s->r.pieces[1].at.v;
 	struct count_spec spec = {
 		.rseq_off = conf->offset, .rseq_sig = conf->signature, .has_rseq = has_rseq && conf->usable,
 		.cpu_table = data + 8 * TABLE, .shared = data + 8 * SHARED,
 	};
-	uint8_t *out = s->r.pieces[0].here;
-	struct edit *e = vec_add(&s->r.patch.edits);
-	int n = arch_x86_64.emit_count(out, pad, &spec), len, done = 0;
-	struct insn in;
 
 	for (int i = 0; i < CPUS; i++)
 		*word(&s->r, TABLE + i) = data + 8 * (COUNTERS + i);
+	return arch_x86_64.emit_count(s->r.pieces[0].here, s->r.pieces[0].at.v, &spec);
+}
+
+/* Where this libc keeps a thread's number. */
+static int32_t tid_offset(void)
+{
+	const char *block = __builtin_thread_pointer();
+
+	for (int32_t off = 0; off < 2048; off += 4)
+		if (*(pid_t *)(block + off) == gettid())
+			return off;
+	skip();
+	return 0;
+}
+
+static struct ring_head *ring(struct rig *r)
+{
+	return (struct ring_head *)arena_view(r->a, r->pieces[2].at);
+}
+
+/* One ring for all: the target has a single thread, and stepping through it leads to the slow way. */
+static int put_event(struct scene *s, bool has_rseq)
+{
+	static const struct event_field fields[] = {
+		{ EVENT_REG, 7, 8, 0 }, { EVENT_STACK, 0, 8, 0 }, { EVENT_IMM, 0, 8, 77 },
+	};
+	const struct rseq_conf *conf = arena_rseq(s->r.a);
+	uint64_t data = s->r.pieces[1].at.v, code = s->r.pieces[0].at.v;
+	struct event_slow_spec slow = {
+		.ring_table = data + 8 * TABLE, .pid_cell = data + 8 * PID_CELL, .tid_off = tid_offset(),
+		.has_tid = true, .rings = data + 8 * RINGS, .nrings = 1,
+	};
+	struct event_spec spec = {
+		.rseq_off = conf->offset, .rseq_sig = conf->signature, .has_rseq = has_rseq && conf->usable,
+		.has_tid = true, .tid_off = slow.tid_off, .ring_table = slow.ring_table,
+		.pid_cell = slow.pid_cell, .slow = code + SLOW_AT, .lost_shared = data + 8 * LOST,
+		.ring_size = RING_SIZE_MIN, .id = 1, .nfields = ARRAY_SIZE(fields), .fields = fields,
+	};
+
+	for (int i = 0; i < CPUS; i++)
+		*word(&s->r, TABLE + i) = s->r.pieces[2].at.v;
+	*word(&s->r, RINGS) = s->r.pieces[2].at.v;
+	*word(&s->r, PID_CELL) = s->pid;
+	assert_true(arch_x86_64.emit_event_slow(s->r.pieces[0].here + SLOW_AT, &slow) > 0);
+	return arch_x86_64.emit_event(s->r.pieces[0].here, code, &spec);
+}
+
+/* Our code, the window, the jump back: what the planner makes. Returns the pad's length. */
+static int make_pad(struct scene *s, const void *site, int n)
+{
+	uint64_t pad = s->r.pieces[0].at.v, at = (uintptr_t)site;
+	uint8_t *out = s->r.pieces[0].here;
+	struct edit *e = vec_add(&s->r.patch.edits);
+	int len, done = 0;
+	struct insn in;
+
+	assert_true(n > 0);
 	*vec_add(&s->r.patch.moves_out) = (struct move){ TADDR(pad), TADDR(at) };
 	for (; done < WINDOW; done += in.len) {
 		arch_x86_64.decode((uint8_t *)site + done, 15, at + done, &in);
@@ -97,7 +150,7 @@ static int make_pad(struct scene *s, const void *site, bool has_rseq)
 
 static uint64_t hits(struct rig *r)
 {
-	uint64_t sum = *word(r, SHARED);
+	uint64_t sum = *word(r, SHARED) + *word(r, LOST) + ring(r)->head / event_len(3);
 
 	for (int i = 0; i < CPUS; i++)
 		sum += *word(r, COUNTERS + i);
@@ -115,25 +168,32 @@ static uint64_t stopped_at(pid_t pid)
 	return regs.rip;
 }
 
+static bool in_pad(struct scene *s, uint64_t pc, int len)
+{
+	uint64_t off = pc - s->r.pieces[0].at.v;
+
+	return off < (uint64_t)len || off - SLOW_AT < EVENT_SLOW_MAX;
+}
+
 /* Lead the target n instructions into the pad, and let go with a signal. False: the pad has fewer. */
 static bool lead(struct scene *s, int len, int n, int sig)
 {
-	uint64_t pad = s->r.pieces[0].at.v, pc;
+	uint64_t pc;
 	bool there = false;
 
 	assert_int_equal(ptrace(PTRACE_SEIZE, s->pid, 0, 0), 0);
 	assert_int_equal(ptrace(PTRACE_INTERRUPT, s->pid, 0, 0), 0);
 	pc = stopped_at(s->pid);
 	s->c->gentle = 1;
-	while (pc - pad >= (uint64_t)len) {
+	while (!in_pad(s, pc, len)) {
 		ptrace(PTRACE_SINGLESTEP, s->pid, 0, 0);
 		pc = stopped_at(s->pid);
 	}
-	for (; n > 0 && pc - pad < (uint64_t)len; n--) {
+	for (; n > 0 && in_pad(s, pc, len); n--) {
 		ptrace(PTRACE_SINGLESTEP, s->pid, 0, 0);
 		pc = stopped_at(s->pid);
 	}
-	there = pc - pad < (uint64_t)len;
+	there = in_pad(s, pc, len);
 	ptrace(PTRACE_DETACH, s->pid, 0, there ? sig : 0);
 	return there;
 }
@@ -158,6 +218,7 @@ static void wait_for_state(pid_t pid, char state)
 
 struct way {
 	void (*body)(struct control *);
+	int (*put)(struct scene *s, bool has_rseq);
 	const void *site;
 	bool has_rseq;
 	int sig;		/* SIGSTOP: the thread itself; else a handler */
@@ -198,7 +259,7 @@ static bool one(const struct way *w, int n)
 	int len;
 
 	scene_open(&s, w->body);
-	len = make_pad(&s, w->site, w->has_rseq);
+	len = make_pad(&s, w->site, w->put(&s, w->has_rseq));
 	text_patch_sort(&s.r.patch);
 	must(text_apply(s.r.p, s.r.a, &s.r.patch));
 	there = lead(&s, len, n, w->sig);
@@ -229,37 +290,43 @@ static void everywhere(const struct way *w, int least)
 
 static void test_stopped_thread(void **state)
 {
-	everywhere(&(struct way){ body_plain, hot, true, SIGSTOP, false }, 15);
+	everywhere(&(struct way){ body_plain, put_count, hot, true, SIGSTOP, false }, 15);
 }
 
 static void test_stopped_thread_shared(void **state)
 {
-	everywhere(&(struct way){ body_plain, hot, false, SIGSTOP, false }, 12);
+	everywhere(&(struct way){ body_plain, put_count, hot, false, SIGSTOP, false }, 12);
 }
 
 static void test_stopped_thread_in_call(void **state)
 {
-	everywhere(&(struct way){ body_plain, caller_window, true, SIGSTOP, false }, 18);
+	everywhere(&(struct way){ body_plain, put_count, caller_window, true, SIGSTOP, false }, 18);
 }
 
 static void test_handler(void **state)
 {
-	everywhere(&(struct way){ body_plain, hot, true, SIGUSR1, false }, 15);
+	everywhere(&(struct way){ body_plain, put_count, hot, true, SIGUSR1, false }, 15);
 }
 
 static void test_handler_alternate(void **state)
 {
-	everywhere(&(struct way){ body_alternate, hot, true, SIGUSR1, false }, 15);
+	everywhere(&(struct way){ body_alternate, put_count, hot, true, SIGUSR1, false }, 15);
 }
 
 static void test_handler_in_call(void **state)
 {
-	everywhere(&(struct way){ body_alternate, caller_window, true, SIGUSR1, false }, 18);
+	everywhere(&(struct way){ body_alternate, put_count, caller_window, true, SIGUSR1, false }, 18);
 }
 
 static void test_handler_stopped(void **state)
 {
-	everywhere(&(struct way){ body_alternate, caller_window, false, SIGUSR1, true }, 15);
+	everywhere(&(struct way){ body_alternate, put_count, caller_window, false, SIGUSR1, true }, 15);
+}
+
+static void test_event(void **state)
+{
+	everywhere(&(struct way){ body_plain, put_event, hot, true, SIGSTOP, false }, 40);
+	everywhere(&(struct way){ body_plain, put_event, hot, false, SIGSTOP, false }, 40);
 }
 
 int main(void)
@@ -272,6 +339,7 @@ int main(void)
 		cmocka_unit_test(test_handler_alternate),
 		cmocka_unit_test(test_handler_in_call),
 		cmocka_unit_test(test_handler_stopped),
+		cmocka_unit_test(test_event),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

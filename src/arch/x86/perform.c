@@ -3,8 +3,8 @@
  * One instruction, done by hand. It knows the integer forms that our generated code is made of and
  * says -ENOTSUP to every other: whoever asked must then let the thread itself run.
  *
- * A locked compare-and-exchange always fails here: all of ours take a lock, and who is not a thread
- * of the target can't be its owner. The code goes on as it does when it finds the lock taken.
+ * The lock of a ring is always found taken: whoever is no thread of the target can't be its owner, and
+ * code that finds no ring counts the event as lost. No other compare-and-exchange is known.
  */
 #include "arch/x86/x86.h"
 
@@ -330,12 +330,14 @@ static void do_rdtsc(struct doing *d)
 	d->c->reg[RDX] = now >> 32;
 }
 
+/* As event_slow.c writes it: the owner of the ring in rcx, if there is none, becomes edx. */
 static void do_cmpxchg(struct doing *d)
 {
 	uint64_t v;
 
 	read_modrm(d, 0);
-	if (!d->lock)
+	if (!d->lock || d->size != 4 || !d->in_memory || d->reg != RDX ||
+	    d->addr != d->c->reg[RCX] + offsetof(struct ring_head, owner))
 		stop(d, -ENOTSUP);
 	v = get_rm(d);
 	arithmetic(d, ARITH_CMP, get_reg(d, RAX), v);
