@@ -42,12 +42,10 @@ struct bulk_piece {
 
 /*
  * The thread that is making a bulk event, as it was at the site, and memory to work with: there is no
- * room for these on a foreign stack. Other processes see it too, so nothing that the thread needs
- * to go on is taken from here.
+ * room for these on a foreign stack. It stands at the start of a ring's scratch memory; see struct
+ * bulk_area.
  */
 struct bulk_context {
-	uint64_t scratch;	/* live address of scratch_size bytes, 0: none. Set from outside, once */
-	uint64_t scratch_size;
 	uint64_t regs[BULK_REGS];	/* by number in machine code; 4 is the site's stack pointer */
 	uint32_t pid;
 	uint32_t tid;
@@ -57,6 +55,16 @@ struct bulk_context {
 	struct bulk_piece local[BULK_PIECES];
 	struct bulk_piece remote[BULK_PIECES];
 	uint8_t piece_of[BULK_PIECES];		/* field */
+};
+
+/*
+ * Of a ring behind a lock: memory for its owner to make an event in, before it goes to the ring. It should
+ * be private to a process and copied by a fork (not shared, not wiped): a signal handler that forks in
+ * the middle has a child that goes on here, too, beside its parent.
+ */
+struct bulk_scratch {
+	uint64_t scratch;	/* live address, 8-aligned, set from outside, once; 0: no bulk events here */
+	uint64_t scratch_size;
 };
 
 #define BULK_SCRATCH_MIN (16u << 10)
@@ -71,8 +79,8 @@ struct ring_head {
 	uint32_t owner;		/* tid of who holds the lock; stays 0 in the ring of a CPU */
 	uint32_t pad2;
 	uint64_t pad3[7];
-	struct bulk_context bulk;	/* rings behind a lock: the owner's */
-	uint64_t pad4[(2048 - 192 - sizeof(struct bulk_context)) / 8];
+	struct bulk_scratch bulk;	/* rings behind a lock */
+	uint64_t pad4[230];
 	/*
 	 * Overwrite mode: where the first event of each stretch of the ring begins, written before
 	 * the head that passes it. Old laps are still in there; the positions tell.
@@ -99,6 +107,12 @@ _Static_assert(sizeof(struct event_head) == 24, "pads know it");
 
 #define EVENT_LEN_MAX 4096	/* more could be interrupted for ever */
 #define EVENT_FIELDS_MAX 64
+
+struct bulk_area {
+	struct bulk_context context;
+	uint8_t event[EVENT_LEN_MAX];
+	uint8_t walk[];		/* the rest is for EVENT_BACKTRACE */
+};
 
 /* The stretch of the ring that one mark stands for: never shorter than an event. */
 static inline uint32_t ring_stretch(uint64_t size)
@@ -164,7 +178,7 @@ struct event_slow_spec {
 
 /*
  * Bulk events: those whose fields may be unreadable or have no fixed length. They are written by C code
- * that runs in the target (src/blob), always to a ring behind a lock. Behind the head of
+ * that runs in the target (src/blob), always to a ring behind a lock with scratch memory. Behind the head of
  * the event there are
  *
  *	u64 _faults		bit i: field i could not be read; bit 32 + i: because we may not ask
@@ -263,7 +277,7 @@ static inline uint64_t bulk_max_len(const struct bulk_field *fields, uint32_t n)
 /* bytes of code */
 #define EVENT_CODE_MAX 1536
 #define EVENT_SLOW_MAX 256
-#define BULK_CODE_MAX 512
+#define BULK_CODE_MAX 576
 
 static inline uint32_t event_len(uint32_t nfields)
 {

@@ -3,9 +3,9 @@
  * What the files of the blob share. They run in the target: no libc, no data, no vector registers, little
  * stack (BULK_STACK_MAX for everything, so calls are not nested deeply), and no load from an address that is not known to be good.
  *
- * The ring and its context are shared with other processes. A child that was forked in the middle of
- * this (by a signal handler) goes on here beside its parent, so what decides where is written, or
- * which address is loaded from, stands on the stack or in registers, never only in the context.
+ * The scratch memory might be shared with other processes: a child that was forked in the middle of
+ * this (by a signal handler) would then go on here beside its parent. So what decides where is written,
+ * or which address is loaded from, stands on the stack or in registers.
  */
 #ifndef JAB_BLOB_INSIDE_H
 #define JAB_BLOB_INSIDE_H
@@ -33,6 +33,7 @@ struct work {
 	uint64_t faults;
 	uint64_t rsp;		/* the site's */
 	uint8_t *trace;		/* place of EVENT_BACKTRACE */
+	uint32_t walk_room;	/* bytes behind the area */
 	uint8_t trace_field;
 	bool may_call;
 };

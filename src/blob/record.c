@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One bulk event, from a ring whose lock we hold to the store that commits it. How long the event gets is
- * known only at its end, so room is asked for the longest that it can be.
+ * One bulk event, from a ring whose lock we hold to the store that commits it. It is made in scratch memory
+ * and goes to the ring as it is. How long it gets is known only then, but room is asked for first, and so
+ * for the longest that it can be: reads are what costs.
  */
 #include "blob/inside.h"
 #include "blob/unwind.h"
@@ -33,18 +34,18 @@ static void mark(struct ring_head *ring, uint64_t size, uint64_t head, uint64_t 
 		ring->marks[(next >> shift) & ((size >> shift) - 1)] = next;
 }
 
-static uint32_t cell(const struct bulk_desc *desc)
-{
-	return desc->pid_cell ? *(const volatile uint32_t *)desc->pid_cell : 0;
-}
-
 /*
- * A signal handler that interrupted us may have forked, and its child is here, too: the pid cell was
- * wiped. The event and the lock are the parent's.
+ * A signal handler that interrupted us may have forked, and its child is here, too. The event and the lock
+ * are its parent's, only the scratch memory is its own. The pid cell tells quickly that all is well: a
+ * fork wipes it. Where it has another number (strangers), the kernel is asked, as for every event of theirs.
  */
-static bool was_forked(const struct work *w, uint32_t pid)
+static bool was_forked(const struct work *w)
 {
-	return pid && cell(w->desc) != pid && w->may_call && (uint32_t)call0(NR_GETPID) != pid;
+	uint64_t cell = w->desc->pid_cell;
+
+	if ((cell && *(const volatile uint32_t *)cell == w->ctx->pid) || !w->may_call)
+		return false;
+	return (uint32_t)call0(NR_GETPID) != w->ctx->pid;
 }
 
 static void read_fields(struct work *w)
@@ -69,11 +70,9 @@ static void read_fields(struct work *w)
 static void walk_stack(struct work *w)
 {
 	struct unwind_walk *walk = walk_start(w);
-	enum unwind_end end = UNWIND_LOST;
-	uint32_t n = 1;
+	enum unwind_end end;
+	uint32_t n = unwind_walk(walk, (uint64_t *)(w->trace + 8), w->desc->fields[w->trace_field].limit, &end);
 
-	if (walk)
-		n = unwind_walk(walk, (uint64_t *)(w->trace + 8), w->desc->fields[w->trace_field].limit, &end);
 	walk_end(w, n, end);
 }
 
@@ -94,13 +93,31 @@ static uint32_t write_event(struct work *w, struct event_head *e)
 	return e->len = sizeof(*e) + sizeof(*faults) + fields_pack(w);
 }
 
+static void copy_words(void *to, const void *from, uint32_t len)
+{
+	uint64_t n = len / 8;
+
+	__asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+}
+
+/*
+ * Pairs with the load in ring_peek(). Not a plain store: a copy of ourselves made since was_forked() said
+ * no has written the same bytes once more, but must not take back what its parent has added since.
+ */
+static void commit(struct ring_head *ring, uint64_t head, uint64_t next)
+{
+	__atomic_compare_exchange_n(&ring->head, &head, next, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
 /* Returns the ring if its lock is still ours to give back. */
 struct ring_head *blob_record(struct ring_head *ring, const struct bulk_desc *desc, uint64_t rsp)
 {
-	uint32_t flags = __atomic_load_n(&desc->flags, __ATOMIC_RELAXED), pid = cell(desc), len;
+	struct bulk_area *area = (struct bulk_area *)ring->bulk.scratch;
+	uint32_t flags = __atomic_load_n(&desc->flags, __ATOMIC_RELAXED), len;
 	uint64_t size = desc->ring_size, head = ring->head;
 	struct work w = {
-		.ctx = &ring->bulk, .desc = desc, .rsp = rsp, .may_call = flags & BULK_MAY_CALL,
+		.ctx = &area->context, .desc = desc, .rsp = rsp, .may_call = flags & BULK_MAY_CALL,
+		.walk_room = ring->bulk.scratch_size - sizeof(*area),
 	};
 
 	if (!(flags & BULK_OVERWRITE) &&
@@ -108,12 +125,12 @@ struct ring_head *blob_record(struct ring_head *ring, const struct bulk_desc *de
 		count_lost(ring, desc->lost_index);
 		return ring;
 	}
-	len = write_event(&w, (void *)((uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 1))));
-	if (was_forked(&w, pid))
+	len = write_event(&w, (struct event_head *)area->event);
+	if (was_forked(&w))
 		return NULL;
+	copy_words((uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 1)), area->event, len);
 	if (flags & BULK_OVERWRITE)
 		mark(ring, size, head, head + len);
-	/* Pairs with the load in ring_peek(). */
-	__atomic_store_n(&ring->head, head + len, __ATOMIC_RELEASE);
-	return ring;
+	commit(ring, head, head + len);
+	return was_forked(&w) ? NULL : ring;
 }

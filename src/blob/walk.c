@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * EVENT_BACKTRACE: what unwind.c needs around it. The walk works on a copy of the stack in the scratch
- * memory of the ring; without such memory the site alone is told. Where the kernel may not be asked, the
- * walk ends with the page of the stack pointer.
+ * memory of the ring. Where the kernel may not be asked, it ends with the page of the stack pointer.
  */
 #include "blob/inside.h"
 #include "blob/unwind.h"
@@ -28,18 +27,16 @@ static uint32_t read_stack(void *arg, uint64_t from, void *to, uint32_t len)
 	return 0;
 }
 
-/* NULL: there is only the site. */
+static struct walk *walk_of(const struct work *w)
+{
+	return (struct walk *)((struct bulk_area *)w->ctx)->walk;
+}
+
 struct unwind_walk *walk_start(struct work *w)
 {
 	struct bulk_context *ctx = w->ctx;
-	struct walk *k = (struct walk *)ctx->scratch;
+	struct walk *k = walk_of(w);
 
-	*(uint64_t *)(w->trace + 8) = ctx->regs[BULK_RIP];
-	if (!k) {
-		if (!w->may_call)
-			mark_fault(w, w->trace_field, true);
-		return NULL;
-	}
 	/* Never cleared as a whole: a copy of ourselves may be in the middle of a walk here. */
 	k->ctx = ctx;
 	k->may_call = w->may_call;
@@ -50,7 +47,7 @@ struct unwind_walk *walk_start(struct work *w)
 	k->walk.read = read_stack;
 	k->walk.arg = k;
 	k->walk.copy = (uint8_t *)(k + 1);
-	k->walk.copy_room = (ctx->scratch_size - sizeof(*k)) & ~7u;
+	k->walk.copy_room = (w->walk_room - sizeof(*k)) & ~7u;
 	k->walk.entry = !!(w->desc->fields[w->trace_field].flags & BULK_AT_ENTRY);
 	k->walk.copy_len = 0;
 	unwind_copy_page(&k->walk, w->rsp, w->rsp - TOUCHED);
@@ -59,7 +56,7 @@ struct unwind_walk *walk_start(struct work *w)
 
 void walk_end(struct work *w, uint32_t frames, int end)
 {
-	const struct walk *k = (const struct walk *)w->ctx->scratch;
+	const struct walk *k = walk_of(w);
 	uint32_t limit = w->desc->fields[w->trace_field].limit;
 
 	if (end == UNWIND_FAULT)

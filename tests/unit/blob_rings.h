@@ -26,7 +26,7 @@ static inline void make_blob_areas(void)
 			  PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
 	for (int i = 0; i < NSLOW; i++)
 		scratch[i] = map_or_die(BULK_SCRATCH_MIN, PROT_READ | PROT_WRITE,
-					MAP_SHARED | MAP_ANONYMOUS, -1);
+					MAP_PRIVATE | MAP_ANONYMOUS, -1);
 }
 
 /* New, empty rings, and the routine that gives them out. */

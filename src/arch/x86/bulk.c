@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The code in a pad that has a bulk event written: it takes a locked ring, notes the registers in the
- * ring's context, and calls the C code of the blob, which knows nothing of sites.
+ * ring's scratch memory, and calls the C code of the blob, which knows nothing of sites.
  *
  *		save; slow routine		no ring: lost, out
- *		keep what C may change		on the stack: the ring is seen by other processes
+ *		keep what C may change		on the stack: other memory could be seen by others
  *		registers -> context
  *		record(ring, desc, rsp)		gives back the ring if the lock is still ours
  *		unlock
@@ -21,7 +21,7 @@
 #define KEPT (8 * 5)
 #define SAVED_DIRECTION (KEPT + SAVED_FLAGS + 4)	/* nobody else wants these four bytes */
 
-#define CONTEXT(member) (offsetof(struct ring_head, bulk) + offsetof(struct bulk_context, member))
+#define CONTEXT(member) offsetof(struct bulk_context, member)
 #define CONTEXT_REG(n) (CONTEXT(regs) + 8 * (n))
 
 /* mov %reg,off(%rcx) */
@@ -31,25 +31,43 @@ static void put_note(uint8_t **p, int reg, uint32_t off)
 	put32(p, off);
 }
 
-/* No ring: count it and go, over what is put next. Returns where the distance of that jump stands. */
+static void put_unlock(uint8_t **p, int ring)
+{
+	put(p, 0xc7, 0x80 | ring);		/* movl $0,owner(%ring) */
+	put32(p, offsetof(struct ring_head, owner));
+	put32(p, 0);
+}
+
+/*
+ * No ring, or one that is not for us: count it and go, over what is put next. Returns the place behind
+ * the distance of that jump.
+ */
 static uint8_t *put_lost(uint8_t **p, uint64_t lost_shared)
 {
 	put(p, 0x48, 0x85, 0xc9);		/* test %rcx,%rcx */
-	put(p, 0x75, 10 + 4 + 5);		/* jnz  1f */
-	put(p, 0x48, 0xb9);			/* movabs $lost_shared,%rcx */
+	put(p, 0x74, 8 + 2 + 10);		/* jz   1f */
+	put(p, 0x48, 0x83, 0xb9);		/* cmpq $0,scratch(%rcx) */
+	put32(p, offsetof(struct ring_head, bulk.scratch));
+	put(p, 0);
+	put(p, 0x75, 10 + 10 + 4 + 5);		/* jne  2f */
+	put_unlock(p, RCX);
+	put(p, 0x48, 0xb9);			/* 1: movabs $lost_shared,%rcx */
 	put64(p, lost_shared);
 	put(p, 0xf0, 0x48, 0xff, 0x01);		/* lock incq (%rcx) */
 	put(p, 0xe9);				/* jmp  out */
 	put32(p, 0);
-	return *p;				/* 1: */
+	return *p;				/* 2: */
 }
 
-/* Keeps also -1 or 1 for the direction: rsi. */
+/* From here on rdi is the ring, rcx the context. In esi: 1 or -1 for the direction. */
 static void put_keep(uint8_t **p)
 {
 	put(p, 0x57);				/* push %rdi */
 	for (int reg = 8; reg < 12; reg++)
 		put(p, 0x41, 0x50 + (reg & 7));	/* push %r8 ... %r11 */
+	put(p, 0x48, 0x89, 0xcf);		/* mov  %rcx,%rdi */
+	put(p, 0x48, 0x8b, 0x89);		/* mov  scratch(%rcx),%rcx */
+	put32(p, offsetof(struct ring_head, bulk.scratch));
 	put_note(p, RAX, CONTEXT(pid));		/* the tid goes over its upper half */
 	put(p, 0x89, 0x91);			/* mov  %edx,tid(%rcx) */
 	put32(p, CONTEXT(tid));
@@ -60,7 +78,7 @@ static void put_keep(uint8_t **p)
 	put(p, 0xfc);				/* cld */
 }
 
-/* As pushf would show them; interrupts are always on. In: rsi of put_keep(). */
+/* As pushf would show them; interrupts are always on. In: esi of put_keep(). */
 static void put_note_flags(uint8_t **p)
 {
 	put(p, 0x8b, 0x44, 0x24, KEPT + SAVED_FLAGS);	/* mov  flags(%rsp),%eax */
@@ -78,12 +96,13 @@ static void put_note_flags(uint8_t **p)
 static void put_note_registers(uint8_t **p, const struct bulk_spec *spec)
 {
 	static const uint8_t saved[8] = {
-		[RAX] = SAVED_RAX, [RCX] = SAVED_RCX, [RDX] = SAVED_RDX, [RSI] = SAVED_RSI,
+		[RAX] = KEPT + SAVED_RAX, [RCX] = KEPT + SAVED_RCX, [RDX] = KEPT + SAVED_RDX,
+		[RSI] = KEPT + SAVED_RSI, [RDI] = KEPT - 8,
 	};
 
 	for (int reg = 0; reg < 16; reg++) {
 		if (reg < 8 && saved[reg]) {
-			put(p, 0x48, 0x8b, 0x44, 0x24, KEPT + saved[reg]);	/* mov saved(%rsp),%rax */
+			put(p, 0x48, 0x8b, 0x44, 0x24, saved[reg]);	/* mov saved(%rsp),%rax */
 			put_note(p, RAX, CONTEXT_REG(reg));
 		} else if (reg != RSP) {
 			put_note(p, reg, CONTEXT_REG(reg));
@@ -107,10 +126,9 @@ static void put_note_registers(uint8_t **p, const struct bulk_spec *spec)
 	}
 }
 
-/* The third argument, rdx, is there already. */
+/* The other two arguments, rdi and rdx, are there already. */
 static void put_record(uint8_t **p, const struct bulk_spec *spec)
 {
-	put(p, 0x48, 0x89, 0xcf);		/* mov  %rcx,%rdi */
 	put(p, 0x48, 0xbe);			/* movabs $desc,%rsi */
 	put64(p, spec->desc);
 	put(p, 0x48, 0xb8);			/* movabs $record,%rax */
@@ -118,9 +136,7 @@ static void put_record(uint8_t **p, const struct bulk_spec *spec)
 	put(p, 0xff, 0xd0);			/* call *%rax */
 	put(p, 0x48, 0x85, 0xc0);		/* test %rax,%rax */
 	put(p, 0x74, 10);			/* jz   1f */
-	put(p, 0xc7, 0x80);			/* movl $0,owner(%rax) */
-	put32(p, offsetof(struct ring_head, owner));
-	put32(p, 0);				/* 1: */
+	put_unlock(p, RAX);			/* 1: */
 }
 
 static void put_restore(uint8_t **p)
