@@ -1,6 +1,7 @@
 #!/usr/bin/env -S /usr/bin/python3 -u
 # SPDX-License-Identifier: MIT
-"""Races: attach, probe, detach in a random loop against busy targets; the tracer killed at random.
+"""Races: attach, probe, detach in a random loop against busy targets; the tracer killed at random, the
+target stopped and resumed at random.
 
     races.py [--seconds N] [--seed N] [--only spin,storm,churn,forks,calls,regs]
              [--without PROBE]
@@ -8,7 +9,9 @@
 Nothing may crash or hang, the target's own checks must hold, nothing of ours may be left, its
 text must be as it was, and a probe that was there for a whole phase must have counted exactly.
 """
+import os
 import random
+import signal
 import sys
 import time
 
@@ -104,6 +107,39 @@ class Hunt:
         else:                   # the next attach must do it
             self.phase()
 
+    def stutter(self, most):
+        """Stopped and resumed by somebody else, again and again."""
+        for _ in range(self.dice.randint(0, most)):
+            os.kill(self.t.pid, signal.SIGSTOP)
+            time.sleep(self.dice.random() ** 3 * .02)
+            os.kill(self.t.pid, signal.SIGCONT)
+            time.sleep(self.dice.random() ** 3 * .02)
+
+    def freeze(self):
+        """The probes come and go while the target is stopped and resumed, or remains stopped."""
+        counted = ["exe:work"] if self.t.name != "regs" else []
+        with self.count(*counted, *probes_for(self.t.name, self.dice), wait=False) as c:
+            self.stutter(20)
+            c.wait_active()
+            n = self.run_some()
+            still = self.dice.random() < .5
+            if still:
+                os.kill(self.t.pid, signal.SIGSTOP)
+            c.process.send_signal(signal.SIGINT)
+            if not still:
+                self.stutter(20)
+            r = c.wait()
+        if still and self.t.process.poll() is None:
+            pid, status = os.waitpid(self.t.pid, os.WUNTRACED)
+            if not os.WIFSTOPPED(status):
+                raise Trouble(f"its parent sees status {status} instead of a stop")
+            os.kill(self.t.pid, signal.SIGCONT)
+        if r.status != 0:
+            raise Trouble(f"count ended badly: {r}")
+        self.end_clean(r)
+        if counted and r.probe("exe:work")["hits"] != n:
+            raise Trouble(f"{r.probe('exe:work')['hits']} hits instead of {n}: {r}")
+
     def end_clean(self, r):
         if not r.summary["clean"]:
             raise Trouble(f"not clean: {r}")
@@ -124,7 +160,7 @@ class Hunt:
             raise Trouble("text differs: " + jab.differences({"text": self.text}, {"text": text}))
 
     def round(self):
-        what = self.dice.choice([self.phase, self.phase, self.brief, self.kill])
+        what = self.dice.choice([self.phase, self.phase, self.brief, self.kill, self.freeze])
         self.report.count(what.__name__)
         self.story.append(what.__name__)
         what()
