@@ -4,11 +4,19 @@ _jab()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} cmd=${COMP_WORDS[1]}
 
+	local events="-p -c -d -n -t --probe --function --buffer-size --no-follow --json --strict --allow-trap --dry-run -v --help"
+
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "count list check view recover --help --version" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "trace record count list check view recover --help --version" -- "$cur")
 		return
 	fi
 	case "$prev" in
+	-t | --context)
+		[ "$cmd" = view ] || mapfile -t COMPREPLY < <(compgen -W "regs reg: int: string: float: double: stack backtrace" -- "$cur")
+		return ;;
+	--snapshot-on)
+		mapfile -t COMPREPLY < <(compgen -W "EXIT CRASH SIGNAL" -- "$cur")
+		return ;;
 	-p | --pid)
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=,comm= | tr -s ' ' '\n' | sort -u)" -- "$cur")
 		return ;;
@@ -17,6 +25,8 @@ _jab()
 		return ;;
 	esac
 	case "$cmd:$cur" in
+	trace:-*) mapfile -t COMPREPLY < <(compgen -W "$events -o --no-colour" -- "$cur") ;;
+	record:-*) mapfile -t COMPREPLY < <(compgen -W "$events -o --overwrite --snapshot-on" -- "$cur") ;;
 	count:-*) mapfile -t COMPREPLY < <(compgen -W "-p -c -d -i -o -a --json --strict --allow-trap --dry-run -v --help" -- "$cur") ;;
 	list:-*) mapfile -t COMPREPLY < <(compgen -W "-p -v --json --help" -- "$cur") ;;
 	check:-*) mapfile -t COMPREPLY < <(compgen -W "-p -s -m -v --alone --json --help" -- "$cur") ;;

@@ -13,7 +13,8 @@ struct output {
 	struct ctf_options options;
 	char *command;
 	int fd;			/* -1: a directory */
-	bool is_stdout, unused;
+	bool is_stdout;
+	bool made, unused;	/* the directory is ours; nothing was recorded */
 	size_t snapshots;
 };
 

@@ -135,8 +135,11 @@ int output_open(struct output *o, const char *name, char **rest, const struct ts
 		free(o->name);
 		o->name = xstrdup("stdout");
 	}
-	return o->fd < 0 ? ctf_create(o->name, &o->options, &o->trace) :
-	       ctf_create_pipe(o->fd, o->name, &o->options, &o->trace);
+	if (o->fd >= 0)
+		return ctf_create_pipe(o->fd, o->name, &o->options, &o->trace);
+	r = ctf_create(o->name, &o->options, &o->trace);
+	o->made = r == 0;
+	return r;
 }
 
 struct ctf *output_take(struct output *o)
@@ -181,10 +184,10 @@ static void remove_trace(const char *name)
 
 void output_close(struct output *o)
 {
-	bool made = o->trace || o->unused;
+	bool empty = o->made && !o->snapshots && (o->trace || o->unused);
 
 	ctf_close(o->trace);
-	if (made && o->fd < 0 && o->name && !o->snapshots)
+	if (empty)
 		remove_trace(o->name);
 	if (o->fd >= 0)
 		close(o->fd);

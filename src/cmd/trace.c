@@ -40,10 +40,12 @@ static size_t address_name(void *arg, const struct trace_event *ev, uint64_t add
 
 	if (!name)
 		return 0;
-	if (plus && !strncmp(plus, "+0x", 3)) {
+	if (plus && plus[1] == '0')
 		off = strtoull(plus + 1, &end, 16);
-		name = *end ? name : (size_t)(plus - text);
-	}
+	if (end && !*end)
+		name = plus - text;
+	else
+		off = 0;
 	off += is_return;
 	n = snprintf(out, room, off ? "%.*s+%#" PRIx64 : "%.*s", (int)name, text, off);
 	return n < 0 ? 0 : MIN((size_t)n, room - 1);

@@ -5,8 +5,8 @@
  *	{"time":1,"cpu":0,"pid":77,"tid":78,"comm":"prog","probe":"libc:malloc","fields":{"size":24}}
  *
  * Pointers are text, "0x..."; bytes are text in hex; a string that was cut is {"cut":"text"}; what could
- * not be read is {"fault":"0xADDR"}, or {"unreadable":"0xADDR"} where no read was allowed; a backtrace is
- * a list of {"address":"0x...","name":"main+0x12"}, without a name where none is known.
+ * not be read is {"fault":"0xADDR"}, or {"unreadable":"0xADDR"} where no read was allowed (null where the
+ * address is not known); a backtrace is a list of {"address":"0x...","name":"main+0x12"}, without a name where none is known.
  */
 #include "base/utf8.h"
 #include "trace/line.h"
@@ -98,7 +98,10 @@ static void put_json_frame(struct line *l, const struct trace_event *ev, uint64_
 static void put_json_fault(struct line *l, const struct trace_value *v)
 {
 	put_word(l, v->fault == READ_FAULT ? "{\"fault\":" : "{\"unreadable\":");
-	put_json_address(l, v->address);
+	if (v->has_address)
+		put_json_address(l, v->address);
+	else
+		put_word(l, "null");
 	put_char(l, '}');
 }
 

@@ -35,7 +35,8 @@ struct trace_value {
 	uint32_t len;			/* of them; arrays and addresses: elements */
 	bool cut;			/* CTF_STRING: there was more of it */
 	enum trace_fault fault;		/* otherwise nothing of the above is set, except addresses */
-	uint64_t address;		/* that could not be read; 0: not known */
+	uint64_t address;		/* that could not be read */
+	bool has_address;		/* it is known */
 };
 
 struct trace_totals {

@@ -39,7 +39,7 @@ static enum trace_fault fault_of(const struct trace_event *ev, size_t i)
 }
 
 /* What stands in the place of a value that could not be read. */
-static uint64_t fault_address(const struct ctf_field *f, const uint8_t *p)
+static void fault_address(const struct ctf_field *f, const uint8_t *p, struct trace_value *v)
 {
 	uint32_t len, text;
 
@@ -47,12 +47,16 @@ static uint64_t fault_address(const struct ctf_field *f, const uint8_t *p)
 	case CTF_STRING:
 		memcpy(&len, p, 4);
 		text = strnlen((const char *)p + 4, len);
-		return len - text == 9 ? load64(p + 4 + text + 1) : 0;
+		p += 4 + text + 1;
+		v->has_address = len - text == 9;
+		break;
 	case CTF_ADDRS:
-		return 0;
+		v->has_address = false;
+		break;
 	default:
-		return field_is_number(f) || field_used(f) >= 8 ? load64(p) : 0;
+		v->has_address = field_is_number(f) || field_used(f) >= 8;
 	}
+	v->address = v->has_address ? load64(p) : 0;
 }
 
 /* A string, or addresses: the length stands in front. Returns the bytes that it takes. */
@@ -82,7 +86,7 @@ bool trace_value(const struct trace_event *ev, size_t *i, size_t *pos, struct tr
 	ret_value->field = f = &ev->class->fields[*i];
 	ret_value->fault = fault_of(ev, (*i)++);
 	if (ret_value->fault != READ_WELL)
-		ret_value->address = fault_address(f, p);
+		fault_address(f, p, ret_value);
 	if (field_is_number(f)) {
 		number_value(f, load64(p), ret_value);
 		*pos += 8;

@@ -162,7 +162,7 @@ static void test_faults(void **unused)
 	put_lists(1 << 1 | 1 << 2 | 1 << 3 | 1ull << (32 + 4), (const char *)text, 16);
 	shows(ctf, HEAD " n=[-1,2,300] p=<fault> s=<fault> b=<unreadable> f=[0.5,2] c=5\n" FRAMES "\t<fault>\n",
 	      JHEAD "\"n\":[-1,2,300],\"p\":{\"fault\":\"0x1234\"},\"s\":{\"fault\":\"0x12345678\"},\"bt\":[" JFRAMES
-	      ",{\"fault\":\"0x0\"}],\"b\":{\"unreadable\":\"0x0\"},\"f\":[0.5,2],\"c\":5}}\n");
+	      ",{\"fault\":null}],\"b\":{\"unreadable\":null},\"f\":[0.5,2],\"c\":5}}\n");
 	/* marks of fields that are not there are shown as they are */
 	put_lists(1 << 7, "", 1);
 	shows(ctf, HEAD " _faults=0x80 n=[-1,2,300] p=0x1234 s=\"\" b=01abff f=[0.5,2] c=5\n" FRAMES,
