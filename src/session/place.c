@@ -347,6 +347,18 @@ static int make_arena_patiently(struct jab *j, uint32_t target)
 	return r;
 }
 
+/* The arena goes, and everything that points into it. */
+static void forget_memory(struct target *t)
+{
+	rings_free(t->rings);
+	park_free(t->park);
+	arena_forget(t->arena);
+	t->rings = NULL;
+	t->park = NULL;
+	t->arena = NULL;
+	t->counters = NULL;
+}
+
 int place_insert(struct jab *j, uint32_t target)
 {
 	struct target *t = &j->targets.v[target];
@@ -368,9 +380,7 @@ int place_insert(struct jab *j, uint32_t target)
 		char *why = xstrdup(err_text());
 
 		text_remove(t->proc, t->arena, &report);
-		arena_forget(t->arena);
-		t->arena = NULL;
-		t->counters = NULL;
+		forget_memory(t);
 		r = fail(r, "%s", why);
 		free(why);
 		return r;

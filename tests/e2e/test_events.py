@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""What is recorded is what happened: every event whole, in order and accounted for, by whoever made it."""
+import collections
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+import jab
+import traces
+from targets import LIMIT
+
+pytestmark = pytest.mark.skipif(not traces.have_babeltrace(), reason="no babeltrace2")
+
+PLAIN = "exe:hit seq=arg0:long kind=arg1:int half=arg0:double"
+TEXT = "exe:hit seq=arg0:long kind=arg1:int text=arg2:string"
+WORDS = ["", "a", "hello", "a longer piece of text that has some length"]
+
+
+def check(path, result, sequences=True):
+    """Every call of every thread is there, or counted as lost, under its own numbers."""
+    assert result.status == 0, result
+    expect = traces.told(result)
+    events, lost = traces.babeltrace(path)
+    probe = result.summary["probes"][0]
+    got = collections.Counter((e.pid, e.tid) for e in events)
+    assert probe["hits"] == sum(expect.values()), (probe, expect)
+    assert probe["recorded"] == len(events), (probe, len(events))
+    assert probe["lost"] == lost == probe["hits"] - probe["recorded"], (probe, lost)
+    assert set(got) <= set(expect), (got, expect)
+    if not lost:
+        assert got == expect
+    for who in got if sequences else ():
+        seqs = [int(e.fields["seq"]) for e in events if (e.pid, e.tid) == who]
+        assert seqs == sorted(seqs) and len(set(seqs)) == len(seqs), who
+        assert all(0 <= s < expect[who] for s in seqs), who
+    return events
+
+
+@pytest.mark.parametrize("name", ["told", "told_static", "told_musl", "told_musl_static"])
+@pytest.mark.parametrize("probe", [PLAIN, TEXT], ids=["plain", "text"])
+def test_threads(built, tmp_path, name, probe):
+    r = traces.record(tmp_path / "t", [probe], [built(name), "threads", 5000, 8], ["--buffer-size", "4M"])
+    check(tmp_path / "t", r)
+
+
+@pytest.mark.parametrize("mode", ["forks", "vforks", "clones"])
+@pytest.mark.parametrize("probe", [PLAIN, TEXT], ids=["plain", "text"])
+def test_children(built, tmp_path, mode, probe):
+    r = traces.record(tmp_path / "t", [probe], [built("told"), mode, 3000, 6], ["--buffer-size", "4M"])
+    check(tmp_path / "t", r)
+
+
+@pytest.mark.parametrize("mode", ["vforks", "threads", "forks"])
+def test_without_rseq(built, tmp_path, mode):
+    env = dict(os.environ, GLIBC_TUNABLES="glibc.pthread.rseq=0")
+    r = traces.record(tmp_path / "t", [PLAIN], [built("told"), mode, 3000, 6], env=env)
+    check(tmp_path / "t", r)
+
+
+@pytest.mark.parametrize("probe", [PLAIN, TEXT], ids=["plain", "text"])
+def test_signal_handlers(built, tmp_path, probe):
+    r = traces.record(tmp_path / "t", [probe], [built("told"), "nested", 300000, 200], ["--buffer-size", "16M"])
+    events = check(tmp_path / "t", r, sequences=False)
+    nested = [int(e.fields["seq"]) for e in events if e.fields["kind"] == "77"]
+    assert nested == [-1 - i for i in range(len(nested))]
+
+
+@pytest.mark.parametrize("probe", [PLAIN, TEXT], ids=["plain", "text"])
+def test_overload_is_accounted_for(built, tmp_path, probe):
+    r = traces.record(tmp_path / "t", [probe], [built("told"), "threads", 200000, 4], ["--buffer-size", "64k"])
+    check(tmp_path / "t", r)
+
+
+def test_values(built, tmp_path):
+    r = traces.record(tmp_path / "t", [PLAIN], [built("told"), "threads", 500, 3])
+    for e in check(tmp_path / "t", r):
+        assert float(e.fields["half"]) == int(e.fields["seq"]) / 2
+        assert 0 <= int(e.fields["kind"]) < 3
+
+
+def test_texts(built, tmp_path):
+    r = traces.record(tmp_path / "t", [TEXT], [built("told"), "threads", 500, 3])
+    for e in check(tmp_path / "t", r):
+        word = WORDS[int(e.fields["seq"]) & 3]
+        assert int(e.fields["_text_length"]) == len(word) + 1
+        if word:	# babeltrace2 2.0 shows an older text for an empty one
+            assert e.fields["text"] == f'"{word}"'
+
+
+def test_overwrite_keeps_the_newest(built, tmp_path):
+    out = tmp_path / "t"
+    r = traces.record(out, [PLAIN], [built("told"), "threads", 100000, 2],
+                      ["--overwrite", "--buffer-size", "64k", "--snapshot-on", "EXIT"])
+    assert r.status == 0, r
+    expect = traces.told(r)
+    found = sorted(p.parent for p in out.parent.rglob("metadata"))
+    assert found, list(out.parent.rglob("*"))
+    events, lost = traces.babeltrace(found[-1])
+    assert r.summary["probes"][0]["hits"] == sum(expect.values())
+    assert lost == 0 and events
+    newest = max(events, key=lambda e: e.time)
+    assert int(newest.fields["seq"]) == 99999
+    for who in {(e.pid, e.tid) for e in events}:
+        seqs = [int(e.fields["seq"]) for e in events if (e.pid, e.tid) == who]
+        assert seqs == sorted(set(seqs))
+
+
+@pytest.mark.parametrize("after", [0, 0.03, 0.1, 0.3, None])
+def test_killed_target_loses_nothing(built, tmp_path, after):
+    """What was committed before a SIGKILL is there. Killed before it was probed, it is only gone."""
+    out = tmp_path / "t"
+    p = subprocess.Popen([jab.JAB, "record", "--json", "-o", str(out), "--buffer-size", "8M", PLAIN, "--",
+                          str(built("told")), "threads", "100000000", "1"], stdout=subprocess.PIPE, text=True,
+                         stderr=subprocess.PIPE)
+    child = wait_child(p.pid)
+    if after is None:
+        wait_stream(out)
+    else:
+        time.sleep(after)
+    os.kill(child, signal.SIGKILL)
+    stdout, stderr = p.communicate(timeout=LIMIT)
+    if p.returncode == 1 and '"summary"' not in stdout:
+        assert stderr.startswith("jab: ") and after is not None, (stdout, stderr)
+        return
+    assert p.returncode == 128 + signal.SIGKILL, (stdout, stderr)
+    events, lost = traces.babeltrace(out)
+    r = jab.Result(p.returncode, stdout, stderr)
+    probe = r.summary["probes"][0]
+    assert probe["recorded"] == len(events) and probe["lost"] == lost
+    seqs = [int(e.fields["seq"]) for e in events]
+    assert seqs == sorted(set(seqs))
+    if not lost:
+        assert seqs == list(range(len(seqs)))
+
+
+def test_killed_tracer_leaves_a_readable_trace(built, target, tmp_path):
+    out = tmp_path / "t"
+    p = subprocess.Popen([jab.JAB, "record", "-o", str(out), PLAIN, "--", str(built("told")), "threads", "20000000", "1"],
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    child = wait_child(p.pid)
+    wait_stream(out)
+    p.kill()
+    text, _ = p.communicate(timeout=LIMIT)	# the program has our pipe, and goes on to its end
+    assert text.split()[-1] == "20000000", text
+    events, _ = traces.babeltrace(out)
+    assert events
+    jab.run("recover", child)
+
+
+def wait_stream(path):
+    """Until the first packets are there."""
+    end = time.time() + LIMIT
+    while time.time() < end:
+        if any(p.stat().st_blocks > 64 for p in path.glob("stream_*_*")):
+            return
+        time.sleep(0.01)
+    raise AssertionError("nothing is recorded")
+
+
+def wait_child(pid):
+    path = f"/proc/{pid}/task/{pid}/children"
+    end = time.time() + LIMIT
+    while time.time() < end:
+        children = open(path).read().split()
+        for c in children:
+            if "told" in os.readlink(f"/proc/{c}/exe"):
+                return int(c)
+        time.sleep(0.01)
+    raise AssertionError("no child")

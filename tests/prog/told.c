@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls hit() from all kinds of threads and processes and tells at the end who called it how often:
+ * "PID TID CALLS" lines. In each of them seq counts from 0.
+ *
+ *	told MODE N [COUNT]
+ *	threads	COUNT threads	forks	COUNT children	vforks	COUNT vfork children, one after the other,
+ *	clones	COUNT bare clone() threads on their parent's thread block, beside a thread that goes on
+ *	nested	a signal handler that calls it, too, COUNT times
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct teller { int pid, tid; long calls; };
+static struct board { atomic_int n; struct teller v[4096]; } *board;
+static long rounds;
+static const char *const words[] = { "", "a", "hello", "a longer piece of text that has some length" };
+
+__attribute__((noinline)) void hit(long seq, int kind, const char *text, double half)
+{
+	__asm__ volatile("" : : "r"(seq), "r"(kind), "r"(text), "x"(half) : "memory");
+}
+
+__attribute__((noinline)) static int run(int kind, long n)
+{
+	struct teller *t = &board->v[board->n++];
+
+	t->pid = syscall(SYS_getpid);
+	t->tid = syscall(SYS_gettid);
+	for (long i = 0; i < n; i++) {
+		hit(i, kind, words[i & 3], i / 2.0);
+		t->calls++;
+	}
+	return 0;
+}
+
+static void *thread(void *arg)
+{
+	run((long)arg, rounds);
+	return NULL;
+}
+
+static void with_threads(int count)
+{
+	pthread_t t[256];
+
+	for (long i = 0; i < count; i++)
+		pthread_create(&t[i], NULL, thread, (void *)i);
+	for (int i = 0; i < count; i++)
+		pthread_join(t[i], NULL);
+}
+
+static void with_forks(int count)
+{
+	for (int i = 0; i < count; i++)
+		if (fork() == 0) {
+			run(i, rounds);
+			_exit(0);
+		}
+	run(-1, rounds);
+	while (wait(NULL) > 0)
+		;
+}
+
+static void with_vforks(int count)
+{
+	pthread_t beside;
+
+	pthread_create(&beside, NULL, thread, (void *)-1l);
+	for (int i = 0; i < count; i++) {
+		if (vfork() == 0) {
+			run(i, rounds / 10);
+			_exit(0);
+		}
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
+	pthread_join(beside, NULL);
+}
+
+static int bare(void *arg)
+{
+	run((long)arg, rounds / 10);
+	syscall(SYS_exit, 0);
+	return 0;
+}
+
+static void with_clones(int count)
+{
+	static char stacks[64][16384] __attribute__((aligned(64)));
+	int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+	pthread_t beside;
+
+	pthread_create(&beside, NULL, thread, (void *)-1l);
+	for (long i = 0; i < count; i++)
+		clone(bare, stacks[i % 64] + sizeof(stacks[0]), flags, (void *)i);
+	pthread_join(beside, NULL);
+	usleep(300000);
+}
+
+static long nested;
+
+static void on_signal(int sig)
+{
+	hit(-1 - nested++, 77, "nested", 0.5);
+}
+
+static void with_signals(int count)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+	pid_t me = getpid();
+
+	sigaction(SIGUSR1, &sa, NULL);
+	if (fork() == 0) {
+		for (int i = 0; i < count; i++) {
+			kill(me, SIGUSR1);
+			usleep(50);
+		}
+		_exit(0);
+	}
+	run(0, rounds);
+	while (wait(NULL) < 0)
+		;
+	printf("%d %d %ld\n", me, me, nested);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 2 ? argv[1] : "threads";
+	int count = argc > 3 ? atoi(argv[3]) : 4;
+
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	rounds = argc > 2 ? atol(argv[2]) : 1000;
+	if (!strcmp(mode, "threads"))
+		with_threads(count);
+	else if (!strcmp(mode, "forks"))
+		with_forks(count);
+	else if (!strcmp(mode, "vforks"))
+		with_vforks(count);
+	else if (!strcmp(mode, "clones"))
+		with_clones(count);
+	else
+		with_signals(count);
+	for (int i = 0; i < board->n; i++)
+		printf("%d %d %ld\n", board->v[i].pid, board->v[i].tid, board->v[i].calls);
+	return 0;
+}
