@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 
+#define MANY_PIDS 16		/* given since the last look: asking about each would take too long */
 #define GRACE_NS 30000000ull
 
 static bool is_known(struct proc *p, pid_t pid)
@@ -97,25 +98,40 @@ static uint64_t newest_pid(struct proc *p)
 	return last ? strtoull(last, NULL, 10) : 0;
 }
 
-/*
- * To look through the threads costs more than to stop them, so it is done again while they are
- * stopped only if there can be somebody new: a pid was given since the last look, or a thread has
- * just come out of a clone that was under way then. (vfork can't be missed: the parent does not stop.)
- */
-bool sharers_may_be_new(struct proc *p)
+/* Whoever is gone already shares nothing; about others that we may not ask about, nothing is known. */
+static bool may_share(struct proc *p, pid_t pid)
 {
-	uint64_t now;
-	size_t i;
+	long r = syscall(SYS_kcmp, priv(p)->via, pid, KCMP_VM, 0, 0);
 
-	now = newest_pid(p);
-	if (!now || now != priv(p)->newest_pid)
-		return true;
-	for (i = 0; i < p->threads.n; i++) {
+	return r == 0 || (r < 0 && errno != ESRCH);
+}
+
+static bool comes_from_clone(const struct proc *p)
+{
+	for (size_t i = 0; i < p->threads.n; i++) {
 		uint64_t nr = p->threads.v[i].regs.orig_rax;
 
 		if (nr == SYS_clone || nr == SYS_clone3 || nr == SYS_fork)
 			return true;
 	}
+	return false;
+}
+
+/*
+ * To look through the threads costs more than to stop them, so it is done again while they are
+ * stopped only if there can be somebody new: a pid was given since the last look that is not surely
+ * somebody else's, or a thread has just come out of a clone that was under way then. (vfork can't be
+ * missed: the parent does not stop.)
+ */
+bool sharers_may_be_new(struct proc *p)
+{
+	uint64_t now = newest_pid(p), before = priv(p)->newest_pid, pid;
+
+	if (comes_from_clone(p) || !now || !before || now < before || now - before > MANY_PIDS)
+		return true;
+	for (pid = before + 1; pid <= now; pid++)
+		if (may_share(p, pid))
+			return true;
 	return false;
 }
 
