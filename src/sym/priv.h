@@ -61,6 +61,7 @@ struct sym_priv {
 	bool have_unwind;
 	struct unwind_data *unwind;	/* or NULL: of nothing is anything known */
 	struct range unwind_code;
+	uint64_t unwind_read;		/* bytes of code that were read for it */
 };
 
 static inline struct sym_priv *priv(const struct module *m)

@@ -30,7 +30,7 @@ static bool starts_with(const uint8_t *p, size_t n, const uint8_t *what, size_t 
 
 #define STARTS(p, n, what) starts_with(p, n, what, sizeof(what))
 
-static bool is_sigreturn(const uint8_t *p, size_t n)
+bool is_sigreturn(const uint8_t *p, size_t n)
 {
 	return STARTS(p, n, sigreturn) || STARTS(p, n, sigreturn32);
 }
@@ -87,17 +87,26 @@ static void stray_trampolines(struct module *m, uint64_t lo, uint64_t hi, struct
 	}
 }
 
-void gap_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w)
+size_t func_from(const struct module *m, uint64_t addr)
 {
-	size_t a = 0, b = m->funcs.n, mid, i;
+	size_t a = 0, b = m->funcs.n, mid;
 
 	while (a < b) {
 		mid = a + (b - a) / 2;
-		if (m->funcs.v[mid].addr < lo)
+		if (m->funcs.v[mid].addr < addr)
 			a = mid + 1;
 		else
 			b = mid;
 	}
+	return a;
+}
+
+void gap_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w)
+{
+	size_t a = func_from(m, lo), i;
+
+	if (a < m->funcs.n && m->funcs.v[a].addr < hi && code_rows(m, lo, hi, w))
+		return;
 	for (i = a; i < m->funcs.n && m->funcs.v[i].addr < hi; i++) {
 		const struct func *f = &m->funcs.v[i];
 		uint64_t end = f->addr + f->size;

@@ -29,6 +29,12 @@ void cfi_run(const struct frame_fde *fde, const struct cfi_state *start, struct 
 void gap_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);
 bool sigreturn_row(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);	/* is it a signal's way back? */
 
+bool is_sigreturn(const uint8_t *p, size_t n);
+size_t func_from(const struct module *m, uint64_t addr);	/* the first at or behind it */
+
+/* unwind_code.c: the same by reading the code; false where that is too much */
+bool code_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);
+
 /* unwind_go.c: the same from Go's own table; false where it has none */
 bool go_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);
 

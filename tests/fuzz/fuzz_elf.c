@@ -2,6 +2,7 @@
 /* Damaged ELF files: each is opened from memory and from a descriptor, and everything is asked. */
 #include "base/err.h"
 #include "sym/sym.h"
+#include "sym/unwind.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -71,10 +72,12 @@ static void ask_ranges(struct module *m)
 
 static void ask_everything(struct module *m)
 {
+	uint64_t lo, hi;
 	char out[200];
 
 	ask_functions(m);
 	ask_ranges(m);
+	sink += module_unwind(m, &lo, &hi) != NULL;
 	ask_spec(m, "*");
 	ask_spec(m, "ns::S::f(int)");
 	ask_spec(m, "*read*");

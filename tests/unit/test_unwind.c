@@ -194,6 +194,56 @@ static void signal_frames(void **state)
 	module_close(m);
 }
 
+struct code_case { const char *what, *code, *rows; };
+
+/* Functions without call frame information: the first begins at 10, the second (if called) where it says. */
+static const struct code_case code_cases[] = {
+	{ "push, pop, ret", "535bc3", "10 rsp+8; 11 rsp+16 bx-16; 12 rsp+8; 13 none" },
+	{ "frame pointer and leave", "554889e54883ec2090c9c3", "10 rsp+8; 11 rsp+16 bp-16; 18 rsp+48 bp-16; 1a rsp+8; 1b none" },
+	{ "large frame", "4881ec0001000090" "4881c400010000c3", "10 rsp+8; 17 rsp+264; 1f rsp+8; 20 none" },
+	{ "realigned", "554889e54883e4e090488d65f85b5dc3", "10 rsp+8; 11 rsp+16 bp-16; 18 rbp+16 bp-16; 1d rsp+24 bp-16; "
+		"1e rsp+16 bp-16; 1f rsp+8; 20 none" },
+	{ "dynamic without a frame pointer", "534829c490c3", "10 rsp+8; 11 rsp+16 bx-16; 14 none" },
+	{ "lea", "488d6424e890488d642418c3", "10 rsp+8; 15 rsp+32; 1b rsp+8; 1c none" },
+	{ "r12 is not rsp", "41544983ec08415cc3", "10 rsp+8; 12 rsp+16; 18 rsp+8; 19 none" },
+	{ "both ways of a branch", "507403585bc3585dc3", "10 rsp+8; 11 rsp+16; 14 rsp+8; 15 end; 16 rsp+16; 17 rsp+8; 18 end; "
+		"19 none" },
+	{ "a loop", "6a0190ebfd", "10 rsp+8; 12 rsp+16; 15 none" },
+	{ "call, and the callee", "50e802000000" "58c3" "53c3", "10 rsp+8; 11 rsp+16; 17 rsp+8; 19 rsp+16 bx-16; 1a none" },
+	{ "a call that does not return", "50e800000000" "5bc3", "10 rsp+8; 11 rsp+16; 16 rsp+8; 17 end; 18 none" },
+	{ "cases of a switch", "50ffe0" "58c3" "90" "59c3", "10 rsp+8; 11 rsp+16; 14 rsp+8; 15 none; 16 rsp+16; 17 rsp+8; 18 none" },
+	{ "back from a signal", "48c7c00f0000000f05", "f signal; 19 none" },
+	{ "no instruction", "500606", "10 rsp+8; 11 none" },
+};
+
+static void code_without_frames(void **state)
+{
+	const struct made_symbol first = { "first", TEXT + 16, 64, STT_FUNC, STB_GLOBAL };
+	char text[2000];
+	uint64_t lo, hi;
+
+	for (size_t i = 0; i < ARRAY_SIZE(code_cases); i++) {
+		static struct made e;
+		struct module *m;
+		size_t at = TEXT + 16;
+
+		made_start(&e);
+		memset(e.p + TEXT, 0x06, 0x1000);
+		for (const char *s = code_cases[i].code; *s; s += 2)
+			e.p[at++] = strtoul((char[]){ s[0], s[1], 0 }, NULL, 16);
+		made_symbols(&e, SHT_SYMTAB, &first, 1);
+		made_finish(&e, ET_DYN);
+		memset(e.p + offsetof(Elf64_Ehdr, e_entry), 0, 8);
+		assert_int_equal(module_open_memory(e.p, e.end, "made", &m), 0);
+		assert_non_null(module_unwind(m, &lo, &hi));
+		dump(module_unwind(m, &lo, &hi), text);
+		if (strcmp(text + 2 * (text[0] == ';'), code_cases[i].rows) != 0)
+			print_error("%s:\n  is     %s\n  wanted %s\n", code_cases[i].what, text, code_cases[i].rows);
+		assert_string_equal(text + 2 * (text[0] == ';'), code_cases[i].rows);
+		module_close(m);
+	}
+}
+
 /* Two modules, one of them mapped twice: sorted, its table there once. */
 static void directory(void **state)
 {
@@ -427,6 +477,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows),
 		cmocka_unit_test(signal_frames),
+		cmocka_unit_test(code_without_frames),
 		cmocka_unit_test(directory),
 		cmocka_unit_test(walks_rows),
 		cmocka_unit_test(walks_far),
