@@ -90,7 +90,7 @@ static void find_in(struct types *t, struct unit *u, const struct wanted *w, die
 {
 	size_t i;
 
-	unit_index(t, u);
+	unit_names(t, u);
 	for (i = first_entry(u, w->hash); i < u->entries.n && u->entries.v[i].hash == w->hash; i++) {
 		const struct entry *e = &u->entries.v[i];
 		const char *full;
@@ -123,7 +123,13 @@ static void find_string(struct bytes str, const char *s, size_t len, u32_list *l
 }
 
 /* The units that might have it. */
-struct hits { const struct types *t; uint8_t *bits; };	/* a byte a unit */
+struct hits {
+	const struct types *t;
+	uint8_t *bits;		/* a byte a unit */
+	const struct wanted *what;	/* NULL: any hit counts */
+};
+
+enum { NO_HIT, HIT_DECLARED, HIT_MAYBE };
 
 static size_t unit_holding(const struct types *t, size_t first, size_t n, const uint8_t *p)
 {
@@ -140,7 +146,30 @@ static size_t unit_holding(const struct types *t, size_t first, size_t n, const 
 	return a > first ? a - 1 : first;
 }
 
-/* All units of `in` that have these bytes; after a hit the rest of its unit is skipped. */
+/*
+ * A name is mostly the first attribute, so the entry begins a few bytes before it. If one there has
+ * its name exactly here, we can see already whether it is only a declaration, or no such thing at
+ * all. That may be an accident, so it decides only which units are walked first.
+ */
+static int looks_like(struct hits *h, const struct unit *u, const uint8_t *hit)
+{
+	int back, best = NO_HIT;
+
+	for (back = 1; back <= 3 && h->what; back++) {
+		Dwarf_Attribute attr;
+		Dwarf_Die die;
+
+		if (!die_at(u, hit - back, &die) || dwarf_tag(&die) == DW_TAG_invalid ||
+		    !dwarf_attr(&die, DW_AT_name, &attr) || attr.valp != hit)
+			continue;
+		if (tag_fits(h->what->what, dwarf_tag(&die)) && !die_flag(&die, DW_AT_declaration))
+			return HIT_MAYBE;
+		best = HIT_DECLARED;
+	}
+	return best ? best : HIT_MAYBE;
+}
+
+/* All units of `in` that have these bytes; after a good hit the rest of its unit is skipped. */
 static void scan_bytes(struct hits *h, const struct dw_file *f, struct bytes in, const void *bytes, size_t n)
 {
 	const uint8_t *p = in.p, *end = in.p + in.n, *hit;
@@ -154,8 +183,9 @@ static void scan_bytes(struct hits *h, const struct dw_file *f, struct bytes in,
 		p = hit + 1;
 		if (u >= h->t->units.n || hit < (const uint8_t *)unit->die.addr || hit >= unit->end)
 			continue;
-		h->bits[u] = 1;
-		p = MAX(p, unit->end);
+		h->bits[u] = MAX(h->bits[u], looks_like(h, unit, hit));
+		if (h->bits[u] == HIT_MAYBE)
+			p = MAX(p, unit->end);
 	}
 }
 
@@ -181,7 +211,7 @@ static void scan_numbered(struct hits *h, const struct dw_file *f, const u32_lis
 		for (at = base; at + 4 <= MIN(next, b.n) && !h->bits[u]; at += 4)
 			for (i = get32(b.p + at), k = 0; k < offsets->n; k++)
 				if (offsets->v[k] == i)
-					h->bits[u] = 1;
+					h->bits[u] = HIT_MAYBE;
 	}
 }
 
@@ -196,7 +226,7 @@ static void scan(struct hits *h, const struct dw_file *f, const struct bytes *st
 	if (str->p)
 		find_string(*str, w->last, w->len, &offsets);
 	if (offsets.n > MOST_STRINGS)
-		memset(h->bits + f->first, 1, f->n);
+		memset(h->bits + f->first, HIT_MAYBE, f->n);
 	for (i = 0; i < offsets.n && offsets.n <= MOST_STRINGS; i++) {
 		scan_bytes(h, f, f->info, &offsets.v[i], 4);
 		scan_bytes(h, f, f->types, &offsets.v[i], 4);
@@ -211,7 +241,7 @@ static void scan(struct hits *h, const struct dw_file *f, const struct bytes *st
 
 void dw_mark_units(struct types *t, const void *bytes, size_t n, uint8_t *marked)
 {
-	struct hits h = { t, marked };
+	struct hits h = { t, marked, NULL };
 
 	scan_bytes(&h, &t->main, t->main.info, bytes, n);
 }
@@ -228,7 +258,7 @@ void dw_find_copies(struct types *t, Dwarf_Die *of, die_list *list)
 		struct unit *u = &t->units.v[i];
 
 		if (marked[i])
-			unit_index(t, u);
+			unit_names(t, u);
 		for (k = 0; marked[i] && k < u->entries.n; k++) {
 			Dwarf_Attribute attr;
 			Dwarf_Die die, origin;
@@ -257,7 +287,8 @@ static void find_near(struct types *t, struct unit *u, const struct wanted *w, s
 static void find_everywhere(struct types *t, struct unit *near, const struct wanted *w, size_t most,
 			    die_list *list, die_list *declared)
 {
-	struct hits h = { t, xcalloc(1, t->units.n + 1) };
+	struct hits h = { t, xcalloc(1, t->units.n + 1), w };
+	int round;
 	size_t i;
 
 	scan(&h, &t->main, &t->main.str, w);
@@ -265,9 +296,10 @@ static void find_everywhere(struct types *t, struct unit *near, const struct wan
 		scan(&h, &t->main, &t->alt.str, w);
 		scan(&h, &t->alt, &t->alt.str, w);
 	}
-	for (i = 0; i < t->units.n && list->n < most; i++)
-		if (h.bits[i] && &t->units.v[i] != near)
-			find_in(t, &t->units.v[i], w, list, declared);
+	for (round = HIT_MAYBE; round >= HIT_DECLARED; round--)
+		for (i = 0; i < t->units.n && list->n < most; i++)
+			if (h.bits[i] == round && &t->units.v[i] != near)
+				find_in(t, &t->units.v[i], w, list, declared);
 	free(h.bits);
 }
 

@@ -78,7 +78,7 @@ static void walk_unit(struct inline_search *q, struct unit *u)
 	const uint8_t *last = NULL;
 	size_t i;
 
-	unit_index(q->t, u);
+	unit_codes(q->t, u);
 	q->u = u;
 	for (i = 0; i < u->codes.n; i++) {
 		Dwarf_Die func;

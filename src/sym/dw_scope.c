@@ -78,7 +78,7 @@ bool dw_func_die(struct types *t, uint64_t pc, struct unit **ret_unit, Dwarf_Die
 
 	if (!u)
 		return false;
-	unit_index(t, u);
+	unit_codes(t, u);
 	c = code_at(u, pc);
 	found = c ? die_at(u, c->die, ret_die) : nested_func(&u->die, pc, 0, ret_die);
 	if (found)

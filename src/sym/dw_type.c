@@ -20,12 +20,29 @@ static void load_size(struct loading *l)
 		l->type->size = 0;
 }
 
+/* gcc says "long unsigned int", people and clang "unsigned long". */
+static const char *usual_name(const char *name)
+{
+	static const char *const names[][2] = {
+		{ "long int", "long" }, { "long unsigned int", "unsigned long" }, { "short int", "short" },
+		{ "short unsigned int", "unsigned short" }, { "long long int", "long long" },
+		{ "long long unsigned int", "unsigned long long" }, { "__int128 unsigned", "unsigned __int128" },
+	};
+	size_t i;
+
+	for (i = 0; name && i < ARRAY_SIZE(names); i++)
+		if (strcmp(names[i][0], name) == 0)
+			return names[i][1];
+	return name;
+}
+
 static void load_base(struct loading *l)
 {
 	struct type *y = l->type;
 	uint64_t encoding = 0;
 
 	load_size(l);
+	y->name = usual_name(y->name);
 	die_number(l->die, DW_AT_encoding, &encoding);
 	y->kind = TYPE_INT;
 	switch (encoding) {

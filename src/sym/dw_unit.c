@@ -108,54 +108,52 @@ static void add_import(struct types *t, struct unit *u, Dwarf_Die *die)
 		*vec_add(&u->imports) = to - t->units.v;
 }
 
-static void walk(struct types *t, struct unit *u, Dwarf_Die *parent, uint32_t outer, int depth);
+struct walk { struct types *t; struct unit *u; bool names; };
 
-static void walk_scope(struct types *t, struct unit *u, Dwarf_Die *die, int tag, uint32_t outer, int depth)
+static void walk(struct walk *w, Dwarf_Die *parent, uint32_t outer, int depth);
+
+static void walk_scope(struct walk *w, Dwarf_Die *die, uint32_t outer, int depth)
 {
-	struct scope *s = vec_add(&u->scopes);
+	struct unit *u = w->u;
+	const uint8_t *hi = outer == NO_SCOPE ? u->end : u->scopes.v[outer].hi;
 
-	s->lo = die->addr;
-	s->hi = outer == NO_SCOPE ? u->end : u->scopes.v[outer].hi;
-	s->name = die_name(die);
-	s->outer = outer;
-	s->is_enum = tag == DW_TAG_enumeration_type && !die_flag(die, DW_AT_enum_class);
-	walk(t, u, die, u->scopes.n - 1, depth + 1);
+	if (!w->names)
+		*vec_add(&u->scopes) = (struct scope){ die->addr, hi, outer };
+	walk(w, die, w->names ? NO_SCOPE : u->scopes.n - 1, depth + 1);
 }
 
-static void visit(struct types *t, struct unit *u, Dwarf_Die *die, uint32_t outer, int depth)
+static bool is_class(int tag)
 {
+	return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type ||
+	       tag == DW_TAG_interface_type;
+}
+
+static void visit(struct walk *w, Dwarf_Die *die, uint32_t outer, int depth)
+{
+	struct unit *u = w->u;
 	bool nests = u->lang == LANG_CXX || u->lang == LANG_RUST;
 	int tag = dwarf_tag(die);
 
+	if (tag == DW_TAG_namespace || tag == DW_TAG_module || tag == DW_TAG_enumeration_type || (nests && is_class(tag)))
+		walk_scope(w, die, outer, depth);
+	if (tag == DW_TAG_subprogram && !w->names)
+		add_code(u, die);
+	if (!w->names)
+		return;
 	switch (tag) {
-	case DW_TAG_namespace: case DW_TAG_module:
-		walk_scope(t, u, die, tag, outer, depth);
+	case DW_TAG_imported_unit:
+		add_import(w->t, u, die);
 		break;
 	case DW_TAG_structure_type: case DW_TAG_class_type: case DW_TAG_union_type: case DW_TAG_interface_type:
+	case DW_TAG_enumeration_type: case DW_TAG_subprogram: case DW_TAG_typedef: case DW_TAG_base_type:
+	case DW_TAG_unspecified_type: case DW_TAG_variable: case DW_TAG_enumerator:
 		add_entry(u, die, tag);
-		if (nests)
-			walk_scope(t, u, die, tag, outer, depth);
-		break;
-	case DW_TAG_enumeration_type:
-		add_entry(u, die, tag);
-		walk_scope(t, u, die, tag, outer, depth);
-		break;
-	case DW_TAG_subprogram:
-		add_entry(u, die, tag);
-		add_code(u, die);
-		break;
-	case DW_TAG_imported_unit:
-		add_import(t, u, die);
-		break;
-	case DW_TAG_typedef: case DW_TAG_base_type: case DW_TAG_unspecified_type: case DW_TAG_variable:
-	case DW_TAG_enumerator:
-		add_entry(u, die, tag);
-		break;
 	}
 }
 
-static void walk(struct types *t, struct unit *u, Dwarf_Die *parent, uint32_t outer, int depth)
+static void walk(struct walk *w, Dwarf_Die *parent, uint32_t outer, int depth)
 {
+	struct unit *u = w->u;
 	Dwarf_Die die;
 	bool more;
 
@@ -163,12 +161,12 @@ static void walk(struct types *t, struct unit *u, Dwarf_Die *parent, uint32_t ou
 		return;
 	do {
 		size_t mine = u->scopes.n;
-		void *at = die.addr;
+		const uint8_t *at = die.addr;
 
-		visit(t, u, &die, outer, depth);
+		visit(w, &die, outer, depth);
 		more = die_next(&die);
 		/* Those that end with their parent did not know where that is. */
-		for (; more && mine < u->scopes.n && u->scopes.v[mine].lo >= (const uint8_t *)at; mine++)
+		for (; more && mine < u->scopes.n && u->scopes.v[mine].lo >= at; mine++)
 			u->scopes.v[mine].hi = MIN(u->scopes.v[mine].hi, (const uint8_t *)die.addr);
 	} while (more);
 }
@@ -189,23 +187,34 @@ static int compare_codes(const void *a, const void *b)
 	return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
-void unit_index(struct types *t, struct unit *u)
+void unit_codes(struct types *t, struct unit *u)
 {
+	struct walk w = { t, u, false };
 	const char *producer;
 	Dwarf_Attribute attr;
 
-	if (u->indexed)
+	if (u->have_codes)
 		return;
-	u->indexed = true;
+	u->have_codes = true;
 	if (u->lang == LANG_GO) {
 		producer = dwarf_formstring(dwarf_attr(&u->die, DW_AT_producer, &attr));
 		u->go_regs = producer && strstr(producer, "regabi");
 	}
-	walk(t, u, &u->die, NO_SCOPE, 0);
-	if (u->entries.n)
-		qsort(u->entries.v, u->entries.n, sizeof(*u->entries.v), compare_entries);
+	walk(&w, &u->die, NO_SCOPE, 0);
 	if (u->codes.n)
 		qsort(u->codes.v, u->codes.n, sizeof(*u->codes.v), compare_codes);
+}
+
+void unit_names(struct types *t, struct unit *u)
+{
+	struct walk w = { t, u, true };
+
+	if (u->have_names)
+		return;
+	u->have_names = true;
+	walk(&w, &u->die, NO_SCOPE, 0);
+	if (u->entries.n)
+		qsort(u->entries.v, u->entries.n, sizeof(*u->entries.v), compare_entries);
 }
 
 static uint32_t scope_of(const struct unit *u, const uint8_t *die)
@@ -233,7 +242,7 @@ bool unit_scope_die(struct types *t, Dwarf_Die *die, Dwarf_Die *ret_die)
 
 	if (!u)
 		return false;
-	unit_index(t, u);
+	unit_codes(t, u);
 	s = scope_of(u, die->addr);
 	return s != NO_SCOPE && die_at(u, u->scopes.v[s].lo, ret_die);
 }
@@ -250,6 +259,20 @@ static void to_declaration(Dwarf_Die *die)
 			return;
 }
 
+/* NULL: it gives no name to what is in it, as an enum of C does not. */
+static const char *scope_name(struct unit *u, const struct scope *s)
+{
+	const char *name;
+	Dwarf_Die die;
+
+	if (!die_at(u, s->lo, &die))
+		return NULL;
+	if (dwarf_tag(&die) == DW_TAG_enumeration_type && !die_flag(&die, DW_AT_enum_class))
+		return NULL;
+	name = die_name(&die);
+	return name ? name : "(anonymous namespace)";
+}
+
 const char *unit_qualified(struct types *t, struct unit *u, Dwarf_Die *die)
 {
 	const char *name = die_name(die), *parts[MOST_DEPTH];
@@ -264,13 +287,12 @@ const char *unit_qualified(struct types *t, struct unit *u, Dwarf_Die *die)
 	u = unit_of(t, &at);
 	if (!u)
 		return name;
-	unit_index(t, u);
+	unit_codes(t, u);
 	len = strlen(name) + 1;
 	for (s = scope_of(u, at.addr); s != NO_SCOPE && n < MOST_DEPTH; s = u->scopes.v[s].outer) {
-		if (u->scopes.v[s].is_enum)
-			continue;
-		parts[n] = u->scopes.v[s].name ? u->scopes.v[s].name : "(anonymous namespace)";
-		len += strlen(parts[n++]) + 2;
+		parts[n] = scope_name(u, &u->scopes.v[s]);
+		if (parts[n])
+			len += strlen(parts[n++]) + 2;
 	}
 	if (!n)
 		return name;

@@ -112,10 +112,12 @@ static int find_plain(struct types *t, const char *name, struct unit *near, type
 	for (i = 0; i < ARRAY_SIZE(words) && what == FIND_TYPE; i++)
 		if (take_word(&s, words[i].word))
 			what = words[i].what;
+	if (!*s)
+		return fail(-EINVAL, "the name of a type is missing");
 	*ret_id = what == FIND_TYPE ? spelled_basic(t, s) : 0;
 	if (*ret_id)
 		return 0;
-	if (*s && dw_find(t, near, s, what, 1, &list) == 0)
+	if ( dw_find(t, near, s, what, 1, &list) == 0)
 		*ret_id = choose(t, &list);
 	vec_free(&list);
 	if (!*ret_id && what == FIND_TYPE)

@@ -18,7 +18,7 @@
 #define MOST_ARRAY (1ull << 40)	/* bytes */
 
 /* A namespace, class or enum of a unit, from its entry to its end. Sorted by lo, as walked. */
-struct scope { const uint8_t *lo, *hi; const char *name; uint32_t outer; bool is_enum; };
+struct scope { const uint8_t *lo, *hi; uint32_t outer; };
 
 /* A name in a unit outside of functions. Sorted by hash. */
 struct entry { uint32_t hash; uint16_t tag; bool declared; const char *name; const uint8_t *die; };
@@ -32,7 +32,7 @@ struct unit {
 	const uint8_t *end;
 	uint8_t lang;		/* enum types_lang */
 	bool go_regs;		/* Go's register ABI */
-	bool indexed;
+	bool have_codes, have_names;
 	VEC(struct scope) scopes;
 	VEC(struct entry) entries;
 	VEC(struct code) codes;
@@ -93,7 +93,8 @@ void dw_close(struct types *t);
 /* dw_unit.c: units and what is in them by name */
 struct unit *unit_of(struct types *t, Dwarf_Die *die);
 struct unit *unit_at(struct types *t, uint64_t pc);	/* NULL if none says it has this address */
-void unit_index(struct types *t, struct unit *u);
+void unit_codes(struct types *t, struct unit *u);	/* its functions and scopes */
+void unit_names(struct types *t, struct unit *u);	/* its names and imports */
 const char *unit_qualified(struct types *t, struct unit *u, Dwarf_Die *die);	/* NULL if it has no name */
 bool unit_scope_die(struct types *t, Dwarf_Die *die, Dwarf_Die *ret_die);	/* the type or namespace around it */
 uint32_t name_hash(const char *name, size_t len);
