@@ -12,7 +12,7 @@
 
 #define TURNS 200
 #define ROUNDS 100
-#define noinline __attribute__((noinline, noclone))
+#define noinline __attribute__((noinline))
 
 static struct tables tables;
 static uint64_t frames[UNWIND_FRAMES_MAX];
