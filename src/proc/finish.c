@@ -12,7 +12,8 @@
  *	below the red zone	dropped: nobody looks there any more
  *	rseq_cs			dropped: a sequence that begins now would be interrupted anyway, so it is
  *				left by its abort; whoever unmaps the arena clears the pointer
- *	anything else		for a thread: written. For a frame: refused, unless it repairs a return
+ *	elsewhere		never ours but a copy of an instruction of the program: left to the thread
+ *	the stack		for a thread: written. For a frame: refused, unless it repairs a return
  *				address that leads to a pad. A frame found on a stack may be the remains of
  *				one that is long over, and its memory somebody else's.
  */
@@ -43,6 +44,7 @@ struct rest {
 	struct finish *f;
 	struct cpu cpu;
 	bool frame;
+	uint64_t rseq_cs;	/* where the thread keeps that; 0: it has none */
 	bool at_slot;		/* the instruction jumps through a word of the module's */
 	struct sequence armed;
 	struct late_write writes[MOST_WRITES];
@@ -122,7 +124,7 @@ static int note_write(void *arg, uint64_t at, const void *from, size_t len)
 	memcpy(&value, from, len);
 	if (is_ours(r->f, at))
 		return note(r, at, value, len, false);
-	if (len == 8 && at + STACK_REACH - sp >= STACK_REACH + RED_ZONE && (!value || is_ours(r->f, value))) {
+	if (r->rseq_cs && at == r->rseq_cs && len == 8 && (!value || is_ours(r->f, value))) {
 		r->armed = (struct sequence){ 0 };
 		return value ? read_pad(r->f, value, &r->armed, sizeof(r->armed)) : 0;
 	}
@@ -253,7 +255,9 @@ static int finish_rest(struct rest *r)
 
 	if (err == 0 && !may_write(r))
 		err = -EAGAIN;
-	return err < 0 ? err : write_all(r);
+	if (err == 0 && write_all(r) < 0)
+		err = -EAGAIN;
+	return err;
 }
 
 static void from_regs(struct cpu *c, const struct user_regs_struct *g)
@@ -284,6 +288,7 @@ int finish_thread(struct finish *f, struct thread *t)
 
 	if (err < 0)
 		return err;
+	r.rseq_cs = rseq_slot(t);
 	from_regs(&r.cpu, &t->regs);
 	err = finish_rest(&r);
 	if (err < 0)
@@ -302,6 +307,7 @@ int finish_frame(struct finish *f, struct saved_pc *s)
 
 	if (err < 0)
 		return err;
+	r.rseq_cs = rseq_slot(t);
 	r.cpu = before;
 	r.cpu.tls = before.tls = t->regs.fs_base;
 	err = finish_rest(&r);

@@ -158,6 +158,7 @@ int proc_scratch(struct proc *p, taddr *ret_at, size_t *ret_room);
 pid_t proc_borrowed_tid(struct proc *p);	/* 0: none yet */
 
 /* rseq.c */
+uint64_t rseq_slot(const struct thread *t);	/* address of its rseq_cs; 0: not registered, or not stopped */
 int rseq_abort(struct proc *p, struct thread *t);	/* if it stands inside a sequence */
 
 /*

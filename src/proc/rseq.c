@@ -24,6 +24,13 @@ static bool ask(const struct thread *t, struct rseq_answer *ret)
 	       ret->pointer;
 }
 
+uint64_t rseq_slot(const struct thread *t)
+{
+	struct rseq_answer a;
+
+	return t->stopped && ask(t, &a) ? a.pointer + RSEQ_CS_OFFSET : 0;
+}
+
 /* The registers first: if we die in between, the kernel clears the pointer itself. */
 int rseq_abort(struct proc *p, struct thread *t)
 {

@@ -22,6 +22,11 @@ __asm__(".text\n"
 	"caller: sub $8, %rsp\n"
 	"caller_window: call hot\n"
 	"	add $1, %rax\n	add $8, %rsp\n	ret\n");
+/* wipe(p) = 20, with a store of its own in the window. */
+__asm__(".text\n"
+	".balign 64\n"
+	"wipe:	movq $0, (%rdi)\n	mov $20, %eax\n	ret\n");
+extern long wipe(long *p) __asm__("wipe");
 extern long caller(long x) __asm__("caller");
 extern char caller_window[] __asm__("caller_window");
 
@@ -122,7 +127,7 @@ static int put_event(struct scene *s, bool has_rseq)
 }
 
 /* Our code, the window, the jump back: what the planner makes. Returns the pad's length. */
-static int make_pad(struct scene *s, const void *site, int n)
+static int make_pad(struct scene *s, const void *site, int window, int n)
 {
 	uint64_t pad = s->r.pieces[0].at.v, at = (uintptr_t)site;
 	uint8_t *out = s->r.pieces[0].here;
@@ -132,18 +137,19 @@ static int make_pad(struct scene *s, const void *site, int n)
 
 	assert_true(n > 0);
 	*vec_add(&s->r.patch.moves_out) = (struct move){ TADDR(pad), TADDR(at) };
-	for (; done < WINDOW; done += in.len) {
+	for (; done < window; done += in.len) {
 		arch_x86_64.decode((uint8_t *)site + done, 15, at + done, &in);
 		*vec_add(&s->r.patch.moves_out) = (struct move){ TADDR(pad + n), TADDR(at + done) };
 		len = arch_x86_64.relocate((uint8_t *)site + done, &in, at + done, pad + n, out + n);
 		assert_true(len > 0);
 		n += len;
 	}
-	*vec_add(&s->r.patch.moves_out) = (struct move){ TADDR(pad + n), TADDR(at + WINDOW) };
-	arch_x86_64.jump(out + n, pad + n, at + WINDOW);
+	*vec_add(&s->r.patch.moves_out) = (struct move){ TADDR(pad + n), TADDR(at + window) };
+	arch_x86_64.jump(out + n, pad + n, at + window);
 	e->at = e->resume = TADDR(at);
-	e->len = WINDOW;
-	memcpy(e->old, site, WINDOW);
+	e->len = window;
+	memcpy(e->old, site, window);
+	memset(e->new, 0xcc, window);
 	arch_x86_64.jump(e->new, at, pad);
 	return n + 5;
 }
@@ -259,7 +265,7 @@ static bool one(const struct way *w, int n)
 	int len;
 
 	scene_open(&s, w->body);
-	len = make_pad(&s, w->site, w->put(&s, w->has_rseq));
+	len = make_pad(&s, w->site, WINDOW, w->put(&s, w->has_rseq));
 	text_patch_sort(&s.r.patch);
 	must(text_apply(s.r.p, s.r.a, &s.r.patch));
 	there = lead(&s, len, n, w->sig);
@@ -329,6 +335,48 @@ static void test_event(void **state)
 	everywhere(&(struct way){ body_plain, put_event, hot, false, SIGSTOP, false }, 40);
 }
 
+/* Asked to, it wipes a word and looks whether that was done. */
+static void body_wipe(struct control *c)
+{
+	static long page[512];
+
+	c->ready = READY;
+	for (;;) {
+		while (!c->gentle)
+			;
+		c->gentle = 0;
+		page[256] = 5;
+		__asm__ volatile("" : : : "memory");
+		c->answer = wipe(&page[256]) + page[256];
+		c->answered = 1;
+	}
+}
+
+/*
+ * A copy of an instruction of the program is not ours to do: without a place in the text to go on, it
+ * is left to the thread, and so is the arena.
+ */
+static void test_copy_is_left_alone(void **state)
+{
+	struct scene s;
+	int n, len;
+
+	scene_open(&s, body_wipe);
+	n = put_count(&s, false);
+	len = make_pad(&s, wipe, 7, n);
+	s.r.patch.moves_out.n = 0;
+	must(text_apply(s.r.p, s.r.a, &s.r.patch));
+	assert_true(lead(&s, len, 12, SIGSTOP));
+	wait_for_state(s.pid, 'T');
+	must(text_remove(s.r.p, s.r.a, &s.rep));
+	assert_true(s.rep.arena_left);
+	kill(s.pid, SIGCONT);
+	wait_for(&s.c->answered, 1);
+	assert_int_equal(s.c->answer, 20);
+	remove_clean(&s);
+	scene_close(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -340,6 +388,7 @@ int main(void)
 		cmocka_unit_test(test_handler_in_call),
 		cmocka_unit_test(test_handler_stopped),
 		cmocka_unit_test(test_event),
+		cmocka_unit_test(test_copy_is_left_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
