@@ -52,7 +52,7 @@ enum expr_kind {
 struct expr {
 	uint8_t kind;
 	uint8_t op;
-	bool prefix, arrow;
+	bool prefix, arrow;	/* E_INT: prefix is set for characters */
 	bool has_keys;		/* E_MAP: [...] was written */
 	uint32_t at, len;
 	const char *name;

@@ -625,7 +625,7 @@ static const struct vtype *check_block_expr(struct checker *c, struct expr *e)
 static const struct vtype *check_kind(struct checker *c, struct expr *e)
 {
 	switch ((enum expr_kind)e->kind) {
-	case E_INT:	return e->value > INT64_MAX && c->l->script->source[e->at] != '\'' ? &v_u64 : c->c_rules &&
+	case E_INT:	return e->value > INT64_MAX && !e->prefix ? &v_u64 : c->c_rules &&
 			       (int64_t)e->value == (int32_t)e->value ? &v_i32 : &v_i64;
 	case E_FLOAT:	return &v_f64;
 	case E_STR:	return v_text(c->l->pool, e->text_len);

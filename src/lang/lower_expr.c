@@ -196,6 +196,7 @@ static struct val truth_value(struct lower *w, const struct expr *e)
 	lower_forget(w, mark);
 	lower_place_label(w, no);
 	place_set(w, &r, &zero, e);
+	lower_forget(w, mark);
 	lower_place_label(w, end);
 	/* here nobody decides by it, so faults are not counted, but handed on */
 	for (; first < w->p->ins.n; first++)

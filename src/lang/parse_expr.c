@@ -223,6 +223,8 @@ static struct expr *paren_expr(struct parser *p)
 			parse_done(p, e);
 		} else {
 			parse_expect(p, ')', "after the expression");
+			e->at = at;	/* with its brackets */
+			parse_done(p, e);
 		}
 	}
 	p->in_predicate = pred;
@@ -239,6 +241,8 @@ static struct expr *block_expr(struct parser *p)
 	e->body = parse_statements(p, &e->a);
 	if (!e->a && !p->panic)
 		diag_error(p->lex.diags, e->at, 1, "this block has no value: its last statement ends with ';'");
+	if (!e->a)
+		e->a = parse_new(p, E_INT, e->at);
 	parse_expect(p, '}', "after the block");
 	return parse_done(p, e);
 }
@@ -251,6 +255,7 @@ static struct expr *literal_expr(struct parser *p, uint8_t kind)
 	e->fvalue = p->tok.fvalue;
 	e->name = p->tok.text;
 	e->text_len = p->tok.text_len;
+	e->prefix = p->lex.s[p->tok.at] == '\'';
 	parse_advance(p);
 	while (kind == E_STR && p->tok.kind == T_STR) {	/* "a" "b" */
 		e->name = pool_printf(&p->script->pool, "%s%s", e->name, p->tok.text);

@@ -337,7 +337,7 @@ static void run_all(struct world *w, const char *text)
 }
 
 /* Returns what the script printed, or its errors. Caller frees. */
-static char *run_script(const char *name, const char *text, bool line)
+static inline char *run_script(const char *name, const char *text, bool line)
 {
 	struct world *w = xcalloc(1, sizeof(*w));
 	char *out = NULL, *errors;
