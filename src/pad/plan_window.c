@@ -100,12 +100,20 @@ struct window *window_new(struct plan *p, const struct line *l, enum shape shape
 	return w;
 }
 
+/* A window in front of it serves the wants at its start: in this one they would run their bodies again. */
+static bool start_is_served(const struct plan *p, const struct window *w)
+{
+	const struct window *before = window_over(p, w->start - 1, w->start);
+
+	return before && before->tail && before->end == w->start;
+}
+
 /* All bytes that its jump is made of and that change, or will: in one page. And no fault in the pad. */
 bool window_may_stand(const struct plan *p, const struct window *w, bool will_change)
 {
 	uint64_t hi = w->start + w->n;
 
-	if (w->may_fault)
+	if (w->may_fault || start_is_served(p, w))
 		return false;
 	if (w->shape == SHAPE_HOP)
 		return plan_same_page(p, MIN(w->start, w->land), MAX(hi, w->land + JUMP_LEN));
