@@ -13,6 +13,7 @@
 #include "proc/batch.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -22,7 +23,8 @@
 #include "base/err.h"
 #include "proc/internal.h"
 
-#define SPIN_NS 50000ull
+#define SPIN_NS 10000ull
+#define YIELD_NS 100000ull
 #define DEADLINE_NS 2000000000ull
 
 /* What the thread tells us, in its scratch memory. */
@@ -199,13 +201,14 @@ static bool take_answer(struct errand *e)
 	return proc_read(e->p, e->answer_at, &e->answer, sizeof(e->answer)) == 0 && e->answer.done;
 }
 
-/* It takes microseconds: to be told of its end would take longer. */
+/* It takes microseconds: to be told of its end would take longer. If not, it may wait for our CPU. */
 static void wait_a_little(struct errand *e)
 {
-	uint64_t end = now_ns() + SPIN_NS;
+	uint64_t start = now_ns();
 
-	while (!take_answer(e) && now_ns() < end)
-		__builtin_ia32_pause();
+	while (!take_answer(e) && now_ns() - start < YIELD_NS)
+		if (now_ns() - start > SPIN_NS)
+			sched_yield();
 }
 
 /* Stop it. 0: at the end; 1: not there yet. */
