@@ -42,11 +42,16 @@ void pieces_add(struct work *w, uint32_t field, void *to, uint64_t from, uint32_
 		w->ctx->piece_of[n++] = field;
 }
 
-/* A field that fails is marked and left out; the others go on behind it. */
+static bool same_page(const struct bulk_piece *a, const struct bulk_piece *b)
+{
+	return !((a->addr ^ b->addr) & -(uint64_t)PAGE);
+}
+
+/* A field that fails is marked, with others that follow in that page; the rest goes on behind them. */
 void pieces_read(struct work *w)
 {
 	const struct bulk_context *ctx = w->ctx;
-	uint32_t at = 0, n = w->npieces;
+	uint32_t at = 0, n = w->npieces, bad;
 
 	w->npieces = 0;
 	while (at < n) {
@@ -55,10 +60,8 @@ void pieces_read(struct work *w)
 
 		for (; at < n && r >= (int64_t)ctx->remote[at].len; at++)
 			r -= ctx->remote[at].len;
-		do {
-			if (at < n)
-				mark_fault(w, ctx->piece_of[at++] % BULK_FIELDS_MAX, refused);
-		} while (refused && at < n);
+		for (bad = at; at < n && (refused || same_page(&ctx->remote[at], &ctx->remote[bad])); at++)
+			mark_fault(w, ctx->piece_of[at] % BULK_FIELDS_MAX, refused);
 	}
 }
 
