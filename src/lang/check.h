@@ -51,6 +51,7 @@ struct checker {
 	const struct clause *clause;
 	bool quiet;			/* inferring: say nothing */
 	bool failed;
+	const char *why;		/* a name of the program was not found: the reason */
 	bool c_rules;			/* int has 32 bits */
 	uint32_t depth, loops;
 	VEC(struct variable *) vars;
@@ -68,10 +69,19 @@ const struct vtype *check_type_name(struct checker *c, const struct type_name *t
 const struct vtype *check_expr(struct checker *c, struct expr *e);
 const struct vtype *check_value(struct checker *c, struct expr *e);	/* void and aggregations are no values */
 void check_condition(struct checker *c, struct expr *e);
-const struct vtype *check_keys(struct checker *c, struct expr *e);	/* of a map; tells the map */
 const struct vtype *stored_type(struct checker *c, const struct vtype *t);	/* as variables and maps hold it */
 const struct vtype *common_type(const struct checker *c, const struct vtype *a, const struct vtype *b);
 bool const_int(const struct expr *e, int64_t *ret_value);
+
+const struct vtype *check_variable(struct checker *c, struct expr *e);
+/* Says that e's operator is not for these; b may be NULL. */
+const struct vtype *check_no_operator(struct checker *c, const struct expr *e, const struct vtype *a, const struct vtype *b);
+
+/* check_assign.c */
+const struct vtype *check_keys(struct checker *c, struct expr *e);	/* of a map; tells the map */
+const struct vtype *check_map(struct checker *c, struct expr *e);
+const struct vtype *check_assign(struct checker *c, struct expr *e);
+const struct vtype *check_step(struct checker *c, struct expr *e);
 
 /* check_name.c */
 const struct vtype *check_name(struct checker *c, struct expr *e);

@@ -104,7 +104,7 @@ bool const_int(const struct expr *e, int64_t *ret_value)
 
 /* ---- operators ---- */
 
-static const struct vtype *no_operator(struct checker *c, const struct expr *e, const struct vtype *a, const struct vtype *b)
+const struct vtype *check_no_operator(struct checker *c, const struct expr *e, const struct vtype *a, const struct vtype *b)
 {
 	struct pool *p = c->l->pool;
 
@@ -153,7 +153,7 @@ static const struct vtype *check_comparison(struct checker *c, struct expr *e, c
 	if ((a->kind == V_PTR || a->kind == V_INT || a->kind == V_USYM || a->kind == V_STACK) &&
 	    (b->kind == V_PTR || b->kind == V_INT || b->kind == V_USYM || b->kind == V_STACK))
 		return truth_type(c);
-	return no_operator(c, e, a, b);
+	return check_no_operator(c, e, a, b);
 }
 
 static const struct vtype *check_pointer_math(struct checker *c, struct expr *e, const struct vtype *a, const struct vtype *b)
@@ -169,7 +169,7 @@ static const struct vtype *check_pointer_math(struct checker *c, struct expr *e,
 	/* masks and the like: an address is a number */
 	if ((a->kind == V_PTR || a->kind == V_INT) && (b->kind == V_PTR || b->kind == V_INT) && e->op != '*')
 		return &v_u64;
-	return no_operator(c, e, a, b);
+	return check_no_operator(c, e, a, b);
 }
 
 static const struct vtype *check_binary(struct checker *c, struct expr *e)
@@ -177,7 +177,7 @@ static const struct vtype *check_binary(struct checker *c, struct expr *e)
 	const struct vtype *a = check_value(c, e->a), *b = check_value(c, e->b), *t;
 
 	if (e->op == T_ANDAND || e->op == T_OROR)
-		return has_truth(a) && has_truth(b) ? truth_type(c) : no_operator(c, e, a, b);
+		return has_truth(a) && has_truth(b) ? truth_type(c) : check_no_operator(c, e, a, b);
 	if (is_comparison(e->op))
 		return check_comparison(c, e, a, b);
 	if (a->kind == V_ERROR || b->kind == V_ERROR)
@@ -185,12 +185,12 @@ static const struct vtype *check_binary(struct checker *c, struct expr *e)
 	if (a->kind == V_PTR || b->kind == V_PTR)
 		return check_pointer_math(c, e, a, b);
 	if (!v_is_number(a) || !v_is_number(b))
-		return no_operator(c, e, a, b);
+		return check_no_operator(c, e, a, b);
 	if (e->op == T_SHL || e->op == T_SHR)
-		return a->kind == V_INT && b->kind == V_INT ? promote(c, a) : no_operator(c, e, a, b);
+		return a->kind == V_INT && b->kind == V_INT ? promote(c, a) : check_no_operator(c, e, a, b);
 	t = common_type(c, a, b);
 	if (t->kind == V_FLOAT && e->op != '+' && e->op != '-' && e->op != '*' && e->op != '/')
-		return no_operator(c, e, a, b);
+		return check_no_operator(c, e, a, b);
 	return t;
 }
 
@@ -203,7 +203,7 @@ static const struct vtype *check_deref(struct checker *c, struct expr *e, const 
 	if (a->kind == V_ARRAY)
 		return a->to;
 	if (a->kind != V_PTR)
-		return no_operator(c, e, a, NULL);
+		return check_no_operator(c, e, a, NULL);
 	to = v_pointee(c->l->pool, a);
 	if (to->kind == V_VOID || (to->kind == V_STRUCT && !to->size && !to->decl)) {
 		check_error(c, e, "can't read what %s points to: its type is not known", v_name(c->l->pool, a));
@@ -220,7 +220,7 @@ static const struct vtype *check_unary(struct checker *c, struct expr *e)
 		return a;
 	switch (e->op) {
 	case '!':
-		return has_truth(a) ? truth_type(c) : no_operator(c, e, a, NULL);
+		return has_truth(a) ? truth_type(c) : check_no_operator(c, e, a, NULL);
 	case '*':
 		return check_deref(c, e, a);
 	case '&':
@@ -230,9 +230,9 @@ static const struct vtype *check_unary(struct checker *c, struct expr *e)
 		}
 		return v_pointer(c->l->pool, a);
 	case '~':
-		return a->kind == V_INT ? promote(c, a) : no_operator(c, e, a, NULL);
+		return a->kind == V_INT ? promote(c, a) : check_no_operator(c, e, a, NULL);
 	}
-	return v_is_number(a) ? promote(c, a) : no_operator(c, e, a, NULL);
+	return v_is_number(a) ? promote(c, a) : check_no_operator(c, e, a, NULL);
 }
 
 /* ---- members ---- */
@@ -408,7 +408,7 @@ static const struct vtype *check_tuple(struct checker *c, struct expr *e)
 	return v_tuple(c->l->pool, elems, e->nlist);
 }
 
-static const struct vtype *check_variable(struct checker *c, struct expr *e)
+const struct vtype *check_variable(struct checker *c, struct expr *e)
 {
 	struct variable *v = variable_find(c, e->name, false);
 
@@ -438,180 +438,6 @@ static const struct vtype *check_param(struct checker *c, struct expr *e)
 	}
 	e->ref = NULL;
 	return v_text(c->l->pool, e->text_len);
-}
-
-/* ---- maps ---- */
-
-static bool same_keys(const struct map_info *m, const struct vtype *const *keys, uint32_t n)
-{
-	uint32_t i;
-
-	if (m->nkeys != n)
-		return false;
-	for (i = 0; i < n; i++)
-		if (!v_same(m->keys[i], keys[i]))
-			return false;
-	return true;
-}
-
-static void wrong_keys(struct checker *c, struct expr *e, const struct map_info *m, const struct vtype *const *keys, uint32_t n)
-{
-	struct pool *p = c->l->pool;
-
-	if (!n || !m->keyed)
-		check_error(c, e, m->keyed ? "%s has keys elsewhere: %s[...]" : "%s has no keys elsewhere", m->name, m->name);
-	else
-		check_error(c, e, "the key of %s is %s elsewhere, but %s here", m->name, m->nkeys == 1 ? v_name(p, m->keys[0]) : v_name(p, v_tuple(p, m->keys, m->nkeys)),
-			    n == 1 ? v_name(p, keys[0]) : v_name(p, v_tuple(p, keys, n)));
-}
-
-/* The keys of a map; a single tuple is the same as its elements. */
-const struct vtype *check_keys(struct checker *c, struct expr *e)
-{
-	struct map_info *m = map_find(c->l, e->name, e->at);
-	const struct vtype **keys, *t;
-	uint32_t i, n = e->nlist;
-	bool bad = false;
-
-	e->ref = m;
-	keys = pool_alloc(c->l->pool, (n + 1) * sizeof(*keys));
-	for (i = 0; i < n; i++) {
-		keys[i] = stored_type(c, check_value(c, e->list[i]));
-		bad |= keys[i]->kind == V_ERROR;
-		if (keys[i]->kind == V_STRUCT && !keys[i]->size)
-			check_error(c, e->list[i], "this can't be a key");
-	}
-	if (bad)
-		return &v_error;
-	if (n == 1 && keys[0]->kind == V_TUPLE) {
-		t = keys[0];
-		keys = (const struct vtype **)t->elems;
-		n = t->n;
-	}
-	if (!m->has_keys) {
-		m->has_keys = true;
-		m->keyed = e->has_keys;
-		m->keys = keys;
-		m->nkeys = n;
-		c->l->changed = true;
-	} else if (m->keyed != e->has_keys || !same_keys(m, keys, n)) {
-		wrong_keys(c, e, m, keys, n);
-		return &v_error;
-	}
-	return &v_void;
-}
-
-/* A map that is read. */
-static const struct vtype *check_map(struct checker *c, struct expr *e)
-{
-	struct map_info *m = map_find(c->l, e->name, e->at);
-
-	if (check_keys(c, e)->kind == V_ERROR)
-		return &v_error;
-	if (!m->value) {
-		check_error(c, e, "%s is read, but never written", m->name);
-		return &v_error;
-	}
-	if (m->value->kind != V_AGG)
-		return m->value;
-	if (m->value->agg < IR_MAP_STATS)
-		return m->num == IR_F64 ? &v_f64 : m->num == IR_U64 ? &v_u64 : &v_i64;
-	check_error(c, e, "%s holds %s, which has no single value; print it", m->name, v_name(c->l->pool, m->value));
-	return &v_error;
-}
-
-static const struct vtype *set_map(struct checker *c, struct expr *map, const struct vtype *type, const struct expr *value)
-{
-	struct map_info *m;
-
-	if (check_keys(c, map)->kind == V_ERROR)
-		return &v_error;
-	m = map->ref;
-	type = stored_type(c, type);
-	if (type->kind == V_ERROR)
-		return type;
-	if (!m->value) {
-		m->value = type;
-		c->l->changed = true;
-	} else if (!v_same(m->value, type)) {
-		check_error(c, value, "%s holds %s, but this is %s", m->name, v_name(c->l->pool, m->value),
-			    v_name(c->l->pool, type));
-		return &v_error;
-	}
-	map->type = m->value;
-	return m->value;
-}
-
-/* ---- assignments ---- */
-
-/* The type of old op= by: floats win, pointers stay. */
-static const struct vtype *updated_type(struct checker *c, const struct vtype *old, const struct vtype *by)
-{
-	return old && v_is_number(old) && v_is_number(by) ? (old->kind == V_FLOAT ? old : common_type(c, old, by)) : by;
-}
-
-static const struct vtype *assign_variable(struct checker *c, struct expr *e, const struct vtype *b)
-{
-	struct variable *v = variable_find(c, e->a->name, !e->op);
-	const struct vtype *t;
-
-	e->a->ref = v;
-	if (!v) {
-		check_error(c, e->a, "$%s is read before it is written", e->a->name);
-		return &v_error;
-	}
-	t = stored_type(c, e->op ? updated_type(c, v->type, b) : b);
-	if (!v->type || v->type->kind == V_ERROR)
-		v->type = t;
-	else if (!v_same(v->type, t))
-		check_error(c, e->b, "$%s holds %s, but this is %s", e->a->name, v_name(c->l->pool, v->type),
-			    v_name(c->l->pool, t));
-	return e->a->type = v->type;
-}
-
-static const struct vtype *check_assign(struct checker *c, struct expr *e)
-{
-	const struct vtype *b;
-
-	if (e->a->kind == E_MAP && e->b->kind == E_CALL) {
-		const struct vtype *t = check_aggregate(c, e->a, e->b);
-
-		if (t) {
-			if (e->op)
-				check_error(c, e, "aggregations are assigned with a plain '='");
-			e->b->type = t;
-			return t->kind == V_ERROR ? t : &v_void;
-		}
-	}
-	b = check_value(c, e->b);
-	if (e->op && !v_is_number(b) && b->kind != V_ERROR)
-		return no_operator(c, e, b, NULL);
-	if (e->a->kind == E_VAR)
-		return assign_variable(c, e, b);
-	if (e->a->kind == E_MAP)
-		return set_map(c, e->a, e->op ? updated_type(c, map_find(c->l, e->a->name, e->a->at)->value, b) : b, e->b);
-	if (e->a->kind == E_NAME && strcmp(e->a->name, "_") == 0)
-		return &v_void;
-	check_error(c, e->a, "only variables ($x) and maps (@x) can be written; the program's memory is never changed");
-	return &v_error;
-}
-
-static const struct vtype *check_step(struct checker *c, struct expr *e)
-{
-	const struct vtype *t;
-
-	if (e->a->kind == E_MAP) {
-		t = set_map(c, e->a, &v_i64, e->a);
-	} else if (e->a->kind == E_VAR) {
-		t = check_variable(c, e->a);
-		e->a->type = t;
-	} else {
-		check_error(c, e, "'%c%c' works on variables and maps only", e->op, e->op);
-		return &v_error;
-	}
-	if (t->kind != V_ERROR && t->kind != V_INT && t->kind != V_PTR)
-		return no_operator(c, e, t, NULL);
-	return t;
 }
 
 static const struct vtype *check_block_expr(struct checker *c, struct expr *e)

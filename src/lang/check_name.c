@@ -117,6 +117,7 @@ static const struct vtype *program_name(struct checker *c, struct expr *e, bool 
 		}
 		return v_from(c->l->pool, c->site->types, v->type);
 	}
+	c->why = pool_text(c->l->pool, err_text(), strlen(err_text()));	/* it names near ones */
 	if (type_enumerator(c->site->types, e->name, c->site->pc, &id, &value) == 0) {
 		*ret_found = true;
 		e->meaning = B_ENUMERATOR;
@@ -155,7 +156,7 @@ static const struct vtype *unknown(struct checker *c, struct expr *e)
 	else if (!c->site->types)
 		check_error(c, e, "unknown name '%s': the program has no debug info that would define it", e->name);
 	else
-		check_error(c, e, "unknown name '%s': %s", e->name, err_text());
+		check_error(c, e, "unknown name '%s': %s", e->name, c->why);
 	return &v_error;
 }
 

@@ -1,184 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "lang/interp.h"
+#include "lang/interp_run.h"
 
 #include <errno.h>
-#include <math.h>
 #include <string.h>
-
-struct slot { uint8_t *p; uint32_t len; };
-
-/* A walk over a map works on a copy: the loop may delete what it sees. */
-struct row { struct bytes key, value; num agg; };
-struct each { VEC(struct row) rows; };
-
-struct run {
-	struct interp *in;
-	const struct ir_prog *p;
-	struct interp_site *site;
-	num *regs;
-	struct slot *slots;
-	uint64_t faults;
-	uint64_t fault_addr[64];
-	uint64_t *rounds;		/* by label, of open loops */
-	struct each *each;		/* by label */
-	uint32_t *places;		/* index of each label's instruction; loops: of their end */
-	uint32_t *heads;
-	size_t pc;
-};
-
-static void count_error(struct run *r, const struct ir_ins *i, enum ir_error e)
-{
-	if (!(i->flags & IR_QUIET))
-		r->in->errors[e]++;
-}
-
-/* ---- arithmetic ---- */
-
-static uint64_t wrap(uint8_t type, uint64_t v)
-{
-	switch (type) {
-	case IR_I8:	return (int64_t)(int8_t)v;
-	case IR_I16:	return (int64_t)(int16_t)v;
-	case IR_I32:	return (int64_t)(int32_t)v;
-	case IR_U8:	return (uint8_t)v;
-	case IR_U16:	return (uint16_t)v;
-	case IR_U32:	return (uint32_t)v;
-	case IR_BOOL:	return v != 0;
-	case IR_CHAR:	return (int64_t)(int8_t)v;
-	}
-	return v;
-}
-
-static double round_to(uint8_t type, double v)
-{
-	return type == IR_F32 ? (double)(float)v : v;
-}
-
-static uint64_t divide(struct run *r, const struct ir_ins *i, uint64_t a, uint64_t b)
-{
-	bool sign = !ir_is_unsigned(i->type), mod = i->op == IR_MOD;
-	int64_t least = i->type == IR_I32 ? INT32_MIN : INT64_MIN;
-
-	if (!b || (sign && (int64_t)a == least && (int64_t)b == -1)) {
-		count_error(r, i, IR_ERR_DIV);
-		return 0;
-	}
-	if (sign)
-		return mod ? (int64_t)a % (int64_t)b : (int64_t)a / (int64_t)b;
-	return mod ? a % b : a / b;
-}
-
-static uint64_t shift(const struct ir_ins *i, uint64_t a, uint64_t n)
-{
-	n &= i->type == IR_I32 || i->type == IR_U32 ? 31 : 63;
-	if (i->op == IR_SHL)
-		return a << n;
-	return ir_is_unsigned(i->type) ? a >> n : (uint64_t)((int64_t)a >> n);
-}
-
-static uint64_t int_op(struct run *r, const struct ir_ins *i, uint64_t a, uint64_t b)
-{
-	switch (i->op) {
-	case IR_ADD:	return a + b;
-	case IR_SUB:	return a - b;
-	case IR_MUL:	return a * b;
-	case IR_DIV: case IR_MOD: return divide(r, i, a, b);
-	case IR_AND:	return a & b;
-	case IR_OR:	return a | b;
-	case IR_XOR:	return a ^ b;
-	case IR_SHL: case IR_SHR: return shift(i, a, b);
-	case IR_NEG:	return -a;
-	case IR_NOT:	return ~a;
-	}
-	return 0;
-}
-
-static double float_op(const struct ir_ins *i, double a, double b)
-{
-	switch (i->op) {
-	case IR_ADD:	return a + b;
-	case IR_SUB:	return a - b;
-	case IR_MUL:	return a * b;
-	case IR_DIV:	return a / b;
-	case IR_NEG:	return -a;
-	}
-	return 0;
-}
-
-static bool compare(const struct ir_ins *i, num a, num b)
-{
-	bool f = ir_is_float(i->type), u = ir_is_unsigned(i->type);
-	bool eq = f ? a.f == b.f : a.u == b.u, lt = f ? a.f < b.f : u ? a.u < b.u : a.i < b.i;
-	bool gt = f ? a.f > b.f : u ? a.u > b.u : a.i > b.i;
-
-	switch (i->op) {
-	case IR_EQ:	return eq;
-	case IR_NE:	return !eq;
-	case IR_LT:	return lt;
-	case IR_LE:	return lt || eq;
-	case IR_GT:	return gt;
-	default:	return gt || eq;
-	}
-}
-
-static int64_t truncate_i64(double v)
-{
-	return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN;
-}
-
-static uint64_t float_to_int(const struct ir_ins *i, double v)
-{
-	if (i->type == IR_U64 && v >= 0x1p63)
-		return (uint64_t)truncate_i64(v - 0x1p63) ^ 1ull << 63;
-	if (i->type == IR_BOOL)
-		return v != 0;
-	return wrap(i->type, truncate_i64(v));
-}
-
-static uint64_t swap(uint8_t type, uint64_t v)
-{
-	return type == IR_U16 ? __builtin_bswap16(v) : type == IR_U32 ? __builtin_bswap32(v) :
-	       type == IR_U64 ? __builtin_bswap64(v) : v;
-}
-
-static uint64_t take_bits(const struct ir_ins *i, uint64_t v)
-{
-	unsigned int lo = i->imm & 63, n = i->imm >> 8 & 127;
-
-	v >>= lo;
-	if (n >= 64)
-		return v;
-	v &= (1ull << n) - 1;
-	return ir_is_unsigned(i->type) || !(v >> (n - 1) & 1) ? v : v | ~0ull << n;
-}
-
-/* Pure computing. False: it is something else. */
-static bool compute(struct run *r, const struct ir_ins *i)
-{
-	num a = i->a != IR_NONE ? r->regs[i->a] : (num){ 0 }, b = i->b != IR_NONE ? r->regs[i->b] : (num){ 0 };
-	num *d = i->dst != IR_NONE ? &r->regs[i->dst] : NULL;
-
-	switch (i->op) {
-	case IR_CONST:	d->i = i->imm; return true;
-	case IR_FCONST:	d->f = i->fimm; return true;
-	case IR_MOV:	*d = a; return true;
-	case IR_EQ: case IR_NE: case IR_LT: case IR_LE: case IR_GT: case IR_GE: d->u = compare(i, a, b); return true;
-	case IR_CAST:	d->u = wrap(i->type, a.u); return true;
-	case IR_I2F:	d->f = i->type == IR_F32 ? (double)(float)a.i : (double)a.i; return true;
-	case IR_U2F:	d->f = i->type == IR_F32 ? (double)(float)a.u : (double)a.u; return true;
-	case IR_F2F:	d->f = round_to(i->type, a.f); return true;
-	case IR_F2I:	d->u = float_to_int(i, a.f); return true;
-	case IR_BSWAP:	d->u = swap(i->type, a.u); return true;
-	case IR_BITS:	d->u = take_bits(i, a.u); return true;
-	}
-	if (i->op < IR_ADD || i->op > IR_NOT)
-		return false;
-	if (ir_is_float(i->type))
-		d->f = round_to(i->type, float_op(i, a.f, b.f));
-	else
-		d->u = wrap(i->type, int_op(r, i, a.u, b.u));
-	return true;
-}
 
 /* ---- memory ---- */
 
@@ -210,7 +34,7 @@ static num number_from(uint8_t type, const void *p)
 		memcpy(&f, p, 4);
 		v.f = f;
 	} else if (type != IR_F64) {
-		v.u = wrap(type, v.u);
+		v.u = interp_wrap(type, v.u);
 	}
 	return v;
 }
@@ -277,7 +101,7 @@ static void slot_load(struct run *r, const struct ir_ins *i)
 
 	r->regs[i->dst].u = 0;
 	if (off > s->len || s->len - off < ir_size(i->type))
-		count_error(r, i, IR_ERR_RANGE);
+		interp_error(r, i, IR_ERR_RANGE);
 	else
 		r->regs[i->dst] = number_from(i->type, s->p + off);
 }
@@ -429,7 +253,7 @@ static void map_change(struct run *r, const struct ir_ins *i, const struct bytes
 		room = ops->agg(r->in->store, i->map, key, a);
 	}
 	if (!room)
-		count_error(r, i, IR_ERR_MAP_FULL);
+		interp_error(r, i, IR_ERR_MAP_FULL);
 }
 
 static void map_delete(struct run *r, const struct ir_ins *i, const struct bytes *key)
@@ -439,7 +263,7 @@ static void map_delete(struct run *r, const struct ir_ins *i, const struct bytes
 	if (i->dst != IR_NONE)
 		r->regs[i->dst].u = there;
 	else if (!there)
-		count_error(r, i, IR_ERR_DELETE);
+		interp_error(r, i, IR_ERR_DELETE);
 }
 
 static bool map_ins(struct run *r, const struct ir_ins *i)
@@ -620,7 +444,7 @@ static void loop_end(struct run *r, const struct ir_ins *i)
 	} else if (r->rounds[i->label] < (uint64_t)head->imm) {
 		r->pc = r->heads[i->label] + 1;
 	} else {
-		count_error(r, i, IR_ERR_LOOP);
+		interp_error(r, i, IR_ERR_LOOP);
 	}
 }
 
@@ -629,7 +453,7 @@ static void control(struct run *r, const struct ir_ins *i)
 	bool jump = i->op == IR_JMP || (i->op == IR_JZ && !r->regs[i->a].u) || (i->op == IR_JNZ && r->regs[i->a].u);
 
 	if (i->op == IR_IF_FAULT && (r->faults & i->mask)) {
-		count_error(r, i, IR_ERR_FAULT);
+		interp_error(r, i, IR_ERR_FAULT);
 		jump = true;
 	}
 	if (jump)
@@ -712,7 +536,7 @@ int64_t interp_run(struct interp *in, const struct ir_prog *p, struct interp_sit
 				status = r.regs[i->a].i;
 			break;
 		}
-		if (!compute(&r, i) && !memory(&r, i) && !site_read(&r, i) && !map_ins(&r, i) && !action(&r, i))
+		if (!interp_compute(&r, i) && !memory(&r, i) && !site_read(&r, i) && !map_ins(&r, i) && !action(&r, i))
 			control(&r, i);
 	}
 	finish(&r);

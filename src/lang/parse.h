@@ -31,6 +31,7 @@ bool parse_accept(struct parser *p, uint8_t kind);
 bool parse_accept_word(struct parser *p, const char *word);
 bool parse_expect(struct parser *p, uint8_t kind, const char *where);
 void parse_error(struct parser *p, const char *what);	/* "expected WHAT, found ..." */
+void parse_error_in(struct parser *p, const char *what, const char *where);
 bool parse_deeper(struct parser *p);	/* false: too deep; pair with p->depth-- */
 struct stmt *parse_statements(struct parser *p, struct expr **ret_value);
 
@@ -47,6 +48,9 @@ bool type_is_basic(const char *word);
 struct type_name *parse_type(struct parser *p);
 bool parse_struct_decl(struct parser *p);
 bool parse_enum_decl(struct parser *p);
+
+/* parse_preamble.c */
+bool parse_preamble(struct parser *p);	/* false: this is a clause */
 
 /* parse_probe.c */
 struct probe *parse_probe(struct parser *p);
