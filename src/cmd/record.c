@@ -33,7 +33,7 @@ struct recording {
 	enum snapshot_when when;
 	int signal;			/* that asks for a snapshot */
 	uint64_t start, shown_at, shown_events;
-	bool progress, full;
+	bool progress;
 	int failed;			/* the last write that did */
 };
 
@@ -194,9 +194,29 @@ static int check_options(struct recording *r)
 	return 2;
 }
 
-static int run_record(text_list *words, char **rest)
+static int record_from_start(struct recording *r, const text_list *probes, char **rest)
 {
 	struct sigaction sa = { .sa_handler = on_snapshot };
+	int status;
+
+	run_catch_signals();
+	sigaction(SIGUSR1, &sa, NULL);
+	sigaction(r->signal, &sa, NULL);
+	jab_new(&r->j);
+	status = begin(r, probes, rest) < 0 ? complain() : 0;
+	if (status)
+		r->out.unused = true;
+	else if (!run.dry_run)
+		status = record(r);
+	if (events_close(r->j) < 0 && r->failed >= 0 && !r->out.unused)
+		status = complain();
+	output_close(&r->out);
+	jab_free(r->j);
+	return status;
+}
+
+static int run_record(text_list *words, char **rest)
+{
 	struct recording r = { .out = { .fd = -1 } };
 	text_list probes = { 0 };
 	int status;
@@ -205,21 +225,8 @@ static int run_record(text_list *words, char **rest)
 	status = run_usage("record", probes.n, rest);
 	if (!status)
 		status = check_options(&r);
-	if (status)
-		return status;
-	run_catch_signals();
-	sigaction(SIGUSR1, &sa, NULL);
-	sigaction(r.signal, &sa, NULL);
-	jab_new(&r.j);
-	status = begin(&r, &probes, rest) < 0 ? complain() : 0;
-	if (status)
-		r.out.unused = true;
-	else if (!run.dry_run)
-		status = record(&r);
-	if (events_close(r.j) < 0 && r.failed >= 0 && !r.out.unused)
-		status = complain();
-	output_close(&r.out);
-	jab_free(r.j);
+	if (!status)
+		status = record_from_start(&r, &probes, rest);
 	vec_free(&probes);
 	return status;
 }

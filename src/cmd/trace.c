@@ -112,6 +112,25 @@ static int trace(struct printing *p)
 	return run_child_status(p->j, ended > 0, status);
 }
 
+static int trace_from_start(struct printing *p, const text_list *probes, char **rest)
+{
+	int r;
+
+	run_catch_signals();
+	p->style = (struct trace_style){ run.json, !plain && !run.json && isatty(fileno(p->to)), address_name, comm_of, p };
+	jab_new(&p->j);
+	r = capture_begin(p->j);
+	if (r == 0) {
+		events_call(p->j, print_event, p);
+		r = run_targets(p->j, rest);
+	}
+	if (r == 0)
+		r = run_place(p->j, probes);
+	r = r < 0 ? complain() : run.dry_run ? 0 : trace(p);
+	jab_free(p->j);
+	return r;
+}
+
 static int run_trace(text_list *words, char **rest)
 {
 	struct printing p = { .to = stdout };
@@ -120,26 +139,14 @@ static int run_trace(text_list *words, char **rest)
 
 	capture_probes(words, &probes);
 	r = run_usage("trace", probes.n, rest);
-	if (r)
-		return r;
-	if (run.output && !(p.to = fopen(run.output, "we"))) {
+	if (!r && run.output && !(p.to = fopen(run.output, "we"))) {
 		fail(-errno, "%s: %s", run.output, strerror(errno));
-		return complain();
+		r = complain();
 	}
-	run_catch_signals();
-	p.style = (struct trace_style){ run.json, !plain && !run.json && isatty(fileno(p.to)), address_name, comm_of, &p };
-	jab_new(&p.j);
-	r = capture_begin(p.j);
-	if (r == 0) {
-		events_call(p.j, print_event, &p);
-		r = run_targets(p.j, rest);
-	}
-	if (r == 0)
-		r = run_place(p.j, &probes);
-	r = r < 0 ? complain() : run.dry_run ? 0 : trace(&p);
-	jab_free(p.j);
+	if (!r)
+		r = trace_from_start(&p, &probes, rest);
 	vec_free(&probes);
-	if (p.to == stdout)
+	if (p.to == stdout || !p.to)
 		return r;
 	if (output_done(p.to, run.output) < 0)
 		r = complain();
