@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The native back end: one program of the language becomes the body of a pad, which keeps every
+ * register, the flags and the red zone, falls out at its end, and takes at most GEN_STACK_MAX bytes
+ * below the site's stack pointer.
+ *
+ *	all programs are compiled		lang_compile()
+ *	gen_measure() for each			how much code a pad must hold; needs no target
+ *	maps_layout_new(unit, ncpus)		gen/maps.h: what the maps take; memory is made, maps_init()
+ *	struct gen_env is filled		as far as the target is known
+ *	gen_emit() for each site
+ *	maps_reader_new()			maps as lang/store.h has them, for printing
+ *
+ * Everything here is pure: addresses are the target's and nothing is dereferenced.
+ */
+#ifndef JAB_GEN_H
+#define JAB_GEN_H
+
+#include "arch/event.h"
+#include "lang/ir.h"
+
+#define GEN_STACK_MAX 512
+#define GEN_CODE_MAX (256u << 10)
+
+struct maps_layout;		/* gen/maps.h */
+
+/* What a program must know of the target it runs in. All addresses are live ones. */
+struct gen_env {
+	/*
+	 * As for events without a program (session's rings.spec): rseq, tid, pid cell, ring table, slow
+	 * routine, ring size, overwrite, lost counters. id and fields are not looked at.
+	 */
+	struct event_spec event;
+	const uint32_t *ids;		/* the event id of each record of the unit */
+	uint32_t exit_id;		/* of IR_EXIT's event: one field, the status */
+
+	/*
+	 * u64 table[cpu] that is not 0 while threads on this CPU may use restartable sequences, as in struct
+	 * count_spec: 0 at -1, at -2, and everywhere while there are threads that can't be told apart.
+	 * What its entries point to is not looked at.
+	 */
+	uint64_t cpu_table;
+	uint32_t ncpus;			/* entries of it; not below that of the layout */
+
+	uint64_t maps;			/* layout->size bytes, shared with us, 64-aligned */
+	const struct maps_layout *layout;
+	uint64_t cells;			/* u64[unit->ncells], zeroed, shared: EVERY, LIMIT, RATE */
+	uint64_t errors;		/* u64[clauses][IR_ERRORS], shared; locked increments */
+	uint64_t enabled;		/* u32[clauses], 1: on; 0: nobody switches clauses, don't look */
+	uint64_t nclauses;
+	uint64_t blob;			/* where the image stands */
+	uint32_t scratch_size;		/* of each locked ring; see struct bulk_scratch */
+	bool may_call;			/* no seccomp: the kernel may be asked */
+
+	/* ns = ns0 + ((tsc - tsc0) * mult >> 32), CLOCK_MONOTONIC; start_ns: when the run began */
+	uint64_t tsc0, mult, ns0, start_ns;
+	uint32_t uid, gid;
+	uint32_t online_cpus;		/* IR_CTX_NCPUS */
+	uint32_t cpid;
+};
+
+struct gen_site {
+	uint64_t addr;			/* live address of the site: rip */
+	uint64_t number;		/* IR_CTX_SITE */
+	bool pushed;			/* a call has pushed its return address already: rsp is 8 too low */
+};
+
+/*
+ * Bytes of code that gen_emit() takes at most, whatever the target is like. -ENOTSUP: this program has
+ * something that can't be done here (yet); err_text() names it. -EINVAL: ir_verify() says no.
+ */
+int gen_measure(const struct ir_unit *u, const struct ir_prog *p);
+
+/*
+ * Write the code as it runs at `at`; out has gen_measure() bytes. Returns its length. It can still fail
+ * (-ENOTSUP) where this target can't do it: strings longer than its scratch memory.
+ */
+int gen_emit(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env,
+	     const struct gen_site *site, uint64_t at, uint8_t *out);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The maps of a script in memory that the target and we share.
+ *
+ *	per CPU, and once more for everybody else:	values of aggregations
+ *	once:						keys, values of other maps
+ *
+ * maps_layout_new() says where everything stands; pads, the blob and the reader go by it.
+ */
+#ifndef JAB_GEN_MAPS_H
+#define JAB_GEN_MAPS_H
+
+#include "lang/ir.h"
+#include "lang/store.h"
+
+struct map_place {
+	uint64_t table;		/* keyed maps: struct prog_table, from the start */
+	uint64_t values;	/* aggregations: from the start of a CPU's part; others: from the start */
+	uint64_t base;		/* aggregations: what the reader takes off, since the last clear */
+	uint32_t value_size;	/* of one key */
+	uint32_t entries;	/* 1 without keys, else a power of two */
+	bool percpu;		/* else only the last part is used */
+};
+
+struct maps_layout {
+	uint64_t size;		/* of all */
+	uint64_t parts;		/* where part 0 begins */
+	uint64_t part_size;
+	uint32_t ncpus;		/* parts 0...ncpus - 1; part ncpus is for everybody */
+	uint32_t nmaps;
+	struct map_place maps[];
+};
+
+/* -E2BIG with a sentence if a map is too large. */
+int maps_layout_new(const struct ir_unit *u, uint32_t ncpus, struct maps_layout **ret_layout);
+
+/* Fill memory that is zero. */
+void maps_init(const struct ir_unit *u, const struct maps_layout *l, uint8_t *memory);
+
+/*
+ * All maps as lang/store.h wants them: what pads have done so far, merged. Changes (set, del, clear,
+ * zero) are those of a tracer; they may happen beside running pads.
+ */
+struct maps_reader;
+struct maps_reader *maps_reader_new(const struct ir_unit *u, const struct maps_layout *l, uint8_t *memory);
+void maps_reader_free(struct maps_reader *r);
+extern const struct map_ops maps_reader_ops;	/* store: struct maps_reader */
+
+/* Free what the dead have left half done: keys being written and locked values. dead(tid): is it? */
+void maps_reader_clean(struct maps_reader *r, bool (*dead)(void *arg, uint32_t tid), void *arg);
+
+#endif
