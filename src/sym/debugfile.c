@@ -81,7 +81,7 @@ static bool try_file(struct search *s, const char *path, const uint32_t *crc)
 	return true;
 }
 
-static char *build_id_path(const uint8_t *id, size_t len)
+char *build_id_path(const uint8_t *id, size_t len)
 {
 	char *path = xcalloc(1, sizeof(DEBUG_DIR) + 64 + 2 * len);
 	size_t i;
@@ -208,39 +208,4 @@ bool extra_find_dwarf(struct module *m, struct extra *ret_extra)
 		return false;
 	*ret_extra = s.x;
 	return true;
-}
-
-static bool try_alt(const char *root, const char *path, const uint8_t *id, size_t len, struct extra *ret_extra)
-{
-	struct extra x = { .source = FROM_DEBUG_FILE };
-	struct bytes has;
-
-	if (map_elf(root, path, &x)) {
-		has = image_note(&x.image, "GNU", NT_GNU_BUILD_ID);
-		if (has.n == len && memcmp(has.p, id, len) == 0) {
-			*ret_extra = x;
-			return true;
-		}
-	}
-	extra_close(&x);
-	return false;
-}
-
-bool extra_find_alt(struct module *m, const uint8_t *id, size_t len, const char *name, const char *beside,
-		    struct extra *ret_extra)
-{
-	const char *root = priv(m)->root, *from = beside ? beside : m->path, *slash = strrchr(from, '/');
-	char *by_id, *by_name;
-	bool found;
-
-	if (!root || len < 2 || len > 64 || strlen(name) > MOST_NAME)
-		return false;
-	by_id = build_id_path(id, len);
-	by_name = *name == '/' ? xstrdup(name) :
-		  xasprintf("%.*s/%s", slash ? (int)(slash - from) : 1, slash ? from : ".", name);
-	found = try_alt(root, by_id, id, len, ret_extra) || try_alt(root, by_name, id, len, ret_extra) ||
-		(*root && (try_alt("", by_id, id, len, ret_extra) || try_alt("", by_name, id, len, ret_extra)));
-	free(by_id);
-	free(by_name);
-	return found;
 }

@@ -167,6 +167,26 @@ static void push_cfa(struct symbolic *s)
 		give_up(s, "no unwind table says where its frame is");
 }
 
+/*
+ * A frame that is counted from rbp is there only while rbp is the function's own: not in the prologue,
+ * not behind the epilogue. The unwind table knows.
+ */
+static bool is_frame_up(struct symbolic *s)
+{
+	struct loc_node x;
+
+	push_cfa(s);
+	s->is = IS_REGISTER;
+	if (s->why) {
+		s->why = NULL;
+		return true;
+	}
+	x = at(s, pop(s));
+	if (x.op == LOP_ADD)
+		x = at(s, x.a);
+	return x.op != LOP_REG || x.a != 4;	/* from rsp: no */
+}
+
 static void push_frame_base(struct symbolic *s, int64_t off)
 {
 	Dwarf_Attribute attr, *outer = s->attr;
@@ -183,6 +203,8 @@ static void push_frame_base(struct symbolic *s, int64_t off)
 	run(s, ops, n);
 	s->attr = outer;
 	s->nested--;
+	if (s->is == IS_REGISTER && s->reg == 6 && !is_frame_up(s))
+		give_up(s, "the function's frame is not set up at this address");
 	if (s->is == IS_REGISTER)
 		push_reg(s, s->reg, 0);
 	s->is = IS_NONE;
@@ -197,7 +219,7 @@ static void push_entry_value(struct symbolic *s, const Dwarf_Op *op)
 	size_t n;
 
 	if (!s->at_entry) {
-		give_up(s, "the compiler kept it only until here: its value at the function's entry is what it would be");
+		give_up(s, "it is not kept up to this address; it is known at the function's entry");
 		return;
 	}
 	if (s->nested > 2 || dwarf_getlocation_attr(s->attr, op, &attr) != 0 ||
@@ -528,6 +550,19 @@ static bool is_listed(Dwarf_Attribute *attr)
 	return form == DW_FORM_sec_offset || form == DW_FORM_loclistx || form == DW_FORM_data4 || form == DW_FORM_data8;
 }
 
+/* The machine's state at an address is one, whatever the compiler thinks it shows there: take empty ranges, too. */
+static int location_at(Dwarf_Attribute *attr, uint64_t pc, Dwarf_Op **ops, size_t *n)
+{
+	Dwarf_Addr base, lo, hi;
+	ptrdiff_t at = 0;
+	int r = dwarf_getlocation_addr(attr, pc, ops, n, 1);
+
+	while (r == 0 && (at = dwarf_getlocations(attr, at, &base, &lo, &hi, ops, n)) > 0)
+		if (lo == pc && hi == pc)
+			return 1;
+	return r;
+}
+
 struct loc dw_location(struct types *t, Dwarf_Die *var, Dwarf_Die *func, uint64_t pc, uint64_t size, bool *ret_listed)
 {
 	struct symbolic s = { .t = t, .func = func, .pc = pc, .size = size };
@@ -541,7 +576,7 @@ struct loc dw_location(struct types *t, Dwarf_Die *var, Dwarf_Die *func, uint64_
 	if (!dwarf_attr_integrate(var, DW_AT_location, &attr))
 		return constant(t, var, size);
 	*ret_listed = is_listed(&attr);
-	r = dwarf_getlocation_addr(&attr, pc, &ops, &n, 1);
+	r = location_at(&attr, pc, &ops, &n);
 	if (r < 0)
 		return loc_gone("its debug info is damaged");
 	if (r == 0 || n == 0)

@@ -7,7 +7,6 @@
 #include "sym/types_priv.h"
 
 #include "base/err.h"
-#include <elfutils/libdwelf.h>
 #include <sys/mman.h>
 
 static struct bytes section_of(Elf *elf, const char *wanted)
@@ -104,13 +103,13 @@ static bool has_compressed(const struct image *e)
 	return false;
 }
 
-/* p is a private mapping or ours: when libelf unpacks a section, it notes that in the section's header. */
-static int open_file(struct dw_file *f, const struct image *e, void *map, const char *path)
+/*
+ * When libelf unpacks a section, it notes that in the section's header: a mapping, which is private,
+ * must be writable then.
+ */
+static int open_file(struct dw_file *f, const uint8_t *p, size_t size, bool read_only, const char *path)
 {
-	const uint8_t *p = e->p;
-	size_t size = e->size;
-
-	if (map && has_compressed(e) && mprotect(map, size, PROT_READ | PROT_WRITE) < 0)
+	if (read_only && mprotect((void *)p, size, PROT_READ | PROT_WRITE) < 0)
 		return fail(-errno, "%s: its debug info can't be unpacked: %s", path, strerror(errno));
 	f->elf = elf_memory((char *)p, size);
 	if (!f->elf)
@@ -127,21 +126,9 @@ static int open_file(struct dw_file *f, const struct image *e, void *map, const 
 	return 0;
 }
 
-/* Common parts, by build id: names in .gnu_debugaltlink are those of the machine that built it. */
-static void open_alt(struct types *t)
+static int open_image(struct dw_file *f, const struct image *e, void *map, const char *path)
 {
-	const char *name;
-	const void *id;
-	ssize_t n = dwelf_dwarf_gnu_debugaltlink(t->main.dw, &name, &id);
-
-	if (n <= 0)
-		return;
-	if (!extra_find_alt(t->m, id, n, name, t->extra.path, &t->alt_extra)) {
-		log_info("%s: its debug info has parts in %s, which is not there", t->m->path, name);
-		return;
-	}
-	if (open_file(&t->alt, &t->alt_extra.image, t->alt_extra.map, t->m->path) == 0)
-		dwarf_setalt(t->main.dw, t->alt.dw);
+	return open_file(f, e->p, e->size, map && has_compressed(e), path);
 }
 
 int dw_open(struct types *t)
@@ -154,17 +141,18 @@ int dw_open(struct types *t)
 
 	elf_version(EV_CURRENT);
 	if (own)
-		r = open_file(&t->main, &priv(m)->image, priv(m)->map, m->path);
+		r = open_image(&t->main, &priv(m)->image, priv(m)->map, m->path);
 	else if (x->map && image_has_dwarf(&x->image))
-		r = open_file(&t->main, &x->image, x->map, m->path);
+		r = open_image(&t->main, &x->image, x->map, m->path);
 	else if (extra_find_dwarf(m, &t->extra))
-		r = open_file(&t->main, &t->extra.image, t->extra.map, m->path);
+		r = open_image(&t->main, &t->extra.image, t->extra.map, m->path);
 	else
 		r = fail(-ENODATA, "%s has no debug info; compile it with -g or install its debug package",
 			 m->path);
 	if (r < 0)
 		return r;
-	open_alt(t);
+	if (dw_map_alt(t) && open_file(&t->alt, t->alt_map, t->alt_size, true, m->path) == 0)
+		dwarf_setalt(t->main.dw, t->alt.dw);
 	split = list_units(t, &t->main);
 	if (split && !t->main.n)
 		return fail(-ENOTSUP, "%s has its debug info in .dwo files, which jab does not read; "
@@ -191,5 +179,6 @@ void dw_close(struct types *t)
 	close_file(&t->main);
 	close_file(&t->alt);
 	extra_close(&t->extra);
-	extra_close(&t->alt_extra);
+	if (t->alt_map)
+		munmap(t->alt_map, t->alt_size);
 }

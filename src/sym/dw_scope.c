@@ -86,6 +86,22 @@ bool dw_func_die(struct types *t, uint64_t pc, struct unit **ret_unit, Dwarf_Die
 	return found;
 }
 
+/*
+ * Empty ranges count: where an inlined function begins, gcc may say that it is entered at an
+ * address although the instruction there is not its own. Its parameters are known there.
+ */
+static bool holds(Dwarf_Die *die, uint64_t pc)
+{
+	Dwarf_Addr base, lo, hi;
+	ptrdiff_t at = 0;
+	uint64_t entry;
+
+	while ((at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0)
+		if (pc - lo < hi - lo || (lo == pc && hi == pc))
+			return true;
+	return dwarf_tag(die) == DW_TAG_inlined_subroutine && dw_entry_pc(die, &entry) && entry == pc;
+}
+
 int dw_scopes(struct types *t, uint64_t pc, struct unit **ret_unit, scope_chain *chain)
 {
 	struct unit *u;
@@ -100,7 +116,7 @@ int dw_scopes(struct types *t, uint64_t pc, struct unit **ret_unit, scope_chain 
 	while (more && chain->n < MOST_DEPTH) {
 		int tag = dwarf_tag(&die);
 
-		if ((tag == DW_TAG_lexical_block || tag == DW_TAG_inlined_subroutine) && dwarf_haspc(&die, pc) == 1) {
+		if ((tag == DW_TAG_lexical_block || tag == DW_TAG_inlined_subroutine) && holds(&die, pc)) {
 			*vec_add(chain) = die;
 			more = die_first(&die, &die);
 		} else {
@@ -155,6 +171,26 @@ static void add_scope(struct asked *q, Dwarf_Die *scope, uint16_t depth, bool sk
 	} while (die_next(&die) && list->n < MOST_MEMBERS);
 }
 
+/* Parameters of an inlined function that its copy here does not even mention. */
+static void add_missing(struct asked *q, Dwarf_Die *scope, uint16_t depth, size_t first, var_list *list)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Die abstract, die;
+	size_t i;
+
+	if (dwarf_tag(scope) != DW_TAG_inlined_subroutine ||
+	    !dwarf_formref_die(dwarf_attr(scope, DW_AT_abstract_origin, &attr), &abstract) || !die_first(&abstract, &die))
+		return;
+	do {
+		const char *name = dwarf_tag(&die) == DW_TAG_formal_parameter ? die_name(&die) : NULL;
+
+		for (i = first; name && i < list->n && strcmp(list->v[i].name, name) != 0; i++)
+			;
+		if (name && i == list->n)
+			add_var(q, &die, DW_TAG_formal_parameter, depth, list);
+	} while (die_next(&die) && list->n < MOST_MEMBERS);
+}
+
 /* At the first instruction the calling convention knows better. */
 static bool add_params(struct asked *q, uint16_t depth, var_list *list)
 {
@@ -178,13 +214,15 @@ static int collect(struct types *t, uint64_t pc, const char *name, var_list *lis
 	scope_chain chain = { 0 };
 	uint64_t entry;
 	bool by_abi;
-	size_t i;
+	size_t i, first;
 	int r = dw_scopes(t, pc, &q.u, &chain);
 
 	for (i = 0; r == 0 && i < chain.n; i++) {
 		q.func = &chain.v[chain.n - 1];
 		by_abi = i == chain.n - 1 && dw_entry_pc(q.func, &entry) && entry == pc && add_params(&q, i, list);
+		first = list->n;
 		add_scope(&q, &chain.v[i], i, by_abi, list);
+		add_missing(&q, &chain.v[i], i, first, list);
 		if (name && list->n)
 			break;
 	}

@@ -92,9 +92,7 @@ void extra_find(struct module *m, const char *root);
 void extra_close(struct extra *x);
 bool image_has_dwarf(const struct image *e);
 bool extra_find_dwarf(struct module *m, struct extra *ret_extra);	/* a debug file with more than names */
-/* What dwz took out of the debug file `beside`: by build id, or by the name that is noted there. */
-bool extra_find_alt(struct module *m, const uint8_t *id, size_t len, const char *name, const char *beside,
-		    struct extra *ret_extra);
+char *build_id_path(const uint8_t *id, size_t len);	/* of its debug file; caller frees */
 
 /* types.c */
 void types_close(struct types *t);

@@ -49,6 +49,8 @@ static char *declare_qualified(struct types *t, const struct type *y, const char
 		return declare(t, y->ref, s, depth + 1);
 	}
 	inner = declare(t, y->ref, inner, depth + 1);
+	if (kind == TYPE_ARRAY)	/* its elements say it, too */
+		return inner;
 	s = xasprintf("%s %s", word, inner);
 	free(inner);
 	return s;

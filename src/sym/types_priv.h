@@ -58,7 +58,8 @@ struct table { struct hashed *v; size_t n, cap; };	/* cap is a power of two */
 struct types {
 	struct module *m;
 	struct extra extra;	/* the debug file, if it is another one than the module's */
-	struct extra alt_extra;
+	void *alt_map;		/* of alt_size bytes: the file of common parts */
+	size_t alt_size;
 	struct dw_file main, alt;
 	Dwarf_CFI *eh, *debug_frame;
 	Elf *eh_elf;		/* the module's own file: a debug file has no .eh_frame */
@@ -89,6 +90,9 @@ Dwarf_Die *type_die(struct types *t, type_id id);	/* NULL if it was made here */
 /* dw_open.c */
 int dw_open(struct types *t);
 void dw_close(struct types *t);
+
+/* dw_alt.c: map what dwz took out of this debug info, if it is to be found */
+bool dw_map_alt(struct types *t);
 
 /* dw_unit.c: units and what is in them by name */
 struct unit *unit_of(struct types *t, Dwarf_Die *die);

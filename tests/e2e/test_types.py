@@ -329,3 +329,166 @@ def test_entry_go(flags, tmp_path):
     subprocess.run(["go", "build", *flags, "-o", str(path), str(SRC / "types_abi.go")], check=True, timeout=LIMIT * 3,
                    env=dict(os.environ, GOCACHE=str(targets.OUT / "go-cache"), GOFLAGS="-buildvcs=false"))
     compare(path, tmp_path)
+
+
+# Variables inside of functions ----------------------------------------------------------------------
+
+WATCHER = r'''
+gdb.execute("starti > /dev/null", to_string=True)
+maps = open("/proc/%d/maps" % gdb.selected_inferior().pid).read().splitlines()
+bias = [int(l.split("-")[0], 16) for l in maps if l.endswith(PROGRAM)][0] - LOWEST
+for pc in PLACES:
+    gdb.execute("break *%d" % (pc + bias), to_string=True)
+gdb.execute("continue", to_string=True)
+seen = {}
+while gdb.selected_inferior().pid:
+    pc = int(gdb.parse_and_eval("(unsigned long)$pc")) - bias
+    seen[pc] = seen.get(pc, 0) + 1
+    for name, pieces in PLACES.get(pc, {}).items() if seen[pc] < 4 else ():
+        try:
+            symbol = gdb.lookup_symbol(name)[0]
+            v = symbol.value(gdb.selected_frame()) if symbol.needs_frame else symbol.value()
+            if v.is_optimized_out:
+                text = "gone"
+            else:
+                n = v.type.sizeof
+                if v.type.strip_typedefs().code == gdb.TYPE_CODE_FLT:
+                    import struct
+                    text = struct.pack("<f" if n == 4 else "<d", float(v)).hex()
+                else:
+                    text = (int(v) & (2 ** (8 * n) - 1)).to_bytes(n, "little").hex()
+        except gdb.error as e:
+            text = "gone"
+        try:
+            ours = place(pieces) if pieces else "gone"
+        except gdb.MemoryError:
+            ours = "fault"
+        print("SAW %x %s %s %s" % (pc, name, ours, text))
+    try:
+        gdb.execute("continue", to_string=True)
+    except gdb.error:
+        break
+'''
+
+
+def vars_at(path, pc):
+    """The innermost variable of each name, as pieces; None where it is gone."""
+    found = {}
+    for line in ask(path, "vars", hex(pc)).splitlines():
+        m = re.match(r"\d+ (param|local|static) (.*?) @ (.*?)(?: abi)?(?: disputed)?(?: unsure)?(?: artificial)?( because .*)?$", line)
+        name = declared(m[2])
+        if name not in found and "struct item " not in m[2].replace("struct item *", ""):
+            found[name] = None if m[4] else re.findall(r"\[.*?\]/\d+|=.*?/\d+|[^ ]+/\d+", m[3])
+    return found
+
+
+@pytest.mark.parametrize("build", ["gcc-O0", "gcc-O2", "gcc-O2-dwarf4", "clang-O0", "clang-O2"])
+def test_locals(build, tmp_path):
+    """At the first instruction of every line of two functions: the values that gdb has."""
+    path = compile_(tmp_path / "vars", SRC / "types_vars.c", *C_BUILDS[build], "-std=gnu11")
+    pcs = set()
+    for line in range(12, 62):
+        for row in ask(path, "line", f"types_vars.c:{line}").splitlines():
+            pcs.add(int(row.split()[0], 16))
+    table = {pc: vars_at(path, pc) for pc in sorted(pcs)}
+    script = tmp_path / "watch.py"
+    reader = READER[:READER.index('gdb.execute("starti')]
+    script.write_text(f"PLACES = {table!r}\nPROGRAM = {str(path)!r}\nLOWEST = {lowest(path):#x}\n" + reader + WATCHER)
+    r = subprocess.run(["gdb", "-nx", "-batch", "-x", str(script), str(path)], capture_output=True, text=True,
+                       timeout=LIMIT, stdin=subprocess.DEVNULL)
+    rows = re.findall(r"^SAW (\S+) (\S+) (\S+) (\S+)$", r.stdout, re.M)
+    known = [row for row in rows if row[2] != "gone" and row[3] != "gone"]
+    # what only gdb knows comes from the caller's debug info, or is not there before the prologue
+    wrong = [row for row in known if row[2] != row[3]]
+    assert len(known) > 30, r.stdout[-2000:] + r.stderr[-2000:]
+    if build.endswith("O0"):
+        # before the prologue gdb believes the debug info, and is wrong
+        entries = {int(ask(path, "func", f).split()[0], 16) for f in ("work", "push")}
+        wrong = [row for row in wrong if int(row[0], 16) not in entries]
+    assert not wrong, [(row, table[int(row[0], 16)][row[1]]) for row in wrong][:10]
+
+
+@pytest.mark.parametrize("build", ["gcc-O2", "gcc-lto", "clang-O2"])
+def test_inlined(build, tmp_path):
+    """As many copies as gdb finds, inside of the right function, with their parameters."""
+    path = compile_(tmp_path / "vars", SRC / "types_vars.c", *C_BUILDS[build], "-std=gnu11")
+    first, *sites = ask(path, "inlined", "scaled").splitlines()
+    told = gdb("break scaled", "info breakpoints", path=path)
+    lines = {line for line in re.findall(r"types_vars.c:(\d+)", told)}
+    assert lines and int(first.split()[0]) == len(sites) >= 2
+    for site in sites:
+        entry, name, _, caller, _, where = site.split()
+        assert name == "scaled" and re.search(r"types_vars.c:(55|59)$", where)
+        assert ask(path, "at", caller).split()[-1] in ("work", "main")
+        names = [declared(row.split(" @ ")[0]) for row in ask(path, "vars", entry).splitlines()]
+        assert names.index("base") < names.index("count") if "count" in names else "base" in names
+        frames = ask(path, "frames", entry).splitlines()
+        assert frames[0].split()[-1] == "scaled" and frames[-1].split()[-1] in ("work", "main"), frames
+
+
+def test_lines_agree(layout):
+    """Each address that gdb gives a line of main has that line here."""
+    told = gdb("maint info line-table types_layout.c", path=layout)
+    rows = [m for m in re.findall(r"^\d+ +(\d+|END) +(0x[0-9a-f]+)(?: +0x[0-9a-f]+)? +(Y?)", told, re.M)]
+    checked = 0
+    last = {}
+    for number, addr, stmt in rows:
+        last[int(addr, 16)] = number
+    for addr, number in last.items():
+        if number not in ("END", "0"):
+            has = re.search(r":(\d+)", ask(layout, "at", hex(addr)))
+            assert has and has[1] == number, (hex(addr), number)
+            checked += 1
+        if checked > 25:
+            break
+    assert checked > 10
+
+
+# Where debug info is kept -----------------------------------------------------------------------------
+
+def test_separate_files(tmp_path):
+    plain = compile_(tmp_path / "plain", SRC / "types_layout.c", "gcc", "-g", "-O1")
+    whole = ask(plain, "type", "struct holder")
+    linked = tmp_path / "linked"
+    for command in (["objcopy", "--only-keep-debug", "plain", "plain.debug"],
+                    ["objcopy", "--strip-debug", "--add-gnu-debuglink=plain.debug", "plain", "linked"]):
+        subprocess.run(command, check=True, cwd=tmp_path)
+    assert ask(linked, "type", "struct holder") == whole      # although it has names of its own
+    assert ask(linked, "func", "main") == ask(plain, "func", "main")
+    (tmp_path / "plain.debug").unlink()
+    assert "has no debug info; compile it with -g" in ask(linked, "type", "struct holder", status=1)
+
+
+def test_common_parts(tmp_path):
+    """What dwz moved to another file is found there, and by its build id only."""
+    if not shutil.which("dwz"):
+        pytest.skip("dwz is not installed")
+    for name, level in (("one", "-O1"), ("two", "-O0")):
+        compile_(tmp_path / name, SRC / "types_layout.c", "gcc", "-g", level)
+    whole = ask(tmp_path / "one", "type", "struct holder", "func", "main")
+    subprocess.run(["dwz", "-m", "common", "one", "two"], check=True, cwd=tmp_path)
+    assert ask(tmp_path / "one", "type", "struct holder", "func", "main") == whole
+    (tmp_path / "common").write_bytes((tmp_path / "two").read_bytes())
+    assert "no type struct holder" in ask(tmp_path / "one", "type", "struct holder", status=1)
+
+
+def test_split(tmp_path):
+    for flags in (["-g", "-gsplit-dwarf"], ["-gdwarf-4", "-gsplit-dwarf"]):
+        path = compile_(tmp_path / "split", SRC / "types_layout.c", "gcc", *flags)
+        assert "in .dwo files, which jab does not read" in ask(path, "type", "struct holder", status=1)
+
+
+def test_libc():
+    """Debian's libc6-dbg, against gdb."""
+    libc = Path("/lib/x86_64-linux-gnu/libc.so.6")
+    text = subprocess.run([str(ASK), str(libc), "type", "struct malloc_state"], capture_output=True, text=True,
+                          timeout=LIMIT).stdout
+    if "has no debug info" in text:
+        pytest.skip("libc6-dbg is not installed")
+    has = members(text)
+    rows = re.findall(r"^/\* +(\d+) +\| +(\d+) +\*/ {4}(\w.*);$", gdb("ptype/o struct malloc_state", path=libc), re.M)
+    assert len(rows) > 8
+    for off, size, decl in rows:
+        assert has[declared(decl)] == (int(off), None, int(size))
+    assert "param size_t bytes @ rdi/8 abi" in ask(libc, "func", "malloc")
+    assert re.search(r"static struct malloc_state main_arena @ \[0x[0-9a-f]+\]/2200", ask(libc, "global", "main_arena"))
