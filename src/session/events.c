@@ -69,14 +69,14 @@ int events_prepare(struct jab *j)
 }
 
 /* After the insertion, so that it costs no time before it. */
-static int tell_names(struct jab *j)
+static int tell_names(struct jab *j, bool again)
 {
 	int r = 0;
 
 	for (size_t i = 0; !r && i < j->targets.n; i++) {
 		struct target *t = &j->targets.v[i];
 
-		if (t->told_names || !t->inserted)
+		if (t->told_names ? !again : !t->inserted)
 			continue;
 		t->told_names = true;
 		r = names_modules(j, t);
@@ -92,7 +92,7 @@ int64_t events_drain(struct jab *j, bool last)
 
 	if (!j->events->trace)
 		return 0;
-	names = j->events->each ? 0 : tell_names(j);
+	names = j->events->each ? 0 : tell_names(j, false);
 	r = drain(j, last);
 	return names < 0 ? names : r;
 }
@@ -108,10 +108,12 @@ int64_t events_snapshot(struct jab *j, struct ctf *trace)
 	uint32_t rows = j->events->rows;
 	int r = 0;
 
-	/* The classes again, for this trace. */
+	/* The classes and names again, for this trace. */
 	j->events->trace = trace;
 	for (uint32_t i = 0; !r && i < rows; i++)
 		r = shape_declare(j, i);
+	if (!r)
+		r = tell_names(j, true);
 	j->events->trace = before;
 	return r < 0 ? r : drain_snapshot(j, trace);
 }
