@@ -60,11 +60,11 @@ static void show_progress(struct recording *r)
 	r->shown_events = t.events;
 }
 
-static void end_progress(struct recording *r)
+/* The line makes room for something else. */
+static void clear_progress(const struct recording *r)
 {
 	if (r->progress)
 		fputs("\r\033[K", stderr);
-	r->progress = false;
 }
 
 /* Whoever is full may have room again later; whoever is gone stays gone. */
@@ -73,7 +73,7 @@ static int write_failed(struct recording *r, int err)
 	if (err == r->failed && err != -EPIPE)
 		return 0;
 	r->failed = err;
-	end_progress(r);
+	clear_progress(r);
 	if (err == -EPIPE) {
 		log_warn("nobody reads %s any more: the recording ends", r->out.name);
 		return err;
@@ -94,6 +94,7 @@ static int tick(void *arg, int64_t drained)
 	}
 	if (snapshots_wanted) {
 		snapshots_wanted = 0;
+		clear_progress(r);
 		if (!capture.overwrite)
 			log_warn("a snapshot can be taken with --overwrite only; everything is being recorded anyway");
 		else if (output_snapshot(&r->out, r->j) < 0)
@@ -140,7 +141,7 @@ static int record(struct recording *r)
 	r->start = now_ns();
 	r->progress = !run.json && isatty(STDERR_FILENO);
 	ended = capture_loop(r->j, tick, r, &status);
-	end_progress(r);
+	clear_progress(r);
 	last = wants_last(r, ended > 0, status);
 	removed = jab_remove(r->j, &report);
 	if (ended != -EPIPE) {

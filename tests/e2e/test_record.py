@@ -213,6 +213,14 @@ def test_snapshot_on(built, tmp_path, when, arg, taken):
         assert counts(tmp_path / "t") == (9, 0)
 
 
+def test_names_in_a_snapshot(built, tmp_path):
+    r = record("--overwrite", "-o", tmp_path / "t", "-t", "backtrace", "exe:work", "--", built("calls"), 3, 1)
+    assert r.status == 0, r
+    counts(tmp_path / "t")
+    frames = jab.run("view", tmp_path / "t").output.splitlines()
+    assert frames[1].endswith(" calls:work") and "calls:worker+0x" in frames[2], frames
+
+
 def test_crash_keeps_the_last_events(built, tmp_path):
     r = record("-o", tmp_path / "t", "exe:take n=arg0:int", "--", built("values"), "crash")
     assert r.status == 128 + signal.SIGSEGV, r
