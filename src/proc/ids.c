@@ -2,6 +2,8 @@
 #include "proc/ids.h"
 
 #include <dirent.h>
+#include <elf.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +18,20 @@ int proc_status_number(struct proc *p, const char *name, uint64_t *ret_value)
 	if (proc_path(p, "status", path, sizeof(path)) < 0 || file_read(path, status, sizeof(status)) < 0)
 		return -ESRCH;
 	return status_field(status, name, 10, ret_value);
+}
+
+uint64_t proc_auxv(struct proc *p, uint64_t type)
+{
+	char path[64];
+	Elf64_auxv_t v[64];
+	ssize_t n = -1;
+
+	if (proc_path(p, "auxv", path, sizeof(path)) == 0)
+		n = file_read(path, (char *)v, sizeof(v));
+	for (ssize_t i = 0; (i + 1) * (ssize_t)sizeof(v[0]) <= n; i++)
+		if (v[i].a_type == type)
+			return v[i].a_un.a_val;
+	return 0;
 }
 
 /* The last number of a line such as "NSpid:\t4711\t12\t1": that of the innermost namespace. */
@@ -52,19 +68,26 @@ int proc_ns_pid(struct proc *p, uint32_t *ret_pid, bool *ret_foreign)
 	return 0;
 }
 
-void proc_read_text(struct proc *p, taddr at, char *to, size_t room)
+void thread_read_text(pid_t tid, taddr at, char *to, size_t room)
 {
+	char path[64];
 	size_t n = 0;
+	int fd;
 
-	while (n + 1 < room) {
+	snprintf(path, sizeof(path), "/proc/%d/mem", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && n + 1 < room) {
 		size_t part = MIN(4096 - ((at.v + n) & 4095), room - 1 - n);
+		ssize_t got = pread(fd, to + n, part, at.v + n);
 
-		if (proc_read(p, TADDR(at.v + n), to + n, part) < 0)
+		if (got <= 0)
 			break;
-		n += strnlen(to + n, part);
+		n += strnlen(to + n, got);
 		if (n < room - 1 && !to[n])
-			return;
+			break;
 	}
+	if (fd >= 0)
+		close(fd);
 	to[n] = '\0';
 }
 

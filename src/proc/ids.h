@@ -8,6 +8,9 @@
 /* A field of /proc/PID/status that is a number. */
 int proc_status_number(struct proc *p, const char *name, uint64_t *ret_value);
 
+/* A value that the kernel gave the program (AT_BASE, AT_ENTRY...); 0: none. */
+uint64_t proc_auxv(struct proc *p, uint64_t type);
+
 /* What getpid() says in the target, and whether that differs from our number for it. */
 int proc_ns_pid(struct proc *p, uint32_t *ret_pid, bool *ret_foreign);
 
@@ -18,8 +21,8 @@ bool proc_has_tid(struct proc *p, uint32_t tid, bool foreign);
  * From the target's numbers to ours. The table is read from /proc when an unknown number comes, at
  * most every 20 ms; what has ended before it was looked up stays as it is.
  */
-/* Text up to its NUL or the end of readable memory; never fails, may be empty. */
-void proc_read_text(struct proc *p, taddr at, char *to, size_t room);
+/* Text of a thread's memory up to its NUL or where it can't be read; never fails, may be empty. */
+void thread_read_text(pid_t tid, taddr at, char *to, size_t room);
 
 struct id_map;
 struct id_map *id_map_new(struct proc *p);

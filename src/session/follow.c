@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "session/follow.h"
 
+#include <elf.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,14 +28,13 @@ struct park_view {
 	uint32_t calls;		/* of the loader */
 };
 
-/* The loader is a module of its own, or libc itself. */
-static bool is_loader(const char *path)
+/* The file that the kernel has mapped as the program's loader; NULL: it has none. */
+static const char *loader_of(struct proc *p)
 {
-	const char *base = strrchr(path, '/');
+	uint64_t base = proc_auxv(p, AT_BASE);
+	const struct map *m = base ? proc_map_at(p, base) : NULL;
 
-	base = base ? base + 1 : path;
-	return !strncmp(base, "ld-", 3) || !strncmp(base, "ld.so", 5) || !strncmp(base, "ld64", 4) ||
-	       !strncmp(base, "libc.musl", 9);
+	return m ? m->path : NULL;
 }
 
 static const struct func *debug_state(struct module *m)
@@ -46,11 +47,13 @@ static const struct func *debug_state(struct module *m)
 
 static struct loaded *find_loader(struct jab *j, struct target *t, uint64_t *ret_addr)
 {
-	for (size_t i = 0; i < t->loaded.n; i++) {
+	const char *path = loader_of(t->proc);
+
+	for (size_t i = 0; path && i < t->loaded.n; i++) {
 		struct loaded *l = &t->loaded.v[i];
 		const struct func *f;
 
-		if (!is_loader(l->path) || target_open_file(j, t, l) < 0)
+		if (strcmp(l->path, path) || target_open_file(j, t, l) < 0)
 			continue;
 		f = debug_state(j->files.v[l->file].m);
 		if (f) {
@@ -158,13 +161,24 @@ static void wake(uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-static void let_go(void *arg)
+static void let_go(struct park_slot *s)
 {
-	struct park_slot *s = arg;
 	uint32_t waiting = PARK_WAITING;
 
 	if (__atomic_compare_exchange_n(&s->state, &waiting, PARK_GO, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		wake(&s->state);
+}
+
+/* A thread that parks in a slot. Once it was let go, the slot is somebody else's. */
+struct guest { struct park_slot *slot; bool gone; };
+
+static void guest_go(void *arg)
+{
+	struct guest *g = arg;
+
+	if (!g->gone)
+		let_go(g->slot);
+	g->gone = true;
 }
 
 static bool has_sites(const struct jab *j, uint32_t target)
@@ -237,6 +251,29 @@ static void grow_up(struct jab *j, uint32_t scout)
 	probe_new(j, target);
 }
 
+/*
+ * Does the loader say that its list is complete? At the start of a program glibc calls once before it
+ * maps libraries and once when all is done, musl only then. r_state of struct r_debug tells.
+ */
+static bool is_complete(struct jab *j, struct target *t)
+{
+	uint64_t addr, size, at;
+	struct loaded *l = find_loader(j, t, &addr);
+	struct module *m = l ? j->files.v[l->file].m : NULL;
+	int state;
+
+	if (!m)
+		return true;
+	if (module_object(m, "_r_debug", &addr, &size))
+		at = addr + l->bias;
+	else if (!module_object(m, "_dl_debug_addr", &addr, &size) ||
+		 proc_read(t->proc, TADDR(addr + l->bias), &at, sizeof(at)) < 0)
+		return t->park->calls >= 2;
+	if (proc_read(t->proc, TADDR(at + offsetof(struct r_debug, r_state)), &state, sizeof(state)) < 0)
+		return true;
+	return state == RT_CONSISTENT;
+}
+
 static void handle_loaded(struct jab *j, uint32_t target)
 {
 	struct target *t = &j->targets.v[target];
@@ -246,8 +283,7 @@ static void handle_loaded(struct jab *j, uint32_t target)
 	if (t->serves) {
 		main = t->serves - 1;
 	} else if (t->scout) {
-		/* The first call comes before anything is mapped, the second when all is. */
-		if (t->park->calls >= 2)
+		if (is_complete(j, t))
 			grow_up(j, target);
 		return;
 	}
@@ -255,16 +291,9 @@ static void handle_loaded(struct jab *j, uint32_t target)
 		probe_new(j, j->targets.n - 1);
 }
 
-static bool is_static(const struct proc *p)
+static void handle_exec(struct jab *j, uint32_t target, struct guest *g)
 {
-	for (size_t i = 0; i < p->maps.n; i++)
-		if (is_loader(p->maps.v[i].path))
-			return false;
-	return true;
-}
-
-static void handle_exec(struct jab *j, uint32_t target, struct park_slot *s)
-{
+	const struct park_slot *s = g->slot;
 	struct target *t = &j->targets.v[target];
 	uint32_t pid = s->pid, tid = s->tid;
 	bool at = s->kind == PARK_EXECAT, is_fixed;
@@ -274,20 +303,22 @@ static void handle_exec(struct jab *j, uint32_t target, struct park_slot *s)
 
 	if (t->park->ids)
 		id_map_translate(t->park->ids, &pid, &tid);
-	proc_read_text(t->proc, TADDR(s->arg[at]), path, sizeof(path));
+	thread_read_text(tid, TADDR(s->arg[at]), path, sizeof(path));	/* a fork has a memory of its own */
 	r = proc_may_follow(t->proc, tid, at ? (int)s->arg[0] : AT_FDCWD, path);
 	if (r < 0) {
 		if (r == -EPERM)
 			log_warn("%s", err_text());
 		return;
 	}
-	r = proc_follow_exec(pid, tid, let_go, s, &p);
+	r = proc_follow_exec(pid, tid, guest_go, g, &p);
 	if (r < 0) {
-		if (r != -ENOENT)
+		if (r == -ENOENT)
+			log_info("process %d did not execute %s", pid, path);
+		else
 			log_warn("%s: not followed: %s", path, err_text());
 		return;
 	}
-	is_fixed = is_static(p);
+	is_fixed = !loader_of(p);
 	if (target_add(j, p) < 0) {
 		proc_close(p);
 		return;
@@ -307,17 +338,17 @@ static int poll_target(struct jab *j, uint32_t target)
 		return 0;
 	v->heard = __atomic_load_n(&v->here->bell, __ATOMIC_ACQUIRE);
 	for (int i = 0; i < PARK_SLOTS; i++) {
-		struct park_slot *s = &v->here->slots[i];
+		struct guest g = { &v->here->slots[i], false };
 
 		/* Pairs with the release store of blob_park(). */
-		if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != PARK_WAITING)
+		if (__atomic_load_n(&g.slot->state, __ATOMIC_ACQUIRE) != PARK_WAITING)
 			continue;
 		n++;
-		if (s->kind == PARK_LOADED)
+		if (g.slot->kind == PARK_LOADED)
 			handle_loaded(j, target);
 		else
-			handle_exec(j, target, s);
-		let_go(s);
+			handle_exec(j, target, &g);
+		guest_go(&g);
 	}
 	return n;
 }

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Programs that a target executes and libraries that it loads are probed before they run; nobody waits for the dead."""
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+import jab
+import traces
+from targets import LIMIT
+
+pytestmark = pytest.mark.skipif(not traces.have_babeltrace(), reason="no babeltrace2")
+
+HIT = "hit seq=arg0:long"
+
+
+def check(path, r):
+    assert r.status == 0, r
+    expect = traces.told(r)
+    events, lost = traces.babeltrace(path)
+    assert lost == 0 and r.summary["probes"][0]["recorded"] == len(events), r
+    got = {}
+    for e in events:
+        got[e.pid, e.tid] = got.get((e.pid, e.tid), 0) + 1
+    assert got == dict(expect), (got, expect, r)
+
+
+@pytest.mark.parametrize("rounds", [1, 20])
+def test_library_that_comes_and_goes(built, tmp_path, rounds):
+    """Also its constructor, which runs before anybody has its handle."""
+    r = traces.record(tmp_path / "t", ["liblate:late_hit who=arg0:int"], [built("late"), built("liblate.so"), rounds])
+    assert r.status == 0, r
+    events, lost = traces.babeltrace(tmp_path / "t")
+    assert lost == 0 and len(events) == int(r.stdout) == 3 * rounds, r
+    assert [int(e.fields["who"]) for e in events] == [x for i in range(rounds) for x in (-1, i, i)]
+
+
+def test_library_of_musl(built, tmp_path):
+    r = traces.record(tmp_path / "t", ["liblate_musl:late_hit who=arg0:int"],
+                      [built("late_musl"), built("liblate_musl.so"), 3])
+    assert r.status == 0, r
+    events, lost = traces.babeltrace(tmp_path / "t")
+    assert lost == 0 and [int(e.fields["who"]) for e in events][:3] == [-1, 0, 0], r
+
+
+@pytest.mark.parametrize("name", ["told", "told_static", "told_musl", "told_musl_static"])
+def test_program_executed_by_a_shell(built, tmp_path, name):
+    told = built(name)
+    r = traces.record(tmp_path / "t", [HIT], ["sh", "-c", f"{told} threads 100 2; {told} threads 50 1; exec {told} threads 20 1"])
+    check(tmp_path / "t", r)
+
+
+def test_program_executed_through_others(built, tmp_path):
+    told = built("told")
+    r = traces.record(tmp_path / "t", [HIT], ["env", "nice", "sh", "-c", f"env env {told} forks 100 3 | cat"])
+    check(tmp_path / "t", r)
+
+
+def test_program_spawned(built, tmp_path):
+    """posix_spawn: the exec is made by a child on its parent's memory."""
+    script = f"import subprocess; print(subprocess.run(['{built('told')}', 'threads', '100', '2'], capture_output=True, text=True).stdout, end='')"
+    r = traces.record(tmp_path / "t", [HIT], ["python3", "-c", script])
+    check(tmp_path / "t", r)
+
+
+def test_exec_that_fails(built, tmp_path):
+    """A search along PATH tries many files; none of these attempts costs the program anything."""
+    env = dict(os.environ, PATH="/nowhere:/nowhere/else:/tmp:" + os.environ["PATH"])
+    r = traces.record(tmp_path / "t", [HIT], ["sh", "-c", f"nosuchprogram; /dev/null; {built('told')} threads 10 1"], env=env)
+    check(tmp_path / "t", r)
+
+
+def test_no_follow(built, tmp_path):
+    r = traces.record(tmp_path / "t", ["sh:main"], ["sh", "-c", f"{built('told')} threads 10 1"], ["--no-follow"])
+    assert r.status in (0, 1), r
+
+
+def test_tracer_killed_while_somebody_parks(built, tmp_path):
+    """A shell that executes programs all the time: whatever the tracer is doing when it dies, the shell goes on."""
+    told = built("told")
+    for i in range(5):
+        p = subprocess.Popen([jab.JAB, "record", "-o", str(tmp_path / f"t{i}"), HIT, "--", "sh", "-c",
+                              f"for i in 1 2 3 4 5 6 7 8; do {told} threads 10 1 >/dev/null; done; echo done"],
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        time.sleep(0.1 + 0.13 * i)
+        p.kill()
+        out, _ = p.communicate(timeout=LIMIT)
+        assert out in ("done\n", ""), out	# "": before the shell was let go
