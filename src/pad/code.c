@@ -66,6 +66,7 @@ void code_forget(struct code *c, size_t num)
 	free(b->at);
 	vec_free(&b->outs);
 	vec_free(&b->inds);
+	vec_free(&b->stays);
 	vec_free(&b->leas);
 	vec_free(&b->parts);
 	vec_free(&b->filler);

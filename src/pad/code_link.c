@@ -249,11 +249,18 @@ static void add_exit(struct body *b, uint64_t addr, enum exit_kind kind)
 	*vec_add(&b->f.exits) = (struct code_exit){ addr, kind };
 }
 
+static bool stays(const struct body *b, uint64_t addr)
+{
+	size_t i = addr_lower(&b->stays, addr);
+
+	return i < b->stays.n && b->stays.v[i] == addr;
+}
+
 /* Exits of b that stand in `in`, which is b itself or one of its parts. */
 static void add_exits(struct code *c, struct body *b, const struct body *in)
 {
 	for (size_t i = 0; i < in->f.insns.n; i++)
-		if (in->f.insns.v[i].kind == INSN_RET)
+		if (in->f.insns.v[i].kind == INSN_RET && !stays(in, in->f.lo + in->at[i]))
 			add_exit(b, in->f.lo + in->at[i], EXIT_RET);
 	for (size_t i = 0; i < in->inds.n; i++)
 		if (in->inds.v[i].what == IND_TAIL)
@@ -261,7 +268,7 @@ static void add_exits(struct code *c, struct body *b, const struct body *in)
 	for (size_t i = 0; i < in->outs.n; i++) {
 		const struct out_edge *e = &in->outs.v[i];
 
-		if (e->kind != INSN_JMP_IND && !in_family(c, b, e->to))
+		if (e->kind != INSN_JMP_IND && !in_family(c, b, e->to) && !stays(in, e->from))
 			add_exit(b, e->from, e->kind == INSN_JMP ? EXIT_JMP : EXIT_JCC);
 	}
 }

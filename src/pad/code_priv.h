@@ -29,6 +29,7 @@ struct body {
 	bool linked, tables_done;
 	VEC(struct out_edge) outs;
 	VEC(struct ind_jump) inds;
+	addr_list stays;	/* jumps to thunks, and returns of thunks, that don't leave; sorted */
 	addr_list leas;		/* addresses taken with lea, for tables */
 	VEC(uint32_t) parts;	/* functions that are pieces of this one */
 	VEC(struct span) filler;
@@ -81,8 +82,12 @@ void code_link(struct code *c, struct body *b);
 
 /* code_tables.c */
 void code_find_tables(struct code *c, struct body *b);
+enum indirect code_jump_by(struct code *c, struct body *b, uint32_t insn, int reg, bool notrack);
 bool code_is_lea(const uint8_t *p, size_t len);
 bool code_imm_address(const uint8_t *p, size_t len, uint64_t *ret_value);
+
+/* code_thunk.c */
+void code_find_thunks(struct code *c, struct body *b);
 
 /* code_cross.c */
 void code_scan_text(struct code *c);

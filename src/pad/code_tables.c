@@ -409,17 +409,25 @@ static enum indirect classify(struct code *c, struct body *b, uint64_t addr)
 			base = 0;
 		return classify_table8(c, b, base, addr);
 	}
-	switch (find_origin(b, insn, shape_rm(&s), &base)) {
+	return code_jump_by(c, b, insn, shape_rm(&s), s.notrack);
+}
+
+/* A jump at instruction `insn` to where a register points. */
+enum indirect code_jump_by(struct code *c, struct body *b, uint32_t insn, int reg, bool notrack)
+{
+	uint64_t base = 0;
+
+	switch (find_origin(b, insn, reg, &base)) {
 	case MADE_BY_SUM:
 		return frame_goes(b, insn) ? IND_TAIL : IND_LOST;	/* lost until a table is found */
 	case MADE_BY_LOAD8:
-		return classify_table8(c, b, base, addr);
+		return classify_table8(c, b, base, b->f.lo + b->at[insn]);
 	case MADE_BY_PLAIN_LOAD:
 		return has_inner_pointers(c, b) && !frame_goes(b, insn) ? IND_TABLE : IND_TAIL;
 	case MADE_BY_LOAD:
 		return IND_TAIL;
 	default:
-		return takes_own_label(b, shape_rm(&s)) ? IND_TABLE : s.notrack ? IND_LOST : IND_TAIL;
+		return takes_own_label(b, reg) ? IND_TABLE : notrack ? IND_LOST : IND_TAIL;
 	}
 }
 
@@ -431,11 +439,12 @@ void code_find_tables(struct code *c, struct body *b)
 	if (b->tables_done)
 		return;
 	b->tables_done = true;
-	for (size_t i = 0; i < b->inds.n; i++) {
+	for (size_t i = 0; i < b->inds.n; i++)
 		b->inds.v[i].what = classify(c, b, b->inds.v[i].addr);
+	code_find_thunks(c, b);
+	for (size_t i = 0; i < b->inds.n; i++)
 		if (b->inds.v[i].what == IND_LOST)
 			sum = b->inds.v[i].addr;
-	}
 	if (!sum)
 		return;
 	found = try_tables4(c, b, sum);

@@ -57,7 +57,8 @@ def test_every_instruction_of_a_function(built):
     assert p["hits"] == 100000 * p["sites"], r
 
 
-@pytest.mark.parametrize("program", ["returns", "returns_O0", "returns_clang", "returns_clang_O0"])
+@pytest.mark.parametrize("program", ["returns", "returns_O0", "returns_clang", "returns_clang_O0", "returns_thunk",
+                                     "returns_thunk_inline", "returns_clang_thunk"])
 def test_returns_of_every_sort(built, program):
     """Several returns, tail calls, recursion, longjmp: only what really returned counts."""
     names = ["many", "tail", "leaf", "recur", "jumper", "deep", "early", "threaded"]
@@ -68,6 +69,14 @@ def test_returns_of_every_sort(built, program):
     assert set(want) == set(names)
     assert {n: (r.probe(f"exe:{n}")["hits"], r.probe(f"exe:{n}%return")["hits"]) for n in names} == want, r
     assert want["jumper"][0] > want["jumper"][1]
+
+
+@pytest.mark.parametrize("program", ["returns_thunk", "returns_thunk_inline", "returns_clang_thunk"])
+def test_every_instruction_of_a_thunk(built, program):
+    """A thunk replaces its return address: what is displaced of it does the same elsewhere."""
+    plain = subprocess.run([built(program), "2000"], capture_output=True, text=True, check=True).stdout
+    r = jab.count_command(["insn:exe:*"], [built(program), 2000])
+    assert (r.status, r.stdout) == (0, plain), r
 
 
 def test_returns_alone_as_well(built):

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Retpolines. A program that is built to avoid indirect branches calls or jumps to a thunk instead,
+ * which puts the address over its own return address and returns there:
+ *
+ *	call 1f
+ *  2:	pause; lfence; jmp 2b
+ *  1:	mov %reg,(%rsp)
+ *	ret
+ *
+ * It stands by itself or in the middle of a function, at a jump or behind a call to it. So neither a
+ * jump to one nor its ret need be an exit: it depends on where the register points.
+ */
+#include "pad/code_priv.h"
+
+#define SEARCH 32		/* bytes from the call to its target */
+
+/* The register of a thunk that begins at addr, and its ret; -1: there is none. */
+static int thunk_at(struct code *c, uint64_t addr, uint64_t *ret_exit)
+{
+	const uint8_t *p = module_bytes(c->m, addr, 5), *end;
+	uint64_t to;
+
+	if (!p || p[0] != 0xe8 || p[2] || p[3] || p[4] || p[1] > SEARCH)
+		return -1;
+	to = addr + 5 + p[1];
+	end = module_bytes(c->m, to, 5);
+	if (!end || (end[0] & 0xfb) != 0x48 || end[1] != 0x89 || (end[2] & 0xc7) != 0x04 || end[3] != 0x24 ||
+	    end[4] != 0xc3)
+		return -1;
+	*ret_exit = to + 4;
+	return (end[0] & 4) << 1 | (end[2] >> 3 & 7);
+}
+
+static void note(struct body *b, uint64_t at, enum indirect what)
+{
+	if (what == IND_TAIL)
+		return;
+	*vec_add(&b->stays) = at;
+	if (what == IND_LOST)
+		*vec_add(&b->inds) = (struct ind_jump){ at, IND_LOST };
+}
+
+/* Called from elsewhere in the function, it makes an indirect call. */
+static bool is_called(const struct body *b, uint64_t thunk)
+{
+	for (size_t i = 0; i < b->f.insns.n; i++)
+		if (b->f.insns.v[i].kind == INSN_CALL && b->f.insns.v[i].target == thunk)
+			return true;
+	return false;
+}
+
+static void inline_thunk(struct code *c, struct body *b, uint32_t insn)
+{
+	uint64_t at = b->f.lo + b->at[insn], exit;
+	int reg = thunk_at(c, at, &exit);
+
+	if (reg < 0 || at == b->f.lo || !body_holds(b, exit))
+		return;
+	note(b, exit, is_called(b, at) ? IND_TABLE : code_jump_by(c, b, insn, reg, false));
+}
+
+void code_find_thunks(struct code *c, struct body *b)
+{
+	uint64_t exit;
+
+	for (size_t i = 0; i < b->f.insns.n; i++) {
+		const struct insn *in = &b->f.insns.v[i];
+		uint64_t next = b->f.lo + b->at[i] + in->len;
+
+		if (in->kind == INSN_CALL && in->target > next && in->target - next <= SEARCH)
+			inline_thunk(c, b, i);
+	}
+	for (size_t i = 0; i < b->outs.n; i++) {
+		const struct out_edge *e = &b->outs.v[i];
+		int reg = e->kind == INSN_JMP ? thunk_at(c, e->to, &exit) : -1;
+
+		if (reg >= 0)
+			note(b, e->from, code_jump_by(c, b, b->f.index[e->from - b->f.lo], reg, false));
+	}
+	addr_sort(&b->stays);
+}
