@@ -231,6 +231,8 @@ static void choose_wait(struct jab *j)
 			size = j->targets.v[i].rings->size;
 		}
 	e->wait_ns = most ? (double)past * (size / 4) / most : WAIT_MOST;
+	if (most > size / 2)	/* it may have been full: the rate is higher than it seems */
+		e->wait_ns = WAIT_LEAST;
 	e->wait_ns = MIN(MAX(e->wait_ns, WAIT_LEAST), WAIT_MOST);
 	e->drained_at = now;
 }
