@@ -16,7 +16,7 @@ struct ir_prog *ir_prog_new(struct ir_unit *u, enum ir_where where, uint32_t cla
 	return p;
 }
 
-static void free_record(struct ir_record *r)
+void ir_record_free(struct ir_record *r)
 {
 	uint32_t i;
 
@@ -58,7 +58,7 @@ void ir_unit_free(struct ir_unit *u)
 	for (i = 0; i < u->maps.n; i++)
 		free_map(&u->maps.v[i]);
 	for (i = 0; i < u->records.n; i++)
-		free_record(&u->records.v[i]);
+		ir_record_free(&u->records.v[i]);
 	for (i = 0; i < u->strings.n; i++)
 		free(u->strings.v[i]);
 	vec_free(&u->progs);

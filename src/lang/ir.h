@@ -278,6 +278,8 @@ struct ir_record {
 	uint32_t at;			/* offset in the source */
 };
 
+void ir_record_free(struct ir_record *r);	/* what it owns */
+
 /* The most bytes an event's payload can have. */
 uint32_t ir_record_room(const struct ir_record *r);
 

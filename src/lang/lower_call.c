@@ -62,15 +62,45 @@ void lower_field(struct lower *w, struct ir_record *r, arg_list *list, const cha
 		lower_error(w, w->at, "an event has at most 64 fields");
 }
 
+static bool same_record(const struct ir_record *a, const struct ir_record *b)
+{
+	uint32_t i;
+
+	if (a->kind != b->kind || a->at != b->at || a->faulty != b->faulty || a->map != b->map || a->nfields != b->nfields)
+		return false;
+	for (i = 0; i < a->nfields; i++) {
+		const struct ir_field *f = &a->fields[i], *g = &b->fields[i];
+
+		if (f->type != g->type || f->cap != g->cap || f->show != g->show || !f->name != !g->name ||
+		    (f->name && strcmp(f->name, g->name) != 0))
+			return false;
+	}
+	return a->text_len == b->text_len && (!a->text_len || memcmp(a->text, b->text, a->text_len) == 0);
+}
+
+/* A clause on many sites has one record for all that look the same. */
+static uint32_t add_record(struct lower *w, struct ir_record *r)
+{
+	size_t i;
+
+	for (i = w->u->records.n; i-- > 0;)
+		if (same_record(&w->u->records.v[i], r)) {
+			ir_record_free(r);
+			return i;
+		}
+	*vec_add(&w->u->records) = *r;
+	return w->u->records.n - 1;
+}
+
 /* Takes the record and the list. */
 void lower_emit(struct lower *w, struct ir_record *r, arg_list *list)
 {
-	uint32_t number = w->u->records.n;
 	struct ir_ins *i;
+	uint32_t number;
 
 	if (ir_record_room(r) > 65536 - 64)
 		lower_error(w, w->at, "this event could take more than 64 KiB; give str() and buf() a length");
-	*vec_add(&w->u->records) = *r;
+	number = add_record(w, r);
 	free(r);
 	i = lower_ins(w, IR_EMIT);
 	i->record = number;
