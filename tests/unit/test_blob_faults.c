@@ -40,7 +40,8 @@ static const struct bulk_field by_rdi[] = {
 
 #define NFIELDS 9
 #define FAULTY 0x7full		/* all but the last two */
-#define GOOD_TEXT "still here"
+
+static const char good_text[] = "still here";
 
 static uint64_t bad_pointer, wrong, recorded;
 static bool refused;
@@ -69,8 +70,8 @@ static void look(int ring, const struct event_head *e, const uint64_t *at)
 	wrong += !is_string(at, 4, word, bad_pointer);
 	wrong += bulk_number(at, 5) != bad_pointer;
 	wrong += !refused && !is_string(at, 6, word, bad_pointer);
-	wrong += bulk_number(at, 7) != (uint64_t)GOOD_TEXT;
-	wrong += !refused && memcmp(bulk_at(at, 8, &len), GOOD_TEXT, sizeof(GOOD_TEXT)) != 0;
+	wrong += bulk_number(at, 7) != (uint64_t)good_text;
+	wrong += !refused && memcmp(bulk_at(at, 8, &len), good_text, sizeof(good_text)) != 0;
 	wrong += e->len != sizeof(*e) + bulk_end(at, NFIELDS);
 	recorded++;
 }
@@ -122,7 +123,7 @@ static void hit_many(uint64_t pointer, int hits)
 {
 	bad_pointer = pointer;
 	for (int i = 0; i < hits; i++) {
-		fn(pointer, (uint64_t)&bad_pointer, (uint64_t)GOOD_TEXT);
+		fn(pointer, (uint64_t)&bad_pointer, (uint64_t)good_text);
 		if (i % 1000 == 999)
 			drain(look);
 	}
@@ -348,7 +349,7 @@ static void no_call_under_seccomp(void **state)
 		*pid_cell = getpid();
 		filter_calls(true, SECCOMP_RET_KILL_PROCESS);
 		for (int i = 0; i < 1000; i++)
-			fn(16, (uint64_t)&bad_pointer, (uint64_t)GOOD_TEXT);
+			fn(16, (uint64_t)&bad_pointer, (uint64_t)good_text);
 		syscall(SYS_exit, 7);
 	}
 	assert_int_equal(wait_for(pid), 7);
