@@ -61,7 +61,8 @@ void read_skip(struct reader *r, uint64_t n)
 	take(r, n);
 }
 
-uint64_t read_uleb(struct reader *r)
+/* Seven bits a byte, the low ones first; the last byte is the one without its top bit. */
+static uint64_t read_leb(struct reader *r, unsigned int *ret_bits, uint8_t *ret_last)
 {
 	uint64_t v = 0;
 	unsigned int shift = 0;
@@ -73,23 +74,27 @@ uint64_t read_uleb(struct reader *r)
 			v |= (uint64_t)(b & 0x7f) << shift;
 		shift += 7;
 	} while ((b & 0x80) && !r->bad);
+	*ret_bits = shift;
+	*ret_last = b;
 	return v;
+}
+
+uint64_t read_uleb(struct reader *r)
+{
+	unsigned int bits;
+	uint8_t last;
+
+	return read_leb(r, &bits, &last);
 }
 
 int64_t read_sleb(struct reader *r)
 {
-	uint64_t v = 0;
-	unsigned int shift = 0;
-	uint8_t b;
+	unsigned int bits;
+	uint8_t last;
+	uint64_t v = read_leb(r, &bits, &last);
 
-	do {
-		b = read_u8(r);
-		if (shift < 64)
-			v |= (uint64_t)(b & 0x7f) << shift;
-		shift += 7;
-	} while ((b & 0x80) && !r->bad);
-	if (shift < 64 && (b & 0x40))
-		v |= ~0ull << shift;
+	if (bits < 64 && (last & 0x40))
+		v |= ~0ull << bits;
 	return v;
 }
 
