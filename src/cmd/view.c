@@ -253,6 +253,8 @@ static int view(const char *path, struct filter *f, FILE *to)
 		style.name = trace_names_address;
 		style.comm = trace_names_comm;
 		style.arg = names;
+		if (from_text && !f->from_start && !f->to_start)
+			trace_seek(t, f->from);
 		each_event(t, f, &style, sums, to, &shown);
 		if (sums)
 			(json ? stats_json : stats_print)(sums, t, to);

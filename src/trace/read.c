@@ -24,7 +24,7 @@ struct trace {
 	struct source **heap;		/* those with an event ready; the oldest in front */
 	size_t n;
 	bool advance;			/* the front event has been handed out */
-	bool own_only;
+	bool own_only, filled;
 	struct trace_totals totals;
 	bool has_second;		/* the second of the event before: where it began */
 	uint64_t second_at;
@@ -130,6 +130,7 @@ static void sift_down(struct trace *t, size_t i)
 
 static void fill_heap(struct trace *t)
 {
+	t->filled = true;
 	t->heap = xcalloc(t->sources.n, sizeof(*t->heap));
 	for (size_t i = 0; i < t->sources.n; i++)
 		if (source_next(t->sources.v[i]))
@@ -153,7 +154,6 @@ static int open_some(const char *path, bool own_only, struct trace **ret_trace)
 		trace_close(t);
 		return r;
 	}
-	fill_heap(t);
 	*ret_trace = t;
 	return 0;
 }
@@ -210,8 +210,18 @@ static void fill_event(struct trace *t, struct source *s, struct trace_event *ev
 	s->events++;
 }
 
+void trace_seek(struct trace *t, int64_t ns)
+{
+	uint64_t ticks = clock_ticks(&t->meta.clock, ns > INT64_MIN + 2 ? ns - 2 : ns);	/* rounding */
+
+	for (size_t i = 0; i < t->sources.n; i++)
+		source_seek(t->sources.v[i], ticks);
+}
+
 int trace_next(struct trace *t, struct trace_event *ret_event)
 {
+	if (!t->filled)
+		fill_heap(t);
 	if (t->advance) {
 		if (!source_next(t->heap[0]))
 			t->heap[0] = t->heap[--t->n];

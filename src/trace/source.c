@@ -150,6 +150,8 @@ static bool next_packet(struct source *s)
 	s->cpu = h.cpu;
 	s->at = s->packet + sizeof(h);
 	s->end = s->packet + align_up(h.content_bits / 8, 8);
+	if (h.last < s->from)
+		s->at = s->end;
 	s->packet += h.packet_bits / 8;
 	return true;
 }
@@ -176,6 +178,11 @@ static bool take_event(struct source *s)
 	s->time = h.time;
 	s->at += h.len;
 	return true;
+}
+
+void source_seek(struct source *s, uint64_t ticks)
+{
+	s->from = ticks;
 }
 
 bool source_next(struct source *s)

@@ -24,6 +24,7 @@ struct source {
 	bool sorted;
 	uint64_t file_size;
 	uint64_t seq;			/* of the next packet */
+	uint64_t from;			/* packets that end before this time are not looked into */
 	uint64_t packet;		/* offset of the next packet's head */
 	uint64_t at, end;		/* events still to come of this one */
 	uint8_t *buf;			/* a window of the file */
@@ -33,6 +34,7 @@ struct source {
 struct source *source_new(int dir, uint32_t stream, const struct meta *meta);
 void source_add_part(struct source *s, uint32_t part);
 bool source_next(struct source *s);
+void source_seek(struct source *s, uint64_t ticks);	/* before the first source_next() */
 void source_close(struct source *s);
 
 #endif

@@ -49,6 +49,12 @@ int trace_open(const char *path, struct trace **ret_trace);
 /* Only the events that tell about processes: jab:module, jab:thread. */
 int trace_open_own(const char *path, struct trace **ret_trace);
 
+/*
+ * Skip packets that hold nothing at or behind this time (CLOCK_MONOTONIC); events before it may still come.
+ * Before the first trace_next().
+ */
+void trace_seek(struct trace *t, int64_t ns);
+
 /* 1: an event, 0: no more. */
 int trace_next(struct trace *t, struct trace_event *ret_event);
 

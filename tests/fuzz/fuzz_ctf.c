@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Damaged traces: an input is the length of the metadata (4 bytes), the metadata, and one stream's
- * file. Whatever is in it, reading ends, and every event that is handed out can be printed.
+ * file, which is also read as the stream of jab's own events. Whatever is in it, reading ends, and every
+ * event that is handed out can be printed, with names.
  */
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "trace/trace.h"
+#include "trace/names.h"
 
 #include "mutate.h"
+
+#define OWN "stream_4294967040_0"
 
 static char dir[] = "/tmp/fuzz_ctf.XXXXXX";
 static FILE *nowhere;
@@ -21,6 +24,8 @@ static void remove_dir(void)
 	snprintf(name, sizeof(name), "%s/metadata", dir);
 	unlink(name);
 	snprintf(name, sizeof(name), "%s/stream_0_0", dir);
+	unlink(name);
+	snprintf(name, sizeof(name), "%s/" OWN, dir);
 	unlink(name);
 	rmdir(dir);
 }
@@ -39,7 +44,8 @@ static void put_file(const char *file, const uint8_t *p, size_t n)
 
 static int fuzz_one(const uint8_t *p, size_t size)
 {
-	static const struct trace_style json = { .json = true };
+	struct trace_style json = { .json = true, .name = trace_names_address, .comm = trace_names_comm };
+	struct trace_names *names;
 	struct trace_event ev;
 	struct trace *t;
 	uint32_t len = 0;
@@ -57,14 +63,19 @@ static int fuzz_one(const uint8_t *p, size_t size)
 	len = size < 4 ? 0 : MIN(len, size - 4);
 	put_file("metadata", p + MIN(4, size), len);
 	put_file("stream_0_0", p + MIN(4, size) + len, size < 4 ? 0 : size - 4 - len);
+	put_file(OWN, p + MIN(4, size) + len, size < 4 ? 0 : size - 4 - len);
 	r = trace_open(dir, &t);
 	if (r < 0)
 		return *err_text() ? r : (abort(), 0);
+	if (trace_names_open(dir, &names) < 0)
+		abort();
+	json.arg = names;
 	while (trace_next(t, &ev) > 0) {
 		if (ev.ticks < last || trace_print_event(nowhere, &ev) < 0 || trace_print(nowhere, &ev, &json) < 0)
 			abort();
 		last = ev.ticks;
 	}
+	trace_names_close(names);
 	trace_close(t);
 	return 0;
 }
@@ -90,6 +101,16 @@ struct seed_event {
 	char t[4];
 };
 
+/* Only jab's own events, and a list of addresses in one of them. */
+static void write_own(struct ctf *ctf)
+{
+	struct ctf_module m[] = { { "/proc/self/exe", "", 0x1000, 0x10000, 1 }, { "/nonexistent", "00ff", 0x2000, 16, 1 } };
+	struct ctf_thread t = { "thread", 1, 2 };
+
+	if (ctf_modules(ctf, m, 2, 5000) < 0 || ctf_threads(ctf, &t, 1, 6000) < 0)
+		exit(1);
+}
+
 static void write_seed(const char *path, int packets)
 {
 	struct ctf_options o = { .clock = { .hz = 2000000000 }, .command = "fuzz" };
@@ -98,6 +119,8 @@ static void write_seed(const char *path, int packets)
 
 	if (ctf_create(path, &o, &ctf) < 0 || ctf_class(ctf, 0, "exe:f", fields, ARRAY_SIZE(fields)) < 0)
 		exit(1);
+	if (packets == 3)
+		write_own(ctf);
 	for (int i = 1; i <= packets; i++) {
 		struct seed_event e[3];
 
@@ -117,7 +140,7 @@ static struct seed fuzz_seed(size_t i)
 	struct seed meta, stream, all = { .path = "a trace" };
 	uint32_t len;
 
-	if (i > 1)
+	if (i > 2)
 		return (struct seed){ 0 };
 	if (!mkdtemp(path) || rmdir(path) < 0)
 		exit(1);
@@ -125,9 +148,13 @@ static struct seed fuzz_seed(size_t i)
 	snprintf(name, sizeof(name), "%s/metadata", path);
 	meta = read_seed(name);
 	unlink(name);
-	snprintf(name, sizeof(name), "%s/stream_0_0", path);
+	snprintf(name, sizeof(name), i == 2 ? "%s/" OWN : "%s/stream_0_0", path);
 	stream = read_seed(name);
 	unlink(name);
+	if (i == 2) {
+		snprintf(name, sizeof(name), "%s/stream_0_0", path);
+		unlink(name);
+	}
 	rmdir(path);
 	len = meta.n;
 	all.n = 4 + meta.n + stream.n;
