@@ -16,7 +16,7 @@
 #include "base/err.h"
 
 #define MOST_INS 60000
-#define MOST_TOTAL_ROUNDS (1u << 20)
+#define MOST_TOTAL_ROUNDS (1u << 22)	/* a loop in a loop, with the usual bound */
 
 void lower_error(struct lower *w, const struct expr *e, const char *fmt, ...)
 {
@@ -373,6 +373,32 @@ void lower_statements(struct lower *w, const struct stmt *s)
 
 /* ---- clauses ---- */
 
+/* Without fields: what the debug info knows of the function's parameters and result. */
+static void default_fields(struct lower *w, arg_list *args, struct ir_record *r)
+{
+	static const struct { const char *name; int meaning; } more[] = { { "retval", B_RETVAL }, { "duration", B_DURATION } };
+	uint8_t at = w->c->site->at;
+	struct expr e = { .kind = E_NAME, .at = w->c->clause->probes[0]->at, .len = w->c->clause->probes[0]->len };
+	const struct func_types *f;
+	struct val v;
+	size_t i;
+
+	w->at = &e;
+	if (at != LANG_RETURN && at != LANG_TRACER && w->c->site->types &&
+	    types_func(w->c->site->types, w->c->site->entry, &f) == 0)
+		lower_params(w, args, r);
+	for (i = 0; i < (at == LANG_CALL ? 2u : at == LANG_RETURN ? 1u : 0u); i++) {
+		e.name = more[i].name;
+		e.meaning = more[i].meaning;
+		e.type = check_name(w->c, &e);
+		if (e.type->kind == V_ERROR || (e.ref && !loc_is_whole(&((struct var *)e.ref)->loc)))
+			continue;
+		v = lower_name(w, &e);
+		lower_field(w, r, args, e.name, &v);
+	}
+	w->at = NULL;
+}
+
 /* The fields of a probe line: one event. */
 static void lower_line(struct lower *w)
 {
@@ -382,6 +408,8 @@ static void lower_line(struct lower *w)
 	struct val v;
 	uint32_t i;
 
+	if (!c->nfields)
+		default_fields(w, &args, r);
 	for (i = 0; i < c->nfields; i++) {
 		const struct expr *f = c->fields[i], *e = f->kind == E_NAMED ? f->a : f;
 		char *name;

@@ -7,6 +7,7 @@
 #include "lang/lex.h"
 
 #define PARSE_DEPTH 120		/* of nesting; deeper ones come from damaged input only */
+#define PARSE_CHAIN 500		/* a + b + c... */
 
 struct macro { const char *name; uint32_t pos; bool busy; };	/* #define name ...; where its text begins */
 

@@ -313,11 +313,22 @@ static bool is_element(const struct parser *p)
 	return p->tok.kind == T_FLOAT && p->lex.s[p->tok.at] == '.' && p->tok.at == p->last_end;
 }
 
+/* Long chains make deep trees, though nothing is nested. */
+static void check_chain(struct parser *p, unsigned int n)
+{
+	if (n == PARSE_CHAIN && !p->panic) {
+		diag_error(p->lex.diags, p->tok.at, 1, "this expression is too long (%d operators in a row)", PARSE_CHAIN);
+		p->panic = true;
+	}
+}
+
 static struct expr *postfix(struct parser *p)
 {
 	struct expr *e = primary(p), *n;
+	unsigned int chain = 0;
 
 	while (!p->panic) {
+		check_chain(p, chain++);
 		if (parse_is(p, '.') || parse_is(p, T_ARROW) || is_element(p)) {
 			e = member(p, e);
 		} else if (parse_is(p, '[') && (!p->in_line || p->tok.at == p->last_end)) {
@@ -456,12 +467,14 @@ static bool begins_field(const struct parser *p)
 static struct expr *binary(struct parser *p, int least)
 {
 	struct expr *e = unary(p), *n;
+	unsigned int chain = 0;
 	int prec;
 
 	while (!p->panic && (prec = precedence(p->tok.kind)) >= least && prec && !ends_predicate(p) &&
 	       !begins_field(p)) {
 		n = parse_new(p, E_BINARY, e->at);
 		n->op = p->tok.kind;
+		check_chain(p, chain++);
 		parse_advance(p);
 		n->a = e;
 		n->b = binary(p, prec + 1);

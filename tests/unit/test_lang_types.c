@@ -203,6 +203,7 @@ static void test_entry(void **state)
 		expect("exe:first sizeof(struct thing) sizeof(t->list)", &site, &m, text);
 		snprintf(text, sizeof(text), "t=%p c=172 n=-9 d=6.25 s=0x%" PRIx64 "\n", (void *)&head, m.regs[1]);
 		expect("exe:first $params", &site, &m, text);
+		expect("exe:first", &site, &m, text);
 		snprintf(text, sizeof(text), "(-5, text)\n{ .s = -3, .u = 250 }\n4\n%zu\n", offsetof(struct thing, in.u));
 		expect("u:exe:first { print((t->number, t->text)); print(*t->ptr); print(sizeof(t->in)); print(offsetof(struct thing, in.u)) }",
 		       &site, &m, text);
@@ -225,6 +226,10 @@ static void test_names(void **state)
 	site = site_at(first, LANG_RETURN);
 	m.regs[0] = 0xffffffff;			/* an int: the upper half means nothing */
 	expect("ur:exe:first { print(retval); print(retval < 0) }", &site, &m, "-1\n1\n");
+	expect("exe:first%return", &site, &m, "retval=-1\n");
+	site = site_at(second, LANG_CALL);
+	m.ctx[IR_CTX_DURATION] = 12;
+	expect("call:exe:second", &site, &m, "f=0 pid=77 retval=100 duration=12\n");
 }
 
 static void test_call(void **state)
