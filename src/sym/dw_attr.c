@@ -67,6 +67,23 @@ bool die_ref(Dwarf_Die *die, unsigned int name, Dwarf_Die *ret_die)
 	return true;
 }
 
+const char *die_file(Dwarf_Die *die, unsigned int name)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Files *files;
+	Dwarf_Word number;
+	const char *file;
+	Dwarf_Die cu;
+	size_t n;
+
+	if (dwarf_formudata(attr_of(die, name, &attr), &number) != 0 ||
+	    dwarf_cu_info(attr.cu, NULL, NULL, &cu, NULL, NULL, NULL, NULL) != 0 ||
+	    dwarf_getsrcfiles(&cu, &files, &n) != 0 || number >= n)
+		return NULL;
+	file = dwarf_filesrc(files, number, NULL, NULL);
+	return file && strcmp(file, "???") != 0 ? file : NULL;
+}
+
 bool die_first(Dwarf_Die *die, Dwarf_Die *ret_child)
 {
 	return dwarf_child(die, ret_child) == 0;

@@ -10,7 +10,6 @@
 
 struct inline_search {
 	struct types *t;
-	struct unit *u;
 	const char *name;
 	die_list wanted;
 	uint64_t caller;
@@ -41,9 +40,7 @@ static bool is_wanted(struct inline_search *q, Dwarf_Die *die)
 static void add_site(struct inline_search *q, Dwarf_Die *die)
 {
 	struct inlined_site *s;
-	Dwarf_Files *files;
 	uint64_t entry, v;
-	size_t n;
 
 	if (!dw_entry_pc(die, &entry) || !in_text(q->t->m, entry) || q->list->n >= MOST_SITES)
 		return;
@@ -53,8 +50,7 @@ static void add_site(struct inline_search *q, Dwarf_Die *die)
 	s->name = unit_qualified(q->t, unit_of(q->t, die), die);
 	if (die_number(die, DW_AT_call_line, &v))
 		s->line = v;
-	if (die_number(die, DW_AT_call_file, &v) && dwarf_getsrcfiles(&q->u->die, &files, &n) == 0 && v < n)
-		s->file = dwarf_filesrc(files, v, NULL, NULL);
+	s->file = die_file(die, DW_AT_call_file);
 }
 
 static void walk(struct inline_search *q, Dwarf_Die *parent, int depth)
@@ -79,7 +75,6 @@ static void walk_unit(struct inline_search *q, struct unit *u)
 	size_t i;
 
 	unit_codes(q->t, u);
-	q->u = u;
 	for (i = 0; i < u->codes.n; i++) {
 		Dwarf_Die func;
 

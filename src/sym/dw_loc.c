@@ -550,17 +550,22 @@ static bool is_listed(Dwarf_Attribute *attr)
 	return form == DW_FORM_sec_offset || form == DW_FORM_loclistx || form == DW_FORM_data4 || form == DW_FORM_data8;
 }
 
-/* The machine's state at an address is one, whatever the compiler thinks it shows there: take empty ranges, too. */
-static int location_at(Dwarf_Attribute *attr, uint64_t pc, Dwarf_Op **ops, size_t *n)
+/*
+ * Several entries may speak of one address: the machine's state there is one, but the program's is
+ * followed through steps that have no instruction. Empty ranges are such steps. At the function's
+ * entry the first one counts, before anything is assigned; elsewhere an empty one only for want of
+ * another.
+ */
+static int location_at(Dwarf_Attribute *attr, uint64_t pc, bool first, Dwarf_Op **ops, size_t *n)
 {
 	Dwarf_Addr base, lo, hi;
 	ptrdiff_t at = 0;
-	int r = dwarf_getlocation_addr(attr, pc, ops, n, 1);
+	int r = first ? 0 : dwarf_getlocation_addr(attr, pc, ops, n, 1);
 
 	while (r == 0 && (at = dwarf_getlocations(attr, at, &base, &lo, &hi, ops, n)) > 0)
-		if (lo == pc && hi == pc)
+		if ((lo == pc && hi == pc) || (first && pc - lo < hi - lo))
 			return 1;
-	return r;
+	return r == 0 && at < 0 ? -1 : r;
 }
 
 struct loc dw_location(struct types *t, Dwarf_Die *var, Dwarf_Die *func, uint64_t pc, uint64_t size, bool *ret_listed)
@@ -576,13 +581,13 @@ struct loc dw_location(struct types *t, Dwarf_Die *var, Dwarf_Die *func, uint64_
 	if (!dwarf_attr_integrate(var, DW_AT_location, &attr))
 		return constant(t, var, size);
 	*ret_listed = is_listed(&attr);
-	r = location_at(&attr, pc, &ops, &n);
+	s.at_entry = func && dw_entry_pc(func, &entry) && entry == pc;
+	r = location_at(&attr, pc, s.at_entry, &ops, &n);
 	if (r < 0)
 		return loc_gone("its debug info is damaged");
 	if (r == 0 || n == 0)
 		return loc_gone(gone_here);
 	s.attr = &attr;
-	s.at_entry = func && dw_entry_pc(func, &entry) && entry == pc;
 	return evaluate(&s, ops, n);
 }
 

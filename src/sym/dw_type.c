@@ -233,6 +233,26 @@ static void add_variants(struct loading *l, Dwarf_Die *part, member_list *list)
 	} while (die_next(&die));
 }
 
+/*
+ * Is this parameter a reference to the class that is being read? Asked of the entries, not of the
+ * types: the class has none yet, and what depends on its size must wait.
+ */
+static bool refers_to(Dwarf_Die *param, Dwarf_Die *class)
+{
+	Dwarf_Die to;
+	int hops, tag;
+
+	if (!die_ref(param, DW_AT_type, &to) ||
+	    (dwarf_tag(&to) != DW_TAG_reference_type && dwarf_tag(&to) != DW_TAG_rvalue_reference_type))
+		return false;
+	for (hops = 0; hops < 8 && die_ref(&to, DW_AT_type, &to); hops++) {
+		tag = dwarf_tag(&to);
+		if (tag != DW_TAG_const_type && tag != DW_TAG_volatile_type && tag != DW_TAG_typedef)
+			return to.addr == class->addr;
+	}
+	return false;
+}
+
 /* A destructor, copy or move constructor that somebody wrote: then the class travels by address. */
 static bool is_guard(struct loading *l, Dwarf_Die *func)
 {
@@ -240,12 +260,12 @@ static bool is_guard(struct loading *l, Dwarf_Die *func)
 	uint64_t defaulted;
 	Dwarf_Die die;
 	size_t n;
-	const struct type *arg;
 
-	if (!name || !of || die_flag(func, DW_AT_artificial) ||
-	    (die_number(func, DW_AT_defaulted, &defaulted) && defaulted == DW_DEFAULTED_in_class) ||
-	    die_flag(func, DW_AT_deleted))
-		return die_flag(func, DW_AT_virtuality);
+	if (dwarf_hasattr(func, DW_AT_virtuality))
+		return true;
+	if (!name || !of || die_flag(func, DW_AT_artificial) || die_flag(func, DW_AT_deleted) ||
+	    (die_number(func, DW_AT_defaulted, &defaulted) && defaulted == DW_DEFAULTED_in_class))
+		return false;
 	if (*name == '~')
 		return true;
 	cut = strchr(of, '<');
@@ -256,14 +276,7 @@ static bool is_guard(struct loading *l, Dwarf_Die *func)
 	while (dwarf_tag(&die) != DW_TAG_formal_parameter || die_flag(&die, DW_AT_artificial))
 		if (!die_next(&die))
 			return false;
-	arg = type_get(l->t, die_type(l->t, &die));
-	if (arg->kind != TYPE_REF)
-		return false;
-	arg = type_get(l->t, arg->ref);
-	if (arg->kind == TYPE_CONST)
-		arg = type_get(l->t, arg->ref);
-	return arg->name && l->type->name && strcmp(arg->name, l->type->name) == 0 &&
-	       !(die_next(&die) && dwarf_tag(&die) == DW_TAG_formal_parameter);
+	return refers_to(&die, l->die) && !(die_next(&die) && dwarf_tag(&die) == DW_TAG_formal_parameter);
 }
 
 static bool travels_by_reference(struct loading *l)

@@ -54,20 +54,13 @@ int lines_at(struct types *t, uint64_t pc, struct line_site *ret_site)
 	return 0;
 }
 
-static void outer_line(struct unit *u, Dwarf_Die *inlined, struct line_site *s)
+static void outer_line(Dwarf_Die *inlined, struct line_site *s)
 {
-	Dwarf_Files *files;
 	uint64_t v;
-	size_t n;
 
-	s->file = NULL;
-	s->line = s->column = 0;
-	if (die_number(inlined, DW_AT_call_line, &v))
-		s->line = v;
-	if (die_number(inlined, DW_AT_call_column, &v))
-		s->column = v;
-	if (die_number(inlined, DW_AT_call_file, &v) && dwarf_getsrcfiles(&u->die, &files, &n) == 0 && v < n)
-		s->file = dwarf_filesrc(files, v, NULL, NULL);
+	s->file = die_file(inlined, DW_AT_call_file);
+	s->line = die_number(inlined, DW_AT_call_line, &v) ? v : 0;
+	s->column = die_number(inlined, DW_AT_call_column, &v) ? v : 0;
 }
 
 int lines_frames(struct types *t, uint64_t pc, line_list *list)
@@ -87,7 +80,7 @@ int lines_frames(struct types *t, uint64_t pc, line_list *list)
 			continue;
 		s.func = unit_qualified(t, unit_of(t, &chain.v[i]), &chain.v[i]);
 		*vec_add(list) = s;
-		outer_line(u, &chain.v[i], &s);
+		outer_line(&chain.v[i], &s);
 	}
 	vec_free(&chain);
 	return 0;

@@ -82,6 +82,9 @@ static void classify_members(struct classes *c, const struct type *y, uint64_t a
 {
 	uint64_t i;
 
+	/* An empty class has one byte. gcc leaves out the members of transparent unions, which are pointers. */
+	if (!y->n && y->size > 1)
+		put(c, at, y->size, H_INT, H_INT);
 	for (i = 0; i < y->n; i++) {
 		const struct type_member *m = &y->members[i];
 		uint64_t where = at + m->bit_off / 8;

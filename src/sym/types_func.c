@@ -340,7 +340,7 @@ static void describe(struct job *j)
 	f->lang = j->u->lang;
 	f->external = die_flag(j->die, DW_AT_external);
 	f->ret = die_type(j->t, j->die);
-	f->file = dwarf_decl_file(j->die);
+	f->file = die_file(j->die, DW_AT_decl_file);
 	dwarf_decl_line(j->die, &line);
 	f->line = line;
 	j->changed = is_changed(j);

@@ -109,6 +109,7 @@ const char *die_name(Dwarf_Die *die);
 bool die_flag(Dwarf_Die *die, unsigned int attr);
 bool die_number(Dwarf_Die *die, unsigned int attr, uint64_t *ret_value);
 bool die_ref(Dwarf_Die *die, unsigned int attr, Dwarf_Die *ret_die);
+const char *die_file(Dwarf_Die *die, unsigned int attr);	/* libdw's own takes file 0 of DWARF 5 for none */
 bool die_first(Dwarf_Die *die, Dwarf_Die *ret_child);
 bool die_next(Dwarf_Die *die);	/* to the next brother */
 type_id die_type(struct types *t, Dwarf_Die *die);	/* its DW_AT_type; void if it has none */

@@ -39,6 +39,7 @@ static const struct {
 	const char *ptr[PATH], *len[PATH];
 } shapes[] = {
 	{ "std::__cxx11::basic_string<char,", { "_M_dataplus", "_M_p" }, { "_M_string_length" } },
+	{ "std::__cxx11::basic_string<char,", { "_M_dataplus" }, { "_M_string_length" } },	/* see below */
 	{ "std::basic_string_view<char,", { "_M_str" }, { "_M_len" } },
 	{ "std::__1::basic_string_view<char,", { "__data" }, { "__size" } },
 	{ "&str$", { "data_ptr" }, { "length" } },
@@ -64,6 +65,14 @@ bool type_is_string(struct types *t, type_id id, struct type_string *ret_string)
 	struct type_string s;
 	size_t i;
 
+	/*
+	 * clang leaves it to the library to describe it, or the part of it that has the pointer. Its
+	 * layout is part of libstdc++'s ABI.
+	 */
+	if (y->kind == TYPE_FWD && y->name && name_fits(y->name, shapes[0].name)) {
+		*ret_string = (struct type_string){ .ptr_off = 0, .len_off = 8, .len_size = 8 };
+		return true;
+	}
 	if (y->kind != TYPE_STRUCT || !y->name)
 		return false;
 	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
@@ -73,7 +82,7 @@ bool type_is_string(struct types *t, type_id id, struct type_string *ret_string)
 			continue;
 		p = type_get(t, type_strip(t, ptr));
 		l = type_get(t, type_strip(t, len));
-		if (p->kind != TYPE_PTR || l->kind != TYPE_INT || (l->size != 8 && l->size != 4))
+		if ((p->kind != TYPE_PTR && p->kind != TYPE_FWD) || l->kind != TYPE_INT || (l->size != 8 && l->size != 4))
 			continue;
 		s.len_size = l->size;
 		*ret_string = s;

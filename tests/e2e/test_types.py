@@ -492,3 +492,46 @@ def test_libc():
         assert has[declared(decl)] == (int(off), None, int(size))
     assert "param size_t bytes @ rdi/8 abi" in ask(libc, "func", "malloc")
     assert re.search(r"static struct malloc_state main_arena @ \[0x[0-9a-f]+\]/2200", ask(libc, "global", "main_arena"))
+
+
+def test_every_parameter():
+    """In optimised code most parameters have a location list for the first instruction: the calling
+    convention must say the same of every function that strangers can call."""
+    for path in ("/lib/x86_64-linux-gnu/libc.so.6", targets.ROOT / "build" / "jab"):
+        r = subprocess.run([str(ASK), str(path), "all", "4000"], capture_output=True, text=True, timeout=LIMIT,
+                           env=dict(os.environ, TYPEASK_VERBOSE="1"))
+        if "has no debug info" not in r.stdout:
+            rows = [line for line in r.stdout.splitlines() if " disputed" in line and " @ " in line]
+            assert not rows
+            assert re.search(r"(\d+) known", r.stdout) and int(re.search(r"(\d+) known", r.stdout)[1]) > 500
+
+
+# Strings that know their length -----------------------------------------------------------------------
+
+def test_strings_cxx(tmp_path):
+    for cxx in ("g++", "clang++"):
+        path = compile_(tmp_path / "abi", SRC / "types_abi.cc", cxx, "-g", "-std=c++17")
+        text = ask(path, "func", "strings")
+        kinds = re.findall(r"^param (?:const )?(.*?) &?\w+ @", text, re.M)
+        assert ask(path, "string", kinds[0]) == "string ptr 0 len 8/8\n", kinds
+        assert ask(path, "string", kinds[1]) == "string ptr 8 len 0/8\n", kinds
+        assert ask(path, "string", "geo::Point") == "no string\n"
+        assert ask(path, "string", "Shape") == "no string\n"
+
+
+def test_strings_rust(tmp_path):
+    path = compile_(tmp_path / "types_abi", SRC / "types_abi.rs", "rustc", "-g", "--edition", "2021")
+    assert ask(path, "string", "&str") == "string ptr 0 len 8/8\n"
+    ptr, length = re.match(r"string ptr (\d+) len (\d+)/8$", ask(path, "string", "alloc::string::String")).groups()
+    assert ptr != length and int(ptr) < 24 and int(length) < 24
+    assert ask(path, "string", "types_abi::Pair") == "no string\n"
+
+
+def test_strings_go(tmp_path):
+    if not shutil.which("go"):
+        pytest.skip("go is not installed")
+    path = tmp_path / "abi"
+    subprocess.run(["go", "build", "-o", str(path), str(SRC / "types_abi.go")], check=True, timeout=LIMIT * 3,
+                   env=dict(os.environ, GOCACHE=str(targets.OUT / "go-cache"), GOFLAGS="-buildvcs=false"))
+    assert ask(path, "string", "string") == "string ptr 0 len 8/8\n"
+    assert members(ask(path, "type", "main.mixed")) == {"f": (0, None, 8), "n": (8, None, 1), "p": (16, None, 8)}

@@ -284,8 +284,10 @@ static int ask_all(const char *arg)
 			params++;
 			whole += loc_is_whole(&f->params[k].loc);
 			disputed += f->params[k].flags & VAR_DISPUTED ? 1 : 0;
-			if (f->params[k].flags & VAR_DISPUTED && log_level)
-				printf("%s %s\n", f->name, f->params[k].name);
+			if (f->params[k].flags & VAR_DISPUTED && f->params[k].from == VAR_BY_ABI && log_level) {
+				printf("%#llx ", (unsigned long long)f->entry);
+				show_var("", &f->params[k]);
+			}
 		}
 	}
 	printf("%zu functions, %zu known, %zu parameters, %zu at one place, %zu disputed\n", m->funcs.n, known, params,

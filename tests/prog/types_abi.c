@@ -38,6 +38,7 @@ struct alignas_ { long a __attribute__((aligned(16))); long b; };
 struct empty {};
 struct one_x87 { long double v; };
 struct wrapped { __m128 v; };
+typedef union { int *i; char *c; } transparent __attribute__((transparent_union));
 
 NOINLINE long ints(char a, unsigned short b, int c, long d, void *e, _Bool f, int g, char h)
 {
@@ -153,6 +154,12 @@ NOINLINE struct floats crowded(struct two a, struct two b, int i, struct two no,
 	return r;
 }
 
+NOINLINE int pointers(transparent a, int b)
+{
+	GOT(0, a.i); GOT(1, b);
+	return b;
+}
+
 /* Only known callers: the compiler may hand over as it likes. */
 static NOINLINE int local(int a, struct two *b, double c)
 {
@@ -183,5 +190,6 @@ int main(void)
 	variadic("fmt", 2.5, 3, 4.5);
 	nothing((struct empty){}, 3, (struct floats){ 7, 8, 9 });
 	crowded(two, two, 1, two, 2, mixed);
+	pointers((char *)"text", 5);
 	return local(1, &two, 2.5) == 12345;
 }

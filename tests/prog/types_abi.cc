@@ -40,6 +40,13 @@ struct Empty {};
 struct Moved { int *p; Moved(int *q) : p(q) {} Moved(Moved &&o) : p(o.p) {} Moved(const Moved &) = delete; };
 struct Defaulted { int v; Defaulted() = default; Defaulted(const Defaulted &) = default; ~Defaulted() = default; };
 
+struct Selfish {				// copies by way of a typedef of itself, and is large
+	typedef Selfish Self;
+	long v[4];
+	Selfish() = default;
+	Selfish(const Self &o) { memcpy(v, o.v, sizeof(v)); }
+};
+
 class Shape {
 public:
 	virtual ~Shape() {}
@@ -101,6 +108,12 @@ NOINLINE int methods(int (Shape::*f)(int), long l)
 NOINLINE int moved(Moved m, int i)
 {
 	GOT("moved", 0, m); GOT("moved", 1, i);
+	return i;
+}
+
+NOINLINE int selfish(Selfish s, int i)
+{
+	GOT("selfish", 0, s); GOT("selfish", 1, i);
 	return i;
 }
 
@@ -169,6 +182,9 @@ int main()
 	methods(nullptr, 8);
 	moved(Moved(&n), 4);
 	shape(s, 5);
+	Selfish self;
+	memset(self.v, 7, sizeof(self.v));
+	selfish(self, 6);
 	strings("a string that is long enough not to be kept in place", "view", "ref", 99);
 	crowded(1, 2, 3, 4, 5, 6, g, "crowded");
 	make_guarded(4, 2.5);
