@@ -142,6 +142,19 @@ char *tsdl_quote(const char *s)
 	return out;
 }
 
+/* _NAME_length is the length of the string NAME. */
+static char *not_a_length(char *name)
+{
+	size_t len = strlen(name);
+	char *other;
+
+	if (name[0] != '_' || len < 8 || strcmp(name + len - 7, "_length") != 0)
+		return name;
+	other = xasprintf("%s_", name);
+	free(name);
+	return other;
+}
+
 static char *as_identifier(const char *s)
 {
 	char *out = xasprintf("%s%s", isdigit((unsigned char)*s) ? "_" : "", *s ? s : "_");
@@ -149,7 +162,7 @@ static char *as_identifier(const char *s)
 	for (char *p = out; *p; p++)
 		if (!isalnum((unsigned char)*p) || (unsigned char)*p >= 0x80)
 			*p = '_';
-	return out;
+	return not_a_length(out);
 }
 
 /*

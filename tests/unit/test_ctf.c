@@ -131,8 +131,9 @@ static void test_names(void **unused)
 {
 	static const struct ctf_field f[] = {
 		{ .name = "a->b" }, { .name = "a::b" }, { .name = "$ret" }, { .name = "" }, { .name = "3x" }, { .name = "\303\251" },
+		{ .name = "_s_length" }, { .name = "s_length" },
 	};
-	static const char *const want[] = { "a__b", "a__b__2", "_ret", "_", "_3x", "__" };
+	static const char *const want[] = { "a__b", "a__b__2", "_ret", "_", "_3x", "__", "_s_length_", "s_length" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(f); i++) {
 		char *name = tsdl_field_name(f, i);
