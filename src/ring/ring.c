@@ -68,6 +68,11 @@ static void give_up(struct ring *r, uint64_t head)
 
 uint64_t ring_peek(struct ring *r, const uint8_t **ret_span)
 {
+	return ring_peek_some(r, UINT64_MAX, ret_span);
+}
+
+uint64_t ring_peek_some(struct ring *r, uint64_t most, const uint8_t **ret_span)
+{
 	/* Pairs with the store to head that commits an event: it is whole before we see it. */
 	uint64_t head = __atomic_load_n(&r->head->head, __ATOMIC_ACQUIRE);
 	uint64_t len = head - r->tail, off = 0;
@@ -77,7 +82,7 @@ uint64_t ring_peek(struct ring *r, const uint8_t **ret_span)
 	if (!len)
 		return 0;
 	if (len <= r->size)
-		while (ring_next(r, span, len, &off, &e))
+		while (off < most && ring_next(r, span, len, &off, &e))
 			;
 	if (!off) {
 		give_up(r, head);

@@ -36,6 +36,9 @@ void ring_expect(struct ring *r, const uint32_t *lens, uint32_t nids);
 /* All whole events that are there now. Returns how many bytes, 0: nothing. */
 uint64_t ring_peek(struct ring *r, const uint8_t **ret_span);
 
+/* The same, but what is behind the event that reaches `most` bytes stays for the next time. */
+uint64_t ring_peek_some(struct ring *r, uint64_t most, const uint8_t **ret_span);
+
 /* The first len bytes of the last peek are not needed any more. */
 void ring_consume(struct ring *r, uint64_t len);
 

@@ -15,6 +15,7 @@
 #include "session/shapes.h"
 #include "trace/live.h"
 
+#define PIECE (512u << 10)	/* looked at, checked and written while it is in the cache */
 #define HOLD_NS 2000000
 #define WAIT_LEAST 1000000ull
 #define WAIT_MOST 50000000ull
@@ -91,10 +92,10 @@ static int write_span(struct jab *j, struct target *t, struct own_ring *own, con
 	return 0;
 }
 
-static int64_t write_ring(struct jab *j, struct target *t, struct own_ring *own)
+static int64_t write_piece(struct jab *j, struct target *t, struct own_ring *own, uint64_t *ret_len)
 {
 	const uint8_t *span, *shown;
-	uint64_t len = ring_peek(&own->r, &span), events;
+	uint64_t len = ring_peek_some(&own->r, PIECE, &span), events;
 	uint8_t *copy;
 	int r;
 
@@ -102,7 +103,25 @@ static int64_t write_ring(struct jab *j, struct target *t, struct own_ring *own)
 	r = write_span(j, t, own, shown, len, &events);
 	ring_consume(&own->r, len);
 	free(copy);
+	*ret_len = len;
 	return r < 0 ? r : (int64_t)events;
+}
+
+/* What is there, piece by piece, so that there is room again soon; at most a ring full, for the others' sake. */
+static int64_t write_ring(struct jab *j, struct target *t, struct own_ring *own)
+{
+	uint64_t len, all = 0;
+	int64_t events = 0, n, r = 0;
+
+	do {
+		n = write_piece(j, t, own, &len);
+		if (n < 0)
+			r = n;
+		else
+			events += n;
+		all += len;
+	} while (len && all < own->r.size);
+	return r ? r : events;
 }
 
 /* One ring in the merge. */
