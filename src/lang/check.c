@@ -303,6 +303,17 @@ void check_statements(struct checker *c, struct stmt *s)
 
 /* ---- clauses ---- */
 
+/* $params, $regs: lower.c writes them all. */
+static bool is_many(struct expr *f)
+{
+	uint32_t number;
+
+	if (f->kind != E_NAME || f->name[0] != '$')
+		return false;
+	f->meaning = builtin_find(f->name, &number);
+	return f->meaning == B_PARAMS || f->meaning == B_REGS;
+}
+
 static void check_fields(struct checker *c)
 {
 	const struct vtype *t;
@@ -313,6 +324,8 @@ static void check_fields(struct checker *c)
 
 		if (f->kind == E_NAMED)
 			f = f->a;
+		if (is_many(f))
+			continue;
 		t = check_expr(c, f);
 		if (t->kind == V_VOID || t->kind == V_AGG)
 			check_error(c, f, "this has no value that could be recorded");

@@ -170,7 +170,9 @@ static const struct vtype *language_name(struct checker *c, struct expr *e, uint
 	case B_RETVAL:	return check_retval(c, e);
 	case B_ARGS:	return &v_args;
 	case B_ARG: case B_SARG: return check_arg(c, e, number);
-	case B_PARAMS: case B_REGS: return &v_u64;	/* many fields; lower.c writes them all */
+	case B_PARAMS: case B_REGS:
+		check_error(c, e, "%s stands for many fields and can't be part of another", e->name);
+		return &v_error;
 	default:	return check_number(c, e);
 	}
 }

@@ -576,8 +576,8 @@ void lower_branch(struct lower *w, const struct expr *e, bool sense, uint32_t la
 			return;
 		}
 		skip = lower_label(w);
+		mark = w->known.n;	/* parts of the first one may be jumped over, too */
 		lower_branch(w, e->a, !sense, skip, fault);
-		mark = w->known.n;
 		lower_branch(w, e->b, sense, label, fault);
 		lower_forget(w, mark);
 		lower_place_label(w, skip);

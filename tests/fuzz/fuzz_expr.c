@@ -136,7 +136,7 @@ static void int_leaf(struct gen *g)
 	put_ours(g, "*(%s *)(arg6 + %u)", ints[t].ours, size);
 	widen(g, ints[t].wide);
 	if (strcmp(ints[t].c, "_Bool") == 0)
-		put_c(g, "*(const uint8_t *)(m + %u) != 0)", size);
+		put_c(g, "(*(const uint8_t *)(m + %u) != 0))", size);
 	else
 		put_c(g, "*(const %s *)(m + %u))", ints[t].c, size);
 }

@@ -6,6 +6,11 @@
 #include "../unit/lang_run.h"
 #include "mutate.h"
 
+#ifdef WITH_LIBFUZZER
+static uint64_t random_next(void) { return rand(); }
+static uint64_t random_below(uint64_t n) { return rand() % n; }
+#endif
+
 /* Like the test's world, but any address may be read that is not a multiple of 16. */
 static bool some_read(void *data, uint64_t addr, void *buf, size_t len)
 {
@@ -13,6 +18,26 @@ static bool some_read(void *data, uint64_t addr, void *buf, size_t len)
 		return false;
 	memset(buf, addr & 0x7f, len);
 	return true;
+}
+
+/* Events are the target's: whatever stands in them, printing survives it. */
+static void emit_damaged(void *data, uint32_t record, const uint8_t *payload, size_t len)
+{
+	const struct ir_unit *u = lang_unit(((struct world *)data)->lang);
+	uint8_t *copy = malloc(len ? len : 1);
+	FILE *null = fopen("/dev/null", "w");
+	size_t n = len, i;
+
+	world_emit(data, record, payload, len);
+	memcpy(copy, payload, len);
+	for (i = 0; null && i < 4 && len; i++) {
+		copy[random_below(len)] = random_next();
+		n = random_below(2) ? len : random_below(len);
+		format_event(null, u, record, copy, n, &world_names);
+	}
+	if (null)
+		fclose(null);
+	free(copy);
 }
 
 static void run_each(struct world *w)
@@ -23,7 +48,7 @@ static void run_each(struct world *w)
 
 	w->store = store_new(u);
 	w->in = (struct interp){ .unit = u, .ops = &store_ops, .store = w->store, .data = w, .read = some_read,
-				 .stack = world_stack, .emit = world_emit, .enable = world_enable };
+				 .stack = world_stack, .emit = emit_damaged, .enable = world_enable };
 	w->in.cells = xcalloc(u->ncells, sizeof(*w->in.cells));
 	for (i = 0; i < w->script->clauses.n && i < 64; i++) {
 		char regs[] = "rdi=0x1003 rsi=7 rdx=-1 rcx=0x20 rax=0x55 rsp=0x7001 tid=3 / rax=3 duration=9";

@@ -251,7 +251,7 @@ static void test_refused(void **state)
 	static const struct { const char *line, *words; } rows[] = {
 		{ "exe:first t->nmber", "number" }, { "exe:first nobody", "nobody" }, { "exe:first n->x", "has no members" },
 		{ "exe:first (struct nothing *)t", "struct nothing" }, { "exe:first t->list[4]", "ends at index 3" },
-		{ "u:exe:first { print(args.zz) }", "no parameter 'zz'" },
+		{ "u:exe:first { print(args.zz) }", "no parameter 'zz'" }, { "exe:first $regs:string", "many fields" },
 	};
 	char *got;
 	size_t i;
