@@ -2,6 +2,10 @@
 /*
  * `churn T`: T threads that do nothing but start short-lived threads and wait for them; every
  * fourth of these is detached and dies on its own. "run N" spreads N calls over 8 such threads.
+ *
+ * A thread is born detached or detaches itself, never by its breeder: glibc's pthread_detach()
+ * looks at the thread once more after it has let go of it (bug 19951). If the thread has ended by
+ * then and another one lives on its stack, that one's stack is given away while it is in use.
  */
 #include <stdatomic.h>
 #include "phases.h"
@@ -11,10 +15,25 @@ static atomic_int quit, alive;
 static atomic_ulong born;
 static __thread unsigned long mine;
 
+static pthread_attr_t detached;
+
+/* Of eight, one is born detached and one becomes it on its own. */
+static int born_detached(unsigned long n)
+{
+	return n % 8 == 3;
+}
+
+static int detaches_itself(unsigned long n)
+{
+	return n % 8 == 7;
+}
+
 static void *brief(void *arg)
 {
 	unsigned long i;
 
+	if (detaches_itself((unsigned long)arg) && pthread_detach(pthread_self()))
+		bad("thread %p can't detach itself", arg);
 	mine = (unsigned long)arg;
 	for (i = 0; i < 50; i++)
 		make_noise(mine + i);
@@ -32,17 +51,16 @@ static void *breeder(void *arg)
 
 	while (!quit) {
 		alive++;
-		if (pthread_create(&id, NULL, brief, (void *)n)) {
+		if (pthread_create(&id, born_detached(n) ? &detached : NULL, brief, (void *)n)) {
 			alive--;
 			usleep(1000);
 			continue;
 		}
 		born++;
-		if (n % 4 == 3) {
-			pthread_detach(id);
-		} else {
-			pthread_join(id, &got);
-			if (got != (void *)n)
+		if (!born_detached(n) && !detaches_itself(n)) {
+			if (pthread_join(id, &got))
+				bad("thread %lu can't be joined", n);
+			else if (got != (void *)n)
 				bad("thread %lu returned %p", n, got);
 		}
 		n++;
@@ -78,6 +96,9 @@ int main(int argc, char **argv)
 	threads = argc > 1 ? atoi(argv[1]) : 2;
 	if (threads < 1 || threads > 64)
 		return 2;
+	if (pthread_attr_init(&detached) ||
+	    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED))
+		return 4;
 	for (i = 0; i < threads; i++)
 		if (pthread_create(&id[i], NULL, breeder, NULL))
 			return 4;
