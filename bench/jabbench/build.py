@@ -34,10 +34,14 @@ class Builder:
             os.rename(path + ".new", path)
         return path
 
-    def program(self, name, sources, *flags):
+    @staticmethod
+    def sources():
+        return os.path.join(HERE, "prog")
+
+    def program(self, name, sources, *flags, cc=None):
         """A target of bench/prog. The libraries stand behind the sources."""
         paths = [os.path.join(HERE, "prog", s) for s in sources]
-        cc = shlex.split(os.environ.get("CC", "cc"))
+        cc = [cc] if cc else shlex.split(os.environ.get("CC", "cc"))
         return self.run(name, paths, cc + FLAGS + list(flags) + ["-pthread"])
 
     def inside(self, name):

@@ -44,9 +44,9 @@ class Lines:
 class Program:
     """One of bench/prog: it reads a line and answers with a line."""
 
-    def __init__(self, *argv):
+    def __init__(self, *argv, **popen):
         self.path = argv[0]
-        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **popen)
         self.lines = Lines(self.process.stdout.fileno())
         self.pid = self.process.pid
 
@@ -107,10 +107,10 @@ def ran_and_waited_ms(pid):
 
 
 class Jab:
-    """`jab count` on a process, from its start to the line that says that the probes are in."""
+    """`jab count` (or another command) on a process, from its start to the line that says that the probes are in."""
 
-    def __init__(self, jab, pid, probes, seconds=60):
-        argv = [jab, "count", "-p", str(pid), "-v", "--json"] + list(probes)
+    def __init__(self, jab, pid, probes, seconds=60, command=("count",)):
+        argv = [jab, *command, "-p", str(pid), "-v", "--json"] + list(probes)
         self.start = time.monotonic()
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.said = []
@@ -126,7 +126,7 @@ class Jab:
         while True:
             line = lines.next(seconds)
             if line is None:
-                raise Wrong("jab count: " + ("; ".join(self.said) or "ended without a word"))
+                raise Wrong("jab: " + ("; ".join(self.said) or "ended without a word"))
             self.said.append(line)
             if line.startswith("jab: active:"):
                 break
@@ -142,7 +142,7 @@ class Jab:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.communicate()
-            raise Wrong("jab count did not end within 30 s of Ctrl-C")
+            raise Wrong("jab did not end within 30 s of Ctrl-C")
         return out, err
 
     def stop(self):
@@ -151,10 +151,10 @@ class Jab:
         out, err = self.end()
         gone = (time.monotonic() - start) * 1e3
         if self.process.returncode:
-            raise Wrong("jab count: status %d: %s" % (self.process.returncode, err.decode(errors="replace")))
+            raise Wrong("jab: status %d: %s" % (self.process.returncode, err.decode(errors="replace")))
         summary = json.loads(out.decode().splitlines()[-1])["summary"]
         if not summary["clean"]:
-            raise Wrong("jab count did not leave the target clean: " + err.decode(errors="replace"))
+            raise Wrong("jab did not leave the target clean: " + err.decode(errors="replace"))
         summary.update(active_ms=self.active_ms, removal_ms=gone, peak_kb=self.peak_kb, ran_ms=self.ran_ms, waited_ms=self.waited_ms,
                        hits=sum(p["hits"] for p in summary["probes"]),
                        placed=sum(p["sites"] - p["refused"] for p in summary["probes"]))

@@ -75,11 +75,11 @@ class Tracefs:
         except OSError as e:
             raise Skip("uprobes can't be switched: %s" % e.strerror)
 
-    def insert(self, path, offsets, kind="p"):
+    def insert(self, path, offsets, kind="p", fields=""):
         """Define and enable; returns the milliseconds that it took."""
         start = time.monotonic()
         for n, offset in enumerate(offsets):
-            self.command("%s:%s/u%d %s:%#x" % (kind, self.group, n, path, offset))
+            self.command("%s:%s/u%d %s:%#x %s" % (kind, self.group, n, path, offset, fields))
             self.events.append("u%d" % n)
         self.switch(True)
         return (time.monotonic() - start) * 1e3

@@ -2,12 +2,13 @@
 /*
  * A hot loop that measures itself. It obeys lines on its standard input:
  *
- *	measure FUNCTION THREADS MILLISECONDS	-> median and best ns per call
+ *	measure FUNCTION THREADS MILLISECONDS [PAUSE]	-> median and best ns per call
  *	call FUNCTION TIMES			-> the sum of the results
  *	where FUNCTION				-> its address
  *
  * Time is taken over short chunks of calls, so that most chunks are not interrupted and the median
- * is that of an undisturbed one even on a busy machine.
+ * is that of an undisturbed one even on a busy machine. PAUSE: microseconds between chunks, for whoever
+ * reads what a chunk writes.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef uint64_t (*work_fn)(uint64_t);
 
@@ -34,6 +36,7 @@ static const struct { const char *name; work_fn fn; } table[] = {
 struct run {
 	work_fn fn;
 	double ms;
+	int pause;
 	pthread_t thread;
 	int n;
 	double chunk[MAX_CHUNKS];	/* ns per call */
@@ -75,9 +78,11 @@ static void *run_chunks(void *arg)
 	int calls = one_chunk(r->fn, SLOW_CALLS) > 3000 ? SLOW_CALLS : CALLS;
 
 	r->n = 0;
-	do
+	do {
 		r->chunk[r->n++] = one_chunk(r->fn, calls);
-	while (r->n < MAX_CHUNKS && now() < end);
+		if (r->pause)
+			usleep(r->pause);
+	} while (r->n < MAX_CHUNKS && now() < end);
 	return NULL;
 }
 
@@ -109,13 +114,14 @@ static void report(struct run *runs, int threads)
 	free(all);
 }
 
-static void measure(work_fn fn, int threads, double ms)
+static void measure(work_fn fn, int threads, double ms, int pause)
 {
 	static struct run runs[MAX_THREADS];
 
 	for (int i = 0; i < threads; i++) {
 		runs[i].fn = fn;
 		runs[i].ms = ms;
+		runs[i].pause = pause;
 		if (i && pthread_create(&runs[i].thread, NULL, run_chunks, &runs[i]))
 			exit(1);
 	}
@@ -140,13 +146,13 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	while (fgets(line, sizeof(line), stdin)) {
-		double a = 0, b = 0;
+		double a = 0, b = 0, c = 0;
 		work_fn fn;
 
-		if (sscanf(line, "%15s %31s %lf %lf", word, name, &a, &b) < 2 || !(fn = find(name)))
+		if (sscanf(line, "%15s %31s %lf %lf %lf", word, name, &a, &b, &c) < 2 || !(fn = find(name)))
 			puts("what?");
 		else if (!strcmp(word, "measure") && a >= 1 && a <= MAX_THREADS)
-			measure(fn, a, b);
+			measure(fn, a, b, c);
 		else if (!strcmp(word, "call"))
 			call(fn, a);
 		else if (!strcmp(word, "where"))
