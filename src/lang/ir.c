@@ -178,7 +178,7 @@ static void dump_ins(FILE *f, const struct ir_unit *u, const struct ir_prog *p, 
 	dump_imm(f, i);
 	if ((i->op >= IR_LABEL && i->op <= IR_LOOP_END) || i->op == IR_EACH || i->op == IR_EACH_END)
 		fprintf(f, " L%u", i->label);
-	if (i->op == IR_EMIT)
+	if (i->op == IR_EMIT || i->op == IR_EXIT)
 		fprintf(f, " #%u", i->record);
 	dump_args(f, p, i);
 	if (reads_memory(i->op) && !(i->flags & IR_GOOD))

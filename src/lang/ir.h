@@ -10,7 +10,7 @@
  *     indexing never care for widths; only what can overflow its type is wrapped again (IR_CAST);
  *   - a float is held as the double of the same value; IR_F32 arithmetic rounds its result.
  * Text and bytes live in numbered slots: a u32 length, and up to `cap` bytes. Constant slots are
- * read-only. Strings never contain a NUL.
+ * read-only, the others empty when a program starts. Strings never contain a NUL.
  *
  * CONTROL FLOW. Instructions run in order. Branches go to an IR_LABEL further down, never up; the
  * only way up is IR_LOOP_END/IR_EACH_END to the head of the loop it closes, and loops have a
@@ -149,7 +149,8 @@ enum ir_op {
 
 	/* Actions. */
 	IR_EMIT,		/* write event `record` with args[first, +n) as its fields */
-	IR_EXIT,		/* ask the tracer to end with status a, and stop this program */
+	IR_EXIT,		/* IR_EMIT of a record of kind IR_RECORD_EXIT (its one field is a, the status), and
+				   the end of this program */
 	IR_EVERY,		/* dst = 1 each imm-th time, else 0; cell */
 	IR_LIMIT,		/* dst = 1 the first imm times, then 0; cell */
 	IR_RATE,		/* dst = 1 at most imm times per second, else 0; cell */
@@ -252,7 +253,7 @@ enum ir_record_kind {
 	IR_RECORD_CAT,			/* text: format of the path */
 	IR_RECORD_JOIN,			/* text: separator; fields: the strings */
 	IR_RECORD_ERRORF, IR_RECORD_WARNF,
-	IR_RECORD_EXIT,			/* by IR_EXIT; field: status */
+	IR_RECORD_EXIT,			/* by IR_EXIT; one field: the status. The run ends */
 };
 
 struct ir_field {

@@ -251,11 +251,16 @@ static const char *one(struct state *s, const struct ir_ins *i)
 	}
 	if (i->op >= IR_MAP_GET && i->op <= IR_MAP_LEN)
 		return map_ins(s, i);
-	if (i->op == IR_EMIT) {
+	if (i->op == IR_EMIT || i->op == IR_EXIT) {
+		const char *e;
+
 		if (i->record >= s->u->records.n)
 			return "no such record";
 		r = &s->u->records.v[i->record];
-		return r->nfields == i->n ? args_ok(s, i, 0, i->n, false) : "wrong number of fields";
+		if ((r->kind == IR_RECORD_EXIT) != (i->op == IR_EXIT))
+			return "exit() and its record don't belong together";
+		e = r->nfields == i->n ? args_ok(s, i, 0, i->n, false) : "wrong number of fields";
+		return e || i->op == IR_EMIT ? e : plain_ins(s, i);
 	}
 	return plain_ins(s, i);
 }

@@ -6,7 +6,7 @@
  *	script_parse(), lang_new()
  *	lang_infer()				what the maps hold, from all clauses together
  *	for each clause and site: lang_compile()
- *	lang_finish()				now maps and records are complete; run
+ *	lang_unit()				programs, maps, records; complete behind the last lang_compile()
  *
  * Errors go to the script's diags.
  */

@@ -233,11 +233,19 @@ static struct val lower_time(struct lower *w, const struct expr *e)
 static struct val lower_exit(struct lower *w, const struct expr *e)
 {
 	struct val v = e->nlist ? lower_expr(w, e->list[0]) : val_const(&v_i64, 0);
-	uint32_t reg;
+	struct ir_record *r = lower_record(w, IR_RECORD_EXIT, e);
+	arg_list list = { 0 };
+	struct ir_ins *i;
+	uint32_t number;
 
 	v = val_convert(w, &v, &v_i64);
-	reg = val_in_reg(w, &v);
-	lower_ins(w, IR_EXIT)->a = reg;
+	lower_field(w, r, &list, "status", &v);
+	number = add_record(w, r);
+	free(r);
+	i = lower_ins(w, IR_EXIT);
+	i->record = number;
+	i->a = list.v[0].reg;
+	args_set(w, i, &list, 0);
 	return nothing();
 }
 
