@@ -146,6 +146,12 @@ static int fill(struct arena *a, const struct undo_head *head, const struct batc
 	return 0;
 }
 
+static void add_scratch(struct batch *b, const struct piece *c, int there)
+{
+	batch_add(b, "arena: scratch mapped", c->at.v, SYS_mmap, c->at.v, c->len, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_FIXED_NOREPLACE, there, c->offset);
+}
+
 static void add_map(struct batch *b, const char *step, uint64_t at, size_t len, int prot, int there, uint64_t offset)
 {
 	batch_add(b, step, at, SYS_mmap, at, len, prot, MAP_SHARED | MAP_FIXED_NOREPLACE, there, offset);
@@ -171,6 +177,8 @@ static void add_piece(struct batch *b, const struct piece *c, int there)
 		add_ring(b, c, there);
 	else if (c->kind == PIECE_PRIVATE)
 		add_private(b, c);
+	else if (c->kind == PIECE_SCRATCH)
+		add_scratch(b, c, there);
 	else
 		add_map(b, "arena: piece mapped", c->at.v, c->len,
 			PROT_READ | (c->kind == PIECE_CODE ? PROT_EXEC : PROT_WRITE), there, c->offset);

@@ -138,6 +138,7 @@ enum piece_kind {
 	PIECE_DATA,		/* RW there and here */
 	PIECE_CODE,		/* RX there, RW here; the address must be given */
 	PIECE_RING,		/* RW; len = RING_HEAD_SIZE + size of the data */
+	PIECE_SCRATCH,		/* RW there; every process has its own, which a fork copies */
 	PIECE_PRIVATE,		/* RW there, here == NULL */
 };
 

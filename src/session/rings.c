@@ -14,7 +14,8 @@
 
 #define PAGE 4096ull
 #define DEFAULT_SIZE (4ull << 20)
-#define FOLLOWED_SIZE (512ull << 10)
+#define BULK_SIZE (1ull << 20)		/* there are more of them */
+#define FOLLOWED_SIZE (256ull << 10)
 #define SCRATCH (32u << 10)	/* per locked ring, for bulky events */
 
 static uint64_t round_up(uint64_t n, uint64_t to)
@@ -28,21 +29,32 @@ static uint64_t ring_size(const struct jab *j, const struct target *t)
 	uint64_t want = j->events->o.buffer_size, size = RING_SIZE_MIN;
 
 	if (!want)
-		want = t->served ? FOLLOWED_SIZE : DEFAULT_SIZE;
+		want = t->served ? FOLLOWED_SIZE : shapes_any_bulk(j) ? BULK_SIZE : DEFAULT_SIZE;
 
 	while (size < want && size < RING_SIZE_MAX)
 		size *= 2;
 	return size;
 }
 
-/* Threads that can't use the ring of their CPU: rarely any, unless that is nobody's or events are bulky. */
+/*
+ * Rings for those who can't use the one of their CPU. An owner may lose its CPU while it holds one, with
+ * bulky events for a while, so there are many more than CPUs.
+ */
 static uint32_t locked_rings(uint32_t ncpu)
 {
-	uint32_t n = 4;
+	uint32_t n = 16;
 
-	while (n < 2 * ncpu && n < 64)
+	while (n < 4 * ncpu && n < 64)
 		n *= 2;
 	return n;
+}
+
+/* How many of them are put to use. */
+static uint32_t wanted_locked(const struct target *t)
+{
+	if (t->rings->bulk)
+		return t->rings->nlocked;
+	return t->spec.has_rseq ? 2 : t->rings->nlocked / 2;
 }
 
 static uint32_t nrings(const struct rings *r)
@@ -53,6 +65,15 @@ static uint32_t nrings(const struct rings *r)
 int rings_plan(struct jab *j, struct target *t)
 {
 	struct rings *r = t->rings ? t->rings : xcalloc(1, sizeof(*r));
+	uint64_t seccomp = 0;
+
+	/* Strict mode forbids even the time stamp counter. */
+	if (proc_status_number(t->proc, "Seccomp", &seccomp) == 0 && seccomp == 1) {
+		free(r);
+		t->rings = NULL;
+		return fail(-EPERM, "process %d runs in seccomp's strict mode, in which reading the clock would end it: "
+			    "no events; `jab count` works", t->proc->pid);
+	}
 
 	t->rings = r;
 	r->size = ring_size(j, t);
@@ -73,7 +94,6 @@ int rings_plan(struct jab *j, struct target *t)
  *	u64 lost_shared[cap]
  *	descriptions
  *	tables for backtraces
- *	scratch[nlocked]
  */
 static uint64_t off_lost(const struct rings *r)
 {
@@ -95,19 +115,15 @@ static uint64_t off_walk(const struct rings *r)
 	return off_desc(r) + r->desc_size;
 }
 
-static uint64_t off_scratch(const struct rings *r)
-{
-	return off_walk(r) + walk_size(r->walk);
-}
 
 size_t rings_data_size(const struct target *t)
 {
-	return t->rings ? round_up(off_scratch(t->rings) + (uint64_t)SCRATCH * t->rings->nlocked, PAGE) : 0;
+	return t->rings ? round_up(off_walk(t->rings) + walk_size(t->rings->walk), PAGE) : 0;
 }
 
 size_t rings_npieces(const struct target *t)
 {
-	return t->rings ? nrings(t->rings) + 1 : 0;
+	return t->rings ? nrings(t->rings) + 2 : 0;
 }
 
 void rings_pieces(const struct target *t, struct piece *pieces)
@@ -115,6 +131,9 @@ void rings_pieces(const struct target *t, struct piece *pieces)
 	for (uint32_t i = 0; i < nrings(t->rings); i++)
 		pieces[i] = (struct piece){ .kind = PIECE_RING, .len = RING_HEAD_SIZE + t->rings->size };
 	pieces[nrings(t->rings)] = (struct piece){ .kind = PIECE_PRIVATE, .len = PAGE };
+	/* What a fork in the middle of an event must not share with its parent. */
+	pieces[nrings(t->rings) + 1] = (struct piece){ .kind = PIECE_SCRATCH,
+						       .len = (uint64_t)SCRATCH * t->rings->nlocked };
 }
 
 static int take_ring(struct jab *j, struct target *t, uint32_t i, const struct piece *p)
@@ -147,7 +166,7 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 	r->lost_shared_at = data_at + off_shared(r);
 	r->desc = data + off_desc(r);
 	r->desc_at = data_at + off_desc(r);
-	r->scratch_at = data_at + off_scratch(r);
+	r->scratch_at = pieces[nrings(r) + 1].at.v;
 	if (r->walk) {
 		walk_write(r->walk, data + off_walk(r));
 		r->unwind_at = data_at + off_walk(r);
@@ -256,7 +275,6 @@ static int write_code(struct target *t)
 static int fill_tables(struct target *t)
 {
 	struct rings *r = t->rings;
-	bool few = t->spec.has_rseq && !r->bulk;
 	cpu_set_t set;
 	int err = 0;
 
@@ -269,7 +287,7 @@ static int fill_tables(struct target *t)
 		r->ring_table[i] = r->v[i].at;
 		r->first_cpu = MIN(r->first_cpu, i);
 	}
-	for (uint32_t i = 0; !err && i < (few ? 2 : r->nlocked); i++) {
+	for (uint32_t i = 0; !err && i < wanted_locked(t); i++) {
 		err = make_live(t, r->ncpu + i);
 		r->locked[i] = r->v[r->ncpu + i].at;
 	}

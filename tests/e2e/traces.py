@@ -34,7 +34,8 @@ def babeltrace(path):
             continue
         events.append(Event(int(m["time"]), m["name"], int(m["cpu"]), int(m["pid"]), int(m["tid"]),
                             dict(FIELD.findall(m["fields"] or ""))))
-    assert [e.time for e in events] == sorted(e.time for e in events)
+    # It sorts by nanoseconds; some cycles of different rings are in the same one.
+    assert all(a.time <= b.time + 8 for a, b in zip(events, events[1:]))
     return events, lost
 
 
