@@ -266,6 +266,50 @@ static void test_refused(void **state)
 	}
 }
 
+/* 0: it became a program (and ran), 1: it was refused with a reason. */
+static int try_name(const char *name, const struct lang_site *site)
+{
+	char *text = xasprintf("exe:f x=%s", name), *got;
+	struct interp_site m = { .regs = { [4] = (uintptr_t)&m, [5] = 16, [7] = (uintptr_t)&head } };
+	int refused;
+
+	got = run(text, site, &m);
+	refused = strstr(got, "error: ") != NULL;
+	if (strstr(got, "can't be compiled") || (!refused && strncmp(got, "x=", 2) != 0))
+		print_error("%s: %s\n", text, got);
+	assert_null(strstr(got, "can't be compiled"));
+	assert_true(refused || strncmp(got, "x=", 2) == 0);
+	free(text);
+	free(got);
+	return refused;
+}
+
+/* Every variable of many functions, at several places in each: wherever it is, nothing breaks. */
+static void test_everywhere(void **state)
+{
+	size_t i, k, step = self->funcs.n / 150 + 1, read = 0, refused = 0;
+	int part;
+
+	for (i = 0; i < self->funcs.n; i += step)
+		for (part = 0; part < 3; part++) {
+			const struct func *f = &self->funcs.v[i];
+			struct lang_site site = { .at = part ? LANG_INSIDE : LANG_ENTRY, .types = types, .entry = f->addr,
+						  .pc = f->addr + f->size * part / 3, .bias = bias };
+			var_list vars = { 0 };
+
+			types_vars_at(types, site.pc, &vars);
+			for (k = 0; k < vars.n; k++) {
+				int no = vars.v[k].name ? try_name(vars.v[k].name, &site) : 1;
+
+				refused += no;
+				read += !no;
+			}
+			vec_free(&vars);
+		}
+	assert_true(read > 100);
+	print_message("%zu read, %zu refused\n", read, refused);
+}
+
 static int setup(void **state)
 {
 	struct link_map *map = _r_debug.r_map;
@@ -286,6 +330,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_entry), cmocka_unit_test(test_names), cmocka_unit_test(test_call), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_everywhere),
 	};
 
 	return cmocka_run_group_tests_name("lang_types", tests, setup, teardown);
