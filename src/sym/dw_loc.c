@@ -34,21 +34,6 @@ struct symbolic {
 static const char too_complex[] = "its place is described in a way that is not supported";
 static const char gone_here[] = "it is optimised away at this address";
 
-struct loc loc_gone(const char *why)
-{
-	static const struct loc_piece gone = { .kind = LOC_GONE };
-
-	return (struct loc){ .pieces = &gone, .n = 1, .why = why };
-}
-
-struct loc loc_one(struct types *t, struct loc_piece p)
-{
-	struct loc_piece *piece = types_alloc(t, sizeof(p));
-
-	*piece = p;
-	return (struct loc){ .pieces = piece, .n = 1 };
-}
-
 static void give_up(struct symbolic *s, const char *why)
 {
 	if (!s->why)
@@ -510,98 +495,16 @@ static struct loc finish(struct symbolic *s)
 	return l;
 }
 
-static struct loc evaluate(struct symbolic *s, const Dwarf_Op *ops, size_t n)
+struct loc dw_evaluate(struct types *t, const struct dw_context *c, Dwarf_Attribute *attr, const Dwarf_Op *ops, size_t n)
 {
+	struct symbolic s = { .t = t, .func = c->func, .pc = c->pc, .size = c->size, .at_entry = c->at_entry, .attr = attr };
 	struct loc l;
 
-	run(s, ops, n);
-	if (!s->why && (s->is != IS_NONE || s->depth || !s->pieces.n))
-		close_piece(s, s->size);
-	l = s->why ? loc_gone(s->why) : finish(s);
-	vec_free(&s->nodes);
-	vec_free(&s->pieces);
+	run(&s, ops, n);
+	if (!s.why && (s.is != IS_NONE || s.depth || !s.pieces.n))
+		close_piece(&s, s.size);
+	l = s.why ? loc_gone(s.why) : finish(&s);
+	vec_free(&s.nodes);
+	vec_free(&s.pieces);
 	return l;
-}
-
-static struct loc constant(struct types *t, Dwarf_Die *var, uint64_t size)
-{
-	Dwarf_Attribute attr;
-	Dwarf_Block block;
-	const char *text;
-	uint64_t v;
-
-	if (!dwarf_attr_integrate(var, DW_AT_const_value, &attr))
-		return loc_gone("the compiler kept no place for it");
-	if (die_number(var, DW_AT_const_value, &v))
-		return loc_one(t, (struct loc_piece){ .kind = LOC_CONST, .size = size, .off = v });
-	if (dwarf_formblock(&attr, &block) == 0)
-		return loc_one(t, (struct loc_piece){ .kind = LOC_BYTES, .size = MIN(block.length, size), .bytes = block.data });
-	text = dwarf_formstring(&attr);
-	if (text)
-		return loc_one(t, (struct loc_piece){ .kind = LOC_BYTES, .size = MIN(strlen(text) + 1, size),
-						      .bytes = (const uint8_t *)text });
-	return loc_gone(too_complex);
-}
-
-static bool is_listed(Dwarf_Attribute *attr)
-{
-	unsigned int form = dwarf_whatform(attr);
-
-	return form == DW_FORM_sec_offset || form == DW_FORM_loclistx || form == DW_FORM_data4 || form == DW_FORM_data8;
-}
-
-/*
- * Several entries may speak of one address: the machine's state there is one, but the program's is
- * followed through steps that have no instruction. Empty ranges are such steps. At the function's
- * entry the first one counts, before anything is assigned; elsewhere an empty one only for want of
- * another.
- */
-static int location_at(Dwarf_Attribute *attr, uint64_t pc, bool first, Dwarf_Op **ops, size_t *n)
-{
-	Dwarf_Addr base, lo, hi;
-	ptrdiff_t at = 0;
-	int r = first ? 0 : dwarf_getlocation_addr(attr, pc, ops, n, 1);
-
-	while (r == 0 && (at = dwarf_getlocations(attr, at, &base, &lo, &hi, ops, n)) > 0)
-		if ((lo == pc && hi == pc) || (first && pc - lo < hi - lo))
-			return 1;
-	return r == 0 && at < 0 ? -1 : r;
-}
-
-struct loc dw_location(struct types *t, Dwarf_Die *var, Dwarf_Die *func, uint64_t pc, uint64_t size, bool *ret_listed)
-{
-	struct symbolic s = { .t = t, .func = func, .pc = pc, .size = size };
-	Dwarf_Attribute attr;
-	uint64_t entry;
-	Dwarf_Op *ops;
-	size_t n;
-	int r;
-
-	*ret_listed = false;
-	if (!dwarf_attr_integrate(var, DW_AT_location, &attr))
-		return constant(t, var, size);
-	*ret_listed = is_listed(&attr);
-	s.at_entry = func && dw_entry_pc(func, &entry) && entry == pc;
-	r = location_at(&attr, pc, s.at_entry, &ops, &n);
-	if (r < 0)
-		return loc_gone("its debug info is damaged");
-	if (r == 0 || n == 0)
-		return loc_gone(gone_here);
-	s.attr = &attr;
-	return evaluate(&s, ops, n);
-}
-
-bool dw_is_indirect(Dwarf_Die *var)
-{
-	Dwarf_Attribute attr;
-	Dwarf_Addr base, lo, hi;
-	Dwarf_Op *ops;
-	size_t n;
-
-	if (!dwarf_attr_integrate(var, DW_AT_location, &attr) ||
-	    dwarf_getlocations(&attr, 0, &base, &lo, &hi, &ops, &n) <= 0 || !n)
-		return false;
-	if (!is_listed(&attr))
-		return n >= 2 && ops[n - 1].atom == DW_OP_deref;
-	return n == 1 && ops[0].atom >= DW_OP_breg0 && ops[0].atom <= DW_OP_breg31 && ops[0].number == 0;
 }

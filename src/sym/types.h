@@ -37,7 +37,8 @@ enum type_kind {
 	TYPE_STRUCT,		/* also class (TYPE_CLASS) */
 	TYPE_UNION,
 	TYPE_ENUM,		/* ref: the integer beneath, where known */
-	TYPE_FWD,		/* struct, union, class or enum that nobody in this module defines */
+	TYPE_FWD,		/* struct, union, class or enum that is only declared: type_strip() finds its
+				   definition, if another unit of this module has one */
 	TYPE_TYPEDEF,
 	TYPE_CONST, TYPE_VOLATILE, TYPE_RESTRICT, TYPE_ATOMIC,
 	TYPE_FUNC,		/* ref: return type; members: parameters */
@@ -145,7 +146,7 @@ enum loc_kind {
 	LOC_XMM,		/* in the low bytes of xmm reg (ymm, zmm where size > 16) */
 	LOC_MEM,		/* in memory at reg + off */
 	LOC_GLOBAL,		/* in memory at link address off */
-	LOC_CONST,		/* is the value off */
+	LOC_CONST,		/* is the value off; padding between pieces that nobody hands over is 0 */
 	LOC_TLS,		/* in memory, off bytes into this module's block of thread-local storage */
 	LOC_ST,			/* x87 stack register st(reg) */
 	LOC_BYTES,		/* is the bytes at `bytes` (size of them) */
@@ -250,8 +251,8 @@ char *types_func_declare(struct types *t, uint64_t entry);	/* "int f(char *a, ..
 
 /*
  * Everything that has a name at an address: locals and parameters, innermost scope first, those of
- * inlined functions included; then this unit's statics are not listed, ask types_global(). A name
- * that is shadowed comes again later. At a function's first instruction parameters are as in
+ * inlined functions included. Statics and globals outside of functions are not listed: types_global()
+ * finds them. A name that is shadowed comes again later. At a function's first instruction parameters are as in
  * types_func().
  */
 int types_vars_at(struct types *t, uint64_t pc, var_list *list);

@@ -133,7 +133,11 @@ void dw_mark_file(struct types *t, const char *file, uint8_t *marked);
 /* dw_type.c */
 void dw_load(struct types *t, struct slot *s, struct type *type);
 
-/* dw_loc.c */
+/* dw_loc.c: an expression in the place where it is valid */
+struct dw_context { Dwarf_Die *func; uint64_t pc, size; bool at_entry; };
+struct loc dw_evaluate(struct types *t, const struct dw_context *c, Dwarf_Attribute *attr, const Dwarf_Op *ops, size_t n);
+
+/* dw_place.c */
 struct loc loc_gone(const char *why);
 struct loc loc_one(struct types *t, struct loc_piece p);
 /*
