@@ -11,11 +11,14 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "base/err.h"
 #include "proc/internal.h"
 
 #define PAGE 4096ull
+#define AROUND (64ull << 10)	/* what the kernel maps around a page that is read */
+#define READS 64		/* in a call */
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -71,11 +74,36 @@ static int touch_data(struct arena *a)
 	return r;
 }
 
+/*
+ * The pages are there, but the target would take a page fault for each, of two microseconds, in the middle of
+ * some event. To read a byte of it from outside maps what is around that byte, for writing, too, as the mapping
+ * is shared. Nothing depends on it.
+ */
+static void map_there(const struct arena *a, uint64_t at, size_t len)
+{
+	struct iovec there[READS], here[READS];
+	uint64_t end = at + len;
+	uint8_t byte[READS];
+	size_t n;
+
+	while (at < end) {
+		for (n = 0; n < READS && at < end; n++, at = (at / AROUND + 1) * AROUND) {
+			there[n] = (struct iovec){ (void *)at, 1 };
+			here[n] = (struct iovec){ &byte[n], 1 };
+		}
+		if (process_vm_readv(a->p->pid, here, n, there, n, 0) != (ssize_t)n)
+			return;
+	}
+}
+
 int arena_touch(struct arena *a, taddr at, size_t len)
 {
 	uint8_t *here = arena_view(a, at);
+	int r = here ? touch(here, len) : fail(-EINVAL, "%#llx is not shared memory", (unsigned long long)at.v);
 
-	return here ? touch(here, len) : fail(-EINVAL, "%#llx is not shared memory", (unsigned long long)at.v);
+	if (r == 0)
+		map_there(a, at.v, len);
+	return r;
 }
 
 static bool is_sound(const struct piece *c)
