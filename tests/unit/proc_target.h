@@ -74,9 +74,11 @@ __attribute__((unused)) static char state_of(pid_t pid)
 	return task_stat(pid, pid, &s) < 0 ? '-' : s.state;
 }
 
+#define PATIENCE_NS 60000000000ull	/* on a busy machine a thread may wait long for its turn */
+
 __attribute__((unused)) static bool wait_until(volatile uint64_t *what, uint64_t value)
 {
-	uint64_t end = now_ns() + 20000000000ull;
+	uint64_t end = now_ns() + PATIENCE_NS;
 
 	while (*what < value && now_ns() < end)
 		sleep_ns(50000);
@@ -85,7 +87,7 @@ __attribute__((unused)) static bool wait_until(volatile uint64_t *what, uint64_t
 
 __attribute__((unused)) static void wait_state(pid_t pid, char state)
 {
-	uint64_t end = now_ns() + 20000000000ull;
+	uint64_t end = now_ns() + PATIENCE_NS;
 
 	while (state_of(pid) != state && now_ns() < end)
 		sleep_ns(100000);
@@ -200,6 +202,15 @@ __attribute__((unused)) static uint64_t all_turns(void)
 	for (i = 0; i < ARRAY_SIZE(sh->turns); i++)
 		sum += sh->turns[i];
 	return sum;
+}
+
+__attribute__((unused)) static void wait_for_turns(uint64_t before)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+
+	while (all_turns() <= before && now_ns() < end)
+		sleep_ns(100000);
+	assert_true(all_turns() > before);
 }
 
 #endif

@@ -204,24 +204,6 @@ static bool lead(struct scene *s, int len, int n, int sig)
 	return there;
 }
 
-static char state_of(pid_t pid)
-{
-	struct task_stat st = { 0 };
-
-	task_stat(pid, pid, &st);
-	return st.state;
-}
-
-/* Not before it sleeps: it may be on its way. */
-static void wait_for_state(pid_t pid, char state)
-{
-	uint64_t deadline = now_ns() + 5000000000ull;
-
-	while (state_of(pid) != state && now_ns() < deadline)
-		usleep(100);
-	assert_int_equal(state_of(pid), state);
-}
-
 struct way {
 	void (*body)(struct control *);
 	int (*put)(struct scene *s, bool has_rseq);

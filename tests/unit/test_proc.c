@@ -229,6 +229,21 @@ static void write_elf32(const char *path)
 	close(fd);
 }
 
+/* Until it is this program, or has ended because it can't be. */
+static void wait_for_exec(pid_t pid, const char *program)
+{
+	uint64_t deadline = now_ns() + PATIENCE_NS;
+	char link[64], to[4096];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
+	do {
+		sleep_ns(100000);
+		n = readlink(link, to, sizeof(to) - 1);
+		to[MAX(n, 0)] = 0;
+	} while (strcmp(to, program) != 0 && state_of(pid) != 'Z' && now_ns() < deadline);
+}
+
 static void thirty_two_bit(void **state)
 {
 	char path[] = "/tmp/jab-test-XXXXXX";
@@ -243,7 +258,7 @@ static void thirty_two_bit(void **state)
 		execl(path, path, NULL);
 		_exit(77);
 	}
-	sleep_ns(50000000);
+	wait_for_exec(pid, path);
 	unlink(path);
 	if (waitpid(pid, &status, WNOHANG) == pid)
 		skip();		/* this kernel runs no 32-bit programs */
@@ -347,6 +362,16 @@ static void exec_again(void *arg)
 	execl(self, self, "--sleep", NULL);
 }
 
+/* It executes another program when it gets its turn. */
+static void wait_for_end(struct proc *p)
+{
+	uint64_t deadline = now_ns() + PATIENCE_NS;
+
+	while (proc_alive(p) && now_ns() < deadline)
+		sleep_ns(100000);
+	assert_false(proc_alive(p));
+}
+
 static void same_program_or_not(void **state)
 {
 	struct proc *p;
@@ -358,8 +383,7 @@ static void same_program_or_not(void **state)
 	p = opened(pid);
 	assert_true(proc_alive(p) && proc_alive(p));
 	sh->stop = 1;
-	sleep_ns(20000000);
-	assert_false(proc_alive(p));
+	wait_for_end(p);
 	assert_int_equal(proc_stop(p), -ESRCH);
 	assert_int_equal(kill(pid, 0), 0);
 	proc_close(p);

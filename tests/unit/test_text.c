@@ -353,6 +353,23 @@ static void body_exec(struct control *c)
 	_exit(9);
 }
 
+static void wait_for_name(pid_t pid, const char *name)
+{
+	uint64_t deadline = now_ns() + PATIENCE_NS;
+	bool found = false;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	while (!found && now_ns() < deadline) {
+		char *now = slurp(path);
+
+		found = strcmp(now, name) == 0;
+		free(now);
+		usleep(100);
+	}
+	assert_true(found);
+}
+
 static void test_target_executes(void **state)
 {
 	struct control *c = control_new();
@@ -364,7 +381,7 @@ static void test_target_executes(void **state)
 	add_hot(&r);
 	must(text_apply(r.p, r.a, &r.patch));
 	c->release = 1;
-	usleep(20000);
+	wait_for_name(pid, "sleep\n");
 	must(text_remove(r.p, r.a, &rep));
 	assert_true(rep.gone);
 	assert_false(rep.arena_left);

@@ -5,9 +5,8 @@
  */
 #include "text_target.h"
 
-#define REPEAT 3	/* times four targets: twelve deaths at each step */
-
 static int steps_left;
+static int repeat = 1;	/* deaths at each step, of each of five targets; $JAB_ROUNDS for more */
 
 static void die_at_step(const char *step)
 {
@@ -80,11 +79,11 @@ static void recover(pid_t pid)
  */
 static void recover_to(pid_t pid, const struct look *before)
 {
-	int i;
+	uint64_t deadline = now_ns() + PATIENCE_NS;
 
-	for (i = 0; i < 1000; i++) {
+	for (;;) {
 		recover(pid);
-		if (is_same(pid, before))
+		if (is_same(pid, before) || now_ns() > deadline)
 			break;
 		usleep(1000);
 	}
@@ -101,7 +100,7 @@ static void kill_at_each_step(void (*body)(struct control *), int slot)
 	c->gentle = 1;
 	before = look_at(pid);
 	for (step = 0; !ended; step++)
-		for (i = 0; i < REPEAT; i++) {
+		for (i = 0; i < repeat; i++) {
 			status = run_tracer(pid, step, NULL);
 			ended += WIFEXITED(status);
 			killed += WIFSIGNALED(status);
@@ -152,7 +151,7 @@ static void test_kill_forked(void **state)
 
 	c->gentle = 1;
 	for (step = 0; !ended; step++)
-		for (i = 0; i < REPEAT; i++) {
+		for (i = 0; i < repeat; i++) {
 			c->answer = 0;
 			status = run_tracer(pid, step, c);
 			ended += WIFEXITED(status);
@@ -182,19 +181,17 @@ static void test_kill_inside(void **state)
 {
 	struct control *c = control_new();
 	pid_t pid = target_start(body_stay, c);
-	int step, i, k, status, ended = 0;
+	int step, i, status, ended = 0;
 	struct look before = look_at(pid);
 
 	for (step = 0; !ended; step++)
-		for (i = 0; i < REPEAT; i++) {
+		for (i = 0; i < repeat; i++) {
 			status = run_tracer(pid, step, NULL);
 			ended += WIFEXITED(status);
 			usleep(200);
 			recover_to(pid, &before);
 			/* A thread that was borrowed may still be on its own way back. */
-			for (k = 0; k < 1000 && target_pc(pid) != (uintptr_t)stay + 3; k++)
-				usleep(100);
-			assert_int_equal(target_pc(pid), (uintptr_t)stay + 3);
+			wait_for_pc(pid, (char *)stay + 3);
 		}
 	assert_true(step > 40);
 	look_free(&before);
@@ -252,6 +249,7 @@ static void test_refusals(void **state)
 
 int main(void)
 {
+	const char *rounds = getenv("JAB_ROUNDS");
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_kill_one_thread),
@@ -261,5 +259,7 @@ int main(void)
 		cmocka_unit_test(test_kill_inside),
 	};
 
+	if (rounds)
+		repeat = MAX(atoi(rounds), 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

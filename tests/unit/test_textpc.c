@@ -11,7 +11,7 @@ static void test_thread_inside(void **state)
 	struct scene s;
 
 	scene_open(&s, body_stay);
-	assert_int_equal(target_pc(s.pid), (uintptr_t)stay + 3);
+	wait_for_pc(s.pid, (char *)stay + 3);
 	add_site(&s.r, stay, 5, 3, 0);
 	must(text_apply(s.r.p, s.r.a, &s.r.patch));
 	assert_int_equal(target_pc(s.pid), s.r.pieces[0].at.v + PAD_COPY + 3);
@@ -26,6 +26,7 @@ static void test_thread_stays(void **state)
 	struct scene s;
 
 	scene_open(&s, body_stay);
+	wait_for_pc(s.pid, (char *)stay + 3);
 	add_site(&s.r, stay, 5, 3, 0);
 	s.r.patch.moves_out.n = 0;
 	must(text_apply(s.r.p, s.r.a, &s.r.patch));
@@ -200,12 +201,12 @@ static void feed(struct scene *s)
 	int before = s->c->answered;
 
 	kill(s->pid, SIGUSR1);
-	usleep(2000);
+	wait_for_state(s->pid, 'S');
 	assert_int_equal(s->c->answered, before);
 	assert_int_equal(write(ask_pipe[1], "x", 1), 1);
 	wait_for(&s->c->answered, before + 1);
 	assert_int_equal(s->c->answer, 1);
-	usleep(2000);
+	wait_for_state(s->pid, 'S');
 }
 
 static void test_window_ends_in_call(void **state)
@@ -214,6 +215,7 @@ static void test_window_ends_in_call(void **state)
 
 	assert_int_equal(pipe(ask_pipe), 0);
 	scene_open(&s, body_ask);
+	wait_for_state(s.pid, 'S');
 	add_site(&s.r, ask, 7, 5, 0);
 	must(text_apply(s.r.p, s.r.a, &s.r.patch));
 	feed(&s);
@@ -225,6 +227,7 @@ static void test_window_ends_in_call(void **state)
 	scene_close(&s);
 
 	scene_open(&s, body_ask);
+	wait_for_state(s.pid, 'S');
 	add_site(&s.r, ask, 7, 5, 0);
 	s.r.patch.moves_in.n = 0;
 	assert_int_equal(text_apply(s.r.p, s.r.a, &s.r.patch), -EAGAIN);

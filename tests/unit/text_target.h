@@ -51,6 +51,7 @@
  * many: functions with windows of two instructions, six bytes, 256 bytes apart.
  */
 #define READY 100	/* control.ready: all threads are there */
+#define PATIENCE_NS 60000000000ull	/* on a busy machine a thread may wait long for its turn */
 #ifndef MANY
 #define MANY 16
 #endif
@@ -231,7 +232,7 @@ static inline void target_end(pid_t pid, struct control *c)
 /* The target works: its count goes on, its results are right. */
 static inline void assert_works(struct control *c, int slot)
 {
-	uint64_t before = c->done[slot], deadline = now_ns() + 5000000000ull;
+	uint64_t before = c->done[slot], deadline = now_ns() + PATIENCE_NS;
 
 	while (c->done[slot] < before + 100 && !c->wrong && now_ns() < deadline)
 		usleep(50);
@@ -251,6 +252,15 @@ static inline uint64_t target_pc(pid_t pid)
 	must(proc_resume(p));
 	proc_close(p);
 	return pc;
+}
+
+static inline void wait_for_pc(pid_t pid, const void *at)
+{
+	uint64_t deadline = now_ns() + PATIENCE_NS;
+
+	while (target_pc(pid) != (uintptr_t)at && now_ns() < deadline)
+		usleep(100);
+	assert_int_equal(target_pc(pid), (uintptr_t)at);
 }
 
 static inline char *slurp(const char *path)
@@ -476,11 +486,29 @@ static inline void remove_clean(struct scene *s)
 
 static inline void wait_for(volatile int *flag, int value)
 {
-	uint64_t deadline = now_ns() + 5000000000ull;
+	uint64_t deadline = now_ns() + PATIENCE_NS;
 
 	while (*flag != value && now_ns() < deadline)
 		usleep(100);
 	assert_int_equal(*flag, value);
+}
+
+static inline char main_state(pid_t pid)
+{
+	struct task_stat st = { 0 };
+
+	task_stat(pid, pid, &st);
+	return st.state;
+}
+
+/* Not before it sleeps, or whatever it will do next: it may be on its way. */
+static inline void wait_for_state(pid_t pid, char state)
+{
+	uint64_t deadline = now_ns() + PATIENCE_NS;
+
+	while (main_state(pid) != state && now_ns() < deadline)
+		usleep(100);
+	assert_int_equal(main_state(pid), state);
 }
 
 static inline uint8_t text_byte(pid_t pid, const void *at)
