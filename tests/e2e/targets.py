@@ -78,6 +78,8 @@ TARGETS = {
     "ifunc": c("ifunc.c"),
     "sandbox": c("sandbox.c"),
     "values": c("values.c"),
+    "wild": c("wild.c"),
+    "mill": c("mill.c"),
     "moved": c("moved.c"),
     "full": c("full.c", "-no-pie", "-fno-pie"),
     "bits32": {"sources": ["bits32.S"], "command": ["gcc", "-m32", "-nostdlib", "-static", "-no-pie"]},
