@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #define MOST_THREADS 256
@@ -96,8 +97,6 @@ static void trouble(int n)
 	for (int i = 0; running; i = (i + 1) % n) {
 		pid_t tid = board[i].tid;
 
-		if (tid && me != &board[i])
-			syscall(SYS_tgkill, getpid(), tid, SIGUSR1);
 		if (tid)
 			send_around(tid, &seed, &all);
 		usleep(50);
@@ -107,16 +106,23 @@ static void trouble(int n)
 static void storm(int n)
 {
 	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+	struct itimerval often = { { 0, 50 }, { 0, 50 } }, never = { 0 };
 	pthread_t t[MOST_THREADS];
+	sigset_t set;
 
-	sigaction(SIGUSR1, &sa, NULL);
+	sigaction(SIGALRM, &sa, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
 	running = n;
 	pauses = 400;
 	for (int i = 0; i < n; i++)
 		if (pthread_create(&t[i], NULL, thread, &board[i]))
 			exit(1);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);		/* for the others */
 	all_there = 1;
+	setitimer(ITIMER_REAL, &often, NULL);
 	trouble(n);
+	setitimer(ITIMER_REAL, &never, NULL);
 	for (int i = 0; i < n; i++) {
 		pthread_join(t[i], NULL);
 		tell(&board[i]);
