@@ -325,20 +325,21 @@ static void watch_program(const char *name, const char *compiler, const char *so
 	finish(&s, name, least);
 }
 
+/* Not all: the C library's long multiplication pushes registers and does not tell; nobody comes out of it but by luck. */
 static void c_programs(void **state)
 {
-	watch_program("gcc -O2", "gcc", "unwind.c", "-O2 -fomit-frame-pointer", 0.995);
-	watch_program("gcc -O2, lazy binding", "gcc", "unwind.c", "-O2 -fomit-frame-pointer -Wl,-z,lazy", 0.995);
-	watch_program("gcc -O0", "gcc", "unwind.c", "-O0", 0.995);
-	watch_program("gcc -O3 static", "gcc", "unwind.c", "-O3 -static", 0.995);
-	watch_program("gcc AVX2", "gcc", "unwind.c", "-O3 -mavx2", 0.995);
-	watch_program("clang", "clang", "unwind.c", "-O2", 0.995);
+	watch_program("gcc -O2", "gcc", "unwind.c", "-O2 -fomit-frame-pointer", 0.99);
+	watch_program("gcc -O2, lazy binding", "gcc", "unwind.c", "-O2 -fomit-frame-pointer -Wl,-z,lazy", 0.99);
+	watch_program("gcc -O0", "gcc", "unwind.c", "-O0", 0.99);
+	watch_program("gcc -O3 static", "gcc", "unwind.c", "-O3 -static", 0.99);
+	watch_program("gcc AVX2", "gcc", "unwind.c", "-O3 -mavx2", 0.99);
+	watch_program("clang", "clang", "unwind.c", "-O2", 0.99);
 }
 
 static void cxx_programs(void **state)
 {
-	watch_program("g++ -O2", "g++", "unwind_throw.cc", "-std=c++17 -O2", 0.995);
-	watch_program("g++ -O2 static", "g++", "unwind_throw.cc", "-std=c++17 -O2 -static", 0.995);
+	watch_program("g++ -O2", "g++", "unwind_throw.cc", "-std=c++17 -O2", 0.99);
+	watch_program("g++ -O2 static", "g++", "unwind_throw.cc", "-std=c++17 -O2 -static", 0.99);
 }
 
 static void watch_musl(const char *name, const char *flags)
@@ -372,7 +373,7 @@ static void watch_command(const char *name, char *const *argv, int stops, bool b
 	begin(&s, start(argv, false));
 	s.bare_signals = bare_signals;
 	watch(&s, stops);
-	finish(&s, name, 0.995);
+	finish(&s, name, 0.99);
 }
 
 static void go(void **state)
