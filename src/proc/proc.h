@@ -150,12 +150,20 @@ struct piece {
 	uint64_t offset;	/* out: in the memfd */
 };
 
+struct gap { uint64_t lo, hi; };
+typedef VEC(struct gap) gap_list;
+
 struct arena;
 int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edits, struct arena **ret_arena);
 uint8_t *arena_view(struct arena *a, taddr at);	/* our view of an address there; NULL: not in a piece */
 int arena_touch(struct arena *a, taddr at, size_t len);	/* pages that will be used: before they are */
 const struct rseq_conf *arena_rseq(const struct arena *a);	/* as of the stop in which it was made */
 int arena_tid(const struct arena *a, int32_t *ret_off);	/* proc_tid_offset() as of the same stop */
+/*
+ * While stopped: is every thread, and whatever its signal handlers interrupted, outside of the pads and of
+ * these ranges? False also where that can't be said.
+ */
+bool arena_is_quiet(struct arena *a, const struct gap *ranges, size_t n);
 bool arena_is_held(const struct arena *a);	/* does any process still map it? Looks at all of them */
 int arena_destroy(struct arena *a);	/* no text was changed, or it is back: unmap there and here; frees a */
 void arena_forget(struct arena *a);	/* only our side; counters stay readable until then; frees a, NULL is fine */
@@ -164,8 +172,6 @@ void arena_forget(struct arena *a);	/* only our side; counters stay readable unt
  * Address ranges in which pieces may be mapped: gaps between mappings, without the heap's room above
  * the break, the stack's room below its limit, the first 64 KiB and what mmap_min_addr forbids.
  */
-struct gap { uint64_t lo, hi; };
-typedef VEC(struct gap) gap_list;
 int proc_gaps(struct proc *p, gap_list *ret_gaps);
 
 #endif

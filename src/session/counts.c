@@ -87,13 +87,18 @@ uint64_t counter_shared_at(const struct target *t, uint32_t index)
 	return t->counters_at + table_size() + nblocks() * block_size(t) + index * sizeof(uint64_t);
 }
 
-void counters_init(struct target *t)
+void counters_fill_table(struct target *t)
 {
 	uint64_t *table = (uint64_t *)t->counters;
 
-	memset(t->counters, 0, counters_size(t));
 	for (unsigned cpu = 0; cpu < nblocks(); cpu++)
 		table[2 + cpu] = t->counters_at + table_size() + cpu * block_size(t);
+}
+
+void counters_init(struct target *t)
+{
+	memset(t->counters, 0, counters_size(t));
+	counters_fill_table(t);
 	t->spec.cpu_table = t->counters_at + 2 * sizeof(uint64_t);
 }
 

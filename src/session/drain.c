@@ -265,6 +265,7 @@ static void look_after(struct jab *j)
 			ring_expect(&t->rings->v[k].r, j->events->lens.v, j->events->lens.n);
 		if (nrings(t)) {
 			rings_free_locks(t);
+			rings_lower(t);
 			rings_follow_cpus(t);
 		}
 	}

@@ -224,10 +224,10 @@ void rings_follow_cpus(struct target *t)
 	struct rings *r = t->rings;
 	cpu_set_t set;
 
-	if (!t->spec.has_rseq)
+	if (!t->spec.has_rseq || !r->was_filled)
 		return;
 	/* Raised. Whoever cleared the table may have been overtaken by a store of ours. */
-	if (!__atomic_load_n(&r->ring_table[r->first_cpu], __ATOMIC_ACQUIRE)) {
+	if (rings_are_raised(t)) {
 		memset(r->ring_table, 0, r->ncpu * sizeof(*r->ring_table));
 		return;
 	}
@@ -271,7 +271,22 @@ static int write_code(struct target *t)
 	return arch_x86_64.emit_event_slow(here, &slow) < 0 ? fail(-EINVAL, "the slow routine can't be made") : 0;
 }
 
-/* The rings that pads find. All 0 means: nobody knows who he is. */
+/* Without rseq the table only says that thread blocks can be believed. */
+void rings_fill_table(struct target *t)
+{
+	struct rings *r = t->rings;
+
+	if (!t->spec.has_rseq) {
+		if (r->spec.has_tid)
+			__atomic_store_n(&r->ring_table[0], r->locked_at, __ATOMIC_RELEASE);
+		return;
+	}
+	for (uint32_t i = 0; i < r->ncpu; i++)
+		if (r->v[i].live)
+			__atomic_store_n(&r->ring_table[i], r->v[i].at, __ATOMIC_RELEASE);
+}
+
+/* The rings that pads find. A table of zeros means: nobody knows who he is. */
 static int fill_tables(struct target *t)
 {
 	struct rings *r = t->rings;
@@ -279,28 +294,18 @@ static int fill_tables(struct target *t)
 	int err = 0;
 
 	cpus_of_target(t, &set);
-	r->first_cpu = UINT32_MAX;
-	for (uint32_t i = 0; !err && i < r->ncpu; i++) {
-		if (!t->spec.has_rseq || !may_use(&set, i))
-			continue;
-		err = make_live(t, i);
-		r->ring_table[i] = r->v[i].at;
-		r->first_cpu = MIN(r->first_cpu, i);
-	}
+	/* CPU 0 in any case: its entry says whether the table can be believed. */
+	for (uint32_t i = 0; !err && t->spec.has_rseq && i < r->ncpu; i++)
+		if (!i || may_use(&set, i))
+			err = make_live(t, i);
 	for (uint32_t i = 0; !err && i < wanted_locked(t); i++) {
 		err = make_live(t, r->ncpu + i);
 		r->locked[i] = r->v[r->ncpu + i].at;
 	}
-	/* Without rseq the table only says that thread blocks can be believed. */
-	if (r->first_cpu == UINT32_MAX) {
-		r->first_cpu = 0;
-		if (r->spec.has_tid && !t->unwatched && !strangers_present(t))
-			r->ring_table[0] = r->locked_at;
-	} else if (!r->ring_table[0]) {
-		err = err ?: make_live(t, 0);
-		r->ring_table[0] = r->v[0].at;
-		r->first_cpu = 0;
-	}
+	if (!err && (t->spec.has_rseq || (!t->unwatched && !strangers_present(t))))
+		rings_fill_table(t);
+	r->first_cpu = 0;
+	r->was_filled = r->ring_table[0] != 0;
 	return err;
 }
 

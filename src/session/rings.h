@@ -42,6 +42,8 @@ struct rings {
 	bool bulk;		/* some event needs the blob */
 	bool ready;		/* rings_init() was called: there are pads that record */
 	bool may_call;
+	bool was_filled;	/* the table has told threads who they are: it is 0 only while raised */
+	uint64_t raised_at, lowered_at, lower_wait;	/* lower.c */
 	uint32_t first_cpu;	/* whose entry in the table is 0 only while strangers are about */
 	uint32_t ns_pid;	/* how the target calls itself */
 	uint64_t unwind_at;	/* tables for backtraces; 0: none */
@@ -70,6 +72,13 @@ uint64_t rings_lost(const struct target *t, uint32_t index);	/* of one counter *
 uint64_t rings_lost_shared(const struct target *t);		/* all that got no ring */
 bool rings_hold(const struct target *t);		/* is there anything that was not taken out? */
 void rings_free_locks(struct target *t);	/* of the dead */
+/* The entries of the CPUs whose rings are live. */
+void rings_fill_table(struct target *t);
+
+/* lower.c: strangers have cleared the table; when they are gone it is filled again */
+bool rings_are_raised(const struct target *t);
+void rings_lower(struct target *t);
+
 void rings_free(struct rings *r);
 
 #endif

@@ -165,7 +165,8 @@ int resolve_more(struct jab *j, uint32_t target);	/* all probes in one new targe
 uint32_t row_find(struct jab *j, uint32_t probe, uint32_t file, uint32_t func, uint64_t offset, bool is_return);
 uint32_t counter_add(struct jab *j, uint32_t target, uint32_t row, uint8_t role);
 size_t counters_size(const struct target *t);
-void counters_init(struct target *t);	/* fill the CPU table */
+void counters_init(struct target *t);
+void counters_fill_table(struct target *t);	/* where each CPU's counters are */
 uint64_t *counters_ring_table(const struct target *t, uint64_t *ret_at);	/* right behind the CPU table: raised with it */
 uint64_t counter_read(const struct target *t, uint32_t index);
 unsigned counters_ncpus(void);	/* length of the CPU table */

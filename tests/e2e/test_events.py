@@ -53,6 +53,14 @@ def test_children(built, tmp_path, mode, probe):
     check(tmp_path / "t", r)
 
 
+def test_fast_again_when_strangers_are_gone(built, tmp_path):
+    r = traces.record(tmp_path / "t", [PLAIN], [built("told"), "visits", 100])
+    events = check(tmp_path / "t", r)
+    unknown = 2**32 - 1		# no CPU: a ring behind a lock
+    assert all(e.cpu == unknown for e in events if e.fields["kind"] == "0")
+    assert any(e.cpu != unknown for e in events if e.fields["kind"] == "1"), r
+
+
 @pytest.mark.parametrize("mode", ["vforks", "threads", "forks"])
 def test_without_rseq(built, tmp_path, mode):
     env = dict(os.environ, GLIBC_TUNABLES="glibc.pthread.rseq=0")

@@ -6,6 +6,7 @@
  *	told MODE N [COUNT]
  *	threads	COUNT threads	forks	COUNT children	vforks	COUNT vfork children, one after the other,
  *	clones	COUNT bare clone() threads on their parent's thread block, beside a thread that goes on
+ *	visits	a vfork child, then calls at leisure until 4 s have passed
  *	nested	a signal handler that calls it, too, COUNT times
  */
 #include <pthread.h>
@@ -107,6 +108,25 @@ static void with_clones(int count)
 	usleep(300000);
 }
 
+/* The stranger has the kind 0, what comes later 1. */
+static void with_visits(int count)
+{
+	struct teller *t;
+
+	if (vfork() == 0) {
+		run(0, rounds);
+		_exit(0);
+	}
+	wait(NULL);
+	t = &board->v[board->n++];
+	t->pid = t->tid = getpid();
+	for (int i = 0; i < 4000; i++) {
+		hit(t->calls, 1, words[i & 3], t->calls / 2.0);
+		t->calls++;
+		usleep(1000);
+	}
+}
+
 static long nested;
 
 static void on_signal(int sig)
@@ -146,6 +166,8 @@ int main(int argc, char **argv)
 		with_forks(count);
 	else if (!strcmp(mode, "vforks"))
 		with_vforks(count);
+	else if (!strcmp(mode, "visits"))
+		with_visits(count);
 	else if (!strcmp(mode, "clones"))
 		with_clones(count);
 	else
