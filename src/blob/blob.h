@@ -29,8 +29,10 @@
  *			most BULK_PIECES pages.
  *	BLOB_PARK	void park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
  *			Wait for the tracer, see arch/park.h.
+ *	BLOB_PROGRAM	int64_t program(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+ *			One operation of a program of the language, see blob/program.h.
  */
-enum blob_entry { BLOB_RECORD, BLOB_READ, BLOB_PARK, BLOB_ENTRIES };
+enum blob_entry { BLOB_RECORD, BLOB_READ, BLOB_PARK, BLOB_PROGRAM, BLOB_ENTRIES };
 
 extern const uint8_t blob_image[];
 extern const size_t blob_size;

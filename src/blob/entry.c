@@ -5,4 +5,5 @@ __asm__(".section .entry, \"a\"\n"
 	".long blob_record - blob_start\n"
 	".long blob_read - blob_start\n"
 	".long blob_park - blob_start\n"
+	".long blob_program - blob_start\n"
 	".previous\n");

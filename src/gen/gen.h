@@ -32,7 +32,6 @@ struct gen_env {
 	 */
 	struct event_spec event;
 	const uint32_t *ids;		/* the event id of each record of the unit */
-	uint32_t exit_id;		/* of IR_EXIT's event: one field, the status */
 
 	/*
 	 * u64 table[cpu] that is not 0 while threads on this CPU may use restartable sequences, as in struct

@@ -31,6 +31,9 @@ struct maps_layout {
 	struct map_place maps[];
 };
 
+/* Words that a part of a key or value takes. */
+uint32_t maps_part_words(const struct ir_part *p);
+
 /* -E2BIG with a sentence if a map is too large. */
 int maps_layout_new(const struct ir_unit *u, uint32_t ncpus, struct maps_layout **ret_layout);
 

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What programs of the language (src/gen) and the blob share: what a pad's code asks the blob to do, and
+ * the maps' keys. A program's registers are words of its frame on the stack; an operation names
+ * them by their distance from the frame. Its description stands in the code of the pad, beside constants.
+ *
+ * Operations that need memory beyond the frame (text, checked reads) have the scratch memory of a locked ring:
+ *
+ *	struct bulk_context	who we are
+ *	struct prog_run		faults, an event or a key in the making
+ *	slots			u32 length and the bytes, each
+ */
+#ifndef JAB_BLOB_PROGRAM_H
+#define JAB_BLOB_PROGRAM_H
+
+#include "arch/event.h"
+
+#define PROG_KEY_MAX 4608
+
+struct prog_run {
+	uint64_t faults;
+	uint64_t address[64];		/* that failed, by bit */
+	uint64_t key[PROG_KEY_MAX / 8];
+	uint8_t event[EVENT_LEN_MAX];
+};
+
+#define PROG_RUN ((uint32_t)sizeof(struct bulk_context))	/* from the start of scratch memory */
+#define PROG_SLOTS (PROG_RUN + (uint32_t)sizeof(struct prog_run))
+#define PROG_SLOT_LIMIT (1u << 20)	/* slots below are in scratch memory, above at an address */
+
+enum prog_ops {
+	PROG_LOAD,		/* dst = size bytes at a + imm */
+	PROG_READ_STR, PROG_READ_BUF,
+	PROG_COMM,
+	PROG_SLOT_COPY, PROG_SLOT_LOAD, PROG_STR_CMP, PROG_STR_LEN, PROG_STR_FIND,
+	PROG_EMIT,		/* id imm */
+	PROG_IDS,		/* dst = pid << 32 | tid, from the kernel */
+	/* maps; they return PROG_FULL where there is no room */
+	PROG_KEY,		/* returns the number of the entry of a key, made if it is not there */
+	PROG_GET, PROG_SET, PROG_ADD, PROG_DEL, PROG_HAS, PROG_LEN,
+};
+
+#define PROG_KEY_BIAS 16		/* PROG_KEY answers with the number of an entry and this */
+
+enum prog_answer {
+	PROG_OK = 0, PROG_FULL = 1, PROG_ABSENT = 2, PROG_RANGE = 3,
+	PROG_STOP = -1,		/* this is the copy of a process that goes on elsewhere: end here */
+};
+
+struct prog_arg {
+	uint64_t mask;		/* faults it depends on */
+	uint64_t slot;		/* 0: a number */
+	uint32_t cap;		/* most bytes wanted */
+	uint32_t slot_cap;
+	int32_t word;		/* of a number */
+	uint32_t pad;
+};
+
+#define PROG_NONE (-1)
+
+struct prog_op {
+	uint8_t op, size, bit, flags;
+	uint16_t n, nkeys;
+	int32_t dst, a, b;	/* words, or PROG_NONE */
+	uint32_t cap, cap2;
+	uint32_t pad;
+	uint64_t slot, slot2;
+	int64_t imm;
+	uint64_t mask;
+	uint64_t table;		/* struct prog_table */
+	/* events */
+	uint64_t ring_size, pid_cell;
+	uint32_t max_len, lost_index;
+	struct prog_arg args[];
+};
+
+enum prog_flags { PROG_MAY_CALL = 1, PROG_OVERWRITE = 2, PROG_FAULTY = 4, PROG_SIGNED = 8 };
+
+_Static_assert(sizeof(struct prog_arg) == 32 && sizeof(struct prog_op) == 96, "both sides know it");
+
+/*
+ * Keys are found by open addressing within PROG_WINDOW entries of where they belong. The state of an entry
+ * changes by compare-and-exchange only:
+ *
+ *	free -> claimed (key and value are written) -> ready -> deleted -> claimed -> ...
+ *
+ * Each change counts in `turn`, so that an old sight of an entry is never taken for a new one. What was
+ * claimed by a thread that died stays so and is passed over. Entries of aggregations are not used again: somebody
+ * might be adding to what the old key had. If two threads add one key at once, who stands further from
+ * home takes his entry back.
+ */
+enum prog_state { PROG_FREE, PROG_CLAIMED, PROG_READY, PROG_DELETED, PROG_STATE = 3 };
+#define PROG_TURN 4ull			/* one turn */
+#define PROG_TURNS (0x3fffffull << 2)
+#define PROG_HASH (~0ull << 24)
+#define PROG_WINDOW 128
+
+struct prog_entry {
+	uint64_t state;			/* enum prog_state, turn, upper bits of the hash */
+	uint64_t value;			/* maps with one number as value; others: a lock (owner's tid) */
+	uint64_t key[];			/* then the value of others */
+} __attribute__((aligned(16)));
+
+struct prog_table {
+	uint64_t count;			/* keys that are there */
+	uint32_t max_keys;
+	uint32_t mask;			/* entries - 1 */
+	uint32_t stride;		/* of entries, a multiple of 16 */
+	uint32_t key_words;
+	uint32_t value_words;		/* behind the key; 0: none */
+	uint32_t reuse;			/* entries may be used again */
+	uint64_t pad[2];
+	/* entries */
+};
+
+_Static_assert(sizeof(struct prog_table) == 48 && sizeof(struct prog_entry) == 16, "both sides know it");
+
+static inline struct prog_entry *prog_entry(const struct prog_table *t, uint32_t i)
+{
+	return (struct prog_entry *)((uint8_t *)(t + 1) + (uint64_t)i * t->stride);
+}
+
+static inline uint64_t prog_hash(const uint64_t *key, uint32_t words)
+{
+	uint64_t h = 0x9e3779b97f4a7c15ull;
+
+	for (uint32_t i = 0; i < words; i++) {
+		h = (h ^ key[i]) * 0xff51afd7ed558ccdull;
+		h ^= h >> 32;
+	}
+	return h * 0xc4ceb9fe1a85ec53ull;
+}
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* Keys of maps, for pads and for the reader; struct prog_table says how it works. Nobody waits for long. */
+#ifndef JAB_BLOB_TABLE_H
+#define JAB_BLOB_TABLE_H
+
+#include "blob/program.h"
+
+#define TABLE_TRIES 16
+#define TABLE_SPINS 200
+
+static inline uint64_t table_state(const struct prog_entry *e)
+{
+	return __atomic_load_n(&e->state, __ATOMIC_ACQUIRE);
+}
+
+static inline void table_pause(void)
+{
+	__asm__ volatile("pause");
+}
+
+/* A key that is being written will soon be there, unless its writer is dead or is what we interrupted. */
+static inline uint64_t table_settled(const struct prog_entry *e)
+{
+	uint64_t s = table_state(e);
+
+	for (int i = 0; i < TABLE_SPINS && (s & PROG_STATE) == PROG_CLAIMED; i++) {
+		table_pause();
+		s = table_state(e);
+	}
+	return s;
+}
+
+static inline bool table_has(const struct prog_table *t, const struct prog_entry *e, const uint64_t *key)
+{
+	for (uint32_t i = 0; i < t->key_words; i++)
+		if (e->key[i] != key[i])
+			return false;
+	return true;
+}
+
+static inline uint32_t table_window(const struct prog_table *t)
+{
+	return t->mask < PROG_WINDOW ? t->mask + 1 : PROG_WINDOW;
+}
+
+/* Among the first `most` entries from home: its number, and the state that it was seen in; -1: not there. */
+static inline int64_t table_find(const struct prog_table *t, const uint64_t *key, uint64_t hash, uint32_t most,
+				 uint64_t *ret_state)
+{
+	for (uint32_t d = 0; d < most; d++) {
+		uint32_t i = (hash + d) & t->mask;
+		const struct prog_entry *e = prog_entry(t, i);
+		uint64_t s = table_settled(e);
+
+		if ((s & PROG_STATE) == PROG_FREE)
+			return -1;
+		if ((s & PROG_STATE) == PROG_READY && !((s ^ hash) & PROG_HASH) && table_has(t, e, key) &&
+		    table_state(e) == s) {
+			*ret_state = s;
+			return i;
+		}
+	}
+	return -1;
+}
+
+static inline bool table_change(struct prog_entry *e, uint64_t from, uint64_t to)
+{
+	return __atomic_compare_exchange_n(&e->state, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t table_next(uint64_t state, enum prog_state to, uint64_t hash)
+{
+	return to | ((state + PROG_TURN) & PROG_TURNS) | (hash & PROG_HASH);
+}
+
+static inline void table_count(struct prog_table *t, int64_t n)
+{
+	__atomic_fetch_add(&t->count, n, __ATOMIC_RELAXED);
+}
+
+static inline bool table_delete_at(struct prog_table *t, uint32_t i, uint64_t state)
+{
+	if (!table_change(prog_entry(t, i), state, table_next(state, PROG_DELETED, state)))
+		return false;
+	table_count(t, -1);
+	return true;
+}
+
+/* One that nobody uses, at distance *ret_far from home; -1: there is none. */
+static inline int64_t table_unused(const struct prog_table *t, uint64_t hash, uint64_t *ret_state, uint32_t *ret_far)
+{
+	for (uint32_t d = 0, n = table_window(t); d < n; d++) {
+		uint32_t i = (hash + d) & t->mask;
+		const struct prog_entry *e = prog_entry(t, i);
+		uint64_t s = table_state(e);
+
+		if ((s & PROG_STATE) == PROG_FREE || ((s & PROG_STATE) == PROG_DELETED && t->reuse &&
+						      !(t->value_words && __atomic_load_n(&e->value, __ATOMIC_ACQUIRE)))) {
+			*ret_state = s;
+			*ret_far = d;
+			return i;
+		}
+	}
+	return -1;
+}
+
+/* The entry is ours: its key, its value, then everybody may see it. */
+static inline uint64_t table_fill(const struct prog_table *t, struct prog_entry *e, uint64_t claimed, uint64_t hash,
+				  const uint64_t *key, uint64_t value, const uint64_t *values)
+{
+	uint64_t ready = table_next(claimed, PROG_READY, hash);
+
+	for (uint32_t i = 0; i < t->key_words; i++)
+		e->key[i] = key[i];
+	e->value = value;
+	for (uint32_t i = 0; i < t->value_words; i++)
+		e->key[t->key_words + i] = values ? values[i] : 0;
+	__atomic_exchange_n(&e->state, ready, __ATOMIC_SEQ_CST);
+	return ready;
+}
+
+/*
+ * Find a key or make it. Returns the number of its entry, -1 if there is no room. *ret_made: its value is
+ * what was given.
+ */
+static inline int64_t table_make(struct prog_table *t, const uint64_t *key, uint64_t value, const uint64_t *values,
+				 uint64_t *ret_state, bool *ret_made)
+{
+	uint64_t hash = prog_hash(key, t->key_words), old, other;
+	uint32_t far;
+	int64_t at, first;
+
+	*ret_made = false;
+	for (int tries = 0; tries < TABLE_TRIES; tries++) {
+		at = table_find(t, key, hash, table_window(t), ret_state);
+		if (at >= 0)
+			return at;
+		at = table_unused(t, hash, &old, &far);
+		if (at < 0 || __atomic_load_n(&t->count, __ATOMIC_RELAXED) >= t->max_keys)
+			return -1;
+		if (!table_change(prog_entry(t, at), old, table_next(old, PROG_CLAIMED, hash)))
+			continue;
+		table_count(t, 1);
+		*ret_state = table_fill(t, prog_entry(t, at), table_next(old, PROG_CLAIMED, hash), hash, key, value, values);
+		first = table_find(t, key, hash, far, &other);
+		if (first < 0) {
+			*ret_made = true;
+			return at;
+		}
+		table_delete_at(t, at, *ret_state);
+		*ret_state = other;
+		return first;
+	}
+	return -1;
+}
+
+/* The value of an entry with one number, if its state is still this. *old: what was there. */
+static inline bool table_exchange(struct prog_entry *e, uint64_t state, uint64_t *old, uint64_t value)
+{
+	uint64_t seen = state;
+	bool done;
+
+	__asm__ volatile("lock cmpxchg16b %0; sete %1" : "+m"(*(char (*)[16])e), "=q"(done), "+a"(seen), "+d"(*old)
+			 : "b"(state), "c"(value) : "memory", "cc");
+	return done;
+}
+
+/* Is it still the same entry? */
+static inline bool table_still(const struct prog_entry *e, uint64_t state)
+{
+	return table_state(e) == state;
+}
+
+#endif

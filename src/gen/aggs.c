@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Aggregations, in the part of the CPU, by a restartable sequence whose last store is what makes it
+ * happen. What has one word (count, a bucket) is one increment. What has more is written to the idle one
+ * of two copies, then the word that says which one holds:
+ *
+ *	u64 current	0 or AGG_COPY
+ *	copy[2]		u64 count, sum, least, greatest, epoch
+ *
+ * A copy whose epoch isn't that of the map is as good as empty: so it is cleared from outside.
+ * Who can't use the part of its CPU, or was interrupted, adds to the last part, word by word and locked.
+ */
+#include "gen/emit.h"
+
+#include "base/err.h"
+#include "gen/agg_words.h"
+
+struct agg_site {
+	const struct ir_ins *i;
+	const struct ir_map *m;
+	const struct map_place *place;
+	int32_t value;		/* words of the frame */
+	int32_t offset;		/* of the entry, where there are keys */
+	int32_t rsi, rdi;
+	bool floats;
+};
+
+static const struct map_place no_place = { .percpu = true, .value_size = 8, .entries = 1 };
+
+static struct agg_site site_of(const struct gen *g, const struct ir_ins *i)
+{
+	int32_t word = g->out + 8 * i->n;
+
+	return (struct agg_site){
+		.i = i, .m = &g->u->maps.v[i->map], .place = g->layout ? &g->layout->maps[i->map] : &no_place,
+		.value = word, .offset = word + 8, .rsi = word + 16, .rdi = word + 24,
+		.floats = i->a != IR_NONE && g->p->regs.v[i->a] == IR_F,
+	};
+}
+
+/* rcx = block in part `part`; the keyed ones had 16 entries too many added */
+static void put_block(struct gen *g, const struct agg_site *s, uint64_t from)
+{
+	if (s->m->nkeys)
+		from -= (uint64_t)PROG_KEY_BIAS * s->place->value_size;
+	g_address(g, RAX, from);
+	op(g, 0x48, 0x01, 0xc1);			/* add  %rax,%rcx */
+	if (s->m->nkeys) {
+		op(g, 0x48, 0x03);			/* add  offset(%rsp),%rcx */
+		g_rsp(g, RCX, s->offset);
+	}
+}
+
+static uint64_t part_at(const struct gen *g, const struct agg_site *s, uint32_t part)
+{
+	return g->env->maps + (g->layout ? g->layout->parts + g->layout->part_size * part : 0) + s->place->values;
+}
+
+/* xmm1 = value or what is there, whichever is less (0x5d) or greater (0x5f); a NaN is never */
+static void put_float_choice(struct gen *g, uint8_t how, int32_t off)
+{
+	op(g, 0x0f, 0x28, 0xc8);			/* movaps %xmm0,%xmm1 */
+	op(g, 0xf2, 0x0f, how);				/* minsd off(%rdx),%xmm1 */
+	g_mem(g, 1, RDX, off);
+	op(g, 0xf2, 0x0f, 0x11, 0x8c, 0x01);		/* movsd %xmm1,off(%rcx,%rax) */
+	g_u32(g, off);
+}
+
+static void put_choice(struct gen *g, uint8_t cmov, int32_t off)
+{
+	op(g, 0x48, 0x8b);				/* mov  off(%rdx),%rsi */
+	g_mem(g, RSI, RDX, off);
+	op(g, 0x48, 0x39, 0xf7);			/* cmp  %rsi,%rdi */
+	op(g, 0x48, 0x0f, cmov, 0xf7);			/* cmovl %rdi,%rsi */
+	op(g, 0x48, 0x89, 0xb4, 0x01);			/* mov  %rsi,off(%rcx,%rax) */
+	g_u32(g, off);
+}
+
+/* Block in rcx. From the copy that holds (rdx) to the other (rcx + rax), and the store that makes it hold. */
+static void put_flip(struct gen *g, const struct agg_site *s)
+{
+	bool u = s->m->num == IR_U64;
+
+	op(g, 0x48, 0x8b, 0x01);			/* mov  (%rcx),%rax */
+	op(g, 0x48, 0x8d, 0x14, 0x01);			/* lea  (%rcx,%rax),%rdx */
+	op(g, 0x48, 0x83, 0xf0, AGG_COPY);		/* xor  $AGG_COPY,%rax */
+	g_address(g, RSI, g->env->maps + s->place->base);
+	op(g, 0x48, 0x8b, 0x3e);			/* mov  (%rsi),%rdi: the epoch */
+	op(g, 0x48, 0x3b);				/* cmp  epoch(%rdx),%rdi */
+	g_mem(g, RDI, RDX, AGG_EPOCH);
+	op(g, 0x48, 0x0f, 0x45, 0xd6);			/* cmovne %rsi,%rdx: an empty copy */
+	op(g, 0x48, 0x89, 0xbc, 0x01);			/* mov  %rdi,epoch(%rcx,%rax) */
+	g_u32(g, AGG_EPOCH);
+	op(g, 0x48, 0x8b);				/* mov  count(%rdx),%rsi */
+	g_mem(g, RSI, RDX, AGG_COUNT);
+	op(g, 0x48, 0xff, 0xc6);			/* inc  %rsi */
+	op(g, 0x48, 0x89, 0xb4, 0x01);			/* mov  %rsi,count(%rcx,%rax) */
+	g_u32(g, AGG_COUNT);
+	if (s->floats) {
+		op(g, 0xf2, 0x0f, 0x10);		/* movsd sum(%rdx),%xmm1 */
+		g_mem(g, 1, RDX, AGG_SUM);
+		op(g, 0xf2, 0x0f, 0x58, 0xc8);		/* addsd %xmm0,%xmm1 */
+		op(g, 0xf2, 0x0f, 0x11, 0x8c, 0x01);	/* movsd %xmm1,sum(%rcx,%rax) */
+		g_u32(g, AGG_SUM);
+		put_float_choice(g, 0x5d, AGG_MIN);
+		put_float_choice(g, 0x5f, AGG_MAX);
+	} else {
+		g_load_word(g, RDI, s->value);
+		op(g, 0x48, 0x8b);			/* mov  sum(%rdx),%rsi */
+		g_mem(g, RSI, RDX, AGG_SUM);
+		op(g, 0x48, 0x01, 0xfe);		/* add  %rdi,%rsi */
+		op(g, 0x48, 0x89, 0xb4, 0x01);		/* mov  %rsi,sum(%rcx,%rax) */
+		g_u32(g, AGG_SUM);
+		put_choice(g, u ? 0x42 : 0x4c, AGG_MIN);
+		put_choice(g, u ? 0x47 : 0x4f, AGG_MAX);
+	}
+	op(g, 0x48, 0x89, 0x01);			/* mov  %rax,(%rcx) */
+}
+
+/* rcx: block. Replace the word at off until nobody else has changed it meanwhile. */
+static void put_locked_choice(struct gen *g, const struct agg_site *s, bool least, int32_t off)
+{
+	size_t again, done;
+
+	op(g, 0x48, 0x8b);				/* mov  off(%rcx),%rax */
+	g_mem(g, RAX, RCX, off);
+	again = g->code.n;
+	if (s->floats) {
+		op(g, 0x66, 0x48, 0x0f, 0x6e, 0xc8);	/* movq %rax,%xmm1 */
+		if (least)
+			op(g, 0x66, 0x0f, 0x2e, 0xc8);	/* ucomisd %xmm0,%xmm1 */
+		else
+			op(g, 0x66, 0x0f, 0x2e, 0xc1);	/* ucomisd %xmm1,%xmm0 */
+		op(g, 0x76, 0);				/* jbe  done */
+	} else {
+		bool u = s->m->num == IR_U64;
+
+		op(g, 0x48, 0x39, 0xc7);		/* cmp  %rax,%rdi */
+		op(g, least ? (u ? 0x73 : 0x7d) : (u ? 0x76 : 0x7e), 0);
+	}
+	done = g->code.n;
+	op(g, 0xf0, 0x48, 0x0f, 0xb1);			/* lock cmpxchg %rdi,off(%rcx) */
+	g_mem(g, RDI, RCX, off);
+	op(g, 0x75, again - (g->code.n + 2));		/* jne  again */
+	g->code.v[done - 1] = g->code.n - done;
+}
+
+static void put_locked_flip(struct gen *g, const struct agg_site *s)
+{
+	g_load_word(g, RDI, s->value);
+	if (s->floats) {
+		size_t again;
+
+		op(g, 0x48, 0x8b);			/* mov  sum(%rcx),%rax */
+		g_mem(g, RAX, RCX, AGG_SUM);
+		again = g->code.n;
+		op(g, 0x66, 0x48, 0x0f, 0x6e, 0xc8);	/* movq %rax,%xmm1 */
+		op(g, 0xf2, 0x0f, 0x58, 0xc8);		/* addsd %xmm0,%xmm1 */
+		op(g, 0x66, 0x48, 0x0f, 0x7e, 0xca);	/* movq %xmm1,%rdx */
+		op(g, 0xf0, 0x48, 0x0f, 0xb1);		/* lock cmpxchg %rdx,sum(%rcx) */
+		g_mem(g, RDX, RCX, AGG_SUM);
+		op(g, 0x75, again - (g->code.n + 2));
+	} else {
+		op(g, 0xf0, 0x48, 0x01);		/* lock add %rdi,sum(%rcx) */
+		g_mem(g, RDI, RCX, AGG_SUM);
+	}
+	put_locked_choice(g, s, true, AGG_MIN);
+	put_locked_choice(g, s, false, AGG_MAX);
+	op(g, 0xf0, 0x48, 0xff);			/* lock incq count(%rcx) */
+	g_mem(g, 0, RCX, AGG_COUNT);
+}
+
+/* rdx is the bucket, or there is none */
+static void put_increment(struct gen *g, bool locked, bool buckets, int32_t off)
+{
+	if (locked)
+		op(g, 0xf0);
+	if (buckets)
+		op(g, 0x48, 0xff, 0x84, 0xd1);		/* incq off(%rcx,%rdx,8) */
+	else
+		op(g, 0x48, 0xff, 0x81);		/* incq off(%rcx) */
+	g_u32(g, off);
+}
+
+enum what { ONE_WORD, BUCKET, FLIP };
+
+static void put_update(struct gen *g, const struct agg_site *s, enum what what, bool locked)
+{
+	int32_t off = s->m->kind == IR_MAP_QUANTILE ? AGG_SIZE : 0;
+
+	if (what != FLIP)
+		put_increment(g, locked, what == BUCKET, off);
+	else if (locked)
+		put_locked_flip(g, s);
+	else
+		put_flip(g, s);
+}
+
+static void put_disarm(struct gen *g)
+{
+	op(g, 0x64, 0x48, 0xc7, 0x04, 0x25);		/* movq $0,%fs:rseq_cs */
+	g_u32(g, g->env->event.rseq_off + RSEQ_CS);
+	g_u32(g, 0);
+}
+
+static void put_shared(struct gen *g, const struct agg_site *s, enum what what)
+{
+	g_mov_imm(g, RCX, 0);
+	put_block(g, s, part_at(g, s, g->layout ? g->layout->ncpus : 0));
+	put_update(g, s, what, true);
+}
+
+/* Behind the end: the descriptor, aligned by its address, and where an aborted sequence goes on. */
+static void put_slow(struct gen *g, struct cold *c)
+{
+	struct agg_site s = site_of(g, c->p);
+	uint64_t here = g->at + g->code.n, d = (here + 31) & ~31ull;
+	struct rseq_descriptor desc = {
+		.start_ip = g->at + c->n[0], .post_commit_offset = c->n[1] - c->n[0], .abort_ip = here + 31 + 32 + 4,
+	};
+
+	for (uint64_t k = here; k < here + 31 + 32; k++)
+		op(g, k >= d && k < d + 32 ? ((const uint8_t *)&desc)[k - d] : 0xcc);
+	g_land(g, c->n[3], d - g->at);
+	g_u32(g, g->env->event.rseq_sig);
+	g_land(g, c->n[2] >> 8, g->code.n);
+	put_disarm(g);
+	put_shared(g, &s, c->n[2] & 255);
+	op(g, 0xe9);
+	g_land(g, g_later(g), c->back);
+}
+
+static void put_sequence(struct gen *g, const struct agg_site *s, enum what what)
+{
+	const struct gen_env *e = g->env;
+	struct cold *c = g_cold(g, put_slow);
+	size_t to_descriptor, start, none, end;
+
+	op(g, 0x48, 0x8d, 0x05);			/* lea  descriptor(%rip),%rax */
+	to_descriptor = g_later(g);
+	op(g, 0x64, 0x48, 0x89, 0x04, 0x25);		/* mov  %rax,%fs:rseq_cs */
+	g_u32(g, e->event.rseq_off + RSEQ_CS);
+	/* Nothing between that store and the start, or a signal there would disarm it unseen. */
+	start = g->code.n;
+	op(g, 0x64, 0x48, 0x63, 0x0c, 0x25);		/* movslq %fs:cpu_id,%rcx */
+	g_u32(g, e->event.rseq_off + RSEQ_CPU_ID);
+	g_address(g, RAX, e->cpu_table);
+	op(g, 0x48, 0x83, 0x3c, 0xc8, 0, 0x0f, 0x84);	/* cmpq $0,(%rax,%rcx,8); je slow */
+	none = g_later(g);
+	op(g, 0x48, 0x69, 0xc9);			/* imul $part_size,%rcx,%rcx */
+	g_u32(g, g->layout ? g->layout->part_size : 0);
+	put_block(g, s, part_at(g, s, 0));
+	put_update(g, s, what, false);
+	end = g->code.n;
+	put_disarm(g);					/* the descriptor may be unmapped later */
+	*c = (struct cold){ .put = put_slow, .p = s->i, .back = g->code.n,
+			    .n = { start, end, none << 8 | what, to_descriptor } };
+}
+
+static void put_one(struct gen *g, const struct agg_site *s, enum what what)
+{
+	if (what == FLIP) {
+		g_store_word(g, RSI, s->rsi);
+		g_store_word(g, RDI, s->rdi);
+	}
+	if (s->floats && what == FLIP)
+		g_load_f(g, 0, s->i->a);
+	if (g->env->event.has_rseq && s->place->percpu)
+		put_sequence(g, s, what);
+	else
+		put_shared(g, s, what);
+	if (what == FLIP) {
+		g_load_word(g, RSI, s->rsi);
+		g_load_word(g, RDI, s->rdi);
+	}
+}
+
+/* In rax: the value, not negative. edx = log_index() of it (lang/agg.c) + add. */
+static void put_log_index(struct gen *g, unsigned int bits, int32_t add)
+{
+	size_t small, done;
+
+	op(g, 0x48, 0x3d);				/* cmp  $2^bits,%rax */
+	g_u32(g, 1u << bits);
+	op(g, 0x72, 0);					/* jb   1f */
+	small = g->code.n;
+	op(g, 0x48, 0x0f, 0xbd, 0xc8);			/* bsr  %rax,%rcx */
+	op(g, 0x83, 0xe9, bits);			/* sub  $bits,%ecx */
+	op(g, 0x48, 0xd3, 0xe8);			/* shr  %cl,%rax */
+	op(g, 0xc1, 0xe1, bits);			/* shl  $bits,%ecx */
+	op(g, 0x8d, 0x94, 0x01);			/* lea  add(%rcx,%rax),%edx */
+	g_u32(g, add);
+	op(g, 0xeb, 0);					/* jmp  2f */
+	done = g->code.n;
+	g->code.v[small - 1] = g->code.n - small;
+	op(g, 0x8d, 0x90);				/* 1: lea add(%rax),%edx */
+	g_u32(g, add);
+	g->code.v[done - 1] = g->code.n - done;		/* 2: */
+}
+
+static void put_hist_bucket(struct gen *g, const struct agg_site *s)
+{
+	size_t minus;
+
+	op(g, 0x31, 0xd2, 0x48, 0x85, 0xc0, 0x78, 0);	/* xor  %edx,%edx; test %rax,%rax; js 1f */
+	minus = g->code.n;
+	put_log_index(g, s->m->bits, 1);
+	g->code.v[minus - 1] = g->code.n - minus;
+}
+
+static void put_quantile_bucket(struct gen *g)
+{
+	size_t plus, done;
+
+	op(g, 0x48, 0x85, 0xc0, 0x79, 0);		/* test %rax,%rax; jns 1f */
+	plus = g->code.n;
+	op(g, 0x48, 0xf7, 0xd0);			/* not  %rax */
+	put_log_index(g, QUANTILE_BITS, 0);
+	op(g, 0xf7, 0xda, 0x81, 0xc2);			/* neg  %edx; add $half - 1,%edx */
+	g_u32(g, 1023);
+	op(g, 0xeb, 0);					/* jmp  2f */
+	done = g->code.n;
+	g->code.v[plus - 1] = g->code.n - plus;
+	put_log_index(g, QUANTILE_BITS, 1024);		/* 1: */
+	g->code.v[done - 1] = g->code.n - done;		/* 2: */
+}
+
+static void put_lhist_bucket(struct gen *g, const struct agg_site *s)
+{
+	uint32_t last = lhist_buckets(s->m->lo, s->m->hi, s->m->step) - 1;
+	size_t below, above;
+
+	g_address(g, RCX, s->m->lo);
+	op(g, 0x31, 0xd2, 0x48, 0x39, 0xc8, 0x7c, 0);	/* xor  %edx,%edx; cmp %rcx,%rax; jl 1f */
+	below = g->code.n;
+	g_address(g, RDX, s->m->hi);
+	op(g, 0x48, 0x39, 0xd0, 0xba);			/* cmp  %rdx,%rax; mov $last,%edx */
+	g_u32(g, last);
+	op(g, 0x7d, 0);					/* jge  1f */
+	above = g->code.n;
+	op(g, 0x48, 0x29, 0xc8, 0x31, 0xd2);		/* sub  %rcx,%rax; xor %edx,%edx */
+	g_address(g, RCX, s->m->step);
+	op(g, 0x48, 0xf7, 0xf1, 0x8d, 0x50, 1);		/* div  %rcx; lea 1(%rax),%edx */
+	g->code.v[below - 1] = g->code.n - below;	/* 1: */
+	g->code.v[above - 1] = g->code.n - above;
+}
+
+static void put_bucket(struct gen *g, const struct agg_site *s)
+{
+	g_load(g, RAX, s->i->a);
+	g->acc = IR_NONE;
+	if (s->m->kind == IR_MAP_HIST)
+		put_hist_bucket(g, s);
+	else if (s->m->kind == IR_MAP_LHIST)
+		put_lhist_bucket(g, s);
+	else
+		put_quantile_bucket(g);
+	put_one(g, s, BUCKET);
+}
+
+static void put_map_full(struct gen *g, struct cold *c)
+{
+	g_error(g, c->p, IR_ERR_MAP_FULL);
+	op(g, 0xe9);
+	g_land(g, g_later(g), c->back);
+}
+
+static void put_agg(struct gen *g, const struct ir_ins *i)
+{
+	struct agg_site s = site_of(g, i);
+	size_t full = 0;
+
+	if (s.m->nkeys) {
+		g_call(g, i);				/* rax = entry + bias, or that there is no room */
+		op(g, 0x83, 0xf8, PROG_FULL, 0x0f, 0x84);	/* cmp $PROG_FULL,%eax; je full */
+		full = g_later(g);
+		op(g, 0x48, 0x69, 0xc0);		/* imul $value_size,%rax,%rax */
+		g_u32(g, s.place->value_size);
+		g_store_word(g, RAX, s.offset);
+	}
+	g->acc = IR_NONE;
+	if (i->a != IR_NONE && s.m->kind != IR_MAP_COUNT && agg_has_flip(s.m)) {
+		g_load(g, RAX, i->a);
+		g_store_word(g, RAX, s.value);
+	}
+	if (s.m->kind == IR_MAP_COUNT)
+		put_one(g, &s, ONE_WORD);
+	else if (agg_has_flip(s.m))
+		put_one(g, &s, FLIP);
+	if (agg_buckets(s.m))
+		put_bucket(g, &s);
+	g->acc = IR_NONE;
+	if (full) {
+		struct cold *c = g_cold(g, put_map_full);
+
+		c->p = i;
+		c->from[0] = full;
+		c->back = g->code.n;
+	}
+}
+
+bool g_map(struct gen *g, const struct ir_ins *i)
+{
+	const struct ir_map *m;
+
+	if (i->op < IR_MAP_GET || i->op > IR_MAP_LEN)
+		return false;
+	m = &g->u->maps.v[i->map];
+	if (i->op == IR_MAP_AGG) {
+		put_agg(g, i);
+		return true;
+	}
+	if (m->kind != IR_MAP_VALUE && (i->op == IR_MAP_GET || !m->nkeys)) {
+		g->error = g_refuse(g, "reading an aggregation");
+		return true;
+	}
+	return false;
+}

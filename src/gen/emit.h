@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the back end share. Code is written once from top to bottom into a growing buffer;
+ * branches down are landed when their label comes, and what is rarely run (cold parts, constants) is
+ * noted and written behind the end.
+ *
+ * THE FRAME, from rsp:	rax, flags, rcx, rdx, [ring, six registers kept over calls, xmm0, xmm1, mxcsr,]
+ *			words for the operands of calls, words of registers of the program
+ *
+ * A register of the program that is written once, by a constant or by what a machine register holds at
+ * the site, has no word: it is used as it is. Work is done in rax, rcx, rdx, xmm0 and xmm1, the only
+ * ones that change; so all other machine registers hold the site's values at any time.
+ */
+#ifndef JAB_GEN_EMIT_H
+#define JAB_GEN_EMIT_H
+
+#include "arch/x86/rseq.h"
+#include "blob/program.h"
+#include "gen/gen.h"
+#include "gen/maps.h"
+
+enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
+
+enum home { HOME_NONE, HOME_IMM, HOME_REG, HOME_WORD };
+
+struct place {
+	uint8_t home;
+	uint8_t reg;
+	int32_t off;		/* from rsp */
+	int64_t imm;
+};
+
+struct gen;
+
+/* A part of the code that is written behind the end. */
+struct cold {
+	void (*put)(struct gen *g, struct cold *c);
+	size_t from[2];		/* branches that lead here; 0: none */
+	size_t back;		/* where it goes on */
+	uint64_t n[4];
+	const void *p;
+};
+
+struct gen {
+	const struct ir_unit *u;
+	const struct ir_prog *p;
+	const struct gen_env *env;
+	const struct gen_site *site;
+	const struct maps_layout *layout;
+	uint64_t at;
+	VEC(uint8_t) code;
+	struct place *places;	/* by register of the program */
+	uint32_t *reads;	/* how often each is read */
+	uint32_t *defs;
+	size_t *labels;		/* where each stands; 0: not yet */
+	size_t *heads;		/* of loops */
+	int32_t *rounds;	/* of loops: word that counts */
+	VEC(struct { size_t branch; uint32_t label; }) jumps;	/* UINT32_MAX: the way out */
+	VEC(struct cold) cold;
+	VEC(struct { size_t at; const struct ir_ins *i; }) ops;	/* calls that want their description */
+	uint64_t bits;		/* faults that may happen */
+	uint32_t acc;		/* register of the program that rax holds; IR_NONE */
+	size_t now;		/* instruction */
+	int32_t frame;		/* bytes */
+	int32_t ring, keep, fp;	/* if there are calls, floats */
+	int32_t out;		/* words for operands of calls */
+	uint32_t nout;
+	bool calls, heavy, floats, changes;
+	size_t routine[2];	/* local subroutine: light, heavy; 0: not wanted */
+	VEC(size_t) to_routine[2];
+	uint32_t *slots;	/* where each slot is: offset in scratch memory */
+	uint64_t *texts;	/* constants: where they stand in the code */
+	uint32_t scratch;	/* bytes of scratch memory */
+	int error;
+};
+
+#define FRAME_RAX 0
+#define FRAME_FLAGS 8
+#define FRAME_RCX 16
+#define FRAME_RDX 24
+#define FRAME_MOST 304		/* the rest of the stack is for events, */
+#define FRAME_MOST_CALLS 200	/* and for what is called: some of it */
+#define FRAME_MOST_CHANGES 152	/* needs more */
+
+/* code.c */
+void g_bytes(struct gen *g, const uint8_t *b, size_t n);
+#define op(g, ...) g_bytes(g, (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
+void g_u32(struct gen *g, uint32_t v);
+void g_u64(struct gen *g, uint64_t v);
+void g_rsp(struct gen *g, int reg, int32_t off);	/* ModRM, SIB and displacement: reg, off(%rsp) */
+void g_mem(struct gen *g, int reg, int base, int32_t off);	/* reg, off(%base): base below 8, not rsp */
+size_t g_later(struct gen *g);				/* rel32 to be landed; where it stands */
+void g_land(struct gen *g, size_t branch, size_t target);
+void g_to_label(struct gen *g, uint32_t label);		/* rel32 */
+void g_to_out(struct gen *g);
+void g_jcc(struct gen *g, int cc, uint32_t label);
+void g_mov_imm(struct gen *g, int reg, uint64_t v);
+void g_address(struct gen *g, int reg, uint64_t v);	/* always as long */
+struct cold *g_cold(struct gen *g, void (*put)(struct gen *, struct cold *));
+void g_error(struct gen *g, const struct ir_ins *i, enum ir_error e);	/* count it; rax stays */
+
+/* operands */
+void g_load(struct gen *g, int reg, uint32_t r);	/* reg = register of the program */
+void g_store(struct gen *g, uint32_t r);		/* register of the program = rax */
+void g_set(struct gen *g, uint32_t r);			/* likewise, unless the next instruction takes it from rax */
+void g_load_word(struct gen *g, int reg, int32_t off);
+void g_store_word(struct gen *g, int reg, int32_t off);
+void g_load_f(struct gen *g, int xmm, uint32_t r);
+void g_store_f(struct gen *g, int xmm, uint32_t r);
+bool g_is_imm32(const struct gen *g, uint32_t r, int32_t *ret);
+void g_arg(struct gen *g, const struct ir_arg *a, int32_t off);	/* word at off = a number */
+
+/* analyse.c */
+int g_analyse(struct gen *g);
+void g_analysis_free(struct gen *g);
+
+/* each puts the instruction, or says that it isn't its own */
+bool g_compute(struct gen *g, const struct ir_ins *i);		/* compute.c */
+bool g_float(struct gen *g, const struct ir_ins *i);		/* floats.c */
+bool g_site(struct gen *g, const struct ir_ins *i);		/* site.c */
+bool g_control(struct gen *g, const struct ir_ins *i);		/* control.c */
+bool g_action(struct gen *g, const struct ir_ins *i);		/* action.c */
+bool g_is_plain_event(const struct gen *g, const struct ir_ins *i);
+bool g_map(struct gen *g, const struct ir_ins *i);		/* aggs.c */
+bool g_call(struct gen *g, const struct ir_ins *i);		/* calls.c */
+void g_routines(struct gen *g);
+void g_descriptions(struct gen *g);
+int32_t g_event_word(const struct gen *g, const struct ir_ins *i, uint32_t k);	/* of field k of an event by call */
+bool g_is_heavy(const struct gen *g, const struct ir_ins *i);
+bool g_is_call(const struct gen *g, const struct ir_ins *i);
+
+/* What can't be done here: remembers the sentence. Returns -ENOTSUP. */
+int g_refuse(const struct gen *g, const char *what);
+
+#endif

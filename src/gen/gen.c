@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "gen/emit.h"
+
+#include <string.h>
+
+#include "base/err.h"
+
+int g_refuse(const struct gen *g, const char *what)
+{
+	return fail(-ENOTSUP, "%s can't be done in the target yet", what);
+}
+
+/* rax first: the flags go through it. */
+static void put_enter(struct gen *g)
+{
+	op(g, 0x48, 0x8d);				/* lea  -(128 + frame)(%rsp),%rsp */
+	g_rsp(g, RSP, -(128 + g->frame));
+	g_store_word(g, RAX, FRAME_RAX);
+	op(g, 0x9f, 0x0f, 0x90, 0xc0);			/* lahf; seto %al */
+	g_store_word(g, RAX, FRAME_FLAGS);
+	g_store_word(g, RCX, FRAME_RCX);
+	g_store_word(g, RDX, FRAME_RDX);
+	if (g->heavy) {
+		op(g, 0x48, 0xc7);			/* movq $0,ring(%rsp) */
+		g_rsp(g, 0, g->ring);
+		g_u32(g, 0);
+	}
+	if (!g->floats)
+		return;
+	op(g, 0x0f, 0x11);				/* movups %xmm0,fp(%rsp) */
+	g_rsp(g, 0, g->fp);
+	op(g, 0x0f, 0x11);				/* movups %xmm1,fp + 16(%rsp) */
+	g_rsp(g, 1, g->fp + 16);
+	op(g, 0x0f, 0xae);				/* stmxcsr fp + 32(%rsp) */
+	g_rsp(g, 3, g->fp + 32);
+	op(g, 0xc7);					/* movl $0x1f80,fp + 36(%rsp) */
+	g_rsp(g, 0, g->fp + 36);
+	g_u32(g, 0x1f80);
+	op(g, 0x0f, 0xae);				/* ldmxcsr fp + 36(%rsp) */
+	g_rsp(g, 2, g->fp + 36);
+}
+
+static void put_leave(struct gen *g)
+{
+	if (g->floats) {
+		op(g, 0x0f, 0xae);			/* ldmxcsr fp + 32(%rsp) */
+		g_rsp(g, 2, g->fp + 32);
+		op(g, 0x0f, 0x10);			/* movups fp(%rsp),%xmm0 */
+		g_rsp(g, 0, g->fp);
+		op(g, 0x0f, 0x10);
+		g_rsp(g, 1, g->fp + 16);
+	}
+	if (g->heavy) {
+		g_load_word(g, RAX, g->ring);
+		op(g, 0x48, 0x85, 0xc0, 0x74, 10);	/* test %rax,%rax; jz 1f */
+		op(g, 0xc7);				/* movl $0,owner(%rax) */
+		g_mem(g, 0, RAX, offsetof(struct ring_head, owner));
+		g_u32(g, 0);
+	}
+	g_load_word(g, RCX, FRAME_RCX);			/* 1: */
+	g_load_word(g, RDX, FRAME_RDX);
+	g_load_word(g, RAX, FRAME_FLAGS);
+	op(g, 0x04, 0x7f, 0x9e);			/* add  $127,%al; sahf */
+	g_load_word(g, RAX, FRAME_RAX);
+	op(g, 0x48, 0x8d);				/* lea  128 + frame(%rsp),%rsp */
+	g_rsp(g, RSP, 128 + g->frame);
+}
+
+/* Is this clause switched on? */
+static void put_enabled(struct gen *g)
+{
+	if (!g->env->enabled)
+		return;
+	g_address(g, RAX, g->env->enabled + 4ull * g->p->clause);
+	op(g, 0x83, 0x38, 0, 0x0f, 0x84);		/* cmpl $0,(%rax); je out */
+	g_to_out(g);
+}
+
+static const char *const refused[IR_NOPS] = {
+	[IR_STACK] = "a stack", [IR_SAVE] = "a probe on calls", [IR_SAVED] = "a probe on calls", [IR_EACH] = "a walk over a map",
+	[IR_RATE] = "a rate limit",
+};
+
+static void put_program(struct gen *g)
+{
+	g->acc = IR_NONE;
+	for (g->now = 0; g->now < g->p->ins.n && !g->error; g->now++) {
+		const struct ir_ins *i = &g->p->ins.v[g->now];
+
+		if (!g_compute(g, i) && !g_float(g, i) && !g_site(g, i) && !g_control(g, i) && !g_map(g, i) &&
+		    !g_action(g, i) && !g_call(g, i))
+			g->error = g_refuse(g, refused[i->op] ? refused[i->op] : "this");
+	}
+}
+
+static void put_cold_parts(struct gen *g)
+{
+	for (size_t k = 0; k < g->cold.n && !g->error; k++) {
+		struct cold c = g->cold.v[k];
+
+		for (int b = 0; b < 2; b++)
+			if (c.from[b])
+				g_land(g, c.from[b], g->code.n);
+		g->acc = IR_NONE;
+		c.put(g, &c);
+	}
+}
+
+static void land_jumps(struct gen *g, size_t out)
+{
+	for (size_t k = 0; k < g->jumps.n; k++)
+		g_land(g, g->jumps.v[k].branch,
+		       g->jumps.v[k].label == UINT32_MAX ? out : g->labels[g->jumps.v[k].label]);
+}
+
+static int put_all(struct gen *g)
+{
+	size_t out, over;
+	int r = g_analyse(g);
+
+	if (r < 0)
+		return r;
+	if (g->env->scratch_size && g->heavy && g->scratch > g->env->scratch_size)
+		return g_refuse(g, "so much text at once");
+	put_enter(g);
+	put_enabled(g);
+	put_program(g);
+	out = g->code.n;
+	put_leave(g);
+	op(g, 0xe9);					/* jmp  over the cold part */
+	over = g_later(g);
+	put_cold_parts(g);
+	g_routines(g);
+	g_descriptions(g);
+	if (g->error)
+		return g->error;
+	land_jumps(g, out);
+	g_land(g, over, g->code.n);
+	return g->code.n > GEN_CODE_MAX ? g_refuse(g, "a program that long") : (int)g->code.n;
+}
+
+static int generate(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env,
+		    const struct gen_site *site, uint64_t at, uint8_t *out)
+{
+	struct gen g = { .u = u, .p = p, .env = env, .site = site, .at = at, .layout = env->layout };
+	int r = put_all(&g);
+
+	if (r > 0 && out)
+		memcpy(out, g.code.v, r);
+	g_analysis_free(&g);
+	vec_free(&g.code);
+	vec_free(&g.jumps);
+	vec_free(&g.cold);
+	vec_free(&g.ops);
+	vec_free(&g.to_routine[0]);
+	vec_free(&g.to_routine[1]);
+	return r;
+}
+
+int gen_measure(const struct ir_unit *u, const struct ir_prog *p)
+{
+	struct gen_env env = { .enabled = 1 };
+	struct gen_site site = { 0x123456789abcdef, 0x123456789abcdef, true };	/* the longest there are */
+	const char *wrong = ir_verify(u, p);
+	int most = 0;
+
+	if (wrong)
+		return fail(-EINVAL, "the program is wrong: %s", wrong);
+	if (p->where == IR_WHERE_ENTRY || p->where == IR_WHERE_EXIT)
+		return fail(-ENOTSUP, "a probe on calls can't be done in the target yet");
+	for (int way = 0; way < 8; way++) {
+		int n;
+
+		env.event.has_rseq = env.event.has_tid = way & 1;
+		env.event.overwrite = way & 2;
+		env.event.ring_size = way & 4 ? RING_SIZE_MAX : RING_SIZE_MIN;
+		n = generate(u, p, &env, &site, 0, NULL);
+		if (n < 0)
+			return n;
+		most = MAX(most, n);
+	}
+	return most;
+}
+
+int gen_emit(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env,
+	     const struct gen_site *site, uint64_t at, uint8_t *out)
+{
+	if (p->where == IR_WHERE_ENTRY || p->where == IR_WHERE_EXIT)
+		return fail(-ENOTSUP, "a probe on calls can't be done in the target yet");
+	return generate(u, p, env, site, at, out);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include "gen/maps.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "blob/program.h"
+#include "gen/agg_words.h"
+
+#define PERCPU_MOST (16ull << 20)	/* of one map; above it, all CPUs share */
+#define MAP_MOST (512ull << 20)
+#define ENTRIES_MOST (1u << 24)
+
+static uint64_t up(uint64_t n)
+{
+	return (n + 63) & ~63ull;
+}
+
+uint32_t maps_part_words(const struct ir_part *p)
+{
+	return ir_in_slot(p->type) ? (4 + p->cap + 7) / 8 : 1;
+}
+
+static uint32_t words_of(const struct ir_part *p, uint32_t n)
+{
+	uint32_t words = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		words += maps_part_words(&p[i]);
+	return words;
+}
+
+static bool is_simple(const struct ir_map *m)
+{
+	return m->kind != IR_MAP_VALUE || (m->nvalues == 1 && !ir_in_slot(m->values[0].type));
+}
+
+static bool has_table(const struct ir_map *m)
+{
+	return m->nkeys || m->kind == IR_MAP_VALUE;
+}
+
+static struct prog_table make_table(const struct ir_map *m, uint32_t entries)
+{
+	struct prog_table t = {
+		.max_keys = m->nkeys ? m->max_keys : 1, .mask = entries - 1, .key_words = words_of(m->keys, m->nkeys),
+		.value_words = is_simple(m) ? 0 : words_of(m->values, m->nvalues), .reuse = m->kind == IR_MAP_VALUE,
+	};
+
+	t.stride = (sizeof(struct prog_entry) + 8 * (t.key_words + t.value_words) + 15) & ~15u;
+	return t;
+}
+
+static uint32_t entries_of(const struct ir_map *m)
+{
+	uint32_t n = 1;
+
+	while (m->nkeys && n < 2 * m->max_keys && n < ENTRIES_MOST)
+		n *= 2;
+	return n;
+}
+
+static int place_map(const struct ir_map *m, struct maps_layout *l, struct map_place *p)
+{
+	struct prog_table t;
+	uint64_t size = 0, values;
+
+	p->entries = entries_of(m);
+	t = make_table(m, p->entries);
+	if (m->nkeys && (2 * (uint64_t)m->max_keys > ENTRIES_MOST || 8 * t.key_words > PROG_KEY_MAX ||
+			 8 * t.value_words > EVENT_LEN_MAX))
+		return fail(-E2BIG, "map %s: its keys are too many, or too long", m->name);
+	if (has_table(m)) {
+		p->table = l->size;
+		size = up(sizeof(t) + (uint64_t)t.stride * p->entries);
+	}
+	if (m->kind != IR_MAP_VALUE) {
+		p->base = l->size + size;
+		size += 64;
+		p->value_size = m->kind == IR_MAP_COUNT ? 8 : (agg_has_flip(m) ? AGG_SIZE : 0) + 8 * agg_buckets(m);
+		values = up((uint64_t)p->value_size * p->entries);
+		p->values = l->part_size;
+		p->percpu = values * l->ncpus <= PERCPU_MOST;
+		l->part_size += values;
+		size += values;
+	}
+	l->size += size - (m->kind != IR_MAP_VALUE ? values : 0);
+	return size > MAP_MOST ? fail(-E2BIG, "map %s would take %llu MB", m->name, (unsigned long long)size >> 20) : 0;
+}
+
+int maps_layout_new(const struct ir_unit *u, uint32_t ncpus, struct maps_layout **ret_layout)
+{
+	struct maps_layout *l = xcalloc(1, sizeof(*l) + u->maps.n * sizeof(l->maps[0]));
+	int r = 0;
+
+	l->ncpus = ncpus;
+	l->nmaps = u->maps.n;
+	for (uint32_t i = 0; !r && i < l->nmaps; i++)
+		r = place_map(&u->maps.v[i], l, &l->maps[i]);
+	if (!r && l->part_size > INT32_MAX)
+		r = fail(-E2BIG, "the maps of this script are too large");
+	if (r < 0) {
+		free(l);
+		return r;
+	}
+	l->parts = l->size;
+	l->size += l->part_size * (ncpus + 1ull);
+	*ret_layout = l;
+	return 0;
+}
+
+/* Nothing seen yet: any value is less than the least, and greater than the greatest. */
+static void fill_empty(const struct ir_map *m, uint8_t *block)
+{
+	num least = { .i = INT64_MAX }, most = { .i = INT64_MIN };
+
+	if (m->num == IR_U64) {
+		least.u = UINT64_MAX;
+		most.u = 0;
+	} else if (m->num == IR_F64) {
+		least.f = __builtin_inf();
+		most.f = -__builtin_inf();
+	}
+	memcpy(block + AGG_MIN, &least, 8);
+	memcpy(block + AGG_MAX, &most, 8);
+}
+
+void maps_init(const struct ir_unit *u, const struct maps_layout *l, uint8_t *memory)
+{
+	for (uint32_t i = 0; i < l->nmaps; i++) {
+		const struct ir_map *m = &u->maps.v[i];
+		const struct map_place *p = &l->maps[i];
+
+		if (has_table(m))
+			*(struct prog_table *)(memory + p->table) = make_table(m, p->entries);
+		if (!agg_has_flip(m))
+			continue;
+		*(uint64_t *)(memory + p->base) = 1;	/* the epoch: no copy has it yet */
+		fill_empty(m, memory + p->base);
+		for (uint32_t k = 0; k < p->entries; k++)
+			fill_empty(m, memory + l->parts + l->part_size * l->ncpus + p->values +
+				   (uint64_t)p->value_size * k);
+	}
+}
