@@ -284,7 +284,19 @@ int64_t drain(struct jab *j, bool last)
 	return r;
 }
 
-static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *own, struct ctf *trace)
+/* How much of it is not younger than that. */
+static uint64_t up_to(const struct own_ring *own, const uint8_t *span, uint64_t len, uint64_t time)
+{
+	struct event_head head;
+	uint64_t off = 0, at = 0;
+
+	while (ring_next(&own->r, span, len, &off, &head) && head.time <= time)
+		at = off;
+	return off > at ? at : len;
+}
+
+/* Rings are copied one after the other: what is younger than the first copy would have gaps between them. */
+static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *own, struct ctf *trace, uint64_t until)
 {
 	uint8_t *buf = xrealloc(NULL, t->rings->size), *copy;
 	const uint8_t *start, *shown;
@@ -297,6 +309,7 @@ static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *o
 		free(buf);
 		return 0;
 	}
+	len = up_to(own, start, len, until);
 	shown = translate(t, own, start, len, &copy);
 	if (ctf_check_counted(trace, shown, len, j->events->recorded.v, &span) < 0)
 		j->events->damaged++;
@@ -313,6 +326,7 @@ static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *o
 
 int64_t drain_snapshot(struct jab *j, struct ctf *trace)
 {
+	uint64_t until = clock_now();
 	int64_t events = 0, r = 0;
 
 	look_after(j);
@@ -320,7 +334,7 @@ int64_t drain_snapshot(struct jab *j, struct ctf *trace)
 	for (size_t i = 0; i < j->targets.n; i++)
 		for (uint32_t k = 0; k < nrings(&j->targets.v[i]); k++) {
 			struct own_ring *own = &j->targets.v[i].rings->v[k];
-			int64_t n = own->live ? snapshot_ring(j, &j->targets.v[i], own, trace) : 0;
+			int64_t n = own->live ? snapshot_ring(j, &j->targets.v[i], own, trace, until) : 0;
 
 			if (n < 0)
 				r = n;
