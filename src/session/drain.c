@@ -108,12 +108,14 @@ static int64_t write_piece(struct jab *j, struct target *t, struct own_ring *own
 }
 
 /* What is there, piece by piece, so that there is room again soon; at most a ring full, for the others' sake. */
-static int64_t write_ring(struct jab *j, struct target *t, struct own_ring *own)
+static int64_t write_ring(struct jab *j, struct target *t, struct own_ring *own, bool last)
 {
 	uint64_t len, all = 0;
 	int64_t events = 0, n, r = 0;
 
 	do {
+		if (!last && !ctf_ready(j->events->trace))
+			break;
 		n = write_piece(j, t, own, &len);
 		if (n < 0)
 			r = n;
@@ -219,13 +221,13 @@ static int64_t merge(struct jab *j, bool last)
 	return r ? r : events;
 }
 
-static int64_t write_all(struct jab *j)
+static int64_t write_all(struct jab *j, bool last)
 {
 	int64_t events = 0, r = 0;
 
 	for (size_t i = 0; i < j->targets.n; i++)
 		for (uint32_t k = 0; k < nrings(&j->targets.v[i]); k++) {
-			int64_t n = write_ring(j, &j->targets.v[i], &j->targets.v[i].rings->v[k]);
+			int64_t n = write_ring(j, &j->targets.v[i], &j->targets.v[i].rings->v[k], last);
 
 			if (n < 0)
 				r = n;
@@ -278,7 +280,7 @@ int64_t drain(struct jab *j, bool last)
 	look_after(j);
 	if (j->events->o.overwrite)
 		return 0;
-	r = j->events->each ? merge(j, last) : write_all(j);
+	r = j->events->each ? merge(j, last) : write_all(j, last);
 	choose_wait(j);
 	targets_retire(j);
 	return r;

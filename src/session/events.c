@@ -147,8 +147,10 @@ void events_free(struct events *e)
 	if (!e)
 		return;
 	fields_free(&e->context);
-	for (size_t i = 0; i < e->shapes.n; i++)
+	for (size_t i = 0; i < e->shapes.n; i++) {
 		vec_free(&e->shapes.v[i].fields);
+		fields_free(&e->shapes.v[i].own);
+	}
 	vec_free(&e->shapes);
 	vec_free(&e->lens);
 	vec_free(&e->recorded);

@@ -18,6 +18,7 @@
 struct words {
 	const char *whole;
 	bool is_exit;
+	bool by_name;		/* names of the source mean something here */
 	field_list *list;
 };
 
@@ -214,6 +215,15 @@ static int add_argument(const struct words *w, const char *name, const char *ter
 	return 0;
 }
 
+static bool is_identifier(const char *s)
+{
+	if (!isalpha((unsigned char)*s) && *s != '_')
+		return false;
+	while (isalnum((unsigned char)*s) || *s == '_')
+		s++;
+	return !*s;
+}
+
 static int add_term(const struct words *w, const char *name, const char *term)
 {
 	struct field *f;
@@ -240,8 +250,15 @@ static int add_term(const struct words *w, const char *name, const char *term)
 		return 0;
 	}
 	n = reg_number(term);
+	if (n < 0 && w->by_name && is_identifier(term)) {
+		f = add(w, name ? name : term);
+		f->from = FROM_NAME;
+		f->symbol = xstrdup(term);
+		return 0;
+	}
 	if (n < 0)
-		return bad(w, "'%s' is not known; fields are argN, retval, a register, $regs, $stack, backtrace", term);
+		return bad(w, "'%s' is not known; fields are argN, retval, a register, $regs, $stack, backtrace, or a "
+			   "name of the source", term);
 	f = add(w, name ? name : term);
 	f->from = FROM_REG;
 	f->reg = n;
@@ -278,6 +295,7 @@ static int parse_field(const struct words *w, char *text)
 		struct field *f = &w->list->v[w->list->n - 1];
 
 		r = set_type(w, f, type);
+		f->has_type = true;
 		choose_vector(f);
 	}
 	return r;
@@ -287,7 +305,7 @@ static int parse_field(const struct words *w, char *text)
 int fields_parse(const char *text, bool is_exit, field_list *list)
 {
 	char *copy = xstrdup(text), *save = NULL;
-	struct words w = { text, is_exit, list };
+	struct words w = { text, is_exit, true, list };
 	int r = 0;
 
 	for (char *p = strtok_r(copy, " \t\n", &save); p && !r; p = strtok_r(NULL, " \t\n", &save)) {
@@ -358,7 +376,7 @@ static int parse_sized(const struct words *w, const char *word, const char *numb
 
 int fields_parse_context(const char *text, field_list *list)
 {
-	struct words w = { text, false, list };
+	struct words w = { text, false, false, list };
 	char *copy = xstrdup(text), *first = strchr(copy, ':'), *second;
 	int r = 0;
 

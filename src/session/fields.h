@@ -4,7 +4,7 @@
  * trace need it.
  *
  *	field   := [name "="] term [":" type]
- *	term    := argN | retval | $retval | REGISTER | $regs | $stack | backtrace
+ *	term    := argN | retval | $retval | REGISTER | $regs | $stack | backtrace | NAME
  *	context := regs | reg:REGISTER | TYPE:NAME:ADDRESS | stack[:BYTES] | backtrace[:FRAMES] | field
  *	type    := int ... | s8 ... s64 | u8 ... u64 | x8 ... x64 | char | bool | ptr | float | double
  *		 | TYPE[N] | string | string[LIMIT] | bytes[N]
@@ -27,6 +27,7 @@ enum field_from {
 	FROM_CONST,		/* value */
 	FROM_PC,		/* the site's own address */
 	FROM_WALK,		/* return addresses: only with CTF_ADDRS */
+	FROM_NAME,		/* `symbol`: a name of the source, looked up for each function */
 };
 
 struct field {
@@ -36,6 +37,7 @@ struct field {
 	char *symbol;		/* FROM_CONST: the value is this symbol's address, plus value */
 	bool deref;		/* the term is an address: what is recorded stands there */
 	bool good;		/* that address can be read in any case */
+	bool has_type;		/* it was written */
 	struct ctf_field type;	/* its name is ours */
 	uint32_t limit;		/* bytes of a string or of the stack, frames of a backtrace */
 };

@@ -222,6 +222,8 @@ static int probe_new(struct jab *j, uint32_t target)
 		return 0;
 	if (!r && j->events)
 		r = constants_resolve_one(j, target);
+	if (!r && j->events)
+		r = shapes_make(j);
 	refuse_surplus(j, target);
 	if (!r)
 		r = place_plan(j, &j->targets.v[target], false);

@@ -88,6 +88,7 @@ struct target {
 struct probe {
 	struct probe_spec *spec;
 	field_list fields;
+	uint32_t shape;		/* number + 1 of the shape that its rows share; 0: none yet */
 	size_t sites, refused;
 };
 
@@ -95,6 +96,7 @@ struct row {
 	uint32_t probe, file, func;
 	uint64_t offset;	/* of the instruction; UINT64_MAX: the function as a whole */
 	bool is_return;
+	uint32_t shape;		/* number + 1; 0: not known yet */
 };
 
 /* What targets that are gone have added to a row. */

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "blob/blob.h"
 #include "session/rings.h"
+#include "session/typed.h"
 
 #define FAULTS "_faults"
 
@@ -149,14 +150,10 @@ static int measure(struct shape *s)
 	return most < 0 ? most : 0;
 }
 
-static int make_shape(struct jab *j, uint32_t probe)
+static int finish_shape(struct jab *j, const struct probe *p, struct shape *s)
 {
-	const struct probe *p = &j->probes.v[probe];
-	struct shape *s = vec_add(&j->events->shapes);
 	int r;
 
-	for (size_t i = 0; i < p->fields.n; i++)
-		*vec_add(&s->fields) = &p->fields.v[i];
 	for (size_t i = 0; i < j->events->context.n; i++)
 		*vec_add(&s->fields) = &j->events->context.v[i];
 	for (size_t i = 0; i < s->fields.n; i++)
@@ -168,18 +165,76 @@ static int make_shape(struct jab *j, uint32_t probe)
 	return r < 0 ? fail(r, "probe '%s': its fields can't be recorded", p->spec->text) : 0;
 }
 
+/* Many functions at once: nobody wants to wait for all their names. */
+#define MOST_NAMED 100
+
+static bool has_names(const struct probe *p)
+{
+	for (size_t i = 0; i < p->fields.n; i++)
+		if (p->fields.v[i].from == FROM_NAME)
+			return true;
+	return !p->fields.n && p->sites <= MOST_NAMED;
+}
+
+static int add_own(struct jab *j, const struct row *row, const struct probe *p, struct shape *s)
+{
+	struct module *m = j->files.v[row->file].m;
+	uint64_t entry = row->func == UINT32_MAX ? 0 : m->funcs.v[row->func].addr;
+	uint64_t pc = entry + (row->offset == UINT64_MAX ? 0 : row->offset);
+	int r = 0;
+
+	if (!p->fields.n && row->offset == UINT64_MAX && row->func != UINT32_MAX)
+		typed_parameters(m, entry, row->is_return, &s->own);
+	for (size_t i = 0; !r && i < p->fields.n; i++) {
+		struct field *f = vec_add(&s->own);
+
+		*f = p->fields.v[i];
+		f->name = xstrdup(f->name);
+		f->symbol = f->symbol ? xstrdup(f->symbol) : NULL;
+		if (f->from == FROM_NAME)
+			r = typed_lookup(m, pc, f, p->spec->text);
+	}
+	for (size_t i = 0; !r && i < s->own.n; i++)
+		*vec_add(&s->fields) = &s->own.v[i];
+	return r;
+}
+
+static int make_shape(struct jab *j, uint32_t row)
+{
+	struct probe *p = &j->probes.v[j->rows.v[row].probe];
+	struct shape s = { 0 };
+	bool named = has_names(p);
+	int r = 0;
+
+	if (!named && p->shape) {	/* the same as that of the other rows */
+		j->rows.v[row].shape = p->shape;
+		return 0;
+	}
+	for (size_t i = 0; !named && i < p->fields.n; i++)
+		*vec_add(&s.fields) = &p->fields.v[i];
+	if (named)
+		r = add_own(j, &j->rows.v[row], p, &s);
+	if (!r)
+		r = finish_shape(j, p, &s);
+	*vec_add(&j->events->shapes) = s;
+	j->rows.v[row].shape = j->events->shapes.n;
+	p->shape = named ? 0 : j->events->shapes.n;
+	return r;
+}
+
 int shapes_make(struct jab *j)
 {
 	int r = 0;
 
-	for (uint32_t i = j->events->shapes.n; !r && i < j->probes.n; i++)
-		r = make_shape(j, i);
+	for (uint32_t i = 0; !r && i < j->rows.n; i++)
+		if (!j->rows.v[i].shape)
+			r = make_shape(j, i);
 	return r;
 }
 
 static const struct shape *shape_of(const struct jab *j, uint32_t row)
 {
-	return &j->events->shapes.v[j->rows.v[row].probe];
+	return &j->events->shapes.v[j->rows.v[row].shape - 1];
 }
 
 static bool has_other_rows(const struct jab *j, uint32_t row)

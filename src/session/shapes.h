@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the events of a row look like: the fields of its probe and those of -t, as an event class for
- * the trace and as code for the pads. Rows of one probe have the same shape.
+ * the trace and as code for the pads. Rows of one probe have the same shape, unless its fields are names of
+ * the source, or it has none and the source's parameters are taken.
  */
 #ifndef JAB_SESSION_SHAPES_H
 #define JAB_SESSION_SHAPES_H
@@ -12,6 +13,7 @@
 
 struct shape {
 	VEC(const struct field *) fields;
+	field_list own;		/* those that are meant for one row only */
 	bool bulk;		/* needs checked reads or has no fixed length */
 	uint32_t body;		/* bytes of code */
 	uint32_t len;		/* of an event; 0: it varies */
@@ -23,7 +25,7 @@ struct events {
 	struct tsc_clock clock;
 	bool has_clock;
 	field_list context;		/* -t */
-	VEC(struct shape) shapes;	/* by probe */
+	VEC(struct shape) shapes;
 	struct ctf *trace;		/* where classes and events go */
 	bool in_memory;			/* it only knows the classes */
 	int (*each)(void *arg, const struct trace_event *ev);
@@ -38,7 +40,7 @@ struct events {
 	struct names *names;
 };
 
-/* The shape of each probe's events, before anything is planned. */
+/* The shape of each row's events, before anything is planned. */
 int shapes_make(struct jab *j);
 
 /* Classes for the rows that have none yet; the class of one row. */

@@ -89,6 +89,23 @@ def test_values(built, tmp_path):
         assert 0 <= int(e.fields["kind"]) < 3
 
 
+def test_names_of_the_source(built, tmp_path):
+    """Without fields: the parameters as the source names them; by name, with and without another type."""
+    r = traces.record(tmp_path / "t", ["exe:hit"], [built("told"), "threads", 100, 2])
+    for e in check(tmp_path / "t", r):
+        assert list(e.fields) == ["seq", "kind", "text", "half"], e
+        assert float(e.fields["half"]) == int(e.fields["seq"]) / 2 and int(e.fields["kind"]) in (0, 1)
+    r = traces.record(tmp_path / "u", ["exe:hit x=half text:string seq"], [built("told"), "threads", 100, 2])
+    for e in check(tmp_path / "u", r):
+        assert float(e.fields["x"]) == int(e.fields["seq"]) / 2
+        assert int(e.fields["_text_length"]) == len(WORDS[int(e.fields["seq"]) & 3]) + 1
+
+
+def test_name_that_is_none(built, tmp_path):
+    r = traces.record(tmp_path / "t", ["exe:hit nothing"], [built("told"), "threads", 100, 2])
+    assert r.status == 1 and "nothing" in r.stderr and "seq" in r.stderr, r
+
+
 def test_texts(built, tmp_path):
     r = traces.record(tmp_path / "t", [TEXT], [built("told"), "threads", 500, 3])
     for e in check(tmp_path / "t", r):

@@ -13,7 +13,7 @@
 
 static const char *const froms[] = {
 	[FROM_ARG] = "arg", [FROM_RET] = "ret", [FROM_REG] = "reg", [FROM_XMM] = "xmm", [FROM_STACK] = "stack",
-	[FROM_CONST] = "const", [FROM_PC] = "pc", [FROM_WALK] = "walk",
+	[FROM_CONST] = "const", [FROM_PC] = "pc", [FROM_WALK] = "walk", [FROM_NAME] = "name",
 };
 
 /* name from:number[@] kind bits[xcount], separated by ';' */
@@ -51,6 +51,7 @@ static const struct row fields[] = {
 	{ "arg1:int[4]", "arg1 arg:1@ s32x4", false },
 	{ "arg0:double arg1:float", "arg0 xmm:0 f64; arg1 xmm:1 f32", false },
 	{ "arg0:double[2]", "arg0 arg:0@ f64x2", false },
+	{ "size n=count:u32 s:string", "size name:0 u64 =size; n name:0 u32 =count; s name:0@ z256 =s", false },
 	{ "rax r15:ptr", "rax reg:0 u64; r15 reg:15 p64", false },
 	{ "xmm3 rip", "xmm3 xmm:3 f64; rip pc:0 u64", false },
 	{ "$stack backtrace", "stack reg:4@ b64; backtrace walk:0 a32", false },
@@ -117,7 +118,7 @@ static void reads_all_registers(void **state)
 }
 
 static const struct { const char *text, *says; bool is_exit, context; } wrong[] = {
-	{ "argx", "'argx' is not known", false, false },
+	{ "arg-x", "'arg-x' is not known", false, false },
 	{ "arg0:integer", "no type 'integer'", false, false },
 	{ "arg0:int[0]", "no good number", false, false },
 	{ "arg0:int[x]", "no good number", false, false },
@@ -129,7 +130,7 @@ static const struct { const char *text, *says; bool is_exit, context; } wrong[] 
 	{ "=arg0", "a name is missing", false, false },
 	{ "retval", "at exits only", false, false },
 	{ "arg0", "arguments are gone", true, false },
-	{ "eax", "'eax' is not known", false, false },
+	{ "1x", "'1x' is not known", false, false },
 	{ "regs:x", "no such context", false, true },
 	{ "int:x", "no such context", false, true },
 	{ "int::0x10", "a name is missing", false, true },

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fields by the names that the program's own source gave them. What a name means differs from
+ * function to function, so these are looked up for each row: parameters where the calling convention
+ * puts them, at entries; locals and parameters where the debug info says, elsewhere; the return value
+ * with its type.
+ */
+#include "session/typed.h"
+
+#include <string.h>
+#include "arch/regs.h"
+#include "base/err.h"
+#include "sym/types.h"
+
+/* Numbers and pointers only; false for anything else. */
+static bool number_type(struct types *t, type_id id, struct ctf_field *ret_field)
+{
+	const struct type *type = type_get(t, type_strip(t, id));
+	bool is_int = type->kind == TYPE_INT || type->kind == TYPE_ENUM;
+
+	if (type->kind == TYPE_PTR || type->kind == TYPE_REF) {
+		*ret_field = (struct ctf_field){ .kind = CTF_POINTER, .bits = 64, .base = 16 };
+		return true;
+	}
+	if (type->kind == TYPE_FLOAT && (type->size == 4 || type->size == 8) && !(type->flags & TYPE_COMPLEX)) {
+		*ret_field = (struct ctf_field){ .kind = CTF_FLOAT, .bits = type->size * 8 };
+		return true;
+	}
+	if (!is_int || (type->size != 1 && type->size != 2 && type->size != 4 && type->size != 8))
+		return false;
+	*ret_field = (struct ctf_field){ .kind = type->flags & TYPE_SIGNED || type->kind == TYPE_ENUM ? CTF_SIGNED :
+					 CTF_UNSIGNED, .bits = type->size * 8, .base = 10 };
+	return true;
+}
+
+/* Where it is, in the terms that pads know. */
+static bool take_place(const struct loc *l, struct field *f)
+{
+	const struct loc_piece *p = &l->pieces[0];
+
+	if (!loc_is_whole(l))
+		return false;
+	switch (p->kind) {
+	case LOC_REG:
+		f->from = FROM_REG;
+		f->reg = p->reg;
+		return true;
+	case LOC_XMM:
+		f->from = FROM_XMM;
+		f->reg = p->reg;
+		return true;
+	case LOC_MEM:
+		if (p->reg != x86_regs.sp || p->off < EVENT_STACK_MIN || p->off > EVENT_STACK_MAX)
+			return false;
+		f->from = FROM_STACK;
+		f->value = p->off;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* A type that was written behind the name counts; otherwise the program's own. */
+static int take_var(struct types *t, const struct var *v, struct field *f, const char *where)
+{
+	struct ctf_field type;
+
+	if (!take_place(&v->loc, f))
+		return fail(-ENOTSUP, "%s: '%s' can't be recorded there: %s", where, f->name,
+			    v->loc.why ? v->loc.why : "it is neither in a register nor near on the stack");
+	if (f->has_type)
+		return 0;
+	if (!number_type(t, v->type, &type)) {
+		char *name = type_name(t, v->type);
+		int r = fail(-ENOTSUP, "%s: '%s' is of type %s: only numbers and pointers can be recorded by name",
+			     where, f->name, name);
+
+		free(name);
+		return r;
+	}
+	f->type = type;
+	return 0;
+}
+
+int typed_lookup(struct module *m, uint64_t pc, struct field *f, const char *where)
+{
+	struct types *t;
+	struct var v;
+	int r = module_types(m, &t);
+
+	if (r < 0)
+		return fail_in(r, "%s: '%s' is no argN and no register, and there are no names", where, f->symbol);
+	r = types_var(t, pc, f->symbol, &v);
+	if (r < 0)
+		return fail_in(r, "%s", where);
+	return take_var(t, &v, f, where);
+}
+
+static struct field *add(field_list *list, const char *name)
+{
+	struct field *f = vec_add(list);
+
+	f->name = xstrdup(name);
+	return f;
+}
+
+static void drop_last(field_list *list)
+{
+	free(list->v[--list->n].name);
+}
+
+/* What can't be recorded is left out: nobody has asked for it by name. */
+void typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list *list)
+{
+	const struct func_types *f;
+	struct types *t;
+
+	if (module_types(m, &t) < 0 || types_func(t, entry, &f) < 0)
+		return;
+	if (is_exit) {
+		if (f->ret != TYPE_ID_VOID && take_var(t, &f->retval, add(list, "retval"), "") < 0)
+			drop_last(list);
+		return;
+	}
+	for (uint32_t i = 0; i < f->nparams && list->n < 16; i++)
+		if (f->params[i].name && take_var(t, &f->params[i], add(list, f->params[i].name), "") < 0)
+			drop_last(list);
+}
