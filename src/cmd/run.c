@@ -41,6 +41,7 @@ void run_catch_signals(void)
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGHUP, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);	/* a limit of our own is an error to be told, no reason to leave probes behind */
 }
 
 int run_targets(struct jab *j, char **rest)

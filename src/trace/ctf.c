@@ -74,6 +74,7 @@ static void ctf_free(struct ctf *ctf)
 		close(ctf->dir);
 	free((char *)ctf->options.command);
 	free(ctf->meta_text);
+	free(ctf->waiting);
 	free(ctf->live);
 	free(ctf->path);
 	free(ctf);
@@ -124,6 +125,7 @@ int ctf_create_pipe(int fd, const char *name, const struct ctf_options *options,
 		return fail(-EBADF, "%s is not open for writing", name);
 	ctf = ctf_new(name, options);
 	ctf->pipe = fd;
+	tar_begin(ctf);
 	r = meta_create(ctf);
 	if (r == 0)
 		r = tar_metadata(ctf);
@@ -272,6 +274,11 @@ int ctf_packet(struct ctf *ctf, uint32_t stream, uint32_t cpu, const struct ctf_
 		ctf->streams.v[stream] = stream_new(stream);
 	ctf->streams.v[stream]->cpu = cpu;
 	return stream_write(ctf, ctf->streams.v[stream], span, lost);
+}
+
+bool ctf_ready(struct ctf *ctf)
+{
+	return ctf->pipe < 0 || tar_ready(ctf);
 }
 
 struct ctf_stats ctf_stats(const struct ctf *ctf)

@@ -138,6 +138,12 @@ int ctf_check_counted(const struct ctf *ctf, const void *data, size_t len, uint6
  */
 int ctf_packet(struct ctf *ctf, uint32_t stream, uint32_t cpu, const struct ctf_span *span, uint64_t lost);
 
+/*
+ * A pipe whose reader is slow: is there nothing left from before? If not, leave events where they are, or they are
+ * kept in memory. Anything else is always ready.
+ */
+bool ctf_ready(struct ctf *ctf);
+
 /* Which files were mapped where, so that addresses can be named later on another machine. */
 int ctf_modules(struct ctf *ctf, const struct ctf_module *modules, size_t n, uint64_t time);
 

@@ -6,10 +6,12 @@
  *
  *	metadata | stream_0_0 | stream_1_0 | stream_0_1 | metadata | stream_0_2 | ... | two empty blocks
  *
- * Packets are whole blocks of the archive, and the archive is a good one behind each of them.
+ * Packets are whole blocks of the archive, and the archive is a good one behind each of them. Nothing here waits
+ * for a slow reader before the end: ask tar_ready() before the next packet, or it is kept in memory.
  */
 #include <poll.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,25 +51,83 @@ static void fill_entry(struct tar_head *h, const char *name, uint64_t size)
 	snprintf(h->sum, 7, "%06o", sum);
 }
 
-/* Whole, however little the pipe takes at a time. A write that fails half-way spoils what would follow. */
-static int send_all(struct ctf *ctf, struct iovec *v, int n)
+/*
+ * Without waiting, where we can tell: the reader of a pipe may be slow, or stopped, and we have others to
+ * look after. Old kernels know no such call for a pipe; what poll() promises there is room for a page.
+ */
+static ssize_t send_some(struct ctf *ctf, struct iovec *v, int n)
 {
-	while (!ctf->broken && n) {
-		ssize_t done = writev(ctf->pipe, v, n);
+	struct pollfd p = { .fd = ctf->pipe, .events = POLLOUT };
+	ssize_t done;
 
-		if (done < 0 && errno == EAGAIN) {
-			poll(&(struct pollfd){ .fd = ctf->pipe, .events = POLLOUT }, 1, -1);
-		} else if (done < 0 && errno != EINTR) {
+	if (!ctf->may_stall)
+		return writev(ctf->pipe, v, n);
+	done = pwritev2(ctf->pipe, v, n, -1, RWF_NOWAIT);
+	if (done >= 0 || errno != EOPNOTSUPP)
+		return done;
+	if (poll(&p, 1, 0) == 1)
+		return write(ctf->pipe, v->iov_base, MIN(v->iov_len, 4096));
+	errno = EAGAIN;
+	return -1;
+}
+
+/* What could not be sent at once stays here, in front of whatever comes next. */
+static void keep(struct ctf *ctf, const struct iovec *v, int n)
+{
+	for (; n; v++, n--) {
+		ctf->waiting = xrealloc(ctf->waiting, ctf->waiting_len + v->iov_len + 1);
+		memcpy(ctf->waiting + ctf->waiting_len, v->iov_base, v->iov_len);
+		ctf->waiting_len += v->iov_len;
+	}
+}
+
+/* As much as the pipe takes now. A write that fails half-way spoils what would follow. */
+static void send_now(struct ctf *ctf, struct iovec **v, int *n)
+{
+	while (!ctf->broken && *n) {
+		ssize_t done = send_some(ctf, *v, *n);
+
+		if (done < 0 && errno == EAGAIN)
+			return;
+		if (done < 0 && errno != EINTR)
 			ctf->broken = -errno;
-		} else if (done >= 0) {
-			for (; n && (size_t)done >= v->iov_len; v++, n--)
-				done -= v->iov_len;
-			if (n) {
-				v->iov_base = (char *)v->iov_base + done;
-				v->iov_len -= done;
-			}
+		for (; done >= 0 && *n && (size_t)done >= (*v)->iov_len; ++*v, --*n)
+			done -= (*v)->iov_len;
+		if (done > 0) {
+			(*v)->iov_base = (char *)(*v)->iov_base + done;
+			(*v)->iov_len -= done;
 		}
 	}
+}
+
+bool tar_ready(struct ctf *ctf)
+{
+	struct iovec one = { ctf->waiting, ctf->waiting_len }, *v = &one;
+	int n = ctf->waiting_len != 0;
+
+	if (!n || ctf->broken)
+		return true;
+	send_now(ctf, &v, &n);
+	ctf->waiting_len = n ? one.iov_len : 0;
+	memmove(ctf->waiting, one.iov_base, ctf->waiting_len);
+	return !n || ctf->broken;
+}
+
+static int send_all(struct ctf *ctf, struct iovec *v, int n)
+{
+	if (tar_ready(ctf))
+		send_now(ctf, &v, &n);
+	if (n && !ctf->broken)
+		keep(ctf, v, n);
+	return ctf->broken;
+}
+
+/* Nobody else waits for us any more; whoever ends us now has had enough. */
+static int send_rest(struct ctf *ctf)
+{
+	while (!tar_ready(ctf))
+		if (poll(&(struct pollfd){ .fd = ctf->pipe, .events = POLLOUT }, 1, -1) < 0 && errno == EINTR)
+			ctf->broken = -EINTR;
 	return ctf->broken;
 }
 
@@ -133,5 +193,14 @@ int tar_end(struct ctf *ctf)
 
 	if (!ctf->broken && !ctf->meta_said)
 		tar_metadata(ctf);
-	return send_all(ctf, &end, 1);
+	send_all(ctf, &end, 1);
+	return send_rest(ctf);
+}
+
+/* A file is never slow for ever, and can't be asked. */
+void tar_begin(struct ctf *ctf)
+{
+	struct stat st;
+
+	ctf->may_stall = fstat(ctf->pipe, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
 }

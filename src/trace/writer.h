@@ -29,6 +29,9 @@ struct ctf {
 	char *meta_text;	/* without a directory: the metadata so far */
 	bool meta_said;		/* pipe: it has been written as it is */
 	int broken;		/* pipe: the error that ended it */
+	bool may_stall;		/* pipe: its reader decides when there is room */
+	uint8_t *waiting;	/* pipe: bytes that must go out first */
+	size_t waiting_len;
 	uint64_t part_limit;	/* RLIMIT_FSIZE: beyond it the kernel sends a signal */
 	uint64_t step;		/* some nanoseconds in ticks */
 	uint8_t uuid[16];
@@ -62,5 +65,7 @@ int tar_metadata(struct ctf *ctf);
 int tar_packet(struct ctf *ctf, struct stream *s, const struct ctf_span *span, uint64_t lost,
 	       struct packet_head *ret_head);
 int tar_end(struct ctf *ctf);
+void tar_begin(struct ctf *ctf);
+bool tar_ready(struct ctf *ctf);
 
 #endif
