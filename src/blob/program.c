@@ -330,17 +330,22 @@ static uint64_t *pack(uint8_t *frame, const struct prog_arg *a, const struct rin
 	return to + words;
 }
 
-/* Numbers alone stand in the frame as they are wanted. */
-static const uint64_t *key_of(uint8_t *frame, const struct prog_op *op, const struct ring_head *ring)
+static __attribute__((noinline)) const uint64_t *pack_key(uint8_t *frame, const struct prog_op *op,
+							   const struct ring_head *ring)
 {
-	uint64_t *to;
+	uint64_t *to = run_of(ring)->key;
 
-	if (!ring)
-		return op->nkeys ? word(frame, op->args[0].word) : (const uint64_t *)frame;
-	to = run_of(ring)->key;
 	for (uint32_t k = 0; k < op->nkeys; k++)
 		to = pack(frame, &op->args[k], ring, to);
 	return run_of(ring)->key;
+}
+
+/* Numbers alone stand in the frame as they are wanted. */
+static inline const uint64_t *key_of(uint8_t *frame, const struct prog_op *op, const struct ring_head *ring)
+{
+	if (!ring)
+		return op->nkeys ? word(frame, op->args[0].word) : (const uint64_t *)frame;
+	return pack_key(frame, op, ring);
 }
 
 static struct prog_table *table_of(const struct prog_op *op)

@@ -123,7 +123,7 @@ static inline uint64_t table_fill(const struct prog_table *t, struct prog_entry 
  * Find a key or make it. Returns the number of its entry, -1 if there is no room. *ret_made: its value is
  * what was given.
  */
-static inline int64_t table_make(struct prog_table *t, const uint64_t *key, uint64_t value, const uint64_t *values,
+static inline __attribute__((always_inline)) int64_t table_make(struct prog_table *t, const uint64_t *key, uint64_t value, const uint64_t *values,
 				 uint64_t *ret_state, bool *ret_made)
 {
 	uint64_t hash = prog_hash(key, t->key_words), old, other;

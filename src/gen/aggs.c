@@ -265,6 +265,7 @@ static void put_one(struct gen *g, const struct agg_site *s, enum what what)
 	}
 	if (s->floats && what == FLIP)
 		g_load_f(g, 0, s->i->a);
+	g->acc = IR_NONE;
 	if (g->env->event.has_rseq && s->place->percpu)
 		put_sequence(g, s, what);
 	else

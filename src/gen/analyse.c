@@ -148,7 +148,7 @@ static void look(struct gen *g)
 		g->floats |= uses_floats(g, x);
 		g->calls |= g_is_call(g, x);
 		g->heavy |= g_is_heavy(g, x);
-		g->changes |= x->op == IR_MAP_SET || x->op == IR_MAP_ADD;
+		g->changes |= (x->op == IR_MAP_SET || x->op == IR_MAP_ADD) && g_is_heavy(g, x);
 		if (x->op == IR_EMIT && g_is_heavy(g, x))
 			most = MAX(most, (size_t)g_event_word(g, x, x->n) / 8);
 		else if (x->op >= IR_MAP_GET && x->op <= IR_MAP_LEN)
@@ -225,7 +225,7 @@ int g_analyse(struct gen *g)
 	g->frame = give_words(g, off);
 	free(ranges);
 	ranges = NULL;
-	if (g->frame > (g->changes ? FRAME_MOST_CHANGES : g->calls ? FRAME_MOST_CALLS : FRAME_MOST))
+	if (g->frame > (g->changes ? FRAME_MOST_CHANGES : g->heavy ? FRAME_MOST_HEAVY : g->calls ? FRAME_MOST_CALLS : FRAME_MOST))
 		return g_refuse(g, "so many values at once");
 	return place_slots(g);
 }

@@ -79,8 +79,9 @@ struct gen {
 #define FRAME_RCX 16
 #define FRAME_RDX 24
 #define FRAME_MOST 304		/* the rest of the stack is for events, */
-#define FRAME_MOST_CALLS 200	/* and for what is called: some of it */
-#define FRAME_MOST_CHANGES 152	/* needs more */
+#define FRAME_MOST_CALLS 232	/* and for what is called: */
+#define FRAME_MOST_HEAVY 184	/* text, */
+#define FRAME_MOST_CHANGES 152	/* text in maps */
 
 /* code.c */
 void g_bytes(struct gen *g, const uint8_t *b, size_t n);
