@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What programs of the language add to a call, beside an empty pad and a pad that reads the time stamp
+ * counter. A site of five bytes jumps to a pad and back. Each figure is the best of many rounds that take turns, minus
+ * that of the empty pad in the same run; the second column is the whole call with its pad.
+ */
+#include <time.h>
+
+#include "../tests/unit/gen_run.h"
+#include "base/err.h"
+#include "lang/lang.h"
+
+#define CALLS 100000
+#define ROUNDS 40
+
+typedef uint64_t call_fn(uint64_t a, uint64_t b, uint64_t c);
+
+struct way {
+	const char *name;
+	const char *script;		/* NULL: bytes of `code` */
+	uint8_t code[32];
+	int len;
+	uint64_t mask;			/* keys: arg0 runs over so many */
+	uint64_t arg1;
+	double best;
+	call_fn *call;
+};
+
+static struct way ways[] = {
+	{ .name = "empty pad" },
+	{ .name = "rdtsc", .code = { 0x50, 0x52, 0x0f, 0x31, 0x5a, 0x58 }, .len = 6 },
+	{ .name = "false condition", .script = "uprobe:/x:f /arg0 == 0x123456/ { @ = count(); }" },
+	{ .name = "false: two of them", .script = "uprobe:/x:f /arg1 == 5 && arg0 > 0x12345678/ { @ = count(); }", .arg1 = 5 },
+	{ .name = "count()", .script = "uprobe:/x:f { @ = count(); }" },
+	{ .name = "sum()", .script = "uprobe:/x:f { @ = sum(arg1); }", .arg1 = 5 },
+	{ .name = "hist()", .script = "uprobe:/x:f { @ = hist(arg1); }", .arg1 = 1000 },
+	{ .name = "count(), 1000 keys", .script = "uprobe:/x:f { @[arg0] = count(); }", .mask = 1000 },
+	{ .name = "@x++", .script = "uprobe:/x:f { @x++; }" },
+	{ .name = "@[tid] = nsecs", .script = "uprobe:/x:f { @[tid] = nsecs; }" },
+	{ .name = "printf of two numbers", .script = "uprobe:/x:f { printf(\"%d %d\\n\", arg0, arg1); }" },
+	{ .name = "printf of a string", .script = "uprobe:/x:f { printf(\"%s\\n\", str(arg1)); }", .arg1 = 1 },
+};
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static const struct lang_site site = { .at = LANG_ENTRY, .func = "f", .probe = "uprobe:/x:f" };
+
+static const struct lang_site *where(void *arg, uint32_t clause)
+{
+	return &site;
+}
+
+/* Its maps stay where they are put. */
+static int compile(const struct way *w, uint64_t at, uint8_t *out)
+{
+	static uint64_t used;
+	struct script *s;
+	struct lang *l;
+	struct ir_prog *p[2];
+	struct maps_layout *layout;
+	struct gen_site gs = { at, 1, false };
+	struct gen_env env;
+
+	if (script_parse("bench", w->script, strlen(w->script), &s) < 0 || lang_new(s, &l) < 0)
+		return -EINVAL;
+	lang_infer(l, where, NULL);
+	if (lang_compile(l, 0, &site, p) < 0 || maps_layout_new(lang_unit(l), ncpus, &layout) < 0 || gen_measure(lang_unit(l), p[0]) < 0)
+		return -EINVAL;
+	env = gen_make_env(true, layout);
+	env.event.overwrite = true;
+	env.maps += used;
+	maps_init(lang_unit(l), layout, gen_maps_memory + used);
+	used += (layout->size + 4095) & ~4095ull;
+	return gen_emit(lang_unit(l), p[0], &env, &gs, at, out);
+}
+
+/* f: jmp pad; ret. pad: work; lea (%rdi,%rsi),%rax; jmp back */
+static int place(struct way *w, int n)
+{
+	uint8_t *rw = code_rw + 4096 + n * 4096, *rx = code_rx + 4096 + n * 4096, *p = rw + 64;
+	int len = w->len;
+	int32_t rel;
+
+	if (w->script)
+		len = compile(w, (uint64_t)rx + 64, p);
+	else
+		memcpy(p, w->code, len);
+	if (len < 0 || len > 4096 - 128)
+		return -EINVAL;
+	memcpy(p + len, (const uint8_t[]){ 0x48, 0x8d, 0x04, 0x37, 0xe9 }, 5);
+	rel = (rw + 5) - (p + len + 9);
+	memcpy(p + len + 5, &rel, 4);
+	rw[0] = 0xe9;
+	rel = 64 - 5;
+	memcpy(rw + 1, &rel, 4);
+	rw[5] = 0xc3;
+	w->call = (call_fn *)rx;
+	w->best = 1e18;
+	return 0;
+}
+
+static void measure(struct way *w)
+{
+	uint64_t mask = w->mask ? w->mask : 1, key = 0;
+	double start = now(), ns;
+
+	for (int i = 0; i < CALLS; i++) {
+		w->call(key, w->arg1, 0);
+		key = key + 1 == mask ? 0 : key + 1;
+	}
+	ns = (now() - start) / CALLS;
+	if (ns < w->best)
+		w->best = ns;
+}
+
+int main(void)
+{
+	size_t n = ARRAY_SIZE(ways);
+
+	gen_set_up();
+	reset_rings(1 << 20);
+	gen_set_up();
+	for (size_t i = 0; i < n; i++) {
+		if (ways[i].arg1 == 1)
+			ways[i].arg1 = (uint64_t)"a string of some length";
+		if (place(&ways[i], i) < 0)
+			printf("%-24s can't be made: %s\n", ways[i].name, err_text());
+	}
+	for (int round = 0; round < ROUNDS; round++)
+		for (size_t i = 0; i < n; i++)
+			if (ways[i].call)
+				measure(&ways[i]);
+	printf("%-24s %8s %8s\n", "", "added", "call");
+	for (size_t i = 0; i < n; i++)
+		if (ways[i].call)
+			printf("%-24s %8.2f %8.2f ns\n", ways[i].name, ways[i].best - ways[0].best, ways[i].best);
+	return 0;
+}
