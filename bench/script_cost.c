@@ -64,7 +64,7 @@ static int compile(const struct way *w, uint64_t at, uint8_t *out)
 	struct lang *l;
 	struct ir_prog *p[2];
 	struct maps_layout *layout;
-	struct gen_site gs = { at, 1, false };
+	struct gen_site gs = { .addr = at, .number = 1 };
 	struct gen_env env;
 
 	if (script_parse("bench", w->script, strlen(w->script), &s) < 0 || lang_new(s, &l) < 0)

@@ -121,6 +121,46 @@ static void put_limit(struct gen *g, const struct ir_ins *i)
 	g_set(g, i->dst);
 }
 
+/*
+ * The cell is the second in its upper half, and how many there were in it. rax: the cell as it was, edx: as it
+ * would be without this one.
+ */
+static void put_rate(struct gen *g, const struct ir_ins *i)
+{
+	uint32_t most = i->imm > UINT32_MAX ? UINT32_MAX : (uint32_t)i->imm;
+	size_t again, same, other, no;
+
+	g_clock(g, 0);
+	op(g, 0x31, 0xd2);				/* xor  %edx,%edx */
+	g_mov_imm(g, RCX, 1000000000);
+	op(g, 0x48, 0xf7, 0xf1, 0x48, 0xc1, 0xe0, 32);	/* div  %rcx; shl $32,%rax */
+	g_store_word(g, RAX, g->out);
+	g_address(g, RCX, cell(g, i));
+	op(g, 0x48, 0x8b, 0x01);			/* mov  (%rcx),%rax */
+	again = g->code.n;
+	op(g, 0x48, 0x89, 0xc2, 0x48, 0x33);		/* 1: mov %rax,%rdx; xor second(%rsp),%rdx */
+	g_rsp(g, RDX, g->out);
+	op(g, 0x48, 0xc1, 0xea, 32, 0x74, 0);		/* shr  $32,%rdx; jz 2f */
+	same = g->code.n;
+	g_load_word(g, RDX, g->out);
+	op(g, 0xeb, 0);					/* jmp  3f */
+	other = g->code.n;
+	g->code.v[same - 1] = g->code.n - same;
+	op(g, 0x48, 0x89, 0xc2);			/* 2: mov %rax,%rdx */
+	g->code.v[other - 1] = g->code.n - other;
+	op(g, 0x81, 0xfa);				/* 3: cmp $most,%edx */
+	g_u32(g, most);
+	op(g, 0x73, 0);					/* jae  4f */
+	no = g->code.n;
+	op(g, 0x48, 0xff, 0xc2, 0xf0, 0x48, 0x0f, 0xb1, 0x11);	/* inc %rdx; lock cmpxchg %rdx,(%rcx) */
+	op(g, 0x75, again - (g->code.n + 2));		/* jne  1b */
+	op(g, 0xb8, 1, 0, 0, 0, 0xeb, 2);		/* mov  $1,%eax; jmp 5f */
+	g->code.v[no - 1] = g->code.n - no;
+	op(g, 0x31, 0xc0);				/* 4: xor %eax,%eax */
+	g->acc = IR_NONE;
+	g_set(g, i->dst);
+}
+
 static void put_enable(struct gen *g, const struct ir_ins *i)
 {
 	g_load(g, RAX, i->a);
@@ -145,6 +185,9 @@ bool g_action(struct gen *g, const struct ir_ins *i)
 		return true;
 	case IR_LIMIT:
 		put_limit(g, i);
+		return true;
+	case IR_RATE:
+		put_rate(g, i);
 		return true;
 	case IR_ENABLE:
 		put_enable(g, i);

@@ -153,7 +153,7 @@ static void look(struct gen *g)
 			most = MAX(most, (size_t)g_event_word(g, x, x->n) / 8);
 		else if (x->op >= IR_MAP_GET && x->op <= IR_MAP_LEN)
 			most = MAX(most, x->n + (x->op == IR_MAP_AGG ? 4u : 1u));
-		else if (g_is_call(g, x))
+		else if (g_is_call(g, x) || x->op == IR_RATE)
 			most = MAX(most, 2u);
 	}
 	g->nout = most;
@@ -170,6 +170,10 @@ static int32_t place_kept(struct gen *g, int32_t off)
 	if (g->floats) {
 		g->fp = off;
 		off += 2 * 16 + 8;
+	}
+	if (g->p->where == IR_WHERE_ENTRY || g->p->where == IR_WHERE_EXIT) {
+		g->pair = off;
+		off += 8 * g_pair_words(g);
 	}
 	g->out = off;
 	return off + 8 * g->nout;

@@ -100,6 +100,8 @@ bool g_control(struct gen *g, const struct ir_ins *i)
 		put_loop_end(g, i);
 		return true;
 	case IR_RET:
+		if (g->p->where == IR_WHERE_ENTRY)
+			g_pair_enter(g, i);
 		if (g->now + 1 < g->p->ins.n) {
 			op(g, 0xe9);
 			g_to_out(g);

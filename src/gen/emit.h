@@ -63,6 +63,7 @@ struct gen {
 	size_t now;		/* instruction */
 	int32_t frame;		/* bytes */
 	int32_t ring, keep, fp;	/* if there are calls, floats */
+	int32_t pair;		/* if calls of functions are paired */
 	int32_t out;		/* words for operands of calls */
 	uint32_t nout;
 	bool calls, heavy, floats, changes;
@@ -119,11 +120,18 @@ void g_analysis_free(struct gen *g);
 bool g_compute(struct gen *g, const struct ir_ins *i);		/* compute.c */
 bool g_float(struct gen *g, const struct ir_ins *i);		/* floats.c */
 bool g_site(struct gen *g, const struct ir_ins *i);		/* site.c */
+void g_clock(struct gen *g, uint64_t since);			/* rax = ns; rcx and rdx change */
 bool g_control(struct gen *g, const struct ir_ins *i);		/* control.c */
 bool g_action(struct gen *g, const struct ir_ins *i);		/* action.c */
 bool g_is_plain_event(const struct gen *g, const struct ir_ins *i);
 bool g_map(struct gen *g, const struct ir_ins *i);		/* aggs.c */
 bool g_call(struct gen *g, const struct ir_ins *i);		/* calls.c */
+bool g_pair(struct gen *g, const struct ir_ins *i);		/* pairs.c */
+void g_pair_start(struct gen *g);
+void g_pair_enter(struct gen *g, const struct ir_ins *ret);
+void g_pair_leave(struct gen *g);
+void g_pair_duration(struct gen *g);
+uint32_t g_pair_words(const struct gen *g);
 void g_routines(struct gen *g);
 void g_descriptions(struct gen *g);
 int32_t g_event_word(const struct gen *g, const struct ir_ins *i, uint32_t k);	/* of field k of an event by call */

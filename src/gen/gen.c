@@ -77,8 +77,7 @@ static void put_enabled(struct gen *g)
 }
 
 static const char *const refused[IR_NOPS] = {
-	[IR_STACK] = "a stack", [IR_SAVE] = "a probe on calls", [IR_SAVED] = "a probe on calls", [IR_EACH] = "a walk over a map",
-	[IR_RATE] = "a rate limit",
+	[IR_STACK] = "a stack", [IR_EACH] = "a walk over a map",
 };
 
 static void put_program(struct gen *g)
@@ -88,7 +87,7 @@ static void put_program(struct gen *g)
 		const struct ir_ins *i = &g->p->ins.v[g->now];
 
 		if (!g_compute(g, i) && !g_float(g, i) && !g_site(g, i) && !g_control(g, i) && !g_map(g, i) &&
-		    !g_action(g, i) && !g_call(g, i))
+		    !g_action(g, i) && !g_pair(g, i) && !g_call(g, i))
 			g->error = g_refuse(g, refused[i->op] ? refused[i->op] : "this");
 	}
 }
@@ -120,10 +119,20 @@ static int put_all(struct gen *g)
 
 	if (r < 0)
 		return r;
+	if (g->p->where == IR_WHERE_TRACER)
+		return g_refuse(g, "what belongs to the tracer");
+	if (g->p->nsaved > GEN_SAVED_MAX)
+		return g_refuse(g, "so many values of an entry");
+	if (g->p->where == IR_WHERE_ENTRY && g->bits)
+		return g_refuse(g, "a checked read at the entry of a call");
 	if (g->env->scratch_size && g->heavy && g->scratch > g->env->scratch_size)
 		return g_refuse(g, "so much text at once");
 	put_enter(g);
 	put_enabled(g);
+	if (g->p->where == IR_WHERE_ENTRY)
+		g_pair_start(g);
+	else if (g->p->where == IR_WHERE_EXIT)
+		g_pair_leave(g);
 	put_program(g);
 	out = g->code.n;
 	put_leave(g);
@@ -159,15 +168,13 @@ static int generate(const struct ir_unit *u, const struct ir_prog *p, const stru
 
 int gen_measure(const struct ir_unit *u, const struct ir_prog *p)
 {
-	struct gen_env env = { .enabled = 1 };
-	struct gen_site site = { 0x123456789abcdef, 0x123456789abcdef, true };	/* the longest there are */
+	struct gen_env env = { .enabled = 1, .pair_bits = 1 };
+	struct gen_site site = { 0x123456789abcdef, 0x123456789abcdef, true, 0 };	/* the longest there are */
 	const char *wrong = ir_verify(u, p);
 	int most = 0;
 
 	if (wrong)
 		return fail(-EINVAL, "the program is wrong: %s", wrong);
-	if (p->where == IR_WHERE_ENTRY || p->where == IR_WHERE_EXIT)
-		return fail(-ENOTSUP, "a probe on calls can't be done in the target yet");
 	for (int way = 0; way < 8; way++) {
 		int n;
 
@@ -185,7 +192,7 @@ int gen_measure(const struct ir_unit *u, const struct ir_prog *p)
 int gen_emit(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env,
 	     const struct gen_site *site, uint64_t at, uint8_t *out)
 {
-	if (p->where == IR_WHERE_ENTRY || p->where == IR_WHERE_EXIT)
-		return fail(-ENOTSUP, "a probe on calls can't be done in the target yet");
+	if ((p->where == IR_WHERE_ENTRY || p->where == IR_WHERE_EXIT) && (!env->pairs || !env->pair_bits || env->pair_bits > 20))
+		return fail(-EINVAL, "there is no memory to pair calls in");
 	return generate(u, p, env, site, at, out);
 }

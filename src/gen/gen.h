@@ -22,6 +22,11 @@
 #define GEN_STACK_MAX 512
 #define GEN_CODE_MAX (256u << 10)
 
+#define GEN_PAIR_SIZE 128
+#define GEN_PAIR_WAYS 4
+#define GEN_SAVED_MAX 13
+#define GEN_PAIRS_SIZE(bits) (((1ull << (bits)) + GEN_PAIR_WAYS) * GEN_PAIR_SIZE)
+
 struct maps_layout;		/* gen/maps.h */
 
 /* What a program must know of the target it runs in. All addresses are live ones. */
@@ -53,6 +58,14 @@ struct gen_env {
 
 	/* ns = ns0 + ((tsc - tsc0) * mult >> 32), CLOCK_MONOTONIC; start_ns: when the run began */
 	uint64_t tsc0, mult, ns0, start_ns;
+
+	/*
+	 * Call probes: memory of GEN_PAIRS_SIZE(pair_bits) bytes, zeroed, private to the process and wiped by
+	 * a fork; 1 <= pair_bits <= 20. unpaired: u64[clauses], exits whose entry was not seen.
+	 */
+	uint64_t pairs, unpaired;
+	uint32_t pair_bits;
+
 	uint32_t uid, gid;
 	uint32_t online_cpus;		/* IR_CTX_NCPUS */
 	uint32_t cpid;
@@ -62,6 +75,7 @@ struct gen_site {
 	uint64_t addr;			/* live address of the site: rip */
 	uint64_t number;		/* IR_CTX_SITE */
 	bool pushed;			/* a call has pushed its return address already: rsp is 8 too low */
+	uint64_t func;			/* call probes: what entry and exits of a function have in common */
 };
 
 /*

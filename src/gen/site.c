@@ -64,7 +64,7 @@ static void put_xmm(struct gen *g, const struct ir_ins *i)
 }
 
 /* rax = ns, CLOCK_MONOTONIC; rdx changes */
-static void put_clock(struct gen *g, uint64_t since)
+void g_clock(struct gen *g, uint64_t since)
 {
 	op(g, 0x0f, 0x31);				/* rdtsc */
 	op(g, 0x48, 0xc1, 0xe2, 32, 0x48, 0x09, 0xd0);	/* shl  $32,%rdx; or %rdx,%rax */
@@ -156,13 +156,19 @@ static void put_context(struct gen *g, const struct ir_ins *i)
 	case IR_CTX_SITE: g_address(g, RAX, g->site->number); break;
 	case IR_CTX_PID: case IR_CTX_TID: put_ids(g, i); return;
 	case IR_CTX_CPU: put_cpu(g); break;
-	case IR_CTX_NSECS: put_clock(g, 0); break;
-	case IR_CTX_ELAPSED: put_clock(g, g->env->start_ns); break;
+	case IR_CTX_NSECS: g_clock(g, 0); break;
+	case IR_CTX_ELAPSED: g_clock(g, g->env->start_ns); break;
 	case IR_CTX_UID: g_address(g, RAX, g->env->uid); break;
 	case IR_CTX_GID: g_address(g, RAX, g->env->gid); break;
 	case IR_CTX_RAND: put_random(g); break;
 	case IR_CTX_NCPUS: g_address(g, RAX, g->env->online_cpus); break;
 	case IR_CTX_CPID: g_address(g, RAX, g->env->cpid); break;
+	case IR_CTX_DURATION:
+		if (g->p->where == IR_WHERE_EXIT) {
+			g_pair_duration(g);
+			break;
+		}
+		/* fall through */
 	default:
 		g->error = g_refuse(g, "the duration of a call");
 		return;

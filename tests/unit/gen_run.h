@@ -26,6 +26,9 @@ static uint8_t gen_stack[GEN_STACK], gen_before[GEN_STACK];
 static uint8_t *gen_maps_memory;
 static uint64_t gen_errors[64][IR_ERRORS];
 static uint64_t gen_cells[256];
+#define GEN_PAIR_BITS 6
+static uint8_t gen_pairs[GEN_PAIRS_SIZE(GEN_PAIR_BITS)];
+static uint64_t gen_unpaired[64];
 static uint32_t gen_ids[256];
 
 /* What one run has recorded. */
@@ -73,14 +76,16 @@ static struct gen_env gen_make_env(bool has_rseq, const struct maps_layout *l)
 		.event = make_spec(has_rseq, NULL, 0), .ids = gen_ids, .cpu_table = (uint64_t)(shared->table_room + 2),
 		.ncpus = ncpus, .maps = (uint64_t)gen_maps_memory, .layout = l, .cells = (uint64_t)gen_cells,
 		.errors = (uint64_t)gen_errors, .enabled = 0, .nclauses = 64, .blob = (uint64_t)gen_blob(),
-		.scratch_size = GEN_SCRATCH, .may_call = true, .mult = 1ull << 32, .uid = 11, .gid = 12, .online_cpus = 13, .cpid = 14,
+		.scratch_size = GEN_SCRATCH, .may_call = true, .mult = 1ull << 32, .pairs = (uint64_t)gen_pairs,
+		.pair_bits = GEN_PAIR_BITS, .unpaired = (uint64_t)gen_unpaired,
+		.uid = 11, .gid = 12, .online_cpus = 13, .cpid = 14,
 	};
 }
 
 /* Code at an offset, and the way back behind it. Returns its length. */
 static int gen_place(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env, int off)
 {
-	struct gen_site site = { GEN_SITE, 77, false };
+	struct gen_site site = { GEN_SITE, 77, false, GEN_SITE };
 	uint8_t *rw = code_rw + BODY_OFF + off, back[14] = { 0xff, 0x25 };	/* jmp *0(%rip); address */
 	uint64_t landing = (uint64_t)machine_landing;
 	int most = gen_measure(u, p), len;

@@ -522,20 +522,36 @@ static void name_of_the_thread(void **state)
 static void cells(void **state)
 {
 	struct world *w = world_new();
-	uint32_t out[2] = { gen_reg(w->p, IR_I), gen_reg(w->p, IR_I) };
+	uint32_t out[3] = { gen_reg(w->p, IR_I), gen_reg(w->p, IR_I), gen_reg(w->p, IR_I) };
 	struct ir_ins *i = gen_ins(w->p, IR_EVERY);
+	struct gen_env env;
 
-	w->u.ncells = 2;
+	w->u.ncells = 3;
 	i->imm = 3;
 	i->dst = out[0];
 	i = gen_ins(w->p, IR_LIMIT);
 	i->imm = 5;
 	i->dst = out[1];
 	i->cell = 1;
-	emit_numbers(w, out, 2);
+	i = gen_ins(w->p, IR_RATE);
+	i->imm = 7;
+	i->dst = out[2];
+	i->cell = 2;
+	emit_numbers(w, out, 3);
 	world_start(w, true);
+	env = gen_make_env(true, w->l);
+	env.mult = 0;			/* time stands still, as it does for the interpreter */
+	assert_true(gen_place(&w->u, w->p, &env, 0) > 0);
 	for (int k = 0; k < 20; k++)
 		hit(w, 0, 0, machine_run);
+	assert_int_equal((uint32_t)gen_cells[2], 7);
+	env.ns0 = 5000000000;		/* another second, another seven */
+	assert_true(gen_place(&w->u, w->p, &env, 0) > 0);
+	for (int k = 0; k < 20; k++) {
+		gen_machine(0, 0);
+		assert_null(gen_run(machine_run));
+		assert_int_equal(((uint64_t *)gen_native.payload)[2], k < 7);
+	}
 	world_free(w);
 }
 
@@ -591,7 +607,7 @@ static void *storm(void *arg)
 static void place_function(struct world *w, bool has_rseq)
 {
 	struct gen_env env = gen_make_env(has_rseq, w->l);
-	struct gen_site site = { GEN_SITE, 77, false };
+	struct gen_site site = { GEN_SITE, 77, false, GEN_SITE };
 	int len = gen_emit(&w->u, w->p, &env, &site, (uint64_t)code_rx + BODY_OFF, code_rw + BODY_OFF);
 
 	assert_true(len > 0);
@@ -656,8 +672,145 @@ static void sums_are_exact(bool has_rseq)
 	world_free(w);
 }
 
+static uint64_t whole_events, bad_events;
+static char storm_text[] = "a string that everybody can read";
+
+static void check_text(int ring, const struct event_head *e, const uint64_t *fields)
+{
+	uint32_t len = fields[1];
+
+	whole_events++;
+	bad_events += fields[0] != 0 || len != sizeof(storm_text) - 1 || memcmp((const uint8_t *)(fields + 1) + 4, storm_text, len) != 0;
+}
+
+static void *text_storm(void *arg)
+{
+	for (int i = 0; i < 3000; i++)
+		storm_hit((uint64_t)storm_text, 0);
+	return NULL;
+}
+
+static void on_text_alarm(int sig)
+{
+	storm_hit((uint64_t)storm_text, 0);
+	__atomic_fetch_add(&signal_hits, 1, __ATOMIC_RELAXED);
+}
+
+/* Each event is whole or counted as lost. */
+static void text_is_whole(void **state)
+{
+	struct itimerval often = { { 0, 300 }, { 0, 300 } }, never = { { 0, 0 }, { 0, 0 } };
+	struct sigaction sa = { .sa_handler = on_text_alarm }, old;
+	struct world *w = world_new();
+	uint32_t s = slot(w, 64, NULL), addr = reg_of(w, RDI), record = gen_record(&w->u, 1, 0, true);
+	struct ir_ins *i = gen_ins(w->p, IR_READ_STR);
+	pthread_t threads[NTHREADS];
+
+	i->slot = s;
+	i->a = addr;
+	i->imm = 64;
+	i = gen_ins(w->p, IR_EMIT);
+	i->record = record;
+	gen_arg(w->p, i, IR_STR, s, 1);
+	world_start(w, true);
+	place_function(w, true);
+	signal_hits = whole_events = bad_events = 0;
+	sigaction(SIGALRM, &sa, &old);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (int k = 0; k < NTHREADS; k++)
+		pthread_create(&threads[k], NULL, text_storm, NULL);
+	for (int k = 0; k < NTHREADS; k++) {
+		drain(check_text);
+		pthread_join(threads[k], NULL);
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	sigaction(SIGALRM, &old, NULL);
+	drain(check_text);
+	assert_int_equal(bad_events, 0);
+	assert_true(whole_events > 0);
+	assert_int_equal(whole_events + lost_of_probe(), NTHREADS * 3000 + signal_hits);
+	world_free(w);
+}
+
 static void exact_per_cpu(void **state) { sums_are_exact(true); }
 static void exact_shared(void **state) { sums_are_exact(false); }
+
+/* ---- calls ---- */
+
+/* The values of rdi at the entry and at the exit, and what was a double between them. */
+static void make_calls(struct world *w, struct ir_prog **ret_exit)
+{
+	struct ir_prog *exit = ir_prog_new(&w->u, IR_WHERE_EXIT, 0);
+	uint32_t out[4], rdi = reg_of(w, RDI), f = gen_reg(w->p, IR_F), record = gen_record(&w->u, 3, UINT32_MAX, false);
+	struct ir_ins *i = gen_ins(w->p, IR_I2F);
+
+	w->p->where = IR_WHERE_ENTRY;
+	w->p->nsaved = exit->nsaved = 2;
+	i->type = IR_F64;
+	i->a = rdi;
+	i->dst = f;
+	for (int k = 0; k < 2; k++) {
+		i = gen_ins(w->p, IR_SAVE);
+		i->imm = k;
+		i->a = k ? f : rdi;
+	}
+	gen_ins(w->p, IR_RET)->a = rdi;		/* 0: not watched */
+	for (int k = 0; k < 3; k++)
+		out[k] = gen_reg(exit, k == 1 ? IR_F : IR_I);
+	for (int k = 0; k < 2; k++) {
+		i = gen_ins(exit, IR_SAVED);
+		i->imm = k;
+		i->dst = out[k];
+	}
+	i = gen_ins(exit, IR_REG);
+	i->imm = RDI;
+	i->dst = out[2];
+	i = gen_ins(exit, IR_EMIT);
+	i->record = record;
+	for (int k = 0; k < 3; k++)
+		gen_arg(exit, i, k == 1 ? IR_F64 : IR_U64, out[k], 0);
+	gen_ins(exit, IR_RET);
+	*ret_exit = exit;
+}
+
+static void one_call(struct world *w, const struct ir_prog *exit, struct gen_env *env, uint64_t rdi)
+{
+	uint64_t sp, *fields = (uint64_t *)gen_native.payload;
+	double f = (int64_t)rdi;
+
+	assert_true(gen_place(&w->u, w->p, env, 0) > 0);
+	gen_machine(random_word(), 8 * (random_word() % 100));
+	machine_in.gpr[RDI] = rdi;
+	sp = machine_in.gpr[4];
+	assert_null(gen_run(machine_run));
+	assert_true(gen_place(&w->u, exit, env, 5) > 0);
+	gen_machine(random_word(), 0);
+	machine_in.gpr[4] = sp;
+	assert_null(gen_run(machine_run));
+	assert_int_equal(gen_native.n, rdi != 0);
+	if (rdi) {
+		assert_int_equal(fields[0], rdi);
+		assert_memory_equal(&fields[1], &f, 8);
+		assert_int_equal(fields[2], machine_in.gpr[RDI]);
+		assert_null(gen_run(machine_run));	/* once only */
+		assert_int_equal(gen_native.n, 0);
+	}
+}
+
+static void calls_are_paired(void **state)
+{
+	struct world *w = world_new();
+	struct ir_prog *exit;
+	struct gen_env env = gen_make_env(true, NULL);
+
+	make_calls(w, &exit);
+	memset(gen_unpaired, 0, sizeof(gen_unpaired));
+	for (int k = 0; k < 300; k++)
+		one_call(w, exit, &env, k % 4 ? random_word() : 0);
+	assert_int_equal(gen_unpaired[0], 300);
+	ir_unit_free(&w->u);
+	free(w);
+}
 
 /* ---- what can't be done ---- */
 
@@ -699,6 +852,8 @@ int main(void)
 		test(switched_off_is_skipped),
 		test(exact_per_cpu),
 		test(exact_shared),
+		test(text_is_whole),
+		test(calls_are_paired),
 		test(refused_with_a_sentence),
 	};
 

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls: what the program at the entry has saved is found again by the one at the exit, by the stack pointer
+ * and the function. The table is private to a process and has no locks. A slot is
+ *
+ *	u64 key, time stamp, saved values, ..., check
+ *
+ * and the check is all others xored: a slot that two threads have written at once, or one half written, is
+ * nobody's. Each key has GEN_PAIR_WAYS slots it may stand in; if all are taken, the first one loses.
+ */
+#include "gen/emit.h"
+
+#define SLOT_CHECK (GEN_PAIR_SIZE - 8)
+#define SLOT_TIME 8
+#define SLOT_SAVED 16
+
+enum { WORD_KEY, WORD_ENTERED, WORD_LEFT, WORD_SAVED };
+
+static int32_t word(const struct gen *g, int n)
+{
+	return g->pair + 8 * n;
+}
+
+uint32_t g_pair_words(const struct gen *g)
+{
+	return WORD_SAVED + g->p->nsaved;
+}
+
+/* rax = time stamp; rdx changes */
+static void put_time(struct gen *g)
+{
+	op(g, 0x0f, 0x31);				/* rdtsc */
+	op(g, 0x48, 0xc1, 0xe2, 32, 0x48, 0x09, 0xd0);	/* shl  $32,%rdx; or %rdx,%rax */
+}
+
+/* rax = key, rcx = the first slot it may stand in */
+static void put_home(struct gen *g)
+{
+	op(g, 0x48, 0x8d);				/* lea  site's rsp,%rax */
+	g_rsp(g, RAX, g->frame + 128 + 8 * g->site->pushed);
+	g_address(g, RCX, g->site->func);
+	op(g, 0x48, 0x31, 0xc8);			/* xor  %rcx,%rax */
+	g_store_word(g, RAX, word(g, WORD_KEY));
+	g_address(g, RCX, 0x9e3779b97f4a7c15);
+	op(g, 0x48, 0x0f, 0xaf, 0xc8);			/* imul %rax,%rcx */
+	op(g, 0x48, 0xc1, 0xe9, 64 - g->env->pair_bits);	/* shr  $64 - bits,%rcx */
+	op(g, 0x48, 0x69, 0xc9);			/* imul $size,%rcx,%rcx */
+	g_u32(g, GEN_PAIR_SIZE);
+	g_address(g, RDX, g->env->pairs);
+	op(g, 0x48, 0x01, 0xd1);			/* add  %rdx,%rcx */
+}
+
+/* rcx = a slot with the key in rax; if `empty`, one without any will do. Falls through if there is none. */
+static void put_search(struct gen *g, bool empty, size_t found[2])
+{
+	size_t again;
+
+	g_mov_imm(g, RDX, GEN_PAIR_WAYS);
+	again = g->code.n;
+	op(g, 0x48, 0x39, 0x01, 0x0f, 0x84);		/* cmp  %rax,(%rcx); je found */
+	found[0] = g_later(g);
+	found[1] = 0;
+	if (empty) {
+		op(g, 0x48, 0x83, 0x39, 0, 0x0f, 0x84);	/* cmpq $0,(%rcx); je found */
+		found[1] = g_later(g);
+	}
+	op(g, 0x48, 0x81, 0xc1);			/* add  $size,%rcx */
+	g_u32(g, GEN_PAIR_SIZE);
+	op(g, 0xff, 0xca, 0x0f, 0x85);			/* dec  %edx; jnz again */
+	g_land(g, g_later(g), again);
+}
+
+/* At the end of the program at the entry, if it wants the call to be watched. */
+void g_pair_enter(struct gen *g, const struct ir_ins *ret)
+{
+	size_t found[2];
+
+	if (ret->a != IR_NONE) {
+		g_load(g, RAX, ret->a);
+		op(g, 0x48, 0x85, 0xc0, 0x0f, 0x84);	/* test %rax,%rax; jz out */
+		g_to_out(g);
+	}
+	g->acc = IR_NONE;
+	put_home(g);
+	put_search(g, true, found);
+	op(g, 0x48, 0x81, 0xe9);			/* sub  $size * ways,%rcx */
+	g_u32(g, GEN_PAIR_SIZE * GEN_PAIR_WAYS);
+	g_land(g, found[0], g->code.n);
+	g_land(g, found[1], g->code.n);
+	op(g, 0x48, 0xc7, 0x01);			/* movq $0,(%rcx): nobody's while it changes */
+	g_u32(g, 0);
+	put_time(g);
+	op(g, 0x48, 0x89);				/* mov  %rax,time(%rcx) */
+	g_mem(g, RAX, RCX, SLOT_TIME);
+	op(g, 0x48, 0x33);				/* xor  key(%rsp),%rax */
+	g_rsp(g, RAX, word(g, WORD_KEY));
+	for (uint32_t k = 0; k < g->p->nsaved; k++) {
+		g_load_word(g, RDX, word(g, WORD_SAVED + k));
+		op(g, 0x48, 0x89);			/* mov  %rdx,saved(%rcx) */
+		g_mem(g, RDX, RCX, SLOT_SAVED + 8 * k);
+		op(g, 0x48, 0x31, 0xd0);		/* xor  %rdx,%rax */
+	}
+	op(g, 0x48, 0x89);				/* mov  %rax,check(%rcx) */
+	g_mem(g, RAX, RCX, SLOT_CHECK);
+	g_load_word(g, RAX, word(g, WORD_KEY));
+	op(g, 0x48, 0x89, 0x01);			/* mov  %rax,(%rcx) */
+}
+
+static void put_unpaired(struct gen *g, struct cold *c)
+{
+	g_address(g, RCX, g->env->unpaired + 8ull * g->p->clause);
+	op(g, 0xf0, 0x48, 0xff, 0x01);			/* lock incq (%rcx) */
+	op(g, 0xe9);
+	g_to_out(g);
+}
+
+/* At the start of the program at the exit. */
+void g_pair_leave(struct gen *g)
+{
+	struct cold *c;
+	size_t found[2], none, wrong;
+
+	put_time(g);
+	g_store_word(g, RAX, word(g, WORD_LEFT));
+	put_home(g);
+	put_search(g, false, found);
+	op(g, 0xe9);
+	none = g_later(g);
+	g_land(g, found[0], g->code.n);
+	op(g, 0x48, 0x8b);				/* mov  time(%rcx),%rdx */
+	g_mem(g, RDX, RCX, SLOT_TIME);
+	g_store_word(g, RDX, word(g, WORD_ENTERED));
+	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
+	for (uint32_t k = 0; k < g->p->nsaved; k++) {
+		op(g, 0x48, 0x8b);			/* mov  saved(%rcx),%rdx */
+		g_mem(g, RDX, RCX, SLOT_SAVED + 8 * k);
+		g_store_word(g, RDX, word(g, WORD_SAVED + k));
+		op(g, 0x48, 0x31, 0xd0);
+	}
+	op(g, 0x48, 0x3b);				/* cmp  check(%rcx),%rax */
+	g_mem(g, RAX, RCX, SLOT_CHECK);
+	op(g, 0x0f, 0x85);				/* jne  unpaired */
+	wrong = g_later(g);
+	op(g, 0x48, 0xc7, 0x01);			/* movq $0,(%rcx) */
+	g_u32(g, 0);
+	c = g_cold(g, put_unpaired);
+	c->from[0] = none;
+	c->from[1] = wrong;
+}
+
+/* rax = ns since the entry */
+void g_pair_duration(struct gen *g)
+{
+	g_load_word(g, RAX, word(g, WORD_LEFT));
+	op(g, 0x48, 0x2b);				/* sub  entered(%rsp),%rax */
+	g_rsp(g, RAX, word(g, WORD_ENTERED));
+	g_address(g, RCX, g->env->mult);
+	op(g, 0x48, 0xf7, 0xe1);			/* mul  %rcx */
+	op(g, 0x48, 0x0f, 0xac, 0xd0, 32);		/* shrd $32,%rdx,%rax */
+}
+
+bool g_pair(struct gen *g, const struct ir_ins *i)
+{
+	if ((i->op == IR_SAVE || i->op == IR_SAVED) && (uint64_t)i->imm >= g->p->nsaved) {
+		g->error = g_refuse(g, "a value that nobody has saved");
+		return true;
+	}
+	if (i->op == IR_SAVE) {
+		g_load(g, RAX, i->a);
+		g_store_word(g, RAX, word(g, WORD_SAVED + i->imm));
+		return true;
+	}
+	if (i->op == IR_SAVED) {
+		g->acc = IR_NONE;
+		g_load_word(g, RAX, word(g, WORD_SAVED + i->imm));
+		g_store(g, i->dst);
+		return true;
+	}
+	return false;
+}
+
+/* SAVE may be jumped over: what is saved then is 0. */
+void g_pair_start(struct gen *g)
+{
+	for (uint32_t k = 0; k < g->p->nsaved; k++) {
+		op(g, 0x48, 0xc7);			/* movq $0,saved(%rsp) */
+		g_rsp(g, 0, word(g, WORD_SAVED + k));
+		g_u32(g, 0);
+	}
+}
