@@ -282,6 +282,8 @@ int64_t drain(struct jab *j, bool last)
 		return 0;
 	r = j->events->each ? merge(j, last) : write_all(j, last);
 	choose_wait(j);
+	if (!j->events->each && !ctf_ready(j->events->trace))
+		j->events->wait_ns = WAIT_LEAST;
 	targets_retire(j);
 	return r;
 }

@@ -9,6 +9,7 @@
  * Packets are whole blocks of the archive, and the archive is a good one behind each of them. Nothing here waits
  * for a slow reader before the end: ask tar_ready() before the next packet, or it is kept in memory.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -20,6 +21,8 @@
 #include "trace/writer.h"
 
 #define BLOCK 512u
+#define PATIENCE_MS 2
+#define PIPE_ROOM (1 << 20)	/* as much as anybody may have */
 
 /* The header of an entry, as POSIX has it (ustar). Numbers are octal text. */
 struct tar_head {
@@ -100,7 +103,13 @@ static void send_now(struct ctf *ctf, struct iovec **v, int *n)
 	}
 }
 
-bool tar_ready(struct ctf *ctf)
+/* A reader that is at it is worth a moment. */
+static bool wait_shortly(struct ctf *ctf)
+{
+	return poll(&(struct pollfd){ .fd = ctf->pipe, .events = POLLOUT }, 1, PATIENCE_MS) == 1;
+}
+
+static bool send_waiting(struct ctf *ctf)
 {
 	struct iovec one = { ctf->waiting, ctf->waiting_len }, *v = &one;
 	int n = ctf->waiting_len != 0;
@@ -113,9 +122,19 @@ bool tar_ready(struct ctf *ctf)
 	return !n || ctf->broken;
 }
 
+bool tar_ready(struct ctf *ctf)
+{
+	bool ready;
+
+	do
+		ready = send_waiting(ctf);
+	while (!ready && wait_shortly(ctf));
+	return ready;
+}
+
 static int send_all(struct ctf *ctf, struct iovec *v, int n)
 {
-	if (tar_ready(ctf))
+	if (send_waiting(ctf))
 		send_now(ctf, &v, &n);
 	if (n && !ctf->broken)
 		keep(ctf, v, n);
@@ -125,7 +144,7 @@ static int send_all(struct ctf *ctf, struct iovec *v, int n)
 /* Nobody else waits for us any more; whoever ends us now has had enough. */
 static int send_rest(struct ctf *ctf)
 {
-	while (!tar_ready(ctf))
+	while (!send_waiting(ctf))
 		if (poll(&(struct pollfd){ .fd = ctf->pipe, .events = POLLOUT }, 1, -1) < 0 && errno == EINTR)
 			ctf->broken = -EINTR;
 	return ctf->broken;
@@ -203,4 +222,6 @@ void tar_begin(struct ctf *ctf)
 	struct stat st;
 
 	ctf->may_stall = fstat(ctf->pipe, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+	if (ctf->may_stall)
+		fcntl(ctf->pipe, F_SETPIPE_SZ, PIPE_ROOM);
 }
