@@ -38,10 +38,14 @@ def stalled(target):
     for line in p.stderr:
         if line.startswith("jab: active:"):
             break
-    n, end = 0, time.monotonic() + LIMIT
-    while bytes_in(r) < fcntl.fcntl(r, fcntl.F_GETPIPE_SZ) - 8192 and time.monotonic() < end:
+    n = same = before = 0
+    while same < 10 and n < 20000000:	# until nothing goes in any more
         t.run(20000)	# it comes back, whoever reads
         n += 20000
+        time.sleep(.02)
+        now = bytes_in(r)
+        same = same + 1 if now == before > fcntl.fcntl(r, fcntl.F_GETPIPE_SZ) // 2 else 0
+        before = now
     t.run(300000)
     yield t, p, r, n + 300000
     if p.poll() is None:
