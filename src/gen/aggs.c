@@ -411,7 +411,7 @@ bool g_map(struct gen *g, const struct ir_ins *i)
 		put_agg(g, i);
 		return true;
 	}
-	if (m->kind != IR_MAP_VALUE && (i->op == IR_MAP_GET || !m->nkeys)) {
+	if (m->kind != IR_MAP_VALUE && (i->op != IR_MAP_DEL || !m->nkeys)) {
 		g->error = g_refuse(g, "reading an aggregation");
 		return true;
 	}

@@ -35,7 +35,7 @@ static uint32_t gen_ids[256];
 struct gen_seen { uint32_t n, id; uint64_t len; uint8_t payload[8192]; };
 static struct gen_seen gen_native, gen_judged;
 
-static uint8_t *gen_blob(void)
+static inline uint8_t *gen_blob(void)
 {
 	static uint8_t *at;
 
@@ -47,7 +47,7 @@ static uint8_t *gen_blob(void)
 	return at;
 }
 
-static void gen_set_up(void)
+static inline void gen_set_up(void)
 {
 	struct event_slow_spec slow;
 
@@ -70,7 +70,7 @@ static void gen_set_up(void)
 	emit_slow(&slow);
 }
 
-static struct gen_env gen_make_env(bool has_rseq, const struct maps_layout *l)
+static inline struct gen_env gen_make_env(bool has_rseq, const struct maps_layout *l)
 {
 	return (struct gen_env){
 		.event = make_spec(has_rseq, NULL, 0), .ids = gen_ids, .cpu_table = (uint64_t)(shared->table_room + 2),
@@ -83,7 +83,7 @@ static struct gen_env gen_make_env(bool has_rseq, const struct maps_layout *l)
 }
 
 /* Code at an offset, and the way back behind it. Returns its length. */
-static int gen_place(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env, int off)
+static inline int gen_place(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env, int off)
 {
 	struct gen_site site = { GEN_SITE, 77, false, GEN_SITE };
 	uint8_t *rw = code_rw + BODY_OFF + off, back[14] = { 0xff, 0x25 };	/* jmp *0(%rip); address */
@@ -105,7 +105,7 @@ static int gen_place(const struct ir_unit *u, const struct ir_prog *p, const str
 	return len;
 }
 
-static void gen_look(int ring, const struct event_head *e, const uint64_t *fields)
+static inline void gen_look(int ring, const struct event_head *e, const uint64_t *fields)
 {
 	gen_native.n++;
 	gen_native.id = e->id;
@@ -113,7 +113,7 @@ static void gen_look(int ring, const struct event_head *e, const uint64_t *field
 	memcpy(gen_native.payload, fields, gen_native.len);
 }
 
-static void gen_emitted(void *data, uint32_t record, const uint8_t *payload, size_t len)
+static inline void gen_emitted(void *data, uint32_t record, const uint8_t *payload, size_t len)
 {
 	gen_judged.n++;
 	gen_judged.id = gen_ids[record];
@@ -121,20 +121,20 @@ static void gen_emitted(void *data, uint32_t record, const uint8_t *payload, siz
 	memcpy(gen_judged.payload, payload, MIN(len, sizeof(gen_judged.payload)));
 }
 
-static bool gen_read(void *data, uint64_t addr, void *buf, size_t len)
+static inline bool gen_read(void *data, uint64_t addr, void *buf, size_t len)
 {
 	struct iovec to = { buf, len }, from = { (void *)addr, len };
 
 	return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)len;
 }
 
-static void gen_machine(int flags, int misalign)
+static inline void gen_machine(int flags, int misalign)
 {
 	fill_random(gen_stack, sizeof(gen_stack));
 	machine_fill(flags & 127, (uint64_t)gen_stack + GEN_STACK - GEN_KEPT - misalign);
 }
 
-static struct interp_site gen_interp_site(void)
+static inline struct interp_site gen_interp_site(void)
 {
 	struct interp_site s = { .comm = "comm" };
 
@@ -154,7 +154,7 @@ static struct interp_site gen_interp_site(void)
 }
 
 /* Run what was placed. NULL, or what of the machine has changed. */
-static const char *gen_run(void (*run)(void))
+static inline const char *gen_run(void (*run)(void))
 {
 	size_t red_zone = machine_in.gpr[4] - 128 - (uint64_t)gen_stack, low = red_zone - (GEN_STACK_MAX - 128);
 
@@ -182,7 +182,7 @@ static const char *gen_run(void (*run)(void))
 	return NULL;
 }
 
-static void gen_judge(struct interp *in, const struct ir_prog *p)
+static inline void gen_judge(struct interp *in, const struct ir_prog *p)
 {
 	struct interp_site site = gen_interp_site();
 
@@ -194,13 +194,13 @@ static void gen_judge(struct interp *in, const struct ir_prog *p)
 
 /* ---- making programs by hand ---- */
 
-static uint32_t gen_reg(struct ir_prog *p, enum ir_class c)
+static inline uint32_t gen_reg(struct ir_prog *p, enum ir_class c)
 {
 	*vec_add(&p->regs) = c;
 	return p->regs.n - 1;
 }
 
-static struct ir_ins *gen_ins(struct ir_prog *p, enum ir_op op)
+static inline struct ir_ins *gen_ins(struct ir_prog *p, enum ir_op op)
 {
 	struct ir_ins *i = vec_add(&p->ins);
 
@@ -208,7 +208,7 @@ static struct ir_ins *gen_ins(struct ir_prog *p, enum ir_op op)
 	return i;
 }
 
-static void gen_arg(struct ir_prog *p, struct ir_ins *i, uint8_t type, uint32_t reg, uint64_t mask)
+static inline void gen_arg(struct ir_prog *p, struct ir_ins *i, uint8_t type, uint32_t reg, uint64_t mask)
 {
 	struct ir_arg *a = vec_add(&p->args);
 
@@ -219,7 +219,7 @@ static void gen_arg(struct ir_prog *p, struct ir_ins *i, uint8_t type, uint32_t 
 }
 
 /* A record with so many fields, numbers or (from `slots` on) strings. */
-static uint32_t gen_record(struct ir_unit *u, uint32_t n, uint32_t slots, bool faulty)
+static inline uint32_t gen_record(struct ir_unit *u, uint32_t n, uint32_t slots, bool faulty)
 {
 	struct ir_record *r = vec_add(&u->records);
 
@@ -229,7 +229,7 @@ static uint32_t gen_record(struct ir_unit *u, uint32_t n, uint32_t slots, bool f
 	return u->records.n - 1;
 }
 
-static struct ir_map *gen_map(struct ir_unit *u, uint8_t kind, uint8_t num, uint32_t nkeys)
+static inline struct ir_map *gen_map(struct ir_unit *u, uint8_t kind, uint8_t num, uint32_t nkeys)
 {
 	struct ir_map *m = vec_add(&u->maps);
 
