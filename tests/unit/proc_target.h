@@ -46,13 +46,21 @@ __attribute__((unused)) static void fresh_shared(void)
 	memset(sh, 0, sizeof(*sh));
 }
 
+/* For a child: it may be so late that its parent is gone already. */
+__attribute__((unused)) static void die_with(pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(0);
+}
+
 /* Fork a target; it dies with the test. */
 __attribute__((unused)) static pid_t start_target(void (*run)(void *), void *arg)
 {
-	pid_t pid = fork();
+	pid_t parent = getpid(), pid = fork();
 
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		die_with(parent);
 		run(arg);
 		_exit(0);
 	}

@@ -242,10 +242,11 @@ static int run_in_same_memory(void *arg)
 static void many_children(void *arg)
 {
 	static char stack[65536];
+	pid_t parent = getpid();
 
 	for (int i = 0; i < CHILDREN; i++)
 		if (fork() == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			die_with(parent);
 			pause();
 			_exit(0);
 		}

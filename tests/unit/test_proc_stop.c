@@ -213,6 +213,7 @@ static void four_under_storm(void *arg)
 
 	for (i = 0; i < 3; i++)
 		pthread_create(&t, NULL, hit_by_signals, NULL);
+	sh->turns[1] = 1;
 	hit_by_signals(NULL);
 }
 
@@ -232,7 +233,7 @@ static void slow_seizing(void **state)
 
 	fresh_shared();
 	pid = start_target(four_under_storm, NULL);
-	assert_true(wait_until(&sh->ready, 1));
+	assert_true(wait_until(&sh->ready, 1) && wait_until(&sh->turns[1], 1));
 	sender = start_target(plain_storm, &pid);
 	assert_true(wait_until(&sh->extra, 10));
 	p = opened(pid);

@@ -169,6 +169,7 @@ static inline void body_blocked(struct control *c)
 /* Forks when asked to; the child works in slot 1 and tells its pid as the answer. */
 static inline void body_forker(struct control *c)
 {
+	pid_t parent = getpid();
 	long i;
 
 	signal(SIGCHLD, SIG_IGN);
@@ -184,6 +185,8 @@ static inline void body_forker(struct control *c)
 		c->release = 0;
 		if (fork() == 0) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			if (getppid() != parent)
+				_exit(0);
 			c->answer = getpid();
 			spin_forever(c, 1);
 			_exit(0);
@@ -388,7 +391,7 @@ struct rig {
 	size_t pads;
 };
 
-static inline int rig_open(struct rig *r, pid_t pid, size_t max_edits)
+static inline int rig_try(struct rig *r, pid_t pid, size_t max_edits)
 {
 	int e;
 
@@ -400,7 +403,24 @@ static inline int rig_open(struct rig *r, pid_t pid, size_t max_edits)
 	r->pieces[1] = (struct piece){ .at = TADDR(r->pieces[0].at.v + CODE_LEN), .len = 8192 };
 	r->pieces[2] = (struct piece){ .len = RING_HEAD_SIZE + RING_SIZE_MIN, .kind = PIECE_RING };
 	r->pieces[3] = (struct piece){ .len = 4096, .kind = PIECE_PRIVATE };
-	return arena_create(r->p, r->pieces, ARRAY_SIZE(r->pieces), max_edits, &r->a);
+	e = arena_create(r->p, r->pieces, ARRAY_SIZE(r->pieces), max_edits, &r->a);
+	if (e < 0) {
+		proc_close(r->p);
+		r->p = NULL;
+	}
+	return e;
+}
+
+/* "Try again", says an attach to a thread that did not get its turn for two seconds. */
+static inline int rig_open(struct rig *r, pid_t pid, size_t max_edits)
+{
+	uint64_t deadline = now_ns() + PATIENCE_NS;
+	int e;
+
+	do
+		e = rig_try(r, pid, max_edits);
+	while (e == -EBUSY && now_ns() < deadline);
+	return e;
 }
 
 static inline void rig_close(struct rig *r)
