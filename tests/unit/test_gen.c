@@ -264,6 +264,37 @@ static void switched_off_is_skipped(void **state)
 	world_free(w);
 }
 
+/* ---- who we are ---- */
+
+/* Noted numbers can't be believed, or there are none: the kernel is asked. */
+static void numbers_of_process_and_thread(void **state)
+{
+	for (int way = 0; way < 4; way++) {
+		struct world *w = world_new();
+		uint32_t out[2] = { gen_reg(w->p, IR_I), gen_reg(w->p, IR_I) };
+		struct gen_env env;
+
+		for (int k = 0; k < 2; k++) {
+			struct ir_ins *i = gen_ins(w->p, IR_CTX);
+
+			i->imm = k ? IR_CTX_TID : IR_CTX_PID;
+			i->dst = out[k];
+		}
+		emit_numbers(w, out, 2);
+		world_start(w, true);
+		env = gen_make_env(true, w->l);
+		env.event.has_tid = way != 3;
+		assert_true(gen_place(&w->u, w->p, &env, 1) > 0);
+		fill_table(way != 1);
+		*pid_cell = way == 2 ? 0 : way == 1 ? 99 : getpid();
+		for (int k = 0; k < 20; k++)
+			hit(w, 1, 2, k % 4 ? machine_run : machine_run_stepped);
+		fill_table(true);
+		*pid_cell = getpid();
+		world_free(w);
+	}
+}
+
 /* ---- what can't be done ---- */
 
 static void refused_with_a_sentence(void **state)
@@ -292,6 +323,7 @@ int main(void)
 		test(deleted_keys_make_room),
 		test(cells),
 		test(switched_off_is_skipped),
+		test(numbers_of_process_and_thread),
 		test(refused_with_a_sentence),
 	};
 
