@@ -80,7 +80,7 @@ struct gen {
 #define FRAME_RCX 16
 #define FRAME_RDX 24
 #define FRAME_MOST 304		/* the rest of the stack is for events, */
-#define FRAME_MOST_CALLS 232	/* and for what is called: */
+#define FRAME_MOST_CALLS 208	/* and for what is called: */
 #define FRAME_MOST_HEAVY 184	/* text, */
 #define FRAME_MOST_CHANGES 152	/* text in maps */
 
