@@ -85,7 +85,9 @@ void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
 		jab_each_probe(j, print_probe, to);
 		run_say_times(j, report);
 	}
-	if (t.lost)
+	if (t.lost && enough(j))
+		log_warn("ended by its count of events; %" PRIu64 " more happened before the probes were out", t.lost);
+	else if (t.lost)
 		log_warn("%" PRIu64 " events were lost; a larger --buffer-size may help", t.lost);
 	if (t.damaged)
 		log_warn("a buffer held what is no event, %" PRIu64 " times: the program has written there itself", t.damaged);

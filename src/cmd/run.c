@@ -121,7 +121,15 @@ int run_over(struct jab *j, uint64_t start_ns, int *ret_status)
 		return 1;
 	if (run.duration >= 0 && (now_ns() - start_ns) / 1e9 >= run.duration)
 		return 0;
-	return jab_alive(j) ? -1 : 0;
+	if (jab_alive(j))
+		return -1;
+	/* That it is gone is seen a moment before how it ended. */
+	for (int i = 0; jab_child_pid(j) && i < 200; i++) {
+		if (jab_child_ended(j, ret_status) == 1)
+			return 1;
+		sleep_ns(5000000);
+	}
+	return 0;
 }
 
 struct json_list { FILE *to; bool more, recorded; };

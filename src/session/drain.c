@@ -17,6 +17,7 @@
 
 #define PIECE (512u << 10)	/* looked at, checked and written while it is in the cache */
 #define HOLD_NS 2000000
+#define LOST_MOST (1ull << 40)	/* between two rounds */
 #define WAIT_LEAST 1000000ull
 #define WAIT_MOST 50000000ull
 
@@ -25,16 +26,21 @@ static uint32_t nrings(const struct target *t)
 	return t->rings && t->rings->ready ? t->rings->ncpu + t->rings->nlocked : 0;
 }
 
-/* All that were lost in this ring's name: the first locked one stands for those that got none. */
+/*
+ * All that were lost in this ring's name: the first locked one stands for those that got none. The target can
+ * write there as well; what can't be is not believed.
+ */
 static uint64_t lost_of(const struct target *t, const struct own_ring *own)
 {
 	uint64_t lost = ring_lost(&own->r);
 
-	return own == &t->rings->v[t->rings->ncpu] ? lost + rings_lost_shared(t) : lost;
+	if (own == &t->rings->v[t->rings->ncpu])
+		lost += rings_lost_shared(t);
+	return lost - own->told > LOST_MOST ? own->told : lost;
 }
 
-/* What was counted as recorded could not be written: it is lost after all. */
-static void count_unwritten(struct events *e, const struct own_ring *own, const struct ctf_span *span)
+/* What was counted as recorded is not, after all. */
+static void uncount(struct events *e, const struct own_ring *own, const struct ctf_span *span, bool unwritten)
 {
 	struct event_head head;
 	uint64_t off = 0;
@@ -43,29 +49,54 @@ static void count_unwritten(struct events *e, const struct own_ring *own, const 
 		if (head.id >= e->rows)
 			break;
 		e->recorded.v[head.id]--;
-		e->unwritten.v[head.id]++;
+		e->unwritten.v[head.id] += unwritten;
 	}
 }
 
-/* Numbers of another pid namespace become ours, in a copy. */
-static const uint8_t *translate(struct target *t, const struct own_ring *own, const uint8_t *span, uint64_t len,
-				uint8_t **ret_copy)
+/* Numbers of another pid namespace become ours, in our copy. */
+static void translate(struct target *t, const struct own_ring *own, uint8_t *span, uint64_t len)
 {
 	struct event_head head;
 	uint64_t off = 0, at = 0;
 
-	*ret_copy = NULL;
 	if (!t->rings->foreign_ids || !len)
-		return span;
+		return;
 	if (!t->rings->ids)
 		t->rings->ids = id_map_new(t->proc);
-	*ret_copy = xrealloc(NULL, len);
-	memcpy(*ret_copy, span, len);
-	for (; ring_next(&own->r, *ret_copy, len, &off, &head); at = off) {
+	for (; ring_next(&own->r, span, len, &off, &head); at = off) {
 		id_map_translate(t->rings->ids, &head.pid, &head.tid);
-		memcpy(*ret_copy + at, &head, sizeof(head));
+		memcpy(span + at, &head, sizeof(head));
 	}
-	return *ret_copy;
+}
+
+/* How much of it is not younger than that. */
+static uint64_t up_to(const struct own_ring *own, const uint8_t *span, uint64_t len, uint64_t time)
+{
+	struct event_head head;
+	uint64_t off = 0, at = 0;
+
+	while (ring_next(&own->r, span, len, &off, &head) && head.time <= time)
+		at = off;
+	return off > at ? at : len;
+}
+
+/*
+ * The good events of a span, counted. Times only grow, so the last one tells: what comes from the future comes
+ * from somebody who writes in our rings, and no reader of the trace could go on behind it.
+ */
+static void check_span(struct jab *j, struct own_ring *own, const uint8_t *data, uint64_t len, struct ctf_span *ret_span)
+{
+	struct events *e = j->events;
+	int r = ctf_check_counted(e->trace, data, len, e->recorded.v, ret_span);
+	uint64_t now = clock_now();
+
+	if (ret_span->events && ret_span->last > now) {
+		uncount(e, own, ret_span, false);
+		r = -EBADMSG;
+		ctf_check_counted(e->trace, data, up_to(own, data, ret_span->len, now), e->recorded.v, ret_span);
+	}
+	if (r < 0)
+		e->damaged++;
 }
 
 static int write_span(struct jab *j, struct target *t, struct own_ring *own, const uint8_t *data, uint64_t len,
@@ -76,15 +107,14 @@ static int write_span(struct jab *j, struct target *t, struct own_ring *own, con
 	struct ctf_span span = { 0 };
 	int r;
 
-	if (ctf_check_counted(e->trace, data, len, e->recorded.v, &span) < 0)
-		e->damaged++;
+	check_span(j, own, data, len, &span);
 	*ret_events = span.events;
 	if (!span.events && lost == own->told)
 		return 0;
 	r = ctf_packet(e->trace, own->stream, own->cpu, &span, lost);
 	own->told = lost;
 	if (r < 0) {
-		count_unwritten(e, own, &span);
+		uncount(e, own, &span, true);
 		return r;
 	}
 	e->events += span.events;
@@ -92,16 +122,19 @@ static int write_span(struct jab *j, struct target *t, struct own_ring *own, con
 	return 0;
 }
 
+/* From a copy: nobody can change any more what was checked, and the ring has room again at once. */
 static int64_t write_piece(struct jab *j, struct target *t, struct own_ring *own, uint64_t *ret_len)
 {
-	const uint8_t *span, *shown;
+	const uint8_t *span;
 	uint64_t len = ring_peek_some(&own->r, PIECE, &span), events;
-	uint8_t *copy;
+	uint8_t *copy = xrealloc(NULL, len + 1);
 	int r;
 
-	shown = translate(t, own, span, len, &copy);
-	r = write_span(j, t, own, shown, len, &events);
+	if (len)
+		memcpy(copy, span, len);
 	ring_consume(&own->r, len);
+	translate(t, own, copy, len);
+	r = write_span(j, t, own, copy, len, &events);
 	free(copy);
 	*ret_len = len;
 	return r < 0 ? r : (int64_t)events;
@@ -288,22 +321,11 @@ int64_t drain(struct jab *j, bool last)
 	return r;
 }
 
-/* How much of it is not younger than that. */
-static uint64_t up_to(const struct own_ring *own, const uint8_t *span, uint64_t len, uint64_t time)
-{
-	struct event_head head;
-	uint64_t off = 0, at = 0;
-
-	while (ring_next(&own->r, span, len, &off, &head) && head.time <= time)
-		at = off;
-	return off > at ? at : len;
-}
-
 /* Rings are copied one after the other: what is younger than the first copy would have gaps between them. */
 static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *own, struct ctf *trace, uint64_t until)
 {
-	uint8_t *buf = xrealloc(NULL, t->rings->size), *copy;
-	const uint8_t *start, *shown;
+	uint8_t *buf = xrealloc(NULL, t->rings->size);
+	const uint8_t *start;
 	int64_t len = ring_snapshot(&own->r, buf, &start);
 	struct ctf_span span = { 0 };
 	int r = 0;
@@ -314,8 +336,8 @@ static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *o
 		return 0;
 	}
 	len = up_to(own, start, len, until);
-	shown = translate(t, own, start, len, &copy);
-	if (ctf_check_counted(trace, shown, len, j->events->recorded.v, &span) < 0)
+	translate(t, own, buf + (start - buf), len);
+	if (ctf_check_counted(trace, start, len, j->events->recorded.v, &span) < 0)
 		j->events->damaged++;
 	if (span.events)
 		r = ctf_packet(trace, own->stream, own->cpu, &span, lost_of(t, own));
@@ -323,7 +345,6 @@ static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *o
 		j->events->events += span.events;
 		j->events->bytes += span.len;
 	}
-	free(copy);
 	free(buf);
 	return r < 0 ? r : (int64_t)span.events;
 }

@@ -79,6 +79,7 @@ TARGETS = {
     "sandbox": c("sandbox.c"),
     "values": c("values.c"),
     "wild": c("wild.c"),
+    "vandal": c("vandal.c"),
     "mill": c("mill.c"),
     "moved": c("moved.c"),
     "full": c("full.c", "-no-pie", "-fno-pie"),

@@ -217,3 +217,28 @@ def test_stepped_by_gdb(target, tmp_path):
     n, lost = counts(tmp_path / "t")
     assert n >= 3, text
     t.stop()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_hostile_rings(built, target, tmp_path, seed):
+    """A program that writes into its own rings spoils its own part of the trace and nothing else."""
+    t = target("calls", "serve", 1)
+    bad = subprocess.Popen([str(built("vandal")), "2", str(seed)])
+    p = subprocess.Popen([jab.JAB, "record", "-v", "--json", "-o", tmp_path / "t", "-p", str(t.pid), "-p", str(bad.pid),
+                          "exe:/^(work|deed)$/ x=arg0:u64", "exe:deed s=arg1:string"], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    for line in p.stderr:
+        if line.startswith("jab: active:"):
+            break
+    for _ in range(10):
+        t.run(1000)
+    bad.wait(LIMIT)
+    t.run(1000)
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=LIMIT)
+    assert p.returncode in (0, 1), (p.returncode, err)		# 1: not all could be written, which is true
+    assert not jab.leftovers(t.pid)
+    rows = jab.run("view", "--json", "--probe", "calls:work", tmp_path / "t")
+    assert [x["fields"]["x"] for x in rows.rows if x["pid"] == t.pid] == list(range(1000)) * 11
+    subprocess.run(["babeltrace2", str(tmp_path / "t")], stdout=subprocess.DEVNULL, check=True, timeout=LIMIT)
+    t.stop()
