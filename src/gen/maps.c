@@ -63,7 +63,7 @@ static uint32_t entries_of(const struct ir_map *m)
 static int place_map(const struct ir_map *m, struct maps_layout *l, struct map_place *p)
 {
 	struct prog_table t;
-	uint64_t size = 0, values;
+	uint64_t size = 0, values = 0;
 
 	p->entries = entries_of(m);
 	t = make_table(m, p->entries);
@@ -84,7 +84,7 @@ static int place_map(const struct ir_map *m, struct maps_layout *l, struct map_p
 		l->part_size += values;
 		size += values;
 	}
-	l->size += size - (m->kind != IR_MAP_VALUE ? values : 0);
+	l->size += size - values;
 	return size > MAP_MOST ? fail(-E2BIG, "map %s would take %llu MB", m->name, (unsigned long long)size >> 20) : 0;
 }
 
