@@ -25,7 +25,8 @@
 
 #define SPIN_NS 10000ull
 #define YIELD_NS 100000ull
-#define DEADLINE_NS 2000000000ull
+#define LONGEST_NS 400000000ull
+#define DEADLINE_NS 10000000000ull
 
 /* What the thread tells us, in its scratch memory. */
 struct answer {
@@ -202,12 +203,14 @@ static bool take_answer(struct errand *e)
 }
 
 /* It takes microseconds: to be told of its end would take longer. If not, it may wait for our CPU. */
-static void wait_a_little(struct errand *e)
+static void wait_a_little(struct errand *e, uint64_t most)
 {
 	uint64_t start = now_ns();
 
-	while (!take_answer(e) && now_ns() - start < YIELD_NS)
-		if (now_ns() - start > SPIN_NS)
+	while (!take_answer(e) && now_ns() - start < most)
+		if (now_ns() - start > YIELD_NS)
+			sleep_ns(YIELD_NS);
+		else if (now_ns() - start > SPIN_NS)
 			sched_yield();
 }
 
@@ -226,13 +229,18 @@ static int stop_and_look(struct errand *e)
 	return regs.rip - e->desk->at.v >= CODE_END && take_answer(e) ? 0 : 1;
 }
 
+/*
+ * A thread that is interrupted before it got its turn stops again without having done anything. So
+ * each time it is given longer than the last time, or on a busy machine it would never get there.
+ */
 static int collect(struct errand *e)
 {
-	uint64_t deadline = now_ns() + DEADLINE_NS;
+	uint64_t deadline = now_ns() + DEADLINE_NS, most = YIELD_NS;
 	int r;
 
 	for (;;) {
-		wait_a_little(e);
+		wait_a_little(e, most);
+		most = MIN(most * 2, LONGEST_NS);
 		r = stop_and_look(e);
 		if (r <= 0)
 			return r;

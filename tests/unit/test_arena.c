@@ -338,6 +338,40 @@ static void test_tid_namespace(void **state)
 	waitpid(outer, &status, 0);
 }
 
+static void pin(pid_t pid, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(pid, sizeof(set), &set);
+}
+
+/* A thread that hardly gets its turn: it must not be stopped again before it has done anything. */
+static void test_starving(void **state)
+{
+	struct control *c = control_new(), *busy_c = control_new();
+	pid_t busy = target_start(body_spin1, busy_c), pid = target_start(body_spin1, c);
+	struct text_report rep;
+	cpu_set_t all;
+	struct rig r;
+
+	sched_getaffinity(0, sizeof(all), &all);
+	pin(busy, 0);
+	pin(pid, 0);
+	sched_setscheduler(pid, SCHED_IDLE, &(struct sched_param){ 0 });
+	pin(0, sysconf(_SC_NPROCESSORS_ONLN) - 1);
+	for (int i = 0; i < 3; i++) {
+		must(rig_open(&r, pid, 10));
+		must(text_remove(r.p, r.a, &rep));
+		assert_true(rep.verified);
+		rig_close(&r);
+	}
+	sched_setaffinity(0, sizeof(all), &all);
+	target_end(busy, busy_c);
+	target_end(pid, c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -349,6 +383,7 @@ int main(void)
 		cmocka_unit_test(test_tid_known),
 		cmocka_unit_test(test_tid_found),
 		cmocka_unit_test(test_tid_namespace),
+		cmocka_unit_test(test_starving),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
