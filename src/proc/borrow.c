@@ -364,7 +364,12 @@ static int wait_for_plain_stop(struct proc *p, struct thread *t)
 
 int borrow_interrupt(struct proc *p, struct thread *t)
 {
-	ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
+	siginfo_t there = { 0 };
+
+	/* If somebody's SIGSTOP or SIGCONT has stopped it already, ours would come on top: instead of its next turn. */
+	waitid(P_PID, t->tid, &there, WSTOPPED | WNOHANG | WNOWAIT | __WALL);
+	if (!there.si_pid)
+		ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
 	return wait_for_plain_stop(p, t);
 }
 
