@@ -31,10 +31,17 @@ SETS = [["*:*"], ["*:*", "*:/./%return"]]
 def children(pid):
     """The process and all its descendants."""
     out = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
+    with contextlib.suppress(OSError):		# threads and processes end while we look
+        for task in sorted(Path(f"/proc/{pid}/task").iterdir()):
+            out += children_of(task)
+    return out
+
+
+def children_of(task):
+    out = []
+    with contextlib.suppress(OSError):
         for c in (task / "children").read_text().split():
-            with contextlib.suppress(FileNotFoundError):
-                out += children(int(c))
+            out += children(int(c))
     return out
 
 
