@@ -291,7 +291,7 @@ static void test_restless_gaps(void **state)
 {
 	struct control *c = control_new();
 	pid_t pid = target_start(body_mapper, c);
-	uint64_t at = 0x600000000000, near = at - (40 << 20), far = at - (300 << 20);
+	uint64_t at = 0x500000000000, near = at - (40 << 20), far = at - (300 << 20);
 	struct proc *p;
 
 	must(proc_open(pid, &p));
