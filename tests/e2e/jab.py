@@ -17,8 +17,9 @@ from pathlib import Path
 
 from targets import LIMIT, ROOT
 
-# Started in the background, we would hand an ignored SIGINT on to what we end with it.
+# Started in the background or by nohup, we would hand ignored signals on to what we end with them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 JAB = os.environ.get("JAB", str(ROOT / "build" / "jab"))
 
