@@ -114,7 +114,7 @@ static bool is_sound(const struct piece *c)
 		return c->at.v != 0;
 	if (c->kind == PIECE_RING)
 		return c->len > RING_HEAD_SIZE;
-	return c->kind != PIECE_PRIVATE || c->len == PAGE;
+	return true;
 }
 
 static void give_offsets(struct arena *a, bool rings)
@@ -142,7 +142,7 @@ static int lay_out(struct arena *a, size_t max_edits)
 		privates += a->pieces[i].kind == PIECE_PRIVATE;
 	}
 	if (privates > 1)
-		return fail(-EINVAL, "an arena has one private page");
+		return fail(-EINVAL, "an arena has one private piece");
 	a->record_len = undo_size(max_edits);
 	a->desk_len = (batch_size(arena_calls(a)) + PAGE - 1) & ~(PAGE - 1);
 	a->size = a->record_len + a->desk_len;

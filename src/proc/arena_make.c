@@ -76,12 +76,12 @@ size_t arena_ranges(const struct arena *a, struct gap *ret_all)
 	return join(ret_all, a->n);
 }
 
-static uint64_t private_page(const struct arena *a)
+static struct gap private_memory(const struct arena *a)
 {
 	for (size_t i = 0; i < a->n; i++)
 		if (a->pieces[i].kind == PIECE_PRIVATE)
-			return a->pieces[i].at.v;
-	return 0;
+			return (struct gap){ a->pieces[i].at.v, a->pieces[i].at.v + a->pieces[i].len };
+	return (struct gap){ 0 };
 }
 
 /*
@@ -321,7 +321,7 @@ int arena_make(struct arena *a, size_t max_edits)
 	if (r < 0)
 		return r;
 	arena_name(&id, name);
-	undo_init(&head, max_edits, &id, private_page(a));
+	undo_init(&head, max_edits, &id, private_memory(a));
 	a->pidfd = syscall(SYS_pidfd_open, a->p->pid, 0);
 	r = proc_stop(a->p);
 	if (r < 0)

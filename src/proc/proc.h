@@ -131,8 +131,8 @@ int proc_tid_offset(struct proc *p, int32_t *ret_off);
  * pieces is there and charged to us; for code and rings arena_touch() does that, as far as is needed.
  *
  * A ring is seen at addresses of len + (len - RING_HEAD_SIZE) bytes, there and here: its head, its
- * data, and the same data once more. The private page is no part of the memfd: a fork finds zeros in
- * it. We reach it by proc_read() and proc_write(). There is at most one, of one page.
+ * data, and the same data once more. The private piece is no part of the memfd: a fork finds zeros in
+ * it. We reach it by proc_read() and proc_write(). There is at most one.
  */
 enum piece_kind {
 	PIECE_DATA,		/* RW there and here */

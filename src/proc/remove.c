@@ -62,11 +62,11 @@ static bool in_arena(const struct clean *c, uint64_t v)
 }
 
 /* A record is foreign input: what it calls ours must look exactly like it. */
-static bool is_private_page(const struct proc *p, uint64_t at)
+static bool is_private_memory(const struct proc *p, struct gap g)
 {
-	const struct map *m = at ? proc_map_at(p, at) : NULL;
+	const struct map *m = g.lo ? proc_map_at(p, g.lo) : NULL;
 
-	return m && m->start == at && m->end == at + PAGE && m->prot == (PROT_READ | PROT_WRITE) &&
+	return m && m->start == g.lo && m->end == g.hi && m->prot == (PROT_READ | PROT_WRITE) &&
 	       !m->shared && !m->inode && !m->path[0];
 }
 
@@ -82,7 +82,7 @@ static void add_mapping(struct clean *c, uint64_t lo, uint64_t hi)
 
 /*
  * The mappings themselves say where the arena is: by its inode, whatever a record says. Only for the
- * page that is not part of the memfd it is the record that says it.
+ * memory that is not part of the memfd it is the record that says it.
  */
 static void find_arena(struct clean *c)
 {
@@ -99,8 +99,8 @@ static void find_arena(struct clean *c)
 		else
 			add_mapping(c, m->start, m->end);
 	}
-	if (is_private_page(c->p, c->u->private_at))
-		add_mapping(c, c->u->private_at, c->u->private_at + PAGE);
+	if (is_private_memory(c->p, c->u->private))
+		add_mapping(c, c->u->private.lo, c->u->private.hi);
 	if (record.hi)
 		*vec_add(&c->arena) = record;
 }

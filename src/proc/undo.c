@@ -99,7 +99,7 @@ size_t undo_size(size_t max_edits)
 	return (size + PAGE - 1) & ~(PAGE - 1);
 }
 
-void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id, uint64_t private_at)
+void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id, struct gap private)
 {
 	*h = (struct undo_head){
 		.version = UNDO_VERSION,
@@ -115,7 +115,8 @@ void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id
 		.tracer_pid = id->pid,
 		.tracer_start = id->start,
 		.tracer_pidns = id->pidns,
-		.private_at = private_at,
+		.private_at = private.lo,
+		.private_len = private.hi - private.lo,
 	};
 	__atomic_store_n(&h->magic, UNDO_MAGIC, __ATOMIC_RELEASE);
 }
@@ -242,8 +243,9 @@ int undo_check(const struct undo_head *h, size_t area)
 		return garbled("sizes");
 	if (h->text > UNDO_TEXT_DIRTY)
 		return garbled("state");
-	if (h->version > 1 && (h->private_at % PAGE || h->private_at >= USER_TOP))
-		return garbled("private page");
+	if (h->version > 1 && (h->private_at % PAGE || h->private_at >= USER_TOP || h->private_len % PAGE ||
+			       h->private_len > USER_TOP - h->private_at))
+		return garbled("private memory");
 	return 0;
 }
 
@@ -275,7 +277,8 @@ int undo_take(struct undo *u, const struct undo_head *h, const struct undo_edit 
 		*vec_add(&u->moves) = (struct move){ TADDR(moves[i].from), TADDR(moves[i].to) };
 	}
 	u->text = h->text;
-	u->private_at = h->version > 1 ? h->private_at : 0;
+	if (h->version > 1 && h->private_at)
+		u->private = (struct gap){ h->private_at, h->private_at + (h->private_len ? h->private_len : PAGE) };
 	sort_edits(u->edits.v, u->edits.n);
 	sort_moves(u->moves.v, u->moves.n);
 	for (i = 1; i < u->edits.n; i++)

@@ -56,8 +56,9 @@ struct undo_head {
 	int32_t tracer_pid;
 	uint32_t reserved;
 	uint64_t tracer_start, tracer_pidns;
-	uint64_t private_at;		/* the page that is not part of the memfd; 0: there is none */
-	uint8_t unused[32];
+	uint64_t private_at;		/* memory that is not part of the memfd; 0: there is none */
+	uint64_t private_len;		/* 0: a page, as tracers before this one had it */
+	uint8_t unused[24];
 };
 
 _Static_assert(sizeof(struct undo_head) == 128, "layout is read by other versions: bump UNDO_VERSION");
@@ -79,7 +80,7 @@ enum tracer_state tracer_state(const struct tracer_id *id);
 
 /* Writing: by the tracer, through its own view. */
 size_t undo_size(size_t max_edits);
-void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id, uint64_t private_at);
+void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id, struct gap private);
 int undo_append(struct undo_head *h, const struct text_patch *patch);
 void undo_truncate(struct undo_head *h, uint32_t n_edits, uint32_t n_moves);
 void undo_set_text(struct undo_head *h, enum undo_text text);
@@ -89,7 +90,7 @@ struct undo {
 	VEC(struct edit) edits;
 	VEC(struct move) moves;		/* pad -> original */
 	enum undo_text text;
-	uint64_t private_at;		/* as claimed: whoever unmaps it looks first */
+	struct gap private;		/* as claimed: whoever unmaps it looks first */
 	bool growing;			/* its tracer is dead: a thread may be making mappings for it still */
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;

@@ -85,7 +85,7 @@ struct target {
 	uint64_t seen_dead;	/* when it was first found dead */
 };
 
-struct probe {
+struct session_probe {
 	struct probe_spec *spec;
 	field_list fields;
 	uint32_t shape;		/* number + 1 of the shape that its rows share; 0: none yet */
@@ -125,7 +125,7 @@ struct jab {
 	bool follow;		/* other programs and libraries that come later are probed, too */
 	VEC(struct file) files;
 	VEC(struct target) targets;
-	VEC(struct probe) probes;
+	VEC(struct session_probe) probes;
 	VEC(struct site) sites;
 	VEC(struct row) rows;
 	VEC(struct counter) counters;

@@ -150,7 +150,7 @@ static int measure(struct shape *s)
 	return most < 0 ? most : 0;
 }
 
-static int finish_shape(struct jab *j, const struct probe *p, struct shape *s)
+static int finish_shape(struct jab *j, const struct session_probe *p, struct shape *s)
 {
 	int r;
 
@@ -168,7 +168,7 @@ static int finish_shape(struct jab *j, const struct probe *p, struct shape *s)
 /* Many functions at once: nobody wants to wait for all their names. */
 #define MOST_NAMED 100
 
-static bool has_names(const struct probe *p)
+static bool has_names(const struct session_probe *p)
 {
 	for (size_t i = 0; i < p->fields.n; i++)
 		if (p->fields.v[i].from == FROM_NAME)
@@ -176,7 +176,7 @@ static bool has_names(const struct probe *p)
 	return !p->fields.n && p->sites <= MOST_NAMED;
 }
 
-static int add_own(struct jab *j, const struct row *row, const struct probe *p, struct shape *s)
+static int add_own(struct jab *j, const struct row *row, const struct session_probe *p, struct shape *s)
 {
 	struct module *m = j->files.v[row->file].m;
 	uint64_t entry = row->func == UINT32_MAX ? 0 : m->funcs.v[row->func].addr;
@@ -201,7 +201,7 @@ static int add_own(struct jab *j, const struct row *row, const struct probe *p, 
 
 static int make_shape(struct jab *j, uint32_t row)
 {
-	struct probe *p = &j->probes.v[j->rows.v[row].probe];
+	struct session_probe *p = &j->probes.v[j->rows.v[row].probe];
 	struct shape s = { 0 };
 	bool named = has_names(p);
 	int r = 0;

@@ -109,7 +109,6 @@ static void test_unsound(void **state)
 	static const struct piece bad[] = {
 		{ .len = RING_HEAD_SIZE, .kind = PIECE_RING },
 		{ .len = RING_HEAD_SIZE + 100, .kind = PIECE_RING },
-		{ .len = 8192, .kind = PIECE_PRIVATE },
 		{ .len = 4096, .kind = PIECE_CODE },
 		{ .len = 0 },
 	};

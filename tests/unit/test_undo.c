@@ -18,7 +18,7 @@ static void record_make(struct record *r)
 	int i;
 
 	memset(r, 0, sizeof(*r));
-	undo_init(&r->head, N, &id, 0x5000);
+	undo_init(&r->head, N, &id, (struct gap){ 0x5000, 0x7000 });
 	for (i = 0; i < 2; i++) {
 		struct edit *e = vec_add(&patch.edits);
 
@@ -56,7 +56,8 @@ static void test_round_trip(void **state)
 	assert_int_equal(u.moves.n, 1);
 	assert_int_equal(u.moves.v[0].to.v, 0x2000);
 	assert_int_equal(u.text, UNDO_TEXT_CLEAN);
-	assert_int_equal(u.private_at, 0x5000);
+	assert_int_equal(u.private.lo, 0x5000);
+	assert_int_equal(u.private.hi, 0x7000);
 	undo_free(&u);
 }
 
@@ -70,7 +71,7 @@ static void test_old_version(void **state)
 	r.head.version = 1;
 	assert_int_equal(record_read(&r, &u), 0);
 	assert_int_equal(u.edits.n, 2);
-	assert_int_equal(u.private_at, 0);
+	assert_int_equal(u.private.lo, 0);
 	undo_free(&u);
 }
 

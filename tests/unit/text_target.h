@@ -402,7 +402,7 @@ static inline int rig_try(struct rig *r, pid_t pid, size_t max_edits)
 	r->pieces[0] = (struct piece){ .at = place_near(r->p, CODE_LEN + 8192), .len = CODE_LEN, .kind = PIECE_CODE };
 	r->pieces[1] = (struct piece){ .at = TADDR(r->pieces[0].at.v + CODE_LEN), .len = 8192 };
 	r->pieces[2] = (struct piece){ .len = RING_HEAD_SIZE + RING_SIZE_MIN, .kind = PIECE_RING };
-	r->pieces[3] = (struct piece){ .len = 4096, .kind = PIECE_PRIVATE };
+	r->pieces[3] = (struct piece){ .len = 12288, .kind = PIECE_PRIVATE };
 	e = arena_create(r->p, r->pieces, ARRAY_SIZE(r->pieces), max_edits, &r->a);
 	if (e < 0) {
 		proc_close(r->p);
