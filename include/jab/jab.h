@@ -41,6 +41,7 @@ JAB_API void jab_free(struct jab *j);	/* takes out what is still in; NULL is fin
 
 JAB_API int jab_attach(struct jab *j, pid_t pid);
 JAB_API int jab_attach_name(struct jab *j, const char *name);	/* every process of that name */
+JAB_API int jab_attach_users(struct jab *j, const char *path);	/* every process that runs code of this file; how many */
 JAB_API int jab_spawn(struct jab *j, char *const argv[]);	/* held at its entry until jab_insert() */
 JAB_API int jab_open_file(struct jab *j, const char *path);	/* no process: list and check only */
 

@@ -43,6 +43,8 @@ static void wait_a_little(struct jab *j, uint64_t start)
 	uint64_t ns = events_wait_ns(j);
 	double left = run.duration - (now_ns() - start) / 1e9;
 
+	if (capture.wait_most)
+		ns = MIN(ns, capture.wait_most);
 	if (run.duration >= 0)
 		ns = MIN(ns, left > 0 ? (uint64_t)(left * 1e9) + 1000 : 1000);
 	jab_wait(j, ns);

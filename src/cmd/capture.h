@@ -10,6 +10,7 @@ struct capture {
 	text_list places, functions, contexts;
 	uint64_t buffer_size, most;
 	bool overwrite, no_follow;
+	uint64_t wait_most;	/* ns: somebody wants to be called again; 0: nobody */
 };
 extern struct capture capture;
 

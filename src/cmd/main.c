@@ -32,6 +32,12 @@ static void keep_standard_files(void)
 		close(fd);
 }
 
+/* Options in front of everything, or a file: `jab -e '...'`, `jab FILE.bt`, and what #! makes of a script. */
+static bool is_script(const char *word)
+{
+	return word[0] == '-' || (!find(word) && access(word, R_OK) == 0);
+}
+
 /* The status r, unless the words for it got lost. */
 static int finish(int r)
 {
@@ -44,6 +50,7 @@ static int usage(FILE *to)
 		"jab puts tracepoints into running programs by jumping to generated code and back.\n\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(to, "  jab %-8s %s\n", commands[i]->name, commands[i]->about);
+	fprintf(to, "  jab -e SCRIPT, jab FILE.bt  %s\n", cmd_script.about);
 	fprintf(to, "\n`jab COMMAND --help` tells more; `jab --version` the version; man jab everything.\n");
 	return to == stdout ? 0 : 2;
 }
@@ -64,12 +71,13 @@ int main(int argc, char **argv)
 		printf("jab %s\n", jab_version());
 		return finish(0);
 	}
-	c = find(argv[1]);
+	c = is_script(argv[1]) ? &cmd_script : find(argv[1]);
 	if (!c) {
 		fprintf(stderr, "jab: no such command '%s'\n", argv[1]);
 		return usage(stderr);
 	}
-	r = opts_parse(c, argc - 2, argv + 2, &words, &rest);
+	r = c == &cmd_script ? opts_parse(c, argc - 1, argv + 1, &words, &rest) :
+	    opts_parse(c, argc - 2, argv + 2, &words, &rest);
 	if (!r)
 		r = c->run(&words, rest);
 	else if (r == 1)

@@ -40,7 +40,7 @@ struct command {
 };
 
 extern const struct command cmd_count, cmd_list, cmd_check, cmd_recover, cmd_view,
-	cmd_trace, cmd_record;
+	cmd_trace, cmd_record, cmd_script;
 
 /* Fill the table's values and collect the other words. 0, or 2 after a message; 1: --help was given. */
 int opts_parse(const struct command *c, int argc, char **argv, text_list *words, char ***ret_rest);

@@ -64,7 +64,7 @@ int run_targets(struct jab *j, char **rest)
 	return r;
 }
 
-struct totals { size_t sites, refused; struct jab_site first; };
+struct totals { size_t probes, sites, refused; struct jab_site first; };
 
 static int find_refused(void *arg, const struct jab_site *s)
 {
@@ -80,6 +80,7 @@ static int add_totals(void *arg, const struct jab_probe_info *p)
 {
 	struct totals *t = arg;
 
+	t->probes++;
 	t->sites += p->sites;
 	t->refused += p->refused;
 	return 0;
@@ -87,15 +88,20 @@ static int add_totals(void *arg, const struct jab_probe_info *p)
 
 int run_place(struct jab *j, const text_list *probes)
 {
-	struct totals t = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; !r && i < probes->n; i++)
 		r = jab_add_probe(j, probes->v[i]);
 	if (!r)
 		r = jab_resolve(j);
-	if (!r)
-		r = jab_plan(j);
+	return r ? r : run_insert(j);
+}
+
+int run_insert(struct jab *j)
+{
+	struct totals t = { 0 };
+	int r = jab_plan(j);
+
 	if (r < 0)
 		return r;
 	jab_each_probe(j, add_totals, &t);
@@ -111,7 +117,7 @@ int run_place(struct jab *j, const text_list *probes)
 		return 0;
 	r = jab_insert(j);
 	if (!r)
-		log_info("active: %zu probes, %zu sites", probes->n, t.sites - t.refused);
+		log_info("active: %zu probes, %zu sites", t.probes, t.sites - t.refused);
 	return r;
 }
 

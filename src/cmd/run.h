@@ -39,6 +39,7 @@ void run_catch_signals(void);
 
 int run_targets(struct jab *j, char **rest);	/* attach or start what the options say */
 int run_place(struct jab *j, const text_list *probes);	/* inserted when it returns, unless dry_run */
+int run_insert(struct jab *j);			/* its second half: what was resolved is planned and inserted */
 
 /* Is it over? 1: our child has ended, 0: time or targets are, -1: not yet. */
 int run_over(struct jab *j, uint64_t start_ns, int *ret_status);

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes by name: the name the kernel keeps (comm, 15 bytes) or that of the program's file. */
+/*
+ * Processes by name: the name the kernel keeps (comm, 15 bytes) or that of the program's file. And
+ * those that run code of a file.
+ */
 #include "proc/internal.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 static bool exe_is(pid_t pid, const char *name)
@@ -25,8 +30,9 @@ static bool exe_is(pid_t pid, const char *name)
 	return strcmp(base ? base + 1 : exe, name) == 0;
 }
 
-static bool is_named(pid_t pid, const char *name)
+static bool is_named(pid_t pid, const void *arg)
 {
+	const char *name = arg;
 	char comm[32];
 	struct task_stat s;
 
@@ -36,9 +42,8 @@ static bool is_named(pid_t pid, const char *name)
 	return task_stat(pid, pid, &s) == 0 && !(s.flags & 0x00200000);
 }
 
-int proc_find(const char *name, pid_list *ret_pids)
+static int find_all(bool (*is)(pid_t pid, const void *arg), const void *arg, pid_list *ret_pids)
 {
-	pid_list found = { 0 };
 	struct dirent *e;
 	DIR *d = opendir("/proc");
 
@@ -47,12 +52,50 @@ int proc_find(const char *name, pid_list *ret_pids)
 	while ((e = readdir(d))) {
 		pid_t pid = atoi(e->d_name);
 
-		if (isdigit((unsigned char)e->d_name[0]) && pid != getpid() && is_named(pid, name))
-			*vec_add(&found) = pid;
+		if (isdigit((unsigned char)e->d_name[0]) && pid != getpid() && is(pid, arg))
+			*vec_add(ret_pids) = pid;
 	}
 	closedir(d);
-	if (!found.n)
-		return fail(-ESRCH, "no process is called %s", name);
-	*ret_pids = found;
 	return 0;
+}
+
+int proc_find(const char *name, pid_list *ret_pids)
+{
+	pid_list found = { 0 };
+	int r = find_all(is_named, name, &found);
+
+	if (r == 0 && !found.n)
+		r = fail(-ESRCH, "no process is called %s", name);
+	if (r == 0)
+		*ret_pids = found;
+	return r;
+}
+
+/* Has it mapped this file as code? By device and inode: its own name for it may be another. */
+static bool maps_file(pid_t pid, const void *arg)
+{
+	const struct stat *st = arg;
+	char path[64], line[4352], perms[5];
+	unsigned long long inode;
+	unsigned int major, minor;
+	bool found = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "re");
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = sscanf(line, "%*x-%*x %4s %*x %x:%x %llu", perms, &major, &minor, &inode) == 4 &&
+			strchr(perms, 'x') && inode == st->st_ino && makedev(major, minor) == st->st_dev;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+int proc_find_users(const char *path, pid_list *ret_pids)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return fail(-errno, "%s: %s", path, strerror(errno));
+	return find_all(maps_file, &st, ret_pids);
 }

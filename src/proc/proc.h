@@ -73,6 +73,7 @@ void proc_close(struct proc *p);	/* lets go of everything still held */
 /* Pids of processes whose name (comm or basename of exe) is `name`. */
 typedef VEC(pid_t) pid_list;
 int proc_find(const char *name, pid_list *ret_pids);
+int proc_find_users(const char *path, pid_list *ret_pids);	/* may be none */
 
 /*
  * Start a program and hold it at its first own instruction: the entry point, after the loader has

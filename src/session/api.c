@@ -2,6 +2,7 @@
 /* The public face: include/jab/jab.h, in its order. */
 #include "session/follow.h"
 #include "session/shapes.h"
+#include "session/units.h"
 
 #include <signal.h>
 #include <string.h>
@@ -22,6 +23,7 @@ const char *jab_error(void)
 int jab_new(struct jab **ret_jab)
 {
 	*ret_jab = xcalloc(1, sizeof(**ret_jab));
+	(*ret_jab)->started_ns = now_ns();
 	return 0;
 }
 
@@ -44,6 +46,7 @@ void jab_free(struct jab *j)
 		fields_free(&j->probes.v[i].fields);
 	}
 	events_free(j->events);
+	units_free(j);
 	for (size_t i = 0; i < j->texts.n; i++)
 		free(j->texts.v[i]);
 	vec_free(&j->texts);
@@ -107,6 +110,21 @@ int jab_attach_name(struct jab *j, const char *name)
 	return r;
 }
 
+int jab_attach_users(struct jab *j, const char *path)
+{
+	pid_list pids = { 0 };
+	int r = proc_find_users(path, &pids), n = 0, one;
+
+	for (size_t i = 0; r >= 0 && i < pids.n; i++) {
+		one = jab_attach(j, pids.v[i]);
+		if (one < 0)
+			log_warn("%s", err_text());
+		n += one == 0;
+	}
+	vec_free(&pids);
+	return r < 0 ? r : n;
+}
+
 int jab_spawn(struct jab *j, char *const argv[])
 {
 	struct proc *p;
@@ -144,6 +162,8 @@ void jab_wait(struct jab *j, uint64_t ns)
 int jab_add_probe(struct jab *j, const char *text)
 {
 	struct probe_spec *spec;
+	struct session_probe *p;
+	field_list fields = { 0 };
 	int r = spec_parse(text, &spec);
 
 	if (r < 0)
@@ -154,10 +174,21 @@ int jab_add_probe(struct jab *j, const char *text)
 		spec_free(spec);
 		return r;
 	}
-	vec_add(&j->probes)->spec = spec;
-	if (spec->rest)
-		r = fields_parse(spec->rest, spec->kind == SPEC_RETURN, &j->probes.v[j->probes.n - 1].fields);
-	return r;
+	if (spec->kind == SPEC_CALL && !j->events) {
+		spec_free(spec);
+		return fail(-EINVAL, "probe '%s': a call is an event with a duration, for `jab trace`, `jab record` and "
+			    "scripts; count 'FUNCTION' or 'FUNCTION%%return'", text);
+	}
+	/* What is more than plain fields is a program. */
+	if (spec->kind == SPEC_CALL || (spec->rest && fields_parse(spec->rest, spec->kind == SPEC_RETURN, &fields) < 0)) {
+		fields_free(&fields);
+		spec_free(spec);
+		return unit_add_line(j, text);
+	}
+	p = vec_add(&j->probes);
+	p->spec = spec;
+	p->fields = fields;
+	return 0;
 }
 
 int jab_resolve(struct jab *j)
@@ -167,6 +198,8 @@ int jab_resolve(struct jab *j)
 
 	for (uint32_t i = 0; !r && i < j->probes.n; i++)
 		r = resolve_probe(j, i);
+	if (!r)
+		r = units_compile(j);
 	if (!r && j->events)
 		r = constants_resolve(j);
 	if (!r && j->events)

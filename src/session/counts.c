@@ -157,7 +157,7 @@ static void rehash(struct jab *j)
 uint32_t row_find(struct jab *j, uint32_t probe, uint32_t file, uint32_t func, uint64_t offset,
 		  bool is_return)
 {
-	struct row want = { probe, file, func, offset, is_return, 0 };
+	struct row want = { .probe = probe, .file = file, .func = func, .offset = offset, .is_return = is_return };
 	size_t at;
 
 	if (j->rows.n * 2 >= j->row_hash_size)

@@ -13,6 +13,7 @@
 #include "proc/ids.h"
 #include "session/rings.h"
 #include "session/shapes.h"
+#include "session/units.h"
 #include "trace/live.h"
 
 #define PIECE (512u << 10)	/* looked at, checked and written while it is in the cache */
@@ -187,6 +188,29 @@ static struct cursor *oldest(struct cursor *v, size_t n)
 	return best;
 }
 
+/* From a copy: what was checked can't change any more. */
+static int hand_out_raw(struct jab *j, struct cursor *c, bool *ret_good)
+{
+	struct events *e = j->events;
+	uint8_t *copy = xrealloc(NULL, c->head.len);
+	struct event_head head = c->head;
+	int r;
+
+	memcpy(copy, c->span + c->at, c->head.len);
+	if (c->t->rings->foreign_ids) {
+		if (!c->t->rings->ids)
+			c->t->rings->ids = id_map_new(c->t->proc);
+		id_map_translate(c->t->rings->ids, &head.pid, &head.tid);
+	}
+	*ret_good = true;
+	c->own->told = lost_of(c->t, c->own);
+	e->events++;
+	e->bytes += c->head.len;
+	r = e->raw(e->arg, &head, copy + sizeof(head));
+	free(copy);
+	return r;
+}
+
 static int hand_out(struct jab *j, struct cursor *c, bool *ret_good)
 {
 	struct events *e = j->events;
@@ -244,7 +268,7 @@ static int64_t merge(struct jab *j, bool last)
 	while (!r && (c = oldest(v, n)) && c->head.time <= until) {
 		bool good;
 
-		r = hand_out(j, c, &good);
+		r = e->raw ? hand_out_raw(j, c, &good) : hand_out(j, c, &good);
 		events += good;
 		advance(j, c);
 	}
@@ -297,13 +321,19 @@ static void look_after(struct jab *j)
 		struct target *t = &j->targets.v[i];
 
 		for (uint32_t k = 0; k < nrings(t); k++)
-			ring_expect(&t->rings->v[k].r, j->events->lens.v, j->events->lens.n);
+			ring_expect(&t->rings->v[k].r, j->events->raw ? NULL : j->events->lens.v, j->events->lens.n);
 		if (nrings(t)) {
 			rings_free_locks(t);
+			units_look_after(j, t);
 			rings_lower(t);
 			rings_follow_cpus(t);
 		}
 	}
+}
+
+static bool is_merged(const struct jab *j)
+{
+	return j->events->each || j->events->raw;
 }
 
 int64_t drain(struct jab *j, bool last)
@@ -313,9 +343,9 @@ int64_t drain(struct jab *j, bool last)
 	look_after(j);
 	if (j->events->o.overwrite)
 		return 0;
-	r = j->events->each ? merge(j, last) : write_all(j, last);
+	r = is_merged(j) ? merge(j, last) : write_all(j, last);
 	choose_wait(j);
-	if (!j->events->each && !ctf_ready(j->events->trace))
+	if (!is_merged(j) && !ctf_ready(j->events->trace))
 		j->events->wait_ns = WAIT_LEAST;
 	targets_retire(j);
 	return r;

@@ -53,6 +53,12 @@ void events_call(struct jab *j, int (*each)(void *arg, const struct trace_event 
 	j->events->arg = arg;
 }
 
+void events_call_raw(struct jab *j, int (*raw)(void *arg, const struct event_head *head, const uint8_t *payload), void *arg)
+{
+	j->events->raw = raw;
+	j->events->arg = arg;
+}
+
 /* Without an output, the classes still have to be known. */
 int events_prepare(struct jab *j)
 {
@@ -92,7 +98,7 @@ int64_t events_drain(struct jab *j, bool last)
 
 	if (!j->events->trace)
 		return 0;
-	names = j->events->each ? 0 : tell_names(j, false);
+	names = j->events->each || j->events->raw ? 0 : tell_names(j, false);
 	r = drain(j, last);
 	return names < 0 ? names : r;
 }

@@ -36,6 +36,10 @@ void events_output(struct jab *j, struct ctf *trace);
 /* Hand each out, ordered by time over all rings and targets. A value other than 0 stops the drain. */
 void events_call(struct jab *j, int (*each)(void *arg, const struct trace_event *ev), void *arg);
 
+/* The same for events that no class describes: as they stand in the ring, in a copy. */
+struct event_head;
+void events_call_raw(struct jab *j, int (*raw)(void *arg, const struct event_head *head, const uint8_t *payload), void *arg);
+
 /*
  * Take out what is there. Returns how many events; negative if they could not be written (they are
  * lost then, and counted), or what the callback returned. last: nothing comes any more.
@@ -60,6 +64,9 @@ const char *events_comm(struct jab *j, uint32_t pid, uint32_t tid);
 
 /* "module:function+0x12" of an address in a process; "" if it is in none. Until the next call. */
 const char *events_address(struct jab *j, uint32_t pid, uint64_t addr);
+
+/* The file that is mapped there; NULL: none. */
+const char *events_module(struct jab *j, uint32_t pid, uint64_t addr);
 
 int events_close(struct jab *j);
 

@@ -18,6 +18,7 @@
 #include "proc/keeper.h"
 #include "session/rings.h"
 #include "session/shapes.h"
+#include "session/units.h"
 
 struct park_view {
 	struct park *here;
@@ -220,6 +221,8 @@ static int probe_new(struct jab *j, uint32_t target)
 	/* Without a site, a process is still watched for what it will execute. */
 	if (!r && !scout && !has_sites(j, target) && j->targets.v[target].main != target)
 		return 0;
+	if (!r)
+		r = units_compile(j);
 	if (!r && j->events)
 		r = constants_resolve_one(j, target);
 	if (!r && j->events)

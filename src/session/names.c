@@ -268,3 +268,13 @@ const char *events_address(struct jab *j, uint32_t pid, uint64_t addr)
 	}
 	return n->text;
 }
+
+const char *events_module(struct jab *j, uint32_t pid, uint64_t addr)
+{
+	struct target *t = target_of(j, pid);
+
+	for (size_t i = 0; t && i < t->loaded.n; i++)
+		if (addr >= t->loaded.v[i].start && addr < end_of(t, t->loaded.v[i].path))
+			return t->loaded.v[i].path;
+	return NULL;
+}

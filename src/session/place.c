@@ -11,6 +11,9 @@
 #include "session/follow.h"
 #include "session/rings.h"
 #include "session/shapes.h"
+#include "session/units.h"
+
+#define PAGE 4096ull
 
 static int make_room(struct jab *j, struct target *t)
 {
@@ -113,7 +116,9 @@ static int plan_own(struct jab *j, struct target *t)
 	if (j->follow)
 		r = follow_plan(j, t);
 	strangers_watch(j, t);
-	return r || !j->events || t->scout ? r : rings_plan(j, t);
+	if (!r && j->events && !t->scout)
+		r = rings_plan(j, t);
+	return r ? r : units_plan(j);
 }
 
 int place_plan(struct jab *j, struct target *t, bool alone)
@@ -194,9 +199,14 @@ static int take_data(struct jab *j, struct target *t, const struct piece *p, siz
 	t->counters_at = p->at.v;
 	if (parks)
 		follow_take(t, p->here + counters, p->at.v + counters);
-	if (t->rings)
-		return rings_take(j, t, p + 1, p->here + counters + parks, p->at.v + counters + parks);
-	return 0;
+	if (!t->rings)
+		return 0;
+	if (j->units.n) {
+		size_t off = p->len - units_data_size(j);
+
+		units_take(j, t, p->here + off, p->at.v + off, p[rings_npieces(t) - 1].at.v + PAGE);
+	}
+	return rings_take(j, t, p + 1, p->here + counters + parks, p->at.v + counters + parks);
 }
 
 /* The pieces of shared memory: an executable one per area of pads, one for the counters, the rings. */
@@ -216,7 +226,7 @@ static int make_arena(struct jab *j, struct target *t, struct jab_times *times)
 		pieces[i].kind = PIECE_CODE;
 	}
 	n = areas.n;
-	pieces[n].len = counters + parks + rings_data_size(t);
+	pieces[n].len = counters + parks + rings_data_size(t) + (is_main && t->rings ? units_data_size(j) : 0);
 	if (t->rings)
 		rings_pieces(t, &pieces[n + 1]);
 	r = arena_create(t->proc, pieces, n + is_main + rings_npieces(t), most_edits(t), &t->arena);
@@ -348,8 +358,9 @@ static int make_arena_patiently(struct jab *j, uint32_t target)
 }
 
 /* The arena goes, and everything that points into it. */
-static void forget_memory(struct target *t)
+static void forget_memory(struct jab *j, struct target *t)
 {
+	unit_views_free(j, t);
 	rings_free(t->rings);
 	park_free(t->park);
 	arena_forget(t->arena);
@@ -371,6 +382,8 @@ int place_insert(struct jab *j, uint32_t target)
 		r = init_own(t);
 	if (!r && has_wants(t))
 		r = rings_init(main_part(j, t));
+	if (!r && has_wants(t))
+		r = units_init(j, main_part(j, t));
 	if (!r)
 		r = emit_all(j, t);
 	if (!r)
@@ -380,7 +393,7 @@ int place_insert(struct jab *j, uint32_t target)
 		char *why = xstrdup(err_text());
 
 		text_remove(t->proc, t->arena, &report);
-		forget_memory(t);
+		forget_memory(j, t);
 		r = fail(r, "%s", why);
 		free(why);
 		return r;

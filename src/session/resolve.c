@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "base/err.h"
+#include "sym/types.h"
 
 /* Where the sites of one match go. */
 struct match {
@@ -98,6 +99,8 @@ static int add_exits(const struct match *x, uint32_t func)
 	hits = new_counter(x, func, UINT64_MAX, true, COUNT_HITS);
 	for (size_t i = 0; i < f->exits.n; i++)
 		add_site(x, func, f->exits.v[i].addr, WANT_EXIT, f->exits.v[i].kind, hits);
+	if (x->j->probes.v[x->probe].unit && spec_of(x)->kind != SPEC_CALL)	/* nobody asks how many are open */
+		return 0;
 	add_site(x, func, x->m->funcs.v[func].addr, WANT_ENTRY, 0,
 		 new_counter(x, func, UINT64_MAX, true, COUNT_ENTRIES));
 	return 0;
@@ -189,6 +192,7 @@ static int add_function(const struct match *x, uint32_t func)
 	}
 	switch (spec->kind) {
 	case SPEC_RETURN:
+	case SPEC_CALL:
 		return add_exits(x, func);
 	case SPEC_INSNS:
 		return add_insns(x, func);
@@ -246,6 +250,46 @@ static int match_address(const struct match *x, size_t *found)
 	return add_address(x, addr, spec->text);
 }
 
+/* Every place where a source line begins. Most modules do not have the file: that is no error. */
+static int match_line(const struct match *x, size_t *found)
+{
+	const struct probe_spec *spec = spec_of(x);
+	line_list list = { 0 };
+	struct types *types;
+	int r = module_types(x->m, &types);
+
+	if (r < 0)
+		return 0;
+	if (lines_find(types, spec->place, spec->addr, &list) < 0)
+		list.n = 0;
+	for (size_t i = 0; !r && i < list.n; i++)
+		r = add_address(x, list.v[i].addr, spec->text);
+	*found += list.n;
+	vec_free(&list);
+	return r;
+}
+
+/* No module has such a line: the sentence of the one that has the file is the best. */
+static int explain_line(struct jab *j, const struct probe_spec *spec)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < j->files.n; i++) {
+		line_list list = { 0 };
+		struct types *types;
+
+		if (module_types(j->files.v[i].m, &types) < 0)
+			continue;
+		any = true;
+		lines_find(types, spec->place, spec->addr, &list);
+		vec_free(&list);
+	}
+	if (!any)
+		return fail(-ENOENT, "%s: no debug info is there to find source lines with (install it, or build with -g)",
+			    spec->text);
+	return fail_in(-ENOENT, "%s", spec->text);
+}
+
 /* An address that is in no module: say what it is, so that the user sees the mistake. */
 static int explain_address(struct jab *j, const struct probe_spec *spec)
 {
@@ -277,6 +321,8 @@ static int explain_nothing(struct jab *j, const struct probe_spec *spec, bool an
 
 	if (spec->place_kind == PLACE_ADDR && (any_object || !spec->object))
 		return explain_address(j, spec);
+	if (spec->place_kind == PLACE_LINE && any_object)
+		return explain_line(j, spec);
 	if (!any_object && has_process(j) && (!spec->object || !strcmp(spec->object, "exe")))
 		return fail(-ENOENT, "%s: the program's code is not mapped from its file (it may have moved to "
 			    "anonymous memory or huge pages), so its functions can't be found", spec->text);
@@ -337,7 +383,8 @@ static int match_all(struct jab *j, uint32_t probe, uint32_t first, int exe_pass
 			}
 			x.file = l->file;
 			x.m = j->files.v[l->file].m;
-			r = spec->place_kind == PLACE_ADDR ? match_address(&x, found) : match_names(&x, found);
+			r = spec->place_kind == PLACE_ADDR ? match_address(&x, found) :
+			    spec->place_kind == PLACE_LINE ? match_line(&x, found) : match_names(&x, found);
 			if (r < 0)
 				return r;
 		}

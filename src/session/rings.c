@@ -10,6 +10,7 @@
 #include "blob/blob.h"
 #include "proc/ids.h"
 #include "session/shapes.h"
+#include "session/units.h"
 #include "session/walk.h"
 
 #define PAGE 4096ull
@@ -84,6 +85,8 @@ int rings_plan(struct jab *j, struct target *t)
 	r->bulk = shapes_any_bulk(j);
 	if (!r->walk && walk_is_wanted(j))
 		r->walk = walk_prepare(j, t);
+	r->private_size = PAGE + units_private_size(j);
+	r->scratch_size = SCRATCH;
 	r->slow_at = room_alloc(t->room, EVENT_SLOW_MAX, 0, UINT64_MAX);
 	return r->slow_at ? 0 : fail(-ENOSPC, "process %d has no room for code of ours", t->proc->pid);
 }
@@ -130,7 +133,7 @@ void rings_pieces(const struct target *t, struct piece *pieces)
 {
 	for (uint32_t i = 0; i < nrings(t->rings); i++)
 		pieces[i] = (struct piece){ .kind = PIECE_RING, .len = RING_HEAD_SIZE + t->rings->size };
-	pieces[nrings(t->rings)] = (struct piece){ .kind = PIECE_PRIVATE, .len = PAGE };
+	pieces[nrings(t->rings)] = (struct piece){ .kind = PIECE_PRIVATE, .len = t->rings->private_size };
 	/* What a fork in the middle of an event must not share with its parent. */
 	pieces[nrings(t->rings) + 1] = (struct piece){ .kind = PIECE_SCRATCH,
 						       .len = (uint64_t)SCRATCH * t->rings->nlocked };

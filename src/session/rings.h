@@ -39,6 +39,8 @@ struct rings {
 	uint32_t desc_size, desc_used;
 	uint64_t *ring_table;	/* our view, table[0] is CPU 0 */
 	struct event_spec spec;	/* what all events of this target have in common */
+	uint64_t private_size;	/* the page of the pid cell, and pairs of calls behind it */
+	uint32_t scratch_size;	/* of each locked ring */
 	bool bulk;		/* some event needs the blob */
 	bool ready;		/* rings_init() was called: there are pads that record */
 	bool may_call;

@@ -19,6 +19,8 @@
 #include "session/fields.h"
 #include "sym/sym.h"
 
+struct unit_view;
+
 /* A file, read once however many targets map it. */
 struct file {
 	uint64_t dev, inode;
@@ -76,6 +78,8 @@ struct target {
 	bool served;		/* has such a scout */
 	struct count_spec spec;
 	struct rings *rings;	/* NULL: this target does not record */
+	struct unit_view *views;	/* memory of the units; of the main part */
+	size_t nviews;
 	VEC(struct constant) constants;
 	bool unwatched;		/* a call that makes strangers has no probe of ours: count the locked way */
 	bool apart;		/* pads take as little address space as they can */
@@ -89,6 +93,7 @@ struct session_probe {
 	struct probe_spec *spec;
 	field_list fields;
 	uint32_t shape;		/* number + 1 of the shape that its rows share; 0: none yet */
+	uint32_t unit, clause;	/* number + 1 of the unit whose clause runs there; 0: none, it counts or records */
 	size_t sites, refused;
 };
 
@@ -97,6 +102,7 @@ struct row {
 	uint64_t offset;	/* of the instruction; UINT64_MAX: the function as a whole */
 	bool is_return;
 	uint32_t shape;		/* number + 1; 0: not known yet */
+	uint32_t program;	/* number + 1 of its last one; 0: none */
 };
 
 /* What targets that are gone have added to a row. */
@@ -104,7 +110,11 @@ struct past { uint64_t hits, entries, lost; };
 
 enum counter_role { COUNT_HITS, COUNT_ENTRIES };	/* entries of a %return probe: to tell the open ones */
 
-struct counter { uint32_t row; uint32_t target; uint32_t index; uint8_t role; };
+struct counter {
+	uint32_t row, target, index;
+	uint32_t program;	/* number + 1; 0: none, or not compiled yet */
+	uint8_t role;
+};
 
 struct site {
 	uint32_t probe, target, loaded, counter;
@@ -119,6 +129,9 @@ struct site {
 
 struct events;
 struct rings;
+struct unit;
+struct unit_maps;
+struct program;
 
 struct jab {
 	struct events *events;	/* NULL: probes count */
@@ -130,6 +143,11 @@ struct jab {
 	VEC(struct row) rows;
 	VEC(struct counter) counters;
 	VEC(struct past) past;	/* by row; may be shorter */
+	VEC(struct unit) units;
+	VEC(struct program) programs;
+	VEC(struct unit_view) past_views;	/* of targets that are gone: copies */
+	struct unit_maps *tracer_maps;	/* of the script, for what runs in the tracer; NULL: none */
+	uint64_t started_ns;
 	size_t gone;		/* targets that were put away */
 	uint64_t looked_at;	/* for such, last time */
 	uint32_t *row_hash;

@@ -8,6 +8,7 @@
 #include "blob/blob.h"
 #include "session/rings.h"
 #include "session/typed.h"
+#include "session/units.h"
 
 #define FAULTS "_faults"
 
@@ -222,12 +223,17 @@ static int make_shape(struct jab *j, uint32_t row)
 	return r;
 }
 
+static bool has_program(const struct jab *j, uint32_t row)
+{
+	return j->probes.v[j->rows.v[row].probe].unit;
+}
+
 int shapes_make(struct jab *j)
 {
 	int r = 0;
 
 	for (uint32_t i = 0; !r && i < j->rows.n; i++)
-		if (!j->rows.v[i].shape)
+		if (!j->rows.v[i].shape && !has_program(j, i))
 			r = make_shape(j, i);
 	return r;
 }
@@ -259,17 +265,54 @@ char *row_name(const struct jab *j, uint32_t row)
 	if (spec->name && !has_other_rows(j, row))
 		return xstrdup(spec->name);
 	return xasprintf("%s:%s%s%s", spec->name ? spec->name : slash ? slash + 1 : path, func, off,
-			 r->is_return ? "%return" : "");
+			 r->is_return && spec->kind != SPEC_CALL ? "%return" : "");
+}
+
+static void record_field(const struct ir_field *f, uint32_t number, char (*text)[16], struct ctf_field *ret_field)
+{
+	unsigned int bits = f->type <= IR_F64 ? 8 * ir_size(f->type) : 64;
+
+	snprintf(*text, sizeof(*text), "f%u", number);
+	*ret_field = (struct ctf_field){ .name = f->name ? f->name : *text, .kind = CTF_UNSIGNED, .bits = bits, .base = 10 };
+	if (ir_in_slot(f->type))
+		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_STRING };
+	else if (f->type <= IR_I64 || f->type == IR_ENUM)
+		ret_field->kind = CTF_SIGNED;
+	else if (ir_is_float(f->type))
+		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_FLOAT, .bits = 64 };
+	else if (f->type == IR_PTR || f->type == IR_USYM)
+		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_POINTER, .bits = 64, .base = 16 };
+}
+
+int record_declare(struct jab *j, uint32_t id, const char *name, const struct ir_record *rec)
+{
+	struct ctf_field fields[EVENT_FIELDS_MAX + 1];
+	char texts[EVENT_FIELDS_MAX][16];
+	size_t n = 0;
+
+	if (rec->faulty)
+		fields[n++] = (struct ctf_field){ .name = FAULTS, .kind = CTF_UNSIGNED, .bits = 64, .base = 16 };
+	for (uint32_t i = 0; i < MIN(rec->nfields, EVENT_FIELDS_MAX); i++)
+		record_field(&rec->fields[i], i, &texts[i], &fields[n++]);
+	return ctf_class(j->events->trace, id, name, fields, n);
 }
 
 int shape_declare(struct jab *j, uint32_t row)
 {
-	const struct shape *s = shape_of(j, row);
+	const struct shape *s = has_program(j, row) ? NULL : shape_of(j, row);
 	struct ctf_field fields[EVENT_FIELDS_MAX + 1];
 	char *name = row_name(j, row);
 	size_t n = 0;
 	int r;
 
+	if (!s) {
+		static const struct ir_record none;
+		const struct ir_record *rec = unit_record(j, row);
+
+		r = record_declare(j, row, name, rec ? rec : &none);
+		free(name);
+		return r;
+	}
 	if (s->bulk)
 		fields[n++] = (struct ctf_field){ .name = FAULTS, .kind = CTF_UNSIGNED, .bits = 64, .base = 16 };
 	for (size_t i = 0; i < s->fields.n; i++) {
@@ -288,7 +331,7 @@ int shapes_declare(struct jab *j)
 
 	for (; !r && e->rows < j->rows.n; e->rows++) {
 		r = shape_declare(j, e->rows);
-		*vec_add(&e->lens) = shape_of(j, e->rows)->len;
+		*vec_add(&e->lens) = has_program(j, e->rows) ? 0 : shape_of(j, e->rows)->len;
 		vec_add(&e->recorded);
 		vec_add(&e->unwritten);
 	}
@@ -300,7 +343,7 @@ size_t shapes_desc_size(const struct jab *j)
 	size_t size = 0;
 
 	for (uint32_t i = 0; i < j->rows.n; i++)
-		if (shape_of(j, i)->bulk)
+		if (!has_program(j, i) && shape_of(j, i)->bulk)
 			size += sizeof(struct bulk_desc) + shape_of(j, i)->fields.n * sizeof(struct bulk_field) + 16;
 	return size;
 }
@@ -310,7 +353,7 @@ bool shapes_any_bulk(const struct jab *j)
 	for (size_t i = 0; i < j->events->shapes.n; i++)
 		if (j->events->shapes.v[i].bulk)
 			return true;
-	return false;
+	return units_are_heavy(j);
 }
 
 static size_t count_body(void)
@@ -327,6 +370,8 @@ static bool records(const struct jab *j, const struct site *s)
 
 size_t shape_body(const struct jab *j, const struct site *s)
 {
+	if (j->probes.v[s->probe].unit)
+		return unit_body(j, s);
 	if (!records(j, s))
 		return count_body();
 	return shape_of(j, j->counters.v[s->counter].row)->body + (j->events->o.overwrite ? count_body() : 0);
@@ -420,6 +465,8 @@ int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t a
 			   j->files.v[l->file].m->is_go, w->pushed };
 	int n = 0, m;
 
+	if (j->probes.v[s->probe].unit)
+		return unit_emit(j, t, w, at, out);
 	if (!records(j, s) || j->events->o.overwrite)
 		n = emit_count(j, p.t, s, at, out);
 	if (!records(j, s))

@@ -29,6 +29,7 @@ struct events {
 	struct ctf *trace;		/* where classes and events go */
 	bool in_memory;			/* it only knows the classes */
 	int (*each)(void *arg, const struct trace_event *ev);
+	int (*raw)(void *arg, const struct event_head *head, const uint8_t *payload);
 	void *arg;
 	uint32_t streams;		/* numbers given so far */
 	uint32_t rows;			/* that have their class */
@@ -46,6 +47,10 @@ int shapes_make(struct jab *j);
 /* Classes for the rows that have none yet; the class of one row. */
 int shapes_declare(struct jab *j);
 int shape_declare(struct jab *j, uint32_t row);
+
+/* The class of a record of the language. */
+struct ir_record;
+int record_declare(struct jab *j, uint32_t id, const char *name, const struct ir_record *rec);
 
 /* events.c */
 int events_prepare(struct jab *j);	/* before pads can hit */

@@ -8,6 +8,7 @@
 #include "proc/undo.h"
 #include "session/follow.h"
 #include "session/rings.h"
+#include "session/units.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -344,6 +345,7 @@ static void put_away(struct jab *j, struct target *t)
 	uint32_t main = t->main;
 
 	keep_counts(j, t - j->targets.v);
+	unit_views_keep(j, t);
 	target_free(j, t);
 	*t = (struct target){ .main = main, .lost = true };
 	j->gone++;
@@ -391,6 +393,7 @@ void target_free(struct jab *j, struct target *t)
 	vec_free(&t->patch.moves_in);
 	vec_free(&t->patch.moves_out);
 	room_free(t->room);
+	unit_views_free(j, t);
 	rings_free(t->rings);
 	vec_free(&t->constants);
 	if (t->arena)

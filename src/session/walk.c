@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/err.h"
 #include "session/shapes.h"
+#include "session/units.h"
 #include "sym/unwind.h"
 
 struct walk_tables {
@@ -22,7 +23,7 @@ bool walk_is_wanted(const struct jab *j)
 		for (size_t k = 0; k < j->events->shapes.v[i].fields.n; k++)
 			if (j->events->shapes.v[i].fields.v[k]->from == FROM_WALK)
 				return true;
-	return false;
+	return units_want_stacks(j);
 }
 
 static void add_vdso(struct target *t, struct walk_tables *w)

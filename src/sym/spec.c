@@ -4,7 +4,7 @@
  * at the blank that ends the place; then each part is read on its own:
  *
  *	probe := [NAME "="] [kind ":"] [object ":"] place
- *	place := func | glob | /regex/ | func+off | 0xADDR | func%return
+ *	place := func | glob | /regex/ | func+off | 0xADDR | func%return | @file:line
  *
  * Names of C++ make this less simple than it looks: "::" separates nothing, and blanks, colons and
  * signs inside brackets or behind "operator" belong to the name. A backslash takes a character as
@@ -123,7 +123,7 @@ static const struct { const char *word; int kind; const char *later; } kinds[] =
 	{ "uprobe", SPEC_ENTRY, NULL }, { "u", SPEC_ENTRY, NULL },
 	{ "uretprobe", SPEC_RETURN, NULL }, { "ur", SPEC_RETURN, NULL },
 	{ "insn", SPEC_INSNS, NULL },
-	{ "call", -1, "call probes (entry and exit as one event)" },
+	{ "call", SPEC_CALL, NULL },
 	{ "usdt", -1, "static tracepoints (USDT)" }, { "U", -1, "static tracepoints (USDT)" },
 	{ "kprobe", -1, "kernel probes" }, { "k", -1, "kernel probes" },
 	{ "kretprobe", -1, "kernel return probes" }, { "kr", -1, "kernel return probes" },
@@ -223,8 +223,9 @@ static int take_return(struct probe_spec *spec, char *s)
 	if (strcmp(sign, "%return") != 0)
 		return fail(-EINVAL, "probe '%s': '%s' is unknown; only %%return may follow a function",
 			    spec->text, sign);
-	if (spec->kind == SPEC_INSNS)
-		return fail(-EINVAL, "probe '%s': insn probes have no %%return", spec->text);
+	if (spec->kind == SPEC_INSNS || spec->kind == SPEC_CALL)
+		return fail(-EINVAL, "probe '%s': %s probes have no %%return", spec->text,
+			    spec->kind == SPEC_CALL ? "call" : "insn");
 	spec->kind = SPEC_RETURN;
 	*sign = 0;
 	return 0;
@@ -242,7 +243,8 @@ static int take_offset(struct probe_spec *spec, char *s)
 			    spec->text, sign + 1);
 	if (spec->kind != SPEC_ENTRY)
 		return fail(-EINVAL, "probe '%s': %s with an offset makes no sense", spec->text,
-			    spec->kind == SPEC_RETURN ? "a return probe" : "an insn probe");
+			    spec->kind == SPEC_RETURN ? "a return probe" : spec->kind == SPEC_CALL ? "a call probe" :
+			    "an insn probe");
 	spec->has_offset = true;
 	*sign = 0;
 	return 0;
@@ -322,15 +324,27 @@ static int parse_address(struct probe_spec *spec, char *s)
 	return 0;
 }
 
+/* s is "file:line", as it stands behind the @. */
+static int parse_line(struct probe_spec *spec, char *s)
+{
+	char *colon = strrchr(s, ':');
+
+	if (!colon || colon == s || parse_number(colon + 1, &spec->addr) < 0 || !spec->addr || spec->addr > INT32_MAX)
+		return fail(-EINVAL, "probe '%s': a source line is written @FILE:LINE, as @main.c:42", spec->text);
+	if (spec->kind != SPEC_ENTRY)
+		return fail(-EINVAL, "probe '%s': a source line has no entry, exit or instructions: write @FILE:LINE alone",
+			    spec->text);
+	spec->place_kind = PLACE_LINE;
+	spec->place = strndup(s, colon - s);
+	return 0;
+}
+
 static int parse_place(struct probe_spec *spec, char *s)
 {
 	int r;
 
 	if (!*s)
 		return fail(-EINVAL, "probe '%s' names no function", spec->text);
-	if (*s == '@')
-		return fail(-ENOTSUP, "probe '%s': source lines (@file:line) are not supported yet",
-			    spec->text);
 	if (regex_len(s))
 		return parse_regex(spec, s);
 	if (*s == '/')
@@ -383,7 +397,7 @@ static int parse_kind(struct probe_spec *spec, const char *s, const struct layou
 	if (k >= 0) {
 		spec->kind = kinds[k].kind;
 		*part = 1;
-	} else if (l->nparts > 2) {
+	} else if (l->nparts > 2 && s[l->start[1]] != '@') {
 		return fail(-ENOTSUP, "probe '%s': '%.*s' is no kind of probe (uprobe, uretprobe, insn)",
 			    spec->text, (int)len, s);
 	}
@@ -402,8 +416,15 @@ static int parse_parts(struct probe_spec *spec, const char *s)
 	if (r < 0)
 		return r;
 	keep_rest(spec, s + l.end);
-	if (s[l.start[part]] == '@')
-		return parse_place(spec, (char[]){ "@" });
+	for (size_t k = part; k < MIN(l.nparts, part + 2); k++)
+		if (s[l.start[k]] == '@') {
+			if (k > part)
+				spec->object = unescape(s + l.start[part], l.start[k] - 1 - l.start[part]);
+			place = strndup(s + l.start[k] + 1, l.end - l.start[k] - 1);
+			r = parse_line(spec, place);
+			free(place);
+			return r;
+		}
 	if (l.nparts - part > 2)
 		return fail(-EINVAL, "probe '%s' has too many ':' (kind:object:place)", spec->text);
 	if (l.nparts - part == 2) {

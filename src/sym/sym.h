@@ -96,13 +96,13 @@ char *demangle(const char *name);
 /*
  * A probe as the user wrote it:
  *   probe := [NAME "="] [kind ":"] [object ":"] place
- *   place := func | glob | /regex/ | func+off | 0xADDR | func%return
+ *   place := func | glob | /regex/ | func+off | 0xADDR | func%return | @file:line
  * kinds of this stage: uprobe|u (default), uretprobe|ur (= %return), insn (every instruction of
- * the functions that match). Numbers: 0NNN, NNN, 0xNNN. C++ names contain "::", which is no
+ * the functions that match), call (entry and exits as one). Numbers: 0NNN, NNN, 0xNNN. C++ names contain "::", which is no
  * separator: "ns::f(int)" is a place. Any other kind: -ENOTSUP with a sentence.
  */
-enum spec_kind { SPEC_ENTRY, SPEC_RETURN, SPEC_INSNS };
-enum place_kind { PLACE_NAME, PLACE_GLOB, PLACE_REGEX, PLACE_ADDR };
+enum spec_kind { SPEC_ENTRY, SPEC_RETURN, SPEC_INSNS, SPEC_CALL };
+enum place_kind { PLACE_NAME, PLACE_GLOB, PLACE_REGEX, PLACE_ADDR, PLACE_LINE };
 
 struct probe_spec {
 	char *text;		/* as written */
@@ -110,7 +110,7 @@ struct probe_spec {
 	char *object;		/* path, name, "exe", "*"; NULL: not given (exe first, then all) */
 	char *place;		/* name, glob or regex */
 	char *rest;		/* what follows the place: fields, condition; NULL: nothing */
-	uint64_t addr;		/* PLACE_ADDR: link address if object is given and a file is asked, else live */
+	uint64_t addr;		/* PLACE_LINE: its number. PLACE_ADDR: link address if object is given and a file is asked, else live */
 	uint64_t offset;	/* func+off */
 	bool has_offset;
 	uint8_t kind, place_kind;

@@ -17,8 +17,8 @@
 #include "sym/sym.h"
 
 /*
- * What a spec was read as: kind (e entry, r return, i instructions), place kind (n name, g glob,
- * x regex, a address), then [NAME=] [object|] place [+offset].
+ * What a spec was read as: kind (e entry, r return, i instructions, c call), place kind (n name, g glob,
+ * x regex, a address, l line), then [NAME=] [object|] place [+offset].
  */
 static void describe(const struct probe_spec *s, char *out, size_t room)
 {
@@ -27,7 +27,9 @@ static void describe(const struct probe_spec *s, char *out, size_t room)
 	if (s->has_offset)
 		snprintf(off, sizeof(off), "+%llu", (unsigned long long)s->offset);
 	snprintf(addr, sizeof(addr), "%#llx", (unsigned long long)s->addr);
-	snprintf(out, room, "%c%c %s%s%s%s%s%s%s%s", "eri"[s->kind], "ngxa"[s->place_kind], s->name ? s->name : "",
+	if (s->place_kind == PLACE_LINE)
+		snprintf(off, sizeof(off), ":%llu", (unsigned long long)s->addr);
+	snprintf(out, room, "%c%c %s%s%s%s%s%s%s%s", "eric"[s->kind], "ngxal"[s->place_kind], s->name ? s->name : "",
 		 s->name ? "=" : "", s->object ? s->object : "", s->object ? "|" : "",
 		 s->place_kind == PLACE_ADDR ? addr : s->place, off, s->rest ? " // " : "", s->rest ? s->rest : "");
 }
@@ -81,6 +83,10 @@ static const struct { const char *text, *expect; } rows[] = {
 	{ "/[*+]+x{2}y*/", "ex [*+]+x{2}y*" },
 	{ "/^f$/%return", "rx ^f$" },
 	{ "/^f$/+4", "ex ^f$+4" },
+	{ "call:exe:f", "cn exe|f" },
+	{ "@foo.c:42 i > 3", "el foo.c:42 // i > 3" },
+	{ "libc:@a/foo.c:42", "el libc|a/foo.c:42" },
+	{ "u:exe:@foo.c:42", "el exe|foo.c:42" },
 	/* C++ */
 	{ "ns::f", "en ns::f" },
 	{ "::f", "en ::f" },
@@ -165,7 +171,8 @@ static const struct { const char *text; int err; const char *says; } refusals[] 
 	{ "//", -EINVAL, "empty" },
 	{ "/a+++++++++++++++++++++++++++++++++++++++++/", -EINVAL, "repeated" },
 	{ "/a/+b", -EINVAL, "not a number" },
-	{ "call:f", -ENOTSUP, "call probes" },
+	{ "call:f%return", -EINVAL, "no %return" },
+	{ "call:f+4", -EINVAL, "makes no sense" },
 	{ "usdt:libc:setjmp", -ENOTSUP, "USDT" },
 	{ "U:/lib/libc.so.6:libc:setjmp", -ENOTSUP, "USDT" },
 	{ "kprobe:do_sys_open", -ENOTSUP, "kernel probes" },
@@ -173,8 +180,12 @@ static const struct { const char *text; int err; const char *says; } refusals[] 
 	{ "fentry:f", -ENOTSUP, "kernel" },
 	{ "tracepoint:sched:sched_switch", -ENOTSUP, "kernel tracepoints" },
 	{ "profile:hz:99", -ENOTSUP, "'profile' is no kind" },
-	{ "@foo.c:42", -ENOTSUP, "source lines" },
-	{ "u:@foo.c:42 i", -ENOTSUP, "source lines" },
+	{ "@foo.c", -EINVAL, "@FILE:LINE" },
+	{ "@foo.c:", -EINVAL, "@FILE:LINE" },
+	{ "@foo.c:0", -EINVAL, "@FILE:LINE" },
+	{ "@:42", -EINVAL, "@FILE:LINE" },
+	{ "u:@foo.c:x i", -EINVAL, "@FILE:LINE" },
+	{ "ur:@foo.c:42", -EINVAL, "has no entry" },
 };
 
 static void test_refused(void **state)

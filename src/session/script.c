@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+#include "session/script.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/err.h"
+#include "lang/format.h"
+#include "session/rings.h"
+#include "session/shapes.h"
+#include "session/units.h"
+
+struct timer { uint32_t clause; uint64_t period, next; };
+
+struct script_run {
+	struct jab *j;
+	FILE *out;
+	uint32_t unit;
+	struct unit_maps *maps;
+	struct interp in;
+	VEC(struct timer) timers;
+	struct format_names names;
+	uint32_t pid;			/* whose event is being shown */
+	bool exited;
+	int status;
+};
+
+static struct unit *unit_of(const struct script_run *s)
+{
+	return &s->j->units.v[s->unit];
+}
+
+static const struct ir_unit *ir_of(const struct script_run *s)
+{
+	return lang_unit(unit_of(s)->lang);
+}
+
+/* ---- names ---- */
+
+static char *symbol(void *data, uint64_t addr)
+{
+	struct script_run *s = data;
+	const char *text = events_address(s->j, s->pid, addr), *colon, *plus;
+
+	if (!*text)
+		return NULL;
+	colon = strchr(text, ':');
+	plus = strrchr(text, '+');
+	if (!colon || !plus)
+		return NULL;
+	while (colon[1] == ':' && colon[2])	/* names of C++ come behind it */
+		colon++;
+	return xasprintf("%.*s+%llu", (int)(plus - colon - 1), colon + 1, strtoull(plus + 1, NULL, 0));
+}
+
+static const char *module(void *data, uint64_t addr)
+{
+	struct script_run *s = data;
+
+	return events_module(s->j, s->pid, addr);
+}
+
+static const char *site(void *data, uint64_t number, bool func)
+{
+	struct script_run *s = data;
+	const struct row *row = number < s->j->rows.n ? &s->j->rows.v[number] : NULL;
+	struct module *m = row ? s->j->files.v[row->file].m : NULL;
+
+	if (!row)
+		return NULL;
+	if (!func)
+		return s->j->probes.v[row->probe].spec->text;
+	return row->func == UINT32_MAX ? NULL : func_name(m, &m->funcs.v[row->func]);
+}
+
+static uint32_t stack(void *data, uint64_t id, uint64_t *frames, uint32_t most)
+{
+	struct script_run *s = data;
+	pid_t pid = 0;
+	uint32_t n = unit_maps_stack(s->maps, id, frames, most, &pid);
+
+	if (n && pid)
+		s->pid = pid;
+	return n;
+}
+
+/* ---- what programs want from us ---- */
+
+static void show_file(struct script_run *s, const char *path)
+{
+	char buf[4096];
+	FILE *f = fopen(path, "re");
+	size_t n;
+
+	if (!f) {
+		log_warn("cat: %s: %s", path, strerror(errno));
+		return;
+	}
+	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
+		fwrite(buf, 1, n, s->out);
+	fclose(f);
+}
+
+static void cat(struct script_run *s, uint32_t record, const uint8_t *payload, size_t len)
+{
+	char *path = NULL;
+	size_t size;
+	FILE *f = open_memstream(&path, &size);
+
+	if (format_event(f, ir_of(s), record, payload, len, &s->names) == 0) {
+		fclose(f);
+		show_file(s, path);
+	} else {
+		fclose(f);
+	}
+	free(path);
+}
+
+static void join(struct script_run *s, const struct ir_record *r, const struct field_value *v)
+{
+	for (uint32_t i = 0; i < r->nfields; i++) {
+		if (i)
+			fwrite(r->text, 1, r->text_len, s->out);
+		format_value(s->out, ir_of(s), r->fields[i].type, r->fields[i].show, &v[i], &s->names);
+	}
+	fputc('\n', s->out);
+}
+
+static void serve(struct script_run *s, uint32_t record, const uint8_t *payload, size_t len)
+{
+	const struct ir_unit *u = ir_of(s);
+	const struct ir_record *r = &u->records.v[record];
+	struct field_value *v = xcalloc(r->nfields + 1, sizeof(*v));
+
+	if (format_fields(r, payload, len, v) < 0) {
+		s->j->events->damaged++;
+	} else if (r->kind == IR_RECORD_CLEAR) {
+		unit_maps_ops.clear(s->maps, r->map);
+	} else if (r->kind == IR_RECORD_ZERO) {
+		unit_maps_ops.zero(s->maps, r->map);
+	} else if (r->kind == IR_RECORD_PRINT_MAP) {
+		format_map(s->out, u, r->map, &unit_maps_ops, s->maps, v[0].n.u, v[1].n.u, &s->names);
+	} else if (r->kind == IR_RECORD_EXIT) {
+		s->exited = true;
+		s->status = r->nfields ? v[0].n.i : 0;
+	} else if (r->kind == IR_RECORD_CAT) {
+		cat(s, record, payload, len);
+	} else if (r->kind == IR_RECORD_JOIN) {
+		join(s, r, v);
+	} else {
+		format_event(s->out, u, record, payload, len, &s->names);
+	}
+	free(v);
+}
+
+/* An event of a target, copied out of its ring. */
+static int take_event(void *arg, const struct event_head *head, const uint8_t *payload)
+{
+	struct script_run *s = arg;
+
+	if (s->exited)
+		return -ECANCELED;
+	if (head->id >= ir_of(s)->records.n) {
+		s->j->events->damaged++;
+		return 0;
+	}
+	s->pid = head->pid;
+	serve(s, head->id, payload, head->len - sizeof(*head));
+	return ferror(s->out) ? -EPIPE : 0;
+}
+
+static void emit(void *data, uint32_t record, const uint8_t *payload, size_t len)
+{
+	struct script_run *s = data;
+
+	s->pid = 0;
+	serve(s, record, payload, len);
+}
+
+static void enable(void *data, uint32_t clause, bool on)
+{
+	struct script_run *s = data;
+
+	unit_enable(s->j, s->unit, clause, on);
+}
+
+/* ---- clauses of the tracer ---- */
+
+static void fill_moment(struct script_run *s, struct interp_site *at)
+{
+	at->ctx[IR_CTX_PID] = getpid();
+	at->ctx[IR_CTX_TID] = gettid();
+	at->ctx[IR_CTX_NSECS] = now_ns();
+	at->ctx[IR_CTX_ELAPSED] = now_ns() - s->j->started_ns;
+	at->ctx[IR_CTX_UID] = getuid();
+	at->ctx[IR_CTX_GID] = getgid();
+	at->ctx[IR_CTX_RAND] = random() & 0xffffffff;
+	at->ctx[IR_CTX_NCPUS] = sysconf(_SC_NPROCESSORS_ONLN);
+	at->ctx[IR_CTX_CPID] = s->j->child;
+	at->comm = "jab";
+}
+
+static void run_clause(struct script_run *s, uint32_t clause)
+{
+	const struct ir_prog *p = unit_of(s)->tracer[clause];
+	struct interp_site at = { 0 };
+
+	if (!p)
+		return;
+	fill_moment(s, &at);
+	interp_run(&s->in, p, &at);
+	if (s->in.exited) {
+		s->exited = true;
+		s->status = s->in.exit_status;
+		s->in.exited = false;
+	}
+}
+
+static void run_kind(struct script_run *s, enum probe_kind kind)
+{
+	const struct script *sc = unit_of(s)->script;
+
+	for (uint32_t i = 0; i < sc->clauses.n; i++)
+		for (uint32_t k = 0; k < sc->clauses.v[i]->nprobes; k++)
+			if (sc->clauses.v[i]->probes[k]->kind == kind)
+				run_clause(s, i);
+}
+
+int script_load(struct jab *j, const struct script_options *o, struct script_run **ret_run)
+{
+	struct script_run *s = xcalloc(1, sizeof(*s));
+
+	s->j = j;
+	s->out = o->out;
+	s->unit = j->units.n;
+	*ret_run = s;
+	return unit_add_script(j, o->name, o->text, o->len, o->params, o->nparams);
+}
+
+char *script_errors(struct script_run *s)
+{
+	return unit_errors(unit_of(s));
+}
+
+bool script_has_errors(const struct script_run *s)
+{
+	return unit_of(s)->script->diags.errors;
+}
+
+bool script_has_sites(const struct script_run *s)
+{
+	return s->j->probes.n;
+}
+
+const char *script_object(const struct script_run *s, size_t n)
+{
+	for (size_t i = 0; i < s->j->probes.n; i++) {
+		const char *object = s->j->probes.v[i].spec->object;
+
+		if (object && strchr(object, '/') && !n--)
+			return object;
+	}
+	return NULL;
+}
+
+int script_begin(struct script_run *s)
+{
+	const struct script *sc = unit_of(s)->script;
+	struct tsc_clock clock;
+	int r = events_clock(s->j, &clock);
+
+	if (r < 0)
+		return r;
+	s->maps = unit_maps_new(s->j, s->unit);
+	s->j->tracer_maps = s->maps;
+	s->names = (struct format_names){
+		.data = s, .symbol = symbol, .stack = stack, .module = module, .site = site,
+		.wall_offset = clock.realtime_ns, .trailer = lang_config(unit_of(s)->lang)->str_trunc_trailer,
+	};
+	s->in = (struct interp){ .unit = ir_of(s), .ops = &unit_maps_ops, .store = s->maps, .data = s, .emit = emit, .enable = enable };
+	s->in.cells = xcalloc(ir_of(s)->ncells + 1, sizeof(*s->in.cells));
+	events_call_raw(s->j, take_event, s);
+	run_kind(s, PROBE_BEGIN);
+	for (uint32_t i = 0; i < sc->clauses.n; i++)
+		for (uint32_t k = 0; k < sc->clauses.v[i]->nprobes; k++) {
+			const struct probe *p = sc->clauses.v[i]->probes[k];
+
+			if (p->kind == PROBE_INTERVAL)
+				*vec_add(&s->timers) = (struct timer){ i, p->period, now_ns() + p->period };
+		}
+	fflush(s->out);
+	return 0;
+}
+
+uint64_t script_tick(struct script_run *s)
+{
+	uint64_t now = now_ns(), wait = UINT64_MAX;
+
+	for (size_t i = 0; i < s->timers.n; i++) {
+		struct timer *t = &s->timers.v[i];
+
+		if (now >= t->next && !s->exited) {
+			run_clause(s, t->clause);
+			t->next += t->period;
+			if (t->next <= now)	/* we were held up: one is enough */
+				t->next = now + t->period;
+		}
+		wait = MIN(wait, t->next - now);
+	}
+	return wait;
+}
+
+bool script_exited(const struct script_run *s, int *ret_status)
+{
+	if (s->exited)
+		*ret_status = s->status;
+	return s->exited;
+}
+
+void script_end(struct script_run *s)
+{
+	const struct ir_unit *u = ir_of(s);
+
+	s->exited = false;
+	run_kind(s, PROBE_END);
+	for (uint32_t i = 0; i < u->maps.n && lang_config(unit_of(s)->lang)->print_maps_on_exit; i++)
+		if (unit_maps_ops.len(s->maps, i))
+			format_map(s->out, u, i, &unit_maps_ops, s->maps, 0, 0, &s->names);
+	fflush(s->out);
+}
+
+static const char *const error_texts[IR_ERRORS] = {
+	[IR_ERR_FAULT] = "times a condition, key or value could not be read",
+	[IR_ERR_DIV] = "divisions by zero (or of the smallest number by -1) gave 0",
+	[IR_ERR_RANGE] = "times an index was out of range and 0 was taken",
+	[IR_ERR_LOOP] = "loops were ended by their bound",
+	[IR_ERR_MAP_FULL] = "values were left out because a map was full (config: max_map_keys)",
+	[IR_ERR_DELETE] = "times delete() found nothing",
+};
+
+void script_say_errors(struct script_run *s)
+{
+	const struct script *sc = unit_of(s)->script;
+
+	for (uint32_t i = 0; i < sc->clauses.n; i++) {
+		const char *probe = sc->clauses.v[i]->nprobes ? sc->clauses.v[i]->probes[0]->text : "";
+		uint64_t n = unit_unpaired(s->j, s->unit, i);
+
+		for (int e = 0; e < IR_ERRORS; e++) {
+			uint64_t times = unit_error_count(s->j, s->unit, i, e);
+
+			if (times && e != IR_ERR_DELETE)
+				log_warn("%s: %llu %s", probe, (unsigned long long)times, error_texts[e]);
+		}
+		if (n)
+			log_info("%s: %llu returns of calls that began before, or whose entry was not seen", probe,
+				 (unsigned long long)n);
+	}
+}
+
+int script_dump_text(struct script_run *s, const char *what, FILE *to)
+{
+	struct unit *u = unit_of(s);
+	const struct ir_unit *ir = lang_unit(u->lang);
+	char *text = NULL;
+
+	if (!strcmp(what, "ast")) {
+		text = script_dump(u->script);
+		fputs(text, to);
+		free(text);
+		return 0;
+	}
+	if (strcmp(what, "ir"))
+		return fail(-EINVAL, "--dump knows ast, ir and asm, not '%s'", what);
+	for (size_t i = 0; i < ir->progs.n; i++) {
+		const struct clause *c = u->script->clauses.v[ir->progs.v[i]->clause];
+
+		text = ir_dump(ir, ir->progs.v[i]);
+		fprintf(to, "%s%s:\n%s\n", c->nprobes ? c->probes[0]->text : "",
+			ir->progs.v[i]->where == IR_WHERE_EXIT ? " (exit)" : "", text);
+		free(text);
+	}
+	return 0;
+}
+
+void script_free_run(struct script_run *s)
+{
+	if (!s)
+		return;
+	s->j->tracer_maps = NULL;
+	unit_maps_free(s->maps);
+	free(s->in.cells);
+	vec_free(&s->timers);
+	free(s);
+}

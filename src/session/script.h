@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A script at work. What runs in the targets is in units.h; here are the clauses that run in the
+ * tracer, and what becomes of the events.
+ *
+ *	events_enable(), script_load()		before anything else
+ *	targets, jab_resolve()			script_errors() has messages, also when all is well
+ *	script_begin()				begin clauses; before jab_insert()
+ *	events_drain(), script_tick()		again and again
+ *	jab_remove(), events_drain(j, true), script_end()
+ */
+#ifndef JAB_SESSION_SCRIPT_H
+#define JAB_SESSION_SCRIPT_H
+
+#include <jab/jab.h>
+#include <stdio.h>
+
+struct script_run;
+
+struct script_options {
+	const char *name, *text;	/* the text lives on */
+	size_t len;
+	char *const *params;		/* $1 ... */
+	uint32_t nparams;
+	FILE *out;
+};
+
+int script_load(struct jab *j, const struct script_options *o, struct script_run **ret_run);
+void script_free_run(struct script_run *s);
+
+/* Messages with line and caret; "" if there are none. Caller frees. */
+char *script_errors(struct script_run *s);
+
+bool script_has_errors(const struct script_run *s);
+bool script_has_sites(const struct script_run *s);	/* or only clauses of the tracer? */
+const char *script_object(const struct script_run *s, size_t n);	/* files that its probes name by a path; NULL: no more */
+
+int script_begin(struct script_run *s);
+
+/* Runs what is due. Returns for how many ns nothing will be. */
+uint64_t script_tick(struct script_run *s);
+
+/* Was exit() called? */
+bool script_exited(const struct script_run *s, int *ret_status);
+
+/* end clauses, then all maps. */
+void script_end(struct script_run *s);
+
+/* What went wrong in programs, told as warnings. */
+void script_say_errors(struct script_run *s);
+
+/* As text, for --dump: "ast", "ir" or "asm". */
+int script_dump_text(struct script_run *s, const char *what, FILE *to);
+
+#endif

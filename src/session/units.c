@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: MIT */
+#include "session/units.h"
+
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+#include "base/err.h"
+#include "proc/ids.h"
+#include "session/rings.h"
+#include "session/shapes.h"
+
+#define PAIR_BITS 12
+#define SPARE_CELLS 64
+
+/* ---- from text to probes ---- */
+
+char *unit_errors(struct unit *u)
+{
+	return diags_text(&u->script->diags);
+}
+
+static bool is_of_tracer(const struct probe *p)
+{
+	return p->kind == PROBE_BEGIN || p->kind == PROBE_END || p->kind == PROBE_INTERVAL;
+}
+
+/* A script's probe, as the session has it. Kinds that the tracer serves itself have none. */
+static int add_probe(struct jab *j, uint32_t unit, uint32_t clause, const struct probe *p)
+{
+	struct probe_spec *spec;
+	struct session_probe *s;
+	int r;
+
+	if (is_of_tracer(p))
+		return 0;
+	r = spec_parse(p->text, &spec);
+	if (r < 0)
+		return r;
+	if (p->name && !spec->name)
+		spec->name = xstrdup(p->name);
+	s = vec_add(&j->probes);
+	s->spec = spec;
+	s->unit = unit + 1;
+	s->clause = clause;
+	return 0;
+}
+
+static int take_unit(struct jab *j, struct unit u)
+{
+	uint32_t number = j->units.n;
+	int r = lang_new(u.script, &u.lang);
+
+	*vec_add(&j->units) = u;
+	for (uint32_t i = 0; !r && i < u.script->clauses.n; i++)
+		for (uint32_t k = 0; !r && k < u.script->clauses.v[i]->nprobes; k++)
+			r = add_probe(j, number, i, u.script->clauses.v[i]->probes[k]);
+	return r;
+}
+
+int unit_add_script(struct jab *j, const char *name, const char *text, size_t len, char *const *params, uint32_t nparams)
+{
+	struct unit u = { 0 };
+	int r = script_parse(name, text, len, &u.script);
+
+	u.script->params = params;
+	u.script->nparams = nparams;
+	if (r < 0) {
+		*vec_add(&j->units) = u;
+		return r;
+	}
+	return take_unit(j, u);
+}
+
+/* The first message, made a sentence; it has the line and the caret in it. */
+static int say_errors(struct unit *u, int err)
+{
+	char *text = unit_errors(u);
+
+	if (*text) {
+		text[strcspn(text, "") - 1] = '\0';
+		fail(err, "%s", text);
+	}
+	free(text);
+	return err;
+}
+
+int unit_add_line(struct jab *j, const char *text)
+{
+	struct unit u = { .is_line = true };
+	int r = line_parse(text, &u.script);
+
+	if (r < 0) {
+		say_errors(&u, r);
+		script_free(u.script);
+		return r;
+	}
+	return take_unit(j, u);
+}
+
+/* ---- compiling ---- */
+
+static struct unit *unit_of(const struct jab *j, const struct row *row)
+{
+	uint32_t unit = j->probes.v[row->probe].unit;
+
+	return unit ? &j->units.v[unit - 1] : NULL;
+}
+
+static uint8_t place_of(const struct jab *j, const struct row *row)
+{
+	if (j->probes.v[row->probe].spec->kind == SPEC_CALL)
+		return LANG_CALL;
+	return row->is_return ? LANG_RETURN : row->offset == UINT64_MAX ? LANG_ENTRY : LANG_INSIDE;
+}
+
+static struct lang_site site_of(struct jab *j, const struct row *row, uint64_t bias)
+{
+	struct module *m = j->files.v[row->file].m;
+	struct lang_site s = { .at = place_of(j, row), .bias = bias, .probe = j->probes.v[row->probe].spec->text };
+
+	if (module_types(m, &s.types) < 0)
+		s.types = NULL;
+	if (row->func != UINT32_MAX) {
+		s.entry = m->funcs.v[row->func].addr;
+		s.func = func_name(m, &m->funcs.v[row->func]);
+	}
+	s.pc = s.entry + (row->offset == UINT64_MAX ? 0 : row->offset);
+	return s;
+}
+
+static uint64_t bias_of(const struct jab *j, const struct site *s)
+{
+	return j->targets.v[s->target].loaded.v[s->loaded].bias;
+}
+
+/* One site for each clause will do to find out what the maps hold. */
+struct first_sites { struct jab *j; uint32_t unit; struct lang_site *sites; bool *known; };
+
+static const struct lang_site *first_site(void *arg, uint32_t clause)
+{
+	struct first_sites *x = arg;
+
+	return x->known[clause] ? &x->sites[clause] : NULL;
+}
+
+static int infer(struct jab *j, uint32_t unit)
+{
+	struct unit *u = &j->units.v[unit];
+	uint32_t n = u->script->clauses.n;
+	struct first_sites x = { j, unit, xcalloc(n + 1, sizeof(*x.sites)), xcalloc(n + 1, sizeof(*x.known)) };
+	int r;
+
+	for (uint32_t i = 0; i < n; i++) {
+		x.known[i] = u->script->clauses.v[i]->nprobes && is_of_tracer(u->script->clauses.v[i]->probes[0]);
+		x.sites[i] = (struct lang_site){ .at = LANG_TRACER };
+	}
+	for (size_t i = 0; i < j->sites.n; i++) {
+		const struct session_probe *p = &j->probes.v[j->sites.v[i].probe];
+		const struct site *s = &j->sites.v[i];
+
+		if (p->unit != unit + 1 || x.known[p->clause] || s->counter == UINT32_MAX)
+			continue;
+		x.known[p->clause] = true;
+		x.sites[p->clause] = site_of(j, &j->rows.v[j->counters.v[s->counter].row], bias_of(j, s));
+	}
+	u->inferred = true;
+	r = lang_infer(u->lang, first_site, &x);
+	free(x.sites);
+	free(x.known);
+	return r;
+}
+
+static uint32_t known_program(const struct jab *j, uint32_t row, uint64_t bias)
+{
+	for (uint32_t i = j->rows.v[row].program; i; i = j->programs.v[i - 1].next)
+		if (j->programs.v[i - 1].bias == bias)
+			return i;
+	return 0;
+}
+
+/* Records that came with the last program belong to this row. */
+static void give_ids(struct unit *u, uint32_t row)
+{
+	const struct ir_unit *ir = lang_unit(u->lang);
+
+	for (uint32_t i = u->ids.n; i < ir->records.n; i++)
+		*vec_add(&u->ids) = u->is_line ? row : i;
+}
+
+#define BODY_MOST 60000	/* a want's size has 16 bits */
+
+static int measure(struct unit *u, struct program *p, const char *probe)
+{
+	for (int i = 0; i < 2 && p->progs[i]; i++) {
+		int n = gen_measure(lang_unit(u->lang), p->progs[i]);
+
+		if (n >= 0 && n > BODY_MOST)
+			n = fail(-E2BIG, "its program takes %d bytes of code, and %d are the most", n, BODY_MOST);
+		if (n < 0)
+			return fail_in(n, "probe '%s'", probe);
+		p->body[i] = n;
+	}
+	return 0;
+}
+
+static int compile(struct jab *j, uint32_t row, uint64_t bias, uint32_t *ret_program)
+{
+	struct row *at = &j->rows.v[row];
+	const struct session_probe *probe = &j->probes.v[at->probe];
+	struct unit *u = &j->units.v[probe->unit - 1];
+	struct program p = { .unit = probe->unit - 1, .row = row, .bias = bias, .next = at->program };
+	struct lang_site site = site_of(j, at, bias);
+	int r = lang_compile(u->lang, probe->clause, &site, p.progs);
+
+	if (r < 0)
+		return u->is_line ? say_errors(u, r) : r;
+	give_ids(u, row);
+	r = measure(u, &p, probe->spec->text);
+	if (r < 0)
+		return r;
+	*vec_add(&j->programs) = p;
+	*ret_program = at->program = j->programs.n;
+	return 0;
+}
+
+/* begin, end and interval clauses; the maps that they bring must be known before memory is made. */
+static int compile_tracer(struct unit *u)
+{
+	struct lang_site site = { .at = LANG_TRACER, .func = "" };
+	struct ir_prog *progs[2];
+	int r = 0;
+
+	u->tracer = xcalloc(u->script->clauses.n + 1, sizeof(*u->tracer));
+	for (uint32_t i = 0; !r && i < u->script->clauses.n; i++) {
+		const struct clause *c = u->script->clauses.v[i];
+
+		for (uint32_t k = 0; !r && !u->tracer[i] && k < c->nprobes; k++) {
+			if (!is_of_tracer(c->probes[k]))
+				continue;
+			site.probe = c->probes[k]->kind == PROBE_BEGIN ? "begin" : c->probes[k]->kind == PROBE_END ? "end" :
+				     c->probes[k]->text;
+			r = lang_compile(u->lang, i, &site, progs);
+			if (!r)
+				u->tracer[i] = progs[0];
+		}
+	}
+	give_ids(u, 0);
+	return r;
+}
+
+int units_compile(struct jab *j)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; !r && i < j->units.n; i++) {
+		if (j->units.v[i].inferred)
+			continue;
+		r = infer(j, i);
+		if (!r)
+			r = compile_tracer(&j->units.v[i]);
+	}
+	for (size_t i = 0; !r && j->units.n && i < j->sites.n; i++) {
+		const struct site *s = &j->sites.v[i];
+		struct counter *c = s->counter == UINT32_MAX ? NULL : &j->counters.v[s->counter];
+
+		if (!c || c->program || !j->probes.v[s->probe].unit)
+			continue;
+		c->program = known_program(j, c->row, bias_of(j, s));
+		if (!c->program)
+			r = compile(j, c->row, bias_of(j, s), &c->program);
+	}
+	return r;
+}
+
+const struct ir_record *unit_record(const struct jab *j, uint32_t row)
+{
+	const struct unit *u = unit_of(j, &j->rows.v[row]);
+	const struct ir_unit *ir = u ? lang_unit(u->lang) : NULL;
+
+	for (uint32_t i = 0; u && i < u->ids.n; i++)
+		if (u->ids.v[i] == row)
+			return &ir->records.v[i];
+	return NULL;
+}
+
+/* ---- memory ---- */
+
+static bool any_ins(const struct jab *j, bool (*is)(const struct ir_ins *i))
+{
+	for (size_t i = 0; i < j->programs.n; i++)
+		for (int k = 0; k < 2 && j->programs.v[i].progs[k]; k++) {
+			const struct ir_prog *p = j->programs.v[i].progs[k];
+
+			for (size_t n = 0; n < p->ins.n; n++)
+				if (is(&p->ins.v[n]))
+					return true;
+		}
+	return false;
+}
+
+static bool is_stack(const struct ir_ins *i)
+{
+	return i->op == IR_STACK;
+}
+
+bool units_want_stacks(const struct jab *j)
+{
+	return any_ins(j, is_stack);
+}
+
+/* Text is made in the scratch memory of a locked ring; and so is what the blob reads. */
+static bool is_heavy(const struct ir_ins *i)
+{
+	return i->slot != IR_NONE || (i->op == IR_LOAD && !(i->flags & IR_GOOD)) || i->op == IR_STACK;
+}
+
+bool units_are_heavy(const struct jab *j)
+{
+	return any_ins(j, is_heavy);
+}
+
+static bool has_calls(const struct jab *j)
+{
+	for (size_t i = 0; i < j->programs.n; i++)
+		if (j->programs.v[i].progs[1])
+			return true;
+	return false;
+}
+
+size_t units_private_size(const struct jab *j)
+{
+	return has_calls(j) ? (GEN_PAIRS_SIZE(PAIR_BITS) + 4095) & ~4095ull : 0;
+}
+
+int units_plan(struct jab *j)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < j->units.n; i++) {
+		struct unit *u = &j->units.v[i];
+		struct ir_unit *ir = lang_unit(u->lang);
+
+		if (u->layout)
+			continue;
+		u->ncells = ir->ncells + (j->follow ? SPARE_CELLS : 0);
+		r = maps_layout_new(ir, get_nprocs_conf(), &u->layout);
+	}
+	return r;
+}
+
+/*
+ *	u64 cells[ncells]
+ *	u64 errors[clauses][IR_ERRORS]
+ *	u64 unpaired[clauses]
+ *	u32 enabled[clauses]
+ *	maps
+ */
+static uint64_t up(uint64_t n)
+{
+	return (n + 63) & ~63ull;
+}
+
+static uint64_t off_errors(const struct unit *u)
+{
+	return 8ull * u->ncells;
+}
+
+static uint64_t off_unpaired(const struct unit *u)
+{
+	return off_errors(u) + 8ull * IR_ERRORS * u->script->clauses.n;
+}
+
+static uint64_t off_enabled(const struct unit *u)
+{
+	return off_unpaired(u) + 8ull * u->script->clauses.n;
+}
+
+static uint64_t off_maps(const struct unit *u)
+{
+	return up(off_enabled(u) + 4ull * u->script->clauses.n);
+}
+
+static uint64_t size_of(const struct unit *u)
+{
+	return up(off_maps(u) + u->layout->size);
+}
+
+size_t units_data_size(const struct jab *j)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < j->units.n; i++)
+		size += size_of(&j->units.v[i]);
+	return (size + 4095) & ~4095ul;
+}
+
+static bool switches(const struct ir_ins *i)
+{
+	return i->op == IR_ENABLE;
+}
+
+static void fill_env(const struct jab *j, const struct unit *u, struct unit_view *v, uint64_t private_at)
+{
+	v->env = (struct gen_env){
+		.ids = u->ids.v,
+		.maps = v->at + off_maps(u),
+		.layout = u->layout,
+		.cells = v->at,
+		.errors = v->at + off_errors(u),
+		.unpaired = v->at + off_unpaired(u),
+		.enabled = any_ins(j, switches) ? v->at + off_enabled(u) : 0,
+		.nclauses = u->script->clauses.n,
+		.pairs = has_calls(j) ? private_at : 0,
+		.pair_bits = has_calls(j) ? PAIR_BITS : 0,
+		.uid = 0, .gid = 0,
+		.online_cpus = get_nprocs(),
+		.cpid = j->child,
+	};
+}
+
+void units_take(struct jab *j, struct target *t, uint8_t *here, uint64_t at, uint64_t private_at)
+{
+	uint64_t off = 0;
+
+	t->views = xcalloc(j->units.n, sizeof(*t->views));
+	t->nviews = j->units.n;
+	for (size_t i = 0; i < j->units.n; i++) {
+		struct unit *u = &j->units.v[i];
+		struct unit_view *v = &t->views[i];
+
+		v->unit = i;
+		v->pid = t->proc->pid;
+		v->here = here + off;
+		v->at = at + off;
+		v->maps = v->here + off_maps(u);
+		fill_env(j, u, v, private_at);
+		maps_init(lang_unit(u->lang), u->layout, v->maps);
+		for (uint32_t k = 0; k < u->script->clauses.n; k++)
+			((uint32_t *)(v->here + off_enabled(u)))[k] = 1;
+		v->reader = maps_reader_new(lang_unit(u->lang), u->layout, v->maps);
+		off += size_of(u);
+	}
+}
+
+/* Pages of the pairs are made by us, so that no pad waits for one. */
+static int touch_pairs(struct target *t, uint64_t at)
+{
+	static const uint8_t zeros[64 << 10];
+	size_t left = GEN_PAIRS_SIZE(PAIR_BITS);
+	int r = 0;
+
+	for (size_t n; !r && left; left -= n, at += n) {
+		n = MIN(left, sizeof(zeros));
+		r = proc_write(t->proc, TADDR(at), zeros, n);
+	}
+	return r;
+}
+
+static int fill_clock(struct jab *j, struct gen_env *env)
+{
+	struct tsc_clock c;
+	int r = events_clock(j, &c);
+
+	if (r < 0)
+		return r;
+	env->tsc0 = clock_now();
+	env->ns0 = clock_ns(&c, env->tsc0);
+	env->mult = ((unsigned __int128)NS_PER_S << 32) / c.hz;
+	env->start_ns = j->started_ns;
+	return 0;
+}
+
+static void fill_owner(const struct target *t, struct gen_env *env)
+{
+	uint64_t n = 0;
+
+	if (proc_status_number(t->proc, "Uid", &n) == 0)
+		env->uid = n;
+	if (proc_status_number(t->proc, "Gid", &n) == 0)
+		env->gid = n;
+}
+
+int units_init(struct jab *j, struct target *t)
+{
+	struct rings *r = t->rings;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < t->nviews; i++) {
+		struct gen_env *env = &t->views[i].env;
+
+		if (env->event.ring_size)	/* done before */
+			return 0;
+		env->event = r->spec;
+		env->event.overwrite = j->events->o.overwrite;
+		env->cpu_table = t->spec.cpu_table;
+		env->ncpus = counters_ncpus();
+		env->blob = t->blob_at;
+		env->scratch_size = r->scratch_size;
+		env->may_call = r->may_call;
+		fill_owner(t, env);
+		err = fill_clock(j, env);
+		if (!err && env->pairs)
+			err = touch_pairs(t, env->pairs);
+		if (!err && j->tracer_maps && !j->units.v[i].is_line)
+			unit_maps_copy(j->tracer_maps, &t->views[i]);
+	}
+	return err;
+}
+
+/* ---- code ---- */
+
+static bool is_entry(const struct jab *j, const struct site *s)
+{
+	return j->counters.v[s->counter].role == COUNT_ENTRIES;
+}
+
+/* Which of a call's two programs runs here? */
+static int part_of(const struct jab *j, const struct site *s, const struct program *p)
+{
+	return p->progs[1] && !is_entry(j, s);
+}
+
+size_t unit_body(const struct jab *j, const struct site *s)
+{
+	const struct program *p = &j->programs.v[j->counters.v[s->counter].program - 1];
+
+	return p->body[part_of(j, s, p)];
+}
+
+int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out)
+{
+	const struct site *s = &j->sites.v[w->id];
+	const struct counter *c = &j->counters.v[s->counter];
+	const struct program *p = &j->programs.v[c->program - 1];
+	const struct loaded *l = &t->loaded.v[s->loaded];
+	struct target *main = main_part(j, t);
+	struct unit *u = &j->units.v[p->unit];
+	const struct ir_unit *ir = lang_unit(u->lang);
+	struct gen_env env = main->views[p->unit].env;
+	struct gen_site site = { .addr = s->addr + l->bias, .number = c->row, .pushed = w->pushed };
+	int r;
+
+	if (ir->maps.n > u->layout->nmaps || ir->ncells > u->ncells)
+		return fail(-ENOSPC, "no room for what this program keeps");
+	env.ids = u->ids.v;
+	env.event.lost_index = c->index;
+	env.event.lost_shared = main->rings->lost_shared_at + 8ull * c->index;
+	/* Calls of two probes on one function are two calls. */
+	site.func = (l->bias + j->files.v[l->file].m->funcs.v[s->func].addr) ^ c->row * 0x9e3779b97f4a7c15ull;
+	r = gen_emit(ir, p->progs[part_of(j, s, p)], &env, &site, at, out);
+	return r < 0 ? fail_in(r, "probe '%s'", j->probes.v[s->probe].spec->text) : r;
+}
+
+/* ---- while it runs ---- */
+
+static bool is_dead(void *arg, uint32_t tid)
+{
+	struct target *t = arg;
+
+	return !proc_has_tid(t->proc, tid, t->rings->foreign_ids);
+}
+
+void units_look_after(struct jab *j, struct target *t)
+{
+	for (size_t i = 0; i < t->nviews; i++)
+		maps_reader_clean(t->views[i].reader, is_dead, t);
+}
+
+static uint64_t sum(const struct jab *j, uint32_t unit, uint64_t off)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (unit < j->targets.v[i].nviews)
+			n += __atomic_load_n((uint64_t *)(j->targets.v[i].views[unit].here + off), __ATOMIC_RELAXED);
+	for (size_t i = 0; i < j->past_views.n; i++)
+		if (j->past_views.v[i].unit == unit)
+			n += *(uint64_t *)(j->past_views.v[i].here + off);
+	return n;
+}
+
+uint64_t unit_error_count(const struct jab *j, uint32_t unit, uint32_t clause, enum ir_error e)
+{
+	return sum(j, unit, off_errors(&j->units.v[unit]) + 8ull * (clause * IR_ERRORS + e));
+}
+
+uint64_t unit_unpaired(const struct jab *j, uint32_t unit, uint32_t clause)
+{
+	return sum(j, unit, off_unpaired(&j->units.v[unit]) + 8ull * clause);
+}
+
+void unit_enable(struct jab *j, uint32_t unit, uint32_t clause, bool on)
+{
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (unit < j->targets.v[i].nviews)
+			__atomic_store_n((uint32_t *)(j->targets.v[i].views[unit].here + off_enabled(&j->units.v[unit])) + clause,
+					 on, __ATOMIC_RELEASE);
+}
+
+void unit_views_keep(struct jab *j, struct target *t)
+{
+	for (size_t i = 0; i < t->nviews; i++) {
+		struct unit *u = &j->units.v[i];
+		struct unit_view *v = vec_add(&j->past_views);
+
+		*v = t->views[i];
+		v->here = xrealloc(NULL, size_of(u));
+		memcpy(v->here, t->views[i].here, size_of(u));
+		v->maps = v->here + off_maps(u);
+		v->reader = maps_reader_new(lang_unit(u->lang), u->layout, v->maps);
+	}
+}
+
+void unit_views_free(struct jab *j, struct target *t)
+{
+	for (size_t i = 0; i < t->nviews; i++)
+		maps_reader_free(t->views[i].reader);
+	free(t->views);
+	t->views = NULL;
+	t->nviews = 0;
+}
+
+void units_free(struct jab *j)
+{
+	for (size_t i = 0; i < j->past_views.n; i++) {
+		maps_reader_free(j->past_views.v[i].reader);
+		free(j->past_views.v[i].here);
+	}
+	vec_free(&j->past_views);
+	for (size_t i = 0; i < j->units.n; i++) {
+		struct unit *u = &j->units.v[i];
+
+		lang_free(u->lang);
+		script_free(u->script);
+		free(u->tracer);
+		free(u->layout);
+		vec_free(&u->ids);
+	}
+	vec_free(&j->units);
+	vec_free(&j->programs);
+}

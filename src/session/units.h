@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Programs of the language at sites. A unit is a script, or one probe line with a condition or
+ * expressions; it brings maps, records and counters of its own.
+ *
+ *	unit_add_script(), unit_add_line()	before anything is resolved: probes of the session
+ *	units_compile()				when rows and counters are known: a program for each
+ *	units_plan()				what memory they take
+ *	units_take(), units_init()		the memory is there, in one target
+ *	unit_body(), unit_emit()		the code of a site
+ *
+ * A clause is compiled once for each function it is put on and each place that function's module is
+ * mapped at, because names and addresses differ.
+ */
+#ifndef JAB_SESSION_UNITS_H
+#define JAB_SESSION_UNITS_H
+
+#include "gen/gen.h"
+#include "gen/maps.h"
+#include "lang/ast.h"
+#include "lang/interp.h"
+#include "lang/lang.h"
+#include "session/session.h"
+
+struct unit {
+	struct script *script;
+	struct lang *lang;
+	bool is_line;			/* its events are those of rows; else their id is the number of the record */
+	bool inferred;
+	struct maps_layout *layout;
+	VEC(uint32_t) ids;		/* of events, by record */
+	struct ir_prog **tracer;	/* by clause: what runs in the tracer; NULL: nothing */
+	uint32_t ncells;		/* that there is room for */
+};
+
+struct program {
+	uint32_t unit, row;
+	uint64_t bias;
+	struct ir_prog *progs[2];	/* [1]: at the exits of a call */
+	uint32_t body[2];		/* bytes of code */
+	uint32_t next;			/* number + 1 of the next one of this row */
+};
+
+/* A unit's memory in one target. */
+struct unit_view {
+	uint32_t unit;
+	pid_t pid;
+	uint8_t *here;			/* NULL: not there yet */
+	uint64_t at;
+	uint8_t *maps;			/* ours; the layout says where what is */
+	struct maps_reader *reader;
+	struct gen_env env;
+};
+
+/* The script of this session. Its text is kept. -EINVAL: unit_errors() has the messages. */
+int unit_add_script(struct jab *j, const char *name, const char *text, size_t len, char *const *params, uint32_t nparams);
+
+/* One probe line. -EINVAL with the first message as sentence. */
+int unit_add_line(struct jab *j, const char *text);
+
+/* Messages with line and caret, warnings too; "" if there are none. Caller frees. */
+char *unit_errors(struct unit *u);
+
+int units_compile(struct jab *j);
+
+/* Anything in them that needs the blob's scratch memory, backtraces, pairs of calls? */
+bool units_are_heavy(const struct jab *j);
+bool units_want_stacks(const struct jab *j);
+size_t units_private_size(const struct jab *j);
+size_t units_data_size(const struct jab *j);
+
+int units_plan(struct jab *j);		/* before the first arena is made */
+void units_take(struct jab *j, struct target *t, uint8_t *here, uint64_t at, uint64_t private_at);
+int units_init(struct jab *j, struct target *t);
+void units_look_after(struct jab *j, struct target *t);	/* what the dead have left half done */
+
+size_t unit_body(const struct jab *j, const struct site *s);
+int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
+
+/* The record that a row's events are, of a line. */
+const struct ir_record *unit_record(const struct jab *j, uint32_t row);
+
+void unit_views_keep(struct jab *j, struct target *t);	/* before its memory goes: a copy of what is in it */
+void unit_views_free(struct jab *j, struct target *t);
+void units_free(struct jab *j);
+
+/* unit_maps.c: all maps of a unit, over all targets and the tracer itself; store is struct unit_maps */
+struct unit_maps;
+struct unit_maps *unit_maps_new(struct jab *j, uint32_t unit);
+void unit_maps_free(struct unit_maps *m);
+extern const struct map_ops unit_maps_ops;
+void unit_maps_copy(struct unit_maps *m, struct unit_view *v);	/* what was set before this target came */
+/* Frames of a stack that a map or an event has, and whose they are. */
+uint32_t unit_maps_stack(struct unit_maps *m, uint64_t id, uint64_t *frames, uint32_t most, pid_t *ret_pid);
+
+/* What was counted, summed over all targets. */
+uint64_t unit_error_count(const struct jab *j, uint32_t unit, uint32_t clause, enum ir_error e);
+uint64_t unit_unpaired(const struct jab *j, uint32_t unit, uint32_t clause);
+void unit_enable(struct jab *j, uint32_t unit, uint32_t clause, bool on);
+
+#endif
