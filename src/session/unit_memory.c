@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The memory of the units in each target: a part of the data piece, shared with the target and its forks;
+ * and pairs of calls behind the private page, which a fork wipes.
+ *
+ *	u64 cells[ncells]
+ *	u64 errors[clauses][IR_ERRORS]
+ *	u64 unpaired[clauses]
+ *	u32 enabled[clauses]
+ *	maps
+ */
+#include "session/units.h"
+
+#include <string.h>
+#include <sys/sysinfo.h>
+#include "base/err.h"
+#include "proc/ids.h"
+#include "session/rings.h"
+#include "session/shapes.h"
+
+#define PAIR_BITS 12
+#define SPARE_CELLS 64	/* for programs of what comes later */
+
+static bool any_ins(const struct jab *j, bool (*is)(const struct ir_ins *i))
+{
+	for (size_t i = 0; i < j->programs.n; i++)
+		for (int k = 0; k < 2 && j->programs.v[i].progs[k]; k++) {
+			const struct ir_prog *p = j->programs.v[i].progs[k];
+
+			for (size_t n = 0; n < p->ins.n; n++)
+				if (is(&p->ins.v[n]))
+					return true;
+		}
+	return false;
+}
+
+static bool is_stack(const struct ir_ins *i)
+{
+	return i->op == IR_STACK;
+}
+
+bool units_want_stacks(const struct jab *j)
+{
+	return any_ins(j, is_stack);
+}
+
+/* Text is made in the scratch memory of a locked ring; and so is what the blob reads. */
+static bool is_heavy(const struct ir_ins *i)
+{
+	return i->slot != IR_NONE || (i->op == IR_LOAD && !(i->flags & IR_GOOD)) || i->op == IR_STACK;
+}
+
+bool units_are_heavy(const struct jab *j)
+{
+	return any_ins(j, is_heavy);
+}
+
+static bool has_calls(const struct jab *j)
+{
+	for (size_t i = 0; i < j->programs.n; i++)
+		if (j->programs.v[i].progs[1])
+			return true;
+	return false;
+}
+
+size_t units_private_size(const struct jab *j)
+{
+	return has_calls(j) ? (GEN_PAIRS_SIZE(PAIR_BITS) + 4095) & ~4095ull : 0;
+}
+
+int units_plan(struct jab *j)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < j->units.n; i++) {
+		struct unit *u = &j->units.v[i];
+		struct ir_unit *ir = lang_unit(u->lang);
+
+		if (u->layout)
+			continue;
+		u->ncells = ir->ncells + (j->follow ? SPARE_CELLS : 0);
+		r = maps_layout_new(ir, get_nprocs_conf(), &u->layout);
+	}
+	return r;
+}
+
+static uint64_t up(uint64_t n)
+{
+	return (n + 63) & ~63ull;
+}
+
+static uint64_t off_errors(const struct unit *u)
+{
+	return 8ull * u->ncells;
+}
+
+static uint64_t off_unpaired(const struct unit *u)
+{
+	return off_errors(u) + 8ull * IR_ERRORS * u->script->clauses.n;
+}
+
+static uint64_t off_enabled(const struct unit *u)
+{
+	return off_unpaired(u) + 8ull * u->script->clauses.n;
+}
+
+static uint64_t off_maps(const struct unit *u)
+{
+	return up(off_enabled(u) + 4ull * u->script->clauses.n);
+}
+
+static uint64_t size_of(const struct unit *u)
+{
+	return up(off_maps(u) + u->layout->size);
+}
+
+size_t units_data_size(const struct jab *j)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < j->units.n; i++)
+		size += size_of(&j->units.v[i]);
+	return (size + 4095) & ~4095ul;
+}
+
+static bool switches(const struct ir_ins *i)
+{
+	return i->op == IR_ENABLE;
+}
+
+static void fill_env(const struct jab *j, const struct unit *u, struct unit_view *v, uint64_t private_at)
+{
+	v->env = (struct gen_env){
+		.ids = u->ids.v,
+		.maps = v->at + off_maps(u),
+		.layout = u->layout,
+		.cells = v->at,
+		.errors = v->at + off_errors(u),
+		.unpaired = v->at + off_unpaired(u),
+		.enabled = any_ins(j, switches) ? v->at + off_enabled(u) : 0,
+		.nclauses = u->script->clauses.n,
+		.pairs = has_calls(j) ? private_at : 0,
+		.pair_bits = has_calls(j) ? PAIR_BITS : 0,
+		.uid = 0, .gid = 0,
+		.online_cpus = get_nprocs(),
+		.cpid = j->child,
+	};
+}
+
+void units_take(struct jab *j, struct target *t, uint8_t *here, uint64_t at, uint64_t private_at)
+{
+	uint64_t off = 0;
+
+	t->views = xcalloc(j->units.n, sizeof(*t->views));
+	t->nviews = j->units.n;
+	for (size_t i = 0; i < j->units.n; i++) {
+		struct unit *u = &j->units.v[i];
+		struct unit_view *v = &t->views[i];
+
+		v->unit = i;
+		v->pid = t->proc->pid;
+		v->here = here + off;
+		v->at = at + off;
+		v->maps = v->here + off_maps(u);
+		fill_env(j, u, v, private_at);
+		maps_init(lang_unit(u->lang), u->layout, v->maps);
+		for (uint32_t k = 0; k < u->script->clauses.n; k++)
+			((uint32_t *)(v->here + off_enabled(u)))[k] = 1;
+		v->reader = maps_reader_new(lang_unit(u->lang), u->layout, v->maps);
+		off += size_of(u);
+	}
+}
+
+/* Pages of the pairs are made by us, so that no pad waits for one. */
+static int touch_pairs(struct target *t, uint64_t at)
+{
+	static const uint8_t zeros[64 << 10];
+	size_t left = GEN_PAIRS_SIZE(PAIR_BITS);
+	int r = 0;
+
+	for (size_t n; !r && left; left -= n, at += n) {
+		n = MIN(left, sizeof(zeros));
+		r = proc_write(t->proc, TADDR(at), zeros, n);
+	}
+	return r;
+}
+
+static int fill_clock(struct jab *j, struct gen_env *env)
+{
+	struct tsc_clock c;
+	int r = events_clock(j, &c);
+
+	if (r < 0)
+		return r;
+	env->tsc0 = clock_now();
+	env->ns0 = clock_ns(&c, env->tsc0);
+	env->mult = ((unsigned __int128)NS_PER_S << 32) / c.hz;
+	env->start_ns = j->started_ns;
+	return 0;
+}
+
+static void fill_owner(const struct target *t, struct gen_env *env)
+{
+	uint64_t n = 0;
+
+	if (proc_status_number(t->proc, "Uid", &n) == 0)
+		env->uid = n;
+	if (proc_status_number(t->proc, "Gid", &n) == 0)
+		env->gid = n;
+}
+
+int units_init(struct jab *j, struct target *t)
+{
+	struct rings *r = t->rings;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < t->nviews; i++) {
+		struct gen_env *env = &t->views[i].env;
+
+		if (env->event.ring_size)	/* done before */
+			return 0;
+		env->event = r->spec;
+		env->event.overwrite = j->events->o.overwrite;
+		env->cpu_table = t->spec.cpu_table;
+		env->ncpus = counters_ncpus();
+		env->blob = t->blob_at;
+		env->scratch_size = r->scratch_size;
+		env->may_call = r->may_call;
+		fill_owner(t, env);
+		err = fill_clock(j, env);
+		if (!err && env->pairs)
+			err = touch_pairs(t, env->pairs);
+		if (!err && j->tracer_maps && !j->units.v[i].is_line)
+			unit_maps_copy(j->tracer_maps, &t->views[i]);
+	}
+	return err;
+}
+
+static bool is_dead(void *arg, uint32_t tid)
+{
+	struct target *t = arg;
+
+	return !proc_has_tid(t->proc, tid, t->rings->foreign_ids);
+}
+
+void units_look_after(struct jab *j, struct target *t)
+{
+	for (size_t i = 0; i < t->nviews; i++)
+		maps_reader_clean(t->views[i].reader, is_dead, t);
+}
+
+static uint64_t sum(const struct jab *j, uint32_t unit, uint64_t off)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (unit < j->targets.v[i].nviews)
+			n += __atomic_load_n((uint64_t *)(j->targets.v[i].views[unit].here + off), __ATOMIC_RELAXED);
+	for (size_t i = 0; i < j->past_views.n; i++)
+		if (j->past_views.v[i].unit == unit)
+			n += *(uint64_t *)(j->past_views.v[i].here + off);
+	return n;
+}
+
+uint64_t unit_error_count(const struct jab *j, uint32_t unit, uint32_t clause, enum ir_error e)
+{
+	return sum(j, unit, off_errors(&j->units.v[unit]) + 8ull * (clause * IR_ERRORS + e));
+}
+
+uint64_t unit_unpaired(const struct jab *j, uint32_t unit, uint32_t clause)
+{
+	return sum(j, unit, off_unpaired(&j->units.v[unit]) + 8ull * clause);
+}
+
+void unit_enable(struct jab *j, uint32_t unit, uint32_t clause, bool on)
+{
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (unit < j->targets.v[i].nviews)
+			__atomic_store_n((uint32_t *)(j->targets.v[i].views[unit].here + off_enabled(&j->units.v[unit])) + clause,
+					 on, __ATOMIC_RELEASE);
+}
+
+void unit_views_keep(struct jab *j, struct target *t)
+{
+	for (size_t i = 0; i < t->nviews; i++) {
+		struct unit *u = &j->units.v[i];
+		struct unit_view *v = vec_add(&j->past_views);
+
+		*v = t->views[i];
+		v->here = xrealloc(NULL, size_of(u));
+		memcpy(v->here, t->views[i].here, size_of(u));
+		v->maps = v->here + off_maps(u);
+		v->reader = maps_reader_new(lang_unit(u->lang), u->layout, v->maps);
+	}
+}
+
+void unit_views_free(struct jab *j, struct target *t)
+{
+	for (size_t i = 0; i < t->nviews; i++)
+		maps_reader_free(t->views[i].reader);
+	free(t->views);
+	t->views = NULL;
+	t->nviews = 0;
+}
