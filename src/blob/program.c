@@ -233,18 +233,24 @@ static uint8_t *put_field(uint8_t *frame, const struct prog_arg *a, struct ring_
 	uint64_t met = run_of(ring)->faults & a->mask;
 	const uint64_t *failed = met ? &run_of(ring)->address[__builtin_ctzll(met)] : 0;
 	const struct text *t;
-	uint32_t len = 8;
+	uint32_t len, all;
 
 	if (!a->slot) {
 		*(uint64_t *)to = failed ? *failed : *word(frame, a->word);
 		return to + 8;
 	}
+	if (failed) {		/* "<fault>", NUL, the address */
+		*(uint32_t *)to = 16;
+		*(uint64_t *)(to + 4) = 0x3e746c7561663c;
+		*(uint64_t *)(to + 12) = *failed;
+		*(uint32_t *)(to + 20) = 0;
+		return to + 24;
+	}
 	t = text_at(ring, a->slot);
-	if (!failed)
-		len = text_len(t, a->cap < a->slot_cap ? a->cap : a->slot_cap);
-	*(uint32_t *)to = len;
-	memcpy(to + 4, failed ? (const void *)failed : t->bytes, len);
-	for (len += 4; len & 7; len++)
+	len = text_len(t, a->cap < a->slot_cap ? a->cap : a->slot_cap);
+	*(uint32_t *)to = all = len + (a->nul && len < a->cap);
+	memcpy(to + 4, t->bytes, len);
+	for (len += 4; len < all + 4 || len & 7; len++)
 		to[len] = 0;
 	return to + len;
 }

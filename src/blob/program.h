@@ -53,7 +53,7 @@ struct prog_arg {
 	uint32_t cap;		/* most bytes wanted */
 	uint32_t slot_cap;
 	int32_t word;		/* of a number */
-	uint32_t pad;
+	uint32_t nul;		/* 1: a NUL goes behind it in an event, if there is room */
 };
 
 #define PROG_NONE (-1)

@@ -349,6 +349,7 @@ static struct prog_arg describe_arg(const struct gen *g, const struct ir_ins *i,
 		d.slot = slot_of(g, a->reg);
 		d.slot_cap = cap_of(g, a->reg);
 		d.cap = wanted_cap(g, i, k);
+		d.nul = a->type == IR_STR;
 	} else if (i->op == IR_MAP_GET && k >= i->nkeys) {
 		d.word = g->places[a->reg].off;
 	} else if (i->op == IR_EMIT) {

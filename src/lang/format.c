@@ -66,8 +66,10 @@ static bool take_field(const struct ir_field *f, const uint8_t *p, size_t len, s
 		return false;
 	v->text = p + *at + 4;
 	v->len = n;
-	if (v->fault && n == 8)
-		memcpy(&v->n, v->text, 8);
+	if (v->fault && n == IR_FAULT_LEN)
+		memcpy(&v->n, v->text + sizeof(IR_FAULT_TEXT), 8);
+	else if (f->type == IR_STR && n && !v->text[n - 1])
+		v->len--;
 	*at += (4 + (size_t)n + 7) & ~(size_t)7;
 	return *at <= len;
 }

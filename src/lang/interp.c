@@ -297,16 +297,17 @@ static void put_field(const struct run *r, struct bytes *b, const struct ir_arg 
 	static const uint8_t zeros[8];
 	uint64_t addr = first_fault(r, a->mask);
 	bool bad = r->faults & a->mask;
-	uint32_t len = 8;
+	uint32_t len, all;
 
 	if (!ir_in_slot(a->type)) {
 		bytes_u64(b, bad ? addr : r->regs[a->reg].u);
 		return;
 	}
-	if (!bad)
-		len = MIN(r->slots[a->reg].len, f->cap);
-	bytes_add(b, &len, 4);
-	bytes_add(b, bad ? (void *)&addr : r->slots[a->reg].p, len);
+	len = bad ? sizeof(IR_FAULT_TEXT) : MIN(r->slots[a->reg].len, f->cap);
+	all = bad ? IR_FAULT_LEN : len + (f->type == IR_STR && len < f->cap);
+	bytes_add(b, &all, 4);
+	bytes_add(b, bad ? (const void *)IR_FAULT_TEXT : r->slots[a->reg].p, len);
+	bytes_add(b, bad ? (const void *)&addr : zeros, all - len);
 	bytes_add(b, zeros, -b->n & 7);
 }
 

@@ -317,7 +317,7 @@ static void check_text(int ring, const struct event_head *e, const uint64_t *fie
 	uint32_t len = fields[1];
 
 	whole_events++;
-	bad_events += fields[0] != 0 || len != sizeof(storm_text) - 1 || memcmp((const uint8_t *)(fields + 1) + 4, storm_text, len) != 0;
+	bad_events += fields[0] != 0 || len != sizeof(storm_text) || memcmp((const uint8_t *)(fields + 1) + 4, storm_text, len) != 0;
 }
 
 static void *text_storm(void *arg)
