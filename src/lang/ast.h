@@ -151,6 +151,10 @@ struct script {
  */
 int script_parse(const char *name, const char *text, size_t len, struct script **ret_script);
 
+/* The same with $1... already known: probes may contain them (uprobe:$1:main). params must live on. */
+int script_parse_params(const char *name, const char *text, size_t len, char *const *params, uint32_t nparams,
+			struct script **ret_script);
+
 /* Read a probe line: [NAME=] [kind:] [object:] place [field ...] [if cexpr]. One clause. */
 int line_parse(const char *text, struct script **ret_script);
 void script_free(struct script *s);

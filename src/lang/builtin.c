@@ -31,20 +31,37 @@ static const struct call_info calls[] = {
 	{ "limit", C_LIMIT, 1, 1, "limit(10)" }, { "rate", C_RATE, 1, 1, "rate(1000)" },
 	{ "enable", C_ENABLE, 1, 1, "enable(\"name\")" }, { "disable", C_DISABLE, 1, 1, "disable(\"name\")" },
 	{ "ustack", C_USTACK, 0, 2, "ustack(mode, frames)" }, { "uptr", C_UPTR, 1, 1, "uptr(pointer)" },
-	{ "nsecs", C_NSECS, 0, 1, "nsecs(monotonic)" },
+	{ "nsecs", C_NSECS, 0, 1, "nsecs(monotonic)" }, { "pid", C_PID, 0, 1, "pid(curr_ns)" }, { "tid", C_PID, 0, 1, "tid(curr_ns)" },
+	{ "join", C_JOIN, 1, 2, "join(pointers, \" \")" }, { "ntop", C_NTOP, 1, 2, "ntop(family, address)" },
+	{ "pton", C_PTON, 1, 1, "pton(\"address\")" }, { "macaddr", C_MACADDR, 1, 1, "macaddr(bytes)" },
+	{ "strerror", C_STRERROR, 1, 1, "strerror(number)" },
 	{ "count", C_COUNT, 0, 0, "count()" }, { "sum", C_SUM, 1, 1, "sum(number)" }, { "avg", C_AVG, 1, 1, "avg(number)" },
 	{ "min", C_MIN, 1, 1, "min(number)" }, { "max", C_MAX, 1, 1, "max(number)" }, { "stats", C_STATS, 1, 1, "stats(number)" },
 	{ "hist", C_HIST, 1, 2, "hist(number, bits)" }, { "lhist", C_LHIST, 4, 4, "lhist(number, min, max, step)" },
 	{ "quantile", C_QUANTILE, 2, 17, "quantile(number, .5, .99)" },
 };
 
-static const char *const missing[] = {
-	"kstack", "ksym", "kaddr", "uaddr", "percpu_kaddr", "cgroup", "cgroupid", "cgroup_path", "curtask", "join", "kptr",
-	"macaddr", "ntop", "pton", "override", "path", "signal", "signal_thread", "skboutput", "socket_cookie", "system",
-	"unwatch", "usermode", "username", "numaid", "ppid", "pcomm", "jiffies", "syscall_name", "strerror", "tseries",
-	"getopt", "fail", "static_assert", "assert", "find", "is_array", "is_integer", "is_literal", "is_ptr", "is_str",
-	"is_unsigned_integer", "globmatch", "memcmp", "strcap", "has_cpid", "ctx", "probetype", "kfunc_allowed",
-	"kfunc_exist", "debugf",
+#define KERNEL ": it is about the kernel, and probes here are in programs"
+#define LATER " yet"
+
+/* Known to bpftrace, but not here; what to do instead, where there is something. */
+static const struct { const char *name, *hint; } missing[] = {
+	{ "kstack", "; ustack is the program's own stack" }, { "ksym", "; usym() names addresses of the program" },
+	{ "kaddr", KERNEL }, { "percpu_kaddr", KERNEL }, { "kptr", KERNEL }, { "cgroup", KERNEL }, { "cgroupid", KERNEL },
+	{ "cgroup_path", KERNEL }, { "curtask", KERNEL }, { "ctx", KERNEL }, { "jiffies", KERNEL }, { "path", KERNEL },
+	{ "skboutput", KERNEL }, { "socket_cookie", KERNEL }, { "kfunc_allowed", KERNEL }, { "kfunc_exist", KERNEL },
+	{ "usermode", ": probes are in programs, so it would always be 1" },
+	{ "override", ": the program is never changed" }, { "signal", ": the program is never disturbed" },
+	{ "signal_thread", ": the program is never disturbed" }, { "unwatch", ": there are no watchpoints" },
+	{ "system", ": a script starts no programs; let it print, and read that" },
+	{ "uaddr", "; with debug info, &name is the address of a variable" },
+	{ "username", "; uid is the number" }, { "numaid", LATER }, { "ppid", LATER }, { "pcomm", "; comm is the thread's name" },
+	{ "find", "; use has_key(@map, key) and @map[key]" }, { "getopt", "; use $1, $2, ..." },
+	{ "memcmp", "; strncmp(), or == on arrays" }, { "strcap", "; strlen()" }, { "globmatch", "; strcontains()" },
+	{ "assert", "; if (...) { errorf(...); exit(1) }" }, { "fail", "; errorf() and exit(1)" }, { "tseries", LATER },
+	{ "has_cpid", "; cpid is 0 without -c" }, { "probetype", "; probe has it at its beginning" }, { "debugf", "; use printf()" },
+	{ "syscall_name", LATER }, { "static_assert", LATER }, { "is_array", LATER }, { "is_integer", LATER },
+	{ "is_literal", LATER }, { "is_ptr", LATER }, { "is_str", LATER }, { "is_unsigned_integer", LATER },
 };
 
 static const struct { const char *name; int number; } registers[] = {
@@ -94,8 +111,8 @@ const char *builtin_missing(const char *name)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(missing); i++)
-		if (strcmp(missing[i], name) == 0)
-			return missing[i];
+		if (strcmp(missing[i].name, name) == 0)
+			return missing[i].hint;
 	return NULL;
 }
 

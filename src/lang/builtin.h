@@ -21,7 +21,8 @@ enum call {
 	C_NONE,
 	C_PRINTF, C_PRINT, C_CLEAR, C_ZERO, C_DELETE, C_HAS_KEY, C_LEN, C_STR, C_BUF, C_USYM, C_REG, C_EXIT,
 	C_STRLEN, C_STRNCMP, C_STRCONTAINS, C_STRSTR, C_BSWAP, C_STRFTIME, C_TIME, C_CAT, C_ERRORF, C_WARNF, C_RECORD,
-	C_EVERY, C_LIMIT, C_RATE, C_ENABLE, C_DISABLE, C_USTACK, C_UPTR, C_NSECS,
+	C_EVERY, C_LIMIT, C_RATE, C_ENABLE, C_DISABLE, C_USTACK, C_UPTR, C_NSECS, C_PID,
+	C_JOIN, C_NTOP, C_PTON, C_MACADDR, C_STRERROR,
 	C_BUILTIN,			/* pid(): the same as pid */
 	/* values of maps, in the order of enum ir_map_kind */
 	C_COUNT, C_SUM, C_AVG, C_MIN, C_MAX, C_STATS, C_HIST, C_LHIST, C_QUANTILE,
@@ -37,7 +38,7 @@ struct call_info {
 enum builtin builtin_find(const char *name, uint32_t *ret_number);
 const struct call_info *call_find(const char *name);
 
-/* Known to bpftrace, but not here: what it is; NULL if it is unknown there too. */
+/* Known to bpftrace, but not here: the end of a sentence that says so; NULL if it is unknown there too. */
 const char *builtin_missing(const char *name);
 
 /* The nearest known name, for "did you mean"; NULL if none is near. */

@@ -4,8 +4,6 @@
  * narrower becomes int64, only uint64 stays unsigned. A probe line computes as the program does.
  *
  * Variables belong to their clause, maps to the script. Both hold what was first written to them.
- * Maps may be read in a clause above the one that writes them, so all clauses are looked at without
- * a word until nothing new is learnt, and then once more aloud.
  */
 #include "lang/check.h"
 
@@ -13,9 +11,6 @@
 #include <string.h>
 
 #include "base/err.h"
-
-#define MOST_ROUNDS 8
-#define LOOP_ROUNDS 1024
 
 void check_error(struct checker *c, const struct expr *e, const char *fmt, ...)
 {
@@ -82,6 +77,19 @@ static const struct vtype *find_struct(struct checker *c, const struct type_name
 	return NULL;
 }
 
+static const struct vtype *find_enum(struct checker *c, const struct type_name *t)
+{
+	size_t i;
+
+	for (i = 0; i < c->l->enums.n; i++) {
+		const char *name = c->l->enums.v[i]->enums->name;
+
+		if (name && strcmp(name, t->name) == 0)
+			return c->l->enums.v[i];
+	}
+	return NULL;
+}
+
 static const struct vtype *base_type(struct checker *c, const struct type_name *t)
 {
 	struct expr where = { .at = t->at, .len = t->len };
@@ -93,7 +101,9 @@ static const struct vtype *base_type(struct checker *c, const struct type_name *
 	if (!v && !t->tag && strcmp(t->name, "string") == 0)
 		v = v_text(c->l->pool, c->l->config.max_strlen);
 	if (!v)
-		v = find_struct(c, t);
+		v = t->tag && strcmp(t->tag, "enum") == 0 ? find_enum(c, t) : find_struct(c, t);
+	if (!v && !t->tag)
+		v = find_enum(c, t);
 	if (v)
 		return v;
 	name = xasprintf("%s%s%s", t->tag ? t->tag : "", t->tag ? " " : "", t->name);
@@ -258,7 +268,7 @@ static void check_effect(struct checker *c, struct expr *e)
 	if (e->kind == E_COND) {
 		check_effect(c, e->b);
 		check_effect(c, e->c);
-	} else if (!c->quiet) {
+	} else if (!c->quiet && e->type->kind != V_ERROR) {
 		diag_warn(c->l->diags, e->at, e->len, "this value is not used");
 	}
 }
@@ -342,230 +352,4 @@ int check_clause(struct checker *c)
 	check_statements(c, c->clause->body);
 	check_fields(c);
 	return c->failed ? fail(-EINVAL, "%s has errors", c->l->diags->name) : 0;
-}
-
-/* ---- the script ---- */
-
-static bool config_bool(const char *value, bool *ret)
-{
-	*ret = strcmp(value, "true") == 0 || strcmp(value, "1") == 0;
-	return *ret || strcmp(value, "false") == 0 || strcmp(value, "0") == 0;
-}
-
-static bool config_number(const char *value, uint64_t least, uint64_t most, uint32_t *ret)
-{
-	char *end;
-	uint64_t v = strtoull(value, &end, 0);
-
-	if (!*value || *end || v < least || v > most)
-		return false;
-	*ret = v;
-	return true;
-}
-
-static bool config_stack(const char *value, uint8_t *ret)
-{
-	static const char *const modes[] = { "bpftrace", "perf", "raw" };
-	uint8_t i;
-
-	for (i = 0; i < ARRAY_SIZE(modes); i++)
-		if (strcmp(value, modes[i]) == 0) {
-			*ret = i;
-			return true;
-		}
-	return false;
-}
-
-/* Without BPFTRACE_, in small letters. */
-static void config_name(const char *name, char out[40])
-{
-	size_t i;
-
-	if (strncasecmp(name, "BPFTRACE_", 9) == 0)
-		name += 9;
-	for (i = 0; name[i] && i < 39; i++)
-		out[i] = name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 32 : name[i];
-	out[i] = 0;
-}
-
-/* Those of bpftrace that change nothing here. */
-static const char *const ignored[] = {
-	"cache_user_symbols", "cpp_demangle", "lazy_symbolication", "license", "log_size", "max_bpf_progs", "max_cat_bytes",
-	"max_probes", "on_stack_limit", "perf_rb_pages", "show_debug_info", "symbol_source", "unstable_map_decl",
-	"unstable_tseries", "unstable_addr", "unstable_import", "use_blazesym", "max_ast_nodes", "debug_output",
-	"max_type_res_iterations", "missing_probes",
-};
-
-static void read_config(struct lang *l, const struct config *c)
-{
-	char name[40];
-	bool good;
-	size_t i;
-
-	config_name(c->name, name);
-	if (!c->value)
-		return;
-	if (strcmp(name, "max_strlen") == 0 || strcmp(name, "strlen") == 0)
-		good = config_number(c->value, 1, 65536, &l->config.max_strlen);
-	else if (strcmp(name, "max_map_keys") == 0)
-		good = config_number(c->value, 1, 1 << 26, &l->config.max_map_keys);
-	else if (strcmp(name, "max_loop") == 0)
-		good = config_number(c->value, 1, 1 << 20, &l->config.max_loop);
-	else if (strcmp(name, "stack_mode") == 0)
-		good = config_stack(c->value, &l->config.stack_mode);
-	else if (strcmp(name, "print_maps_on_exit") == 0)
-		good = config_bool(c->value, &l->config.print_maps_on_exit);
-	else if (strcmp(name, "str_trunc_trailer") == 0)
-		good = (l->config.str_trunc_trailer = c->value) != NULL;
-	else {
-		if (strcmp(name, "missing_probes") == 0)
-			l->config.missing_probes_ok = strcmp(c->value, "error") != 0;
-		for (i = 0; i < ARRAY_SIZE(ignored); i++)
-			if (strcmp(name, ignored[i]) == 0)
-				return;
-		diag_error(l->diags, c->at, c->len, "unknown config variable '%s'", c->name);
-		return;
-	}
-	if (!good)
-		diag_error(l->diags, c->value_at, c->value_len, "'%s' is no value for %s", c->value, name);
-}
-
-static uint64_t alignment(const struct vtype *t)
-{
-	uint64_t a = 1;
-	uint32_t i;
-
-	if (t->kind == V_ARRAY)
-		return alignment(t->to);
-	if (t->kind != V_STRUCT)
-		return t->size ? t->size : 1;
-	for (i = 0; i < t->nmembers; i++)
-		a = MAX(a, alignment(t->members[i].type));
-	return a;
-}
-
-/* As a C compiler for x86-64 lays it out. */
-static void define_struct(struct lang *l, const struct struct_decl *d)
-{
-	struct checker c = { .l = l };
-	struct vtype *t = pool_new(l->pool, struct vtype);
-	struct vmember *members = pool_alloc(l->pool, (d->nmembers + 1) * sizeof(*members));
-	uint64_t bit = 0, align, size = 0, most = 1;
-	bool is_union = strcmp(d->tag, "union") == 0;
-	uint32_t i;
-
-	/* known by name while its members are read: a list points to itself */
-	*t = (struct vtype){ .kind = V_STRUCT, .show = IR_STRUCT, .decl = d };
-	*vec_add(&l->structs) = t;
-	for (i = 0; i < d->nmembers; i++) {
-		const struct member_decl *m = &d->members[i];
-		const struct vtype *type = check_type_name(&c, m->type);
-
-		if (type->kind != V_ERROR && !type->size)
-			diag_error(l->diags, m->at, m->len, "'%s' has no size", m->name);
-		align = alignment(type) * 8;
-		most = MAX(most, align / 8);
-		if (is_union)
-			bit = 0;
-		if (!m->is_field || (m->is_field && (bit % align) + m->bits > type->size * 8))
-			bit = (bit + align - 1) / align * align;
-		members[i] = (struct vmember){ .name = m->name, .type = type, .bit_off = bit, .bit_size = m->is_field ? m->bits : 0 };
-		bit += m->is_field ? m->bits : type->size * 8;
-		size = MAX(size, (bit + 7) / 8);
-	}
-	t->size = (size + most - 1) / most * most;
-	t->members = members;
-	t->nmembers = d->nmembers;
-}
-
-static void declare_map(struct lang *l, const struct map_decl *d)
-{
-	static const char *const kinds[] = { "hash", "lruhash", "percpuhash", "percpulruhash" };
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(kinds) && strcmp(kinds[i], d->kind) != 0; i++)
-		;
-	if (i == ARRAY_SIZE(kinds))
-		diag_error(l->diags, d->at, d->len, "'%s' is no kind of map (hash, lruhash, percpuhash, percpulruhash)", d->kind);
-	else if (!d->max_keys || d->max_keys > 1 << 26)
-		diag_error(l->diags, d->at, d->len, "a map has from 1 to %d keys", 1 << 26);
-	else
-		map_find(l, d->name, d->at)->max_keys = d->max_keys;
-}
-
-int lang_new(struct script *script, struct lang **ret_lang)
-{
-	struct lang *l = xcalloc(1, sizeof(*l));
-	size_t i;
-
-	l->script = script;
-	l->pool = &script->pool;
-	l->diags = &script->diags;
-	l->config = (struct lang_config){ .max_strlen = 1024, .max_map_keys = 4096, .max_loop = LOOP_ROUNDS,
-					  .print_maps_on_exit = true, .str_trunc_trailer = ".." };
-	for (i = 0; i < script->configs.n; i++)
-		read_config(l, &script->configs.v[i]);
-	for (i = 0; i < script->structs.n; i++)
-		define_struct(l, &script->structs.v[i]);
-	for (i = 0; i < script->maps.n; i++)
-		declare_map(l, &script->maps.v[i]);
-	if (l->diags->errors) {
-		lang_free(l);
-		return fail(-EINVAL, "%s has errors", script->diags.name);
-	}
-	*ret_lang = l;
-	return 0;
-}
-
-void lang_free(struct lang *l)
-{
-	if (!l)
-		return;
-	ir_unit_free(&l->unit);
-	vec_free(&l->maps);
-	vec_free(&l->structs);
-	free(l);
-}
-
-struct ir_unit *lang_unit(struct lang *l)
-{
-	return &l->unit;
-}
-
-const struct lang_config *lang_config(const struct lang *l)
-{
-	return &l->config;
-}
-
-static void infer_clause(struct lang *l, uint32_t i, const struct lang_site *site)
-{
-	struct checker c = { .l = l, .site = site, .clause = l->script->clauses.v[i], .quiet = true };
-
-	check_clause(&c);
-	vec_free(&c.vars);
-}
-
-int lang_infer(struct lang *l, const struct lang_site *(*site)(void *arg, uint32_t clause), void *arg)
-{
-	uint32_t i, round;
-
-	for (round = 0; round < MOST_ROUNDS; round++) {
-		l->changed = false;
-		for (i = 0; i < l->script->clauses.n; i++)
-			infer_clause(l, i, site(arg, i));
-		if (!l->changed)
-			break;
-	}
-	return 0;
-}
-
-int lang_compile(struct lang *l, uint32_t clause, const struct lang_site *site, struct ir_prog *ret_progs[2])
-{
-	struct checker c = { .l = l, .site = site, .clause = l->script->clauses.v[clause] };
-	int r = check_clause(&c);
-
-	if (r == 0)
-		r = lower_clause(&c, clause, ret_progs);
-	vec_free(&c.vars);
-	return r;
 }

@@ -41,7 +41,8 @@ struct lang {
 	struct ir_unit unit;
 	struct lang_config config;
 	VEC(struct map_info *) maps;
-	VEC(const struct vtype *) structs;	/* of the script, by number of their declaration */
+	VEC(struct vtype *) structs;		/* of the script, by number of their declaration */
+	VEC(const struct vtype *) enums;
 	bool changed;				/* something new was learnt about a map */
 };
 
@@ -86,10 +87,19 @@ const struct vtype *check_step(struct checker *c, struct expr *e);
 /* check_name.c */
 const struct vtype *check_name(struct checker *c, struct expr *e);
 const struct vtype *check_args_member(struct checker *c, struct expr *e);
+const struct func_types *check_args(struct checker *c, const struct expr *e);	/* NULL: they are not known, and it was said */
 
 /* check_call.c */
 const struct vtype *check_call(struct checker *c, struct expr *e);
 const struct vtype *check_aggregate(struct checker *c, struct expr *map, struct expr *call);
+
+bool check_literal(struct checker *c, const struct expr *e, const struct call_info *i);	/* a string, known when compiling */
+
+/* check_format.c */
+void check_format(struct checker *c, struct expr *e, const struct call_info *info);
+
+/* check_net.c */
+const struct vtype *check_net(struct checker *c, struct expr *e);	/* ntop, pton, macaddr, strerror, join */
 
 /* lower.c */
 int lower_clause(struct checker *c, uint32_t clause, struct ir_prog *ret_progs[2]);

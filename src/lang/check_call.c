@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "lang/format.h"
-
 static bool bad(const struct vtype *t)
 {
 	return t->kind == V_ERROR;
@@ -19,85 +17,16 @@ static void need(struct checker *c, const struct expr *e, const struct call_info
 
 static bool is_address(const struct vtype *t)
 {
-	return t->kind == V_PTR || t->kind == V_INT || t->kind == V_ARRAY || bad(t);
+	return t->kind == V_PTR || t->kind == V_INT || (t->kind == V_ARRAY && !t->held) || bad(t);
 }
 
 /* A literal that is needed when compiling. */
-static bool literal(struct checker *c, const struct expr *e, const struct call_info *i)
+bool check_literal(struct checker *c, const struct expr *e, const struct call_info *i)
 {
 	if (e->kind == E_STR)
 		return true;
 	check_error(c, e, "%s() takes a string literal here", i->name);
 	return false;
-}
-
-/* ---- formats ---- */
-
-static bool fits(const struct conv *v, const struct vtype *t)
-{
-	bool number = t->kind == V_INT || t->kind == V_PTR;
-
-	switch (v->kind) {
-	case 's':
-		return v_has_text(t) || (t->kind >= V_STACK && t->kind <= V_TIME) || t->kind == V_BUF || (t->kind == V_INT &&
-			(t->show == IR_ENUM || t->is_bool));
-	case 'r':
-		return t->kind == V_BUF;
-	case 'f': case 'e': case 'g': case 'a':
-		return v_is_number(t);
-	case 'p':
-		return number || t->kind == V_USYM || t->kind == V_ARRAY;
-	}
-	return number || t->kind == V_USYM || t->kind == V_STACK || t->kind == V_SITE;
-}
-
-static void check_conversion(struct checker *c, const struct expr *fmt, const struct conv *v, const char *s, size_t n,
-			     const struct expr *arg)
-{
-	const struct vtype *t = arg->type;
-
-	(void)fmt;
-	if (bad(t) || fits(v, t))
-		return;
-	check_error(c, arg, "%.*s doesn't print %s%s", (int)n, s, v_name(c->l->pool, t),
-		    t->kind == V_PTR && v->kind == 's' ? "; use str()" : t->kind == V_FLOAT ? "; use %f" : "");
-}
-
-static void check_format(struct checker *c, struct expr *e, const struct call_info *info)
-{
-	const struct expr *fmt = e->list[0];
-	const char *s = fmt->name;
-	uint32_t arg = 1, i;
-	struct conv v;
-	size_t n;
-
-	for (i = 1; i < e->nlist; i++) {
-		const struct vtype *t = check_value(c, e->list[i]);
-
-		if (t->kind == V_TUPLE)
-			check_error(c, e->list[i], "%s() takes no tuples; print() does", info->name);
-	}
-	if (!literal(c, fmt, info))
-		return;
-	for (; *s; s++) {
-		if (*s != '%')
-			continue;
-		n = format_conv(s, &v);
-		if (!n) {
-			check_error(c, fmt, "bad conversion '%.*s' in the format", (int)strcspn(s + 1, " \n\t%") + 1, s);
-			return;
-		}
-		if (v.kind != '%') {
-			if (arg >= e->nlist) {
-				check_error(c, e, "the format has more conversions than there are arguments (%u)", e->nlist - 1);
-				return;
-			}
-			check_conversion(c, fmt, &v, s, n, e->list[arg++]);
-		}
-		s += n - 1;
-	}
-	if (arg < e->nlist)
-		check_error(c, e->list[arg], "the format has no conversion for this argument");
 }
 
 /* ---- maps ---- */
@@ -125,12 +54,18 @@ static const struct vtype *check_print(struct checker *c, struct expr *e, const 
 
 	for (i = 1; i < e->nlist; i++) {
 		check_value(c, e->list[i]);
-		if (!const_int(e->list[i], &n) || n < 0)
+		if (a->kind == E_MAP && !a->has_keys && (!const_int(e->list[i], &n) || n < 0))
 			check_error(c, e->list[i], "print() takes a constant here");
 	}
 	if (a->kind == E_MAP && !a->has_keys) {
 		m = map_arg(c, a, info);
 		e->ref = m;
+		return &v_void;
+	}
+	if (a->kind == E_NAME && strcmp(a->name, "args") == 0) {
+		check_args(c, a);
+		a->type = &v_args;
+		e->ref = NULL;
 		return &v_void;
 	}
 	if (a->kind == E_MAP) {		/* one entry, whatever it holds */
@@ -143,7 +78,7 @@ static const struct vtype *check_print(struct checker *c, struct expr *e, const 
 	}
 	check_value(c, a);
 	if (e->nlist > 1)
-		check_error(c, e->list[1], "top and div are for maps");
+		check_error(c, e->list[1], "print() takes one value; for several, print((a, b)) or printf()");
 	e->ref = NULL;
 	return &v_void;
 }
@@ -191,12 +126,38 @@ static const struct vtype *check_len(struct checker *c, struct expr *e, const st
 
 /* ---- texts ---- */
 
+/* In str(), a parameter is the text that was given, and $1 + 2 the same without its first two bytes. */
+static void take_param_text(struct checker *c, struct expr *e)
+{
+	const struct script *s = c->l->script;
+	struct expr *p = e->kind == E_BINARY && e->op == '+' ? e->a : e;
+	int64_t n = 0;
+
+	if (p->kind != E_PARAM)
+		return;
+	if (p != e && (!const_int(e->b, &n) || n < 0)) {
+		check_error(c, e->b, "only a constant can be added to a parameter's text");
+		return;
+	}
+	e->name = p->value <= s->nparams ? s->params[p->value - 1] : "";
+	if ((uint64_t)n > strlen(e->name)) {
+		check_error(c, e->b, "the parameter has %zu bytes", strlen(e->name));
+		n = 0;
+	}
+	e->kind = E_STR;
+	e->name += n;
+	e->text_len = strlen(e->name);
+}
+
 static const struct vtype *check_str(struct checker *c, struct expr *e, const struct call_info *i)
 {
-	const struct vtype *t = check_value(c, e->list[0]);
+	const struct vtype *t;
 	uint64_t most = c->l->config.max_strlen;
 	int64_t n;
 
+	if (i->call == C_STR)
+		take_param_text(c, e->list[0]);
+	t = check_value(c, e->list[0]);
 	if (e->nlist == 2) {
 		const struct vtype *len = check_value(c, e->list[1]);
 
@@ -244,7 +205,7 @@ static const struct vtype *check_strftime(struct checker *c, struct expr *e, con
 {
 	struct vtype *t = pool_new(c->l->pool, struct vtype);
 
-	if (!literal(c, e->list[0], i))
+	if (!check_literal(c, e->list[0], i))
 		return &v_error;
 	if (check_value(c, e->list[1])->kind != V_INT)
 		need(c, e->list[1], i, "nanoseconds", e->list[1]->type);
@@ -271,7 +232,7 @@ static const struct vtype *check_switch(struct checker *c, struct expr *e, const
 	const struct script *s = c->l->script;
 	uint32_t k, p;
 
-	if (!literal(c, e->list[0], i))
+	if (!check_literal(c, e->list[0], i))
 		return &v_void;
 	for (k = 0; k < s->clauses.n; k++)
 		for (p = 0; p < s->clauses.v[k]->nprobes; p++) {
@@ -337,7 +298,7 @@ static const struct vtype *check_bswap(struct checker *c, struct expr *e, const 
 
 static const struct vtype *check_reg(struct checker *c, struct expr *e, const struct call_info *i)
 {
-	if (!literal(c, e->list[0], i))
+	if (!check_literal(c, e->list[0], i))
 		return &v_error;
 	if (register_number(e->list[0]->name) < 0)
 		check_error(c, e->list[0], "there is no register '%s' (ax, bx, cx, dx, si, di, bp, sp, r8...r15, ip, flags)",
@@ -346,13 +307,13 @@ static const struct vtype *check_reg(struct checker *c, struct expr *e, const st
 		check_error(c, e, "there are no registers in begin, end and interval");
 	else
 		e->value = register_number(e->list[0]->name);
-	return &v_u64;
+	return &v_raw;
 }
 
 static const struct vtype *check_time(struct checker *c, struct expr *e, const struct call_info *i)
 {
 	if (e->nlist)
-		literal(c, e->list[0], i);
+		check_literal(c, e->list[0], i);
 	return &v_void;
 }
 
@@ -373,6 +334,30 @@ static const struct vtype *check_exit(struct checker *c, struct expr *e, const s
 	return &v_void;
 }
 
+static const struct vtype *check_nsecs(struct checker *c, struct expr *e)
+{
+	const char *clock = !e->nlist ? "monotonic" : e->list[0]->kind == E_NAME ? e->list[0]->name : "";
+
+	if (strcmp(clock, "boot") == 0) {
+		if (!c->quiet)
+			diag_warn(c->l->diags, e->at, e->len, "nsecs leaves out the time that the machine was suspended");
+	} else if (strcmp(clock, "monotonic") != 0) {
+		check_error(c, e->list[0], "the clock of nsecs() is 'monotonic'; others are not supported");
+	}
+	return &v_u64;
+}
+
+/* pid(), pid(curr_ns): the same as pid. */
+static const struct vtype *check_pid(struct checker *c, struct expr *e)
+{
+	if (e->nlist && (e->list[0]->kind != E_NAME || strcmp(e->list[0]->name, "curr_ns") != 0)) {
+		check_error(c, e->list[0], "%s() is that of our own namespace, %s(curr_ns); others are not supported", e->name, e->name);
+		return &v_error;
+	}
+	e->kind = E_NAME;
+	return check_name(c, e);
+}
+
 static const struct vtype *unknown_call(struct checker *c, struct expr *e)
 {
 	const char *near = builtin_near(e->name, 1);
@@ -383,7 +368,7 @@ static const struct vtype *unknown_call(struct checker *c, struct expr *e)
 		return check_name(c, e);
 	}
 	if (builtin_missing(e->name))
-		check_error(c, e, "'%s' is not supported", e->name);
+		check_error(c, e, "'%s' is not supported%s", e->name, builtin_missing(e->name));
 	else if (near)
 		check_error(c, e, "unknown function '%s'; did you mean '%s'?", e->name, near);
 	else
@@ -416,7 +401,9 @@ static const struct vtype *check_known(struct checker *c, struct expr *e, const 
 	case C_ENABLE: case C_DISABLE: return check_switch(c, e, i);
 	case C_USTACK:	return check_ustack(c, e, i);
 	case C_UPTR:	return check_value(c, e->list[0]);
-	case C_NSECS:	return &v_u64;
+	case C_NSECS:	return check_nsecs(c, e);
+	case C_PID:	return check_pid(c, e);
+	case C_JOIN: case C_NTOP: case C_PTON: case C_MACADDR: case C_STRERROR: return check_net(c, e);
 	default:	return &v_agg;
 	}
 }

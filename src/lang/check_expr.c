@@ -38,7 +38,7 @@ const struct vtype *stored_type(struct checker *c, const struct vtype *t)
 
 	switch (t->kind) {
 	case V_INT:
-		if (t->is_bool || t->types)
+		if (t->is_bool || t->types || t->enums || t->is_raw)
 			return t;
 		return t->size == 8 && !t->is_signed ? &v_u64 : &v_i64;
 	case V_FLOAT:
@@ -98,6 +98,12 @@ bool const_int(const struct expr *e, int64_t *ret_value)
 			return false;
 		*ret_value = *(const int64_t *)e->ref;
 		return true;
+	case E_SIZEOF: case E_OFFSETOF:
+		*ret_value = e->value;
+		return true;
+	case E_NAME:
+		*ret_value = e->value;
+		return e->meaning == B_CONSTANT || e->meaning == B_ENUMERATOR;
 	}
 	return false;
 }
@@ -111,7 +117,8 @@ const struct vtype *check_no_operator(struct checker *c, const struct expr *e, c
 	if (a->kind == V_ERROR || (b && b->kind == V_ERROR))
 		return &v_error;
 	if (b)
-		check_error(c, e, "'%s' can't be used on %s and %s", token_text(e->op), v_name(p, a), v_name(p, b));
+		check_error(c, e, "'%s' can't be used on %s and %s%s", token_text(e->op), v_name(p, a), v_name(p, b),
+			    e->op == '+' && v_is_text(a) && v_is_text(b) ? "; printf() puts strings together" : "");
 	else
 		check_error(c, e, "'%s' can't be used on %s", token_text(e->op), v_name(p, a));
 	return &v_error;
@@ -149,6 +156,8 @@ static const struct vtype *check_comparison(struct checker *c, struct expr *e, c
 	if (texts && equality && (text_like(a) || a->kind == V_PTR) && (text_like(b) || b->kind == V_PTR))
 		return truth_type(c);
 	if (a->kind == V_TUPLE && b->kind == V_TUPLE && equality && v_same(a, b))
+		return truth_type(c);
+	if (a->kind == V_ARRAY && b->kind == V_ARRAY && equality && a->size && a->size == b->size)
 		return truth_type(c);
 	if ((a->kind == V_PTR || a->kind == V_INT || a->kind == V_USYM || a->kind == V_STACK) &&
 	    (b->kind == V_PTR || b->kind == V_INT || b->kind == V_USYM || b->kind == V_STACK))
@@ -200,7 +209,7 @@ static const struct vtype *check_deref(struct checker *c, struct expr *e, const 
 
 	if (a->kind == V_INT && !c->c_rules)
 		return &v_u64;		/* *arg0: bpftrace reads 8 bytes */
-	if (a->kind == V_ARRAY)
+	if (a->kind == V_ARRAY && !a->held)
 		return a->to;
 	if (a->kind != V_PTR)
 		return check_no_operator(c, e, a, NULL);
@@ -340,6 +349,23 @@ static const struct vtype *check_cond(struct checker *c, struct expr *e)
 	return &v_error;
 }
 
+/* A number looked at as an array: (uint8[8])x, (uint8[])x. Those of a script have 8 bytes, if need be. */
+static const struct vtype *check_array_cast(struct checker *c, struct expr *e, const struct vtype *a, const struct vtype *to)
+{
+	uint64_t size = to->n ? to->size : a->size;
+
+	if (size != a->size && (c->c_rules || size > 8 || !(e->a->kind == E_INT || e->a->kind == E_VAR || e->a->kind == E_MAP))) {
+		check_error(c, e, "%s has %llu bytes, but %s has %llu", v_name(c->l->pool, a), (unsigned long long)a->size,
+			    v_name(c->l->pool, to), (unsigned long long)size);
+		return &v_error;
+	}
+	if (size & (size - 1)) {
+		check_error(c, e, "no integer has %llu bytes", (unsigned long long)size);
+		return &v_error;
+	}
+	return v_held_array(c->l->pool, to->to, size / to->to->size);
+}
+
 static const struct vtype *check_cast(struct checker *c, struct expr *e)
 {
 	const struct vtype *a = check_expr(c, e->a), *to = check_type_name(c, e->to);
@@ -353,12 +379,11 @@ static const struct vtype *check_cast(struct checker *c, struct expr *e)
 		return to;
 	if (to->kind == V_STRUCT && a->kind == V_STRUCT && v_same(a, to))
 		return to;
-	/* an object in memory looked at in another way: (uint8[8])x, (uint64)$array, (struct s)*p */
-	if (to->kind == V_ARRAY && a->kind == V_INT && (!to->n || to->size == a->size || to->size == 8))
-		return to->n ? to : v_array(c->l->pool, to->to, (c->c_rules ? a->size : 8) / MAX(to->to->size, 1u));
+	if (to->kind == V_ARRAY && a->kind == V_INT && to->to->kind == V_INT && !to->to->is_bool)
+		return check_array_cast(c, e, a, to);
 	if (to->kind == V_INT && a->kind == V_ARRAY && to->size == a->size)
 		return to;
-	if (to->kind == V_PTR && a->kind == V_ARRAY)
+	if (to->kind == V_PTR && a->kind == V_ARRAY && !a->held)
 		return to;
 	check_error(c, e, "%s can't be cast to %s", v_name(c->l->pool, a), v_name(c->l->pool, to));
 	return &v_error;
@@ -506,6 +531,8 @@ void check_condition(struct checker *c, struct expr *e)
 {
 	const struct vtype *t = check_value(c, e);
 
+	if (e->kind == E_ASSIGN && !e->op && !c->quiet)
+		diag_warn(c->l->diags, e->at, e->len, "this assigns; '==' compares");
 	if (!has_truth(t))
 		check_error(c, e, "a condition is a number or a pointer, but this is %s", v_name(c->l->pool, t));
 }

@@ -56,6 +56,12 @@ static const struct vtype *stack_type(struct checker *c, struct expr *e)
 	return t;
 }
 
+static void warn_unsure(struct checker *c, const struct expr *e, const struct var *v)
+{
+	if (v->flags & (VAR_UNSURE | VAR_DISPUTED) && !c->quiet)
+		diag_warn(c->l->diags, e->at, e->len, "the compiler may have changed how this static function is called");
+}
+
 static const struct vtype *check_retval(struct checker *c, struct expr *e)
 {
 	const struct func_types *f;
@@ -67,13 +73,26 @@ static const struct vtype *check_retval(struct checker *c, struct expr *e)
 	}
 	e->ref = NULL;
 	if (!c->site->types || types_func(c->site->types, c->site->entry, &f) < 0)
-		return &v_u64;
+		return &v_raw;
 	if (type_get(c->site->types, type_strip(c->site->types, f->ret))->kind == TYPE_VOID)
-		return &v_u64;
+		return &v_raw;
 	v = pool_new(c->l->pool, struct var);
 	*v = f->retval;
 	e->ref = v;
+	warn_unsure(c, e, v);
 	return v_from(c->l->pool, c->site->types, v->type);
+}
+
+/* arg0 and its like trust the calling convention. */
+static void warn_arguments(struct checker *c, const struct expr *e)
+{
+	const struct func_types *f;
+	uint32_t i;
+
+	if (!c->site->types || types_func(c->site->types, c->site->entry, &f) < 0)
+		return;
+	for (i = 0; i < f->nparams; i++)
+		warn_unsure(c, e, &f->params[i]);
 }
 
 static const struct vtype *check_arg(struct checker *c, struct expr *e, uint32_t number)
@@ -88,7 +107,8 @@ static const struct vtype *check_arg(struct checker *c, struct expr *e, uint32_t
 		check_error(c, e, "no function has that many arguments");
 		return &v_error;
 	}
-	return &v_u64;
+	warn_arguments(c, e);
+	return &v_raw;
 }
 
 /* A variable of the program, or an enumerator. */
@@ -115,6 +135,7 @@ static const struct vtype *program_name(struct checker *c, struct expr *e, bool 
 				    v->loc.why ? v->loc.why : "it is in several pieces");
 			return &v_error;
 		}
+		warn_unsure(c, e, v);
 		return v_from(c->l->pool, c->site->types, v->type);
 	}
 	c->why = pool_text(c->l->pool, err_text(), strlen(err_text()));	/* it names near ones */
@@ -127,19 +148,37 @@ static const struct vtype *program_name(struct checker *c, struct expr *e, bool 
 	return &v_error;
 }
 
-static bool script_constant(struct checker *c, struct expr *e)
+/* An enumerator of the script; NULL: none. */
+static const struct vtype *script_constant(struct checker *c, struct expr *e)
 {
-	const struct script *s = c->l->script;
 	size_t i;
 	uint32_t k;
 
-	for (i = 0; i < s->enums.n; i++)
-		for (k = 0; k < s->enums.v[i].nitems; k++)
-			if (strcmp(s->enums.v[i].items[k].name, e->name) == 0) {
+	for (i = 0; i < c->l->enums.n; i++) {
+		const struct enum_decl *d = c->l->enums.v[i]->enums;
+
+		for (k = 0; k < d->nitems; k++)
+			if (strcmp(d->items[k].name, e->name) == 0) {
 				e->meaning = B_CONSTANT;
-				e->value = s->enums.v[i].items[k].value;
-				return true;
+				e->value = d->items[k].value;
+				return c->l->enums.v[i];
 			}
+	}
+	return NULL;
+}
+
+/* What scripts get from headers elsewhere. */
+static bool header_constant(struct expr *e)
+{
+	static const struct { const char *name; uint8_t value; } known[] = { { "AF_UNIX", 1 }, { "AF_INET", 2 }, { "AF_INET6", 10 } };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(known); i++)
+		if (strcmp(known[i].name, e->name) == 0) {
+			e->meaning = B_CONSTANT;
+			e->value = known[i].value;
+			return true;
+		}
 	return false;
 }
 
@@ -148,7 +187,9 @@ static const struct vtype *unknown(struct checker *c, struct expr *e)
 	const char *near = builtin_near(e->name, 0);
 
 	if (builtin_missing(e->name))
-		check_error(c, e, "'%s' is not supported", e->name);
+		check_error(c, e, "'%s' is not supported%s", e->name, builtin_missing(e->name));
+	else if (call_find(e->name))
+		check_error(c, e, "'%s' is a function: %s", e->name, call_find(e->name)->usage);
 	else if (near)
 		check_error(c, e, "unknown name '%s'; did you mean '%s'?", e->name, near);
 	else if (in_tracer(c))
@@ -184,32 +225,44 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 	const struct vtype *t;
 	bool found = false;
 
-	if (script_constant(c, e))
-		return &v_i64;
+	t = script_constant(c, e);
+	if (t)
+		return t;
 	if (!b || (c->c_rules && e->name[0] != '$')) {
 		t = program_name(c, e, &found);
 		if (found)
 			return t;
 	}
 	e->meaning = b;
-	return b ? language_name(c, e, number) : unknown(c, e);
+	if (b)
+		return language_name(c, e, number);
+	return header_constant(e) ? &v_i64 : unknown(c, e);
 }
 
-const struct vtype *check_args_member(struct checker *c, struct expr *e)
+const struct func_types *check_args(struct checker *c, const struct expr *e)
 {
 	const struct func_types *f;
-	struct var *v;
-	uint32_t i;
 
 	if (in_tracer(c) || c->site->at == LANG_RETURN) {
 		check_error(c, e, "args is not known %s%s", at_name(c), in_tracer(c) ? "" : "; a call: probe keeps it from the entry");
-		return &v_error;
+		return NULL;
 	}
 	if (!c->site->types || types_func(c->site->types, c->site->entry, &f) < 0) {
 		check_error(c, e, "args needs the program's debug info%s%s", c->site->types ? ": " : "; use arg0, arg1, ...",
 			    c->site->types ? err_text() : "");
-		return &v_error;
+		return NULL;
 	}
+	return f;
+}
+
+const struct vtype *check_args_member(struct checker *c, struct expr *e)
+{
+	const struct func_types *f = check_args(c, e);
+	struct var *v;
+	uint32_t i;
+
+	if (!f)
+		return &v_error;
 	for (i = 0; i < f->nparams; i++)
 		if (f->params[i].name && strcmp(f->params[i].name, e->name) == 0)
 			break;
@@ -225,5 +278,6 @@ const struct vtype *check_args_member(struct checker *c, struct expr *e)
 		check_error(c, e, "'%s' can't be read here: %s", e->name, v->loc.why ? v->loc.why : "it is in several pieces");
 		return &v_error;
 	}
+	warn_unsure(c, e, v);
 	return v_from(c->l->pool, c->site->types, v->type);
 }

@@ -179,125 +179,6 @@ static void print_bytes(FILE *f, const uint8_t *p, uint32_t len, char style)
 	}
 }
 
-static void print_object(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len);
-
-static void print_number(FILE *f, const struct vtype *t, const uint8_t *p)
-{
-	uint64_t v = 0;
-	float f4;
-	double f8;
-	unsigned int unused = 64 - 8 * t->size;
-	const char *name;
-
-	memcpy(&v, p, MIN(t->size, 8u));
-	memcpy(&f4, &v, 4);
-	memcpy(&f8, &v, 8);
-	if (t->kind == V_FLOAT) {
-		fprintf(f, "%g", t->size == 4 ? (double)f4 : f8);
-		return;
-	}
-	if (t->kind == V_PTR) {
-		fprintf(f, "0x%" PRIx64, v);
-		return;
-	}
-	if (t->is_signed && t->size < 8)
-		v = (int64_t)(v << unused) >> unused;
-	name = t->types && t->show == IR_ENUM ? type_value_name(t->types, t->id, v) : NULL;
-	if (name)
-		fputs(name, f);
-	else if (t->is_bool)
-		fputs(v ? "true" : "false", f);
-	else if (t->is_signed)
-		fprintf(f, "%" PRId64, (int64_t)v);
-	else
-		fprintf(f, "%" PRIu64, v);
-}
-
-static void print_array(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len)
-{
-	uint64_t i;
-
-	if (v_is_char_array(t)) {
-		fprintf(f, "\"%.*s\"", (int)strnlen((const char *)p, MIN(t->n, len)), p);
-		return;
-	}
-	fputc('[', f);
-	for (i = 0; i < t->n && (i + 1) * t->to->size <= len; i++) {
-		fputs(i ? "," : "", f);
-		print_object(f, pool, t->to, p + i * t->to->size, t->to->size);
-	}
-	fputc(']', f);
-}
-
-static void print_member(FILE *f, struct pool *pool, const struct vmember *m, const uint8_t *p, size_t len, bool first)
-{
-	uint64_t at = m->bit_off / 8, v = 0;
-
-	if (at > len || (!m->bit_size && m->type->size > len - at))
-		return;
-	fprintf(f, "%s.%s = ", first ? "" : ", ", m->name ? m->name : "");
-	if (!m->bit_size) {
-		print_object(f, pool, m->type, p + at, m->type->size);
-		return;
-	}
-	memcpy(&v, p + at, MIN(len - at, 8u));
-	v = v >> m->bit_off % 8 & ((1ull << MIN(m->bit_size, 63u)) - 1);
-	if (m->type->is_signed && v >> (m->bit_size - 1) & 1)
-		fprintf(f, "%" PRId64, (int64_t)(v | ~0ull << m->bit_size));
-	else
-		fprintf(f, "%" PRIu64, v);
-}
-
-static void print_struct(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len)
-{
-	const struct type *of = t->types ? type_get(t->types, t->id) : NULL;
-	uint64_t i, n = of ? of->n : t->nmembers;
-	struct vmember m;
-
-	fputs("{ ", f);
-	for (i = 0; i < n; i++) {
-		if (of)
-			m = (struct vmember){ of->members[i].name, v_from(pool, t->types, of->members[i].type), of->members[i].bit_off,
-					      of->members[i].bit_size };
-		else
-			m = t->members[i];
-		print_member(f, pool, &m, p, len, i == 0);
-	}
-	fputs(" }", f);
-}
-
-static void print_object(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len)
-{
-	if (t->kind == V_STRUCT)
-		print_struct(f, pool, t, p, len);
-	else if (t->kind == V_ARRAY)
-		print_array(f, pool, t, p, len);
-	else if (v_is_number(t) || t->kind == V_PTR)
-		print_number(f, t, p);
-	else
-		fputc('?', f);
-}
-
-static void print_shown(FILE *f, const struct ir_unit *u, uint32_t show, const uint8_t *p, size_t len)
-{
-	struct pool pool = { 0 };
-
-	if (show < u->shown.n)
-		print_object(f, &pool, u->shown.v[show], p, len);
-	pool_free(&pool);
-}
-
-static void print_enum(FILE *f, const struct ir_unit *u, uint32_t show, int64_t value)
-{
-	const struct vtype *t = show < u->shown.n ? u->shown.v[show] : NULL;
-	const char *name = t && t->types ? type_value_name(t->types, t->id, value) : NULL;
-
-	if (name)
-		fputs(name, f);
-	else
-		fprintf(f, "%" PRId64, value);
-}
-
 void format_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, const struct field_value *v,
 		 const struct format_names *names, int indent)
 {
@@ -312,16 +193,20 @@ void format_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, 
 	case IR_BOOL:	fputs(v->n.u ? "true" : "false", f); break;
 	case IR_PTR:	fprintf(f, "0x%" PRIx64, v->n.u); break;
 	case IR_CHAR:	fputc(v->n.u, f); break;
-	case IR_ENUM:	print_enum(f, u, show, v->n.i); break;
+	case IR_ENUM:	format_number(f, u, show, v->n.i); break;
 	case IR_USTACK:	print_stack(f, v->n.u, show, indent, names); break;
 	case IR_USYM:	print_symbol(f, v->n.u, names); break;
 	case IR_PROBE: case IR_FUNC: print_site(f, v->n.u, type == IR_FUNC, names); break;
 	case IR_TIME:
 		print_time(f, show < u->strings.n ? u->strings.v[show] : "", v->n.i + (names ? names->wall_offset : 0));
 		break;
-	case IR_STR:	fwrite(v->text, 1, v->len, f); break;
+	case IR_STR:
+		fwrite(v->text, 1, v->len, f);
+		if (names && names->trailer && names->trailer_at && v->len == names->trailer_at)
+			fputs(names->trailer, f);
+		break;
 	case IR_BUF:	print_bytes(f, v->text, v->len, 0); break;
-	case IR_STRUCT:	print_shown(f, u, show, v->text, v->len); break;
+	case IR_STRUCT:	format_object(f, u, show, v->text, v->len); break;
 	}
 }
 
@@ -364,7 +249,11 @@ static void print_as_text(FILE *f, const struct ir_unit *u, const struct conv *c
 	free(text);
 }
 
-static int64_t sized(const struct conv *c, int64_t v)
+/*
+ * Without l, numbers that fit an int are shown as one: -1 is ffffffff for %x, and a register that
+ * holds 0xffffffff is -1 for %d, because a function that returns an int leaves the upper half alone.
+ */
+static int64_t sized(const struct conv *c, const struct ir_field *field, int64_t v)
 {
 	bool sign = c->kind == 'd';
 
@@ -372,6 +261,10 @@ static int64_t sized(const struct conv *c, int64_t v)
 		return sign ? (int64_t)(int8_t)v : (int64_t)(uint8_t)v;
 	if (c->size == 2)
 		return sign ? (int64_t)(int16_t)v : (int64_t)(uint16_t)v;
+	if (c->size == 4 && sign && field->type == IR_U64 && field->show == IR_SHOW_RAW && v == (uint32_t)v)
+		return (int32_t)v;
+	if (c->size == 4 && !sign && field->type <= IR_I64 && v == (int32_t)v)
+		return (uint32_t)v;
 	return v;
 }
 
@@ -402,7 +295,7 @@ static void print_conv(FILE *f, const struct ir_unit *u, const struct conv *c, c
 			print_text(f, c, "0x0", 3);
 	} else {
 		snprintf(spec, sizeof(spec), "%%%s%s%sll%c", c->flags, width, precision, c->kind);
-		fprintf(f, spec, (long long)sized(c, v->n.i));
+		fprintf(f, spec, (long long)sized(c, field, v->n.i));
 	}
 }
 
@@ -457,6 +350,21 @@ static void print_record(FILE *f, const struct ir_unit *u, const struct ir_recor
 	fputc('\n', f);
 }
 
+/* The first field says how many of the others there are. */
+static void print_join(FILE *f, const struct ir_record *r, const struct field_value *v)
+{
+	uint64_t n = r->nfields ? MIN(v[0].n.u, (uint64_t)r->nfields - 1) : 0, i;
+
+	for (i = 1; i <= n; i++) {
+		fputs(i > 1 ? r->text : "", f);
+		if (v[i].fault)
+			fputs("<fault>", f);
+		else
+			fwrite(v[i].text, 1, v[i].len, f);
+	}
+	fputc('\n', f);
+}
+
 static void print_wall_time(FILE *f, const struct ir_record *r)
 {
 	struct timespec now;
@@ -486,6 +394,7 @@ int format_event(FILE *f, const struct ir_unit *u, uint32_t record, const uint8_
 		print_format(f, u, r, v, names);
 		fputc('\n', f);
 		break;
+	case IR_RECORD_JOIN: print_join(f, r, v); break;
 	case IR_RECORD_PRINT: print_shape(f, u, r, v, names); break;
 	case IR_RECORD_EVENT: print_record(f, u, r, v, names); break;
 	case IR_RECORD_TIME: print_wall_time(f, r); break;

@@ -29,7 +29,8 @@ struct format_names {
 	const char *(*site)(void *data, uint64_t number, bool func);
 	const char *(*enumerator)(void *data, const struct vtype *type, int64_t value);
 	int64_t wall_offset;	/* ns from CLOCK_MONOTONIC to wall time */
-	const char *trailer;	/* behind strings that were cut */
+	const char *trailer;	/* behind strings that were cut, */
+	uint32_t trailer_at;	/* which are those of this length (config max_strlen); 0: none */
 };
 
 /* An event of a unit. Unknown or damaged payloads give -EBADMSG and print nothing. */
@@ -48,5 +49,9 @@ void format_value(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show,
 /* The same; stacks are indented by so many blanks. */
 void format_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, const struct field_value *v,
 		 const struct format_names *names, int indent);
+
+/* format_object.c. By type number `show` of the unit: bytes, and what is in a register. */
+void format_object(FILE *f, const struct ir_unit *u, uint32_t show, const uint8_t *p, size_t len);
+void format_number(FILE *f, const struct ir_unit *u, uint32_t show, int64_t value);
 
 #endif

@@ -54,7 +54,7 @@ enum ir_type {
 	IR_BOOL,		/* true, false */
 	IR_PTR,			/* 0x... */
 	IR_CHAR,
-	IR_ENUM,		/* by its name; ir_arg.show is the type */
+	IR_ENUM,		/* as the type ir_arg.show says: the name of a value, an address, an array */
 	IR_USTACK,		/* the number of a stack that the target has stored once; show is ir_stack_mode */
 	IR_USYM,		/* an address, shown as symbol+offset */
 	IR_PROBE, IR_FUNC,	/* the number of a site, shown as its probe or its function */
@@ -64,6 +64,9 @@ enum ir_type {
 	IR_BUF,			/* any bytes; so many as are there */
 	IR_STRUCT,		/* the bytes of an object; show is the type */
 };
+
+/* `show` of IR_U64: a register as it is; what it holds may be narrower. %d takes 32 bits for an int. */
+#define IR_SHOW_RAW 1
 
 enum ir_stack_mode { IR_STACK_BPFTRACE, IR_STACK_PERF, IR_STACK_RAW };
 
@@ -251,7 +254,7 @@ enum ir_record_kind {
 	IR_RECORD_CLEAR, IR_RECORD_ZERO,
 	IR_RECORD_TIME,			/* text: strftime format */
 	IR_RECORD_CAT,			/* text: format of the path */
-	IR_RECORD_JOIN,			/* text: separator; fields: the strings */
+	IR_RECORD_JOIN,			/* text: separator; fields: how many there are, then the strings */
 	IR_RECORD_ERRORF, IR_RECORD_WARNF,
 	IR_RECORD_EXIT,			/* by IR_EXIT; one field: the status. The run ends */
 };

@@ -66,6 +66,7 @@ static uint32_t comment_end(struct lexer *l)
 	if (end)
 		return end + 2 - l->s;
 	diag_error(l->diags, l->pos, 2, "this comment has no end (*/)");
+	l->unclosed = true;
 	return l->size;
 }
 
@@ -150,7 +151,7 @@ static void number_end(struct lexer *l, struct token *t)
 		n++;
 	if (n && (t->kind == T_FLOAT ? n > 1 || !strchr("fF", l->s[l->pos]) :
 		  !take_suffix(l->s + l->pos, n, &t->value))) {
-		bad_number(l, t, "is no number that fits in 64 bits");
+		bad_number(l, t, "is no number");
 		return;
 	}
 	l->pos += n;
@@ -269,10 +270,15 @@ static char *lex_quoted(struct lexer *l, struct token *t, char quote)
 		}
 		out[n++] = c;
 	}
-	if (l->s[l->pos] == quote)
+	t->kind = quote == '"' ? T_STR : T_INT;
+	if (l->s[l->pos] == quote) {
 		l->pos++;
-	else
-		diag_error(l->diags, t->at, 1, "this string has no closing %c", quote);
+	} else {
+		if (!l->unclosed)
+			diag_error(l->diags, t->at, 1, "this string has no closing %c on its line", quote);
+		l->unclosed = true;
+		t->kind = T_BAD;
+	}
 	t->len = l->pos - t->at;
 	t->text_len = n;
 	return out;
@@ -281,16 +287,14 @@ static char *lex_quoted(struct lexer *l, struct token *t, char quote)
 static void lex_string(struct lexer *l, struct token *t)
 {
 	t->text = lex_quoted(l, t, '"');
-	t->kind = T_STR;
 }
 
 /* 'A' is its number, as in C. */
 static void lex_char(struct lexer *l, struct token *t)
 {
 	t->text = lex_quoted(l, t, '\'');
-	t->kind = T_INT;
 	if (t->text_len != 1)
-		diag_error(l->diags, t->at, t->len, "a character constant holds one character");
+		diag_error(l->diags, t->at, t->len, "'x' is one character; strings have double quotes");
 	else
 		t->value = (int64_t)(signed char)t->text[0];
 }

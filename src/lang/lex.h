@@ -34,6 +34,7 @@ struct lexer {
 	uint32_t size, pos;
 	struct pool *pool;
 	struct diags *diags;
+	bool unclosed;		/* a string or comment; what follows may be inside out */
 };
 
 /* Skip blanks and comments. */

@@ -72,6 +72,8 @@ struct val val_const(const struct vtype *type, int64_t v);
 struct val val_reg(const struct vtype *type, uint32_t reg, uint64_t mask);
 uint32_t val_in_reg(struct lower *w, const struct val *v);
 struct val val_load(struct lower *w, const struct val *v);		/* an object that is a number */
+struct val val_object(struct lower *w, const struct val *a);		/* what stands in front of a dot */
+struct val val_number(struct lower *w, const struct val *a, uint64_t bytes);	/* 1, 2, 4, 8 bytes of an object as a number */
 struct val val_convert(struct lower *w, const struct val *v, const struct vtype *to);
 struct val val_text(struct lower *w, const struct val *v, const struct expr *e);	/* any text as a slot */
 struct val val_read_text(struct lower *w, const struct val *address, const struct val *len, uint32_t most);
@@ -94,10 +96,19 @@ struct val lower_math(struct lower *w, uint8_t op, const struct vtype *t, const 
 /* Go to label if the truth of e is sense; else go on. A condition that can't be read goes to fault. */
 void lower_branch(struct lower *w, const struct expr *e, bool sense, uint32_t label, uint32_t fault);
 struct val lower_variable(struct lower *w, const struct expr *e);
+struct val lower_scaled(struct lower *w, const struct val *index, uint64_t size);
+
+/* lower_object.c */
+struct val lower_object(struct lower *w, const struct expr *e);	/* where it is; nothing is loaded */
+struct val lower_member(struct lower *w, const struct expr *e);
+struct val lower_element(struct lower *w, const struct expr *e);
+struct val lower_index(struct lower *w, const struct expr *e);
+struct val lower_address(struct lower *w, const struct expr *e);
 
 /* lower_name.c */
 struct val lower_name(struct lower *w, const struct expr *e);
 struct val lower_program_var(struct lower *w, const struct expr *e);
+struct val lower_var_object(struct lower *w, const struct expr *e);
 void lower_params(struct lower *w, arg_list *list, struct ir_record *r);
 void lower_regs(struct lower *w, arg_list *list, struct ir_record *r);
 
@@ -115,5 +126,9 @@ struct ir_record *lower_record(struct lower *w, uint8_t kind, const struct expr 
 void lower_field(struct lower *w, struct ir_record *r, arg_list *list, const char *name, const struct val *v);
 void lower_emit(struct lower *w, struct ir_record *r, arg_list *list);
 char *lower_shape(const struct vtype *t);
+
+/* lower_net.c */
+struct val lower_net(struct lower *w, const struct expr *e);		/* ntop, pton, macaddr, strerror */
+struct val lower_join(struct lower *w, const struct expr *e);
 
 #endif

@@ -149,6 +149,8 @@ static struct val lower_printf(struct lower *w, const struct expr *e)
 		if (n && c.kind != '%' && arg < e->nlist) {
 			v = format_arg(w, e->list[arg++], c.kind);
 			lower_field(w, r, &list, NULL, &v);
+			if (e->list[arg - 1]->type->is_raw)
+				r->fields[r->nfields - 1].show = IR_SHOW_RAW;
 		}
 		n = n ? n : 1;
 	}
@@ -176,6 +178,23 @@ static struct val map_event(struct lower *w, const struct expr *e, uint8_t kind)
 	return nothing();
 }
 
+/* print(args): all parameters that can be read, like a struct. */
+static struct val print_args(struct lower *w, const struct expr *e)
+{
+	struct ir_record *r = lower_record(w, IR_RECORD_PRINT, e);
+	const char *shape = "{ ";
+	arg_list list = { 0 };
+	uint32_t i;
+
+	lower_params(w, &list, r);
+	for (i = 0; i < r->nfields; i++)
+		shape = pool_printf(w->pool, "%s%s.%s = %%", shape, i ? ", " : "", r->fields[i].name);
+	shape = pool_printf(w->pool, "%s }", shape);
+	set_text(r, shape, strlen(shape));
+	lower_emit(w, r, &list);
+	return nothing();
+}
+
 static struct val lower_print(struct lower *w, const struct expr *e)
 {
 	struct ir_record *r;
@@ -185,6 +204,8 @@ static struct val lower_print(struct lower *w, const struct expr *e)
 
 	if (e->ref)
 		return map_event(w, e, IR_RECORD_PRINT_MAP);
+	if (e->list[0]->type->kind == V_ARGS)
+		return print_args(w, e);
 	r = lower_record(w, IR_RECORD_PRINT, e);
 	v = lower_expr(w, e->list[0]);
 	if (v_has_text(v.type) && v.type->kind != V_STR)
@@ -251,14 +272,22 @@ static struct val lower_exit(struct lower *w, const struct expr *e)
 
 /* ---- values ---- */
 
+static struct val cut_text(struct lower *w, const struct expr *e, const struct val *text)
+{
+	uint32_t slot = lower_slot(w, e->type->size, NULL);
+	struct ir_ins *i = lower_ins(w, IR_SLOT_COPY);
+
+	i->slot = slot;
+	i->slot2 = text->slot;
+	return (struct val){ .kind = K_SLOT, .type = e->type, .slot = slot, .reg = IR_NONE, .mask = text->mask };
+}
+
 static struct val lower_str(struct lower *w, const struct expr *e)
 {
 	struct val a = lower_expr(w, e->list[0]), n, address;
 	bool constant = e->nlist < 2;
 	uint32_t most = e->type->size;
 
-	if (e->list[0]->kind == E_PARAM && !e->list[0]->ref)
-		return a;
 	if (a.type->kind == V_STR && e->nlist < 2)
 		return a;
 	if (e->nlist == 2) {
@@ -266,6 +295,8 @@ static struct val lower_str(struct lower *w, const struct expr *e)
 		constant = n.kind == K_CONST;
 		n = val_convert(w, &n, &v_u64);
 	}
+	if (a.kind == K_SLOT && a.type->kind == V_STR && constant)
+		return cut_text(w, e, &a);
 	if (a.kind == K_SLOT || a.kind == K_SLOT_MEM) {
 		lower_error(w, e, "%s() reads memory, but this is a copy", e->name);
 		return a;
@@ -439,6 +470,8 @@ struct val lower_call(struct lower *w, const struct expr *e)
 	case C_STRSTR:	return text_op(w, e, IR_STR_FIND);
 	case C_STRCONTAINS: return lower_contains(w, e);
 	case C_USYM: case C_UPTR: return retyped(w, e);
+	case C_NTOP: case C_PTON: case C_MACADDR: case C_STRERROR: return lower_net(w, e);
+	case C_JOIN:	return lower_join(w, e);
 	case C_REG:	return val_reg(e->type, lower_pure(w, IR_REG, IR_I64, IR_NONE, IR_NONE, e->value), 0);
 	case C_EXIT:	return lower_exit(w, e);
 	case C_BSWAP:	return lower_bswap(w, e);

@@ -84,7 +84,7 @@ struct val lower_math(struct lower *w, uint8_t token, const struct vtype *t, con
 	return val_reg(t, lower_pure(w, op, v_ir(as), ra, rb, 0), a.mask | b.mask);
 }
 
-static struct val scaled(struct lower *w, const struct val *index, uint64_t size)
+struct val lower_scaled(struct lower *w, const struct val *index, uint64_t size)
 {
 	struct val n = val_const(&v_i64, size);
 
@@ -102,7 +102,7 @@ static struct val pointer_math(struct lower *w, const struct expr *e, const stru
 		s = lower_math(w, '-', &v_i64, a, b);
 		return size == 1 ? s : lower_math(w, '/', &v_i64, &s, &n);
 	}
-	s = scaled(w, a->type->kind == V_PTR ? b : a, size);
+	s = lower_scaled(w, a->type->kind == V_PTR ? b : a, size);
 	return lower_math(w, e->op, e->type, a->type->kind == V_PTR ? a : &s, a->type->kind == V_PTR ? &s : b);
 }
 
@@ -118,6 +118,31 @@ static struct val compare_texts(struct lower *w, const struct expr *e, const str
 	}
 	a = val_text(w, pa, e->a);
 	b = val_text(w, pb, e->b);
+	dst = lower_reg(w, IR_I);
+	i = lower_ins(w, IR_STR_CMP);
+	i->slot = a.slot;
+	i->slot2 = b.slot;
+	i->dst = dst;
+	zero = lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0);
+	return val_reg(e->type, lower_pure(w, e->op == T_EQ ? IR_EQ : IR_NE, IR_I64, dst, zero, 0), a.mask | b.mask);
+}
+
+/* Byte by byte. */
+static struct val compare_arrays(struct lower *w, const struct expr *e, const struct val *pa, const struct val *pb)
+{
+	uint64_t size = pa->type->size;
+	struct val a, b;
+	struct ir_ins *i;
+	uint32_t dst, zero;
+
+	if (size == 1 || size == 2 || size == 4 || size == 8) {
+		a = val_number(w, pa, size);
+		b = val_number(w, pb, size);
+		return val_reg(e->type, lower_pure(w, e->op == T_EQ ? IR_EQ : IR_NE, IR_U64, val_in_reg(w, &a), val_in_reg(w, &b), 0),
+			       a.mask | b.mask);
+	}
+	a = val_bytes(w, pa);
+	b = val_bytes(w, pb);
 	dst = lower_reg(w, IR_I);
 	i = lower_ins(w, IR_STR_CMP);
 	i->slot = a.slot;
@@ -168,6 +193,8 @@ static struct val compare(struct lower *w, const struct expr *e, const struct va
 
 	if (ta->kind == V_TUPLE && tb->kind == V_TUPLE)
 		return compare_tuples(w, e, pa, pb);
+	if (ta->kind == V_ARRAY && tb->kind == V_ARRAY && !(v_has_text(ta) && v_has_text(tb)))
+		return compare_arrays(w, e, pa, pb);
 	if (v_has_text(ta) || v_has_text(tb) || ta->kind == V_SITE || tb->kind == V_SITE)
 		return compare_texts(w, e, pa, pb);
 	if (v_is_number(ta) && v_is_number(tb))
@@ -281,101 +308,7 @@ static struct val lower_unary(struct lower *w, const struct expr *e)
 		}
 		return object_at(w, &a, 0, e->type, a.kind == K_MEM && a.good);
 	}
-	lower_error(w, e, "the address of this can't be taken");
-	return error_val();
-}
-
-/* ---- members and elements ---- */
-
-static struct val bit_field(struct lower *w, const struct val *obj, const struct vmember *m)
-{
-	uint64_t start = m->bit_off / 8, lo = m->bit_off % 8;
-	struct val part = *obj, v;
-	unsigned int bytes = (lo + m->bit_size + 7) / 8;
-
-	/* the field's own unit, unless it would begin before the object */
-	bytes = bytes <= 1 ? 1 : bytes <= 2 ? 2 : bytes <= 4 ? 4 : 8;
-	part.type = bytes == 1 ? &v_u8 : bytes == 2 ? &v_u16 : bytes == 4 ? &v_u32 : &v_u64;
-	part.off += start;
-	v = val_load(w, &part);
-	return val_reg(m->type, lower_pure(w, IR_BITS, v_ir(m->type), val_in_reg(w, &v), IR_NONE, lo | (int64_t)m->bit_size << 8),
-		       v.mask);
-}
-
-static struct val member_of(struct lower *w, const struct val *obj, const struct vmember *m)
-{
-	struct val v = *obj;
-
-	if (m->bit_size)
-		return bit_field(w, obj, m);
-	v.off += m->bit_off / 8;
-	v.type = m->type;
-	return v_is_scalar(m->type) ? val_load(w, &v) : v;
-}
-
-/* What stands in front of a dot, as an object. */
-static struct val as_object(struct lower *w, const struct val *a)
-{
-	struct val v = *a;
-
-	if (a->kind == K_SLOT) {
-		v.kind = K_SLOT_MEM;
-		v.reg = IR_NONE;
-		return v;
-	}
-	if (a->kind == K_MEM || a->kind == K_SLOT_MEM)
-		return v;
-	v = (struct val){ .kind = K_MEM, .type = a->type, .reg = IR_NONE, .slot = IR_NONE, .mask = a->mask };
-	if (a->kind == K_CONST)
-		v.off = a->k.i;
-	else
-		v.reg = val_in_reg(w, a);
-	return v;
-}
-
-static struct val lower_member(struct lower *w, const struct expr *e)
-{
-	struct val a, o;
-
-	if (e->meaning == B_VAR)
-		return lower_program_var(w, e);
-	a = lower_expr(w, e->a);
-	o = as_object(w, &a);
-	return member_of(w, &o, e->ref);
-}
-
-static struct val lower_element(struct lower *w, const struct expr *e)
-{
-	struct val a = lower_expr(w, e->a);
-
-	return a.kind == K_TUPLE && e->value < a.n ? a.elems[e->value] : error_val();
-}
-
-static struct val lower_index(struct lower *w, const struct expr *e)
-{
-	struct val a = lower_expr(w, e->a), b, o, s, addr;
-
-	if (a.kind == K_TUPLE)
-		return e->value < a.n ? a.elems[e->value] : error_val();
-	b = lower_expr(w, e->b);
-	o = as_object(w, &a);
-	o.type = e->type;
-	s = scaled(w, &b, e->type->size);
-	if (s.kind == K_CONST) {
-		o.off += s.k.i;
-		return v_is_scalar(e->type) ? val_load(w, &o) : o;
-	}
-	if (o.kind == K_SLOT_MEM) {
-		struct val base = o.reg == IR_NONE ? val_const(&v_i64, 0) : val_reg(&v_i64, o.reg, o.mask);
-
-		s = lower_math(w, '+', &v_i64, &base, &s);
-		o.reg = val_in_reg(w, &s);
-		o.mask |= s.mask;
-		return v_is_scalar(e->type) ? val_load(w, &o) : o;
-	}
-	addr = val_address(w, &o);
-	s = lower_math(w, '+', &v_u64, &addr, &s);
-	return object_at(w, &s, 0, e->type, false);
+	return lower_address(w, e);
 }
 
 /* ---- casts, choices ---- */
@@ -387,13 +320,13 @@ static struct val lower_cast(struct lower *w, const struct expr *e)
 	if (e->type->kind == V_STR)
 		return val_text(w, &a, e->a);
 	if (e->type->kind == V_ARRAY) {
-		lower_error(w, e, "casts to arrays are not supported");
-		return error_val();
+		v = val_number(w, &a, e->type->size);
+		v.type = e->type;
+		return v;
 	}
 	if (a.type->kind == V_ARRAY && e->type->kind == V_INT) {
-		v = as_object(w, &a);
-		v.type = e->type;
-		return val_load(w, &v);
+		v = val_number(w, &a, a.type->size);
+		return val_convert(w, &v, e->type);
 	}
 	if (e->type->kind == V_STRUCT)
 		return a;
@@ -452,7 +385,7 @@ static struct val assign_variable(struct lower *w, const struct expr *e)
 		b = var->type->kind == V_PTR ? pointer_math(w, &(struct expr){ .op = e->op, .type = var->type }, &old, &b) :
 		    lower_math(w, e->op, var->type->kind == V_INT ? common_type(w->c, var->type, var->type) : var->type, &old, &b);
 	}
-	if (!var->val && (b.kind == K_SLOT || b.kind == K_SLOT_MEM) && (b.type->kind == V_STRUCT || b.type->kind == V_ARRAY)) {
+	if (!var->val && (b.kind == K_SLOT || b.kind == K_SLOT_MEM) && v_is_object(b.type)) {
 		var->val = pool_new(w->pool, struct val);
 		*var->val = place_new(w, var->type, true);
 	}

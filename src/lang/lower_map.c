@@ -88,7 +88,7 @@ static struct val stored(struct lower *w, const struct val *v, const struct vtyp
 	}
 	if (t->kind == V_STR)
 		return val_text(w, v, e);
-	if (t->kind == V_STRUCT || t->kind == V_ARRAY || t->kind == V_BUF)
+	if (v_is_object(t) || t->kind == V_BUF)
 		return val_bytes(w, v);
 	return val_convert(w, v, t);
 }
@@ -245,7 +245,8 @@ struct val lower_map_assign(struct lower *w, const struct expr *e)
 
 		if (e->op == '-')
 			b = lower_math(w, '-', &v_i64, &zero, &b);
-		return map_add(w, e->a, &b);
+		old = map_add(w, e->a, &b);
+		return lower_math(w, '+', common_type(w->c, t, t), &old, &b);
 	}
 	if (e->op) {
 		struct expr get = *e->a;

@@ -117,7 +117,7 @@ static struct val object(struct lower *w, const struct val *address, const struc
 /* A value in a register or computed: of the width that its type says. */
 static struct val narrowed(struct lower *w, struct val v, const struct vtype *type, const struct expr *e)
 {
-	if (type->kind == V_STRUCT || type->kind == V_ARRAY) {
+	if (v_is_object(type)) {
 		lower_error(w, e, "'%s' is kept in a register, and objects there can't be read yet", e->name);
 		return v;
 	}
@@ -268,6 +268,28 @@ struct val lower_program_var(struct lower *w, const struct expr *e)
 	return w->entry && !is_global(e) ? saved_value(w, e) : at_entry(w, e);
 }
 
+/* Where a variable of the program is, for its address. */
+struct val lower_var_object(struct lower *w, const struct expr *e)
+{
+	const struct loc *loc = &((const struct var *)e->ref)->loc;
+	const struct loc_piece *p = &loc->pieces[0];
+	struct val v = { .kind = K_MEM, .type = e->type, .reg = IR_NONE, .slot = IR_NONE }, a;
+
+	if (loc->n == 1 && p->kind == LOC_GLOBAL) {
+		v.off = p->off + w->c->site->bias;
+		return v;
+	}
+	if (w->entry || loc->n != 1 || (p->kind != LOC_MEM && p->kind != LOC_MEM_AT)) {
+		lower_error(w, e, "'%s' has no address here: it is not in memory%s", e->name, w->entry ? " at the exit" : "");
+		return v;
+	}
+	a = p->kind == LOC_MEM ? site_reg(w, p->reg) : walk_nodes(w, loc, p->node, e);
+	v.reg = val_in_reg(w, &a);
+	v.mask = a.mask;
+	v.off = p->kind == LOC_MEM ? p->off : 0;
+	return v;
+}
+
 /* ---- builtins ---- */
 
 static struct val context(struct lower *w, const struct vtype *type, uint32_t what)
@@ -348,6 +370,8 @@ void lower_params(struct lower *w, arg_list *list, struct ir_record *r)
 
 		if (t->kind == V_ERROR || !loc_is_whole(&f->params[i].loc))
 			continue;
+		if (f->params[i].flags & (VAR_UNSURE | VAR_DISPUTED))
+			diag_warn(w->l->diags, w->at->at, w->at->len, "the compiler may have changed how this static function is called");
 		v = lower_program_var(w, &e);
 		lower_field(w, r, list, e.name, &v);
 	}

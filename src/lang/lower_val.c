@@ -32,7 +32,7 @@ uint32_t val_in_reg(struct lower *w, const struct val *v)
 	if (v->kind == K_CONST || v->kind == K_FCONST)
 		return const_reg(w, v);
 	if (v->kind == K_MEM || v->kind == K_SLOT_MEM) {
-		loaded = v->type->kind == V_ARRAY || v->type->kind == V_STRUCT ? val_address(w, v) : val_load(w, v);
+		loaded = v_is_object(v->type) ? val_address(w, v) : val_load(w, v);
 		return val_in_reg(w, &loaded);
 	}
 	return v->reg == IR_NONE || v->kind != K_REG ? lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0) : v->reg;
@@ -91,6 +91,37 @@ struct val val_load(struct lower *w, const struct val *v)
 	if (v->kind == K_SLOT_MEM)
 		return slot_load(w, v, type);
 	return v->kind == K_MEM ? mem_load(w, v, type) : *v;
+}
+
+struct val val_object(struct lower *w, const struct val *a)
+{
+	struct val v = *a;
+
+	if (a->kind == K_SLOT) {
+		v.kind = K_SLOT_MEM;
+		v.reg = IR_NONE;
+		return v;
+	}
+	if (a->kind == K_MEM || a->kind == K_SLOT_MEM)
+		return v;
+	v = (struct val){ .kind = K_MEM, .type = a->type, .reg = IR_NONE, .slot = IR_NONE, .mask = a->mask };
+	if (a->kind == K_CONST)
+		v.off = a->k.i;
+	else
+		v.reg = val_in_reg(w, a);
+	return v;
+}
+
+struct val val_number(struct lower *w, const struct val *a, uint64_t bytes)
+{
+	const struct vtype *t = bytes == 1 ? &v_u8 : bytes == 2 ? &v_u16 : bytes == 4 ? &v_u32 : &v_u64;
+	struct val v = *a;
+
+	if (v_is_scalar(a->type))
+		return val_convert(w, a, t);
+	v = val_object(w, a);
+	v.type = t;
+	return val_load(w, &v);
 }
 
 /* ---- conversions ---- */
@@ -152,6 +183,11 @@ struct val val_convert(struct lower *w, const struct val *v, const struct vtype 
 {
 	struct val r = *v;
 
+	if (to->kind == V_ARRAY && to->held && v_is_object(v->type)) {
+		r = val_number(w, v, to->size);
+		r.type = to;
+		return r;
+	}
 	if (v->kind == K_MEM || v->kind == K_SLOT_MEM) {
 		if (!v_is_scalar(v->type))
 			r = val_address(w, v);
@@ -274,10 +310,10 @@ struct val place_new(struct lower *w, const struct vtype *type, bool in_slot)
 	} else if (type->kind == V_STR || type->kind == V_BUF) {
 		v.kind = K_SLOT;
 		v.slot = lower_slot(w, type->size, NULL);
-	} else if ((type->kind == V_STRUCT || type->kind == V_ARRAY) && in_slot) {
+	} else if (v_is_object(type) && (in_slot || type->kind == V_SHOWN)) {
 		v.kind = K_SLOT;
 		v.slot = lower_slot(w, MIN(type->size, 65536u), NULL);
-	} else if (type->kind == V_STRUCT || type->kind == V_ARRAY) {
+	} else if (v_is_object(type)) {
 		v.kind = K_MEM;
 		v.reg = lower_reg(w, IR_I);
 	} else {
@@ -382,10 +418,10 @@ uint32_t arg_show(struct lower *w, const struct vtype *t)
 
 	if (t->kind == V_STACK || t->kind == V_TIME)
 		return t->extra;
-	if (t->kind != V_STRUCT && t->kind != V_ARRAY && t->show != IR_ENUM)
+	if (!v_is_object(t) && t->show != IR_ENUM)
 		return 0;
 	for (i = 0; i < w->u->shown.n; i++)
-		if (w->u->shown.v[i] == t)
+		if (v_alike(w->u->shown.v[i], t))
 			return i;
 	*vec_add(&w->u->shown) = t;
 	return w->u->shown.n - 1;
@@ -402,7 +438,7 @@ void arg_add(struct lower *w, arg_list *list, const struct val *v)
 			arg_add(w, list, &v->elems[i]);
 		return;
 	}
-	if (v->type->kind == V_STRUCT || v->type->kind == V_ARRAY)
+	if (v_is_object(v->type))
 		b = val_bytes(w, v);
 	a = (struct ir_arg){ .type = v_shown(v->type), .show = arg_show(w, v->type), .mask = b.mask };
 	a.reg = ir_in_slot(a.type) ? b.slot : val_in_reg(w, &b);

@@ -10,6 +10,7 @@
  */
 #include "lang/parse.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,19 +65,31 @@ bool parse_accept_word(struct parser *p, const char *word)
 	return true;
 }
 
+/* Words and signs of other languages. */
+static const char *habit(const struct parser *p)
+{
+	if (p->tok.kind == '=')
+		return "; '==' compares";
+	if (p->tok.kind != T_WORD)
+		return "";
+	if (strcmp(p->tok.text, "and") == 0)
+		return "; write '&&'";
+	return strcmp(p->tok.text, "or") == 0 ? "; write '||'" : "";
+}
+
 void parse_error_in(struct parser *p, const char *what, const char *where)
 {
 	uint32_t len = p->tok.len;
 
-	if (p->panic)
+	if (p->panic || (p->tok.kind == T_END && p->lex.unclosed))
 		return;
 	p->panic = true;
 	if (p->tok.kind == T_END)
-		diag_error(p->lex.diags, p->tok.at, 1, "expected %s%s%s, but the text ends here", what,
+		diag_error(p->lex.diags, p->last_end, 1, "expected %s%s%s, but the text ends here", what,
 			   *where ? " " : "", where);
 	else
-		diag_error(p->lex.diags, p->tok.at, len, "expected %s%s%s, found '%.*s'", what, *where ? " " : "", where,
-			   (int)MIN(len, 40u), p->lex.s + p->tok.at);
+		diag_error(p->lex.diags, p->tok.at, len, "expected %s%s%s, found '%.*s'%s", what, *where ? " " : "", where,
+			   (int)MIN(len, 40u), p->lex.s + p->tok.at, habit(p));
 }
 
 void parse_error(struct parser *p, const char *what)
@@ -146,16 +159,25 @@ static struct stmt *if_stmt(struct parser *p)
 	return s;
 }
 
-/* ("while" | "unroll") "(" value ")" block */
+/* ("while" | "unroll") value block; brackets around the value belong to it */
 static struct stmt *loop_stmt(struct parser *p, uint8_t kind)
 {
 	struct stmt *s = new_stmt(p, kind);
 
 	parse_advance(p);
-	parse_expect(p, '(', kind == S_WHILE ? "after while" : "after unroll");
 	s->a = parse_value(p);
-	parse_expect(p, ')', kind == S_WHILE ? "after the condition" : "after the count");
-	s->body = block(p, "after ')'");
+	s->body = block(p, kind == S_WHILE ? "after the condition" : "after the count");
+	return s;
+}
+
+/* for (i = 0; ...): passed over as a whole, for the semicolons in it. */
+static struct stmt *no_c_for(struct parser *p, struct stmt *s)
+{
+	if (!p->panic)
+		diag_error(p->lex.diags, s->at, s->len, "for goes over a map or a range: for ($kv : @map), for ($i : 0..10)");
+	p->panic = true;
+	while (!parse_is(p, '{') && !parse_is(p, '}') && !parse_is(p, T_END))
+		parse_advance(p);
 	return s;
 }
 
@@ -172,10 +194,10 @@ static struct stmt *for_stmt(struct parser *p)
 		s->var->name = p->tok.text;
 		s->var->len = p->tok.len;
 		parse_advance(p);
-	} else {
-		parse_error(p, "a variable, as in for ($kv : @map)");
 	}
-	parse_expect(p, ':', "after the variable");
+	if (!s->var || !parse_is(p, ':'))
+		return no_c_for(p, s);
+	parse_advance(p);
 	s->a = parse_value(p);
 	if (!p->panic && parse_accept(p, T_RANGE)) {
 		s->kind = S_FOR_RANGE;
@@ -220,10 +242,32 @@ static struct stmt *simple_stmt(struct parser *p, uint8_t kind)
 	return s;
 }
 
+/* "int x = 5", "elif", "else": nothing that a statement could begin with */
+static bool foreign_start(struct parser *p)
+{
+	const char *word = p->tok.kind == T_WORD ? p->tok.text : "", *why = NULL;
+	const char *next = p->lex.s + p->lex.pos + strspn(p->lex.s + p->lex.pos, " \t");
+
+	if (strcmp(word, "elif") == 0 || strcmp(word, "elseif") == 0 || strcmp(word, "elsif") == 0)
+		why = "write 'else if'";
+	else if (strcmp(word, "else") == 0)
+		why = "this else has no if in front of it";
+	else if (type_starts(p) && (isalpha((unsigned char)*next) || *next == '_' || *next == '$'))
+		why = "variables are not declared: $x = 5, or let $x : int = 5";
+	if (!why)
+		return false;
+	if (!p->panic)
+		diag_error(p->lex.diags, p->tok.at, p->tok.len, "%s", why);
+	p->panic = true;
+	return true;
+}
+
 static struct stmt *expr_stmt(struct parser *p)
 {
 	struct stmt *s = new_stmt(p, S_EXPR);
 
+	if (foreign_start(p))
+		return s;
 	s->a = parse_expr(p);
 	s->len = s->a->len;
 	return s;
@@ -295,7 +339,7 @@ struct stmt *parse_statements(struct parser *p, struct expr **ret_value)
 		else if (ret_value && parse_is(p, '}') && s->kind == S_EXPR) {
 			*ret_value = s->a;
 			break;
-		} else if (!braced && !parse_is(p, '}') && !parse_is(p, ';')) {
+		} else if (!braced && !parse_is(p, '}') && !parse_is(p, ';') && !parse_is(p, T_END)) {
 			parse_error_in(p, "';'", "after the statement");
 			resync(p);
 		}
@@ -392,10 +436,18 @@ static int finish(struct parser *p, struct script **ret_script)
 
 int script_parse(const char *name, const char *text, size_t len, struct script **ret_script)
 {
+	return script_parse_params(name, text, len, NULL, 0, ret_script);
+}
+
+int script_parse_params(const char *name, const char *text, size_t len, char *const *params, uint32_t nparams,
+			struct script **ret_script)
+{
 	struct parser p;
 	struct script *s = new_script(&p, name, text, len);
 	const char *nul = memchr(text, 0, len);
 
+	s->params = params;
+	s->nparams = nparams;
 	if (nul || len > 1 << 24) {
 		diag_error(&s->diags, nul ? nul - text : 0, 1, nul ? "a script can't contain NUL bytes" : "too long");
 		return finish(&p, ret_script);

@@ -87,6 +87,38 @@ static char *unquote(struct parser *p, const char *s, size_t len)
 	return out;
 }
 
+/* A part that is $1 or so becomes what it stands for; others keep their dollars, which names have too. */
+static const char *fill_params(struct parser *p, const struct probe *pr, const char *s)
+{
+	const struct script *script = p->script;
+	const char *from = s, *at, *end;
+	char *out = "";
+	unsigned long n;
+
+	for (at = s; (at = strchr(at, '$')); at = end) {
+		n = strtoul(at + 1, (char **)&end, 10);
+		if (!isdigit((unsigned char)at[1]) || (at > s && at[-1] != ':') || (*end && *end != ':')) {
+			end = at + 1;
+			continue;
+		}
+		if (!n || n > script->nparams) {
+			diag_error(p->lex.diags, pr->at, pr->len, "this probe needs parameter $%lu, which was not given", n);
+			return NULL;
+		}
+		out = pool_printf(&p->script->pool, "%s%.*s%s", out, (int)(at - from), from, script->params[n - 1]);
+		from = end;
+	}
+	return from == s ? s : pool_printf(&p->script->pool, "%s%s", out, from);
+}
+
+/* uprobe:FILE:cpp:"name" is the same without cpp: all names are matched as people write them. */
+static const char *without_language(struct parser *p, const char *s)
+{
+	const char *cpp = strstr(s, ":cpp:");
+
+	return cpp ? pool_printf(&p->script->pool, "%.*s%s", (int)(cpp - s), s, cpp + 4) : s;
+}
+
 static uint64_t unit_ns(const char *s, size_t len)
 {
 	static const struct { const char *word; uint64_t ns; } units[] = {
@@ -215,6 +247,10 @@ static bool read_probe(struct parser *p, struct probe *pr)
 {
 	const char *s = pr->text, *rest, *at;
 
+	if (strncasecmp(s, "begin:", 6) == 0 || strncasecmp(s, "end:", 4) == 0) {
+		diag_error(p->lex.diags, pr->at, pr->len, "begin and end have nothing behind them: begin { ... }");
+		return false;
+	}
 	if (strcasecmp(s, "begin") == 0 || strcasecmp(s, "end") == 0) {
 		pr->kind = tolower(*s) == 'b' ? PROBE_BEGIN : PROBE_END;
 		return true;
@@ -239,14 +275,14 @@ static bool read_probe(struct parser *p, struct probe *pr)
 	}
 	if (pr->kind == PROBE_SITE && *at == '@')
 		return read_source_line(p, pr, at);
-	return read_spec(p, pr, rest);
+	return read_spec(p, pr, without_language(p, rest));
 }
 
 /* p->lex.pos is on the first character. */
 struct probe *parse_probe(struct parser *p)
 {
 	struct probe *pr = pool_new(&p->script->pool, struct probe);
-	const char *s = p->lex.s + p->lex.pos;
+	const char *s = p->lex.s + p->lex.pos, *filled;
 	size_t len = probe_length(s);
 
 	pr->at = p->lex.pos;
@@ -258,9 +294,18 @@ struct probe *parse_probe(struct parser *p)
 		p->panic = true;
 		return pr;
 	}
+	if (*s == '/' && !regex_length(s)) {
+		diag_error(p->lex.diags, pr->at, 1, "expected a probe; a condition stands behind it: uprobe:FILE:FUNCTION /condition/ { }");
+		p->panic = true;
+		return pr;
+	}
 	pr->text = unquote(p, s, len);
 	pr->text = take_name(p, pr, pr->text);
-	read_probe(p, pr);
+	filled = fill_params(p, pr, pr->text);
+	if (filled) {
+		pr->text = filled;
+		read_probe(p, pr);
+	}
 	return pr;
 }
 

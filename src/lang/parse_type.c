@@ -4,12 +4,15 @@
  *
  *	type   := ("const" | "volatile")* [("struct" | "union" | "enum" | "class")] word ("::" word)* word*
  *	          ("*" | "const")* ("[" [number] "]")*
- *	struct := ("struct" | "union") name "{" (type ["*"...] name ["[" number "]"] [":" bits] ";")* "}" [";"]
+ *	struct := ("struct" | "union") [name] "{" member* "}" [";"]
+ *	member := (type | struct) [["*"...] name ["[" number "]"] [":" bits] ("," ...)*] ";"
  *	enum   := "enum" [name] "{" name ["=" value] ("," name ["=" value])* "}" [";"]
  */
 #include "lang/parse.h"
 
 #include <string.h>
+
+#define MOST_ITEMS 256	/* of an enum */
 
 static const char *const basic[] = {
 	"void", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "bool", "_Bool",
@@ -149,33 +152,80 @@ static void declarator(struct parser *p, const struct type_name *base, struct me
 	m->type = t;
 }
 
-bool parse_struct_decl(struct parser *p)
+/* Does a definition follow ("struct {", "struct name {"), or just the name of a type? */
+static bool definition_follows(const struct parser *p)
 {
-	struct struct_decl d = { .at = p->tok.at, .len = p->tok.len };
-	VEC(struct member_decl) members = { 0 };
-	struct type_name *t;
+	struct lexer look = p->lex;
+	struct diags quiet = { .name = "", .source = p->lex.s, .size = p->lex.size };
+	struct token t;
 
-	d.tag = p->tok.text;
-	parse_advance(p);
-	d.name = p->tok.kind == T_WORD ? p->tok.text : "";
-	if (!parse_accept(p, T_WORD))
-		parse_error(p, "the name of the struct");
-	parse_expect(p, '{', "after the name of the struct");
-	while (!p->panic && !parse_is(p, '}') && !parse_is(p, T_END)) {
-		t = parse_type(p);
+	if (!parse_is_word(p, "struct") && !parse_is_word(p, "union"))
+		return false;
+	look.diags = &quiet;
+	t = lex_next(&look);
+	if (t.kind == T_WORD)
+		t = lex_next(&look);
+	diags_free(&quiet);
+	return t.kind == '{';
+}
+
+typedef VEC(struct member_decl) member_list;
+static struct type_name *struct_definition(struct parser *p);
+
+static void members_line(struct parser *p, member_list *list)
+{
+	bool inner = definition_follows(p);
+	struct type_name *t = inner ? struct_definition(p) : parse_type(p);
+
+	if (inner && parse_is(p, ';')) {	/* its members are found through it */
+		*vec_add(list) = (struct member_decl){ .type = t, .name = "", .at = t->at, .len = t->len };
+	} else {
 		do {
-			declarator(p, t, vec_add(&members));
+			declarator(p, t, vec_add(list));
 		} while (!p->panic && parse_accept(p, ','));
-		parse_expect(p, ';', "after the member");
 	}
+	parse_expect(p, ';', "after the member");
+}
+
+/* "struct" [name] "{" ... "}"; the answer names it. */
+static struct type_name *struct_definition(struct parser *p)
+{
+	struct struct_decl d = { .at = p->tok.at, .len = p->tok.len, .tag = p->tok.text };
+	struct type_name *t = pool_new(&p->script->pool, struct type_name);
+	member_list members = { 0 };
+
+	*t = (struct type_name){ .at = d.at, .len = d.len, .tag = d.tag };
+	parse_advance(p);
+	t->name = d.name = p->tok.kind == T_WORD ? p->tok.text : pool_printf(&p->script->pool, "(unnamed at %u)", d.at);
+	parse_accept(p, T_WORD);
+	if (!parse_deeper(p))
+		return t;
+	parse_expect(p, '{', "after the name of the struct");
+	while (!p->panic && !parse_is(p, '}') && !parse_is(p, T_END))
+		members_line(p, &members);
 	parse_expect(p, '}', "after the members");
-	parse_accept(p, ';');
+	p->depth--;
 	d.nmembers = members.n;
 	d.members = pool_alloc(&p->script->pool, (members.n + 1) * sizeof(*d.members));
 	if (members.n)
 		memcpy(d.members, members.v, members.n * sizeof(*d.members));
 	vec_free(&members);
 	*vec_add(&p->script->structs) = d;
+	return t;
+}
+
+bool parse_struct_decl(struct parser *p)
+{
+	struct lexer look = p->lex;
+	struct token next = lex_next(&look);
+
+	if (next.kind != T_WORD) {
+		parse_advance(p);
+		parse_error(p, "the name of the struct");
+		return false;
+	}
+	struct_definition(p);
+	parse_accept(p, ';');
 	return !p->panic;
 }
 
@@ -189,8 +239,8 @@ bool parse_enum_decl(struct parser *p)
 	d.name = p->tok.kind == T_WORD ? p->tok.text : NULL;
 	parse_accept(p, T_WORD);
 	parse_expect(p, '{', "after enum");
-	d.items = pool_alloc(&p->script->pool, 256 * sizeof(*d.items));
-	while (!p->panic && p->tok.kind == T_WORD && d.nitems < 256) {
+	d.items = pool_alloc(&p->script->pool, MOST_ITEMS * sizeof(*d.items));
+	while (!p->panic && p->tok.kind == T_WORD && d.nitems < MOST_ITEMS) {
 		d.items[d.nitems].name = p->tok.text;
 		parse_advance(p);
 		if (parse_accept(p, '=')) {

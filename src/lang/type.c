@@ -15,9 +15,14 @@ const struct vtype v_char = { .kind = V_INT, .size = 1, .is_signed = true, .is_c
 const struct vtype v_i8 = INT(1, true, IR_I8), v_i16 = INT(2, true, IR_I16), v_i32 = INT(4, true, IR_I32),
 	v_i64 = INT(8, true, IR_I64), v_u8 = INT(1, false, IR_U8), v_u16 = INT(2, false, IR_U16),
 	v_u32 = INT(4, false, IR_U32), v_u64 = INT(8, false, IR_U64);
+const struct vtype v_raw = { .kind = V_INT, .size = 8, .show = IR_U64, .is_raw = true };
 const struct vtype v_f32 = { .kind = V_FLOAT, .size = 4, .show = IR_F32 }, v_f64 = { .kind = V_FLOAT, .size = 8, .show = IR_F64 };
 const struct vtype v_void_ptr = { .kind = V_PTR, .size = 8, .to = &v_void, .show = IR_PTR };
 const struct vtype v_char_ptr = { .kind = V_PTR, .size = 8, .to = &v_char, .show = IR_PTR };
+const struct vtype v_inet4 = { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .extra = SHOWN_INET4 };
+const struct vtype v_inet6 = { .kind = V_SHOWN, .size = 16, .show = IR_STRUCT, .extra = SHOWN_INET6 };
+const struct vtype v_mac = { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .extra = SHOWN_MAC };
+const struct vtype v_errno = { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .extra = SHOWN_ERRNO };
 
 static const struct { const char *name; const struct vtype *type; } basics[] = {
 	{ "void", &v_void }, { "bool", &v_bool }, { "_Bool", &v_bool }, { "char", &v_char }, { "signed char", &v_i8 },
@@ -78,6 +83,30 @@ const struct vtype *v_array(struct pool *pool, const struct vtype *of, uint64_t 
 
 	t->to = of;
 	t->n = n;
+	return t;
+}
+
+const struct vtype *v_held_array(struct pool *pool, const struct vtype *of, uint64_t n)
+{
+	struct vtype *t = new_type(pool, V_ARRAY, of->size * n, IR_ENUM);
+
+	t->to = of;
+	t->n = n;
+	t->held = true;
+	return t;
+}
+
+const struct vtype *v_enum(struct pool *pool, const struct enum_decl *d)
+{
+	struct vtype *t = new_type(pool, V_INT, 4, IR_ENUM);
+	uint32_t i;
+
+	t->enums = d;
+	for (i = 0; i < d->nitems; i++) {
+		t->is_signed |= d->items[i].value < 0;
+		if (d->items[i].value > UINT32_MAX || d->items[i].value < INT32_MIN)
+			t->size = 8;
+	}
 	return t;
 }
 
@@ -173,15 +202,30 @@ const struct vtype *v_pointee(struct pool *pool, const struct vtype *t)
 	return t->to;
 }
 
-static bool decl_member(const struct vtype *t, const char *name, struct vmember *ret)
+/* Through unnamed ones, too. */
+static bool find_member(const struct vtype *t, const char *name, struct vmember *ret)
 {
 	uint32_t i;
 
-	for (i = 0; i < t->nmembers; i++)
-		if (strcmp(t->members[i].name, name) == 0) {
-			*ret = t->members[i];
+	for (i = 0; i < t->nmembers; i++) {
+		const struct vmember *m = &t->members[i];
+
+		if (strcmp(m->name, name) == 0) {
+			*ret = *m;
 			return true;
 		}
+		if (!*m->name && m->type->kind == V_STRUCT && find_member(m->type, name, ret)) {
+			ret->bit_off += m->bit_off;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool decl_member(const struct vtype *t, const char *name, struct vmember *ret)
+{
+	if (find_member(t, name, ret))
+		return true;
 	fail(-ENOENT, "%s %s has no member '%s'", t->decl->tag, t->decl->name, name);
 	return false;
 }
@@ -201,7 +245,8 @@ bool v_member(struct pool *pool, const struct vtype *t, const char *name, struct
 
 bool v_is_char_array(const struct vtype *t)
 {
-	return t->kind == V_ARRAY && t->to->kind == V_INT && t->to->size == 1 && t->n;
+	return t->kind == V_ARRAY && t->to->kind == V_INT && (t->to->is_char || (t->to->size == 1 && t->to->is_signed)) && t->n &&
+	       !t->held;
 }
 
 bool v_has_text(const struct vtype *t)
@@ -236,8 +281,20 @@ bool v_same(const struct vtype *a, const struct vtype *b)
 	case V_ARRAY:	return a->n == b->n && v_same(a->to, b->to);
 	case V_AGG:	return a->agg == b->agg;
 	case V_SITE:	return a->show == b->show;
+	case V_SHOWN:	return a->extra == b->extra;
 	}
 	return true;
+}
+
+bool v_alike(const struct vtype *a, const struct vtype *b)
+{
+	if (a == b)
+		return true;
+	if (a->kind != b->kind || a->size != b->size || a->types != b->types || a->id != b->id || a->decl != b->decl ||
+	    a->enums != b->enums || a->is_signed != b->is_signed || a->is_bool != b->is_bool || a->is_char != b->is_char ||
+	    a->held != b->held || a->extra != b->extra || a->n != b->n)
+		return false;
+	return a->kind != V_ARRAY || v_alike(a->to, b->to);
 }
 
 static const char *tuple_name(struct pool *pool, const struct vtype *t)
@@ -269,6 +326,8 @@ const char *v_name(struct pool *pool, const struct vtype *t)
 	case V_INT:
 		if (t->types)
 			return program_name(pool, t);
+		if (t->enums)
+			return pool_printf(pool, "enum %s", t->enums->name ? t->enums->name : "");
 		if (t->is_bool)
 			return "bool";
 		if (t->is_char)
@@ -289,6 +348,7 @@ const char *v_name(struct pool *pool, const struct vtype *t)
 	case V_USYM:	return "symbol";
 	case V_SITE:	return "string";
 	case V_TIME:	return "timestamp";
+	case V_SHOWN:	return t->extra == SHOWN_ERRNO ? "string" : "address";
 	case V_AGG:	return pool_printf(pool, "%s()", aggs[t->agg]);
 	case V_ARGS:	return "args";
 	}
@@ -304,7 +364,7 @@ uint8_t v_ir(const struct vtype *t)
 	case V_FLOAT:	return t->size == 4 ? IR_F32 : IR_F64;
 	case V_STR:	return IR_STR;
 	case V_BUF:	return IR_BUF;
-	case V_STRUCT: case V_ARRAY: return IR_STRUCT;
+	case V_STRUCT: case V_ARRAY: case V_SHOWN: return v_is_scalar(t) ? IR_U64 : IR_STRUCT;
 	}
 	return IR_U64;
 }

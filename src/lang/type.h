@@ -23,15 +23,20 @@ enum v_kind {
 	V_BUF,			/* bytes, at most size */
 	V_TUPLE,		/* n elems */
 	V_STACK, V_USYM, V_SITE, V_TIME,	/* numbers that are shown in their own way: show is an ir_type */
+	V_SHOWN,		/* addresses of networks and the like: extra says how; show IR_ENUM in a register, IR_STRUCT in a slot */
 	V_AGG,			/* count(), hist(), ...: only as the value of a map */
 	V_ARGS,			/* `args` itself */
 };
+
+enum v_shown_as { SHOWN_INET4, SHOWN_INET6, SHOWN_MAC, SHOWN_ERRNO };
 
 struct vmember { const char *name; const struct vtype *type; uint64_t bit_off; uint32_t bit_size; };
 
 struct vtype {
 	uint8_t kind;
 	bool is_signed, is_bool, is_char;
+	bool is_raw;			/* V_INT: a register as it is, perhaps of something narrower */
+	bool held;			/* V_ARRAY: a number looked at as an array; it is in a register */
 	uint8_t show;			/* enum ir_type */
 	uint8_t agg;			/* V_AGG: enum ir_map_kind */
 	uint64_t size;
@@ -42,15 +47,18 @@ struct vtype {
 	struct types *types;		/* from the program: structs, enums */
 	type_id id;
 	const struct struct_decl *decl;	/* from the script */
+	const struct enum_decl *enums;	/* likewise */
 	const struct vmember *members;
 	uint32_t nmembers;
 };
 
-extern const struct vtype v_error, v_void, v_args, v_agg, v_bool, v_char, v_i8, v_i16, v_i32, v_i64, v_u8, v_u16, v_u32, v_u64, v_f32,
-	v_f64, v_void_ptr, v_char_ptr;
+extern const struct vtype v_error, v_void, v_args, v_agg, v_bool, v_char, v_i8, v_i16, v_i32, v_i64, v_u8, v_u16, v_u32, v_u64, v_raw,
+	v_f32, v_f64, v_void_ptr, v_char_ptr, v_inet4, v_inet6, v_mac, v_errno;
 
 const struct vtype *v_pointer(struct pool *pool, const struct vtype *to);
 const struct vtype *v_array(struct pool *pool, const struct vtype *of, uint64_t n);
+const struct vtype *v_held_array(struct pool *pool, const struct vtype *of, uint64_t n);
+const struct vtype *v_enum(struct pool *pool, const struct enum_decl *d);
 const struct vtype *v_text(struct pool *pool, uint64_t size);
 const struct vtype *v_bytes(struct pool *pool, uint64_t size);
 const struct vtype *v_tuple(struct pool *pool, const struct vtype *const *elems, uint32_t n);
@@ -72,7 +80,13 @@ static inline bool v_is_text(const struct vtype *t) { return t->kind == V_STR; }
 /* In a register: numbers, pointers, and what is shown in its own way. */
 static inline bool v_is_scalar(const struct vtype *t)
 {
-	return t->kind == V_INT || t->kind == V_FLOAT || t->kind == V_PTR || (t->kind >= V_STACK && t->kind <= V_TIME);
+	return t->kind == V_INT || t->kind == V_FLOAT || t->kind == V_PTR || (t->kind >= V_STACK && t->kind <= V_TIME) ||
+	       (t->kind == V_SHOWN && t->show == IR_ENUM) || (t->kind == V_ARRAY && t->held);
+}
+/* In a slot, as bytes. */
+static inline bool v_is_object(const struct vtype *t)
+{
+	return (t->kind == V_STRUCT || t->kind == V_ARRAY || t->kind == V_SHOWN) && !v_is_scalar(t);
 }
 bool v_is_char_array(const struct vtype *t);
 /* Text in some way: strings, char arrays, std::string and its like. */
@@ -80,6 +94,9 @@ bool v_has_text(const struct vtype *t);
 
 /* Do values of both go into one variable? Sizes of strings don't matter. */
 bool v_same(const struct vtype *a, const struct vtype *b);
+
+/* Are both shown in the same way? More than v_same(): layouts and names count. */
+bool v_alike(const struct vtype *a, const struct vtype *b);
 
 /* As people write it: "uint32", "struct foo *", "(int64, string)". In the pool. */
 const char *v_name(struct pool *pool, const struct vtype *t);

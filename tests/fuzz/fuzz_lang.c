@@ -126,6 +126,11 @@ static struct seed fuzz_seed(size_t i)
 		"@l = lhist($y, -5, 5, 2); unroll(4) { $y <<= 1 } delete(@k, 1); @k[1] = (1, \"t\"); if (has_key(@k, 1)) { print(@k[1].1) } }",
 		"u:exe:h { @[ustack(perf, 3), usym(arg0), comm] = count(); printf(\"%r %rx %5.2f %p %c\\n\", buf(arg0, 4), buf(arg0, arg1), 1.5, arg0, 65); }",
 		"!t=libc:malloc size=arg0 arg1:string *(int *)arg0 $regs if arg0 > 5 || !arg1", "!@foo.c:42 i buf:string if i > 3",
+		"u:exe:f { join(arg0, \",\"); print(ntop(arg0)); $a = (uint8[8])arg1; print($a[arg0 & 7]); @v[$a] = (uint64)$a; print($a == (int8[])arg0); "
+		"print(macaddr((uint8 *)arg0)); printf(\"%s %x %d\\n\", ntop(10, (uint8 *)arg1), -1, arg0); print(strerror(arg0)); print(str($1 + 1)) }",
+		"struct o { struct { int a; union { int b; char c[4]; }; } i; struct in { uint8 d[6]; } n[2]; enum e x; } enum e { A, B = -3, C };\n"
+		"u:exe:f { $o = (struct o *)arg0; print(*$o); print(&$o->n[1].d); print($o->i.c); print((enum e)arg1); printf(\"%s\\n\", B); "
+		"print($o->n[0].d == $o->n[1].d); @e[C] = *$o; print(offsetof(struct o, i.c)); print(pton(\"::1\") == pton(\"1::\")); print(args) }",
 		"!call:f duration arg0 retval:int", "a=u:x:/^a(b|c)$/, ur:\"y z\":*foo, @f.c:9 { disable(\"a\"); return; }",
 	};
 

@@ -35,6 +35,7 @@ struct world {
 	VEC(struct made_memory) memory;
 	VEC(char *) params;
 	struct lang_site sites[64];
+	struct format_names names;
 	FILE *out;
 };
 
@@ -105,8 +106,8 @@ static void world_emit(void *data, uint32_t record, const uint8_t *payload, size
 	else if (r->kind == IR_RECORD_ZERO)
 		store_ops.zero(w->store, r->map);
 	else if (r->kind == IR_RECORD_PRINT_MAP && format_fields(r, payload, len, v) == 0)
-		format_map(w->out, u, r->map, &store_ops, w->store, v[0].n.u, v[1].n.u, &world_names);
-	else if (format_event(w->out, u, record, payload, len, &world_names) < 0)
+		format_map(w->out, u, r->map, &store_ops, w->store, v[0].n.u, v[1].n.u, &w->names);
+	else if (format_event(w->out, u, record, payload, len, &w->names) < 0)
 		fputs("damaged event\n", w->out);
 }
 
@@ -320,6 +321,9 @@ static void run_all(struct world *w, const char *text)
 	uint32_t i;
 
 	w->store = store_new(u);
+	w->names = world_names;
+	w->names.trailer = lang_config(w->lang)->str_trunc_trailer;
+	w->names.trailer_at = lang_config(w->lang)->max_strlen;
 	w->in = (struct interp){ .unit = u, .ops = &store_ops, .store = w->store, .data = w, .read = world_read,
 				 .stack = world_stack, .emit = world_emit, .enable = world_enable };
 	w->in.cells = xcalloc(u->ncells, sizeof(*w->in.cells));
@@ -331,7 +335,7 @@ static void run_all(struct world *w, const char *text)
 	run_kind(w, PROBE_END);
 	for (i = 0; i < u->maps.n && lang_config(w->lang)->print_maps_on_exit; i++)
 		if (store_ops.len(w->store, i))
-			format_map(w->out, u, i, &store_ops, w->store, 0, 0, &world_names);
+			format_map(w->out, u, i, &store_ops, w->store, 0, 0, &w->names);
 	free(w->in.cells);
 	store_free(w->store);
 }
@@ -346,9 +350,8 @@ static inline char *run_script(const char *name, const char *text, bool line)
 
 	w->out = open_memstream(&out, &size);
 	directives(w, text, true);
-	r = line ? line_parse(text, &w->script) : script_parse(name, text, strlen(text), &w->script);
-	w->script->params = w->params.v;
-	w->script->nparams = w->params.n;
+	r = line ? line_parse(text, &w->script) :
+	    script_parse_params(name, text, strlen(text), w->params.v, w->params.n, &w->script);
 	if (r == 0)
 		r = compile_all(w);
 	errors = diags_text(&w->script->diags);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/* Objects by their type: structs, arrays, enums, and numbers that stand for something else. */
+#include "lang/format.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "lang/type.h"
+
+static void print_object(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len);
+
+static const char *value_name(const struct vtype *t, int64_t value)
+{
+	uint32_t i;
+
+	if (t->types)
+		return type_value_name(t->types, t->id, value);
+	for (i = 0; t->enums && i < t->enums->nitems; i++)
+		if (t->enums->items[i].value == value)
+			return t->enums->items[i].name;
+	return NULL;
+}
+
+/* Addresses of networks in their usual spelling. */
+static void print_special(FILE *f, const struct vtype *t, const uint8_t *p, size_t len)
+{
+	char text[INET6_ADDRSTRLEN];
+	int32_t number = 0;
+
+	memcpy(&number, p, MIN(len, sizeof(number)));
+	if (t->extra == SHOWN_ERRNO)
+		fputs(strerror(number), f);
+	else if (t->extra == SHOWN_MAC && len >= 6)
+		fprintf(f, "%02X:%02X:%02X:%02X:%02X:%02X", p[0], p[1], p[2], p[3], p[4], p[5]);
+	else if (len >= (t->extra == SHOWN_INET6 ? 16 : 4) && inet_ntop(t->extra == SHOWN_INET6 ? AF_INET6 : AF_INET, p, text, sizeof(text)))
+		fputs(text, f);
+}
+
+static void print_number(FILE *f, const struct vtype *t, const uint8_t *p)
+{
+	uint64_t v = 0;
+	float f4;
+	double f8;
+	unsigned int unused = 64 - 8 * t->size;
+	const char *name;
+
+	memcpy(&v, p, MIN(t->size, 8u));
+	memcpy(&f4, &v, 4);
+	memcpy(&f8, &v, 8);
+	if (t->kind == V_FLOAT) {
+		fprintf(f, "%g", t->size == 4 ? (double)f4 : f8);
+		return;
+	}
+	if (t->kind == V_PTR) {
+		fprintf(f, "0x%" PRIx64, v);
+		return;
+	}
+	if (t->is_signed && t->size < 8)
+		v = (int64_t)(v << unused) >> unused;
+	name = t->show == IR_ENUM ? value_name(t, v) : NULL;
+	if (name)
+		fputs(name, f);
+	else if (t->is_bool)
+		fputs(v ? "true" : "false", f);
+	else if (t->is_signed)
+		fprintf(f, "%" PRId64, (int64_t)v);
+	else
+		fprintf(f, "%" PRIu64, v);
+}
+
+static void print_array(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len)
+{
+	uint64_t i;
+
+	if (v_is_char_array(t)) {
+		fprintf(f, "\"%.*s\"", (int)strnlen((const char *)p, MIN(t->n, len)), p);
+		return;
+	}
+	fputc('[', f);
+	for (i = 0; i < t->n && (i + 1) * t->to->size <= len; i++) {
+		fputs(i ? "," : "", f);
+		print_object(f, pool, t->to, p + i * t->to->size, t->to->size);
+	}
+	fputc(']', f);
+}
+
+static void print_member(FILE *f, struct pool *pool, const struct vmember *m, const uint8_t *p, size_t len, bool first)
+{
+	uint64_t at = m->bit_off / 8, v = 0;
+
+	if (at > len || (!m->bit_size && m->type->size > len - at))
+		return;
+	fputs(first ? "" : ", ", f);
+	if (m->name && *m->name)	/* others are part of what is around them */
+		fprintf(f, ".%s = ", m->name);
+	if (!m->bit_size) {
+		print_object(f, pool, m->type, p + at, m->type->size);
+		return;
+	}
+	memcpy(&v, p + at, MIN(len - at, 8u));
+	v = v >> m->bit_off % 8 & ((1ull << MIN(m->bit_size, 63u)) - 1);
+	if (m->type->is_signed && v >> (m->bit_size - 1) & 1)
+		fprintf(f, "%" PRId64, (int64_t)(v | ~0ull << m->bit_size));
+	else
+		fprintf(f, "%" PRIu64, v);
+}
+
+static void print_struct(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len)
+{
+	const struct type *of = t->types ? type_get(t->types, t->id) : NULL;
+	uint64_t i, n = of ? of->n : t->nmembers;
+	struct vmember m;
+
+	fputs("{ ", f);
+	for (i = 0; i < n; i++) {
+		if (of)
+			m = (struct vmember){ of->members[i].name, v_from(pool, t->types, of->members[i].type), of->members[i].bit_off,
+					      of->members[i].bit_size };
+		else
+			m = t->members[i];
+		print_member(f, pool, &m, p, len, i == 0);
+	}
+	fputs(" }", f);
+}
+
+static void print_object(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len)
+{
+	if (t->kind == V_STRUCT)
+		print_struct(f, pool, t, p, len);
+	else if (t->kind == V_ARRAY)
+		print_array(f, pool, t, p, len);
+	else if (t->kind == V_SHOWN)
+		print_special(f, t, p, len);
+	else if (v_is_number(t) || t->kind == V_PTR)
+		print_number(f, t, p);
+	else
+		fputc('?', f);
+}
+
+void format_object(FILE *f, const struct ir_unit *u, uint32_t show, const uint8_t *p, size_t len)
+{
+	struct pool pool = { 0 };
+
+	if (show < u->shown.n)
+		print_object(f, &pool, u->shown.v[show], p, len);
+	pool_free(&pool);
+}
+
+void format_number(FILE *f, const struct ir_unit *u, uint32_t show, int64_t value)
+{
+	const struct vtype *t = show < u->shown.n ? u->shown.v[show] : NULL;
+	const char *name = t && t->kind == V_INT ? value_name(t, value) : NULL;
+
+	if (t && t->kind != V_INT)
+		format_object(f, u, show, (const uint8_t *)&value, sizeof(value));
+	else if (name)
+		fputs(name, f);
+	else
+		fprintf(f, "%" PRId64, value);
+}
