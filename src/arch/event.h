@@ -106,6 +106,7 @@ struct event_head {
 _Static_assert(sizeof(struct event_head) == 24, "pads know it");
 
 #define EVENT_LEN_MAX 4096	/* more could be interrupted for ever */
+#define EVENT_LONG_MAX 65536	/* by who holds a ring's lock, and only if its reader expects it; see ring_allow() */
 #define EVENT_FIELDS_MAX 64
 
 struct bulk_area {

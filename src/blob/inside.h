@@ -84,6 +84,7 @@ void string_fault(uint8_t *place, uint64_t addr, bool refused);
 
 /* walk.c */
 struct unwind_walk *walk_start(struct work *w);
+struct unwind_walk *walk_set(struct bulk_context *ctx, void *area, uint32_t room, uint64_t unwind, bool may_call, bool entry);
 void walk_end(struct work *w, uint32_t frames, int end);
 
 /* record.c */

@@ -7,8 +7,9 @@
  * Operations that need memory beyond the frame (text, checked reads) have the scratch memory of a locked ring:
  *
  *	struct bulk_context	who we are
- *	struct prog_run		faults, an event or a key in the making
+ *	struct prog_run		faults, a key in the making
  *	slots			u32 length and the bytes, each
+ *	area			what one operation needs for itself: an event, values or a stack in the making
  */
 #ifndef JAB_BLOB_PROGRAM_H
 #define JAB_BLOB_PROGRAM_H
@@ -16,12 +17,12 @@
 #include "arch/event.h"
 
 #define PROG_KEY_MAX 4608
+#define PROG_VALUE_MAX (64u << 10)
 
 struct prog_run {
 	uint64_t faults;
 	uint64_t address[64];		/* that failed, by bit */
 	uint64_t key[PROG_KEY_MAX / 8];
-	uint8_t event[EVENT_LEN_MAX];
 };
 
 #define PROG_RUN ((uint32_t)sizeof(struct bulk_context))	/* from the start of scratch memory */
@@ -35,9 +36,13 @@ enum prog_ops {
 	PROG_SLOT_COPY, PROG_SLOT_LOAD, PROG_STR_CMP, PROG_STR_LEN, PROG_STR_FIND,
 	PROG_EMIT,		/* id imm */
 	PROG_IDS,		/* dst = pid << 32 | tid, from the kernel */
+	PROG_STACK,		/* dst = number of the stack; PROG_FULL: it is 0 */
+	PROG_FAULTS,		/* the word a has faults of the entry of this call; where is forgotten */
 	/* maps; they return PROG_FULL where there is no room */
 	PROG_KEY,		/* returns the number of the entry of a key, made if it is not there */
 	PROG_GET, PROG_SET, PROG_ADD, PROG_DEL, PROG_HAS, PROG_LEN,
+	/* aggregations; slot is the address of struct prog_agg */
+	PROG_AGG_GET, PROG_AGG_HAS, PROG_AGG_LEN, PROG_AGG_DEL,
 };
 
 #define PROG_KEY_BIAS 16		/* PROG_KEY answers with the number of an entry and this */
@@ -63,7 +68,7 @@ struct prog_op {
 	uint16_t n, nkeys;
 	int32_t dst, a, b;	/* words, or PROG_NONE */
 	uint32_t cap, cap2;
-	uint32_t pad;
+	uint32_t area;		/* from the start of scratch memory */
 	uint64_t slot, slot2;
 	int64_t imm;
 	uint64_t mask;
@@ -74,7 +79,7 @@ struct prog_op {
 	struct prog_arg args[];
 };
 
-enum prog_flags { PROG_MAY_CALL = 1, PROG_OVERWRITE = 2, PROG_FAULTY = 4, PROG_SIGNED = 8 };
+enum prog_flags { PROG_MAY_CALL = 1, PROG_OVERWRITE = 2, PROG_FAULTY = 4, PROG_SIGNED = 8, PROG_AT_ENTRY = 16 };
 
 _Static_assert(sizeof(struct prog_arg) == 32 && sizeof(struct prog_op) == 96, "both sides know it");
 
@@ -130,5 +135,55 @@ static inline uint64_t prog_hash(const uint64_t *key, uint32_t words)
 	}
 	return h * 0xc4ceb9fe1a85ec53ull;
 }
+
+/*
+ * One aggregation of more than a word: which copy holds, and the two copies; see gen/aggs.c. Offsets are
+ * for the first copy.
+ */
+#define AGG_COPY 64		/* from the first to the second */
+#define AGG_COUNT 8
+#define AGG_SUM 16
+#define AGG_MIN 24
+#define AGG_MAX 32
+#define AGG_EPOCH 40
+#define AGG_SIZE 112
+
+/* What the aggregations of a map are like, for those who read them in the target. */
+struct prog_agg {
+	uint64_t parts;		/* values of the first part that is used */
+	uint64_t part_size;
+	uint32_t nparts;	/* the last one is everybody's */
+	uint32_t value_size;	/* of one key */
+	uint64_t base;		/* epoch, and an empty copy */
+	uint64_t cleared;	/* u64 per entry: AGG_SHOWN, and the sum of its counters at the last clear */
+	uint64_t before;	/* without keys: each counter of each part at the last clear; else 0 */
+	uint32_t ncounters, counters;	/* how many words that only grow, and where */
+	uint8_t flip;		/* it has copies */
+	uint8_t number, is_float, is_unsigned;
+	uint32_t pad;
+};
+
+#define AGG_SHOWN (1ull << 63)	/* it is there even if nothing was added since */
+enum prog_agg_number { AGG_IS_COUNT, AGG_IS_SUM, AGG_IS_AVG, AGG_IS_MIN, AGG_IS_MAX };
+
+_Static_assert(sizeof(struct prog_agg) == 64, "both sides know it");
+
+/*
+ * Stacks that were seen, each once. A word of the index is 0 or the upper half of the hash of a stack and where
+ * it stands: words from the start of the pool, and 1. There are first how many frames it has and then these.
+ * Nothing that can be found is ever changed, so nobody waits; who dies on the way has wasted his words.
+ */
+struct prog_stacks {
+	uint64_t used;		/* words of the pool; may be more than there are */
+	uint32_t words;
+	uint32_t mask;		/* of the index */
+	uint64_t pad[6];
+	uint64_t index[];	/* then the pool */
+};
+
+#define PROG_STACKS_WINDOW 256
+#define PROG_STACKS_FRAMES 128		/* of one stack, at most */
+
+_Static_assert(sizeof(struct prog_stacks) == 64, "both sides know it");
 
 #endif

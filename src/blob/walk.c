@@ -27,6 +27,26 @@ static uint32_t read_stack(void *arg, uint64_t from, void *to, uint32_t len)
 	return 0;
 }
 
+struct unwind_walk *walk_set(struct bulk_context *ctx, void *area, uint32_t room, uint64_t unwind, bool may_call, bool entry)
+{
+	struct walk *k = area;
+
+	/* Never cleared as a whole: a copy of ourselves may be in the middle of a walk here. */
+	k->ctx = ctx;
+	k->may_call = may_call;
+	k->refused = false;
+	k->walk.dir = (const struct unwind_dir *)unwind;
+	memcpy(k->walk.regs, ctx->regs, sizeof(k->walk.regs));
+	k->walk.ip = ctx->regs[BULK_RIP];
+	k->walk.read = read_stack;
+	k->walk.arg = k;
+	k->walk.copy = (uint8_t *)(k + 1);
+	k->walk.copy_room = (room - sizeof(*k)) & ~7u;
+	k->walk.entry = entry;
+	k->walk.copy_len = 0;
+	return &k->walk;
+}
+
 static struct walk *walk_of(const struct work *w)
 {
 	return (struct walk *)((struct bulk_area *)w->ctx)->walk;
@@ -34,24 +54,11 @@ static struct walk *walk_of(const struct work *w)
 
 struct unwind_walk *walk_start(struct work *w)
 {
-	struct bulk_context *ctx = w->ctx;
-	struct walk *k = walk_of(w);
+	struct unwind_walk *k = walk_set(w->ctx, walk_of(w), w->walk_room, w->desc->unwind, w->may_call,
+					 w->desc->fields[w->trace_field].flags & BULK_AT_ENTRY);
 
-	/* Never cleared as a whole: a copy of ourselves may be in the middle of a walk here. */
-	k->ctx = ctx;
-	k->may_call = w->may_call;
-	k->refused = false;
-	k->walk.dir = (const struct unwind_dir *)w->desc->unwind;
-	memcpy(k->walk.regs, ctx->regs, sizeof(k->walk.regs));
-	k->walk.ip = ctx->regs[BULK_RIP];
-	k->walk.read = read_stack;
-	k->walk.arg = k;
-	k->walk.copy = (uint8_t *)(k + 1);
-	k->walk.copy_room = (w->walk_room - sizeof(*k)) & ~7u;
-	k->walk.entry = !!(w->desc->fields[w->trace_field].flags & BULK_AT_ENTRY);
-	k->walk.copy_len = 0;
-	unwind_copy_page(&k->walk, w->rsp, w->rsp - TOUCHED);
-	return &k->walk;
+	unwind_copy_page(k, w->rsp, w->rsp - TOUCHED);
+	return k;
 }
 
 void walk_end(struct work *w, uint32_t frames, int end)

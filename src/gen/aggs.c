@@ -25,6 +25,8 @@ struct agg_site {
 	bool floats;
 };
 
+#define LEN_MOST (1u << 16)
+
 static const struct map_place no_place = { .percpu = true, .value_size = 8, .entries = 1 };
 
 static struct agg_site site_of(const struct gen *g, const struct ir_ins *i)
@@ -411,8 +413,12 @@ bool g_map(struct gen *g, const struct ir_ins *i)
 		put_agg(g, i);
 		return true;
 	}
-	if (m->kind != IR_MAP_VALUE && (i->op != IR_MAP_DEL || !m->nkeys)) {
-		g->error = g_refuse(g, "reading an aggregation");
+	if (i->op == IR_MAP_GET && m->kind > IR_MAP_MAX) {
+		g->error = fail(-ENOTSUP, "%s has no single number that could be read", m->name);
+		return true;
+	}
+	if (i->op == IR_MAP_LEN && m->kind != IR_MAP_VALUE && m->max_keys > LEN_MOST) {
+		g->error = fail(-ENOTSUP, "len(%s): the keys of an aggregation are counted one by one, and %u are too many", m->name, m->max_keys);
 		return true;
 	}
 	return false;

@@ -128,19 +128,57 @@ static bool uses_floats(const struct gen *g, const struct ir_ins *i)
 		return i->type == IR_F32;
 	case IR_MAP_AGG:
 		return i->a != IR_NONE && g->p->regs.v[i->a] == IR_F;
+	case IR_MAP_GET: case IR_MAP_HAS: case IR_MAP_DEL: case IR_MAP_LEN:
+		return g->u->maps.v[i->map].kind != IR_MAP_VALUE && g->u->maps.v[i->map].num == IR_F64;
 	}
 	return i->op >= IR_ADD && i->op <= IR_GE && ir_is_float(i->type);
 }
 
-static void look(struct gen *g)
+/* At the exit of a call, faults that nobody there can have are those of its entry. */
+static void look_for_faults(struct gen *g)
 {
-	size_t most = 0;
+	uint64_t asked = 0;
 
 	for (size_t i = 0; i < g->p->ins.n; i++) {
 		const struct ir_ins *x = &g->p->ins.v[i];
 
 		if (x->op == IR_READ_STR || x->op == IR_READ_BUF || (x->op == IR_LOAD && !(x->flags & IR_GOOD)))
 			g->bits |= 1ull << x->bit;
+		asked |= x->mask;
+	}
+	for (size_t i = 0; i < g->p->args.n; i++)
+		asked |= g->p->args.v[i].mask;
+	if (g->p->where == IR_WHERE_EXIT)
+		g->entry_bits = asked & ~g->bits;
+	g->bits |= g->entry_bits;
+}
+
+static uint32_t words_of_call(const struct gen *g, const struct ir_ins *x)
+{
+	if (x->op == IR_EMIT)
+		return g_is_heavy(g, x) ? g_event_word(g, x, x->n) / 8 : 0;
+	if (x->op >= IR_MAP_GET && x->op <= IR_MAP_LEN)
+		return x->n + (x->op == IR_MAP_AGG ? 4u : 1u);
+	return g_is_call(g, x) || x->op == IR_RATE ? 2 : 0;
+}
+
+static int32_t stack_of_call(const struct gen *g, const struct ir_ins *x)
+{
+	if (x->op == IR_STACK)
+		return BELOW_STACK;
+	if (g_is_heavy(g, x))
+		return x->op >= IR_MAP_GET && x->op <= IR_MAP_HAS ? BELOW_MAPS : BELOW_HEAVY;
+	return g_is_call(g, x) ? BELOW_LIGHT : 0;
+}
+
+static void look(struct gen *g)
+{
+	uint32_t most = 0;
+
+	g->below = BELOW_EVENT;
+	if (g->entry_bits) {			/* they want a place */
+		g->calls = g->heavy = true;
+		g->below = BELOW_HEAVY;
 	}
 	for (size_t i = 0; i < g->p->ins.n; i++) {
 		const struct ir_ins *x = &g->p->ins.v[i];
@@ -148,13 +186,9 @@ static void look(struct gen *g)
 		g->floats |= uses_floats(g, x);
 		g->calls |= g_is_call(g, x);
 		g->heavy |= g_is_heavy(g, x);
-		g->changes |= (x->op == IR_MAP_SET || x->op == IR_MAP_ADD) && g_is_heavy(g, x);
-		if (x->op == IR_EMIT && g_is_heavy(g, x))
-			most = MAX(most, (size_t)g_event_word(g, x, x->n) / 8);
-		else if (x->op >= IR_MAP_GET && x->op <= IR_MAP_LEN)
-			most = MAX(most, x->n + (x->op == IR_MAP_AGG ? 4u : 1u));
-		else if (g_is_call(g, x) || x->op == IR_RATE)
-			most = MAX(most, 2u);
+		g->stacks |= x->op == IR_STACK;
+		g->below = MAX(g->below, stack_of_call(g, x));
+		most = MAX(most, words_of_call(g, x));
 	}
 	g->nout = most;
 }
@@ -179,26 +213,84 @@ static int32_t place_kept(struct gen *g, int32_t off)
 	return off + 8 * g->nout;
 }
 
-static int32_t place_slots(struct gen *g)
+/* At the exit, what was saved has a word already. */
+static void place_saved(struct gen *g)
 {
-	uint32_t off = PROG_SLOTS;
+	for (size_t i = 0; i < g->p->ins.n; i++) {
+		const struct ir_ins *x = &g->p->ins.v[i];
+
+		if (x->op == IR_SAVED && g->defs[x->dst] == 1 && (uint64_t)x->imm < g->p->nsaved)
+			g->places[x->dst] = (struct place){ .home = HOME_WORD, .off = g_pair_word(g, x->imm) };
+	}
+}
+
+static uint32_t area_of(const struct gen *g, const struct ir_ins *i)
+{
+	const struct ir_map *m;
+	uint32_t words = 0;
+
+	if (i->op == IR_STACK)
+		return 8 * PROG_STACKS_FRAMES + 512 + 4096;
+	if (i->op == IR_EMIT && g_is_heavy(g, i))
+		return g_event_len(g, i);
+	if (i->op != IR_MAP_SET)
+		return 0;
+	m = &g->u->maps.v[i->map];
+	for (uint32_t k = 0; k < m->nvalues; k++)
+		words += maps_part_words(&m->values[k]);
+	return 8 * words;
+}
+
+static int place_slots(struct gen *g)
+{
+	uint32_t off = PROG_SLOTS, most = 0;
 
 	for (size_t i = 0; i < g->p->slots.n; i++) {
 		if (g->p->slots.v[i].text)
 			continue;
 		g->slots[i] = off;
 		off += (4 + g->p->slots.v[i].cap + 8 + 7) & ~7u;
-		if (off > 1 << 20)
-			return g_refuse(g, "so much text at once");
+		if (off >= PROG_SLOT_LIMIT)
+			return fail(-ENOTSUP, "a clause has more than %u KiB of text at once: give str() and buf() lower limits",
+				    PROG_SLOT_LIMIT >> 10);
 	}
-	g->scratch = off;
+	for (size_t i = 0; i < g->p->ins.n; i++)
+		most = MAX(most, area_of(g, &g->p->ins.v[i]));
+	g->area = off;
+	g->scratch = off + ((most + 7) & ~7u);
 	return 0;
+}
+
+static void count_and_extend(struct gen *g, size_t n)
+{
+	ranges = xcalloc(n + 1, sizeof(*ranges));
+	for (size_t r = 0; r < n; r++)
+		ranges[r].from = SIZE_MAX;
+	for (size_t i = 0; i < g->p->ins.n; i++) {
+		each_operand(g, i, count);
+		each_operand(g, i, extend);
+	}
+	extend_over_loops(g);
+}
+
+static void place_words(struct gen *g)
+{
+	int32_t off = place_kept(g, FRAME_RDX + 8);
+
+	if (g->p->where == IR_WHERE_EXIT)
+		place_saved(g);
+	for (size_t i = 0; i < g->p->ins.n; i++) {
+		if (g->p->ins.v[i].op == IR_LOOP) {
+			g->rounds[g->p->ins.v[i].label] = off;
+			off += 8;
+		}
+	}
+	g->frame = give_words(g, off);
 }
 
 int g_analyse(struct gen *g)
 {
 	size_t n = g->p->regs.n;
-	int32_t off;
 
 	g->places = xcalloc(n, sizeof(*g->places));
 	g->reads = xcalloc(n, sizeof(*g->reads));
@@ -208,29 +300,20 @@ int g_analyse(struct gen *g)
 	g->rounds = xcalloc(g->p->nlabels + 1, sizeof(*g->rounds));
 	g->slots = xcalloc(g->p->slots.n + 1, sizeof(*g->slots));
 	g->texts = xcalloc(g->p->slots.n + 1, sizeof(*g->texts));
-	ranges = xcalloc(n + 1, sizeof(*ranges));
-	for (size_t r = 0; r < n; r++)
-		ranges[r].from = SIZE_MAX;
-	for (size_t i = 0; i < g->p->ins.n; i++) {
-		each_operand(g, i, count);
-		each_operand(g, i, extend);
-	}
-	extend_over_loops(g);
+	if (g->p->nsaved > GEN_SAVED_MAX)
+		return fail(-ENOTSUP, "the exit of a call uses %u values of its entry; at most %u are possible", g->p->nsaved,
+			    GEN_SAVED_MAX);
+	count_and_extend(g, n);
 	for (size_t i = 0; i < g->p->ins.n; i++)
 		choose_home(g, &g->p->ins.v[i]);
+	look_for_faults(g);
 	look(g);
-	off = place_kept(g, FRAME_RDX + 8);
-	for (size_t i = 0; i < g->p->ins.n; i++) {
-		if (g->p->ins.v[i].op == IR_LOOP) {
-			g->rounds[g->p->ins.v[i].label] = off;
-			off += 8;
-		}
-	}
-	g->frame = give_words(g, off);
+	place_words(g);
 	free(ranges);
 	ranges = NULL;
-	if (g->frame > (g->changes ? FRAME_MOST_CHANGES : g->heavy ? FRAME_MOST_HEAVY : g->calls ? FRAME_MOST_CALLS : FRAME_MOST))
-		return g_refuse(g, "so many values at once");
+	if (128 + g->frame + g->below > GEN_STACK_MAX)
+		return fail(-ENOTSUP, "a clause needs %d bytes of the program's stack, and may take %d: it uses too many values at once",
+			    128 + g->frame + g->below, GEN_STACK_MAX);
 	return place_slots(g);
 }
 

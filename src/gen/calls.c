@@ -34,7 +34,7 @@ bool g_is_heavy(const struct gen *g, const struct ir_ins *i)
 	case IR_LOAD:
 		return !(i->flags & IR_GOOD);
 	case IR_READ_STR: case IR_READ_BUF: case IR_COMM: case IR_SLOT_COPY: case IR_SLOT_LOAD:
-	case IR_STR_CMP: case IR_STR_LEN: case IR_STR_FIND:
+	case IR_STR_CMP: case IR_STR_LEN: case IR_STR_FIND: case IR_STACK:
 		return true;
 	case IR_EMIT:
 		return !g_is_plain_event(g, i);
@@ -111,6 +111,19 @@ static void put_take(struct gen *g, size_t lost[2])
 	op(g, 0x48, 0x89, 0xca, 0x4c, 0x89, 0xc0);	/* mov  %rcx,%rdx; mov %r8,%rax */
 }
 
+/* Registers that C keeps are noted for stacks, where the others are. */
+static void put_note(struct gen *g)
+{
+	static const uint8_t noted[] = { RBX, RBP, 12, 13, 14, 15 };
+
+	op(g, 0x48, 0x8b);				/* mov  scratch(%rdx),%rcx */
+	g_mem(g, RCX, RDX, offsetof(struct ring_head, bulk.scratch));
+	for (size_t k = 0; k < ARRAY_SIZE(noted); k++) {
+		op(g, 0x48 | (noted[k] & 8) >> 1, 0x89);	/* mov %reg,regs(%rcx) */
+		g_mem(g, noted[k], RCX, offsetof(struct bulk_context, regs) + 8 * noted[k]);
+	}
+}
+
 /* C wants the direction flag clear; how it was stays on the stack. */
 static void put_heavy(struct gen *g)
 {
@@ -122,8 +135,10 @@ static void put_heavy(struct gen *g)
 	op(g, 0x48, 0x85, 0xd2, 0x0f, 0x85);		/* test %rdx,%rdx; jnz 1f */
 	have = g_later(g);
 	put_take(g, lost);
-	g_land(g, have, g->code.n);
-	op(g, 0x48, 0x8d);				/* 1: lea 16(%rsp),%rdi */
+	g_land(g, have, g->code.n);			/* 1: */
+	if (g->stacks)
+		put_note(g);
+	op(g, 0x48, 0x8d);				/* lea  16(%rsp),%rdi */
 	g_rsp(g, RDI, 16);
 	op(g, 0x48, 0x89, 0xc6);			/* mov  %rax,%rsi */
 	put_blob_call(g);
@@ -269,7 +284,7 @@ static void put_answer(struct gen *g, const struct ir_ins *i)
 			put_error_if(g, i, PROG_RANGE, IR_ERR_RANGE);
 		put_widen(g, i);
 		break;
-	case IR_MAP_SET: case IR_MAP_ADD:
+	case IR_MAP_SET: case IR_MAP_ADD: case IR_STACK:
 		put_error_if(g, i, PROG_FULL, IR_ERR_MAP_FULL);
 		break;
 	case IR_MAP_DEL:
@@ -279,15 +294,8 @@ static void put_answer(struct gen *g, const struct ir_ins *i)
 	}
 }
 
-bool g_call(struct gen *g, const struct ir_ins *i)
+static void put_call(struct gen *g, const struct ir_ins *i, bool heavy)
 {
-	bool heavy = g_is_heavy(g, i);
-
-	if (!g_is_call(g, i))
-		return false;
-	if (i->op == IR_SLOT_LOAD && i->type > IR_F64 && i->type != IR_BOOL && i->type != IR_PTR && i->type != IR_CHAR)
-		g->error = g_refuse(g, "such a member");
-	put_operands(g, i);
 	g->acc = IR_NONE;
 	op(g, 0x48, 0x8d, 0x05);			/* lea  description(%rip),%rax */
 	*vec_add(&g->ops) = (__typeof__(*g->ops.v)){ g_later(g), i };
@@ -299,6 +307,21 @@ bool g_call(struct gen *g, const struct ir_ins *i)
 		op(g, 0x85, 0xc0, 0x0f, 0x88);		/* test %eax,%eax; js stop */
 		c->from[0] = g_later(g);
 	}
+}
+
+void g_heavy(struct gen *g, const struct ir_ins *i)
+{
+	put_call(g, i, true);
+}
+
+bool g_call(struct gen *g, const struct ir_ins *i)
+{
+	if (!g_is_call(g, i))
+		return false;
+	if (i->op == IR_SLOT_LOAD && i->type > IR_F64 && i->type != IR_BOOL && i->type != IR_PTR && i->type != IR_CHAR)
+		g->error = g_refuse(g, "such a member");
+	put_operands(g, i);
+	put_call(g, i, g_is_heavy(g, i));
 	put_answer(g, i);
 	return true;
 }
@@ -317,16 +340,22 @@ static uint32_t cap_of(const struct gen *g, uint32_t slot)
 	return slot == IR_NONE ? 0 : g->p->slots.v[slot].cap;
 }
 
-static int op_of(const struct ir_ins *i)
+static int op_of(const struct gen *g, const struct ir_ins *i)
 {
 	static const uint8_t ops[IR_NOPS] = {
-		[IR_LOAD] = PROG_LOAD, [IR_READ_STR] = PROG_READ_STR, [IR_READ_BUF] = PROG_READ_BUF, [IR_COMM] = PROG_COMM,
+		[IR_SAVED] = PROG_FAULTS, [IR_STACK] = PROG_STACK, [IR_LOAD] = PROG_LOAD, [IR_READ_STR] = PROG_READ_STR, [IR_READ_BUF] = PROG_READ_BUF, [IR_COMM] = PROG_COMM,
 		[IR_SLOT_COPY] = PROG_SLOT_COPY, [IR_SLOT_LOAD] = PROG_SLOT_LOAD, [IR_STR_CMP] = PROG_STR_CMP,
 		[IR_STR_LEN] = PROG_STR_LEN, [IR_STR_FIND] = PROG_STR_FIND, [IR_EMIT] = PROG_EMIT, [IR_CTX] = PROG_IDS,
 		[IR_MAP_AGG] = PROG_KEY, [IR_MAP_GET] = PROG_GET, [IR_MAP_SET] = PROG_SET, [IR_MAP_ADD] = PROG_ADD,
 		[IR_MAP_DEL] = PROG_DEL, [IR_MAP_HAS] = PROG_HAS, [IR_MAP_LEN] = PROG_LEN,
 	};
 
+	switch (g_reads_agg(g, i) ? i->op : IR_NOP) {
+	case IR_MAP_GET: return PROG_AGG_GET;
+	case IR_MAP_HAS: return PROG_AGG_HAS;
+	case IR_MAP_LEN: return PROG_AGG_LEN;
+	case IR_MAP_DEL: return PROG_AGG_DEL;
+	}
 	return ops[i->op];
 }
 
@@ -368,7 +397,7 @@ static void describe_event(const struct gen *g, const struct ir_ins *i, struct p
 	const struct ir_record *r = &g->u->records.v[i->record];
 
 	d->imm = g->env->ids ? g->env->ids[i->record] : 0;
-	d->max_len = sizeof(struct event_head) + ir_record_room(r);
+	d->max_len = g_event_len(g, i);
 	d->flags |= r->faulty ? PROG_FAULTY : 0;
 }
 
@@ -377,11 +406,11 @@ static struct prog_op describe(const struct gen *g, const struct ir_ins *i)
 	const struct event_spec *e = &g->env->event;
 	bool map = i->op >= IR_MAP_GET && i->op <= IR_MAP_LEN, many = map || i->op == IR_EMIT;
 	struct prog_op d = {
-		.op = op_of(i), .bit = i->bit, .n = i->n, .nkeys = i->nkeys, .dst = dst_of(g, i),
+		.op = op_of(g, i), .bit = i->bit, .n = i->n, .nkeys = i->nkeys, .dst = dst_of(g, i),
 		.a = i->a == IR_NONE ? PROG_NONE : g->out + (many ? 8 * i->n : 0),
 		.b = i->b == IR_NONE ? PROG_NONE : g->out + 8,
 		.cap = cap_of(g, i->slot), .cap2 = cap_of(g, i->slot2), .slot = slot_of(g, i->slot),
-		.slot2 = slot_of(g, i->slot2), .imm = i->imm, .mask = i->mask & g->bits,
+		.slot2 = slot_of(g, i->slot2), .area = g->area, .imm = i->imm, .mask = i->mask & g->bits,
 		.ring_size = e->ring_size, .pid_cell = e->pid_cell, .lost_index = e->lost_index,
 		.flags = (g->env->may_call ? PROG_MAY_CALL : 0) | (e->overwrite ? PROG_OVERWRITE : 0),
 	};
@@ -392,7 +421,11 @@ static struct prog_op describe(const struct gen *g, const struct ir_ins *i)
 	}
 	if (i->op == IR_EMIT)
 		describe_event(g, i, &d);
-	if (map)
+	if (i->op == IR_STACK)
+		g_describe_stack(g, i, &d);
+	if (i->op == IR_SAVED)
+		d.a = g->pair + 8 * PAIR_FAULTS;
+	if (map && (g->u->maps.v[i->map].nkeys || g->u->maps.v[i->map].kind == IR_MAP_VALUE))
 		d.table = g->env->maps + (g->layout ? g->layout->maps[i->map].table : 0);
 	return d;
 }
@@ -426,8 +459,14 @@ void g_descriptions(struct gen *g)
 		const struct ir_ins *i = g->ops.v[k].i;
 		struct prog_op d = describe(g, i);
 
-		if (d.op == PROG_EMIT && d.max_len > EVENT_LEN_MAX)
-			g->error = g_refuse(g, "an event that long");
+		if (d.op == PROG_EMIT && d.max_len > EVENT_LEN_MAX && !g_fits_ring(g, d.max_len))
+			return;
+		if (g_reads_agg(g, i)) {
+			struct prog_agg a = g_describe_agg(g, i);
+
+			d.slot = g->at + g->code.n;
+			g_bytes(g, (const uint8_t *)&a, sizeof(a));
+		}
 		g_land(g, g->ops.v[k].at, g->code.n);
 		g_bytes(g, (const uint8_t *)&d, sizeof(d));
 		for (uint32_t n = 0; n < i->n; n++) {

@@ -58,7 +58,8 @@ struct gen {
 	VEC(struct { size_t branch; uint32_t label; }) jumps;	/* UINT32_MAX: the way out */
 	VEC(struct cold) cold;
 	VEC(struct { size_t at; const struct ir_ins *i; }) ops;	/* calls that want their description */
-	uint64_t bits;		/* faults that may happen */
+	uint64_t bits;		/* faults that may have happened */
+	uint64_t entry_bits;	/* at the exit of a call: those that only its entry can have had */
 	uint32_t acc;		/* register of the program that rax holds; IR_NONE */
 	size_t now;		/* instruction */
 	int32_t frame;		/* bytes */
@@ -66,23 +67,31 @@ struct gen {
 	int32_t pair;		/* if calls of functions are paired */
 	int32_t out;		/* words for operands of calls */
 	uint32_t nout;
-	bool calls, heavy, floats, changes;
+	bool calls, heavy, floats, stacks;
+	int32_t below;		/* what is called needs so much stack */
 	size_t routine[2];	/* local subroutine: light, heavy; 0: not wanted */
 	VEC(size_t) to_routine[2];
 	uint32_t *slots;	/* where each slot is: offset in scratch memory */
 	uint64_t *texts;	/* constants: where they stand in the code */
+	uint32_t area;		/* in scratch memory: where operations work */
 	uint32_t scratch;	/* bytes of scratch memory */
 	int error;
 };
+
+/* words of a call probe */
+enum { PAIR_KEY, PAIR_ENTERED, PAIR_LEFT, PAIR_FAULTS, PAIR_SAVED };
 
 #define FRAME_RAX 0
 #define FRAME_FLAGS 8
 #define FRAME_RCX 16
 #define FRAME_RDX 24
-#define FRAME_MOST 304		/* the rest of the stack is for events, */
-#define FRAME_MOST_CALLS 208	/* and for what is called: */
-#define FRAME_MOST_HEAVY 184	/* text, */
-#define FRAME_MOST_CHANGES 152	/* text in maps */
+
+/* Stack that is needed below the frame, with return addresses. */
+#define BELOW_EVENT 80
+#define BELOW_LIGHT 208		/* maps of numbers */
+#define BELOW_HEAVY 200		/* text */
+#define BELOW_MAPS 296		/* text in maps */
+#define BELOW_STACK 320
 
 /* code.c */
 void g_bytes(struct gen *g, const uint8_t *b, size_t n);
@@ -132,11 +141,20 @@ void g_pair_enter(struct gen *g, const struct ir_ins *ret);
 void g_pair_leave(struct gen *g);
 void g_pair_duration(struct gen *g);
 uint32_t g_pair_words(const struct gen *g);
+uint32_t g_pair_word(const struct gen *g, uint32_t n);	/* of saved value n */
 void g_routines(struct gen *g);
+void g_heavy(struct gen *g, const struct ir_ins *i);	/* the call alone: operands are there */
 void g_descriptions(struct gen *g);
 int32_t g_event_word(const struct gen *g, const struct ir_ins *i, uint32_t k);	/* of field k of an event by call */
 bool g_is_heavy(const struct gen *g, const struct ir_ins *i);
 bool g_is_call(const struct gen *g, const struct ir_ins *i);
+
+/* describe.c */
+uint32_t g_event_len(const struct gen *g, const struct ir_ins *i);	/* the most it can have */
+bool g_fits_ring(struct gen *g, uint32_t len);
+bool g_reads_agg(const struct gen *g, const struct ir_ins *i);	/* or deletes it */
+struct prog_agg g_describe_agg(const struct gen *g, const struct ir_ins *i);
+void g_describe_stack(const struct gen *g, const struct ir_ins *i, struct prog_op *d);
 
 /* What can't be done here: remembers the sentence. Returns -ENOTSUP. */
 int g_refuse(const struct gen *g, const char *what);

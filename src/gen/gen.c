@@ -77,7 +77,7 @@ static void put_enabled(struct gen *g)
 }
 
 static const char *const refused[IR_NOPS] = {
-	[IR_STACK] = "a stack", [IR_EACH] = "a walk over a map",
+	[IR_EACH] = "a walk over a map",
 };
 
 static void put_program(struct gen *g)
@@ -121,12 +121,9 @@ static int put_all(struct gen *g)
 		return r;
 	if (g->p->where == IR_WHERE_TRACER)
 		return g_refuse(g, "what belongs to the tracer");
-	if (g->p->nsaved > GEN_SAVED_MAX)
-		return g_refuse(g, "so many values of an entry");
-	if (g->p->where == IR_WHERE_ENTRY && g->bits)
-		return g_refuse(g, "a checked read at the entry of a call");
 	if (g->env->scratch_size && g->heavy && g->scratch > g->env->scratch_size)
-		return g_refuse(g, "so much text at once");
+		return fail(-ENOTSUP, "a clause needs %u KiB for its text and events; there are %u", (g->scratch + 1023) >> 10,
+			    g->env->scratch_size >> 10);
 	put_enter(g);
 	put_enabled(g);
 	if (g->p->where == IR_WHERE_ENTRY)
@@ -169,7 +166,7 @@ static int generate(const struct ir_unit *u, const struct ir_prog *p, const stru
 int gen_measure(const struct ir_unit *u, const struct ir_prog *p)
 {
 	struct gen_env env = { .enabled = 1, .pair_bits = 1 };
-	struct gen_site site = { 0x123456789abcdef, 0x123456789abcdef, true, 0 };	/* the longest there are */
+	struct gen_site site = { .addr = 0x123456789abcdef, .number = 0x123456789abcdef, .pushed = true };	/* the longest there are */
 	const char *wrong = ir_verify(u, p);
 	int most = 0;
 
@@ -186,6 +183,30 @@ int gen_measure(const struct ir_unit *u, const struct ir_prog *p)
 			return n;
 		most = MAX(most, n);
 	}
+	return most;
+}
+
+int gen_scratch(const struct ir_unit *u, const struct ir_prog *p)
+{
+	struct gen_env env = { .enabled = 1, .pair_bits = 1 };
+	struct gen_site site = { 0 };
+	struct gen g = { .u = u, .p = p, .env = &env, .site = &site };
+	int r = g_analyse(&g);
+
+	if (r == 0 && g.heavy)
+		r = g.scratch;
+	g_analysis_free(&g);
+	return r;
+}
+
+uint32_t gen_event_max(const struct ir_unit *u, const struct ir_prog *p)
+{
+	struct gen g = { .u = u, .p = p };
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < p->ins.n; i++)
+		if (p->ins.v[i].op == IR_EMIT || p->ins.v[i].op == IR_EXIT)
+			most = MAX(most, g_event_len(&g, &p->ins.v[i]));
 	return most;
 }
 

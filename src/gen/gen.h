@@ -19,12 +19,12 @@
 #include "arch/event.h"
 #include "lang/ir.h"
 
-#define GEN_STACK_MAX 512
+#define GEN_STACK_MAX 768	/* few programs need half of it; Go has 800 */
 #define GEN_CODE_MAX (256u << 10)
 
-#define GEN_PAIR_SIZE 128
+#define GEN_PAIR_SIZE 320
 #define GEN_PAIR_WAYS 4
-#define GEN_SAVED_MAX 13
+#define GEN_SAVED_MAX 32
 #define GEN_PAIRS_SIZE(bits) (((1ull << (bits)) + GEN_PAIR_WAYS) * GEN_PAIR_SIZE)
 
 struct maps_layout;		/* gen/maps.h */
@@ -53,7 +53,7 @@ struct gen_env {
 	uint64_t enabled;		/* u32[clauses], 1: on; 0: nobody switches clauses, don't look */
 	uint64_t nclauses;
 	uint64_t blob;			/* where the image stands */
-	uint32_t scratch_size;		/* of each locked ring; see struct bulk_scratch */
+	uint32_t scratch_size;		/* of each locked ring; see struct bulk_scratch. gen_scratch() says how much */
 	bool may_call;			/* no seccomp: the kernel may be asked */
 
 	/* ns = ns0 + ((tsc - tsc0) * mult >> 32), CLOCK_MONOTONIC; start_ns: when the run began */
@@ -69,6 +69,7 @@ struct gen_env {
 	uint32_t uid, gid;
 	uint32_t online_cpus;		/* IR_CTX_NCPUS */
 	uint32_t cpid;
+	uint64_t unwind;		/* tables for stacks, as in struct bulk_desc; 0: frame pointers only */
 };
 
 struct gen_site {
@@ -76,6 +77,7 @@ struct gen_site {
 	uint64_t number;		/* IR_CTX_SITE */
 	bool pushed;			/* a call has pushed its return address already: rsp is 8 too low */
 	uint64_t func;			/* call probes: what entry and exits of a function have in common */
+	bool at_entry;			/* it is the first instruction of a function: stacks need no table for it */
 };
 
 /*
@@ -85,8 +87,15 @@ struct gen_site {
 int gen_measure(const struct ir_unit *u, const struct ir_prog *p);
 
 /*
+ * Bytes of scratch memory that each locked ring must have for this program; 0: none. Likewise the longest event
+ * that it can write: above EVENT_LEN_MAX the reader must expect it (ring_allow()), and rings must be longer.
+ */
+int gen_scratch(const struct ir_unit *u, const struct ir_prog *p);
+uint32_t gen_event_max(const struct ir_unit *u, const struct ir_prog *p);
+
+/*
  * Write the code as it runs at `at`; out has gen_measure() bytes. Returns its length. It can still fail
- * (-ENOTSUP) where this target can't do it: strings longer than its scratch memory.
+ * (-ENOTSUP) where this target can't do it: not enough scratch memory, events longer than its rings.
  */
 int gen_emit(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env,
 	     const struct gen_site *site, uint64_t at, uint8_t *out);

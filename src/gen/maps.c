@@ -10,6 +10,8 @@
 #define PERCPU_MOST (16ull << 20)	/* of one map; above it, all CPUs share */
 #define MAP_MOST (512ull << 20)
 #define ENTRIES_MOST (1u << 24)
+#define STACKS_INDEX (1u << 14)
+#define STACKS_SIZE (4u << 20)		/* with the index: some 15,000 of thirty frames */
 
 static uint64_t up(uint64_t n)
 {
@@ -67,9 +69,13 @@ static int place_map(const struct ir_map *m, struct maps_layout *l, struct map_p
 
 	p->entries = entries_of(m);
 	t = make_table(m, p->entries);
-	if (m->nkeys && (2 * (uint64_t)m->max_keys > ENTRIES_MOST || 8 * t.key_words > PROG_KEY_MAX ||
-			 8 * t.value_words > EVENT_LEN_MAX))
-		return fail(-E2BIG, "map %s: its keys are too many, or too long", m->name);
+	if (m->nkeys && 2 * (uint64_t)m->max_keys > ENTRIES_MOST)
+		return fail(-E2BIG, "map %s has room for %u keys, but at most %u are possible", m->name, m->max_keys, ENTRIES_MOST / 2);
+	if (8 * t.key_words > PROG_KEY_MAX)
+		return fail(-E2BIG, "map %s: a key of up to %u bytes; %u are possible (str(x, n) is shorter)", m->name,
+			    8 * t.key_words, PROG_KEY_MAX);
+	if (8 * t.value_words > PROG_VALUE_MAX)
+		return fail(-E2BIG, "map %s: a value of up to %u bytes; %u are possible", m->name, 8 * t.value_words, PROG_VALUE_MAX);
 	if (has_table(m)) {
 		p->table = l->size;
 		size = up(sizeof(t) + (uint64_t)t.stride * p->entries);
@@ -77,6 +83,12 @@ static int place_map(const struct ir_map *m, struct maps_layout *l, struct map_p
 	if (m->kind != IR_MAP_VALUE) {
 		p->base = l->size + size;
 		size += 64;
+		p->cleared = l->size + size;
+		size += up(8ull * p->entries);
+		if (!m->nkeys) {
+			p->before = l->size + size;
+			size += up(8ull * agg_counters(m) * (l->ncpus + 1));
+		}
 		p->value_size = m->kind == IR_MAP_COUNT ? 8 : (agg_has_flip(m) ? AGG_SIZE : 0) + 8 * agg_buckets(m);
 		values = up((uint64_t)p->value_size * p->entries);
 		p->values = l->part_size;
@@ -88,6 +100,15 @@ static int place_map(const struct ir_map *m, struct maps_layout *l, struct map_p
 	return size > MAP_MOST ? fail(-E2BIG, "map %s would take %llu MB", m->name, (unsigned long long)size >> 20) : 0;
 }
 
+static bool has_stacks(const struct ir_unit *u)
+{
+	for (size_t i = 0; i < u->progs.n; i++)
+		for (size_t k = 0; k < u->progs.v[i]->ins.n; k++)
+			if (u->progs.v[i]->ins.v[k].op == IR_STACK)
+				return true;
+	return false;
+}
+
 int maps_layout_new(const struct ir_unit *u, uint32_t ncpus, struct maps_layout **ret_layout)
 {
 	struct maps_layout *l = xcalloc(1, sizeof(*l) + u->maps.n * sizeof(l->maps[0]));
@@ -95,6 +116,13 @@ int maps_layout_new(const struct ir_unit *u, uint32_t ncpus, struct maps_layout 
 
 	l->ncpus = ncpus;
 	l->nmaps = u->maps.n;
+	if (has_stacks(u)) {
+		l->size = 64;			/* 0 is nowhere */
+		l->stacks = l->size;
+		l->size += STACKS_SIZE;
+		l->stack_index = STACKS_INDEX;
+		l->stack_words = (STACKS_SIZE - sizeof(struct prog_stacks)) / 8 - STACKS_INDEX;
+	}
 	for (uint32_t i = 0; !r && i < l->nmaps; i++)
 		r = place_map(&u->maps.v[i], l, &l->maps[i]);
 	if (!r && l->part_size > INT32_MAX)
@@ -127,6 +155,9 @@ static void fill_empty(const struct ir_map *m, uint8_t *block)
 
 void maps_init(const struct ir_unit *u, const struct maps_layout *l, uint8_t *memory)
 {
+	if (l->stacks)
+		*(struct prog_stacks *)(memory + l->stacks) = (struct prog_stacks){
+			.mask = l->stack_index - 1, .words = l->stack_words };
 	for (uint32_t i = 0; i < l->nmaps; i++) {
 		const struct ir_map *m = &u->maps.v[i];
 		const struct map_place *p = &l->maps[i];

@@ -3,7 +3,7 @@
  * The maps of a script in memory that the target and we share.
  *
  *	per CPU, and once more for everybody else:	values of aggregations
- *	once:						keys, values of other maps
+ *	once:						keys, values of other maps, stacks if a program has any
  *
  * maps_layout_new() says where everything stands; pads, the blob and the reader go by it.
  */
@@ -16,7 +16,9 @@
 struct map_place {
 	uint64_t table;		/* keyed maps: struct prog_table, from the start */
 	uint64_t values;	/* aggregations: from the start of a CPU's part; others: from the start */
-	uint64_t base;		/* aggregations: what the reader takes off, since the last clear */
+	uint64_t base;		/* aggregations: epoch and an empty copy */
+	uint64_t cleared;	/* aggregations: u64 per entry; see struct prog_agg */
+	uint64_t before;	/* aggregations without keys: each counter of each part at the last clear */
 	uint32_t value_size;	/* of one key */
 	uint32_t entries;	/* 1 without keys, else a power of two */
 	bool percpu;		/* else only the last part is used */
@@ -28,6 +30,8 @@ struct maps_layout {
 	uint64_t part_size;
 	uint32_t ncpus;		/* parts 0...ncpus - 1; part ncpus is for everybody */
 	uint32_t nmaps;
+	uint64_t stacks;	/* struct prog_stacks, from the start; 0: none */
+	uint32_t stack_index, stack_words;	/* words of its index and of its pool */
 	struct map_place maps[];
 };
 
@@ -48,6 +52,12 @@ struct maps_reader;
 struct maps_reader *maps_reader_new(const struct ir_unit *u, const struct maps_layout *l, uint8_t *memory);
 void maps_reader_free(struct maps_reader *r);
 extern const struct map_ops maps_reader_ops;	/* store: struct maps_reader */
+
+/*
+ * The frames of a stack by the number that programs have for it (IR_STACK), innermost first. Returns how many,
+ * 0 if there is none of that number. Stacks are never forgotten.
+ */
+uint32_t maps_reader_stack(const struct maps_reader *r, uint64_t number, uint64_t *frames, uint32_t most);
 
 /* Free what the dead have left half done: keys being written and locked values. dead(tid): is it? */
 void maps_reader_clean(struct maps_reader *r, bool (*dead)(void *arg, uint32_t tid), void *arg);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The maps as the tracer sees them. Each look makes a list of a map's entries: keys that are ready, values of
- * all parts merged. Counters only grow while pads run; what they were at the last clear() is kept here and
- * taken off. Keys that have seen nothing since are not shown, unless zero() said to keep them.
+ * all parts merged. Counters only grow while pads run; what they were at the last clear() is kept and taken
+ * off: here, and summed up where programs find it. Keys that have seen nothing since are not shown, unless
+ * zero() said to keep them.
  */
 #include "gen/maps.h"
 
@@ -19,8 +20,7 @@ struct row {
 
 struct view {
 	VEC(struct row) rows;
-	uint64_t *before;	/* counters of all parts at the last clear; NULL: none */
-	uint8_t *shown;		/* by entry: also if it is 0 */
+	uint64_t *before;	/* counters of all parts at the last clear; NULL: none, or shared */
 };
 
 struct maps_reader {
@@ -54,7 +54,6 @@ void maps_reader_free(struct maps_reader *r)
 		forget(&r->views[i]);
 		vec_free(&r->views[i].rows);
 		free(r->views[i].before);
-		free(r->views[i].shown);
 	}
 	if (r)
 		free(r->views);
@@ -90,21 +89,21 @@ static bool is_counter(const struct ir_map *m)
 	return m->kind == IR_MAP_COUNT;
 }
 
-static uint32_t counters_of(const struct ir_map *m)
-{
-	return is_counter(m) ? 1 : agg_buckets(m);
-}
-
 static uint32_t counters_off(const struct ir_map *m)
 {
 	return agg_has_flip(m) ? AGG_SIZE : 0;
+}
+
+static uint64_t *before_of(const struct maps_reader *r, uint32_t map)
+{
+	return r->l->maps[map].before ? (uint64_t *)(r->memory + r->l->maps[map].before) : r->views[map].before;
 }
 
 static uint64_t *before_at(const struct maps_reader *r, uint32_t map, uint32_t part, uint32_t entry)
 {
 	const struct map_place *p = &r->l->maps[map];
 
-	return r->views[map].before + ((uint64_t)part * p->entries + entry) * counters_of(&r->u->maps.v[map]);
+	return before_of(r, map) + ((uint64_t)part * p->entries + entry) * agg_counters(&r->u->maps.v[map]);
 }
 
 /* The copy that holds; again if it has changed meanwhile. */
@@ -130,12 +129,12 @@ static void read_counters(const struct maps_reader *r, uint32_t map, uint32_t pa
 {
 	const struct ir_map *m = &r->u->maps.v[map];
 	const uint8_t *b = block_at(r, map, part, entry) + counters_off(m);
-	uint32_t n = counters_of(m);
+	uint32_t n = agg_counters(m);
 
 	if (n && !is_counter(m) && !to->buckets)
 		to->buckets = xcalloc(n, sizeof(*to->buckets));
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t v = load(b + 8 * i) - (r->views[map].before ? before_at(r, map, part, entry)[i] : 0);
+		uint64_t v = load(b + 8 * i) - (before_of(r, map) ? load(before_at(r, map, part, entry) + i) : 0);
 
 		if (is_counter(m) || !agg_has_flip(m))
 			to->count += v;
@@ -155,19 +154,39 @@ static void read_agg(const struct maps_reader *r, uint32_t map, uint32_t entry, 
 	}
 }
 
+static uint64_t *cleared_at(const struct maps_reader *r, uint32_t map, uint32_t entry)
+{
+	return (uint64_t *)(r->memory + r->l->maps[map].cleared) + entry;
+}
+
+static uint64_t keep_entry(struct maps_reader *r, uint32_t map, uint32_t entry)
+{
+	const struct ir_map *m = &r->u->maps.v[map];
+	uint64_t sum = 0;
+
+	for (uint32_t part = first_part(r, map); part <= r->l->ncpus; part++)
+		for (uint32_t i = 0; i < agg_counters(m); i++) {
+			uint64_t v = load(block_at(r, map, part, entry) + counters_off(m) + 8 * i);
+
+			sum += v;
+			__atomic_store_n(before_at(r, map, part, entry) + i, v, __ATOMIC_RELAXED);
+		}
+	return sum;
+}
+
 static void keep_before(struct maps_reader *r, uint32_t map)
 {
 	const struct ir_map *m = &r->u->maps.v[map];
 	const struct map_place *p = &r->l->maps[map];
-	struct view *v = &r->views[map];
-	uint32_t n = counters_of(m);
+	uint32_t n = agg_counters(m);
 
-	if (n && !v->before)
-		v->before = xcalloc((uint64_t)(r->l->ncpus + 1) * p->entries, n * sizeof(*v->before));
-	for (uint32_t part = first_part(r, map); n && part <= r->l->ncpus; part++)
-		for (uint32_t e = 0; e < p->entries; e++)
-			for (uint32_t i = 0; i < n; i++)
-				before_at(r, map, part, e)[i] = load(block_at(r, map, part, e) + counters_off(m) + 8 * i);
+	if (n && !before_of(r, map))
+		r->views[map].before = xcalloc((uint64_t)(r->l->ncpus + 1) * p->entries, n * sizeof(uint64_t));
+	for (uint32_t e = 0; e < p->entries; e++) {
+		uint64_t sum = n ? keep_entry(r, map, e) : 0;
+
+		__atomic_store_n(cleared_at(r, map, e), agg_has_flip(m) ? 0 : sum, __ATOMIC_RELEASE);
+	}
 }
 
 /* The parts of CPUs begin a new epoch; the last one is emptied word by word. */
@@ -244,7 +263,7 @@ static void add_row(struct maps_reader *r, uint32_t map, uint32_t entry, struct 
 
 	if (m->kind != IR_MAP_VALUE) {
 		read_agg(r, map, entry, &a);
-		if (!a.count && !(v->shown && v->shown[entry])) {
+		if (!a.count && !(load(cleared_at(r, map, entry)) & AGG_SHOWN)) {
 			agg_free(&a);
 			bytes_free(key);
 			return;
@@ -458,7 +477,7 @@ static bool aggregate(void *store, uint32_t map, const struct bytes *key, num v)
 		change_word(m, (uint64_t *)(b + off), v, off);
 	if (agg_has_flip(m))
 		__atomic_fetch_add((uint64_t *)(b + AGG_COUNT), 1, __ATOMIC_SEQ_CST);
-	if (counters_of(m))
+	if (agg_counters(m))
 		__atomic_fetch_add((uint64_t *)(b + counters_off(m)) + (is_counter(m) ? 0 : bucket_of(m, v.i)), 1, __ATOMIC_SEQ_CST);
 	return true;
 }
@@ -477,12 +496,9 @@ static void empty_values(struct maps_reader *r, uint32_t map)
 static void clear(void *store, uint32_t map)
 {
 	struct maps_reader *r = store;
-	struct view *v = &r->views[map];
 	struct prog_table *t = table_at(r, map);
 
 	empty_values(r, map);
-	free(v->shown);
-	v->shown = NULL;
 	for (uint32_t i = 0; r->u->maps.v[map].kind == IR_MAP_VALUE && i < r->l->maps[map].entries; i++) {
 		uint64_t s = table_state(prog_entry(t, i));
 
@@ -494,21 +510,34 @@ static void clear(void *store, uint32_t map)
 static void zero(void *store, uint32_t map)
 {
 	struct maps_reader *r = store;
-	const struct ir_map *m = &r->u->maps.v[map];
 	struct view *v = &r->views[map];
-	uint8_t *shown = xcalloc(r->l->maps[map].entries, 1);
+	struct bytes none = { 0 };
 
 	look(r, map);
-	for (size_t i = 0; i < v->rows.n; i++) {
-		struct bytes none = { 0 };
-
-		shown[v->rows.v[i].entry] = 1;
-		if (m->kind == IR_MAP_VALUE)
+	if (r->u->maps.v[map].kind == IR_MAP_VALUE) {
+		for (size_t i = 0; i < v->rows.n; i++)
 			set(r, map, &v->rows.v[i].key, &none);
+		return;
 	}
 	empty_values(r, map);
-	free(v->shown);
-	v->shown = shown;
+	for (size_t i = 0; i < v->rows.n; i++)
+		__atomic_fetch_or(cleared_at(r, map, v->rows.v[i].entry), AGG_SHOWN, __ATOMIC_SEQ_CST);
+}
+
+uint32_t maps_reader_stack(const struct maps_reader *r, uint64_t number, uint64_t *frames, uint32_t most)
+{
+	const struct prog_stacks *s = (const struct prog_stacks *)(r->memory + r->l->stacks);
+	const uint64_t *pool;
+	uint64_t n;
+
+	if (!r->l->stacks || !number || number > r->l->stack_words)
+		return 0;
+	pool = s->index + r->l->stack_index;
+	n = load(pool + number - 1);
+	n = MIN(MIN(n, PROG_STACKS_FRAMES), r->l->stack_words - number);
+	for (uint32_t i = 0; i < n && i < most; i++)
+		frames[i] = load(pool + number + i);
+	return MIN(n, most);
 }
 
 const struct map_ops maps_reader_ops = {

@@ -3,18 +3,19 @@
  * Calls: what the program at the entry has saved is found again by the one at the exit, by the stack pointer
  * and the function. The table is private to a process and has no locks. A slot is
  *
- *	u64 key, time stamp, saved values, ..., check
+ *	u64 key, time stamp, faults, saved values, check
  *
  * and the check is all others xored: a slot that two threads have written at once, or one half written, is
  * nobody's. Each key has GEN_PAIR_WAYS slots it may stand in; if all are taken, the first one loses.
  */
 #include "gen/emit.h"
 
-#define SLOT_CHECK (GEN_PAIR_SIZE - 8)
 #define SLOT_TIME 8
-#define SLOT_SAVED 16
+#define SLOT_FAULTS 16
+#define SLOT_SAVED 24
+#define SLOT_CHECK(nsaved) (SLOT_SAVED + 8 * (nsaved))
 
-enum { WORD_KEY, WORD_ENTERED, WORD_LEFT, WORD_SAVED };
+_Static_assert(SLOT_CHECK(GEN_SAVED_MAX) + 8 <= GEN_PAIR_SIZE, "a slot has room for all");
 
 static int32_t word(const struct gen *g, int n)
 {
@@ -23,7 +24,12 @@ static int32_t word(const struct gen *g, int n)
 
 uint32_t g_pair_words(const struct gen *g)
 {
-	return WORD_SAVED + g->p->nsaved;
+	return PAIR_SAVED + g->p->nsaved;
+}
+
+uint32_t g_pair_word(const struct gen *g, uint32_t n)
+{
+	return word(g, PAIR_SAVED + n);
 }
 
 /* rax = time stamp; rdx changes */
@@ -38,9 +44,9 @@ static void put_home(struct gen *g)
 {
 	op(g, 0x48, 0x8d);				/* lea  site's rsp,%rax */
 	g_rsp(g, RAX, g->frame + 128 + 8 * g->site->pushed);
-	g_address(g, RCX, g->site->func);
+	g_address(g, RCX, g->site->func + 0x632be59bd9b4e019 * g->p->clause);
 	op(g, 0x48, 0x31, 0xc8);			/* xor  %rcx,%rax */
-	g_store_word(g, RAX, word(g, WORD_KEY));
+	g_store_word(g, RAX, word(g, PAIR_KEY));
 	g_address(g, RCX, 0x9e3779b97f4a7c15);
 	op(g, 0x48, 0x0f, 0xaf, 0xc8);			/* imul %rax,%rcx */
 	op(g, 0x48, 0xc1, 0xe9, 64 - g->env->pair_bits);	/* shr  $64 - bits,%rcx */
@@ -70,6 +76,24 @@ static void put_search(struct gen *g, bool empty, size_t found[2])
 	g_land(g, g_later(g), again);
 }
 
+/* rcx: slot. Without a ring there were none. */
+static void put_entry_faults(struct gen *g)
+{
+	size_t none;
+
+	g_load_word(g, RDX, g->ring);
+	op(g, 0x48, 0x85, 0xd2, 0x74, 0);		/* test %rdx,%rdx; jz 1f */
+	none = g->code.n;
+	op(g, 0x48, 0x8b);				/* mov  scratch(%rdx),%rdx */
+	g_mem(g, RDX, RDX, offsetof(struct ring_head, bulk.scratch));
+	op(g, 0x48, 0x8b);				/* mov  faults(%rdx),%rdx */
+	g_mem(g, RDX, RDX, PROG_RUN + offsetof(struct prog_run, faults));
+	g->code.v[none - 1] = g->code.n - none;
+	op(g, 0x48, 0x89);				/* 1: mov %rdx,faults(%rcx) */
+	g_mem(g, RDX, RCX, SLOT_FAULTS);
+	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
+}
+
 /* At the end of the program at the entry, if it wants the call to be watched. */
 void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 {
@@ -92,17 +116,24 @@ void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 	put_time(g);
 	op(g, 0x48, 0x89);				/* mov  %rax,time(%rcx) */
 	g_mem(g, RAX, RCX, SLOT_TIME);
+	if (g->bits) {
+		put_entry_faults(g);
+	} else {
+		op(g, 0x48, 0xc7);			/* movq $0,faults(%rcx) */
+		g_mem(g, 0, RCX, SLOT_FAULTS);
+		g_u32(g, 0);
+	}
 	op(g, 0x48, 0x33);				/* xor  key(%rsp),%rax */
-	g_rsp(g, RAX, word(g, WORD_KEY));
+	g_rsp(g, RAX, word(g, PAIR_KEY));
 	for (uint32_t k = 0; k < g->p->nsaved; k++) {
-		g_load_word(g, RDX, word(g, WORD_SAVED + k));
+		g_load_word(g, RDX, word(g, PAIR_SAVED + k));
 		op(g, 0x48, 0x89);			/* mov  %rdx,saved(%rcx) */
 		g_mem(g, RDX, RCX, SLOT_SAVED + 8 * k);
 		op(g, 0x48, 0x31, 0xd0);		/* xor  %rdx,%rax */
 	}
 	op(g, 0x48, 0x89);				/* mov  %rax,check(%rcx) */
-	g_mem(g, RAX, RCX, SLOT_CHECK);
-	g_load_word(g, RAX, word(g, WORD_KEY));
+	g_mem(g, RAX, RCX, SLOT_CHECK(g->p->nsaved));
+	g_load_word(g, RAX, word(g, PAIR_KEY));
 	op(g, 0x48, 0x89, 0x01);			/* mov  %rax,(%rcx) */
 }
 
@@ -114,6 +145,16 @@ static void put_unpaired(struct gen *g, struct cold *c)
 	g_to_out(g);
 }
 
+/* The entry of this call has had faults: they are put where those of the exit are. */
+static void put_exit_faults(struct gen *g, struct cold *c)
+{
+	static const struct ir_ins take = { .op = IR_SAVED, .dst = IR_NONE, .a = IR_NONE, .b = IR_NONE, .slot = IR_NONE, .slot2 = IR_NONE };
+
+	g_heavy(g, &take);
+	op(g, 0xe9);
+	g_land(g, g_later(g), c->back);
+}
+
 /* At the start of the program at the exit. */
 void g_pair_leave(struct gen *g)
 {
@@ -121,7 +162,7 @@ void g_pair_leave(struct gen *g)
 	size_t found[2], none, wrong;
 
 	put_time(g);
-	g_store_word(g, RAX, word(g, WORD_LEFT));
+	g_store_word(g, RAX, word(g, PAIR_LEFT));
 	put_home(g);
 	put_search(g, false, found);
 	op(g, 0xe9);
@@ -129,16 +170,20 @@ void g_pair_leave(struct gen *g)
 	g_land(g, found[0], g->code.n);
 	op(g, 0x48, 0x8b);				/* mov  time(%rcx),%rdx */
 	g_mem(g, RDX, RCX, SLOT_TIME);
-	g_store_word(g, RDX, word(g, WORD_ENTERED));
+	g_store_word(g, RDX, word(g, PAIR_ENTERED));
 	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
+	op(g, 0x48, 0x8b);				/* mov  faults(%rcx),%rdx */
+	g_mem(g, RDX, RCX, SLOT_FAULTS);
+	g_store_word(g, RDX, word(g, PAIR_FAULTS));
+	op(g, 0x48, 0x31, 0xd0);
 	for (uint32_t k = 0; k < g->p->nsaved; k++) {
 		op(g, 0x48, 0x8b);			/* mov  saved(%rcx),%rdx */
 		g_mem(g, RDX, RCX, SLOT_SAVED + 8 * k);
-		g_store_word(g, RDX, word(g, WORD_SAVED + k));
+		g_store_word(g, RDX, word(g, PAIR_SAVED + k));
 		op(g, 0x48, 0x31, 0xd0);
 	}
 	op(g, 0x48, 0x3b);				/* cmp  check(%rcx),%rax */
-	g_mem(g, RAX, RCX, SLOT_CHECK);
+	g_mem(g, RAX, RCX, SLOT_CHECK(g->p->nsaved));
 	op(g, 0x0f, 0x85);				/* jne  unpaired */
 	wrong = g_later(g);
 	op(g, 0x48, 0xc7, 0x01);			/* movq $0,(%rcx) */
@@ -146,14 +191,22 @@ void g_pair_leave(struct gen *g)
 	c = g_cold(g, put_unpaired);
 	c->from[0] = none;
 	c->from[1] = wrong;
+	if (!g->entry_bits)
+		return;
+	op(g, 0x48, 0x83);				/* cmpq $0,faults(%rsp) */
+	g_rsp(g, 7, word(g, PAIR_FAULTS));
+	op(g, 0, 0x0f, 0x85);				/* jne */
+	c = g_cold(g, put_exit_faults);
+	c->from[0] = g_later(g);
+	c->back = g->code.n;
 }
 
 /* rax = ns since the entry */
 void g_pair_duration(struct gen *g)
 {
-	g_load_word(g, RAX, word(g, WORD_LEFT));
+	g_load_word(g, RAX, word(g, PAIR_LEFT));
 	op(g, 0x48, 0x2b);				/* sub  entered(%rsp),%rax */
-	g_rsp(g, RAX, word(g, WORD_ENTERED));
+	g_rsp(g, RAX, word(g, PAIR_ENTERED));
 	g_address(g, RCX, g->env->mult);
 	op(g, 0x48, 0xf7, 0xe1);			/* mul  %rcx */
 	op(g, 0x48, 0x0f, 0xac, 0xd0, 32);		/* shrd $32,%rdx,%rax */
@@ -167,12 +220,14 @@ bool g_pair(struct gen *g, const struct ir_ins *i)
 	}
 	if (i->op == IR_SAVE) {
 		g_load(g, RAX, i->a);
-		g_store_word(g, RAX, word(g, WORD_SAVED + i->imm));
+		g_store_word(g, RAX, word(g, PAIR_SAVED + i->imm));
 		return true;
 	}
 	if (i->op == IR_SAVED) {
+		if (g->defs[i->dst] == 1)
+			return true;		/* that word is its place */
 		g->acc = IR_NONE;
-		g_load_word(g, RAX, word(g, WORD_SAVED + i->imm));
+		g_load_word(g, RAX, word(g, PAIR_SAVED + i->imm));
 		g_store(g, i->dst);
 		return true;
 	}
@@ -184,7 +239,7 @@ void g_pair_start(struct gen *g)
 {
 	for (uint32_t k = 0; k < g->p->nsaved; k++) {
 		op(g, 0x48, 0xc7);			/* movq $0,saved(%rsp) */
-		g_rsp(g, 0, word(g, WORD_SAVED + k));
+		g_rsp(g, 0, word(g, PAIR_SAVED + k));
 		g_u32(g, 0);
 	}
 }

@@ -10,7 +10,7 @@ int ring_attach(struct ring *r, void *head, const void *data, uint64_t size)
 	if (size < RING_SIZE_MIN || size > RING_SIZE_MAX || size & (size - 1))
 		return fail(-EINVAL, "a ring can't have %lu bytes: a power of two from 64 KiB to 1 GiB",
 			    (unsigned long)size);
-	*r = (struct ring){ .head = head, .data = data, .size = size };
+	*r = (struct ring){ .head = head, .data = data, .size = size, .longest = EVENT_LEN_MAX };
 	r->tail = __atomic_load_n(&r->head->tail, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -21,9 +21,15 @@ void ring_expect(struct ring *r, const uint32_t *lens, uint32_t nids)
 	r->nids = nids;
 }
 
+void ring_allow(struct ring *r, uint32_t longest)
+{
+	if (longest > r->longest)
+		r->longest = longest < EVENT_LONG_MAX ? longest : EVENT_LONG_MAX;
+}
+
 static bool is_good(const struct ring *r, const struct event_head *e, uint64_t room)
 {
-	if (e->len < sizeof(*e) || e->len > EVENT_LEN_MAX || e->len % 8 || e->len > room)
+	if (e->len < sizeof(*e) || e->len > r->longest || e->len % 8 || e->len > room)
 		return false;
 	if (!r->lens)
 		return true;

@@ -20,6 +20,7 @@ struct ring {
 	uint64_t tail;			/* ours; the one in the head page is for the writer only */
 	const uint32_t *lens;		/* lens[id] = length of such an event, 0: any; or NULL */
 	uint32_t nids;			/* used if lens is set */
+	uint32_t longest;		/* event that may be there */
 	uint64_t damaged;		/* times that something was given up */
 	uint64_t damaged_bytes;
 };
@@ -32,6 +33,9 @@ int ring_attach(struct ring *r, void *head, const void *data, uint64_t size);
 
 /* From now on an event of another id or length is damage. lens lives as long as the ring. */
 void ring_expect(struct ring *r, const uint32_t *lens, uint32_t nids);
+
+/* From now on an event of up to so many bytes, above EVENT_LEN_MAX, is good. Not for overwrite mode. */
+void ring_allow(struct ring *r, uint32_t longest);
 
 /* All whole events that are there now. Returns how many bytes, 0: nothing. */
 uint64_t ring_peek(struct ring *r, const uint8_t **ret_span);

@@ -16,7 +16,7 @@
 #include "lang/interp.h"
 #include "machine.h"
 
-#define GEN_SCRATCH (64u << 10)
+#define GEN_SCRATCH (256u << 10)
 #define GEN_MAPS (32u << 20)
 #define GEN_STACK 65536
 #define GEN_KEPT 8192
@@ -32,7 +32,7 @@ static uint64_t gen_unpaired[64];
 static uint32_t gen_ids[256];
 
 /* What one run has recorded. */
-struct gen_seen { uint32_t n, id; uint64_t len; uint8_t payload[8192]; };
+struct gen_seen { uint32_t n, id; uint64_t len; uint8_t payload[EVENT_LONG_MAX]; };
 static struct gen_seen gen_native, gen_judged;
 
 static inline uint8_t *gen_blob(void)
@@ -47,17 +47,11 @@ static inline uint8_t *gen_blob(void)
 	return at;
 }
 
-static inline void gen_set_up(void)
+/* Behind reset_rings(). */
+static inline void gen_set_up_scratch(void)
 {
 	struct event_slow_spec slow;
 
-	if (!code_rw) {
-		make_areas();
-		gen_maps_memory = map_or_die(GEN_MAPS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-		for (uint32_t i = 0; i < 256; i++)
-			gen_ids[i] = 1000 + i;
-	}
-	reset_rings(RING_SIZE_MIN);
 	for (int i = ncpus; i < nrings(); i++) {
 		static uint8_t *scratch[NSLOW];
 
@@ -68,6 +62,18 @@ static inline void gen_set_up(void)
 	}
 	slow = make_slow_spec();
 	emit_slow(&slow);
+}
+
+static inline void gen_set_up(void)
+{
+	if (!code_rw) {
+		make_areas();
+		gen_maps_memory = map_or_die(GEN_MAPS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+		for (uint32_t i = 0; i < 256; i++)
+			gen_ids[i] = 1000 + i;
+	}
+	reset_rings(RING_SIZE_MIN);
+	gen_set_up_scratch();
 }
 
 static inline struct gen_env gen_make_env(bool has_rseq, const struct maps_layout *l)
@@ -85,7 +91,7 @@ static inline struct gen_env gen_make_env(bool has_rseq, const struct maps_layou
 /* Code at an offset, and the way back behind it. Returns its length. */
 static inline int gen_place(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env, int off)
 {
-	struct gen_site site = { GEN_SITE, 77, false, GEN_SITE };
+	struct gen_site site = { .addr = GEN_SITE, .number = 77, .func = GEN_SITE };
 	uint8_t *rw = code_rw + BODY_OFF + off, back[14] = { 0xff, 0x25 };	/* jmp *0(%rip); address */
 	uint64_t landing = (uint64_t)machine_landing;
 	int most = gen_measure(u, p), len;
@@ -182,12 +188,21 @@ static inline const char *gen_run(void (*run)(void))
 	return NULL;
 }
 
+/* The last number that the native program has found; whether it is right is another matter. */
+static uint64_t gen_stack_number;
+
+static inline uint64_t gen_same_stack(void *data, uint32_t frames)
+{
+	return gen_stack_number;
+}
+
 static inline void gen_judge(struct interp *in, const struct ir_prog *p)
 {
 	struct interp_site site = gen_interp_site();
 
 	memset(&gen_judged, 0, offsetof(struct gen_seen, payload));
 	in->emit = gen_emitted;
+	in->stack = gen_same_stack;
 	in->read = gen_read;
 	interp_run(in, p, &site);
 }

@@ -87,6 +87,7 @@ static inline void hit(struct world *w, uint64_t rdi, uint64_t rsi, void (*run)(
 	what = gen_run(run);
 	if (what)
 		fail_msg("%s has changed", what);
+	gen_stack_number = *(uint64_t *)gen_native.payload;
 	gen_judge(&w->in, w->p);
 	assert_int_equal(gen_native.n, gen_judged.n);
 	assert_int_equal(gen_native.len, gen_judged.len);

@@ -300,12 +300,19 @@ static void numbers_of_process_and_thread(void **state)
 static void refused_with_a_sentence(void **state)
 {
 	struct world *w = world_new();
-	struct ir_ins *i = gen_ins(w->p, IR_STACK);
+	uint32_t rdi = reg_of(w, RDI), regs[128];
 
-	i->dst = gen_reg(w->p, IR_I);
+	for (int k = 0; k < 100; k++) {
+		struct ir_ins *i = gen_ins(w->p, IR_ADD);
+
+		i->a = i->b = rdi;
+		regs[k] = i->dst = gen_reg(w->p, IR_I);
+	}
+	emit_numbers(w, regs, 50);
+	emit_numbers(w, regs + 50, 50);
 	gen_ins(w->p, IR_RET);
 	assert_int_equal(gen_measure(&w->u, w->p), -ENOTSUP);
-	assert_non_null(strstr(err_text(), "a stack"));
+	assert_non_null(strstr(err_text(), "too many values at once"));
 	ir_unit_free(&w->u);
 	free(w);
 }

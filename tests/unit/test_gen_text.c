@@ -244,7 +244,7 @@ static void *storm(void *arg)
 static void place_function(struct world *w, bool has_rseq)
 {
 	struct gen_env env = gen_make_env(has_rseq, w->l);
-	struct gen_site site = { GEN_SITE, 77, false, GEN_SITE };
+	struct gen_site site = { .addr = GEN_SITE, .number = 77, .func = GEN_SITE };
 	int len = gen_emit(&w->u, w->p, &env, &site, (uint64_t)code_rx + BODY_OFF, code_rw + BODY_OFF);
 
 	assert_true(len > 0);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files share that do the operations of programs. */
+#ifndef JAB_BLOB_PROGRAM_INSIDE_H
+#define JAB_BLOB_PROGRAM_INSIDE_H
+
+#include "blob/inside.h"
+#include "blob/program.h"
+#include "blob/table.h"
+
+#define ONE __attribute__((noinline)) int64_t
+
+struct text { uint32_t len; uint8_t bytes[]; };
+
+static inline uint64_t *word(uint8_t *frame, int32_t off)
+{
+	return (uint64_t *)(frame + off);
+}
+
+static inline struct bulk_context *context(const struct ring_head *ring)
+{
+	return (struct bulk_context *)ring->bulk.scratch;
+}
+
+static inline struct prog_run *run_of(const struct ring_head *ring)
+{
+	return (struct prog_run *)(ring->bulk.scratch + PROG_RUN);
+}
+
+static inline uint8_t *area_of(const struct ring_head *ring, const struct prog_op *op)
+{
+	return (uint8_t *)ring->bulk.scratch + op->area;
+}
+
+static inline struct text *text_at(const struct ring_head *ring, uint64_t slot)
+{
+	return (struct text *)(slot < PROG_SLOT_LIMIT ? ring->bulk.scratch + slot : slot);
+}
+
+/* Never more than there is room for, whatever stands there. */
+static inline uint32_t text_len(const struct text *t, uint32_t cap)
+{
+	return t->len < cap ? t->len : cap;
+}
+
+static inline struct prog_table *table_of(const struct prog_op *op)
+{
+	return (struct prog_table *)op->table;
+}
+
+/* program_maps.c */
+const uint64_t *pack_key(uint8_t *frame, const struct prog_op *op, const struct ring_head *ring);
+
+/* Numbers alone stand in the frame as they are wanted. */
+static inline const uint64_t *key_of(uint8_t *frame, const struct prog_op *op, const struct ring_head *ring)
+{
+	if (!ring)
+		return op->nkeys ? word(frame, op->args[0].word) : (const uint64_t *)frame;
+	return pack_key(frame, op, ring);
+}
+
+typedef int64_t prog_do(uint8_t *frame, const struct prog_op *op, struct ring_head *ring);
+
+prog_do map_key, map_get, map_set, map_add, map_delete, map_has;
+prog_do agg_get, agg_has, agg_len, agg_delete;		/* program_aggs.c */
+prog_do stack_number;					/* stacks.c */
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/* Maps of values, and the keys of all maps. */
+#include "blob/program_inside.h"
+
+static uint64_t *pack(uint8_t *frame, const struct prog_arg *a, const struct ring_head *ring, uint64_t *to)
+{
+	uint32_t len, words;
+	const struct text *t;
+
+	if (!a->slot) {
+		*to = *word(frame, a->word);
+		return to + 1;
+	}
+	t = text_at(ring, a->slot);
+	len = text_len(t, a->cap < a->slot_cap ? a->cap : a->slot_cap);
+	words = (4 + a->cap + 7) / 8;
+	memset(to, 0, 8 * words);
+	*(uint32_t *)to = len;
+	memcpy((uint8_t *)to + 4, t->bytes, len);
+	return to + words;
+}
+
+__attribute__((noinline)) const uint64_t *pack_key(uint8_t *frame, const struct prog_op *op, const struct ring_head *ring)
+{
+	uint64_t *to = run_of(ring)->key;
+
+	for (uint32_t k = 0; k < op->nkeys; k++)
+		to = pack(frame, &op->args[k], ring, to);
+	return run_of(ring)->key;
+}
+
+/* Of a map whose values are more than a number. */
+static bool lock_value(struct prog_entry *e, uint64_t state, uint32_t tid)
+{
+	for (int i = 0; i < TABLE_SPINS; i++) {
+		uint64_t none = 0;
+
+		if (!table_still(e, state))
+			return false;
+		if (__atomic_compare_exchange_n(&e->value, &none, tid, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return table_still(e, state) || (__atomic_store_n(&e->value, 0, __ATOMIC_RELEASE), false);
+		table_pause();
+	}
+	return false;
+}
+
+ONE map_key(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+{
+	uint64_t state;
+	bool made;
+	int64_t at = table_make(table_of(op), key_of(frame, op, ring), 0, 0, &state, &made);
+
+	return at < 0 ? PROG_FULL : at + PROG_KEY_BIAS;
+}
+
+static void unpack(uint8_t *frame, const struct prog_op *op, const struct ring_head *ring, const uint64_t *from)
+{
+	for (uint32_t k = op->nkeys; k < op->n; k++) {
+		const struct prog_arg *a = &op->args[k];
+		const struct text *have = (const struct text *)from;
+		uint32_t len;
+		struct text *t;
+
+		if (!a->slot) {
+			*word(frame, a->word) = from ? *from++ : 0;
+			continue;
+		}
+		t = text_at(ring, a->slot);
+		len = from ? text_len(have, a->cap < a->slot_cap ? a->cap : a->slot_cap) : 0;
+		memcpy(t->bytes, have->bytes, len);
+		t->len = len;
+		from += from ? (4 + a->cap + 7) / 8 : 0;
+	}
+}
+
+ONE map_get(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+{
+	struct prog_table *t = table_of(op);
+	const uint64_t *key = key_of(frame, op, ring);
+	uint64_t state, value, hash = prog_hash(key, t->key_words);
+	bool there = false;
+
+	for (int tries = 0; tries < TABLE_TRIES && !there; tries++) {
+		int64_t at = table_find(t, key, hash, table_window(t), &state);
+		struct prog_entry *e = prog_entry(t, at);
+
+		if (at < 0)
+			break;
+		if (!t->value_words) {
+			value = __atomic_load_n(&e->value, __ATOMIC_ACQUIRE);
+			there = table_still(e, state);
+		} else if (lock_value(e, state, context(ring)->tid)) {
+			unpack(frame, op, ring, e->key + t->key_words);
+			__atomic_store_n(&e->value, 0, __ATOMIC_RELEASE);
+			there = true;
+		}
+	}
+	if (!there)
+		unpack(frame, op, ring, 0);
+	else if (!t->value_words)
+		unpack(frame, op, ring, &value);
+	if (op->dst != PROG_NONE)
+		*word(frame, op->dst) = there;
+	return PROG_OK;
+}
+
+ONE map_set(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+{
+	struct prog_table *t = table_of(op);
+	const uint64_t *key = key_of(frame, op, ring);
+	uint64_t state, old, *values = 0, value = 0;
+	bool made;
+
+	if (t->value_words) {
+		uint64_t *to = values = (uint64_t *)area_of(ring, op);
+
+		for (uint32_t k = op->nkeys; k < op->n; k++)
+			to = pack(frame, &op->args[k], ring, to);
+	} else {
+		value = *word(frame, op->args[op->nkeys].word);
+	}
+	for (int tries = 0; tries < TABLE_TRIES; tries++) {
+		int64_t at = table_make(t, key, value, values, &state, &made);
+		struct prog_entry *e = prog_entry(t, at);
+
+		if (at < 0)
+			return PROG_FULL;
+		if (made)
+			return PROG_OK;
+		if (!values) {
+			old = e->value;
+			for (int i = 0; i < TABLE_SPINS && table_still(e, state); i++)
+				if (table_exchange(e, state, &old, value))
+					return PROG_OK;
+		} else if (lock_value(e, state, context(ring)->tid)) {
+			for (uint32_t i = 0; i < t->value_words; i++)
+				e->key[t->key_words + i] = values[i];
+			__atomic_store_n(&e->value, 0, __ATOMIC_RELEASE);
+			return PROG_OK;
+		}
+	}
+	return PROG_FULL;
+}
+
+ONE map_add(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+{
+	struct prog_table *t = table_of(op);
+	const uint64_t *key = key_of(frame, op, ring);
+	uint64_t state, old = 0, by = *word(frame, op->a);
+	bool made, done = false;
+
+	for (int tries = 0; tries < TABLE_TRIES && !done; tries++) {
+		int64_t at = table_make(t, key, by, 0, &state, &made);
+		struct prog_entry *e = prog_entry(t, at);
+
+		if (at < 0)
+			break;
+		old = made ? 0 : e->value;
+		done = made;
+		for (int i = 0; i < TABLE_SPINS * TABLE_SPINS && !done && table_still(e, state); i++)
+			done = table_exchange(e, state, &old, old + by);
+	}
+	if (op->dst != PROG_NONE)
+		*word(frame, op->dst) = done ? old : 0;
+	return done ? PROG_OK : PROG_FULL;
+}
+
+ONE map_delete(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+{
+	struct prog_table *t = table_of(op);
+	const uint64_t *key = key_of(frame, op, ring);
+	uint64_t state;
+	int64_t at = table_find(t, key, prog_hash(key, t->key_words), table_window(t), &state);
+	bool there = at >= 0 && table_delete_at(t, at, state);
+
+	if (op->dst != PROG_NONE)
+		*word(frame, op->dst) = there;
+	return there ? PROG_OK : PROG_ABSENT;
+}
+
+ONE map_has(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+{
+	struct prog_table *t = table_of(op);
+	const uint64_t *key = key_of(frame, op, ring);
+	uint64_t state;
+
+	*word(frame, op->dst) = table_find(t, key, prog_hash(key, t->key_words), table_window(t), &state) >= 0;
+	return PROG_OK;
+}

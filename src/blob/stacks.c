@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The number of the user stack: it is walked as for an event, into the area of the program, and looked for
+ * among those that were seen before (struct prog_stacks). The number is where it stands in the pool, and 1.
+ */
+#include "blob/program_inside.h"
+#include "blob/unwind.h"
+
+struct area {
+	uint64_t frames[PROG_STACKS_FRAMES];
+	uint8_t walk[];
+};
+
+static uint64_t *pool_of(struct prog_stacks *s)
+{
+	return s->index + s->mask + 1;
+}
+
+static uint64_t hash_of(const uint64_t *frames, uint32_t n)
+{
+	return prog_hash(frames, n) | 1ull << 63;	/* a word of the index is never 0 */
+}
+
+/* Whatever stands there, nothing outside of the pool is looked at. */
+static bool is_same(struct prog_stacks *s, uint32_t number, const uint64_t *frames, uint32_t n)
+{
+	const uint64_t *have = pool_of(s) + number;
+
+	if (number >= s->words || s->words - number <= n || have[0] != n)
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		if (have[1 + i] != frames[i])
+			return false;
+	return true;
+}
+
+/* Words of the pool for it; -1: there are no more. */
+static __attribute__((noinline)) int64_t write_stack(struct prog_stacks *s, const uint64_t *frames, uint32_t n)
+{
+	uint64_t at, *to;
+
+	if (__atomic_load_n(&s->used, __ATOMIC_RELAXED) + n + 1 > s->words)
+		return -1;
+	at = __atomic_fetch_add(&s->used, n + 1, __ATOMIC_RELAXED);
+	if (at + n + 1 > s->words)
+		return -1;
+	to = pool_of(s) + at;
+	to[0] = n;
+	for (uint32_t i = 0; i < n; i++)
+		to[1 + i] = frames[i];
+	return at;
+}
+
+/* Its number; 0: there is no room. */
+static __attribute__((noinline)) uint64_t find_stack(struct prog_stacks *s, const uint64_t *frames, uint32_t n)
+{
+	uint64_t hash = hash_of(frames, n), tag = hash & ~0ull << 32, old;
+	int64_t own = -1;
+
+	for (uint32_t d = 0; d < PROG_STACKS_WINDOW; ) {
+		uint64_t *at = &s->index[(hash + d) & s->mask];
+
+		old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+		if (!old) {
+			if (own < 0)
+				own = write_stack(s, frames, n);
+			if (own < 0)
+				return 0;
+			if (__atomic_compare_exchange_n(at, &old, tag | (own + 1), false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+				return own + 1;
+			continue;		/* somebody was quicker: look what it is */
+		}
+		if ((old & ~0ull << 32) == tag && is_same(s, (uint32_t)old - 1, frames, n))
+			return (uint32_t)old;
+		d++;
+	}
+	return 0;
+}
+
+/* What the pad has not put there itself: rbx, rbp and r12 to r15 it has. */
+static void note_registers(uint64_t *regs, const uint8_t *frame, const struct prog_op *op)
+{
+	const uint64_t *kept = (const uint64_t *)(frame + op->a);
+
+	regs[0] = *(const uint64_t *)frame;
+	regs[1] = *(const uint64_t *)(frame + 16);
+	regs[2] = *(const uint64_t *)(frame + 24);
+	regs[7] = kept[0];
+	regs[6] = kept[1];
+	for (int i = 0; i < 4; i++)
+		regs[8 + i] = kept[2 + i];
+	regs[BULK_RSP] = (uint64_t)frame + op->b;
+	regs[BULK_RIP] = op->imm;
+}
+
+ONE stack_number(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+{
+	struct area *area = (struct area *)area_of(ring, op);
+	struct unwind_walk *w;
+	enum unwind_end end;
+	uint32_t n;
+
+	note_registers(context(ring)->regs, frame, op);
+	w = walk_set(context(ring), area->walk, op->cap2 - sizeof(*area), op->slot, op->flags & PROG_MAY_CALL,
+		     op->flags & PROG_AT_ENTRY);
+	unwind_copy_page(w, (uint64_t)frame + op->b, (uint64_t)frame);
+	n = unwind_walk(w, area->frames, op->cap, &end);
+	*word(frame, op->dst) = find_stack((struct prog_stacks *)op->table, area->frames, n < op->cap ? n : op->cap);
+	return *word(frame, op->dst) ? PROG_OK : PROG_FULL;
+}

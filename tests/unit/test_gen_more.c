@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Native programs with stacks, aggregations that are read, faults and many values at the entry of calls, and
+ * long texts.
+ */
+#include "gen_world.h"
+
+#include "blob/program.h"
+
+/* ---- stacks ---- */
+
+#define RBP 5
+#define DEEPEST 200
+
+/* @[stack, rdi] = count(), and an event with its number */
+static struct world *world_of_stacks(uint32_t limit)
+{
+	struct world *w = world_new();
+	uint32_t keys[2] = { gen_reg(w->p, IR_I), 0 };
+	struct ir_ins *i = gen_ins(w->p, IR_STACK);
+
+	i->dst = keys[0];
+	i->imm = limit;
+	keys[1] = reg_of(w, RDI);
+	gen_map(&w->u, IR_MAP_COUNT, IR_U64, 2);
+	agg_ins(w, 0, IR_NONE, 2, keys);
+	emit_numbers(w, keys, 1);
+	return w;
+}
+
+/* A chain of frame pointers from the site on; which one it is says `kind`. Returns how many frames. */
+static uint32_t make_chain(uint32_t kind, uint32_t depth, uint64_t *frames)
+{
+	uint64_t at = (machine_in.gpr[4] + 64) & ~7ull, *words;
+	uint32_t n = 1;
+
+	frames[0] = GEN_SITE;
+	machine_in.gpr[RBP] = depth ? at : 0;
+	for (; n <= depth; n++) {
+		uint64_t next = at + 16 + 8 * (n % 3);
+
+		words = (uint64_t *)at;
+		words[0] = n == depth ? 0 : next;
+		words[1] = frames[n] = 0x500000 + 0x1000 * kind + n;
+		at = next;
+	}
+	return n;
+}
+
+static uint64_t stack_hit(struct world *w, uint32_t kind, uint32_t depth, uint32_t limit, void (*run)(void))
+{
+	uint64_t frames[DEEPEST + 1], have[PROG_STACKS_FRAMES + 1], number;
+	uint32_t n;
+	const char *what;
+
+	gen_machine(random_word(), random_word() % 2 * 8);
+	machine_in.gpr[RDI] = kind % 3;
+	n = MIN(make_chain(kind, depth, frames), limit);
+	what = gen_run(run);
+	if (what)
+		fail_msg("%s has changed", what);
+	number = *(uint64_t *)gen_native.payload;
+	assert_int_equal(gen_native.n, 1);
+	assert_int_equal(maps_reader_stack(w->r, number, have, ARRAY_SIZE(have)), n);
+	assert_memory_equal(have, frames, 8 * n);
+	gen_stack_number = number;
+	gen_judge(&w->in, w->p);
+	return number;
+}
+
+static void stacks(void **state)
+{
+	static const uint32_t limits[] = { 127, 3, 1, 128 };
+
+	for (int way = 0; way < 4; way++) {
+		struct world *w = world_of_stacks(limits[way]);
+		uint64_t known[10][8];
+
+		memset(known, 0, sizeof(known));
+		world_start(w, way != 2);
+		for (int k = 0; k < 400; k++) {
+			uint32_t kind = random_word() % 10, deep = random_word() % 8;
+			uint64_t number = stack_hit(w, kind, deep == 7 ? 150 : deep, limits[way],
+						    k == 50 ? machine_run_stepped : machine_run);
+
+			assert_true(!known[kind][deep] || known[kind][deep] == number);
+			known[kind][deep] = number;
+		}
+		same_maps(w);
+		assert_int_equal(maps_reader_stack(w->r, 0, NULL, 0), 0);
+		assert_int_equal(maps_reader_stack(w->r, 1ull << 40, NULL, 0), 0);
+		world_free(w);
+	}
+}
+
+/* At the first instruction of a function, the return address is what rsp points to. */
+static void stack_at_an_entry(void **state)
+{
+	struct world *w = world_of_stacks(3);
+	struct gen_env env;
+	struct gen_site site = { .addr = GEN_SITE, .at_entry = true };
+	uint64_t frames[3];
+	int len;
+
+	world_start(w, true);
+	env = gen_make_env(true, w->l);
+	len = gen_emit(&w->u, w->p, &env, &site, machine_body, code_rw + (machine_body - (uint64_t)code_rx));
+	assert_true(len > 0);
+	memcpy(code_rw + (machine_body - (uint64_t)code_rx) + len, (const uint8_t[]){ 0xff, 0x25, 0, 0, 0, 0 }, 6);
+	memcpy(code_rw + (machine_body - (uint64_t)code_rx) + len + 6, &(uint64_t){ (uint64_t)machine_landing }, 8);
+	gen_machine(0, 0);
+	machine_in.gpr[RBP] = 0;
+	*(uint64_t *)machine_in.gpr[4] = 0x777777;
+	assert_null(gen_run(machine_run));
+	assert_int_equal(maps_reader_stack(w->r, *(uint64_t *)gen_native.payload, frames, 3), 2);
+	assert_int_equal(frames[0], GEN_SITE);
+	assert_int_equal(frames[1], 0x777777);
+	world_free(w);
+}
+
+/* More than there is room for is counted, and all that was there is still right. */
+static void too_many_stacks_are_counted(void **state)
+{
+	struct world *w = world_of_stacks(127);
+	struct prog_stacks *s;
+	uint64_t first, frames[PROG_STACKS_FRAMES];
+
+	world_start(w, true);
+	s = (struct prog_stacks *)(gen_maps_memory + w->l->stacks);
+	first = stack_hit(w, 1, 5, 127, machine_run);
+	s->used = s->words - 7;
+	stack_hit(w, 2, 5, 127, machine_run);
+	for (int k = 0; k < 3; k++) {
+		gen_machine(0, 0);
+		make_chain(3 + k, 5, frames);
+		assert_null(gen_run(machine_run));
+		assert_int_equal(*(uint64_t *)gen_native.payload, 0);
+	}
+	assert_int_equal(gen_errors[0][IR_ERR_MAP_FULL], 3);
+	assert_int_equal(stack_hit(w, 1, 5, 127, machine_run), first);
+	world_free(w);
+}
+
+/* ---- aggregations, read ---- */
+
+static const uint8_t kinds[] = { IR_MAP_COUNT, IR_MAP_SUM, IR_MAP_AVG, IR_MAP_MIN, IR_MAP_MAX, IR_MAP_STATS, IR_MAP_HIST,
+				 IR_MAP_LHIST, IR_MAP_QUANTILE };
+#define NKINDS ARRAY_SIZE(kinds)
+
+/* Each map is added to if rsi is even, else a key is deleted; all is read and recorded. */
+static struct world *world_of_reads(uint8_t num, uint32_t kind, uint32_t nkeys)
+{
+	struct world *w = world_new();
+	uint32_t key = reg_of(w, RDI), value = reg_of(w, RSI), is_float = num == IR_F64 && kind, out[5], one, odd, what = value;
+	struct ir_map *m = gen_map(&w->u, kinds[kind], num, nkeys);
+	struct ir_ins *i;
+
+	m->max_keys = 64;
+	m->hi = 100;
+	m->step = 7;
+	for (int k = 0; k < 5; k++) {
+		out[k] = gen_reg(w->p, k == 4 && is_float ? IR_F : IR_I);
+		i = gen_ins(w->p, k == 4 && is_float ? IR_FCONST : IR_CONST);
+		i->dst = out[k];
+	}
+	if (is_float) {
+		i = gen_ins(w->p, IR_I2F);
+		i->type = IR_F64;
+		i->a = value;
+		what = i->dst = gen_reg(w->p, IR_F);
+	}
+	i = gen_ins(w->p, IR_CONST);
+	i->imm = 1;
+	one = i->dst = gen_reg(w->p, IR_I);
+	i = gen_ins(w->p, IR_AND);
+	i->a = value;
+	i->b = one;
+	odd = i->dst = gen_reg(w->p, IR_I);
+	i = gen_ins(w->p, IR_JNZ);
+	i->a = odd;
+	agg_ins(w, 0, what, nkeys, &key);
+	gen_ins(w->p, IR_LABEL);
+	i = gen_ins(w->p, IR_JZ);
+	i->a = odd;
+	i->label = 1;
+	map_ins(w, IR_MAP_DEL, 0, key)->dst = out[0];
+	map_ins(w, IR_MAP_DEL, 0, key);
+	gen_ins(w->p, IR_LABEL)->label = 1;
+	map_ins(w, IR_MAP_HAS, 0, key)->dst = out[1];
+	map_ins(w, IR_MAP_LEN, 0, key)->dst = out[2];
+	if (kinds[kind] <= IR_MAP_MAX) {
+		i = map_ins(w, IR_MAP_GET, 0, key);
+		i->dst = out[3];
+		gen_arg(w->p, i, is_float ? IR_F64 : num, out[4], 0);
+	}
+	emit_numbers(w, out, 5);
+	w->p->args.v[w->p->args.n - 1].type = is_float ? IR_F64 : IR_U64;
+	w->p->nlabels = 2;
+	return w;
+}
+
+static void read_aggs(uint8_t num, uint32_t kind, uint32_t nkeys, bool has_rseq)
+{
+	struct world *w = world_of_reads(num, kind, nkeys);
+
+	world_start(w, has_rseq);
+	for (int k = 0; k < 160; k++) {
+		uint64_t value = num == IR_F64 ? random_word() % 2001 - 1000 : any_value();
+
+		hit(w, random_word() % 7, k % 11 ? value & ~1ull : value | 1, k == 30 && has_rseq && nkeys && num == IR_I64 && kinds[kind] <= IR_MAP_MAX ? machine_run_stepped : machine_run);
+		if (k % 50 == 49) {
+			same_maps(w);
+			(k % 100 == 49 ? maps_reader_ops.clear : maps_reader_ops.zero)(w->r, 0);
+			(k % 100 == 49 ? store_ops.clear : store_ops.zero)(w->store, 0);
+			same_maps(w);
+		}
+	}
+	same_maps(w);
+	world_free(w);
+}
+
+static void aggregations_are_read(void **state)
+{
+	static const uint8_t nums[] = { IR_I64, IR_U64, IR_F64 };
+
+	for (uint32_t way = 0; way < 4; way++)
+		for (uint32_t num = 0; num < 3; num++)
+			for (uint32_t kind = 0; kind < NKINDS; kind++)
+				if (num == 0 || (kind && kinds[kind] <= IR_MAP_MAX))
+					read_aggs(nums[num], kind, way & 1, way & 2);
+}
+
+/* ---- calls ---- */
+
+/* What the entry reads through rdi, and so many other values, are seen at the exit. */
+static struct ir_prog *make_call(struct world *w, uint32_t n)
+{
+	struct ir_prog *exit = ir_prog_new(&w->u, IR_WHERE_EXIT, 0);
+	uint32_t rdi = reg_of(w, RDI), got = gen_reg(w->p, IR_I), sum, record;
+	struct ir_ins *i = gen_ins(w->p, IR_LOAD);
+
+	w->p->where = IR_WHERE_ENTRY;
+	w->p->nsaved = exit->nsaved = n;
+	i->a = rdi;
+	i->dst = got;
+	i->bit = 5;
+	for (uint32_t k = 0; k < n; k++) {
+		if (k) {
+			i = gen_ins(w->p, IR_ADD);
+			i->a = rdi;
+			i->b = k == 1 ? rdi : sum;
+			sum = i->dst = gen_reg(w->p, IR_I);
+		}
+		i = gen_ins(w->p, IR_SAVE);
+		i->imm = k;
+		i->a = k ? sum : got;
+	}
+	gen_ins(w->p, IR_RET);
+	record = gen_record(&w->u, n, UINT32_MAX, true);
+	for (uint32_t k = 0; k < n; k++) {
+		i = gen_ins(exit, IR_SAVED);
+		i->imm = k;
+		i->dst = gen_reg(exit, IR_I);
+	}
+	i = gen_ins(exit, IR_EMIT);
+	i->record = record;
+	for (uint32_t k = 0; k < n; k++)
+		gen_arg(exit, i, IR_U64, k, k ? 0 : 1 << 5);
+	gen_ins(exit, IR_RET);
+	return exit;
+}
+
+static void one_call(struct world *w, const struct ir_prog *exit, uint64_t rdi, void (*run)(void))
+{
+	struct gen_env env = gen_make_env(true, NULL);
+	struct interp in = { .unit = &w->u, .emit = gen_emitted, .read = gen_read };
+	struct interp_site site;
+	uint64_t sp;
+
+	assert_true(gen_place(&w->u, w->p, &env, 0) > 0);
+	gen_machine(random_word(), 8 * (random_word() % 100));
+	machine_in.gpr[RDI] = rdi;
+	sp = machine_in.gpr[4];
+	site = gen_interp_site();
+	assert_null(gen_run(run));
+	assert_int_equal(interp_run(&in, w->p, &site), 1);
+	assert_true(gen_place(&w->u, exit, &env, 5) > 0);
+	gen_machine(random_word(), 0);
+	machine_in.gpr[4] = sp;
+	assert_null(gen_run(run));
+	memset(&gen_judged, 0, offsetof(struct gen_seen, payload));
+	interp_run(&in, exit, &site);
+	assert_int_equal(gen_native.n, 1);
+	assert_int_equal(gen_native.len, gen_judged.len);
+	assert_memory_equal(gen_native.payload, gen_judged.payload, gen_judged.len);
+}
+
+static void entries_read_and_save(void **state)
+{
+	static uint64_t good = 0x1122334455667788;
+
+	for (uint32_t n = 1; n <= GEN_SAVED_MAX; n += n == 1 ? 12 : n == 13 ? 5 : 14) {
+		struct world *w = world_new();
+		struct ir_prog *exit = make_call(w, n);
+
+		assert_null(ir_verify(&w->u, w->p));
+		assert_null(ir_verify(&w->u, exit));
+		for (int k = 0; k < 40; k++)
+			one_call(w, exit, k % 3 ? (uint64_t)&good : any_value(), k == 7 || k == 9 ? machine_run_stepped : machine_run);
+		ir_unit_free(&w->u);
+		free(w);
+	}
+}
+
+static void more_saved_values_are_refused(void **state)
+{
+	struct world *w = world_new();
+
+	make_call(w, GEN_SAVED_MAX + 1);
+	assert_int_equal(gen_measure(&w->u, w->p), -ENOTSUP);
+	assert_non_null(strstr(err_text(), "33 values of its entry; at most 32"));
+	ir_unit_free(&w->u);
+	free(w);
+}
+
+/* ---- long texts ---- */
+
+static struct world *world_of_texts(uint32_t cap)
+{
+	struct world *w = world_new();
+	uint32_t s = slot(w, cap, NULL), addr = reg_of(w, RDI), n = reg_of(w, RSI), record = gen_record(&w->u, 1, 0, true);
+	struct ir_ins *i = gen_ins(w->p, IR_READ_BUF);
+
+	w->u.records.v[record].fields[0].cap = cap;
+	i->slot = s;
+	i->a = addr;
+	i->b = n;
+	i->imm = cap;
+	i = gen_ins(w->p, IR_EMIT);
+	i->record = record;
+	gen_arg(w->p, i, IR_BUF, s, 1);
+	return w;
+}
+
+static void long_texts(void **state)
+{
+	static uint8_t bytes[70000];
+	struct world *w = world_of_texts(65000);
+
+	reset_rings(1 << 18);
+	gen_set_up_scratch();
+	for (int i = 0; i < nrings(); i++)
+		ring_allow(&rings[i], EVENT_LONG_MAX);
+	fill_random(bytes, sizeof(bytes));
+	world_start(w, true);
+	assert_true(gen_scratch(&w->u, w->p) > 2 * 65000 && gen_scratch(&w->u, w->p) < (int)GEN_SCRATCH);
+	assert_in_range(gen_event_max(&w->u, w->p), 65000, EVENT_LONG_MAX);
+	for (int k = 0; k < 20; k++) {
+		hit(w, (uint64_t)bytes + random_word() % 5000, k == 0 ? 65000 : random_word() % 65000, machine_run);
+		hit(w, k, 60000, machine_run);
+	}
+	world_free(w);
+}
+
+static void too_long_is_refused(void **state)
+{
+	struct world *w = world_of_texts(65000);
+	struct gen_env env;
+	uint8_t *out = xcalloc(GEN_CODE_MAX, 1);
+	struct gen_site site = { .addr = GEN_SITE };
+
+	gen_ins(w->p, IR_RET);
+	env = gen_make_env(true, NULL);
+	assert_int_equal(gen_emit(&w->u, w->p, &env, &site, 0, out), -ENOTSUP);
+	assert_non_null(strstr(err_text(), "needs buffers of twice that"));
+	env.event.ring_size = 1 << 20;
+	assert_true(gen_emit(&w->u, w->p, &env, &site, 0, out) > 0);
+	env.event.overwrite = true;
+	assert_int_equal(gen_emit(&w->u, w->p, &env, &site, 0, out), -ENOTSUP);
+	assert_non_null(strstr(err_text(), "4096 are possible"));
+	env.event.overwrite = false;
+	env.scratch_size = 64 << 10;
+	assert_int_equal(gen_emit(&w->u, w->p, &env, &site, 0, out), -ENOTSUP);
+	assert_non_null(strstr(err_text(), "there are 64"));
+	ir_unit_free(&w->u);
+	free(w);
+	free(out);
+}
+
+/* ---- the stack ---- */
+
+static void add_stack(struct world *w, uint32_t rdi)
+{
+	struct ir_ins *i = gen_ins(w->p, IR_STACK);
+
+	i->dst = gen_reg(w->p, IR_I);
+	i->imm = 127;
+}
+
+static void add_number_in_map(struct world *w, uint32_t rdi)
+{
+	gen_map(&w->u, IR_MAP_VALUE, IR_U64, 1);
+	gen_arg(w->p, map_ins(w, IR_MAP_SET, 0, rdi), IR_U64, rdi, 0);
+	map_ins(w, IR_MAP_ADD, 0, rdi)->a = rdi;
+}
+
+static void add_agg(struct world *w, uint32_t rdi)
+{
+	struct ir_ins *i;
+
+	gen_map(&w->u, IR_MAP_AVG, IR_I64, 1);
+	agg_ins(w, 0, rdi, 1, &rdi);
+	i = map_ins(w, IR_MAP_GET, 0, rdi);
+	gen_arg(w->p, i, IR_I64, gen_reg(w->p, IR_I), 0);
+	map_ins(w, IR_MAP_LEN, 0, rdi)->dst = gen_reg(w->p, IR_I);
+	map_ins(w, IR_MAP_DEL, 0, rdi);
+}
+
+static void add_text(struct world *w, uint32_t rdi)
+{
+	uint32_t s = slot(w, 64, NULL), t = slot(w, 0, "in"), record = gen_record(&w->u, 1, 0, true);
+	struct ir_ins *i = gen_ins(w->p, IR_READ_STR);
+
+	i->slot = s;
+	i->a = rdi;
+	i->imm = 64;
+	i = gen_ins(w->p, IR_STR_FIND);
+	i->slot = s;
+	i->slot2 = t;
+	i->dst = gen_reg(w->p, IR_I);
+	gen_ins(w->p, IR_COMM)->slot = s;
+	i = gen_ins(w->p, IR_EMIT);
+	i->record = record;
+	gen_arg(w->p, i, IR_STR, s, 1);
+}
+
+static void add_text_in_map(struct world *w, uint32_t rdi)
+{
+	struct ir_map *m = gen_map(&w->u, IR_MAP_VALUE, IR_U64, 1);
+	uint32_t s = slot(w, 64, NULL), t = slot(w, 64, NULL);
+	struct ir_ins *i = gen_ins(w->p, IR_READ_STR);
+
+	m->keys[0] = m->values[0] = (struct ir_part){ .type = IR_STR, .cap = 64 };
+	i->slot = s;
+	i->a = rdi;
+	i->imm = 64;
+	for (int k = 0; k < 3; k++) {
+		i = gen_ins(w->p, (enum ir_op[]){ IR_MAP_SET, IR_MAP_GET, IR_MAP_DEL }[k]);
+		gen_arg(w->p, i, IR_STR, s, 0);
+		i->nkeys = 1;
+		if (k < 2)
+			gen_arg(w->p, i, IR_STR, t, 0);
+	}
+}
+
+static void add_text_of_agg(struct world *w, uint32_t rdi)
+{
+	struct ir_map *m = gen_map(&w->u, IR_MAP_SUM, IR_I64, 1);
+	uint32_t s = slot(w, 64, NULL);
+	struct ir_ins *i = gen_ins(w->p, IR_READ_STR);
+
+	m->keys[0] = (struct ir_part){ .type = IR_STR, .cap = 64 };
+	i->slot = s;
+	i->a = rdi;
+	i->imm = 64;
+	for (int k = 0; k < 3; k++) {
+		i = gen_ins(w->p, (enum ir_op[]){ IR_MAP_AGG, IR_MAP_GET, IR_MAP_DEL }[k]);
+		i->a = k ? IR_NONE : rdi;
+		gen_arg(w->p, i, IR_STR, s, 0);
+		i->nkeys = 1;
+		if (k == 1)
+			gen_arg(w->p, i, IR_I64, gen_reg(w->p, IR_I), 0);
+	}
+}
+
+/* So many values are needed before and after it. */
+static struct world *full_world(void (*add)(struct world *w, uint32_t rdi), uint32_t n)
+{
+	struct world *w = world_new();
+	uint32_t rdi = reg_of(w, RDI), live[100];
+
+	for (uint32_t k = 0; k < n; k++) {
+		struct ir_ins *i = gen_ins(w->p, IR_ADD);
+
+		i->a = i->b = rdi;
+		live[k] = i->dst = gen_reg(w->p, IR_I);
+	}
+	add(w, rdi);
+	for (uint32_t k = 0; k < n; k += 20)
+		emit_numbers(w, live + k, MIN(20, n - k));
+	return w;
+}
+
+/* With the largest frame that is accepted, no more of the stack is touched than promised. */
+static void full_frames(void **state)
+{
+	static void (*const adds[])(struct world *w, uint32_t rdi) = { add_stack, add_number_in_map, add_agg, add_text, add_text_in_map,
+									add_text_of_agg };
+
+	for (size_t k = 0; k < ARRAY_SIZE(adds); k++) {
+		uint32_t n = 0;
+		struct world *w;
+		int len = 1;
+
+		for (; len > 0 && n < 100; n++) {
+			w = full_world(adds[k], n + 1);
+			gen_ins(w->p, IR_RET);
+			len = gen_measure(&w->u, w->p);
+			ir_unit_free(&w->u);
+			free(w);
+		}
+		assert_in_range(n - 1, 24, 80);
+		w = full_world(adds[k], n - 1);
+		world_start(w, true);
+		for (int round = 0; round < 12; round++) {
+			const char *what;
+			uint64_t frames[200];
+
+			gen_machine(random_word(), 8 * (random_word() % 2));
+			make_chain(1, 190, frames);
+			machine_in.gpr[RDI] = round % 3 ? (uint64_t)"something in it" : any_value();
+			what = gen_run(machine_run);
+			if (what)
+				fail_msg("%zu: %s", k, what);
+		}
+		world_free(w);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		test(stacks),
+		test(stack_at_an_entry),
+		test(too_many_stacks_are_counted),
+		test(aggregations_are_read),
+		test(entries_read_and_save),
+		test(more_saved_values_are_refused),
+		test(long_texts),
+		test(too_long_is_refused),
+		test(full_frames),
+	};
+
+	return cmocka_run_group_tests_name("gen_more", tests, NULL, NULL);
+}
