@@ -12,6 +12,8 @@
  */
 #include "proc/clean.h"
 
+#include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -21,6 +23,8 @@
 #include "proc/internal.h"
 
 #define ROUNDS_NS 10000000000ull
+#define DESK_NS 5000000000ull
+#define DESK_LOOK_NS 100000ull
 
 static bool holds(pid_t pid, uint64_t inode)
 {
@@ -129,6 +133,11 @@ int text_remove(struct proc *p, struct arena *a, struct text_report *ret_report)
 	return 0;
 }
 
+static bool is_of(const struct map *m, uint64_t inode)
+{
+	return m->inode == inode && strncmp(m->path, ARENA_PATH, strlen(ARENA_PATH)) == 0;
+}
+
 /* The record of the arena with this inode, as the target has it mapped. */
 static int load_undo(struct proc *p, uint64_t inode, struct undo *u)
 {
@@ -136,15 +145,20 @@ static int load_undo(struct proc *p, uint64_t inode, struct undo *u)
 	struct undo_edit *edits = NULL;
 	struct undo_move *moves = NULL;
 	struct undo_head h;
+	bool any = false;
 	size_t i;
 	int r;
 
 	u->inode = inode;
 	u->growing = true;
 	for (i = 0; i < p->maps.n; i++)
-		if (p->maps.v[i].inode == inode && p->maps.v[i].offset == 0 &&
-		    strncmp(p->maps.v[i].path, ARENA_PATH, strlen(ARENA_PATH)) == 0)
-			m = &p->maps.v[i];
+		if (is_of(&p->maps.v[i], inode)) {
+			any = true;
+			if (p->maps.v[i].offset == 0)
+				m = &p->maps.v[i];
+		}
+	if (!any)
+		return 0;	/* somebody has taken it out meanwhile */
 	if (!m)
 		return fail(-EBADMSG, "process %d has an arena of ours but its undo record is not mapped: "
 			    "left as it is", p->pid);
@@ -226,14 +240,44 @@ static void close_held(struct proc *p, const struct holder *want)
 	vec_free(&now);
 }
 
+/* While held: does a thread still run through a dead tracer's table of calls (batch.c)? */
+static bool is_at_desk(struct proc *p, uint64_t inode)
+{
+	const struct map *m;
+	size_t i;
+
+	if (proc_read_maps(p) < 0)
+		return false;
+	for (i = 0; i < p->threads.n; i++) {
+		m = proc_map_at(p, p->threads.v[i].regs.rip);
+		if (m && is_of(m, inode))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Not as long as somebody is about to use or to close it: the number could mean a file of the
+ * target's own by then.
+ */
 static int close_descriptor(struct proc *p, const struct holder *h)
 {
-	int r = proc_stop(p);
+	uint64_t deadline = now_ns() + DESK_NS;
+	bool busy;
+	int r;
 
-	if (r < 0)
-		return r;
-	close_held(p, h);
-	return proc_resume(p);
+	for (;;) {
+		r = proc_stop(p);
+		if (r < 0)
+			return r;
+		busy = is_at_desk(p, h->inode);
+		if (!busy)
+			close_held(p, h);
+		r = proc_resume(p);
+		if (r < 0 || !busy || now_ns() > deadline)
+			return r;
+		sleep_ns(DESK_LOOK_NS);
+	}
 }
 
 static int recover_holders(struct proc *p, const holder_list *list, struct text_report *sum)
@@ -263,27 +307,79 @@ static int recover_holders(struct proc *p, const holder_list *list, struct text_
 	return 0;
 }
 
+/*
+ * A borrowed thread has all its signals blocked, and that is seen from outside. If its tracer died and
+ * it has not had its turn since, it is still about to make a call: one descriptor or mapping more, or
+ * less, than whoever looks now can see.
+ */
+static bool has_borrowed(pid_t pid)
+{
+	const uint64_t all = ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
+	char path[300], status[4096];
+	bool found = false;
+	struct dirent *e;
+	uint64_t mask;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	d = opendir(path);
+	while (d && !found && (e = readdir(d))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/status", pid, e->d_name);
+		mask = 0;
+		if (e->d_name[0] != '.' && file_read(path, status, sizeof(status)) > 0)
+			status_field(status, "SigBlk", 16, &mask);
+		found = (mask & all) == all;
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+/* In a stop that call has been made. */
+static int stop_and_go(struct proc *p)
+{
+	int r = proc_stop(p);
+
+	return r < 0 ? r : proc_resume(p);
+}
+
+static void find_holders(pid_t pid, pid_t via, holder_list *list)
+{
+	list->n = 0;
+	holders_in_fds(pid, via, list);		/* first: they are mapped before they are closed */
+	holders_in_maps(pid, list);
+}
+
+static int recover_opened(struct proc *p, bool borrowed, struct text_report *sum)
+{
+	holder_list list = { 0 };
+	int r = borrowed ? stop_and_go(p) : 0;
+
+	if (r == 0) {
+		find_holders(p->pid, priv(p)->via, &list);
+		r = list.n ? recover_holders(p, &list, sum) : -ENOENT;
+	}
+	vec_free(&list);
+	return r;
+}
+
 int text_recover(pid_t pid, struct text_report *ret_report)
 {
 	struct text_report sum = { .verified = true };
+	bool borrowed = has_borrowed(pid);	/* before the look at what is there */
 	holder_list list = { 0 };
 	struct proc *p = NULL;
-	int r;
+	int r = -ENOENT;
 
-	holders_in_maps(pid, &list);
-	holders_in_fds(pid, pid, &list);
-	if (!list.n)
-		r = fail(-ENOENT, "nothing of ours is in process %d", pid);
-	else
+	find_holders(pid, pid, &list);
+	if (list.n || borrowed)
 		r = proc_open(pid, &p);
-	if (p) {
-		list.n = 0;
-		holders_in_fds(pid, priv(p)->via, &list);	/* descriptors first: mappings may go meanwhile */
-		holders_in_maps(pid, &list);
-		r = recover_holders(p, &list, &sum);
-	}
+	if (p)
+		r = recover_opened(p, borrowed, &sum);
 	proc_close(p);
 	vec_free(&list);
+	if (r == -ENOENT)
+		return fail(r, "nothing of ours is in process %d", pid);
 	if (r == 0)
 		*ret_report = sum;
 	return r;

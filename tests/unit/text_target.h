@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -39,6 +40,16 @@
 		_fail(__FILE__, __LINE__); \
 	} \
 } while (0)
+
+/* "Try again", says a stop of a thread that did not get its turn for two seconds. */
+#define patiently(call) ({ \
+	uint64_t end_ = now_ns() + PATIENCE_NS; \
+	int r_; \
+	do \
+		r_ = (call); \
+	while (r_ == -EBUSY && now_ns() < end_); \
+	r_; \
+})
 
 #pragma GCC diagnostic ignored "-Wunused-function"
 
@@ -411,16 +422,9 @@ static inline int rig_try(struct rig *r, pid_t pid, size_t max_edits)
 	return e;
 }
 
-/* "Try again", says an attach to a thread that did not get its turn for two seconds. */
 static inline int rig_open(struct rig *r, pid_t pid, size_t max_edits)
 {
-	uint64_t deadline = now_ns() + PATIENCE_NS;
-	int e;
-
-	do
-		e = rig_try(r, pid, max_edits);
-	while (e == -EBUSY && now_ns() < deadline);
-	return e;
+	return patiently(rig_try(r, pid, max_edits));
 }
 
 static inline void rig_close(struct rig *r)
