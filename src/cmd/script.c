@@ -153,6 +153,8 @@ static int finish(struct running *x, int ended, int child_status)
 	events_totals(x->j, &t);
 	if (t.lost)
 		log_warn("%" PRIu64 " events were lost; a larger --buffer-size may help", t.lost);
+	if (t.damaged)
+		log_warn("a buffer held what is no event, %" PRIu64 " times", t.damaged);
 	if (run.json)
 		run_json_summary(x->j, x->to, &report, false);
 	run_say_times(x->j, &report);

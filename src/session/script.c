@@ -355,7 +355,7 @@ void script_say_errors(struct script_run *s)
 				log_warn("%s: %llu %s", probe, (unsigned long long)times, error_texts[e]);
 		}
 		if (n)
-			log_info("%s: %llu returns of calls that began before, or whose entry was not seen", probe,
+			log_warn("%s: %llu returns of calls that began before, or that were too many at once to be kept", probe,
 				 (unsigned long long)n);
 	}
 }

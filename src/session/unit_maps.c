@@ -13,6 +13,7 @@
 struct unit_maps {
 	struct jab *j;
 	uint32_t unit;
+	uint32_t nmaps;		/* that there were when memory was made */
 	struct store *own;
 	/* The last answer. */
 	VEC(struct map_entry) rows;
@@ -68,6 +69,7 @@ struct unit_maps *unit_maps_new(struct jab *j, uint32_t unit)
 
 	m->j = j;
 	m->unit = unit;
+	m->nmaps = lang_unit(j->units.v[unit].lang)->maps.n;
 	m->own = store_new(lang_unit(j->units.v[unit].lang));
 	return m;
 }
@@ -163,6 +165,8 @@ static void look(struct unit_maps *m, uint32_t map)
 	bool is_value = map_of(m, map)->kind == IR_MAP_VALUE;
 
 	forget(m);
+	if (map >= m->nmaps)	/* programs with it were refused */
+		return;
 	for (size_t i = views(m); i-- > 0;)
 		if (view_at(m, i))
 			take_all(m, map, &maps_reader_ops, view_at(m, i)->reader, i);
@@ -265,7 +269,7 @@ void unit_maps_copy(struct unit_maps *m, struct unit_view *v)
 {
 	const struct ir_unit *u = lang_unit(m->j->units.v[m->unit].lang);
 
-	for (uint32_t map = 0; map < u->maps.n; map++) {
+	for (uint32_t map = 0; map < m->nmaps; map++) {
 		struct map_list l = { 0 };
 
 		if (u->maps.v[map].kind != IR_MAP_VALUE)

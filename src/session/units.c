@@ -128,7 +128,7 @@ static uint64_t bias_of(const struct jab *j, const struct site *s)
 }
 
 /* One site for each clause will do to find out what the maps hold. */
-struct first_sites { struct jab *j; uint32_t unit; struct lang_site *sites; bool *known; };
+struct first_sites { struct lang_site *sites; uint8_t *known; };
 
 static const struct lang_site *first_site(void *arg, uint32_t clause)
 {
@@ -137,31 +137,25 @@ static const struct lang_site *first_site(void *arg, uint32_t clause)
 	return x->known[clause] ? &x->sites[clause] : NULL;
 }
 
-static int infer(struct jab *j, uint32_t unit)
+static void find_first_sites(struct jab *j, uint32_t unit, struct first_sites *x)
 {
-	struct unit *u = &j->units.v[unit];
-	uint32_t n = u->script->clauses.n;
-	struct first_sites x = { j, unit, xcalloc(n + 1, sizeof(*x.sites)), xcalloc(n + 1, sizeof(*x.known)) };
-	int r;
+	const struct script *s = j->units.v[unit].script;
 
-	for (uint32_t i = 0; i < n; i++) {
-		x.known[i] = u->script->clauses.v[i]->nprobes && is_of_tracer(u->script->clauses.v[i]->probes[0]);
-		x.sites[i] = (struct lang_site){ .at = LANG_TRACER };
-	}
+	for (uint32_t i = 0; i < s->clauses.n; i++)
+		if (s->clauses.v[i]->nprobes && is_of_tracer(s->clauses.v[i]->probes[0])) {
+			x->known[i] = SITE_TRACER;
+			x->sites[i] = (struct lang_site){ .at = LANG_TRACER };
+		}
 	for (size_t i = 0; i < j->sites.n; i++) {
 		const struct session_probe *p = &j->probes.v[j->sites.v[i].probe];
-		const struct site *s = &j->sites.v[i];
+		const struct site *at = &j->sites.v[i];
 
-		if (p->unit != unit + 1 || x.known[p->clause] || s->counter == UINT32_MAX)
+		if (p->unit != unit + 1 || x->known[p->clause] || at->counter == UINT32_MAX)
 			continue;
-		x.known[p->clause] = true;
-		x.sites[p->clause] = site_of(j, &j->rows.v[j->counters.v[s->counter].row], bias_of(j, s));
+		x->known[p->clause] = SITE_KNOWN;
+		x->sites[p->clause] = site_of(j, &j->rows.v[j->counters.v[at->counter].row], bias_of(j, at));
 	}
-	u->inferred = true;
-	r = lang_infer(u->lang, first_site, &x);
-	free(x.sites);
-	free(x.known);
-	return r;
+	unit_guess(j, unit, x->sites, x->known);
 }
 
 static uint32_t known_program(const struct jab *j, uint32_t row, uint64_t bias)
@@ -242,17 +236,58 @@ static int compile_tracer(struct unit *u)
 	return r;
 }
 
+/* Memory is made for what these will need; they run nowhere themselves. */
+static int compile_guesses(struct jab *j, uint32_t unit, const struct first_sites *x)
+{
+	struct unit *u = &j->units.v[unit];
+	int r = 0;
+
+	for (uint32_t i = 0; !r && i < u->script->clauses.n; i++) {
+		struct program p = { .unit = unit, .row = UINT32_MAX };
+
+		if (x->known[i] < SITE_ON_DISK)
+			continue;
+		r = unit_try(u, i, &x->sites[i], x->known[i], p.progs);
+		if (!r) {
+			give_ids(u, UINT32_MAX);
+			r = measure(u, &p, x->sites[i].probe);
+		}
+		if (!r)
+			*vec_add(&j->programs) = p;
+		else if (x->known[i] == SITE_GUESSED)
+			r = 0;
+		else if (u->is_line)
+			say_errors(u, r);
+	}
+	return r;
+}
+
+static int prepare(struct jab *j, uint32_t unit)
+{
+	struct unit *u = &j->units.v[unit];
+	uint32_t n = u->script->clauses.n;
+	struct first_sites x = { xcalloc(n + 1, sizeof(*x.sites)), xcalloc(n + 1, sizeof(*x.known)) };
+	int r;
+
+	find_first_sites(j, unit, &x);
+	u->inferred = true;
+	r = lang_infer(u->lang, first_site, &x);
+	if (!r)
+		r = compile_tracer(u);
+	if (!r)
+		r = compile_guesses(j, unit, &x);
+	free(x.sites);
+	free(x.known);
+	return r;
+}
+
 int units_compile(struct jab *j)
 {
 	int r = 0;
 
-	for (uint32_t i = 0; !r && i < j->units.n; i++) {
-		if (j->units.v[i].inferred)
-			continue;
-		r = infer(j, i);
-		if (!r)
-			r = compile_tracer(&j->units.v[i]);
-	}
+	for (uint32_t i = 0; !r && i < j->units.n; i++)
+		if (!j->units.v[i].inferred)
+			r = prepare(j, i);
 	for (size_t i = 0; !r && j->units.n && i < j->sites.n; i++) {
 		const struct site *s = &j->sites.v[i];
 		struct counter *c = s->counter == UINT32_MAX ? NULL : &j->counters.v[s->counter];

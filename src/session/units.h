@@ -63,6 +63,11 @@ char *unit_errors(struct unit *u);
 
 int units_compile(struct jab *j);
 
+/* guess.c: what is known of the place where a clause runs. One of which nothing is known gets a guess. */
+enum { SITE_NONE, SITE_TRACER, SITE_KNOWN, SITE_ON_DISK, SITE_GUESSED };
+void unit_guess(struct jab *j, uint32_t unit, struct lang_site *sites, uint8_t *known);
+int unit_try(struct unit *u, uint32_t clause, const struct lang_site *site, uint8_t known, struct ir_prog *ret_progs[2]);
+
 /* Anything in them that needs the blob's scratch memory, backtraces, pairs of calls? */
 bool units_are_heavy(const struct jab *j);
 bool units_want_stacks(const struct jab *j);

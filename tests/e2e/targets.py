@@ -79,6 +79,8 @@ TARGETS = {
     "sandbox": c("sandbox.c"),
     "values": c("values.c"),
     "wild": c("wild.c"),
+    "script": c("script.c"),
+    "harsh": c("harsh.c"),
     "vandal": c("vandal.c"),
     "mill": c("mill.c"),
     "moved": c("moved.c"),

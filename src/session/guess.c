@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Probes on files that nobody has mapped yet: a library that will be loaded, a program that will be executed. By
+ * then the memory of maps is made and events have their numbers, so the program is compiled once before, as
+ * it will be: for the file as it is on disk if the probe names its path, else for a function of which nothing
+ * is known.
+ */
+#include "session/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include "base/err.h"
+
+/* Kept as any other file, and found again by its number when somebody has it. */
+static struct module *open_path(struct jab *j, const char *path)
+{
+	struct module *m;
+	struct stat st;
+	struct file *f;
+
+	if (!strchr(path, '/') || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return NULL;
+	for (size_t i = 0; i < j->files.n; i++)
+		if (!strcmp(j->files.v[i].path, path))
+			return j->files.v[i].m;
+	if (module_open("", path, &m) < 0)
+		return NULL;
+	f = vec_add(&j->files);
+	f->dev = (uint64_t)major(st.st_dev) << 32 | minor(st.st_dev);
+	f->inode = st.st_ino;
+	f->path = xstrdup(path);
+	f->m = m;
+	return m;
+}
+
+static uint8_t place_of(const struct probe_spec *spec)
+{
+	if (spec->kind == SPEC_CALL)
+		return LANG_CALL;
+	if (spec->kind == SPEC_RETURN)
+		return LANG_RETURN;
+	return spec->has_offset || spec->kind == SPEC_INSNS || spec->place_kind >= PLACE_ADDR ? LANG_INSIDE : LANG_ENTRY;
+}
+
+static bool take_line(const struct probe_spec *spec, struct module *m, struct lang_site *s)
+{
+	line_list list = { 0 };
+	bool found = lines_find(s->types, spec->place, spec->addr, &list) >= 0 && list.n;
+	const struct func *f = found ? module_func_at(m, list.v[0].addr) : NULL;
+
+	if (f) {
+		s->entry = f->addr;
+		s->func = func_name(m, f);
+		s->pc = list.v[0].addr;
+	}
+	vec_free(&list);
+	return f;
+}
+
+static bool take_function(const struct probe_spec *spec, struct module *m, struct lang_site *s)
+{
+	func_list list = { 0 };
+	bool found = spec_match(spec, m, &list) > 0;
+
+	if (found) {
+		s->entry = m->funcs.v[list.v[0]].addr;
+		s->func = func_name(m, &m->funcs.v[list.v[0]]);
+		s->pc = s->entry + (spec->has_offset ? spec->offset : 0);
+	}
+	vec_free(&list);
+	return found;
+}
+
+static bool guess_site(struct jab *j, const struct probe_spec *spec, struct lang_site *s)
+{
+	struct module *m = spec->object ? open_path(j, spec->object) : NULL;
+
+	*s = (struct lang_site){ .at = place_of(spec), .probe = spec->text, .func = "" };
+	if (!m || spec->place_kind == PLACE_ADDR)
+		return false;
+	if (module_types(m, &s->types) < 0)
+		s->types = NULL;
+	if (spec->place_kind == PLACE_LINE ? s->types && take_line(spec, m, s) : take_function(spec, m, s))
+		return true;
+	s->types = NULL;
+	return false;
+}
+
+void unit_guess(struct jab *j, uint32_t unit, struct lang_site *sites, uint8_t *known)
+{
+	for (size_t i = 0; j->follow && i < j->probes.n; i++) {
+		const struct session_probe *p = &j->probes.v[i];
+
+		if (p->unit == unit + 1 && known[p->clause] == SITE_NONE)
+			known[p->clause] = guess_site(j, p->spec, &sites[p->clause]) ? SITE_ON_DISK : SITE_GUESSED;
+	}
+}
+
+/* It is not wrong before it is there. */
+int unit_try(struct unit *u, uint32_t clause, const struct lang_site *site, uint8_t known, struct ir_prog *ret_progs[2])
+{
+	struct diags *d = &u->script->diags;
+	size_t had = d->list.n, errors = d->errors;
+	int r = lang_compile(u->lang, clause, site, ret_progs);
+
+	if (known == SITE_ON_DISK)
+		return r;
+	while (d->list.n > had)
+		free(d->list.v[--d->list.n].text);
+	d->errors = errors;
+	return r < 0 ? -ENOENT : 0;
+}

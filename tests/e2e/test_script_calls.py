@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""call: and return probes: paired under recursion, left by longjmp or an exception, tail calls, threads."""
+import re
+
+import scripts
+from scripts import histogram, keyed, scalar, told
+
+
+def run(prog, text, *args):
+    r = scripts.run(text, prog, *args)
+    assert r.status == 0, r
+    return r
+
+
+def test_entry_arguments_and_results(built):
+    r = run(built("script"), "call:exe:take { @n = sum(n); @ret = sum(retval) } call:exe:take { @w[str(s)] = count() } "
+            "call:exe:take { @i[it->id] = sum(n) }",
+            "tell", 300)
+    c = told(r.stdout)
+    assert (scalar(r.output, "n"), scalar(r.output, "ret")) == (c["sum"], c["ret_sum"])
+    assert keyed(r.output, "w") == {k: str(v[0]) for k, v in c["word"].items()}
+    assert keyed(r.output, "i") == {k: str(v[1]) for k, v in c["item"].items()}
+    assert not r.stderr, r
+
+
+def test_conditions(built):
+    r = run(built("script"), "call:exe:take /n > 100/ { @pos = count() } call:exe:take /retval > 100/ { @r = count() } "
+            "call:exe:take /duration >= 0 && n > 100/ { @d = count() }", "tell", 300)
+    c = told(r.stdout)
+    assert scalar(r.output, "pos") == scalar(r.output, "d") == c["pos"]
+    assert 0 < int(scalar(r.output, "r")) < 300
+
+
+def test_recursion(built):
+    r = run(built("script"), """call:exe:sink_in { @by[arg0] = count(); @ret[arg0] = max(retval); @low[arg0] = min(retval);
+        @d[arg0] = min(duration); @all = count(); @h = hist(duration) }
+        uprobe:exe:sink_in { @in = count() } uretprobe:exe:sink_in { @out = count() }""", "deep", 50, 20)
+    assert keyed(r.output, "by") == {str(k): "50" for k in range(1, 21)}
+    # each level returns the sum of all depths below: the one that belongs to its own entry
+    want = {str(k): str(k * (k + 1) // 2) for k in range(1, 21)}
+    assert keyed(r.output, "ret") == want and keyed(r.output, "low") == want
+    d = {int(k): int(v) for k, v in keyed(r.output, "d").items()}
+    assert all(d[k] <= d[k + 1] for k in range(1, 20)), d
+    assert scalar(r.output, "all") == scalar(r.output, "in") == scalar(r.output, "out") == "1000"
+    assert sum(histogram(r.output, "h").values()) == 1000
+
+
+def test_deep_recursion(built):
+    """Deeper than calls are kept: those are counted, the rest is right, the program does not notice."""
+    r = run(built("script"), "call:exe:sink_in { @all = count(); @bad = sum(retval != arg0 * (arg0 + 1) / 2 ? 1 : 0) }",
+            "deep", 3, 20000)
+    c = told(r.stdout)
+    assert c["calls"] == "60000" and c["sum"] == str(3 * 20000 * 20001 // 2)
+    assert scalar(r.output, "bad") == "0"
+    missed = sum(int(x) for x in re.findall(r": (\d+) ", r.stderr))
+    assert int(scalar(r.output, "all")) + missed == 60000, r
+
+
+def test_longjmp(built):
+    r = run(built("script"), "call:exe:leap { @n = count(); @sum = sum(retval); @bad = sum(retval != arg0 + 7 ? 1 : 0) }",
+            "jump", 300)
+    c = told(r.stdout)
+    assert scalar(r.output, "n") == str(300 - int(c["left"]))
+    assert (scalar(r.output, "sum"), scalar(r.output, "bad")) == (c["sum"], "0")
+
+
+def test_exceptions(built):
+    r = run(built("throw"), """call:exe:source { @["source"] = count() } call:exe:shop::through { @["shop::through"] = count() }
+        call:exe:shop::rethrow { @["shop::rethrow"] = count() } call:exe:catcher { @["catcher"] = count(); @r[arg0] = sum(retval) }""", 400)
+    want = {x.split()[0]: x.split()[2] for x in r.stdout.splitlines() if not x.startswith("sum")}
+    assert keyed(r.output, "") == want
+    got = {int(k): int(v) for k, v in keyed(r.output, "r").items()}
+    assert sum(got.values()) == int(re.search(r"^sum (\S+)", r.stdout, re.M)[1])
+    assert got[1] == -1 and got[4] == -1 and got[2] == 5
+
+
+def test_tail_calls(built):
+    r = run(built("script"), "call:exe:tail { @n = count(); @a = sum(arg0) } call:exe:tail_end { @end = count(); @sum = sum(retval) }",
+            "tail", 100)
+    c = told(r.stdout)
+    assert (scalar(r.output, "end"), scalar(r.output, "sum")) == ("100", c["sum"])
+    assert scalar(r.output, "n") == "100" and scalar(r.output, "a") == str(sum(range(100)))
+
+
+def test_threads(built):
+    r = run(built("script"),  "call:exe:take { @n = count(); @bad = sum(retval != arg0 * 3 - it->id ? 1 : 0) } "
+            "call:exe:take { @k[it->id] = count() }",
+            "threads", 8, 20000)
+    assert scalar(r.output, "n") == "160000" and scalar(r.output, "bad") == "0"
+    assert keyed(r.output, "k") == {x.split()[2]: x.split()[1] for x in r.stdout.splitlines() if x.startswith("item")}
+
+
+def test_by_hand_with_the_thread_as_key(built):
+    """As everybody writes it: the start kept by thread, taken out at the return."""
+    r = run(built("script"), """uprobe:exe:take { @start[tid] = nsecs; @arg[tid] = n }
+        uretprobe:exe:take /@start[tid]/ { @ns = hist(nsecs - @start[tid]); @n = count(); @sum = sum(@arg[tid]);
+            delete(@start[tid]); delete(@arg[tid]) }""", "threads", 8, 5000)
+    c = r.stdout.splitlines()
+    assert scalar(r.output, "n") == "40000" and f"sum {scalar(r.output, 'sum')}" in c
+    assert sum(histogram(r.output, "ns").values()) == 40000
+    assert "@start" not in r.output, r.output

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""Scripts never hurt the target: bad addresses, divisions, endless strings, full maps, hardly any stack. What could
+not be done is counted and said; what the program prints is what it prints alone."""
+import re
+import subprocess
+
+import pytest
+
+import scripts
+from scripts import keyed, scalar
+
+N = 900
+
+
+def run(prog, text, *args, options=()):
+    alone = subprocess.run([prog, *map(str, args)], capture_output=True, text=True, timeout=60)
+    r = scripts.run(text, prog, *args, options=options)
+    assert (r.stdout, r.status) == (alone.stdout, alone.returncode), r
+    r.said = dict(x.split() for x in alone.stdout.splitlines())
+    return r
+
+
+def counted(r, words):
+    """The number in the warning that has these words."""
+    return sum(int(x) for x in re.findall(rf"(\d+) {words}", r.stderr))
+
+
+def test_reads_in_conditions(built):
+    r = run(built("harsh"), """u:exe:look /p->value == 3/ { @good = count() } u:exe:look /p->value != 3/ { @other = count() }
+        u:exe:look /p->next->value == 4/ { @second = count() } u:exe:look { @all = count() }""", "reads", N)
+    assert scalar(r.output, "good") == scalar(r.output, "second") == r.said["good"]
+    assert scalar(r.output, "all") == r.said["calls"] and "@other" not in r.output
+    assert counted(r, "times a condition") == 3 * (N - int(r.said["good"])), r.stderr
+
+
+def test_reads_in_keys_and_values(built):
+    r = run(built("harsh"), """u:exe:look { @k[p->value] = count(); @s[str(p->text)] = count(); @sum = sum(p->next->value);
+        @v = p->value; @h = hist(p->value); @pair[p->value, n % 2] += p->next->value }""", "reads", N)
+    assert keyed(r.output, "k") == {"3": r.said["good"]}
+    assert keyed(r.output, "s") == {"good": r.said["good"]}
+    assert scalar(r.output, "sum") == str(4 * int(r.said["good"]))
+    assert scalar(r.output, "v") == "3"
+    assert sum(int(v) for v in keyed(r.output, "pair").values()) == 4 * int(r.said["good"])
+    assert counted(r, "times a condition") > 0, r.stderr
+
+
+def test_reads_that_are_printed(built):
+    r = run(built("harsh"), 'u:exe:look { printf("%d %d %s %r\\n", n, p->value, str(p), buf(p, 8)) }', "reads", 18)
+    lines = r.output.splitlines()
+    assert len(lines) == 18, r
+    for i, line in enumerate(lines):
+        if i % 9 == 0:
+            assert line.startswith(f"{i} 3 "), line
+        else:
+            assert line.startswith(f"{i} <fault>"), line
+
+
+def test_divisions(built):
+    r = run(built("harsh"), "u:exe:part { @q = sum((int64)arg0 / (int64)arg1); @r = sum((int64)arg0 % (int64)arg1); @n = count() }", "divide")
+    assert scalar(r.output, "n") == r.said["calls"]
+    assert scalar(r.output, "q") == r.said["quotients"] and scalar(r.output, "r") == r.said["rests"], r
+    assert counted(r, "divisions by zero") == 2 * int(r.said["bad"]), r.stderr
+
+
+def test_divisions_in_conditions(built):
+    r = run(built("harsh"), "u:exe:part /a % b == 0 && a / b > 1/ { @n = count() }", "divide")
+    assert counted(r, "divisions by zero") > 0, r
+
+
+def test_endless_strings(built):
+    r = run(built("harsh"), """u:exe:look { @[str(p)] = count(); printf("%d %s %d\\n", n, str(p, 20), strlen(str(p))) }
+        u:exe:look /str(p) == "xxx"/ { @three = count() }""", "endless", 5)
+    (key, n), = keyed(r.output, "").items()
+    assert set(key.rstrip(".")) == {"x"} and n == "5", r
+    lines = [x for x in r.output.splitlines() if not x.startswith("@")]
+    assert [x.split()[0] for x in lines if x] == list("01234") and "@three" not in r.output
+
+
+@pytest.mark.parametrize("limit", [64, 1024, 3000])
+def test_long_strings(built, limit):
+    r = run(built("harsh"), f'config = {{ max_strlen = {limit} }} u:exe:look {{ printf("%s\\n", str(p)) }}', "endless", 3)
+    lines = r.output.splitlines()
+    assert len(lines) == 3 and all(x.startswith("x" * (limit - 1)) for x in lines), (len(lines), [len(x) for x in lines], r.stderr)
+
+
+def test_full_maps(built):
+    n = 20000
+    r = run(built("harsh"), "config = { max_map_keys = 1000 } u:exe:look { @k[n] = count(); @n = count() }", "keys", n)
+    kept = keyed(r.output, "k")
+    assert 500 <= len(kept) <= 1000 and set(kept.values()) == {"1"}
+    assert scalar(r.output, "n") == str(n)
+    assert counted(r, "values were left out") == n - len(kept), r.stderr
+
+
+def test_many_keys(built):
+    """More than a map has by itself."""
+    r = run(built("harsh"), "u:exe:look { @k[n] = count() }", "keys", 10000)
+    assert len(keyed(r.output, "k")) + counted(r, "values were left out") == 10000, r.stderr
+
+
+HEAVY = """u:exe:look { @k[p->next->value, str(p->text)] = count(); @h = hist(n); @n++; printf("%d %s\\n", n, str(p->text)) }
+    call:exe:look { @d = hist(duration); @r = sum(retval) }"""
+
+
+@pytest.mark.parametrize("left", [4000, 2000, 1200])
+def test_little_stack(built, left):
+    r = run(built("harsh"), HEAVY, "stack", 500, left)
+    assert scalar(r.output, "n") == "500" and scalar(r.output, "r") == r.said["result"], r
+    assert keyed(r.output, "k") == {"4, good": "500"}
+
+
+def test_signal_stack(built):
+    r = run(built("harsh"), HEAVY, "signal", 500)
+    assert scalar(r.output, "n") == "500" and scalar(r.output, "r") == r.said["result"], r
+    assert keyed(r.output, "k") == {"4, good": "500"}
+
+
+def test_go(built):
+    """Goroutines begin on very small stacks, and move to others."""
+    prog = built("hello_go")
+    r = scripts.run("u:exe:main.work { @n = count(); @sum = sum(x); @k[x % 7] = count() }",
+                    prog, 20000, 4)
+    assert (r.stdout, r.status) == ("20000\n", 0), r
+    assert scalar(r.output, "n") == "20000" and scalar(r.output, "sum") == str(4 * sum(range(5000)))
+    assert sum(int(v) for v in keyed(r.output, "k").values()) == 20000

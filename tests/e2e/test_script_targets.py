@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""Scripts and who they watch: several targets, everybody who uses a file, children, other programs, libraries
+opened later, threads, targets and tracers that are killed."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+import jab
+import scripts
+from scripts import Script, keyed, scalar, told
+from targets import LIMIT
+
+
+def ask_all(t, command):
+    """All lines of an answer."""
+    lines = [t.ask(command)]
+    while lines[-1] != "told":
+        lines.append(t.line())
+    return lines[:-1]
+
+
+def test_attached(target):
+    t = target("script", "serve")
+    before = jab.snapshot(t.pid)
+    with Script("u:exe:take { @n = count(); @sum = sum(n) } END { printf(\"bye\\n\") }", t.pid) as s:
+        c = told("\n".join(ask_all(t, "tell 500")))
+        r = s.stop()
+    assert r.status == 0 and r.output.startswith("bye\n"), r
+    assert (scalar(r.output, "n"), scalar(r.output, "sum")) == ("500", c["sum"])
+    jab.assert_same(before, t.pid)
+    t.stop()
+
+
+def test_several_targets_are_one(target):
+    all = [target("script", "serve") for _ in range(3)]
+    with Script("u:exe:take { @n = count(); @k[pid] = count(); @w[str(s)] = count(); @h = hist(n); @top = max(n) }",
+                *(t.pid for t in all)) as s:
+        for i, t in enumerate(all):
+            t.run(300 * (i + 1))
+        r = s.stop()
+    assert r.status == 0 and scalar(r.output, "n") == "1800", r
+    assert keyed(r.output, "k") == {str(t.pid): str(300 * (i + 1)) for i, t in enumerate(all)}
+    assert keyed(r.output, "w") == {x: "600" for x in ("alpha", "beta", "gamma")}
+    assert scalar(r.output, "top") == "899"
+    for t in all:
+        t.stop()
+
+
+def test_everybody_who_has_the_file(target, built, tmp_path):
+    """Without -p and -c, the path in the probe says who is meant. A copy of our own: nobody else runs it."""
+    prog = tmp_path / "mine"
+    shutil.copy(built("script"), prog)
+    all = [target("script", command=[str(prog), "serve"]) for _ in range(2)]
+    with Script(f"uprobe:{prog}:take {{ @[pid] = count() }}") as s:
+        for t in all:
+            t.run(50)
+        r = s.stop()
+    assert r.status == 0 and keyed(r.output, "") == {str(t.pid): "50" for t in all}, r
+    for t in all:
+        t.stop()
+    r = jab.run("-e", f"uprobe:{prog}:take {{ @ = count() }}")
+    assert r.status == 1 and "no running process" in r.stderr, r
+
+
+def test_children_count(built):
+    r = scripts.run("u:exe:take { @n = count(); @by[pid] = count(); @sum = sum(n) }", built("script"), "fork", 4, 1000)
+    assert r.status == 0 and scalar(r.output, "n") == "4000", r
+    assert keyed(r.output, "by") == {x.split()[1]: "1000" for x in r.stdout.splitlines()}
+
+
+def test_another_program(built):
+    """A shell that executes the target: what counts is the probe's file, whoever runs it."""
+    prog = built("script")
+    r = scripts.run(f"uprobe:{prog}:take {{ @n = count(); @c[comm] = count() }}", "/bin/sh", "-c",
+                    f"{prog} tell 100 >/dev/null; exec {prog} tell 50")
+    assert r.status == 0 and scalar(r.output, "n") == "150", r
+    assert keyed(r.output, "c") == {"script": "150"}
+
+
+def test_library_opened_later(target, built):
+    lib = built("libplug.so")
+    t = target("dlopen", lib)
+    with Script(f"u:{lib}:plug_work {{ @n = count(); @sum = sum(arg0) }}", t.pid) as s:
+        assert t.ask("open") == "open"
+        t.run(700)
+        assert t.ask("close") == "close"
+        assert t.ask("open") == "open"
+        t.run(70)
+        r = s.stop()
+    assert r.status == 0 and scalar(r.output, "n") == "770", r
+    assert scalar(r.output, "sum") == str(11 * sum(range(70)))
+    t.stop()
+
+
+def by_item(r):
+    return {x.split()[2]: x.split()[1] for x in r.stdout.splitlines() if x.startswith("item")}
+
+
+def test_threads_lose_nothing(built):
+    """Eight threads, a million calls each. Nothing is read: that takes its time."""
+    r = scripts.run("u:exe:take { @n = count(); @sum = sum(n); @k[n % 8] = count(); @x++; @y += 2; @m = max(n); @p[n % 8]++ }",
+                    built("script"), "threads", 8, 1000000)
+    assert r.status == 0, r
+    assert scalar(r.output, "n") == "8000000" and f"sum {scalar(r.output, 'sum')}" in r.stdout.splitlines()
+    assert keyed(r.output, "k") == keyed(r.output, "p") == {str(i): "1000000" for i in range(8)}
+    assert (scalar(r.output, "x"), scalar(r.output, "y"), scalar(r.output, "m")) == ("8000000", "16000000", "999")
+
+
+def test_threads_that_read(built):
+    r = scripts.run("u:exe:take { @n = count(); @k[it->id] = count(); @w[str(s)] = count(); @p[it->id]++; @last[str(s)] = n }",
+                    built("script"), "threads", 8, 5000)
+    assert r.status == 0 and scalar(r.output, "n") == "40000", r
+    assert keyed(r.output, "k") == keyed(r.output, "p") == by_item(r)
+    assert keyed(r.output, "w") == {x.split()[2]: x.split()[1] for x in r.stdout.splitlines() if x.startswith("word")}
+    assert set(keyed(r.output, "last")) == {"alpha", "beta", "gamma"}
+
+
+def test_target_killed(target):
+    t, other = target("script", "serve"), target("script", "serve")
+    with Script("u:exe:take { @n = count(); @[pid] = count() }", t.pid, other.pid) as s:
+        t.run(100)
+        t.process.kill()
+        t.process.wait()
+        other.run(30)
+        r = s.stop()
+    assert r.status == 0 and scalar(r.output, "n") == "130", r
+    assert keyed(r.output, "") == {str(t.pid): "100", str(other.pid): "30"}
+    other.stop()
+
+
+def test_the_end_of_the_target_is_the_end(target):
+    t = target("script", "serve")
+    with Script("u:exe:take { @n = count() }", t.pid) as s:
+        t.run(5)
+        t.stop()
+        r = s.wait()
+    assert r.status == 0 and scalar(r.output, "n") == "5", r
+
+
+def test_tracer_killed(target):
+    t = target("script", "serve")
+    before = jab.snapshot(t.pid)
+    with Script("u:exe:take { @n = count(); @w[str(s)] = sum(n) } call:exe:sink_in { @d = hist(duration) }", t.pid) as s:
+        t.run(100)
+        s.kill()
+    t.run(100)
+    assert jab.run("recover", t.pid).status == 0
+    jab.assert_same(before, t.pid)
+    t.run(100)
+    t.stop()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it_properly(target, number):
+    t = target("script", "serve")
+    with Script("u:exe:take { @n = count() } END { printf(\"the end\\n\") }", t.pid) as s:
+        t.run(10)
+        s.signal(number)
+        r = s.wait()
+    assert r.output == "the end\n\n@n: 10\n" or r.output == "the end\n@n: 10\n", r
+    assert r.status == 0, r
+    t.stop()
+
+
+def test_duration_and_interval(target):
+    t = target("script", "serve")
+    with Script("u:exe:take { @n = count() } interval:ms:50 { @ticks++; print(@n) }", t.pid, options=["-d", "0.6"]) as s:
+        t.run(10)
+        r = s.wait()
+    assert r.status == 0 and re.search(r"^@n: 10$", r.output, re.M), r
+    assert 2 <= int(re.findall(r"^@ticks: (\d+)", r.output, re.M)[-1]) <= 12
+    t.stop()
+
+
+def test_interval_exit(target):
+    t = target("script", "serve")
+    t.run(1)
+    with Script('interval:ms:20 { if (@n >= 40) { printf("enough\\n"); exit(4) } } u:exe:take { @n++ }', t.pid) as s:
+        t.run(39)
+        time.sleep(.1)
+        assert s.process.poll() is None
+        t.run(1)
+        r = s.wait()
+    assert r.status == 4 and r.output.startswith("enough\n"), r
+    t.stop()

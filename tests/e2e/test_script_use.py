@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""Scripts as a command: files, #!, -o, no target, errors with line and caret on stderr and status 1."""
+import os
+import stat
+import subprocess
+
+import pytest
+
+import jab
+import scripts
+from scripts import scalar
+
+
+def test_file(built, tmp_path):
+    f = tmp_path / "one.bt"
+    f.write_text("// a comment\nu:exe:tail /arg0 < $1/ { @ = count(); }\n")
+    r = jab.run(f, "-o", tmp_path / "out", 7, "--", built("script"), "tail", 10)
+    assert r.status == 0 and (tmp_path / "out").read_text() == "\n@: 7\n" or (tmp_path / "out").read_text() == "@: 7\n", r
+
+
+def test_executable_script(built, tmp_path):
+    f = tmp_path / "tool.bt"
+    f.write_text(f"#!{jab.JAB}\nBEGIN {{ printf(\"%s %d\\n\", str($1), $2); exit() }}\n")
+    f.chmod(f.stat().st_mode | stat.S_IXUSR)
+    p = subprocess.run([f, "hello", "42"], capture_output=True, text=True, timeout=60)
+    assert (p.returncode, p.stdout, p.stderr) == (0, "hello 42\n", ""), p
+
+
+def test_from_stdin():
+    p = subprocess.run([jab.JAB, "-"], input='BEGIN { printf("in\\n"); exit() }', capture_output=True, text=True, timeout=60)
+    assert (p.returncode, p.stdout) == (0, "in\n"), p
+
+
+def test_no_target_is_needed():
+    r = jab.run("-e", 'BEGIN { printf("a\\n"); @x = 3 } interval:ms:10 { @x++; if (@x == 6) { exit(5) } } END { printf("z\\n") }')
+    assert r.status == 5 and r.output.split() == ["a", "z", "@x:", "6"], r
+    r = jab.run("-e", "interval:ms:10 { @n = count() }", "-d", "0.2")
+    assert r.status == 0 and 2 <= int(scalar(r.output, "n")) <= 20, r
+
+
+def test_a_command_that_prints_is_not_mixed_in(built, tmp_path):
+    r = jab.run("-e", 'u:exe:tail { printf("%d\\n", arg0) }', "-o", tmp_path / "o", "-c", f"{built('script')} tail 3")
+    assert r.status == 0 and r.output == "calls 3\nsum 30\n", r
+    assert (tmp_path / "o").read_text() == "0\n1\n2\n"
+
+
+@pytest.mark.parametrize("text, words", [
+    ("u:exe:tail { @x = }", ["1:19", "^"]),
+    ("u:exe:tail { $a = 1 + \"x\" }", ["^"]),
+    ("u:exe:tail { nothing(1) }", ["nothing", "^"]),
+    ("u:exe:tail { @x = count(); @x = 5 }", ["@x", "^"]),
+    ("u:exe:tail { @x[1] = 1; @x[\"a\"] = 1 }", ["^"]),
+    ("u:exe:take { @ = it->nosuch }", ["nosuch", "^"]),
+    ("u:exe:take { kstack() }", ["kstack", "^"]),
+    ("kprobe:vfs_read { @ = count() }", ["kprobe"]),
+    ("u:exe:tail { printf(\"%d %d\\n\", 1) }", ["^"]),
+    ("u:exe:tail { @ = $x }", ["$x", "^"]),
+    ("", []),
+])
+def test_errors(built, text, words):
+    r = scripts.run(text, built("script"), "tail", 3)
+    assert r.status == 1 and r.output == "" and r.stderr, r
+    for word in words:
+        assert word in r.stderr, r.stderr
+    assert "calls" not in r.stdout, r
+
+
+@pytest.mark.parametrize("probe", ["u:exe:nosuch", "u:nolib:x", "u:exe:*nosuch*", "u:/no/such/file:x", "call:exe:nosuch"])
+def test_unknown_probes(built, probe):
+    r = scripts.run(f"{probe} {{ @ = count() }}", built("script"), "tail", 3, options=["--no-follow"])
+    assert r.status == 1 and probe.split(":")[2] in r.stderr, r
+
+
+def test_wrong_usage(tmp_path):
+    assert jab.run("-e").status == 2
+    assert jab.run("-e", "u:exe:x { @ = count() }").status == 1
+    r = jab.run(tmp_path / "no.bt")
+    assert r.status in (1, 2) and "no.bt" in r.stderr
+    r = jab.run("-e", "BEGIN { exit() }", "-o", "/no/such/place")
+    assert r.status == 1 and "/no/such/place" in r.stderr
+
+
+def test_lines_with_conditions(built, tmp_path):
+    """The same programs behind a probe of jab trace."""
+    r = jab.run("trace", "-o", tmp_path / "o", "exe:take n s:string w=it->weight id=it->next->id if n > 100 && it->flag",
+                "--", built("script"), "tell", 200)
+    assert r.status == 0, r
+    lines = (tmp_path / "o").read_text().splitlines()
+    assert lines and all(int(x.split(" n=")[1].split()[0]) > 100 for x in lines), lines[:3]
+    r2 = scripts.run("u:exe:take /n > 100 && it->flag/ { @ = count() }", built("script"), "tell", 200)
+    assert scalar(r2.output, "") == str(len(lines))
