@@ -331,7 +331,7 @@ static struct world *world_of_texts(uint32_t cap)
 	uint32_t s = slot(w, cap, NULL), addr = reg_of(w, RDI), n = reg_of(w, RSI), record = gen_record(&w->u, 1, 0, true);
 	struct ir_ins *i = gen_ins(w->p, IR_READ_BUF);
 
-	w->u.records.v[record].fields[0].cap = cap;
+	w->u.records.v[record].fields[0] = (struct ir_field){ .type = IR_BUF, .cap = cap };
 	i->slot = s;
 	i->a = addr;
 	i->b = n;
