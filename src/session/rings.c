@@ -17,7 +17,7 @@
 #define DEFAULT_SIZE (4ull << 20)
 #define BULK_SIZE (1ull << 20)		/* there are more of them */
 #define FOLLOWED_SIZE (256ull << 10)
-#define SCRATCH (32u << 10)	/* per locked ring, for bulky events */
+#define SCRATCH (32u << 10)	/* per locked ring, for bulky events; programs may want more */
 
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
@@ -32,7 +32,7 @@ static uint64_t ring_size(const struct jab *j, const struct target *t)
 	if (!want)
 		want = t->served ? FOLLOWED_SIZE : shapes_any_bulk(j) ? BULK_SIZE : DEFAULT_SIZE;
 
-	while (size < want && size < RING_SIZE_MAX)
+	while ((size < want || size < 4 * units_event_max(j)) && size < RING_SIZE_MAX)
 		size *= 2;
 	return size;
 }
@@ -77,6 +77,9 @@ int rings_plan(struct jab *j, struct target *t)
 	}
 
 	t->rings = r;
+	r->longest = units_event_max(j);
+	if (r->longest > EVENT_LEN_MAX && j->events->o.overwrite)
+		return fail(-E2BIG, "events of %u bytes can't be kept by a flight recorder; give str() and buf() a length", r->longest);
 	r->size = ring_size(j, t);
 	r->ncpu = get_nprocs_conf();
 	r->nlocked = locked_rings(r->ncpu);
@@ -86,7 +89,7 @@ int rings_plan(struct jab *j, struct target *t)
 	if (!r->walk && walk_is_wanted(j))
 		r->walk = walk_prepare(j, t);
 	r->private_size = PAGE + units_private_size(j);
-	r->scratch_size = SCRATCH;
+	r->scratch_size = round_up(MAX(SCRATCH, units_scratch(j)), PAGE);
 	r->slow_at = room_alloc(t->room, EVENT_SLOW_MAX, 0, UINT64_MAX);
 	return r->slow_at ? 0 : fail(-ENOSPC, "process %d has no room for code of ours", t->proc->pid);
 }
@@ -136,18 +139,22 @@ void rings_pieces(const struct target *t, struct piece *pieces)
 	pieces[nrings(t->rings)] = (struct piece){ .kind = PIECE_PRIVATE, .len = t->rings->private_size };
 	/* What a fork in the middle of an event must not share with its parent. */
 	pieces[nrings(t->rings) + 1] = (struct piece){ .kind = PIECE_SCRATCH,
-						       .len = (uint64_t)SCRATCH * t->rings->nlocked };
+						       .len = (uint64_t)t->rings->scratch_size * t->rings->nlocked };
 }
 
 static int take_ring(struct jab *j, struct target *t, uint32_t i, const struct piece *p)
 {
 	struct rings *r = t->rings;
 	struct own_ring *own = &r->v[i];
+	int err;
 
 	own->at = p->at.v;
 	own->cpu = i < r->ncpu ? i : UINT32_MAX;
 	own->stream = j->events->streams++;
-	return ring_attach(&own->r, p->here, p->here + RING_HEAD_SIZE, r->size);
+	err = ring_attach(&own->r, p->here, p->here + RING_HEAD_SIZE, r->size);
+	if (!err && i >= r->ncpu)
+		ring_allow(&own->r, r->longest);
+	return err;
 }
 
 int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint8_t *data, uint64_t data_at)
@@ -192,8 +199,8 @@ static int make_live(struct target *t, uint32_t i)
 		return err;
 	h->lost_at = r->lost_at + 8ull * r->cap * i;
 	if (i >= r->ncpu) {
-		h->bulk.scratch = r->scratch_at + (uint64_t)SCRATCH * (i - r->ncpu);
-		h->bulk.scratch_size = SCRATCH;
+		h->bulk.scratch = r->scratch_at + (uint64_t)r->scratch_size * (i - r->ncpu);
+		h->bulk.scratch_size = r->scratch_size;
 	}
 	own->live = true;
 	return 0;

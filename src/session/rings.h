@@ -41,6 +41,7 @@ struct rings {
 	struct event_spec spec;	/* what all events of this target have in common */
 	uint64_t private_size;	/* the page of the pid cell, and pairs of calls behind it */
 	uint32_t scratch_size;	/* of each locked ring */
+	uint32_t longest;	/* event that a program may write */
 	bool bulk;		/* some event needs the blob */
 	bool ready;		/* rings_init() was called: there are pads that record */
 	bool may_call;

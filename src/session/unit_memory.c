@@ -55,6 +55,26 @@ bool units_are_heavy(const struct jab *j)
 	return any_ins(j, is_heavy);
 }
 
+uint32_t units_scratch(const struct jab *j)
+{
+	int most = 0;
+
+	for (size_t i = 0; i < j->programs.n; i++)
+		for (int k = 0; k < 2 && j->programs.v[i].progs[k]; k++)
+			most = MAX(most, gen_scratch(lang_unit(j->units.v[j->programs.v[i].unit].lang), j->programs.v[i].progs[k]));
+	return most;
+}
+
+uint32_t units_event_max(const struct jab *j)
+{
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < j->programs.n; i++)
+		for (int k = 0; k < 2 && j->programs.v[i].progs[k]; k++)
+			most = MAX(most, gen_event_max(lang_unit(j->units.v[j->programs.v[i].unit].lang), j->programs.v[i].progs[k]));
+	return most;
+}
+
 static bool has_calls(const struct jab *j)
 {
 	for (size_t i = 0; i < j->programs.n; i++)

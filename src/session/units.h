@@ -71,6 +71,8 @@ int unit_try(struct unit *u, uint32_t clause, const struct lang_site *site, uint
 /* Anything in them that needs the blob's scratch memory, backtraces, pairs of calls? */
 bool units_are_heavy(const struct jab *j);
 bool units_want_stacks(const struct jab *j);
+uint32_t units_scratch(const struct jab *j);	/* bytes of it that one program may want */
+uint32_t units_event_max(const struct jab *j);	/* bytes of the longest event */
 size_t units_private_size(const struct jab *j);
 size_t units_data_size(const struct jab *j);
 
