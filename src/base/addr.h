@@ -13,4 +13,10 @@ typedef struct { uint64_t v; } taddr;
 
 #define TADDR(x) ((taddr){ (uint64_t)(x) })
 
+/*
+ * Stands where the address of a failed read stands, for a return value that was asked for at a jump to
+ * another function: it is not known before that one returns. No read of it can succeed. "tailcall" in memory.
+ */
+#define ADDR_TAIL_CALL 0x6c6c61636c696174ull
+
 #endif

@@ -76,6 +76,7 @@ struct gen_site {
 	uint64_t addr;			/* live address of the site: rip */
 	uint64_t number;		/* IR_CTX_SITE */
 	bool pushed;			/* a call has pushed its return address already: rsp is 8 too low */
+	bool tail;			/* an exit that goes on in another function */
 	uint64_t func;			/* call probes: what entry and exits of a function have in common */
 	bool at_entry;			/* it is the first instruction of a function: stacks need no table for it */
 };

@@ -2,6 +2,7 @@
 /* What is known at the site: registers, numbers of process and thread, the clock. */
 #include "gen/emit.h"
 
+#include "base/addr.h"
 #include "base/err.h"
 
 /* As pushf would show them. */
@@ -163,6 +164,7 @@ static void put_context(struct gen *g, const struct ir_ins *i)
 	case IR_CTX_RAND: put_random(g); break;
 	case IR_CTX_NCPUS: g_address(g, RAX, g->env->online_cpus); break;
 	case IR_CTX_CPID: g_address(g, RAX, g->env->cpid); break;
+	case IR_CTX_TAIL: g_address(g, RAX, g->site->tail ? ADDR_TAIL_CALL : 0); break;
 	case IR_CTX_DURATION:
 		if (g->p->where == IR_WHERE_EXIT) {
 			g_pair_duration(g);

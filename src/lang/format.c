@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/addr.h"
 #include "lang/type.h"
 
 #define MOST_FRAMES 1024
@@ -95,6 +96,11 @@ int format_fields(const struct ir_record *r, const uint8_t *payload, size_t len,
 }
 
 /* ---- values ---- */
+
+static const char *fault_word(const struct field_value *v)
+{
+	return v->n.u == ADDR_TAIL_CALL ? "<tail call>" : "<fault>";
+}
 
 static void print_stack(FILE *f, uint64_t id, uint32_t mode, int indent, const struct format_names *names)
 {
@@ -183,7 +189,7 @@ void format_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, 
 		 const struct format_names *names, int indent)
 {
 	if (v->fault) {
-		fputs("<fault>", f);
+		fputs(fault_word(v), f);
 		return;
 	}
 	switch ((enum ir_type)type) {

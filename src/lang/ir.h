@@ -171,6 +171,7 @@ enum ir_ctx {
 	IR_CTX_RAND,		/* 32 bits */
 	IR_CTX_NCPUS,
 	IR_CTX_CPID,		/* the process started with -c, or 0 */
+	IR_CTX_TAIL,		/* ADDR_TAIL_CALL at an exit that goes on in another function, else 0 */
 };
 
 enum ir_error {

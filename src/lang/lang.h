@@ -30,6 +30,7 @@ struct lang_site {
 	struct types *types;	/* of the module; NULL: no debug info */
 	uint64_t pc, entry;	/* link addresses of the site and of its function */
 	uint64_t bias;		/* live address = link address + bias */
+	bool tails;		/* some of its exits go on in other functions: no return value is known there */
 	const char *func, *probe;	/* names, if all sites of this program share them; else NULL */
 };
 

@@ -327,6 +327,39 @@ static struct val lower_stack(struct lower *w, const struct expr *e)
 	return val_reg(e->type, lower_pure(w, IR_STACK, IR_I64, IR_NONE, IR_NONE, 127), 0);
 }
 
+/*
+ * Where the function goes on in another one, its value is not there yet: the read of an address that is
+ * none says so, in the way of all reads that fail.
+ */
+static uint64_t tail_mask(struct lower *w)
+{
+	struct val m = context(w, &v_u64, IR_CTX_TAIL);
+	uint32_t at = m.reg, end;
+	size_t mark = w->known.n, i;
+
+	for (i = 0; i < mark; i++)
+		if (w->known.v[i].op == IR_IF_FAULT && w->known.v[i].a == at)
+			return w->known.v[i].mask;
+	end = lower_label(w);
+	lower_jump(w, IR_JZ, at, end);
+	m.kind = K_MEM;
+	m = val_load(w, &m);
+	lower_forget(w, mark);
+	lower_place_label(w, end);
+	/* once is enough */
+	*vec_add(&w->known) = (struct known){ .op = IR_IF_FAULT, .a = at, .b = IR_NONE, .mask = m.mask };
+	return m.mask;
+}
+
+static struct val return_value(struct lower *w, const struct expr *e)
+{
+	struct val v = e->ref ? located(w, &((const struct var *)e->ref)->loc, e->type, e) : site_reg(w, 0);
+
+	if (w->c->site->tails)
+		v.mask |= tail_mask(w);
+	return v;
+}
+
 struct val lower_name(struct lower *w, const struct expr *e)
 {
 	static const uint8_t ctx[] = {
@@ -343,10 +376,7 @@ struct val lower_name(struct lower *w, const struct expr *e)
 	case B_ENUMERATOR: case B_CONSTANT: return val_const(e->type, e->value);
 	case B_VAR:	return lower_program_var(w, e);
 	case B_ARG: case B_SARG: return w->entry ? saved_value(w, e) : at_entry(w, e);
-	case B_RETVAL:
-		if (e->ref)
-			return located(w, &((const struct var *)e->ref)->loc, e->type, e);
-		return site_reg(w, 0);
+	case B_RETVAL:	return return_value(w, e);
 	default:
 		return context(w, e->type, ctx[e->meaning]);
 	}

@@ -243,6 +243,7 @@ static int add_term(const struct words *w, const char *name, const char *term)
 			return bad(w, "%s is known at exits only: FUNC%%return", term);
 		f = add(w, name ? name : "retval");
 		f->from = FROM_RET;
+		f->is_result = true;
 		return 0;
 	}
 	if (!strcmp(term, "rip")) {

@@ -99,6 +99,8 @@ static int add_exits(const struct match *x, uint32_t func)
 	hits = new_counter(x, func, UINT64_MAX, true, COUNT_HITS);
 	for (size_t i = 0; i < f->exits.n; i++)
 		add_site(x, func, f->exits.v[i].addr, WANT_EXIT, f->exits.v[i].kind, hits);
+	for (size_t i = 0; i < f->exits.n; i++)
+		x->j->rows.v[x->j->counters.v[hits].row].tails |= f->exits.v[i].kind != EXIT_RET;
 	if (x->j->probes.v[x->probe].unit && spec_of(x)->kind != SPEC_CALL)	/* nobody asks how many are open */
 		return 0;
 	add_site(x, func, x->m->funcs.v[func].addr, WANT_ENTRY, 0,

@@ -101,6 +101,7 @@ struct row {
 	uint32_t probe, file, func;
 	uint64_t offset;	/* of the instruction; UINT64_MAX: the function as a whole */
 	bool is_return;
+	bool tails;		/* some exits go on in other functions */
 	uint32_t shape;		/* number + 1; 0: not known yet */
 	uint32_t program;	/* number + 1 of its last one; 0: none */
 };
@@ -157,6 +158,12 @@ struct jab {
 	pid_t child;		/* that we started */
 	bool released;		/* and let run */
 };
+
+/* Does the function go on in another one there? Its return value is not known yet. */
+static inline bool site_is_tail(const struct site *s)
+{
+	return s->kind == WANT_EXIT && s->exit_kind != EXIT_RET;
+}
 
 static inline struct target *main_part(struct jab *j, const struct target *t)
 {

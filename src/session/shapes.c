@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "arch/regs.h"
+#include "base/addr.h"
 #include "base/err.h"
 #include "blob/blob.h"
 #include "session/rings.h"
@@ -92,6 +93,14 @@ static struct bulk_field read_field(const struct field *f, struct source s, int6
 	return b;
 }
 
+/* A read that fails, and says why by its address. */
+static struct bulk_field lost_field(const struct field *f)
+{
+	struct source s = { EVENT_IMM, BULK_NO_REG, 0 };
+
+	return read_field(f, s, ADDR_TAIL_CALL);
+}
+
 static struct bulk_field bulk_field(const struct field *f, bool go, bool pushed, int64_t constant)
 {
 	struct source s = source_of(f, go, pushed);
@@ -158,7 +167,7 @@ static int finish_shape(struct jab *j, const struct session_probe *p, struct sha
 	for (size_t i = 0; i < j->events->context.n; i++)
 		*vec_add(&s->fields) = &j->events->context.v[i];
 	for (size_t i = 0; i < s->fields.n; i++)
-		s->bulk |= !field_is_plain(s->fields.v[i]);
+		s->bulk |= !field_is_plain(s->fields.v[i]) || (s->tails && s->fields.v[i]->is_result);
 	r = measure(s);
 	if (r == -ERANGE)
 		return fail(r, "probe '%s': its fields are more than one event can hold (%d fields, %d bytes)",
@@ -203,11 +212,11 @@ static int add_own(struct jab *j, const struct row *row, const struct session_pr
 static int make_shape(struct jab *j, uint32_t row)
 {
 	struct session_probe *p = &j->probes.v[j->rows.v[row].probe];
-	struct shape s = { 0 };
+	struct shape s = { .tails = j->rows.v[row].tails };
 	bool named = has_names(p);
 	int r = 0;
 
-	if (!named && p->shape) {	/* the same as that of the other rows */
+	if (!named && !s.tails && p->shape) {	/* the same as that of the other rows */
 		j->rows.v[row].shape = p->shape;
 		return 0;
 	}
@@ -219,7 +228,7 @@ static int make_shape(struct jab *j, uint32_t row)
 		r = finish_shape(j, p, &s);
 	*vec_add(&j->events->shapes) = s;
 	j->rows.v[row].shape = j->events->shapes.n;
-	p->shape = named ? 0 : j->events->shapes.n;
+	p->shape = named || s.tails ? p->shape : j->events->shapes.n;
 	return r;
 }
 
@@ -344,7 +353,8 @@ size_t shapes_desc_size(const struct jab *j)
 
 	for (uint32_t i = 0; i < j->rows.n; i++)
 		if (!has_program(j, i) && shape_of(j, i)->bulk)
-			size += sizeof(struct bulk_desc) + shape_of(j, i)->fields.n * sizeof(struct bulk_field) + 16;
+			size += (sizeof(struct bulk_desc) + shape_of(j, i)->fields.n * sizeof(struct bulk_field) + 16) *
+				(1 + shape_of(j, i)->tails);
 	return size;
 }
 
@@ -393,7 +403,7 @@ struct place {
 	const struct shape *s;
 	uint32_t row, index;
 	uint64_t site;
-	bool go, pushed;
+	bool go, pushed, tail;
 };
 
 static int emit_plain(const struct place *p, uint64_t at, uint8_t *out)
@@ -413,31 +423,39 @@ static int emit_plain(const struct place *p, uint64_t at, uint8_t *out)
 	return arch_x86_64.emit_event(out, at, &spec);
 }
 
-/* The description of a row's events. Sites of one row differ only where a call has pushed something. */
-static int make_desc(const struct place *p, uint64_t *ret_at)
+static void put_desc(const struct place *p, struct bulk_desc *d, bool tail)
 {
 	struct rings *r = p->t->rings;
 	uint32_t n = p->s->fields.n;
-	size_t size = sizeof(struct bulk_desc) + n * sizeof(struct bulk_field);
-	struct bulk_desc *d = (void *)(r->desc + r->desc_used);
 
-	if (r->desc_of[p->index]) {
-		*ret_at = r->desc_of[p->index];
-		return 0;
-	}
-	if (size > r->desc_size - r->desc_used)
-		return fail(-ENOSPC, "no room for the description of an event");
 	*d = (struct bulk_desc){
 		.id = p->row, .nfields = n, .ring_size = r->size, .lost_index = p->index,
 		.pid_cell = r->pid_cell, .unwind = r->unwind_at,
 		.flags = (p->j->events->o.overwrite ? BULK_OVERWRITE : 0) | (r->may_call ? BULK_MAY_CALL : 0),
 	};
 	for (uint32_t i = 0; i < n; i++)
-		d->fields[i] = bulk_field(p->s->fields.v[i], p->go, p->pushed,
-					  target_constant(p->t, p->s->fields.v[i]));
+		d->fields[i] = tail && p->s->fields.v[i]->is_result ? lost_field(p->s->fields.v[i]) :
+			       bulk_field(p->s->fields.v[i], p->go, p->pushed, target_constant(p->t, p->s->fields.v[i]));
 	d->max_len = bulk_max_len(d->fields, n);
-	*ret_at = r->desc_of[p->index] = r->desc_at + r->desc_used;
-	r->desc_used += (size + 15) & ~15ul;
+}
+
+/*
+ * The description of a row's events. Sites of one row differ only where a call has pushed something, and
+ * at tail calls, which have a second one behind it.
+ */
+static int make_desc(const struct place *p, uint64_t *ret_at)
+{
+	struct rings *r = p->t->rings;
+	uint32_t size = (sizeof(struct bulk_desc) + p->s->fields.n * sizeof(struct bulk_field) + 15) & ~15u;
+
+	if (!r->desc_of[p->index]) {
+		if (size * (1 + p->s->tails) > r->desc_size - r->desc_used)
+			return fail(-ENOSPC, "no room for the description of an event");
+		r->desc_of[p->index] = r->desc_at + r->desc_used;
+		for (int tail = 0; tail <= p->s->tails; tail++, r->desc_used += size)
+			put_desc(p, (void *)(r->desc + r->desc_used), tail);
+	}
+	*ret_at = r->desc_of[p->index] + (p->tail && p->s->tails ? size : 0);
 	return 0;
 }
 
@@ -462,7 +480,7 @@ int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t a
 	const struct counter *c = &j->counters.v[s->counter];
 	const struct loaded *l = &t->loaded.v[s->loaded];
 	struct place p = { j, main_part(j, t), NULL, c->row, c->index, s->addr + l->bias,
-			   j->files.v[l->file].m->is_go, w->pushed };
+			   j->files.v[l->file].m->is_go, w->pushed, site_is_tail(s) };
 	int n = 0, m;
 
 	if (j->probes.v[s->probe].unit)

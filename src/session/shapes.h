@@ -14,6 +14,7 @@
 struct shape {
 	VEC(const struct field *) fields;
 	field_list own;		/* those that are meant for one row only */
+	bool tails;		/* some of its events have no return value */
 	bool bulk;		/* needs checked reads or has no fixed length */
 	uint32_t body;		/* bytes of code */
 	uint32_t len;		/* of an event; 0: it varies */

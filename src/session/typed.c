@@ -118,8 +118,13 @@ void typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list
 	if (module_types(m, &t) < 0 || types_func(t, entry, &f) < 0)
 		return;
 	if (is_exit) {
-		if (f->ret != TYPE_ID_VOID && take_var(t, &f->retval, add(list, "retval"), "") < 0)
-			drop_last(list);
+		if (f->ret != TYPE_ID_VOID) {
+			struct field *result = add(list, "retval");
+
+			result->is_result = true;
+			if (take_var(t, &f->retval, result, "") < 0)
+				drop_last(list);
+		}
 		return;
 	}
 	for (uint32_t i = 0; i < f->nparams && list->n < 16; i++)

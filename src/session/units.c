@@ -110,7 +110,8 @@ static uint8_t place_of(const struct jab *j, const struct row *row)
 static struct lang_site site_of(struct jab *j, const struct row *row, uint64_t bias)
 {
 	struct module *m = j->files.v[row->file].m;
-	struct lang_site s = { .at = place_of(j, row), .bias = bias, .probe = j->probes.v[row->probe].spec->text };
+	struct lang_site s = { .at = place_of(j, row), .bias = bias, .tails = row->tails,
+			       .probe = j->probes.v[row->probe].spec->text };
 
 	if (module_types(m, &s.types) < 0)
 		s.types = NULL;
@@ -342,7 +343,7 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	struct unit *u = &j->units.v[p->unit];
 	const struct ir_unit *ir = lang_unit(u->lang);
 	struct gen_env env = main->views[p->unit].env;
-	struct gen_site site = { .addr = s->addr + l->bias, .number = c->row, .pushed = w->pushed };
+	struct gen_site site = { .addr = s->addr + l->bias, .number = c->row, .pushed = w->pushed, .tail = site_is_tail(s) };
 	int r;
 
 	if (ir->maps.n > u->layout->nmaps || ir->ncells > u->ncells)

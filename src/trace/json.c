@@ -8,6 +8,7 @@
  * not be read is {"fault":"0xADDR"}, or {"unreadable":"0xADDR"} where no read was allowed (null where the
  * address is not known); a backtrace is a list of {"address":"0x...","name":"main+0x12"}, without a name where none is known.
  */
+#include "base/addr.h"
 #include "base/utf8.h"
 #include "trace/line.h"
 
@@ -97,6 +98,10 @@ static void put_json_frame(struct line *l, const struct trace_event *ev, uint64_
 
 static void put_json_fault(struct line *l, const struct trace_value *v)
 {
+	if (v->has_address && v->address == ADDR_TAIL_CALL) {
+		put_word(l, "{\"unknown\":\"tail call\"}");
+		return;
+	}
 	put_word(l, v->fault == READ_FAULT ? "{\"fault\":" : "{\"unreadable\":");
 	if (v->has_address)
 		put_json_address(l, v->address);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/addr.h"
 #include "trace/line.h"
 
 #define PROBE_COLOUR "\033[1;36m"
@@ -78,7 +79,8 @@ static void put_array(struct line *l, const struct trace_value *v)
 static void put_fault(struct line *l, const struct trace_value *v)
 {
 	put_colour(l, FAULT_COLOUR);
-	put_word(l, v->fault == READ_FAULT ? "<fault>" : "<unreadable>");
+	put_word(l, v->has_address && v->address == ADDR_TAIL_CALL ? "<tail call>" :
+		 v->fault == READ_FAULT ? "<fault>" : "<unreadable>");
 	put_colour(l, PLAIN);
 }
 

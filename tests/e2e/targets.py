@@ -79,6 +79,8 @@ TARGETS = {
     "sandbox": c("sandbox.c"),
     "values": c("values.c"),
     "wild": c("wild.c"),
+    "typed_O0": c("typed.c", "-O0"),
+    "typed_O2": c("typed.c"),
     "script": c("script.c"),
     "harsh": c("harsh.c"),
     "vandal": c("vandal.c"),
