@@ -25,7 +25,6 @@
 
 #define SPIN_NS 10000ull
 #define YIELD_NS 100000ull
-#define LONGEST_NS 400000000ull
 #define DEADLINE_NS 10000000000ull
 
 /* What the thread tells us, in its scratch memory. */
@@ -240,7 +239,7 @@ static int collect(struct errand *e)
 
 	for (;;) {
 		wait_a_little(e, most);
-		most = MIN(most * 2, LONGEST_NS);
+		most *= 2;
 		r = stop_and_look(e);
 		if (r <= 0)
 			return r;

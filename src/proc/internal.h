@@ -54,7 +54,7 @@ struct proc_priv {
 	int loadavg;		/* /proc/loadavg: its last number is the newest pid */
 	uint64_t newest_pid;	/* before the sharers were looked for */
 	VEC(pid_t) sharers;	/* other processes with the same memory, as of the last stop */
-	VEC(pid_t) limbo;	/* seized, but could not be stopped when we let go */
+	pid_list limbo;		/* seized, but could not be stopped when we let go */
 	map_list maps;		/* borrow's own copy: p->maps belongs to the callers */
 	VEC(struct text_call) calls;	/* textcalls.c */
 	VEC(struct searched) searched;
@@ -114,6 +114,8 @@ void burst_end(const struct burst *b);
 bool limbo_take(struct proc *p, pid_t tid);	/* whether it was in limbo; it is not any more */
 void threads_settle(struct proc *p);	/* let go of those in limbo that stopped meanwhile */
 void threads_settle_for(struct proc *p, uint64_t ns);
+void limbo_leave(struct proc *p);	/* whoever is still in limbo when it is closed */
+bool limbo_has(pid_t tid);	/* of a closed target, and it has not stopped yet */
 
 /* reaper.c: around PTRACE_SEIZE, when there is more than one thread */
 void reaper_arm(struct proc *p);

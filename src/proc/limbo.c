@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that can't be stopped now (in vfork, or in an uninterruptible sleep) is "in limbo" when
- * we let go of the others: it stops one day, and must then be released, which the kernel permits only
- * then. That is done whenever we come by (threads_settle()); if we end, the kernel does it.
+ * A thread that can't be stopped now (in vfork, in an uninterruptible sleep, or without its turn) is
+ * "in limbo" when we let go of the others: it stops one day, and must then be released, which the
+ * kernel permits only then. That is done whenever we come by (threads_settle()), also when its target
+ * was closed long ago; if we end, the kernel does it.
  */
 #include "proc/internal.h"
 
@@ -10,41 +11,57 @@
 #include <sys/wait.h>
 #include "base/clock.h"
 
-bool limbo_take(struct proc *p, pid_t tid)
-{
-	struct proc_priv *v = priv(p);
-	size_t i;
+/* Of targets that are closed. Only the thread of ours that seized them can release them. */
+static __thread pid_list left;
 
-	for (i = 0; i < v->limbo.n; i++)
-		if (v->limbo.v[i] == tid) {
-			v->limbo.v[i] = v->limbo.v[--v->limbo.n];
+static bool take(pid_list *list, pid_t tid)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->v[i] == tid) {
+			list->v[i] = list->v[--list->n];
 			return true;
 		}
 	return false;
 }
 
+bool limbo_take(struct proc *p, pid_t tid)
+{
+	return take(&priv(p)->limbo, tid) || take(&left, tid);
+}
+
+/* Release it if it has stopped. False: not yet. */
+static bool settle(struct proc *p, pid_t tid)
+{
+	int status;
+	pid_t r = waitpid(tid, &status, __WALL | WNOHANG);
+
+	if (r == 0 || (r < 0 && errno == EINTR))
+		return false;
+	if (r == tid && WIFSTOPPED(status)) {
+		int sig = status >> 16 ? 0 : WSTOPSIG(status) & 0x7f;
+
+		ptrace(PTRACE_DETACH, tid, 0, sig);
+	} else if (r == tid && p) {
+		note_end(p, tid, status);
+	}
+	return true;
+}
+
+static void settle_all(struct proc *p, pid_list *list)
+{
+	size_t i = 0;
+
+	while (i < list->n)
+		if (settle(p, list->v[i]))
+			list->v[i] = list->v[--list->n];
+		else
+			i++;
+}
+
 void threads_settle(struct proc *p)
 {
-	struct proc_priv *v = priv(p);
-	size_t i = 0;
-	int status;
-
-	while (i < v->limbo.n) {
-		pid_t tid = v->limbo.v[i], r = waitpid(tid, &status, __WALL | WNOHANG);
-
-		if (r == 0 || (r < 0 && errno == EINTR)) {
-			i++;
-			continue;
-		}
-		if (r == tid && WIFSTOPPED(status)) {
-			int sig = status >> 16 ? 0 : WSTOPSIG(status) & 0x7f;
-
-			ptrace(PTRACE_DETACH, tid, 0, sig);
-		} else if (r == tid) {
-			note_end(p, tid, status);
-		}
-		v->limbo.v[i] = v->limbo.v[--v->limbo.n];
-	}
+	settle_all(p, &priv(p)->limbo);
+	settle_all(NULL, &left);
 }
 
 void threads_settle_for(struct proc *p, uint64_t ns)
@@ -53,4 +70,22 @@ void threads_settle_for(struct proc *p, uint64_t ns)
 
 	for (threads_settle(p); priv(p)->limbo.n && now_ns() < end; threads_settle(p))
 		sleep_ns(100000);
+}
+
+void limbo_leave(struct proc *p)
+{
+	for (size_t i = 0; i < priv(p)->limbo.n; i++)
+		*vec_add(&left) = priv(p)->limbo.v[i];
+	vec_free(&priv(p)->limbo);
+	if (!left.n)
+		vec_free(&left);
+}
+
+bool limbo_has(pid_t tid)
+{
+	settle_all(NULL, &left);
+	for (size_t i = 0; i < left.n; i++)
+		if (left.v[i] == tid)
+			return true;
+	return false;
 }

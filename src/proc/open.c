@@ -107,7 +107,7 @@ static int refuse_traced(pid_t pid, const char *status)
 	pid_t tracer = field(status, "TracerPid", 10);
 	char name[32];
 
-	if (!tracer)
+	if (!tracer || (tracer == getpid() && limbo_has(pid)))
 		return 0;
 	task_comm(tracer, name);
 	return fail(-EBUSY, "process %d is being traced already by process %d (%s): end that first", pid,
@@ -292,8 +292,10 @@ int proc_open(pid_t pid, struct proc **ret_proc)
 {
 	char status[4096];
 	struct proc *p;
-	int r = refuse_kind(pid, status, sizeof(status));
+	int r;
 
+	limbo_has(pid);		/* then it is not traced by us any more */
+	r = refuse_kind(pid, status, sizeof(status));
 	if (r < 0)
 		return r;
 	p = proc_alloc(pid);
@@ -384,7 +386,7 @@ void proc_close(struct proc *p)
 	maps_free(&v->maps);
 	vec_free(&p->threads);
 	vec_free(&v->sharers);
-	vec_free(&v->limbo);
+	limbo_leave(p);
 	vec_free(&v->calls);
 	vec_free(&v->searched);
 	vec_free(&v->free_before);

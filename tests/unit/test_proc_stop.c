@@ -367,6 +367,42 @@ static void main_thread_leaves(void **state)
 	}
 }
 
+/* Waits for a child with memory of its own, and can't be interrupted meanwhile. */
+static void sleep_soundly(void *arg)
+{
+	if (syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0) == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sh->ready = 1;
+		while (!sh->stop)
+			sleep_ns(100000);
+		_exit(0);
+	}
+	count_turns(NULL);
+}
+
+/* It stops long after we have given up and closed it: then whoever comes by next lets it go. */
+static void stops_too_late(void **state)
+{
+	struct proc *p;
+	pid_t pid;
+
+	fresh_shared();
+	pid = start_target(sleep_soundly, NULL);
+	assert_true(wait_until(&sh->ready, 1));
+	p = opened(pid);
+	assert_int_equal(proc_stop(p), -EBUSY);
+	proc_close(p);
+	proc_close(opened(pid));	/* ours already, which is no reason to be refused */
+	sh->stop = 1;
+	wait_state(pid, 't');
+	p = opened(pid);
+	assert_true(wait_until(&sh->turns[0], 2));
+	one_round(p);
+	proc_close(p);
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 2));
+	end_target(pid);
+}
+
 static void stops_nest(void **state)
 {
 	struct proc *p;
@@ -401,6 +437,7 @@ int main(void)
 		cmocka_unit_test(stopped_stays_stopped),
 		cmocka_unit_test(main_thread_gone),
 		cmocka_unit_test(main_thread_leaves),
+		cmocka_unit_test(stops_too_late),
 	};
 
 	return cmocka_run_group_tests_name("stopping", tests, NULL, NULL);
