@@ -345,6 +345,52 @@ static bool names_field(struct parser *p)
 	return p->tok.kind == T_WORD && s[0] == '=' && s[1] != '=';
 }
 
+static struct expr *cast_to(struct parser *p, struct expr *e, const char *name, uint32_t pointers)
+{
+	struct expr *cast = parse_new(p, E_CAST, e->at);
+
+	cast->a = e;
+	cast->to = pool_new(&p->script->pool, struct type_name);
+	*cast->to = (struct type_name){ .at = e->at, .len = e->len, .name = name, .pointers = pointers };
+	return parse_done(p, cast);
+}
+
+static struct expr *call_with(struct parser *p, struct expr *e, const char *name, int64_t limit)
+{
+	struct expr *call = parse_new(p, E_CALL, e->at), *n = parse_new(p, E_INT, e->at);
+
+	n->value = limit;
+	call->name = name;
+	call->list = pool_alloc(&p->script->pool, 2 * sizeof(*call->list));
+	call->list[0] = e;
+	call->list[1] = parse_done(p, n);
+	call->nlist = 2;
+	return parse_done(p, call);
+}
+
+/*
+ * The short names that a field's type may have beside those of C: s8 ... s64, u8 ... u64, x8 ... x64 (shown
+ * as 0x...), ptr, string[LIMIT], bytes[N]. NULL: it is none of them.
+ */
+static struct expr *short_type(struct parser *p, struct expr *e, const struct type_name *t)
+{
+	const char *digits = t->name + 1;
+	bool sized = strcmp(digits, "8") == 0 || strcmp(digits, "16") == 0 || strcmp(digits, "32") == 0 || strcmp(digits, "64") == 0;
+
+	if (t->tag || t->pointers)
+		return NULL;
+	if (t->ndims == 1 && t->dims[0] > 0 && (strcmp(t->name, "string") == 0 || strcmp(t->name, "bytes") == 0))
+		return call_with(p, e, *t->name == 's' ? "str" : "buf", t->dims[0]);
+	if (t->ndims)
+		return NULL;
+	if (strcmp(t->name, "ptr") == 0)
+		return cast_to(p, e, "void", 1);
+	if (!sized || !strchr("sux", *t->name))
+		return NULL;
+	e = cast_to(p, e, pool_printf(&p->script->pool, "%sint%s", *t->name == 's' ? "" : "u", digits), 0);
+	return *t->name == 'x' ? cast_to(p, e, "void", 1) : e;
+}
+
 /* [name "="] value [":" type] */
 static struct expr *field(struct parser *p)
 {
@@ -365,10 +411,13 @@ static struct expr *field(struct parser *p)
 		e = parse_value(p);
 	}
 	if (!p->panic && parse_accept(p, ':')) {
+		struct expr *known;
+
 		cast = parse_new(p, E_CAST, e->at);
 		cast->a = e;
 		cast->to = parse_type(p);
-		e = parse_done(p, cast);
+		known = p->panic ? NULL : short_type(p, e, cast->to);
+		e = known ? known : parse_done(p, cast);
 	}
 	if (!named)
 		return e;
