@@ -102,6 +102,10 @@ static void dump_assign(FILE *f, const struct expr *e)
 
 static void dump_expr(FILE *f, const struct expr *e)
 {
+	if (!e) {	/* an error was here */
+		fputc('?', f);
+		return;
+	}
 	switch ((enum expr_kind)e->kind) {
 	case E_INT:	fprintf(f, "%" PRIu64, e->value); break;
 	case E_FLOAT:	fprintf(f, "%#g", e->fvalue); break;

@@ -106,6 +106,8 @@ static const struct vtype *base_type(struct checker *c, const struct type_name *
 		v = find_enum(c, t);
 	if (v)
 		return v;
+	if (!c->site && t->tag && t->pointers)	/* in a definition: what it points to need not be known */
+		return &v_void;
 	name = xasprintf("%s%s%s", t->tag ? t->tag : "", t->tag ? " " : "", t->name);
 	if (c->site && c->site->types) {
 		r = type_find(c->site->types, name, c->site->pc, &id);

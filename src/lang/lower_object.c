@@ -4,14 +4,30 @@
 
 #include "lang/lex.h"
 
+/* The smallest aligned unit that holds all bits: it never reaches beyond the object. */
+static unsigned int bit_unit(const struct vmember *m)
+{
+	unsigned int bytes;
+
+	for (bytes = 1; bytes < 8; bytes *= 2)
+		if (m->bit_off / (8 * bytes) == (m->bit_off + m->bit_size - 1) / (8 * bytes))
+			break;
+	return bytes;
+}
+
 static struct val bit_field(struct lower *w, const struct val *obj, const struct vmember *m)
 {
-	uint64_t start = m->bit_off / 8, lo = m->bit_off % 8;
+	unsigned int bytes = bit_unit(m);
+	uint64_t start = m->bit_off / (8 * bytes) * bytes, lo;
 	struct val part = *obj, v;
-	unsigned int bytes = (lo + m->bit_size + 7) / 8;
 
-	/* the field's own unit, unless it would begin before the object */
-	bytes = bytes <= 1 ? 1 : bytes <= 2 ? 2 : bytes <= 4 ? 4 : 8;
+	if (m->bit_off + m->bit_size > 8 * (start + bytes)) {	/* packed, across units */
+		start = m->bit_off / 8;
+		bytes = m->bit_off % 8 + m->bit_size > 32 ? 8 : 4;
+	}
+	lo = m->bit_off - 8 * start;
+	if (lo + m->bit_size > 64)
+		lower_error(w, w->at, "this bit-field lies across more than 8 bytes");
 	part.type = bytes == 1 ? &v_u8 : bytes == 2 ? &v_u16 : bytes == 4 ? &v_u32 : &v_u64;
 	part.off += start;
 	v = val_load(w, &part);

@@ -151,6 +151,8 @@ static struct stmt *if_stmt(struct parser *p)
 	if (!parse_deeper(p))
 		return s;
 	parse_advance(p);
+	if (parse_is(p, '{'))
+		parse_error(p, "a condition");
 	s->a = parse_value(p);
 	s->body = block(p, "after the condition");
 	if (!p->panic && parse_accept_word(p, "else"))
@@ -165,6 +167,8 @@ static struct stmt *loop_stmt(struct parser *p, uint8_t kind)
 	struct stmt *s = new_stmt(p, kind);
 
 	parse_advance(p);
+	if (parse_is(p, '{'))
+		parse_error(p, kind == S_WHILE ? "a condition" : "a count");
 	s->a = parse_value(p);
 	s->body = block(p, kind == S_WHILE ? "after the condition" : "after the count");
 	return s;
