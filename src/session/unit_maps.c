@@ -292,5 +292,5 @@ uint32_t unit_maps_stack(struct unit_maps *m, uint64_t id, uint64_t *frames, uin
 	if (!v)
 		return 0;
 	*ret_pid = v->pid;
-	return 0;
+	return maps_reader_stack(v->reader, id & ((1ull << STACK_BITS) - 1), frames, most);
 }

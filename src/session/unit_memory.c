@@ -246,6 +246,7 @@ int units_init(struct jab *j, struct target *t)
 		env->blob = t->blob_at;
 		env->scratch_size = r->scratch_size;
 		env->may_call = r->may_call;
+		env->unwind = r->unwind_at;
 		fill_owner(t, env);
 		err = fill_clock(j, env);
 		if (!err && env->pairs)
