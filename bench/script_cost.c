@@ -12,6 +12,7 @@
 
 #define CALLS 100000
 #define ROUNDS 40
+#define ROOM 3584			/* for each way */
 
 typedef uint64_t call_fn(uint64_t a, uint64_t b, uint64_t c);
 
@@ -22,6 +23,8 @@ struct way {
 	int len;
 	uint64_t mask;			/* keys: arg0 runs over so many */
 	uint64_t arg1;
+	bool slow;			/* fewer calls will do: a round should fit between two other programs */
+	enum lang_at at;		/* 0: LANG_ENTRY */
 	double best;
 	call_fn *call;
 	struct maps_reader *maps;
@@ -39,9 +42,15 @@ static struct way ways[] = {
 	{ .name = "count(), 1000 keys", .script = "uprobe:/x:f { @[arg0] = count(); }", .mask = 1000 },
 	{ .name = "@x++", .script = "uprobe:/x:f { @x++; }" },
 	{ .name = "@[tid] = nsecs", .script = "uprobe:/x:f { @[tid] = nsecs; }" },
+	{ .name = "@x = count(), read", .script = "uprobe:/x:f { @ = count(); if (@ == 0x123456789) { @y++; } }" },
+	{ .name = "call, hist(duration)", .script = "call:/x:f { @ = hist(duration); }", .at = LANG_CALL },
+	{ .name = "three pointers, false", .script = "uprobe:/x:f /5 == *(uint64 *)(*(uint64 *)(*(uint64 *)arg1))/ { @ = count(); }", .arg1 = 2, .slow = true },
+	{ .name = "@[ustack] = count()", .script = "uprobe:/x:f { @[ustack] = count(); }" },
 	{ .name = "printf of two numbers", .script = "uprobe:/x:f { printf(\"%d %d\\n\", arg0, arg1); }" },
-	{ .name = "printf of a string", .script = "uprobe:/x:f { printf(\"%s\\n\", str(arg1)); }", .arg1 = 1 },
+	{ .name = "printf of a string", .script = "uprobe:/x:f { printf(\"%s\\n\", str(arg1)); }", .arg1 = 1, .slow = true },
 };
+
+static uint64_t number = 6, *chain_end[] = { &number }, **chain[] = { chain_end };
 
 static double now(void)
 {
@@ -51,7 +60,7 @@ static double now(void)
 	return t.tv_sec * 1e9 + t.tv_nsec;
 }
 
-static const struct lang_site site = { .at = LANG_ENTRY, .func = "f", .probe = "uprobe:/x:f" };
+static struct lang_site site = { .at = LANG_ENTRY, .func = "f", .probe = "uprobe:/x:f" };
 
 static const struct lang_site *where(void *arg, uint32_t clause)
 {
@@ -68,12 +77,14 @@ static int compile(struct way *w, uint64_t at, uint8_t *out)
 	struct maps_layout *layout;
 	struct gen_site gs = { .addr = at, .number = 1 };
 	struct gen_env env;
+	int len;
 
 	if (script_parse("bench", w->script, strlen(w->script), &s) < 0 || lang_new(s, &l) < 0)
-		return -EINVAL;
+		return fputs(diags_text(&s->diags), stderr), -EINVAL;
+	site.at = w->at ? w->at : LANG_ENTRY;
 	lang_infer(l, where, NULL);
 	if (lang_compile(l, 0, &site, p) < 0 || maps_layout_new(lang_unit(l), ncpus, &layout) < 0 || gen_measure(lang_unit(l), p[0]) < 0)
-		return -EINVAL;
+		return fputs(diags_text(&s->diags), stderr), -EINVAL;
 	env = gen_make_env(true, layout);
 	env.event.overwrite = true;
 	env.maps += used;
@@ -81,13 +92,16 @@ static int compile(struct way *w, uint64_t at, uint8_t *out)
 	w->u = lang_unit(l);
 	w->maps = maps_reader_new(w->u, layout, gen_maps_memory + used);
 	used += (layout->size + 4095) & ~4095ull;
-	return gen_emit(lang_unit(l), p[0], &env, &gs, at, out);
+	len = gen_emit(lang_unit(l), p[0], &env, &gs, at, out);
+	if (len > 0 && p[1])
+		len += gen_emit(lang_unit(l), p[1], &env, &gs, at + len, out + len);
+	return len;
 }
 
 /* f: jmp pad; ret. pad: work; lea (%rdi,%rsi),%rax; jmp back */
 static int place(struct way *w, int n)
 {
-	uint8_t *rw = code_rw + 4096 + n * 4096, *rx = code_rx + 4096 + n * 4096, *p = rw + 64;
+	uint8_t *rw = code_rw + 4096 + n * ROOM, *rx = code_rx + 4096 + n * ROOM, *p = rw + 64;
 	int len = w->len;
 	int32_t rel;
 
@@ -95,7 +109,7 @@ static int place(struct way *w, int n)
 		len = compile(w, (uint64_t)rx + 64, p);
 	else
 		memcpy(p, w->code, len);
-	if (len < 0 || len > 4096 - 128)
+	if (len < 0 || len > ROOM - 128)
 		return -EINVAL;
 	memcpy(p + len, (const uint8_t[]){ 0x48, 0x8d, 0x04, 0x37, 0xe9 }, 5);
 	rel = (rw + 5) - (p + len + 9);
@@ -112,13 +126,14 @@ static int place(struct way *w, int n)
 static void measure(struct way *w)
 {
 	uint64_t mask = w->mask ? w->mask : 1, key = 0;
+	int calls = w->slow ? CALLS / 50 : CALLS;
 	double start = now(), ns;
 
-	for (int i = 0; i < CALLS; i++) {
+	for (int i = 0; i < calls; i++) {
 		w->call(key, w->arg1, 0);
 		key = key + 1 == mask ? 0 : key + 1;
 	}
-	ns = (now() - start) / CALLS;
+	ns = (now() - start) / calls;
 	if (ns < w->best)
 		w->best = ns;
 }
@@ -146,6 +161,8 @@ int main(void)
 	reset_rings(1 << 20);
 	gen_set_up();
 	for (size_t i = 0; i < n; i++) {
+		if (ways[i].arg1 == 2)
+			ways[i].arg1 = (uint64_t)chain;
 		if (ways[i].arg1 == 1)
 			ways[i].arg1 = (uint64_t)"a string of some length";
 		if (place(&ways[i], i) < 0)

@@ -25,7 +25,7 @@ struct agg_site {
 	bool floats;
 };
 
-#define LEN_MOST (1u << 16)
+#define LEN_MOST (1u << 24)	/* words to look at: milliseconds */
 
 static const struct map_place no_place = { .percpu = true, .value_size = 8, .entries = 1 };
 
@@ -417,8 +417,10 @@ bool g_map(struct gen *g, const struct ir_ins *i)
 		g->error = fail(-ENOTSUP, "%s has no single number that could be read", m->name);
 		return true;
 	}
-	if (i->op == IR_MAP_LEN && m->kind != IR_MAP_VALUE && m->max_keys > LEN_MOST) {
-		g->error = fail(-ENOTSUP, "len(%s): the keys of an aggregation are counted one by one, and %u are too many", m->name, m->max_keys);
+	if (i->op == IR_MAP_LEN && m->kind != IR_MAP_VALUE && g->layout &&
+	    2ull * m->max_keys * (g->layout->ncpus + 1) * (agg_has_flip(m) ? 4 : agg_counters(m)) > LEN_MOST) {
+		g->error = fail(-ENOTSUP, "len(%s): the keys of an aggregation are counted one by one, and with up to %u that takes too long",
+				m->name, m->max_keys);
 		return true;
 	}
 	return false;

@@ -209,7 +209,8 @@ void g_pair_duration(struct gen *g)
 	g_rsp(g, RAX, word(g, PAIR_ENTERED));
 	g_address(g, RCX, g->env->mult);
 	op(g, 0x48, 0xf7, 0xe1);			/* mul  %rcx */
-	op(g, 0x48, 0x0f, 0xac, 0xd0, 32);		/* shrd $32,%rdx,%rax */
+	op(g, 0x48, 0xc1, 0xe8, 32, 0x48, 0xc1, 0xe2, 32);	/* shr $32,%rax; shl $32,%rdx */
+	op(g, 0x48, 0x09, 0xd0);			/* or   %rdx,%rax */
 }
 
 bool g_pair(struct gen *g, const struct ir_ins *i)
