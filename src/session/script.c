@@ -65,13 +65,13 @@ static const char *module(void *data, uint64_t addr)
 static const char *site(void *data, uint64_t number, bool func)
 {
 	struct script_run *s = data;
-	const struct row *row = number < s->j->rows.n ? &s->j->rows.v[number] : NULL;
+	struct row *row = number < s->j->rows.n ? &s->j->rows.v[number] : NULL;
 	struct module *m = row ? s->j->files.v[row->file].m : NULL;
 
 	if (!row)
 		return NULL;
 	if (!func)
-		return s->j->probes.v[row->probe].spec->text;
+		return unit_probe_name(s->j, row);
 	return row->func == UINT32_MAX ? NULL : func_name(m, &m->funcs.v[row->func]);
 }
 

@@ -104,6 +104,7 @@ struct row {
 	bool tails;		/* some exits go on in other functions */
 	uint32_t shape;		/* number + 1; 0: not known yet */
 	uint32_t program;	/* number + 1 of its last one; 0: none */
+	const char *name;	/* unit_probe_name(); NULL: not asked yet */
 };
 
 /* What targets that are gone have added to a row. */

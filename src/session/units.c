@@ -107,11 +107,22 @@ static uint8_t place_of(const struct jab *j, const struct row *row)
 	return row->is_return ? LANG_RETURN : row->offset == UINT64_MAX ? LANG_ENTRY : LANG_INSIDE;
 }
 
-static struct lang_site site_of(struct jab *j, const struct row *row, uint64_t bias)
+const char *unit_probe_name(struct jab *j, struct row *row)
+{
+	static const char *const kinds[] = { [SPEC_ENTRY] = "uprobe", [SPEC_RETURN] = "uretprobe", [SPEC_INSNS] = "insn", [SPEC_CALL] = "call" };
+	const struct probe_spec *spec = j->probes.v[row->probe].spec;
+	const struct file *f = &j->files.v[row->file];
+
+	if (!row->name && row->func != UINT32_MAX && (spec->place_kind == PLACE_GLOB || spec->place_kind == PLACE_REGEX))
+		row->name = *vec_add(&j->texts) = xasprintf("%s:%s:%s", kinds[spec->kind], f->path, func_name(f->m, &f->m->funcs.v[row->func]));
+	return row->name ? row->name : spec->text;
+}
+
+static struct lang_site site_of(struct jab *j, struct row *row, uint64_t bias)
 {
 	struct module *m = j->files.v[row->file].m;
 	struct lang_site s = { .at = place_of(j, row), .bias = bias, .tails = row->tails,
-			       .probe = j->probes.v[row->probe].spec->text };
+			       .probe = unit_probe_name(j, row) };
 
 	if (module_types(m, &s.types) < 0)
 		s.types = NULL;

@@ -87,6 +87,9 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 /* The record that a row's events are, of a line. */
 const struct ir_record *unit_record(const struct jab *j, uint32_t row);
 
+/* What `probe` is in a script: as it was written, but a pattern is what it has matched. */
+const char *unit_probe_name(struct jab *j, struct row *row);
+
 void unit_views_keep(struct jab *j, struct target *t);	/* before its memory goes: a copy of what is in it */
 void unit_views_free(struct jab *j, struct target *t);
 void units_free(struct jab *j);
