@@ -5,8 +5,9 @@ Runs scripts of this folder with bpftrace and compares what it prints with NAME.
 without empty ones. The made-up program of a script becomes a real one: its memory is mapped where
 the "//! mem" lines say, and its functions are called as the "//! hit" lines say.
 
-    beside.py FILE.bt...        as root; prints same, DIFFERENT or "not comparable" and why
+    beside.py [-j JAB] FILE.bt...      as root; prints same, DIFFERENT or "not comparable" and why
 
+With -j it is JAB that runs them, so that native code on a real program is compared with the interpreter.
 What bpftrace (0.17) does not know, and what only the made-up world has (pid=5), can't be compared.
 """
 import os
@@ -65,6 +66,8 @@ def target(text):
         elif kind == "hit":
             n, _, regs = rest.partition(" ")
             values = dict(w.split("=") for w in regs.split())
+            if int(n) >= len(where):
+                raise NotComparable("a probe that is not on a plain function of exe")
             func, is_return = where[int(n)]
             if func is None or set(values) - set(ARGS) - ({"rax"} if is_return else set()):
                 raise NotComparable("only the made-up world has this: " + line)
@@ -110,7 +113,14 @@ def lines(text):
     return [l.rstrip() for l in text.splitlines() if l.strip()]
 
 
-def compare(path, wait):
+def command(jab, made, script, text):
+    params = re.findall(r"^//! param (.*)$", text, re.M)
+    if jab:
+        return [jab, "-c", made, script] + params
+    return ["bpftrace", "-c", made, script] + params
+
+
+def compare(path, wait, jab):
     text = open(path).read()
     with open(path[:-3] + ".out") as f:
         want = lines(f.read())
@@ -118,26 +128,30 @@ def compare(path, wait):
         build(text, dir, wait)
         made = os.path.join(dir, "made")
         script = os.path.join(dir, "script.bt")
+        if not jab:
+            text = re.sub(r"\b(uprobe|uretprobe|u|ur):exe:", lambda m: m.group(0).replace("exe", made), text)
         with open(script, "w") as f:
-            f.write(re.sub(r"\b(uprobe|uretprobe|u|ur):exe:", lambda m: m.group(0).replace("exe", made), text))
-        params = re.findall(r"^//! param (.*)$", text, re.M)
-        r = subprocess.run(["bpftrace", "-c", made, script] + params, capture_output=True, text=True, timeout=120)
+            f.write(text)
+        r = subprocess.run(command(jab, made, script, text), capture_output=True, text=True, timeout=30 if jab else 120)
     noise = ("Attaching ", "ERROR: Unknown error -1: couldn't set RLIMIT", "open(/sys/kernel", "ERROR: failed to detach")
     got = [l for l in lines(r.stdout) if not l.startswith(noise)]
     said = [l for l in lines(r.stderr) if not l.startswith(noise) and "WARNING" not in l]
-    if any("ERROR" in l or "FATAL" in l for l in said):
+    if not jab and any("ERROR" in l or "FATAL" in l for l in said):
         raise NotComparable(next(l for l in said if "ERROR" in l or "FATAL" in l)[-100:])
-    return want, got
+    return want, got + (said if jab and r.returncode else [])
 
 
 def main():
     bad = 0
-    for path in sys.argv[1:]:
+    paths = sys.argv[1:]
+    jab = paths[1] if paths[:1] == ["-j"] else None
+    wait = 0 if jab else 3
+    for path in paths[2:] if jab else paths:
         name = os.path.basename(path)
         try:
-            want, got = compare(path, 3)
-            if sorted(want) != sorted(got):
-                want, got = compare(path, 10)
+            want, got = compare(path, wait, jab)
+            if sorted(want) != sorted(got) and not jab:
+                want, got = compare(path, 10, jab)
         except NotComparable as e:
             print("%s: not comparable: %s" % (name, e), flush=True)
             continue
