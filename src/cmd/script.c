@@ -10,7 +10,7 @@
 #include "cmd/capture.h"
 #include "session/script.h"
 
-static const char *expression, *dump;
+static const char *expression, *dump, *trace_dir;
 static bool list;
 
 static const struct opt opts[] = {
@@ -19,6 +19,7 @@ static const struct opt opts[] = {
 	{ 'l', "list", NULL, OPT_FLAG, &list, "list what the probe given would match; with -v its arguments" },
 	{ 0, "dump", "WHAT", OPT_TEXT, &dump, "print ast, ir or asm instead of running" },
 	{ 'o', "output", "FILE", OPT_TEXT, &run.output, "write our output there instead of stdout" },
+	{ 0, "trace", "DIR", OPT_TEXT, &trace_dir, "write record() events to a trace there instead of printing them" },
 	{ 0, "buffer-size", "SIZE", OPT_SIZE, &capture.buffer_size, "bytes per CPU, as 512k or 4M" },
 	{ 0, "no-follow", NULL, OPT_FLAG, &capture.no_follow, "leave programs executed and libraries loaded later alone" },
 	RUN_PLACING,
@@ -108,10 +109,11 @@ static int prepare(struct running *x)
 static int tick(void *arg, int64_t drained)
 {
 	struct running *x = arg;
-	int status;
+	int status, r = script_tick(x->s, &capture.wait_most);
 
-	capture.wait_most = script_tick(x->s);
 	fflush(x->to);
+	if (r < 0)
+		return r;
 	if (script_exited(x->s, &status))
 		return -ECANCELED;
 	return drained < 0 && drained != -ECANCELED ? drained : 0;
@@ -123,8 +125,9 @@ static void run_alone(struct running *x)
 	int status;
 
 	while (!run_interrupted && !script_exited(x->s, &status)) {
-		uint64_t wait = script_tick(x->s), left = UINT64_MAX;
+		uint64_t wait, left = UINT64_MAX;
 
+		script_tick(x->s, &wait);
 		fflush(x->to);
 		if (run.duration >= 0) {
 			uint64_t past = now_ns() - x->start, all = run.duration * 1e9;
@@ -142,13 +145,13 @@ static int finish(struct running *x, int ended, int child_status)
 {
 	struct jab_report report = { .clean = true };
 	struct events_totals t;
-	int r = jab_remove(x->j, &report), status = 0;
+	int r = jab_remove(x->j, &report), status = 0, written;
 	bool exited = script_exited(x->s, &status);
 
 	if (!exited)
 		events_drain(x->j, true);
 	exited = script_exited(x->s, &status);
-	script_end(x->s);
+	written = script_end(x->s);
 	script_say_errors(x->s);
 	events_totals(x->j, &t);
 	if (t.lost)
@@ -161,7 +164,7 @@ static int finish(struct running *x, int ended, int child_status)
 	run_say_report(&report);
 	if (r < 0)
 		return run_still_in();
-	if (ended < 0 && ended != -ECANCELED)
+	if ((ended < 0 && ended != -ECANCELED) || written < 0)
 		return complain();
 	return exited ? status : run_child_status(x->j, ended > 0, child_status);
 }
@@ -219,7 +222,7 @@ static int run_text(const struct script_options *o, char **rest)
 
 static int run_script(text_list *words, char **rest)
 {
-	struct script_options o = { .name = "command line", .text = expression, .out = stdout };
+	struct script_options o = { .name = "command line", .text = expression, .out = stdout, .trace = trace_dir };
 	size_t skip = expression ? 0 : 1;
 	char *text = NULL;
 	int r;

@@ -193,20 +193,20 @@ static int hand_out_raw(struct jab *j, struct cursor *c, bool *ret_good)
 {
 	struct events *e = j->events;
 	uint8_t *copy = xrealloc(NULL, c->head.len);
-	struct event_head head = c->head;
+	struct raw_event ev = { c->head, copy + sizeof(c->head), c->own->stream, c->own->cpu };
 	int r;
 
 	memcpy(copy, c->span + c->at, c->head.len);
 	if (c->t->rings->foreign_ids) {
 		if (!c->t->rings->ids)
 			c->t->rings->ids = id_map_new(c->t->proc);
-		id_map_translate(c->t->rings->ids, &head.pid, &head.tid);
+		id_map_translate(c->t->rings->ids, &ev.head.pid, &ev.head.tid);
 	}
 	*ret_good = true;
 	c->own->told = lost_of(c->t, c->own);
 	e->events++;
 	e->bytes += c->head.len;
-	r = e->raw(e->arg, &head, copy + sizeof(head));
+	r = e->raw(e->arg, &ev);
 	free(copy);
 	return r;
 }

@@ -53,7 +53,7 @@ void events_call(struct jab *j, int (*each)(void *arg, const struct trace_event 
 	j->events->arg = arg;
 }
 
-void events_call_raw(struct jab *j, int (*raw)(void *arg, const struct event_head *head, const uint8_t *payload), void *arg)
+void events_call_raw(struct jab *j, int (*raw)(void *arg, const struct raw_event *ev), void *arg)
 {
 	j->events->raw = raw;
 	j->events->arg = arg;
@@ -70,6 +70,7 @@ int events_prepare(struct jab *j)
 		if (r < 0)
 			return r;
 		ctf_create_memory(&options, &j->events->trace);
+		j->events->in_memory = true;
 	}
 	return shapes_declare(j);
 }
@@ -98,7 +99,7 @@ int64_t events_drain(struct jab *j, bool last)
 
 	if (!j->events->trace)
 		return 0;
-	names = j->events->each || j->events->raw ? 0 : tell_names(j, false);
+	names = j->events->in_memory ? 0 : tell_names(j, false);
 	r = drain(j, last);
 	return names < 0 ? names : r;
 }

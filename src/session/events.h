@@ -16,6 +16,7 @@
 #define JAB_SESSION_EVENTS_H
 
 #include <jab/jab.h>
+#include "arch/event.h"
 #include "trace/ctf.h"
 #include "trace/trace.h"
 
@@ -37,8 +38,12 @@ void events_output(struct jab *j, struct ctf *trace);
 void events_call(struct jab *j, int (*each)(void *arg, const struct trace_event *ev), void *arg);
 
 /* The same for events that no class describes: as they stand in the ring, in a copy. */
-struct event_head;
-void events_call_raw(struct jab *j, int (*raw)(void *arg, const struct event_head *head, const uint8_t *payload), void *arg);
+struct raw_event {
+	struct event_head head;
+	const uint8_t *payload;
+	uint32_t stream, cpu;
+};
+void events_call_raw(struct jab *j, int (*raw)(void *arg, const struct raw_event *ev), void *arg);
 
 /*
  * Take out what is there. Returns how many events; negative if they could not be written (they are

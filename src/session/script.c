@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "lang/format.h"
 #include "session/rings.h"
+#include "session/script_trace.h"
 #include "session/shapes.h"
 #include "session/units.h"
 
@@ -19,6 +20,8 @@ struct script_run {
 	FILE *out;
 	uint32_t unit;
 	struct unit_maps *maps;
+	const char *trace_path;
+	struct script_trace *trace;	/* NULL: what is recorded is printed */
 	struct interp in;
 	VEC(struct timer) timers;
 	struct format_names names;
@@ -156,18 +159,20 @@ static void serve(struct script_run *s, uint32_t record, const uint8_t *payload,
 }
 
 /* An event of a target, copied out of its ring. */
-static int take_event(void *arg, const struct event_head *head, const uint8_t *payload)
+static int take_event(void *arg, const struct raw_event *ev)
 {
 	struct script_run *s = arg;
 
 	if (s->exited)
 		return -ECANCELED;
-	if (head->id >= ir_of(s)->records.n) {
+	if (ev->head.id >= ir_of(s)->records.n) {
 		s->j->events->damaged++;
 		return 0;
 	}
-	s->pid = head->pid;
-	serve(s, head->id, payload, head->len - sizeof(*head));
+	if (s->trace && ir_of(s)->records.v[ev->head.id].kind == IR_RECORD_EVENT)
+		return script_trace_add(s->trace, ev);
+	s->pid = ev->head.pid;
+	serve(s, ev->head.id, ev->payload, ev->head.len - sizeof(ev->head));
 	return ferror(s->out) ? -EPIPE : 0;
 }
 
@@ -234,6 +239,7 @@ int script_load(struct jab *j, const struct script_options *o, struct script_run
 
 	s->j = j;
 	s->out = o->out;
+	s->trace_path = o->trace;
 	s->unit = j->units.n;
 	*ret_run = s;
 	return unit_add_script(j, o->name, o->text, o->len, o->params, o->nparams);
@@ -265,12 +271,27 @@ const char *script_object(const struct script_run *s, size_t n)
 	return NULL;
 }
 
+static int open_trace(struct script_run *s, const struct tsc_clock *clock)
+{
+	struct ctf_options o = { .clock = *clock };
+	struct ctf *trace;
+	int r = ctf_create(s->trace_path, &o, &trace);
+
+	if (r < 0)
+		return r;
+	events_output(s->j, trace);
+	s->trace = script_trace_new(s->j, s->unit);
+	return 0;
+}
+
 int script_begin(struct script_run *s)
 {
 	const struct script *sc = unit_of(s)->script;
 	struct tsc_clock clock;
 	int r = events_clock(s->j, &clock);
 
+	if (!r && s->trace_path)
+		r = open_trace(s, &clock);
 	if (r < 0)
 		return r;
 	s->maps = unit_maps_new(s->j, s->unit);
@@ -294,7 +315,7 @@ int script_begin(struct script_run *s)
 	return 0;
 }
 
-uint64_t script_tick(struct script_run *s)
+int script_tick(struct script_run *s, uint64_t *ret_wait)
 {
 	uint64_t now = now_ns(), wait = UINT64_MAX;
 
@@ -309,7 +330,8 @@ uint64_t script_tick(struct script_run *s)
 		}
 		wait = MIN(wait, t->next - now);
 	}
-	return wait;
+	*ret_wait = wait;
+	return s->trace ? script_trace_flush(s->trace) : 0;
 }
 
 bool script_exited(const struct script_run *s, int *ret_status)
@@ -319,9 +341,10 @@ bool script_exited(const struct script_run *s, int *ret_status)
 	return s->exited;
 }
 
-void script_end(struct script_run *s)
+int script_end(struct script_run *s)
 {
 	const struct ir_unit *u = ir_of(s);
+	int r = 0;
 
 	s->exited = false;
 	run_kind(s, PROBE_END);
@@ -329,6 +352,9 @@ void script_end(struct script_run *s)
 		if (unit_maps_ops.len(s->maps, i))
 			format_map(s->out, u, i, &unit_maps_ops, s->maps, 0, 0, &s->names);
 	fflush(s->out);
+	if (s->trace)
+		r = script_trace_flush(s->trace);
+	return events_close(s->j) ?: r;
 }
 
 static const char *const error_texts[IR_ERRORS] = {
@@ -391,6 +417,7 @@ void script_free_run(struct script_run *s)
 		return;
 	s->j->tracer_maps = NULL;
 	unit_maps_free(s->maps);
+	script_trace_free(s->trace);
 	free(s->in.cells);
 	vec_free(&s->timers);
 	free(s);

@@ -23,6 +23,7 @@ struct script_options {
 	char *const *params;		/* $1 ... */
 	uint32_t nparams;
 	FILE *out;
+	const char *trace;		/* a directory for record() events; NULL: they are printed */
 };
 
 int script_load(struct jab *j, const struct script_options *o, struct script_run **ret_run);
@@ -37,14 +38,14 @@ const char *script_object(const struct script_run *s, size_t n);	/* files that i
 
 int script_begin(struct script_run *s);
 
-/* Runs what is due. Returns for how many ns nothing will be. */
-uint64_t script_tick(struct script_run *s);
+/* Runs what is due, writes what was recorded. Says for how many ns nothing will be due. */
+int script_tick(struct script_run *s, uint64_t *ret_wait);
 
 /* Was exit() called? */
 bool script_exited(const struct script_run *s, int *ret_status);
 
-/* end clauses, then all maps. */
-void script_end(struct script_run *s);
+/* end clauses, then all maps. An error: the trace is not complete. */
+int script_end(struct script_run *s);
 
 /* What went wrong in programs, told as warnings. */
 void script_say_errors(struct script_run *s);

@@ -318,7 +318,9 @@ int shape_declare(struct jab *j, uint32_t row)
 		static const struct ir_record none;
 		const struct ir_record *rec = unit_record(j, row);
 
-		r = record_declare(j, row, name, rec ? rec : &none);
+		/* Events of a script have classes of their own. */
+		r = j->units.v[j->probes.v[j->rows.v[row].probe].unit - 1].is_line ?
+		    record_declare(j, row, name, rec ? rec : &none) : 0;
 		free(name);
 		return r;
 	}

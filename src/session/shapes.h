@@ -30,7 +30,7 @@ struct events {
 	struct ctf *trace;		/* where classes and events go */
 	bool in_memory;			/* it only knows the classes */
 	int (*each)(void *arg, const struct trace_event *ev);
-	int (*raw)(void *arg, const struct event_head *head, const uint8_t *payload);
+	int (*raw)(void *arg, const struct raw_event *ev);
 	void *arg;
 	uint32_t streams;		/* numbers given so far */
 	uint32_t rows;			/* that have their class */

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record() of scripts, into a trace. Events come one by one, in the order of their time; they are kept
+ * by the ring they came from, and what a round has brought becomes one packet each.
+ */
+#include "session/script_trace.h"
+
+#include <string.h>
+#include "lang/store.h"
+#include "session/shapes.h"
+
+struct part { uint32_t stream, cpu; uint64_t lost; struct bytes events; };
+
+struct script_trace {
+	struct jab *j;
+	uint32_t unit;
+	VEC(bool) declared;		/* by record */
+	VEC(struct part) parts;
+};
+
+struct script_trace *script_trace_new(struct jab *j, uint32_t unit)
+{
+	struct script_trace *t = xcalloc(1, sizeof(*t));
+
+	t->j = j;
+	t->unit = unit;
+	return t;
+}
+
+void script_trace_free(struct script_trace *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->parts.n; i++)
+		bytes_free(&t->parts.v[i].events);
+	vec_free(&t->parts);
+	vec_free(&t->declared);
+	free(t);
+}
+
+/* The clause that emits it gives the name. */
+static const char *name_of(const struct unit *u, uint32_t record)
+{
+	const struct ir_unit *ir = lang_unit(u->lang);
+
+	for (size_t i = 0; i < ir->progs.n; i++)
+		for (size_t k = 0; k < ir->progs.v[i]->ins.n; k++) {
+			const struct clause *c = u->script->clauses.v[ir->progs.v[i]->clause];
+
+			if (ir->progs.v[i]->ins.v[k].op == IR_EMIT && ir->progs.v[i]->ins.v[k].record == record && c->nprobes)
+				return c->probes[0]->name ? c->probes[0]->name : c->probes[0]->text;
+		}
+	return "record";
+}
+
+static int declare(struct script_trace *t, uint32_t record)
+{
+	const struct unit *u = &t->j->units.v[t->unit];
+
+	while (t->declared.n <= record)
+		*vec_add(&t->declared) = false;
+	if (t->declared.v[record])
+		return 0;
+	t->declared.v[record] = true;
+	return record_declare(t->j, record, name_of(u, record), &lang_unit(u->lang)->records.v[record]);
+}
+
+static struct part *part_of(struct script_trace *t, uint32_t stream, uint32_t cpu)
+{
+	for (size_t i = 0; i < t->parts.n; i++)
+		if (t->parts.v[i].stream == stream)
+			return &t->parts.v[i];
+	*vec_add(&t->parts) = (struct part){ .stream = stream, .cpu = cpu };
+	return &t->parts.v[t->parts.n - 1];
+}
+
+int script_trace_add(struct script_trace *t, const struct raw_event *ev)
+{
+	struct part *p;
+	int r = declare(t, ev->head.id);
+
+	if (r < 0)
+		return r;
+	p = part_of(t, ev->stream, ev->cpu);
+	bytes_add(&p->events, &ev->head, sizeof(ev->head));
+	bytes_add(&p->events, ev->payload, ev->head.len - sizeof(ev->head));
+	return 0;
+}
+
+int script_trace_flush(struct script_trace *t)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < t->parts.n; i++) {
+		struct part *p = &t->parts.v[i];
+		struct ctf_span span = { 0 };
+
+		if (!p->events.n)
+			continue;
+		if (ctf_check(t->j->events->trace, p->events.p, p->events.n, &span) < 0)
+			t->j->events->damaged++;
+		if (span.events)
+			r = ctf_packet(t->j->events->trace, p->stream, p->cpu, &span, p->lost) ?: r;
+		p->events.n = 0;
+	}
+	return r;
+}
