@@ -83,6 +83,7 @@ TARGETS = {
     "typed_O2": c("typed.c"),
     "script": c("script.c"),
     "harsh": c("harsh.c"),
+    "everyday": c("everyday.c"),
     "vandal": c("vandal.c"),
     "mill": c("mill.c"),
     "moved": c("moved.c"),
