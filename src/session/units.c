@@ -189,10 +189,48 @@ static void give_ids(struct unit *u, uint32_t row)
 
 #define BODY_MOST 60000	/* a want's size has 16 bits */
 
-static int measure(struct unit *u, struct program *p, const char *probe)
+static bool same_records(const struct ir_record *a, const struct ir_record *b)
+{
+	if (a->kind != b->kind || a->faulty != b->faulty || a->nfields != b->nfields)
+		return false;
+	for (uint32_t i = 0; i < a->nfields; i++)
+		if (a->fields[i].type != b->fields[i].type || a->fields[i].cap != b->fields[i].cap)
+			return false;
+	return true;
+}
+
+/* Alike but for the events that they write: their code is as long. */
+static bool same_length(const struct ir_unit *u, const struct ir_prog *a, const struct ir_prog *b)
+{
+	if (a->where != b->where || a->clause != b->clause || a->ins.n != b->ins.n || a->args.n != b->args.n || a->regs.n != b->regs.n ||
+	    a->slots.n || b->slots.n || a->nsaved != b->nsaved || (a->args.n && memcmp(a->args.v, b->args.v, a->args.n * sizeof(*a->args.v))) ||
+	    (a->regs.n && memcmp(a->regs.v, b->regs.v, a->regs.n)))
+		return false;
+	for (size_t i = 0; i < a->ins.n; i++) {
+		struct ir_ins x = a->ins.v[i], y = b->ins.v[i];
+
+		if (x.op == IR_EMIT && y.op == IR_EMIT && same_records(&u->records.v[x.record], &u->records.v[y.record]))
+			x.record = y.record;
+		if (memcmp(&x, &y, sizeof(x)))
+			return false;
+	}
+	return true;
+}
+
+/* Measuring is to generate it in every way there is. One clause on many functions is measured once, mostly. */
+static int measure_one(struct jab *j, struct unit *u, const struct ir_prog *p, int part)
+{
+	const struct program *last = j->programs.n ? &j->programs.v[j->programs.n - 1] : NULL;
+
+	if (last && &j->units.v[last->unit] == u && last->progs[part] && same_length(lang_unit(u->lang), last->progs[part], p))
+		return last->body[part];
+	return gen_measure(lang_unit(u->lang), p);
+}
+
+static int measure(struct jab *j, struct unit *u, struct program *p, const char *probe)
 {
 	for (int i = 0; i < 2 && p->progs[i]; i++) {
-		int n = gen_measure(lang_unit(u->lang), p->progs[i]);
+		int n = measure_one(j, u, p->progs[i], i);
 
 		if (n >= 0 && n > BODY_MOST)
 			n = fail(-E2BIG, "its program takes %d bytes of code, and %d are the most", n, BODY_MOST);
@@ -215,7 +253,7 @@ static int compile(struct jab *j, uint32_t row, uint64_t bias, uint32_t *ret_pro
 	if (r < 0)
 		return u->is_line ? say_errors(u, r) : r;
 	give_ids(u, row);
-	r = measure(u, &p, probe->spec->text);
+	r = measure(j, u, &p, probe->spec->text);
 	if (r < 0)
 		return r;
 	*vec_add(&j->programs) = p;
@@ -262,7 +300,7 @@ static int compile_guesses(struct jab *j, uint32_t unit, const struct first_site
 		r = unit_try(u, i, &x->sites[i], x->known[i], p.progs);
 		if (!r) {
 			give_ids(u, UINT32_MAX);
-			r = measure(u, &p, x->sites[i].probe);
+			r = measure(j, u, &p, x->sites[i].probe);
 		}
 		if (!r)
 			*vec_add(&j->programs) = p;
