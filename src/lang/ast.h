@@ -128,6 +128,7 @@ struct struct_decl {
 	uint32_t nmembers;
 	uint32_t at, len;
 };
+struct alias_decl { const char *name; struct type_name *type; };	/* typedef */
 struct enum_decl { const char *name; struct { const char *name; int64_t value; } *items; uint32_t nitems; };
 
 struct script {
@@ -139,6 +140,7 @@ struct script {
 	VEC(struct map_decl) maps;
 	VEC(struct struct_decl) structs;
 	VEC(struct enum_decl) enums;
+	VEC(struct alias_decl) aliases;
 	VEC(struct probe_spec *) specs;
 	/* $1...: as given on the command line */
 	char *const *params;

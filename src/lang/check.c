@@ -12,6 +12,8 @@
 
 #include "base/err.h"
 
+#define MOST_NAMING 32
+
 void check_error(struct checker *c, const struct expr *e, const char *fmt, ...)
 {
 	va_list ap;
@@ -90,6 +92,22 @@ static const struct vtype *find_enum(struct checker *c, const struct type_name *
 	return NULL;
 }
 
+/* typedef; the last one of a name wins. */
+static const struct vtype *find_alias(struct checker *c, const struct type_name *t)
+{
+	const struct script *s = c->l->script;
+	const struct vtype *v = NULL;
+	size_t i;
+
+	for (i = s->aliases.n; i-- > 0 && !v;)
+		if (strcmp(s->aliases.v[i].name, t->name) == 0 && c->naming < MOST_NAMING) {
+			c->naming++;
+			v = check_type_name(c, s->aliases.v[i].type);
+			c->naming--;
+		}
+	return v;
+}
+
 static const struct vtype *base_type(struct checker *c, const struct type_name *t)
 {
 	struct expr where = { .at = t->at, .len = t->len };
@@ -104,6 +122,8 @@ static const struct vtype *base_type(struct checker *c, const struct type_name *
 		v = t->tag && strcmp(t->tag, "enum") == 0 ? find_enum(c, t) : find_struct(c, t);
 	if (!v && !t->tag)
 		v = find_enum(c, t);
+	if (!v && !t->tag)
+		v = find_alias(c, t);
 	if (v)
 		return v;
 	if (!c->site && t->tag && t->pointers)	/* in a definition: what it points to need not be known */

@@ -55,6 +55,7 @@ struct checker {
 	const char *why;		/* a name of the program was not found: the reason */
 	bool c_rules;			/* int has 32 bits */
 	uint32_t depth, loops;
+	uint32_t naming;		/* typedefs of typedefs */
 	VEC(struct variable *) vars;
 };
 

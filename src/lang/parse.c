@@ -498,6 +498,7 @@ void script_free(struct script *s)
 	vec_free(&s->maps);
 	vec_free(&s->structs);
 	vec_free(&s->enums);
+	vec_free(&s->aliases);
 	diags_free(&s->diags);
 	pool_free(&s->pool);
 	free(s->source);

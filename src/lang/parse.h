@@ -49,6 +49,7 @@ bool type_is_basic(const char *word);
 struct type_name *parse_type(struct parser *p);
 bool parse_struct_decl(struct parser *p);
 bool parse_enum_decl(struct parser *p);
+bool parse_typedef(struct parser *p);
 
 /* parse_preamble.c */
 bool parse_preamble(struct parser *p);	/* false: this is a clause */

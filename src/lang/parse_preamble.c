@@ -2,7 +2,7 @@
 /*
  * What stands in front of the clauses:
  *
- *	preamble := "#define" ... | "#include" ... | struct | enum | config | "let" "@" name "=" kind "(" number ")" ";"
+ *	preamble := "#define" ... | "#include" ... | struct | enum | typedef | config | "let" "@" name "=" kind "(" number ")" ";"
  *	config   := "config" "=" "{" (name "=" value [";"])* "}"
  *
  * bpftrace has a C preprocessor for the lines with '#'; here plain constants and conditions are read.
@@ -145,7 +145,7 @@ static void directive(struct parser *p)
 	}
 }
 
-static const char *const later_words[] = { "macro", "import", "fn", "subprog", "typedef" };
+static const char *const later_words[] = { "macro", "import", "fn", "subprog" };
 
 /* Anything that is no clause. False: it is one. */
 bool parse_preamble(struct parser *p)
@@ -168,7 +168,7 @@ bool parse_preamble(struct parser *p)
 	if (!(n == 6 && memcmp(s, "config", 6) == 0 && s[blank] == '=') &&
 	    !(n == 3 && memcmp(s, "let", 3) == 0 && s[blank] == '@') &&
 	    !(n == 6 && memcmp(s, "struct", 6) == 0 && blank > n) && !(n == 5 && memcmp(s, "union", 5) == 0 && blank > n) &&
-	    !(n == 4 && memcmp(s, "enum", 4) == 0 && blank > n))
+	    !(n == 4 && memcmp(s, "enum", 4) == 0 && blank > n) && !(n == 7 && memcmp(s, "typedef", 7) == 0 && blank > n))
 		return false;
 	p->last_end = at;
 	parse_rewind(p, at);
@@ -178,6 +178,8 @@ bool parse_preamble(struct parser *p)
 		map_declaration(p);
 	else if (*s == 'e')
 		parse_enum_decl(p);
+	else if (*s == 't')
+		parse_typedef(p);
 	else
 		parse_struct_decl(p);
 	if (!p->panic)

@@ -6,7 +6,8 @@
  *	          ("*" | "const")* ("[" [number] "]")*
  *	struct := ("struct" | "union") [name] "{" member* "}" [";"]
  *	member := (type | struct) [["*"...] name ["[" number "]"] [":" bits] ("," ...)*] ";"
- *	enum   := "enum" [name] "{" name ["=" value] ("," name ["=" value])* "}" [";"]
+ *	enum   := "enum" [name] "{" name ["=" constant] ("," name ["=" constant])* "}" [";"]
+ *	typedef := "typedef" (type | struct | enum) ["*"...] name ["[" constant "]"]* ";"
  */
 #include "lang/parse.h"
 
@@ -39,10 +40,20 @@ bool type_is_basic(const char *word)
 	return among(basic, word);
 }
 
+static bool is_alias(const struct parser *p, const char *word)
+{
+	size_t i;
+
+	for (i = 0; i < p->script->aliases.n; i++)
+		if (strcmp(p->script->aliases.v[i].name, word) == 0)
+			return true;
+	return false;
+}
+
 bool type_starts(struct parser *p)
 {
-	return p->tok.kind == T_WORD &&
-	       (among(basic, p->tok.text) || among(tags, p->tok.text) || among(quals, p->tok.text));
+	return p->tok.kind == T_WORD && (among(basic, p->tok.text) || among(tags, p->tok.text) ||
+					 among(quals, p->tok.text) || is_alias(p, p->tok.text));
 }
 
 static void skip_quals(struct parser *p)
@@ -77,17 +88,91 @@ static void type_words(struct parser *p, struct type_name *t)
 	}
 }
 
+/* ---- constants ---- */
+
+static bool enumerator(const struct enum_decl *d, const char *name, int64_t *ret)
+{
+	uint32_t i;
+
+	for (i = 0; i < d->nitems; i++)
+		if (strcmp(d->items[i].name, name) == 0) {
+			*ret = d->items[i].value;
+			return true;
+		}
+	return false;
+}
+
+static bool fold_binary(uint8_t op, int64_t a, int64_t b, int64_t *ret)
+{
+	switch (op) {
+	case '+':	*ret = (uint64_t)a + b; return true;
+	case '-':	*ret = (uint64_t)a - b; return true;
+	case '*':	*ret = (uint64_t)a * b; return true;
+	case '&':	*ret = a & b; return true;
+	case '|':	*ret = a | b; return true;
+	case '^':	*ret = a ^ b; return true;
+	case T_SHL:	*ret = (uint64_t)a << (b & 63); return true;
+	case T_SHR:	*ret = a >> (b & 63); return true;
+	case '/': case '%':
+		if (!b || b == -1)
+			return false;
+		*ret = op == '/' ? a / b : a % b;
+		return true;
+	}
+	return false;
+}
+
+/* own: the enum that is being read; its items so far are known. */
+static bool fold(const struct parser *p, const struct expr *e, const struct enum_decl *own, int64_t *ret)
+{
+	int64_t a, b;
+	size_t i;
+
+	switch (e->kind) {
+	case E_INT:
+		*ret = e->value;
+		return true;
+	case E_UNARY:
+		if (!fold(p, e->a, own, &a) || !strchr("+-~", e->op))
+			return false;
+		*ret = e->op == '-' ? (int64_t)-(uint64_t)a : e->op == '~' ? ~a : a;
+		return true;
+	case E_BINARY:
+		return fold(p, e->a, own, &a) && fold(p, e->b, own, &b) && fold_binary(e->op, a, b, ret);
+	case E_NAME:
+		if (own && enumerator(own, e->name, ret))
+			return true;
+		for (i = 0; i < p->script->enums.n; i++)
+			if (enumerator(&p->script->enums.v[i], e->name, ret))
+				return true;
+	}
+	return false;
+}
+
+/* A constant of a definition: the size of an array, the value of an enumerator. */
+static int64_t parse_const(struct parser *p, const struct enum_decl *own, int64_t least, int64_t most)
+{
+	struct expr *e = parse_value(p);
+	int64_t v = 0;
+
+	if (p->panic)
+		return least;
+	if (!fold(p, e, own, &v))
+		diag_error(p->lex.diags, e->at, e->len, "a constant is needed here");
+	else if (v < least || v > most)
+		diag_error(p->lex.diags, e->at, e->len, "this constant is not from %lld to %lld", (long long)least, (long long)most);
+	else
+		return v;
+	return least;
+}
+
+/* ---- types ---- */
+
 static void type_dims(struct parser *p, struct type_name *t)
 {
 	while (parse_accept(p, '[')) {
-		int64_t n = -1;
+		int64_t n = parse_is(p, ']') ? -1 : parse_const(p, NULL, 0, INT32_MAX);
 
-		if (p->tok.kind == T_INT) {
-			n = p->tok.value;
-			if (p->tok.value > INT32_MAX)
-				diag_error(p->lex.diags, p->tok.at, p->tok.len, "this array is too large");
-			parse_advance(p);
-		}
 		parse_expect(p, ']', "after the size of the array");
 		if (t->ndims == ARRAY_SIZE(t->dims)) {
 			diag_error(p->lex.diags, t->at, p->last_end - t->at, "arrays have at most %zu dimensions",
@@ -145,9 +230,7 @@ static void declarator(struct parser *p, const struct type_name *base, struct me
 	type_dims(p, t);
 	if (parse_accept(p, ':')) {
 		m->is_field = true;
-		m->bits = p->tok.value;
-		if (!parse_accept(p, T_INT) || m->bits > 64)
-			parse_error(p, "the number of bits");
+		m->bits = parse_const(p, NULL, 1, 64);
 	}
 	m->type = t;
 }
@@ -159,7 +242,7 @@ static bool definition_follows(const struct parser *p)
 	struct diags quiet = { .name = "", .source = p->lex.s, .size = p->lex.size };
 	struct token t;
 
-	if (!parse_is_word(p, "struct") && !parse_is_word(p, "union"))
+	if (!parse_is_word(p, "struct") && !parse_is_word(p, "union") && !parse_is_word(p, "enum"))
 		return false;
 	look.diags = &quiet;
 	t = lex_next(&look);
@@ -171,13 +254,16 @@ static bool definition_follows(const struct parser *p)
 
 typedef VEC(struct member_decl) member_list;
 static struct type_name *struct_definition(struct parser *p);
+static struct type_name *enum_definition(struct parser *p);
 
 static void members_line(struct parser *p, member_list *list)
 {
-	bool inner = definition_follows(p);
-	struct type_name *t = inner ? struct_definition(p) : parse_type(p);
+	bool inner = definition_follows(p), is_enum = parse_is_word(p, "enum");
+	struct type_name *t = !inner ? parse_type(p) : is_enum ? enum_definition(p) : struct_definition(p);
 
-	if (inner && parse_is(p, ';')) {	/* its members are found through it */
+	if (inner && is_enum && parse_is(p, ';')) {
+		/* constants only */
+	} else if (inner && parse_is(p, ';')) {	/* its members are found through it */
 		*vec_add(list) = (struct member_decl){ .type = t, .name = "", .at = t->at, .len = t->len };
 	} else {
 		do {
@@ -229,33 +315,52 @@ bool parse_struct_decl(struct parser *p)
 	return !p->panic;
 }
 
-bool parse_enum_decl(struct parser *p)
+/* "enum" [name] "{" ... "}"; the answer names it. */
+static struct type_name *enum_definition(struct parser *p)
 {
+	struct type_name *t = pool_new(&p->script->pool, struct type_name);
 	struct enum_decl d = { 0 };
 	int64_t next = 0;
-	bool minus;
 
+	*t = (struct type_name){ .at = p->tok.at, .len = p->tok.len, .tag = "enum" };
 	parse_advance(p);
-	d.name = p->tok.kind == T_WORD ? p->tok.text : NULL;
+	t->name = d.name = p->tok.kind == T_WORD ? p->tok.text : pool_printf(&p->script->pool, "(unnamed at %u)", t->at);
 	parse_accept(p, T_WORD);
 	parse_expect(p, '{', "after enum");
 	d.items = pool_alloc(&p->script->pool, MOST_ITEMS * sizeof(*d.items));
 	while (!p->panic && p->tok.kind == T_WORD && d.nitems < MOST_ITEMS) {
 		d.items[d.nitems].name = p->tok.text;
 		parse_advance(p);
-		if (parse_accept(p, '=')) {
-			minus = parse_accept(p, '-');
-			next = minus ? -p->tok.value : p->tok.value;
-			if (!parse_accept(p, T_INT))
-				parse_error(p, "a number");
-		}
+		if (parse_accept(p, '='))
+			next = parse_const(p, &d, INT64_MIN, INT64_MAX);
 		d.items[d.nitems++].value = next;
 		next = (uint64_t)next + 1;
 		if (!parse_accept(p, ','))
 			break;
 	}
 	parse_expect(p, '}', "after the values of the enum");
-	parse_accept(p, ';');
 	*vec_add(&p->script->enums) = d;
+	return t;
+}
+
+bool parse_enum_decl(struct parser *p)
+{
+	enum_definition(p);
+	parse_accept(p, ';');
+	return !p->panic;
+}
+
+/* "typedef" (type | struct | enum) ["*"...] name ["[" n "]"] ";" */
+bool parse_typedef(struct parser *p)
+{
+	struct member_decl m = { 0 };
+	struct type_name *t;
+
+	parse_advance(p);
+	t = definition_follows(p) ? (parse_is_word(p, "enum") ? enum_definition(p) : struct_definition(p)) : parse_type(p);
+	declarator(p, t, &m);
+	parse_expect(p, ';', "after the typedef");
+	if (!p->panic)
+		*vec_add(&p->script->aliases) = (struct alias_decl){ m.name, m.type };
 	return !p->panic;
 }

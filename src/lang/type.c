@@ -327,7 +327,7 @@ const char *v_name(struct pool *pool, const struct vtype *t)
 		if (t->types)
 			return program_name(pool, t);
 		if (t->enums)
-			return pool_printf(pool, "enum %s", t->enums->name ? t->enums->name : "");
+			return pool_printf(pool, "enum %s", t->enums->name);
 		if (t->is_bool)
 			return "bool";
 		if (t->is_char)

@@ -131,6 +131,8 @@ static struct seed fuzz_seed(size_t i)
 		"struct o { struct { int a; union { int b; char c[4]; }; } i; struct in { uint8 d[6]; } n[2]; enum e x; } enum e { A, B = -3, C };\n"
 		"u:exe:f { $o = (struct o *)arg0; print(*$o); print(&$o->n[1].d); print($o->i.c); print((enum e)arg1); printf(\"%s\\n\", B); "
 		"print($o->n[0].d == $o->n[1].d); @e[C] = *$o; print(offsetof(struct o, i.c)); print(pton(\"::1\") == pton(\"1::\")); print(args) }",
+		"#define M 4\ntypedef struct { int x[M]; } t; typedef t *p; typedef enum { A, B = 1 << 3 | A, C = -(2) } k; struct s { t v; k e; unsigned b : M - 1; };\n"
+		"u:exe:f { $s = (p)arg0; print($s->x[1]); print(*(struct s *)arg0); print((k)arg1); let $n : k = B; print(sizeof(t)) }",
 		"!call:f duration arg0 retval:int", "a=u:x:/^a(b|c)$/, ur:\"y z\":*foo, @f.c:9 { disable(\"a\"); return; }",
 	};
 
