@@ -3,8 +3,9 @@
  * The maps of a script as one, wherever they are kept: each target has its own in memory shared with
  * us, those that are gone have left theirs, and the clauses that run in the tracer have theirs.
  *
- * Aggregations are merged. A plain value is that of the newest target that has it; what the tracer sets
- * is set in all of them, and a target that comes later begins with it.
+ * Aggregations are merged, and so are numbers that programs only count up and down. Any other value is that
+ * of the newest target that has it; what the tracer sets is set in all of them, and a target that comes later
+ * begins with it.
  */
 #include "session/units.h"
 
@@ -15,8 +16,12 @@ struct unit_maps {
 	uint32_t unit;
 	uint32_t nmaps;		/* that there were when memory was made */
 	struct store *own;
+	bool *sums;		/* by map: is its value that of all targets together? */
+	size_t looked_at;	/* programs, for that */
 	/* The last answer. */
 	VEC(struct map_entry) rows;
+	uint32_t *index;	/* number + 1 of a row, by the hash of its key; there is always room in it */
+	size_t index_size, indexed;
 	VEC(struct agg *) aggs;
 	VEC(uint8_t *) keys;
 };
@@ -26,16 +31,17 @@ static const struct ir_map *map_of(const struct unit_maps *m, uint32_t map)
 	return &lang_unit(m->j->units.v[m->unit].lang)->maps.v[map];
 }
 
-/* Numbered: the targets, then those that are gone. NULL: not there. */
+/* Numbered: those that are gone, then the targets. NULL: not there. */
 static struct unit_view *view_at(const struct unit_maps *m, size_t i)
 {
 	struct jab *j = m->j;
+	size_t past = j->past_views.n;
 	struct unit_view *v = NULL;
 
-	if (i < j->targets.n)
-		v = m->unit < j->targets.v[i].nviews ? &j->targets.v[i].views[m->unit] : NULL;
-	else if (i - j->targets.n < j->past_views.n && j->past_views.v[i - j->targets.n].unit == m->unit)
-		v = &j->past_views.v[i - j->targets.n];
+	if (i < past)
+		v = j->past_views.v[i].unit == m->unit ? &j->past_views.v[i] : NULL;
+	else if (i - past < j->targets.n && m->unit < j->targets.v[i - past].nviews)
+		v = &j->targets.v[i - past].views[m->unit];
 	return v && v->reader ? v : NULL;
 }
 
@@ -61,6 +67,7 @@ static void forget(struct unit_maps *m)
 	for (size_t i = 0; i < m->keys.n; i++)
 		free(m->keys.v[i]);
 	m->aggs.n = m->keys.n = m->rows.n = 0;
+	m->indexed = 0;
 }
 
 struct unit_maps *unit_maps_new(struct jab *j, uint32_t unit)
@@ -83,6 +90,8 @@ void unit_maps_free(struct unit_maps *m)
 	vec_free(&m->aggs);
 	vec_free(&m->keys);
 	store_free(m->own);
+	free(m->index);
+	free(m->sums);
 	free(m);
 }
 
@@ -119,13 +128,98 @@ static const uint8_t *keep(struct unit_maps *m, const struct ir_part *parts, uin
 	return copy;
 }
 
+static uint32_t *index_place(const struct unit_maps *m, const uint8_t *key, size_t len)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ key[i]) * 0x100000001b3ull;
+	for (size_t i = h ^ h >> 32;; i++) {
+		uint32_t *p = &m->index[i & (m->index_size - 1)];
+		const struct map_entry *e = *p ? &m->rows.v[*p - 1] : NULL;
+
+		if (!e || (e->key_len == len && !memcmp(e->key, key, len)))
+			return p;
+	}
+}
+
+static void index_rows(struct unit_maps *m)
+{
+	if (m->index_size < 2 * (m->rows.n + 1)) {
+		m->index_size = MAX(64u, m->index_size);
+		while (m->index_size < 4 * (m->rows.n + 1))
+			m->index_size *= 2;
+		free(m->index);
+		m->index = xcalloc(m->index_size, sizeof(*m->index));
+		m->indexed = 0;
+	} else if (!m->indexed) {
+		memset(m->index, 0, m->index_size * sizeof(*m->index));
+	}
+	for (; m->indexed < m->rows.n; m->indexed++)
+		*index_place(m, m->rows.v[m->indexed].key, m->rows.v[m->indexed].key_len) = m->indexed + 1;
+}
+
 static struct map_entry *row_of(struct unit_maps *m, const struct map_entry *e)
 {
-	for (size_t i = 0; i < m->rows.n; i++)
-		if (m->rows.v[i].key_len == e->key_len && !memcmp(m->rows.v[i].key, e->key, e->key_len))
-			return &m->rows.v[i];
-	return NULL;
+	uint32_t at;
+
+	index_rows(m);
+	at = *index_place(m, e->key, e->key_len);
+	return at ? &m->rows.v[at - 1] : NULL;
 }
+
+/* ---- numbers that are only counted up and down ---- */
+
+enum { ADDED = 1, SET = 2 };
+
+static void note_uses(const struct ir_prog *p, uint8_t *uses, uint32_t nmaps, bool by_tracer)
+{
+	for (size_t i = 0; p && i < p->ins.n; i++) {
+		const struct ir_ins *x = &p->ins.v[i];
+
+		if (x->op == IR_MAP_ADD && x->map < nmaps)
+			uses[x->map] |= by_tracer ? SET : ADDED;	/* it adds in all targets at once */
+		else if (x->op == IR_MAP_SET && x->map < nmaps)
+			uses[x->map] |= SET;
+	}
+}
+
+static bool is_sum(struct unit_maps *m, uint32_t map)
+{
+	const struct jab *j = m->j;
+	const struct unit *u = &j->units.v[m->unit];
+	uint8_t *uses;
+
+	if (m->sums && m->looked_at == j->programs.n)
+		return m->sums[map];
+	uses = xcalloc(m->nmaps + 1, 1);
+	free(m->sums);
+	m->sums = xcalloc(m->nmaps + 1, sizeof(*m->sums));
+	m->looked_at = j->programs.n;
+	for (size_t i = 0; i < j->programs.n; i++)
+		for (int k = 0; k < 2 && j->programs.v[i].unit == m->unit; k++)
+			note_uses(j->programs.v[i].progs[k], uses, m->nmaps, false);
+	for (uint32_t i = 0; u->tracer && i < u->script->clauses.n; i++)
+		note_uses(u->tracer[i], uses, m->nmaps, true);
+	for (uint32_t i = 0; i < m->nmaps; i++)
+		m->sums[i] = uses[i] == ADDED;
+	free(uses);
+	return m->sums[map];
+}
+
+static void add_value(struct map_entry *to, const struct map_entry *from)
+{
+	uint64_t a, b;
+
+	if (to->value_len != sizeof(a) || from->value_len != sizeof(b))
+		return;
+	memcpy(&a, to->value, sizeof(a));
+	memcpy(&b, from->value, sizeof(b));
+	a += b;
+	memcpy((uint8_t *)to->value, &a, sizeof(a));	/* our copy */
+}
+
+/* ---- all of them together ---- */
 
 static void take(struct unit_maps *m, uint32_t map, const struct map_entry *from, uint64_t view, bool look)
 {
@@ -146,6 +240,8 @@ static void take(struct unit_maps *m, uint32_t map, const struct map_entry *from
 		*vec_add(&m->rows) = e;
 	} else if (e.agg) {
 		agg_merge(ir, (struct agg *)known->agg, from->agg);
+	} else if (is_sum(m, map)) {
+		add_value(known, from);
 	}
 }
 
@@ -200,7 +296,7 @@ static bool set(void *store, uint32_t map, const struct bytes *key, const struct
 	struct unit_maps *m = store;
 	bool good = store_ops.set(m->own, map, key, value);
 
-	for (size_t i = 0; i < m->j->targets.n; i++)
+	for (size_t i = 0; i < views(m); i++)
 		if (view_at(m, i))
 			good &= maps_reader_ops.set(view_at(m, i)->reader, map, key, value);
 	return good;
@@ -209,14 +305,12 @@ static bool set(void *store, uint32_t map, const struct bytes *key, const struct
 static bool add(void *store, uint32_t map, const struct bytes *key, int64_t n, int64_t *ret_old)
 {
 	struct unit_maps *m = store;
-	bool good = true, done = false;
+	bool good = store_ops.add(m->own, map, key, n, ret_old);
 
-	for (size_t i = m->j->targets.n; i-- > 0;)
-		if (view_at(m, i)) {
+	for (size_t i = 0; i < views(m); i++)	/* the newest one says what it was */
+		if (view_at(m, i))
 			good &= maps_reader_ops.add(view_at(m, i)->reader, map, key, n, ret_old);
-			done = true;
-		}
-	return done ? good : store_ops.add(m->own, map, key, n, ret_old);
+	return good;
 }
 
 static bool aggregate(void *store, uint32_t map, const struct bytes *key, num v)

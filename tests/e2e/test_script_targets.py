@@ -51,6 +51,35 @@ def test_several_targets_are_one(target):
         t.stop()
 
 
+def test_numbers_of_several_targets(target):
+    """What is only counted up is the sum of all, also of those that are gone; what the tracer sets is everywhere."""
+    a, b, c = (target("script", "serve") for _ in range(3))
+    with Script("""u:exe:take { @n++; @sum += n; @by[n % 3]++; @seen = @now } BEGIN { @now = 5 } interval:ms:10 { @ticks++ }
+        END { @now = 7; @ticks = 1 }""", a.pid, b.pid, c.pid) as s:
+        a.run(30)
+        b.run(60)
+        a.process.kill()
+        a.process.wait()
+        time.sleep(.1)
+        c.run(90)
+        r = s.stop()
+    assert r.status == 0 and scalar(r.output, "n") == "180", r
+    assert keyed(r.output, "by") == {str(i): "60" for i in range(3)}
+    assert scalar(r.output, "sum") == str(sum(sum(range(n)) for n in (30, 60, 90)))
+    assert (scalar(r.output, "now"), scalar(r.output, "ticks"), scalar(r.output, "seen")) == ("7", "1", "5")
+
+
+def test_many_keys_of_several_targets(target):
+    all = [target("script", "serve") for _ in range(3)]
+    with Script("config = { max_map_keys = 50000 } u:exe:take { @v[pid, n] = n; @k[n, pid % 2, 1] = count() } END { clear(@v) }",
+                *(t.pid for t in all)) as s:
+        for t in all:
+            t.run(10000)
+        r = s.stop()
+    assert r.status == 0 and sum(int(v) for v in keyed(r.output, "k").values()) == 30000, r.stderr
+    assert "@v" not in r.output
+
+
 def test_everybody_who_has_the_file(target, built, tmp_path):
     """Without -p and -c, the path in the probe says who is meant. A copy of our own: nobody else runs it."""
     prog = tmp_path / "mine"
