@@ -66,6 +66,7 @@ static inline int64_t call_read(uint32_t tid, const struct bulk_piece *local,
 #define PIECES_OF_FIELD 2	/* none is longer than a page */
 void pieces_add(struct work *w, uint32_t field, void *to, uint64_t from, uint32_t len);
 void pieces_read(struct work *w);
+uint32_t pieces_put(struct bulk_context *ctx, uint32_t n, uint64_t to, uint64_t from, uint64_t len);	/* behind n others */
 int64_t blob_read(struct bulk_context *ctx, void *to, uint64_t from, uint64_t len);
 
 /* fields.c */

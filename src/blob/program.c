@@ -34,6 +34,66 @@ static bool can_read(const struct ring_head *ring, const struct prog_op *op, voi
 	return op->flags & PROG_MAY_CALL && blob_read(context(ring), to, from, len) == (int64_t)len;
 }
 
+static uint64_t *guess_of(struct prog_run *run, const struct prog_op *op, uint32_t number, bool make)
+{
+	uint32_t k = ((op->slot >> 4) * 13 + number) % PROG_GUESSES;
+
+	if (make)
+		run->guess[k].prog = op->slot + number;
+	return run->guess[k].prog == op->slot + number ? &run->guess[k].from : 0;
+}
+
+static bool take_ahead(struct prog_run *run, const struct prog_op *op, uint64_t addr, uint64_t *to)
+{
+	if (op->cap >= PROG_LOADS || !(run->ahead >> op->cap & 1) || run->ahead_from[op->cap] != addr)
+		return false;
+	run->ahead &= ~(1ull << op->cap);
+	*to = run->ahead_value[op->cap];
+	return true;
+}
+
+/* Where a load that follows will read, as far as that can be known. */
+static bool look_ahead(struct prog_run *run, const struct prog_op *op, const struct prog_ahead *a, uint64_t base, uint64_t *ret_from)
+{
+	const uint64_t *guess = a->sure ? 0 : guess_of(run, op, a->number, false);
+
+	*ret_from = a->sure ? base + a->imm : guess ? *guess : 0;
+	return *ret_from;
+}
+
+/*
+ * Read it, and with the same call what comes next. Pieces are copied in their order up to one that fails, so
+ * how far it came tells which of them are there.
+ */
+static __attribute__((noinline)) bool read_ahead(struct ring_head *ring, const struct prog_op *op, uint64_t addr, uint64_t *to)
+{
+	const struct prog_ahead *list = (const struct prog_ahead *)op->args;
+	struct prog_run *run = run_of(ring);
+	uint32_t n = pieces_put(context(ring), 0, (uint64_t)to, addr, op->size);
+	uint64_t from, asked = 0;
+	int64_t got;
+
+	for (uint32_t k = 0; k < op->n; k++) {
+		if (!look_ahead(run, op, &list[k], addr - op->imm, &from))
+			continue;
+		run->ahead_from[list[k].number] = from;
+		run->ahead_value[list[k].number] = 0;
+		n = pieces_put(context(ring), n, (uint64_t)&run->ahead_value[list[k].number], from, list[k].size);
+		asked |= 1ull << k;
+	}
+	got = call_read(context(ring)->tid, context(ring)->local, context(ring)->remote, n) - op->size;
+	for (uint32_t k = 0; k < op->n; k++) {
+		run->ahead &= ~(1ull << list[k].number);
+		if (asked >> k & 1 && (got -= list[k].size) >= 0)
+			run->ahead |= 1ull << list[k].number;
+		else if (asked >> k & 1)
+			asked = 0, got += list[k].size;
+	}
+	if (op->cap < PROG_LOADS)
+		*guess_of(run, op, op->cap, true) = addr;
+	return got >= 0;
+}
+
 static uint64_t extended(const struct prog_op *op, uint64_t v)
 {
 	int shift = 64 - 8 * op->size;
@@ -49,7 +109,7 @@ static ONE load(uint8_t *frame, const struct prog_op *op, struct ring_head *ring
 	*to = 0;
 	if (inherits(ring, op))
 		return PROG_OK;
-	if (can_read(ring, op, to, addr, op->size)) {
+	if (take_ahead(run_of(ring), op, addr, to) || (op->flags & PROG_MAY_CALL && read_ahead(ring, op, addr, to))) {
 		*to = extended(op, *to);
 	} else {
 		*to = 0;

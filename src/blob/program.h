@@ -19,8 +19,15 @@
 #define PROG_KEY_MAX 4608
 #define PROG_VALUE_MAX (64u << 10)
 
+#define PROG_LOADS 16		/* of one program that may be read ahead of their turn */
+#define PROG_AHEAD 4		/* with one call */
+#define PROG_GUESSES 64
+
 struct prog_run {
 	uint64_t faults;
+	uint64_t ahead;			/* bit per load: it was read already, in this run */
+	uint64_t ahead_from[PROG_LOADS], ahead_value[PROG_LOADS];
+	struct { uint64_t prog, from; } guess[PROG_GUESSES];	/* where loads have read the last time */
 	uint64_t address[64];		/* that failed, by bit */
 	uint64_t key[PROG_KEY_MAX / 8];
 };
@@ -30,7 +37,7 @@ struct prog_run {
 #define PROG_SLOT_LIMIT (1u << 20)	/* slots below are in scratch memory, above at an address */
 
 enum prog_ops {
-	PROG_LOAD,		/* dst = size bytes at a + imm */
+	PROG_LOAD,		/* dst = size bytes at a + imm; cap: its number, slot: whose; n of struct prog_ahead */
 	PROG_READ_STR, PROG_READ_BUF,
 	PROG_COMM,
 	PROG_SLOT_COPY, PROG_SLOT_LOAD, PROG_STR_CMP, PROG_STR_LEN, PROG_STR_FIND,
@@ -77,6 +84,18 @@ struct prog_op {
 	uint64_t ring_size, pid_cell;
 	uint32_t max_len, lost_index;
 	struct prog_arg args[];
+};
+
+/*
+ * Behind the description of a checked load: others that will certainly follow. A call of the kernel costs more
+ * than what it reads, so they are read with it: from where they surely are (the same pointer, another
+ * offset) or from where they were the last time. If that turns out to be right they need no call of their own.
+ */
+struct prog_ahead {
+	int64_t imm;
+	uint32_t size;
+	uint16_t number;	/* of the load */
+	uint16_t sure;
 };
 
 enum prog_flags { PROG_MAY_CALL = 1, PROG_OVERWRITE = 2, PROG_FAULTY = 4, PROG_SIGNED = 8, PROG_AT_ENTRY = 16 };

@@ -13,7 +13,7 @@ static uint32_t to_page_end(uint64_t addr)
 	return PAGE - (addr & (PAGE - 1));
 }
 
-static uint32_t put_pieces(struct bulk_context *ctx, uint32_t n, uint64_t to, uint64_t from, uint64_t len)
+uint32_t pieces_put(struct bulk_context *ctx, uint32_t n, uint64_t to, uint64_t from, uint64_t len)
 {
 	while (len && n < BULK_PIECES) {
 		uint64_t part = to_page_end(from);
@@ -37,7 +37,7 @@ void pieces_add(struct work *w, uint32_t field, void *to, uint64_t from, uint32_
 		mark_fault(w, field, true);
 		return;
 	}
-	w->npieces = put_pieces(w->ctx, n, (uint64_t)to, from, len);
+	w->npieces = pieces_put(w->ctx, n, (uint64_t)to, from, len);
 	while (n < w->npieces)
 		w->ctx->piece_of[n++] = field;
 }
@@ -68,7 +68,7 @@ void pieces_read(struct work *w)
 /* In one call, so at most BULK_PIECES pages. */
 int64_t blob_read(struct bulk_context *ctx, void *to, uint64_t from, uint64_t len)
 {
-	uint32_t n = put_pieces(ctx, 0, (uint64_t)to, from, len);
+	uint32_t n = pieces_put(ctx, 0, (uint64_t)to, from, len);
 	int64_t r = call_read(ctx->tid, ctx->local, ctx->remote, n);
 
 	return r == -EFAULT ? 0 : r;

@@ -102,6 +102,8 @@ static void put_take(struct gen *g, size_t lost[2])
 	g_mem(g, RDX, RDI, offsetof(struct bulk_context, tid));
 	op(g, 0x31, 0xc0, 0x48, 0x89);			/* xor  %eax,%eax; mov %rax,faults(%rdi) */
 	g_mem(g, RAX, RDI, PROG_RUN + offsetof(struct prog_run, faults));
+	op(g, 0x48, 0x89);				/* mov  %rax,ahead(%rdi) */
+	g_mem(g, RAX, RDI, PROG_RUN + offsetof(struct prog_run, ahead));
 	for (size_t k = 0; k < g->p->slots.n; k++) {
 		if (!g->slots[k])
 			continue;
@@ -458,6 +460,8 @@ void g_descriptions(struct gen *g)
 	for (size_t k = 0; k < g->ops.n; k++) {
 		const struct ir_ins *i = g->ops.v[k].i;
 		struct prog_op d = describe(g, i);
+		struct prog_ahead ahead[PROG_AHEAD];
+		uint32_t nahead = i->op == IR_LOAD ? g_describe_load(g, i, &d, ahead) : 0;
 
 		if (d.op == PROG_EMIT && d.max_len > EVENT_LEN_MAX && !g_fits_ring(g, d.max_len))
 			return;
@@ -474,6 +478,7 @@ void g_descriptions(struct gen *g)
 
 			g_bytes(g, (const uint8_t *)&a, sizeof(a));
 		}
+		g_bytes(g, (const uint8_t *)ahead, nahead * sizeof(ahead[0]));
 	}
 	for (uint32_t k = pad; k < 7; k++)
 		op(g, 0xcc);

@@ -64,3 +64,34 @@ struct prog_agg g_describe_agg(const struct gen *g, const struct ir_ins *i)
 	a.before = p->before ? g->env->maps + p->before + 8ull * first * a.ncounters : 0;
 	return a;
 }
+
+static bool is_checked_load(const struct ir_ins *i)
+{
+	return i->op == IR_LOAD && !(i->flags & IR_GOOD);
+}
+
+/* What is behind such an instruction need not happen, or not once. */
+static bool is_fork(const struct ir_ins *i)
+{
+	return (i->op >= IR_LABEL && i->op <= IR_RET) || i->op == IR_EXIT;
+}
+
+/* See struct prog_ahead. Returns how many. */
+uint32_t g_describe_load(const struct gen *g, const struct ir_ins *i, struct prog_op *d, struct prog_ahead *ret_ahead)
+{
+	const struct ir_ins *end = g->p->ins.v + g->p->ins.n;
+	uint32_t number = 0, n = 0;
+
+	for (const struct ir_ins *x = g->p->ins.v; x < i; x++)
+		number += is_checked_load(x);
+	d->slot = g->at;
+	d->cap = number;
+	for (const struct ir_ins *x = i + 1; x < end && !is_fork(x) && n < PROG_AHEAD; x++) {
+		if (!is_checked_load(x))
+			continue;
+		if (++number >= PROG_LOADS)
+			break;
+		ret_ahead[n++] = (struct prog_ahead){ x->imm, ir_size(x->type), number, x->a == i->a && g->defs[x->a] == 1 };
+	}
+	return d->n = n;
+}

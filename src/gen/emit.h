@@ -154,6 +154,7 @@ uint32_t g_event_len(const struct gen *g, const struct ir_ins *i);	/* the most i
 bool g_fits_ring(struct gen *g, uint32_t len);
 bool g_reads_agg(const struct gen *g, const struct ir_ins *i);	/* or deletes it */
 struct prog_agg g_describe_agg(const struct gen *g, const struct ir_ins *i);
+uint32_t g_describe_load(const struct gen *g, const struct ir_ins *i, struct prog_op *d, struct prog_ahead *ret_ahead);
 void g_describe_stack(const struct gen *g, const struct ir_ins *i, struct prog_op *d);
 
 /* What can't be done here: remembers the sentence. Returns -ENOTSUP. */

@@ -323,6 +323,55 @@ static void more_saved_values_are_refused(void **state)
 	free(w);
 }
 
+/* ---- chains ---- */
+
+struct node { struct node *next; uint64_t a; uint32_t b; int16_t c; };
+
+/* rdi->next->next->a; then a, b and c of rdi: whatever is read ahead, it is what each would read itself. */
+static struct world *world_of_chains(void)
+{
+	static const uint8_t types[] = { IR_U64, IR_U32, IR_I16 };
+	static const uint8_t offsets[] = { offsetof(struct node, a), offsetof(struct node, b), offsetof(struct node, c) };
+	struct world *w = world_new();
+	uint32_t rdi = reg_of(w, RDI), at = rdi, out[6], record = gen_record(&w->u, 6, UINT32_MAX, true);
+	struct ir_ins *i;
+
+	for (int k = 0; k < 6; k++) {
+		out[k] = gen_reg(w->p, IR_I);
+		i = gen_ins(w->p, IR_LOAD);
+		i->a = k < 3 ? at : rdi;
+		i->type = k < 3 ? IR_U64 : types[k - 3];
+		i->imm = k < 2 ? 0 : k == 2 ? (int)offsetof(struct node, a) : offsets[k - 3];
+		i->bit = k;
+		i->mask = k && k < 3 ? 1ull << (k - 1) : 0;
+		at = i->dst = out[k];
+	}
+	i = gen_ins(w->p, IR_EMIT);
+	i->record = record;
+	for (int k = 0; k < 6; k++)
+		gen_arg(w->p, i, IR_U64, out[k], 1ull << k);
+	return w;
+}
+
+static void chains(void **state)
+{
+	struct world *w = world_of_chains();
+	uint8_t *page = map_or_die(8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	struct node *nodes = (struct node *)(page + 4096 - 8 * sizeof(*nodes) - 20);	/* the last one is half there */
+
+	munmap(page + 4096, 4096);
+	world_start(w, true);
+	for (int k = 0; k < 600; k++) {
+		fill_random(page, 4096);
+		for (int n = 0; n < 8; n++)
+			nodes[n].next = random_word() % 8 ? &nodes[random_word() % 9] : (struct node *)any_value();
+		hit(w, (uint64_t)&nodes[k % 4 ? 1 : random_word() % 9], 0, k == 77 ? machine_run_stepped : machine_run);
+		hit(w, machine_in.gpr[RDI], 0, machine_run);
+	}
+	munmap(page, 4096);
+	world_free(w);
+}
+
 /* ---- long texts ---- */
 
 static struct world *world_of_texts(uint32_t cap)
@@ -536,6 +585,7 @@ int main(void)
 		test(aggregations_are_read),
 		test(entries_read_and_save),
 		test(more_saved_values_are_refused),
+		test(chains),
 		test(long_texts),
 		test(too_long_is_refused),
 		test(full_frames),
