@@ -116,9 +116,26 @@ struct jab_function {
 	const char *spec;	/* what a probe on it is written as */
 	const char *module, *function;
 	uint64_t address, size;
+	struct jab_module *of;	/* for jab_function_types() */
+	uint64_t entry;
 };
 JAB_API int jab_each_function(struct jab *j, const char *pattern,
 			      int (*each)(void *arg, const struct jab_function *f), void *arg);
+
+/* What debug info tells of a function, while it is being listed. -ENODATA: there is none. */
+struct jab_param {
+	char *name, *type;	/* name: "" where it has none */
+	char *declared;		/* both, as C writes it: "char *argv[]" */
+};
+struct jab_function_types {
+	size_t nparams;
+	struct jab_param *params;
+	char *result;		/* "void" where it gives nothing */
+	char *declared;		/* "char *retval" */
+	bool variadic;
+};
+JAB_API int jab_function_types(const struct jab_function *f, struct jab_function_types *ret_types);
+JAB_API void jab_function_types_free(struct jab_function_types *t);
 
 struct jab_times {
 	uint64_t symbols_ns, plan_ns, write_ns;

@@ -139,6 +139,12 @@ struct arch_ops {
 	 */
 	int (*emit_bulk)(uint8_t *out, const struct bulk_spec *spec);
 
+	/*
+	 * One instruction as a person reads it. Returns its length, or -EILSEQ; *ret_names: an address that it
+	 * names, 0 if none.
+	 */
+	int (*text)(const uint8_t *code, size_t room, uint64_t addr, char *out, size_t out_room, uint64_t *ret_names);
+
 	/* Write the code in which a thread parks; keeps everything. At most PARK_CODE_MAX bytes. */
 	int (*emit_park)(uint8_t *out, const struct park_spec *spec);
 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/err.h"
-#include "base/utf8.h"
+#include "base/json.h"
 
 int complain(void)
 {
@@ -42,24 +42,9 @@ int attach_word(struct jab *j, const char *word)
 	return is_pid(word, &pid) ? jab_attach(j, pid) : jab_attach_name(j, word);
 }
 
-/* File and function names are any bytes, JSON is UTF-8: what is none becomes a replacement character. */
 void json_text(FILE *to, const char *s)
 {
-	putc('"', to);
-	while (*s) {
-		size_t len = utf8_len((const unsigned char *)s, strnlen(s, 4));
-
-		if (*s == '"' || *s == '\\')
-			fprintf(to, "\\%c", *s);
-		else if ((unsigned char)*s < 0x20)
-			fprintf(to, "\\u%04x", *s);
-		else if (len)
-			fwrite(s, 1, len, to);
-		else
-			fputs("\\ufffd", to);
-		s += len ? len : 1;
-	}
-	putc('"', to);
+	json_string(to, s, strlen(s));
 }
 
 void json_pair(FILE *to, const char *key, const char *value, bool first)

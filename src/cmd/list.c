@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include "base/err.h"
-#include "cmd/common.h"
+#include "cmd/listing.h"
 
 static text_list pids;
 static bool json;
@@ -14,7 +14,7 @@ static int verbose;
 static const struct opt opts[] = {
 	{ 'p', "pid", "PID|NAME", OPT_LIST, &pids, "list this process; may be repeated" },
 	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object a line" },
-	{ 'v', "verbose", NULL, OPT_MORE, &verbose, "address and size, too" },
+	{ 'v', "verbose", NULL, OPT_MORE, &verbose, "address and size, too, and the types of parameters and result" },
 	{ 0 }
 };
 
@@ -24,16 +24,14 @@ static int each(void *arg, const struct jab_function *f)
 
 	++*n;
 	if (json) {
-		putchar('{');
-		json_pair(stdout, "spec", f->spec, true);
-		json_pair(stdout, "module", f->module, false);
-		json_pair(stdout, "function", f->function, false);
-		printf(",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 "}\n", f->address, f->size);
-		return 0;
+		listing_json(stdout, f, f->spec);
+	} else {
+		if (verbose)
+			printf("%#14" PRIx64 " %6" PRIu64 "  ", f->address, f->size);
+		puts(f->spec);
+		if (verbose)
+			listing_types(stdout, f);
 	}
-	if (verbose)
-		printf("%#14" PRIx64 " %6" PRIu64 "  ", f->address, f->size);
-	puts(f->spec);
 	return ferror(stdout) ? fail(-errno, "the output can't be written: %s", strerror(errno)) : 0;
 }
 

@@ -32,10 +32,19 @@ static void keep_standard_files(void)
 		close(fd);
 }
 
-/* Options in front of everything, or a file: `jab -e '...'`, `jab FILE.bt`, and what #! makes of a script. */
+/*
+ * Options in front of everything, or a file: `jab -e '...'`, `jab FILE.bt`, and what #! makes of a script. A file
+ * that is not there is told as such if its name is one of a file.
+ */
 static bool is_script(const char *word)
 {
-	return word[0] == '-' || (!find(word) && access(word, R_OK) == 0);
+	return word[0] == '-' || (!find(word) && (strpbrk(word, "./") || access(word, F_OK) == 0));
+}
+
+/* -e takes a value, but nobody has a script of that text. */
+static bool asks_help(int argc, char **argv)
+{
+	return argc == 3 && !strcmp(argv[1], "-e") && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"));
 }
 
 /* The status r, unless the words for it got lost. */
@@ -69,6 +78,10 @@ int main(int argc, char **argv)
 		return finish(usage(stdout));
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
 		printf("jab %s\n", jab_version());
+		return finish(0);
+	}
+	if (asks_help(argc, argv)) {
+		opts_help(&cmd_script);
 		return finish(0);
 	}
 	c = is_script(argv[1]) ? &cmd_script : find(argv[1]);

@@ -165,7 +165,7 @@ void opts_help(const struct command *c)
 			 o->arg ? o->arg : "");
 		printf("  %-26s %s\n", left, o->help);
 	}
-	printf("  -h, --help                 this text\n\nMore: man jab-%s\n", c->name);
+	printf("  -h, --help                 this text\n\nMore: man jab-%s\n", c->name[0] == '-' ? "script" : c->name);
 }
 
 int split_words(const char *line, text_list *ret_words)

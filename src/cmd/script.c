@@ -8,16 +8,23 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "cmd/capture.h"
+#include "cmd/listing.h"
 #include "session/script.h"
+#include "sym/sym.h"
 
-static const char *expression, *dump, *trace_dir;
-static bool list;
+#define SCRIPT_MOST (16u << 20)
+
+static int write_error;		/* errno of the first flush that failed; stdio forgets it */
+static text_list expressions;
+static const char *dump, *trace_dir;
+static bool list, folded;
 
 static const struct opt opts[] = {
-	{ 'e', "execute", "SCRIPT", OPT_TEXT, &expression, "run this script; without it, the first word is a file with one" },
+	{ 'e', "execute", "SCRIPT", OPT_LIST, &expressions, "run this script; without it, the first word is a file with one" },
 	RUN_TARGETS,
-	{ 'l', "list", NULL, OPT_FLAG, &list, "list what the probe given would match; with -v its arguments" },
+	{ 'l', "list", NULL, OPT_FLAG, &list, "list what a probe, or those of a script, would match; with -v types, too" },
 	{ 0, "dump", "WHAT", OPT_TEXT, &dump, "print ast, ir or asm instead of running" },
+	{ 0, "folded", NULL, OPT_FLAG, &folded, "maps with stacks as keys as lines for flame graphs: a;b;c 42" },
 	{ 'o', "output", "FILE", OPT_TEXT, &run.output, "write our output there instead of stdout" },
 	{ 0, "trace", "DIR", OPT_TEXT, &trace_dir, "write record() events to a trace there instead of printing them" },
 	{ 0, "buffer-size", "SIZE", OPT_SIZE, &capture.buffer_size, "bytes per CPU, as 512k or 4M" },
@@ -34,27 +41,57 @@ struct running {
 	uint64_t start;
 };
 
-static char *read_all(const char *path, size_t *ret_len)
+/* Everything up to its end. */
+static int read_file(FILE *f, const char *path, char **ret_text, size_t *ret_len)
 {
-	FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
 	char *text = NULL;
 	size_t room = 0, n = 0, got;
+	int err = 0;
 
-	if (!f) {
-		fail(-errno, "%s: %s", path, strerror(errno));
-		return NULL;
-	}
 	do {
 		room += 64 << 10;
 		text = xrealloc(text, room + 1);
 		got = fread(text + n, 1, room - n, f);
 		n += got;
-	} while (got && n < 16 << 20);
+	} while (got && n <= SCRIPT_MOST);
+	text[n] = '\0';
+	if (ferror(f))
+		err = fail(-errno, "%s can't be read: %s", path, strerror(errno));
+	else if (n >= 4 && !memcmp(text, "\177ELF", 4))
+		err = fail(-EINVAL, "%s is a program, not a script; to trace it, give it behind -c or --", path);
+	else if (memchr(text, '\0', n))
+		err = fail(-EINVAL, "%s is no script: it holds binary data", path);
+	else if (n > SCRIPT_MOST)
+		err = fail(-EFBIG, "%s is too long for a script: %u MB are the most", path, SCRIPT_MOST >> 20);
+	if (err < 0) {
+		free(text);
+		return err;
+	}
+	*ret_text = text;
+	*ret_len = n;
+	return 0;
+}
+
+static int read_script(const char *path, char **ret_text, size_t *ret_len)
+{
+	FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
+	int r;
+
+	if (!f)
+		return fail(-errno, "%s can't be opened: %s", path, strerror(errno));
+	r = read_file(f, path, ret_text, ret_len);
 	if (f != stdin)
 		fclose(f);
-	text[n] = '\0';
-	*ret_len = n;
-	return text;
+	return r;
+}
+
+/* false: nobody gets what we say any more. */
+static bool flush(FILE *to)
+{
+	errno = 0;
+	if (fflush(to) && !write_error)
+		write_error = errno ? errno : EIO;
+	return !write_error;
 }
 
 static void say_diags(struct script_run *s)
@@ -63,6 +100,17 @@ static void say_diags(struct script_run *s)
 
 	fputs(text, stderr);
 	free(text);
+}
+
+/* To look at code no process is needed. */
+static int open_objects(struct running *x)
+{
+	const char *path;
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && (path = script_object(x->s, i)); i++)
+		r = jab_open_file(x->j, path);
+	return r;
 }
 
 /* Without -p and -c: everybody who has mapped a file that a probe names by its path. */
@@ -90,9 +138,12 @@ static int choose_targets(struct running *x, char **rest)
 		return run_targets(x->j, rest);
 	if (!script_has_sites(x->s))
 		return 0;
-	if (!script_object(x->s, 0))
-		return fail(-EINVAL, "no target given (-p PID, -c CMD or -- CMD), and no probe of the script names a file by its path");
-	return attach_users(x);
+	if (!script_object(x->s, 0)) {
+		fprintf(stderr, "jab -e: no target given (-p PID, -c CMD or -- CMD), and no probe of the script names a file by "
+			"its path; try `jab -e --help`\n");
+		return 2;
+	}
+	return dump ? open_objects(x) : attach_users(x);
 }
 
 static int prepare(struct running *x)
@@ -101,8 +152,10 @@ static int prepare(struct running *x)
 
 	if (!r && dump)
 		return script_dump_text(x->s, dump, x->to);
-	if (!r)
+	if (!r && !run.dry_run)
 		r = script_begin(x->s);
+	if (!flush(x->to) && !r)
+		r = -ECANCELED;
 	return r;
 }
 
@@ -111,24 +164,25 @@ static int tick(void *arg, int64_t drained)
 	struct running *x = arg;
 	int status, r = script_tick(x->s, &capture.wait_most);
 
-	fflush(x->to);
 	if (r < 0)
 		return r;
-	if (script_exited(x->s, &status))
+	if (!flush(x->to) || script_exited(x->s, &status))
 		return -ECANCELED;
 	return drained < 0 && drained != -ECANCELED ? drained : 0;
 }
 
 /* Only clauses of the tracer: nothing to attach to, nothing to wait for but time and signals. */
-static void run_alone(struct running *x)
+static int run_alone(struct running *x)
 {
-	int status;
+	struct jab_report report = { .clean = true };
+	int status = 0, r;
 
 	while (!run_interrupted && !script_exited(x->s, &status)) {
 		uint64_t wait, left = UINT64_MAX;
 
 		script_tick(x->s, &wait);
-		fflush(x->to);
+		if (!flush(x->to))
+			break;
 		if (run.duration >= 0) {
 			uint64_t past = now_ns() - x->start, all = run.duration * 1e9;
 
@@ -139,6 +193,11 @@ static void run_alone(struct running *x)
 		if (!script_exited(x->s, &status))
 			sleep_ns(MIN(MIN(wait, left), 100000000ull));
 	}
+	script_exited(x->s, &status);
+	r = script_end(x->s);
+	if (run.json)
+		run_json_summary(x->j, x->to, &report, false);
+	return r < 0 ? complain() : status;
 }
 
 static int finish(struct running *x, int ended, int child_status)
@@ -169,14 +228,44 @@ static int finish(struct running *x, int ended, int child_status)
 	return exited ? status : run_child_status(x->j, ended > 0, child_status);
 }
 
+static int print_plan(void *arg, const struct jab_probe_info *p)
+{
+	fprintf(arg, "%14zu %14zu  %s\n", p->sites, p->refused, p->probe);
+	return 0;
+}
+
+/* --dry-run: what would be done. */
+static int say_plan(struct running *x)
+{
+	struct jab_report report = { .clean = true };
+
+	if (run.json) {
+		run_json_summary(x->j, x->to, &report, false);
+		return 0;
+	}
+	fprintf(x->to, "%14s %14s  %s\n", "SITES", "REFUSED", "PROBE");
+	jab_each_probe(x->j, print_plan, x->to);
+	return 0;
+}
+
+static int add_sites(void *arg, const struct jab_probe_info *p)
+{
+	*(size_t *)arg += p->sites - p->refused;
+	return 0;
+}
+
 static int run_probes(struct running *x)
 {
 	int status = 0, r = run_insert(x->j), ended;
+	size_t sites = 0;
 
 	if (r < 0)
 		return complain();
 	if (run.dry_run)
-		return 0;
+		return say_plan(x);
+	jab_each_probe(x->j, add_sites, &sites);
+	if (run.json)
+		fprintf(x->to, "{\"type\":\"attached_probes\",\"data\":{\"probes\":%zu}}\n", sites);
 	ended = capture_loop(x->j, tick, x, &status);
 	return finish(x, ended, status);
 }
@@ -194,17 +283,15 @@ static int start(struct running *x, const struct script_options *o, char **rest)
 	if (x->s)
 		say_diags(x->s);
 	if (r < 0)
-		return r == -EINVAL && x->s && script_has_errors(x->s) ? 1 : complain();
+		return r == -ECANCELED || (r == -EINVAL && x->s && script_has_errors(x->s)) ? 1 : complain();
+	if (r)
+		return r;
 	if (dump)
 		return 0;
 	x->start = now_ns();
 	if (script_has_sites(x->s) && !script_exited(x->s, &status))
 		return run_probes(x);
-	if (!run.dry_run)
-		run_alone(x);
-	script_exited(x->s, &status);
-	script_end(x->s);
-	return status;
+	return run.dry_run ? say_plan(x) : run_alone(x);
 }
 
 static int run_text(const struct script_options *o, char **rest)
@@ -220,39 +307,102 @@ static int run_text(const struct script_options *o, char **rest)
 	return r;
 }
 
-static int run_script(text_list *words, char **rest)
+static int wrong(const char *what)
 {
-	struct script_options o = { .name = "command line", .text = expression, .out = stdout, .trace = trace_dir };
-	size_t skip = expression ? 0 : 1;
+	fprintf(stderr, "jab -e: %s; try `jab -e --help`\n", what);
+	return 2;
+}
+
+static int check_usage(const text_list *words, char **rest)
+{
+	if (!expressions.n && !words->n && !(list && run.pids.n))
+		return wrong(list ? "-l needs a probe, a script or a process (-p)" : "no script given (-e SCRIPT, or a file)");
+	if (expressions.n > 1)
+		return wrong("-e was given more than once; one script can have all the probes");
+	if (rest && !rest[0])
+		return wrong("no command after --");
+	if (rest && run.command)
+		return wrong("two commands given, with -c and behind --");
+	if (dump && strcmp(dump, "ast") && strcmp(dump, "ir") && strcmp(dump, "asm"))
+		return wrong("--dump knows ast, ir and asm");
+	if (folded && run.json)
+		return wrong("--folded and --json are two forms of output; choose one");
+	return 0;
+}
+
+/* What -l is given: -e, a file with a script, or a pattern (a program means all of its functions). */
+static int list_word(const char *word, struct script_options *o)
+{
+	char head[4] = "", *text = NULL, *object, *pattern;
+	FILE *f = word && strcmp(word, "-") ? fopen(word, "re") : NULL;
+	size_t n = f ? fread(head, 1, sizeof(head), f) : 0;
+	int r;
+
+	if (f)
+		fclose(f);
+	if (!word || (!f && strcmp(word, "-")))
+		return list_pattern(word ? word : "*:*", o->out, log_level > 0);
+	if (n == sizeof(head) && !memcmp(head, "\177ELF", 4)) {
+		object = spec_quote_object(word);
+		pattern = xasprintf(strchr(word, '/') ? "%s:*" : "./%s:*", object);
+		r = list_pattern(pattern, o->out, log_level > 0);
+		free(object);
+		free(pattern);
+		return r;
+	}
+	o->name = word;
+	if (read_script(word, &text, &o->len) < 0)
+		return complain();
+	o->text = text;
+	r = list_script(o, o->out, log_level > 0);
+	free(text);
+	return r;
+}
+
+static int run_given(struct script_options *o, const text_list *words, char **rest)
+{
+	size_t skip = expressions.n ? 0 : 1;
 	char *text = NULL;
 	int r;
 
-	if (!expression && !words->n) {
-		fprintf(stderr, "jab: no script given (-e SCRIPT, or a file); try `jab --help`\n");
-		return 2;
-	}
-	if (!expression) {
-		o.name = words->v[0];
-		o.text = text = read_all(o.name, &o.len);
-		if (!text)
-			return complain();
+	if (list && !expressions.n)
+		return list_word(words->n ? words->v[0] : NULL, o);
+	if (expressions.n) {
+		o->name = "command line";
+		o->text = expressions.v[0];
+		o->len = strlen(o->text);
 	} else {
-		o.len = strlen(expression);
+		o->name = words->v[0];
+		if (read_script(o->name, &text, &o->len) < 0)
+			return complain();
+		o->text = text;
 	}
-	o.params = words->v + skip;
-	o.nparams = words->n - skip;
+	o->params = words->v + skip;
+	o->nparams = words->n - skip;
+	r = list ? list_script(o, o->out, log_level > 0) : run_text(o, rest);
+	free(text);
+	return r;
+}
+
+static int run_script(text_list *words, char **rest)
+{
+	struct script_options o = { .out = stdout, .trace = trace_dir, .style = run.json ? SCRIPT_JSON : folded ? SCRIPT_FOLDED : SCRIPT_TEXT };
+	int r = check_usage(words, rest);
+
+	if (r)
+		return r;
 	if (run.output && !(o.out = fopen(run.output, "we"))) {
-		fail(-errno, "%s: %s", run.output, strerror(errno));
-		free(text);
+		fail(-errno, "%s can't be written: %s", run.output, strerror(errno));
 		return complain();
 	}
-	r = run_text(&o, rest);
-	if (o.out != stdout) {
-		if (output_done(o.out, run.output) < 0)
-			r = complain();
-		fclose(o.out);
+	r = run_given(&o, words, rest);
+	if (!flush(o.out)) {
+		fail(-write_error, "%s can't be written: %s", run.output ? run.output : "the output", strerror(write_error));
+		r = complain();
 	}
-	free(text);
+	if (o.out != stdout)
+		fclose(o.out);
+	vec_free(&expressions);
 	return r;
 }
 

@@ -19,6 +19,8 @@ struct conv {
 /* s is on the '%'. Returns how many characters it has, 0 if it makes no sense. */
 size_t format_conv(const char *s, struct conv *ret_conv);
 
+#define FORMAT_FRAMES 1024	/* the most of a stack that are shown */
+
 /* What is not in the payload: names of addresses, stacks and sites, the clock. All may be NULL. */
 struct format_names {
 	void *data;
@@ -41,6 +43,20 @@ int format_event(FILE *f, const struct ir_unit *u, uint32_t record, const uint8_
 void format_map(FILE *f, const struct ir_unit *u, uint32_t map, const struct map_ops *ops, void *store, uint64_t top,
 		uint64_t div, const struct format_names *names);
 
+/* Its entries in the order of printing, without those that top leaves out. Caller: vec_free(). */
+void format_sorted(const struct ir_unit *u, uint32_t map, const struct map_ops *ops, void *store, uint64_t top,
+		   struct map_list *ret_list);
+
+/* For flame graphs: "a;b;c 42" a line, outermost first. Maps whose keys have no stack, or whose values are not one number, as above. */
+void format_map_folded(FILE *f, const struct ir_unit *u, uint32_t map, const struct map_ops *ops, void *store, uint64_t top,
+		       uint64_t div, const struct format_names *names);
+
+/* format_json.c: the same as one JSON object a line, {"type":"printf","data":"text"} */
+int format_event_json(FILE *f, const struct ir_unit *u, uint32_t record, const uint8_t *payload, size_t len,
+		      const struct format_names *names);
+void format_map_json(FILE *f, const struct ir_unit *u, uint32_t map, const struct map_ops *ops, void *store, uint64_t top,
+		     uint64_t div, const struct format_names *names);
+
 /* Fields of an event, one by one; for records. */
 struct field_value { bool fault; num n; const uint8_t *text; uint32_t len; };
 int format_fields(const struct ir_record *r, const uint8_t *payload, size_t len, struct field_value *ret_values);
@@ -53,5 +69,7 @@ void format_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, 
 /* format_object.c. By type number `show` of the unit: bytes, and what is in a register. */
 void format_object(FILE *f, const struct ir_unit *u, uint32_t show, const uint8_t *p, size_t len);
 void format_number(FILE *f, const struct ir_unit *u, uint32_t show, int64_t value);
+struct pool;
+void format_typed(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len);
 
 #endif

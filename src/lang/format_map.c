@@ -266,17 +266,30 @@ static void print_value(const struct printer *p, const struct map_entry *e)
 	}
 }
 
+void format_sorted(const struct ir_unit *u, uint32_t map, const struct map_ops *ops, void *store, uint64_t top,
+		   struct map_list *ret_list)
+{
+	struct map_list list = { 0 };
+
+	ops->list(store, map, &list);
+	if (list.n)
+		qsort_r(list.v, list.n, sizeof(list.v[0]), by_value, &u->maps.v[map]);
+	if (top && list.n > top) {
+		memmove(list.v, list.v + list.n - top, top * sizeof(list.v[0]));
+		list.n = top;
+	}
+	*ret_list = list;
+}
+
 void format_map(FILE *f, const struct ir_unit *u, uint32_t map, const struct map_ops *ops, void *store, uint64_t top,
 		uint64_t div, const struct format_names *names)
 {
 	struct printer p = { .f = f, .u = u, .m = &u->maps.v[map], .div = div ? div : 1, .names = names };
-	struct map_list list = { 0 };
+	struct map_list list;
 	size_t i;
 
-	ops->list(store, map, &list);
-	if (list.n)
-		qsort_r(list.v, list.n, sizeof(list.v[0]), by_value, (void *)p.m);
-	for (i = top && list.n > top ? list.n - top : 0; i < list.n; i++) {
+	format_sorted(u, map, ops, store, top, &list);
+	for (i = 0; i < list.n; i++) {
 		print_name(&p, &list.v[i]);
 		print_value(&p, &list.v[i]);
 		fputc('\n', f);
@@ -284,5 +297,113 @@ void format_map(FILE *f, const struct ir_unit *u, uint32_t map, const struct map
 	/* a line between averages, and what follows, as bpftrace has it */
 	if (p.m->kind == IR_MAP_STATS || p.m->kind == IR_MAP_AVG || !list.n)
 		fputc('\n', f);
+	vec_free(&list);
+}
+
+/* ---- for flame graphs ---- */
+
+static bool can_fold(const struct ir_map *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->nkeys && m->keys[i].type != IR_USTACK; i++)
+		;
+	return i < m->nkeys && (is_number(m) || (m->kind >= IR_MAP_COUNT && m->kind <= IR_MAP_MAX));
+}
+
+/* A semicolon separates frames, so that no name may have one. */
+static void put_frame(FILE *f, const char *s, size_t len, bool *more)
+{
+	size_t i;
+
+	if (*more)
+		fputc(';', f);
+	for (i = 0; i < len; i++)
+		fputc(s[i] == ';' ? ':' : s[i] == '\n' ? ' ' : s[i], f);
+	*more = true;
+}
+
+static void fold_address(const struct printer *p, uint64_t addr, bool *more)
+{
+	char *symbol = p->names->symbol ? p->names->symbol(p->names->data, addr) : NULL, *plus = symbol ? strrchr(symbol, '+') : NULL;
+	const char *module = p->names->module ? p->names->module(p->names->data, addr) : NULL;
+
+	if (!symbol) {
+		module = module ? module : "unknown";
+		symbol = xasprintf("[%s]", strrchr(module, '/') ? strrchr(module, '/') + 1 : module);
+	}
+	put_frame(p->f, symbol, plus ? (size_t)(plus - symbol) : strlen(symbol), more);
+	free(symbol);
+}
+
+static void fold_stack(const struct printer *p, uint64_t id, bool *more)
+{
+	uint64_t *frames = xcalloc(FORMAT_FRAMES, sizeof(*frames));
+	uint32_t n = p->names && p->names->stack ? p->names->stack(p->names->data, id, frames, FORMAT_FRAMES) : 0;
+
+	while (n)
+		fold_address(p, frames[--n], more);
+	free(frames);
+}
+
+/* A part of the key that is no stack, as text: a name, a number. */
+static void fold_part(const struct printer *p, const struct ir_part *part, const struct field_value *v, bool *more)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	format_part(f, p->u, part->type, part->show, v, p->names, 0);
+	fclose(f);
+	put_frame(p->f, text, size, more);
+	free(text);
+}
+
+static void fold_keys(const struct printer *p, const struct map_entry *e, bool stacks, bool *more)
+{
+	const uint8_t *at = e->key;
+	uint32_t i;
+
+	for (i = 0; i < p->m->nkeys; i++) {
+		const struct ir_part *part = &p->m->keys[i];
+		struct field_value v = { 0 };
+
+		if (ir_in_slot(part->type)) {
+			memcpy(&v.len, at, 4);
+			v.text = at + 4;
+			at += 4 + v.len;
+		} else {
+			memcpy(&v.n, at, 8);
+			at += 8;
+		}
+		if (stacks && part->type == IR_USTACK)
+			fold_stack(p, v.n.u, more);
+		else if (!stacks && part->type != IR_USTACK)
+			fold_part(p, part, &v, more);
+	}
+}
+
+void format_map_folded(FILE *f, const struct ir_unit *u, uint32_t map, const struct map_ops *ops, void *store, uint64_t top,
+		       uint64_t div, const struct format_names *names)
+{
+	struct printer p = { .f = f, .u = u, .m = &u->maps.v[map], .div = div ? div : 1, .names = names };
+	struct map_list list;
+	size_t i;
+
+	if (!can_fold(p.m)) {
+		format_map(f, u, map, ops, store, top, div, names);
+		return;
+	}
+	format_sorted(u, map, ops, store, top, &list);
+	for (i = 0; i < list.n; i++) {
+		bool more = false;
+
+		/* what else is in the key stands where the outermost caller would */
+		fold_keys(&p, &list.v[i], false, &more);
+		fold_keys(&p, &list.v[i], true, &more);
+		fputc(' ', f);
+		print_value(&p, &list.v[i]);
+		fputc('\n', f);
+	}
 	vec_free(&list);
 }

@@ -159,3 +159,8 @@ void format_number(FILE *f, const struct ir_unit *u, uint32_t show, int64_t valu
 	else
 		fprintf(f, "%" PRId64, value);
 }
+
+void format_typed(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len)
+{
+	print_object(f, pool, t, p, len);
+}

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "lang/format.h"
 #include "session/rings.h"
 #include "session/script_trace.h"
@@ -18,6 +19,7 @@ struct timer { uint32_t clause; uint64_t period, next; };
 struct script_run {
 	struct jab *j;
 	FILE *out;
+	enum script_style style;
 	uint32_t unit;
 	struct unit_maps *maps;
 	const char *trace_path;
@@ -91,19 +93,40 @@ static uint32_t stack(void *data, uint64_t id, uint64_t *frames, uint32_t most)
 
 /* ---- what programs want from us ---- */
 
-static void show_file(struct script_run *s, const char *path)
+static void show_map(struct script_run *s, uint32_t map, uint64_t top, uint64_t div)
 {
-	char buf[4096];
-	FILE *f = fopen(path, "re");
-	size_t n;
+	static typeof(format_map) *const shows[] = {
+		[SCRIPT_TEXT] = format_map, [SCRIPT_JSON] = format_map_json, [SCRIPT_FOLDED] = format_map_folded
+	};
 
-	if (!f) {
-		log_warn("cat: %s: %s", path, strerror(errno));
+	shows[s->style](s->out, ir_of(s), map, &unit_maps_ops, s->maps, top, div, &s->names);
+}
+
+static void show_text(struct script_run *s, const char *type, const char *text, size_t len)
+{
+	if (s->style != SCRIPT_JSON) {
+		fwrite(text, 1, len, s->out);
 		return;
 	}
-	while ((n = fread(buf, 1, sizeof(buf), f)) > 0)
-		fwrite(buf, 1, n, s->out);
-	fclose(f);
+	fprintf(s->out, "{\"type\":\"%s\",\"data\":", type);
+	json_string(s->out, text, len);
+	fputs("}\n", s->out);
+}
+
+#define FILE_MOST (1u << 20)	/* cat() is for what /proc tells, not for copying disks */
+
+static void show_file(struct script_run *s, const char *path)
+{
+	char *text = xrealloc(NULL, FILE_MOST);
+	FILE *f = fopen(path, "re");
+
+	if (f) {
+		show_text(s, "cat", text, fread(text, 1, FILE_MOST, f));
+		fclose(f);
+	} else {
+		log_warn("cat: %s: %s", path, strerror(errno));
+	}
+	free(text);
 }
 
 static void cat(struct script_run *s, uint32_t record, const uint8_t *payload, size_t len)
@@ -121,16 +144,6 @@ static void cat(struct script_run *s, uint32_t record, const uint8_t *payload, s
 	free(path);
 }
 
-static void join(struct script_run *s, const struct ir_record *r, const struct field_value *v)
-{
-	for (uint32_t i = 0; i < r->nfields; i++) {
-		if (i)
-			fwrite(r->text, 1, r->text_len, s->out);
-		format_value(s->out, ir_of(s), r->fields[i].type, r->fields[i].show, &v[i], &s->names);
-	}
-	fputc('\n', s->out);
-}
-
 static void serve(struct script_run *s, uint32_t record, const uint8_t *payload, size_t len)
 {
 	const struct ir_unit *u = ir_of(s);
@@ -144,16 +157,14 @@ static void serve(struct script_run *s, uint32_t record, const uint8_t *payload,
 	} else if (r->kind == IR_RECORD_ZERO) {
 		unit_maps_ops.zero(s->maps, r->map);
 	} else if (r->kind == IR_RECORD_PRINT_MAP) {
-		format_map(s->out, u, r->map, &unit_maps_ops, s->maps, v[0].n.u, v[1].n.u, &s->names);
+		show_map(s, r->map, v[0].n.u, v[1].n.u);
 	} else if (r->kind == IR_RECORD_EXIT) {
 		s->exited = true;
 		s->status = r->nfields ? v[0].n.i : 0;
 	} else if (r->kind == IR_RECORD_CAT) {
 		cat(s, record, payload, len);
-	} else if (r->kind == IR_RECORD_JOIN) {
-		join(s, r, v);
 	} else {
-		format_event(s->out, u, record, payload, len, &s->names);
+		(s->style == SCRIPT_JSON ? format_event_json : format_event)(s->out, u, record, payload, len, &s->names);
 	}
 	free(v);
 }
@@ -240,6 +251,7 @@ int script_load(struct jab *j, const struct script_options *o, struct script_run
 	s->j = j;
 	s->out = o->out;
 	s->trace_path = o->trace;
+	s->style = o->style;
 	s->unit = j->units.n;
 	*ret_run = s;
 	return unit_add_script(j, o->name, o->text, o->len, o->params, o->nparams);
@@ -284,6 +296,20 @@ static int open_trace(struct script_run *s, const struct tsc_clock *clock)
 	return 0;
 }
 
+int script_each_probe(const struct script_run *s, int (*each)(void *arg, const char *text, bool of_tracer), void *arg)
+{
+	const struct script *sc = unit_of(s)->script;
+	int r = 0;
+
+	for (uint32_t i = 0; i < sc->clauses.n; i++)
+		for (uint32_t k = 0; !r && k < sc->clauses.v[i]->nprobes; k++) {
+			const struct probe *p = sc->clauses.v[i]->probes[k];
+
+			r = each(arg, p->text, p->kind == PROBE_BEGIN || p->kind == PROBE_END || p->kind == PROBE_INTERVAL);
+		}
+	return r;
+}
+
 int script_begin(struct script_run *s)
 {
 	const struct script *sc = unit_of(s)->script;
@@ -311,7 +337,6 @@ int script_begin(struct script_run *s)
 			if (p->kind == PROBE_INTERVAL)
 				*vec_add(&s->timers) = (struct timer){ i, p->period, now_ns() + p->period };
 		}
-	fflush(s->out);
 	return 0;
 }
 
@@ -350,8 +375,7 @@ int script_end(struct script_run *s)
 	run_kind(s, PROBE_END);
 	for (uint32_t i = 0; i < u->maps.n && lang_config(unit_of(s)->lang)->print_maps_on_exit; i++)
 		if (unit_maps_ops.len(s->maps, i))
-			format_map(s->out, u, i, &unit_maps_ops, s->maps, 0, 0, &s->names);
-	fflush(s->out);
+			show_map(s, i, 0, 0);
 	if (s->trace)
 		r = script_trace_flush(s->trace);
 	return events_close(s->j) ?: r;
@@ -388,27 +412,7 @@ void script_say_errors(struct script_run *s)
 
 int script_dump_text(struct script_run *s, const char *what, FILE *to)
 {
-	struct unit *u = unit_of(s);
-	const struct ir_unit *ir = lang_unit(u->lang);
-	char *text = NULL;
-
-	if (!strcmp(what, "ast")) {
-		text = script_dump(u->script);
-		fputs(text, to);
-		free(text);
-		return 0;
-	}
-	if (strcmp(what, "ir"))
-		return fail(-EINVAL, "--dump knows ast, ir and asm, not '%s'", what);
-	for (size_t i = 0; i < ir->progs.n; i++) {
-		const struct clause *c = u->script->clauses.v[ir->progs.v[i]->clause];
-
-		text = ir_dump(ir, ir->progs.v[i]);
-		fprintf(to, "%s%s:\n%s\n", c->nprobes ? c->probes[0]->text : "",
-			ir->progs.v[i]->where == IR_WHERE_EXIT ? " (exit)" : "", text);
-		free(text);
-	}
-	return 0;
+	return unit_dump(s->j, s->unit, what, to);
 }
 
 void script_free_run(struct script_run *s)

@@ -17,13 +17,21 @@
 
 struct script_run;
 
+/* What printf(), print() and the maps at the end look like. */
+enum script_style {
+	SCRIPT_TEXT,
+	SCRIPT_JSON,			/* {"type":"printf","data":"..."}, one object a line */
+	SCRIPT_FOLDED,			/* text; but maps with stacks as keys as lines for flame graphs */
+};
+
 struct script_options {
 	const char *name, *text;	/* the text lives on */
 	size_t len;
 	char *const *params;		/* $1 ... */
 	uint32_t nparams;
-	FILE *out;
+	FILE *out;			/* the caller flushes it, and looks whether it could be written */
 	const char *trace;		/* a directory for record() events; NULL: they are printed */
+	enum script_style style;
 };
 
 int script_load(struct jab *j, const struct script_options *o, struct script_run **ret_run);
@@ -35,6 +43,9 @@ char *script_errors(struct script_run *s);
 bool script_has_errors(const struct script_run *s);
 bool script_has_sites(const struct script_run *s);	/* or only clauses of the tracer? */
 const char *script_object(const struct script_run *s, size_t n);	/* files that its probes name by a path; NULL: no more */
+
+/* Probes in their order, as written; of_tracer: begin, end, interval. A value that each() gives ends it. */
+int script_each_probe(const struct script_run *s, int (*each)(void *arg, const char *text, bool of_tracer), void *arg);
 
 int script_begin(struct script_run *s);
 

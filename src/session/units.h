@@ -15,6 +15,7 @@
 #ifndef JAB_SESSION_UNITS_H
 #define JAB_SESSION_UNITS_H
 
+#include <stdio.h>
 #include "gen/gen.h"
 #include "gen/maps.h"
 #include "lang/ast.h"
@@ -67,6 +68,9 @@ int units_compile(struct jab *j);
 enum { SITE_NONE, SITE_TRACER, SITE_KNOWN, SITE_ON_DISK, SITE_GUESSED };
 void unit_guess(struct jab *j, uint32_t unit, struct lang_site *sites, uint8_t *known);
 int unit_try(struct unit *u, uint32_t clause, const struct lang_site *site, uint8_t known, struct ir_prog *ret_progs[2]);
+
+/* As text: "ast", "ir" or "asm". Needs units_compile() only, and no process. */
+int unit_dump(struct jab *j, uint32_t unit, const char *what, FILE *to);
 
 /* Anything in them that needs the blob's scratch memory, backtraces, pairs of calls? */
 bool units_are_heavy(const struct jab *j);

@@ -73,7 +73,7 @@ def test_unknown_probes(built, probe):
 
 def test_wrong_usage(tmp_path):
     assert jab.run("-e").status == 2
-    assert jab.run("-e", "u:exe:x { @ = count() }").status == 1
+    assert jab.run("-e", "u:exe:x { @ = count() }").status == 2
     r = jab.run(tmp_path / "no.bt")
     assert r.status in (1, 2) and "no.bt" in r.stderr
     r = jab.run("-e", "BEGIN { exit() }", "-o", "/no/such/place")

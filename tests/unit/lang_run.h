@@ -9,6 +9,7 @@
  *	//! call N rdi=5 / rax=7 ...	clause N at its entry, and at its exit
  *	//! param TEXT			$1, $2, ...
  *	//! errors			show what was counted
+ *	//! style json			or folded: what is printed, and how maps are
  *
  * Anything not given is 0. What is printed, then all maps, is the answer.
  */
@@ -36,6 +37,7 @@ struct world {
 	VEC(char *) params;
 	struct lang_site sites[64];
 	struct format_names names;
+	char style;			/* 'j', 'f' or 0 */
 	FILE *out;
 };
 
@@ -94,6 +96,12 @@ static const struct format_names world_names = {
 	.symbol = world_symbol, .stack = world_frames, .module = world_module, .site = world_site,
 };
 
+static void world_map(struct world *w, uint32_t map, uint64_t top, uint64_t div)
+{
+	(w->style == 'j' ? format_map_json : w->style == 'f' ? format_map_folded : format_map)
+		(w->out, lang_unit(w->lang), map, &store_ops, w->store, top, div, &w->names);
+}
+
 static void world_emit(void *data, uint32_t record, const uint8_t *payload, size_t len)
 {
 	struct world *w = data;
@@ -106,8 +114,8 @@ static void world_emit(void *data, uint32_t record, const uint8_t *payload, size
 	else if (r->kind == IR_RECORD_ZERO)
 		store_ops.zero(w->store, r->map);
 	else if (r->kind == IR_RECORD_PRINT_MAP && format_fields(r, payload, len, v) == 0)
-		format_map(w->out, u, r->map, &store_ops, w->store, v[0].n.u, v[1].n.u, &w->names);
-	else if (format_event(w->out, u, record, payload, len, &w->names) < 0)
+		world_map(w, r->map, v[0].n.u, v[1].n.u);
+	else if ((w->style == 'j' ? format_event_json : format_event)(w->out, u, record, payload, len, &w->names) < 0)
 		fputs("damaged event\n", w->out);
 }
 
@@ -237,6 +245,8 @@ static void directive(struct world *w, char *line, bool early)
 			add_memory(w, kind, rest);
 		else if (strcmp(kind, "param") == 0)
 			*vec_add(&w->params) = xstrdup(rest);
+		else if (strcmp(kind, "style") == 0)
+			w->style = *rest;
 		return;
 	}
 	if (strcmp(kind, "hit") == 0 || strcmp(kind, "call") == 0) {
@@ -335,7 +345,7 @@ static void run_all(struct world *w, const char *text)
 	run_kind(w, PROBE_END);
 	for (i = 0; i < u->maps.n && lang_config(w->lang)->print_maps_on_exit; i++)
 		if (store_ops.len(w->store, i))
-			format_map(w->out, u, i, &store_ops, w->store, 0, 0, &w->names);
+			world_map(w, i, 0, 0);
 	free(w->in.cells);
 	store_free(w->store);
 }

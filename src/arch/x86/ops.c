@@ -32,4 +32,5 @@ const struct arch_ops arch_x86_64 = {
 	.perform = x86_perform,
 	.emit_bulk = x86_emit_bulk,
 	.emit_park = x86_emit_park,
+	.text = x86_text,
 };

@@ -16,5 +16,6 @@ int x86_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec);
 int x86_emit_event_slow(uint8_t *out, const struct event_slow_spec *spec);
 int x86_emit_bulk(uint8_t *out, const struct bulk_spec *spec);
 int x86_emit_park(uint8_t *out, const struct park_spec *spec);
+int x86_text(const uint8_t *code, size_t room, uint64_t addr, char *out, size_t out_room, uint64_t *ret_names);
 
 #endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * jab -l: what a pattern or a script's probes match, as probes that a script can have. Files are only
+ * read; no process is needed, but -p knows what is loaded.
+ */
+#include <string.h>
+#include "base/err.h"
+#include "cmd/listing.h"
+#include "cmd/run.h"
+#include "session/script.h"
+#include "sym/sym.h"
+
+struct lister {
+	FILE *to;
+	struct jab *j;
+	bool verbose;
+	const struct probe_spec *spec;
+	text_list opened;
+	size_t n;		/* that were listed for this spec */
+	int r;
+};
+
+static const char *const kinds[] = {
+	[SPEC_ENTRY] = "uprobe", [SPEC_RETURN] = "uretprobe", [SPEC_INSNS] = "insn", [SPEC_CALL] = "call"
+};
+
+static int wrong(const char *fmt, const char *word)
+{
+	fputs("jab -e: ", stderr);
+	fprintf(stderr, fmt, word);
+	fputs("; try `jab -e --help`\n", stderr);
+	return 2;
+}
+
+static bool is_path(const char *object)
+{
+	return object && strchr(object, '/');
+}
+
+/* As the user names the file if by a path, else where it is. */
+static char *probe_text(const struct probe_spec *spec, const struct jab_function *f)
+{
+	char *object = spec_quote_object(is_path(spec->object) ? spec->object : f->module);
+	char *place = spec_quote(f->function), *text = xasprintf("%s:%s:%s", kinds[spec->kind], object, place);
+
+	free(object);
+	free(place);
+	return text;
+}
+
+static int each(void *arg, const struct jab_function *f)
+{
+	struct lister *x = arg;
+	char *text = probe_text(x->spec, f);
+
+	x->n++;
+	if (run.json) {
+		listing_json(x->to, f, text);
+	} else {
+		fprintf(x->to, "%s\n", text);
+		if (x->verbose)
+			listing_types(x->to, f);
+	}
+	free(text);
+	return ferror(x->to) ? output_done(x->to, "the list") : 0;
+}
+
+static int open_object(struct lister *x, const char *path)
+{
+	for (size_t i = 0; i < x->opened.n; i++)
+		if (!strcmp(x->opened.v[i], path))
+			return 0;
+	*vec_add(&x->opened) = xstrdup(path);
+	return jab_open_file(x->j, path);
+}
+
+static void list_text(struct lister *x, const char *text)
+{
+	if (!run.json) {
+		fprintf(x->to, "%s\n", text);
+		return;
+	}
+	putc('{', x->to);
+	json_pair(x->to, "spec", text, true);
+	fputs("}\n", x->to);
+}
+
+/* A line, an address or an instruction is one place: there is nothing to be found out but where it is. */
+static bool is_one_place(const struct probe_spec *s)
+{
+	return s->place_kind == PLACE_ADDR || s->place_kind == PLACE_LINE || s->has_offset;
+}
+
+static int list_probe(struct lister *x, const char *text)
+{
+	struct probe_spec *spec;
+	int r = spec_parse(text, &spec);
+
+	if (r < 0)
+		return r;
+	x->spec = spec;
+	x->n = 0;
+	if (!run.pids.n && is_path(spec->object))
+		r = open_object(x, spec->object);
+	else if (!run.pids.n)
+		r = wrong("'%s' names no file by its path; do so (as in 'uprobe:/bin/bash:*'), or choose a process with -p", text);
+	if (!r && is_one_place(spec))
+		list_text(x, text);
+	else if (!r)
+		r = jab_each_function(x->j, text, each, x);
+	if (!r && !x->n && !is_one_place(spec))
+		r = fail(-ENOENT, "no function matches '%s'", text);
+	spec_free(spec);
+	return r;
+}
+
+static int start(struct lister *x)
+{
+	int r = 0;
+
+	if (run.command)
+		return wrong("%s starts nothing, so -c makes no sense with it; name files by their paths, or use -p", "-l");
+	jab_new(&x->j);
+	for (size_t i = 0; !r && i < run.pids.n; i++)
+		r = attach_word(x->j, run.pids.v[i]);
+	return r;
+}
+
+static int finish(struct lister *x, int r)
+{
+	for (size_t i = 0; i < x->opened.n; i++)
+		free(x->opened.v[i]);
+	vec_free(&x->opened);
+	r = r < 0 ? complain() : r;
+	jab_free(x->j);
+	return r;
+}
+
+int list_pattern(const char *pattern, FILE *to, bool verbose)
+{
+	struct lister x = { .to = to, .verbose = verbose };
+	int r = start(&x);
+
+	return finish(&x, r ? r : list_probe(&x, pattern));
+}
+
+static int each_probe(void *arg, const char *text, bool of_tracer)
+{
+	struct lister *x = arg;
+
+	if (of_tracer)
+		list_text(x, text);
+	return of_tracer ? 0 : list_probe(x, text);
+}
+
+int list_script(const struct script_options *o, FILE *to, bool verbose)
+{
+	struct lister x = { .to = to, .verbose = verbose };
+	struct script_run *s = NULL;
+	struct jab *of_script;
+	char *errors;
+	int r = start(&x);
+
+	jab_new(&of_script);
+	if (!r && (r = script_load(of_script, o, &s)) < 0 && script_has_errors(s)) {
+		errors = script_errors(s);
+		fputs(errors, stderr);
+		free(errors);
+		r = 1;
+	}
+	if (!r)
+		r = script_each_probe(s, each_probe, &x);
+	r = finish(&x, r);
+	script_free_run(s);
+	jab_free(of_script);
+	return r;
+}

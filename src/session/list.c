@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* What can be probed: the functions of the modules, and the types of their parameters. */
+#include "session/session.h"
+
+#include <string.h>
+#include "base/err.h"
+#include "sym/types.h"
+
+/* A module whose functions are being listed. Debug info is opened for the first one that is asked about. */
+struct jab_module {
+	struct module *m;
+	struct types *types;
+	bool asked;
+};
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int each_of_module(struct jab *j, const struct probe_spec *spec, const struct loaded *l,
+			  int (*each)(void *arg, const struct jab_function *f), void *arg)
+{
+	struct module *m = j->files.v[l->file].m;
+	char *object = spec_quote_object(base_name(l->path));
+	struct jab_module of = { .m = m };
+	func_list list = { 0 };
+	int r = spec_match(spec, m, &list);
+
+	for (size_t i = 0; r >= 0 && i < list.n; i++) {
+		const struct func *f = &m->funcs.v[list.v[i]];
+		const char *name = func_name(m, f);
+		char *quoted = spec_quote(name), *text = xasprintf("%s:%s", object, quoted);
+		struct jab_function out = { text, l->path, name, f->addr + l->bias, f->size, &of, f->addr };
+
+		r = each(arg, &out);
+		free(quoted);
+		free(text);
+	}
+	free(object);
+	vec_free(&list);
+	return r < 0 ? r : 0;
+}
+
+int jab_each_function(struct jab *j, const char *pattern,
+		      int (*each)(void *arg, const struct jab_function *f), void *arg)
+{
+	struct probe_spec *spec;
+	int r = spec_parse(pattern, &spec);
+
+	if (r < 0)
+		return r;
+	for (size_t t = 0; !r && t < j->targets.n; t++) {
+		struct target *target = &j->targets.v[t];
+
+		for (size_t i = 0; !r && i < target->loaded.n; i++) {
+			struct loaded *l = &target->loaded.v[i];
+
+			if (!spec_matches_object(spec, l->path, l->is_exe))
+				continue;
+			r = target_open_file(j, target, l);
+			if (r < 0) {
+				log_warn("%s", err_text());
+				r = 0;
+				continue;
+			}
+			r = each_of_module(j, spec, l, each, arg);
+		}
+	}
+	spec_free(spec);
+	return r;
+}
+
+static int open_types(struct jab_module *of)
+{
+	int r = of->asked ? -ENODATA : module_types(of->m, &of->types);
+
+	of->asked = true;
+	if (r < 0)
+		of->types = NULL;
+	return of->types ? 0 : fail(-ENODATA, "%s: no debug info", of->m->path);
+}
+
+static struct jab_param param_of(struct types *t, const struct var *v)
+{
+	const char *name = v->name ? v->name : "";
+
+	return (struct jab_param){ xstrdup(name), type_name(t, v->type), type_declare(t, v->type, name) };
+}
+
+int jab_function_types(const struct jab_function *f, struct jab_function_types *ret_types)
+{
+	struct jab_module *of = f->of;
+	const struct func_types *types;
+	int r = of->types ? 0 : open_types(of);
+
+	if (r == 0)
+		r = types_func(of->types, f->entry, &types);
+	if (r < 0)
+		return r;
+	*ret_types = (struct jab_function_types){
+		.nparams = types->nparams,
+		.params = xcalloc(types->nparams + 1, sizeof(*ret_types->params)),
+		.result = type_name(of->types, types->ret),
+		.declared = type_declare(of->types, types->ret, "retval"),
+		.variadic = types->variadic,
+	};
+	for (uint32_t i = 0; i < types->nparams; i++)
+		ret_types->params[i] = param_of(of->types, &types->params[i]);
+	return 0;
+}
+
+void jab_function_types_free(struct jab_function_types *t)
+{
+	for (size_t i = 0; i < t->nparams; i++) {
+		free(t->params[i].name);
+		free(t->params[i].type);
+		free(t->params[i].declared);
+	}
+	free(t->params);
+	free(t->result);
+	free(t->declared);
+}
