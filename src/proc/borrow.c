@@ -130,6 +130,7 @@ int gadget_find(struct proc *p)
 	for (size_t i = 0; i < n; i++)
 		if (calls[i].nr == SYS_rt_sigreturn) {
 			v->gadget.start = calls[i].at.v;
+			v->gadget.call = calls[i].at.v + calls[i].len;
 			if (gadget_holds(p))
 				return 0;
 		}
@@ -147,6 +148,30 @@ static bool on_go_heap(struct proc *p, uint64_t sp)
 	return sp >= GO_HEAP && sp < GO_HEAP + (1ull << 40) && maps_at(&priv(p)->maps, GO_HEAP);
 }
 
+static bool is_guarded(const map_list *maps, const struct map *m)
+{
+	return m > maps->v && m[-1].end == m->start && !m[-1].prot;
+}
+
+#define MOST_GUARD (1ull << 20)
+
+/*
+ * What C libraries give their threads: a guard, the stack, and at its end the thread's own block. A
+ * coroutine's stack is not like that: there may be anything below it. The callers' mappings are asked,
+ * which were read for this very stop.
+ */
+bool borrow_has_own_stack(struct proc *p, const struct thread *t)
+{
+	const struct map *m = proc_map_at(p, t->regs.rsp);
+
+	if (!m || m->shared || !(m->prot & PROT_WRITE) || t->regs.rsp - m->start < frame_room())
+		return false;
+	if (strcmp(m->path, "[stack]") == 0)
+		return t->tid == p->pid;
+	return is_guarded(&p->maps, m) && m[-1].end - m[-1].start <= MOST_GUARD &&
+	       t->regs.fs_base > t->regs.rsp && t->regs.fs_base < m->end;
+}
+
 /* How good a thread is for borrowing: 0 not at all. Sleeping ones surely have a proper stack. */
 static int suitability(struct proc *p, const struct thread *t)
 {
@@ -161,7 +186,7 @@ static int suitability(struct proc *p, const struct thread *t)
 		return 0;
 	if (t->pid == p->pid)
 		score += 8;	/* its descriptors are the target's */
-	if (strcmp(m->path, "[stack]") == 0 || (m > priv(p)->maps.v && m[-1].end == m->start && !m[-1].prot))
+	if (strcmp(m->path, "[stack]") == 0 || is_guarded(&priv(p)->maps, m))
 		score += 4;
 	if (t->eintr_nr >= 0 || (long)t->regs.orig_rax >= 0)
 		score += 2;
@@ -214,12 +239,19 @@ static struct thread *last_resort(struct proc *p, uint64_t *ret_top)
 	return found;
 }
 
-static struct thread *choose(struct proc *p, uint64_t *ret_top)
+struct thread *borrow_candidate(struct proc *p)
 {
-	struct thread *t = best_thread(p);
+	struct thread *t = priv(p)->borrow.tid ? thread_find(p, priv(p)->borrow.tid) : best_thread(p);
 
 	if (!t && maps_load(p, &priv(p)->maps) == 0)
 		t = best_thread(p);
+	return t;
+}
+
+static struct thread *choose(struct proc *p, uint64_t *ret_top)
+{
+	struct thread *t = borrow_candidate(p);
+
 	if (!t)
 		return last_resort(p, ret_top);
 	*ret_top = t->regs.rsp - RED_ZONE;
@@ -271,7 +303,7 @@ static int suspend_seccomp(struct proc *p, struct thread *t)
 {
 	if (ptrace(PTRACE_SETOPTIONS, t->tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) < 0)
 		return refuse_seccomp(p, t);
-	priv(p)->borrow.seccomp = true;
+	priv(p)->borrow.options = true;
 	return 0;
 }
 
@@ -305,7 +337,7 @@ static int enter(struct proc *p, struct thread *t)
 	return 0;
 }
 
-static int borrow_begin(struct proc *p)
+int borrow_begin(struct proc *p)
 {
 	struct borrow *b = &priv(p)->borrow;
 	struct thread *t;
@@ -387,18 +419,20 @@ void borrow_lost(struct proc *p)
 {
 	struct borrow *b = &priv(p)->borrow;
 
-	if (b->tid && b->seccomp)
+	if (b->tid && b->options)
 		ptrace(PTRACE_SETOPTIONS, b->tid, 0, PTRACE_O_TRACESYSGOOD);
 	b->tid = 0;
-	b->seccomp = b->moved = b->plain = false;
+	b->options = b->moved = b->plain = false;
 }
 
 /* The mask before the registers, for the same reason as in enter(). */
 void borrow_end(struct proc *p)
 {
 	struct borrow *b = &priv(p)->borrow;
-	struct thread *t = b->tid ? thread_find(p, b->tid) : NULL;
+	struct thread *t;
 
+	guest_end(p);
+	t = b->tid ? thread_find(p, b->tid) : NULL;
 	if (t && t->stopped && run_to_plain_stop(p, t) == 0) {
 		proc_step("borrow: back in a plain stop");
 		ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(b->mask), &b->mask);
@@ -428,21 +462,15 @@ pid_t proc_borrowed_tid(struct proc *p)
 	return priv(p)->borrow.tid;
 }
 
-int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_value)
+/* Let a borrowed thread run into its way home, and put another call in place of that. */
+int borrow_exchange(struct proc *p, struct thread *t, long nr, const uint64_t args[6])
 {
-	struct borrow *b = &priv(p)->borrow;
-	struct user_regs_struct regs;
-	struct thread *t;
-	int r = borrow_begin(p);
+	struct user_regs_struct regs = t->regs;
+	int r = run_to_call_stop(p, t);
 
 	if (r < 0)
 		return r;
-	t = thread_find(p, b->tid);
-	r = run_to_call_stop(p, t);
-	if (r < 0)
-		goto out;
 	proc_step("borrow: at the call");
-	regs = t->regs;
 	regs.orig_rax = nr;
 	regs.rax = -ENOSYS;
 	regs.rdi = args[0];
@@ -452,23 +480,37 @@ int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_v
 	regs.r8 = args[4];
 	regs.r9 = args[5];
 	regs.rip = priv(p)->gadget.start;
-	regs.rsp = b->sp;
-	if (ptrace(PTRACE_SETREGS, t->tid, 0, &regs) < 0) {
-		r = fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
-		goto out;
-	}
+	regs.rsp = priv(p)->borrow.sp;
+	if (ptrace(PTRACE_SETREGS, t->tid, 0, &regs) < 0)
+		return fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
 	proc_step("borrow: call exchanged");
-	r = run_to_call_stop(p, t);
+	return 0;
+}
+
+static int make_call(struct proc *p, struct thread *t, long nr, const uint64_t args[6], int64_t *ret_value)
+{
+	struct user_regs_struct regs;
+	int r = borrow_exchange(p, t, nr, args);
+
+	if (r == 0)
+		r = run_to_call_stop(p, t);
 	if (r < 0)
-		goto out;
+		return r;
 	proc_step("borrow: call made");
-	if (ptrace(PTRACE_GETREGS, t->tid, 0, &regs) < 0) {
-		r = fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
-		goto out;
-	}
+	if (ptrace(PTRACE_GETREGS, t->tid, 0, &regs) < 0)
+		return fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
 	*ret_value = regs.rax;
 	return 0;
-out:
-	borrow_end(p);
+}
+
+int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_value)
+{
+	int r = borrow_begin(p);
+
+	if (r < 0)
+		return r;
+	r = make_call(p, thread_find(p, priv(p)->borrow.tid), nr, args, ret_value);
+	if (r < 0)
+		borrow_end(p);
 	return r;
 }

@@ -10,6 +10,7 @@ int clean_process(struct proc *p, const struct undo *u, struct text_report *repo
 
 /* That process, and every other one that maps the same arena, until none is left. */
 int clean_everywhere(struct proc *p, const struct undo *u, struct text_report *report);
+void clean_forks(pid_t not, const struct undo *u, struct text_report *report);	/* only the other ones */
 
 /* finish.c: by hand, while held, what is left of the code in a pad. */
 #define FINISH_PAGE 4096ull

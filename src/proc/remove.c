@@ -322,7 +322,7 @@ static int finish_frames(struct clean *c)
  * Nobody enters a pad any more. Those inside are brought out by hand. A handler that interrupted a pad
  * first gets a moment to come back by itself, since only that is proof that its frame is alive: where
  * many threads are busy it would not get a CPU between two stops, so these alone are let run, each
- * time a little longer. Then their frames are treated like threads.
+ * time a little longer. Then their frames are treated like threads. -EAGAIN: somebody is still inside.
  */
 static int let_out(struct clean *c)
 {
@@ -335,7 +335,7 @@ static int let_out(struct clean *c)
 		if (r == 0)
 			r = finish_threads(c);
 		if (r < 0 || !count_inside(c))
-			return r;
+			return r;	/* nobody is inside */
 		r = i < STEPS ? threads_step(c->p, is_inside, c, moment) : 0;
 		if (r <= 0)
 			break;
@@ -343,7 +343,9 @@ static int let_out(struct clean *c)
 		if (r < 0)
 			break;
 	}
-	return r < 0 ? r : finish_frames(c);
+	if (r == 0)
+		r = finish_frames(c);
+	return r == 0 && count_inside(c) ? -EAGAIN : r;
 }
 
 /* What a borrowed thread of a dead tracer's mapped after we had looked must go, too. */
@@ -390,15 +392,14 @@ static int clean_held(struct clean *c)
 	r = let_out(c);
 	if (r < 0)
 		return r;
-	if (count_inside(c))
-		return -EAGAIN;
 	proc_step("remove: nobody inside");
 	r = look_again(c);
-	if (r == 0)
-		r = unmap_arena(c);
-	if (r == 0)
-		pages_drop(&c->pages, c->p, DROPS_PER_STOP, false);
-	return r;
+	if (r < 0)
+		return r;
+	pages_drop(&c->pages, c->p, DROPS_PER_STOP, false);
+	if (!c->u->growing)
+		threads_let_others_go(c->p);
+	return unmap_arena(c);
 }
 
 /* For -v: who it is that we wait for in vain. */
