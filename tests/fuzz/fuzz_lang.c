@@ -29,7 +29,8 @@ static void emit_damaged(void *data, uint32_t record, const uint8_t *payload, si
 	size_t n = len, i;
 
 	world_emit(data, record, payload, len);
-	memcpy(copy, payload, len);
+	if (len)
+		memcpy(copy, payload, len);
 	for (i = 0; null && i < 4 && len; i++) {
 		copy[random_below(len)] = random_next();
 		n = random_below(2) ? len : random_below(len);
