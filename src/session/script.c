@@ -386,7 +386,7 @@ static const char *const error_texts[IR_ERRORS] = {
 	[IR_ERR_DIV] = "divisions by zero (or of the smallest number by -1) gave 0",
 	[IR_ERR_RANGE] = "times an index was out of range and 0 was taken",
 	[IR_ERR_LOOP] = "loops were ended by their bound",
-	[IR_ERR_MAP_FULL] = "values were left out because a map was full (config: max_map_keys)",
+	[IR_ERR_MAP_FULL] = "values were left out because a map was full (config: max_map_keys), or in the middle of a change",
 	[IR_ERR_DELETE] = "times delete() found nothing",
 };
 

@@ -115,6 +115,46 @@ def test_signal_stack(built):
     assert keyed(r.output, "k") == {"4, good": "500"}
 
 
+STORM = """u:exe:look { @n = count(); @t[str(p->text)] = count(); @last[str(p->text)] = n; @x++; @q[str(p->text)]++ }
+    call:exe:look { @k[n] = count(); @bad = sum(retval != (n ^ (n << 3)) ? 1 : 0) }"""
+
+
+def test_in_the_middle_of_a_program(built):
+    """A handler that comes at any instruction, of ours too, and runs into the same probe."""
+    r = scripts.run(STORM, built("harsh"), "storm", 10000)
+    said = dict(x.split() for x in r.stdout.splitlines())
+    assert r.status == 0 and not r.stderr, r
+    assert scalar(r.output, "n") == scalar(r.output, "x") == said["calls"] and scalar(r.output, "bad") == "0"
+    assert keyed(r.output, "t") == keyed(r.output, "q") == {"good": said["good"], "second": said["second"]}
+    assert sum(int(v) for v in keyed(r.output, "k").values()) == int(said["calls"])
+
+
+@pytest.mark.parametrize("name", ["calls_musl", "calls_static", "calls_musl_static", "calls_nonpie"])
+def test_other_libraries(built, name):
+    r = scripts.run("""u:exe:work { @n = count(); @x++; @k[arg0 % 4] = count(); @s = sum(arg0); @y += arg0 }
+        call:exe:work { @bad = sum(retval != arg0 * 3 + 1); @calls = count() }""", built(name), 40000, 4)
+    assert (r.status, r.stdout, r.stderr) == (0, "40000\n", ""), r
+    assert [scalar(r.output, x) for x in ("n", "x", "calls", "bad")] == ["40000", "40000", "40000", "0"]
+    assert keyed(r.output, "k") == {str(i): "10000" for i in range(4)}
+    assert scalar(r.output, "s") == scalar(r.output, "y") == str(4 * sum(range(10000)))
+
+
+def test_children_on_the_thread_of_their_parent(built):
+    """vfork: two threads at work, and children that run as one of them."""
+    r = scripts.run("u:exe:hit { @n = count(); @x++; @k[arg0 % 2] = count() } call:exe:hit { @bad = sum(retval != arg0 + 1) }",
+                    built("vfork"), 2)
+    assert r.status == 0 and scalar(r.output, "n") == scalar(r.output, "x") == r.stdout.strip(), r
+    assert sum(int(v) for v in keyed(r.output, "k").values()) == int(r.stdout) and scalar(r.output, "bad") == "0"
+
+
+def test_more_events_than_can_be_shown(built):
+    r = scripts.run('u:exe:take { printf("%d\\n", n); @n = count() }', built("script"), "threads", 4, 50000,
+                    options=["--buffer-size", "64k"])
+    lost = counted(r, "events were lost")
+    assert r.status == 0 and scalar(r.output, "n") == "200000", r.stderr
+    assert len(r.output.splitlines()) - 1 + lost == 200000, (lost, len(r.output.splitlines()))
+
+
 def test_go(built):
     """Goroutines begin on very small stacks, and move to others."""
     prog = built("hello_go")

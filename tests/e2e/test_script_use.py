@@ -38,6 +38,14 @@ def test_no_target_is_needed():
     assert r.status == 0 and 2 <= int(scalar(r.output, "n")) <= 20, r
 
 
+def test_closed_pipe(built):
+    """As head does it: the end, and one word about it."""
+    p = subprocess.run(f"""'{jab.JAB}' -e 'u:exe:take {{ printf("%d\\n", n) }}' -- {built("script")} threads 2 500000 | head -2""",
+                       shell=True, capture_output=True, text=True, timeout=60)
+    assert len(p.stdout.splitlines()) == 2, p
+    assert "unknown" not in p.stderr, p
+
+
 def test_a_command_that_prints_is_not_mixed_in(built, tmp_path):
     r = jab.run("-e", 'u:exe:tail { printf("%d\\n", arg0) }', "-o", tmp_path / "o", "-c", f"{built('script')} tail 3")
     assert r.status == 0 and r.output == "calls 3\nsum 30\n", r

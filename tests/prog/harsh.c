@@ -9,6 +9,7 @@
  *	harsh endless N		look(p, n): a million letters without an end
  *	harsh keys N		look(NULL, n): N different numbers
  *	harsh stack N LEFT	N calls of look() on a thread with about LEFT bytes of stack left
+ *	harsh storm N		N calls of look() while a timer's handler calls it, too, at any instruction
  *	harsh signal N		N calls of look() from a handler on an alternate stack that is hardly large enough
  */
 #include "prog.h"
@@ -191,6 +192,38 @@ static void on_signal_stack(long n)
 	say("result %ld", sink);
 }
 
+static volatile long from_handler;
+static timer_t timer;
+
+/* Once more, but the program itself must get on. */
+static void interrupt(int sig)
+{
+	static const struct itimerspec soon = { .it_value = { 0, 30000 } };
+
+	for (int i = 0; i < 3; i++)
+		sink = look(&second, 1000 + i);
+	from_handler += 3;
+	timer_settime(timer, 0, &soon, NULL);
+}
+
+static void storm(long n)
+{
+	struct sigaction sa = { .sa_handler = interrupt, .sa_flags = SA_RESTART };
+	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2 };
+	long sum = 0;
+
+	sigaction(SIGUSR2, &sa, NULL);
+	if (timer_create(CLOCK_MONOTONIC, &ev, &timer))
+		exit(4);
+	raise(SIGUSR2);
+	for (long i = 0; i < n; i++)
+		sum += look(&good, i % 100);
+	timer_delete(timer);
+	say("calls %ld", n + from_handler);
+	say("good %ld", n);
+	say("second %ld", from_handler);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -207,6 +240,8 @@ int main(int argc, char **argv)
 		keys(n);
 	else if (!strcmp(what, "stack"))
 		on_thread(n, m);
+	else if (!strcmp(what, "storm"))
+		storm(n);
 	else if (!strcmp(what, "signal"))
 		on_signal_stack(n);
 	else
