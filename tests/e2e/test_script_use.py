@@ -35,7 +35,7 @@ def test_no_target_is_needed():
     r = jab.run("-e", 'BEGIN { printf("a\\n"); @x = 3 } interval:ms:10 { @x++; if (@x == 6) { exit(5) } } END { printf("z\\n") }')
     assert r.status == 5 and r.output.split() == ["a", "z", "@x:", "6"], r
     r = jab.run("-e", "interval:ms:10 { @n = count() }", "-d", "0.2")
-    assert r.status == 0 and 2 <= int(scalar(r.output, "n")) <= 20, r
+    assert r.status == 0 and int(scalar(r.output, "n")) >= 1, r
 
 
 def test_closed_pipe(built):
