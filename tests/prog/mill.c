@@ -8,19 +8,27 @@
  *	mill execs TIMES CALLS		vfork and exec, posix_spawn, system, popen, in turn, of itself
  *	mill crash SIGNAL CALLS		ends by that signal, really (SIGSEGV: by a bad store)
  *	mill once 0 CALLS		only calls
+ *
+ * With a fourth argument, a file, how far each of its threads is can be seen there from outside: struct teller.
  */
 #include "prog.h"
+#include <fcntl.h>
 #include <sched.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
 #define MOST_THREADS 256
 
-static struct teller { int pid, tid; volatile long calls; } *board;
+static struct teller {
+	int pid, tid;
+	volatile long calls, done;
+	volatile long since;	/* time stamp counter before the last one of these; written behind them */
+} *board;
 static __thread struct teller *me;
 static atomic_int running, all_there;
 static atomic_long nested;
@@ -50,8 +58,12 @@ static void work(struct teller *t)
 	__asm__ volatile("" ::: "memory");
 	me = t;
 	for (long i = 0; i < calls; i++) {
+		long now = __builtin_ia32_rdtsc();
+
 		grind(i, 2 * i);
 		__atomic_fetch_add(&t->calls, 1, __ATOMIC_RELAXED);	/* a handler adds here, too */
+		t->done = i + 1;
+		t->since = now;
 		for (int k = 0; k < pauses; k++)
 			__builtin_ia32_pause();
 	}
@@ -206,6 +218,20 @@ static void crash(int sig)
 	raise(sig);
 }
 
+static struct teller *make_board(const char *path)
+{
+	size_t size = MOST_THREADS * sizeof(*board);
+	int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+	void *p;
+
+	if (!path)
+		return calloc(MOST_THREADS, sizeof(*board));
+	p = fd < 0 || ftruncate(fd, size) ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		exit(1);
+	return p;
+}
+
 int main(int argc, char **argv)
 {
 	int n = argc > 3 ? atoi(argv[2]) : 1;
@@ -213,7 +239,7 @@ int main(int argc, char **argv)
 	if (argc < 4 || n > 4096 || readlink("/proc/self/exe", own, sizeof(own) - 1) < 0)
 		return 2;
 	calls = atol(argv[3]);
-	board = calloc(MOST_THREADS, sizeof(*board));
+	board = make_board(argv[4]);
 	if (!strcmp(argv[1], "storm"))
 		storm(n < MOST_THREADS ? n : MOST_THREADS);
 	else if (!strcmp(argv[1], "forks"))

@@ -102,13 +102,13 @@ int main(int argc, char **argv)
 {
 	static const char *const kinds[] = { "null", "unmapped", "none", "odd", "kernel", "race", "cross" };
 	const char *kind = argc > 3 ? argv[1] : "all";
-	bool all = !strcmp(kind, "all");
+	bool all = !strcmp(kind, "all"), moves = all || !strcmp(kind, "race");
 	long n = argc > 3 ? atol(argv[3]) : 1000, sum = 0;
 	pthread_t t;
 
 	prepare();
 	dispose(argc > 3 ? argv[2] : "default");
-	if (pthread_create(&t, NULL, mover, NULL))
+	if (moves && pthread_create(&t, NULL, mover, NULL))
 		return 1;
 	for (long i = 0; i < n; i++) {
 		const char *p = pointer(all ? kinds[i % 7] : kind);
@@ -116,7 +116,8 @@ int main(int argc, char **argv)
 		sum += look(i, p, (const long *)p, "good");
 	}
 	over = true;
-	pthread_join(t, NULL);
+	if (moves)
+		pthread_join(t, NULL);
 	printf("%ld calls, %d signals, sum %ld\n", n, (int)signals, sum);
 	return 0;
 }

@@ -10,12 +10,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 
 
-def arguments(what):
+def arguments(what, more=None):
+    """more: adds options of its own to the parser."""
     p = argparse.ArgumentParser(description=what)
     p.add_argument("--seconds", type=float, default=60, help="start nothing new after that long (default 60)")
     p.add_argument("--seed", type=int, default=None, help="repeat a run (printed at its start)")
     p.add_argument("--only", default="", help="names to run, separated by commas")
     p.add_argument("--without", action="append", default=[], help="a set of probes to leave out")
+    if more:
+        more(p)
     a = p.parse_args()
     if a.seed is None:
         a.seed = random.SystemRandom().randrange(1 << 32)
