@@ -36,7 +36,7 @@ static uint64_t ring_table_room[2 + MAX_CPUS];
 static uint64_t locked_rings[1];
 static struct ring_head *all_rings[MAX_CPUS + 1];
 static int nrings;
-static uint32_t pid_cell;
+static struct pid_page own = { .free = RING_FREE };
 static uint64_t lost[8];
 
 static struct count_spec make_spec(bool has_rseq)
@@ -69,6 +69,7 @@ static struct ring_head *make_ring(void)
 	memset(at, 0, RING_HEAD_SIZE + 2 * RING_SIZE);
 	all_rings[nrings++] = (struct ring_head *)at;
 	all_rings[nrings - 1]->lost_at = (uint64_t)lost;
+	all_rings[nrings - 1]->open = 1;
 	return (struct ring_head *)at;
 }
 
@@ -88,12 +89,13 @@ static int make_rings(void)
 	int ncpus = MIN(sysconf(_SC_NPROCESSORS_CONF), MAX_CPUS);
 	struct event_slow_spec slow = {
 		.ring_table = (uint64_t)(ring_table_room + 2),
-		.pid_cell = (uint64_t)&pid_cell,
+		.pid_cell = (uint64_t)&own,
 		.tid_off = find_tid_off(),
 		.has_tid = true,
 		.may_call = true,
 		.rings = (uint64_t)locked_rings,
 		.nrings = 1,
+		.ring_size = RING_SIZE,
 	};
 
 	for (int cpu = 0; cpu < ncpus; cpu++)
@@ -101,7 +103,7 @@ static int make_rings(void)
 			return -1;
 	if (!(locked_rings[0] = (uint64_t)make_ring()))
 		return -1;
-	pid_cell = getpid();
+	own.pid = getpid();
 	return arch_x86_64.emit_event_slow(code + SLOW_OFF, &slow);
 }
 
@@ -125,7 +127,7 @@ static struct event_spec make_event(bool has_rseq, bool overwrite)
 		.overwrite = overwrite,
 		.tid_off = find_tid_off(),
 		.ring_table = (uint64_t)(ring_table_room + 2),
-		.pid_cell = (uint64_t)&pid_cell,
+		.pid_cell = (uint64_t)&own,
 		.slow = (uint64_t)code + SLOW_OFF,
 		.lost_shared = (uint64_t)&lost[0],
 		.lost_index = 1,

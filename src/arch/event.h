@@ -76,8 +76,9 @@ struct ring_head {
 	uint64_t pad0[5];
 	uint64_t tail;		/* bytes read since ever; the reader's, on a line of its own */
 	uint64_t pad1[7];
-	uint32_t owner;		/* tid of who holds the lock; stays 0 in the ring of a CPU */
-	uint32_t pad2;
+	/* The lock: one word, RING_FREE if nobody has it. */
+	uint32_t owner;		/* tid of who holds it */
+	uint32_t open;		/* 1; 0: who gave it back had no right to, see struct pid_page */
 	uint64_t pad3[7];
 	struct bulk_scratch bulk;	/* rings behind a lock */
 	uint64_t pad4[230];
@@ -86,6 +87,20 @@ struct ring_head {
 	 * the head that passes it. Old laps are still in there; the positions tell.
 	 */
 	uint64_t marks[RING_MARKS];
+};
+
+#define RING_FREE (1ull << 32)
+
+/*
+ * What a fork wipes. A signal handler may fork in the middle of an event, and then its child goes on there
+ * as the copy of a lock's owner. It is told by the pid here, but between looking and doing there is
+ * always room for one more fork. So the lock is given back by one instruction that copies `free` to it: a
+ * child copies 0, which opens nothing, and whoever reads the ring repairs it (session/locks.c).
+ */
+struct pid_page {
+	uint32_t pid;		/* the pid cell; 0: not known, or not believed */
+	uint32_t pad;
+	uint64_t free;		/* RING_FREE, before the pid is set */
 };
 
 _Static_assert(offsetof(struct ring_head, lost_at) == 16, "pads know it");
@@ -155,7 +170,7 @@ struct event_spec {
 	int32_t tid_off;
 	uint64_t ring_table;	/* u64 table[cpu] = that CPU's ring_head; table[-1] = table[-2] = 0.
 				   All 0 while there are threads that we can't tell apart */
-	uint64_t pid_cell;	/* u32 in a page that a fork wipes; 0: not known */
+	uint64_t pid_cell;	/* struct pid_page */
 	uint64_t slow;		/* where the code of emit_event_slow() stands */
 	uint64_t lost_shared;	/* u64: this probe's events that got no ring */
 	uint32_t lost_index;	/* this probe's counter in the lost counters of a ring */
@@ -175,6 +190,7 @@ struct event_slow_spec {
 	bool may_call;		/* false: a system call might be forbidden; lose the event instead */
 	uint64_t rings;		/* u64 table[nrings] = rings behind a lock; 0: none there */
 	uint32_t nrings;	/* power of two */
+	uint32_t ring_size;	/* power of two */
 };
 
 /*
@@ -276,8 +292,9 @@ static inline uint64_t bulk_max_len(const struct bulk_field *fields, uint32_t n)
 }
 
 /* bytes of code */
-#define EVENT_CODE_MAX 1536
-#define EVENT_SLOW_MAX 256
+#define EVENT_CODE_MAX 3584
+#define EVENT_SLOW_MAX 512
+#define EVENT_FINISH 320	/* the second routine of emit_event_slow(), from its start */
 #define BULK_CODE_MAX 576
 
 static inline uint32_t event_len(uint32_t nfields)

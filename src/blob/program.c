@@ -243,8 +243,8 @@ static ONE find(uint8_t *frame, const struct prog_op *op, struct ring_head *ring
 
 static void count_lost(struct ring_head *ring, uint32_t index)
 {
-	__atomic_fetch_add(&ring->lost, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&((uint64_t *)ring->lost_at)[index], 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&ring->lost, 1, __ATOMIC_RELAXED);
 }
 
 /* See record.c. */

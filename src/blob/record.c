@@ -20,8 +20,8 @@ static void count_lost(struct ring_head *ring, uint32_t index)
 {
 	uint64_t *lost_at = (uint64_t *)ring->lost_at;
 
-	__atomic_fetch_add(&ring->lost, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&lost_at[index], 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&ring->lost, 1, __ATOMIC_RELAXED);
 }
 
 /* The first event of each stretch of the ring; see struct ring_head. */
@@ -39,13 +39,21 @@ static void mark(struct ring_head *ring, uint64_t size, uint64_t head, uint64_t 
  * are its parent's, only the scratch memory is its own. The pid cell tells quickly that all is well: a
  * fork wipes it. Where it has another number (strangers), the kernel is asked, as for every event of theirs.
  */
+static bool is_known(const struct work *w)
+{
+	const struct pid_page *own = (const struct pid_page *)w->desc->pid_cell;
+
+	return own && *(const volatile uint32_t *)&own->pid == w->ctx->pid;
+}
+
+static bool was_forked_unknown(const struct work *w)
+{
+	return w->may_call && (uint32_t)call0(NR_GETPID) != w->ctx->pid;
+}
+
 static bool was_forked(const struct work *w)
 {
-	uint64_t cell = w->desc->pid_cell;
-
-	if ((cell && *(const volatile uint32_t *)cell == w->ctx->pid) || !w->may_call)
-		return false;
-	return (uint32_t)call0(NR_GETPID) != w->ctx->pid;
+	return !is_known(w) && was_forked_unknown(w);
 }
 
 static void read_fields(struct work *w)
@@ -109,28 +117,49 @@ static void commit(struct ring_head *ring, uint64_t head, uint64_t next)
 	__atomic_compare_exchange_n(&ring->head, &head, next, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
-/* Returns the ring if its lock is still ours to give back. */
-struct ring_head *blob_record(struct ring_head *ring, const struct bulk_desc *desc, uint64_t rsp)
+/*
+ * Unless it is that of a process of which we are the copy. Who is known by the pid cell does it by one
+ * instruction: see struct pid_page. The others, strangers, have to ask; between that and the store there is room
+ * for a fork, but strangers that fork in signal handlers are too much.
+ */
+static void unlock(const struct work *w, struct ring_head *ring)
+{
+	const uint64_t *from = &((const struct pid_page *)w->desc->pid_cell)->free;
+	uint32_t *to = &ring->owner;
+
+	if (is_known(w))
+		__asm__ volatile("movsq" : "+D"(to), "+S"(from) : : "memory");
+	else if (!was_forked_unknown(w))
+		__atomic_store_n(to, 0, __ATOMIC_RELEASE);
+}
+
+static void write_to(struct work *w, struct ring_head *ring, uint32_t flags)
 {
 	struct bulk_area *area = (struct bulk_area *)ring->bulk.scratch;
-	uint32_t flags = __atomic_load_n(&desc->flags, __ATOMIC_RELAXED), len;
-	uint64_t size = desc->ring_size, head = ring->head;
+	uint64_t size = w->desc->ring_size, head = ring->head;
+	uint32_t len = write_event(w, (struct event_head *)area->event);
+
+	if (was_forked(w))
+		return;
+	copy_words((uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 1)), area->event, len);
+	if (flags & BULK_OVERWRITE)
+		mark(ring, size, head, head + len);
+	commit(ring, head, head + len);
+}
+
+void blob_record(struct ring_head *ring, const struct bulk_desc *desc, uint64_t rsp)
+{
+	struct bulk_area *area = (struct bulk_area *)ring->bulk.scratch;
+	uint32_t flags = __atomic_load_n(&desc->flags, __ATOMIC_RELAXED);
 	struct work w = {
 		.ctx = &area->context, .desc = desc, .rsp = rsp, .may_call = flags & BULK_MAY_CALL,
 		.walk_room = ring->bulk.scratch_size - sizeof(*area),
 	};
 
 	if (!(flags & BULK_OVERWRITE) &&
-	    head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) > size - desc->max_len) {
+	    ring->head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) > desc->ring_size - desc->max_len)
 		count_lost(ring, desc->lost_index);
-		return ring;
-	}
-	len = write_event(&w, (struct event_head *)area->event);
-	if (was_forked(&w))
-		return NULL;
-	copy_words((uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 1)), area->event, len);
-	if (flags & BULK_OVERWRITE)
-		mark(ring, size, head, head + len);
-	commit(ring, head, head + len);
-	return was_forked(&w) ? NULL : ring;
+	else
+		write_to(&w, ring, flags);
+	unlock(&w, ring);
 }

@@ -28,15 +28,22 @@ static uint32_t nrings(const struct target *t)
 }
 
 /*
- * All that were lost in this ring's name: the first locked one stands for those that got none. The target can
- * write there as well; what can't be is not believed.
+ * All that were lost in this ring's name: the first locked one stands for those that got none. It is the sum of
+ * what each probe lost, so that both agree to the last one, also if the target was killed between the two
+ * increments; the ring's own number only tells that something is new. The target can write there as well; what
+ * can't be is not believed.
  */
-static uint64_t lost_of(const struct target *t, const struct own_ring *own)
+static uint64_t lost_of(const struct target *t, struct own_ring *own)
 {
-	uint64_t lost = ring_lost(&own->r);
+	bool first = own == &t->rings->v[t->rings->ncpu];
+	uint64_t hint = ring_lost(&own->r) + (first ? rings_lost_shared(t) : 0), lost;
 
-	if (own == &t->rings->v[t->rings->ncpu])
-		lost += rings_lost_shared(t);
+	if (hint == own->lost_hint)
+		return own->told;
+	own->lost_hint = hint;
+	lost = first ? rings_lost_shared(t) : 0;
+	for (uint32_t i = 0; i < MIN(t->rings->cap, t->ncounters); i++)
+		lost += __atomic_load_n(&own->lost[i], __ATOMIC_RELAXED);
 	return lost - own->told > LOST_MOST ? own->told : lost;
 }
 
@@ -336,11 +343,21 @@ static bool is_merged(const struct jab *j)
 	return j->events->each || j->events->raw;
 }
 
+/* Nothing is to come: don't go by hints. */
+static void forget_hints(struct jab *j)
+{
+	for (size_t i = 0; i < j->targets.n; i++)
+		for (uint32_t k = 0; k < nrings(&j->targets.v[i]); k++)
+			j->targets.v[i].rings->v[k].lost_hint = UINT64_MAX;
+}
+
 int64_t drain(struct jab *j, bool last)
 {
 	int64_t r;
 
 	look_after(j);
+	if (last)
+		forget_hints(j);
 	if (j->events->o.overwrite)
 		return 0;
 	r = is_merged(j) ? merge(j, last) : write_all(j, last);

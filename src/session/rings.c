@@ -256,9 +256,9 @@ static bool is_free_to_call(const struct target *t)
 
 static void note_pid(struct target *t)
 {
-	uint32_t pid = t->rings->ns_pid;
+	struct pid_page page = { .pid = t->rings->ns_pid, .free = RING_FREE };
 
-	if (proc_write(t->proc, TADDR(t->rings->pid_cell), &pid, sizeof(pid)) < 0)
+	if (proc_write(t->proc, TADDR(t->rings->pid_cell), &page, sizeof(page)) < 0)
 		log_info("process %d: its number can't be noted; the first event will", t->proc->pid);
 }
 
@@ -273,6 +273,7 @@ static int write_code(struct target *t)
 		.may_call = r->may_call,
 		.rings = r->locked_at,
 		.nrings = r->nlocked,
+		.ring_size = r->size,
 	};
 	uint8_t *here = arena_view(t->arena, TADDR(r->slow_at));
 
@@ -380,21 +381,6 @@ uint64_t rings_lost_shared(const struct target *t)
 	for (uint32_t i = 0; i < MIN(r->cap, t->ncounters); i++)
 		sum += __atomic_load_n(&r->lost_shared[i], __ATOMIC_RELAXED);
 	return sum;
-}
-
-/* A thread that was killed in a pad has left its lock; nobody else can have its number so soon. */
-void rings_free_locks(struct target *t)
-{
-	struct rings *r = t->rings;
-
-	for (uint32_t i = r->ncpu; i < nrings(r); i++) {
-		struct own_ring *own = &r->v[i];
-		uint32_t owner = own->live ? ring_owner(&own->r) : 0;
-
-		if (owner && owner == own->owner && !proc_has_tid(t->proc, owner, r->foreign_ids))
-			ring_free(&own->r, owner);
-		own->owner = owner;
-	}
 }
 
 void rings_free(struct rings *r)

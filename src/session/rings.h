@@ -19,9 +19,12 @@ struct own_ring {
 	uint64_t at;		/* of its head, there */
 	uint64_t *lost;		/* our view of its lost counters */
 	uint64_t told;		/* lost, as the trace says */
+	uint64_t lost_hint;	/* if that has not changed, neither has the number of the lost */
 	uint32_t cpu;		/* UINT32_MAX: behind a lock */
 	uint32_t stream;
-	uint32_t owner;		/* as of the last look */
+	uint32_t owner;		/* of its lock, as of the last look */
+	bool stale;		/* it has had that one for long, for nothing: locks.c */
+	uint64_t held_head, held_since;
 	uint64_t before;	/* bytes taken out up to the last drain */
 	bool live;		/* pads may find it */
 };
@@ -47,6 +50,7 @@ struct rings {
 	bool may_call;
 	bool was_filled;	/* the table has told threads who they are: it is 0 only while raised */
 	uint64_t raised_at, lowered_at, lower_wait;	/* lower.c */
+	uint64_t looked_at, look_wait;			/* locks.c */
 	uint32_t first_cpu;	/* whose entry in the table is 0 only while strangers are about */
 	uint32_t ns_pid;	/* how the target calls itself */
 	uint64_t unwind_at;	/* tables for backtraces; 0: none */
@@ -74,13 +78,15 @@ void rings_follow_cpus(struct target *t);
 uint64_t rings_lost(const struct target *t, uint32_t index);	/* of one counter */
 uint64_t rings_lost_shared(const struct target *t);		/* all that got no ring */
 bool rings_hold(const struct target *t);		/* is there anything that was not taken out? */
-void rings_free_locks(struct target *t);	/* of the dead */
 /* The entries of the CPUs whose rings are live. */
 void rings_fill_table(struct target *t);
 
 /* lower.c: strangers have cleared the table; when they are gone it is filled again */
 bool rings_are_raised(const struct target *t);
 void rings_lower(struct target *t);
+
+/* locks.c: of the dead, and of those who have left their event in another way */
+void rings_free_locks(struct target *t);
 
 void rings_free(struct rings *r);
 

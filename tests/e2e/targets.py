@@ -85,6 +85,7 @@ TARGETS = {
     "harsh": c("harsh.c"),
     "everyday": c("everyday.c"),
     "vandal": c("vandal.c"),
+    "leaver": c("leaver.c"),
     "mill": c("mill.c"),
     "moved": c("moved.c"),
     "full": c("full.c", "-no-pie", "-fno-pie"),

@@ -242,3 +242,21 @@ def test_hostile_rings(built, target, tmp_path, seed):
     assert [x["fields"]["x"] for x in rows.rows if x["pid"] == t.pid] == list(range(1000)) * 11
     subprocess.run(["babeltrace2", str(tmp_path / "t")], stdout=subprocess.DEVNULL, check=True, timeout=LIMIT)
     t.stop()
+
+
+def test_events_left_by_a_jump(built, tmp_path):
+    """A handler that jumps out of the middle of an event leaves its lock behind; soon nobody has one. They are found and freed."""
+    p = subprocess.Popen([jab.JAB, "trace", "-o", tmp_path / "out", "exe:/^(leap|rest)$/ n=arg0:long s=arg1:string", "--",
+                          str(built("leaver"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "tired\n"
+    end = time.monotonic() + LIMIT
+    while "leaver:rest" not in (tmp_path / "out").read_text() and time.monotonic() < end:
+        time.sleep(.05)
+    p.stdin.close()
+    err = p.stderr.read()
+    assert p.wait(LIMIT) == 0, err
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert any('leaver:rest' in x and 's="resting"' in x for x in lines), err
+    lost = sum(int(x.split()[2]) for x in err.splitlines() if x.strip().endswith('s=arg1:string'))
+    assert lost > 0, err	# there was none left
+    assert all(' s="leaping"' in x or ' s="resting"' in x for x in lines)

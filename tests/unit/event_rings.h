@@ -90,6 +90,12 @@ static inline void fill_table(bool cpus_known)
 		shared->table_room[2 + i] = cpus_known ? (uint64_t)rings[i].head : 0;
 }
 
+static inline void note_pid(void)
+{
+	((struct pid_page *)pid_cell)->free = RING_FREE;
+	*pid_cell = getpid();
+}
+
 /* New, empty rings. */
 static inline void reset_rings(uint64_t size)
 {
@@ -107,7 +113,7 @@ static inline void reset_rings(uint64_t size)
 			shared->slow_table[i - ncpus] = (uint64_t)at;
 	}
 	fill_table(true);
-	*pid_cell = getpid();
+	note_pid();
 }
 
 /* Where glibc keeps the tid, found as it will be found in a target. */
@@ -152,6 +158,7 @@ static inline struct event_slow_spec make_slow_spec(void)
 		.may_call = true,
 		.rings = (uint64_t)shared->slow_table,
 		.nrings = NSLOW,
+		.ring_size = ring_size,
 	};
 }
 

@@ -346,7 +346,7 @@ static void no_call_under_seccomp(void **state)
 	start(0);
 	pid = fork();
 	if (pid == 0) {
-		*pid_cell = getpid();
+		note_pid();
 		filter_calls(true, SECCOMP_RET_KILL_PROCESS);
 		for (int i = 0; i < 1000; i++)
 			fn(16, (uint64_t)&bad_pointer, (uint64_t)good_text);

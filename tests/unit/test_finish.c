@@ -109,7 +109,7 @@ static int put_event(struct scene *s, bool has_rseq)
 	uint64_t data = s->r.pieces[1].at.v, code = s->r.pieces[0].at.v;
 	struct event_slow_spec slow = {
 		.ring_table = data + 8 * TABLE, .pid_cell = data + 8 * PID_CELL, .tid_off = tid_offset(),
-		.has_tid = true, .rings = data + 8 * RINGS, .nrings = 1,
+		.has_tid = true, .rings = data + 8 * RINGS, .nrings = 1, .ring_size = RING_SIZE_MIN,
 	};
 	struct event_spec spec = {
 		.rseq_off = conf->offset, .rseq_sig = conf->signature, .has_rseq = has_rseq && conf->usable,
@@ -122,6 +122,8 @@ static int put_event(struct scene *s, bool has_rseq)
 		*word(&s->r, TABLE + i) = s->r.pieces[2].at.v;
 	*word(&s->r, RINGS) = s->r.pieces[2].at.v;
 	*word(&s->r, PID_CELL) = s->pid;
+	*word(&s->r, PID_CELL + 1) = RING_FREE;
+	ring(&s->r)->open = 1;
 	assert_true(arch_x86_64.emit_event_slow(s->r.pieces[0].here + SLOW_AT, &slow) > 0);
 	return arch_x86_64.emit_event(s->r.pieces[0].here, code, &spec);
 }

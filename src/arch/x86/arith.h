@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CF = 1, PF = 4, AF = 0x10, ZF = 0x40, SF = 0x80, OF = 0x800 };
+enum { CF = 1, PF = 4, AF = 0x10, ZF = 0x40, SF = 0x80, DF = 0x400, OF = 0x800 };
 #define STATUS ((uint64_t)(CF | PF | AF | ZF | SF | OF))
 #define POPF_CHANGES (STATUS | 0x400)	/* and the direction */
 

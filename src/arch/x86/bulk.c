@@ -6,8 +6,7 @@
  *		save; slow routine		no ring: lost, out
  *		keep what C may change		on the stack: other memory could be seen by others
  *		registers -> context
- *		record(ring, desc, rsp)		gives back the ring if the lock is still ours
- *		unlock
+ *		record(ring, desc, rsp)		gives the lock back
  *	out	restore
  *
  * C wants the direction flag clear. How it was is found out by letting an instruction move a pointer.
@@ -31,9 +30,9 @@ static void put_note(uint8_t **p, int reg, uint32_t off)
 	put32(p, off);
 }
 
-static void put_unlock(uint8_t **p, int ring)
+static void put_unlock(uint8_t **p)
 {
-	put(p, 0xc7, 0x80 | ring);		/* movl $0,owner(%ring) */
+	put(p, 0xc7, 0x81);			/* movl $0,owner(%rcx) */
 	put32(p, offsetof(struct ring_head, owner));
 	put32(p, 0);
 }
@@ -50,7 +49,7 @@ static uint8_t *put_lost(uint8_t **p, uint64_t lost_shared)
 	put32(p, offsetof(struct ring_head, bulk.scratch));
 	put(p, 0);
 	put(p, 0x75, 10 + 10 + 4 + 5);		/* jne  2f */
-	put_unlock(p, RCX);
+	put_unlock(p);
 	put(p, 0x48, 0xb9);			/* 1: movabs $lost_shared,%rcx */
 	put64(p, lost_shared);
 	put(p, 0xf0, 0x48, 0xff, 0x01);		/* lock incq (%rcx) */
@@ -134,9 +133,6 @@ static void put_record(uint8_t **p, const struct bulk_spec *spec)
 	put(p, 0x48, 0xb8);			/* movabs $record,%rax */
 	put64(p, spec->record);
 	put(p, 0xff, 0xd0);			/* call *%rax */
-	put(p, 0x48, 0x85, 0xc0);		/* test %rax,%rax */
-	put(p, 0x74, 10);			/* jz   1f */
-	put_unlock(p, RAX);			/* 1: */
 }
 
 static void put_restore(uint8_t **p)

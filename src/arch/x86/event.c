@@ -5,20 +5,19 @@
  *
  *	hot	save; arm the sequence
  *	start	ring = table[cpu]; pid, tid	none of them there: slow
- *	join	room in it?			no: full
+ *		room in it?			no: full
  *		write the event at head; head += len		<- the one store that commits
- *	end	disarm; unlock; restore; over the cold part
+ *	end	disarm
+ *	out	restore; over the cold part
  *	cold	descriptor
- *	slow	disarm; ask the target's slow routine for a locked ring: join, or lost
- *	full	count it as lost; end
+ *	slow	disarm; ask the target's slow routine for a locked ring; none: lost
+ *		room in it?			no: full
+ *		write the event at head; the second routine puts in the time, commits and unlocks; out
+ *	full	count it as lost
  *
  * Preemption, a move to another CPU and signals between start and end lead to `slow`, and nothing
  * has happened. It isn't tried again: aborts are rare, and who single-steps through here aborts it
- * every time.
- *
- * The slow way joins the hot one in the middle of the sequence, but with rseq_cs = 0: there it is
- * ordinary code and the lock keeps others away. That is why everybody unlocks at the end; in the
- * ring of a CPU the word is always 0 anyway, and one store is cheaper than a second copy.
+ * every time. Where there is no rseq, slow stands in the place of the sequence.
  */
 #include "arch/x86/x86.h"
 
@@ -36,8 +35,8 @@ struct body {
 	uint8_t *to_descriptor;
 	uint8_t *to_slow[3];
 	int nslow;
-	uint8_t *to_full;
-	uint8_t *start, *join, *end, *out;
+	uint8_t *to_full, *to_full_locked, *to_lost;
+	uint8_t *start, *end, *out;
 };
 
 /* rel32 for now 0; returns where it stands. */
@@ -106,17 +105,19 @@ static void put_find(struct body *b)
 	put_jz_slow(b);
 }
 
-/* Is there room? rsi is free, the ids must stay. */
-static void put_check(struct body *b)
+/* Is there room? rsi is free, the ids must stay. Returns the branch of those who have none. */
+static uint8_t *put_check(struct body *b)
 {
 	uint8_t **p = &b->p;
 
+	if (b->spec->overwrite)
+		return NULL;
 	put(p, 0x48, 0x8b, 0x31);		/* mov  (%rcx),%rsi		head */
 	put(p, 0x48, 0x2b, 0x71, 0x40);		/* sub  64(%rcx),%rsi		- tail */
 	put(p, 0x48, 0x81, 0xfe);		/* cmp  $size - len,%rsi */
 	put32(p, b->spec->ring_size - b->len);
 	put(p, 0x0f, 0x87);			/* ja   full */
-	b->to_full = put_later(p);
+	return put_later(p);
 }
 
 /* If the event ends in another stretch than it begins: the next one is the first there. */
@@ -219,8 +220,16 @@ static void put_field(uint8_t **p, const struct event_field *f, uint32_t off)
 	put_store(p, RAX, off);
 }
 
-/* The event at head, and the commit. In: ring in rcx, pid in eax, tid in edx. */
-static void put_write(struct body *b)
+static void put_time(uint8_t **p)
+{
+	put(p, 0x0f, 0x31);			/* rdtsc */
+	put(p, 0x48, 0xc1, 0xe2, 0x20);		/* shl  $32,%rdx */
+	put(p, 0x48, 0x09, 0xc2);		/* or   %rax,%rdx */
+	put_store(p, RDX, offsetof(struct event_head, time));
+}
+
+/* The event at head. In: ring in rcx, pid in eax, tid in edx. Out: rsi is where it stands. */
+static void put_write(struct body *b, bool with_time)
 {
 	const struct event_spec *spec = b->spec;
 	uint8_t **p = &b->p;
@@ -234,81 +243,93 @@ static void put_write(struct body *b)
 	put(p, 0x89, 0x56, 0x14);		/* mov  %edx,20(%rsi) */
 	if (spec->overwrite)
 		put_mark(b);
-	put(p, 0x0f, 0x31);			/* rdtsc */
-	put(p, 0x48, 0xc1, 0xe2, 0x20);		/* shl  $32,%rdx */
-	put(p, 0x48, 0x09, 0xc2);		/* or   %rax,%rdx */
-	put_store(p, RDX, offsetof(struct event_head, time));
+	if (with_time)
+		put_time(p);
 	put(p, 0x48, 0xb8);			/* movabs $id and len,%rax */
 	put64(p, (uint64_t)b->len << 32 | spec->id);
 	put_store(p, RAX, 0);
 	for (uint32_t i = 0; i < spec->nfields; i++)
 		put_field(p, &spec->fields[i], event_len(i));
-	put(p, 0x48, 0x81, 0x01);		/* addq $len,(%rcx) */
-	put32(p, b->len);
 }
 
-static void put_hot(struct body *b)
+static void put_sequence(struct body *b)
 {
 	uint8_t **p = &b->p;
 
-	put_enter(p);
-	if (b->spec->has_rseq) {
-		put_find(b);
-	} else {
-		put(p, 0xe9);			/* jmp  slow */
-		b->to_slow[b->nslow++] = put_later(p);
-	}
-	b->join = *p;
-	if (!b->spec->overwrite)
-		put_check(b);
-	put_write(b);
+	put_find(b);
+	b->to_full = put_check(b);
+	put_write(b, true);
+	put(p, 0x48, 0x81, 0x01);		/* addq $len,(%rcx) */
+	put32(p, b->len);
 	b->end = *p;
-	if (b->spec->has_rseq)			/* the descriptor may be unmapped later */
-		put_disarm(b);
-	put(p, 0xc7, 0x81);			/* movl $0,owner(%rcx) */
-	put32(p, offsetof(struct ring_head, owner));
-	put32(p, 0);
-	b->out = *p;
-	put_leave(p);
+	put_disarm(b);				/* the descriptor may be unmapped later */
+}
+
+/* The same in a ring behind a lock. */
+static void put_locked(struct body *b)
+{
+	uint8_t **p = &b->p;
+
+	put(p, 0x48, 0xb8);			/* movabs $slow,%rax */
+	put64(p, b->spec->slow);
+	put(p, 0xff, 0xd0);			/* call *%rax */
+	put(p, 0x48, 0x85, 0xc9);		/* test %rcx,%rcx */
+	put(p, 0x0f, 0x84);			/* jz   lost */
+	b->to_lost = put_later(p);
+	b->to_full_locked = put_check(b);
+	put_write(b, false);
+	put(p, 0xba);				/* mov  $len,%edx */
+	put32(p, b->len);
+	put(p, 0x48, 0xb8);			/* movabs $slow + EVENT_FINISH,%rax */
+	put64(p, b->spec->slow + EVENT_FINISH);
+	put(p, 0xff, 0xd0);			/* call *%rax */
+}
+
+static void put_jump(struct body *b, const uint8_t *to)
+{
+	put(&b->p, 0xe9);
+	land(put_later(&b->p), to);
 }
 
 /* Behind the signature: where an aborted sequence goes on, too. */
 static void put_slow(struct body *b)
 {
-	const struct event_spec *spec = b->spec;
-	uint8_t **p = &b->p;
-
 	for (int i = 0; i < b->nslow; i++)
-		land(b->to_slow[i], *p);
-	if (spec->has_rseq)			/* before it joins the sequence */
-		put_disarm(b);
-	put(p, 0x48, 0xb8);			/* movabs $slow,%rax */
-	put64(p, spec->slow);
-	put(p, 0xff, 0xd0);			/* call *%rax */
-	put(p, 0x48, 0x85, 0xc9);		/* test %rcx,%rcx */
-	put(p, 0x0f, 0x85);			/* jnz  join */
-	land(put_later(p), b->join);
-	put(p, 0x48, 0xb9);			/* movabs $lost_shared,%rcx */
-	put64(p, spec->lost_shared);
-	put(p, 0xf0, 0x48, 0xff, 0x01);		/* lock incq (%rcx) */
-	put(p, 0xe9);				/* jmp  out */
-	land(put_later(p), b->out);
+		land(b->to_slow[i], b->p);
+	put_disarm(b);
+	put_locked(b);
+	put_jump(b, b->out);
 }
 
-/* Both locked: we may be on another CPU by now. */
-static void put_full(struct body *b)
+static void put_lost(struct body *b)
 {
 	uint8_t **p = &b->p;
 
-	if (!b->to_full)
+	land(b->to_lost, *p);
+	put(p, 0x48, 0xb9);			/* movabs $lost_shared,%rcx */
+	put64(p, b->spec->lost_shared);
+	put(p, 0xf0, 0x48, 0xff, 0x01);		/* lock incq (%rcx) */
+	put_jump(b, b->out);
+}
+
+/* Both locked: we may be on another CPU by now. The probe's first: the ring's tells that it is there. */
+static void put_full(struct body *b, uint8_t *branch, bool unlock, const uint8_t *then)
+{
+	uint8_t **p = &b->p;
+
+	if (!branch)
 		return;
-	land(b->to_full, *p);
-	put(p, 0xf0, 0x48, 0xff, 0x41, 0x08);	/* lock incq 8(%rcx) */
+	land(branch, *p);
 	put(p, 0x48, 0x8b, 0x71, 0x10);		/* mov  16(%rcx),%rsi */
 	put(p, 0xf0, 0x48, 0xff, 0x86);		/* lock incq 8*index(%rsi) */
 	put32(p, 8 * b->spec->lost_index);
-	put(p, 0xe9);				/* jmp  end */
-	land(put_later(p), b->end);
+	put(p, 0xf0, 0x48, 0xff, 0x41, 0x08);	/* lock incq 8(%rcx) */
+	if (unlock) {
+		put(p, 0xc7, 0x81);		/* movl $0,owner(%rcx) */
+		put32(p, offsetof(struct ring_head, owner));
+		put32(p, 0);
+	}
+	put_jump(b, then);
 }
 
 static uint64_t address_of(const struct body *b, const uint8_t *p)
@@ -377,13 +398,22 @@ int x86_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec)
 		return r;
 	own.has_rseq = spec->has_rseq && spec->has_tid;	/* without a tid the slow way asks for it */
 	b.base = b.p = out ? out : scratch;
-	put_hot(&b);
+	put_enter(&b.p);
+	if (own.has_rseq)
+		put_sequence(&b);
+	else
+		put_locked(&b);
+	b.out = b.p;
+	put_leave(&b.p);
 	put(&b.p, 0xe9);			/* jmp  over the cold part */
 	over = put_later(&b.p);
-	if (own.has_rseq)
+	if (own.has_rseq) {
 		put_descriptor(&b);
-	put_slow(&b);
-	put_full(&b);
+		put_slow(&b);
+	}
+	put_lost(&b);
+	put_full(&b, b.to_full, false, b.end);
+	put_full(&b, b.to_full_locked, true, b.out);
 	land(over, b.p);
 	return b.p - b.base;
 }

@@ -4,7 +4,8 @@
  * says -ENOTSUP to every other: whoever asked must then let the thread itself run.
  *
  * The lock of a ring is always found taken: whoever is no thread of the target can't be its owner, and
- * code that finds no ring counts the event as lost. No other compare-and-exchange is known.
+ * code that finds no ring counts the event as lost. What else is known of compare-and-exchange is done in a
+ * ring whose lock the thread itself has.
  */
 #include "arch/x86/x86.h"
 
@@ -14,7 +15,7 @@
 #include "arch/x86/arith.h"
 #include "base/err.h"
 
-enum { RAX = 0, RCX = 1, RDX = 2, RSP = 4 };
+enum { RAX = 0, RCX = 1, RDX = 2, RSP = 4, RSI = 6, RDI = 7 };
 
 /* An instruction being read and done. The first error stays; nothing after it counts. */
 struct doing {
@@ -330,19 +331,42 @@ static void do_rdtsc(struct doing *d)
 	d->c->reg[RDX] = now >> 32;
 }
 
-/* As event_slow.c writes it: the owner of the ring in rcx, if there is none, becomes edx. */
+/* As event_slow.c writes it: the lock of the ring in rcx, its head, the time of the event in rsi. */
+static bool is_known_cmpxchg(const struct doing *d)
+{
+	uint64_t ring = d->c->reg[RCX];
+
+	if (d->size != 8 || !d->in_memory || d->reg != RDX)
+		return false;
+	if (d->lock)
+		return d->addr == ring + offsetof(struct ring_head, owner);
+	return d->addr == ring + offsetof(struct ring_head, head) ||
+	       d->addr == d->c->reg[RSI] + offsetof(struct event_head, time);
+}
+
 static void do_cmpxchg(struct doing *d)
 {
 	uint64_t v;
 
 	read_modrm(d, 0);
-	if (!d->lock || d->size != 4 || !d->in_memory || d->reg != RDX ||
-	    d->addr != d->c->reg[RCX] + offsetof(struct ring_head, owner))
+	if (!is_known_cmpxchg(d))
 		stop(d, -ENOTSUP);
 	v = get_rm(d);
 	arithmetic(d, ARITH_CMP, get_reg(d, RAX), v);
-	set_flags(d, ZF, 0);
+	if (d->lock)
+		set_flags(d, ZF, 0);
+	else if (v == get_reg(d, RAX))
+		set_rm(d, get_reg(d, d->reg));
 	set_reg(d, RAX, v);
+}
+
+static void do_movs(struct doing *d)
+{
+	uint64_t by = d->c->flags & DF ? -(uint64_t)d->size : d->size;
+
+	store(d, d->c->reg[RDI], d->size, load(d, d->c->reg[RSI], d->size));
+	d->c->reg[RSI] += by;
+	d->c->reg[RDI] += by;
 }
 
 static void do_two_byte(struct doing *d)
@@ -477,6 +501,9 @@ static void do_one_byte(struct doing *d, uint8_t op)
 		break;
 	case 0xa3:
 		store(d, next(d, 8), d->size, get_reg(d, RAX));
+		break;
+	case 0xa5:
+		do_movs(d);
 		break;
 	case 0xa9:
 		arithmetic(d, ARITH_AND, get_reg(d, RAX), next_signed(d, 4));
