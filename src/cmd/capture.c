@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "session/budget.h"
 
 struct capture capture;
 
@@ -21,6 +22,10 @@ int capture_begin(struct jab *j)
 	struct events_options o = { .buffer_size = capture.buffer_size, .overwrite = capture.overwrite };
 	int r = events_enable(j, &o);
 
+	if (r == 0 && capture.max_overhead)
+		r = budget_new(j, capture.max_overhead / 100);
+	if (r == 0 && capture.max_overhead && capture.contexts.n)
+		r = fail(-EINVAL, "--max-overhead and -t don't go together: write the fields behind the probe");
 	if (!capture.no_follow)
 		jab_follow(j);
 	for (size_t i = 0; r == 0 && i < capture.contexts.n; i++)

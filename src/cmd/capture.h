@@ -10,6 +10,7 @@ struct capture {
 	text_list places, functions, contexts;
 	uint64_t buffer_size, most;
 	bool overwrite, no_follow;
+	double max_overhead;	/* percent; 0: no limit */
 	uint64_t wait_most;	/* ns: somebody wants to be called again; 0: nobody */
 };
 extern struct capture capture;
@@ -21,6 +22,8 @@ extern struct capture capture;
 	{ 't', "context", "CONTEXT", OPT_LIST, &capture.contexts, \
 	  "a field for all probes: regs, reg:rax, int:NAME:ADDR, string:NAME:ADDR, backtrace..." }, \
 	{ 0, "buffer-size", "SIZE", OPT_SIZE, &capture.buffer_size, "bytes per CPU, as 512k or 4M" }, \
+	{ 0, "max-overhead", "PERCENT", OPT_PERCENT, &capture.max_overhead, \
+	  "switch the hottest probes off for a part of the time, so that no thread loses more than that" }, \
 	{ 0, "no-follow", NULL, OPT_FLAG, &capture.no_follow, "leave programs executed and libraries loaded later alone" }
 
 /* All probes, of all options. */

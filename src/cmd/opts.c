@@ -21,6 +21,15 @@ static int take_seconds(double *to, const char *value)
 	return end == value || *end || !(*to >= 0) || *to > 1e9 ? -EINVAL : 0;
 }
 
+static int take_percent(double *to, const char *value)
+{
+	char *end;
+
+	*to = strtod(value, &end);
+	end += *end == '%';
+	return end == value || *end || !(*to > 0) || *to > 100 ? -EINVAL : 0;
+}
+
 static int take_number(uint64_t *to, const char *value)
 {
 	char *end;
@@ -63,6 +72,8 @@ static int take(const struct opt *o, char *value)
 		return 0;
 	case OPT_SECONDS:
 		return take_seconds(o->to, value);
+	case OPT_PERCENT:
+		return take_percent(o->to, value);
 	case OPT_NUMBER:
 		return take_number(o->to, value);
 	case OPT_SIZE:

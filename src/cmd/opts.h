@@ -17,6 +17,7 @@ enum opt_kind {
 	OPT_TEXT,	/* const char ** */
 	OPT_LIST,	/* text_list *: may be repeated */
 	OPT_SECONDS,	/* double * */
+	OPT_PERCENT,	/* double *: above 0, with or without a % behind it */
 	OPT_NUMBER,	/* uint64_t *: 0NNN, NNN or 0xNNN */
 	OPT_SIZE,	/* uint64_t *: the same, with k, M or G behind it */
 	OPT_MORE,	/* int *: counts how often */

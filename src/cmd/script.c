@@ -28,6 +28,8 @@ static const struct opt opts[] = {
 	{ 'o', "output", "FILE", OPT_TEXT, &run.output, "write our output there instead of stdout" },
 	{ 0, "trace", "DIR", OPT_TEXT, &trace_dir, "write record() events to a trace there instead of printing them" },
 	{ 0, "buffer-size", "SIZE", OPT_SIZE, &capture.buffer_size, "bytes per CPU, as 512k or 4M" },
+	{ 0, "max-overhead", "PERCENT", OPT_PERCENT, &capture.max_overhead,
+	  "switch the hottest probes off for a part of the time, so that no thread loses more than that" },
 	{ 0, "no-follow", NULL, OPT_FLAG, &capture.no_follow, "leave programs executed and libraries loaded later alone" },
 	RUN_PLACING,
 	{ 0 }

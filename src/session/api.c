@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The public face: include/jab/jab.h, in its order. */
+#include "session/budget.h"
 #include "session/follow.h"
 #include "session/shapes.h"
 #include "session/units.h"
@@ -47,6 +48,7 @@ void jab_free(struct jab *j)
 	}
 	events_free(j->events);
 	units_free(j);
+	budget_free(j->budget);
 	for (size_t i = 0; i < j->texts.n; i++)
 		free(j->texts.v[i]);
 	vec_free(&j->texts);
@@ -159,6 +161,15 @@ void jab_wait(struct jab *j, uint64_t ns)
 	follow_wait(j, ns);
 }
 
+/* Names of the source: of any type and anywhere, which only programs know how to read. */
+static bool wants_names(const struct jab *j, const field_list *fields)
+{
+	for (size_t i = 0; i < fields->n; i++)
+		if (fields->v[i].from == FROM_NAME && !fields->v[i].has_type && !j->events->context.n)
+			return true;
+	return false;
+}
+
 int jab_add_probe(struct jab *j, const char *text)
 {
 	struct probe_spec *spec;
@@ -180,7 +191,8 @@ int jab_add_probe(struct jab *j, const char *text)
 			    "scripts; count 'FUNCTION' or 'FUNCTION%%return'", text);
 	}
 	/* What is more than plain fields is a program. */
-	if (spec->kind == SPEC_CALL || (spec->rest && fields_parse(spec->rest, spec->kind == SPEC_RETURN, &fields) < 0)) {
+	if (j->budget || spec->kind == SPEC_CALL || (spec->rest && fields_parse(spec->rest, spec->kind == SPEC_RETURN, &fields) < 0) ||
+	    wants_names(j, &fields)) {
 		fields_free(&fields);
 		spec_free(spec);
 		return unit_add_line(j, text);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "blob/blob.h"
+#include "session/budget.h"
 #include "session/follow.h"
 #include "session/rings.h"
 #include "session/shapes.h"
@@ -399,6 +400,8 @@ int place_insert(struct jab *j, uint32_t target)
 		return r;
 	}
 	t->inserted = true;
+	if (j->budget && main_part(j, t) == t && has_wants(t) && budget_watch(j, t) < 0)
+		log_warn("%s; --max-overhead can't be kept there", err_text());
 	j->times.pads += t->patch.edits.n;
 	j->times.write_ns += now_ns() - start;
 	j->times.pause_ns = MAX(j->times.pause_ns, t->proc->pause_ns);

@@ -134,6 +134,7 @@ struct rings;
 struct unit;
 struct unit_maps;
 struct program;
+struct budget;
 
 struct jab {
 	struct events *events;	/* NULL: probes count */
@@ -148,6 +149,7 @@ struct jab {
 	VEC(struct unit) units;
 	VEC(struct program) programs;
 	VEC(struct unit_view) past_views;	/* of targets that are gone: copies */
+	struct budget *budget;	/* NULL: probes may take what they take */
 	struct unit_maps *tracer_maps;	/* of the script, for what runs in the tracer; NULL: none */
 	uint64_t started_ns;
 	size_t gone;		/* targets that were put away */

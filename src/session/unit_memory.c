@@ -157,7 +157,7 @@ static void fill_env(const struct jab *j, const struct unit *u, struct unit_view
 		.cells = v->at,
 		.errors = v->at + off_errors(u),
 		.unpaired = v->at + off_unpaired(u),
-		.enabled = any_ins(j, switches) ? v->at + off_enabled(u) : 0,
+		.enabled = j->budget || any_ins(j, switches) ? v->at + off_enabled(u) : 0,
 		.nclauses = u->script->clauses.n,
 		.pairs = has_calls(j) ? private_at : 0,
 		.pair_bits = has_calls(j) ? PAIR_BITS : 0,

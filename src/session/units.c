@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include "base/err.h"
+#include "session/budget.h"
 #include "session/rings.h"
 #include "session/shapes.h"
 
@@ -404,6 +405,8 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	/* Calls of two probes on one function are two calls. */
 	site.func = (l->bias + j->files.v[l->file].m->funcs.v[s->func].addr) ^ c->row * 0x9e3779b97f4a7c15ull;
 	r = gen_emit(ir, p->progs[part_of(j, s, p)], &env, &site, at, out);
+	if (r > 0 && j->budget)
+		budget_body(j, p->unit, j->probes.v[s->probe].clause, at, r);
 	return r < 0 ? fail_in(r, "probe '%s'", j->probes.v[s->probe].spec->text) : r;
 }
 

@@ -49,7 +49,8 @@
 /* Classes of our own, in a stream of their own. */
 #define CTF_MODULE_ID 0xffffff00u	/* jab:module: a file that a process has mapped */
 #define CTF_THREAD_ID 0xffffff01u	/* jab:thread: the name of a thread */
-#define CTF_OWN_CLASSES 2
+#define CTF_THINNED_ID 0xffffff02u	/* jab:thinned: how much of the time a probe is on */
+#define CTF_OWN_CLASSES 3
 #define CTF_OWN_STREAM 0xffffff00u
 
 struct ctf_event_head {
@@ -149,6 +150,9 @@ int ctf_modules(struct ctf *ctf, const struct ctf_module *modules, size_t n, uin
 
 /* What the threads are called. A later name replaces the earlier. */
 int ctf_threads(struct ctf *ctf, const struct ctf_thread *threads, size_t n, uint64_t time);
+
+/* From now on this probe is on for so many millionths of the time. */
+int ctf_thinned(struct ctf *ctf, const char *probe, uint32_t share, uint64_t time);
 
 struct ctf_stats ctf_stats(const struct ctf *ctf);
 

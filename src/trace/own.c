@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events that no probe makes: which files were mapped, what the threads are called. They have classes
+ * Events that no probe makes: which files were mapped, what the threads are called, which probes were thinned. They have classes
  * and a stream of their own, so that a reader can take them first.
  */
 #include "base/err.h"
@@ -16,6 +16,11 @@ static const struct ctf_field module_fields[] = {
 };
 static const struct ctf_field thread_fields[] = { { .name = "comm", .kind = CTF_STRING } };
 
+static const struct ctf_field thinned_fields[] = {
+	{ .name = "probe", .kind = CTF_STRING },
+	{ .name = "millionths", .kind = CTF_UNSIGNED, .bits = 32, .base = 10 },
+};
+
 static const struct own_class {
 	const char *name;
 	const struct ctf_field *fields;
@@ -23,6 +28,7 @@ static const struct own_class {
 } classes[CTF_OWN_CLASSES] = {
 	{ "jab:module", module_fields, ARRAY_SIZE(module_fields) },
 	{ "jab:thread", thread_fields, ARRAY_SIZE(thread_fields) },
+	{ "jab:thinned", thinned_fields, ARRAY_SIZE(thinned_fields) },
 };
 
 /* The class, once it is first needed. */
@@ -135,6 +141,22 @@ int ctf_threads(struct ctf *ctf, const struct ctf_thread *threads, size_t n, uin
 	for (size_t i = 0; i < n; i++)
 		len += put_thread(buf + len, &threads[i], time);
 	r = write_own(ctf, buf, len);
+	free(buf);
+	return r;
+}
+
+int ctf_thinned(struct ctf *ctf, const char *probe, uint32_t share, uint64_t time)
+{
+	uint8_t *buf, *p;
+	uint64_t word = share;
+	int r = need_class(ctf, CTF_THINNED_ID);
+
+	if (r < 0)
+		return r;
+	buf = xcalloc(1, sizeof(struct ctf_event_head) + string_room(probe) + 8);
+	p = put_string(buf + sizeof(struct ctf_event_head), probe);
+	memcpy(p, &word, 8);
+	r = write_own(ctf, buf, end_event(buf, p + 8, (struct ctf_event_head){ .id = CTF_THINNED_ID, .time = own_time(ctf, time) }));
 	free(buf);
 	return r;
 }

@@ -33,6 +33,7 @@ def c(sources, *flags, cc="gcc"):
 
 TARGETS = {
     "calls": c("calls.c"),
+    "warm": c("warm.c"),
     "calls_nonpie": c("calls.c", "-no-pie", "-fno-pie"),
     "calls_static": c("calls.c", "-static"),
     "calls_static_pie": c("calls.c", "-static-pie", "-fPIE"),
@@ -81,6 +82,8 @@ TARGETS = {
     "wild": c("wild.c"),
     "typed_O0": c("typed.c", "-O0"),
     "typed_O2": c("typed.c"),
+    "typed_cc_O0": {"sources": ["typed.cc"], "command": ["g++", "-O0", "-g", "-Wall", "-std=c++17"]},
+    "typed_cc_O2": {"sources": ["typed.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-std=c++17"]},
     "script": c("script.c"),
     "harsh": c("harsh.c"),
     "everyday": c("everyday.c"),
