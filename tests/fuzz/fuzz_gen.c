@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random programs, run as native code and by the interpreter: integers and floats of all types, branches and
- * loops, plain and checked loads. Both must record the same, count the same errors, and nothing of the
- * machine may change.
+ * loops, plain and checked loads, text, maps and aggregations, stacks. Both must record the same, count the same
+ * errors, leave the same in maps, and nothing of the machine may change.
  *
  *	fuzz_gen [-n PROGRAMS] [-s SEED]
  */
@@ -33,8 +33,24 @@ struct made {
 	struct ir_prog *p;
 	uint32_t ints[256], floats[256];	/* that may be read */
 	uint32_t nints, nfloats, nlabels;
-	bool memory;
+	uint32_t stack;			/* register with the number of a stack; IR_NONE: none */
+	bool memory, text, maps;
 };
+
+#define NSLOTS 4
+
+/* Text, zeros here and there, and nothing behind it. */
+static uint8_t *page;
+
+static void make_page(void)
+{
+	if (!page) {
+		page = map_or_die(8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+		munmap(page + 4096, 4096);
+	}
+	for (int i = 0; i < 4096; i++)
+		page[i] = below(20) ? 'a' + below(3) : 0;
+}
 
 static int64_t any_number(void)
 {
@@ -202,6 +218,145 @@ static void add_load(struct made *m, bool in_branch)
 		i->dst = new_int(m, in_branch);
 }
 
+/* Where the second one reads depends on the first, and is another place each time. */
+static void add_chain(struct made *m, bool in_branch)
+{
+	uint32_t base = new_int(m, in_branch), far = new_int(m, in_branch), at = new_int(m, in_branch);
+	struct ir_ins *i = gen_ins(m->p, IR_CONST);
+
+	i->imm = (int64_t)page + 3800 + below(200);
+	i->dst = base;
+	for (int k = 0; k < 3; k++) {
+		i = gen_ins(m->p, IR_LOAD);
+		i->type = k ? IR_U32 : IR_U8;
+		i->a = k == 1 ? at : base;
+		i->imm = below(20);
+		i->bit = below(4);
+		i->dst = k == 2 ? base : far;
+		if (k)
+			continue;
+		i = gen_ins(m->p, IR_ADD);
+		i->a = base;
+		i->b = far;
+		i->dst = at;
+	}
+}
+
+/* ---- text ---- */
+
+static void add_read(struct made *m, bool in_branch)
+{
+	uint32_t address = new_int(m, in_branch), len = below(3) ? IR_NONE : int_of(m);
+	struct ir_ins *i = gen_ins(m->p, IR_CONST);
+
+	i->imm = below(8) ? (int64_t)page + 4096 - below(100) : any_number();
+	i->dst = address;
+	i = gen_ins(m->p, below(2) ? IR_READ_STR : IR_READ_BUF);
+	i->slot = below(NSLOTS);
+	i->a = address;
+	i->b = len == address ? IR_NONE : len;
+	i->imm = 1 + below(60);
+	i->bit = below(4);
+	i->mask = below(4) ? 0 : below(16);
+}
+
+static void add_text(struct made *m, bool in_branch)
+{
+	static const uint8_t types[] = { IR_I8, IR_I16, IR_I32, IR_I64, IR_U8, IR_U16, IR_U32, IR_U64 };
+	static const uint8_t ops[] = { IR_STR_CMP, IR_STR_LEN, IR_STR_FIND, IR_SLOT_LOAD, IR_SLOT_COPY };
+	struct ir_ins *i;
+
+	if (below(2)) {
+		add_read(m, in_branch);
+		return;
+	}
+	i = gen_ins(m->p, ops[below(5)]);
+	i->slot = below(i->op == IR_SLOT_COPY ? NSLOTS : NSLOTS + 1);
+	i->slot2 = i->op == IR_STR_LEN || i->op == IR_SLOT_LOAD ? IR_NONE : below(NSLOTS + 1);
+	i->type = i->op == IR_SLOT_LOAD ? types[below(8)] : IR_I64;
+	i->imm = i->op == IR_SLOT_LOAD || (i->op == IR_STR_CMP && below(2)) ? below(20) : 0;
+	if (i->op != IR_SLOT_COPY)
+		i->dst = new_int(m, in_branch);
+}
+
+static void make_slots(struct made *m)
+{
+	for (uint32_t k = 0; k <= NSLOTS; k++) {
+		struct ir_slot *s = vec_add(&m->p->slots);
+
+		*s = k < NSLOTS ? (struct ir_slot){ .cap = 1 + below(40) } : (struct ir_slot){ 3, xstrdup("abc") };
+	}
+}
+
+/* ---- maps ---- */
+
+#define NMAPS 4
+
+static void make_maps(struct made *m)
+{
+	for (int k = 0; k < NMAPS; k++) {
+		uint8_t kind = k == 0 ? IR_MAP_VALUE : IR_MAP_VALUE + below(IR_MAP_QUANTILE - IR_MAP_VALUE);
+		struct ir_map *map = gen_map(&m->u, kind, below(2) ? IR_I64 : IR_U64, below(3));
+
+		map->max_keys = 256;
+		map->bits = below(4);
+		map->lo = -5;
+		map->hi = 40;
+		map->step = 3;
+		for (uint32_t i = 0; i < map->nkeys; i++)
+			if (m->text && below(4) == 0)
+				map->keys[i] = (struct ir_part){ .type = IR_STR, .cap = 1 + below(20) };
+		if (m->text && kind == IR_MAP_VALUE && below(3) == 0)
+			map->values[0] = (struct ir_part){ .type = IR_STR, .cap = 1 + below(20) };
+	}
+}
+
+static void add_map_op(struct made *m, bool in_branch)
+{
+	static const uint8_t values[] = { IR_MAP_GET, IR_MAP_SET, IR_MAP_SET, IR_MAP_ADD, IR_MAP_DEL, IR_MAP_HAS, IR_MAP_LEN };
+	static const uint8_t aggs[] = { IR_MAP_AGG, IR_MAP_AGG, IR_MAP_AGG, IR_MAP_GET, IR_MAP_DEL, IR_MAP_HAS, IR_MAP_LEN };
+	uint32_t number = below(NMAPS), nkeys;
+	const struct ir_map *map = &m->u.maps.v[number];
+	bool is_value = map->kind == IR_MAP_VALUE, is_text = is_value && map->values[0].type == IR_STR;
+	struct ir_ins *i = gen_ins(m->p, (is_value ? values : aggs)[below(7)]);
+
+	if ((i->op == IR_MAP_ADD && is_text) || (i->op == IR_MAP_GET && !is_value && map->kind > IR_MAP_MAX))
+		i->op = IR_MAP_HAS;
+	i->map = number;
+	nkeys = i->op == IR_MAP_LEN ? 0 : map->nkeys;
+	for (uint32_t k = 0; k < nkeys; k++)
+		gen_arg(m->p, i, map->keys[k].type, map->keys[k].type == IR_STR ? below(NSLOTS + 1) : int_of(m), 0);
+	i->nkeys = nkeys;
+	if (i->op == IR_MAP_ADD || (i->op == IR_MAP_AGG && map->kind != IR_MAP_COUNT))
+		i->a = int_of(m);
+	if (i->op == IR_MAP_SET)
+		gen_arg(m->p, i, is_text ? IR_STR : IR_U64, is_text ? below(NSLOTS + 1) : int_of(m), 0);
+	if (i->op == IR_MAP_GET)
+		gen_arg(m->p, i, is_text ? IR_STR : IR_U64, is_text ? below(NSLOTS) : new_int(m, in_branch), 0);
+	if (i->op == IR_MAP_HAS || i->op == IR_MAP_LEN || ((i->op == IR_MAP_DEL || i->op == IR_MAP_ADD || i->op == IR_MAP_GET) && below(2)))
+		i->dst = new_int(m, in_branch);
+}
+
+static void add_other(struct made *m, bool in_branch)
+{
+	if (m->memory && below(3) == 0)
+		add_chain(m, in_branch);
+	else if (m->text && (below(2) || !m->maps))
+		add_text(m, in_branch);
+	else if (m->maps)
+		add_map_op(m, in_branch);
+	else
+		add_compare(m, in_branch);
+}
+
+static void add_stack(struct made *m)
+{
+	struct ir_ins *i = gen_ins(m->p, IR_STACK);
+
+	m->stack = i->dst = gen_reg(m->p, IR_I);
+	i->imm = 1 + below(127);
+}
+
 static void add_some(struct made *m, int n, bool in_branch, int depth);
 
 static void add_branch(struct made *m, int depth)
@@ -241,6 +396,10 @@ static void add_loop(struct made *m, int depth)
 static void add_some(struct made *m, int n, bool in_branch, int depth)
 {
 	while (n--) {
+		if (below(3) == 0) {
+			add_other(m, in_branch);
+			continue;
+		}
 		switch (below(depth < 2 ? 9 : 7)) {
 		case 0: case 1: add_int_op(m, in_branch); break;
 		case 2: add_float_op(m, in_branch); break;
@@ -259,8 +418,13 @@ static void make_program(struct made *m)
 	struct ir_ins *i;
 	uint32_t record;
 
-	*m = (struct made){ .memory = below(4) == 0 };
+	*m = (struct made){ .memory = below(4) == 0, .text = below(3) == 0, .maps = below(3) == 0, .stack = IR_NONE };
+	m->memory |= m->text;
 	m->p = ir_prog_new(&m->u, IR_WHERE_SITE, 0);
+	if (m->text)
+		make_slots(m);
+	if (m->maps)
+		make_maps(m);
 	for (int k = 0; k < 3; k++) {
 		m->ints[m->nints++] = gen_reg(m->p, IR_I);
 		i = gen_ins(m->p, below(2) ? IR_CONST : IR_REG);
@@ -276,13 +440,20 @@ static void make_program(struct made *m)
 		i->fimm = any_double();
 	i->dst = m->floats[0];
 	add_some(m, 2 + below(20), false, 0);
-	record = gen_record(&m->u, m->nints + m->nfloats, UINT32_MAX, m->memory);
+	if (below(6) == 0)
+		add_stack(m);
+	record = gen_record(&m->u, (m->stack != IR_NONE) + m->nints + m->nfloats + (m->text ? NSLOTS : 0),
+			    (m->stack != IR_NONE) + m->nints + m->nfloats, m->memory);
 	i = gen_ins(m->p, IR_EMIT);
 	i->record = record;
+	if (m->stack != IR_NONE)
+		gen_arg(m->p, i, IR_USTACK, m->stack, 0);
 	for (uint32_t k = 0; k < m->nints; k++)
 		gen_arg(m->p, i, IR_U64, m->ints[k], m->memory ? below(16) : 0);
 	for (uint32_t k = 0; k < m->nfloats; k++)
 		gen_arg(m->p, i, IR_F64, m->floats[k], m->memory ? below(16) : 0);
+	for (uint32_t k = 0; m->text && k < NSLOTS; k++)
+		gen_arg(m->p, i, IR_STR, k, below(16));
 	gen_ins(m->p, IR_RET);
 	m->p->nlabels = m->nlabels;
 }
@@ -295,7 +466,8 @@ static bool same_number(const struct made *m, uint32_t k, uint64_t a, uint64_t b
 		return true;
 	memcpy(&x, &a, 8);
 	memcpy(&y, &b, 8);
-	return k >= m->nints && x != x && y != y;		/* which NaN it is nobody cares */
+	k -= m->stack != IR_NONE;
+	return k >= m->nints && k < m->nints + m->nfloats && x != x && y != y;		/* which NaN it is nobody cares */
 }
 
 static const char *compare(const struct made *m, const uint64_t *errors)
@@ -313,6 +485,42 @@ static const char *compare(const struct made *m, const uint64_t *errors)
 	return memcmp(gen_errors[0], errors, sizeof(gen_errors[0])) ? "the errors" : NULL;
 }
 
+static bool same_agg(const struct ir_map *map, const struct agg *a, const struct agg *b)
+{
+	if (a->count != b->count)
+		return false;
+	if (map->kind >= IR_MAP_SUM && map->kind <= IR_MAP_STATS && (a->sum.u != b->sum.u || a->min.u != b->min.u || a->max.u != b->max.u))
+		return false;
+	for (uint32_t i = 0; i < agg_buckets(map); i++)
+		if (a->buckets[i] != b->buckets[i])
+			return false;
+	return true;
+}
+
+static const char *compare_maps(const struct made *m, struct maps_reader *r, struct store *store)
+{
+	for (uint32_t map = 0; map < m->u.maps.n; map++) {
+		struct map_list list = { 0 };
+		bool same;
+
+		store_ops.list(store, map, &list);
+		same = maps_reader_ops.len(r, map) == list.n;
+		for (size_t i = 0; i < list.n && same; i++) {
+			struct bytes key = { (uint8_t *)list.v[i].key, list.v[i].key_len, 0 };
+			const struct map_entry *b = &list.v[i];
+			struct map_entry a;
+
+			same = maps_reader_ops.get(r, map, &key, &a) && a.value_len == b->value_len &&
+			       (!a.value_len || !memcmp(a.value, b->value, a.value_len)) &&
+			       (!a.agg || same_agg(&m->u.maps.v[map], a.agg, b->agg));
+		}
+		vec_free(&list);
+		if (!same)
+			return "a map";
+	}
+	return NULL;
+}
+
 static void show(const struct made *m, const char *what, uint64_t number, uint64_t seed)
 {
 	const uint64_t *a = (const uint64_t *)gen_native.payload, *b = (const uint64_t *)gen_judged.payload;
@@ -324,31 +532,55 @@ static void show(const struct made *m, const char *what, uint64_t number, uint64
 	free(text);
 }
 
-static const char *run_one(struct made *m, uint64_t number)
+static const char *run_rounds(struct made *m, uint64_t number, struct maps_reader *reader, struct store *store)
 {
-	struct gen_env env = gen_make_env(number & 1, NULL);
+	struct interp in = { .unit = &m->u, .ops = &store_ops, .store = store };
 	uint64_t errors[IR_ERRORS];
-	struct interp in = { .unit = &m->u };
 	const char *what = NULL;
-	int len = gen_place(&m->u, m->p, &env, number % 64);
 
-	if (len == -ENOTSUP) {
-		refused++;
-		return NULL;
-	}
-	if (len < 0)
-		return err_text();
 	for (int round = 0; round < 3 && !what; round++) {
+		make_page();
 		gen_machine(next_random(), number % 16);
 		memset(gen_errors, 0, sizeof(gen_errors));
 		memset(in.errors, 0, sizeof(in.errors));
 		what = gen_run(machine_run);
+		gen_stack_number = ((uint64_t *)gen_native.payload)[m->memory];
 		gen_judge(&in, m->p);
 		memcpy(errors, in.errors, sizeof(errors));
 		recorded += gen_native.n;
 		if (!what)
 			what = compare(m, errors);
 	}
+	return what ? what : compare_maps(m, reader, store);
+}
+
+static const char *run_one(struct made *m, uint64_t number)
+{
+	struct maps_layout *l = NULL;
+	struct gen_env env;
+	struct maps_reader *reader;
+	struct store *store;
+	const char *what;
+	int len;
+
+	if (maps_layout_new(&m->u, ncpus, &l) < 0 || l->size > GEN_MAPS)
+		return free(l), "no room for maps";
+	if (m->maps || l->stacks)
+		memset(gen_maps_memory, 0, l->size);
+	maps_init(&m->u, l, gen_maps_memory);
+	env = gen_make_env(number & 1, l);
+	len = gen_place(&m->u, m->p, &env, number % 64);
+	if (len < 0) {
+		free(l);
+		refused += len == -ENOTSUP;
+		return len == -ENOTSUP ? NULL : err_text();
+	}
+	reader = maps_reader_new(&m->u, l, gen_maps_memory);
+	store = store_new(&m->u);
+	what = run_rounds(m, number, reader, store);
+	maps_reader_free(reader);
+	store_free(store);
+	free(l);
 	return what;
 }
 
@@ -371,6 +603,7 @@ int main(int argc, char **argv)
 		const char *what;
 
 		seed_state = seed * 0x100000001b3ull + k;
+		make_page();
 		make_program(&m);
 		what = run_one(&m, k);
 		if (what) {
