@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import time
 
 import pytest
@@ -196,13 +195,25 @@ def test_signals_end_it_properly(target, number):
     t.stop()
 
 
-def test_duration_and_interval(target):
+def test_duration(target):
     t = target("script", "serve")
-    with Script("u:exe:take { @n = count() } interval:ms:50 { @ticks++; print(@n) }", t.pid, options=["-d", "0.6"]) as s:
-        t.run(10)
+    with Script('u:exe:take { @n = count() } END { printf("over\\n") }', t.pid, options=["-d", "0.2"]) as s:
         r = s.wait()
-    assert r.status == 0 and re.search(r"^@n: 10$", r.output, re.M), r
-    assert int(re.findall(r"^@ticks: (\d+)", r.output, re.M)[-1]) >= 1
+    assert r.status == 0 and r.output.startswith("over\n"), r
+    t.stop()
+
+
+def test_interval_prints(target):
+    t = target("script", "serve")
+    with Script("u:exe:take { @n = count() } interval:ms:20 { print(@n); @ticks++ }", t.pid) as s:
+        t.run(10)
+        end = time.monotonic() + LIMIT
+        while "@n: 10\n" not in os.pread(s.out.fileno(), 1 << 20, 0).decode() and time.monotonic() < end:
+            time.sleep(.02)
+        t.run(1)
+        r = s.stop()
+    assert r.status == 0 and "@n: 10\n" in r.output, r
+    assert re.findall(r"^@n: (\d+)", r.output, re.M)[-1] == "11" and int(scalar(r.output, "ticks")) >= 1
     t.stop()
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """Scripts as a command: files, #!, -o, no target, errors with line and caret on stderr and status 1."""
-import os
 import stat
 import subprocess
 
