@@ -7,7 +7,8 @@ _jab()
 	local events="-p -c -d -n -t --probe --function --buffer-size --no-follow --json --strict --allow-trap --dry-run -v --help"
 
 	if [ "$COMP_CWORD" = 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "trace record count list check view recover --help --version" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "trace record count list check view recover -e -l -p -c --help --version" -- "$cur")
+		compopt -o default	# scripts
 		return
 	fi
 	case "$prev" in
@@ -20,7 +21,12 @@ _jab()
 	-p | --pid)
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=,comm= | tr -s ' ' '\n' | sort -u)" -- "$cur")
 		return ;;
-	-o | --output)
+	--dump)
+		mapfile -t COMPREPLY < <(compgen -W "ast ir asm" -- "$cur")
+		return ;;
+	-e | --execute)
+		return ;;
+	-o | --output | --trace)
 		compopt -o default
 		return ;;
 	esac
@@ -34,6 +40,8 @@ _jab()
 	view:*) compopt -o dirnames -o default ;;
 	recover:-*) mapfile -t COMPREPLY < <(compgen -W "--json -v --help" -- "$cur") ;;
 	list:* | check:*) compopt -o default ;;
+	-*:-* | *.bt:-*) mapfile -t COMPREPLY < <(compgen -W "-e -l -p -c -d -o -v --dump --folded --trace --json --dry-run --buffer-size --no-follow --strict --allow-trap --help" -- "$cur") ;;
+	-*:*) compopt -o default ;;
 	esac
 }
 complete -F _jab jab

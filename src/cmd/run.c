@@ -138,7 +138,7 @@ int run_over(struct jab *j, uint64_t start_ns, int *ret_status)
 	return 0;
 }
 
-struct json_list { FILE *to; bool more, recorded; };
+struct json_list { FILE *to; bool more; enum run_summary what; };
 
 static int json_probe(void *arg, const struct jab_probe_info *p)
 {
@@ -147,16 +147,20 @@ static int json_probe(void *arg, const struct jab_probe_info *p)
 	fputs(list->more ? ",{" : "{", list->to);
 	list->more = true;
 	json_pair(list->to, "probe", p->probe, true);
-	fprintf(list->to, ",\"sites\":%zu,\"refused\":%zu,\"hits\":%" PRIu64, p->sites, p->refused, p->hits);
-	if (list->recorded)
+	fprintf(list->to, ",\"sites\":%zu,\"refused\":%zu,\"hits\":", p->sites, p->refused);
+	if (list->what == RUN_SITES)
+		fputs("null", list->to);
+	else
+		fprintf(list->to, "%" PRIu64, p->hits);
+	if (list->what == RUN_EVENTS)
 		fprintf(list->to, ",\"recorded\":%" PRIu64 ",\"lost\":%" PRIu64, p->recorded, p->lost);
 	putc('}', list->to);
 	return 0;
 }
 
-void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, bool recorded)
+void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, enum run_summary what)
 {
-	struct json_list list = { to, false, recorded };
+	struct json_list list = { to, false, what };
 	struct jab_times t;
 
 	jab_get_times(j, &t);

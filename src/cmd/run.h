@@ -47,7 +47,9 @@ int run_over(struct jab *j, uint64_t start_ns, int *ret_status);
 void run_say_report(const struct jab_report *r);
 void run_say_times(struct jab *j, const struct jab_report *r);
 int run_still_in(void);		/* after a failed removal: the exit status */
-void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, bool recorded);
+/* What is told per probe: its hits, also what became of its events; scripts count neither. */
+enum run_summary { RUN_HITS, RUN_EVENTS, RUN_SITES };
+void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, enum run_summary what);
 
 /* With -c the exit status is the command's own, as strace and perf do it. */
 int run_child_status(struct jab *j, bool ended, int status);

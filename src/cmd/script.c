@@ -198,7 +198,7 @@ static int run_alone(struct running *x)
 	script_exited(x->s, &status);
 	r = script_end(x->s);
 	if (run.json)
-		run_json_summary(x->j, x->to, &report, false);
+		run_json_summary(x->j, x->to, &report, RUN_SITES);
 	return r < 0 ? complain() : status;
 }
 
@@ -220,7 +220,7 @@ static int finish(struct running *x, int ended, int child_status)
 	if (t.damaged)
 		log_warn("a buffer held what is no event, %" PRIu64 " times", t.damaged);
 	if (run.json)
-		run_json_summary(x->j, x->to, &report, false);
+		run_json_summary(x->j, x->to, &report, RUN_SITES);
 	run_say_times(x->j, &report);
 	run_say_report(&report);
 	if (r < 0)
@@ -242,7 +242,7 @@ static int say_plan(struct running *x)
 	struct jab_report report = { .clean = true };
 
 	if (run.json) {
-		run_json_summary(x->j, x->to, &report, false);
+		run_json_summary(x->j, x->to, &report, RUN_SITES);
 		return 0;
 	}
 	fprintf(x->to, "%14s %14s  %s\n", "SITES", "REFUSED", "PROBE");

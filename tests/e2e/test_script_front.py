@@ -117,7 +117,16 @@ def test_json(built, tmp_path):
     assert {"type": "map", "data": {"@": {"0": 5, "1": 5}}} in got, got
     assert {"type": "hist", "data": {"@h": [{"min": a, "max": b, "count": n} for a, b, n in
                                             [(0, 0, 1), (1, 1, 1), (2, 3, 2), (4, 7, 4), (8, 15, 2)]]}} in got, got
-    assert got[-1]["summary"]["clean"] is True and got[-1]["summary"]["probes"][0]["sites"] == 1, got
+    assert got[-1]["summary"]["clean"] is True and got[-1]["summary"]["probes"] == [
+        {"probe": "u:exe:work", "sites": 1, "refused": 0, "hits": None}], got
+
+
+def test_folded_stacks(built, tmp_path):
+    out = tmp_path / "out"
+    r = jab.run("--folded", "-o", out, "-e", 'u:exe:work { @[ustack] = count(); @n["x"] = count(); }', "--", built("calls"), 10, 1)
+    assert r.status == 0, r
+    stack, _, other = out.read_text().partition("\n")
+    assert stack.endswith(";worker;work 10") and other.strip() == "@n[x]: 10", out.read_text()
 
 
 def test_json_of_the_tracer_alone():
