@@ -389,9 +389,23 @@ static const struct vtype *check_cast(struct checker *c, struct expr *e)
 	return &v_error;
 }
 
+/* sizeof(ns::Class): only who knows the program can tell types from variables. */
+static const struct vtype *type_or_value(struct checker *c, struct expr *e)
+{
+	struct var v;
+	type_id id;
+
+	if (e->to)
+		return check_type_name(c, e->to);
+	if (e->a->kind == E_NAME && c->site && c->site->types && types_var(c->site->types, c->site->pc, e->a->name, &v) < 0 &&
+	    type_find(c->site->types, e->a->name, c->site->pc, &id) == 0)
+		return v_from(c->l->pool, c->site->types, id);
+	return check_value(c, e->a);
+}
+
 static const struct vtype *check_sizeof(struct checker *c, struct expr *e)
 {
-	const struct vtype *t = e->to ? check_type_name(c, e->to) : check_value(c, e->a);
+	const struct vtype *t = type_or_value(c, e);
 
 	e->value = t->size;
 	return &v_u64;
@@ -399,7 +413,7 @@ static const struct vtype *check_sizeof(struct checker *c, struct expr *e)
 
 static const struct vtype *check_offsetof(struct checker *c, struct expr *e)
 {
-	const struct vtype *t = e->to ? check_type_name(c, e->to) : check_value(c, e->a);
+	const struct vtype *t = type_or_value(c, e);
 	char *names = xstrdup(e->name), *save, *name;
 	struct vmember m;
 

@@ -56,6 +56,13 @@ static const struct vtype *stack_type(struct checker *c, struct expr *e)
 	return t;
 }
 
+static const struct vtype *check_var_type(const struct checker *c, const struct var *v)
+{
+	bool is_ref;
+
+	return v_of_var(c->l->pool, c->site->types, v->type, &is_ref);
+}
+
 static void warn_unsure(struct checker *c, const struct expr *e, const struct var *v)
 {
 	if (v->flags & (VAR_UNSURE | VAR_DISPUTED) && !c->quiet)
@@ -80,7 +87,7 @@ static const struct vtype *check_retval(struct checker *c, struct expr *e)
 	*v = f->retval;
 	e->ref = v;
 	warn_unsure(c, e, v);
-	return v_from(c->l->pool, c->site->types, v->type);
+	return check_var_type(c, v);
 }
 
 /* arg0 and its like trust the calling convention. */
@@ -130,13 +137,13 @@ static const struct vtype *program_name(struct checker *c, struct expr *e, bool 
 		*ret_found = true;
 		e->meaning = B_VAR;
 		e->ref = v;
-		if (v->loc.n != 1 || v->loc.pieces[0].kind == LOC_GONE) {
+		if (!v->loc.n || (v->loc.n == 1 && v->loc.pieces[0].kind == LOC_GONE)) {
 			check_error(c, e, "'%s' can't be read %s: %s", e->name, at_name(c),
-				    v->loc.why ? v->loc.why : "it is in several pieces");
+				    v->loc.why ? v->loc.why : "it is nowhere");
 			return &v_error;
 		}
 		warn_unsure(c, e, v);
-		return v_from(c->l->pool, c->site->types, v->type);
+		return check_var_type(c, v);
 	}
 	c->why = pool_text(c->l->pool, err_text(), strlen(err_text()));	/* it names near ones */
 	if (type_enumerator(c->site->types, e->name, c->site->pc, &id, &value) == 0) {
@@ -274,10 +281,10 @@ const struct vtype *check_args_member(struct checker *c, struct expr *e)
 	*v = f->params[i];
 	e->meaning = B_VAR;
 	e->ref = v;
-	if (!loc_is_whole(&v->loc)) {
-		check_error(c, e, "'%s' can't be read here: %s", e->name, v->loc.why ? v->loc.why : "it is in several pieces");
+	if (!loc_is_there(&v->loc)) {
+		check_error(c, e, "'%s' can't be read here: %s", e->name, v->loc.why ? v->loc.why : "it is nowhere");
 		return &v_error;
 	}
 	warn_unsure(c, e, v);
-	return v_from(c->l->pool, c->site->types, v->type);
+	return check_var_type(c, v);
 }

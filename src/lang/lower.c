@@ -391,10 +391,10 @@ static void default_fields(struct lower *w, arg_list *args, struct ir_record *r)
 		e.name = more[i].name;
 		e.meaning = more[i].meaning;
 		e.type = check_name(w->c, &e);
-		if (e.type->kind == V_ERROR || (e.ref && !loc_is_whole(&((struct var *)e.ref)->loc)))
+		if (e.type->kind == V_ERROR || (e.ref && !loc_is_there(&((struct var *)e.ref)->loc)))
 			continue;
 		v = lower_name(w, &e);
-		lower_field(w, r, args, e.name, &v);
+		lower_fields(w, r, args, e.name, &v);
 	}
 	w->at = NULL;
 }
@@ -427,7 +427,7 @@ static void lower_line(struct lower *w)
 		name = f->kind == E_NAMED ? pool_text(w->pool, f->name, strlen(f->name)) :
 		       pool_text(w->pool, w->l->script->source + (e->kind == E_CAST ? e->a->at : e->at),
 				 e->kind == E_CAST ? e->a->len : e->len);
-		lower_field(w, r, &args, name, &v);
+		lower_fields(w, r, &args, name[0] == '$' ? name + 1 : name, &v);
 	}
 	lower_emit(w, r, &args);
 }

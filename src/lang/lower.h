@@ -13,6 +13,7 @@ enum val_kind {
 	K_SLOT,			/* text or bytes, the whole slot */
 	K_MEM,			/* an object at address reg (if any) + off */
 	K_SLOT_MEM,		/* an object in a slot at off, + reg (if any) */
+	K_PIECES,		/* an object that is not in memory: from byte off on of what loc says */
 	K_TUPLE,
 };
 
@@ -24,6 +25,7 @@ struct val {
 	num k;
 	uint32_t reg, slot;
 	int64_t off;
+	const struct loc *loc;
 	struct val *elems;
 	uint32_t n;
 };
@@ -101,11 +103,20 @@ struct val lower_scaled(struct lower *w, const struct val *index, uint64_t size)
 /* lower_object.c */
 struct val lower_object(struct lower *w, const struct expr *e);	/* where it is; nothing is loaded */
 struct val lower_member(struct lower *w, const struct expr *e);
+struct val lower_member_of(struct lower *w, const struct val *obj, const struct vmember *m);
 struct val lower_element(struct lower *w, const struct expr *e);
 struct val lower_index(struct lower *w, const struct expr *e);
 struct val lower_address(struct lower *w, const struct expr *e);
 
+/* lower_pieces.c */
+struct val pieces_load(struct lower *w, const struct val *v);
+
+/* lower_field.c: what an event can hold of it; one field, or many */
+void lower_fields(struct lower *w, struct ir_record *r, arg_list *list, const char *name, const struct val *v);
+
 /* lower_name.c */
+struct val lower_site_reg(struct lower *w, uint32_t number);
+struct val lower_nodes(struct lower *w, const struct loc *loc, uint32_t last, const struct expr *e);
 struct val lower_name(struct lower *w, const struct expr *e);
 struct val lower_program_var(struct lower *w, const struct expr *e);
 struct val lower_var_object(struct lower *w, const struct expr *e);

@@ -230,9 +230,8 @@ static struct val lower_typed_event(struct lower *w, const struct expr *e)
 		struct val v = lower_expr(w, x);
 		const char *name = a->kind == E_NAMED ? a->name : pool_text(w->pool, w->l->script->source + x->at, x->len);
 
-		if (v_has_text(v.type) && v.type->kind != V_STR)
-			v = val_text(w, &v, x);
-		lower_field(w, r, &list, name[0] == '$' || name[0] == '@' ? name + 1 : name, &v);
+		w->at = x;
+		lower_fields(w, r, &list, name[0] == '$' || name[0] == '@' ? name + 1 : name, &v);
 	}
 	lower_emit(w, r, &list);
 	return nothing();

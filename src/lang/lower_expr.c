@@ -313,6 +313,27 @@ static struct val lower_unary(struct lower *w, const struct expr *e)
 
 /* ---- casts, choices ---- */
 
+/* C++: a base class need not be where the class begins. */
+static struct val class_pointer(struct lower *w, const struct val *p, const struct vtype *to)
+{
+	const struct vtype *a = v_pointee(w->pool, p->type), *b = v_pointee(w->pool, to);
+	struct val v = *p, off, zero = val_const(&v_u64, 0), there;
+	uint64_t by = 0;
+	bool up = v_base(a, b, &by);
+
+	if ((!up && !v_base(b, a, &by)) || !by)
+		return v;
+	v.type = &v_u64;
+	v = val_reg(&v_u64, val_in_reg(w, &v), v.mask);
+	off = val_const(&v_u64, by);
+	/* no object has no base */
+	there = val_reg(&v_u64, lower_pure(w, IR_NE, IR_U64, v.reg, val_in_reg(w, &zero), 0), v.mask);
+	off = lower_math(w, '*', &v_u64, &off, &there);
+	v = lower_math(w, up ? '+' : '-', &v_u64, &v, &off);
+	v.type = p->type;
+	return v;
+}
+
 static struct val lower_cast(struct lower *w, const struct expr *e)
 {
 	struct val a = lower_expr(w, e->a), v;
@@ -330,6 +351,8 @@ static struct val lower_cast(struct lower *w, const struct expr *e)
 	}
 	if (e->type->kind == V_STRUCT)
 		return a;
+	if (e->type->kind == V_PTR && a.type->kind == V_PTR && a.type->types)
+		a = class_pointer(w, &a, e->type);
 	return val_convert(w, &a, e->type);
 }
 

@@ -8,14 +8,14 @@
 #define STACK_GOOD_MAX 2040	/* above it the stack may end */
 #define REG_SP 4
 
-static struct val site_reg(struct lower *w, uint32_t number)
+struct val lower_site_reg(struct lower *w, uint32_t number)
 {
 	return val_reg(&v_u64, lower_pure(w, IR_REG, IR_I64, IR_NONE, IR_NONE, number), 0);
 }
 
 static struct val from_stack(struct lower *w, int64_t off)
 {
-	struct val m = site_reg(w, REG_SP);
+	struct val m = lower_site_reg(w, REG_SP);
 
 	m.kind = K_MEM;
 	m.off = off;
@@ -28,7 +28,7 @@ static struct val argument(struct lower *w, uint32_t n)
 {
 	static const uint8_t regs[] = { 7, 6, 2, 1, 8, 9 };
 
-	return n < ARRAY_SIZE(regs) ? site_reg(w, regs[n]) : from_stack(w, 8 + 8 * (int64_t)(n - ARRAY_SIZE(regs)));
+	return n < ARRAY_SIZE(regs) ? lower_site_reg(w, regs[n]) : from_stack(w, 8 + 8 * (int64_t)(n - ARRAY_SIZE(regs)));
 }
 
 /* ---- locations ---- */
@@ -78,7 +78,7 @@ static struct val node_value(struct lower *w, const struct loc_node *n, const st
 
 	switch ((enum loc_op)n->op) {
 	case LOP_CONST:	return val_const(&v_u64, n->imm);
-	case LOP_REG:	return site_reg(w, n->a);
+	case LOP_REG:	return lower_site_reg(w, n->a);
 	case LOP_ADDR:	return val_const(&v_u64, n->imm + w->c->site->bias);
 	case LOP_LOAD:	return node_load(w, a, n->imm);
 	case LOP_NEG:	return val_reg(&v_u64, lower_pure(w, IR_NEG, IR_U64, val_in_reg(w, a), IR_NONE, 0), a->mask);
@@ -93,7 +93,7 @@ static struct val node_value(struct lower *w, const struct loc_node *n, const st
 	}
 }
 
-static struct val walk_nodes(struct lower *w, const struct loc *loc, uint32_t last, const struct expr *e)
+struct val lower_nodes(struct lower *w, const struct loc *loc, uint32_t last, const struct expr *e)
 {
 	struct val *vals = pool_alloc(w->pool, ((size_t)loc->nnodes + 1) * sizeof(*vals));
 	uint32_t i;
@@ -117,10 +117,6 @@ static struct val object(struct lower *w, const struct val *address, const struc
 /* A value in a register or computed: of the width that its type says. */
 static struct val narrowed(struct lower *w, struct val v, const struct vtype *type, const struct expr *e)
 {
-	if (v_is_object(type)) {
-		lower_error(w, e, "'%s' is kept in a register, and objects there can't be read yet", e->name);
-		return v;
-	}
 	if (type->kind == V_FLOAT && v.type->kind != V_FLOAT) {
 		lower_error(w, e, "'%s' is a float in an integer register, which is not supported yet", e->name);
 		return v;
@@ -154,19 +150,21 @@ static struct val located(struct lower *w, const struct loc *loc, const struct v
 	const struct loc_piece *p = &loc->pieces[0];
 	struct val v;
 
+	if (v_is_object(type) && (loc->n > 1 || (p->kind != LOC_MEM && p->kind != LOC_GLOBAL && p->kind != LOC_MEM_AT)))
+		return (struct val){ .kind = K_PIECES, .type = type, .loc = loc, .reg = IR_NONE, .slot = IR_NONE };
 	if (loc->n != 1) {
 		lower_error(w, e, "'%s' is in several pieces, which can't be read yet", e->name);
 		return val_const(&v_i64, 0);
 	}
 	switch ((enum loc_kind)p->kind) {
 	case LOC_REG:
-		return narrowed(w, site_reg(w, p->reg), type, e);
+		return narrowed(w, lower_site_reg(w, p->reg), type, e);
 	case LOC_XMM:
 		if (type->kind == V_FLOAT)
 			return val_reg(type, lower_pure(w, IR_XMM, v_ir(type), IR_NONE, IR_NONE, p->reg), 0);
 		break;
 	case LOC_MEM:
-		v = site_reg(w, p->reg);
+		v = lower_site_reg(w, p->reg);
 		v.kind = K_MEM;
 		v.type = type;
 		v.off = p->off;
@@ -178,10 +176,10 @@ static struct val located(struct lower *w, const struct loc *loc, const struct v
 	case LOC_CONST:
 		return narrowed(w, val_const(&v_u64, p->off), type, e);
 	case LOC_MEM_AT:
-		v = walk_nodes(w, loc, p->node, e);
+		v = lower_nodes(w, loc, p->node, e);
 		return object(w, &v, type, false);
 	case LOC_VALUE:
-		return narrowed(w, walk_nodes(w, loc, p->node, e), type, e);
+		return narrowed(w, lower_nodes(w, loc, p->node, e), type, e);
 	case LOC_BYTES:
 		if (v_is_scalar(type))
 			return bytes_const(p, type);
@@ -196,12 +194,25 @@ static struct val located(struct lower *w, const struct loc *loc, const struct v
 	return val_const(&v_i64, 0);
 }
 
+/* A variable, or what it refers to. */
+static struct val variable(struct lower *w, const struct var *v, const struct vtype *type, const struct expr *e)
+{
+	struct val a;
+	bool is_ref;
+
+	v_of_var(w->pool, w->c->site->types, v->type, &is_ref);
+	if (!is_ref)
+		return located(w, &v->loc, type, e);
+	a = located(w, &v->loc, &v_void_ptr, e);
+	return object(w, &a, type, false);
+}
+
 /* ---- entry values of call probes ---- */
 
 static struct val at_entry(struct lower *w, const struct expr *e)
 {
 	if (e->meaning == B_VAR)
-		return located(w, &((const struct var *)e->ref)->loc, e->type, e);
+		return variable(w, e->ref, e->type, e);
 	if (e->meaning == B_SARG)
 		return from_stack(w, 8 + 8 * (int64_t)e->value);
 	return argument(w, e->value);
@@ -228,6 +239,8 @@ static struct val saved_value(struct lower *w, const struct expr *e)
 		w->known = w->entry_known;
 		w->p = w->entry;
 		v = at_entry(w, e);
+		if (v.kind == K_PIECES)
+			lower_error(w, e, "'%s' is handed over in registers, and is gone at the exit", e->name);
 		if (v.kind == K_MEM)
 			v = val_address(w, &v);
 		reg = val_in_reg(w, &v);
@@ -274,7 +287,15 @@ struct val lower_var_object(struct lower *w, const struct expr *e)
 	const struct loc *loc = &((const struct var *)e->ref)->loc;
 	const struct loc_piece *p = &loc->pieces[0];
 	struct val v = { .kind = K_MEM, .type = e->type, .reg = IR_NONE, .slot = IR_NONE }, a;
+	bool is_ref;
 
+	v_of_var(w->pool, w->c->site->types, ((const struct var *)e->ref)->type, &is_ref);
+	if (is_ref && !w->entry) {
+		a = located(w, loc, &v_void_ptr, e);
+		v.reg = val_in_reg(w, &a);
+		v.mask = a.mask;
+		return v;
+	}
 	if (loc->n == 1 && p->kind == LOC_GLOBAL) {
 		v.off = p->off + w->c->site->bias;
 		return v;
@@ -283,7 +304,7 @@ struct val lower_var_object(struct lower *w, const struct expr *e)
 		lower_error(w, e, "'%s' has no address here: it is not in memory%s", e->name, w->entry ? " at the exit" : "");
 		return v;
 	}
-	a = p->kind == LOC_MEM ? site_reg(w, p->reg) : walk_nodes(w, loc, p->node, e);
+	a = p->kind == LOC_MEM ? lower_site_reg(w, p->reg) : lower_nodes(w, loc, p->node, e);
 	v.reg = val_in_reg(w, &a);
 	v.mask = a.mask;
 	v.off = p->kind == LOC_MEM ? p->off : 0;
@@ -353,7 +374,7 @@ static uint64_t tail_mask(struct lower *w)
 
 static struct val return_value(struct lower *w, const struct expr *e)
 {
-	struct val v = e->ref ? located(w, &((const struct var *)e->ref)->loc, e->type, e) : site_reg(w, 0);
+	struct val v = e->ref ? variable(w, e->ref, e->type, e) : lower_site_reg(w, 0);
 
 	if (w->c->site->tails)
 		v.mask |= tail_mask(w);
@@ -393,17 +414,18 @@ void lower_params(struct lower *w, arg_list *list, struct ir_record *r)
 		return;
 	}
 	for (i = 0; i < f->nparams; i++) {
-		const struct vtype *t = v_from(w->pool, w->c->site->types, f->params[i].type);
+		bool is_ref;
+		const struct vtype *t = v_of_var(w->pool, w->c->site->types, f->params[i].type, &is_ref);
 		struct expr e = { .kind = E_NAME, .meaning = B_VAR, .ref = (void *)&f->params[i], .type = t,
 				  .name = f->params[i].name ? f->params[i].name : "?", .at = w->at->at, .len = w->at->len };
 		struct val v;
 
-		if (t->kind == V_ERROR || !loc_is_whole(&f->params[i].loc))
+		if (t->kind == V_ERROR || !loc_is_there(&f->params[i].loc) || (w->entry && f->params[i].loc.n > 1))
 			continue;
 		if (f->params[i].flags & (VAR_UNSURE | VAR_DISPUTED))
 			diag_warn(w->l->diags, w->at->at, w->at->len, "the compiler may have changed how this static function is called");
 		v = lower_program_var(w, &e);
-		lower_field(w, r, list, e.name, &v);
+		lower_fields(w, r, list, e.name, &v);
 	}
 }
 
@@ -415,7 +437,7 @@ void lower_regs(struct lower *w, arg_list *list, struct ir_record *r)
 	uint32_t i;
 
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		struct val v = site_reg(w, i);
+		struct val v = lower_site_reg(w, i);
 
 		v.type = &v_void_ptr;
 		lower_field(w, r, list, names[i], &v);

@@ -35,7 +35,7 @@ static struct val bit_field(struct lower *w, const struct val *obj, const struct
 		       v.mask);
 }
 
-static struct val member_of(struct lower *w, const struct val *obj, const struct vmember *m)
+struct val lower_member_of(struct lower *w, const struct val *obj, const struct vmember *m)
 {
 	struct val v = *obj;
 
@@ -54,7 +54,7 @@ struct val lower_member(struct lower *w, const struct expr *e)
 		return lower_program_var(w, e);
 	a = lower_expr(w, e->a);
 	o = val_object(w, &a);
-	return member_of(w, &o, e->ref);
+	return lower_member_of(w, &o, e->ref);
 }
 
 struct val lower_element(struct lower *w, const struct expr *e)
@@ -92,6 +92,10 @@ static struct val element_object(struct lower *w, const struct expr *e, const st
 		s = lower_math(w, '+', &v_i64, &base, &s);
 		o.reg = val_in_reg(w, &s);
 		o.mask |= s.mask;
+		return o;
+	}
+	if (o.kind == K_PIECES) {
+		lower_error(w, e, "'%s' is not in memory here: its elements have numbers only", e->a->name ? e->a->name : "this");
 		return o;
 	}
 	base = val_address(w, &o);

@@ -31,7 +31,7 @@ uint32_t val_in_reg(struct lower *w, const struct val *v)
 
 	if (v->kind == K_CONST || v->kind == K_FCONST)
 		return const_reg(w, v);
-	if (v->kind == K_MEM || v->kind == K_SLOT_MEM) {
+	if (v->kind == K_MEM || v->kind == K_SLOT_MEM || v->kind == K_PIECES) {
 		loaded = v_is_object(v->type) ? val_address(w, v) : val_load(w, v);
 		return val_in_reg(w, &loaded);
 	}
@@ -90,6 +90,8 @@ struct val val_load(struct lower *w, const struct val *v)
 
 	if (v->kind == K_SLOT_MEM)
 		return slot_load(w, v, type);
+	if (v->kind == K_PIECES)
+		return pieces_load(w, v);
 	return v->kind == K_MEM ? mem_load(w, v, type) : *v;
 }
 
@@ -102,7 +104,7 @@ struct val val_object(struct lower *w, const struct val *a)
 		v.reg = IR_NONE;
 		return v;
 	}
-	if (a->kind == K_MEM || a->kind == K_SLOT_MEM)
+	if (a->kind == K_MEM || a->kind == K_SLOT_MEM || a->kind == K_PIECES)
 		return v;
 	v = (struct val){ .kind = K_MEM, .type = a->type, .reg = IR_NONE, .slot = IR_NONE, .mask = a->mask };
 	if (a->kind == K_CONST)
@@ -188,7 +190,7 @@ struct val val_convert(struct lower *w, const struct val *v, const struct vtype 
 		r.type = to;
 		return r;
 	}
-	if (v->kind == K_MEM || v->kind == K_SLOT_MEM) {
+	if (v->kind == K_MEM || v->kind == K_SLOT_MEM || v->kind == K_PIECES) {
 		if (!v_is_scalar(v->type))
 			r = val_address(w, v);
 		else
@@ -220,6 +222,10 @@ struct val val_address(struct lower *w, const struct val *v)
 			       lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, v->off), 0), v->mask);
 	if (v->kind == K_MEM)
 		return val_reg(&v_u64, v->reg, v->mask);
+	if (v->kind == K_PIECES) {
+		lower_error(w, w->at, "this is not in memory here, so it has no address");
+		return val_const(&v_u64, 0);
+	}
 	return *v;
 }
 
@@ -266,7 +272,7 @@ struct val val_text(struct lower *w, const struct val *v, const struct expr *e)
 
 	if (v->kind == K_SLOT)
 		return *v;
-	if (v->kind == K_MEM && v->type->kind == V_STRUCT && v->type->types && type_is_string(v->type->types, v->type->id, &s))
+	if (v->kind != K_SLOT && v->type->kind == V_STRUCT && v->type->types && type_is_string(v->type->types, v->type->id, &s))
 		return string_object(w, v, &s);
 	if (v->kind == K_MEM && v->type->kind == V_ARRAY) {
 		a = val_address(w, v);
@@ -286,6 +292,10 @@ struct val val_bytes(struct lower *w, const struct val *v)
 
 	if (v->kind == K_SLOT)
 		return *v;
+	if (v->kind == K_PIECES) {
+		lower_error(w, w->at, "this is kept in registers and can't be copied as a whole; use its members");
+		return (struct val){ .kind = K_SLOT, .type = v->type, .slot = lower_slot(w, 0, ""), .reg = IR_NONE };
+	}
 	if (v->kind == K_SLOT_MEM) {
 		lower_error(w, w->at, "a part of a stored object can't be copied; use its members");
 		return (struct val){ .kind = K_SLOT, .type = v->type, .slot = v->slot, .reg = IR_NONE };

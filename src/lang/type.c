@@ -195,6 +195,47 @@ const struct vtype *v_from(struct pool *pool, struct types *types, type_id id)
 	return &v_error;
 }
 
+const struct vtype *v_of_var(struct pool *pool, struct types *types, type_id id, bool *ret_is_ref)
+{
+	const struct type *t = type_get(types, type_strip(types, id));
+
+	*ret_is_ref = t->kind == TYPE_REF;
+	return v_from(pool, types, *ret_is_ref ? t->ref : id);
+}
+
+static bool same_class(struct types *types, type_id a, type_id b)
+{
+	const char *x = type_get(types, a)->name, *y = type_get(types, b)->name;
+
+	return a == b || (x && y && strcmp(x, y) == 0);
+}
+
+static bool find_base(struct types *types, type_id derived, type_id base, int depth, uint64_t *ret_off)
+{
+	const struct type *t = type_get(types, derived);
+	uint64_t i, off;
+
+	for (i = 0; t->kind == TYPE_STRUCT && depth < 16 && i < t->n; i++) {
+		const struct type_member *m = &t->members[i];
+		type_id id = type_strip(types, m->type);
+
+		if (!(m->flags & MEMBER_BASE) || m->flags & MEMBER_VIRTUAL)
+			continue;
+		off = 0;
+		if (!same_class(types, id, base) && !find_base(types, id, base, depth + 1, &off))
+			continue;
+		*ret_off = m->bit_off / 8 + off;
+		return true;
+	}
+	return false;
+}
+
+bool v_base(const struct vtype *derived, const struct vtype *base, uint64_t *ret_off)
+{
+	return derived->kind == V_STRUCT && base->kind == V_STRUCT && derived->types && derived->types == base->types &&
+	       find_base(derived->types, derived->id, base->id, 0, ret_off);
+}
+
 const struct vtype *v_pointee(struct pool *pool, const struct vtype *t)
 {
 	if (!t->to && t->types)

@@ -72,6 +72,15 @@ const struct vtype *v_from(struct pool *pool, struct types *types, type_id id);
 /* What a pointer points to. Types of the program are asked late: a list points to itself. */
 const struct vtype *v_pointee(struct pool *pool, const struct vtype *t);
 
+/*
+ * The type that a variable has in expressions: a reference is what it refers to. ret_is_ref: where the
+ * variable is, there is only its address.
+ */
+const struct vtype *v_of_var(struct pool *pool, struct types *types, type_id id, bool *ret_is_ref);
+
+/* Where a base class is in a class; false if it is no base, or a virtual one. */
+bool v_base(const struct vtype *derived, const struct vtype *base, uint64_t *ret_off);
+
 /* A member by name; false with a sentence (err_text()) if there is none. */
 bool v_member(struct pool *pool, const struct vtype *t, const char *name, struct vmember *ret_member);
 

@@ -62,7 +62,7 @@ static int declare(struct script_trace *t, uint32_t record)
 	if (t->declared.v[record])
 		return 0;
 	t->declared.v[record] = true;
-	return record_declare(t->j, record, name_of(u, record), &lang_unit(u->lang)->records.v[record]);
+	return record_declare(t->j, record, name_of(u, record), lang_unit(u->lang), &lang_unit(u->lang)->records.v[record]);
 }
 
 static struct part *part_of(struct script_trace *t, uint32_t stream, uint32_t cpu)

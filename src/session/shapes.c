@@ -7,6 +7,7 @@
 #include "base/addr.h"
 #include "base/err.h"
 #include "blob/blob.h"
+#include "lang/type.h"
 #include "session/rings.h"
 #include "session/typed.h"
 #include "session/units.h"
@@ -277,7 +278,7 @@ char *row_name(const struct jab *j, uint32_t row)
 			 r->is_return && spec->kind != SPEC_CALL ? "%return" : "");
 }
 
-static void record_field(const struct ir_field *f, uint32_t number, char (*text)[16], struct ctf_field *ret_field)
+static void record_field(const struct ir_unit *u, const struct ir_field *f, uint32_t number, char (*text)[16], struct ctf_field *ret_field)
 {
 	unsigned int bits = f->type <= IR_F64 ? 8 * ir_size(f->type) : 64;
 
@@ -285,7 +286,7 @@ static void record_field(const struct ir_field *f, uint32_t number, char (*text)
 	*ret_field = (struct ctf_field){ .name = f->name ? f->name : *text, .kind = CTF_UNSIGNED, .bits = bits, .base = 10 };
 	if (ir_in_slot(f->type))
 		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_STRING };
-	else if (f->type <= IR_I64 || f->type == IR_ENUM)
+	else if (f->type <= IR_I64 || (f->type == IR_ENUM && u->shown.v[f->show]->is_signed))
 		ret_field->kind = CTF_SIGNED;
 	else if (ir_is_float(f->type))
 		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_FLOAT, .bits = 64 };
@@ -293,7 +294,7 @@ static void record_field(const struct ir_field *f, uint32_t number, char (*text)
 		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_POINTER, .bits = 64, .base = 16 };
 }
 
-int record_declare(struct jab *j, uint32_t id, const char *name, const struct ir_record *rec)
+int record_declare(struct jab *j, uint32_t id, const char *name, const struct ir_unit *u, const struct ir_record *rec)
 {
 	struct ctf_field fields[EVENT_FIELDS_MAX + 1];
 	char texts[EVENT_FIELDS_MAX][16];
@@ -302,7 +303,7 @@ int record_declare(struct jab *j, uint32_t id, const char *name, const struct ir
 	if (rec->faulty)
 		fields[n++] = (struct ctf_field){ .name = FAULTS, .kind = CTF_UNSIGNED, .bits = 64, .base = 16 };
 	for (uint32_t i = 0; i < MIN(rec->nfields, EVENT_FIELDS_MAX); i++)
-		record_field(&rec->fields[i], i, &texts[i], &fields[n++]);
+		record_field(u, &rec->fields[i], i, &texts[i], &fields[n++]);
 	return ctf_class(j->events->trace, id, name, fields, n);
 }
 
@@ -320,7 +321,7 @@ int shape_declare(struct jab *j, uint32_t row)
 
 		/* Events of a script have classes of their own. */
 		r = j->units.v[j->probes.v[j->rows.v[row].probe].unit - 1].is_line ?
-		    record_declare(j, row, name, rec ? rec : &none) : 0;
+		    record_declare(j, row, name, unit_ir(j, row), rec ? rec : &none) : 0;
 		free(name);
 		return r;
 	}

@@ -51,7 +51,8 @@ int shape_declare(struct jab *j, uint32_t row);
 
 /* The class of a record of the language. */
 struct ir_record;
-int record_declare(struct jab *j, uint32_t id, const char *name, const struct ir_record *rec);
+struct ir_unit;
+int record_declare(struct jab *j, uint32_t id, const char *name, const struct ir_unit *u, const struct ir_record *rec);
 
 /* events.c */
 int events_prepare(struct jab *j);	/* before pads can hit */

@@ -15,7 +15,7 @@
 /* Numbers and pointers only; false for anything else. */
 static bool number_type(struct types *t, type_id id, struct ctf_field *ret_field)
 {
-	const struct type *type = type_get(t, type_strip(t, id));
+	const struct type *type = type_get(t, type_strip(t, id)), *beneath;
 	bool is_int = type->kind == TYPE_INT || type->kind == TYPE_ENUM;
 
 	if (type->kind == TYPE_PTR || type->kind == TYPE_REF) {
@@ -28,7 +28,8 @@ static bool number_type(struct types *t, type_id id, struct ctf_field *ret_field
 	}
 	if (!is_int || (type->size != 1 && type->size != 2 && type->size != 4 && type->size != 8))
 		return false;
-	*ret_field = (struct ctf_field){ .kind = type->flags & TYPE_SIGNED || type->kind == TYPE_ENUM ? CTF_SIGNED :
+	beneath = type->kind == TYPE_ENUM && type->ref ? type_get(t, type_strip(t, type->ref)) : type;
+	*ret_field = (struct ctf_field){ .kind = beneath->flags & TYPE_SIGNED || beneath->kind == TYPE_ENUM ? CTF_SIGNED :
 					 CTF_UNSIGNED, .bits = type->size * 8, .base = 10 };
 	return true;
 }

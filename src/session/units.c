@@ -92,6 +92,22 @@ int unit_add_line(struct jab *j, const char *text)
 	return take_unit(j, u);
 }
 
+/* Of a line; a script's are shown with its errors. Many functions have the same ones. */
+static void say_warnings(struct unit *u)
+{
+	const struct diags *d = &u->script->diags;
+
+	for (; u->told < d->list.n; u->told++) {
+		const struct diag *w = &d->list.v[u->told];
+		bool known = !w->warning;
+
+		for (size_t i = 0; !known && i < u->told; i++)
+			known = d->list.v[i].at == w->at && !strcmp(d->list.v[i].text, w->text);
+		if (!known)
+			log_warn("'%.*s': %s", (int)w->len, d->source + w->at, w->text);
+	}
+}
+
 /* ---- compiling ---- */
 
 static struct unit *unit_of(const struct jab *j, const struct row *row)
@@ -253,6 +269,8 @@ static int compile(struct jab *j, uint32_t row, uint64_t bias, uint32_t *ret_pro
 
 	if (r < 0)
 		return u->is_line ? say_errors(u, r) : r;
+	if (u->is_line)
+		say_warnings(u);
 	give_ids(u, row);
 	r = measure(j, u, &p, probe->spec->text);
 	if (r < 0)
@@ -350,6 +368,11 @@ int units_compile(struct jab *j)
 			r = compile(j, c->row, bias_of(j, s), &c->program);
 	}
 	return r;
+}
+
+const struct ir_unit *unit_ir(const struct jab *j, uint32_t row)
+{
+	return lang_unit(unit_of(j, &j->rows.v[row])->lang);
 }
 
 const struct ir_record *unit_record(const struct jab *j, uint32_t row)

@@ -28,6 +28,7 @@ struct unit {
 	struct lang *lang;
 	bool is_line;			/* its events are those of rows; else their id is the number of the record */
 	bool inferred;
+	uint32_t told;			/* warnings, of a line */
 	struct maps_layout *layout;
 	VEC(uint32_t) ids;		/* of events, by record */
 	struct ir_prog **tracer;	/* by clause: what runs in the tracer; NULL: nothing */
@@ -89,6 +90,7 @@ size_t unit_body(const struct jab *j, const struct site *s);
 int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
 
 /* The record that a row's events are, of a line. */
+const struct ir_unit *unit_ir(const struct jab *j, uint32_t row);
 const struct ir_record *unit_record(const struct jab *j, uint32_t row);
 
 /* What `probe` is in a script: as it was written, but a pattern is what it has matched. */

@@ -199,6 +199,15 @@ static inline bool loc_is_whole(const struct loc *l)
 	return l->n == 1 && l->pieces[0].kind != LOC_GONE;
 }
 
+/* Is all of it somewhere? */
+static inline bool loc_is_there(const struct loc *l)
+{
+	for (uint32_t i = 0; i < l->n; i++)
+		if (l->pieces[i].kind == LOC_GONE)
+			return false;
+	return l->n > 0;
+}
+
 enum var_kind { VAR_PARAM, VAR_LOCAL, VAR_GLOBAL, VAR_STATIC, VAR_RETURN };
 enum var_from {
 	VAR_BY_ABI,		/* the calling convention, trusted at entry */
