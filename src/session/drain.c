@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "proc/ids.h"
+#include "session/budget.h"
 #include "session/rings.h"
 #include "session/shapes.h"
 #include "session/units.h"
@@ -318,7 +319,7 @@ static void choose_wait(struct jab *j)
 	e->wait_ns = most ? (double)past * (size / 4) / most : WAIT_MOST;
 	if (most > size / 2)	/* it may have been full: the rate is higher than it seems */
 		e->wait_ns = WAIT_LEAST;
-	e->wait_ns = MIN(MAX(e->wait_ns, WAIT_LEAST), WAIT_MOST);
+	e->wait_ns = j->budget ? WAIT_LEAST : MIN(MAX(e->wait_ns, WAIT_LEAST), WAIT_MOST);
 	e->drained_at = now;
 }
 
@@ -356,6 +357,8 @@ int64_t drain(struct jab *j, bool last)
 	int64_t r;
 
 	look_after(j);
+	if (j->budget)
+		budget_tick(j);
 	if (last)
 		forget_hints(j);
 	if (j->events->o.overwrite)
