@@ -11,6 +11,7 @@
 
 #include "../unit/gen_run.h"
 #include "base/err.h"
+#include "gen_maps.h"
 
 static uint64_t seed_state, refused, recorded;
 
@@ -485,42 +486,6 @@ static const char *compare(const struct made *m, const uint64_t *errors)
 	return memcmp(gen_errors[0], errors, sizeof(gen_errors[0])) ? "the errors" : NULL;
 }
 
-static bool same_agg(const struct ir_map *map, const struct agg *a, const struct agg *b)
-{
-	if (a->count != b->count)
-		return false;
-	if (map->kind >= IR_MAP_SUM && map->kind <= IR_MAP_STATS && (a->sum.u != b->sum.u || a->min.u != b->min.u || a->max.u != b->max.u))
-		return false;
-	for (uint32_t i = 0; i < agg_buckets(map); i++)
-		if (a->buckets[i] != b->buckets[i])
-			return false;
-	return true;
-}
-
-static const char *compare_maps(const struct made *m, struct maps_reader *r, struct store *store)
-{
-	for (uint32_t map = 0; map < m->u.maps.n; map++) {
-		struct map_list list = { 0 };
-		bool same;
-
-		store_ops.list(store, map, &list);
-		same = maps_reader_ops.len(r, map) == list.n;
-		for (size_t i = 0; i < list.n && same; i++) {
-			struct bytes key = { (uint8_t *)list.v[i].key, list.v[i].key_len, 0 };
-			const struct map_entry *b = &list.v[i];
-			struct map_entry a;
-
-			same = maps_reader_ops.get(r, map, &key, &a) && a.value_len == b->value_len &&
-			       (!a.value_len || !memcmp(a.value, b->value, a.value_len)) &&
-			       (!a.agg || same_agg(&m->u.maps.v[map], a.agg, b->agg));
-		}
-		vec_free(&list);
-		if (!same)
-			return "a map";
-	}
-	return NULL;
-}
-
 static void show(const struct made *m, const char *what, uint64_t number, uint64_t seed)
 {
 	const uint64_t *a = (const uint64_t *)gen_native.payload, *b = (const uint64_t *)gen_judged.payload;
@@ -551,7 +516,7 @@ static const char *run_rounds(struct made *m, uint64_t number, struct maps_reade
 		if (!what)
 			what = compare(m, errors);
 	}
-	return what ? what : compare_maps(m, reader, store);
+	return what ? what : compare_maps(&m->u, reader, store);
 }
 
 static const char *run_one(struct made *m, uint64_t number)
