@@ -55,12 +55,15 @@ static int finish(int r)
 
 static int usage(FILE *to)
 {
-	fprintf(to, "usage: jab COMMAND [OPTIONS] [PROBE...]\n\n"
+	fprintf(to, "usage: jab COMMAND [OPTIONS] [PROBE...]\n       jab [OPTIONS] -e SCRIPT | FILE.bt\n\n"
 		"jab puts tracepoints into running programs by jumping to generated code and back.\n\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(to, "  jab %-8s %s\n", commands[i]->name, commands[i]->about);
-	fprintf(to, "  jab -e SCRIPT, jab FILE.bt  %s\n", cmd_script.about);
-	fprintf(to, "\n`jab COMMAND --help` tells more; `jab --version` the version; man jab everything.\n");
+	fprintf(to, "\n  jab -e SCRIPT [PARAMETER...]\n  jab FILE.bt [PARAMETER...]\n"
+		"               %s\n"
+		"  jab -l PROBE, jab -l FILE.bt\n"
+		"               List what the probes of scripts match; -lv with types.\n", cmd_script.about);
+	fprintf(to, "\n`jab COMMAND --help` and `jab -e --help` tell more; `jab --version` the version; man jab everything.\n");
 	return to == stdout ? 0 : 2;
 }
 

@@ -16,7 +16,7 @@
 
 static int write_error;		/* errno of the first flush that failed; stdio forgets it */
 static text_list expressions;
-static const char *dump, *trace_dir;
+static const char *dump, *format, *trace_dir;
 static bool list, folded;
 
 static const struct opt opts[] = {
@@ -24,6 +24,7 @@ static const struct opt opts[] = {
 	RUN_TARGETS,
 	{ 'l', "list", NULL, OPT_FLAG, &list, "list what a probe, or those of a script, would match; with -v types, too" },
 	{ 0, "dump", "WHAT", OPT_TEXT, &dump, "print ast, ir or asm instead of running" },
+	{ 'f', "format", "FORMAT", OPT_TEXT, &format, "text, or json as --json" },
 	{ 0, "folded", NULL, OPT_FLAG, &folded, "maps with stacks as keys as lines for flame graphs: a;b;c 42" },
 	{ 'o', "output", "FILE", OPT_TEXT, &run.output, "write our output there instead of stdout" },
 	{ 0, "trace", "DIR", OPT_TEXT, &trace_dir, "write record() events to a trace there instead of printing them" },
@@ -96,12 +97,15 @@ static bool flush(FILE *to)
 	return !write_error;
 }
 
+/* Messages, if there are any. Who gives a file's name as the script should be told. */
 static void say_diags(struct script_run *s)
 {
 	char *text = script_errors(s);
 
 	fputs(text, stderr);
 	free(text);
+	if (expressions.n && script_has_errors(s) && access(expressions.v[0], R_OK) == 0)
+		fprintf(stderr, "jab: there is a file of that name; `jab %s`, without -e, runs it\n", expressions.v[0]);
 }
 
 /* To look at code no process is needed. */
@@ -128,8 +132,8 @@ static int attach_users(struct running *x)
 	if (r < 0)
 		return r;
 	if (!n)
-		return fail(-ESRCH, "no running process uses a file that the script's probes name; start one with -c, or "
-			    "choose one with -p");
+		return fail(-ESRCH, "no running process uses %s%s; start one with -c, or choose one with -p", script_object(x->s, 0),
+			    script_object(x->s, 1) ? ", nor another file that the script's probes name" : "");
 	log_info("%d processes", n);
 	return 0;
 }
@@ -327,6 +331,9 @@ static int check_usage(const text_list *words, char **rest)
 		return wrong("two commands given, with -c and behind --");
 	if (dump && strcmp(dump, "ast") && strcmp(dump, "ir") && strcmp(dump, "asm"))
 		return wrong("--dump knows ast, ir and asm");
+	if (format && strcmp(format, "text") && strcmp(format, "json"))
+		return wrong("-f knows text and json");
+	run.json |= format && !strcmp(format, "json");
 	if (folded && run.json)
 		return wrong("--folded and --json are two forms of output; choose one");
 	return 0;
@@ -388,11 +395,12 @@ static int run_given(struct script_options *o, const text_list *words, char **re
 
 static int run_script(text_list *words, char **rest)
 {
-	struct script_options o = { .out = stdout, .trace = trace_dir, .style = run.json ? SCRIPT_JSON : folded ? SCRIPT_FOLDED : SCRIPT_TEXT };
+	struct script_options o = { .out = stdout, .trace = trace_dir };
 	int r = check_usage(words, rest);
 
 	if (r)
 		return r;
+	o.style = run.json ? SCRIPT_JSON : folded ? SCRIPT_FOLDED : SCRIPT_TEXT;
 	if (run.output && !(o.out = fopen(run.output, "we"))) {
 		fail(-errno, "%s can't be written: %s", run.output, strerror(errno));
 		return complain();

@@ -221,6 +221,8 @@ static int dump_asm(struct jab *j, uint32_t unit, FILE *to)
 {
 	int r = units_plan(j);
 
+	if (!r && !j->programs.n)
+		log_warn("nothing of this script is machine code: begin, end and interval run in jab itself");
 	for (size_t i = 0; !r && i < j->programs.n; i++)
 		for (int k = 0; !r && k < 2 && j->programs.v[i].progs[k]; k++)
 			if (j->programs.v[i].unit == unit)

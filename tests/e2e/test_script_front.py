@@ -130,8 +130,9 @@ def test_folded_stacks(built, tmp_path):
 
 
 def test_json_of_the_tracer_alone():
-    r = jab.run("--json", "-e", 'BEGIN { print((1, "x")); exit(3); }')
-    assert r.status == 3 and r.rows == [{"type": "value", "data": [1, "x"]}] and r.summary["clean"], r
+    for how in (["--json"], ["-f", "json"]):
+        r = jab.run(*how, "-e", 'BEGIN { print((1, "x")); exit(3); }')
+        assert r.status == 3 and r.rows == [{"type": "value", "data": [1, "x"]}] and r.summary["clean"], r
 
 
 # --- mistakes ---
@@ -144,6 +145,7 @@ CASES = [
     (["-e", "BEGIN { }", "--dump"], 2, "a value is missing after '--dump'"),
     (["-e", "BEGIN { }", "--dump", "nonsense"], 2, "--dump knows ast, ir and asm"),
     (["-e", "BEGIN { }", "--json", "--folded"], 2, "choose one"),
+    (["-e", "BEGIN { }", "-f", "xml"], 2, "-f knows text and json"),
     (["-e", "BEGIN { }", "-d", "soon"], 2, "not a good value: 'soon'"),
     (["-e", "BEGIN { }", "--buffer-size", "x"], 2, "not a good value"),
     (["-e", "BEGIN { }", "--"], 2, "no command after --"),
@@ -189,6 +191,8 @@ def test_scripts_without_sense(tmp_path):
     f.write_bytes(b"")
     r = jab.run(f)
     assert r.status == 1 and "there is no probe" in r.stderr, r
+    r = jab.run("-e", f)
+    assert r.status == 1 and f"`jab {f}`, without -e, runs it" in r.stderr, r
 
 
 def test_unreadable_script(tmp_path):
