@@ -17,7 +17,7 @@
 static int write_error;		/* errno of the first flush that failed; stdio forgets it */
 static text_list expressions;
 static const char *dump, *format, *trace_dir;
-static bool list, folded;
+static bool list, folded, verbose;	/* verbose: -lv */
 
 static const struct opt opts[] = {
 	{ 'e', "execute", "SCRIPT", OPT_LIST, &expressions, "run this script; without it, the first word is a file with one" },
@@ -350,11 +350,11 @@ static int list_word(const char *word, struct script_options *o)
 	if (f)
 		fclose(f);
 	if (!word || (!f && strcmp(word, "-")))
-		return list_pattern(word ? word : "*:*", o->out, log_level > 0);
+		return list_pattern(word ? word : "*:*", o->out, verbose);
 	if (n == sizeof(head) && !memcmp(head, "\177ELF", 4)) {
 		object = spec_quote_object(word);
 		pattern = xasprintf(strchr(word, '/') ? "%s:*" : "./%s:*", object);
-		r = list_pattern(pattern, o->out, log_level > 0);
+		r = list_pattern(pattern, o->out, verbose);
 		free(object);
 		free(pattern);
 		return r;
@@ -363,7 +363,7 @@ static int list_word(const char *word, struct script_options *o)
 	if (read_script(word, &text, &o->len) < 0)
 		return complain();
 	o->text = text;
-	r = list_script(o, o->out, log_level > 0);
+	r = list_script(o, o->out, verbose);
 	free(text);
 	return r;
 }
@@ -388,7 +388,7 @@ static int run_given(struct script_options *o, const text_list *words, char **re
 	}
 	o->params = words->v + skip;
 	o->nparams = words->n - skip;
-	r = list ? list_script(o, o->out, log_level > 0) : run_text(o, rest);
+	r = list ? list_script(o, o->out, verbose) : run_text(o, rest);
 	free(text);
 	return r;
 }
@@ -400,6 +400,8 @@ static int run_script(text_list *words, char **rest)
 
 	if (r)
 		return r;
+	verbose = list && log_level;
+	log_level -= verbose;	/* that is what it was for */
 	o.style = run.json ? SCRIPT_JSON : folded ? SCRIPT_FOLDED : SCRIPT_TEXT;
 	if (run.output && !(o.out = fopen(run.output, "we"))) {
 		fail(-errno, "%s can't be written: %s", run.output, strerror(errno));

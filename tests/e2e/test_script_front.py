@@ -2,6 +2,7 @@
 """The command line around scripts: listing, dumps, plans, JSON, and what is said when it is used wrongly."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -41,6 +42,13 @@ def test_list_types(built):
     (row,) = map(json.loads, lines("--json", "-l", f"uprobe:{calls}:worker"))
     assert row["spec"] == f"uprobe:{calls}:worker" and row["function"] == "worker", row
     assert row["args"] == [{"name": "arg", "type": "void *"}] and row["retval"] == "void *", row
+
+
+def test_types_are_all_that_v_adds(target):
+    t = target("calls", "serve", 1)
+    out = lines("-lv", "-p", t.pid, "libc:mallo?")          # its names may come from another file: not told here
+    assert out[0].endswith(":malloc") and all(x.startswith("    ") for x in out[1:]), out
+    t.stop()
 
 
 def test_list_command_types(built):
@@ -119,6 +127,22 @@ def test_json(built, tmp_path):
                                             [(0, 0, 1), (1, 1, 1), (2, 3, 2), (4, 7, 4), (8, 15, 2)]]}} in got, got
     assert got[-1]["summary"]["clean"] is True and got[-1]["summary"]["probes"] == [
         {"probe": "u:exe:work", "sites": 1, "refused": 0, "hits": None}], got
+
+
+def test_json_is_that_of_bpftrace():
+    text = ('BEGIN { @x["a", 1] = 5; @x["b \\"q\\"", 2] = -7; @n = 3; @str = "a\\nb"; @h = hist(5); @h = hist(70); @h = hist(-1);'
+            ' @l = lhist(5, 0, 20, 10); @l = lhist(50, 0, 20, 10); @s["k"] = stats(4); @a = avg(3); @c[1] = count(); @t = (1, "x");'
+            ' printf("hi %d\\n", 3); print(5); print((1, "two")); print(@x, 1); exit(); }')
+    p = subprocess.run(["bpftrace", "-f", "json", "-e", text], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                       timeout=jab.LIMIT) if shutil.which("bpftrace") and not os.geteuid() else None
+    if not p or '"map"' not in p.stdout:
+        pytest.skip("bpftrace does not work here")
+    theirs = [json.loads(x) for x in p.stdout.splitlines() if x]
+    ours = jab.run("-f", "json", "-e", text)
+    assert ours.status == 0, ours
+    assert ours.rows[:4] == theirs[1:5]
+    by_name = {json.dumps(list(x["data"])): x for x in ours.rows[4:]}
+    assert by_name == {json.dumps(list(x["data"])): x for x in theirs[5:]}
 
 
 def test_folded_stacks(built, tmp_path):
