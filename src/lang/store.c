@@ -61,6 +61,14 @@ static struct node **find(struct store *s, uint32_t map, const struct bytes *key
 	return link;
 }
 
+static struct node *make(struct store *s, uint32_t map, struct node **link, const struct bytes *key)
+{
+	*link = xcalloc(1, sizeof(**link));
+	bytes_add(&(*link)->key, key->p, key->n);
+	s->tables[map].n++;
+	return *link;
+}
+
 static struct node *find_or_make(struct store *s, uint32_t map, const struct bytes *key)
 {
 	struct node **link = find(s, map, key);
@@ -69,10 +77,7 @@ static struct node *find_or_make(struct store *s, uint32_t map, const struct byt
 		return *link;
 	if (s->u->maps.v[map].nkeys && s->tables[map].n >= s->u->maps.v[map].max_keys)
 		return NULL;
-	*link = xcalloc(1, sizeof(**link));
-	bytes_add(&(*link)->key, key->p, key->n);
-	s->tables[map].n++;
-	return *link;
+	return make(s, map, link, key);
 }
 
 static void free_node(struct node *n)
@@ -211,6 +216,27 @@ static void list(void *store, uint32_t map, struct map_list *ret_list)
 const struct map_ops store_ops = {
 	.get = get, .set = set, .add = add, .agg = agg, .del = del, .len = len, .clear = clear, .zero = zero, .list = list,
 };
+
+void store_merge(struct store *s, uint32_t map, const struct map_entry *e, bool is_sum)
+{
+	struct bytes key = { (uint8_t *)e->key, e->key_len, 0 };
+	struct node **link = find(s, map, &key), *n = *link ? *link : make(s, map, link, &key);
+	uint64_t old = 0, more = 0;
+
+	if (e->agg) {
+		agg_merge(&s->u->maps.v[map], &n->agg, e->agg);
+		return;
+	}
+	if (is_sum && n->value.n == 8 && e->value_len == 8) {
+		memcpy(&old, n->value.p, 8);
+		memcpy(&more, e->value, 8);
+		n->value.n = 0;
+		bytes_u64(&n->value, old + more);
+		return;
+	}
+	n->value.n = 0;
+	bytes_add(&n->value, e->value, e->value_len);
+}
 
 void store_free(struct store *s)
 {

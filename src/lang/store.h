@@ -47,4 +47,7 @@ struct store;
 struct store *store_new(const struct ir_unit *u);
 void store_free(struct store *s);
 
+/* An entry from elsewhere: an aggregation is merged with what is there, a value replaces it or is added to it. No limit. */
+void store_merge(struct store *s, uint32_t map, const struct map_entry *e, bool is_sum);
+
 #endif

@@ -5,7 +5,7 @@
  *
  * Aggregations are merged, and so are numbers that programs only count up and down. Any other value is that
  * of the newest target that has it; what the tracer sets is set in all of them, and a target that comes later
- * begins with it.
+ * begins with it. What a target leaves is put together at once: of a shell's children there are many.
  */
 #include "session/units.h"
 
@@ -16,6 +16,7 @@ struct unit_maps {
 	uint32_t unit;
 	uint32_t nmaps;		/* that there were when memory was made */
 	struct store *own;
+	struct store *past;	/* of targets that are gone; NULL: of none */
 	bool *sums;		/* by map: is its value that of all targets together? */
 	size_t looked_at;	/* programs, for that */
 	/* The last answer. */
@@ -52,6 +53,8 @@ static size_t views(const struct unit_maps *m)
 
 static bool any_view(const struct unit_maps *m)
 {
+	if (m->past)
+		return true;
 	for (size_t i = 0; i < views(m); i++)
 		if (view_at(m, i))
 			return true;
@@ -90,6 +93,7 @@ void unit_maps_free(struct unit_maps *m)
 	vec_free(&m->aggs);
 	vec_free(&m->keys);
 	store_free(m->own);
+	store_free(m->past);
 	free(m->index);
 	free(m->sums);
 	free(m);
@@ -266,6 +270,8 @@ static void look(struct unit_maps *m, uint32_t map)
 	for (size_t i = views(m); i-- > 0;)
 		if (view_at(m, i))
 			take_all(m, map, &maps_reader_ops, view_at(m, i)->reader, i);
+	if (m->past)
+		take_all(m, map, &store_ops, m->past, 0);
 	if (!is_value || !any_view(m))
 		take_all(m, map, &store_ops, m->own, 0);
 }
@@ -296,6 +302,8 @@ static bool set(void *store, uint32_t map, const struct bytes *key, const struct
 	struct unit_maps *m = store;
 	bool good = store_ops.set(m->own, map, key, value);
 
+	if (m->past)
+		good &= store_ops.set(m->past, map, key, value);
 	for (size_t i = 0; i < views(m); i++)
 		if (view_at(m, i))
 			good &= maps_reader_ops.set(view_at(m, i)->reader, map, key, value);
@@ -307,6 +315,8 @@ static bool add(void *store, uint32_t map, const struct bytes *key, int64_t n, i
 	struct unit_maps *m = store;
 	bool good = store_ops.add(m->own, map, key, n, ret_old);
 
+	if (m->past)
+		good &= store_ops.add(m->past, map, key, n, ret_old);
 	for (size_t i = 0; i < views(m); i++)	/* the newest one says what it was */
 		if (view_at(m, i))
 			good &= maps_reader_ops.add(view_at(m, i)->reader, map, key, n, ret_old);
@@ -323,6 +333,8 @@ static bool del(void *store, uint32_t map, const struct bytes *key)
 	struct unit_maps *m = store;
 	bool was = store_ops.del(m->own, map, key);
 
+	if (m->past)
+		was |= store_ops.del(m->past, map, key);
 	for (size_t i = 0; i < views(m); i++)
 		if (view_at(m, i))
 			was |= maps_reader_ops.del(view_at(m, i)->reader, map, key);
@@ -340,6 +352,8 @@ static void clear(void *store, uint32_t map)
 	struct unit_maps *m = store;
 
 	store_ops.clear(m->own, map);
+	if (m->past)
+		store_ops.clear(m->past, map);
 	for (size_t i = 0; i < views(m); i++)
 		if (view_at(m, i))
 			maps_reader_ops.clear(view_at(m, i)->reader, map);
@@ -350,6 +364,8 @@ static void zero(void *store, uint32_t map)
 	struct unit_maps *m = store;
 
 	store_ops.zero(m->own, map);
+	if (m->past)
+		store_ops.zero(m->past, map);
 	for (size_t i = 0; i < views(m); i++)
 		if (view_at(m, i))
 			maps_reader_ops.zero(view_at(m, i)->reader, map);
@@ -375,6 +391,25 @@ void unit_maps_copy(struct unit_maps *m, struct unit_view *v)
 
 			maps_reader_ops.set(v->reader, map, &key, &value);
 		}
+		vec_free(&l);
+	}
+}
+
+uint32_t unit_maps_number(const struct unit_maps *m)
+{
+	return m->unit;
+}
+
+void unit_maps_keep(struct unit_maps *m, struct unit_view *v)
+{
+	if (!m->past)
+		m->past = store_new(lang_unit(m->j->units.v[m->unit].lang));
+	for (uint32_t map = 0; map < m->nmaps; map++) {
+		struct map_list l = { 0 };
+
+		maps_reader_ops.list(v->reader, map, &l);
+		for (size_t i = 0; i < l.n; i++)
+			store_merge(m->past, map, &l.v[i], is_sum(m, map));
 		vec_free(&l);
 	}
 }

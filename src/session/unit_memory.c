@@ -301,17 +301,46 @@ void unit_enable(struct jab *j, uint32_t unit, uint32_t clause, bool on)
 					 on, __ATOMIC_RELEASE);
 }
 
+/* With its maps: numbers of stacks in them lead to others. */
+static void keep_whole(struct jab *j, const struct unit_view *from)
+{
+	struct unit *u = &j->units.v[from->unit];
+	struct unit_view *v = vec_add(&j->past_views);
+
+	*v = *from;
+	v->here = xrealloc(NULL, size_of(u));
+	memcpy(v->here, from->here, size_of(u));
+	v->maps = v->here + off_maps(u);
+	v->reader = maps_reader_new(lang_unit(u->lang), u->layout, v->maps);
+}
+
+/* What was counted. One view has that of all. */
+static void keep_counts(struct jab *j, const struct unit_view *from)
+{
+	const struct unit *u = &j->units.v[from->unit];
+	struct unit_view *v = NULL;
+
+	for (size_t i = 0; !v && i < j->past_views.n; i++)
+		if (j->past_views.v[i].unit == from->unit && !j->past_views.v[i].reader)
+			v = &j->past_views.v[i];
+	if (!v) {
+		v = vec_add(&j->past_views);
+		*v = (struct unit_view){ .unit = from->unit, .here = xcalloc(1, off_maps(u)) };
+	}
+	for (uint64_t off = off_errors(u); off < off_enabled(u); off += 8)
+		*(uint64_t *)(v->here + off) += *(uint64_t *)(from->here + off);
+}
+
 void unit_views_keep(struct jab *j, struct target *t)
 {
 	for (size_t i = 0; i < t->nviews; i++) {
-		struct unit *u = &j->units.v[i];
-		struct unit_view *v = vec_add(&j->past_views);
-
-		*v = t->views[i];
-		v->here = xrealloc(NULL, size_of(u));
-		memcpy(v->here, t->views[i].here, size_of(u));
-		v->maps = v->here + off_maps(u);
-		v->reader = maps_reader_new(lang_unit(u->lang), u->layout, v->maps);
+		if (units_want_stacks(j)) {
+			keep_whole(j, &t->views[i]);
+			continue;
+		}
+		keep_counts(j, &t->views[i]);
+		if (j->tracer_maps && unit_maps_number(j->tracer_maps) == i)
+			unit_maps_keep(j->tracer_maps, &t->views[i]);
 	}
 }
 

@@ -106,6 +106,8 @@ struct unit_maps *unit_maps_new(struct jab *j, uint32_t unit);
 void unit_maps_free(struct unit_maps *m);
 extern const struct map_ops unit_maps_ops;
 void unit_maps_copy(struct unit_maps *m, struct unit_view *v);	/* what was set before this target came */
+void unit_maps_keep(struct unit_maps *m, struct unit_view *v);	/* its target is gone */
+uint32_t unit_maps_number(const struct unit_maps *m);		/* of its unit */
 /* Frames of a stack that a map or an event has, and whose they are. */
 uint32_t unit_maps_stack(struct unit_maps *m, uint64_t id, uint64_t *frames, uint32_t most, pid_t *ret_pid);
 

@@ -110,6 +110,18 @@ def test_another_program(built):
     assert keyed(r.output, "c") == {"script": "150"}
 
 
+def test_programs_one_after_the_other(built):
+    """What those that are gone have left: aggregations, sums, values, by key, and what is done with them at the end."""
+    prog = built("script")
+    r = scripts.run(f"""u:{prog}:tail {{ @n = count(); @x++; @h[arg0] = hist(arg0); @by[pid] = count(); @q[arg0] = count(); @l = arg0;
+        @z = sum(arg0); @v[arg0] = arg0 }} END {{ delete(@q[1]); zero(@z); clear(@v); @l = 77 }}""",
+                    "/bin/sh", "-c", f"for i in 1 2 3 4 5 6 7 8; do {prog} tail 3 >/dev/null; done")
+    assert r.status == 0 and scalar(r.output, "n") == scalar(r.output, "x") == "24", r
+    assert set(keyed(r.output, "by").values()) == {"3"} and len(keyed(r.output, "by")) == 8
+    assert keyed(r.output, "q") == {"0": "8", "2": "8"} and scalar(r.output, "z") == "0" and scalar(r.output, "l") == "77"
+    assert [sum(scripts.histogram(r.output, f"h[{i}]").values()) for i in range(3)] == [8, 8, 8] and "@v" not in r.output
+
+
 def test_library_opened_later(target, built):
     lib = built("libplug.so")
     t = target("dlopen", lib)
