@@ -6,6 +6,7 @@ import re
 import pytest
 
 import scripts
+import targets
 from scripts import histogram, keyed, scalar, told
 
 N = 400
@@ -14,7 +15,6 @@ N = 400
 @pytest.fixture(scope="module")
 def tell():
     """tell(script) -> (what jab printed, what the program says)"""
-    import targets
     prog = targets.build("script")
 
     def run(text, n=N, **more):
@@ -174,3 +174,29 @@ def test_parameters(built):
                     params=[4, "some text"])
     assert r.status == 0 and keyed(r.output, "") == {"some text": "4"}, r
     assert (scalar(r.output, "n"), scalar(r.output, "none")) == ("2", "0")
+
+
+def line_of(text):
+    """The number of the line in script.c that has this text."""
+    lines = (targets.SRC / "script.c").read_text().splitlines()
+    found, = [i + 1 for i, x in enumerate(lines) if text in x]
+    return found
+
+
+def test_source_lines(tell, built):
+    got, c = tell(f"""@script.c:{line_of("return (long)n * 3 - it->id")} {{ @n = count(); @sum = sum(n); @w[str(s)] = count();
+        @id[it->id] = count() }}""")
+    assert (scalar(got, "n"), scalar(got, "sum")) == (c["count"], c["sum"])
+    assert keyed(got, "w") == {k: str(v[0]) for k, v in c["word"].items()}
+    assert keyed(got, "id") == {k: str(v[0]) for k, v in c["item"].items()}
+    r = scripts.run(f"@script.c:{line_of('sum += tail(i);')} {{ @i = sum(i); @last = sum }}", built("script"), "tail", 10)
+    assert r.status == 0 and scalar(r.output, "i") == "45" and scalar(r.output, "last") == str(sum(5 * i for i in range(1, 10))), r
+
+
+def test_stacks(built):
+    r = scripts.run("u:exe:sink_in { @[ustack(3)] = count(); @all[ustack] = count() }", built("script"), "deep", 5, 4)
+    assert r.status == 0, r
+    tops = re.findall(r"^@\[\n((?:    \S+\n)+)\]: (\d+)$", r.output, re.M)
+    names = {tuple(re.sub(r"\+\d+$", "", x.strip()) for x in s.splitlines()): n for s, n in tops}
+    assert names == {("sink_in", "deep", "command"): "5", ("sink_in", "sink_in", "deep"): "5", ("sink_in",) * 3: "10"}, r
+    assert len(re.findall(r"^@all\[", r.output, re.M)) == 4, r

@@ -3,7 +3,7 @@
 import re
 
 import scripts
-from scripts import histogram, keyed, scalar, told
+from scripts import Script, histogram, keyed, scalar, told
 
 
 def run(prog, text, *args):
@@ -99,3 +99,28 @@ def test_by_hand_with_the_thread_as_key(built):
     assert scalar(r.output, "n") == "40000" and f"sum {scalar(r.output, 'sum')}" in c
     assert sum(histogram(r.output, "ns").values()) == 40000
     assert "@start" not in r.output, r.output
+
+
+def test_coroutines(target):
+    """Calls that are open on many stacks of one thread at a time; those that were open before are said."""
+    t = target("contexts", 7)
+    with Script("call:exe:one_turn { @n = count(); @bad = sum(retval != x * 3 + 1 ? 1 : 0) } call:exe:pause_here { @p = count() } "
+                "call:exe:jump_back { @never = count() }", t.pid) as s:
+        t.run(700)
+        r = s.stop()
+    n = int(scalar(r.output, "n"))
+    before = [int(x) for x in re.findall(r"one_turn: (\d+) returns", r.stderr)]
+    assert r.status == 0 and scalar(r.output, "bad") == "0" and n + sum(before) == 700 and n >= 693, r
+    assert "@never" not in r.output
+    t.stop()
+
+
+def test_calls_that_were_open_before(target):
+    """Each coroutine sleeps in a call when we come. That is no call of ours, and is said."""
+    t = target("contexts", 3)
+    with Script("call:exe:one_turn { @n = count() }", t.pid) as s:
+        t.run(30)
+        r = s.stop()
+    assert r.status == 0 and "one_turn: 3 returns of calls that began before" in r.stderr, r
+    assert scalar(r.output, "n") == "27"
+    t.stop()

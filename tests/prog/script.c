@@ -262,7 +262,7 @@ static void format(void)
 	fflush(stdout);
 }
 
-static void deep(long n, long depth)
+static noinline void deep(long n, long depth)
 {
 	long sum = 0;
 
