@@ -177,7 +177,7 @@ static const struct vtype *check_str(struct checker *c, struct expr *e, const st
 			need(c, e->list[0], i, "a pointer or an array", t);
 		return v_bytes(c->l->pool, most);
 	}
-	if (!is_address(t) && !v_has_text(t))
+	if (!is_address(t) && !v_can_text(t))
 		need(c, e->list[0], i, "a pointer", t);
 	return v_text(c->l->pool, most);
 }
@@ -190,7 +190,7 @@ static const struct vtype *check_texts(struct checker *c, struct expr *e, const 
 	for (k = 0; k < MIN(e->nlist, 2u); k++) {
 		const struct vtype *t = check_value(c, e->list[k]);
 
-		if (!v_has_text(t) && t->kind != V_SITE && !(t->kind == V_PTR))
+		if (!v_can_text(t) && t->kind != V_SITE && !(t->kind == V_PTR))
 			need(c, e->list[k], i, "a string", t);
 	}
 	if (e->nlist == 3) {

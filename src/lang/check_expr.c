@@ -153,7 +153,8 @@ static const struct vtype *check_comparison(struct checker *c, struct expr *e, c
 		return truth_type(c);
 	if (v_is_number(a) && v_is_number(b))
 		return truth_type(c);
-	if (texts && equality && (text_like(a) || a->kind == V_PTR) && (text_like(b) || b->kind == V_PTR))
+	if (texts && equality && (text_like(a) || v_can_text(a) || a->kind == V_PTR) &&
+	    (text_like(b) || v_can_text(b) || b->kind == V_PTR))
 		return truth_type(c);
 	if (a->kind == V_TUPLE && b->kind == V_TUPLE && equality && v_same(a, b))
 		return truth_type(c);
@@ -373,7 +374,7 @@ static const struct vtype *check_cast(struct checker *c, struct expr *e)
 
 	if (a->kind == V_ERROR || to->kind == V_ERROR)
 		return to;
-	if (to->kind == V_STR && (a->kind == V_PTR || a->kind == V_INT || v_has_text(a)))
+	if (to->kind == V_STR && (a->kind == V_PTR || a->kind == V_INT || v_can_text(a)))
 		return to;
 	if (scalar && (v_is_number(a) || (a->kind == V_PTR && to->kind != V_FLOAT)))
 		return to;

@@ -12,7 +12,7 @@ static bool fits(const struct conv *v, const struct vtype *t)
 
 	switch (v->kind) {
 	case 's':
-		return v_has_text(t) || (t->kind >= V_STACK && t->kind <= V_SHOWN) || t->kind == V_BUF || (t->kind == V_INT &&
+		return v_can_text(t) || (t->kind >= V_STACK && t->kind <= V_SHOWN) || t->kind == V_BUF || (t->kind == V_INT &&
 			(t->show == IR_ENUM || t->is_bool));
 	case 'r':
 		return t->kind == V_BUF;

@@ -121,7 +121,7 @@ static struct val format_arg(struct lower *w, const struct expr *e, char kind)
 
 	if (strchr("fega", kind) && v.type->kind == V_INT)
 		return val_convert(w, &v, &v_f64);
-	if (kind == 's' && v_has_text(v.type))
+	if (kind == 's' && v_can_text(v.type))
 		return val_text(w, &v, e);
 	if (kind == 'p' && v.type->kind == V_ARRAY) {
 		v = val_address(w, &v);

@@ -193,7 +193,7 @@ static struct val compare(struct lower *w, const struct expr *e, const struct va
 
 	if (ta->kind == V_TUPLE && tb->kind == V_TUPLE)
 		return compare_tuples(w, e, pa, pb);
-	if (ta->kind == V_ARRAY && tb->kind == V_ARRAY && !(v_has_text(ta) && v_has_text(tb)))
+	if (ta->kind == V_ARRAY && tb->kind == V_ARRAY && ta->size == tb->size && !(v_has_text(ta) && v_has_text(tb)))
 		return compare_arrays(w, e, pa, pb);
 	if (v_has_text(ta) || v_has_text(tb) || ta->kind == V_SITE || tb->kind == V_SITE)
 		return compare_texts(w, e, pa, pb);

@@ -270,6 +270,8 @@ struct val val_text(struct lower *w, const struct val *v, const struct expr *e)
 	struct type_string s;
 	struct val a;
 
+	if (v->kind == K_SLOT && v->type->kind == V_ARRAY)
+		lower_error(w, e, "these bytes are a copy; make text of them where they are read: str()");
 	if (v->kind == K_SLOT)
 		return *v;
 	if (v->kind != K_SLOT && v->type->kind == V_STRUCT && v->type->types && type_is_string(v->type->types, v->type->id, &s))

@@ -143,7 +143,8 @@ static const struct vtype *number_from(struct pool *pool, const struct type *t)
 		return &v_bool;
 	if (t->flags & TYPE_CHAR && t->size == 1 && sign)
 		return &v_char;
-	if (t->flags & TYPE_CHAR && t->size == 1) {
+	/* unsigned char is a byte, unless all characters of the program are unsigned */
+	if (t->flags & TYPE_CHAR && t->size == 1 && t->name && strcmp(t->name, "char") == 0) {
 		struct vtype *c = new_type(pool, V_INT, 1, IR_U8);
 
 		c->is_char = true;
@@ -295,6 +296,11 @@ bool v_has_text(const struct vtype *t)
 	struct type_string s;
 
 	return t->kind == V_STR || v_is_char_array(t) || (t->kind == V_STRUCT && t->types && type_is_string(t->types, t->id, &s));
+}
+
+bool v_can_text(const struct vtype *t)
+{
+	return v_has_text(t) || (t->kind == V_ARRAY && t->to->kind == V_INT && t->to->size == 1 && t->n && !t->held);
 }
 
 static bool same_elems(const struct vtype *a, const struct vtype *b)

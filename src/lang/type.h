@@ -100,6 +100,8 @@ static inline bool v_is_object(const struct vtype *t)
 bool v_is_char_array(const struct vtype *t);
 /* Text in some way: strings, char arrays, std::string and its like. */
 bool v_has_text(const struct vtype *t);
+/* Also bytes, where text is asked for: with %s, or compared with a string. */
+bool v_can_text(const struct vtype *t);
 
 /* Do values of both go into one variable? Sizes of strings don't matter. */
 bool v_same(const struct vtype *a, const struct vtype *b);
