@@ -99,7 +99,8 @@ int64_t events_drain(struct jab *j, bool last)
 
 	if (!j->events->trace)
 		return 0;
-	names = j->events->in_memory ? 0 : tell_names(j, false);
+	/* Nobody reads them where events are only handed on; a snapshot tells them again, to its own trace. */
+	names = j->events->in_memory && (j->events->each || j->events->raw) ? 0 : tell_names(j, false);
 	r = drain(j, last);
 	return names < 0 ? names : r;
 }

@@ -157,8 +157,7 @@ def test_two_hundred_threads(target):
 
 def test_duration_ends_it(target):
     t, before = warmed(target, "calls", "serve", 2)
-    with jab.Count(t.pid, "exe:work", options=["-d", "1"]) as c:
-        r = c.wait()
+    r = jab.run("count", "--json", "-p", t.pid, "-d", "0.5", "exe:work")
     assert r.status == 0 and r.summary["clean"] is True, r
     jab.assert_same(before, t.pid)
     t.stop()

@@ -4,9 +4,20 @@ import shutil
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import jab
 from targets import LIMIT
+
+
+SLEEPS = {"35", "230"}      # nanosleep, clock_nanosleep
+
+
+def wait_asleep(pid):
+    """Until it has all its mappings and does what it will do for ever."""
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end and Path(f"/proc/{pid}/syscall").read_text().split()[0] not in SLEEPS:
+        time.sleep(.01)
 
 
 class Crowd:
@@ -16,7 +27,7 @@ class Crowd:
         self.program, self.over = str(program), threading.Event()
         self.failed = []
         self.keeper = subprocess.Popen([self.program, "1000"])
-        time.sleep(0.1)
+        wait_asleep(self.keeper.pid)
         self.threads = [threading.Thread(target=self.churn) for _ in range(3)]
         for t in self.threads:
             t.start()

@@ -252,7 +252,7 @@ def test_count_and_duration(target, tmp_path):
 def test_progress_on_a_terminal(target, tmp_path):
     t = target("calls", "serve", 1)
     main, side = os.openpty()
-    p = subprocess.Popen([jab.JAB, "record", "-o", tmp_path / "t", "-p", str(t.pid), "-d", "1.2", "exe:work"],
+    p = subprocess.Popen([jab.JAB, "record", "-o", tmp_path / "t", "-p", str(t.pid), "-d", "2.5", "exe:work"],
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=side, text=True)
     os.close(side)
     p.wait(LIMIT)
