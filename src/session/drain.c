@@ -131,12 +131,23 @@ static int write_span(struct jab *j, struct target *t, struct own_ring *own, con
 	return 0;
 }
 
+/* The same memory each time: new pages cost more than what is done with them. */
+static uint8_t *room_for(struct events *e, uint64_t len)
+{
+	if (len > e->copy_size) {
+		e->copy_size = MAX(len, PIECE + EVENT_LEN_MAX);
+		free(e->copy);
+		e->copy = xrealloc(NULL, e->copy_size);
+	}
+	return e->copy;
+}
+
 /* From a copy: nobody can change any more what was checked, and the ring has room again at once. */
 static int64_t write_piece(struct jab *j, struct target *t, struct own_ring *own, uint64_t *ret_len)
 {
 	const uint8_t *span;
 	uint64_t len = ring_peek_some(&own->r, PIECE, &span), events;
-	uint8_t *copy = xrealloc(NULL, len + 1);
+	uint8_t *copy = room_for(j->events, len);
 	int r;
 
 	if (len)
@@ -144,7 +155,6 @@ static int64_t write_piece(struct jab *j, struct target *t, struct own_ring *own
 	ring_consume(&own->r, len);
 	translate(t, own, copy, len);
 	r = write_span(j, t, own, copy, len, &events);
-	free(copy);
 	*ret_len = len;
 	return r < 0 ? r : (int64_t)events;
 }
@@ -302,7 +312,10 @@ static int64_t write_all(struct jab *j, bool last)
 	return r ? r : events;
 }
 
-/* So long that the fullest ring would be a quarter full, at the rate since the last time. */
+/*
+ * So long that the fullest ring would be an eighth full, at the rate since the last time: the rest is for delays, ours
+ * on a busy machine and the disk's.
+ */
 static void choose_wait(struct jab *j)
 {
 	struct events *e = j->events;
@@ -316,7 +329,7 @@ static void choose_wait(struct jab *j)
 			own->before = own->r.tail;
 			size = j->targets.v[i].rings->size;
 		}
-	e->wait_ns = most ? (double)past * (size / 4) / most : WAIT_MOST;
+	e->wait_ns = most ? (double)past * (size / 8) / most : WAIT_MOST;
 	if (most > size / 2)	/* it may have been full: the rate is higher than it seems */
 		e->wait_ns = WAIT_LEAST;
 	e->wait_ns = j->budget ? WAIT_LEAST : MIN(MAX(e->wait_ns, WAIT_LEAST), WAIT_MOST);

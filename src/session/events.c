@@ -164,6 +164,7 @@ void events_free(struct events *e)
 	vec_free(&e->recorded);
 	vec_free(&e->unwritten);
 	names_free(e->names);
+	free(e->copy);
 	ctf_close(e->trace);
 	free(e);
 }

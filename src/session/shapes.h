@@ -39,6 +39,8 @@ struct events {
 	VEC(uint64_t) unwritten;	/* taken out, but could not be written */
 	uint64_t events, bytes, damaged;
 	uint64_t drained_at, wait_ns;
+	uint8_t *copy;		/* of what is being written */
+	uint64_t copy_size;
 	struct names *names;
 };
 
