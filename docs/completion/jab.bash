@@ -4,7 +4,7 @@ _jab()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} cmd=${COMP_WORDS[1]}
 
-	local events="-p -c -d -n -t --probe --function --buffer-size --no-follow --json --strict --allow-trap --dry-run -v --help"
+	local events="-p -c -d -n -t --probe --function --buffer-size --max-overhead --no-follow --json --strict --allow-trap --dry-run -v --help"
 
 	if [ "$COMP_CWORD" = 1 ]; then
 		mapfile -t COMPREPLY < <(compgen -W "trace record count list check view recover -e -l -p -c --help --version" -- "$cur")
