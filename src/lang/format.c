@@ -71,6 +71,7 @@ static bool take_field(const struct ir_field *f, const uint8_t *p, size_t len, s
 		memcpy(&v->n, v->text + sizeof(IR_FAULT_TEXT), 8);
 	else if (f->type == IR_STR && n && !v->text[n - 1])
 		v->len--;
+	v->full = v->len == f->cap;
 	*at += (4 + (size_t)n + 7) & ~(size_t)7;
 	return *at <= len;
 }
@@ -208,7 +209,7 @@ void format_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, 
 		break;
 	case IR_STR:
 		fwrite(v->text, 1, v->len, f);
-		if (names && names->trailer && names->trailer_at && v->len == names->trailer_at)
+		if (v->full && show == IR_SHOW_LIMIT && names && names->trailer)
 			fputs(names->trailer, f);
 		break;
 	case IR_BUF:	print_bytes(f, v->text, v->len, 0); break;

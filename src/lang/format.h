@@ -31,8 +31,7 @@ struct format_names {
 	const char *(*site)(void *data, uint64_t number, bool func);
 	const char *(*enumerator)(void *data, const struct vtype *type, int64_t value);
 	int64_t wall_offset;	/* ns from CLOCK_MONOTONIC to wall time */
-	const char *trailer;	/* behind strings that were cut, */
-	uint32_t trailer_at;	/* which are those of this length (config max_strlen); 0: none */
+	const char *trailer;	/* behind strings that were cut at config's max_strlen */
 };
 
 /* An event of a unit. Unknown or damaged payloads give -EBADMSG and print nothing. */
@@ -58,7 +57,7 @@ void format_map_json(FILE *f, const struct ir_unit *u, uint32_t map, const struc
 		     uint64_t div, const struct format_names *names);
 
 /* Fields of an event, one by one; for records. */
-struct field_value { bool fault; num n; const uint8_t *text; uint32_t len; };
+struct field_value { bool fault, full; num n; const uint8_t *text; uint32_t len; };
 int format_fields(const struct ir_record *r, const uint8_t *payload, size_t len, struct field_value *ret_values);
 void format_value(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, const struct field_value *v,
 		  const struct format_names *names);

@@ -106,6 +106,7 @@ static void print_parts(const struct printer *p, const char *shape, const struct
 		if (ir_in_slot(parts[i].type)) {
 			memcpy(&v.len, at, 4);
 			v.text = at + 4;
+			v.full = v.len == parts[i].cap;
 			at += 4 + v.len;
 		} else {
 			memcpy(&v.n, at, 8);

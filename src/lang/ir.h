@@ -68,6 +68,9 @@ enum ir_type {
 /* `show` of IR_U64: a register as it is; what it holds may be narrower. %d takes 32 bits for an int. */
 #define IR_SHOW_RAW 1
 
+/* `show` of IR_STR: its cap is the common limit and not one of its own, so one that fills it was cut. */
+#define IR_SHOW_LIMIT 1
+
 enum ir_stack_mode { IR_STACK_BPFTRACE, IR_STACK_PERF, IR_STACK_RAW };
 
 static inline bool ir_in_slot(uint8_t type) { return type >= IR_STR; }

@@ -430,6 +430,8 @@ uint32_t arg_show(struct lower *w, const struct vtype *t)
 
 	if (t->kind == V_STACK || t->kind == V_TIME)
 		return t->extra;
+	if (t->kind == V_STR)
+		return t->size == w->l->config.max_strlen ? IR_SHOW_LIMIT : 0;
 	if (!v_is_object(t) && t->show != IR_ENUM)
 		return 0;
 	for (i = 0; i < w->u->shown.n; i++)

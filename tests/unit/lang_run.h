@@ -333,7 +333,6 @@ static void run_all(struct world *w, const char *text)
 	w->store = store_new(u);
 	w->names = world_names;
 	w->names.trailer = lang_config(w->lang)->str_trunc_trailer;
-	w->names.trailer_at = lang_config(w->lang)->max_strlen;
 	w->in = (struct interp){ .unit = u, .ops = &store_ops, .store = w->store, .data = w, .read = world_read,
 				 .stack = world_stack, .emit = world_emit, .enable = world_enable };
 	w->in.cells = xcalloc(u->ncells, sizeof(*w->in.cells));
