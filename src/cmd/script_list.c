@@ -37,11 +37,38 @@ static bool is_path(const char *object)
 	return object && strchr(object, '/');
 }
 
+#define PLAIN "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$@:"
+
+/* As a script can have it: names of C++ stand between quotes. */
+static char *quoted_place(const char *name)
+{
+	if (!name[strspn(name, PLAIN)] || strpbrk(name, "\"\\"))
+		return spec_quote(name);
+	return xasprintf("\"%s\"", name);
+}
+
+/* The way back: a pattern is no script, and knows no quotes. */
+static char *without_quotes(const char *pattern)
+{
+	const char *open = strchr(pattern, '"');
+	size_t len = strlen(pattern);
+	char *name, *place, *text;
+
+	if (!open || pattern[len - 1] != '"' || open == pattern + len - 1)
+		return xstrdup(pattern);
+	name = strndup(open + 1, pattern + len - open - 2);
+	place = spec_quote(name);
+	text = xasprintf("%.*s%s", (int)(open - pattern), pattern, place);
+	free(name);
+	free(place);
+	return text;
+}
+
 /* As the user names the file if by a path, else where it is. */
 static char *probe_text(const struct probe_spec *spec, const struct jab_function *f)
 {
 	char *object = spec_quote_object(is_path(spec->object) ? spec->object : f->module);
-	char *place = spec_quote(f->function), *text = xasprintf("%s:%s:%s", kinds[spec->kind], object, place);
+	char *place = quoted_place(f->function), *text = xasprintf("%s:%s:%s", kinds[spec->kind], object, place);
 
 	free(object);
 	free(place);
@@ -139,9 +166,12 @@ static int finish(struct lister *x, int r)
 int list_pattern(const char *pattern, FILE *to, bool verbose)
 {
 	struct lister x = { .to = to, .verbose = verbose };
+	char *text = without_quotes(pattern);
 	int r = start(&x);
 
-	return finish(&x, r ? r : list_probe(&x, pattern));
+	r = finish(&x, r ? r : list_probe(&x, text));
+	free(text);
+	return r;
 }
 
 static int each_probe(void *arg, const char *text, bool of_tracer)

@@ -69,22 +69,40 @@ static size_t probe_length(const char *s)
 	return i;
 }
 
-/* Without quotes; signs inside them that would mean something get a backslash. */
+static bool is_one_spec(const char *text)
+{
+	struct probe_spec *spec;
+	bool one = spec_parse(text, &spec) == 0;
+
+	if (!one)
+		return false;
+	one = !spec->rest;
+	spec_free(spec);
+	return one;
+}
+
+/*
+ * Without quotes. Names of C++ are known to spec_parse(); but where blanks inside the quotes would end
+ * the place ("bool f<int>()" has its type in front) they get a backslash.
+ */
 static char *unquote(struct parser *p, const char *s, size_t len)
 {
-	char *out = pool_alloc(&p->script->pool, 2 * len + 1);
-	bool quoted = false;
-	size_t i, n = 0;
+	char *out = pool_alloc(&p->script->pool, 2 * len + 1), *escaped = pool_alloc(&p->script->pool, 2 * len + 1);
+	bool quoted = false, blanks = false;
+	size_t i, n = 0, k = 0;
 
 	for (i = 0; i < len; i++) {
 		if (s[i] == '"') {
 			quoted = !quoted;
 			continue;
 		}
-		/* in quotes, blanks and braces stay; names of C++ are known to spec_parse() */
-		out[n++] = s[i];
+		if (quoted && s[i] == ' ') {
+			blanks = true;
+			escaped[k++] = '\\';
+		}
+		escaped[k++] = out[n++] = s[i];
 	}
-	return out;
+	return blanks && !is_one_spec(out) ? escaped : out;
 }
 
 /* A part that is $1 or so becomes what it stands for; others keep their dollars, which names have too. */

@@ -34,6 +34,15 @@ def test_list_pattern(built):
     assert f"uprobe:{calls}:main" in lines("-l", calls)
 
 
+def test_listed_names_can_be_given_again(built):
+    """Those of C++, too."""
+    found = lines("-l", f"uprobe:{built('throw')}:*")
+    assert any('"' in x for x in found), found
+    for x in found:
+        assert x in lines("-l", x), x
+    assert set(lines("-l", "-e", ",".join(found) + " { }")) >= set(found)
+
+
 def test_list_types(built):
     calls = built("calls")
     assert lines("-lv", f"uprobe:{calls}:work*") == [
