@@ -41,6 +41,10 @@ uint32_t maps_part_words(const struct ir_part *p);
 /* -E2BIG with a sentence if a map is too large. */
 int maps_layout_new(const struct ir_unit *u, uint32_t ncpus, struct maps_layout **ret_layout);
 
+/* What says how a table is made up must be so: a broken program may have written there. */
+struct prog_table;
+void maps_repair(const struct ir_map *m, const struct map_place *p, struct prog_table *t);
+
 /* Fill memory that is zero. */
 void maps_init(const struct ir_unit *u, const struct maps_layout *l, uint8_t *memory);
 

@@ -60,9 +60,18 @@ void maps_reader_free(struct maps_reader *r)
 	free(r);
 }
 
+static bool has_table(const struct ir_map *m)
+{
+	return m->nkeys || m->kind == IR_MAP_VALUE;
+}
+
 static struct prog_table *table_at(const struct maps_reader *r, uint32_t map)
 {
-	return (struct prog_table *)(r->memory + r->l->maps[map].table);
+	struct prog_table *t = (struct prog_table *)(r->memory + r->l->maps[map].table);
+
+	if (has_table(&r->u->maps.v[map]))
+		maps_repair(&r->u->maps.v[map], &r->l->maps[map], t);
+	return t;
 }
 
 static uint64_t load(const void *p)

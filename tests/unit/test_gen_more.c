@@ -230,6 +230,25 @@ static void aggregations_are_read(void **state)
 					read_aggs(nums[num], kind, way & 1, way & 2);
 }
 
+/* The program has written over what the reader goes by: it does not go astray. */
+static void damaged_tables_are_repaired(void **state)
+{
+	struct world *w = world_of_reads(IR_I64, 1, 1);
+
+	world_start(w, true);
+	for (int k = 0; k < 20; k++) {
+		struct prog_table *t = (struct prog_table *)(gen_maps_memory + w->l->maps[0].table);
+
+		hit(w, k % 5, 2 * k, machine_run);
+		fill_random(&t->max_keys, sizeof(*t) - offsetof(struct prog_table, max_keys));
+		same_maps(w);
+		fill_random(gen_maps_memory + w->l->maps[0].table, sizeof(*t));
+		maps_reader_ops.len(w->r, 0);
+		t->count = MIN(k + 1, 5);
+	}
+	world_free(w);
+}
+
 /* ---- calls ---- */
 
 /* What the entry reads through rdi, and so many other values, are seen at the exit. */
@@ -583,6 +602,7 @@ int main(void)
 		test(stack_at_an_entry),
 		test(too_many_stacks_are_counted),
 		test(aggregations_are_read),
+		test(damaged_tables_are_repaired),
 		test(entries_read_and_save),
 		test(more_saved_values_are_refused),
 		test(chains),
