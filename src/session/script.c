@@ -366,16 +366,36 @@ bool script_exited(const struct script_run *s, int *ret_status)
 	return s->exited;
 }
 
-int script_end(struct script_run *s)
+static int by_name(const void *a, const void *b, void *arg)
+{
+	const struct ir_unit *u = arg;
+
+	return strcmp(u->maps.v[*(const uint32_t *)a].name, u->maps.v[*(const uint32_t *)b].name);
+}
+
+/* In the order of their names, as bpftrace does. */
+static void show_maps(struct script_run *s)
 {
 	const struct ir_unit *u = ir_of(s);
+	uint32_t *maps = xcalloc(u->maps.n + 1, sizeof(*maps));
+
+	for (uint32_t i = 0; i < u->maps.n; i++)
+		maps[i] = i;
+	qsort_r(maps, u->maps.n, sizeof(*maps), by_name, (void *)u);
+	for (uint32_t i = 0; i < u->maps.n; i++)
+		if (unit_maps_ops.len(s->maps, maps[i]))
+			show_map(s, maps[i], 0, 0);
+	free(maps);
+}
+
+int script_end(struct script_run *s)
+{
 	int r = 0;
 
 	s->exited = false;
 	run_kind(s, PROBE_END);
-	for (uint32_t i = 0; i < u->maps.n && lang_config(unit_of(s)->lang)->print_maps_on_exit; i++)
-		if (unit_maps_ops.len(s->maps, i))
-			show_map(s, i, 0, 0);
+	if (lang_config(unit_of(s)->lang)->print_maps_on_exit)
+		show_maps(s);
 	if (s->trace)
 		r = script_trace_flush(s->trace);
 	return events_close(s->j) ?: r;
