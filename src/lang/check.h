@@ -87,6 +87,8 @@ const struct vtype *check_step(struct checker *c, struct expr *e);
 
 /* check_name.c */
 const struct vtype *check_name(struct checker *c, struct expr *e);
+/* Go's package.variable, which looks like a member; NULL: it is none. */
+const struct vtype *check_package_var(struct checker *c, struct expr *e);
 const struct vtype *check_args_member(struct checker *c, struct expr *e);
 const struct func_types *check_args(struct checker *c, const struct expr *e);	/* NULL: they are not known, and it was said */
 

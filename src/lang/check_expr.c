@@ -261,6 +261,10 @@ static const struct vtype *check_member(struct checker *c, struct expr *e)
 
 	if (e->a->kind == E_NAME && strcmp(e->a->name, "args") == 0)
 		return check_args_member(c, e);
+	a = e->op == '.' || !e->op ? check_package_var(c, e) : NULL;
+	if (a)
+		return a;
+	e->meaning = 0;
 	a = check_value(c, e->a);
 	if (a->kind == V_ERROR)
 		return a;

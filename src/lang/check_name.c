@@ -262,6 +262,19 @@ const struct func_types *check_args(struct checker *c, const struct expr *e)
 	return f;
 }
 
+const struct vtype *check_package_var(struct checker *c, struct expr *e)
+{
+	struct var *v = pool_new(c->l->pool, struct var);
+
+	if (e->a->kind != E_NAME || in_tracer(c) || !c->site->types || builtin_find(e->a->name, &(uint32_t){ 0 }) ||
+	    types_var(c->site->types, c->site->pc, e->a->name, v) == 0 ||
+	    types_global(c->site->types, pool_printf(c->l->pool, "%s.%s", e->a->name, e->name), c->site->pc, v) < 0 || !v->loc.n)
+		return NULL;
+	e->meaning = B_VAR;
+	e->ref = v;
+	return check_var_type(c, v);
+}
+
 const struct vtype *check_args_member(struct checker *c, struct expr *e)
 {
 	const struct func_types *f = check_args(c, e);

@@ -83,5 +83,9 @@ void lower_fields(struct lower *w, struct ir_record *r, arg_list *list, const ch
 {
 	struct val o = v->kind == K_SLOT && v_is_object(v->type) && v->type->kind != V_SHOWN ? val_object(w, v) : *v;
 
+	size_t had = list->n;
+
 	put_part(w, r, list, name, &o, 0);
+	if (list->n == had && !w->failed)
+		lower_error(w, w->at, "nothing of this %s can be recorded", v_name(w->pool, v->type));
 }

@@ -9,6 +9,7 @@ in the program must then be the same.
 import json
 import os
 import re
+import shlex
 import subprocess
 
 import jab
@@ -18,25 +19,27 @@ from targets import LIMIT
 ASKER = r'''
 import gdb, json
 
+CODE = "utf-8"
+
 said = open(OUTPUT, "w")        # what gdb prints may go elsewhere
 
 def text(v, limit=200):
     v = v.cast(v.type.strip_typedefs())
     t = v.type
     if t.code in (gdb.TYPE_CODE_PTR, gdb.TYPE_CODE_ARRAY):
-        return v.string("latin-1") if t.code == gdb.TYPE_CODE_PTR else bytes(int(v[i]) & 255 for i in range(t.range()[1] + 1)).split(b"\0")[0].decode("latin-1")
+        return v.string(CODE) if t.code == gdb.TYPE_CODE_PTR else bytes(int(v[i]) & 255 for i in range(t.range()[1] + 1)).split(b"\0")[0].decode(CODE)
     names = [f.name for f in t.fields()]
     for pointer, length in (("_M_str", "_M_len"), ("data_ptr", "length"), ("str", "len")):
         if pointer in names:
-            return v[pointer].string("latin-1", length=int(v[length]))
+            return v[pointer].string(CODE, length=int(v[length]))
     if "_M_dataplus" in names:
-        return v["_M_dataplus"]["_M_p"].string("latin-1", length=int(v["_M_string_length"]))
+        return v["_M_dataplus"]["_M_p"].string(CODE, length=int(v["_M_string_length"]))
     if "vec" in names:                      # alloc::string::String
         vec, n = v["vec"], int(v["vec"]["len"])
         p = vec["buf"]
         while p.type.strip_typedefs().code == gdb.TYPE_CODE_STRUCT:
             p = p[[f for f in p.type.fields() if f.name in ("inner", "ptr", "pointer", "__0")][0]]
-        return p.cast(gdb.lookup_type("u8").pointer()).string("latin-1", length=n)
+        return p.cast(gdb.lookup_type("u8").pointer()).string(CODE, length=n)
     return None
 
 def plain(v, as_text):
@@ -72,8 +75,11 @@ class Place(gdb.Breakpoint):
 for command in ("set pagination off", "set confirm off", "set print inferior-events off", "set debuginfod enabled off",
                 "set breakpoint pending on", "set auto-load off", "handle SIGPIPE nostop", "handle SIGCHLD nostop noprint"):
     gdb.execute(command, to_string=True)
-gdb.execute("starti > /dev/null < /dev/null", to_string=True)
+gdb.execute("starti " + ARGS + " > /dev/null < /dev/null", to_string=True)
 maps = open("/proc/%d/maps" % gdb.selected_inferior().pid).read().splitlines()
+if LATE:                            # its libraries are there then
+    gdb.execute("tbreak main", to_string=True)
+    gdb.execute("continue", to_string=True)
 base = [int(l.split("-")[0], 16) for l in maps if l.endswith(PROGRAM)][0] - LOWEST
 for i, (wheres, expressions) in enumerate(PLACES):
     for where in wheres:
@@ -120,8 +126,11 @@ def ask_gdb(command, places, tmp_path, env=None):
     """[[values of each hit] of each place]"""
     path = os.path.realpath(command[0])
     script, output = tmp_path / "ask.py", tmp_path / "said"
-    script.write_text(f"OUTPUT, PROGRAM, LOWEST = {str(output)!r}, {path!r}, {lowest(path):#x}\nPLACES = {[(p.wheres, p.for_gdb()) for p in places]!r}\n" + ASKER)
-    r = subprocess.run(["gdb", "-nx", "-batch", "-x", str(script), "--args", path, *map(str, command[1:])], capture_output=True,
+    late = any(p.probe.startswith("lib") for p in places)
+    table = [(p.wheres, p.for_gdb()) for p in places]
+    args = shlex.join(map(str, command[1:]))
+    script.write_text(f"ARGS, OUTPUT, PROGRAM, LOWEST, LATE = {args!r}, {str(output)!r}, {path!r}, {lowest(path):#x}, {late}\nPLACES = {table!r}\n" + ASKER)
+    r = subprocess.run(["gdb", "-nx", "-batch", "-x", str(script), path], capture_output=True,
                        text=True, timeout=LIMIT, stdin=subprocess.DEVNULL, env=dict(env or os.environ, DEBUGINFOD_URLS=""))
     said = [[] for _ in places]
     for line in output.read_text().splitlines():

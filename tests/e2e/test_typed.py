@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Typed values of C, C++, Rust and Go programs, of python3 and of libc: jab and gdb run the same
 deterministic program and must show the same at the same hit of the same place."""
+import os
+import re
+import subprocess
+from pathlib import Path
+
 import pytest
 
 import gdb
@@ -83,3 +88,70 @@ def test_cxx(built, tmp_path, level):
     ]
     # at the first instruction of an inlined function gdb shows its caller
     gdb.compare([path], places, tmp_path, most_unknown=8)
+
+
+def test_unsure(built):
+    """Where the compiler may have changed how a function is called, that is said."""
+    r = jab.run("trace", "--json", "exe:typed::look x0=n", "--", built("typed_rs_2"))
+    assert [o["fields"]["x0"] for o in r.objects if "fields" in o] == [0, 1, 2], r
+    assert "'n': the compiler may have changed how this static function is called" in r.stderr
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_rust(built, tmp_path, level):
+    members = "id big real small yes letter name text inner.a inner.b[2] mood pair.__0 pair.__1 numbers.len".split()
+    places = [
+        gdb.Place("exe:step", "step", ["n", "x", "d"]),
+        gdb.Place("exe:typed::look", "typed::look", ["n", "s", ("*owned", "*owned"), "byte"] + [(f"item->{m}", f"item.{m}") for m in members]),
+    ]
+    gdb.compare([built(f"typed_rs_{level}")], places, tmp_path, most_unknown=6)
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_go(built, tmp_path, level):
+    members = "Id Small Real Name In.A In.B[2] Next.Name Yes".split()
+    places = [gdb.Place("exe:main.step", "main.step", ["n", "small", "s", "d", ("main.Counter", "'main.Counter'"), ("main.Title", "'main.Title'")] +
+                        [("it->" + m.replace("Next.", "Next->"), "it." + m) for m in members])]
+    gdb.compare([built(f"typed_go_{level}")], places, tmp_path)
+
+
+# Real programs ---------------------------------------------------------------------------------------
+
+def debug_info(path):
+    notes = subprocess.run(["readelf", "-n", path], capture_output=True, text=True).stdout
+    number = re.search(r"Build ID: (\w+)", notes)
+    return number and Path(f"/usr/lib/debug/.build-id/{number[1][:2]}/{number[1][2:]}.debug").exists()
+
+
+def test_libc(built, tmp_path):
+    """Debian's libc6-dbg."""
+    if not debug_info("/lib/x86_64-linux-gnu/libc.so.6"):
+        pytest.skip("libc6-dbg is not installed")
+    places = [
+        gdb.Place("libc:freeaddrinfo", "freeaddrinfo", ["ai->ai_family", "ai->ai_flags", "ai->ai_socktype", "ai->ai_next->ai_socktype",
+                                                        "ai->ai_next->ai_next->ai_protocol", "((struct sockaddr_in *)ai->ai_addr)->sin_port",
+                                                        "sizeof(struct addrinfo)", "ai->ai_addr->sa_data[0]"]),
+        gdb.Place("libc:qsort", "qsort", ["n", "s", "*(int *)b", "((int *)b)[2]"]),
+        gdb.Place("libc:fclose", "_IO_new_fclose", ["fp->_fileno", "fp->_flags", "fp->_flags2", "fp->_mode", "fp->_shortbuf[0]",
+                                                    "fp->_IO_write_ptr - fp->_IO_write_base", "fp->_chain->_fileno"]),
+    ]
+    gdb.compare([built("typed_O2"), "libc"], places, tmp_path)
+
+
+def test_python(tmp_path):
+    """Debian's python3.11, with the debug info of python3.11-dbg."""
+    python = "/usr/bin/python3.11"
+    if not os.path.exists(python) or not debug_info(python):
+        pytest.skip("python3.11-dbg is not installed")
+    script = tmp_path / "script.py"
+    script.write_text("class Thing: pass\nx = [Thing() for i in range(5)]\nfor y in (x, 'text' * 3, {1: 2}, (1, 2, 3)): len(y)\n"
+                      "import time, gc, sys\n")
+    places = [
+        # not its copies in other functions: jab probes the function itself
+        gdb.Place("exe:PyImport_ImportModuleLevelObject", "*PyImport_ImportModuleLevelObject", [
+            "level", "name->ob_type->tp_name:string", "((PyASCIIObject *)name)->length", "((PyASCIIObject *)name)->state.kind",
+            "((PyASCIIObject *)name)->state.ascii", "globals->ob_type->tp_basicsize", "((PyVarObject *)name->ob_type)->ob_size",
+            "((struct _typeobject *)name->ob_type)->tp_flags", "sizeof(PyListObject)", "PyList_Type.tp_name:string",
+            "PyList_Type.tp_as_sequence->sq_length"]),
+    ]
+    assert gdb.compare([python, "-S", str(script)], places, tmp_path, env={"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}) > 30

@@ -3,9 +3,12 @@
  * C values of many kinds, the same ones in each run, so that a tracer and a debugger can be asked for the
  * same hit of the same function. Lines that are probed are found by the words behind "line:".
  */
+#include <netdb.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define noinline __attribute__((noinline, noclone, noipa))
@@ -147,8 +150,27 @@ static void fill(struct item *it, int n)
 	it->wider = n;
 }
 
-int main(void)
+/* Calls of libc, whose types come from its own debug info. */
+static int by_id(const void *a, const void *b) { return ((const struct pair *)a)->a - ((const struct pair *)b)->a; }
+
+static int call_libc(void)
 {
+	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_family = AF_INET }, *list = NULL;
+	struct pair pairs[3] = { { 3, 0 }, { 1, 1 }, { 2, 2 } };
+	FILE *f = fopen("/dev/null", "w");
+
+	qsort(pairs, 3, sizeof(*pairs), by_id);
+	if (!f || getaddrinfo("127.0.0.1", "8080", &hints, &list))
+		return 1;
+	fputs("text", f);
+	freeaddrinfo(list);
+	return fclose(f);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		return strcmp(argv[1], "libc") ? 2 : call_libc();
 	for (int n = 0; n < 4; n++) {
 		fill(&items[n], n);
 		sink = step(n, &items[n], (struct pair){ n * 3, -n - 1 }, (struct two){ n * 5L, n + 0.5 },
