@@ -51,6 +51,7 @@ struct checker {
 	const struct lang_site *site;
 	const struct clause *clause;
 	bool quiet;			/* inferring: say nothing */
+	bool hopeful;			/* then: a map of which nothing is known yet holds numbers */
 	bool failed;
 	const char *why;		/* a name of the program was not found: the reason */
 	bool c_rules;			/* int has 32 bits */

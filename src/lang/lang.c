@@ -223,9 +223,9 @@ const struct lang_config *lang_config(const struct lang *l)
 	return &l->config;
 }
 
-static void infer_clause(struct lang *l, uint32_t i, const struct lang_site *site)
+static void infer_clause(struct lang *l, uint32_t i, const struct lang_site *site, bool hopeful)
 {
-	struct checker c = { .l = l, .site = site, .clause = l->script->clauses.v[i], .quiet = true };
+	struct checker c = { .l = l, .site = site, .clause = l->script->clauses.v[i], .quiet = true, .hopeful = hopeful };
 
 	check_clause(&c);
 	vec_free(&c.vars);
@@ -233,14 +233,16 @@ static void infer_clause(struct lang *l, uint32_t i, const struct lang_site *sit
 
 int lang_infer(struct lang *l, const struct lang_site *(*site)(void *arg, uint32_t clause), void *arg)
 {
+	bool hopeful = false;	/* @a = @a + 1 and nothing else */
 	uint32_t i, round;
 
 	for (round = 0; round < MOST_ROUNDS; round++) {
 		l->changed = false;
 		for (i = 0; i < l->script->clauses.n; i++)
-			infer_clause(l, i, site(arg, i));
-		if (!l->changed)
+			infer_clause(l, i, site(arg, i), hopeful);
+		if (!l->changed && hopeful)
 			break;
+		hopeful = !l->changed;
 	}
 	return 0;
 }

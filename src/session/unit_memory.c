@@ -44,25 +44,19 @@ bool units_want_stacks(const struct jab *j)
 	return any_ins(j, is_stack);
 }
 
-/* Text is made in the scratch memory of a locked ring; and so is what the blob reads. */
-static bool is_heavy(const struct ir_ins *i)
-{
-	return i->slot != IR_NONE || (i->op == IR_LOAD && !(i->flags & IR_GOOD)) || i->op == IR_STACK;
-}
-
-bool units_are_heavy(const struct jab *j)
-{
-	return any_ins(j, is_heavy);
-}
-
 uint32_t units_scratch(const struct jab *j)
 {
-	int most = 0;
+	uint32_t most = 0;
 
 	for (size_t i = 0; i < j->programs.n; i++)
-		for (int k = 0; k < 2 && j->programs.v[i].progs[k]; k++)
-			most = MAX(most, gen_scratch(lang_unit(j->units.v[j->programs.v[i].unit].lang), j->programs.v[i].progs[k]));
+		most = MAX(most, MAX(j->programs.v[i].scratch[0], j->programs.v[i].scratch[1]));
 	return most;
+}
+
+/* Whoever wants scratch memory must have a locked ring. */
+bool units_are_heavy(const struct jab *j)
+{
+	return units_scratch(j);
 }
 
 uint32_t units_event_max(const struct jab *j)
@@ -70,8 +64,7 @@ uint32_t units_event_max(const struct jab *j)
 	uint32_t most = 0;
 
 	for (size_t i = 0; i < j->programs.n; i++)
-		for (int k = 0; k < 2 && j->programs.v[i].progs[k]; k++)
-			most = MAX(most, gen_event_max(lang_unit(j->units.v[j->programs.v[i].unit].lang), j->programs.v[i].progs[k]));
+		most = MAX(most, MAX(j->programs.v[i].event_max[0], j->programs.v[i].event_max[1]));
 	return most;
 }
 

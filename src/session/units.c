@@ -235,19 +235,30 @@ static bool same_length(const struct ir_unit *u, const struct ir_prog *a, const 
 }
 
 /* Measuring is to generate it in every way there is. One clause on many functions is measured once, mostly. */
-static int measure_one(struct jab *j, struct unit *u, const struct ir_prog *p, int part)
+static int measure_one(struct jab *j, struct unit *u, struct program *p, int part)
 {
 	const struct program *last = j->programs.n ? &j->programs.v[j->programs.n - 1] : NULL;
+	const struct ir_unit *ir = lang_unit(u->lang);
+	const struct ir_prog *prog = p->progs[part];
+	int r;
 
-	if (last && &j->units.v[last->unit] == u && last->progs[part] && same_length(lang_unit(u->lang), last->progs[part], p))
+	p->event_max[part] = gen_event_max(ir, prog);
+	if (last && &j->units.v[last->unit] == u && last->progs[part] && same_length(ir, last->progs[part], prog) &&
+	    last->event_max[part] == p->event_max[part]) {
+		p->scratch[part] = last->scratch[part];
 		return last->body[part];
-	return gen_measure(lang_unit(u->lang), p);
+	}
+	r = gen_scratch(ir, prog);
+	if (r < 0)
+		return r;
+	p->scratch[part] = r;
+	return gen_measure(ir, prog);
 }
 
 static int measure(struct jab *j, struct unit *u, struct program *p, const char *probe)
 {
 	for (int i = 0; i < 2 && p->progs[i]; i++) {
-		int n = measure_one(j, u, p->progs[i], i);
+		int n = measure_one(j, u, p, i);
 
 		if (n >= 0 && n > BODY_MOST)
 			n = fail(-E2BIG, "its program takes %d bytes of code, and %d are the most", n, BODY_MOST);

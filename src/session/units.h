@@ -40,6 +40,7 @@ struct program {
 	uint64_t bias;
 	struct ir_prog *progs[2];	/* [1]: at the exits of a call */
 	uint32_t body[2];		/* bytes of code */
+	uint32_t scratch[2], event_max[2];	/* gen_scratch(), gen_event_max() */
 	uint32_t next;			/* number + 1 of the next one of this row */
 };
 

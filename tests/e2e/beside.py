@@ -68,6 +68,7 @@ CASES = [
     Case("compare", "<script> tail 10", r'uprobe:<script>:tail { printf("%d%d%d%d%d%d %d %d\n", arg0 < 5, arg0 <= 5, arg0 > 5, '
          r'arg0 >= 5, arg0 == 5, arg0 != 5, arg0 && 4, 0 || arg0); }'),
     Case("maps", "<script> tail 20", "uprobe:<script>:tail { @last = arg0; @n++; @sum += arg0; @by[arg0 % 5] = arg0; }"),
+    Case("adds_to_itself", "<script> tail 20", "uprobe:<script>:tail { @a = @a + 1; @b[arg0 % 2] = @b[arg0 % 2] + arg0; }"),
     Case("delete", "<script> tail 20", "uprobe:<script>:tail { @x[arg0] = arg0; if (arg0 > 5) { delete(@x[arg0 - 5]); } }"),
     Case("clear_at_end", "<script> tail 20", "uprobe:<script>:tail { @x[arg0] = count(); @y = count(); } END { clear(@x); }"),
     Case("zero_at_end", "<script> tail 5", "uprobe:<script>:tail { @x[arg0] = arg0; } END { zero(@x); }"),

@@ -160,6 +160,15 @@ def test_threads_that_read(built):
     assert set(keyed(r.output, "last")) == {"alpha", "beta", "gamma"}
 
 
+def test_threads_that_keep_tuples(built):
+    """Values that take more than a word are changed as a whole; who can't wait for that is counted, and nothing else is lost."""
+    r = scripts.run("u:exe:take { @n = count(); @t[n % 3] = (n, n) }", built("script"), "threads", 8, 20000)
+    assert r.status == 0 and scalar(r.output, "n") == "160000" and "lost" not in r.stderr, r
+    for k, v in keyed(r.output, "t").items():
+        a, b = v.strip("()").split(", ")
+        assert a == b and int(a) % 3 == int(k), r
+
+
 def test_target_killed(target):
     t, other = target("script", "serve"), target("script", "serve")
     with Script("u:exe:take { @n = count(); @[pid] = count() }", t.pid, other.pid) as s:
