@@ -7,7 +7,9 @@ buffer: what is lost anyway is told. It has gone once round the rings before: th
 them takes a page fault of the program, once, which is a row of its own."""
 
 import os
+import re
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -26,6 +28,7 @@ VARIANTS = [
     ("rdtsc", "glibc", 1, "bare", ()),
     ("not probed, others are", "glibc", 1, "record", ("exe:work_other arg0 arg1",)),
     ("entry", "glibc", 1, "record", (ENTRY,)),
+    ("entry, switched off by its condition", "glibc", 1, "record", (ENTRY + " if arg0 == 0x123456789abcdef",)),
     ("entry, rings never used before", "glibc", 1, "cold", (ENTRY,)),
     ("entry, flight recorder", "glibc", 1, "overwrite", (ENTRY,)),
     ("entry and return", "glibc", 1, "record", (ENTRY, RETURN)),
@@ -150,10 +153,60 @@ def with_lttng(builder):
         daemon.wait()
 
 
+GDB_SCRIPT = """set confirm off
+set pagination off
+set circular-trace-buffer on
+target remote localhost:%d
+break main
+continue
+ftrace *work
+actions
+collect $rdi, $rsi
+end
+tstart
+continue
+"""
+
+
+def gdb_agent():
+    for folder in ("/usr/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64"):
+        if os.path.exists(folder + "/libinproctrace.so"):
+            return folder + "/libinproctrace.so"
+    raise Skip("libinproctrace.so is not installed")
+
+
+def with_gdb(builder):
+    """A fast tracepoint: GDB's own jump, its agent in the program. It wants five bytes and a program at low addresses."""
+    if not shutil.which("gdbserver") or not shutil.which("gdb"):
+        raise Skip("not installed")
+    agent = gdb_agent()
+    program = builder.program("peer_room", ["peer.c"], "-DWITH_ROOM", "-no-pie", "-fno-pie")
+    with socket.socket() as s:
+        s.bind(("localhost", 0))
+        port = s.getsockname()[1]
+    with tempfile.NamedTemporaryFile("w", suffix=".gdb") as script:
+        script.write(GDB_SCRIPT % port)
+        script.flush()
+        server = subprocess.Popen(["gdbserver", "--once", "--wrapper", "env", "LD_PRELOAD=" + agent, "--", "localhost:%d" % port,
+                                   program, str(MS), str(PAUSE)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        try:
+            time.sleep(1)       # until it listens
+            subprocess.run(["gdb", "-nx", "-batch", "-x", script.name, program], capture_output=True, timeout=60)
+            text = server.communicate(timeout=10)[1]
+        finally:
+            server.kill()
+            server.wait()
+    figures = [line for line in text.splitlines() if re.fullmatch(r"\d+\.\d{4}", line)]
+    if not figures:
+        raise Skip(text.strip()[-200:] or "no figure")
+    return float(figures[0]) - peer([program])
+
+
 def peers(builder, program):
     rows = {}
     for name, what in (("uprobe, tracefs", lambda: with_uprobe(program)), ("uprobe, bpftrace printf", lambda: with_bpftrace(program)),
                        ("LTTng-UST static event", lambda: with_lttng(builder)),
+                       ("GDB fast tracepoint", lambda: with_gdb(builder)),
                        ("uftrace -pg, entry and return", lambda: with_uftrace(builder))):
         try:
             rows[name] = [what()]
@@ -210,4 +263,5 @@ def run(jab, builder, result):
                               ("event, musl", 4, "entry, musl"), ("entry and return events", 4, "entry and return")):
         result.target(what, limit, "rdtsc", mid.get(name))
     result.target("function without a probe, others have one", 1, "ns", median(added["not probed, others are"]))
+    result.target("probe that is switched off by its condition", 1, "ns", median(added["entry, switched off by its condition"]))
     result.target("event, 2 threads", 1.25, "of 1", median(added["entry, 2 threads"]) / median(added["entry"]))

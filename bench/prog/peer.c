@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A loop that measures what others add to it. Built with -pg it is uftrace's; with -DWITH_LTTNG it has a
- * static LTTng event of two numbers. Prints the median ns per call.
+ * static LTTng event of two numbers; with -DWITH_ROOM an instruction of five bytes first, which GDB's fast
+ * tracepoints want. Prints the median ns per call.
  *
  *	peer MILLISECONDS PAUSE
  */
@@ -22,6 +23,9 @@
 
 __attribute__((noinline)) uint64_t work(uint64_t a, uint64_t b)
 {
+#ifdef WITH_ROOM
+	__asm__ volatile(".byte 0x0f, 0x1f, 0x44, 0, 0" : "+D"(a), "+S"(b));
+#endif
 #ifdef WITH_LTTNG
 	lttng_ust_tracepoint(jabbench, hit, a, b);
 #endif

@@ -43,3 +43,18 @@ def test_servers(case):
 def test_races(kind):
     s = run("races.py", "--seconds", "6", "--seed", "1", "--only", kind, limit=targets.LIMIT * 20)
     assert s["tally"]["targets"] >= 1
+
+
+@pytest.mark.slow
+def test_bad_pointers():
+    s = run("faults.py", "--seconds", "0", "--events", "20000", "--only", "race-handled", limit=targets.LIMIT * 5)
+    assert s["tally"]["events"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["plain", "bulky"])
+def test_flight_recorder(kind):
+    s = run("flight.py", "--seconds", "2", "--seed", "3", "--only", kind, limit=targets.LIMIT * 5)
+    if not s["tally"]:
+        pytest.skip("no babeltrace2")
+    assert s["tally"][f"{kind} snapshots"] >= 1

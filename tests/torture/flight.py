@@ -103,6 +103,10 @@ def take_out(pid):
         time.sleep(1)
 
 
+def a_moment(report):
+    return max(report.time_left(), 0) / 2 + .1
+
+
 def flight(report, target, board, d, kind, size, seconds):
     p = subprocess.Popen([jab.JAB, "record", "-v", "--overwrite", "--buffer-size", size, "-p", str(target.pid), "-o", str(d / "f"),
                           *PROBES[kind]], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -112,14 +116,16 @@ def flight(report, target, board, d, kind, size, seconds):
             if line.startswith("jab: active:"):
                 break
         time.sleep(1)
-        while time.monotonic() < end and report.time_left() > 0:
-            time.sleep(random.random() ** 3 * 10)
+        over = False
+        while not over:
+            time.sleep(min(random.random() ** 3 * 10, a_moment(report)))
             path, done = ask(p, board)
             events, threads = judge(path, done)
             shutil.rmtree(path)
             report.count(f"{kind} snapshots")
             report.count(f"{kind} events", events)
             report.count("newest calls", threads)
+            over = time.monotonic() > end or report.time_left() <= 0
         p.send_signal(signal.SIGINT)
         text = p.communicate(timeout=LIMIT)[1]
         if "could not be stopped" in text:		# starved by others: as it says, later
