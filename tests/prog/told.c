@@ -6,6 +6,7 @@
  *	told MODE N [COUNT]
  *	threads	COUNT threads	forks	COUNT children	vforks	COUNT vfork children, one after the other,
  *	clones	COUNT bare clone() threads on their parent's thread block, beside a thread that goes on
+ *	blocks	the same with thread blocks of their own that libc knows nothing of
  *	visits	a vfork child, then calls at leisure until 4 s have passed
  *	nested	a signal handler that calls it, too, COUNT times
  */
@@ -13,6 +14,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,17 +97,32 @@ static int bare(void *arg)
 	return 0;
 }
 
-static void with_clones(int count)
+static void with_bare(int count, bool own_blocks)
 {
-	static char stacks[64][16384] __attribute__((aligned(64)));
+	static char stacks[64][16384] __attribute__((aligned(64))), blocks[64][8192] __attribute__((aligned(64)));
 	int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
 	pthread_t beside;
 
 	pthread_create(&beside, NULL, thread, (void *)-1l);
-	for (long i = 0; i < count; i++)
-		clone(bare, stacks[i % 64] + sizeof(stacks[0]), flags, (void *)i);
+	for (long i = 0; i < count; i++) {
+		char *block = blocks[i % 64] + 4096;
+
+		*(void **)block = ((void **)block)[2] = block;	/* all that code with TLS may ask for */
+		clone(bare, stacks[i % 64] + sizeof(stacks[0]), flags | (own_blocks ? CLONE_SETTLS : 0), (void *)i, NULL,
+		      block, NULL);
+	}
 	pthread_join(beside, NULL);
 	usleep(300000);
+}
+
+static void with_clones(int count)
+{
+	with_bare(count, false);
+}
+
+static void with_blocks(int count)
+{
+	with_bare(count, true);
 }
 
 /* The stranger has the kind 0, what comes later 1. */
@@ -170,6 +187,8 @@ int main(int argc, char **argv)
 		with_visits(count);
 	else if (!strcmp(mode, "clones"))
 		with_clones(count);
+	else if (!strcmp(mode, "blocks"))
+		with_blocks(count);
 	else
 		with_signals(count);
 	for (int i = 0; i < board->n; i++)
