@@ -295,7 +295,7 @@ static int start(struct running *x, const struct script_options *o, char **rest)
 	if (dump)
 		return 0;
 	x->start = now_ns();
-	if (script_has_sites(x->s) && !script_exited(x->s, &status))
+	if ((script_has_sites(x->s) || run.pids.n || run.command || rest) && !script_exited(x->s, &status))
 		return run_probes(x);
 	return run.dry_run ? say_plan(x) : run_alone(x);
 }

@@ -253,7 +253,7 @@ static void turn(struct jab *j, uint64_t now)
 		bool on = now % CYCLE_NS < part;
 
 		if (on != s->on)
-			unit_enable(j, s->unit, s->clause, on);
+			unit_switch(j, s->unit, s->clause, on);
 		s->on = on;
 	}
 }

@@ -136,9 +136,16 @@ size_t units_data_size(const struct jab *j)
 	return (size + 4095) & ~4095ul;
 }
 
-static bool switches(const struct ir_ins *i)
+/* Does any of its programs switch clauses, be it one of the tracer? */
+static bool switches(const struct unit *u)
 {
-	return i->op == IR_ENABLE;
+	const struct ir_unit *ir = lang_unit(u->lang);
+
+	for (size_t i = 0; i < ir->progs.n; i++)
+		for (size_t k = 0; k < ir->progs.v[i]->ins.n; k++)
+			if (ir->progs.v[i]->ins.v[k].op == IR_ENABLE)
+				return true;
+	return false;
 }
 
 static void fill_env(const struct jab *j, const struct unit *u, struct unit_view *v, uint64_t private_at)
@@ -150,7 +157,7 @@ static void fill_env(const struct jab *j, const struct unit *u, struct unit_view
 		.cells = v->at,
 		.errors = v->at + off_errors(u),
 		.unpaired = v->at + off_unpaired(u),
-		.enabled = j->budget || any_ins(j, switches) ? v->at + off_enabled(u) : 0,
+		.enabled = j->budget || switches(u) ? v->at + off_enabled(u) : 0,
 		.nclauses = u->script->clauses.n,
 		.pairs = has_calls(j) ? private_at : 0,
 		.pair_bits = has_calls(j) ? PAIR_BITS : 0,
@@ -158,6 +165,11 @@ static void fill_env(const struct jab *j, const struct unit *u, struct unit_view
 		.online_cpus = get_nprocs(),
 		.cpid = j->child,
 	};
+}
+
+static bool is_off(const struct unit *u, uint32_t clause)
+{
+	return clause < u->off.n && u->off.v[clause];
 }
 
 void units_take(struct jab *j, struct target *t, uint8_t *here, uint64_t at, uint64_t private_at)
@@ -178,7 +190,7 @@ void units_take(struct jab *j, struct target *t, uint8_t *here, uint64_t at, uin
 		fill_env(j, u, v, private_at);
 		maps_init(lang_unit(u->lang), u->layout, v->maps);
 		for (uint32_t k = 0; k < u->script->clauses.n; k++)
-			((uint32_t *)(v->here + off_enabled(u)))[k] = 1;
+			((uint32_t *)(v->here + off_enabled(u)))[k] = !is_off(u, k);
 		v->reader = maps_reader_new(lang_unit(u->lang), u->layout, v->maps);
 		off += size_of(u);
 	}
@@ -288,6 +300,17 @@ uint64_t unit_unpaired(const struct jab *j, uint32_t unit, uint32_t clause)
 
 void unit_enable(struct jab *j, uint32_t unit, uint32_t clause, bool on)
 {
+	struct unit *u = &j->units.v[unit];
+
+	while (u->off.n <= clause)
+		*vec_add(&u->off) = false;
+	u->off.v[clause] = !on;
+	unit_switch(j, unit, clause, on);
+}
+
+void unit_switch(struct jab *j, uint32_t unit, uint32_t clause, bool on)
+{
+	on &= !is_off(&j->units.v[unit], clause);
 	for (size_t i = 0; i < j->targets.n; i++)
 		if (unit < j->targets.v[i].nviews)
 			__atomic_store_n((uint32_t *)(j->targets.v[i].views[unit].here + off_enabled(&j->units.v[unit])) + clause,

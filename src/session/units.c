@@ -55,10 +55,8 @@ static int take_unit(struct jab *j, struct unit u)
 int unit_add_script(struct jab *j, const char *name, const char *text, size_t len, char *const *params, uint32_t nparams)
 {
 	struct unit u = { 0 };
-	int r = script_parse(name, text, len, &u.script);
+	int r = script_parse_params(name, text, len, params, nparams, &u.script);
 
-	u.script->params = params;
-	u.script->nparams = nparams;
 	if (r < 0) {
 		*vec_add(&j->units) = u;
 		return r;
@@ -457,6 +455,7 @@ void units_free(struct jab *j)
 		lang_free(u->lang);
 		script_free(u->script);
 		free(u->tracer);
+		vec_free(&u->off);
 		free(u->layout);
 		vec_free(&u->ids);
 	}
