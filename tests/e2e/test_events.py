@@ -201,3 +201,22 @@ def wait_child(pid):
                 return int(c)
         time.sleep(0.01)
     raise AssertionError("no child")
+
+
+def test_started_in_every_way(built, tmp_path):
+    """vfork and exec, posix_spawn, system, popen: each child is the same program again, probed from its first instruction."""
+    r = traces.record(tmp_path / "t", ["exe:grind seq=arg0:long"], [built("mill"), "execs", 8, 200])
+    check(tmp_path / "t", r)
+
+
+@pytest.mark.parametrize("probe", ["exe:main.work x=rax:u64", "exe:main.work x=rax:u64 s=rax:string"], ids=["plain", "text"])
+def test_go(built, tmp_path, probe):
+    """Threads that libc knows nothing of, stacks that move, asynchronous preemption."""
+    r = traces.record(tmp_path / "t", [probe], [built("hello_go"), 20000, 8], ["--buffer-size", "8M"])
+    assert r.status == 0 and r.stdout == "20000", r
+    summary = r.summary["probes"][0]
+    events, lost = traces.babeltrace(tmp_path / "t")
+    assert summary["hits"] == 20000 == len(events) + lost and summary["lost"] == lost, summary
+    assert len({e.pid for e in events}) == 1 and all(e.tid >= e.pid for e in events)
+    x = collections.Counter(int(e.fields["x"]) for e in events)
+    assert lost or x == {i: 8 for i in range(2500)}, x.most_common(3)
