@@ -345,7 +345,8 @@ static uint32_t cap_of(const struct gen *g, uint32_t slot)
 static int op_of(const struct gen *g, const struct ir_ins *i)
 {
 	static const uint8_t ops[IR_NOPS] = {
-		[IR_SAVED] = PROG_FAULTS, [IR_STACK] = PROG_STACK, [IR_LOAD] = PROG_LOAD, [IR_READ_STR] = PROG_READ_STR, [IR_READ_BUF] = PROG_READ_BUF, [IR_COMM] = PROG_COMM,
+		[IR_SAVED] = PROG_FAULTS, [IR_STACK] = PROG_STACK,
+		[IR_LOAD] = PROG_LOAD, [IR_READ_STR] = PROG_READ_STR, [IR_READ_BUF] = PROG_READ_BUF, [IR_COMM] = PROG_COMM,
 		[IR_SLOT_COPY] = PROG_SLOT_COPY, [IR_SLOT_LOAD] = PROG_SLOT_LOAD, [IR_STR_CMP] = PROG_STR_CMP,
 		[IR_STR_LEN] = PROG_STR_LEN, [IR_STR_FIND] = PROG_STR_FIND, [IR_EMIT] = PROG_EMIT, [IR_CTX] = PROG_IDS,
 		[IR_MAP_AGG] = PROG_KEY, [IR_MAP_GET] = PROG_GET, [IR_MAP_SET] = PROG_SET, [IR_MAP_ADD] = PROG_ADD,

@@ -206,8 +206,9 @@ static void read_aggs(uint8_t num, uint32_t kind, uint32_t nkeys, bool has_rseq)
 	world_start(w, has_rseq);
 	for (int k = 0; k < 160; k++) {
 		uint64_t value = num == IR_F64 ? random_word() % 2001 - 1000 : any_value();
+		bool step = k == 30 && has_rseq && nkeys && num == IR_I64 && kinds[kind] <= IR_MAP_MAX;
 
-		hit(w, random_word() % 7, k % 11 ? value & ~1ull : value | 1, k == 30 && has_rseq && nkeys && num == IR_I64 && kinds[kind] <= IR_MAP_MAX ? machine_run_stepped : machine_run);
+		hit(w, random_word() % 7, k % 11 ? value & ~1ull : value | 1, step ? machine_run_stepped : machine_run);
 		if (k % 50 == 49) {
 			same_maps(w);
 			(k % 100 == 49 ? maps_reader_ops.clear : maps_reader_ops.zero)(w->r, 0);
