@@ -92,6 +92,7 @@ void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
 		jab_each_probe(j, print_probe, to);
 		run_say_times(j, report);
 	}
+	units_say_errors(j);
 	if (t.lost && enough(j))
 		log_warn("ended by its count of events; %" PRIu64 " more happened before the probes were out", t.lost);
 	else if (t.lost)

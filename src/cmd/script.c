@@ -217,7 +217,7 @@ static int finish(struct running *x, int ended, int child_status)
 		events_drain(x->j, true);
 	exited = script_exited(x->s, &status);
 	written = script_end(x->s);
-	script_say_errors(x->s);
+	units_say_errors(x->j);
 	events_totals(x->j, &t);
 	if (t.lost)
 		log_warn("%" PRIu64 " events were lost; a larger --buffer-size may help", t.lost);

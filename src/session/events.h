@@ -73,6 +73,9 @@ const char *events_address(struct jab *j, uint32_t pid, uint64_t addr);
 /* The file that is mapped there; NULL: none. */
 const char *events_module(struct jab *j, uint32_t pid, uint64_t addr);
 
+/* What went wrong in programs (conditions that could not be read, full maps...), told as warnings. */
+void units_say_errors(const struct jab *j);
+
 int events_close(struct jab *j);
 
 #endif

@@ -58,9 +58,6 @@ bool script_exited(const struct script_run *s, int *ret_status);
 /* end clauses, then all maps. An error: the trace is not complete. */
 int script_end(struct script_run *s);
 
-/* What went wrong in programs, told as warnings. */
-void script_say_errors(struct script_run *s);
-
 /* As text, for --dump: "ast", "ir" or "asm". */
 int script_dump_text(struct script_run *s, const char *what, FILE *to);
 

@@ -368,3 +368,38 @@ void unit_views_free(struct jab *j, struct target *t)
 	t->views = NULL;
 	t->nviews = 0;
 }
+
+static const char *const error_texts[IR_ERRORS] = {
+	[IR_ERR_FAULT] = "times a condition, key or value could not be read",
+	[IR_ERR_DIV] = "divisions by zero (or of the smallest number by -1) gave 0",
+	[IR_ERR_RANGE] = "times an index was out of range and 0 was taken",
+	[IR_ERR_LOOP] = "loops were ended by their bound",
+	[IR_ERR_MAP_FULL] = "values were left out because a map was full (config: max_map_keys), or in the middle of a change",
+	[IR_ERR_DELETE] = "times delete() found nothing",
+};
+
+static void say_unit(const struct jab *j, uint32_t unit)
+{
+	const struct script *sc = j->units.v[unit].script;
+
+	for (uint32_t i = 0; i < sc->clauses.n; i++) {
+		const char *probe = sc->clauses.v[i]->nprobes ? sc->clauses.v[i]->probes[0]->text : "";
+		uint64_t n = unit_unpaired(j, unit, i);
+
+		for (int e = 0; e < IR_ERRORS; e++) {
+			uint64_t times = unit_error_count(j, unit, i, e);
+
+			if (times && e != IR_ERR_DELETE)
+				log_warn("%s: %llu %s", probe, (unsigned long long)times, error_texts[e]);
+		}
+		if (n)
+			log_warn("%s: %llu returns of calls that began before, or that were too many at once to be kept", probe,
+				 (unsigned long long)n);
+	}
+}
+
+void units_say_errors(const struct jab *j)
+{
+	for (uint32_t i = 0; i < j->units.n; i++)
+		say_unit(j, i);
+}

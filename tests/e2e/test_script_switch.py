@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Clauses that are switched on and off, also before there is anything to switch; parameters in probes; scripts without
 probes beside a command."""
+import jab
 import scripts
 import targets
 from scripts import scalar, told
@@ -30,3 +31,9 @@ def test_a_parameter_in_a_probe():
 def test_no_probes_and_a_command():
     r = scripts.run('BEGIN { printf("one\\n"); } END { printf("two\\n"); }', targets.build("script"), "tell", 30)
     assert r.status == 0 and r.output == "one\ntwo\n" and told(r.stdout)["count"], r
+
+
+def test_a_condition_that_can_not_be_read_is_said():
+    prog = targets.build("script")
+    r = jab.run("trace", "exe:take n if *(int *)8 == 3", "--", prog, "tell", "30")
+    assert r.status == 0 and "times a condition, key or value could not be read" in r.stderr, r
