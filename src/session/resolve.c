@@ -405,6 +405,44 @@ static bool may_come_later(const struct jab *j, const struct probe_spec *spec, b
 	return spec->object ? !any_object : j->child != 0;
 }
 
+/* Copies of a function that the compiler has put into others: each begins at an instruction of its own. */
+static int match_inlined(const struct match *x, size_t *found)
+{
+	const struct probe_spec *spec = spec_of(x);
+	inlined_list list = { 0 };
+	struct types *types;
+	int r = 0;
+
+	if (module_types(x->m, &types) < 0 || types_inlined(types, spec->place, &list) < 0)
+		list.n = 0;
+	for (size_t i = 0; !r && i < list.n; i++)
+		r = add_address(x, list.v[i].entry, spec->text);
+	*found += list.n;
+	vec_free(&list);
+	return r;
+}
+
+/* Only where no module has a function of that name: all debug info must be read for this. */
+static int match_all_inlined(struct jab *j, uint32_t probe, size_t *found)
+{
+	const struct probe_spec *spec = j->probes.v[probe].spec;
+	int r = 0;
+
+	if (spec->place_kind != PLACE_NAME || spec->has_offset || (spec->kind != SPEC_ENTRY))
+		return 0;
+	for (uint32_t t = 0; !r && t < j->targets.n; t++)
+		for (uint32_t i = 0; !r && !j->targets.v[t].lost && i < j->targets.v[t].loaded.n; i++) {
+			const struct loaded *l = &j->targets.v[t].loaded.v[i];
+			struct match x = { j, probe, t, i, NULL, l->file };
+
+			if (l->file == UINT32_MAX || !spec_matches_object(spec, l->path, l->is_exe))
+				continue;
+			x.m = j->files.v[l->file].m;
+			r = match_inlined(&x, found);
+		}
+	return r;
+}
+
 int resolve_probe(struct jab *j, uint32_t probe)
 {
 	const struct probe_spec *spec = j->probes.v[probe].spec;
@@ -419,6 +457,8 @@ int resolve_probe(struct jab *j, uint32_t probe)
 		if (!r && !found)
 			r = match_all(j, probe, 0, 0, &found, &any_object);
 	}
+	if (!r && !found)
+		r = match_all_inlined(j, probe, &found);
 	if (r < 0)
 		return r;
 	if (found)

@@ -4,7 +4,7 @@ randomization, and say what some expressions are at each hit of a place. Whateve
 in the program must then be the same.
 
     Place("exe:step", "step", ["n", "it->mood", "s:string", ("jab's words", "gdb's words")])
-    Place.line(path, "typed.c", 42, [...])        the very instructions that jab chooses
+    Place.line(path, "typed.c", 42, [...]), Place.at(path, "exe:inlined", [...])   the very instructions that jab chooses
 """
 import json
 import os
@@ -57,9 +57,27 @@ def plain(v, as_text):
         return text(v)
     return int(v)
 
+def inlined(expr):
+    """At the first instruction of an inlined function gdb shows its caller: ask the block that is there."""
+    name, _, member = expr.partition("->")
+    frame = gdb.selected_frame()
+    block = gdb.block_for_pc(frame.pc())
+    while block:
+        for symbol in block:
+            if symbol.name == name:
+                v = symbol.value(frame)
+                return v[member] if member else v
+        block = block.superblock
+    raise RuntimeError("no " + name)
+
 def ask(expr, as_text):
     try:
         return plain(gdb.parse_and_eval(expr), as_text)
+    except (gdb.error, RuntimeError) as e:
+        if "No symbol" not in str(e):
+            return {"error": str(e)}
+    try:
+        return plain(inlined(expr), as_text)
     except (gdb.error, RuntimeError) as e:
         return {"error": str(e)}
 
@@ -95,8 +113,11 @@ class Place:
 
     @classmethod
     def line(cls, path, name, number, expressions):
-        """The addresses that jab takes for a line."""
-        probe = f"exe:@{name}:{number}"
+        return cls.at(path, f"exe:@{name}:{number}", expressions)
+
+    @classmethod
+    def at(cls, path, probe, expressions):
+        """The addresses that jab takes."""
         r = jab.run("check", "--json", path, probe)
         assert r.status == 0, r
         return cls(probe, [int(o["address"], 16) for o in r.rows if "address" in o], expressions)
