@@ -6,8 +6,10 @@ import subprocess
 
 import pytest
 
+import jab
 import scripts
-from scripts import keyed, scalar
+from scripts import Script, keyed, scalar
+from test_everywhere import can_suspend_seccomp
 
 N = 900
 
@@ -153,6 +155,22 @@ def test_more_events_than_can_be_shown(built):
     lost = counted(r, "events were lost")
     assert r.status == 0 and scalar(r.output, "n") == "200000", r.stderr
     assert len(r.output.splitlines()) - 1 + lost == 200000, (lost, len(r.output.splitlines()))
+
+
+def test_no_system_call_is_allowed(target):
+    """A read that only the kernel could check is not made; all else works."""
+    if not can_suspend_seccomp():
+        pytest.skip("this kernel does not let seccomp be suspended")
+    t = target("sandbox")
+    before = jab.snapshot(t.pid)
+    with Script('u:exe:work { @n = count(); @x++; @s[str(arg0)] = count(); printf("%d\\n", arg0) } call:exe:work { @d = count() }',
+                t.pid) as s:
+        t.run(20)
+        r = s.stop()
+    assert r.status == 0 and [scalar(r.output, x) for x in ("n", "x", "d")] == ["20", "20", "20"], r
+    assert r.output.startswith("0\n1\n2\n") and "@s" not in r.output and counted(r, "times a condition") == 20, r
+    jab.assert_same(before, t.pid)
+    t.stop()
 
 
 def test_go(built):
