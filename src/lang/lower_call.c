@@ -60,6 +60,9 @@ void lower_field(struct lower *w, struct ir_record *r, arg_list *list, const cha
 	r->nfields = list->n;
 	if (r->nfields > 64)
 		lower_error(w, w->at, "an event has at most 64 fields");
+	/* a trace has 32 marks for reads that failed */
+	if (r->kind == IR_RECORD_EVENT && r->faulty && r->nfields > 32)
+		lower_error(w, w->at, "an event has at most 32 fields if some of them are read from memory");
 }
 
 static bool same_record(const struct ir_record *a, const struct ir_record *b)

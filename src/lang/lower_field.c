@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MOST_FIELDS 32		/* of an event, where some were made of one */
-#define MOST_DEPTH 3
+#define MOST_DEPTH 4
 #define MOST_ELEMENTS 16
 
 static void put_part(struct lower *w, struct ir_record *r, arg_list *list, const char *name, const struct val *v, int depth);
@@ -86,6 +86,9 @@ void lower_fields(struct lower *w, struct ir_record *r, arg_list *list, const ch
 	size_t had = list->n;
 
 	put_part(w, r, list, name, &o, 0);
+	if (list->n >= MOST_FIELDS && list->n > had + 1)
+		diag_warn(w->l->diags, w->at->at, w->at->len, "only %d fields are recorded; members behind them are left out",
+			  MOST_FIELDS);
 	if (list->n == had && !w->failed)
 		lower_error(w, w->at, "nothing of this %s can be recorded", v_name(w->pool, v->type));
 }

@@ -285,7 +285,7 @@ static int try_name(const char *name, const struct lang_site *site, size_t *unsu
 	got = run(text, site, &m);
 	refused = strstr(got, "error: ") != NULL;
 	warned = strstr(got, "may have changed how this static function is called");
-	last = warned && !refused ? strrchr(got, '^') : NULL;
+	last = !refused && strstr(got, "warning: ") ? strrchr(got, '^') : NULL;
 	last = last ? strchr(last, '\n') + 1 : got;
 	assert_int_equal(types_var(types, site->pc, name, &v), 0);
 	doubtful = v.flags & (VAR_UNSURE | VAR_DISPUTED);
