@@ -463,7 +463,7 @@ pid_t proc_borrowed_tid(struct proc *p)
 }
 
 /* Let a borrowed thread run into its way home, and put another call in place of that. */
-int borrow_exchange(struct proc *p, struct thread *t, long nr, const uint64_t args[6])
+int borrow_exchange(struct proc *p, struct thread *t, long nr, const uint64_t args[6], uint64_t back, uint64_t sp)
 {
 	struct user_regs_struct regs = t->regs;
 	int r = run_to_call_stop(p, t);
@@ -479,8 +479,8 @@ int borrow_exchange(struct proc *p, struct thread *t, long nr, const uint64_t ar
 	regs.r10 = args[3];
 	regs.r8 = args[4];
 	regs.r9 = args[5];
-	regs.rip = priv(p)->gadget.start;
-	regs.rsp = priv(p)->borrow.sp;
+	regs.rip = back;
+	regs.rsp = sp;
 	if (ptrace(PTRACE_SETREGS, t->tid, 0, &regs) < 0)
 		return fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
 	proc_step("borrow: call exchanged");
@@ -490,7 +490,7 @@ int borrow_exchange(struct proc *p, struct thread *t, long nr, const uint64_t ar
 static int make_call(struct proc *p, struct thread *t, long nr, const uint64_t args[6], int64_t *ret_value)
 {
 	struct user_regs_struct regs;
-	int r = borrow_exchange(p, t, nr, args);
+	int r = borrow_exchange(p, t, nr, args, priv(p)->gadget.start, priv(p)->borrow.sp);
 
 	if (r == 0)
 		r = run_to_call_stop(p, t);

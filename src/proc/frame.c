@@ -7,11 +7,14 @@
  * It is laid below the thread's stack pointer and its red zone, where a signal frame would be
  * laid: nothing there belongs to anybody. From low to high addresses:
  *
- *          chain, ucontext              a guest's: see guest.c
  *   base   15, address of `syscall`     only when there is no restorer: for `pop %rax; ret`
  *   uc     ucontext                     rsp at rt_sigreturn
  *   fp     xsave image                  64-byte aligned
+ *          chain, ucontext              a guest's: see guest.c
  *          scratch                      arguments of borrowed calls
+ *
+ * All that matters is above rsp: whoever borrows the thread once more, before it has come home, writes
+ * below it.
  */
 #include "proc/internal.h"
 
@@ -143,11 +146,16 @@ static void fill_guest(struct frame_uc *u, const struct proc *p, const struct us
 	fill_uc(u, &regs, ~0ull, 0);
 }
 
+/* What stands below rsp at gadget.start is for a `ret` that leads there. */
 static void put_part(uint8_t *at, const struct proc *p, const struct frame_uc *uc)
 {
-	const uint64_t chain[2] = { SYS_rt_sigreturn, priv(p)->gadget.call };
+	const struct gadget *g = &priv(p)->gadget;
+	const uint64_t chain[3] = { g->start, SYS_rt_sigreturn, g->call };
 
-	memcpy(at + CHAIN_LEN - sizeof(chain), chain, sizeof(chain));
+	if (g->pop)
+		memcpy(at + CHAIN_LEN - sizeof(chain), chain, sizeof(chain));
+	else
+		memcpy(at + CHAIN_LEN - sizeof(chain[0]), chain, sizeof(chain[0]));
 	memcpy(at + CHAIN_LEN, uc, sizeof(*uc));
 }
 
@@ -157,7 +165,7 @@ int frame_write(struct proc *p, struct thread *t, uint64_t top, struct borrow *b
 	uint8_t image[GUEST_LEN + CHAIN_LEN + UC_LEN + XSTATE_MAX + SCRATCH_LEN] = { 0 };
 	uint64_t start = CHAIN_LEN - (priv(p)->gadget.pop ? 16 : 0);
 	struct user_regs_struct regs = t->regs;
-	int r, xlen = take_xstate(t->tid, image + GUEST_LEN + CHAIN_LEN + UC_LEN);
+	int r, xlen = take_xstate(t->tid, image + CHAIN_LEN + UC_LEN);
 	struct frame_uc uc;
 
 	if (xlen < 0)
@@ -165,15 +173,15 @@ int frame_write(struct proc *p, struct thread *t, uint64_t top, struct borrow *b
 	b->len = GUEST_LEN + CHAIN_LEN + UC_LEN + ((xlen + 63) & ~63) + SCRATCH_LEN;
 	b->at = (top - b->len) & ~63ull;
 	b->scratch = b->at + b->len - SCRATCH_LEN;
-	b->guest_sp = b->at + start;
-	b->sp = b->guest_sp + GUEST_LEN;
+	b->guest_sp = b->scratch - GUEST_LEN + start;
+	b->sp = b->at + start;
 	if (ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(b->mask), &b->mask) < 0)
 		return fail(-errno, "signal mask of thread %d: %s", t->tid, strerror(errno));
 	call_restart_regs(p, &regs);
 	fill_guest(&uc, p, &regs);
+	put_part(image + b->len - SCRATCH_LEN - GUEST_LEN, p, &uc);
+	fill_uc(&uc, &regs, b->mask, b->at + CHAIN_LEN + UC_LEN);
 	put_part(image, p, &uc);
-	fill_uc(&uc, &regs, b->mask, b->at + GUEST_LEN + CHAIN_LEN + UC_LEN);
-	put_part(image + GUEST_LEN, p, &uc);
 	b->old = xrealloc(b->old, b->len);
 	r = proc_read(p, TADDR(b->at), b->old, b->len);
 	if (r == 0)

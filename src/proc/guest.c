@@ -88,15 +88,19 @@ static int take_guest(struct proc *p, struct thread *t)
 	return 0;
 }
 
+/*
+ * A clone that finds a stop pending is made once more by the kernel, two bytes back. So, unlike other
+ * borrowed calls, it is followed by code that has a `syscall` in front of it: a `ret` that leads home.
+ */
 static int make_guest(struct proc *p, struct thread *t)
 {
-	const uint64_t args[6] = { FLAGS, priv(p)->borrow.guest_sp };
+	const uint64_t args[6] = { FLAGS, priv(p)->borrow.guest_sp - 8 };
 	int r;
 
 	if (ptrace(PTRACE_SETOPTIONS, t->tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEVFORK) < 0)
 		return fail(-errno, "thread %d has ended", t->tid);
 	priv(p)->borrow.options = true;
-	r = borrow_exchange(p, t, SYS_clone, args);
+	r = borrow_exchange(p, t, SYS_clone, args, priv(p)->call_ret + 2, priv(p)->borrow.sp - 8);
 	if (r == 0)
 		r = run_to_birth(p, t);
 	if (r < 0)
@@ -131,7 +135,7 @@ int guest_begin(struct proc *p)
 	if (r < 0)
 		return r;
 	t = thread_find(p, priv(p)->borrow.tid);
-	if (has_filter(t))
+	if (has_filter(t) || !is_call_and_ret(p, priv(p)->call_ret))
 		return -ENOTSUP;
 	r = make_guest(p, t);
 	if (r == 0)

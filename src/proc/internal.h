@@ -62,6 +62,7 @@ struct proc_priv {
 	VEC(struct searched) searched;
 	gap_list free_before, restless;	/* gaps.c: as of the last look; where looks differed */
 	struct gadget gadget;
+	uint64_t call_ret;	/* `syscall; ret`, 0: none was found */
 	struct borrow borrow;
 	struct borrow host;	/* guest.c: the thread in whose place the guest is borrowed */
 	struct reaper *reaper;
@@ -148,6 +149,7 @@ bool still_shares(struct proc *p, const struct thread *t);
 
 /* textcalls.c; the pure part, for tests */
 typedef void (*call_found)(void *arg, size_t offset, size_t len, uint32_t nr);
+bool is_call_and_ret(struct proc *p, uint64_t at);
 void calls_in(const uint8_t *bytes, size_t n, call_found found, void *arg);
 
 /* calls.c */
@@ -165,7 +167,9 @@ int gadget_find(struct proc *p);
 int borrow_begin(struct proc *p);
 struct thread *borrow_candidate(struct proc *p);	/* that is borrowed, or would be; NULL: none is good */
 bool borrow_has_own_stack(struct proc *p, const struct thread *t);
-int borrow_exchange(struct proc *p, struct thread *t, long nr, const uint64_t args[6]);
+
+/* From its way home to another call, behind which it goes on at `back` with this stack pointer. */
+int borrow_exchange(struct proc *p, struct thread *t, long nr, const uint64_t args[6], uint64_t back, uint64_t sp);
 void borrow_end(struct proc *p);
 int borrow_interrupt(struct proc *p, struct thread *t);	/* a borrowed one that runs: back to a plain stop */
 void borrow_lost(struct proc *p);	/* it has restored itself: it is a thread like any other */
