@@ -34,8 +34,9 @@ struct pages {
 struct spans;
 void pages_load(struct pages *g, struct proc *p, const struct spans *s);	/* slow; uses p->maps */
 void pages_compare(struct pages *g, const struct spans *s);			/* with what stands in the spans */
-/* While held: drop at most max runs of pages; returns how many pages are still to be dropped. */
-size_t pages_drop(struct pages *g, struct proc *p, size_t max, bool check);
+/* While held: drop some runs of pages. From a desk, if there is one, it takes one turn of a thread. */
+void pages_drop(struct pages *g, struct proc *p, bool check, const struct desk *desk);
+size_t pages_left(const struct pages *g);	/* still to be dropped */
 size_t pages_kept(const struct pages *g);	/* those that were not */
 void pages_free(struct pages *g);
 

@@ -25,7 +25,6 @@
 #define PATIENCE_NS 5000000000ull
 #define FIRST_WAIT_NS 100000ull
 #define LONGEST_WAIT_NS 10000000ull
-#define DROPS_PER_STOP 16
 #define STEPS 4			/* moments given to handlers above pads, within one stop */
 #define FIRST_MOMENT_NS 20000ull
 
@@ -376,9 +375,25 @@ static int unmap_arena(struct clean *c)
 	return 0;
 }
 
+/* As long as the arena is there, its desk is; in our own target at least, if nobody has unmapped it. */
+static bool find_desk(const struct clean *c, struct desk *ret_desk)
+{
+	const struct arena *a = c->u->arena;
+	const struct map *m;
+
+	if (!a || a->p != c->p || !a->mapped)
+		return false;
+	m = proc_map_at(c->p, a->record_at.v + a->record_len);
+	if (!m || m->inode != c->u->inode || m->offset != a->record_len || !(m->prot & PROT_EXEC))
+		return false;
+	*ret_desk = (struct desk){ TADDR(m->start), (uint8_t *)a->head + a->record_len };
+	return true;
+}
+
 /* One stop. Returns 0 when all is done that can be done, -EAGAIN to come back later. */
 static int clean_held(struct clean *c)
 {
+	struct desk desk;
 	int r = sigframes_find(&c->frames, c->p);
 
 	if (r == 0 && !c->text_back)
@@ -396,7 +411,7 @@ static int clean_held(struct clean *c)
 	r = look_again(c);
 	if (r < 0)
 		return r;
-	pages_drop(&c->pages, c->p, DROPS_PER_STOP, false);
+	pages_drop(&c->pages, c->p, false, find_desk(c, &desk) ? &desk : NULL);
 	if (!c->u->growing)
 		threads_let_others_go(c->p);
 	return unmap_arena(c);
@@ -457,12 +472,12 @@ static int drop_rest(struct clean *c)
 	int r;
 
 	for (;;) {
-		if (!pages_drop(&c->pages, c->p, 0, true))
+		if (!pages_left(&c->pages))
 			return 0;
 		r = proc_stop(c->p);
 		if (r < 0)
 			return r;
-		pages_drop(&c->pages, c->p, DROPS_PER_STOP, true);
+		pages_drop(&c->pages, c->p, true, NULL);
 		r = proc_resume(c->p);
 		if (r < 0)
 			return r;
