@@ -377,7 +377,7 @@ static void chains(void **state)
 {
 	struct world *w = world_of_chains();
 	uint8_t *page = map_or_die(8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	struct node *nodes = (struct node *)(page + 4096 - 8 * sizeof(*nodes) - 20);	/* the last one is half there */
+	struct node *nodes = (struct node *)(page + 4096 - 8 * sizeof(*nodes) - 16);	/* the last one is half there */
 
 	munmap(page + 4096, 4096);
 	world_start(w, true);
