@@ -195,6 +195,9 @@ int jab_add_probe(struct jab *j, const char *text)
 	    wants_names(j, &fields)) {
 		fields_free(&fields);
 		spec_free(spec);
+		if (j->events->context.n)
+			return fail(-EINVAL, "probe '%s': -t does not go together with conditions, expressions and call probes: write "
+				    "what it would add behind the probe, as in 'f rax if rdi > 3'", text);
 		return unit_add_line(j, text);
 	}
 	p = vec_add(&j->probes);

@@ -37,3 +37,8 @@ def test_a_condition_that_can_not_be_read_is_said():
     prog = targets.build("script")
     r = jab.run("trace", "exe:take n if *(int *)8 == 3", "--", prog, "tell", "30")
     assert r.status == 0 and "times a condition, key or value could not be read" in r.stderr, r
+
+
+def test_contexts_are_not_lost_silently():
+    r = jab.run("trace", "-t", "reg:rax", "exe:take n if n > 3", "--", targets.build("script"), "tell", "3")
+    assert r.status == 1 and "-t does not go together with conditions" in r.stderr, r
