@@ -290,6 +290,7 @@ static void place_words(struct gen *g)
 
 int g_analyse(struct gen *g)
 {
+	int32_t most = g->env->stack_max ? g->env->stack_max : GEN_STACK_MAX;
 	size_t n = g->p->regs.n;
 
 	g->places = xcalloc(n, sizeof(*g->places));
@@ -311,9 +312,9 @@ int g_analyse(struct gen *g)
 	place_words(g);
 	free(ranges);
 	ranges = NULL;
-	if (128 + g->frame + g->below > GEN_STACK_MAX)
+	if (128 + g->frame + g->below > most)
 		return fail(-ENOTSUP, "a clause needs %d bytes of the program's stack, and may take %d: it uses too many values at once",
-			    128 + g->frame + g->below, GEN_STACK_MAX);
+			    128 + g->frame + g->below, most);
 	return place_slots(g);
 }
 

@@ -69,6 +69,7 @@ struct gen_env {
 	uint32_t uid, gid;
 	uint32_t online_cpus;		/* IR_CTX_NCPUS */
 	uint32_t cpid;
+	int32_t stack_max;		/* bytes of stack, if GEN_STACK_MAX is too much here; 0: it is not */
 	uint64_t unwind;		/* tables for stacks, as in struct bulk_desc; 0: frame pointers only */
 };
 

@@ -415,6 +415,9 @@ size_t unit_body(const struct jab *j, const struct site *s)
 	return p->body[part_of(j, s, p)];
 }
 
+/* Functions without a stack check have 800 bytes in all, and they call each other. */
+#define STACK_MOST_GO 512
+
 int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out)
 {
 	const struct site *s = &j->sites.v[w->id];
@@ -432,6 +435,8 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	if (ir->maps.n > u->layout->nmaps || ir->ncells > u->ncells)
 		return fail(-ENOSPC, "no room for what this program keeps");
 	env.ids = u->ids.v;
+	if (j->files.v[l->file].m->is_go)
+		env.stack_max = STACK_MOST_GO;
 	env.event.lost_index = c->index;
 	env.event.lost_shared = main->rings->lost_shared_at + 8ull * c->index;
 	/* Calls of two probes on one function are two calls. */
