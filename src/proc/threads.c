@@ -109,15 +109,20 @@ static int why_not_seized(struct thread *t, int err)
 	return 0;
 }
 
+/*
+ * One in limbo is ours already. But only the kernel knows whether it still is: a thread that executes takes
+ * the number of the first one, which may be in our list, and is not seized for that.
+ */
 static int seize(struct proc *p, struct thread *t)
 {
-	if (limbo_take(p, t->tid)) {
-		t->seized = true;
-		return 0;
-	}
-	if (ptrace(PTRACE_SEIZE, t->tid, 0, PTRACE_O_TRACESYSGOOD) < 0)
-		return why_not_seized(t, -errno);
+	int err = ptrace(PTRACE_SEIZE, t->tid, 0, PTRACE_O_TRACESYSGOOD) < 0 ? -errno : 0;
+	bool was = limbo_take(p, t->tid);
+
+	if (err < 0 && !(err == -EPERM && was))
+		return why_not_seized(t, err);
 	t->seized = true;
+	if (err < 0)
+		return 0;
 	proc_step("stop: seized");
 	return 0;
 }

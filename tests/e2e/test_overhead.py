@@ -23,8 +23,8 @@ def measuring():
 
 
 def test_the_hot_one_is_thinned_and_said_so(tmp_path):
-    r = traces.record(tmp_path / "t", ["hot n=arg0", "cold n=arg0"], [targets.build("warm"), "4"],
-                      options=("--max-overhead", "1", "--buffer-size", "16M"))
+    r = traces.record(tmp_path / "t", ["hot s=arg0:string", "cold n=arg0"], [targets.build("warm"), "3"],
+                      options=("--max-overhead", "1"))
     hots, colds = map(int, r.stdout.split())
     assert r.status == 0 and "hot: on for 50 % of the time" in r.stderr, r
     assert "cold: on for" not in r.stderr
