@@ -23,8 +23,6 @@ struct arena {
 	size_t size;		/* of the whole memfd */
 	struct piece *pieces;
 	size_t n;
-	bool by_guest;		/* the thread that makes it is a guest: it has its own descriptors */
-	bool no_guest;		/* there can be none */
 	bool mapped;		/* the target has the mappings */
 	bool undumped;		/* and keeps them out of core dumps */
 	struct sigframes frames;

@@ -2,21 +2,18 @@
 /*
  * The stop in which an arena comes to be. A borrowed thread makes a memfd, which we take over; the
  * record of how to undo things is written into it before the first mapping is made, is mapped first
- * and unmapped last, so that a mapping without a record means that nothing was done yet.
+ * and unmapped last, so that a mapping without a record means that nothing was done yet. From
+ * memfd_create to close no thread runs: a child forked in between would keep the descriptor.
  *
- * As a rule it is a guest that makes it, and only its host waits. Without one, no thread runs from
- * memfd_create to close: a child forked in between would keep the descriptor.
- *
- * Somebody waits, so everything else is done before or after. Right behind the record
+ * All threads of the target wait, so everything else is done before or after. Right behind the record
  * is the desk: a page or two from which a batch of calls makes all other mappings.
  */
-#include "proc/clean.h"
+#include "proc/arena.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/err.h"
@@ -107,7 +104,7 @@ static int64_t make_memfd(struct arena *a, const char *name)
 		return r;
 	proc_step("arena: name written");
 	fd = borrow(a->p, SYS_memfd_create, at.v, MFD_CLOEXEC | MFD_NOEXEC_SEAL, 0, 0, 0, 0);
-	if (fd == -EINVAL && guest_is_there(a->p) == a->by_guest)
+	if (fd == -EINVAL)
 		fd = borrow(a->p, SYS_memfd_create, at.v, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0, 0, 0);
 	if (fd < 0)
 		return fail(fd, "the target can't create shared memory: %s", strerror(-fd));
@@ -131,13 +128,6 @@ static int take_descriptor(struct arena *a, int there)
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", t ? t->pid : a->p->pid, tid, there);
 	a->fd = open(path, O_RDWR | O_CLOEXEC);
 	return a->fd < 0 ? fail(-errno, "%s can't be opened: %s", path, strerror(errno)) : 0;
-}
-
-/* A guest's table ends with it; and should it have ended, the number means another file. */
-static void close_there(struct arena *a, int there)
-{
-	if (!a->by_guest)
-		borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
 }
 
 /* Size, record and desk. */
@@ -265,7 +255,7 @@ static int take_back(struct arena *a, const struct batch *b, size_t n, int64_t g
 		if (b->calls.v[i].nr == SYS_mmap)
 			all[k++] = (struct gap){ b->calls.v[i].want, b->calls.v[i].want + b->calls.v[i].args[1] };
 	unmap_ranges(a, all, join(all, k));
-	close_there(a, there);
+	borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
 	free(all);
 	if (bad->nr != SYS_mmap)
 		return fail(got, "%s: the target can't: %s", b->steps.v[n], strerror(-got));
@@ -282,7 +272,7 @@ static int map_all(struct arena *a, int there, const struct batch *b)
 
 	got = check_place(a, got, a->record_at.v, len);
 	if ((uint64_t)got != a->record_at.v) {
-		close_there(a, there);
+		borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
 		return cant_map(a->record_at.v, len, got);
 	}
 	proc_step("arena: record mapped");
@@ -314,56 +304,11 @@ static int make_there(struct arena *a, const char *name, const struct undo_head 
 		r = fill(a, head, &b);
 	proc_step("arena: record written");
 	if (r < 0)
-		close_there(a, there);
+		borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
 	else
 		r = map_all(a, there, &b);
 	batch_free(&b);
 	return r;
-}
-
-static int make_held(struct arena *a, const char *name, const struct undo_head *head)
-{
-	int r;
-
-	proc_step("arena: stopped");
-	vec_free(&a->tids);
-	tids_note(a->p, &a->tids);
-	r = proc_rseq(a->p, &a->rseq);
-	a->by_guest = false;
-	if (r == 0 && !a->no_guest && threads_let_others_go(a->p)) {
-		r = guest_begin(a->p);
-		a->no_guest = r == -ENOTSUP;
-		a->by_guest = r == 0;
-	}
-	return r < 0 ? r : make_there(a, name, head);
-}
-
-static int make_once(struct arena *a, const char *name, const struct undo_head *head)
-{
-	int r = proc_stop(a->p), end;
-
-	if (r < 0)
-		return r;
-	r = make_held(a, name, head);
-	end = proc_resume(a->p);
-	return r < 0 ? r : end;
-}
-
-/* It could not be made. A child that was forked while a guest was at it has what was there by then. */
-static void clean_children(struct arena *a, int err)
-{
-	struct undo u = { .private = private_memory(a) };
-	struct text_report report = { 0 };
-	struct stat st;
-	char *why;
-
-	if (!a->by_guest || a->fd < 0 || fstat(a->fd, &st) < 0 || sharers_none_born(a->p, 1))
-		return;
-	u.inode = st.st_ino;
-	why = xstrdup(err_text());
-	clean_forks(a->p->pid, &u, &report);
-	fail(err, "%s", why);
-	free(why);
 }
 
 int arena_make(struct arena *a, size_t max_edits)
@@ -371,17 +316,21 @@ int arena_make(struct arena *a, size_t max_edits)
 	char name[ARENA_NAME_MAX];
 	struct undo_head head;
 	struct tracer_id id;
-	int r = tracer_self(&id);
+	int r = tracer_self(&id), end;
 
 	if (r < 0)
 		return r;
 	arena_name(&id, name);
 	undo_init(&head, max_edits, &id, private_memory(a));
 	a->pidfd = syscall(SYS_pidfd_open, a->p->pid, 0);
-	r = make_once(a, name, &head);
-	if (r == -ENOTSUP && a->no_guest)
-		r = make_once(a, name, &head);
+	r = proc_stop(a->p);
 	if (r < 0)
-		clean_children(a, r);
-	return target_left(a->p, r) ? fail(-ESRCH, "process %d is gone", a->p->pid) : r;
+		return r;
+	proc_step("arena: stopped");
+	tids_note(a->p, &a->tids);
+	r = proc_rseq(a->p, &a->rseq);
+	if (r == 0)
+		r = make_there(a, name, &head);
+	end = proc_resume(a->p);
+	return r < 0 ? r : end;
 }

@@ -130,7 +130,6 @@ int gadget_find(struct proc *p)
 	for (size_t i = 0; i < n; i++)
 		if (calls[i].nr == SYS_rt_sigreturn) {
 			v->gadget.start = calls[i].at.v;
-			v->gadget.call = calls[i].at.v + calls[i].len;
 			if (gadget_holds(p))
 				return 0;
 		}
@@ -148,30 +147,6 @@ static bool on_go_heap(struct proc *p, uint64_t sp)
 	return sp >= GO_HEAP && sp < GO_HEAP + (1ull << 40) && maps_at(&priv(p)->maps, GO_HEAP);
 }
 
-static bool is_guarded(const map_list *maps, const struct map *m)
-{
-	return m > maps->v && m[-1].end == m->start && !m[-1].prot;
-}
-
-#define MOST_GUARD (1ull << 20)
-
-/*
- * What C libraries give their threads: a guard, the stack, and at its end the thread's own block. A
- * coroutine's stack is not like that: there may be anything below it. The callers' mappings are asked,
- * which were read for this very stop.
- */
-bool borrow_has_own_stack(struct proc *p, const struct thread *t)
-{
-	const struct map *m = proc_map_at(p, t->regs.rsp);
-
-	if (!m || m->shared || !(m->prot & PROT_WRITE) || t->regs.rsp - m->start < frame_room())
-		return false;
-	if (strcmp(m->path, "[stack]") == 0)
-		return t->tid == p->pid;
-	return is_guarded(&p->maps, m) && m[-1].end - m[-1].start <= MOST_GUARD &&
-	       t->regs.fs_base > t->regs.rsp && t->regs.fs_base < m->end;
-}
-
 /* How good a thread is for borrowing: 0 not at all. Sleeping ones surely have a proper stack. */
 static int suitability(struct proc *p, const struct thread *t)
 {
@@ -186,7 +161,7 @@ static int suitability(struct proc *p, const struct thread *t)
 		return 0;
 	if (t->pid == p->pid)
 		score += 8;	/* its descriptors are the target's */
-	if (strcmp(m->path, "[stack]") == 0 || is_guarded(&priv(p)->maps, m))
+	if (strcmp(m->path, "[stack]") == 0 || (m > priv(p)->maps.v && m[-1].end == m->start && !m[-1].prot))
 		score += 4;
 	if (t->eintr_nr >= 0 || (long)t->regs.orig_rax >= 0)
 		score += 2;
@@ -239,19 +214,12 @@ static struct thread *last_resort(struct proc *p, uint64_t *ret_top)
 	return found;
 }
 
-struct thread *borrow_candidate(struct proc *p)
+static struct thread *choose(struct proc *p, uint64_t *ret_top)
 {
-	struct thread *t = priv(p)->borrow.tid ? thread_find(p, priv(p)->borrow.tid) : best_thread(p);
+	struct thread *t = best_thread(p);
 
 	if (!t && maps_load(p, &priv(p)->maps) == 0)
 		t = best_thread(p);
-	return t;
-}
-
-static struct thread *choose(struct proc *p, uint64_t *ret_top)
-{
-	struct thread *t = borrow_candidate(p);
-
 	if (!t)
 		return last_resort(p, ret_top);
 	*ret_top = t->regs.rsp - RED_ZONE;
@@ -303,7 +271,7 @@ static int suspend_seccomp(struct proc *p, struct thread *t)
 {
 	if (ptrace(PTRACE_SETOPTIONS, t->tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) < 0)
 		return refuse_seccomp(p, t);
-	priv(p)->borrow.options = true;
+	priv(p)->borrow.seccomp = true;
 	return 0;
 }
 
@@ -337,7 +305,7 @@ static int enter(struct proc *p, struct thread *t)
 	return 0;
 }
 
-int borrow_begin(struct proc *p)
+static int borrow_begin(struct proc *p)
 {
 	struct borrow *b = &priv(p)->borrow;
 	struct thread *t;
@@ -419,20 +387,18 @@ void borrow_lost(struct proc *p)
 {
 	struct borrow *b = &priv(p)->borrow;
 
-	if (b->tid && b->options)
+	if (b->tid && b->seccomp)
 		ptrace(PTRACE_SETOPTIONS, b->tid, 0, PTRACE_O_TRACESYSGOOD);
 	b->tid = 0;
-	b->options = b->moved = b->plain = false;
+	b->seccomp = b->moved = b->plain = false;
 }
 
 /* The mask before the registers, for the same reason as in enter(). */
 void borrow_end(struct proc *p)
 {
 	struct borrow *b = &priv(p)->borrow;
-	struct thread *t;
+	struct thread *t = b->tid ? thread_find(p, b->tid) : NULL;
 
-	guest_end(p);
-	t = b->tid ? thread_find(p, b->tid) : NULL;
 	if (t && t->stopped && run_to_plain_stop(p, t) == 0) {
 		proc_step("borrow: back in a plain stop");
 		ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(b->mask), &b->mask);
@@ -462,15 +428,21 @@ pid_t proc_borrowed_tid(struct proc *p)
 	return priv(p)->borrow.tid;
 }
 
-/* Let a borrowed thread run into its way home, and put another call in place of that. */
-int borrow_exchange(struct proc *p, struct thread *t, long nr, const uint64_t args[6], uint64_t back, uint64_t sp)
+int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_value)
 {
-	struct user_regs_struct regs = t->regs;
-	int r = run_to_call_stop(p, t);
+	struct borrow *b = &priv(p)->borrow;
+	struct user_regs_struct regs;
+	struct thread *t;
+	int r = borrow_begin(p);
 
 	if (r < 0)
 		return r;
+	t = thread_find(p, b->tid);
+	r = run_to_call_stop(p, t);
+	if (r < 0)
+		goto out;
 	proc_step("borrow: at the call");
+	regs = t->regs;
 	regs.orig_rax = nr;
 	regs.rax = -ENOSYS;
 	regs.rdi = args[0];
@@ -479,38 +451,24 @@ int borrow_exchange(struct proc *p, struct thread *t, long nr, const uint64_t ar
 	regs.r10 = args[3];
 	regs.r8 = args[4];
 	regs.r9 = args[5];
-	regs.rip = back;
-	regs.rsp = sp;
-	if (ptrace(PTRACE_SETREGS, t->tid, 0, &regs) < 0)
-		return fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
+	regs.rip = priv(p)->gadget.start;
+	regs.rsp = b->sp;
+	if (ptrace(PTRACE_SETREGS, t->tid, 0, &regs) < 0) {
+		r = fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
+		goto out;
+	}
 	proc_step("borrow: call exchanged");
-	return 0;
-}
-
-static int make_call(struct proc *p, struct thread *t, long nr, const uint64_t args[6], int64_t *ret_value)
-{
-	struct user_regs_struct regs;
-	int r = borrow_exchange(p, t, nr, args, priv(p)->gadget.start, priv(p)->borrow.sp);
-
-	if (r == 0)
-		r = run_to_call_stop(p, t);
+	r = run_to_call_stop(p, t);
 	if (r < 0)
-		return r;
+		goto out;
 	proc_step("borrow: call made");
-	if (ptrace(PTRACE_GETREGS, t->tid, 0, &regs) < 0)
-		return fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
+	if (ptrace(PTRACE_GETREGS, t->tid, 0, &regs) < 0) {
+		r = fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
+		goto out;
+	}
 	*ret_value = regs.rax;
 	return 0;
-}
-
-int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_value)
-{
-	int r = borrow_begin(p);
-
-	if (r < 0)
-		return r;
-	r = make_call(p, thread_find(p, priv(p)->borrow.tid), nr, args, ret_value);
-	if (r < 0)
-		borrow_end(p);
+out:
+	borrow_end(p);
 	return r;
 }

@@ -91,33 +91,14 @@ static bool is_interrupted(struct proc *p, struct thread *t)
 }
 
 /*
- * A dead tracer's host (guest.c) that was about to make its guest: told of our stop, the kernel puts that off
- * and would come back to it two bytes in front of the counter. But that stands at the way home, and no
- * `syscall` is in front of it. The thread goes home without a guest.
- */
-static void forget_guest(struct proc *p, struct thread *t)
-{
-	uint8_t code[2];
-
-	if (!is_host(&t->regs) || (long)t->regs.rax != -ERESTARTNOINTR)
-		return;
-	if (proc_read(p, TADDR(t->regs.rip - 2), code, sizeof(code)) == 0 && code[0] == 0x0f && code[1] == 0x05)
-		return;
-	t->regs.orig_rax = -1;
-	ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs);
-}
-
-/*
  * The mask is the one that holds outside the call: calls that wait with a mask of their own get it
  * back here at once, so that a signal which they alone let in waits for the repeated call.
  */
 void call_rewind(struct proc *p, struct thread *t)
 {
-	long nr;
+	long nr = t->regs.orig_rax;
 
 	t->eintr_nr = -1;
-	forget_guest(p, t);
-	nr = t->regs.orig_rax;
 	if (nr < 0 || (long)t->regs.rax != -EINTR || !may_repeat(nr))
 		return;
 	if (ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(t->mask), &t->mask) < 0 || is_interrupted(p, t))

@@ -10,11 +10,7 @@
  *   base   15, address of `syscall`     only when there is no restorer: for `pop %rax; ret`
  *   uc     ucontext                     rsp at rt_sigreturn
  *   fp     xsave image                  64-byte aligned
- *          chain, ucontext              a guest's: see guest.c
  *          scratch                      arguments of borrowed calls
- *
- * All that matters is above rsp: whoever borrows the thread once more, before it has come home, writes
- * below it.
  */
 #include "proc/internal.h"
 
@@ -22,7 +18,6 @@
 #include <elf.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #define XSTATE_MAX 16384
@@ -47,13 +42,12 @@ struct fx_sw { uint32_t magic1, extended_size; uint64_t xfeatures; uint32_t xsta
 
 #define CHAIN_LEN 64
 #define UC_LEN 320		/* a multiple of 64 */
-#define GUEST_LEN (CHAIN_LEN + UC_LEN)
 #define BELOW 2048		/* for a handler, should a signal come while the thread returns alone */
 
 /* Room needed between the red zone and the end of the stack. */
 size_t frame_room(void)
 {
-	return 128 + 64 + SCRATCH_LEN + XSTATE_MAX / 2 + UC_LEN + CHAIN_LEN + GUEST_LEN + BELOW;
+	return 128 + 64 + SCRATCH_LEN + XSTATE_MAX / 2 + UC_LEN + CHAIN_LEN + BELOW;
 }
 
 /*
@@ -136,52 +130,27 @@ static void fill_uc(struct frame_uc *u, const struct user_regs_struct *r, uint64
 	};
 }
 
-/* A guest that goes home ends. All its registers lead there, and signals are for the others. */
-static void fill_guest(struct frame_uc *u, const struct proc *p, const struct user_regs_struct *r)
-{
-	struct user_regs_struct regs = {
-		.rax = SYS_exit, .rip = priv(p)->gadget.call, .rsp = r->rsp, .eflags = 0x202, .cs = r->cs, .ss = r->ss,
-	};
-
-	fill_uc(u, &regs, ~0ull, 0);
-}
-
-/* What stands below rsp at gadget.start is for a `ret` that leads there. */
-static void put_part(uint8_t *at, const struct proc *p, const struct frame_uc *uc)
-{
-	const struct gadget *g = &priv(p)->gadget;
-	const uint64_t chain[3] = { g->start, SYS_rt_sigreturn, g->call };
-
-	if (g->pop)
-		memcpy(at + CHAIN_LEN - sizeof(chain), chain, sizeof(chain));
-	else
-		memcpy(at + CHAIN_LEN - sizeof(chain[0]), chain, sizeof(chain[0]));
-	memcpy(at + CHAIN_LEN, uc, sizeof(*uc));
-}
-
 /* Write the frame so that it ends at `top`, keeping the old bytes in b. */
 int frame_write(struct proc *p, struct thread *t, uint64_t top, struct borrow *b)
 {
-	uint8_t image[GUEST_LEN + CHAIN_LEN + UC_LEN + XSTATE_MAX + SCRATCH_LEN] = { 0 };
-	uint64_t start = CHAIN_LEN - (priv(p)->gadget.pop ? 16 : 0);
+	uint8_t image[CHAIN_LEN + UC_LEN + XSTATE_MAX + SCRATCH_LEN] = { 0 };
+	uint64_t chain[2] = { 15, priv(p)->gadget.call };
 	struct user_regs_struct regs = t->regs;
 	int r, xlen = take_xstate(t->tid, image + CHAIN_LEN + UC_LEN);
 	struct frame_uc uc;
 
 	if (xlen < 0)
 		return xlen;
-	b->len = GUEST_LEN + CHAIN_LEN + UC_LEN + ((xlen + 63) & ~63) + SCRATCH_LEN;
+	b->len = CHAIN_LEN + UC_LEN + ((xlen + 63) & ~63) + SCRATCH_LEN;
 	b->at = (top - b->len) & ~63ull;
 	b->scratch = b->at + b->len - SCRATCH_LEN;
-	b->guest_sp = b->scratch - GUEST_LEN + start;
-	b->sp = b->at + start;
+	b->sp = b->at + CHAIN_LEN - (priv(p)->gadget.pop ? sizeof(chain) : 0);
 	if (ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(b->mask), &b->mask) < 0)
 		return fail(-errno, "signal mask of thread %d: %s", t->tid, strerror(errno));
 	call_restart_regs(p, &regs);
-	fill_guest(&uc, p, &regs);
-	put_part(image + b->len - SCRATCH_LEN - GUEST_LEN, p, &uc);
 	fill_uc(&uc, &regs, b->mask, b->at + CHAIN_LEN + UC_LEN);
-	put_part(image, p, &uc);
+	memcpy(image + CHAIN_LEN - sizeof(chain), chain, sizeof(chain));
+	memcpy(image + CHAIN_LEN, &uc, sizeof(uc));
 	b->old = xrealloc(b->old, b->len);
 	r = proc_read(p, TADDR(b->at), b->old, b->len);
 	if (r == 0)

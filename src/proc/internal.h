@@ -25,8 +25,7 @@ static inline void proc_step(const char *step)
 /* Where code of the target's own does rt_sigreturn for us; see borrow.c. */
 struct gadget {
 	uint64_t start;		/* PC that leads to rt_sigreturn */
-	uint64_t pop;		/* `pop %rax; ret`, when there is no restorer */
-	uint64_t call;		/* `syscall` */
+	uint64_t pop, call;	/* `pop %rax; ret` and `syscall`, when there is no restorer */
 };
 
 struct borrow {
@@ -35,10 +34,9 @@ struct borrow {
 	size_t len;
 	uint8_t *old;
 	uint64_t sp;		/* rsp that belongs to gadget.start */
-	uint64_t guest_sp;	/* the same for a guest */
 	uint64_t scratch;
 	uint64_t mask;		/* the thread's real signal mask */
-	bool options;		/* not the usual ones: a filter is suspended, a guest is to be told of */
+	bool seccomp;		/* its filter is suspended */
 	bool moved;		/* the registers are ours now */
 	bool plain;		/* it stands in the kind of stop that proc_stop() makes */
 };
@@ -62,9 +60,7 @@ struct proc_priv {
 	VEC(struct searched) searched;
 	gap_list free_before, restless;	/* gaps.c: as of the last look; where looks differed */
 	struct gadget gadget;
-	uint64_t call_ret;	/* `syscall; ret`, 0: none was found */
 	struct borrow borrow;
-	struct borrow host;	/* guest.c: the thread in whose place the guest is borrowed */
 	struct reaper *reaper;
 	uint64_t caught;	/* signals with a handler; valid for the current stop if known */
 	bool caught_known;
@@ -107,18 +103,7 @@ int thread_wait(struct proc *p, struct thread *t, int *ret_status);	/* blocks fo
 int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg,
 		 uint64_t ns);	/* while stopped; returns how many ran */
 int hold_here(struct proc *p);	/* the only thread, seized and in any stop: as proc_stop() would hold it */
-struct thread *thread_add(struct proc *p, pid_t pid, pid_t tid);	/* pointers to others are void */
 int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stopped already */
-
-/* release.c */
-void thread_let_go(struct proc *p, struct thread *t);
-void threads_let_go(struct proc *p);
-
-/*
- * While stopped: all threads go on but the one that will be borrowed, from now to proc_resume(). Returns
- * whether they do: if there are none, or not all is as it should be for that, nothing changes.
- */
-bool threads_let_others_go(struct proc *p);
 
 /* burst.c: around a loop that wakes this many threads */
 struct burst { int policy; struct sched_param param; };
@@ -141,7 +126,6 @@ bool reap_if_ended(pid_t tid);
 /* sharers.c */
 int sharers_find(struct proc *p);	/* fills priv->sharers; returns how many are new */
 bool sharers_may_be_new(struct proc *p);	/* since then */
-bool sharers_none_born(struct proc *p, uint64_t known);	/* since then, besides so many that we know of */
 bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs);
 bool is_about_to_exec(const struct thread *t);	/* now, or so soon that it is better not seized */
 bool child_is_held(struct proc *p, const struct thread *t);
@@ -149,7 +133,6 @@ bool still_shares(struct proc *p, const struct thread *t);
 
 /* textcalls.c; the pure part, for tests */
 typedef void (*call_found)(void *arg, size_t offset, size_t len, uint32_t nr);
-bool is_call_and_ret(struct proc *p, uint64_t at);
 void calls_in(const uint8_t *bytes, size_t n, call_found found, void *arg);
 
 /* calls.c */
@@ -164,24 +147,9 @@ size_t frame_room(void);
 
 /* borrow.c */
 int gadget_find(struct proc *p);
-int borrow_begin(struct proc *p);
-struct thread *borrow_candidate(struct proc *p);	/* that is borrowed, or would be; NULL: none is good */
-bool borrow_has_own_stack(struct proc *p, const struct thread *t);
-
-/* From its way home to another call, behind which it goes on at `back` with this stack pointer. */
-int borrow_exchange(struct proc *p, struct thread *t, long nr, const uint64_t args[6], uint64_t back, uint64_t sp);
 void borrow_end(struct proc *p);
 int borrow_interrupt(struct proc *p, struct thread *t);	/* a borrowed one that runs: back to a plain stop */
 void borrow_lost(struct proc *p);	/* it has restored itself: it is a thread like any other */
-
-/*
- * guest.c: a thread that is made for an errand and has its own, empty table of descriptors; the borrowed
- * one waits for its end. -ENOTSUP, without a sentence: there can be none here. borrow_end() ends it.
- */
-int guest_begin(struct proc *p);
-bool guest_is_there(struct proc *p);
-bool is_host(const struct user_regs_struct *regs);	/* the call that makes a guest, by whomever */
-void guest_end(struct proc *p);
 
 /*
  * Room in the target for the arguments of a call, beside the emergency frame: valid until

@@ -91,31 +91,25 @@ static size_t clean_forks_once(pid_t not, const struct undo *u, struct text_repo
  * Whoever forked before it was cleaned has a child in /proc when it is stopped; so, looking again
  * after each round, nobody is missed.
  */
-void clean_forks(pid_t not, const struct undo *u, struct text_report *report)
+int clean_everywhere(struct proc *p, const struct undo *u, struct text_report *report)
 {
 	uint64_t deadline = now_ns() + ROUNDS_NS;
 	pid_list failed = { 0 };
-
-	while (clean_forks_once(not, u, report, &failed)) {
-		if (now_ns() > deadline) {
-			report->arena_left = true;
-			break;
-		}
-	}
-	vec_free(&failed);
-}
-
-int clean_everywhere(struct proc *p, const struct undo *u, struct text_report *report)
-{
 	int r;
 
 	*report = (struct text_report){ .verified = true };
 	r = clean_process(p, u, report);
 	if (r < 0)
 		report->verified = false;
-	clean_forks(p->pid, u, report);
+	while (clean_forks_once(p->pid, u, report, &failed)) {
+		if (now_ns() > deadline) {
+			report->arena_left = true;
+			break;
+		}
+	}
 	if (report->arena_left)
 		report->verified = false;
+	vec_free(&failed);
 	return r;
 }
 

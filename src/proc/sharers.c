@@ -98,13 +98,6 @@ static uint64_t newest_pid(struct proc *p)
 	return last ? strtoull(last, NULL, 10) : 0;
 }
 
-bool sharers_none_born(struct proc *p, uint64_t known)
-{
-	uint64_t now = newest_pid(p), before = priv(p)->newest_pid;
-
-	return now && before && now >= before && now - before <= known;
-}
-
 /* Whoever is gone already shares nothing; about others that we may not ask about, nothing is known. */
 static bool may_share(struct proc *p, pid_t pid)
 {
@@ -178,7 +171,6 @@ static bool asleep_in(const struct thread *t, struct user_regs_struct *ret_regs)
 		return false;
 	memset(ret_regs, 0, sizeof(*ret_regs));
 	ret_regs->orig_rax = nr;
-	ret_regs->rdi = a[0];
 	ret_regs->rsp = sp;
 	ret_regs->rip = pc;
 	return true;

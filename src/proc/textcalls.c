@@ -56,22 +56,11 @@ void calls_in(const uint8_t *bytes, size_t n, call_found found, void *arg)
 
 struct search { struct proc *p; uint64_t base; };
 
-bool is_call_and_ret(struct proc *p, uint64_t at)
-{
-	static const uint8_t want[] = { 0x0f, 0x05, 0xc3 };
-	uint8_t is[sizeof(want)];
-
-	return at && proc_read(p, TADDR(at), is, sizeof(is)) == 0 && memcmp(is, want, sizeof(is)) == 0;
-}
-
 static void add_call(void *arg, size_t offset, size_t len, uint32_t nr)
 {
 	struct search *s = arg;
 	struct proc_priv *v = priv(s->p);
 	uint64_t at = s->base + offset;
-
-	if (!v->call_ret && is_call_and_ret(s->p, at + len))
-		v->call_ret = at + len;
 
 	/* rt_sigreturn, clone, vfork, clone3, execve, execveat */
 	if (nr != 15 && nr != 56 && nr != 58 && nr != 435 && nr != 59 && nr != 322)

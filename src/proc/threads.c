@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holding every thread of a target; release.c lets go. Seize all, then interrupt all, then wait: so the
+ * Holding every thread of a target, and letting go. Seize all, then interrupt all, then wait: so the
  * first one does not wait for the last one to be found. A thread that was about to take a signal
  * takes it (the kernel builds the handler's frame) and stops right behind that, so that every
  * stopped thread stands at the same kind of stop: PTRACE_EVENT_STOP, from which the kernel itself
@@ -20,6 +20,7 @@
 #include "base/clock.h"
 
 #define STOP_DEADLINE_NS 2000000000ull
+#define SETTLE_NS 20000000ull	/* stragglers of our stop mostly arrive at once */
 #define SPIN_NS 100000ull
 #define STALL_NS 200000ull	/* no thread stopped for so long: look why */
 
@@ -69,7 +70,7 @@ int thread_wait(struct proc *p, struct thread *t, int *ret_status)
 	return 0;
 }
 
-struct thread *thread_add(struct proc *p, pid_t pid, pid_t tid)
+static struct thread *add_thread(struct proc *p, pid_t pid, pid_t tid)
 {
 	struct thread *t = vec_add(&p->threads);
 
@@ -163,7 +164,7 @@ static int list_threads(struct proc *p, pid_t pid, int dir)
 			}
 			if (thread_find(p, tid))
 				continue;
-			thread_add(p, pid, tid);
+			add_thread(p, pid, tid);
 			hint = p->threads.n;
 			found++;
 		}
@@ -259,20 +260,14 @@ static bool poll_thread(struct proc *p, struct thread *t)
 
 /*
  * A vfork parent can't run while its child is stopped by us in the same memory. It is looked at
- * twice: a thread whose child has just gone on looks the same until it wakes. -EAGAIN: it waits for a
- * guest of a tracer that was killed, which would go home if we let it.
+ * twice: a thread whose child has just gone on looks the same until it wakes.
  */
-static int look_at_vfork(struct proc *p, struct thread *t)
+static void look_at_vfork(struct proc *p, struct thread *t)
 {
-	bool waits = in_vfork(t, &t->regs);
-
-	if (waits && is_host(&t->regs))
-		return -EAGAIN;
-	if (waits && child_is_held(p, t))
+	if (in_vfork(t, &t->regs) && child_is_held(p, t))
 		t->held = ++t->vfork_looks > 1;
 	else
 		t->vfork_looks = 0;
-	return 0;
 }
 
 static int look_at_one(struct proc *p, struct thread *t)
@@ -289,9 +284,9 @@ static int look_at_one(struct proc *p, struct thread *t)
 			*vec_add(&priv(p)->limbo) = t->tid;
 		return 0;
 	}
-	r = look_at_vfork(p, t);
-	if (r < 0 || t->held || t->seized)
-		return r;
+	look_at_vfork(p, t);
+	if (t->held || t->seized)
+		return 0;
 	if (!still_shares(p, t)) {
 		t->gone = true;
 		return 0;
@@ -408,6 +403,27 @@ static int wait_all(struct proc *p)
 	}
 }
 
+static void let_go(struct proc *p, struct thread *t)
+{
+	if (!t->seized || t->gone)
+		return;
+	if (!t->stopped) {
+		ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);	/* only a stopped one can be released */
+		*vec_add(&priv(p)->limbo) = t->tid;
+		return;
+	}
+	call_unwind(p, t);
+	if (t->regs_changed)
+		ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs);
+	t->regs_changed = false;
+	t->stopped = t->seized = false;
+	if (p->stopped_at)
+		p->pause_ns = MAX(p->pause_ns, now_ns() - p->stopped_at);
+	if (ptrace(PTRACE_DETACH, t->tid, 0, 0) < 0)
+		*vec_add(&priv(p)->limbo) = t->tid;	/* killed: its end is still to be collected */
+	proc_step("resume: let go");
+}
+
 /* Processes that executed another program before they stopped are none of our business. */
 static void release_strangers(struct proc *p)
 {
@@ -418,17 +434,51 @@ static void release_strangers(struct proc *p)
 
 		if (t->gone || still_shares(p, t))
 			continue;
-		thread_let_go(p, t);
+		let_go(p, t);
 		t->gone = true;
 	}
 }
 
-static int stop_once(struct proc *p)
+static bool any_stopped(const struct proc *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->threads.n; i++)
+		if (p->threads.v[i].stopped && p->threads.v[i].pid == p->pid)
+			return true;
+	return false;
+}
+
+static void let_all_go(struct proc *p)
+{
+	struct burst burst;
+	size_t i;
+
+	borrow_end(p);
+	burst_begin(&burst, p->threads.n);
+	for (i = 0; i < p->threads.n; i++)
+		let_go(p, &p->threads.v[i]);
+	burst_end(&burst);
+	for (i = 0; i < p->threads.n; i++)
+		p->threads.v[i].held = p->threads.v[i].seized = false;
+	p->stopped_at = 0;
+	threads_settle_for(p, SETTLE_NS);
+}
+
+int proc_stop(struct proc *p)
 {
 	struct proc_priv *v = priv(p);
 	int r;
 
+	if (v->depth > 0) {
+		v->depth++;
+		return 0;
+	}
+	if (p->gone)
+		return fail(-ESRCH, "process %d has ended", p->pid);
 	threads_settle(p);
+	gadget_find(p);		/* now, not while it is stopped; whether it is there shows when needed */
+	frame_prepare();
 	p->threads.n = 0;
 	v->sharers.n = 0;
 	v->caught_known = false;
@@ -443,33 +493,26 @@ static int stop_once(struct proc *p)
 		p->gone = true;
 		r = fail(-ESRCH, "process %d has ended or runs another program", p->pid);
 	}
-	if (r < 0)
-		threads_let_go(p);
-	return r;
-}
-
-int proc_stop(struct proc *p)
-{
-	uint64_t deadline = now_ns() + STOP_DEADLINE_NS;
-	struct proc_priv *v = priv(p);
-	int r;
-
-	if (v->depth > 0) {
-		v->depth++;
-		return 0;
+	if (r < 0) {
+		let_all_go(p);
+		return r;
 	}
-	if (p->gone)
-		return fail(-ESRCH, "process %d has ended", p->pid);
-	gadget_find(p);		/* now, not while it is stopped; whether it is there shows when needed */
-	frame_prepare();
-	do
-		r = stop_once(p);
-	while (r == -EAGAIN && now_ns() < deadline);
-	if (r < 0)
-		return r == -EAGAIN ? fail(-EBUSY, "a tracer of process %d was killed just now: try again", p->pid) : r;
 	v->depth = 1;
 	proc_step("stop: all stopped");
 	return 0;
+}
+
+int proc_resume(struct proc *p)
+{
+	struct proc_priv *v = priv(p);
+
+	if (v->depth == 0)
+		return fail(-EINVAL, "process %d is not stopped", p->pid);
+	borrow_end(p);
+	if (--v->depth > 0)
+		return 0;
+	let_all_go(p);
+	return any_stopped(p) ? fail(-EIO, "process %d could not be let go", p->pid) : 0;
 }
 
 int proc_put_regs(struct proc *p)
@@ -490,7 +533,7 @@ int proc_put_regs(struct proc *p)
 
 int threads_adopt(struct proc *p, pid_t tid)
 {
-	struct thread *t = thread_add(p, p->pid, tid);
+	struct thread *t = add_thread(p, p->pid, tid);
 	int r;
 
 	t->seized = t->stopped = true;
@@ -501,7 +544,7 @@ int threads_adopt(struct proc *p, pid_t tid)
 	if (r > 0)
 		r = wait_all(p);
 	if (r < 0) {
-		threads_let_go(p);
+		let_all_go(p);
 		return r;
 	}
 	priv(p)->depth = 1;

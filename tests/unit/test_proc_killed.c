@@ -223,16 +223,13 @@ static int trace(pid_t pid)
 static bool kill_tracer_at(pid_t target, long step)
 {
 	pid_t tracer = fork();
-	int status, r;
+	int status;
 
 	if (tracer == 0) {
 		step_now = 0;
 		step_last = step;
 		proc_step_hook = die_at_step;
-		r = trace(target);
-		if (r)
-			fprintf(stderr, "part %d: %s\n", r, err_text());
-		_exit(r);
+		_exit(trace(target));
 	}
 	waitpid(tracer, &status, 0);
 	if (WIFSIGNALED(status)) {

@@ -162,7 +162,7 @@ static void test_late_calls(void **state)
 	int call, i, status, ended = 0;
 
 	for (call = 0; !ended; call++)
-		for (i = 0; i < 4 * repeat && !ended; i++) {
+		for (i = 0; i < 2 * repeat && !ended; i++) {
 			status = run_tracer(pid, call, die_at_call, NULL);
 			ended = WIFEXITED(status);
 			recover_to(pid, &before);
