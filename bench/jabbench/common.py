@@ -156,7 +156,7 @@ class Jab:
         if not summary["clean"]:
             raise Wrong("jab did not leave the target clean: " + err.decode(errors="replace"))
         summary.update(active_ms=self.active_ms, removal_ms=gone, peak_kb=self.peak_kb, ran_ms=self.ran_ms, waited_ms=self.waited_ms,
-                       hits=sum(p["hits"] for p in summary["probes"]),
+                       hits=sum(p["hits"] or 0 for p in summary["probes"]),
                        placed=sum(p["sites"] - p["refused"] for p in summary["probes"]))
         return summary
 
