@@ -106,11 +106,22 @@ static struct val pointer_math(struct lower *w, const struct expr *e, const stru
 	return lower_math(w, e->op, e->type, a->type->kind == V_PTR ? a : &s, a->type->kind == V_PTR ? &s : b);
 }
 
+/* Are the bytes of two slots the same (or not, as e says)? */
+static struct val compare_slots(struct lower *w, const struct expr *e, const struct val *a, const struct val *b)
+{
+	uint32_t dst = lower_reg(w, IR_I), zero;
+	struct ir_ins *i = lower_ins(w, IR_STR_CMP);
+
+	i->slot = a->slot;
+	i->slot2 = b->slot;
+	i->dst = dst;
+	zero = lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0);
+	return val_reg(e->type, lower_pure(w, e->op == T_EQ ? IR_EQ : IR_NE, IR_I64, dst, zero, 0), a->mask | b->mask);
+}
+
 static struct val compare_texts(struct lower *w, const struct expr *e, const struct val *pa, const struct val *pb)
 {
 	struct val a, b;
-	struct ir_ins *i;
-	uint32_t dst, zero;
 
 	if (pa->type->kind == V_SITE || pb->type->kind == V_SITE) {
 		lower_error(w, e, "this probe has several sites, so its name can be printed but not compared");
@@ -118,13 +129,7 @@ static struct val compare_texts(struct lower *w, const struct expr *e, const str
 	}
 	a = val_text(w, pa, e->a);
 	b = val_text(w, pb, e->b);
-	dst = lower_reg(w, IR_I);
-	i = lower_ins(w, IR_STR_CMP);
-	i->slot = a.slot;
-	i->slot2 = b.slot;
-	i->dst = dst;
-	zero = lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0);
-	return val_reg(e->type, lower_pure(w, e->op == T_EQ ? IR_EQ : IR_NE, IR_I64, dst, zero, 0), a.mask | b.mask);
+	return compare_slots(w, e, &a, &b);
 }
 
 /* Byte by byte. */
@@ -132,8 +137,6 @@ static struct val compare_arrays(struct lower *w, const struct expr *e, const st
 {
 	uint64_t size = pa->type->size;
 	struct val a, b;
-	struct ir_ins *i;
-	uint32_t dst, zero;
 
 	if (size == 1 || size == 2 || size == 4 || size == 8) {
 		a = val_number(w, pa, size);
@@ -143,13 +146,7 @@ static struct val compare_arrays(struct lower *w, const struct expr *e, const st
 	}
 	a = val_bytes(w, pa);
 	b = val_bytes(w, pb);
-	dst = lower_reg(w, IR_I);
-	i = lower_ins(w, IR_STR_CMP);
-	i->slot = a.slot;
-	i->slot2 = b.slot;
-	i->dst = dst;
-	zero = lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0);
-	return val_reg(e->type, lower_pure(w, e->op == T_EQ ? IR_EQ : IR_NE, IR_I64, dst, zero, 0), a.mask | b.mask);
+	return compare_slots(w, e, &a, &b);
 }
 
 static struct val compare(struct lower *w, const struct expr *e, const struct val *pa, const struct val *pb);
