@@ -61,7 +61,8 @@ struct gen_env {
 
 	/*
 	 * Call probes: memory of GEN_PAIRS_SIZE(pair_bits) bytes, zeroed, private to the process and wiped by
-	 * a fork; 1 <= pair_bits <= 20. unpaired: u64[clauses], exits whose entry was not seen.
+	 * a fork; 1 <= pair_bits <= 20. unpaired: u64[clauses + 1], exits whose entry was not found; the
+	 * last one entries that took the place of another.
 	 */
 	uint64_t pairs, unpaired;
 	uint32_t pair_bits;

@@ -9,6 +9,7 @@
 
 #define PERCPU_MOST (16ull << 20)	/* of one map; above it, all CPUs share */
 #define MAP_MOST (512ull << 20)
+#define ALL_MOST (2048ull << 20)
 #define ENTRIES_MOST (1u << 24)
 #define STACKS_INDEX (1u << 14)
 #define STACKS_SIZE (4u << 20)		/* with the index: some 15,000 of thirty frames */
@@ -71,7 +72,21 @@ static uint32_t entries_of(const struct ir_map *m)
 	return n;
 }
 
-static int place_map(const struct ir_map *m, struct maps_layout *l, struct map_place *p)
+/* Values of an aggregation. Where all share them, the offset is from the end of what each CPU has. */
+static uint64_t place_values(const struct ir_map *m, struct maps_layout *l, struct map_place *p, uint64_t *shared)
+{
+	uint64_t size, *end;
+
+	p->value_size = m->kind == IR_MAP_COUNT ? 8 : (agg_has_flip(m) ? AGG_SIZE : 0) + 8 * agg_buckets(m);
+	size = up((uint64_t)p->value_size * p->entries);
+	p->percpu = size * l->ncpus <= PERCPU_MOST;
+	end = p->percpu ? &l->part_size : shared;
+	p->values = *end;
+	*end += size;
+	return size;
+}
+
+static int place_map(const struct ir_map *m, struct maps_layout *l, struct map_place *p, uint64_t *shared)
 {
 	struct prog_table t;
 	uint64_t size = 0, values = 0;
@@ -98,15 +113,14 @@ static int place_map(const struct ir_map *m, struct maps_layout *l, struct map_p
 			p->before = l->size + size;
 			size += up(8ull * agg_counters(m) * (l->ncpus + 1));
 		}
-		p->value_size = m->kind == IR_MAP_COUNT ? 8 : (agg_has_flip(m) ? AGG_SIZE : 0) + 8 * agg_buckets(m);
-		values = up((uint64_t)p->value_size * p->entries);
-		p->values = l->part_size;
-		p->percpu = values * l->ncpus <= PERCPU_MOST;
-		l->part_size += values;
-		size += values;
+		values = place_values(m, l, p, shared);
 	}
-	l->size += size - values;
-	return size > MAP_MOST ? fail(-E2BIG, "map %s would take %llu MB", m->name, (unsigned long long)size >> 20) : 0;
+	l->size += size;
+	size += values;
+	if (size > MAP_MOST)
+		return fail(-E2BIG, "map %s with room for %u keys would take %llu MB, %llu at most; fewer keys are `let %s = hash(n);`",
+			    m->name, t.max_keys, (unsigned long long)size >> 20, MAP_MOST >> 20, m->name);
+	return 0;
 }
 
 static bool has_stacks(const struct ir_unit *u)
@@ -121,6 +135,7 @@ static bool has_stacks(const struct ir_unit *u)
 int maps_layout_new(const struct ir_unit *u, uint32_t ncpus, struct maps_layout **ret_layout)
 {
 	struct maps_layout *l = xcalloc(1, sizeof(*l) + u->maps.n * sizeof(l->maps[0]));
+	uint64_t shared = 0;
 	int r = 0;
 
 	l->ncpus = ncpus;
@@ -133,15 +148,18 @@ int maps_layout_new(const struct ir_unit *u, uint32_t ncpus, struct maps_layout 
 		l->stack_words = (STACKS_SIZE - sizeof(struct prog_stacks)) / 8 - STACKS_INDEX;
 	}
 	for (uint32_t i = 0; !r && i < l->nmaps; i++)
-		r = place_map(&u->maps.v[i], l, &l->maps[i]);
-	if (!r && l->part_size > INT32_MAX)
-		r = fail(-E2BIG, "the maps of this script are too large");
+		r = place_map(&u->maps.v[i], l, &l->maps[i], &shared);
+	for (uint32_t i = 0; i < l->nmaps; i++)
+		l->maps[i].values += l->maps[i].value_size && !l->maps[i].percpu ? l->part_size : 0;
+	l->parts = l->size;
+	l->size += l->part_size * (ncpus + 1ull) + shared;
+	if (!r && l->size > ALL_MOST)
+		r = fail(-E2BIG, "the maps of this script would take %llu MB together, %llu at most; fewer keys are `let @map = hash(n);`",
+			 (unsigned long long)l->size >> 20, ALL_MOST >> 20);
 	if (r < 0) {
 		free(l);
 		return r;
 	}
-	l->parts = l->size;
-	l->size += l->part_size * (ncpus + 1ull);
 	*ret_layout = l;
 	return 0;
 }

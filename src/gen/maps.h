@@ -3,6 +3,7 @@
  * The maps of a script in memory that the target and we share.
  *
  *	per CPU, and once more for everybody else:	values of aggregations
+ *	behind that last part:				those of aggregations too large to have one per CPU
  *	once:						keys, values of other maps, stacks if a program has any
  *
  * maps_layout_new() says where everything stands; pads, the blob and the reader go by it.
@@ -27,7 +28,7 @@ struct map_place {
 struct maps_layout {
 	uint64_t size;		/* of all */
 	uint64_t parts;		/* where part 0 begins */
-	uint64_t part_size;
+	uint64_t part_size;	/* the last one goes on: what all share stands from there on */
 	uint32_t ncpus;		/* parts 0...ncpus - 1; part ncpus is for everybody */
 	uint32_t nmaps;
 	uint64_t stacks;	/* struct prog_stacks, from the start; 0: none */

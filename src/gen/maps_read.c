@@ -112,6 +112,7 @@ static uint64_t *before_at(const struct maps_reader *r, uint32_t map, uint32_t p
 {
 	const struct map_place *p = &r->l->maps[map];
 
+	part -= p->before ? 0 : first_part(r, map);
 	return before_of(r, map) + ((uint64_t)part * p->entries + entry) * agg_counters(&r->u->maps.v[map]);
 }
 
@@ -177,8 +178,11 @@ static uint64_t keep_entry(struct maps_reader *r, uint32_t map, uint32_t entry)
 		for (uint32_t i = 0; i < agg_counters(m); i++) {
 			uint64_t v = load(block_at(r, map, part, entry) + counters_off(m) + 8 * i);
 
+			uint64_t *before = before_at(r, map, part, entry) + i;
+
 			sum += v;
-			__atomic_store_n(before_at(r, map, part, entry) + i, v, __ATOMIC_RELAXED);
+			if (load(before) != v)	/* pages of what no key has are not made */
+				__atomic_store_n(before, v, __ATOMIC_RELAXED);
 		}
 	return sum;
 }
@@ -190,7 +194,7 @@ static void keep_before(struct maps_reader *r, uint32_t map)
 	uint32_t n = agg_counters(m);
 
 	if (n && !before_of(r, map))
-		r->views[map].before = xcalloc((uint64_t)(r->l->ncpus + 1) * p->entries, n * sizeof(uint64_t));
+		r->views[map].before = xcalloc((uint64_t)(r->l->ncpus + 1 - first_part(r, map)) * p->entries, n * sizeof(uint64_t));
 	for (uint32_t e = 0; e < p->entries; e++) {
 		uint64_t sum = n ? keep_entry(r, map, e) : 0;
 

@@ -107,6 +107,8 @@ void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 	g->acc = IR_NONE;
 	put_home(g);
 	put_search(g, true, found);
+	g_address(g, RDX, g->env->unpaired + 8 * g->env->nclauses);
+	op(g, 0xf0, 0x48, 0xff, 0x02);			/* lock incq (%rdx): another one is lost */
 	op(g, 0x48, 0x81, 0xe9);			/* sub  $size * ways,%rcx */
 	g_u32(g, GEN_PAIR_SIZE * GEN_PAIR_WAYS);
 	g_land(g, found[0], g->code.n);
@@ -159,14 +161,17 @@ static void put_exit_faults(struct gen *g, struct cold *c)
 void g_pair_leave(struct gen *g)
 {
 	struct cold *c;
-	size_t found[2], none, wrong;
+	size_t found[2], none = 0, wrong;
 
 	put_time(g);
 	g_store_word(g, RAX, word(g, PAIR_LEFT));
 	put_home(g);
 	put_search(g, false, found);
 	op(g, 0xe9);
-	none = g_later(g);
+	if (g->p->choosy)
+		g_to_out(g);
+	else
+		none = g_later(g);
 	g_land(g, found[0], g->code.n);
 	op(g, 0x48, 0x8b);				/* mov  time(%rcx),%rdx */
 	g_mem(g, RDX, RCX, SLOT_TIME);
@@ -189,8 +194,8 @@ void g_pair_leave(struct gen *g)
 	op(g, 0x48, 0xc7, 0x01);			/* movq $0,(%rcx) */
 	g_u32(g, 0);
 	c = g_cold(g, put_unpaired);
-	c->from[0] = none;
-	c->from[1] = wrong;
+	c->from[0] = wrong;
+	c->from[1] = none;
 	if (!g->entry_bits)
 		return;
 	op(g, 0x48, 0x83);				/* cmpq $0,faults(%rsp) */

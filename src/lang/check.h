@@ -24,7 +24,7 @@ struct map_info {
 	uint32_t nkeys;
 	const struct vtype *value;	/* NULL: nothing was written yet */
 	bool key_tuple;			/* one key that is a tuple was written */
-	uint32_t max_keys;
+	uint32_t max_keys;		/* 0: not said */
 	int64_t lo, hi, step;
 	uint32_t bits;
 	const double *quantiles;

@@ -187,7 +187,7 @@ int lang_new(struct script *script, struct lang **ret_lang)
 	l->script = script;
 	l->pool = &script->pool;
 	l->diags = &script->diags;
-	l->config = (struct lang_config){ .max_strlen = 1024, .max_map_keys = 4096, .max_loop = LOOP_ROUNDS,
+	l->config = (struct lang_config){ .max_strlen = 1024, .max_loop = LOOP_ROUNDS,
 					  .print_maps_on_exit = true, .str_trunc_trailer = ".." };
 	for (i = 0; i < script->configs.n; i++)
 		read_config(l, &script->configs.v[i]);

@@ -57,7 +57,7 @@ struct ir_unit *lang_unit(struct lang *l);
 /* config = { } as far as the rest of jab must know it. */
 struct lang_config {
 	uint32_t max_strlen;		/* bytes of str() and buf() */
-	uint32_t max_map_keys;
+	uint32_t max_map_keys;		/* 0: by what one key takes */
 	uint32_t max_loop;		/* rounds of a while loop */
 	uint8_t stack_mode;		/* enum ir_stack_mode */
 	bool print_maps_on_exit;

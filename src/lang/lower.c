@@ -314,13 +314,14 @@ void lower_for_map(struct lower *w, const struct stmt *s)
 	struct val var = lower_variable(w, s->var);
 	struct loop l, around;
 	arg_list args = { 0 };
+	uint32_t map = lower_map_number(w, m);
 	struct ir_ins *i;
 
-	open_loop(w, &l, &around, m->max_keys);
+	open_loop(w, &l, &around, w->u->maps.v[map].max_keys);
 	arg_add(w, &args, &var);
 	i = lower_ins(w, IR_EACH);
 	i->label = l.label;
-	i->map = lower_map_number(w, m);
+	i->map = map;
 	args_set(w, i, &args, w->u->maps.v[i->map].nkeys);
 	lower_statements(w, s->body);
 	close_loop(w, &l, &around, IR_EACH_END);
@@ -505,6 +506,7 @@ static void lower_call_probe(struct lower *w, uint32_t clause)
 		no = w->end = lower_label(w);
 		lower_condition(w);
 	}
+	exit->choosy = early;
 	w->entry = w->p;
 	swap_programs(w, exit);
 	w->end = exit_end = lower_label(w);

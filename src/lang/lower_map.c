@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "lang/agg.h"
 #include "lang/lex.h"
 
 typedef VEC(struct ir_part) part_list;
@@ -36,6 +37,19 @@ static char *keys_shape(const struct map_info *m)
 	return shape;
 }
 
+#define KEYS_UNSAID 4096
+#define BUCKETS_UNSAID (20u << 20)	/* bytes; fewer keys before it is more */
+
+/* Nobody who asks for a quantile by thread thinks of a hundred megabytes in each process. */
+static uint32_t keys_unsaid(const struct ir_map *m)
+{
+	uint32_t n = KEYS_UNSAID;
+
+	while (2ull * n * 8 * agg_buckets(m) > BUCKETS_UNSAID)	/* a table is twice as large as its keys are many */
+		n /= 2;
+	return n;
+}
+
 /* The number of a map; the first time it is described to the unit. */
 uint32_t lower_map_number(struct lower *w, struct map_info *m)
 {
@@ -58,11 +72,11 @@ uint32_t lower_map_number(struct lower *w, struct map_info *m)
 	im->nkeys = keys.n;
 	im->values = values.v;
 	im->nvalues = values.n;
-	im->max_keys = m->max_keys;
 	im->bits = m->bits;
 	im->lo = m->lo;
 	im->hi = m->hi;
 	im->step = m->step;
+	im->max_keys = m->max_keys ? m->max_keys : keys_unsaid(im);
 	im->key_shape = keys_shape(m);
 	im->value_shape = m->value->kind == V_AGG ? NULL : lower_shape(m->value);
 	im->nquantiles = m->nquantiles;

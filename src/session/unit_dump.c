@@ -26,18 +26,26 @@ static const struct made_up areas[] = {
 	[MAPS] = { "maps", 0x20000000 }, [AREAS_END] = { NULL, 0x60000000 },
 };
 
+/* Offsets from the start of all to those from the start of a part. */
+static uint64_t in_its_part(const struct maps_layout *l, uint64_t off)
+{
+	uint64_t last = l->parts + l->part_size * l->ncpus;
+
+	return off >= last ? off - last : (off - l->parts) % l->part_size;
+}
+
 /* The map that an offset into their memory belongs to: its keys, or its values. */
 static void name_map(const struct unit *u, uint64_t off, char *out, size_t room)
 {
 	const struct maps_layout *l = u->layout;
-	bool in_part = off >= l->parts && l->part_size;
-	uint64_t at = in_part ? (off - l->parts) % l->part_size : off, best = 0;
+	bool in_part = off >= l->parts;
+	uint64_t at = in_part ? in_its_part(l, off) : off, best = 0;
 
 	for (uint32_t i = 0; i < l->nmaps; i++) {
 		const struct ir_map *m = &lang_unit(u->lang)->maps.v[i];
 		uint64_t values = l->maps[i].values, table = l->maps[i].table, bias = PROG_KEY_BIAS * l->maps[i].value_size;
 
-		if (m->nkeys && m->kind != IR_MAP_VALUE && (off + bias - l->parts) % l->part_size == values) {
+		if (m->nkeys && m->kind != IR_MAP_VALUE && off + bias >= l->parts && in_its_part(l, off + bias) == values) {
 			snprintf(out, room, "%s", m->name);	/* keys are numbered from the bias on */
 			return;
 		}

@@ -5,7 +5,7 @@
  *
  *	u64 cells[ncells]
  *	u64 errors[clauses][IR_ERRORS]
- *	u64 unpaired[clauses]
+ *	u64 unpaired[clauses + 1]
  *	u32 enabled[clauses]
  *	maps
  */
@@ -114,7 +114,7 @@ static uint64_t off_unpaired(const struct unit *u)
 
 static uint64_t off_enabled(const struct unit *u)
 {
-	return off_unpaired(u) + 8ull * u->script->clauses.n;
+	return off_unpaired(u) + 8ull * (u->script->clauses.n + 1);
 }
 
 static uint64_t off_maps(const struct unit *u)
@@ -293,7 +293,7 @@ uint64_t unit_error_count(const struct jab *j, uint32_t unit, uint32_t clause, e
 	return sum(j, unit, off_errors(&j->units.v[unit]) + 8ull * (clause * IR_ERRORS + e));
 }
 
-uint64_t unit_unpaired(const struct jab *j, uint32_t unit, uint32_t clause)
+static uint64_t unpaired(const struct jab *j, uint32_t unit, uint32_t clause)
 {
 	return sum(j, unit, off_unpaired(&j->units.v[unit]) + 8ull * clause);
 }
@@ -374,9 +374,60 @@ static const char *const error_texts[IR_ERRORS] = {
 	[IR_ERR_DIV] = "divisions by zero (or of the smallest number by -1) gave 0",
 	[IR_ERR_RANGE] = "times an index was out of range and 0 was taken",
 	[IR_ERR_LOOP] = "loops were ended by their bound",
-	[IR_ERR_MAP_FULL] = "values were left out because a map was full (config: max_map_keys), or in the middle of a change",
-	[IR_ERR_DELETE] = "times delete() found nothing",
+	[IR_ERR_MAP_FULL] = "values were left out because a map was full, or in the middle of a change",
 };
+
+/* " (@a has room for 512 keys, @b for 4096; ...)": what a clause writes to. The caller frees it. */
+static char *room_of_maps(const struct ir_unit *u, uint32_t clause)
+{
+	bool *seen = xcalloc(u->maps.n + 1, sizeof(*seen));
+	char *text = xstrdup("");
+
+	for (size_t i = 0; i < u->progs.n; i++)
+		for (size_t k = 0; u->progs.v[i]->clause == clause && k < u->progs.v[i]->ins.n; k++) {
+			const struct ir_ins *x = &u->progs.v[i]->ins.v[k];
+			bool writes = x->op == IR_MAP_SET || x->op == IR_MAP_ADD || x->op == IR_MAP_AGG;
+			char *more;
+
+			if (!writes || seen[x->map] || !u->maps.v[x->map].nkeys)
+				continue;
+			seen[x->map] = true;
+			more = xasprintf("%s%s%s %s %u%s", text, *text ? ", " : " (", u->maps.v[x->map].name,
+					 *text ? "for" : "has room for", u->maps.v[x->map].max_keys, *text ? "" : " keys");
+			free(text);
+			text = more;
+		}
+	free(seen);
+	return text;
+}
+
+static void say_full(const struct jab *j, uint32_t unit, uint32_t clause, const char *probe, uint64_t times)
+{
+	char *room = room_of_maps(lang_unit(j->units.v[unit].lang), clause);
+
+	log_warn("%s: %llu %s%s%s", probe, (unsigned long long)times, error_texts[IR_ERR_MAP_FULL], room,
+		 *room ? "; config: max_map_keys)" : "");
+	free(room);
+}
+
+static void say_unpaired(const struct jab *j, uint32_t unit, uint32_t clause, const char *probe)
+{
+	uint64_t n = unpaired(j, unit, clause), crowded = unpaired(j, unit, j->units.v[unit].script->clauses.n);
+
+	if (n)
+		log_warn(crowded ? "%s: %llu returns are left out, of calls that were too many at once or began before" :
+			 "%s: %llu returns of calls that began before the probe was there are left out", probe, (unsigned long long)n);
+}
+
+/* The calls of all clauses stand in one table. */
+static void say_crowded(const struct jab *j, uint32_t unit)
+{
+	uint64_t n = unpaired(j, unit, j->units.v[unit].script->clauses.n);
+
+	if (n)
+		log_warn("%llu calls were given up, because more than about %u were open at once", (unsigned long long)n,
+			 1u << PAIR_BITS);
+}
 
 static void say_unit(const struct jab *j, uint32_t unit)
 {
@@ -384,18 +435,18 @@ static void say_unit(const struct jab *j, uint32_t unit)
 
 	for (uint32_t i = 0; i < sc->clauses.n; i++) {
 		const char *probe = sc->clauses.v[i]->nprobes ? sc->clauses.v[i]->probes[0]->text : "";
-		uint64_t n = unit_unpaired(j, unit, i);
 
 		for (int e = 0; e < IR_ERRORS; e++) {
 			uint64_t times = unit_error_count(j, unit, i, e);
 
-			if (times && e != IR_ERR_DELETE)
+			if (times && e == IR_ERR_MAP_FULL)
+				say_full(j, unit, i, probe, times);
+			else if (times && error_texts[e])
 				log_warn("%s: %llu %s", probe, (unsigned long long)times, error_texts[e]);
 		}
-		if (n)
-			log_warn("%s: %llu returns of calls that began before, or that were too many at once to be kept", probe,
-				 (unsigned long long)n);
+		say_unpaired(j, unit, i, probe);
 	}
+	say_crowded(j, unit);
 }
 
 void units_say_errors(const struct jab *j)

@@ -115,7 +115,6 @@ uint32_t unit_maps_stack(struct unit_maps *m, uint64_t id, uint64_t *frames, uin
 
 /* What was counted, summed over all targets. */
 uint64_t unit_error_count(const struct jab *j, uint32_t unit, uint32_t clause, enum ir_error e);
-uint64_t unit_unpaired(const struct jab *j, uint32_t unit, uint32_t clause);
 void unit_enable(struct jab *j, uint32_t unit, uint32_t clause, bool on);	/* also where it will come later */
 void unit_switch(struct jab *j, uint32_t unit, uint32_t clause, bool on);	/* for now; what is off stays off */
 

@@ -3,6 +3,7 @@
 not be done is counted and said; what the program prints is what it prints alone."""
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +99,50 @@ def test_many_keys(built):
     """More than a map has by itself."""
     r = run(built("harsh"), "u:exe:look { @k[n] = count() }", "keys", 10000)
     assert len(keyed(r.output, "k")) + counted(r, "values were left out") == 10000, r.stderr
+
+
+def test_large_values_have_fewer_keys(built):
+    """A quantile has two thousand counters a key: by itself a map has room for fewer of them, and says for how many."""
+    r = run(built("harsh"), "u:exe:look { @q[n] = quantile(n, .5); @k[n] = count() }", "keys", 3000)
+    kept = keyed(r.output, "q")
+    assert len(kept) == 512 and len(keyed(r.output, "k")) == 3000, r.stderr
+    assert all(v == f"count 1, 50% {k}" for k, v in kept.items())
+    assert counted(r, "values were left out") == 3000 - 512 and "(@q has room for 512 keys, @k for 4096;" in r.stderr, r.stderr
+
+
+@pytest.mark.parametrize("wanted", ["config = { max_map_keys = 4096 }", "let @q = hash(4096);"])
+def test_as_many_keys_as_are_asked_for(built, wanted):
+    r = run(built("harsh"), wanted + " u:exe:look { @q[n] = quantile(n, .5) }", "keys", 3000)
+    assert len(keyed(r.output, "q")) == 3000 and not r.stderr, r
+
+
+def test_a_map_too_large(built):
+    r = scripts.run("let @q = hash(100000); u:exe:look { @q[n] = quantile(n, .5) }", built("harsh"), "keys", 1)
+    assert r.status == 1 and "map @q with room for 100000 keys would take" in r.stderr and "hash(n)" in r.stderr, r
+
+
+def test_shared_values_beside_those_of_each_cpu(built):
+    """Large ones stand behind the parts of the CPUs. All are cleared, and none is taken for another."""
+    r = run(built("harsh"), """u:exe:look { @a[n % 7] = count(); @q[n % 5] = quantile(n % 5, .5); @s[n % 3] = stats(n % 3); @h = hist(n);
+        @w[n % 2] = hist(n % 2, 5); if (n == 5999) { clear(@a); clear(@q); clear(@s); clear(@h); clear(@w) } }
+        u:exe:look /n >= 6000/ { @n = count(); @left[n % 5] = quantile(n % 5, .5) }""", "keys", 6000)
+    assert "@q" not in r.output and "@w" not in r.output and "@n" not in r.output and "@s" not in r.output, r.output
+    r = run(built("harsh"), """u:exe:look { @a[n % 7] = count(); @q[n % 5] = quantile(n % 5, .5); @s[n % 3] = stats(n % 3);
+        @w[n % 2] = hist(n % 2, 5) }""", "keys", 2100)
+    assert keyed(r.output, "a") == {str(k): "300" for k in range(7)}
+    assert keyed(r.output, "q") == {str(k): f"count 420, 50% {k}" for k in range(5)}
+    assert keyed(r.output, "s") == {str(k): f"count 700, average {k}, total {700 * k}" for k in range(3)}
+
+
+def test_memory_of_a_quantile(target):
+    """It is the program's, too."""
+    t = target("contexts", 3)
+    with Script("call:exe:one_turn { @q[tid] = quantile(duration, .5, .99) }", t.pid) as s:
+        status = Path(f"/proc/{t.pid}/status").read_text()
+        s.stop()
+    t.stop()
+    shared = int(re.search(r"^RssShmem:\s+(\d+)", status, re.M)[1])
+    assert shared < 64 << 10, status
 
 
 HEAVY = """u:exe:look { @k[p->next->value, str(p->text)] = count(); @h = hist(n); @n++; printf("%d %s\\n", n, str(p->text)) }
