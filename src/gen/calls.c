@@ -262,14 +262,21 @@ static void put_error_if(struct gen *g, const struct ir_ins *i, int answer, enum
 	c->back = g->code.n;
 }
 
-/* F32 has come as 4 bytes. */
+/* F32 has come as 4 bytes, a bool as a byte of any value. */
 static void put_widen(struct gen *g, const struct ir_ins *i)
 {
-	if (i->type != IR_F32)
-		return;
-	op(g, 0xf3, 0x0f, 0x5a);			/* cvtss2sd off(%rsp),%xmm0 */
-	g_rsp(g, 0, g->places[i->dst].off);
-	g_store_f(g, 0, i->dst);
+	int32_t off = g->places[i->dst].off;
+
+	if (i->type == IR_F32) {
+		op(g, 0xf3, 0x0f, 0x5a);		/* cvtss2sd off(%rsp),%xmm0 */
+		g_rsp(g, 0, off);
+		g_store_f(g, 0, i->dst);
+	} else if (i->type == IR_BOOL) {
+		op(g, 0x31, 0xc0, 0x48, 0x83);		/* xor  %eax,%eax; cmpq $0,off(%rsp) */
+		g_rsp(g, 7, off);
+		op(g, 0, 0x0f, 0x95, 0xc0);		/* setne %al */
+		g_store_word(g, RAX, off);
+	}
 }
 
 static void put_answer(struct gen *g, const struct ir_ins *i)

@@ -53,6 +53,7 @@ struct expr {
 	uint8_t kind;
 	uint8_t op;
 	bool prefix, arrow;	/* E_INT: prefix is set for characters */
+	uint8_t form;		/* E_INT, E_FLOAT: how it is written (lex.h) */
 	bool has_keys;		/* E_MAP: [...] was written */
 	uint32_t at, len;
 	const char *name;

@@ -13,7 +13,7 @@ static const struct vtype *promote(const struct checker *c, const struct vtype *
 {
 	if (t->kind != V_INT)
 		return t;
-	if (c->c_rules && t->size < 4)
+	if (c->c_rules && (t->size < 4 || t->to_int))
 		return &v_i32;
 	if (c->c_rules && t->size == 4)
 		return t->is_signed ? &v_i32 : &v_u32;
@@ -279,6 +279,9 @@ static const struct vtype *check_member(struct checker *c, struct expr *e)
 		return &v_error;
 	}
 	e->ref = m;
+	/* all values of such a bit-field are an int's, so C makes one of it */
+	if (m->bit_size && m->bit_size < 32 && m->type->kind == V_INT && m->type->size == 4 && !m->type->enums && !m->type->types)
+		m->type = v_to_int(c->l->pool, m->type);
 	return m->type;
 }
 
@@ -492,12 +495,25 @@ static const struct vtype *check_block_expr(struct checker *c, struct expr *e)
 	return e->a ? check_value(c, e->a) : &v_error;
 }
 
+/* C: the first type that holds it, of those that its suffix allows; only hexadecimal and octal ones become unsigned unasked. */
+static const struct vtype *number_type(const struct checker *c, const struct expr *e)
+{
+	bool is_unsigned = e->form & NUMBER_UNSIGNED, may = is_unsigned || e->form & NUMBER_NOT_DECIMAL;
+
+	if (c->c_rules && !(e->form & NUMBER_LONG)) {
+		if (!is_unsigned && (e->prefix || e->value <= INT32_MAX))
+			return &v_i32;
+		if (may && e->value <= UINT32_MAX)
+			return &v_u32;
+	}
+	return (c->c_rules && is_unsigned) || (e->value > INT64_MAX && !e->prefix) ? &v_u64 : &v_i64;
+}
+
 static const struct vtype *check_kind(struct checker *c, struct expr *e)
 {
 	switch ((enum expr_kind)e->kind) {
-	case E_INT:	return e->value > INT64_MAX && !e->prefix ? &v_u64 : c->c_rules &&
-			       (int64_t)e->value == (int32_t)e->value ? &v_i32 : &v_i64;
-	case E_FLOAT:	return &v_f64;
+	case E_INT:	return number_type(c, e);
+	case E_FLOAT:	return e->form & NUMBER_FLOAT ? &v_f32 : &v_f64;
 	case E_STR:	return v_text(c->l->pool, e->text_len);
 	case E_BOOL:	return &v_bool;
 	case E_VAR:	return check_variable(c, e);

@@ -122,6 +122,7 @@ static const struct vtype *check_arg(struct checker *c, struct expr *e, uint32_t
 static const struct vtype *program_name(struct checker *c, struct expr *e, bool *ret_found)
 {
 	struct var *v = pool_new(c->l->pool, struct var);
+	const struct vtype *t;
 	int64_t value;
 	type_id id;
 	int r = -ENOENT;
@@ -150,7 +151,8 @@ static const struct vtype *program_name(struct checker *c, struct expr *e, bool 
 		*ret_found = true;
 		e->meaning = B_ENUMERATOR;
 		e->value = value;
-		return v_from(c->l->pool, c->site->types, id);
+		t = v_from(c->l->pool, c->site->types, id);
+		return value == (int32_t)value && t->kind == V_INT ? v_to_int(c->l->pool, t) : t;
 	}
 	return &v_error;
 }

@@ -46,7 +46,7 @@ struct vtype;			/* lang/type.h */
 
 enum ir_class { IR_I, IR_F };
 
-/* What a value means. The first ten are also the types of arithmetic and of loads. */
+/* What a value means. The first ten are also the types of arithmetic, and with IR_BOOL (any byte is 1 or 0 then) of loads. */
 enum ir_type {
 	IR_I8, IR_I16, IR_I32, IR_I64, IR_U8, IR_U16, IR_U32, IR_U64,
 	IR_F32, IR_F64,

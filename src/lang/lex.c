@@ -106,18 +106,18 @@ static const struct { const char *word; uint64_t ns; } units[] = {
 	{ "h", 3600000000000ull }, { "d", 86400000000000ull },
 };
 
-/* u, l, ul, ll, ...: read and meaningless; durations multiply. */
-static bool take_suffix(const char *s, uint32_t len, uint64_t *value)
+/* u, l, ul, ll, ...; durations multiply. */
+static bool take_suffix(const char *s, uint32_t len, struct token *t)
 {
 	size_t i;
 
 	for (i = 0; i < len && strchr("uUlL", s[i]); i++)
-		;
+		t->form |= strchr("uU", s[i]) ? NUMBER_UNSIGNED : NUMBER_LONG;
 	if (i == len)
 		return len <= 3;
 	for (i = 0; i < ARRAY_SIZE(units); i++)
 		if (strlen(units[i].word) == len && memcmp(units[i].word, s, len) == 0)
-			return !__builtin_mul_overflow(*value, units[i].ns, value);
+			return !__builtin_mul_overflow(t->value, units[i].ns, &t->value);
 	return false;
 }
 
@@ -150,7 +150,7 @@ static void number_end(struct lexer *l, struct token *t)
 	while (is_name(l->s[l->pos + n]))
 		n++;
 	if (n && (t->kind == T_FLOAT ? n > 1 || !strchr("fF", l->s[l->pos]) :
-		  !take_suffix(l->s + l->pos, n, &t->value))) {
+		  !take_suffix(l->s + l->pos, n, t))) {
 		bad_number(l, t, "is no number");
 		return;
 	}
@@ -166,6 +166,7 @@ static void lex_hex(struct lexer *l, struct token *t)
 	l->pos += 2 + n;
 	errno = 0;
 	t->value = strtoull(digits, NULL, 16);
+	t->form = NUMBER_NOT_DECIMAL;
 	if (!n || errno) {
 		bad_number(l, t, "is no hexadecimal number that fits in 64 bits");
 		return;
@@ -177,6 +178,10 @@ static void lex_float(struct lexer *l, struct token *t, const char *text)
 {
 	t->kind = T_FLOAT;
 	t->fvalue = strtod(text, NULL);
+	if (strchr("fF", l->s[l->pos]) && l->s[l->pos]) {
+		t->fvalue = strtof(text, NULL);
+		t->form = NUMBER_FLOAT;
+	}
 	number_end(l, t);
 }
 
@@ -213,6 +218,7 @@ static void lex_decimal(struct lexer *l, struct token *t)
 	}
 	errno = 0;
 	t->value = strtoull(text, &end, text[0] == '0' ? 8 : 10);
+	t->form = text[0] == '0' ? NUMBER_NOT_DECIMAL : 0;
 	if (errno || *end)
 		bad_number(l, t, *end ? "has a digit that octal numbers don't have" : "does not fit in 64 bits");
 	else

@@ -20,8 +20,12 @@ enum token_kind {
 	T_ELLIPSIS,
 };
 
+/* How a number is written; C makes its type of that. */
+enum number_form { NUMBER_UNSIGNED = 1 << 0, NUMBER_LONG = 1 << 1, NUMBER_NOT_DECIMAL = 1 << 2, NUMBER_FLOAT = 1 << 3 };
+
 struct token {
 	uint8_t kind;
+	uint8_t form;		/* T_INT, T_FLOAT: enum number_form */
 	uint32_t at, len;
 	uint64_t value;		/* T_INT */
 	double fvalue;		/* T_FLOAT */

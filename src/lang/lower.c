@@ -142,6 +142,15 @@ void lower_forget(struct lower *w, size_t mark)
 	w->known.n = MIN(w->known.n, mark);
 }
 
+/* Their places are counted by whoever keeps a mark, so they stay. */
+static void forget_all(struct lower *w)
+{
+	size_t i;
+
+	for (i = 0; i < w->known.n; i++)
+		w->known.v[i].op = IR_NOP;
+}
+
 /* In a loop all reads share one bit: what a later round reads may reach what stands above it. */
 uint32_t lower_bit(struct lower *w)
 {
@@ -244,7 +253,7 @@ static void open_loop(struct lower *w, struct loop *l, struct loop *ret, uint64_
 	for (i = 0; i < w->c->vars.n; i++)
 		if (w->c->vars.v[i]->val)
 			taint(w->c->vars.v[i]->val, all | 1ull << l->bit);
-	lower_forget(w, 0);
+	forget_all(w);
 }
 
 static void close_loop(struct lower *w, const struct loop *l, const struct loop *around, uint8_t op)
@@ -257,7 +266,7 @@ static void close_loop(struct lower *w, const struct loop *l, const struct loop 
 	w->loop_bit = around->bit;
 	w->rounds = around->rounds;
 	w->loop_depth--;
-	lower_forget(w, 0);
+	forget_all(w);
 }
 
 static void begin_rounds(struct lower *w, const struct loop *l, uint64_t most)
@@ -521,7 +530,7 @@ static void lower_call_probe(struct lower *w, uint32_t clause)
 	lower_ins(w, IR_RET)->a = yes;
 	if (early) {
 		lower_place_label(w, no);
-		lower_forget(w, 0);
+		forget_all(w);
 		yes = lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0);
 		lower_ins(w, IR_RET)->a = yes;
 	}

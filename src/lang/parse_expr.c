@@ -253,6 +253,7 @@ static struct expr *literal_expr(struct parser *p, uint8_t kind)
 
 	e->value = p->tok.value;
 	e->fvalue = p->tok.fvalue;
+	e->form = p->tok.form;
 	e->name = p->tok.text;
 	e->text_len = p->tok.text_len;
 	e->prefix = p->lex.s[p->tok.at] == '\'';

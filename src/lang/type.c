@@ -96,6 +96,15 @@ const struct vtype *v_held_array(struct pool *pool, const struct vtype *of, uint
 	return t;
 }
 
+const struct vtype *v_to_int(struct pool *pool, const struct vtype *of)
+{
+	struct vtype *t = pool_new(pool, struct vtype);
+
+	*t = *of;
+	t->to_int = true;
+	return t;
+}
+
 const struct vtype *v_enum(struct pool *pool, const struct enum_decl *d)
 {
 	struct vtype *t = new_type(pool, V_INT, 4, IR_ENUM);

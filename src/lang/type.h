@@ -36,6 +36,7 @@ struct vtype {
 	uint8_t kind;
 	bool is_signed, is_bool, is_char;
 	bool is_raw;			/* V_INT: a register as it is, perhaps of something narrower */
+	bool to_int;			/* V_INT: C makes an int of it: a bit-field narrower than that, an enumerator */
 	bool held;			/* V_ARRAY: a number looked at as an array; it is in a register */
 	uint8_t show;			/* enum ir_type */
 	uint8_t agg;			/* V_AGG: enum ir_map_kind */
@@ -58,6 +59,7 @@ extern const struct vtype v_error, v_void, v_args, v_agg, v_bool, v_char, v_i8, 
 const struct vtype *v_pointer(struct pool *pool, const struct vtype *to);
 const struct vtype *v_array(struct pool *pool, const struct vtype *of, uint64_t n);
 const struct vtype *v_held_array(struct pool *pool, const struct vtype *of, uint64_t n);
+const struct vtype *v_to_int(struct pool *pool, const struct vtype *of);
 const struct vtype *v_enum(struct pool *pool, const struct enum_decl *d);
 const struct vtype *v_text(struct pool *pool, uint64_t size);
 const struct vtype *v_bytes(struct pool *pool, uint64_t size);

@@ -1,472 +1,236 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random expressions, computed twice: by the interpreter, and by C that the system's compiler made of
- * the same text. Probe lines follow C's rules as they are; in scripts int has 64 bits, so there the C
- * text casts every operand first.
+ * Random expressions, computed three times: as native code with every register given, by the interpreter, and by
+ * C that the system's compiler made of the same text. Names and types come from the debug info of this program.
+ * All three must agree on each result, on whether the condition holds, and on whether a division had no answer. Where
+ * memory can't be read C has nothing to say; native code and interpreter must still agree on what failed and where.
  *
- *	fuzz_expr [-n EXPRESSIONS] [-s SEED] [-b BATCH] [-k]	-k: keep the C files
- *
- * Undefined behaviour is kept out of the C text: -fwrapv, shift counts with a mask, and divisions and
- * conversions through helpers that say what lang/ir.h says. -frounding-math keeps gcc 12 from making
- * 0.0 - n, n an integer 0, a negative zero.
+ *	fuzz_expr [-n PROGRAMS | -t SECONDS] [-s SEED] [-b BATCH] [-k]	-k: keep the C file
  */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <getopt.h>
+#include <link.h>
+#include <time.h>
 
+#include "../unit/gen_run.h"
+#include "base/err.h"
+#include "expr_batch.h"
 #include "lang/format.h"
-#include "lang/interp.h"
 #include "lang/lang.h"
 
-#define ROUNDS 6		/* inputs an expression */
-#define NARGS 6
-#define MEM 64
-#define MEM_ADDR 0x10000000ull
+#define GOOD_ROUNDS 10		/* inputs a program */
+#define BAD_ROUNDS 2		/* with pointers that lead nowhere */
 
-static uint64_t random_state = 1;
+static struct { uint64_t programs, results, distinct, inputs, evaluated, faults, divisions, refused; } total;
 
-static uint64_t random_next(void)
+/* ---- the function whose names are used; never called ---- */
+
+__attribute__((noinline, used)) uint64_t world(EXPR_PARAMS);
+__attribute__((noinline, used)) uint64_t world(EXPR_PARAMS)
 {
-	uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
+	return va + vb + vc + vd + p->i8 + *q + (int)x + (int)y + sa + sb + LARGE;
 }
 
-static uint32_t below(uint32_t n)
+static struct module *self;
+static struct lang_site site;
+
+static bool open_self(void)
 {
-	return random_next() % n;
-}
+	uint64_t bias = _r_debug.r_map->l_addr, link = (uint64_t)(uintptr_t)world - bias;
+	struct types *types;
 
-/* ---- two texts of one expression ---- */
-
-struct text { char *p; size_t n, cap; };
-
-static void put(struct text *t, const char *fmt, va_list ap)
-{
-	va_list again;
-	int n;
-
-	va_copy(again, ap);
-	n = vsnprintf(NULL, 0, fmt, again);
-	va_end(again);
-	if (t->n + n + 1 > t->cap) {
-		t->cap = 2 * t->cap + n + 64;
-		t->p = xrealloc(t->p, t->cap);
-	}
-	t->n += vsnprintf(t->p + t->n, t->cap - t->n, fmt, ap);
-}
-
-struct gen {
-	struct text ours, c;
-	bool c_rules;
-	int left;		/* nodes */
-};
-
-__attribute__((format(printf, 2, 3))) static void put_ours(struct gen *g, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	put(&g->ours, fmt, ap);
-	va_end(ap);
-}
-
-__attribute__((format(printf, 2, 3))) static void put_c(struct gen *g, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	put(&g->c, fmt, ap);
-	va_end(ap);
-}
-
-static void both(struct gen *g, const char *s)
-{
-	put_ours(g, "%s", s);
-	put_c(g, "%s", s);
-}
-
-static const struct { const char *ours, *c; bool wide; } ints[] = {
-	{ "int8", "int8_t", true }, { "uint8", "uint8_t", true }, { "int16", "int16_t", true }, { "uint16", "uint16_t", true },
-	{ "int32", "int32_t", true }, { "uint32", "uint32_t", true }, { "int64", "int64_t", false }, { "uint64", "uint64_t", false },
-	{ "bool", "_Bool", true }, { "long", "long", false }, { "unsigned char", "unsigned char", true },
-};
-
-static void gen_int(struct gen *g);
-static void gen_float(struct gen *g);
-
-/* In scripts what is narrower than 64 bits becomes int64 as soon as it is used. */
-static void widen(struct gen *g, bool narrow)
-{
-	put_c(g, !g->c_rules && narrow ? "((int64_t)" : "(");
-}
-
-static void int_leaf(struct gen *g)
-{
-	static const uint64_t odd[] = {
-		0, 1, 2, 3, 7, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000,
-		0x7fffffffffffffff, 0x8000000000000000, 0xffffffffffffffff,
-	};
-	uint32_t t = below(ARRAY_SIZE(ints)), arg = below(NARGS), size;
-	uint64_t v;
-
-	switch (below(3)) {
-	case 0:
-		v = below(3) ? odd[below(ARRAY_SIZE(odd))] : random_next() >> below(64);
-		put_ours(g, "%" PRIu64, v);
-		widen(g, v <= INT64_MAX);
-		put_c(g, "%" PRIu64 "%s)", v, v > INT64_MAX ? "ull" : v > INT32_MAX ? "ll" : "");
-		return;
-	case 1:
-		put_ours(g, "(%s)arg%u", ints[t].ours, arg);
-		widen(g, ints[t].wide);
-		put_c(g, "(%s)a[%u])", ints[t].c, arg);
-		return;
-	}
-	size = below(MEM - 8);
-	put_ours(g, "*(%s *)(arg6 + %u)", ints[t].ours, size);
-	widen(g, ints[t].wide);
-	if (strcmp(ints[t].c, "_Bool") == 0)
-		put_c(g, "(*(const uint8_t *)(m + %u) != 0))", size);
-	else
-		put_c(g, "*(const %s *)(m + %u))", ints[t].c, size);
-}
-
-static void divide(struct gen *g)
-{
-	bool mod = below(2);
-
-	put_ours(g, "(");
-	put_c(g, "%s(", mod ? "MOD" : "DIV");
-	gen_int(g);
-	put_ours(g, mod ? " %% " : " / ");
-	put_c(g, ", ");
-	gen_int(g);
-	both(g, ")");
-}
-
-static void shift(struct gen *g)
-{
-	const char *op = below(2) ? "<<" : ">>";
-
-	both(g, "(");
-	gen_int(g);
-	put_ours(g, " %s (", op);
-	put_c(g, " %s (", op);
-	gen_int(g);
-	put_ours(g, " & 31))");
-	put_c(g, " & 31))");
-}
-
-/* Truth is an int: in scripts a wide one. */
-static void truth(struct gen *g, bool floats)
-{
-	static const char *const ops[] = { "<", ">", "<=", ">=", "==", "!=", "&&", "||" };
-	const char *op = ops[below(8)];
-
-	put_ours(g, "(");
-	widen(g, true);
-	put_c(g, "(");
-	if (floats)
-		gen_float(g);
-	else
-		gen_int(g);
-	put_ours(g, " %s ", op);
-	put_c(g, " %s ", op);
-	if (floats && below(2))
-		gen_float(g);
-	else
-		gen_int(g);
-	both(g, ")");
-	put_c(g, ")");
-}
-
-static void cast_int(struct gen *g)
-{
-	uint32_t t = below(ARRAY_SIZE(ints));
-
-	put_ours(g, "(%s)(", ints[t].ours);
-	widen(g, ints[t].wide);
-	if (below(4) == 0 && strcmp(ints[t].c, "_Bool") != 0) {
-		put_c(g, "(%s)%s(", ints[t].c, strcmp(ints[t].c, "uint64_t") == 0 ? "f2u" : "f2i");
-		gen_float(g);
-	} else {
-		put_c(g, "(%s)(", ints[t].c);
-		gen_int(g);
-	}
-	put_ours(g, ")");
-	put_c(g, "))");
-}
-
-static void unary_int(struct gen *g)
-{
-	static const char *const ops[] = { "-", "~", "+", "!" };
-	uint32_t op = below(4);
-
-	put_ours(g, "(%s(", ops[op]);
-	widen(g, op == 3);
-	put_c(g, "%s(", ops[op]);
-	gen_int(g);
-	both(g, "))");
-}
-
-static void choose(struct gen *g, void (*part)(struct gen *))
-{
-	both(g, "(");
-	gen_int(g);
-	both(g, " ? ");
-	part(g);
-	both(g, " : ");
-	part(g);
-	both(g, ")");
-}
-
-static void gen_int(struct gen *g)
-{
-	static const char *const ops[] = { " + ", " - ", " * ", " & ", " | ", " ^ " };
-
-	if (g->left-- <= 0) {
-		int_leaf(g);
-		return;
-	}
-	switch (below(12)) {
-	case 0: int_leaf(g); break;
-	case 1: divide(g); break;
-	case 2: shift(g); break;
-	case 3: truth(g, false); break;
-	case 4: truth(g, true); break;
-	case 5: cast_int(g); break;
-	case 6: unary_int(g); break;
-	case 7: choose(g, gen_int); break;
-	default:
-		both(g, "(");
-		gen_int(g);
-		both(g, ops[below(6)]);
-		gen_int(g);
-		both(g, ")");
-	}
-}
-
-static void float_leaf(struct gen *g)
-{
-	static const char *const odd[] = { "0.0", "1.0", "0.5", "1e300", "1e-300", "3.25", "16777217.0", "1.0e19", "9.3e18", "0.1" };
-	uint32_t off = below(MEM - 8);
-
-	switch (below(4)) {
-	case 0:
-		both(g, odd[below(ARRAY_SIZE(odd))]);
-		return;
-	case 1:
-		put_ours(g, "*(float *)(arg6 + %u)", off);
-		put_c(g, "*(const float *)(m + %u)", off);
-		return;
-	case 2:
-		put_ours(g, "*(double *)(arg6 + %u)", off);
-		put_c(g, "*(const double *)(m + %u)", off);
-		return;
-	}
-	off = below(2);
-	put_ours(g, "(%s)(", off ? "float" : "double");
-	put_c(g, "(%s)(", off ? "float" : "double");
-	int_leaf(g);
-	both(g, ")");
-}
-
-static void gen_float(struct gen *g)
-{
-	static const char *const ops[] = { " + ", " - ", " * ", " / " };
-
-	if (g->left-- <= 0) {
-		float_leaf(g);
-		return;
-	}
-	switch (below(8)) {
-	case 0:	float_leaf(g); break;
-	case 1:	choose(g, gen_float); break;
-	case 2:
-		both(g, "(-");
-		gen_float(g);
-		both(g, ")");
-		break;
-	case 3:
-		both(g, below(2) ? "(float)(" : "(double)(");
-		if (below(2))
-			gen_int(g);
-		else
-			gen_float(g);
-		both(g, ")");
-		break;
-	default:
-		both(g, "(");
-		gen_float(g);
-		both(g, ops[below(4)]);
-		if (below(4))
-			gen_float(g);
-		else
-			gen_int(g);
-		both(g, ")");
-	}
-}
-
-/* ---- one batch ---- */
-
-struct expression { char *ours, *c; bool is_float, c_rules; };
-
-struct batch {
-	struct expression *e;
-	uint32_t n;
-	uint64_t args[ROUNDS][NARGS];
-	uint8_t mem[ROUNDS][MEM];
-	uint64_t *answers;
-};
-
-static uint64_t odd_number(void)
-{
-	static const uint64_t some[] = { 0, 1, 2, 0x7f, 0x80, 0xff, 0x7fffffff, 0x80000000, 0xffffffff, 1ull << 63, ~0ull, INT64_MAX };
-
-	return below(2) ? some[below(ARRAY_SIZE(some))] : random_next() >> below(64);
-}
-
-static void make_batch(struct batch *b, uint32_t n)
-{
-	uint32_t i, k;
-
-	b->n = n;
-	b->e = xcalloc(n, sizeof(*b->e));
-	for (i = 0; i < n; i++) {
-		struct gen g = { .c_rules = below(2), .left = 1 + below(14) };
-
-		b->e[i].c_rules = g.c_rules;
-		b->e[i].is_float = below(4) == 0;
-		if (b->e[i].is_float)
-			gen_float(&g);
-		else
-			gen_int(&g);
-		b->e[i].ours = g.ours.p;
-		b->e[i].c = g.c.p;
-	}
-	for (i = 0; i < ROUNDS; i++) {
-		for (k = 0; k < NARGS; k++)
-			b->args[i][k] = odd_number();
-		for (k = 0; k < MEM / 8; k++) {
-			uint64_t v = odd_number();
-			double d = (int64_t)odd_number() / 16.0;
-
-			if (below(2))
-				memcpy(&v, &d, 8);
-			memcpy(b->mem[i] + 8 * k, &v, 8);
-		}
-	}
-}
-
-static const char prelude[] =
-	"#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n"
-	"static int64_t f2i(double v) { return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN; }\n"
-	"static uint64_t f2u(double v) { return v >= 0x1p63 ? (uint64_t)f2i(v - 0x1p63) ^ 1ull << 63 : (uint64_t)f2i(v); }\n"
-	"#define DIV(a, b) ({ __typeof__((a) + (b)) a_ = (a), b_ = (b); !b_ ? 0 : b_ == (__typeof__(b_))-1 && (__typeof__(b_))-1 < 1 ? "
-	"(a_ == -a_ ? 0 : -a_) : a_ / b_; })\n"
-	"#define MOD(a, b) ({ __typeof__((a) + (b)) a_ = (a), b_ = (b); !b_ || (b_ == (__typeof__(b_))-1 && (__typeof__(b_))-1 < 1) ? "
-	"0 : a_ % b_; })\n"
-	"static uint64_t bits(double v) { uint64_t u; memcpy(&u, &v, 8); return v != v ? 0x7ff8000000000000 : u; }\n";
-
-static void write_c(const struct batch *b, FILE *f)
-{
-	uint32_t i, k;
-
-	fputs(prelude, f);
-	for (i = 0; i < b->n; i++)
-		fprintf(f, "static uint64_t e%u(const uint64_t *a, const char *m) { (void)a; (void)m; return %s(%s); }\n", i,
-			b->e[i].is_float ? "bits" : "(uint64_t)(int64_t)", b->e[i].c);
-	fputs("static const uint64_t args[][6] = {\n", f);
-	for (i = 0; i < ROUNDS; i++) {
-		fputs("{ ", f);
-		for (k = 0; k < NARGS; k++)
-			fprintf(f, "%" PRIu64 "ull, ", b->args[i][k]);
-		fputs("},\n", f);
-	}
-	fputs("};\nstatic const unsigned char mem[][64] = {\n", f);
-	for (i = 0; i < ROUNDS; i++) {
-		fputs("{ ", f);
-		for (k = 0; k < MEM; k++)
-			fprintf(f, "%d, ", b->mem[i][k]);
-		fputs("},\n", f);
-	}
-	fputs("};\nint main(void)\n{\n\tuint64_t v;\n\tint r;\n\n\tfor (r = 0; r < 6; r++) {\n", f);
-	for (i = 0; i < b->n; i++)
-		fprintf(f, "\t\tv = e%u(args[r], (const char *)mem[r]); fwrite(&v, 8, 1, stdout);\n", i);
-	fputs("\t}\n\treturn 0;\n}\n", f);
-}
-
-static int run(char *const *argv)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		execvp(argv[0], argv);
-		_exit(127);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		return -1;
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-static bool compile_and_run(struct batch *b, const char *dir)
-{
-	char *src = xasprintf("%s/e.c", dir), *exe = xasprintf("%s/e", dir);
-	char *argv[] = { "cc", "-O0", "-w", "-fwrapv", "-frounding-math", "-fno-strict-aliasing", "-o", exe, src, NULL };
-	FILE *f = fopen(src, "w");
-	bool good = f;
-
-	if (f) {
-		write_c(b, f);
-		fclose(f);
-		good = run(argv) == 0;
-	}
-	f = good ? popen(exe, "r") : NULL;
-	b->answers = xcalloc((size_t)b->n * ROUNDS, 8);
-	good = f && fread(b->answers, 8, (size_t)b->n * ROUNDS, f) == (size_t)b->n * ROUNDS;
-	if (f)
-		pclose(f);
-	unlink(exe);
-	free(src);
-	free(exe);
-	return good;
-}
-
-/* ---- our side ---- */
-
-struct answer { const struct batch *b; uint32_t round; uint64_t value; const struct ir_unit *u; };
-
-static bool read_mem(void *data, uint64_t addr, void *buf, size_t len)
-{
-	const struct answer *a = data;
-
-	if (addr < MEM_ADDR || addr - MEM_ADDR + len > MEM)
+	if (module_open("", "/proc/self/exe", &self) < 0 || module_types(self, &types) < 0)
 		return false;
-	memcpy(buf, a->b->mem[a->round] + (addr - MEM_ADDR), len);
+	site = (struct lang_site){ .at = LANG_ENTRY, .types = types, .pc = link, .entry = link, .bias = bias };
 	return true;
 }
 
-static void take_answer(void *data, uint32_t record, const uint8_t *payload, size_t len)
+static const struct lang_site *site_of(void *arg, uint32_t clause)
 {
-	struct answer *a = data;
-	struct field_value v[64];
-
-	if (format_fields(&a->u->records.v[record], payload, len, v) == 0 && !v[0].fault)
-		a->value = v[0].n.u;
+	return &site;
 }
 
-static uint64_t as_double_bits(uint64_t u)
+/* ---- how many different ones there were ---- */
+
+static uint64_t *seen;
+static size_t seen_size, nseen;
+
+static bool is_new(uint64_t hash)
+{
+	size_t i;
+
+	if (2 * nseen >= seen_size) {
+		uint64_t *old = seen;
+		size_t n = seen_size;
+
+		seen_size = n ? 4 * n : 4096;
+		seen = xcalloc(seen_size, 8);
+		nseen = 0;
+		for (i = 0; i < n; i++)
+			if (old[i])
+				is_new(old[i]);
+		free(old);
+	}
+	hash |= !hash;
+	for (i = hash % seen_size; seen[i]; i = (i + 1) % seen_size)
+		if (seen[i] == hash)
+			return false;
+	seen[i] = hash;
+	nseen++;
+	return true;
+}
+
+static bool text_is_new(const char *s)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * 0x100000001b3ull;
+	return is_new(h ^ h >> 29);
+}
+
+/* ---- inputs ---- */
+
+struct input {
+	int8_t va;
+	uint16_t vb;
+	int32_t vc;
+	uint64_t vd;
+	float x;
+	double y;
+	int16_t sa;
+	uint32_t sb;
+};
+
+static struct thing *things;		/* two of them at the end of a page, nothing behind it */
+static struct thing *p_now;
+static unsigned char *q_now;
+
+static double any_double(void)
+{
+	static const double odd[] = {
+		0.0, -0.0, 1.0, -1.5, 0.5, 0x1p63, -0x1p63, 0x1.fffffffffffffp62, 0x1p64, 0x1.fffffffffffffp63, 0x1p31, -0x1p31, 0x1p32, 2147483647.5,
+		1e300, -1e-300, 0x1p-1074, 0x1p-1022, 0x1p-149, 0x1p-150, 3.4e38, 0x1.fffffep127, 0x1.ffffffp127, 9007199254740993.0, 0.1, -255.5,
+	};
+	uint64_t bits = expr_random();
+	double d;
+
+	switch (below(8)) {
+	case 0:	return below(3) ? (below(2) ? __builtin_inf() : -__builtin_inf()) : __builtin_nan("");
+	case 1:	memcpy(&d, &bits, 8); return d;
+	case 2:	return (int64_t)odd_number() / 16.0;
+	case 3:	return (double)odd_number();
+	}
+	return odd[below(ARRAY_SIZE(odd))];
+}
+
+static void fill_thing(struct thing *t, struct thing *next)
+{
+	uint64_t v;
+
+	for (size_t i = 0; i + 8 <= sizeof(*t); i += 8) {
+		v = odd_number();
+		memcpy((char *)t + i, &v, 8);
+	}
+	t->yes = below(2);
+	t->f = any_double();
+	t->d = any_double();
+	t->u16 = odd_number();
+	t->i8 = odd_number();
+	t->i16 = odd_number();
+	t->u32 = odd_number();
+	if (below(2))
+		t->ud = any_double();
+	t->next = next;
+	t->ip = &t->arr[below(3)];
+	t->up = &t->u16;
+	t->dp = &t->d;
+}
+
+/* C's float -> double -> float makes a signalling NaN quiet, ours need not: they hold the same nothing. */
+static struct input make_input(void)
+{
+	fill_thing(&things[0], &things[1]);
+	fill_thing(&things[1], &things[0]);
+	p_now = &things[0];
+	q_now = (unsigned char *)things;
+	return (struct input){ odd_number(), odd_number(), odd_number(), odd_number(), any_double(), any_double(), odd_number(), odd_number() };
+}
+
+static uint64_t nowhere(void)
+{
+	static const uint64_t bad[] = { 0, 1, 8, 0x1000, 0xdead000000000000, 0xffff800000000000, ~0ull, ~7ull, 0x7fffffffe000, 1ull << 47 };
+
+	return below(3) ? bad[below(ARRAY_SIZE(bad))] : (uint64_t)(things + 2) - below(4) * 40;
+}
+
+static void spoil_pointers(void)
+{
+	uint32_t which = below(5);
+
+	if (which == 0 || below(3) == 0)
+		p_now = (struct thing *)nowhere();
+	if (which == 1 || below(3) == 0)
+		q_now = (unsigned char *)nowhere();
+	if (which == 2)
+		things[0].next = (struct thing *)nowhere();
+	if (which == 3)
+		things[0].ip = (int *)nowhere();
+	if (which == 4)
+		things[1].next = (struct thing *)nowhere();
+	things[0].up = below(4) ? things[0].up : (uint16_t *)nowhere();
+	things[0].dp = below(4) ? things[0].dp : (double *)nowhere();
+}
+
+/* What is above a narrow value in its register nobody may look at. */
+static void give_registers(const struct input *in)
+{
+	uint64_t high = expr_random(), xmm = expr_random(), *stack = (uint64_t *)machine_in.gpr[4];
+
+	machine_in.gpr[7] = (high & ~0xffull) | (uint8_t)in->va;
+	machine_in.gpr[6] = (high & ~0xffffull) | in->vb;
+	machine_in.gpr[2] = high << 32 | (uint32_t)in->vc;
+	machine_in.gpr[1] = in->vd;
+	machine_in.gpr[8] = (uint64_t)p_now;
+	machine_in.gpr[9] = (uint64_t)q_now;
+	memcpy(&xmm, &in->x, 4);
+	memcpy(machine_in.fx + 160, &xmm, 8);
+	memcpy(machine_in.high[0], &xmm, 8);
+	memcpy(machine_in.fx + 176, &in->y, 8);
+	memcpy(machine_in.high[1], &in->y, 8);
+	memcpy(stack + 1, &(uint64_t){ (high & ~0xffffull) | (uint16_t)in->sa }, 8);
+	memcpy(stack + 2, &(uint64_t){ high << 32 | in->sb }, 8);
+}
+
+/* ---- three answers ---- */
+
+static bool read_memory(void *data, uint64_t addr, void *buf, size_t len)
+{
+	uint64_t from = (uint64_t)things, size = 2 * sizeof(*things);
+
+	if (addr < from || addr - from > size - len || len > size)
+		return gen_read(data, addr, buf, len);
+	memcpy(buf, (void *)addr, len);
+	return true;
+}
+
+/* As gen_run(), without the look at the whole stack. */
+static void run_native(void)
+{
+	memset(&gen_native, 0, offsetof(struct gen_seen, payload));
+	machine_run();
+	drain(gen_look);
+}
+
+static void run_judge(struct interp *in, const struct ir_prog *p)
+{
+	struct interp_site s = gen_interp_site();
+
+	memset(&gen_judged, 0, offsetof(struct gen_seen, payload));
+	memset(in->errors, 0, sizeof(in->errors));
+	interp_run(in, p, &s);
+}
+
+static uint64_t one_nan(uint64_t u)
 {
 	double d;
 
@@ -474,131 +238,221 @@ static uint64_t as_double_bits(uint64_t u)
 	return d != d ? 0x7ff8000000000000 : u;
 }
 
-static const struct lang_site *site_of(void *arg, uint32_t clause)
+/* Floats of an event, all with the same NaN. */
+static void tidy(const struct program *p, const struct ir_record *r, struct gen_seen *s)
 {
-	return arg;
+	uint64_t *v = (uint64_t *)s->payload, faults = r->faulty ? v[0] : 0;
+
+	for (uint32_t i = 0; i < p->n && s->n; i++)
+		if (p->is_float[i] && !(faults >> i & 1))
+			v[i + r->faulty] = one_nan(v[i + r->faulty]);
 }
 
-/* Compares one expression on all inputs; true if all agree. */
+/* NULL, or what is not the same with native code. */
+static const char *compare_judge(const struct interp *in)
+{
+	if (gen_native.n != gen_judged.n || gen_native.len != gen_judged.len)
+		return "native: an event more or less";
+	if (gen_native.n && memcmp(gen_native.payload, gen_judged.payload, gen_native.len))
+		return "native: a result";
+	if (memcmp(gen_errors[0], in->errors, sizeof(gen_errors[0])))
+		return "native: the errors";
+	return NULL;
+}
+
+static const char *compare_c(const struct batch *b, const struct program *p, const struct ir_record *r, const struct input *in,
+			     const struct interp *judge, uint64_t *out)
+{
+	const uint64_t *v = (const uint64_t *)gen_judged.payload;
+	int holds;
+
+	*b->divisions = 0;
+	holds = p->run(in->va, in->vb, in->vc, in->vd, p_now, q_now, in->x, in->y, in->sa, in->sb, out);
+	if (holds != (int)gen_judged.n)
+		return "C: the condition";
+	if (holds && r->faulty && v[0])
+		return "C: a fault";
+	for (uint32_t i = 0; i < p->n && holds; i++)
+		if (v[i + r->faulty] != out[i])
+			return "C: a result";
+	if (!*b->divisions != !judge->errors[IR_ERR_DIV])
+		return "C: divisions that have no answer";
+	total.divisions += *b->divisions > 0;
+	return NULL;
+}
+
+static void show(const struct program *p, const char *what, const struct input *in, const uint64_t *out)
+{
+	const uint64_t *a = (const uint64_t *)gen_native.payload, *b = (const uint64_t *)gen_judged.payload;
+
+	printf("%s\n  %s\n  C: %s\n", what, p->ours, p->c);
+	printf("  va %d vb %u vc %d vd %#" PRIx64 " p %p q %p x %a y %a sa %d sb %u\n", in->va, in->vb, in->vc, in->vd, (void *)p_now,
+	       (void *)q_now, in->x, in->y, in->sa, in->sb);
+	printf("  events %u %u, native interpreter C:\n", gen_native.n, gen_judged.n);
+	for (uint32_t i = 0; i < gen_judged.len / 8 && i < 8; i++)
+		printf("  %u: %#" PRIx64 " %#" PRIx64 " %#" PRIx64 "\n", i, a[i], b[i], i < EXPR_MOST ? out[i] : 0);
+}
+
+static bool check_input(const struct batch *b, const struct program *p, struct interp *in, const struct ir_prog *prog, uint32_t round)
+{
+	struct input input = make_input();
+	bool bad = round >= GOOD_ROUNDS;
+	const struct ir_record *r = &in->unit->records.v[0];
+	uint64_t out[EXPR_MOST] = { 0 };
+	const char *what = NULL;
+
+	if (bad)
+		spoil_pointers();
+	give_registers(&input);
+	memset(gen_errors, 0, sizeof(gen_errors[0]));
+	if (round == 0)
+		what = gen_run(machine_run);
+	else
+		run_native();
+	run_judge(in, prog);
+	tidy(p, r, &gen_native);
+	tidy(p, r, &gen_judged);
+	if (!what)
+		what = compare_judge(in);
+	if (!what && !bad && !p->wild)
+		what = compare_c(b, p, r, &input, in, out);
+	total.inputs++;
+	total.evaluated += gen_judged.n ? p->n : 0;
+	total.faults += gen_judged.n && r->faulty && *(uint64_t *)gen_judged.payload;
+	if (what)
+		show(p, what, &input, out);
+	return !what;
+}
+
+static bool check_program(const struct batch *b, const struct program *p, struct lang *lang, const struct ir_prog *prog, uint32_t number)
+{
+	struct interp in = { .unit = lang_unit(lang), .ops = &store_ops, .read = read_memory, .emit = gen_emitted };
+	struct maps_layout *l = NULL;
+	struct gen_env env;
+	bool good = true;
+	int len;
+
+	if (maps_layout_new(in.unit, ncpus, &l) < 0)
+		return false;
+	env = gen_make_env(number & 1, l);
+	len = gen_place(in.unit, prog, &env, number % 64);
+	if (len < 0) {
+		total.refused++;
+		good = len == -E2BIG || len == -ENOTSUP;
+		if (!good)
+			printf("no code: %s\n%s\n", p->ours, err_text());
+	} else {
+		gen_machine(expr_random(), number % 16);
+		for (uint32_t r = 0; r < GOOD_ROUNDS + BAD_ROUNDS && good; r++)
+			good = check_input(b, p, &in, prog, r);
+	}
+	free(l);
+	return good;
+}
+
+/* True: all agree. */
 static bool check_one(const struct batch *b, uint32_t n)
 {
-	static const uint8_t regs[NARGS] = { 7, 6, 2, 1, 8, 9 };
-	const struct expression *e = &b->e[n];
-	char *text = e->c_rules ? xasprintf("exe:f x=(%s)", e->ours) : xasprintf("u:exe:f { record(x = %s) }", e->ours), *why;
-	struct lang_site site = { .at = LANG_ENTRY };
+	const struct program *p = &b->v[n];
 	struct ir_prog *progs[2];
 	struct script *script;
 	struct lang *lang = NULL;
-	struct answer a = { .b = b };
-	bool good = true;
-	uint32_t r, k;
-	int err = e->c_rules ? line_parse(text, &script) : script_parse("fuzz", text, strlen(text), &script);
+	int err = p->c_rules ? line_parse(p->ours, &script) : script_parse("fuzz", p->ours, strlen(p->ours), &script);
+	bool good;
 
 	if (err == 0)
 		err = lang_new(script, &lang);
 	if (err == 0)
-		err = lang_infer(lang, site_of, &site);
+		err = lang_infer(lang, site_of, NULL);
 	if (err == 0)
 		err = lang_compile(lang, 0, &site, progs);
+	if (err < 0 && p->wild) {	/* it has seen that an index is too large */
+		total.refused++;
+		err = 1;
+	}
 	if (err < 0) {
-		why = diags_text(&script->diags);
-		printf("not compiled: %s\n%s", text, why);
-		free(why);
-		good = false;
-	}
-	for (r = 0; r < ROUNDS && good; r++) {
-		struct interp_site s = { 0 };
-		struct interp in = { .unit = lang_unit(lang), .ops = &store_ops, .data = &a, .read = read_mem, .emit = take_answer };
-		uint64_t want = b->answers[(size_t)r * b->n + n];
+		char *why = diags_text(&script->diags);
 
-		for (k = 0; k < NARGS; k++)
-			s.regs[regs[k]] = b->args[r][k];
-		a.round = r;
-		a.u = in.unit;
-		a.value = 0xbadbadbad;
-		interp_run(&in, progs[0], &s);
-		if (e->is_float)
-			a.value = as_double_bits(a.value);
-		if (a.value != want) {
-			printf("%s\n  C: %s\n  round %u: %#" PRIx64 ", C says %#" PRIx64 "\n", text, e->c, r, a.value, want);
-			good = false;
-		}
+		printf("not compiled: %s\n%s", p->ours, why);
+		free(why);
 	}
+	good = err == 0 ? check_program(b, p, lang, progs[0], n) : err > 0;
 	lang_free(lang);
 	script_free(script);
-	free(text);
+	total.programs++;
+	total.results += p->n;
+	if (text_is_new(p->ours))
+		total.distinct += p->n;
 	return good;
 }
 
-static void free_batch(struct batch *b)
+static uint32_t run_batch(uint32_t n, const char *dir, bool optimized, uint32_t most_bad)
 {
-	uint32_t i;
+	struct batch b = { .v = xcalloc(n, sizeof(*b.v)), .n = n };
+	uint32_t bad = 0;
 
-	for (i = 0; i < b->n; i++) {
-		free(b->e[i].ours);
-		free(b->e[i].c);
-	}
-	free(b->e);
-	free(b->answers);
+	for (uint32_t i = 0; i < n; i++)
+		make_program(&b.v[i]);
+	if (load_batch(&b, dir, optimized))
+		for (uint32_t i = 0; i < n && bad < most_bad; i++)
+			bad += !check_one(&b, i);
+	else
+		printf("the C side failed (%s)\n", dir), bad = most_bad;
+	free_batch(&b);
+	return bad;
 }
 
-/* "arg6" is an address here: written out as a number. */
-static void fix_address(struct batch *b)
+static double now(void)
 {
-	char number[32], *at, *longer;
-	uint32_t i;
+	struct timespec t;
 
-	snprintf(number, sizeof(number), "0x%llx", MEM_ADDR);
-	for (i = 0; i < b->n; i++)
-		while ((at = strstr(b->e[i].ours, "arg6"))) {
-			longer = xasprintf("%.*s%s%s", (int)(at - b->e[i].ours), b->e[i].ours, number, at + 4);
-			free(b->e[i].ours);
-			b->e[i].ours = longer;
-		}
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static void make_world(void)
+{
+	uint8_t *at = map_or_die(8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+	mprotect(at + 4096, 4096, PROT_NONE);
+	things = (struct thing *)(at + 4096) - 2;
+	gen_set_up();
 }
 
 int main(int argc, char **argv)
 {
-	uint32_t count = 2000, size = 2000, done = 0, bad = 0, i;
+	uint64_t count = 1000, size = 1500, most_bad = 10, bad = 0, seed = 1;
+	double seconds = 0, end;
 	char dir[] = "/tmp/jab-expr-XXXXXX", *src;
 	bool kept = false;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "n:s:b:k")) != -1) {
-		if (opt == 'n')
-			count = strtoul(optarg, NULL, 0);
-		else if (opt == 's')
-			random_state = strtoull(optarg, NULL, 0);
-		else if (opt == 'b')
-			size = strtoul(optarg, NULL, 0);
-		else if (opt == 'k')
-			kept = true;
-		else
-			return 2;
-	}
-	if (!mkdtemp(dir))
-		return 2;
-	while (done < count && bad < 10) {
-		struct batch b = { 0 };
-
-		make_batch(&b, MIN(size, count - done));
-		fix_address(&b);
-		if (!compile_and_run(&b, dir)) {
-			printf("the C side failed (%s)\n", dir);
-			free_batch(&b);
-			return 1;
+	while ((opt = getopt(argc, argv, "n:t:s:b:k")) != -1) {
+		switch (opt) {
+		case 'n': count = strtoull(optarg, NULL, 0); break;
+		case 't': seconds = strtod(optarg, NULL); break;
+		case 's': seed = strtoull(optarg, NULL, 0); break;
+		case 'b': size = strtoull(optarg, NULL, 0); break;
+		case 'k': kept = true; break;
+		default: return 2;
 		}
-		for (i = 0; i < b.n && bad < 10; i++)
-			bad += !check_one(&b, i);
-		done += b.n;
-		free_batch(&b);
 	}
+	if (!mkdtemp(dir) || !open_self())
+		return 2;
+	expr_seed = seed;
+	make_world();
+	for (end = now() + seconds; (seconds ? now() < end : total.programs < count) && bad < most_bad;)
+		bad += run_batch(seconds ? size : MIN(size, count - total.programs), dir, below(8) == 0, most_bad - bad);
 	src = xasprintf("%s/e.c", dir);
 	if (!kept) {
 		unlink(src);
 		rmdir(dir);
 	}
 	free(src);
-	printf("%u expressions, %u inputs each, %u bad\n", done, ROUNDS, bad);
-	return bad != 0;
+	free(seen);
+	module_close(self);
+	printf("seed %" PRIu64 ": %" PRIu64 " programs with %" PRIu64 " expressions (%" PRIu64 " in texts that differ), %" PRIu64 " runs, %" PRIu64 " values, %" PRIu64
+	       " runs with faults, %" PRIu64 " with divisions by nothing; %" PRIu64 " refused, %" PRIu64 " bad\n", seed, total.programs,
+	       total.results, total.distinct, total.inputs, total.evaluated, total.faults, total.divisions, total.refused, bad);
+	return bad || total.refused > total.programs / 4 || !total.evaluated || !total.faults || !total.divisions;
 }

@@ -199,7 +199,7 @@ static void add_source(struct made *m, bool in_branch)
 /* Of the site's stack, by its pointer: good; of anywhere: checked. */
 static void add_load(struct made *m, bool in_branch)
 {
-	static const uint8_t types[] = { IR_I8, IR_I16, IR_I32, IR_I64, IR_U8, IR_U16, IR_U32, IR_U64, IR_F32, IR_F64 };
+	static const uint8_t types[] = { IR_I8, IR_I16, IR_I32, IR_I64, IR_U8, IR_U16, IR_U32, IR_U64, IR_F32, IR_F64, IR_BOOL };
 	bool good = !m->memory || below(3);
 	uint32_t base = new_int(m, in_branch);
 	struct ir_ins *i = gen_ins(m->p, good || below(2) ? IR_REG : IR_CONST);
@@ -207,7 +207,7 @@ static void add_load(struct made *m, bool in_branch)
 	i->imm = i->op == IR_REG ? 4 : any_number();
 	i->dst = base;
 	i = gen_ins(m->p, IR_LOAD);
-	i->type = types[below(10)];
+	i->type = types[below(ARRAY_SIZE(types))];
 	i->a = base;
 	i->imm = below(256);
 	i->flags = good ? IR_GOOD : 0;
@@ -263,7 +263,7 @@ static void add_read(struct made *m, bool in_branch)
 
 static void add_text(struct made *m, bool in_branch)
 {
-	static const uint8_t types[] = { IR_I8, IR_I16, IR_I32, IR_I64, IR_U8, IR_U16, IR_U32, IR_U64 };
+	static const uint8_t types[] = { IR_I8, IR_I16, IR_I32, IR_I64, IR_U8, IR_U16, IR_U32, IR_U64, IR_BOOL };
 	static const uint8_t ops[] = { IR_STR_CMP, IR_STR_LEN, IR_STR_FIND, IR_SLOT_LOAD, IR_SLOT_COPY };
 	struct ir_ins *i;
 
@@ -274,7 +274,7 @@ static void add_text(struct made *m, bool in_branch)
 	i = gen_ins(m->p, ops[below(5)]);
 	i->slot = below(i->op == IR_SLOT_COPY ? NSLOTS : NSLOTS + 1);
 	i->slot2 = i->op == IR_STR_LEN || i->op == IR_SLOT_LOAD ? IR_NONE : below(NSLOTS + 1);
-	i->type = i->op == IR_SLOT_LOAD ? types[below(8)] : IR_I64;
+	i->type = i->op == IR_SLOT_LOAD ? types[below(ARRAY_SIZE(types))] : IR_I64;
 	i->imm = i->op == IR_SLOT_LOAD || (i->op == IR_STR_CMP && below(2)) ? below(20) : 0;
 	if (i->op != IR_SLOT_COPY)
 		i->dst = new_int(m, in_branch);

@@ -79,6 +79,45 @@ static void text(void **state)
 	world_free(w);
 }
 
+/* What a program has put where a bool should be is true, or false: 1 or 0. */
+static void bools(void **state)
+{
+	struct world *w = world_new();
+	uint32_t b = slot(w, 4, NULL), addr = reg_of(w, RDI), out[2] = { gen_reg(w->p, IR_I), gen_reg(w->p, IR_I) }, record;
+	uint8_t bytes[4] = { 0, 0, 0, 0 };
+	struct ir_ins *i;
+
+	i = gen_ins(w->p, IR_LOAD);
+	i->type = IR_BOOL;
+	i->a = addr;
+	i->imm = 1;
+	i->dst = out[0];
+	i = gen_ins(w->p, IR_READ_BUF);
+	i->slot = b;
+	i->a = addr;
+	i->imm = 4;
+	i->bit = 1;
+	i = gen_ins(w->p, IR_SLOT_LOAD);
+	i->type = IR_BOOL;
+	i->slot = b;
+	i->imm = 2;
+	i->dst = out[1];
+	record = gen_record(&w->u, 2, 2, false);
+	i = gen_ins(w->p, IR_EMIT);
+	i->record = record;
+	gen_arg(w->p, i, IR_BOOL, out[0], 0);
+	gen_arg(w->p, i, IR_BOOL, out[1], 0);
+	world_start(w, true);
+	for (int k = 0; k < 256; k += 5) {
+		bytes[1] = k;
+		bytes[2] = 255 - k;
+		hit(w, (uint64_t)bytes, 0, machine_run);
+		assert_int_equal(((uint64_t *)gen_native.payload)[0], k != 0);
+		assert_int_equal(((uint64_t *)gen_native.payload)[1], k != 255);
+	}
+	world_free(w);
+}
+
 /* @m[str, rdi] = (rsi, str) */
 static void text_in_maps(void **state)
 {
@@ -376,6 +415,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		test(text),
+		test(bools),
 		test(text_in_maps),
 		test(name_of_the_thread),
 		test(calls_are_paired),

@@ -166,6 +166,10 @@ static const struct { const char *line, *want; } lines[] = {
 	{ "exe:first t->next->name:string", "t->next->name=tail\n" }, { "exe:first t->next->next->number", "t->next->next->number=<fault>\n" },
 	{ "exe:first t->in.s t->in.u", "t->in.s=-300 t->in.u=200\n" }, { "exe:first t->list[2] t->list[n+10]", "t->list[2]=300 t->list[n+10]=20\n" },
 	{ "exe:first t->text:string", "t->text=text\n" }, { "exe:first t->colour t->next->colour", "t->colour=GREEN t->next->colour=BLUE\n" },
+	/* numbers have C's types by the way they are written; narrow bit-fields become int */
+	{ "exe:first x=(t->number==0xfffffffb)", "x=1\n" }, { "exe:first x=(t->number==4294967291)", "x=0\n" },
+	{ "exe:first x=(t->number<1u) y=(t->number<1l)", "x=0 y=1\n" }, { "exe:first x=(-1<1ul) y=(0x7fffffff+1<0)", "x=0 y=1\n" },
+	{ "exe:first x=(t->low-6<0) y=(0.1f==0.1)", "x=1 y=0\n" },
 	{ "exe:first t->low t->high", "t->low=5 t->high=-7\n" }, { "exe:first t->d t->f", "t->d=2.5 t->f=0.5\n" },
 	{ "exe:first t->as_long", "t->as_long=99\n" }, { "exe:first t->ptr->s (*t->ptr).u", "t->ptr->s=-3 (*t->ptr).u=250\n" },
 	{ "exe:first t->yes t->big", "t->yes=true t->big=18446744073709551615\n" },
