@@ -36,7 +36,7 @@ static uint64_t ring_table_room[2 + MAX_CPUS];
 static uint64_t locked_rings[1];
 static struct ring_head *all_rings[MAX_CPUS + 1];
 static int nrings;
-static struct pid_page own = { .free = RING_FREE };
+static struct pid_page own __attribute__((aligned(8)));
 static uint64_t lost[8];
 
 static struct count_spec make_spec(bool has_rseq)
@@ -69,7 +69,6 @@ static struct ring_head *make_ring(void)
 	memset(at, 0, RING_HEAD_SIZE + 2 * RING_SIZE);
 	all_rings[nrings++] = (struct ring_head *)at;
 	all_rings[nrings - 1]->lost_at = (uint64_t)lost;
-	all_rings[nrings - 1]->open = 1;
 	return (struct ring_head *)at;
 }
 

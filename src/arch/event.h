@@ -71,15 +71,12 @@ struct bulk_scratch {
 
 struct ring_head {
 	uint64_t head;		/* bytes written since ever */
+	uint64_t lock;		/* who holds it and for which time: see ring_lock_owner() */
 	uint64_t lost;		/* events that found this ring full */
 	uint64_t lost_at;	/* live address of this ring's lost counters, one u64 per probe */
-	uint64_t pad0[5];
+	uint64_t pad0[4];
 	uint64_t tail;		/* bytes read since ever; the reader's, on a line of its own */
-	uint64_t pad1[7];
-	/* The lock: one word, RING_FREE if nobody has it. */
-	uint32_t owner;		/* tid of who holds it */
-	uint32_t open;		/* 1; 0: who gave it back had no right to, see struct pid_page */
-	uint64_t pad3[7];
+	uint64_t pad1[15];
 	struct bulk_scratch bulk;	/* rings behind a lock */
 	uint64_t pad4[230];
 	/*
@@ -89,23 +86,37 @@ struct ring_head {
 	uint64_t marks[RING_MARKS];
 };
 
-#define RING_FREE (1ull << 32)
+/*
+ * The lock of a ring: in its lower half the tid of who holds it, 0 if nobody; above it how many times it was
+ * given back. So no two times of holding it look the same.
+ *
+ * That is for forks. A signal handler may fork in the middle of an event, and then its child goes on there as the
+ * copy of the lock's owner. It is told by the pid cell, which a fork wipes; but between looking and doing there is
+ * always room for one more fork. So nothing that comes behind that look can be done twice: one
+ * cmpxchg16b of head and lock commits the event and gives the lock back (or a cmpxchg gives it back alone),
+ * expecting what was there before the look. Whether the owner comes first or its copy, the other changes nothing.
+ */
+static inline uint32_t ring_lock_owner(uint64_t lock)
+{
+	return (uint32_t)lock;
+}
+
+static inline uint64_t ring_lock_given_back(uint64_t lock)
+{
+	return ((lock >> 32) + 1) << 32;
+}
 
 /*
- * What a fork wipes. A signal handler may fork in the middle of an event, and then its child goes on there
- * as the copy of a lock's owner. It is told by the pid here, but between looking and doing there is
- * always room for one more fork. So the lock is given back by one instruction that copies `free` to it: a
- * child copies 0, which opens nothing, and whoever reads the ring repairs it (session/locks.c).
+ * What a fork wipes. Who asks the kernel for its numbers leaves its stack pointer here, and the answer is noted only if
+ * that is still there. So whatever forks meanwhile, no child takes its parent's number for its own.
  */
 struct pid_page {
 	uint32_t pid;		/* the pid cell; 0: not known, or not believed */
-	uint32_t pad;
-	uint64_t free;		/* RING_FREE, before the pid is set */
+	uint32_t asking;
 };
 
-_Static_assert(offsetof(struct ring_head, lost_at) == 16, "pads know it");
+_Static_assert(offsetof(struct ring_head, head) == 0 && offsetof(struct ring_head, lock) == 8, "changed at once");
 _Static_assert(offsetof(struct ring_head, tail) == 64, "pads know it");
-_Static_assert(offsetof(struct ring_head, owner) == 128, "pads know it");
 _Static_assert(offsetof(struct ring_head, bulk) == 192, "pads know it");
 _Static_assert(offsetof(struct ring_head, marks) == 2048, "pads know it");
 _Static_assert(sizeof(struct ring_head) == RING_HEAD_SIZE, "a page");
@@ -294,7 +305,8 @@ static inline uint64_t bulk_max_len(const struct bulk_field *fields, uint32_t n)
 /* bytes of code */
 #define EVENT_CODE_MAX 3584
 #define EVENT_SLOW_MAX 512
-#define EVENT_FINISH 320	/* the second routine of emit_event_slow(), from its start */
+#define EVENT_FINISH 288	/* the second routine of emit_event_slow(), from its start */
+#define EVENT_GIVE_BACK 424	/* the third */
 #define BULK_CODE_MAX 576
 
 static inline uint32_t event_len(uint32_t nfields)

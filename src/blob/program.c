@@ -313,12 +313,12 @@ static ONE emit(uint8_t *frame, const struct prog_op *op, struct ring_head *ring
 	uint8_t *event = area_of(ring, op), *to;
 
 	next = head + make_event(frame, op, ring, event);
+	if (was_forked(op, context(ring)))
+		return PROG_STOP;
 	if (!(op->flags & PROG_OVERWRITE) && next - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) > size) {
 		count_lost(ring, op->lost_index);
 		return PROG_OK;
 	}
-	if (was_forked(op, context(ring)))
-		return PROG_STOP;
 	to = (uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 1));
 	words = (next - head) / 8;
 	__asm__ volatile("rep movsq" : "+D"(to), "+S"(event), "+c"(words) : : "memory");

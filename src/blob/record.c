@@ -41,19 +41,14 @@ static void mark(struct ring_head *ring, uint64_t size, uint64_t head, uint64_t 
  */
 static bool is_known(const struct work *w)
 {
-	const struct pid_page *own = (const struct pid_page *)w->desc->pid_cell;
+	const volatile uint32_t *cell = (const volatile uint32_t *)w->desc->pid_cell;
 
-	return own && *(const volatile uint32_t *)&own->pid == w->ctx->pid;
-}
-
-static bool was_forked_unknown(const struct work *w)
-{
-	return w->may_call && (uint32_t)call0(NR_GETPID) != w->ctx->pid;
+	return cell && *cell == w->ctx->pid;
 }
 
 static bool was_forked(const struct work *w)
 {
-	return !is_known(w) && was_forked_unknown(w);
+	return !is_known(w) && w->may_call && (uint32_t)call0(NR_GETPID) != w->ctx->pid;
 }
 
 static void read_fields(struct work *w)
@@ -117,20 +112,21 @@ static void commit(struct ring_head *ring, uint64_t head, uint64_t next)
 	__atomic_compare_exchange_n(&ring->head, &head, next, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
-/*
- * Unless it is that of a process of which we are the copy. Who is known by the pid cell does it by one
- * instruction: see struct pid_page. The others, strangers, have to ask; between that and the store there is room
- * for a fork, but strangers that fork in signal handlers are too much.
- */
+/* Unless it is that of a process of which we are the copy: see ring_lock_owner(). The lock is read first. */
 static void unlock(const struct work *w, struct ring_head *ring)
 {
-	const uint64_t *from = &((const struct pid_page *)w->desc->pid_cell)->free;
-	uint32_t *to = &ring->owner;
+	uint64_t lock = __atomic_load_n(&ring->lock, __ATOMIC_ACQUIRE);
 
-	if (is_known(w))
-		__asm__ volatile("movsq" : "+D"(to), "+S"(from) : : "memory");
-	else if (!was_forked_unknown(w))
-		__atomic_store_n(to, 0, __ATOMIC_RELEASE);
+	if (!was_forked(w))
+		__atomic_compare_exchange_n(&ring->lock, &lock, ring_lock_given_back(lock), false, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED);
+}
+
+/* What the copy of an owner can't make is no loss: its parent does. */
+static void no_room(const struct work *w, struct ring_head *ring)
+{
+	if (!was_forked(w))
+		count_lost(ring, w->desc->lost_index);
 }
 
 static void write_to(struct work *w, struct ring_head *ring, uint32_t flags)
@@ -158,7 +154,7 @@ void blob_record(struct ring_head *ring, const struct bulk_desc *desc, uint64_t 
 
 	if (!(flags & BULK_OVERWRITE) &&
 	    ring->head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) > desc->ring_size - desc->max_len)
-		count_lost(ring, desc->lost_index);
+		no_room(&w, ring);
 	else
 		write_to(&w, ring, flags);
 	unlock(&w, ring);

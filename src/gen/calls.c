@@ -149,13 +149,13 @@ static void put_heavy(struct gen *g)
 	put_keep(g, 8, true);
 	op(g, 0xc3);
 	g_land(g, lost[1], g->code.n);
-	op(g, 0xc7);					/* unlock: movl $0,owner(%rcx) */
-	g_mem(g, 0, RCX, offsetof(struct ring_head, owner));
-	g_u32(g, 0);
+	op(g, 0x89, 0xc2);				/* unlock: mov %eax,%edx */
+	g_address(g, RAX, g->env->event.slow + EVENT_GIVE_BACK);
+	op(g, 0xff, 0xd0, 0x75, 10 + 4);		/* call *%rax; jnz 3f */
 	g_land(g, lost[0], g->code.n);
 	g_address(g, RCX, g->env->event.lost_shared);	/* lost: */
 	op(g, 0xf0, 0x48, 0xff, 0x01);			/* lock incq (%rcx) */
-	g_mov_imm(g, RAX, (uint64_t)PROG_STOP);
+	g_mov_imm(g, RAX, (uint64_t)PROG_STOP);		/* 3: */
 	op(g, 0xe9);
 	g_land(g, g_later(g), back);
 }

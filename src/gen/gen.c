@@ -51,11 +51,14 @@ static void put_leave(struct gen *g)
 		g_rsp(g, 1, g->fp + 16);
 	}
 	if (g->heavy) {
-		g_load_word(g, RAX, g->ring);
-		op(g, 0x48, 0x85, 0xc0, 0x74, 10);	/* test %rax,%rax; jz 1f */
-		op(g, 0xc7);				/* movl $0,owner(%rax) */
-		g_mem(g, 0, RAX, offsetof(struct ring_head, owner));
-		g_u32(g, 0);
+		g_load_word(g, RCX, g->ring);
+		op(g, 0xe3, 7 + 6 + 10 + 2);		/* jrcxz 1f */
+		op(g, 0x48, 0x8b);			/* mov  scratch(%rcx),%rdx */
+		g_mem(g, RDX, RCX, offsetof(struct ring_head, bulk.scratch));
+		op(g, 0x8b);				/* mov  pid(%rdx),%edx */
+		g_mem(g, RDX, RDX, offsetof(struct bulk_context, pid));
+		g_address(g, RAX, g->env->event.slow + EVENT_GIVE_BACK);
+		op(g, 0xff, 0xd0);			/* call *%rax */
 	}
 	g_load_word(g, RCX, FRAME_RCX);			/* 1: */
 	g_load_word(g, RDX, FRAME_RDX);

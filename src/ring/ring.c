@@ -12,7 +12,6 @@ int ring_attach(struct ring *r, void *head, const void *data, uint64_t size)
 			    (unsigned long)size);
 	*r = (struct ring){ .head = head, .data = data, .size = size, .longest = EVENT_LEN_MAX };
 	r->tail = __atomic_load_n(&r->head->tail, __ATOMIC_RELAXED);
-	r->head->open = 1;
 	return 0;
 }
 
@@ -111,19 +110,14 @@ uint64_t ring_lost(const struct ring *r)
 
 uint32_t ring_owner(const struct ring *r)
 {
-	return __atomic_load_n(&r->head->owner, __ATOMIC_RELAXED);
+	return ring_lock_owner(__atomic_load_n(&r->head->lock, __ATOMIC_RELAXED));
 }
 
 bool ring_free(struct ring *r, uint32_t owner)
 {
-	uint32_t shut = 0;
+	uint64_t lock = __atomic_load_n(&r->head->lock, __ATOMIC_RELAXED);
 
-	if (owner)
-		return __atomic_compare_exchange_n(&r->head->owner, &owner, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-	return __atomic_compare_exchange_n(&r->head->open, &shut, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-}
-
-bool ring_is_shut(const struct ring *r)
-{
-	return !__atomic_load_n(&r->head->owner, __ATOMIC_RELAXED) && !__atomic_load_n(&r->head->open, __ATOMIC_RELAXED);
+	return owner && ring_lock_owner(lock) == owner &&
+	       __atomic_compare_exchange_n(&r->head->lock, &lock, ring_lock_given_back(lock), false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_RELAXED);
 }

@@ -67,10 +67,7 @@ uint64_t ring_lost(const struct ring *r);
 /* Who holds the lock (a tid as its own pid namespace knows it), 0: nobody. */
 uint32_t ring_owner(const struct ring *r);
 
-/* No owner, but nobody can take it either: see struct pid_page. */
-bool ring_is_shut(const struct ring *r);
-
-/* That owner is dead, or it is shut (0) and nobody is at work there: free its lock. False if that isn't so any more. */
+/* That owner is dead, or nowhere near the ring: free its lock. False if it isn't its any more. */
 bool ring_free(struct ring *r, uint32_t owner);
 
 #endif

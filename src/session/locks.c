@@ -2,7 +2,7 @@
 /*
  * Locks of rings that nobody will give back. There are three ways to come by one: its owner was killed in
  * a pad; a signal handler left the middle of an event by longjmp(); or it forked there, and the child took a lock in
- * its parent's name or shut one (see struct pid_page and arch/x86/event_slow.c).
+ * its parent's name (see arch/x86/event_slow.c).
  *
  * The first is seen at once. The other two look like an owner that is slow, or stopped. So a lock that
  * was held for long without a new event is looked at more closely: the target is stopped for a
@@ -42,12 +42,12 @@ static bool free_dead(struct target *t, struct own_ring *own, uint32_t owner)
 	       ring_free(&own->r, owner);
 }
 
-/* Is it held, or shut, and has nothing happened there for long? */
+/* Is it held, and has nothing happened there for long? */
 static bool is_stale(struct target *t, struct own_ring *own, uint64_t now)
 {
 	uint32_t owner = ring_owner(&own->r);
 	uint64_t head = __atomic_load_n(&own->r.head->head, __ATOMIC_RELAXED);
-	bool held = owner || ring_is_shut(&own->r);
+	bool held = owner;
 
 	if (held && free_dead(t, own, owner))
 		held = false;
@@ -66,7 +66,7 @@ static uint32_t free_stale(struct target *t)
 	for (uint32_t i = r->ncpu; i < r->ncpu + r->nlocked; i++) {
 		struct own_ring *own = &r->v[i];
 
-		if (own->stale && (!own->owner || is_own_thread(t, own->owner)))
+		if (own->stale && is_own_thread(t, own->owner))
 			freed += ring_free(&own->r, own->owner);
 	}
 	return freed;

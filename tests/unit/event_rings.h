@@ -92,7 +92,6 @@ static inline void fill_table(bool cpus_known)
 
 static inline void note_pid(void)
 {
-	((struct pid_page *)pid_cell)->free = RING_FREE;
 	*pid_cell = getpid();
 }
 

@@ -252,8 +252,8 @@ static void vfork_children(void **state)
 
 /*
  * A handler that forks, most of the time in the middle of an event. Its child goes on there as the copy
- * of a lock's owner: nothing that its parent makes may be spoilt. It may leave a lock in its parent's name or
- * shut a ring; the reader frees these while its parent is in no event.
+ * of a lock's owner: nothing that its parent makes may be spoilt. It may leave a lock in its parent's name; the
+ * reader frees it while its parent is in no event.
  */
 static atomic_int forks;
 static pid_t forked[4096];
@@ -307,8 +307,6 @@ static int free_locks_of_nobody(void)
 	for (int i = ncpus; i < nrings(); i++)
 		if (ring_owner(&rings[i]) == (uint32_t)forker)
 			freed += ring_free(&rings[i], forker);
-		else if (ring_is_shut(&rings[i]))
-			freed += ring_free(&rings[i], 0);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return freed;
 }

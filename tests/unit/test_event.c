@@ -266,7 +266,7 @@ static void busy_rings_are_passed_over(void **state)
 	hit_fn *hit = emit_function(&spec);
 
 	for (int i = ncpus; i < nrings(); i++)
-		rings[i].head->owner = 1;
+		rings[i].head->lock |= 1;
 	hit(1, 2);
 	assert_int_equal(shared->lost_shared, 1);
 	assert_int_equal(drain(keep_last), 0);
@@ -276,7 +276,7 @@ static void busy_rings_are_passed_over(void **state)
 		assert_int_equal(drain(keep_last), 1);
 		assert_int_equal(seen_ring, i);
 		assert_int_equal(last_args[1], i);
-		rings[i].head->owner = 1;
+		rings[i].head->lock |= 1;
 	}
 	assert_int_equal(shared->lost_shared, 1);
 }

@@ -122,8 +122,6 @@ static int put_event(struct scene *s, bool has_rseq)
 		*word(&s->r, TABLE + i) = s->r.pieces[2].at.v;
 	*word(&s->r, RINGS) = s->r.pieces[2].at.v;
 	*word(&s->r, PID_CELL) = s->pid;
-	*word(&s->r, PID_CELL + 1) = RING_FREE;
-	ring(&s->r)->open = 1;
 	assert_true(arch_x86_64.emit_event_slow(s->r.pieces[0].here + SLOW_AT, &slow) > 0);
 	return arch_x86_64.emit_event(s->r.pieces[0].here, code, &spec);
 }

@@ -498,12 +498,17 @@ static void damaged_snapshot_is_refused(void **state)
 
 static void locks_of_the_dead_are_freed(void **state)
 {
-	head()->owner = 77;
+	head()->lock = 0xffffffffull << 32 | 77;
 	assert_int_equal(ring_owner(&ring), 77);
 	assert_false(ring_free(&ring, 76));
+	assert_false(ring_free(&ring, 0));
 	assert_int_equal(ring_owner(&ring), 77);
 	assert_true(ring_free(&ring, 77));
-	assert_int_equal(ring_owner(&ring), 0);
+	assert_int_equal(head()->lock, 0);
+	assert_false(ring_free(&ring, 0));
+	head()->lock |= 78;
+	assert_true(ring_free(&ring, 78));
+	assert_int_equal(head()->lock, 1ull << 32);	/* no two times look the same */
 }
 
 int main(void)

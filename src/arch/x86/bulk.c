@@ -30,28 +30,33 @@ static void put_note(uint8_t **p, int reg, uint32_t off)
 	put32(p, off);
 }
 
-static void put_unlock(uint8_t **p)
+#define GIVE_BACK (2 + 10 + 2 + 2)
+
+/* A copy of the owner counts nothing: over `skip` bytes. */
+static void put_give_back(uint8_t **p, uint64_t slow, uint8_t skip)
 {
-	put(p, 0xc7, 0x81);			/* movl $0,owner(%rcx) */
-	put32(p, offsetof(struct ring_head, owner));
-	put32(p, 0);
+	put(p, 0x89, 0xc2);			/* mov  %eax,%edx */
+	put(p, 0x48, 0xb8);			/* movabs $slow + EVENT_GIVE_BACK,%rax */
+	put64(p, slow + EVENT_GIVE_BACK);
+	put(p, 0xff, 0xd0);			/* call *%rax */
+	put(p, 0x75, skip);			/* jnz */
 }
 
 /*
  * No ring, or one that is not for us: count it and go, over what is put next. Returns the place behind
  * the distance of that jump.
  */
-static uint8_t *put_lost(uint8_t **p, uint64_t lost_shared)
+static uint8_t *put_lost(uint8_t **p, const struct bulk_spec *spec)
 {
 	put(p, 0x48, 0x85, 0xc9);		/* test %rcx,%rcx */
-	put(p, 0x74, 8 + 2 + 10);		/* jz   1f */
+	put(p, 0x74, 8 + 2 + GIVE_BACK);	/* jz   1f */
 	put(p, 0x48, 0x83, 0xb9);		/* cmpq $0,scratch(%rcx) */
 	put32(p, offsetof(struct ring_head, bulk.scratch));
 	put(p, 0);
-	put(p, 0x75, 10 + 10 + 4 + 5);		/* jne  2f */
-	put_unlock(p);
+	put(p, 0x75, GIVE_BACK + 10 + 4 + 5);	/* jne  2f */
+	put_give_back(p, spec->slow, 10 + 4);
 	put(p, 0x48, 0xb9);			/* 1: movabs $lost_shared,%rcx */
-	put64(p, lost_shared);
+	put64(p, spec->lost_shared);
 	put(p, 0xf0, 0x48, 0xff, 0x01);		/* lock incq (%rcx) */
 	put(p, 0xe9);				/* jmp  out */
 	put32(p, 0);
@@ -155,7 +160,7 @@ int x86_emit_bulk(uint8_t *out, const struct bulk_spec *spec)
 	put(&p, 0x48, 0xb8);			/* movabs $slow,%rax */
 	put64(&p, spec->slow);
 	put(&p, 0xff, 0xd0);			/* call *%rax */
-	to_out = put_lost(&p, spec->lost_shared);
+	to_out = put_lost(&p, spec);
 	put_keep(&p);
 	put_note_registers(&p, spec);
 	put_record(&p, spec);

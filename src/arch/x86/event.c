@@ -13,7 +13,7 @@
  *	slow	disarm; ask the target's slow routine for a locked ring; none: lost
  *		room in it?			no: full
  *		write the event at head; the second routine puts in the time, commits and unlocks; out
- *	full	count it as lost
+ *	full	give the ring back, if it is locked; count it as lost
  *
  * Preemption, a move to another CPU and signals between start and end lead to `slow`, and nothing
  * has happened. It isn't tried again: aborts are rare, and who single-steps through here aborts it
@@ -105,41 +105,41 @@ static void put_find(struct body *b)
 	put_jz_slow(b);
 }
 
-/* Is there room? rsi is free, the ids must stay. Returns the branch of those who have none. */
+/* Is there room behind the head in rsi, which changes? Returns the branch of those who have none. */
 static uint8_t *put_check(struct body *b)
 {
 	uint8_t **p = &b->p;
 
-	if (b->spec->overwrite)
-		return NULL;
-	put(p, 0x48, 0x8b, 0x31);		/* mov  (%rcx),%rsi		head */
-	put(p, 0x48, 0x2b, 0x71, 0x40);		/* sub  64(%rcx),%rsi		- tail */
+	put(p, 0x48, 0x2b, 0x71, offsetof(struct ring_head, tail));	/* sub  tail(%rcx),%rsi */
 	put(p, 0x48, 0x81, 0xfe);		/* cmp  $size - len,%rsi */
 	put32(p, b->spec->ring_size - b->len);
 	put(p, 0x0f, 0x87);			/* ja   full */
 	return put_later(p);
 }
 
-/* If the event ends in another stretch than it begins: the next one is the first there. */
+/* If the event ends in another stretch than it begins: the next one is the first there. Head in rdx, which stays. */
 static void put_mark(struct body *b)
 {
 	uint32_t stretch = ring_stretch(b->spec->ring_size);
 	uint8_t **p = &b->p, *skip;
 
-	put(p, 0x48, 0x8b, 0x01);		/* mov  (%rcx),%rax */
-	put(p, 0x48, 0x8d, 0x90);		/* lea  len(%rax),%rdx */
+	put(p, 0x48, 0x8d, 0x82);		/* lea  len(%rdx),%rax */
 	put32(p, b->len);
 	put(p, 0x48, 0x31, 0xd0);		/* xor  %rdx,%rax */
 	put(p, 0x48, 0xa9);			/* test $-stretch,%rax */
 	put32(p, -stretch);
 	put(p, 0x74, 0);			/* jz   1f */
 	skip = *p;
+	put(p, 0x48, 0x81, 0xc2);		/* add  $len,%rdx */
+	put32(p, b->len);
 	put(p, 0x48, 0x89, 0xd0);		/* mov  %rdx,%rax */
 	put(p, 0x48, 0xc1, 0xe8, __builtin_ctz(stretch));	/* shr  $log2(stretch),%rax */
 	put(p, 0x25);				/* and  $marks - 1,%eax */
 	put32(p, b->spec->ring_size / stretch - 1);
 	put(p, 0x48, 0x89, 0x94, 0xc1);		/* mov  %rdx,marks(%rcx,%rax,8) */
 	put32(p, offsetof(struct ring_head, marks));
+	put(p, 0x48, 0x81, 0xea);		/* sub  $len,%rdx */
+	put32(p, b->len);
 	skip[-1] = *p - skip;			/* 1: */
 }
 
@@ -228,23 +228,23 @@ static void put_time(uint8_t **p)
 	put_store(p, RDX, offsetof(struct event_head, time));
 }
 
-/* The event at head. In: ring in rcx, pid in eax, tid in edx. Out: rsi is where it stands. */
-static void put_write(struct body *b, bool with_time)
+/* rsi = where the event of the head in rsi stands */
+static void put_place(struct body *b)
+{
+	uint8_t **p = &b->p;
+
+	put(p, 0x81, 0xe6);			/* and  $size - 1,%esi */
+	put32(p, b->spec->ring_size - 1);
+	put(p, 0x48, 0x8d, 0xb4, 0x31);		/* lea  data(%rcx,%rsi),%rsi */
+	put32(p, RING_HEAD_SIZE);
+}
+
+/* Only rax changes. */
+static void put_payload(struct body *b)
 {
 	const struct event_spec *spec = b->spec;
 	uint8_t **p = &b->p;
 
-	put(p, 0x48, 0x8b, 0x31);		/* mov  (%rcx),%rsi */
-	put(p, 0x81, 0xe6);			/* and  $size - 1,%esi */
-	put32(p, spec->ring_size - 1);
-	put(p, 0x48, 0x8d, 0xb4, 0x31);		/* lea  data(%rcx,%rsi),%rsi */
-	put32(p, RING_HEAD_SIZE);
-	put(p, 0x89, 0x46, 0x10);		/* mov  %eax,16(%rsi) */
-	put(p, 0x89, 0x56, 0x14);		/* mov  %edx,20(%rsi) */
-	if (spec->overwrite)
-		put_mark(b);
-	if (with_time)
-		put_time(p);
 	put(p, 0x48, 0xb8);			/* movabs $id and len,%rax */
 	put64(p, (uint64_t)b->len << 32 | spec->id);
 	put_store(p, RAX, 0);
@@ -252,17 +252,61 @@ static void put_write(struct body *b, bool with_time)
 		put_field(p, &spec->fields[i], event_len(i));
 }
 
+/* In: ring in rcx, pid in eax, tid in edx. */
+static void put_write(struct body *b)
+{
+	uint8_t **p = &b->p;
+
+	put(p, 0x48, 0x8b, 0x31);		/* mov  (%rcx),%rsi */
+	put_place(b);
+	put(p, 0x89, 0x46, offsetof(struct event_head, pid));	/* mov  %eax,pid(%rsi) */
+	put(p, 0x89, 0x56, offsetof(struct event_head, tid));	/* mov  %edx,tid(%rsi) */
+	if (b->spec->overwrite) {
+		put(p, 0x48, 0x8b, 0x11);	/* mov  (%rcx),%rdx */
+		put_mark(b);
+	}
+	put_time(p);
+	put_payload(b);
+}
+
 static void put_sequence(struct body *b)
 {
 	uint8_t **p = &b->p;
 
 	put_find(b);
-	b->to_full = put_check(b);
-	put_write(b, true);
+	if (!b->spec->overwrite) {
+		put(p, 0x48, 0x8b, 0x31);	/* mov  (%rcx),%rsi */
+		b->to_full = put_check(b);
+	}
+	put_write(b);
 	put(p, 0x48, 0x81, 0x01);		/* addq $len,(%rcx) */
 	put32(p, b->len);
 	b->end = *p;
 	put_disarm(b);				/* the descriptor may be unmapped later */
+}
+
+/*
+ * The event at the head as it was when the lock was taken, in rsi: that of this moment could be another one, for a
+ * copy of the owner (see ring_lock_owner()). So what the copy writes is the same once more, in the same place. Pid in eax,
+ * tid in edx. Out: rsi is where it stands, rdx the head.
+ */
+static void put_write_locked(struct body *b)
+{
+	uint8_t **p = &b->p;
+
+	put(p, 0x89, 0x44, 0x24, SAVED_PID);	/* mov  %eax,pid(%rsp) */
+	put(p, 0x48, 0x89, 0xf0);		/* mov  %rsi,%rax */
+	if (!b->spec->overwrite)
+		b->to_full_locked = put_check(b);
+	put(p, 0x89, 0xc6);			/* mov  %eax,%esi */
+	put_place(b);
+	put(p, 0x89, 0x56, offsetof(struct event_head, tid));	/* mov  %edx,tid(%rsi) */
+	put(p, 0x8b, 0x54, 0x24, SAVED_PID);	/* mov  pid(%rsp),%edx */
+	put(p, 0x89, 0x56, offsetof(struct event_head, pid));	/* mov  %edx,pid(%rsi) */
+	put(p, 0x48, 0x89, 0xc2);		/* mov  %rax,%rdx */
+	if (b->spec->overwrite)
+		put_mark(b);
+	put_payload(b);
 }
 
 /* The same in a ring behind a lock. */
@@ -276,10 +320,7 @@ static void put_locked(struct body *b)
 	put(p, 0x48, 0x85, 0xc9);		/* test %rcx,%rcx */
 	put(p, 0x0f, 0x84);			/* jz   lost */
 	b->to_lost = put_later(p);
-	b->to_full_locked = put_check(b);
-	put_write(b, false);
-	put(p, 0xba);				/* mov  $len,%edx */
-	put32(p, b->len);
+	put_write_locked(b);
 	put(p, 0x48, 0xb8);			/* movabs $slow + EVENT_FINISH,%rax */
 	put64(p, b->spec->slow + EVENT_FINISH);
 	put(p, 0xff, 0xd0);			/* call *%rax */
@@ -313,23 +354,29 @@ static void put_lost(struct body *b)
 }
 
 /* Both locked: we may be on another CPU by now. The probe's first: the ring's tells that it is there. */
-static void put_full(struct body *b, uint8_t *branch, bool unlock, const uint8_t *then)
+static void put_full(struct body *b, const uint8_t *then)
 {
 	uint8_t **p = &b->p;
 
-	if (!branch)
-		return;
-	land(branch, *p);
-	put(p, 0x48, 0x8b, 0x71, 0x10);		/* mov  16(%rcx),%rsi */
+	put(p, 0x48, 0x8b, 0x71, offsetof(struct ring_head, lost_at));	/* mov  lost_at(%rcx),%rsi */
 	put(p, 0xf0, 0x48, 0xff, 0x86);		/* lock incq 8*index(%rsi) */
 	put32(p, 8 * b->spec->lost_index);
-	put(p, 0xf0, 0x48, 0xff, 0x41, 0x08);	/* lock incq 8(%rcx) */
-	if (unlock) {
-		put(p, 0xc7, 0x81);		/* movl $0,owner(%rcx) */
-		put32(p, offsetof(struct ring_head, owner));
-		put32(p, 0);
-	}
+	put(p, 0xf0, 0x48, 0xff, 0x41, offsetof(struct ring_head, lost));	/* lock incq lost(%rcx) */
 	put_jump(b, then);
+}
+
+/* A copy of the owner has no ring to give back, and nothing was lost of it. */
+static void put_full_locked(struct body *b)
+{
+	uint8_t **p = &b->p;
+
+	put(p, 0x8b, 0x54, 0x24, SAVED_PID);	/* mov  pid(%rsp),%edx */
+	put(p, 0x48, 0xb8);			/* movabs $slow + EVENT_GIVE_BACK,%rax */
+	put64(p, b->spec->slow + EVENT_GIVE_BACK);
+	put(p, 0xff, 0xd0);			/* call *%rax */
+	put(p, 0x0f, 0x85);			/* jnz  out */
+	land(put_later(p), b->out);
+	put_full(b, b->out);
 }
 
 static uint64_t address_of(const struct body *b, const uint8_t *p)
@@ -412,8 +459,14 @@ int x86_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec)
 		put_slow(&b);
 	}
 	put_lost(&b);
-	put_full(&b, b.to_full, false, b.end);
-	put_full(&b, b.to_full_locked, true, b.out);
+	if (b.to_full) {
+		land(b.to_full, b.p);
+		put_full(&b, b.end);
+	}
+	if (b.to_full_locked) {
+		land(b.to_full_locked, b.p);
+		put_full_locked(&b);
+	}
 	land(over, b.p);
 	return b.p - b.base;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two routines of events that can't use the ring of their CPU: threads without rseq, aborted
+ * The routines of events that can't use the ring of their CPU: threads without rseq, aborted
  * sequences, processes that don't know their own number yet, strangers.
  *
  * The first gives back
@@ -8,8 +8,9 @@
  *	rcx	a ring whose lock is ours, or 0
  *	eax	pid
  *	edx	tid
+ *	rsi	its head
  *
- * and changes only these, rsi and the flags, all of which its caller has saved. The lock has the owner's
+ * and changes only these and the flags, all of which its caller has saved. The lock has the owner's
  * tid, so that the locks of the dead can be freed. It never waits: each ring is tried once. A signal
  * handler that interrupts an owner finds that ring taken and gets the next.
  *
@@ -21,16 +22,21 @@
  * name, or its parent has; which of them can't be known. So it is left alone and the child begins
  * anew: a lock that nobody has is found by who reads the rings.
  *
- * The second one puts the time into the event, commits it and gives the lock back: rcx is the ring, rsi
- * where the event stands in it, edx its length. It changes all of these, rax and the flags. If we are
- * the copy of an owner made by a fork since, it does nothing. If the fork comes while it runs, the copy does no
- * harm either: each step can be done only once, and see struct pid_page. (What the copy has written of the
- * event itself was the same once more. A copy that sleeps in the middle of that until the ring has
- * been gone round spoils it; there is no remedy for threads without rseq.)
+ * The second one puts the time into an event, commits it and gives the lock back: rcx is the ring, rsi where
+ * the event stands in it, rdx the head; the caller's stack is that of put_enter(), with the pid. It
+ * changes all of these, rax and the flags. If we are the copy of an owner made by a fork since, it does
+ * nothing; and if the fork comes behind that look, the two of them commit one event, with one time: see
+ * ring_lock_owner(). (What the copy has written of the event itself was the same once more. A copy that
+ * sleeps in the middle of that until the ring has been gone round spoils what is there by then. Only another
+ * memory in its place could prevent that; the child of a handler that goes on in what its parent was interrupted in is
+ * too rare to make every fork pay for it.)
+ *
+ * The third one gives the lock of rcx back without an event; edx is the pid. It changes rax, rdx and the flags, and
+ * says NZ to the copy of an owner.
  */
 #include "arch/x86/x86.h"
 
-#include "arch/x86/assemble.h"
+#include "arch/x86/frame.h"
 #include "base/err.h"
 
 #define NR_GETPID 39
@@ -69,12 +75,40 @@ static void put_noted(uint8_t **p, const struct event_slow_spec *spec, uint8_t *
 	ret_unknown[2] = put_jump8(p, JZ);
 }
 
-/* eax, edx from the kernel, which changes rcx and r11. */
-static void put_asked(uint8_t **p, const struct event_slow_spec *spec)
+/* eax = what stands for us in `asking`: not 0, and another thread or a handler has another one */
+static void put_asking(uint8_t **p)
+{
+	put(p, 0x8d, 0x44, 0x24, 0x01);		/* lea  1(%rsp),%eax */
+}
+
+/* Note eax, for who is edx in its thread block. rcx, rsi and r11 change. */
+static void put_note(uint8_t **p, const struct event_slow_spec *spec)
 {
 	uint8_t *other;
 
+	put(p, 0x64, 0x39, 0x14, 0x25);		/* cmp  %edx,%fs:tid */
+	put32(p, spec->tid_off);
+	other = put_jump8(p, JNZ);
+	put(p, 0x89, 0xc6);			/* mov  %eax,%esi */
+	put_asking(p);
+	put(p, 0x48, 0xc1, 0xe0, 0x20);		/* shl  $32,%rax		asking, pid 0 */
+	put(p, 0x4c, 0x8d, 0x1c, 0x30);		/* lea  (%rax,%rsi),%r11 */
+	put(p, 0x48, 0xb9);			/* movabs $pid_cell,%rcx */
+	put64(p, spec->pid_cell);
+	put(p, 0x4c, 0x0f, 0xb1, 0x19);		/* cmpxchg %r11,(%rcx) */
+	put(p, 0x89, 0xf0);			/* mov  %esi,%eax */
+	land8(other, *p);
+}
+
+/* eax, edx from the kernel, which changes rcx and r11. */
+static void put_asked(uint8_t **p, const struct event_slow_spec *spec)
+{
 	put(p, 0x41, 0x53);			/* push %r11 */
+	if (spec->has_tid) {
+		put_asking(p);
+		put(p, 0xa3);			/* movabs %eax,asking */
+		put64(p, spec->pid_cell + offsetof(struct pid_page, asking));
+	}
 	put(p, 0xb8);				/* mov  $gettid,%eax */
 	put32(p, NR_GETTID);
 	put(p, 0x0f, 0x05);			/* syscall */
@@ -82,21 +116,9 @@ static void put_asked(uint8_t **p, const struct event_slow_spec *spec)
 	put(p, 0xb8);				/* mov  $getpid,%eax */
 	put32(p, NR_GETPID);
 	put(p, 0x0f, 0x05);			/* syscall */
+	if (spec->has_tid)
+		put_note(p, spec);
 	put(p, 0x41, 0x5b);			/* pop  %r11 */
-	if (!spec->has_tid)
-		return;
-	put(p, 0x64, 0x39, 0x14, 0x25);		/* cmp  %edx,%fs:tid */
-	put32(p, spec->tid_off);
-	other = put_jump8(p, JNZ);
-	put(p, 0x89, 0xc6);			/* mov  %eax,%esi */
-	put(p, 0x48, 0xb8);			/* movabs $RING_FREE,%rax */
-	put64(p, RING_FREE);
-	put(p, 0x48, 0xa3);			/* movabs %rax,free */
-	put64(p, spec->pid_cell + offsetof(struct pid_page, free));
-	put(p, 0x89, 0xf0);			/* mov  %esi,%eax */
-	put(p, 0xa3);				/* movabs %eax,pid_cell */
-	put64(p, spec->pid_cell);
-	land8(other, *p);
 }
 
 static void put_none(uint8_t **p)
@@ -116,8 +138,8 @@ static void put_call(uint8_t **p, uint32_t nr)
 }
 
 /*
- * With the lock: are we still who we were? Strangers are asked once more. Returns the branch of those
- * who are not; the others are behind it.
+ * With the lock, and the pid on the stack: are we still who we were? Strangers are asked once more. Returns the branch
+ * of those who are not; the others are behind it.
  */
 static uint8_t *put_still(uint8_t **p, const struct event_slow_spec *spec)
 {
@@ -126,7 +148,7 @@ static uint8_t *put_still(uint8_t **p, const struct event_slow_spec *spec)
 	if (spec->has_tid) {
 		put(p, 0xa1);			/* movabs pid_cell,%eax */
 		put64(p, spec->pid_cell);
-		put(p, 0x39, 0xf0);		/* cmp  %esi,%eax */
+		put(p, 0x3b, 0x04, 0x24);	/* cmp  (%rsp),%eax */
 		if (!spec->may_call)
 			return put_jump8(p, JNZ);
 		same = put_jump8(p, JZ);
@@ -139,17 +161,24 @@ static uint8_t *put_still(uint8_t **p, const struct event_slow_spec *spec)
 	return other;
 }
 
-/* Each ring once, beginning with another one for each thread. `anew`: where the kernel is asked, or NULL. */
-static void put_lock(uint8_t **p, const struct event_slow_spec *spec, const uint8_t *anew)
+/* ZF if the lock of the ring in rcx is ours now. */
+static void put_try(uint8_t **p)
 {
-	uint8_t *again, *absent, *busy, *got, *forked, *none;
+	uint8_t *busy;
 
-	put(p, 0x57, 0x41, 0x50);		/* push %rdi, %r8 */
-	put(p, 0x89, 0xc6);			/* mov  %eax,%esi */
-	put(p, 0x89, 0xd7);			/* mov  %edx,%edi */
-	put(p, 0x48, 0xb8);			/* movabs $RING_FREE,%rax */
-	put64(p, RING_FREE);
-	put(p, 0x48, 0x09, 0xc2);		/* or   %rax,%rdx		as it is in the lock */
+	put(p, 0x48, 0x8b, 0x41, offsetof(struct ring_head, lock));	/* mov  lock(%rcx),%rax */
+	put(p, 0x85, 0xc0);			/* test %eax,%eax */
+	busy = put_jump8(p, JNZ);
+	put(p, 0x48, 0x8d, 0x34, 0x10);		/* lea  (%rax,%rdx),%rsi */
+	put(p, 0xf0, 0x48, 0x0f, 0xb1, 0x71, offsetof(struct ring_head, lock));	/* lock cmpxchg %rsi,lock(%rcx) */
+	land8(busy, *p);
+}
+
+/* rcx = a ring, each tried once, beginning with another one for each thread; or 0, by the branch that is returned. */
+static uint8_t *put_search(uint8_t **p, const struct event_slow_spec *spec)
+{
+	uint8_t *again, *absent, *got, *none;
+
 	put(p, 0x41, 0xb8);			/* mov  $nrings,%r8d */
 	put32(p, spec->nrings);
 	again = *p;
@@ -159,30 +188,33 @@ static void put_lock(uint8_t **p, const struct event_slow_spec *spec, const uint
 	put64(p, spec->rings);
 	put(p, 0x48, 0x8b, 0x0c, 0xf9);		/* mov  (%rcx,%rdi,8),%rcx */
 	absent = put_jump8(p, 0xe3);		/* jrcxz next */
-	put(p, 0x48, 0xb8);			/* movabs $RING_FREE,%rax */
-	put64(p, RING_FREE);
-	put(p, 0x48, 0x39, 0x81);		/* cmp  %rax,owner(%rcx) */
-	put32(p, offsetof(struct ring_head, owner));
-	busy = put_jump8(p, JNZ);
-	put(p, 0xf0, 0x48, 0x0f, 0xb1, 0x91);	/* lock cmpxchg %rdx,owner(%rcx) */
-	put32(p, offsetof(struct ring_head, owner));
+	put_try(p);
 	got = put_jump8(p, JZ);
 	land8(absent, *p);
-	land8(busy, *p);
 	put(p, 0xff, 0xc7);			/* inc  %edi */
 	put(p, 0x41, 0xff, 0xc8);		/* dec  %r8d */
 	land8(put_jump8(p, JNZ), again);
 	put(p, 0x31, 0xc9);			/* xor  %ecx,%ecx */
 	none = put_jump8(p, JMP8);
 	land8(got, *p);
+	return none;
+}
+
+/* `anew`: where the kernel is asked, or NULL. The head is read before the last look at who we are. */
+static void put_lock(uint8_t **p, const struct event_slow_spec *spec, const uint8_t *anew)
+{
+	uint8_t *forked, *none;
+
+	put(p, 0x57, 0x41, 0x50, 0x50);		/* push %rdi, %r8, %rax */
+	put(p, 0x89, 0xd7);			/* mov  %edx,%edi */
+	none = put_search(p, spec);
+	put(p, 0x48, 0x8b, 0x31);		/* mov  (%rcx),%rsi */
 	forked = put_still(p, spec);
 	land8(none, *p);
-	put(p, 0x89, 0xf0);			/* mov  %esi,%eax */
-	put(p, 0x89, 0xd2);			/* mov  %edx,%edx */
-	put(p, 0x41, 0x58, 0x5f);		/* pop  %r8, %rdi */
+	put(p, 0x58, 0x41, 0x58, 0x5f);		/* pop  %rax, %r8, %rdi */
 	put(p, 0xc3);				/* ret */
 	land8(forked, *p);
-	put(p, 0x41, 0x58, 0x5f);		/* pop  %r8, %rdi */
+	put(p, 0x58, 0x41, 0x58, 0x5f);		/* pop  %rax, %r8, %rdi */
 	if (!anew) {
 		put_none(p);
 		return;
@@ -214,103 +246,98 @@ static int put_take(uint8_t *base, const struct event_slow_spec *spec)
 }
 
 /*
- * The time goes where rdi stands now, and the head moves on if it is still where the event was written. Not
- * locked: it is for a copy of ourselves that may come here later, not at the same time. rdi changes; the
- * length is on the stack.
+ * Is the pid at off(%rsp) ours? By the cell, and where that has another number, by the kernel: eax and the flags change.
+ * Returns the branch of those who are another process.
  */
-static void put_commit(uint8_t **p, const struct event_slow_spec *spec)
+static uint8_t *put_own(uint8_t **p, const struct event_slow_spec *spec, uint8_t off)
 {
-	uint8_t *moved;
+	uint8_t *same = NULL, *other;
 
-	put(p, 0x0f, 0x31);			/* rdtsc */
-	put(p, 0x48, 0xc1, 0xe2, 0x20);		/* shl  $32,%rdx */
-	put(p, 0x48, 0x09, 0xc2);		/* or   %rax,%rdx */
-	put(p, 0x48, 0x89, 0xf8);		/* mov  %rdi,%rax */
-	put(p, 0x48, 0x0f, 0xb1, 0x56, offsetof(struct event_head, time));	/* cmpxchg %rdx,time(%rsi) */
-	put(p, 0x5a);				/* pop  %rdx */
-	put(p, 0x48, 0x8b, 0x01);		/* mov  (%rcx),%rax */
-	put(p, 0x48, 0x01, 0xc2);		/* add  %rax,%rdx */
-	put(p, 0x89, 0xc7);			/* mov  %eax,%edi */
-	put(p, 0x81, 0xe7);			/* and  $size - 1,%edi */
-	put32(p, spec->ring_size - 1);
-	put(p, 0x48, 0x8d, 0xbc, 0x39);		/* lea  data(%rcx,%rdi),%rdi */
-	put32(p, RING_HEAD_SIZE);
-	put(p, 0x48, 0x39, 0xfe);		/* cmp  %rdi,%rsi */
-	moved = put_jump8(p, JNZ);
-	put(p, 0x48, 0x0f, 0xb1, 0x11);		/* cmpxchg %rdx,(%rcx) */
-	land8(moved, *p);
+	if (spec->has_tid) {
+		put(p, 0xa1);			/* movabs pid_cell,%eax */
+		put64(p, spec->pid_cell);
+		put(p, 0x3b, 0x44, 0x24, off);	/* cmp  off(%rsp),%eax */
+		if (!spec->may_call)
+			return put_jump8(p, JNZ);
+		same = put_jump8(p, JZ);
+	}
+	put_call(p, NR_GETPID);
+	put(p, 0x3b, 0x44, 0x24, off);		/* cmp  off(%rsp),%eax */
+	other = put_jump8(p, JNZ);
+	if (same)
+		land8(same, *p);
+	return other;
 }
 
-/* cmp %eax,pid of the event */
-static void put_is_own(uint8_t **p)
+/* ring_lock_given_back() of rcx or rsi */
+static void put_given_back(uint8_t **p, int reg)
 {
-	put(p, 0x39, 0x46, offsetof(struct event_head, pid));
+	put(p, 0x48, 0xc1, 0xe8 | reg, 0x20);	/* shr  $32,%reg */
+	put(p, 0x48, 0xff, 0xc0 | reg);		/* inc  %reg */
+	put(p, 0x48, 0xc1, 0xe0 | reg, 0x20);	/* shl  $32,%reg */
 }
 
-static void put_end(uint8_t **p)
-{
-	put(p, 0x5f, 0xc3);			/* pop  %rdi; ret */
-}
-
-static void put_finish_known(uint8_t **p, const struct event_slow_spec *spec)
+/*
+ * Lock and time are read before we look who we are: a copy made since has the same ones. Behind that look, each
+ * step is either the same once more or can be done only once.
+ */
+static void put_finish(uint8_t **p, const struct event_slow_spec *spec)
 {
 	uint8_t *other;
 
-	put(p, 0xa1);				/* movabs pid_cell,%eax */
-	put64(p, spec->pid_cell);
-	put_is_own(p);
-	other = put_jump8(p, JNZ);
-	put_commit(p, spec);
-	put(p, 0x48, 0x8d, 0xb9);		/* lea  owner(%rcx),%rdi */
-	put32(p, offsetof(struct ring_head, owner));
-	put(p, 0x48, 0xbe);			/* movabs $free,%rsi */
-	put64(p, spec->pid_cell + offsetof(struct pid_page, free));
-	put(p, 0x48, 0xa5);			/* movsq */
-	put_end(p);
+	put(p, 0x57, 0x53, 0x52);		/* push %rdi, %rbx, %rdx */
+	put(p, 0x48, 0x89, 0xcf);		/* mov  %rcx,%rdi */
+	put(p, 0x48, 0x8b, 0x4f, offsetof(struct ring_head, lock));	/* mov  lock(%rdi),%rcx */
+	put(p, 0x8b, 0x5e, offsetof(struct event_head, len));	/* mov  len(%rsi),%ebx */
+	put(p, 0x0f, 0x31);			/* rdtsc */
+	put(p, 0x48, 0xc1, 0xe2, 0x20);		/* shl  $32,%rdx */
+	put(p, 0x48, 0x09, 0xc2);		/* or   %rax,%rdx */
+	other = put_own(p, spec, 4 * 8 + SAVED_PID);
+	put(p, 0x48, 0x89, 0x56, offsetof(struct event_head, time));	/* mov  %rdx,time(%rsi) */
+	put(p, 0x58);				/* pop  %rax */
+	put(p, 0x48, 0x01, 0xc3);		/* add  %rax,%rbx */
+	put(p, 0x48, 0x89, 0xca);		/* mov  %rcx,%rdx */
+	put_given_back(p, RCX);
+	put(p, 0xf0, 0x48, 0x0f, 0xc7, 0x0f);	/* lock cmpxchg16b (%rdi) */
+	put(p, 0x5b, 0x5f, 0xc3);		/* pop  %rbx, %rdi; ret */
 	land8(other, *p);
+	put(p, 0x5a, 0x5b, 0x5f, 0xc3);		/* pop  %rdx, %rbx, %rdi; ret */
 }
 
-static void put_finish_asked(uint8_t **p, const struct event_slow_spec *spec)
+static void put_give_back(uint8_t **p, const struct event_slow_spec *spec)
 {
-	uint8_t *forked;
+	uint8_t *other;
 
-	put_call(p, NR_GETPID);
-	put_is_own(p);
-	forked = put_jump8(p, JNZ);
-	put_commit(p, spec);
-	put(p, 0xc7, 0x81);			/* movl $0,owner(%rcx) */
-	put32(p, offsetof(struct ring_head, owner));
-	put32(p, 0);
-	put_end(p);
-	land8(forked, *p);
+	put(p, 0x56, 0x52);			/* push %rsi, %rdx */
+	put(p, 0x48, 0x8b, 0x71, offsetof(struct ring_head, lock));	/* mov  lock(%rcx),%rsi */
+	other = put_own(p, spec, 0);
+	put(p, 0x48, 0x89, 0xf0);		/* mov  %rsi,%rax */
+	put_given_back(p, RSI);
+	put(p, 0xf0, 0x48, 0x0f, 0xb1, 0x71, offsetof(struct ring_head, lock));	/* lock cmpxchg %rsi,lock(%rcx) */
+	land8(other, *p);
+	put(p, 0x5a, 0x5e, 0xc3);		/* pop  %rdx, %rsi; ret */
 }
 
-/* What stands in the place of the time is read first: a copy made later finds something else there. */
-static int put_finish(uint8_t *base, const struct event_slow_spec *spec)
+/* Nobody jumps into what is left of it. */
+static uint8_t *fill(uint8_t *p, uint8_t *to)
 {
-	uint8_t *p = base;
-
-	put(&p, 0x57, 0x52);			/* push %rdi, %rdx */
-	put(&p, 0x48, 0x8b, 0x7e, offsetof(struct event_head, time));	/* mov  time(%rsi),%rdi */
-	if (spec->has_tid)
-		put_finish_known(&p, spec);
-	if (spec->may_call)
-		put_finish_asked(&p, spec);
-	put(&p, 0x5a);				/* pop  %rdx */
-	put_end(&p);
-	return p - base;
+	memset(p, 0xcc, to - p);
+	return to;
 }
 
 int x86_emit_event_slow(uint8_t *out, const struct event_slow_spec *spec)
 {
 	uint8_t scratch[EVENT_SLOW_MAX];
-	uint8_t *base = out ? out : scratch;
-	int len;
+	uint8_t *base = out ? out : scratch, *p;
 
 	if (!spec->nrings || spec->nrings & (spec->nrings - 1) || spec->ring_size < RING_SIZE_MIN ||
 	    spec->ring_size > RING_SIZE_MAX || spec->ring_size & (spec->ring_size - 1))
 		return -EINVAL;
-	len = put_take(base, spec);
-	memset(base + len, 0xcc, EVENT_FINISH - len);
-	return EVENT_FINISH + put_finish(base + EVENT_FINISH, spec);
+	p = fill(base + put_take(base, spec), base + EVENT_FINISH);
+	if (spec->has_tid || spec->may_call)		/* otherwise nobody ever gets a ring */
+		put_finish(&p, spec);
+	p = fill(p, base + EVENT_GIVE_BACK);
+	if (spec->has_tid || spec->may_call)
+		put_give_back(&p, spec);
+	return p - base;
 }

@@ -13,6 +13,7 @@ enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
 
 /* From rsp to what put_enter() has pushed, and to the site's own rsp. */
 #define SAVED_FLAGS 0
+#define SAVED_PID 4		/* of who holds a ring: the flags leave these four bytes free */
 #define SAVED_RSI 8
 #define SAVED_RDX 16
 #define SAVED_RCX 24

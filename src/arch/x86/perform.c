@@ -3,7 +3,7 @@
  * One instruction, done by hand. It knows the integer forms that our generated code is made of and
  * says -ENOTSUP to every other: whoever asked must then let the thread itself run.
  *
- * The lock of a ring is always found taken: whoever is no thread of the target can't be its owner, and
+ * Who wants the lock of a ring always finds it taken: whoever is no thread of the target can't be its owner, and
  * code that finds no ring counts the event as lost. What else is known of compare-and-exchange is done in a
  * ring whose lock the thread itself has.
  */
@@ -15,7 +15,7 @@
 #include "arch/x86/arith.h"
 #include "base/err.h"
 
-enum { RAX = 0, RCX = 1, RDX = 2, RSP = 4, RSI = 6, RDI = 7 };
+enum { RAX = 0, RCX = 1, RDX = 2, RBX = 3, RSP = 4, RSI = 6, RDI = 7 };
 
 /* An instruction being read and done. The first error stays; nothing after it counts. */
 struct doing {
@@ -331,42 +331,43 @@ static void do_rdtsc(struct doing *d)
 	d->c->reg[RDX] = now >> 32;
 }
 
-/* As event_slow.c writes it: the lock of the ring in rcx, its head, the time of the event in rsi. */
-static bool is_known_cmpxchg(const struct doing *d)
-{
-	uint64_t ring = d->c->reg[RCX];
-
-	if (d->size != 8 || !d->in_memory || d->reg != RDX)
-		return false;
-	if (d->lock)
-		return d->addr == ring + offsetof(struct ring_head, owner);
-	return d->addr == ring + offsetof(struct ring_head, head) ||
-	       d->addr == d->c->reg[RSI] + offsetof(struct event_head, time);
-}
-
+/* As event_slow.c writes it: the lock of the ring in rcx, from rsi. With an owner in it, it would be taken. */
 static void do_cmpxchg(struct doing *d)
 {
 	uint64_t v;
 
 	read_modrm(d, 0);
-	if (!is_known_cmpxchg(d))
+	if (!d->lock || d->size != 8 || !d->in_memory || d->reg != RSI ||
+	    d->addr != d->c->reg[RCX] + offsetof(struct ring_head, lock))
 		stop(d, -ENOTSUP);
 	v = get_rm(d);
 	arithmetic(d, ARITH_CMP, get_reg(d, RAX), v);
-	if (d->lock)
+	if (ring_lock_owner(get_reg(d, RSI)))
 		set_flags(d, ZF, 0);
 	else if (v == get_reg(d, RAX))
-		set_rm(d, get_reg(d, d->reg));
+		set_rm(d, get_reg(d, RSI));
 	set_reg(d, RAX, v);
 }
 
-static void do_movs(struct doing *d)
+/* Likewise: head and lock of the ring in rdi. What is given back last lets others in. */
+static void do_cmpxchg16(struct doing *d)
 {
-	uint64_t by = d->c->flags & DF ? -(uint64_t)d->size : d->size;
+	uint64_t *reg = d->c->reg, low, high;
 
-	store(d, d->c->reg[RDI], d->size, load(d, d->c->reg[RSI], d->size));
-	d->c->reg[RSI] += by;
-	d->c->reg[RDI] += by;
+	read_modrm(d, 0);
+	if (!d->lock || d->size != 8 || !d->in_memory || (d->reg & 7) != 1 || d->addr != reg[RDI])
+		stop(d, -ENOTSUP);
+	low = load(d, d->addr, 8);
+	high = load(d, d->addr + 8, 8);
+	if (low == reg[RAX] && high == reg[RDX]) {
+		store(d, d->addr, 8, reg[RBX]);
+		store(d, d->addr + 8, 8, reg[RCX]);
+		set_flags(d, ZF, ZF);
+		return;
+	}
+	reg[RAX] = low;
+	reg[RDX] = high;
+	set_flags(d, ZF, 0);
 }
 
 static void do_two_byte(struct doing *d)
@@ -388,6 +389,8 @@ static void do_two_byte(struct doing *d)
 		read_modrm(d, 0);
 	} else if (op == 0xb1) {
 		do_cmpxchg(d);
+	} else if (op == 0xc7) {
+		do_cmpxchg16(d);
 	} else {
 		stop(d, -ENOTSUP);
 	}
@@ -502,9 +505,6 @@ static void do_one_byte(struct doing *d, uint8_t op)
 	case 0xa3:
 		store(d, next(d, 8), d->size, get_reg(d, RAX));
 		break;
-	case 0xa5:
-		do_movs(d);
-		break;
 	case 0xa9:
 		arithmetic(d, ARITH_AND, get_reg(d, RAX), next_signed(d, 4));
 		break;
@@ -547,7 +547,7 @@ static uint8_t read_prefixes(struct doing *d)
 /* A lock in front of anything else would be a promise that we don't keep. */
 static bool may_be_locked(const struct doing *d, uint8_t op)
 {
-	return op == 0xff || (op == 0x0f && d->code[d->at] == 0xb1);
+	return op == 0xff || (op == 0x0f && (d->code[d->at] == 0xb1 || d->code[d->at] == 0xc7));
 }
 
 /* What is left to read may be shorter than the longest instruction. */
