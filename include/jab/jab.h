@@ -42,6 +42,22 @@ JAB_API void jab_free(struct jab *j);	/* takes out what is still in; NULL is fin
 JAB_API int jab_attach(struct jab *j, pid_t pid);
 JAB_API int jab_attach_name(struct jab *j, const char *name);	/* every process of that name */
 JAB_API int jab_attach_users(struct jab *j, const char *path);	/* every process that runs code of this file; how many */
+
+/*
+ * Every process that begins to use one of these files, from jab_insert() on; where the kernel allows it, before it runs code
+ * of them. For root. Before jab_resolve(), after the probes are known. Needs jab_follow(), jab_poll() and jab_wait().
+ */
+JAB_API int jab_watch_files(struct jab *j, const char *const *paths, size_t n);
+struct jab_newcomers {
+	uint64_t probed;
+	uint64_t missed;	/* ran on without probes, because we took too long */
+	uint64_t asleep;	/* of these, because we were stopped */
+	uint64_t foreign;	/* have another tracer, or can't be traced */
+	uint64_t crowded;	/* were more than can be traced at a time */
+	bool late;		/* this kernel does not let them wait: their first moments may be missing */
+};
+JAB_API void jab_get_newcomers(const struct jab *j, struct jab_newcomers *ret_newcomers);
+
 JAB_API int jab_spawn(struct jab *j, char *const argv[]);	/* held at its entry until jab_insert() */
 JAB_API int jab_open_file(struct jab *j, const char *path);	/* no process: list and check only */
 

@@ -119,9 +119,23 @@ static int open_objects(struct running *x)
 	return r;
 }
 
-/* Without -p and -c: everybody who has mapped a file that a probe names by its path. */
+static int watch_objects(struct running *x)
+{
+	VEC(const char *) paths = { 0 };
+	const char *path;
+	int r;
+
+	for (size_t i = 0; (path = script_object(x->s, i)); i++)
+		*vec_add(&paths) = path;
+	r = jab_watch_files(x->j, paths.v, paths.n);
+	vec_free(&paths);
+	return r;
+}
+
+/* Without -p and -c: everybody who has mapped a file that a probe names by its path, now or later. */
 static int attach_users(struct running *x)
 {
+	bool alone = capture.no_follow || run.dry_run;
 	const char *path;
 	int r = 0, n = 0;
 
@@ -131,9 +145,14 @@ static int attach_users(struct running *x)
 	}
 	if (r < 0)
 		return r;
-	if (!n)
-		return fail(-ESRCH, "no running process uses %s%s; start one with -c, or choose one with -p", script_object(x->s, 0),
-			    script_object(x->s, 1) ? ", nor another file that the script's probes name" : "");
+	if (!alone)
+		r = watch_objects(x);
+	if (!n && (alone || r < 0))
+		return fail(-ESRCH, "no running process uses %s%s%s%s; start one with -c, or choose one with -p", script_object(x->s, 0),
+			    script_object(x->s, 1) ? ", nor another file that the script's probes name" : "",
+			    alone ? "" : ", and those that start later can't be waited for: ", alone ? "" : err_text());
+	if (r < 0)
+		log_warn("processes that start later are not probed: %s", err_text());
 	log_info("%d processes", n);
 	return 0;
 }
@@ -206,6 +225,24 @@ static int run_alone(struct running *x)
 	return r < 0 ? complain() : status;
 }
 
+static void say_newcomers(struct jab *j)
+{
+	struct jab_newcomers n;
+
+	jab_get_newcomers(j, &n);
+	if (n.probed)
+		log_info("%" PRIu64 " processes started meanwhile and were probed", n.probed);
+	if (n.late && n.probed)
+		log_warn("this kernel tells of new processes only when they run already: their first moments may be missing");
+	if (n.missed)
+		log_warn("%" PRIu64 " processes started and were not probed: %s", n.missed,
+			 n.asleep == n.missed ? "jab was stopped" : "they would have waited for too long");
+	if (n.crowded)
+		log_warn("%" PRIu64 " processes started and were not probed: too many were traced at that time", n.crowded);
+	if (n.foreign)
+		log_warn("%" PRIu64 " processes started and were not probed: another tracer had them, or they are jab itself", n.foreign);
+}
+
 static int finish(struct running *x, int ended, int child_status)
 {
 	struct jab_report report = { .clean = true };
@@ -219,6 +256,7 @@ static int finish(struct running *x, int ended, int child_status)
 	written = script_end(x->s);
 	units_say_errors(x->j);
 	events_totals(x->j, &t);
+	say_newcomers(x->j);
 	if (t.lost)
 		log_warn("%" PRIu64 " events were lost; a larger --buffer-size may help", t.lost);
 	if (t.damaged)

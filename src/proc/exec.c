@@ -112,18 +112,12 @@ static int wait_for_exec(pid_t pid, pid_t tid, void (*go)(void *arg), void *arg)
 	return 0;
 }
 
-int proc_follow_exec(pid_t pid, pid_t tid, void (*go)(void *arg), void *arg, struct proc **ret_proc)
+int proc_adopt(pid_t pid, pid_t tid, struct proc **ret_proc)
 {
+	struct proc *p = proc_alloc(pid);
 	char path[64];
-	struct proc *p;
 	int r;
 
-	if (ptrace(PTRACE_SEIZE, tid, 0, OPTIONS) < 0)
-		return fail(-errno, "thread %d can't be followed through its exec: %s", tid, strerror(errno));
-	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
-	if (!wait_for_exec(pid, tid, go, arg))
-		return -ENOENT;
-	p = proc_alloc(pid);
 	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
 	p->mem = open(path, O_RDWR | O_CLOEXEC);
 	r = p->mem < 0 ? fail(-errno, "the memory of process %d can't be opened", pid) : proc_fill(p);
@@ -132,12 +126,22 @@ int proc_follow_exec(pid_t pid, pid_t tid, void (*go)(void *arg), void *arg, str
 	if (!r)
 		r = gadget_find(p);
 	if (!r)
-		r = hold_here(p);
+		r = hold_thread(p, tid);
 	if (r < 0) {
-		ptrace(PTRACE_DETACH, pid, 0, 0);
+		ptrace(PTRACE_DETACH, tid, 0, 0);
 		proc_close(p);
 		return r;
 	}
 	*ret_proc = p;
 	return 0;
+}
+
+int proc_follow_exec(pid_t pid, pid_t tid, void (*go)(void *arg), void *arg, struct proc **ret_proc)
+{
+	if (ptrace(PTRACE_SEIZE, tid, 0, OPTIONS) < 0)
+		return fail(-errno, "thread %d can't be followed through its exec: %s", tid, strerror(errno));
+	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
+	if (!wait_for_exec(pid, tid, go, arg))
+		return -ENOENT;
+	return proc_adopt(pid, pid, ret_proc);
 }

@@ -130,14 +130,15 @@ int holders_everywhere(bool descriptors, holder_list *list)
 	return 0;
 }
 
-bool arena_is_held(const struct arena *a)
+void arenas_held(struct arena *const *arenas, size_t n, bool *ret_held)
 {
 	holder_list list = { 0 };
-	bool held = false;
 
 	holders_everywhere(false, &list);
-	for (size_t i = 0; i < list.n; i++)
-		held |= list.v[i].inode == a->inode;
+	for (size_t k = 0; k < n; k++) {
+		ret_held[k] = false;
+		for (size_t i = 0; i < list.n; i++)
+			ret_held[k] |= list.v[i].inode == arenas[k]->inode;
+	}
 	vec_free(&list);
-	return held;
 }

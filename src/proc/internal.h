@@ -103,7 +103,11 @@ int thread_wait(struct proc *p, struct thread *t, int *ret_status);	/* blocks fo
 int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg,
 		 uint64_t ns);	/* while stopped; returns how many ran */
 int hold_here(struct proc *p);	/* the only thread, seized and in any stop: as proc_stop() would hold it */
+int hold_thread(struct proc *p, pid_t tid);	/* the same with any thread; the others are stopped with it */
 int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stopped already */
+
+/* exec.c */
+int proc_adopt(pid_t pid, pid_t tid, struct proc **ret_proc);	/* a thread that is seized and stands in any stop: hold its process */
 
 /* burst.c: around a loop that wakes this many threads */
 struct burst { int policy; struct sched_param param; };

@@ -165,7 +165,7 @@ int arena_tid(const struct arena *a, int32_t *ret_off);	/* proc_tid_offset() as 
  * these ranges? False also where that can't be said.
  */
 bool arena_is_quiet(struct arena *a, const struct gap *ranges, size_t n);
-bool arena_is_held(const struct arena *a);	/* does any process still map it? Looks at all of them */
+void arenas_held(struct arena *const *arenas, size_t n, bool *ret_held);	/* does any process still map it? Looks at all of them */
 int arena_destroy(struct arena *a);	/* no text was changed, or it is back: unmap there and here; frees a */
 void arena_forget(struct arena *a);	/* only our side; counters stay readable until then; frees a, NULL is fine */
 

@@ -208,14 +208,14 @@ static int run_to_entry(struct proc *p, const char *path)
 }
 
 /* From this stop to the kind that proc_stop() makes; from now on it outlives us. */
-int hold_here(struct proc *p)
+int hold_thread(struct proc *p, pid_t tid)
 {
 	int status, sig = 0, r;
 
-	ptrace(PTRACE_INTERRUPT, p->pid, 0, 0);
+	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 	do {
-		ptrace(PTRACE_CONT, p->pid, 0, sig);
-		while ((r = waitpid(p->pid, &status, __WALL)) < 0 && errno == EINTR)
+		ptrace(PTRACE_CONT, tid, 0, sig);
+		while ((r = waitpid(tid, &status, __WALL)) < 0 && errno == EINTR)
 			;
 		if (r < 0 || !WIFSTOPPED(status)) {
 			p->gone = true;
@@ -224,9 +224,14 @@ int hold_here(struct proc *p)
 		sig = status >> 16 ? 0 : WSTOPSIG(status);
 	} while (status >> 16 != PTRACE_EVENT_STOP);
 	/* Not earlier: our death would have left it with a trap that nobody wants. */
-	if (ptrace(PTRACE_SETOPTIONS, p->pid, 0, PTRACE_O_TRACESYSGOOD) < 0)
+	if (ptrace(PTRACE_SETOPTIONS, tid, 0, PTRACE_O_TRACESYSGOOD) < 0)
 		return fail(-errno, "process %d: %s", p->pid, strerror(errno));
-	return threads_adopt(p, p->pid);
+	return threads_adopt(p, tid);
+}
+
+int hold_here(struct proc *p)
+{
+	return hold_thread(p, p->pid);
 }
 
 static int start(struct proc *p, const char *path, int go, int result)

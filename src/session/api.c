@@ -2,6 +2,7 @@
 /* The public face: include/jab/jab.h, in its order. */
 #include "session/budget.h"
 #include "session/follow.h"
+#include "session/newcomers.h"
 #include "session/shapes.h"
 #include "session/units.h"
 
@@ -32,6 +33,7 @@ void jab_free(struct jab *j)
 {
 	if (!j)
 		return;
+	newcomers_free(j);
 	if (j->child && !j->released)	/* it has not run one instruction of its own: it never will */
 		kill(j->child, SIGKILL);
 	jab_remove(j, NULL);
@@ -82,7 +84,7 @@ int jab_attach(struct jab *j, pid_t pid)
 	int r;
 
 	for (size_t i = 0; i < j->targets.n; i++)
-		if (j->targets.v[i].proc && j->targets.v[i].proc->pid == pid)
+		if (j->targets.v[i].proc && j->targets.v[i].proc->pid == pid && proc_alive(j->targets.v[i].proc))
 			return 0;
 	r = proc_open(pid, &p);
 	if (r < 0)
@@ -118,6 +120,8 @@ int jab_attach_users(struct jab *j, const char *path)
 	int r = proc_find_users(path, &pids), n = 0, one;
 
 	for (size_t i = 0; r >= 0 && i < pids.n; i++) {
+		if (is_jab(pids.v[i]))
+			continue;
 		one = jab_attach(j, pids.v[i]);
 		if (one < 0)
 			log_warn("%s", err_text());
@@ -125,6 +129,16 @@ int jab_attach_users(struct jab *j, const char *path)
 	}
 	vec_free(&pids);
 	return r < 0 ? r : n;
+}
+
+int jab_watch_files(struct jab *j, const char *const *paths, size_t n)
+{
+	return newcomers_watch(j, paths, n);
+}
+
+void jab_get_newcomers(const struct jab *j, struct jab_newcomers *ret_newcomers)
+{
+	newcomers_get(j, ret_newcomers);
 }
 
 int jab_spawn(struct jab *j, char *const argv[])
@@ -284,6 +298,7 @@ int jab_insert(struct jab *j)
 	for (size_t i = 0; i < j->targets.n; i++)
 		if (j->targets.v[i].proc && j->targets.v[i].proc->started_by_us)
 			proc_resume(j->targets.v[i].proc);
+	newcomers_start(j);
 	return r;
 }
 
@@ -302,6 +317,7 @@ int jab_remove(struct jab *j, struct jab_report *ret_report)
 	struct jab_report report = { .clean = true, .gone = j->gone };
 	int r = 0;
 
+	newcomers_stop(j);
 	follow_stop(j);
 	/* The code of later parts uses that of the main part. */
 	for (size_t i = j->targets.n; i-- > 0;) {
@@ -358,13 +374,20 @@ int jab_recover(pid_t pid, struct jab_report *ret_report)
 
 bool jab_alive(struct jab *j)
 {
+	if (newcomers_may_come(j))
+		return true;
 	for (size_t i = 0; i < j->targets.n; i++)
 		if (j->targets.v[i].proc && proc_alive(j->targets.v[i].proc))
 			return true;
 	/* Their children have the same pads. */
-	for (size_t i = 0; i < j->targets.n; i++)
-		if (j->targets.v[i].inserted && arena_is_held(j->targets.v[i].arena))
+	for (size_t i = 0; i < j->targets.n; i++) {
+		bool held = false;
+
+		if (j->targets.v[i].inserted)
+			arenas_held(&j->targets.v[i].arena, 1, &held);
+		if (held)
 			return true;
+	}
 	return false;
 }
 

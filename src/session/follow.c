@@ -16,6 +16,7 @@
 #include "proc/exec.h"
 #include "proc/ids.h"
 #include "proc/keeper.h"
+#include "session/newcomers.h"
 #include "session/rings.h"
 #include "session/shapes.h"
 #include "session/units.h"
@@ -65,6 +66,11 @@ static struct loaded *find_loader(struct jab *j, struct target *t, uint64_t *ret
 	return NULL;
 }
 
+bool follow_parks(const struct jab *j, const struct target *t)
+{
+	return j->follow && (t->scout || !newcomers_suffice(j));
+}
+
 int follow_plan(struct jab *j, struct target *t)
 {
 	uint64_t mode = 0;
@@ -105,7 +111,7 @@ void follow_watch(struct jab *j, struct target *t, const struct text_call *calls
 		return;
 	if (!t->served)		/* else the loader has a pad already */
 		watch_loader(j, t);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; !newcomers_are_all(j) && i < n; i++) {
 		bool at = calls[i].nr == SYS_execveat;
 
 		if ((at || calls[i].nr == SYS_execve) && !watch_call(t, &calls[i], &(struct watch){
@@ -212,8 +218,7 @@ static void refuse_surplus(struct jab *j, uint32_t target)
 			 "not probed", m->proc->pid, refused);
 }
 
-/* Probe what is new: a part of a process, or a whole one. */
-static int probe_new(struct jab *j, uint32_t target)
+int follow_probe(struct jab *j, uint32_t target)
 {
 	bool scout = j->targets.v[target].scout;
 	int r = scout ? 0 : resolve_more(j, target);
@@ -253,7 +258,7 @@ static void grow_up(struct jab *j, uint32_t scout)
 	target = j->targets.n - 1;
 	j->targets.v[target].served = true;
 	j->targets.v[scout].serves = target + 1;
-	probe_new(j, target);
+	follow_probe(j, target);
 }
 
 /*
@@ -293,7 +298,7 @@ static void handle_loaded(struct jab *j, uint32_t target)
 		return;
 	}
 	if (target_add_part(j, main))
-		probe_new(j, j->targets.n - 1);
+		follow_probe(j, j->targets.n - 1);
 }
 
 static void handle_exec(struct jab *j, uint32_t target, struct guest *g)
@@ -330,7 +335,7 @@ static void handle_exec(struct jab *j, uint32_t target, struct guest *g)
 	}
 	j->targets.v[j->targets.n - 1].scout = !is_fixed;
 	log_info("process %d executes %s", pid, p->exe);
-	probe_new(j, j->targets.n - 1);
+	follow_probe(j, j->targets.n - 1);
 	proc_resume(p);
 }
 
@@ -364,7 +369,7 @@ int follow_poll(struct jab *j)
 
 	for (uint32_t i = 0; j->follow && i < j->targets.n; i++)
 		n += poll_target(j, i);
-	return n;
+	return n + newcomers_poll(j);
 }
 
 #define MOST_BELLS 64
@@ -376,12 +381,21 @@ void follow_wait(struct jab *j, uint64_t ns)
 	struct bell bells[MOST_BELLS];
 	struct timespec until;
 	unsigned n = 0;
+	uint32_t *door, heard;
 
-	for (size_t i = j->targets.n; j->follow && i-- > 0 && n < MOST_BELLS;) {
+	door = newcomers_bell(j, &heard, &ns);
+	if (door)
+		bells[n++] = (struct bell){ heard, (uint64_t)door, 2 /* FUTEX_32 */, 0 };
+	for (size_t i = j->targets.n; j->follow && i-- > 0;) {
 		struct park_view *v = j->targets.v[i].park;
 
-		if (v && v->here && j->targets.v[i].inserted)
-			bells[n++] = (struct bell){ v->heard, (uint64_t)&v->here->bell, 2 /* FUTEX_32 */, 0 };
+		if (!v || !v->here || !j->targets.v[i].inserted)
+			continue;
+		if (n == MOST_BELLS) {		/* more than the kernel listens to */
+			ns = MIN(ns, 1000000ull);
+			break;
+		}
+		bells[n++] = (struct bell){ v->heard, (uint64_t)&v->here->bell, 2, 0 };
 	}
 	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_nsec += ns % 1000000000;

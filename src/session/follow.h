@@ -18,6 +18,7 @@
 struct park_view;
 struct text_call;
 
+bool follow_parks(const struct jab *j, const struct target *t);	/* do its threads wait for us, ever? */
 int follow_plan(struct jab *j, struct target *t);
 void follow_watch(struct jab *j, struct target *t, const struct text_call *calls, size_t n);
 size_t follow_body(const struct target *t, uint8_t kind, uint8_t *out);
@@ -25,6 +26,9 @@ size_t follow_data_size(const struct target *t);
 void follow_take(struct target *t, uint8_t *here, uint64_t at);
 void follow_open(struct target *t);	/* from now on threads may park */
 void park_free(struct park_view *v);
+
+/* What is new is resolved, planned and probed: a part of a process, or a whole one. */
+int follow_probe(struct jab *j, uint32_t target);
 
 /* Do what parked threads wait for. Returns how many there were. */
 int follow_poll(struct jab *j);

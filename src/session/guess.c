@@ -14,7 +14,7 @@
 #include "base/err.h"
 
 /* Kept as any other file, and found again by its number when somebody has it. */
-static struct module *open_path(struct jab *j, const char *path)
+struct module *file_on_disk(struct jab *j, const char *path)
 {
 	struct module *m;
 	struct stat st;
@@ -75,7 +75,7 @@ static bool take_function(const struct probe_spec *spec, struct module *m, struc
 
 static bool guess_site(struct jab *j, const struct probe_spec *spec, struct lang_site *s)
 {
-	struct module *m = spec->object ? open_path(j, spec->object) : NULL;
+	struct module *m = spec->object ? file_on_disk(j, spec->object) : NULL;
 
 	*s = (struct lang_site){ .at = place_of(spec), .probe = spec->text, .func = "" };
 	if (!m || spec->place_kind == PLACE_ADDR)

@@ -99,22 +99,23 @@ static void place_forget(struct jab *j, struct target *t)
 
 /* Probes on libraries that come later share the counters. */
 #define SPARE_COUNTERS 4096
+#define SPARE_OF_NEWCOMERS 256
 
 /* What is needed beside the pads: watches, memory and code of our own. */
 static int plan_own(struct jab *j, struct target *t)
 {
 	int r = 0;
 
-	t->counter_cap = t->ncounters + (j->follow ? SPARE_COUNTERS : 0);
+	t->counter_cap = t->ncounters + (!follow_parks(j, t) ? 0 : t->newcomer ? SPARE_OF_NEWCOMERS : SPARE_COUNTERS);
 	if (!t->proc)
 		return 0;
 	t->blob_at = 0;
-	if (j->events || j->follow)
+	if (j->events || follow_parks(j, t))
 		t->blob_at = room_alloc(t->room, blob_size + BLOB_ALIGN, 0, UINT64_MAX);
-	if ((j->events || j->follow) && !t->blob_at)
+	if ((j->events || follow_parks(j, t)) && !t->blob_at)
 		return fail(-ENOSPC, "process %d has no room for code of ours", t->proc->pid);
 	t->blob_at = (t->blob_at + BLOB_ALIGN - 1) / BLOB_ALIGN * BLOB_ALIGN;
-	if (j->follow)
+	if (follow_parks(j, t))
 		r = follow_plan(j, t);
 	strangers_watch(j, t);
 	if (!r && j->events && !t->scout)

@@ -4,7 +4,7 @@
  * a jump fits; but a place that does not exist (no such name, an address in no code or inside an
  * instruction) is told here, with what stands next to it.
  */
-#include "session/session.h"
+#include "session/newcomers.h"
 
 #include <libgen.h>
 #include <stdio.h>
@@ -463,6 +463,12 @@ int resolve_probe(struct jab *j, uint32_t probe)
 		return r;
 	if (found)
 		return 0;
+	if (!any_object) {
+		r = newcomers_check(j, probe);
+		if (!r)
+			return 0;
+		any_object = r < 0;	/* the file is there, its place is not */
+	}
 	r = explain_nothing(j, spec, any_object);
 	if (r == -ENOENT && may_come_later(j, spec, any_object)) {
 		log_warn("%s; it is probed when a program or library has it", err_text());

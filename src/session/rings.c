@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "blob/blob.h"
 #include "proc/ids.h"
+#include "session/follow.h"
 #include "session/shapes.h"
 #include "session/units.h"
 #include "session/walk.h"
@@ -30,7 +31,7 @@ static uint64_t ring_size(const struct jab *j, const struct target *t)
 	uint64_t want = j->events->o.buffer_size, size = RING_SIZE_MIN;
 
 	if (!want)
-		want = t->served ? FOLLOWED_SIZE : shapes_any_bulk(j) ? BULK_SIZE : DEFAULT_SIZE;
+		want = t->served || t->newcomer ? FOLLOWED_SIZE : shapes_any_bulk(j) ? BULK_SIZE : DEFAULT_SIZE;
 
 	while ((size < want || size < 4 * units_event_max(j)) && size < RING_SIZE_MAX)
 		size *= 2;
@@ -84,7 +85,7 @@ int rings_plan(struct jab *j, struct target *t)
 	r->ncpu = get_nprocs_conf();
 	r->nlocked = locked_rings(r->ncpu);
 	r->cap = round_up(t->counter_cap, 8);
-	r->desc_size = round_up(shapes_desc_size(j) + (j->follow ? 64 << 10 : 0), 64);
+	r->desc_size = round_up(shapes_desc_size(j) + (!follow_parks(j, t) ? 0 : t->newcomer ? 8 << 10 : 64 << 10), 64);
 	r->bulk = shapes_any_bulk(j);
 	if (!r->walk && walk_is_wanted(j))
 		r->walk = walk_prepare(j, t);

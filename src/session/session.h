@@ -76,6 +76,7 @@ struct target {
 	bool scout;		/* a new program whose libraries are not there yet: only its loader is watched */
 	uint32_t serves;	/* number + 1 of the target that it became */
 	bool served;		/* has such a scout */
+	bool newcomer;		/* one of many that come and go: it gets less memory */
 	struct count_spec spec;
 	struct rings *rings;	/* NULL: this target does not record */
 	struct unit_view *views;	/* memory of the units; of the main part */
@@ -139,6 +140,7 @@ struct budget;
 struct jab {
 	struct events *events;	/* NULL: probes count */
 	bool follow;		/* other programs and libraries that come later are probed, too */
+	struct newcomers *newcomers;	/* processes that begin to use a file are targets, too; NULL: they are not */
 	VEC(struct file) files;
 	VEC(struct target) targets;
 	VEC(struct session_probe) probes;
@@ -179,8 +181,12 @@ struct target *target_add_part(struct jab *j, uint32_t main);	/* of what was map
 int target_add_file(struct jab *j, const char *path);
 int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
 bool target_lost(struct jab *j, struct target *t);	/* after a failure: can the run go on without it? */
+void target_drop(struct jab *j, struct target *t);	/* before it was probed */
 void targets_retire(struct jab *j);	/* those that are gone and empty are put away: only their counts stay */
 void target_free(struct jab *j, struct target *t);
+
+/* guess.c: a file as it is on disk; NULL: it can't be read */
+struct module *file_on_disk(struct jab *j, const char *path);
 
 /* constants.c: addresses that fields read */
 int constants_resolve(struct jab *j);

@@ -340,20 +340,54 @@ static void keep_counts(struct jab *j, uint32_t target)
 	}
 }
 
-static void put_away(struct jab *j, struct target *t)
+void target_drop(struct jab *j, struct target *t)
 {
 	uint32_t main = t->main;
 
-	keep_counts(j, t - j->targets.v);
-	unit_views_keep(j, t);
 	target_free(j, t);
 	*t = (struct target){ .main = main, .lost = true };
+}
+
+static void put_away(struct jab *j, struct target *t)
+{
+	keep_counts(j, t - j->targets.v);
+	unit_views_keep(j, t);
+	target_drop(j, t);
 	j->gone++;
 }
 
 /* How many dead ones are kept before somebody looks: with few, looking costs more than memory. */
 #define MOST_DEAD 8
 #define LOOK_AGAIN 100000000ull
+
+static bool may_retire(const struct jab *j, uint32_t target, uint64_t now)
+{
+	const struct target *t = &j->targets.v[target];
+
+	/* What it wrote last was drained meanwhile. */
+	return t->seen_dead && now - t->seen_dead >= LOOK_AGAIN && !t->proc->started_by_us && !has_parts(j, target) && !rings_hold(t);
+}
+
+static void retire_dead(struct jab *j, uint64_t now)
+{
+	VEC(uint32_t) which = { 0 };
+	VEC(struct arena *) arenas = { 0 };
+	bool *held;
+
+	for (size_t i = j->targets.n; i-- > 0;)
+		if (may_retire(j, i, now)) {
+			*vec_add(&which) = i;
+			*vec_add(&arenas) = j->targets.v[i].arena;
+		}
+	held = xcalloc(arenas.n + 1, sizeof(*held));
+	arenas_held(arenas.v, arenas.n, held);
+	for (size_t i = 0; i < which.n; i++)
+		if (!held[i])
+			put_away(j, &j->targets.v[which.v[i]]);
+	free(held);
+	vec_free(&which);
+	vec_free(&arenas);
+}
 
 void targets_retire(struct jab *j)
 {
@@ -370,14 +404,8 @@ void targets_retire(struct jab *j)
 			t->seen_dead = now;
 		dead += t->seen_dead != 0;
 	}
-	for (size_t i = j->targets.n; dead > MOST_DEAD && i-- > 0;) {
-		struct target *t = &j->targets.v[i];
-
-		/* What it wrote last was drained meanwhile. */
-		if (t->seen_dead && now - t->seen_dead >= LOOK_AGAIN && !t->proc->started_by_us &&
-		    !has_parts(j, i) && !rings_hold(t) && !arena_is_held(t->arena))
-			put_away(j, t);
-	}
+	if (dead > MOST_DEAD)
+		retire_dead(j, now);
 }
 
 void target_free(struct jab *j, struct target *t)

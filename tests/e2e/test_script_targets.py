@@ -91,7 +91,7 @@ def test_everybody_who_has_the_file(target, built, tmp_path):
     assert r.status == 0 and keyed(r.output, "") == {str(t.pid): "50" for t in all}, r
     for t in all:
         t.stop()
-    r = jab.run("-e", f"uprobe:{prog}:take {{ @ = count() }}")
+    r = jab.run("-e", f"uprobe:{prog}:take {{ @ = count() }}", "--no-follow")
     assert r.status == 1 and "no running process" in r.stderr, r
 
 

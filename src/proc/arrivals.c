@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a thread that waits at the door to a process that can be probed. It is seized while it waits, and told to stop, so
+ * that whatever it does next ends in a stop: its exec, or the open. From there it goes from one system call to the next.
+ * The last that glibc's loader does before constructors run is to unmap its cache, right after it has told debuggers that
+ * all libraries are ready: that is the place. A loader without that cache is left where it is about to set up the
+ * first thread, and has to be watched on. All stops are of a kind from which the kernel lets a process go on by
+ * itself if we die.
+ *
+ * Many may be on the way at a time, so nothing here waits for one of them.
+ */
+#include "proc/arrivals.h"
+
+#include <asm/prctl.h>
+#include <elf.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/err.h"
+#include "proc/internal.h"
+
+#define OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
+#define MOST_AT_ONCE 64
+#define ROUND_NS 2000000ull
+#define SPIN_NS 300000ull
+#define NAP_NS 30000ull
+#define SEIZE_NS 2000000ull
+#define PATIENCE_NS 4000000000ull
+#define SIGNAL (SIGRTMAX - 3)
+
+enum state {
+	WANTED,			/* not seized yet */
+	ENTERING,		/* in its exec, or in the open */
+	STEPPING,		/* its loader works */
+	LEAVING,		/* to be let go at its next stop */
+	GONE,
+};
+
+struct visit {
+	pid_t tid, pid;
+	enum state state;
+	uint64_t since, cache;	/* cache: where it is mapped */
+};
+
+struct arrivals {
+	struct doorman *door;
+	bool (*known)(void *arg, pid_t pid);
+	void *arg;
+	VEC(struct visit) visits;
+	struct arrival_counts counts;
+	struct sigaction before;
+	timer_t timer;
+	bool has_timer;
+	uint32_t heard;		/* the bell, when we last asked the doorman */
+	bool deaf;		/* there is none any more */
+};
+
+/* ---- seizing ---- */
+
+static sigjmp_buf out;
+static volatile sig_atomic_t armed;
+
+static void on_timer(int sig)
+{
+	(void)sig;
+	if (armed)
+		siglongjmp(out, 1);
+}
+
+static pid_t number_of(pid_t tid, const char *name)
+{
+	char path[64], status[4096];
+	uint64_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	if (file_read(path, status, sizeof(status)) > 0)
+		status_field(status, name, 10, &n);
+	return n;
+}
+
+static void set_timer(struct arrivals *a, uint64_t ns)
+{
+	struct itimerspec t = { .it_value.tv_nsec = ns };
+
+	timer_settime(a->timer, 0, &t, NULL);
+}
+
+/* -EAGAIN: it is in the part of an exec in which the kernel lets nobody in. */
+static int seize(struct arrivals *a, pid_t tid)
+{
+	int r;
+
+	if (sigsetjmp(out, 1)) {	/* it may have come a moment too late */
+		armed = 0;
+		return number_of(tid, "TracerPid") == getpid() ? 0 : -EAGAIN;
+	}
+	armed = 1;
+	set_timer(a, SEIZE_NS);
+	r = ptrace(PTRACE_SEIZE, tid, 0, OPTIONS) < 0 ? -errno : 0;
+	armed = 0;
+	set_timer(a, 0);
+	return r;
+}
+
+static void welcome(struct arrivals *a, const struct caller *c)
+{
+	pid_t pid = number_of(c->tid, "Tgid");
+	struct visit v = { c->tid, pid, ENTERING, now_ns(), 0 };
+	int r = 0;
+
+	if (!pid || (c->kind == DOOR_OPEN && a->known(a->arg, pid))) {
+		doorman_answer(a->door, c, DOOR_GO);
+		return;
+	}
+	r = seize(a, c->tid);
+	if (!r)
+		ptrace(PTRACE_INTERRUPT, c->tid, 0, 0);
+	doorman_answer(a->door, c, r == -EAGAIN ? DOOR_LATER : DOOR_GO);
+	if (r == -EAGAIN && c->kind == DOOR_LATE)
+		v.state = WANTED;
+	if (!r || v.state == WANTED)
+		*vec_add(&a->visits) = v;
+	else if (r == -EPERM && number_of(c->tid, "TracerPid"))	/* else it is ending */
+		a->counts.foreign++;
+}
+
+/* ---- stops ---- */
+
+static void detach(struct visit *v, int sig)
+{
+	ptrace(PTRACE_DETACH, v->tid, 0, sig);
+	v->state = GONE;
+}
+
+static bool has_loader(pid_t pid)
+{
+	Elf64_auxv_t auxv[64];
+	char path[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
+	n = file_read(path, (char *)auxv, sizeof(auxv));
+	for (size_t i = 0; n > 0 && (i + 1) * sizeof(auxv[0]) <= (size_t)n; i++)
+		if (auxv[i].a_type == AT_BASE)
+			return auxv[i].a_un.a_val;
+	return false;
+}
+
+/* Where the loader has mapped its cache; 0: nowhere. */
+static uint64_t find_cache(pid_t pid)
+{
+	char path[64], *text, *at;
+	uint64_t start = 0;
+	size_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	text = file_load(path, &len);
+	at = text ? strstr(text, "/ld.so.cache\n") : NULL;
+	while (at && at > text && at[-1] != '\n')
+		at--;
+	if (at)
+		start = strtoull(at, NULL, 16);
+	free(text);
+	return start;
+}
+
+static int ready(struct visit *v, bool loaded, struct arrival *ret_arrival)
+{
+	struct proc *p;
+
+	v->state = GONE;
+	if (proc_adopt(v->pid, v->tid, &p) < 0) {
+		log_info("process %d: %s; it is not probed", v->pid, err_text());
+		return 0;
+	}
+	*ret_arrival = (struct arrival){ p, loaded };
+	return 1;
+}
+
+static void go_on(struct visit *v, int sig)
+{
+	ptrace(v->state == STEPPING ? PTRACE_SYSCALL : PTRACE_CONT, v->tid, 0, sig);
+}
+
+static bool has_failed(const struct user_regs_struct *regs)
+{
+	return (regs->orig_rax == SYS_execve || regs->orig_rax == SYS_execveat) && (int64_t)regs->rax < 0;
+}
+
+static bool is_restarted(const struct user_regs_struct *regs)
+{
+	return (int64_t)regs->rax <= -512 && (int64_t)regs->rax >= -516;
+}
+
+/* The stop that it was told to make: behind the open, or an exec that failed; or anywhere, if we are late. */
+static int at_stop(struct visit *v, struct arrival *ret_arrival)
+{
+	struct user_regs_struct regs;
+
+	if (ptrace(PTRACE_GETREGS, v->tid, 0, &regs) < 0) {
+		v->state = GONE;
+		return 0;
+	}
+	if (v->state == ENTERING && has_failed(&regs) && !is_restarted(&regs)) {
+		detach(v, 0);
+		return 0;
+	}
+	if (v->state == ENTERING && !has_failed(&regs)) {
+		if (regs.fs_base || !has_loader(v->pid))
+			return ready(v, true, ret_arrival);
+		v->state = STEPPING;
+	}
+	go_on(v, 0);
+	return 0;
+}
+
+static int at_exec(struct visit *v, struct arrival *ret_arrival)
+{
+	v->tid = v->pid;
+	v->cache = 0;
+	if (!has_loader(v->pid))
+		return ready(v, true, ret_arrival);
+	v->state = STEPPING;
+	go_on(v, 0);
+	return 0;
+}
+
+static int at_call(struct visit *v, struct arrival *ret_arrival)
+{
+	struct user_regs_struct regs;
+
+	if (ptrace(PTRACE_GETREGS, v->tid, 0, &regs) < 0) {
+		v->state = GONE;
+		return 0;
+	}
+	if (v->state == STEPPING && (int64_t)regs.rax == -ENOSYS) {	/* before the call */
+		if (regs.orig_rax == SYS_arch_prctl && regs.rdi == ARCH_SET_FS) {
+			v->cache = find_cache(v->pid);
+			if (!v->cache)
+				return ready(v, false, ret_arrival);
+		}
+		if (regs.orig_rax == SYS_munmap && v->cache && regs.rdi == v->cache)
+			return ready(v, true, ret_arrival);
+	}
+	go_on(v, 0);
+	return 0;
+}
+
+static int at_status(struct visit *v, int status, struct arrival *ret_arrival)
+{
+	int event = status >> 16, sig = WSTOPSIG(status);
+
+	if (!WIFSTOPPED(status)) {
+		v->state = GONE;
+		return 0;
+	}
+	if (v->state == LEAVING) {
+		detach(v, event || sig & 0x80 ? 0 : sig);
+		return 0;
+	}
+	if (event == PTRACE_EVENT_EXEC)
+		return at_exec(v, ret_arrival);
+	if (event == PTRACE_EVENT_STOP && sig != SIGTRAP) {
+		ptrace(PTRACE_LISTEN, v->tid, 0, 0);	/* until SIGCONT */
+		return 0;
+	}
+	if (event == PTRACE_EVENT_STOP)
+		return at_stop(v, ret_arrival);
+	if (sig == (SIGTRAP | 0x80))
+		return at_call(v, ret_arrival);
+	go_on(v, sig);
+	return 0;
+}
+
+/* A thread that executes becomes the first one: its stop comes under that number. */
+static pid_t next_status(struct visit *v, int *ret_status)
+{
+	pid_t got = waitpid(v->tid, ret_status, __WALL | WNOHANG);
+
+	if (got < 0 && errno == ECHILD && v->tid != v->pid) {
+		v->tid = v->pid;
+		got = waitpid(v->tid, ret_status, __WALL | WNOHANG);
+	}
+	if (got < 0 && errno == ECHILD)
+		v->state = GONE;
+	return got;
+}
+
+static void try_again(struct arrivals *a, struct visit *v)
+{
+	int r = seize(a, v->tid);
+
+	if (r == -EAGAIN)
+		return;
+	v->state = r ? GONE : ENTERING;
+	if (!r)
+		ptrace(PTRACE_INTERRUPT, v->tid, 0, 0);
+}
+
+static void give_up(struct arrivals *a, struct visit *v)
+{
+	if (v->state == WANTED) {
+		v->state = GONE;
+	} else if (v->state != LEAVING) {
+		v->state = LEAVING;
+		ptrace(PTRACE_INTERRUPT, v->tid, 0, 0);
+	} else {
+		return;
+	}
+	a->counts.missed++;
+}
+
+/* One look at everybody. 1: one is there. */
+static int look(struct arrivals *a, bool *moved, struct arrival *ret_arrival)
+{
+	uint64_t now = now_ns();
+	int r = 0;
+
+	for (size_t i = 0; !r && i < a->visits.n; i++) {
+		struct visit *v = &a->visits.v[i];
+		int status;
+
+		if (v->state == WANTED)
+			try_again(a, v);
+		else if (next_status(v, &status) > 0) {
+			r = at_status(v, status, ret_arrival);
+			*moved = true;
+		}
+		if (v->state != GONE && now - v->since > PATIENCE_NS)
+			give_up(a, v);
+		if (v->state == GONE)
+			a->visits.v[i--] = a->visits.v[--a->visits.n];
+	}
+	return r;
+}
+
+static void ask(struct arrivals *a)
+{
+	struct caller c;
+	int r = 0;
+
+	a->heard = __atomic_load_n(doorman_bell(a->door), __ATOMIC_ACQUIRE);
+	while (a->visits.n < MOST_AT_ONCE && (r = doorman_next(a->door, &c)) > 0)
+		welcome(a, &c);
+	a->deaf = r < 0;
+	doorman_beat(a->door, a->visits.n);
+}
+
+static bool has_rung(struct arrivals *a)
+{
+	return a->visits.n < MOST_AT_ONCE && a->heard != __atomic_load_n(doorman_bell(a->door), __ATOMIC_ACQUIRE);
+}
+
+int arrivals_poll(struct arrivals *a, struct arrival *ret_arrival)
+{
+	uint64_t now = now_ns(), until = now + ROUND_NS, moved_at = now;
+	int r;
+
+	ask(a);
+	do {
+		bool moved = false;
+
+		r = look(a, &moved, ret_arrival);
+		now = now_ns();
+		if (moved)
+			moved_at = now;
+		if (has_rung(a))
+			ask(a);
+		else if (!moved && now - moved_at < SPIN_NS)
+			sched_yield();
+		else if (!moved)
+			sleep_ns(NAP_NS);
+	} while (!r && a->visits.n && now < until);
+	doorman_beat(a->door, a->visits.n || r);
+	return !r && !a->visits.n && a->deaf ? -ESRCH : r;
+}
+
+/* ---- the whole ---- */
+
+int arrivals_open(const struct arrivals_options *o, struct arrivals **ret_arrivals)
+{
+	struct arrivals *a = xcalloc(1, sizeof(*a));
+	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGNAL };
+	struct sigaction sa = { .sa_handler = on_timer };
+	int r;
+
+	a->known = o->known;
+	a->arg = o->arg;
+	ev._sigev_un._tid = gettid();
+	sigaction(SIGNAL, &sa, &a->before);
+	r = timer_create(CLOCK_MONOTONIC, &ev, &a->timer) < 0 ? fail(-errno, "no timer: %s", strerror(errno)) : 0;
+	a->has_timer = !r;
+	if (!r)
+		r = doorman_hire(o->files, o->nfiles, o->exact, &a->door);
+	if (r < 0) {
+		arrivals_close(a);
+		return r;
+	}
+	*ret_arrivals = a;
+	return 0;
+}
+
+void arrivals_start(struct arrivals *a)
+{
+	doorman_open(a->door);
+}
+
+/* Those that don't stop in time are let go by the kernel when we end. */
+static void let_go(struct arrivals *a)
+{
+	uint64_t until = now_ns() + 200000000;
+	struct arrival one;
+	bool moved;
+
+	for (size_t i = 0; i < a->visits.n; i++)
+		give_up(a, &a->visits.v[i]);
+	while (a->visits.n && now_ns() < until) {
+		look(a, &moved, &one);
+		sleep_ns(50000);
+	}
+}
+
+void arrivals_close(struct arrivals *a)
+{
+	if (!a)
+		return;
+	doorman_dismiss(a->door);
+	let_go(a);
+	if (a->has_timer)
+		timer_delete(a->timer);
+	sigaction(SIGNAL, &a->before, NULL);
+	vec_free(&a->visits);
+	free(a);
+}
+
+bool arrivals_busy(const struct arrivals *a)
+{
+	return a->visits.n;
+}
+
+uint32_t *arrivals_bell(struct arrivals *a)
+{
+	return doorman_bell(a->door);
+}
+
+void arrivals_get_counts(const struct arrivals *a, struct arrival_counts *ret_counts)
+{
+	struct door_counts c;
+
+	doorman_get_counts(a->door, &c);
+	*ret_counts = a->counts;
+	ret_counts->missed += c.unheard;
+	ret_counts->asleep += c.asleep;
+	ret_counts->foreign += c.foreign;
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The doorman's work. Whatever it does takes microseconds: it reads events, looks at a few files of /proc that need no
+ * lock which somebody could keep, writes answers. Who waits is let go when
+ *
+ *	we say so; we don't want it (not a loader that opens, traced already, one of ours)
+ *	we are stopped: looked at each TICK as long as somebody waits. If we hold processes at that moment, we
+ *		are continued, let them go, and stop ourselves
+ *	nothing is heard of us for SILENCE, or it takes longer than LONGEST
+ *	we or the doorman die: the kernel does that
+ *
+ * A thread that executes a script comes to us when the kernel opens the interpreter, and on kernels before 6.8 every
+ * exec does: with a lock held that also PTRACE_SEIZE wants. Such ones go on, and for a moment the cache of the loader
+ * is watched, too: there they come by again, before they have a library.
+ */
+#include "proc/door.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fanotify.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "base/clock.h"
+
+#define TICK_MS 20
+#define SILENCE 2000000000ull
+#define LONGEST 20000000000ull
+#define LATER 300000000ull	/* so long an exec may take from its interpreter to the loader's cache */
+#define MOST_WAITING 4096
+#define AT_ONCE 4096		/* bytes of events, 24 each */
+#define MOST_LATER 1024
+#define LOADER_MOST (4ull << 20)
+
+struct waiting { uint32_t id; int fd; pid_t tid; uint64_t since; };
+struct later { pid_t pid; uint64_t since; };
+
+/* No memory of the heap: the tracer may have had threads. */
+static struct waiting waiting[MOST_WAITING];
+static struct later later[MOST_LATER];
+static size_t nwaiting, nlater, most_waiting;
+static uint32_t next_id;
+static struct stat cache_stat;
+static bool cache_marked, asleep;
+static uint32_t last_beat;
+static uint64_t beat_at, ticked_at;
+
+static ssize_t read_file(pid_t tid, const char *name, char *buf, size_t len)
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", tid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	n = read(fd, buf, len - 1);
+	close(fd);
+	buf[n > 0 ? n : 0] = 0;
+	return n;
+}
+
+static pid_t status_number(const char *status, const char *name)
+{
+	const char *at = strstr(status, name);
+
+	return at ? atoi(at + strlen(name)) : 0;
+}
+
+static void allow(const struct door *d, int fd)
+{
+	struct fanotify_response r = { .fd = fd, .response = FAN_ALLOW };
+
+	while (d->exact && write(d->fan, &r, sizeof(r)) < 0 && errno == EINTR)
+		;
+	close(fd);
+}
+
+static void forget(size_t i)
+{
+	waiting[i] = waiting[--nwaiting];
+}
+
+static void let_all_go(struct door *d, uint64_t *count)
+{
+	while (nwaiting) {
+		allow(d, waiting[0].fd);
+		forget(0);
+		d->page->counts.unheard++;
+		if (count)
+			++*count;
+	}
+}
+
+/* Where the kernel shows a blocked thread's program counter: is it in the loader, as the process was started with it? */
+static bool is_loader(pid_t tid)
+{
+	unsigned long long a[6], sp, pc = 0, base = 0;
+	Elf64_auxv_t auxv[32];
+	char buf[256];
+	long nr;
+	ssize_t n;
+
+	if (read_file(tid, "syscall", buf, sizeof(buf)) <= 0 ||
+	    sscanf(buf, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &nr, &a[0], &a[1], &a[2], &a[3], &a[4], &a[5],
+		   &sp, &pc) != 9)
+		return false;
+	n = read_file(tid, "auxv", (char *)auxv, sizeof(auxv));
+	for (size_t i = 0; n > 0 && (i + 1) * sizeof(auxv[0]) <= (size_t)n; i++)
+		if (auxv[i].a_type == AT_BASE)
+			base = auxv[i].a_un.a_val;
+	return !base || (pc >= base && pc - base < LOADER_MOST);
+}
+
+static bool is_stopped(const struct door *d)
+{
+	char buf[512], *at;
+
+	if (read_file(d->tracer, "stat", buf, sizeof(buf)) <= 0)
+		return true;
+	at = strrchr(buf, ')');
+	return at && (at[2] == 'T' || at[2] == 't');
+}
+
+/* ---- asking ---- */
+
+static bool tell(struct door *d, uint32_t id, pid_t tid, enum door_kind kind)
+{
+	struct caller c = { id, kind, tid };
+
+	if (send(d->sock, &c, sizeof(c), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return false;
+	__atomic_add_fetch(&d->page->bell, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &d->page->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+	return true;
+}
+
+static int later_index(pid_t pid)
+{
+	for (size_t i = 0; i < nlater; i++)
+		if (later[i].pid == pid)
+			return i;
+	return -1;
+}
+
+static void watch_cache(struct door *d, bool on)
+{
+	if (on == cache_marked || d->cache < 0)
+		return;
+	/* NULL: the mark is for what the descriptor is of, and nothing is looked up */
+	if (fanotify_mark(d->fan, on ? FAN_MARK_ADD : FAN_MARK_REMOVE, FAN_OPEN_PERM, d->cache, NULL) == 0)
+		cache_marked = on;
+}
+
+static bool is_cache(int fd)
+{
+	struct stat st;
+
+	return cache_marked && fstat(fd, &st) == 0 && st.st_ino == cache_stat.st_ino && st.st_dev == cache_stat.st_dev;
+}
+
+static bool is_ours(const struct door *d, pid_t tid)
+{
+	return tid <= 0 || syscall(SYS_tgkill, d->tracer, tid, 0) == 0 || syscall(SYS_tgkill, getpid(), tid, 0) == 0;
+}
+
+/* Is it somebody to ask about? */
+static bool is_wanted(struct door *d, pid_t tid, int fd, enum door_kind kind)
+{
+	char status[2048];
+	pid_t tracer;
+	int i;
+
+	if (!__atomic_load_n(&d->page->open, __ATOMIC_ACQUIRE) || is_ours(d, tid) ||
+	    read_file(tid, "status", status, sizeof(status)) <= 0)
+		return false;
+	if (kind == DOOR_OPEN && is_cache(fd)) {
+		i = later_index(status_number(status, "Tgid:"));
+		if (i < 0)
+			return false;
+		later[i] = later[--nlater];
+	} else if (kind == DOOR_OPEN && !is_loader(tid)) {
+		return false;
+	}
+	tracer = status_number(status, "TracerPid:");
+	d->page->counts.foreign += tracer && tracer != d->tracer;
+	return !tracer;
+}
+
+static void consider(struct door *d, pid_t tid, int fd, enum door_kind kind)
+{
+	bool room = nwaiting < most_waiting;
+
+	if (asleep)
+		asleep = is_stopped(d);
+	if (!is_wanted(d, tid, fd, kind)) {
+		allow(d, fd);
+		return;
+	}
+	if (!asleep && room && tell(d, next_id, tid, d->exact ? kind : DOOR_LATE) && d->exact) {
+		waiting[nwaiting++] = (struct waiting){ next_id++, fd, tid, now_ns() };
+		return;
+	}
+	allow(d, fd);
+	d->page->counts.unheard += d->exact;
+	d->page->counts.asleep += asleep;
+}
+
+/* false: this is not the kernel that we know */
+static bool read_events(struct door *d)
+{
+	static char buf[AT_ONCE] __attribute__((aligned(8)));
+	ssize_t n = read(d->fan, buf, sizeof(buf));
+	struct fanotify_event_metadata *m = (void *)buf;
+
+	for (; n > 0 && FAN_EVENT_OK(m, n); m = FAN_EVENT_NEXT(m, n)) {
+		if (m->vers != FANOTIFY_METADATA_VERSION)
+			return false;
+		if (m->fd >= 0)
+			consider(d, m->pid, m->fd, m->mask & (FAN_OPEN_EXEC_PERM | FAN_OPEN_EXEC) ? DOOR_EXEC : DOOR_OPEN);
+	}
+	return true;
+}
+
+/* ---- answers ---- */
+
+static void postpone(struct door *d, pid_t tid)
+{
+	char status[2048];
+
+	if (nlater == MOST_LATER || read_file(tid, "status", status, sizeof(status)) <= 0) {
+		d->page->counts.unheard++;
+		return;
+	}
+	watch_cache(d, true);
+	later[nlater++] = (struct later){ status_number(status, "Tgid:"), now_ns() };
+}
+
+/* false: the tracer is gone */
+static bool read_answers(struct door *d)
+{
+	struct door_verdict v;
+	ssize_t n;
+
+	while ((n = recv(d->sock, &v, sizeof(v), MSG_DONTWAIT)) == sizeof(v))
+		for (size_t i = 0; i < nwaiting; i++)
+			if (waiting[i].id == v.id) {
+				if (v.answer == DOOR_LATER)
+					postpone(d, waiting[i].tid);
+				allow(d, waiting[i].fd);
+				forget(i);
+				break;
+			}
+	return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+/* A program without that cache (static, or of another library): it runs already. */
+static void look_at_later(struct door *d, uint64_t now)
+{
+	for (size_t i = nlater; i-- > 0;)
+		if (now - later[i].since > LATER) {
+			tell(d, 0, later[i].pid, DOOR_LATE);
+			later[i] = later[--nlater];
+		}
+	if (!nlater)
+		watch_cache(d, false);
+}
+
+static void look_at_tracer(struct door *d, uint64_t now)
+{
+	uint32_t beat = __atomic_load_n(&d->page->beat, __ATOMIC_RELAXED);
+
+	if (now - ticked_at < TICK_MS * 1000000ull)
+		return;
+	ticked_at = now;
+	if (beat != last_beat) {
+		last_beat = beat;
+		beat_at = now;
+	}
+	if (!is_stopped(d)) {
+		for (size_t i = nwaiting; i-- > 0;)
+			if (now - waiting[i].since > LONGEST || (now - beat_at > SILENCE && now - waiting[i].since > SILENCE)) {
+				allow(d, waiting[i].fd);
+				forget(i);
+				d->page->counts.unheard++;
+			}
+		return;
+	}
+	asleep = true;
+	let_all_go(d, &d->page->counts.asleep);
+	if (__atomic_load_n(&d->page->holding, __ATOMIC_SEQ_CST)) {
+		__atomic_store_n(&d->page->stop_again, 1, __ATOMIC_SEQ_CST);
+		kill(d->tracer, SIGCONT);
+	}
+}
+
+/*
+ * Every event is a descriptor of ours until it is answered. There must always be some left: the kernel says no to
+ * whomever it can't tell us of.
+ */
+static void raise_limit(void)
+{
+	struct rlimit old = { 0 }, new = { 2 * MOST_WAITING, 2 * MOST_WAITING };
+
+	getrlimit(RLIMIT_NOFILE, &old);
+	if (old.rlim_cur < new.rlim_cur && setrlimit(RLIMIT_NOFILE, &new) < 0) {
+		new = (struct rlimit){ old.rlim_max, old.rlim_max };
+		setrlimit(RLIMIT_NOFILE, &new);
+		getrlimit(RLIMIT_NOFILE, &old);
+	} else {
+		old.rlim_cur = 2 * MOST_WAITING;
+	}
+	most_waiting = old.rlim_cur > 2 * AT_ONCE / 24 ? old.rlim_cur - 2 * AT_ONCE / 24 : 0;
+	if (most_waiting > MOST_WAITING)
+		most_waiting = MOST_WAITING;
+}
+
+/* Nothing of the tracer's stays open with us, and no signal that was meant for it reaches us. */
+static void settle(struct door *d)
+{
+	int *keep[] = { &d->fan, &d->sock, &d->cache };
+
+	for (int i = 0; i < 3; i++)	/* out of the way, in this order */
+		if (*keep[i] >= 0)
+			*keep[i] = fcntl(*keep[i], F_DUPFD_CLOEXEC, 1000);
+	for (int i = 0; i < 3; i++)
+		if (*keep[i] >= 0) {
+			dup2(*keep[i], i);
+			*keep[i] = i;
+		}
+	syscall(SYS_close_range, 3, ~0u, 0);
+	raise_limit();
+	setsid();
+	for (int i = 1; i < 32; i++)
+		signal(i, SIG_DFL);
+	prctl(PR_SET_NAME, "jab-door");
+	setpriority(PRIO_PROCESS, 0, -10);
+	if (chdir("/") < 0)
+		return;
+	if (d->cache >= 0)
+		fstat(d->cache, &cache_stat);
+}
+
+void door_keep(struct door *d)
+{
+	settle(d);
+	for (;;) {
+		struct pollfd fds[] = { { .fd = d->sock, .events = POLLIN }, { .fd = d->fan, .events = POLLIN } };
+		bool busy = nwaiting || nlater || __atomic_load_n(&d->page->holding, __ATOMIC_RELAXED);
+		uint64_t now;
+
+		poll(fds, 2, busy ? TICK_MS : 200);
+		if (!read_answers(d) || !read_events(d))
+			return;
+		now = now_ns();
+		look_at_later(d, now);
+		if (busy)
+			look_at_tracer(d, now);
+	}
+}
