@@ -87,7 +87,7 @@ enum { PAIR_KEY, PAIR_ENTERED, PAIR_LEFT, PAIR_FAULTS, PAIR_SAVED };
 #define FRAME_RDX 24
 
 /* Stack that is needed below the frame, with return addresses. */
-#define BELOW_EVENT 80
+#define BELOW_EVENT 88
 #define BELOW_LIGHT 208		/* maps of numbers */
 #define BELOW_HEAVY 200		/* text */
 #define BELOW_MAPS 296		/* text in maps */
