@@ -91,7 +91,7 @@ static int run_count(text_list *words, char **rest)
 	r = run_targets(j, rest);
 	if (!r)
 		r = run_place(j, words);
-	r = r < 0 ? complain() : run.dry_run ? 0 : count(j, to);
+	r = r < 0 ? complain() : run.dry_run ? run_say_plan(j, to, RUN_HITS) : count(j, to);
 	jab_free(j);
 	if (to == stdout)
 		return r;

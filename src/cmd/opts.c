@@ -13,6 +13,12 @@ static int wrong(const struct command *c, const char *what, const char *word)
 	return 2;
 }
 
+static int wrong_value(const struct command *c, const struct opt *o, const char *value)
+{
+	fprintf(stderr, "jab %s: '%s' is no good value for --%s %s; try `jab %s --help`\n", c->name, value, o->name, o->arg, c->name);
+	return 2;
+}
+
 static int take_seconds(double *to, const char *value)
 {
 	char *end;
@@ -114,7 +120,7 @@ static int take_long(const struct command *c, int argc, char **argv, int *i)
 			return wrong(c, "a value is missing after", argv[*i]);
 		value = argv[++*i];
 	}
-	return take(o, value) ? wrong(c, "not a good value:", value) : 0;
+	return take(o, value) ? wrong_value(c, o, value) : 0;
 }
 
 /* -v, -vv, -d5, -d 5. */
@@ -133,7 +139,7 @@ static int take_letters(const struct command *c, int argc, char **argv, int *i)
 		value = p[1] ? p + 1 : *i + 1 < argc ? argv[++*i] : NULL;
 		if (!value)
 			return wrong(c, "a value is missing after", argv[*i]);
-		return take(o, value) ? wrong(c, "not a good value:", value) : 0;
+		return take(o, value) ? wrong_value(c, o, value) : 0;
 	}
 	return 0;
 }

@@ -207,8 +207,8 @@ static int record_from_start(struct recording *r, const text_list *probes, char 
 	status = begin(r, probes, rest) < 0 ? complain() : 0;
 	if (status)
 		r->out.unused = true;
-	else if (!run.dry_run)
-		status = record(r);
+	else
+		status = run.dry_run ? run_say_plan(r->j, stdout, RUN_EVENTS) : record(r);
 	if (events_close(r->j) < 0 && r->failed >= 0 && !r->out.unused)
 		status = complain();
 	output_close(&r->out);

@@ -172,6 +172,25 @@ void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, 
 		report->clean ? "true" : "false");
 }
 
+static int print_plan(void *arg, const struct jab_probe_info *p)
+{
+	fprintf(arg, "%14zu %14zu  %s\n", p->sites, p->refused, p->probe);
+	return 0;
+}
+
+int run_say_plan(struct jab *j, FILE *to, enum run_summary what)
+{
+	struct jab_report report = { .clean = true };
+
+	if (run.json) {
+		run_json_summary(j, to, &report, what);
+		return 0;
+	}
+	fprintf(to, "%14s %14s  %s\n", "SITES", "REFUSED", "PROBE");
+	jab_each_probe(j, print_plan, to);
+	return 0;
+}
+
 void run_say_report(const struct jab_report *r)
 {
 	if (r->foreign)

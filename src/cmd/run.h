@@ -49,6 +49,7 @@ void run_say_times(struct jab *j, const struct jab_report *r);
 int run_still_in(void);		/* after a failed removal: the exit status */
 /* What is told per probe: its hits, also what became of its events; scripts count neither. */
 enum run_summary { RUN_HITS, RUN_EVENTS, RUN_SITES };
+int run_say_plan(struct jab *j, FILE *to, enum run_summary what);	/* --dry-run: what would be done. Returns 0 */
 void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, enum run_summary what);
 
 /* With -c the exit status is the command's own, as strace and perf do it. */

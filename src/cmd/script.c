@@ -272,26 +272,6 @@ static int finish(struct running *x, int ended, int child_status)
 	return exited ? status : run_child_status(x->j, ended > 0, child_status);
 }
 
-static int print_plan(void *arg, const struct jab_probe_info *p)
-{
-	fprintf(arg, "%14zu %14zu  %s\n", p->sites, p->refused, p->probe);
-	return 0;
-}
-
-/* --dry-run: what would be done. */
-static int say_plan(struct running *x)
-{
-	struct jab_report report = { .clean = true };
-
-	if (run.json) {
-		run_json_summary(x->j, x->to, &report, RUN_SITES);
-		return 0;
-	}
-	fprintf(x->to, "%14s %14s  %s\n", "SITES", "REFUSED", "PROBE");
-	jab_each_probe(x->j, print_plan, x->to);
-	return 0;
-}
-
 static int add_sites(void *arg, const struct jab_probe_info *p)
 {
 	*(size_t *)arg += p->sites - p->refused;
@@ -306,7 +286,7 @@ static int run_probes(struct running *x)
 	if (r < 0)
 		return complain();
 	if (run.dry_run)
-		return say_plan(x);
+		return run_say_plan(x->j, x->to, RUN_SITES);
 	jab_each_probe(x->j, add_sites, &sites);
 	if (run.json)
 		fprintf(x->to, "{\"type\":\"attached_probes\",\"data\":{\"probes\":%zu}}\n", sites);
@@ -335,7 +315,7 @@ static int start(struct running *x, const struct script_options *o, char **rest)
 	x->start = now_ns();
 	if ((script_has_sites(x->s) || run.pids.n || run.command || rest) && !script_exited(x->s, &status))
 		return run_probes(x);
-	return run.dry_run ? say_plan(x) : run_alone(x);
+	return run.dry_run ? run_say_plan(x->j, x->to, RUN_SITES) : run_alone(x);
 }
 
 static int run_text(const struct script_options *o, char **rest)

@@ -126,7 +126,7 @@ static int trace_from_start(struct printing *p, const text_list *probes, char **
 	}
 	if (r == 0)
 		r = run_place(p->j, probes);
-	r = r < 0 ? complain() : run.dry_run ? 0 : trace(p);
+	r = r < 0 ? complain() : run.dry_run ? run_say_plan(p->j, p->to, RUN_EVENTS) : trace(p);
 	jab_free(p->j);
 	return r;
 }

@@ -113,6 +113,7 @@ struct clause {
 	struct stmt *body;	/* or NULL */
 	struct expr **fields;	/* E_NAMED, others by their text; E_CAST with ":type" */
 	uint32_t nfields;
+	uint32_t nmore;		/* of these: last, for all probes; without others there are also those of a probe without fields */
 	bool is_line;		/* C's arithmetic, as in the program; scripts have 64-bit integers */
 	uint32_t at;
 };

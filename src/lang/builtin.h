@@ -12,6 +12,7 @@ enum builtin {
 	B_COMM, B_FUNC, B_PROBE, B_USTACK, B_RETVAL, B_ARGS,
 	B_ARG, B_SARG,			/* with their number behind them */
 	B_PARAMS, B_REGS, B_STACK,	/* $params, $regs, $stack of probe lines */
+	B_REG,				/* a register, in probe lines */
 	B_VAR,				/* a variable of the program */
 	B_ENUMERATOR,
 	B_CONSTANT,			/* an enumerator of the script */

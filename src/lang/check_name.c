@@ -245,6 +245,13 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 	e->meaning = b;
 	if (b)
 		return language_name(c, e, number);
+	if (c->c_rules && strcmp(e->name, "backtrace") == 0)
+		return stack_type(c, e);
+	if (c->c_rules && e->name[0] == 'r' && register_number(e->name) >= 0) {
+		e->meaning = B_REG;
+		e->value = register_number(e->name);
+		return &v_raw;
+	}
 	return header_constant(e) ? &v_i64 : unknown(c, e);
 }
 

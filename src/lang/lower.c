@@ -418,7 +418,7 @@ static void lower_line(struct lower *w)
 	struct val v;
 	uint32_t i;
 
-	if (!c->nfields)
+	if (c->nfields == c->nmore)
 		default_fields(w, &args, r);
 	for (i = 0; i < c->nfields; i++) {
 		const struct expr *f = c->fields[i], *e = f->kind == E_NAMED ? f->a : f;
@@ -434,6 +434,8 @@ static void lower_line(struct lower *w)
 			continue;
 		}
 		v = lower_expr(w, e);
+		if (e->kind == E_NAME && e->meaning == B_REG)
+			v.type = &v_void_ptr;
 		name = f->kind == E_NAMED ? pool_text(w->pool, f->name, strlen(f->name)) :
 		       pool_text(w->pool, w->l->script->source + (e->kind == E_CAST ? e->a->at : e->at),
 				 e->kind == E_CAST ? e->a->len : e->len);

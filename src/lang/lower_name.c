@@ -398,6 +398,7 @@ struct val lower_name(struct lower *w, const struct expr *e)
 	case B_VAR:	return lower_program_var(w, e);
 	case B_ARG: case B_SARG: return w->entry ? saved_value(w, e) : at_entry(w, e);
 	case B_RETVAL:	return return_value(w, e);
+	case B_REG:	return lower_site_reg(w, e->value);
 	default:
 		return context(w, e->type, ctx[e->meaning]);
 	}
@@ -432,7 +433,7 @@ void lower_params(struct lower *w, arg_list *list, struct ir_record *r)
 void lower_regs(struct lower *w, arg_list *list, struct ir_record *r)
 {
 	static const char *const names[] = {
-		"ax", "cx", "dx", "bx", "sp", "bp", "si", "di", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "ip", "flags",
+		"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip",
 	};
 	uint32_t i;
 

@@ -465,14 +465,22 @@ bool parse_line_probe(struct parser *p, struct clause *c)
 		return false;
 	p->in_line = true;
 	parse_advance(p);
-	while (!p->panic && p->tok.kind != T_END && !parse_is_word(p, "if"))
+	while (!p->panic && p->tok.kind != T_END && p->tok.kind != ';' && !parse_is_word(p, "if"))
 		*vec_add(&fields) = field(p);
 	p->in_line = false;
 	if (!p->panic && parse_accept_word(p, "if")) {
 		c->predicate = parse_value(p);
-		if (!p->panic && p->tok.kind != T_END)
+		if (!p->panic && p->tok.kind != T_END && p->tok.kind != ';')
 			parse_error(p, "the end of the condition");
 	}
+	c->nmore = fields.n;
+	p->in_line = true;
+	if (!p->panic && p->tok.kind == ';')
+		parse_advance(p);
+	while (!p->panic && p->tok.kind != T_END)
+		*vec_add(&fields) = field(p);
+	p->in_line = false;
+	c->nmore = fields.n - c->nmore;
 	c->nfields = fields.n;
 	c->fields = pool_alloc(&p->script->pool, (fields.n + 1) * sizeof(*c->fields));
 	if (fields.n)

@@ -184,6 +184,27 @@ static bool wants_names(const struct jab *j, const field_list *fields)
 	return false;
 }
 
+static int add_line(struct jab *j, const char *text)
+{
+	char *more = NULL;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < j->events->context.n; i++) {
+		const struct field *f = &j->events->context.v[i];
+		char *all = xasprintf("%s%s%s", more ? more : "", more ? " " : "", f->name);
+
+		free(more);
+		more = all;
+		if (f->from != FROM_REG && f->from != FROM_PC)
+			r = fail(-EINVAL, "probe '%s': of -t only regs and reg:NAME go together with conditions, expressions and "
+				 "call probes; a script has ustack", text);
+	}
+	if (!r)
+		r = unit_add_line(j, text, more);
+	free(more);
+	return r;
+}
+
 int jab_add_probe(struct jab *j, const char *text)
 {
 	struct probe_spec *spec;
@@ -209,10 +230,7 @@ int jab_add_probe(struct jab *j, const char *text)
 	    wants_names(j, &fields)) {
 		fields_free(&fields);
 		spec_free(spec);
-		if (j->events->context.n)
-			return fail(-EINVAL, "probe '%s': -t does not go together with conditions, expressions and call probes: write "
-				    "what it would add behind the probe, as in 'f rax if rdi > 3'", text);
-		return unit_add_line(j, text);
+		return add_line(j, text);
 	}
 	p = vec_add(&j->probes);
 	p->spec = spec;

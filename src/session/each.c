@@ -2,6 +2,7 @@
 /* Looking at a session: its sites, counts, probes and functions, one at a time. */
 #include "session/rings.h"
 #include "session/shapes.h"
+#include "session/units.h"
 
 #include <string.h>
 #include "base/err.h"
@@ -15,9 +16,10 @@ static const char *base_name(const char *path)
 
 static const char *probe_name(const struct jab *j, uint32_t probe)
 {
-	const struct probe_spec *spec = j->probes.v[probe].spec;
+	const struct session_probe *p = &j->probes.v[probe];
+	const char *line = p->unit ? j->units.v[p->unit - 1].text : NULL;
 
-	return spec->name ? spec->name : spec->text;
+	return p->spec->name ? p->spec->name : line ? line : p->spec->text;
 }
 
 static const char *name_of(const struct jab *j, uint32_t file, uint32_t func)

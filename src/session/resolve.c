@@ -8,6 +8,7 @@
 
 #include <libgen.h>
 #include <stdio.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
 #include "base/err.h"
@@ -190,6 +191,9 @@ static int add_function(const struct match *x, uint32_t func)
 	}
 	if (spec->has_offset) {
 		snprintf(shown, sizeof(shown), "%.120s", spec->text);
+		if (x->m->funcs.v[func].size && spec->offset >= x->m->funcs.v[func].size)
+			return fail(-EINVAL, "%s is not in that function, which has %#" PRIx64 " bytes", shown,
+				    x->m->funcs.v[func].size);
 		return add_address(x, x->m->funcs.v[func].addr + spec->offset, shown);
 	}
 	switch (spec->kind) {

@@ -77,16 +77,19 @@ static int say_errors(struct unit *u, int err)
 	return err;
 }
 
-int unit_add_line(struct jab *j, const char *text)
+int unit_add_line(struct jab *j, const char *text, const char *more)
 {
 	struct unit u = { .is_line = true };
-	int r = line_parse(text, &u.script);
+	char *line = xasprintf("%s%s%s", text, more ? " ; " : "", more ? more : "");
+	int r = line_parse(line, &u.script);
 
+	free(line);
 	if (r < 0) {
 		say_errors(&u, r);
 		script_free(u.script);
 		return r;
 	}
+	u.text = xstrdup(text);
 	return take_unit(j, u);
 }
 
@@ -459,6 +462,7 @@ void units_free(struct jab *j)
 
 		lang_free(u->lang);
 		script_free(u->script);
+		free(u->text);
 		free(u->tracer);
 		vec_free(&u->off);
 		free(u->layout);

@@ -26,6 +26,7 @@
 struct unit {
 	struct script *script;
 	struct lang *lang;
+	char *text;			/* of a line, without what -t has added; NULL: a script */
 	bool is_line;			/* its events are those of rows; else their id is the number of the record */
 	bool inferred;
 	uint32_t told;			/* warnings, of a line */
@@ -60,7 +61,7 @@ struct unit_view {
 int unit_add_script(struct jab *j, const char *name, const char *text, size_t len, char *const *params, uint32_t nparams);
 
 /* One probe line. -EINVAL with the first message as sentence. */
-int unit_add_line(struct jab *j, const char *text);
+int unit_add_line(struct jab *j, const char *text, const char *more);	/* more: fields of -t; NULL: none */
 
 /* Messages with line and caret, warnings too; "" if there are none. Caller frees. */
 char *unit_errors(struct unit *u);

@@ -398,7 +398,7 @@ static int parse_kind(struct probe_spec *spec, const char *s, const struct layou
 		spec->kind = kinds[k].kind;
 		*part = 1;
 	} else if (l->nparts > 2 && s[l->start[1]] != '@') {
-		return fail(-ENOTSUP, "probe '%s': '%.*s' is no kind of probe (uprobe, uretprobe, insn)",
+		return fail(-ENOTSUP, "probe '%s': '%.*s' is no kind of probe (uprobe, uretprobe, call, insn)",
 			    spec->text, (int)len, s);
 	}
 	return 0;

@@ -39,6 +39,19 @@ def test_a_condition_that_can_not_be_read_is_said():
     assert r.status == 0 and "times a condition, key or value could not be read" in r.stderr, r
 
 
-def test_contexts_are_not_lost_silently():
-    r = jab.run("trace", "-t", "reg:rax", "exe:take n if n > 3", "--", targets.build("script"), "tell", "3")
-    assert r.status == 1 and "-t does not go together with conditions" in r.stderr, r
+def test_contexts_beside_conditions():
+    """Registers are, whatever else a probe records; of the others it is said that they are not."""
+    prog = targets.build("script")
+    def fields(*args):
+        r = jab.run("trace", "-t", "reg:rdi", "-t", "reg:rsp", "--json", *args, "--", prog, "tell", "30")
+        assert r.status == 0 and r.summary["probes"][0]["probe"] == args[0] and r.summary["probes"][0]["hits"] == len(r.rows) > 0, r
+        return [x["fields"] for x in r.rows]
+
+    assert all(x["n"] > 3 and int(x["rdi"], 16) == x["n"] and list(x) == ["n", "rdi", "rsp"] for x in fields("exe:take n if n > 3"))
+    assert all(int(x["rsi"], 16) == int(x["s"], 16) for x in fields("exe:take rsi s:ptr if (rdi & 1) == (n & 1)"))
+    assert all(list(x)[-4:] == ["retval", "duration", "rdi", "rsp"] and x["n"] > 3 for x in fields("call:exe:take if n > 3"))
+    r = jab.run("trace", "-t", "backtrace", "exe:take n if n > 3", "--", prog, "tell", "3")
+    assert r.status == 1 and "of -t only regs and reg:NAME go together with conditions" in r.stderr, r
+    for field in ("backtrace", "ustack(3)", "$stack"):
+        r = jab.run("trace", f"exe:take {field} if n > 3", "--", prog, "tell", "3")
+        assert r.status == 1 and "a stack can't be recorded beside conditions" in r.stderr, r
