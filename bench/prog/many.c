@@ -11,9 +11,11 @@
  * distance between two readings. On a busy machine most of that is another program having the CPU.
  * The kernel counts how long a thread was ready and had to wait; a thread stopped by a tracer is
  * not ready. So the gap minus that time is what the tracer did (and a hypervisor, if there is one).
- * The other threads sleep, wake and work a little, as those of a server do.
+ * The other threads sleep, wake and work a little, as those of a server do. `many 0` has one thread, which
+ * reads the clock between two looks at its input.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -67,26 +69,37 @@ static void keep_longest(_Atomic uint64_t *to, uint64_t ns)
 		atomic_store_explicit(to, ns, memory_order_relaxed);
 }
 
-static void *spin(void *arg)
+struct eye { int fd; uint64_t last, waited, look; };
+
+static struct eye open_eye(void)
 {
 	int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-	uint64_t last = __rdtsc(), before = waited(fd), look = LOOK_NS * ticks_per_ns;
+
+	return (struct eye){ fd, __rdtsc(), waited(fd), LOOK_NS * ticks_per_ns };
+}
+
+static void look(struct eye *e)
+{
+	uint64_t t = __rdtsc(), gap = t - e->last, ns, wait;
+
+	e->last = t;
+	if (gap < e->look)
+		return;
+	ns = gap / ticks_per_ns;
+	wait = waited(e->fd);
+	keep_longest(&longest, ns);
+	keep_longest(&longest_net, ns > wait - e->waited ? ns - (wait - e->waited) : 0);
+	e->waited = wait;
+	e->last = __rdtsc();
+}
+
+static void *spin(void *arg)
+{
+	struct eye e = open_eye();
 
 	(void)arg;
-	for (;;) {
-		uint64_t t = __rdtsc(), gap = t - last;
-
-		last = t;
-		if (gap < look)
-			continue;
-
-		uint64_t ns = gap / ticks_per_ns, wait = waited(fd);
-
-		keep_longest(&longest, ns);
-		keep_longest(&longest_net, ns > wait - before ? ns - (wait - before) : 0);
-		before = wait;
-		last = __rdtsc();
-	}
+	for (;;)
+		look(&e);
 	return NULL;
 }
 
@@ -135,22 +148,52 @@ static void obey(const char *word, long n)
 		puts("what?");
 }
 
+static void obey_line(const char *line)
+{
+	char word[16];
+	long n = 0;
+
+	if (sscanf(line, "%15s %ld", word, &n) >= 1)
+		obey(word, n);
+}
+
+/* One thread that does all: it looks at the clock, and at its input now and then. */
+static void alone(void)
+{
+	struct pollfd in = { STDIN_FILENO, POLLIN, 0 };
+	struct eye e = open_eye();
+	char line[128];
+
+	setvbuf(stdin, NULL, _IONBF, 0);
+	for (;;) {
+		for (int i = 0; i < 20000; i++)
+			look(&e);
+		if (poll(&in, 1, 0) <= 0)
+			continue;
+		if (!fgets(line, sizeof(line), stdin))
+			return;
+		obey_line(line);
+		e.last = __rdtsc();
+		e.waited = waited(e.fd);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	int threads = argc > 1 ? atoi(argv[1]) : 1;
-	char line[128], word[16];
-	long n = 0;
+	char line[128];
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	calibrate();
+	if (!threads)
+		alone();
 	for (int i = 1; i < threads; i++) {
 		pthread_t t;
 
 		if (pthread_create(&t, NULL, i == 1 ? spin : live, (void *)(uintptr_t)i))
 			return 1;
 	}
-	while (fgets(line, sizeof(line), stdin))
-		if (sscanf(line, "%15s %ld", word, &n) >= 1)
-			obey(word, n);
+	while (threads && fgets(line, sizeof(line), stdin))
+		obey_line(line);
 	return 0;
 }

@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include "base/err.h"
@@ -117,12 +116,17 @@ static bool is_sound(const struct piece *c)
 	return true;
 }
 
+static bool is_shared(const struct piece *c)
+{
+	return c->kind != PIECE_PRIVATE && c->kind != PIECE_SCRATCH;
+}
+
 static void give_offsets(struct arena *a, bool rings)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		struct piece *c = &a->pieces[i];
 
-		if ((c->kind == PIECE_RING) != rings || c->kind == PIECE_PRIVATE)
+		if ((c->kind == PIECE_RING) != rings || !is_shared(c))
 			continue;
 		c->offset = a->size;
 		a->size += c->len;
@@ -132,7 +136,7 @@ static void give_offsets(struct arena *a, bool rings)
 /* Rings come last: everything before them is one mapping here. */
 static int lay_out(struct arena *a, size_t max_edits)
 {
-	size_t privates = 0;
+	size_t privates = 0, scratches = 0;
 
 	if (max_edits > UNDO_MAX_EDITS)
 		return fail(-E2BIG, "%zu edits are more than one arena can undo", max_edits);
@@ -140,8 +144,9 @@ static int lay_out(struct arena *a, size_t max_edits)
 		if (!is_sound(&a->pieces[i]))
 			return fail(-EINVAL, "piece %zu of the arena is not made of pages", i);
 		privates += a->pieces[i].kind == PIECE_PRIVATE;
+		scratches += a->pieces[i].kind == PIECE_SCRATCH;
 	}
-	if (privates > 1)
+	if (privates > 1 || scratches > 1)
 		return fail(-EINVAL, "an arena has one private piece");
 	a->record_len = undo_size(max_edits);
 	a->desk_len = (batch_size(arena_calls(a)) + PAGE - 1) & ~(PAGE - 1);
@@ -154,6 +159,8 @@ static int lay_out(struct arena *a, size_t max_edits)
 
 static bool map_fixed(const struct arena *a, uint8_t *at, size_t len, uint64_t offset)
 {
+	if (a->shm >= 0)
+		return segment_map(a, at, len, offset);
 	return mmap(at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, a->fd, offset) != MAP_FAILED;
 }
 
@@ -182,21 +189,24 @@ static int view_pieces(struct arena *a)
 
 		if (c->kind == PIECE_RING)
 			r = view_ring(a, c);
-		else if (c->kind != PIECE_PRIVATE)
+		else if (is_shared(c))
 			c->here = (uint8_t *)a->head + c->offset;
 	}
 	return r;
 }
 
+/* Nobody may make it shorter while we look at it; nobody can with a segment. */
 static int seal(struct arena *a)
 {
 	struct stat st;
 
+	if (a->shm >= 0) {
+		a->inode = a->shm;
+		return 0;
+	}
 	if (fstat(a->fd, &st) < 0 || fcntl(a->fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
 		return fail(-errno, "%zu bytes of shared memory: %s", a->size, strerror(errno));
 	a->inode = st.st_ino;
-	a->dev_major = major(st.st_dev);
-	a->dev_minor = minor(st.st_dev);
 	madvise(a->head, a->view_len, MADV_DONTFORK);	/* a child of ours would look like one of the target's */
 	return 0;
 }
@@ -208,9 +218,24 @@ static int finish(struct arena *a)
 
 	if (r == 0)
 		r = view_pieces(a);
+	if (a->shm >= 0 && a->size > a->view_len)
+		munmap((uint8_t *)a->head + a->view_len, a->size - a->view_len);	/* rings have views of their own */
 	a->has_tid = tids_offset(a->p, &a->tids, &a->tid_off) == 0;
 	vec_free(&a->tids);
 	return r < 0 ? r : touch_data(a);
+}
+
+/* A segment, if there can be one and it finds room; else it will be a memfd. */
+static int place(struct arena *a)
+{
+	int r;
+
+	segment_make(a);
+	r = arena_place(a);
+	if (r == 0 || a->shm < 0)
+		return r;
+	segment_drop(a);
+	return arena_place(a);
 }
 
 static int by_piece(const void *x, const void *y)
@@ -226,14 +251,14 @@ int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edit
 	int r;
 
 	a->p = p;
-	a->fd = a->pidfd = -1;
+	a->fd = a->pidfd = a->shm = -1;
 	a->n = n;
 	a->pieces = xcalloc(n, sizeof(*pieces));
 	if (n)
 		memcpy(a->pieces, pieces, n * sizeof(*pieces));
 	r = lay_out(a, max_edits);
 	if (r == 0)
-		r = arena_place(a);
+		r = place(a);
 	if (r == 0)
 		r = arena_make(a, max_edits);
 	if (r == 0)

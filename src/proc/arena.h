@@ -11,16 +11,16 @@
 
 struct arena {
 	struct proc *p;
-	int fd;			/* the memfd, opened by us */
+	int shm;		/* a segment's number; -1: it is a memfd */
+	int fd;			/* that, opened by us */
 	int pidfd;
-	uint64_t inode;		/* of the memfd: tells its mappings in any process */
-	uint32_t dev_major, dev_minor;
+	uint64_t inode;		/* tells its mappings in any process */
 	taddr record_at;	/* where the target sees offset 0, read-only */
 	size_t record_len;
 	size_t desk_len;	/* behind the record: where batches of calls are made from */
 	struct undo_head *head;	/* our view of the same */
 	size_t view_len;	/* of that view: all but the rings */
-	size_t size;		/* of the whole memfd */
+	size_t size;		/* of all that is shared */
 	struct piece *pieces;
 	size_t n;
 	bool mapped;		/* the target has the mappings */
@@ -38,8 +38,23 @@ static inline size_t piece_span(const struct piece *c)
 	return c->kind == PIECE_RING ? 2 * c->len - RING_HEAD_SIZE : c->len;
 }
 
+/* How many the record takes, with the desk, while the arena is made: a segment is mapped as a whole first. */
+static inline size_t record_span(const struct arena *a)
+{
+	return a->shm >= 0 ? a->size : a->record_len + a->desk_len;
+}
+
 /* Choose addresses for the record and for the pieces that have none yet. */
 int arena_place(struct arena *a);
+
+/*
+ * segment.c. It is made, marked for removal and seen here as a whole, from a->head on; false: there can be
+ * none. While it is mapped, segment_map() shows a part of it once more.
+ */
+extern bool segment_never;	/* set by tests of the other way */
+bool segment_make(struct arena *a);
+void segment_drop(struct arena *a);
+bool segment_map(const struct arena *a, uint8_t *at, size_t len, uint64_t offset);
 
 /* arena_make.c: the stop in which it is made. */
 int arena_make(struct arena *a, size_t max_edits);

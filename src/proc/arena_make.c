@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stop in which an arena comes to be. A borrowed thread makes a memfd, which we take over; the
- * record of how to undo things is written into it before the first mapping is made, is mapped first
- * and unmapped last, so that a mapping without a record means that nothing was done yet. From
- * memfd_create to close no thread runs: a child forked in between would keep the descriptor.
+ * The stop in which an arena comes to be, by the calls of a borrowed thread. The record of how to undo
+ * things is written before the first mapping is made, is mapped first and unmapped last, so that a
+ * mapping without a record means that nothing was done yet. Right behind the record is the desk: a page or two
+ * from which a batch of calls makes all other mappings. Somebody waits, so everything else is done before or
+ * after.
  *
- * All threads of the target wait, so everything else is done before or after. Right behind the record
- * is the desk: a page or two from which a batch of calls makes all other mappings.
+ * As a rule it is a segment (segment.c). The borrowed thread maps it as a whole and then shows parts of it in
+ * their places: each place is claimed first, because the other threads run meanwhile. If there can be none, it
+ * makes a memfd, which we take over. From memfd_create to close no thread runs: a child forked in
+ * between would keep the descriptor.
  */
-#include "proc/arena.h"
+#include "proc/clean.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/err.h"
@@ -76,10 +80,10 @@ size_t arena_ranges(const struct arena *a, struct gap *ret_all)
 	return join(ret_all, a->n);
 }
 
-static struct gap private_memory(const struct arena *a)
+static struct gap own_memory(const struct arena *a, enum piece_kind kind)
 {
 	for (size_t i = 0; i < a->n; i++)
-		if (a->pieces[i].kind == PIECE_PRIVATE)
+		if (a->pieces[i].kind == kind)
 			return (struct gap){ a->pieces[i].at.v, a->pieces[i].at.v + a->pieces[i].len };
 	return (struct gap){ 0 };
 }
@@ -130,8 +134,14 @@ static int take_descriptor(struct arena *a, int there)
 	return a->fd < 0 ? fail(-errno, "%s can't be opened: %s", path, strerror(errno)) : 0;
 }
 
-/* Size, record and desk. */
-static int fill(struct arena *a, const struct undo_head *head, const struct batch *b)
+/* Desk and record. */
+static void fill(struct arena *a, const struct undo_head *head, const struct batch *b)
+{
+	batch_write(b, (uint8_t *)a->head + a->record_len);
+	memcpy(a->head, head, sizeof(*head));
+}
+
+static int size_and_view(struct arena *a)
 {
 	void *view;
 
@@ -141,15 +151,7 @@ static int fill(struct arena *a, const struct undo_head *head, const struct batc
 	if (view == MAP_FAILED)
 		return fail(-errno, "mapping %zu bytes of shared memory here: %s", a->view_len, strerror(errno));
 	a->head = view;
-	batch_write(b, (uint8_t *)view + a->record_len);
-	memcpy(view, head, sizeof(*head));
 	return 0;
-}
-
-static void add_scratch(struct batch *b, const struct piece *c, int there)
-{
-	batch_add(b, "arena: scratch mapped", c->at.v, SYS_mmap, c->at.v, c->len, PROT_READ | PROT_WRITE,
-		  MAP_PRIVATE | MAP_FIXED_NOREPLACE, there, c->offset);
 }
 
 static void add_map(struct batch *b, const char *step, uint64_t at, size_t len, int prot, int there, uint64_t offset)
@@ -164,24 +166,56 @@ static void add_ring(struct batch *b, const struct piece *c, int there)
 		there, c->offset + RING_HEAD_SIZE);
 }
 
-static void add_private(struct batch *b, const struct piece *c)
+static void add_anonymous(struct batch *b, const char *step, uint64_t at, size_t len, int prot)
 {
-	batch_add(b, "arena: private page mapped", c->at.v, SYS_mmap, c->at.v, c->len, PROT_READ | PROT_WRITE,
-		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-	batch_add(b, "arena: private page is wiped", 0, SYS_madvise, c->at.v, c->len, MADV_WIPEONFORK, 0, 0, 0);
+	batch_add(b, step, at, SYS_mmap, at, len, prot,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 }
 
-static void add_piece(struct batch *b, const struct piece *c, int there)
+static void add_own(struct batch *b, const struct piece *c)
 {
+	add_anonymous(b, "arena: memory of its own mapped", c->at.v, c->len, PROT_READ | PROT_WRITE);
+	if (c->kind == PIECE_PRIVATE)
+		batch_add(b, "arena: which a fork wipes", 0, SYS_madvise, c->at.v, c->len, MADV_WIPEONFORK, 0, 0, 0);
+}
+
+/* Once more what stands at this offset, in a place that was claimed: the old length 0 says so. */
+static void add_part(const struct arena *a, struct batch *b, uint64_t at, size_t len, uint64_t offset)
+{
+	batch_add(b, "arena: part mapped", at, SYS_mremap, a->record_at.v + offset, 0, len,
+		  MREMAP_MAYMOVE | MREMAP_FIXED, at, 0);
+}
+
+static void add_parts(const struct arena *a, struct batch *b, const struct piece *c)
+{
+	add_anonymous(b, "arena: place claimed", c->at.v, piece_span(c), PROT_NONE);
+	add_part(a, b, c->at.v, c->len, c->offset);
 	if (c->kind == PIECE_RING)
+		add_part(a, b, c->at.v + c->len, c->len - RING_HEAD_SIZE, c->offset + RING_HEAD_SIZE);
+	if (c->kind == PIECE_CODE)
+		batch_add(b, "arena: part executable", 0, SYS_mprotect, c->at.v, c->len, PROT_READ | PROT_EXEC, 0, 0, 0);
+}
+
+static void add_piece(const struct arena *a, struct batch *b, const struct piece *c, int there)
+{
+	if (c->kind == PIECE_PRIVATE || c->kind == PIECE_SCRATCH)
+		add_own(b, c);
+	else if (a->shm >= 0)
+		add_parts(a, b, c);
+	else if (c->kind == PIECE_RING)
 		add_ring(b, c, there);
-	else if (c->kind == PIECE_PRIVATE)
-		add_private(b, c);
-	else if (c->kind == PIECE_SCRATCH)
-		add_scratch(b, c, there);
 	else
 		add_map(b, "arena: piece mapped", c->at.v, c->len,
 			PROT_READ | (c->kind == PIECE_CODE ? PROT_EXEC : PROT_WRITE), there, c->offset);
+}
+
+/* The thread still stands on the desk, and the record stays where it is. */
+static void add_rest_unmapped(const struct arena *a, struct batch *b)
+{
+	size_t stays = a->record_len + a->desk_len;
+
+	if (a->size > stays)
+		batch_add(b, "arena: rest unmapped", 0, SYS_munmap, a->record_at.v + stays, a->size - stays, 0, 0, 0, 0);
 }
 
 /* Failing to keep it out of core dumps is no reason to give up: that comes last. */
@@ -192,8 +226,11 @@ static void list_calls(const struct arena *a, int there, struct batch *b)
 
 	batch_add(b, "arena: record read-only", 0, SYS_mprotect, a->record_at.v, a->record_len, PROT_READ, 0, 0, 0);
 	for (i = 0; i < a->n; i++)
-		add_piece(b, &a->pieces[i], there);
-	batch_add(b, "arena: memfd closed", 0, SYS_close, there, 0, 0, 0, 0, 0);
+		add_piece(a, b, &a->pieces[i], there);
+	if (a->shm >= 0)
+		add_rest_unmapped(a, b);
+	else
+		batch_add(b, "arena: memfd closed", 0, SYS_close, there, 0, 0, 0, 0, 0);
 	b->need = b->calls.n;
 	batch_add(b, "", 0, SYS_madvise, a->record_at.v, a->record_len + a->desk_len, MADV_DONTDUMP, 0, 0, 0);
 	for (i = 0; i < n; i++)
@@ -203,22 +240,22 @@ static void list_calls(const struct arena *a, int there, struct batch *b)
 
 size_t arena_calls(const struct arena *a)
 {
-	return 3 * a->n + 3;	/* two for a piece and one against dumps; record, close, and the dump of it */
+	return 4 * a->n + 3;	/* three for a piece and one against dumps; record, the rest, and the dump of it */
 }
 
 /* The record goes last: as long as anything of ours is mapped, it can be found. */
-static void unmap_ranges(struct arena *a, const struct gap *all, size_t n)
+static void unmap_ranges(struct arena *a, const struct gap *all, size_t n, size_t record)
 {
 	for (size_t i = 0; i < n; i++)
 		borrow(a->p, SYS_munmap, all[i].lo, all[i].hi - all[i].lo, 0, 0, 0, 0);
-	borrow(a->p, SYS_munmap, a->record_at.v, a->record_len + a->desk_len, 0, 0, 0, 0);
+	borrow(a->p, SYS_munmap, a->record_at.v, record, 0, 0, 0, 0);
 }
 
 void arena_unmap(struct arena *a)
 {
 	struct gap *all = xcalloc(a->n, sizeof(*all));
 
-	unmap_ranges(a, all, arena_ranges(a, all));
+	unmap_ranges(a, all, arena_ranges(a, all), a->record_len + a->desk_len);
 	free(all);
 }
 
@@ -242,7 +279,7 @@ static int64_t check_place(struct arena *a, int64_t got, uint64_t want, size_t l
 	return -EEXIST;
 }
 
-/* The first n calls were made, the next one failed. */
+/* The first n calls were made, the next one failed. -ENOTSUP: a memfd may do it. */
 static int take_back(struct arena *a, const struct batch *b, size_t n, int64_t got, int there)
 {
 	const struct batch_call *bad = &b->calls.v[n];
@@ -254,30 +291,29 @@ static int take_back(struct arena *a, const struct batch *b, size_t n, int64_t g
 	for (size_t i = 0; i < n; i++)
 		if (b->calls.v[i].nr == SYS_mmap)
 			all[k++] = (struct gap){ b->calls.v[i].want, b->calls.v[i].want + b->calls.v[i].args[1] };
-	unmap_ranges(a, all, join(all, k));
-	borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
+	unmap_ranges(a, all, join(all, k), record_span(a));
+	if (there >= 0)
+		borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
 	free(all);
+	if (bad->nr != SYS_mmap && a->shm >= 0)
+		return -ENOTSUP;
 	if (bad->nr != SYS_mmap)
 		return fail(got, "%s: the target can't: %s", b->steps.v[n], strerror(-got));
 	return cant_map(bad->want, bad->args[1], got);
 }
 
-static int map_all(struct arena *a, int there, const struct batch *b)
+/* Record and desk are mapped: everything else from there. */
+static int map_pieces(struct arena *a, int there, const struct batch *b)
 {
-	size_t len = a->record_len + a->desk_len, done = 0;
-	int64_t got = borrow(a->p, SYS_mmap, a->record_at.v, len, PROT_READ | PROT_EXEC,
-			     MAP_SHARED | MAP_FIXED_NOREPLACE, there, 0);
-	struct desk desk;
+	struct desk desk = { TADDR(a->record_at.v + a->record_len), (uint8_t *)a->head + a->record_len };
+	int64_t got;
+	size_t done = 0;
 	int r;
 
-	got = check_place(a, got, a->record_at.v, len);
-	if ((uint64_t)got != a->record_at.v) {
-		borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
-		return cant_map(a->record_at.v, len, got);
-	}
 	proc_step("arena: record mapped");
-	desk = (struct desk){ TADDR(a->record_at.v + a->record_len), (uint8_t *)a->head + a->record_len };
 	r = batch_run(a->p, b, &desk, &done, &got);
+	if (r == -ENOTSUP)
+		unmap_ranges(a, NULL, 0, record_span(a));
 	if (r < 0)
 		return r;
 	if (done < b->need)
@@ -288,8 +324,21 @@ static int map_all(struct arena *a, int there, const struct batch *b)
 	return 0;
 }
 
+static int map_memfd(struct arena *a, int there, const struct batch *b)
+{
+	size_t len = a->record_len + a->desk_len;
+	int64_t got = borrow(a->p, SYS_mmap, a->record_at.v, len, PROT_READ | PROT_EXEC,
+			     MAP_SHARED | MAP_FIXED_NOREPLACE, there, 0);
+
+	got = check_place(a, got, a->record_at.v, len);
+	if ((uint64_t)got == a->record_at.v)
+		return map_pieces(a, there, b);
+	borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
+	return cant_map(a->record_at.v, len, got);
+}
+
 /* Whatever fails, the target is left without mapping and descriptor. */
-static int make_there(struct arena *a, const char *name, const struct undo_head *head)
+static int by_memfd(struct arena *a, const char *name, const struct undo_head *head)
 {
 	int64_t there = make_memfd(a, name);
 	struct batch b = { 0 };
@@ -301,13 +350,82 @@ static int make_there(struct arena *a, const char *name, const struct undo_head 
 	list_calls(a, there, &b);
 	r = take_descriptor(a, there);
 	if (r == 0)
-		r = fill(a, head, &b);
+		r = size_and_view(a);
+	if (r == 0)
+		fill(a, head, &b);
 	proc_step("arena: record written");
 	if (r < 0)
 		borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
 	else
-		r = map_all(a, there, &b);
+		r = map_memfd(a, there, &b);
 	batch_free(&b);
+	return r;
+}
+
+/*
+ * -ENOTSUP: not here, try the memfd. The reasons may be many: another user's rights, a filter, limits.
+ */
+static int by_segment(struct arena *a, const struct batch *b)
+{
+	int64_t got = borrow(a->p, SYS_shmat, a->shm, a->record_at.v, 0, 0, 0, 0);
+
+	if ((uint64_t)got != a->record_at.v)
+		return -ENOTSUP;
+	proc_step("arena: segment mapped");
+	got = borrow(a->p, SYS_mprotect, a->record_at.v, a->record_len + a->desk_len, PROT_READ | PROT_EXEC, 0, 0, 0);
+	if (got == 0)
+		return map_pieces(a, -1, b);
+	unmap_ranges(a, NULL, 0, record_span(a));
+	return -ENOTSUP;
+}
+
+/* b: the calls that make a segment's pieces; NULL: it will be a memfd. */
+static int make_once(struct arena *a, const char *name, const struct undo_head *head, const struct batch *b)
+{
+	int r = proc_stop(a->p), end;
+
+	if (r < 0)
+		return r;
+	proc_step("arena: stopped");
+	vec_free(&a->tids);
+	tids_note(a->p, &a->tids);
+	r = proc_rseq(a->p, &a->rseq);
+	if (r == 0 && b)
+		threads_let_others_go(a->p);
+	if (r == 0)
+		r = b ? by_segment(a, b) : by_memfd(a, name, head);
+	end = proc_resume(a->p);
+	return r < 0 ? r : end;
+}
+
+/* It could not be made. A child that was forked meanwhile has what was there by then. */
+static void clean_children(struct arena *a, int err)
+{
+	struct undo u = {
+		.inode = a->shm, .private = own_memory(a, PIECE_PRIVATE), .scratch = own_memory(a, PIECE_SCRATCH),
+	};
+	struct text_report report = { 0 };
+	char *why;
+
+	if (sharers_none_born(a->p))
+		return;
+	why = xstrdup(err_text());
+	clean_forks(a->p->pid, &u, &report);
+	fail(err, "%s", why);
+	free(why);
+}
+
+static int make_segment(struct arena *a, const struct undo_head *head)
+{
+	struct batch b = { .at_once = true };
+	int r;
+
+	list_calls(a, -1, &b);
+	fill(a, head, &b);
+	r = make_once(a, NULL, head, &b);
+	batch_free(&b);
+	if (r < 0)
+		clean_children(a, r);
 	return r;
 }
 
@@ -316,21 +434,17 @@ int arena_make(struct arena *a, size_t max_edits)
 	char name[ARENA_NAME_MAX];
 	struct undo_head head;
 	struct tracer_id id;
-	int r = tracer_self(&id), end;
+	int r = tracer_self(&id);
 
 	if (r < 0)
 		return r;
 	arena_name(&id, name);
-	undo_init(&head, max_edits, &id, private_memory(a));
+	undo_init(&head, max_edits, &id, own_memory(a, PIECE_PRIVATE), own_memory(a, PIECE_SCRATCH));
 	a->pidfd = syscall(SYS_pidfd_open, a->p->pid, 0);
-	r = proc_stop(a->p);
-	if (r < 0)
-		return r;
-	proc_step("arena: stopped");
-	tids_note(a->p, &a->tids);
-	r = proc_rseq(a->p, &a->rseq);
-	if (r == 0)
-		r = make_there(a, name, &head);
-	end = proc_resume(a->p);
-	return r < 0 ? r : end;
+	r = a->shm >= 0 ? make_segment(a, &head) : -ENOTSUP;
+	if (r == -ENOTSUP) {
+		segment_drop(a);
+		r = make_once(a, name, &head, NULL);
+	}
+	return target_left(a->p, r) ? fail(-ESRCH, "process %d is gone", a->p->pid) : r;
 }

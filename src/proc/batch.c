@@ -105,6 +105,8 @@ static int one_by_one(struct proc *p, const struct batch *b, size_t *ret_done, i
 	size_t i;
 	int r;
 
+	if (b->at_once)
+		return -ENOTSUP;
 	for (i = 0; i < b->need; i++) {
 		r = proc_syscall(p, b->calls.v[i].nr, b->calls.v[i].args, ret_value);
 		if (r < 0)

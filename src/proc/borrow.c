@@ -20,6 +20,7 @@
  * the exchange of the call and its start (some microseconds), the filter judges it.
  */
 #include "proc/internal.h"
+#include "proc/undo.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -76,7 +77,7 @@ static void hunt_map(struct proc *p, struct hunt *h, const struct map *m, uint8_
 static bool may_hold_gadget(const struct map *m)
 {
 	return (m->prot & PROT_EXEC) && (m->prot & PROT_READ) && m->path[0] != '[' &&
-	       strncmp(m->path, "/memfd:jab", 10) != 0;
+	       !is_arena_path(m->path);
 }
 
 static bool bytes_are(struct proc *p, uint64_t at, const uint8_t *what, size_t len)
@@ -147,6 +148,30 @@ static bool on_go_heap(struct proc *p, uint64_t sp)
 	return sp >= GO_HEAP && sp < GO_HEAP + (1ull << 40) && maps_at(&priv(p)->maps, GO_HEAP);
 }
 
+static bool is_guarded(const map_list *maps, const struct map *m)
+{
+	return m > maps->v && m[-1].end == m->start && !m[-1].prot;
+}
+
+#define MOST_GUARD (1ull << 20)
+
+/*
+ * What C libraries give their threads: a guard, the stack, and at its end the thread's own block. A
+ * coroutine's stack is not like that: there may be anything below it. The callers' mappings are asked,
+ * which were read for this very stop.
+ */
+bool borrow_has_own_stack(struct proc *p, const struct thread *t)
+{
+	const struct map *m = proc_map_at(p, t->regs.rsp);
+
+	if (!m || m->shared || !(m->prot & PROT_WRITE) || t->regs.rsp - m->start < frame_room())
+		return false;
+	if (strcmp(m->path, "[stack]") == 0)
+		return t->tid == p->pid;
+	return is_guarded(&p->maps, m) && m[-1].end - m[-1].start <= MOST_GUARD &&
+	       t->regs.fs_base > t->regs.rsp && t->regs.fs_base < m->end;
+}
+
 /* How good a thread is for borrowing: 0 not at all. Sleeping ones surely have a proper stack. */
 static int suitability(struct proc *p, const struct thread *t)
 {
@@ -161,7 +186,7 @@ static int suitability(struct proc *p, const struct thread *t)
 		return 0;
 	if (t->pid == p->pid)
 		score += 8;	/* its descriptors are the target's */
-	if (strcmp(m->path, "[stack]") == 0 || (m > priv(p)->maps.v && m[-1].end == m->start && !m[-1].prot))
+	if (strcmp(m->path, "[stack]") == 0 || is_guarded(&priv(p)->maps, m))
 		score += 4;
 	if (t->eintr_nr >= 0 || (long)t->regs.orig_rax >= 0)
 		score += 2;
@@ -214,12 +239,19 @@ static struct thread *last_resort(struct proc *p, uint64_t *ret_top)
 	return found;
 }
 
-static struct thread *choose(struct proc *p, uint64_t *ret_top)
+struct thread *borrow_candidate(struct proc *p)
 {
-	struct thread *t = best_thread(p);
+	struct thread *t = priv(p)->borrow.tid ? thread_find(p, priv(p)->borrow.tid) : best_thread(p);
 
 	if (!t && maps_load(p, &priv(p)->maps) == 0)
 		t = best_thread(p);
+	return t;
+}
+
+static struct thread *choose(struct proc *p, uint64_t *ret_top)
+{
+	struct thread *t = borrow_candidate(p);
+
 	if (!t)
 		return last_resort(p, ret_top);
 	*ret_top = t->regs.rsp - RED_ZONE;

@@ -10,6 +10,7 @@ int clean_process(struct proc *p, const struct undo *u, struct text_report *repo
 
 /* That process, and every other one that maps the same arena, until none is left. */
 int clean_everywhere(struct proc *p, const struct undo *u, struct text_report *report);
+void clean_forks(pid_t not, const struct undo *u, struct text_report *report);	/* only the other ones */
 
 /* finish.c: by hand, while held, what is left of the code in a pad. */
 #define FINISH_PAGE 4096ull
@@ -33,8 +34,9 @@ struct pages {
 struct spans;
 void pages_load(struct pages *g, struct proc *p, const struct spans *s);	/* slow; uses p->maps */
 void pages_compare(struct pages *g, const struct spans *s);			/* with what stands in the spans */
-/* While held: drop at most max runs of pages; returns how many pages are still to be dropped. */
-size_t pages_drop(struct pages *g, struct proc *p, size_t max, bool check);
+/* While held: drop some runs of pages. From a desk, if there is one, it takes one turn of a thread. */
+void pages_drop(struct pages *g, struct proc *p, bool check, const struct desk *desk);
+size_t pages_left(const struct pages *g);	/* still to be dropped */
 size_t pages_kept(const struct pages *g);	/* those that were not */
 void pages_free(struct pages *g);
 

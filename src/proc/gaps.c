@@ -10,6 +10,7 @@
  * wide margin around it is left alone from then on.
  */
 #include "proc/internal.h"
+#include "proc/undo.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -200,7 +201,7 @@ static void list_free(struct proc *p, gap_list *out)
 	uint64_t at = 0;
 
 	for (size_t i = 0; i < p->maps.n && p->maps.v[i].start < USER_TOP; i++) {
-		if (strncmp(p->maps.v[i].path, "/memfd:jab", 10) == 0)
+		if (is_arena_path(p->maps.v[i].path))
 			continue;
 		add_gap(out, at, p->maps.v[i].start);
 		at = MAX(at, p->maps.v[i].end);

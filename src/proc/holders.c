@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who has an arena: seen from outside by the memfd's name in /proc/PID/maps and in /proc/PID/fd. The
- * inode number tells arenas apart; forked children have the same one.
+ * Who has an arena: seen from outside by its name in /proc/PID/maps and in /proc/PID/fd. The inode
+ * number tells arenas apart; forked children have the same one.
  */
 #include "proc/clean.h"
 
 #include <ctype.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,19 +26,38 @@ static void add_holder(holder_list *list, const struct holder *h)
 	*vec_add(list) = *h;
 }
 
-/* One line of maps: "start-end perms offset dev inode   /memfd:jab-... (deleted)". */
-static void take_line(const char *line, pid_t pid, holder_list *list)
+/* Somebody else's segment may have such a name, too: then there is no record in it. */
+static bool read_tracer(pid_t pid, uint64_t at, struct tracer_id *ret_id)
+{
+	struct undo_head h = { 0 };
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || pread(fd, &h, sizeof(h), at) != sizeof(h))
+		h.magic = 0;
+	if (fd >= 0)
+		close(fd);
+	*ret_id = (struct tracer_id){ h.tracer_pid, h.tracer_start, h.tracer_pidns };
+	return h.magic == UNDO_MAGIC;
+}
+
+/* One line of maps: "start-end perms offset dev inode   /memfd:jab-... (deleted)". via: a live thread. */
+static void take_line(const char *line, pid_t pid, pid_t via, holder_list *list)
 {
 	struct holder h = { .pid = pid, .fd = -1 };
-	const char *path = strstr(line, ARENA_PATH);
+	const char *path = strchr(line, '/');
+	uint64_t start, offset;
 
-	if (!path || !arena_name_parse(path, &h.tracer))
+	if (!path || !is_arena_path(path) ||
+	    sscanf(line, "%" SCNx64 "-%*s %*s %" SCNx64 " %*s %" SCNu64, &start, &offset, &h.inode) != 3)
 		return;
-	if (sscanf(line, "%*s %*s %*s %*s %" SCNu64, &h.inode) == 1)
+	if (arena_name_parse(path, &h.tracer) || (offset == 0 && read_tracer(via, start, &h.tracer)))
 		add_holder(list, &h);
 }
 
-static char *load_maps(pid_t pid)
+static char *load_maps(pid_t pid, pid_t *ret_via)
 {
 	char path[300];
 	struct dirent *e;
@@ -47,6 +67,7 @@ static char *load_maps(pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	text = file_load(path, &len);
+	*ret_via = pid;
 	if (!text || len)
 		return text;
 	free(text);
@@ -58,6 +79,7 @@ static char *load_maps(pid_t pid)
 		if (!isdigit((unsigned char)e->d_name[0]) || atoi(e->d_name) == pid)
 			continue;
 		free(text);
+		*ret_via = atoi(e->d_name);
 		snprintf(path, sizeof(path), "/proc/%d/task/%s/maps", pid, e->d_name);
 		text = file_load(path, &len);
 	}
@@ -68,15 +90,16 @@ static char *load_maps(pid_t pid)
 
 void holders_in_maps(pid_t pid, holder_list *list)
 {
-	char *text = load_maps(pid), *line, *end;
+	pid_t via;
+	char *text = load_maps(pid, &via), *line, *end;
 
-	if (text && strstr(text, ARENA_PATH)) {
+	if (text && (strstr(text, ARENA_PATH) || strstr(text, SEGMENT_PATH))) {
 		for (line = text; *line; line = end + 1) {
 			end = strchrnul(line, '\n');
 			if (!*end)
 				break;
 			*end = 0;
-			take_line(line, pid, list);
+			take_line(line, pid, via, list);
 		}
 	}
 	free(text);

@@ -109,6 +109,16 @@ int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stop
 /* exec.c */
 int proc_adopt(pid_t pid, pid_t tid, struct proc **ret_proc);	/* a thread that is seized and stands in any stop: hold its process */
 
+/* release.c */
+void thread_let_go(struct proc *p, struct thread *t);
+void threads_let_go(struct proc *p);
+
+/*
+ * While stopped: all threads go on but the one that will be borrowed, from now to proc_resume(). Returns
+ * whether they do: if there are none, or not all is as it should be for that, nothing changes.
+ */
+bool threads_let_others_go(struct proc *p);
+
 /* burst.c: around a loop that wakes this many threads */
 struct burst { int policy; struct sched_param param; };
 void burst_begin(struct burst *b, size_t threads);
@@ -130,6 +140,7 @@ bool reap_if_ended(pid_t tid);
 /* sharers.c */
 int sharers_find(struct proc *p);	/* fills priv->sharers; returns how many are new */
 bool sharers_may_be_new(struct proc *p);	/* since then */
+bool sharers_none_born(struct proc *p);	/* nor any other process since then */
 bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs);
 bool is_about_to_exec(const struct thread *t);	/* now, or so soon that it is better not seized */
 bool child_is_held(struct proc *p, const struct thread *t);
@@ -151,6 +162,8 @@ size_t frame_room(void);
 
 /* borrow.c */
 int gadget_find(struct proc *p);
+struct thread *borrow_candidate(struct proc *p);	/* that is borrowed, or would be; NULL: none is good */
+bool borrow_has_own_stack(struct proc *p, const struct thread *t);
 void borrow_end(struct proc *p);
 int borrow_interrupt(struct proc *p, struct thread *t);	/* a borrowed one that runs: back to a plain stop */
 void borrow_lost(struct proc *p);	/* it has restored itself: it is a thread like any other */

@@ -18,6 +18,10 @@
 #include "proc/spans.h"
 
 #define PAGE 4096ull
+#define DROPS_PER_STOP 16	/* so that no pause gets long */
+
+struct run { size_t first, n; };
+typedef VEC(struct run) run_list;
 
 enum { PAGE_KEPT, PAGE_KNOWN /* the file's bytes are */, PAGE_EQUAL /* to them: drop it */, PAGE_DROPPED };
 
@@ -134,26 +138,68 @@ static size_t run_from(struct pages *g, struct proc *p, size_t i, bool check)
 	return n;
 }
 
-size_t pages_drop(struct pages *g, struct proc *p, size_t max, bool check)
+/* The next run at or behind i that is to be dropped. Pages that have changed since are kept. */
+static struct run next_run(struct pages *g, struct proc *p, size_t i, bool check)
 {
-	size_t i, n, left = 0;
+	for (; i < g->at.n; i++) {
+		size_t n = g->state[i] == PAGE_EQUAL ? run_from(g, p, i, check) : 0;
 
-	for (i = 0; i < g->at.n; i += MAX(n, (size_t)1)) {
-		n = 0;
-		if (g->state[i] != PAGE_EQUAL)
-			continue;
-		if (!max) {
-			left++;
-			continue;
-		}
-		n = run_from(g, p, i, check);
 		if (n)
-			memset(g->state + i, drop_run(p, g->at.v[i], n * PAGE) ? PAGE_DROPPED : PAGE_KEPT, n);
-		else
+			return (struct run){ i, n };
+		if (g->state[i] == PAGE_EQUAL)
 			g->state[i] = PAGE_KEPT;
-		max--;
 	}
+	return (struct run){ i, 0 };
+}
+
+/* All in one go; returns how many of them are dropped then. */
+static size_t drop_from_desk(struct pages *g, struct proc *p, const run_list *runs, const struct desk *desk)
+{
+	struct batch b = { 0 };
+	int64_t value;
+	size_t done = 0;
+
+	for (size_t i = 0; i < runs->n; i++)
+		batch_add(&b, "remove: page dropped", 0, SYS_madvise, g->at.v[runs->v[i].first],
+			  runs->v[i].n * PAGE, MADV_DONTNEED, 0, 0, 0);
+	b.need = b.calls.n;
+	batch_write(&b, desk->here);
+	if (batch_run(p, &b, desk, &done, &value) < 0)
+		done = 0;
+	batch_free(&b);
+	return done;
+}
+
+static void drop_runs(struct pages *g, struct proc *p, const run_list *runs, const struct desk *desk)
+{
+	size_t done = desk && runs->n ? drop_from_desk(g, p, runs, desk) : 0;
+
+	for (size_t i = 0; i < runs->n; i++) {
+		const struct run *r = &runs->v[i];
+		bool gone = i < done || drop_run(p, g->at.v[r->first], r->n * PAGE);
+
+		memset(g->state + r->first, gone ? PAGE_DROPPED : PAGE_KEPT, r->n);
+	}
+}
+
+size_t pages_left(const struct pages *g)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < g->at.n; i++)
+		left += g->state[i] == PAGE_EQUAL;
 	return left;
+}
+
+void pages_drop(struct pages *g, struct proc *p, bool check, const struct desk *desk)
+{
+	run_list runs = { 0 };
+	struct run r = next_run(g, p, 0, check);
+
+	for (; r.n && runs.n < DROPS_PER_STOP; r = next_run(g, p, r.first + r.n, check))
+		*vec_add(&runs) = r;
+	drop_runs(g, p, &runs, desk);
+	vec_free(&runs);
 }
 
 size_t pages_kept(const struct pages *g)

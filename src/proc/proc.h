@@ -126,21 +126,22 @@ int proc_rseq(struct proc *p, struct rseq_conf *ret_conf);	/* while stopped */
 int proc_tid_offset(struct proc *p, int32_t *ret_off);
 
 /*
- * Shared memory. One memfd per target ("jab-...", see undo.h for its first pages), mapped in pieces.
+ * Shared memory, one object per target (see undo.h for its first pages), mapped in pieces.
  * All pieces are made in one stop; a target that is held already stays held. The undo record has
  * room for max_edits edits, over all text_apply() calls together. Afterwards every page of the data
  * pieces is there and charged to us; for code and rings arena_touch() does that, as far as is needed.
  *
  * A ring is seen at addresses of len + (len - RING_HEAD_SIZE) bytes, there and here: its head, its
- * data, and the same data once more. The private piece is no part of the memfd: a fork finds zeros in
- * it. We reach it by proc_read() and proc_write(). There is at most one.
+ * data, and the same data once more. The private piece and the scratch one are not shared, with us neither; a
+ * fork finds zeros in the first, a copy in the other. We reach them by proc_read() and proc_write(). There is at
+ * most one of each.
  */
 enum piece_kind {
 	PIECE_DATA,		/* RW there and here */
 	PIECE_CODE,		/* RX there, RW here; the address must be given */
 	PIECE_RING,		/* RW; len = RING_HEAD_SIZE + size of the data */
-	PIECE_SCRATCH,		/* RW there; every process has its own, which a fork copies */
-	PIECE_PRIVATE,		/* RW there, here == NULL */
+	PIECE_SCRATCH,		/* RW there, here == NULL */
+	PIECE_PRIVATE,		/* the same */
 };
 
 struct piece {
@@ -148,7 +149,7 @@ struct piece {
 	size_t len;		/* page multiple */
 	enum piece_kind kind;
 	uint8_t *here;		/* out: our own view */
-	uint64_t offset;	/* out: in the memfd */
+	uint64_t offset;	/* out: in what is shared */
 };
 
 struct gap { uint64_t lo, hi; };

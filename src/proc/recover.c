@@ -91,34 +91,38 @@ static size_t clean_forks_once(pid_t not, const struct undo *u, struct text_repo
  * Whoever forked before it was cleaned has a child in /proc when it is stopped; so, looking again
  * after each round, nobody is missed.
  */
-int clean_everywhere(struct proc *p, const struct undo *u, struct text_report *report)
+void clean_forks(pid_t not, const struct undo *u, struct text_report *report)
 {
 	uint64_t deadline = now_ns() + ROUNDS_NS;
 	pid_list failed = { 0 };
+
+	while (clean_forks_once(not, u, report, &failed)) {
+		if (now_ns() > deadline) {
+			report->arena_left = true;
+			break;
+		}
+	}
+	vec_free(&failed);
+}
+
+int clean_everywhere(struct proc *p, const struct undo *u, struct text_report *report)
+{
 	int r;
 
 	*report = (struct text_report){ .verified = true };
 	r = clean_process(p, u, report);
 	if (r < 0)
 		report->verified = false;
-	while (clean_forks_once(p->pid, u, report, &failed)) {
-		if (now_ns() > deadline) {
-			report->arena_left = true;
-			break;
-		}
-	}
+	clean_forks(p->pid, u, report);
 	if (report->arena_left)
 		report->verified = false;
-	vec_free(&failed);
 	return r;
 }
 
 int text_remove(struct proc *p, struct arena *a, struct text_report *ret_report)
 {
 	const uint8_t *base = (const uint8_t *)a->head;
-	struct undo u = {
-		.inode = a->inode, .dev_major = a->dev_major, .dev_minor = a->dev_minor, .arena = a,
-	};
+	struct undo u = { .inode = a->inode, .arena = a };
 	struct text_report report;
 	int r = undo_take(&u, a->head, (const struct undo_edit *)(base + a->head->edits_off),
 			  (const struct undo_move *)(base + a->head->moves_off));
@@ -135,7 +139,7 @@ int text_remove(struct proc *p, struct arena *a, struct text_report *ret_report)
 
 static bool is_of(const struct map *m, uint64_t inode)
 {
-	return m->inode == inode && strncmp(m->path, ARENA_PATH, strlen(ARENA_PATH)) == 0;
+	return m->inode == inode && is_arena_path(m->path);
 }
 
 /* The record of the arena with this inode, as the target has it mapped. */

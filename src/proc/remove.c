@@ -25,7 +25,6 @@
 #define PATIENCE_NS 5000000000ull
 #define FIRST_WAIT_NS 100000ull
 #define LONGEST_WAIT_NS 10000000ull
-#define DROPS_PER_STOP 16
 #define STEPS 4			/* moments given to handlers above pads, within one stop */
 #define FIRST_MOMENT_NS 20000ull
 
@@ -82,7 +81,7 @@ static void add_mapping(struct clean *c, uint64_t lo, uint64_t hi)
 
 /*
  * The mappings themselves say where the arena is: by its inode, whatever a record says. Only for the
- * memory that is not part of the memfd it is the record that says it.
+ * memory that is not shared it is the record that says it.
  */
 static void find_arena(struct clean *c)
 {
@@ -92,7 +91,7 @@ static void find_arena(struct clean *c)
 	for (i = 0; i < c->p->maps.n; i++) {
 		const struct map *m = &c->p->maps.v[i];
 
-		if (m->inode != c->u->inode || strncmp(m->path, ARENA_PATH, strlen(ARENA_PATH)) != 0)
+		if (m->inode != c->u->inode || !is_arena_path(m->path))
 			continue;
 		if (m->offset == 0)
 			record = (struct gap){ m->start, m->end };
@@ -101,6 +100,8 @@ static void find_arena(struct clean *c)
 	}
 	if (is_private_memory(c->p, c->u->private))
 		add_mapping(c, c->u->private.lo, c->u->private.hi);
+	if (is_private_memory(c->p, c->u->scratch))
+		add_mapping(c, c->u->scratch.lo, c->u->scratch.hi);
 	if (record.hi)
 		*vec_add(&c->arena) = record;
 }
@@ -322,7 +323,7 @@ static int finish_frames(struct clean *c)
  * Nobody enters a pad any more. Those inside are brought out by hand. A handler that interrupted a pad
  * first gets a moment to come back by itself, since only that is proof that its frame is alive: where
  * many threads are busy it would not get a CPU between two stops, so these alone are let run, each
- * time a little longer. Then their frames are treated like threads.
+ * time a little longer. Then their frames are treated like threads. -EAGAIN: somebody is still inside.
  */
 static int let_out(struct clean *c)
 {
@@ -335,7 +336,7 @@ static int let_out(struct clean *c)
 		if (r == 0)
 			r = finish_threads(c);
 		if (r < 0 || !count_inside(c))
-			return r;
+			return r;	/* nobody is inside */
 		r = i < STEPS ? threads_step(c->p, is_inside, c, moment) : 0;
 		if (r <= 0)
 			break;
@@ -343,7 +344,9 @@ static int let_out(struct clean *c)
 		if (r < 0)
 			break;
 	}
-	return r < 0 ? r : finish_frames(c);
+	if (r == 0)
+		r = finish_frames(c);
+	return r == 0 && count_inside(c) ? -EAGAIN : r;
 }
 
 /* What a borrowed thread of a dead tracer's mapped after we had looked must go, too. */
@@ -374,9 +377,25 @@ static int unmap_arena(struct clean *c)
 	return 0;
 }
 
+/* As long as the arena is there, its desk is; in our own target at least, if nobody has unmapped it. */
+static bool find_desk(const struct clean *c, struct desk *ret_desk)
+{
+	const struct arena *a = c->u->arena;
+	const struct map *m;
+
+	if (!a || a->p != c->p || !a->mapped)
+		return false;
+	m = proc_map_at(c->p, a->record_at.v + a->record_len);
+	if (!m || m->inode != c->u->inode || m->offset != a->record_len || !(m->prot & PROT_EXEC))
+		return false;
+	*ret_desk = (struct desk){ TADDR(m->start), (uint8_t *)a->head + a->record_len };
+	return true;
+}
+
 /* One stop. Returns 0 when all is done that can be done, -EAGAIN to come back later. */
 static int clean_held(struct clean *c)
 {
+	struct desk desk;
 	int r = sigframes_find(&c->frames, c->p);
 
 	if (r == 0 && !c->text_back)
@@ -390,15 +409,14 @@ static int clean_held(struct clean *c)
 	r = let_out(c);
 	if (r < 0)
 		return r;
-	if (count_inside(c))
-		return -EAGAIN;
 	proc_step("remove: nobody inside");
 	r = look_again(c);
-	if (r == 0)
-		r = unmap_arena(c);
-	if (r == 0)
-		pages_drop(&c->pages, c->p, DROPS_PER_STOP, false);
-	return r;
+	if (r < 0)
+		return r;
+	pages_drop(&c->pages, c->p, false, find_desk(c, &desk) ? &desk : NULL);
+	if (!c->u->growing)
+		threads_let_others_go(c->p);
+	return unmap_arena(c);
 }
 
 /* For -v: who it is that we wait for in vain. */
@@ -456,12 +474,12 @@ static int drop_rest(struct clean *c)
 	int r;
 
 	for (;;) {
-		if (!pages_drop(&c->pages, c->p, 0, true))
+		if (!pages_left(&c->pages))
 			return 0;
 		r = proc_stop(c->p);
 		if (r < 0)
 			return r;
-		pages_drop(&c->pages, c->p, DROPS_PER_STOP, true);
+		pages_drop(&c->pages, c->p, true, NULL);
 		r = proc_resume(c->p);
 		if (r < 0)
 			return r;

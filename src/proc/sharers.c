@@ -98,6 +98,13 @@ static uint64_t newest_pid(struct proc *p)
 	return last ? strtoull(last, NULL, 10) : 0;
 }
 
+bool sharers_none_born(struct proc *p)
+{
+	uint64_t now = newest_pid(p);
+
+	return now && now == priv(p)->newest_pid;
+}
+
 /* Whoever is gone already shares nothing; about others that we may not ask about, nothing is known. */
 static bool may_share(struct proc *p, pid_t pid)
 {

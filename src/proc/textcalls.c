@@ -6,6 +6,7 @@
  * not read again.
  */
 #include "proc/internal.h"
+#include "proc/undo.h"
 
 #include <emmintrin.h>
 #include <string.h>
@@ -98,7 +99,7 @@ static bool was_searched(const struct proc_priv *v, const struct map *m)
 static bool is_worth_it(const struct map *m)
 {
 	return (m->prot & PROT_EXEC) && (m->prot & PROT_READ) && m->start < USER_TOP && m->path[0] != '[' &&
-	       strncmp(m->path, "/memfd:jab", 10) != 0;
+	       !is_arena_path(m->path);
 }
 
 int proc_text_calls(struct proc *p, const struct text_call **ret_calls, size_t *ret_n)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holding every thread of a target, and letting go. Seize all, then interrupt all, then wait: so the
+ * Holding every thread of a target; release.c lets go. Seize all, then interrupt all, then wait: so the
  * first one does not wait for the last one to be found. A thread that was about to take a signal
  * takes it (the kernel builds the handler's frame) and stops right behind that, so that every
  * stopped thread stands at the same kind of stop: PTRACE_EVENT_STOP, from which the kernel itself
@@ -20,7 +20,6 @@
 #include "base/clock.h"
 
 #define STOP_DEADLINE_NS 2000000000ull
-#define SETTLE_NS 20000000ull	/* stragglers of our stop mostly arrive at once */
 #define SPIN_NS 100000ull
 #define STALL_NS 200000ull	/* no thread stopped for so long: look why */
 
@@ -403,27 +402,6 @@ static int wait_all(struct proc *p)
 	}
 }
 
-static void let_go(struct proc *p, struct thread *t)
-{
-	if (!t->seized || t->gone)
-		return;
-	if (!t->stopped) {
-		ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);	/* only a stopped one can be released */
-		*vec_add(&priv(p)->limbo) = t->tid;
-		return;
-	}
-	call_unwind(p, t);
-	if (t->regs_changed)
-		ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs);
-	t->regs_changed = false;
-	t->stopped = t->seized = false;
-	if (p->stopped_at)
-		p->pause_ns = MAX(p->pause_ns, now_ns() - p->stopped_at);
-	if (ptrace(PTRACE_DETACH, t->tid, 0, 0) < 0)
-		*vec_add(&priv(p)->limbo) = t->tid;	/* killed: its end is still to be collected */
-	proc_step("resume: let go");
-}
-
 /* Processes that executed another program before they stopped are none of our business. */
 static void release_strangers(struct proc *p)
 {
@@ -434,35 +412,9 @@ static void release_strangers(struct proc *p)
 
 		if (t->gone || still_shares(p, t))
 			continue;
-		let_go(p, t);
+		thread_let_go(p, t);
 		t->gone = true;
 	}
-}
-
-static bool any_stopped(const struct proc *p)
-{
-	size_t i;
-
-	for (i = 0; i < p->threads.n; i++)
-		if (p->threads.v[i].stopped && p->threads.v[i].pid == p->pid)
-			return true;
-	return false;
-}
-
-static void let_all_go(struct proc *p)
-{
-	struct burst burst;
-	size_t i;
-
-	borrow_end(p);
-	burst_begin(&burst, p->threads.n);
-	for (i = 0; i < p->threads.n; i++)
-		let_go(p, &p->threads.v[i]);
-	burst_end(&burst);
-	for (i = 0; i < p->threads.n; i++)
-		p->threads.v[i].held = p->threads.v[i].seized = false;
-	p->stopped_at = 0;
-	threads_settle_for(p, SETTLE_NS);
 }
 
 int proc_stop(struct proc *p)
@@ -494,25 +446,12 @@ int proc_stop(struct proc *p)
 		r = fail(-ESRCH, "process %d has ended or runs another program", p->pid);
 	}
 	if (r < 0) {
-		let_all_go(p);
+		threads_let_go(p);
 		return r;
 	}
 	v->depth = 1;
 	proc_step("stop: all stopped");
 	return 0;
-}
-
-int proc_resume(struct proc *p)
-{
-	struct proc_priv *v = priv(p);
-
-	if (v->depth == 0)
-		return fail(-EINVAL, "process %d is not stopped", p->pid);
-	borrow_end(p);
-	if (--v->depth > 0)
-		return 0;
-	let_all_go(p);
-	return any_stopped(p) ? fail(-EIO, "process %d could not be let go", p->pid) : 0;
 }
 
 int proc_put_regs(struct proc *p)
@@ -544,7 +483,7 @@ int threads_adopt(struct proc *p, pid_t tid)
 	if (r > 0)
 		r = wait_all(p);
 	if (r < 0) {
-		let_all_go(p);
+		threads_let_go(p);
 		return r;
 	}
 	priv(p)->depth = 1;

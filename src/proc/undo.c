@@ -72,6 +72,12 @@ bool arena_name_parse(const char *path, struct tracer_id *ret_id)
 	return true;
 }
 
+bool is_arena_path(const char *path)
+{
+	return strncmp(path, ARENA_PATH, strlen(ARENA_PATH)) == 0 ||
+	       strncmp(path, SEGMENT_PATH, strlen(SEGMENT_PATH)) == 0;
+}
+
 enum tracer_state tracer_state(const struct tracer_id *id)
 {
 	struct tracer_id self;
@@ -99,7 +105,8 @@ size_t undo_size(size_t max_edits)
 	return (size + PAGE - 1) & ~(PAGE - 1);
 }
 
-void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id, struct gap private)
+void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id, struct gap private,
+	       struct gap scratch)
 {
 	*h = (struct undo_head){
 		.version = UNDO_VERSION,
@@ -117,6 +124,8 @@ void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id
 		.tracer_pidns = id->pidns,
 		.private_at = private.lo,
 		.private_len = private.hi - private.lo,
+		.scratch_at = scratch.lo,
+		.scratch_len = scratch.hi - scratch.lo,
 	};
 	__atomic_store_n(&h->magic, UNDO_MAGIC, __ATOMIC_RELEASE);
 }
@@ -220,6 +229,11 @@ static int garbled(const char *what)
 	return fail(-EBADMSG, "the undo record can't be trusted (%s): left as it is", what);
 }
 
+static bool may_be_ours(uint64_t at, uint64_t len)
+{
+	return at % PAGE == 0 && at < USER_TOP && len % PAGE == 0 && len <= USER_TOP - at;
+}
+
 int undo_check(const struct undo_head *h, size_t area)
 {
 	static const struct undo_head nothing;
@@ -243,8 +257,8 @@ int undo_check(const struct undo_head *h, size_t area)
 		return garbled("sizes");
 	if (h->text > UNDO_TEXT_DIRTY)
 		return garbled("state");
-	if (h->version > 1 && (h->private_at % PAGE || h->private_at >= USER_TOP || h->private_len % PAGE ||
-			       h->private_len > USER_TOP - h->private_at))
+	if ((h->version > 1 && !may_be_ours(h->private_at, h->private_len)) ||
+	    (h->version > 2 && !may_be_ours(h->scratch_at, h->scratch_len)))
 		return garbled("private memory");
 	return 0;
 }
@@ -279,6 +293,8 @@ int undo_take(struct undo *u, const struct undo_head *h, const struct undo_edit 
 	u->text = h->text;
 	if (h->version > 1 && h->private_at)
 		u->private = (struct gap){ h->private_at, h->private_at + (h->private_len ? h->private_len : PAGE) };
+	if (h->version > 2)
+		u->scratch = (struct gap){ h->scratch_at, h->scratch_at + h->scratch_len };
 	sort_edits(u->edits.v, u->edits.n);
 	sort_moves(u->moves.v, u->moves.n);
 	for (i = 1; i < u->edits.n; i++)

@@ -29,7 +29,7 @@ static bool same_file(const struct map *a, const struct map *b)
 /* Code of a real file: has an inode and a path. The vDSO and JIT code are not for this stage. */
 static bool is_module_code(const struct map *m)
 {
-	return (m->prot & PROT_EXEC) && m->inode && m->path[0] == '/' && strncmp(m->path, ARENA_PATH, strlen(ARENA_PATH));
+	return (m->prot & PROT_EXEC) && m->inode && m->path[0] == '/' && !is_arena_path(m->path);
 }
 
 static bool first_of_file(const struct proc *p, size_t i)

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include "arch/event.h"
+#include "proc/arena.h"
 #include "proc/text.h"
 
 #define REPEATS 3
@@ -185,10 +186,11 @@ static void use_no_restorer(struct proc *p)
 /* What is done to the target between the steps: cmocka is not asked, for it can't report from here. */
 static int trace(pid_t pid)
 {
-	struct piece pieces[] = {
-		{ .len = 4096 }, { .len = 4096, .kind = PIECE_PRIVATE },
+	static const struct piece pieces[] = {
+		{ .len = 4096 }, { .len = 4096, .kind = PIECE_PRIVATE }, { .len = 4096, .kind = PIECE_SCRATCH },
 		{ .len = RING_HEAD_SIZE + RING_SIZE_MIN, .kind = PIECE_RING },
 	};
+	struct piece fresh[ARRAY_SIZE(pieces)];
 	uint64_t args[6] = { 0 };
 	struct arena *a;
 	int64_t value = -1;
@@ -211,10 +213,14 @@ static int trace(pid_t pid)
 		return 3;
 	if (proc_resume(p) < 0)
 		return 4;
-	if (arena_create(p, pieces, ARRAY_SIZE(pieces), 1, &a) < 0)
-		return 6;
-	if (arena_destroy(a) < 0)
-		return 7;
+	for (int way = 0; way < 2; way++) {
+		memcpy(fresh, pieces, sizeof(fresh));
+		segment_never = way;
+		if (arena_create(p, fresh, ARRAY_SIZE(fresh), 1, &a) < 0)
+			return 6;
+		if (arena_destroy(a) < 0)
+			return 7;
+	}
 	proc_close(p);
 	return 0;
 }

@@ -18,7 +18,7 @@ static void record_make(struct record *r)
 	int i;
 
 	memset(r, 0, sizeof(*r));
-	undo_init(&r->head, N, &id, (struct gap){ 0x5000, 0x7000 });
+	undo_init(&r->head, N, &id, (struct gap){ 0x5000, 0x7000 }, (struct gap){ 0x9000, 0xa000 });
 	for (i = 0; i < 2; i++) {
 		struct edit *e = vec_add(&patch.edits);
 
@@ -58,6 +58,8 @@ static void test_round_trip(void **state)
 	assert_int_equal(u.text, UNDO_TEXT_CLEAN);
 	assert_int_equal(u.private.lo, 0x5000);
 	assert_int_equal(u.private.hi, 0x7000);
+	assert_int_equal(u.scratch.lo, 0x9000);
+	assert_int_equal(u.scratch.hi, 0xa000);
 	undo_free(&u);
 }
 
@@ -72,6 +74,7 @@ static void test_old_version(void **state)
 	assert_int_equal(record_read(&r, &u), 0);
 	assert_int_equal(u.edits.n, 2);
 	assert_int_equal(u.private.lo, 0);
+	assert_int_equal(u.scratch.lo, 0);
 	undo_free(&u);
 }
 
@@ -104,6 +107,8 @@ static const struct { const char *what; size_t offset, size; uint64_t value; } d
 	DAMAGE(head.version, UNDO_VERSION + 1),
 	DAMAGE(head.private_at, 0x5001),
 	DAMAGE(head.private_at, 1ull << 47),
+	DAMAGE(head.scratch_at, 0x9001),
+	DAMAGE(head.scratch_len, 1ull << 47),
 	DAMAGE(head.head_size, 64),
 	DAMAGE(head.size, 1ull << 40),
 	DAMAGE(head.max_edits, 0xffffffff),

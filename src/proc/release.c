@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Letting go of held threads: of all, or of all but the one that is going to be borrowed. What a
+ * borrowed thread does for us takes longer than everything else, most of all where it has to wait for a
+ * CPU, and only some of it needs the others to stand still.
+ */
+#include "proc/internal.h"
+
+#include <sys/ptrace.h>
+#include <unistd.h>
+#include "base/clock.h"
+
+#define SETTLE_NS 20000000ull	/* stragglers of our stop mostly arrive at once */
+
+void thread_let_go(struct proc *p, struct thread *t)
+{
+	if (!t->seized || t->gone)
+		return;
+	if (!t->stopped) {
+		ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);	/* only a stopped one can be released */
+		*vec_add(&priv(p)->limbo) = t->tid;
+		return;
+	}
+	call_unwind(p, t);
+	if (t->regs_changed)
+		ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs);
+	t->regs_changed = false;
+	t->stopped = t->seized = false;
+	if (p->stopped_at)
+		p->pause_ns = MAX(p->pause_ns, now_ns() - p->stopped_at);
+	if (ptrace(PTRACE_DETACH, t->tid, 0, 0) < 0)
+		*vec_add(&priv(p)->limbo) = t->tid;	/* killed: its end is still to be collected */
+	proc_step("resume: let go");
+}
+
+static bool slept(const struct thread *t)
+{
+	return (long)t->regs.orig_rax >= 0 || t->eintr_nr >= 0;
+}
+
+/* Those first that were computing: they miss the time most. Returns how many were let go. */
+static size_t let_go_but(struct proc *p, const struct thread *stays)
+{
+	struct burst burst;
+	size_t n = 0;
+
+	burst_begin(&burst, p->threads.n);
+	for (int sleepers = 0; sleepers < 2; sleepers++)
+		for (size_t i = 0; i < p->threads.n; i++) {
+			struct thread *t = &p->threads.v[i];
+
+			if (t == stays || !t->seized || slept(t) != sleepers)
+				continue;
+			thread_let_go(p, t);
+			n++;
+		}
+	burst_end(&burst);
+	return n;
+}
+
+void threads_let_go(struct proc *p)
+{
+	size_t i;
+
+	borrow_end(p);
+	let_go_but(p, NULL);
+	for (i = 0; i < p->threads.n; i++)
+		p->threads.v[i].held = p->threads.v[i].seized = false;
+	p->stopped_at = 0;
+	threads_settle_for(p, SETTLE_NS);
+}
+
+/*
+ * Others run: whether a thread may be borrowed meanwhile depends on its stack alone. It must be a stack and
+ * nothing else down to its end, because what is below the stack pointer is written over for a while. And
+ * no other process may run on it.
+ */
+static bool may_stay_alone(struct proc *p, const struct thread *t)
+{
+	return priv(p)->depth == 1 && !priv(p)->sharers.n && t && !t->asleep &&
+	       t->pid == p->pid && borrow_has_own_stack(p, t);
+}
+
+/*
+ * A borrowed thread that has to wait for a CPU until others have had their turn takes many times as long as all
+ * of them would have had to wait for it. So there must be one left for it.
+ */
+static bool leaves_a_cpu(struct proc *p, const struct thread *stays)
+{
+	long busy = 0;
+
+	for (size_t i = 0; i < p->threads.n; i++)
+		busy += &p->threads.v[i] != stays && p->threads.v[i].seized && !slept(&p->threads.v[i]);
+	return busy < sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+bool threads_let_others_go(struct proc *p)
+{
+	struct thread *stays = borrow_candidate(p);
+
+	return may_stay_alone(p, stays) && leaves_a_cpu(p, stays) && let_go_but(p, stays) > 0;
+}
+
+static bool any_stopped(const struct proc *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->threads.n; i++)
+		if (p->threads.v[i].stopped && p->threads.v[i].pid == p->pid)
+			return true;
+	return false;
+}
+
+int proc_resume(struct proc *p)
+{
+	struct proc_priv *v = priv(p);
+
+	if (v->depth == 0)
+		return fail(-EINVAL, "process %d is not stopped", p->pid);
+	borrow_end(p);
+	if (--v->depth > 0)
+		return 0;
+	threads_let_go(p);
+	return any_stopped(p) ? fail(-EIO, "process %d could not be let go", p->pid) : 0;
+}

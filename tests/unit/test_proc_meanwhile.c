@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An arena is made while the program goes on: what a thread of the program does meanwhile, at any step, is as
+ * if nobody were there. The main thread sleeps, and is borrowed; the worker obeys.
+ */
+#include "proc_target.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include "proc/arena.h"
+#include "proc/text.h"
+
+enum order { NONE, OPEN, FORK, TAKE, EXEC, EXIT };
+
+/* sh->value: the order. sh->ready: how many were done. sh->result: of the last one. */
+static void obey(enum order order)
+{
+	pid_t pid;
+
+	switch (order) {
+	case OPEN:
+		sh->result = open("/dev/null", O_RDONLY);
+		close(sh->result);
+		break;
+	case FORK:
+		pid = fork();
+		if (pid == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (;;)
+				pause();
+		}
+		sh->result = pid;
+		break;
+	case TAKE:
+		sh->result = mmap((void *)sh->extra, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+			     (void *)sh->extra;
+		break;
+	case EXEC:
+		execl("/bin/sleep", "sleep", "1000", NULL);
+		break;
+	case EXIT:
+		exit(7);
+	case NONE:
+		return;
+	}
+	sh->value = NONE;
+	sh->ready++;
+}
+
+static void *work(void *arg)
+{
+	for (;;) {
+		sh->turns[1]++;
+		obey(sh->value);
+	}
+	return NULL;
+}
+
+static void worker_and_sleeper(void *arg)
+{
+	pthread_t t;
+	int fds[2];
+	char b;
+
+	if (arg)
+		((void (*)(void))arg)();
+	if (pipe(fds) < 0 || pthread_create(&t, NULL, work, NULL))
+		_exit(1);
+	for (;;)
+		if (read(fds[0], &b, 1) >= 0 || errno == EINTR)
+			sh->wrong = __LINE__;
+}
+
+static struct target { pid_t pid; struct proc *p; } now;
+static const char *at_step;	/* where the order is given */
+static enum order order;
+static int seen;		/* how often that was */
+static bool done, wait_for_end;
+static int fds_seen;
+
+static int memfds_of(pid_t pid)
+{
+	char path[64], link[256];
+	int n = 0;
+
+	for (int i = 0; i < 64; i++) {
+		ssize_t len;
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, i);
+		len = readlink(path, link, sizeof(link) - 1);
+		link[len < 0 ? 0 : len] = 0;
+		n += strstr(link, "memfd:jab") != NULL;
+	}
+	return n;
+}
+
+static bool has_ended(pid_t pid)
+{
+	struct task_stat s;
+	char name[32];
+
+	task_comm(pid, name);
+	return task_stat(pid, pid, &s) < 0 || s.state == 'Z' || s.state == 'X' || strcmp(name, "sleep") == 0;
+}
+
+static void give_order(const char *step)
+{
+	uint64_t before = sh->ready, end = now_ns() + PATIENCE_NS;
+
+	if (!at_step || strcmp(step, at_step) != 0)
+		return;
+	seen++;
+	fds_seen += memfds_of(now.pid);
+	sh->value = order;
+	if (wait_for_end)
+		while (!has_ended(now.pid) && now_ns() < end)
+			sleep_ns(100000);
+	else
+		done = wait_until(&sh->ready, before + 1);
+}
+
+static void start(void (*first)(void))
+{
+	fresh_shared();
+	seen = fds_seen = 0;
+	done = wait_for_end = false;
+	at_step = NULL;
+	now.pid = start_target(worker_and_sleeper, first);
+	assert_true(wait_until(&sh->turns[1], 2));
+	wait_state(now.pid, 'S');
+	now.p = opened(now.pid);
+}
+
+static void finish(void)
+{
+	proc_step_hook = NULL;
+	proc_close(now.p);
+	if (now.pid)
+		end_target(now.pid);
+	assert_int_equal(sh->wrong, 0);
+}
+
+/* At this step of making an arena, the worker does something. */
+static int make_arena(const char *step, enum order what, struct arena **ret_arena)
+{
+	struct piece pieces[] = { { .len = 4096 }, { .len = 4096, .kind = PIECE_PRIVATE }, { .len = 4096 } };
+
+	pieces[2].at = TADDR(sh->extra);
+	at_step = step;
+	order = what;
+	proc_step_hook = give_order;
+	return arena_create(now.p, pieces, ARRAY_SIZE(pieces), 1, ret_arena);
+}
+
+static size_t threads_of(pid_t pid)
+{
+	char path[64], status[4096];
+	uint64_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	assert_true(file_read(path, status, sizeof(status)) > 0);
+	status_field(status, "Threads", 10, &n);
+	return n;
+}
+
+static bool maps_ours(pid_t pid)
+{
+	char path[64], *text;
+	size_t len;
+	bool found;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	text = file_load(path, &len);
+	found = text && (strstr(text, "memfd:jab") || strstr(text, SEGMENT_PATH));
+	free(text);
+	return found;
+}
+
+static void others_go_on(void **state)
+{
+	static const char *const steps[] = {
+		"borrow: frame written", "borrow: signals blocked", "arena: segment mapped", "arena: record mapped",
+		"batch: ready", "batch: collected", "arena: all mapped",
+	};
+	struct arena *a;
+	int lowest;
+
+	start(NULL);
+	sh->value = OPEN;
+	assert_true(wait_until(&sh->ready, 1));
+	lowest = sh->result;
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		assert_ok(make_arena(steps[i], OPEN, &a));
+		assert_true(a->shm >= 0);
+		assert_int_equal(seen, (int)i + 1);
+		assert_true(done);
+		assert_int_equal(sh->result, lowest);
+		assert_int_equal(fds_seen, 0);
+		at_step = NULL;
+		assert_ok(arena_destroy(a));
+		assert_false(maps_ours(now.pid));
+	}
+	finish();
+}
+
+/* The child has some of the mappings, and no descriptor. They go when the arena goes. */
+static void forks_meanwhile(void **state)
+{
+	struct text_report report;
+	struct arena *a;
+	pid_t child;
+
+	start(NULL);
+	assert_ok(make_arena("arena: record mapped", FORK, &a));
+	assert_int_equal(seen, 1);
+	child = sh->result;
+	assert_true(child > 0 && maps_ours(child));
+	assert_ok(text_remove(now.p, a, &report));
+	assert_true(report.verified);
+	assert_int_equal(report.processes, 2);
+	assert_false(maps_ours(child) || maps_ours(now.pid));
+	arena_forget(a);
+	finish();
+}
+
+static void fork_then_take(const char *step)
+{
+	give_order(step);
+	if (strcmp(step, "arena: record mapped") == 0) {
+		at_step = "batch: ready";
+		order = TAKE;
+	}
+}
+
+/* Nor are they left when the arena could not be made. */
+static void forks_in_vain(void **state)
+{
+	struct piece pieces[] = { { .len = 4096 }, { .len = 4096, .kind = PIECE_PRIVATE }, { .len = 4096 } };
+	gap_list gaps = { 0 };
+	struct arena *a = NULL;
+	pid_t child;
+
+	start(NULL);
+	assert_ok(proc_gaps(now.p, &gaps));
+	pieces[2].at = TADDR(gaps.v[gaps.n - 1].hi - (1 << 20));
+	sh->extra = pieces[2].at.v;
+	vec_free(&gaps);
+	at_step = "arena: record mapped";
+	order = FORK;
+	proc_step_hook = fork_then_take;
+	assert_int_equal(arena_create(now.p, pieces, ARRAY_SIZE(pieces), 1, &a), -EEXIST);
+	assert_non_null(strstr(err_text(), "keeps mapping memory"));
+	assert_int_equal(seen, 2);
+	at_step = NULL;
+	assert_false(maps_ours(now.pid));
+	child = 0;
+	for (pid_t pid = now.pid + 1; pid < now.pid + 1000 && !child; pid++) {
+		struct task_stat s;
+
+		if (task_stat(pid, pid, &s) == 0 && s.ppid == now.pid)
+			child = pid;
+	}
+	assert_true(child > 0);
+	assert_false(maps_ours(child));
+	finish();
+}
+
+static void executes_meanwhile(void **state)
+{
+	char name[32];
+	struct arena *a;
+
+	start(NULL);
+	wait_for_end = true;
+	assert_int_equal(make_arena("arena: segment mapped", EXEC, &a), -ESRCH);
+	assert_int_equal(seen, 1);
+	proc_close(now.p);
+	now.p = NULL;
+	wait_state(now.pid, 'S');
+	task_comm(now.pid, name);
+	assert_string_equal(name, "sleep");
+	assert_int_equal(threads_of(now.pid), 1);
+	finish();
+}
+
+static void ends_meanwhile(void **state)
+{
+	uint64_t end = now_ns() + PATIENCE_NS;
+	struct arena *a;
+	int status = -1;
+
+	start(NULL);
+	now.p->started_by_us = true;	/* so that its status is kept, wherever it is collected */
+	wait_for_end = true;
+	assert_int_equal(make_arena("arena: segment mapped", EXIT, &a), -ESRCH);
+	while (proc_child_ended(now.p, &status) == 0 && now_ns() < end)
+		sleep_ns(100000);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+	now.pid = 0;
+	finish();
+}
+
+static const char *stop_at;
+
+static void send_stop(const char *step)
+{
+	if (strcmp(step, stop_at) == 0)
+		kill(now.pid, SIGSTOP);
+}
+
+/* It stands still in the end, because somebody wants it so. */
+static void is_stopped_meanwhile(void **state)
+{
+	static const char *const steps[] = { "borrow: frame written", "arena: segment mapped", "arena: record mapped" };
+	struct piece piece = { .len = 4096 };
+	struct arena *a;
+
+	start(NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		stop_at = steps[i];
+		proc_step_hook = send_stop;
+		assert_ok(arena_create(now.p, &piece, 1, 1, &a));
+		proc_step_hook = NULL;
+		assert_true(a->shm >= 0);
+		wait_state(now.pid, 'T');
+		assert_ok(arena_destroy(a));
+		kill(now.pid, SIGCONT);
+		assert_true(wait_until(&sh->turns[1], sh->turns[1] + 2));
+	}
+	finish();
+}
+
+static pid_t borrowed_now;
+
+static void stop_before_batch(const char *step)
+{
+	siginfo_t there = { 0 };
+
+	if (strcmp(step, "batch: ready") == 0) {
+		borrowed_now = proc_borrowed_tid(now.p);
+		kill(now.pid, SIGSTOP);
+	}
+	while (strcmp(step, "batch: running") == 0 && !there.si_pid)
+		waitid(P_PID, borrowed_now, &there, WSTOPPED | WNOWAIT | __WALL);
+}
+
+static void sleep_alone(void *arg)
+{
+	for (;;)
+		pause();
+}
+
+/* A batch that finds its thread stopped by somebody else's signal goes on from there. */
+static void batch_is_stopped(void **state)
+{
+	struct piece piece = { .len = 4096 };
+	struct arena *a;
+
+	for (int alone = 0; alone < 2; alone++) {
+		if (alone) {
+			fresh_shared();
+			now.pid = start_target(sleep_alone, NULL);
+			wait_state(now.pid, 'S');
+			now.p = opened(now.pid);
+		} else {
+			start(NULL);
+		}
+		proc_step_hook = stop_before_batch;
+		assert_ok(arena_create(now.p, &piece, 1, 1, &a));
+		assert_true(a->shm >= 0);
+		wait_state(now.pid, 'T');
+		proc_step_hook = NULL;
+		assert_ok(arena_destroy(a));
+		finish();
+	}
+}
+
+static void filter_all(void)
+{
+	struct sock_filter allow[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+	struct sock_fprog prog = { 1, allow };
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+		_exit(1);
+}
+
+/* Should we die, the filter would judge what is left of the table. */
+static void memfd_under_a_filter(void **state)
+{
+	struct piece piece = { .len = 4096 };
+	struct arena *a;
+
+	if (geteuid() != 0)
+		skip();
+	start(filter_all);
+	assert_ok(arena_create(now.p, &piece, 1, 1, &a));
+	assert_int_equal(a->shm, -1);
+	assert_ok(arena_destroy(a));
+	assert_false(maps_ours(now.pid));
+	finish();
+}
+
+static void become_nobody(void)
+{
+	if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534) || prctl(PR_SET_DUMPABLE, 1))
+		_exit(1);
+}
+
+static void leave_namespace(void)
+{
+	if (unshare(CLONE_NEWIPC))
+		_exit(1);
+}
+
+/* Another user's, and a number that means something else, or nothing, where we are. */
+static void segment_for_others(void **state)
+{
+	void (*const first[])(void) = { become_nobody, leave_namespace };
+	struct piece piece = { .len = 4096 };
+	struct stat before, after;
+	struct arena *a;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(stat("/proc/thread-self/ns/ipc", &before), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(first); i++) {
+		start(first[i]);
+		assert_ok(arena_create(now.p, &piece, 1, 1, &a));
+		assert_true(a->shm >= 0);
+		assert_ok(arena_destroy(a));
+		assert_false(maps_ours(now.pid));
+		finish();
+	}
+	assert_int_equal(stat("/proc/thread-self/ns/ipc", &after), 0);
+	assert_int_equal(before.st_ino, after.st_ino);
+}
+
+/* What a tracer left that was killed before it could mark its segment for removal. */
+static void stale_segments_go(void **state)
+{
+	struct piece piece = { .len = 4096 };
+	struct arena *a;
+	int ids[256];
+
+	fflush(NULL);
+	if (fork() == 0) {
+		for (int i = 0; i < 256; i++)
+			if (shmget(SEGMENT_KEY + i, 4096, IPC_CREAT | 0700) < 0)
+				_exit(1);
+		_exit(0);
+	}
+	wait(&ids[0]);
+	assert_int_equal(ids[0], 0);
+	for (int i = 0; i < 256; i++)
+		ids[i] = shmget(SEGMENT_KEY + i, 0, 0);
+	start(NULL);
+	assert_ok(arena_create(now.p, &piece, 1, 1, &a));
+	assert_true(a->shm >= 0);
+	assert_ok(arena_destroy(a));
+	finish();
+	for (int i = 0; i < 256; i++)
+		shmctl(ids[i], IPC_RMID, NULL);
+}
+
+/* Stacks in the middle of other memory: nobody runs while something is written below them. */
+static void on_other_stack(void *arg)
+{
+	uint8_t *heap = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	__asm__ volatile("mov %0, %%rsp\n\tcall *%1" :: "r"(heap + (1 << 19)), "r"(count_turns), "D"(arg) : "memory");
+}
+
+static void *other_stack(void *arg)
+{
+	on_other_stack(arg);
+	return NULL;
+}
+
+static void two_other_stacks(void *arg)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, other_stack, (void *)1);
+	on_other_stack(NULL);
+}
+
+static void strange_stacks(void **state)
+{
+	struct piece piece = { .len = 4096 };
+	struct arena *a;
+
+	fresh_shared();
+	now.pid = start_target(two_other_stacks, NULL);
+	assert_true(wait_until(&sh->turns[0], 2) && wait_until(&sh->turns[1], 2));
+	now.p = opened(now.pid);
+	assert_ok(proc_read_maps(now.p));
+	assert_ok(proc_stop(now.p));
+	assert_false(threads_let_others_go(now.p));
+	assert_int_equal(stopped_threads(now.p), 2);
+	assert_ok(proc_resume(now.p));
+	assert_ok(arena_create(now.p, &piece, 1, 1, &a));
+	assert_true(a->shm >= 0);
+	assert_ok(arena_destroy(a));
+	finish();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(others_go_on),
+		cmocka_unit_test(forks_meanwhile),
+		cmocka_unit_test(forks_in_vain),
+		cmocka_unit_test(executes_meanwhile),
+		cmocka_unit_test(ends_meanwhile),
+		cmocka_unit_test(is_stopped_meanwhile),
+		cmocka_unit_test(batch_is_stopped),
+		cmocka_unit_test(memfd_under_a_filter),
+		cmocka_unit_test(segment_for_others),
+		cmocka_unit_test(stale_segments_go),
+		cmocka_unit_test(strange_stacks),
+	};
+
+	return cmocka_run_group_tests_name("meanwhile", tests, NULL, NULL);
+}
