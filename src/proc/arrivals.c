@@ -24,6 +24,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "proc/door.h"
 #include "proc/internal.h"
 
 #define OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
@@ -32,7 +33,8 @@
 #define SPIN_NS 300000ull
 #define NAP_NS 30000ull
 #define SEIZE_NS 2000000ull
-#define PATIENCE_NS 4000000000ull
+#define PATIENCE_NS 2000000000ull	/* without a stop */
+#define LONGEST_NS 10000000000ull
 #define SIGNAL (SIGRTMAX - 3)
 
 enum state {
@@ -45,8 +47,10 @@ enum state {
 
 struct visit {
 	pid_t tid, pid;
+	enum door_kind kind;
 	enum state state;
-	uint64_t since, cache;	/* cache: where it is mapped */
+	uint64_t since, moved;	/* when it came; its last stop */
+	uint64_t cache;		/* where it is mapped */
 };
 
 struct arrivals {
@@ -112,13 +116,15 @@ static int seize(struct arrivals *a, pid_t tid)
 static void welcome(struct arrivals *a, const struct caller *c)
 {
 	pid_t pid = number_of(c->tid, "Tgid");
-	struct visit v = { c->tid, pid, ENTERING, now_ns(), 0 };
+	struct visit v = { .tid = c->tid, .pid = pid, .kind = c->kind, .state = ENTERING, .since = now_ns() };
 	int r = 0;
 
+	v.moved = v.since;
 	if (!pid || (c->kind == DOOR_OPEN && a->known(a->arg, pid))) {
 		doorman_answer(a->door, c, DOOR_GO);
 		return;
 	}
+	doorman_beat(a->door, true);	/* first: we may be stopped behind the next line */
 	r = seize(a, c->tid);
 	if (!r)
 		ptrace(PTRACE_INTERRUPT, c->tid, 0, 0);
@@ -139,7 +145,8 @@ static void detach(struct visit *v, int sig)
 	v->state = GONE;
 }
 
-static bool has_loader(pid_t pid)
+/* 0: it has none */
+static uint64_t loader_of(pid_t pid)
 {
 	Elf64_auxv_t auxv[64];
 	char path[64];
@@ -150,7 +157,7 @@ static bool has_loader(pid_t pid)
 	for (size_t i = 0; n > 0 && (i + 1) * sizeof(auxv[0]) <= (size_t)n; i++)
 		if (auxv[i].a_type == AT_BASE)
 			return auxv[i].a_un.a_val;
-	return false;
+	return 0;
 }
 
 /* Where the loader has mapped its cache; 0: nowhere. */
@@ -213,7 +220,13 @@ static int at_stop(struct visit *v, struct arrival *ret_arrival)
 		return 0;
 	}
 	if (v->state == ENTERING && !has_failed(&regs)) {
-		if (regs.fs_base || !has_loader(v->pid))
+		uint64_t loader = loader_of(v->pid);
+
+		if (v->kind == DOOR_OPEN && loader && regs.rip - loader >= LOADER_MOST) {
+			detach(v, 0);	/* only reads the file */
+			return 0;
+		}
+		if (regs.fs_base || !loader)
 			return ready(v, true, ret_arrival);
 		v->state = STEPPING;
 	}
@@ -225,7 +238,7 @@ static int at_exec(struct visit *v, struct arrival *ret_arrival)
 {
 	v->tid = v->pid;
 	v->cache = 0;
-	if (!has_loader(v->pid))
+	if (!loader_of(v->pid))
 		return ready(v, true, ret_arrival);
 	v->state = STEPPING;
 	go_on(v, 0);
@@ -331,9 +344,10 @@ static int look(struct arrivals *a, bool *moved, struct arrival *ret_arrival)
 			try_again(a, v);
 		else if (next_status(v, &status) > 0) {
 			r = at_status(v, status, ret_arrival);
+			v->moved = now;
 			*moved = true;
 		}
-		if (v->state != GONE && now - v->since > PATIENCE_NS)
+		if (v->state != GONE && (now - v->moved > PATIENCE_NS || now - v->since > LONGEST_NS))
 			give_up(a, v);
 		if (v->state == GONE)
 			a->visits.v[i--] = a->visits.v[--a->visits.n];
@@ -358,12 +372,13 @@ static bool has_rung(struct arrivals *a)
 	return a->visits.n < MOST_AT_ONCE && a->heard != __atomic_load_n(doorman_bell(a->door), __ATOMIC_ACQUIRE);
 }
 
-int arrivals_poll(struct arrivals *a, struct arrival *ret_arrival)
+int arrivals_poll(struct arrivals *a, bool accept, struct arrival *ret_arrival)
 {
 	uint64_t now = now_ns(), until = now + ROUND_NS, moved_at = now;
 	int r;
 
-	ask(a);
+	if (accept)
+		ask(a);
 	do {
 		bool moved = false;
 
@@ -371,7 +386,7 @@ int arrivals_poll(struct arrivals *a, struct arrival *ret_arrival)
 		now = now_ns();
 		if (moved)
 			moved_at = now;
-		if (has_rung(a))
+		if (accept && has_rung(a))
 			ask(a);
 		else if (!moved && now - moved_at < SPIN_NS)
 			sched_yield();

@@ -36,10 +36,14 @@ int arrivals_open(const struct arrivals_options *o, struct arrivals **ret_arriva
 void arrivals_start(struct arrivals *a);	/* who comes from now on is told */
 void arrivals_close(struct arrivals *a);	/* lets everybody go */
 
-/* 1: somebody is there; 0: nobody yet; -ESRCH: nobody will be told any more. Takes 2 ms at most if nobody is. */
-int arrivals_poll(struct arrivals *a, struct arrival *ret_arrival);
+/*
+ * 1: somebody is there; 0: nobody yet; -ESRCH: nobody will be told any more. Takes 2 ms at most if nobody is. Who is on
+ * the way stands still without us: poll again and again as long as there is one, and accept no more before you do anything
+ * else that may take its time.
+ */
+int arrivals_poll(struct arrivals *a, bool accept, struct arrival *ret_arrival);
+bool arrivals_busy(const struct arrivals *a);	/* somebody is on the way */
 
-bool arrivals_busy(const struct arrivals *a);	/* somebody is on the way: poll again at once */
 uint32_t *arrivals_bell(struct arrivals *a);	/* a futex that is rung when there is somebody */
 void arrivals_get_counts(const struct arrivals *a, struct arrival_counts *ret_counts);
 

@@ -8,6 +8,8 @@
 /* Every program with glibc's loader opens and maps it at its start, before libraries, and unmaps it when all are ready. */
 #define DOOR_CACHE "/etc/ld.so.cache"
 
+#define LOADER_MOST (4ull << 20)	/* so large a loader may be */
+
 struct door_verdict { uint32_t id, answer; };
 
 struct door_page {

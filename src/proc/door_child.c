@@ -6,7 +6,7 @@
  *	we say so; we don't want it (not a loader that opens, traced already, one of ours)
  *	we are stopped: looked at each TICK as long as somebody waits. If we hold processes at that moment, we
  *		are continued, let them go, and stop ourselves
- *	nothing is heard of us for SILENCE, or it takes longer than LONGEST
+ *	nothing is heard of us for SILENCE (and then, until something is, nobody is kept), or it takes longer than LONGEST
  *	we or the doorman die: the kernel does that
  *
  * A thread that executes a script comes to us when the kernel opens the interpreter, and on kernels before 6.8 every
@@ -38,9 +38,9 @@
 #define LONGEST 20000000000ull
 #define LATER 300000000ull	/* so long an exec may take from its interpreter to the loader's cache */
 #define MOST_WAITING 4096
-#define AT_ONCE 4096		/* bytes of events, 24 each */
+#define AT_ONCE 128		/* events */
+#define EVENT 24
 #define MOST_LATER 1024
-#define LOADER_MOST (4ull << 20)
 
 struct waiting { uint32_t id; int fd; pid_t tid; uint64_t since; };
 struct later { pid_t pid; uint64_t since; };
@@ -48,10 +48,10 @@ struct later { pid_t pid; uint64_t since; };
 /* No memory of the heap: the tracer may have had threads. */
 static struct waiting waiting[MOST_WAITING];
 static struct later later[MOST_LATER];
-static size_t nwaiting, nlater, most_waiting;
+static size_t nwaiting, nlater, most_waiting, at_once;
 static uint32_t next_id;
 static struct stat cache_stat;
-static bool cache_marked, asleep;
+static bool cache_marked, asleep, silent;	/* the tracer is stopped; it does something else */
 static uint32_t last_beat;
 static uint64_t beat_at, ticked_at;
 
@@ -103,7 +103,10 @@ static void let_all_go(struct door *d, uint64_t *count)
 	}
 }
 
-/* Where the kernel shows a blocked thread's program counter: is it in the loader, as the process was started with it? */
+/*
+ * Where the kernel shows a blocked thread's program counter: is it in the loader, as the process was started with it? The
+ * thread may still be on its way into its sleep, and then nothing is shown: it is asked about.
+ */
 static bool is_loader(pid_t tid)
 {
 	unsigned long long a[6], sp, pc = 0, base = 0;
@@ -112,10 +115,11 @@ static bool is_loader(pid_t tid)
 	long nr;
 	ssize_t n;
 
-	if (read_file(tid, "syscall", buf, sizeof(buf)) <= 0 ||
-	    sscanf(buf, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &nr, &a[0], &a[1], &a[2], &a[3], &a[4], &a[5],
-		   &sp, &pc) != 9)
+	if (read_file(tid, "syscall", buf, sizeof(buf)) <= 0)
 		return false;
+	if (sscanf(buf, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &nr, &a[0], &a[1], &a[2], &a[3], &a[4], &a[5],
+		   &sp, &pc) != 9)
+		return true;
 	n = read_file(tid, "auxv", (char *)auxv, sizeof(auxv));
 	for (size_t i = 0; n > 0 && (i + 1) * sizeof(auxv[0]) <= (size_t)n; i++)
 		if (auxv[i].a_type == AT_BASE)
@@ -204,11 +208,13 @@ static void consider(struct door *d, pid_t tid, int fd, enum door_kind kind)
 
 	if (asleep)
 		asleep = is_stopped(d);
+	if (silent)
+		silent = __atomic_load_n(&d->page->beat, __ATOMIC_RELAXED) == last_beat;
 	if (!is_wanted(d, tid, fd, kind)) {
 		allow(d, fd);
 		return;
 	}
-	if (!asleep && room && tell(d, next_id, tid, d->exact ? kind : DOOR_LATE) && d->exact) {
+	if (!asleep && !silent && room && tell(d, next_id, tid, d->exact ? kind : DOOR_LATE) && d->exact) {
 		waiting[nwaiting++] = (struct waiting){ next_id++, fd, tid, now_ns() };
 		return;
 	}
@@ -220,8 +226,8 @@ static void consider(struct door *d, pid_t tid, int fd, enum door_kind kind)
 /* false: this is not the kernel that we know */
 static bool read_events(struct door *d)
 {
-	static char buf[AT_ONCE] __attribute__((aligned(8)));
-	ssize_t n = read(d->fan, buf, sizeof(buf));
+	static char buf[AT_ONCE * EVENT] __attribute__((aligned(8)));
+	ssize_t n = read(d->fan, buf, at_once * EVENT);
 	struct fanotify_event_metadata *m = (void *)buf;
 
 	for (; n > 0 && FAN_EVENT_OK(m, n); m = FAN_EVENT_NEXT(m, n)) {
@@ -277,6 +283,21 @@ static void look_at_later(struct door *d, uint64_t now)
 		watch_cache(d, false);
 }
 
+/* Who comes while it is silent is not even kept waiting. */
+static void let_old_go(struct door *d, uint64_t now)
+{
+	for (size_t i = 0; i < nwaiting; i++)
+		silent |= now - beat_at > SILENCE && now - waiting[i].since > SILENCE;
+	if (silent)
+		let_all_go(d, NULL);
+	for (size_t i = nwaiting; i-- > 0;)
+		if (now - waiting[i].since > LONGEST) {
+			allow(d, waiting[i].fd);
+			forget(i);
+			d->page->counts.unheard++;
+		}
+}
+
 static void look_at_tracer(struct door *d, uint64_t now)
 {
 	uint32_t beat = __atomic_load_n(&d->page->beat, __ATOMIC_RELAXED);
@@ -289,12 +310,7 @@ static void look_at_tracer(struct door *d, uint64_t now)
 		beat_at = now;
 	}
 	if (!is_stopped(d)) {
-		for (size_t i = nwaiting; i-- > 0;)
-			if (now - waiting[i].since > LONGEST || (now - beat_at > SILENCE && now - waiting[i].since > SILENCE)) {
-				allow(d, waiting[i].fd);
-				forget(i);
-				d->page->counts.unheard++;
-			}
+		let_old_go(d, now);
 		return;
 	}
 	asleep = true;
@@ -311,19 +327,16 @@ static void look_at_tracer(struct door *d, uint64_t now)
  */
 static void raise_limit(void)
 {
-	struct rlimit old = { 0 }, new = { 2 * MOST_WAITING, 2 * MOST_WAITING };
+	struct rlimit l = { 2 * MOST_WAITING, 2 * MOST_WAITING };
 
-	getrlimit(RLIMIT_NOFILE, &old);
-	if (old.rlim_cur < new.rlim_cur && setrlimit(RLIMIT_NOFILE, &new) < 0) {
-		new = (struct rlimit){ old.rlim_max, old.rlim_max };
-		setrlimit(RLIMIT_NOFILE, &new);
-		getrlimit(RLIMIT_NOFILE, &old);
-	} else {
-		old.rlim_cur = 2 * MOST_WAITING;
+	if (setrlimit(RLIMIT_NOFILE, &l) < 0 && getrlimit(RLIMIT_NOFILE, &l) == 0) {
+		l.rlim_cur = l.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &l);
 	}
-	most_waiting = old.rlim_cur > 2 * AT_ONCE / 24 ? old.rlim_cur - 2 * AT_ONCE / 24 : 0;
-	if (most_waiting > MOST_WAITING)
-		most_waiting = MOST_WAITING;
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur > 2 * MOST_WAITING)
+		l.rlim_cur = 2 * MOST_WAITING;
+	at_once = l.rlim_cur / 8 < AT_ONCE ? l.rlim_cur / 8 : AT_ONCE;
+	most_waiting = l.rlim_cur / 2;
 }
 
 /* Nothing of the tracer's stays open with us, and no signal that was meant for it reaches us. */
@@ -331,16 +344,16 @@ static void settle(struct door *d)
 {
 	int *keep[] = { &d->fan, &d->sock, &d->cache };
 
+	raise_limit();
 	for (int i = 0; i < 3; i++)	/* out of the way, in this order */
 		if (*keep[i] >= 0)
-			*keep[i] = fcntl(*keep[i], F_DUPFD_CLOEXEC, 1000);
+			*keep[i] = fcntl(*keep[i], F_DUPFD_CLOEXEC, 3);
 	for (int i = 0; i < 3; i++)
 		if (*keep[i] >= 0) {
 			dup2(*keep[i], i);
 			*keep[i] = i;
 		}
 	syscall(SYS_close_range, 3, ~0u, 0);
-	raise_limit();
 	setsid();
 	for (int i = 1; i < 32; i++)
 		signal(i, SIG_DFL);
@@ -355,7 +368,7 @@ static void settle(struct door *d)
 void door_keep(struct door *d)
 {
 	settle(d);
-	for (;;) {
+	for (; at_once > 3;) {	/* else there is no room for anybody */
 		struct pollfd fds[] = { { .fd = d->sock, .events = POLLIN }, { .fd = d->fan, .events = POLLIN } };
 		bool busy = nwaiting || nlater || __atomic_load_n(&d->page->holding, __ATOMIC_RELAXED);
 		uint64_t now;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include "base/clock.h"
 #include "base/err.h"
 #include "proc/arrivals.h"
 #include "session/follow.h"
@@ -13,6 +14,7 @@
 
 #define MOST_TARGETS 1000
 #define FDS_EACH 8
+#define ACCEPT_NS 20000000ull	/* then events want to be taken out again */
 
 struct newcomers {
 	VEC(char *) paths;
@@ -146,7 +148,7 @@ static size_t living(const struct jab *j)
 	size_t n = 0;
 
 	for (size_t i = 0; i < j->targets.n; i++)
-		n += j->targets.v[i].proc && j->targets.v[i].main == i;
+		n += j->targets.v[i].proc && j->targets.v[i].main == i && !j->targets.v[i].seen_dead;
 	return n;
 }
 
@@ -203,17 +205,21 @@ static void take(struct jab *j, const struct arrival *one)
 int newcomers_poll(struct jab *j)
 {
 	struct newcomers *new = j->newcomers;
+	uint64_t start = now_ns();
 	struct arrival one;
 	int r, n = 0;
 
 	if (!new || !new->arrivals)
 		return 0;
 	new->heard = __atomic_load_n(arrivals_bell(new->arrivals), __ATOMIC_ACQUIRE);
-	while (n < 16 && (r = arrivals_poll(new->arrivals, &one)) > 0) {
-		take(j, &one);
-		n++;
-	}
-	if (n < 16 && r < 0) {
+	/* Nobody stays half-way while we do other things: to write what we print may take for ever. */
+	do {
+		r = arrivals_poll(new->arrivals, now_ns() - start < ACCEPT_NS, &one);
+		if (r > 0)
+			take(j, &one);
+		n += r > 0;
+	} while (r > 0 || arrivals_busy(new->arrivals));
+	if (r < 0) {
 		log_warn("the process that tells us of newcomers is gone: those that start from now on are not probed");
 		newcomers_stop(j);
 	}
@@ -227,7 +233,7 @@ uint32_t *newcomers_bell(struct jab *j, uint32_t *ret_heard, uint64_t *ns)
 	if (!new || !new->arrivals)
 		return NULL;
 	/* The doorman wants to hear of us now and then. */
-	*ns = MIN(*ns, arrivals_busy(new->arrivals) ? 20000ull : 200000000ull);
+	*ns = MIN(*ns, 200000000ull);
 	*ret_heard = new->heard;
 	return arrivals_bell(new->arrivals);
 }

@@ -11,7 +11,7 @@
 int newcomers_watch(struct jab *j, const char *const *paths, size_t n);
 void newcomers_start(struct jab *j);	/* the probes are in: from now on; and who came since processes were looked for */
 int newcomers_poll(struct jab *j);	/* how many there were */
-uint32_t *newcomers_bell(struct jab *j, uint32_t *ret_heard, uint64_t *ns);	/* NULL: none. Shortens ns for those on the way */
+uint32_t *newcomers_bell(struct jab *j, uint32_t *ret_heard, uint64_t *ns);	/* NULL: none. Shortens ns if need be */
 void newcomers_stop(struct jab *j);
 void newcomers_free(struct jab *j);
 

@@ -123,10 +123,11 @@ def test_library(target, copy, built):
         said = [int(run(late, lib, rounds)) for rounds in (1, 3)]
         said += [int(run(late, lib, 2, env={**os.environ, "LD_PRELOAD": str(lib)})) + 1 - 2]     # stays loaded: one constructor
         run("cmp", lib, lib)
+        at_once(20, late, lib, 1)
         r = s.stop()
     old.stop()
-    assert r.status == 0 and "not probed" not in r.stderr, r
-    assert scalar(r.output, "n") == str(3 + 9 + 5) and keyed(r.output, "c")["-1"] == str(1 + 3 + 1), (r, said)
+    assert r.status == 0 and "not probed" not in r.stderr and "23 processes started" in r.stderr, r
+    assert scalar(r.output, "n") == str(3 + 9 + 5 + 60) and keyed(r.output, "c")["-1"] == str(1 + 3 + 1 + 20), (r, said)
 
 
 def test_library_in_a_process_that_ran_before(target, copy):
@@ -195,6 +196,47 @@ def test_stopped(copy):
         s.signal(signal.SIGCONT)
         r = s.stop()
     assert r.status == 0 and int(scalar(r.output, "n")) % 3 == 0 and "jab was stopped" in r.stderr, r
+
+
+def test_output_that_nobody_reads(copy, tmp_path):
+    """While we wait to write, nobody waits for us: neither at the door nor half-way to a probe."""
+    prog = copy("script")
+    text = f'u:{prog}:tail {{ printf("%d {"x" * 200}\\n", arg0) }}'
+    with open(tmp_path / "err", "w+") as err:
+        p = subprocess.Popen([jab.JAB, "-v", "-e", text], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err)
+        end = time.monotonic() + LIMIT
+        while "active" not in Path(err.name).read_text():
+            assert time.monotonic() < end and p.poll() is None
+            time.sleep(.01)
+        for _ in range(3):
+            run(prog, "tail", 300)
+        at_once(10, prog, "tail", 300)
+        p.send_signal(signal.SIGINT)
+        lines = len(p.communicate(timeout=LIMIT)[0].splitlines())
+        said = Path(err.name).read_text()
+    probed = sum(line.startswith("jab: process ") and "begins to use" in line for line in said.splitlines())
+    assert p.returncode == 0 and lines == 300 * probed, said
+    assert probed == 13 or "not probed: they would have waited" in said, said
+
+
+def test_more_than_can_be_traced(copy):
+    if not shutil.which("prlimit"):
+        pytest.skip("no prlimit")
+    prog = copy("script")
+    out = subprocess.Popen(["prlimit", "--nofile=80:80", jab.JAB, "-v", "-e", f"u:{prog}:take {{ @by[pid] = count() }}"],
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while "active" not in out.stderr.readline():
+        assert out.poll() is None
+    all = [targets.Target("script", command=[str(prog), "serve"]) for _ in range(13)]
+    for t in all:
+        t.run(5)
+    out.send_signal(signal.SIGINT)
+    text, said = out.communicate(timeout=LIMIT)
+    assert out.returncode == 0 and keyed(text, "by") == {str(t.pid): "5" for t in all[:10]}, (text, said)
+    assert "10 processes are traced at a time" in said and "3 processes started and were not probed: too many" in said, said
+    for t in all:
+        t.run(5)
+        t.stop()
 
 
 def test_traced_by_another(copy):
