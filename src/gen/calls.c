@@ -288,9 +288,8 @@ static void put_answer(struct gen *g, const struct ir_ins *i)
 		else
 			op(g, 0x89, 0xc0);		/* mov  %eax,%eax */
 		break;
-	case IR_LOAD: case IR_SLOT_LOAD:
-		if (i->op == IR_SLOT_LOAD)
-			put_error_if(g, i, PROG_RANGE, IR_ERR_RANGE);
+	case IR_SLOT_LOAD:
+		put_error_if(g, i, PROG_RANGE, IR_ERR_RANGE);
 		put_widen(g, i);
 		break;
 	case IR_MAP_SET: case IR_MAP_ADD: case IR_STACK:

@@ -30,6 +30,7 @@ static uint64_t gen_cells[256];
 static uint8_t gen_pairs[GEN_PAIRS_SIZE(GEN_PAIR_BITS)];
 static uint64_t gen_unpaired[64];
 static uint32_t gen_ids[256];
+static struct gen_good gen_good;		/* of zeros: nothing is good */
 
 /* What one run has recorded. */
 struct gen_seen { uint32_t n, id; uint64_t len; uint8_t payload[EVENT_LONG_MAX]; };
@@ -83,7 +84,7 @@ static inline struct gen_env gen_make_env(bool has_rseq, const struct maps_layou
 		.ncpus = ncpus, .maps = (uint64_t)gen_maps_memory, .layout = l, .cells = (uint64_t)gen_cells,
 		.errors = (uint64_t)gen_errors, .enabled = 0, .nclauses = 64, .blob = (uint64_t)gen_blob(),
 		.scratch_size = GEN_SCRATCH, .may_call = true, .mult = 1ull << 32, .pairs = (uint64_t)gen_pairs,
-		.pair_bits = GEN_PAIR_BITS, .unpaired = (uint64_t)gen_unpaired,
+		.pair_bits = GEN_PAIR_BITS, .unpaired = (uint64_t)gen_unpaired, .good = (uint64_t)&gen_good,
 		.uid = 11, .gid = 12, .online_cpus = 13, .cpid = 14,
 	};
 }
