@@ -69,6 +69,7 @@ struct gen_env {
 	uint64_t blob;			/* where the image stands */
 	uint32_t scratch_size;		/* of each locked ring; see struct bulk_scratch. gen_scratch() says how much */
 	bool may_call;			/* no seccomp: the kernel may be asked */
+	bool has_fsbase;		/* the thread pointer can be read by an instruction; else the kernel is asked */
 	uint64_t good;			/* struct gen_good; 0: nothing is known to be */
 
 	/* ns = ns0 + ((tsc - tsc0) * mult >> 32), CLOCK_MONOTONIC; start_ns: when the run began */

@@ -220,6 +220,11 @@ static const struct vtype *language_name(struct checker *c, struct expr *e, uint
 	case B_RETVAL:	return check_retval(c, e);
 	case B_ARGS:	return &v_args;
 	case B_ARG: case B_SARG: return check_arg(c, e, number);
+	case B_ERRNO:
+		if (!in_tracer(c))
+			return &v_i32;
+		check_error(c, e, "errno has no meaning %s", at_name(c));
+		return &v_error;
 	case B_PARAMS: case B_REGS:
 		check_error(c, e, "%s stands for many fields and can't be part of another", e->name);
 		return &v_error;

@@ -13,6 +13,7 @@
 #include "session/units.h"
 
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/sysinfo.h>
 #include "base/err.h"
 #include "proc/ids.h"
@@ -21,6 +22,7 @@
 #include "session/shapes.h"
 
 #define PAIR_BITS 12
+#define HWCAP2_FSGSBASE 2
 #define SPARE_CELLS 64	/* for programs of what comes later */
 
 static bool any_ins(const struct jab *j, bool (*is)(const struct ir_ins *i))
@@ -285,6 +287,7 @@ int units_init(struct jab *j, struct target *t)
 		env->ncpus = counters_ncpus();
 		env->blob = t->blob_at;
 		env->good = units_good_at(t);
+		env->has_fsbase = getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE;
 		env->scratch_size = r->scratch_size;
 		env->may_call = r->may_call;
 		env->unwind = r->unwind_at;

@@ -44,6 +44,7 @@ struct program {
 	uint32_t body[2];		/* bytes of code */
 	uint32_t scratch[2], event_max[2];	/* gen_scratch(), gen_event_max() */
 	uint32_t next;			/* number + 1 of the next one of this row */
+	uint32_t only;			/* number + 1 of the only target it is for: it knows distances there; 0: any */
 };
 
 /* A unit's memory in one target. */

@@ -7,6 +7,7 @@
 #define JAB_TESTS_GEN_RUN_H
 
 #include <stdio.h>
+#include <sys/auxv.h>
 #include <sys/uio.h>
 
 #include "blob/blob.h"
@@ -85,6 +86,7 @@ static inline struct gen_env gen_make_env(bool has_rseq, const struct maps_layou
 		.errors = (uint64_t)gen_errors, .enabled = 0, .nclauses = 64, .blob = (uint64_t)gen_blob(),
 		.scratch_size = GEN_SCRATCH, .may_call = true, .mult = 1ull << 32, .pairs = (uint64_t)gen_pairs,
 		.pair_bits = GEN_PAIR_BITS, .unpaired = (uint64_t)gen_unpaired, .good = (uint64_t)&gen_good,
+		.has_fsbase = has_rseq && getauxval(AT_HWCAP2) & 2,
 		.uid = 11, .gid = 12, .online_cpus = 13, .cpid = 14,
 	};
 }
@@ -157,6 +159,7 @@ static inline struct interp_site gen_interp_site(void)
 	s.ctx[IR_CTX_GID] = 12;
 	s.ctx[IR_CTX_NCPUS] = 13;
 	s.ctx[IR_CTX_CPID] = 14;
+	s.ctx[IR_CTX_THREAD] = (uint64_t)__builtin_thread_pointer();
 	return s;
 }
 
