@@ -44,7 +44,7 @@ static void put_home(struct gen *g)
 {
 	op(g, 0x48, 0x8d);				/* lea  site's rsp,%rax */
 	g_rsp(g, RAX, g->frame + 128 + 8 * g->site->pushed);
-	g_address(g, RCX, g->site->func + 0x632be59bd9b4e019 * g->p->clause);
+	g_address(g, RCX, g->site->func + 0x632be59bd9b4e019u * g->p->clause);
 	op(g, 0x48, 0x31, 0xc8);			/* xor  %rcx,%rax */
 	g_store_word(g, RAX, word(g, PAIR_KEY));
 	g_address(g, RCX, 0x9e3779b97f4a7c15);

@@ -16,7 +16,7 @@ void bytes_add(struct bytes *b, const void *p, size_t n);
 static inline void bytes_u64(struct bytes *b, uint64_t v) { bytes_add(b, &v, 8); }
 static inline void bytes_free(struct bytes *b) { free(b->p); *b = (struct bytes){ 0 }; }
 
-/* One line of a map that is printed or walked. Lent: valid until the map changes. */
+/* One line of a map that is printed or walked. Lent: valid until the map changes or is asked again. */
 struct map_entry {
 	const uint8_t *key;
 	size_t key_len;

@@ -4,7 +4,8 @@
  *
  *	driver FILE...				each file once (also stdin, as "-")
  *	driver SEED_FILE... -n COUNT -s SEED	COUNT damaged copies of the seeds, the same ones for the same SEED
- *						(no SEED_FILE: those that the driver brings)
+ *						(no SEED_FILE: those that the driver brings); -t SECONDS
+ *						instead: as many as that time allows
  *	with -fsanitize=fuzzer -DWITH_LIBFUZZER	under libFuzzer
  *
  * Damage is what hurts parsers: bits, bytes, interesting numbers at any alignment, runs copied
@@ -134,13 +135,21 @@ static void keep(const char *path, const uint8_t *p, size_t n)
 	}
 }
 
-static int run_mutations(const struct seed *seeds, size_t nseeds, long count, const char *kept)
+static double seconds_of(clockid_t clock)
 {
-	long i, k, accepted = 0;
-	double slowest = 0, took;
-	struct timespec a, b;
+	struct timespec t;
 
-	for (i = 0; i < count; i++) {
+	clock_gettime(clock, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/* seconds: 0 if only count matters. */
+static int run_mutations(const struct seed *seeds, size_t nseeds, long count, double seconds, const char *kept)
+{
+	double slowest = 0, took, end = seconds_of(CLOCK_MONOTONIC) + seconds;
+	long i, k, accepted = 0;
+
+	for (i = 0; seconds ? seconds_of(CLOCK_MONOTONIC) < end : i < count; i++) {
 		const struct seed *s = &seeds[random_below(nseeds)];
 		size_t n = s->n;
 		/* its own allocation, so that ASan sees one byte too far */
@@ -153,17 +162,16 @@ static int run_mutations(const struct seed *seeds, size_t nseeds, long count, co
 			n = random_below(n + 1);
 		p = realloc(p, n ? n : 1);
 		keep(kept, p, n);
-		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
+		took = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 		accepted += fuzz_one(p, n) == 0;
-		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
-		took = (b.tv_sec - a.tv_sec) + (b.tv_nsec - a.tv_nsec) / 1e9;
+		took = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - took;
 		if (took > slowest)
 			slowest = took;
 		if (took > 1)
 			printf("input %ld, from %s, took %.1f s\n", i, s->path, took);
 		free(p);
 	}
-	printf("%ld inputs, %ld accepted, slowest %.3f s of CPU\n", count, accepted, slowest);
+	printf("%ld inputs, %ld accepted, slowest %.3f s of CPU\n", i, accepted, slowest);
 	return slowest > 5;
 }
 
@@ -171,6 +179,7 @@ int main(int argc, char **argv)
 {
 	struct seed *seeds = calloc(argc + 64, sizeof(*seeds));
 	const char *kept = NULL;
+	double seconds = 0;
 	long count = 0;
 	size_t n = 0, k;
 	int i, r = 0;
@@ -178,6 +187,8 @@ int main(int argc, char **argv)
 	for (i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "-n") == 0 && i + 1 < argc)
 			count = atol(argv[++i]);
+		else if (strcmp(argv[i], "-t") == 0 && i + 1 < argc)
+			seconds = atof(argv[++i]);
 		else if (strcmp(argv[i], "-s") == 0 && i + 1 < argc)
 			random_state = strtoull(argv[++i], NULL, 0);
 		else if (strcmp(argv[i], "-k") == 0 && i + 1 < argc)
@@ -185,15 +196,15 @@ int main(int argc, char **argv)
 		else
 			seeds[n++] = read_seed(argv[i]);
 	}
-	if (!n && !count)
+	if (!n && !count && !seconds)
 		seeds[n++] = read_seed("-");
 	if (!n)
 		for (; n < 64 && (seeds[n] = fuzz_seed(n)).p; n++)
 			;
-	for (k = 0; k < n && !count; k++)
+	for (k = 0; k < n && !count && !seconds; k++)
 		printf("%s: %s\n", seeds[k].path, fuzz_one(seeds[k].p, seeds[k].n) == 0 ? "accepted" : "refused");
-	if (count)
-		r = run_mutations(seeds, n, count, kept);
+	if (count || seconds)
+		r = run_mutations(seeds, n, count, seconds, kept);
 	for (k = 0; k < n; k++)
 		free(seeds[k].p);
 	free(seeds);
