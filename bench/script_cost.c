@@ -12,7 +12,7 @@
 
 #define CALLS 100000
 #define ROUNDS 40
-#define ROOM 3584			/* for each way */
+#define ROOM 3200			/* for each way */
 
 typedef uint64_t call_fn(uint64_t a, uint64_t b, uint64_t c);
 
@@ -44,13 +44,24 @@ static struct way ways[] = {
 	{ .name = "@[tid] = nsecs", .script = "uprobe:/x:f { @[tid] = nsecs; }" },
 	{ .name = "@x = count(), read", .script = "uprobe:/x:f { @ = count(); if (@ == 0x123456789) { @y++; } }" },
 	{ .name = "call, hist(duration)", .script = "call:/x:f { @ = hist(duration); }", .at = LANG_CALL },
-	{ .name = "three pointers, false", .script = "uprobe:/x:f /5 == *(uint64 *)(*(uint64 *)(*(uint64 *)arg1))/ { @ = count(); }", .arg1 = 2, .slow = true },
+	{ .name = "three pointers, plain", .script = "uprobe:/x:f /5 == *(uint64 *)(*(uint64 *)(*(uint64 *)arg1))/ { @ = count(); }", .arg1 = 2 },
+	{ .name = "the same on the stack", .script = "uprobe:/x:f /5 == *(uint64 *)(*(uint64 *)(*(uint64 *)arg1))/ { @ = count(); }", .arg1 = 4 },
+	{ .name = "the same, asked", .script = "uprobe:/x:f /5 == *(uint64 *)(*(uint64 *)(*(uint64 *)arg1))/ { @ = count(); }", .arg1 = 3, .slow = true },
 	{ .name = "@[ustack] = count()", .script = "uprobe:/x:f { @[ustack] = count(); }" },
 	{ .name = "printf of two numbers", .script = "uprobe:/x:f { printf(\"%d %d\\n\", arg0, arg1); }" },
 	{ .name = "printf of a string", .script = "uprobe:/x:f { printf(\"%s\\n\", str(arg1)); }", .arg1 = 1, .slow = true },
 };
 
-static uint64_t number = 6, *chain_end[] = { &number }, **chain[] = { chain_end };
+/* Three pointers in a row, and a number. */
+static uint64_t chain[4];
+
+static uint64_t make_chain(uint64_t *at)
+{
+	for (int i = 0; i < 3; i++)
+		at[i] = (uint64_t)&at[i + 1];
+	at[3] = 6;
+	return (uint64_t)at;
+}
 
 static double now(void)
 {
@@ -105,6 +116,8 @@ static int place(struct way *w, int n)
 	int len = w->len;
 	int32_t rel;
 
+	if (4096 + (n + 1) * ROOM > CODE_SIZE)
+		return fail(-ENOSPC, "no room for so many ways");
 	if (w->script)
 		len = compile(w, (uint64_t)rx + 64, p);
 	else
@@ -156,13 +169,18 @@ static bool counted(const struct way *w)
 int main(void)
 {
 	size_t n = ARRAY_SIZE(ways);
+	uint64_t on_stack[4];
 
+	gen_good.range[0].lo = (uint64_t)chain;
+	gen_good.range[0].len = sizeof(chain) - GEN_GOOD_SHORT;
+	gen_good.range[GEN_GOOD_STACK].lo = (uint64_t)on_stack - 65536;
+	gen_good.range[GEN_GOOD_STACK].len = 65536 + sizeof(on_stack) - GEN_GOOD_SHORT;
 	gen_set_up();
 	reset_rings(1 << 20);
 	gen_set_up();
 	for (size_t i = 0; i < n; i++) {
-		if (ways[i].arg1 == 2)
-			ways[i].arg1 = (uint64_t)chain;
+		if (ways[i].arg1 >= 2 && ways[i].arg1 <= 4)
+			ways[i].arg1 = make_chain(ways[i].arg1 == 2 ? chain : ways[i].arg1 == 3 ? xcalloc(4, 8) : on_stack);
 		if (ways[i].arg1 == 1)
 			ways[i].arg1 = (uint64_t)"a string of some length";
 		if (place(&ways[i], i) < 0)

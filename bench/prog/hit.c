@@ -5,12 +5,14 @@
  *	measure FUNCTION THREADS MILLISECONDS [PAUSE]	-> median and best ns per call
  *	call FUNCTION TIMES			-> the sum of the results
  *	where FUNCTION				-> its address
+ *	chain data|heap				-> the address of three pointers in a row, in its data or in its heap
  *
  * Time is taken over short chunks of calls, so that most chunks are not interrupted and the median
  * is that of an undisturbed one even on a busy machine. PAUSE: microseconds between chunks, for whoever
  * reads what a chunk writes.
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,6 +142,20 @@ static void call(work_fn fn, long times)
 	printf("%llu\n", (unsigned long long)sum);
 }
 
+/* The last one leads to a number. */
+static void chain(bool heap)
+{
+	static uint64_t data[4];
+	uint64_t *at = heap ? malloc(sizeof(data)) : data;
+
+	if (!at)
+		exit(1);
+	for (int i = 0; i < 3; i++)
+		at[i] = (uintptr_t)&at[i + 1];
+	at[3] = 6;
+	printf("%llu\n", (unsigned long long)(uintptr_t)at);
+}
+
 int main(void)
 {
 	char line[128], word[16], name[32];
@@ -149,7 +165,9 @@ int main(void)
 		double a = 0, b = 0, c = 0;
 		work_fn fn;
 
-		if (sscanf(line, "%15s %31s %lf %lf %lf", word, name, &a, &b, &c) < 2 || !(fn = find(name)))
+		if (sscanf(line, "%15s %31s %lf %lf %lf", word, name, &a, &b, &c) == 2 && !strcmp(word, "chain"))
+			chain(!strcmp(name, "heap"));
+		else if (sscanf(line, "%15s %31s %lf %lf %lf", word, name, &a, &b, &c) < 2 || !(fn = find(name)))
 			puts("what?");
 		else if (!strcmp(word, "measure") && a >= 1 && a <= MAX_THREADS)
 			measure(fn, a, b, c);

@@ -78,6 +78,19 @@ struct raise_spec {
 	enum clone_abi abi;
 };
 
+/* What a system call can do to pages that pads load from; its arguments are in their registers. */
+enum forget_abi {
+	FORGET_RANGE,		/* munmap, mremap, madvise: whatever is in (address, length) */
+	FORGET_PROTECT,		/* mprotect, pkey_mprotect: if the right to read goes */
+	FORGET_MAP,		/* mmap: if the address is fixed */
+};
+
+struct forget_spec {
+	uint64_t table;		/* of { u64 start, length }; the lengths become 0 */
+	uint32_t n;
+	enum forget_abi abi;
+};
+
 struct arch_ops {
 	const char *name;
 	uint16_t elf_machine;
@@ -111,6 +124,9 @@ struct arch_ops {
 	 * COUNT_MAX.
 	 */
 	int (*emit_raise)(uint8_t *out, const struct raise_spec *spec);
+
+	/* The same for calls that take pages away: ranges that one of them meets are cleared, all of them. */
+	int (*emit_forget)(uint8_t *out, const struct forget_spec *spec);
 
 	/*
 	 * Write the code that records an event as it runs at address `at`, with the same promises as

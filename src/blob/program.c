@@ -8,6 +8,8 @@
 #define NR_GETTID 186
 #define NR_PRCTL 157
 #define PR_GET_NAME 16
+#define NR_ARCH_PRCTL 158
+#define ARCH_GET_FS 0x1003
 
 prog_do blob_program;
 
@@ -351,6 +353,17 @@ static ONE ids(const struct prog_op *op)
 	return pid << 32 | tid;
 }
 
+static ONE thread_pointer(const struct prog_op *op)
+{
+	uint64_t at = 0;
+	int64_t r;
+
+	if (op->flags & PROG_MAY_CALL)
+		__asm__ volatile("syscall" : "=a"(r) : "0"((long)NR_ARCH_PRCTL), "D"((long)ARCH_GET_FS), "S"(&at)
+				 : "rcx", "r11", "memory");
+	return at;
+}
+
 /* ring: NULL for what needs no scratch memory. */
 int64_t blob_program(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 {
@@ -366,6 +379,7 @@ int64_t blob_program(uint8_t *frame, const struct prog_op *op, struct ring_head 
 	case PROG_AGG_HAS: return agg_has(frame, op, ring);
 	case PROG_AGG_LEN: return agg_len(frame, op, ring);
 	case PROG_AGG_DEL: return agg_delete(frame, op, ring);
+	case PROG_THREAD: return thread_pointer(op);
 	case PROG_STACK: return stack_number(frame, op, ring);
 	case PROG_FAULTS: return take_faults(frame, op, ring);
 	case PROG_LOAD: return load(frame, op, ring);

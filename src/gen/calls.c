@@ -49,7 +49,7 @@ bool g_is_call(const struct gen *g, const struct ir_ins *i)
 	if (i->op >= IR_MAP_GET && i->op <= IR_MAP_LEN)
 		return i->op != IR_MAP_AGG || g->u->maps.v[i->map].nkeys;
 	if (i->op == IR_CTX)
-		return i->imm == IR_CTX_PID || i->imm == IR_CTX_TID;
+		return i->imm == IR_CTX_PID || i->imm == IR_CTX_TID || (i->imm == IR_CTX_THREAD && !g->env->has_fsbase);
 	return g_is_heavy(g, i);
 }
 
@@ -285,12 +285,11 @@ static void put_answer(struct gen *g, const struct ir_ins *i)
 	case IR_CTX:
 		if (i->imm == IR_CTX_PID)
 			op(g, 0x48, 0xc1, 0xe8, 32);	/* shr  $32,%rax */
-		else
+		else if (i->imm == IR_CTX_TID)
 			op(g, 0x89, 0xc0);		/* mov  %eax,%eax */
 		break;
-	case IR_LOAD: case IR_SLOT_LOAD:
-		if (i->op == IR_SLOT_LOAD)
-			put_error_if(g, i, PROG_RANGE, IR_ERR_RANGE);
+	case IR_SLOT_LOAD:
+		put_error_if(g, i, PROG_RANGE, IR_ERR_RANGE);
 		put_widen(g, i);
 		break;
 	case IR_MAP_SET: case IR_MAP_ADD: case IR_STACK:
@@ -360,6 +359,8 @@ static int op_of(const struct gen *g, const struct ir_ins *i)
 		[IR_MAP_DEL] = PROG_DEL, [IR_MAP_HAS] = PROG_HAS, [IR_MAP_LEN] = PROG_LEN,
 	};
 
+	if (i->op == IR_CTX && i->imm == IR_CTX_THREAD)
+		return PROG_THREAD;
 	switch (g_reads_agg(g, i) ? i->op : IR_NOP) {
 	case IR_MAP_GET: return PROG_AGG_GET;
 	case IR_MAP_HAS: return PROG_AGG_HAS;

@@ -161,10 +161,8 @@ static bool takes_rax(const struct ir_ins *i)
 	case IR_EQ: case IR_NE: case IR_LT: case IR_LE: case IR_GT: case IR_GE:
 		return !ir_is_float(i->type);
 	case IR_MOD: case IR_AND: case IR_OR: case IR_XOR: case IR_SHL: case IR_SHR: case IR_NOT:
-	case IR_CAST: case IR_BSWAP: case IR_BITS: case IR_JZ: case IR_JNZ:
+	case IR_CAST: case IR_BSWAP: case IR_BITS: case IR_JZ: case IR_JNZ: case IR_LOAD:
 		return true;
-	case IR_LOAD:
-		return i->flags & IR_GOOD;
 	}
 	return false;
 }

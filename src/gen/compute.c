@@ -3,7 +3,7 @@
 #include "gen/emit.h"
 
 /* rax is cut to a type and extended again. */
-static void put_wrap(struct gen *g, uint8_t type)
+void g_wrap(struct gen *g, uint8_t type)
 {
 	switch (type) {
 	case IR_I8: case IR_CHAR:
@@ -141,7 +141,7 @@ static void put_arith(struct gen *g, const struct ir_ins *i)
 	case IR_NEG: op(g, 0x48, 0xf7, 0xd8); break;	/* neg  %rax */
 	case IR_NOT: op(g, 0x48, 0xf7, 0xd0); break;	/* not  %rax */
 	}
-	put_wrap(g, i->type);
+	g_wrap(g, i->type);
 	g_set(g, i->dst);
 }
 
@@ -224,40 +224,6 @@ static void put_bits(struct gen *g, const struct ir_ins *i)
 	g_set(g, i->dst);
 }
 
-/* rax = so many bytes at rax + imm */
-static void put_plain_load(struct gen *g, const struct ir_ins *i)
-{
-	static const uint8_t how[][3] = {
-		[IR_I8] = { 0x48, 0x0f, 0xbe }, [IR_I16] = { 0x48, 0x0f, 0xbf }, [IR_I32] = { 0x48, 0x63 },
-		[IR_I64] = { 0x48, 0x8b }, [IR_U8] = { 0x48, 0x0f, 0xb6 }, [IR_U16] = { 0x48, 0x0f, 0xb7 },
-		[IR_U32] = { 0x8b }, [IR_U64] = { 0x48, 0x8b }, [IR_F32] = { 0x8b }, [IR_F64] = { 0x48, 0x8b },
-	};
-	uint8_t type = i->type == IR_BOOL ? IR_U8 : i->type == IR_CHAR ? IR_I8 : i->type > IR_F64 ? IR_U64 : i->type;
-
-	g_load(g, RAX, i->a);
-	if (i->imm != (int32_t)i->imm) {
-		g_address(g, RCX, i->imm);
-		op(g, 0x48, 0x01, 0xc8);		/* add  %rcx,%rax */
-	}
-	for (int k = 0; k < 3 && (how[type][k] || !k); k++)
-		op(g, how[type][k]);
-	g_mem(g, RAX, RAX, i->imm == (int32_t)i->imm ? i->imm : 0);
-	if (i->type == IR_BOOL)
-		put_wrap(g, IR_BOOL);
-	if (!ir_is_float(i->type)) {
-		g_set(g, i->dst);
-		return;
-	}
-	g->acc = IR_NONE;
-	if (i->type == IR_F64) {
-		g_store_word(g, RAX, g->places[i->dst].off);
-		return;
-	}
-	op(g, 0x66, 0x0f, 0x6e, 0xc0);			/* movd %eax,%xmm0 */
-	op(g, 0xf3, 0x0f, 0x5a, 0xc0);			/* cvtss2sd %xmm0,%xmm0 */
-	g_store_f(g, 0, i->dst);
-}
-
 bool g_compute(struct gen *g, const struct ir_ins *i)
 {
 	if (ir_is_float(i->type) && i->op >= IR_ADD && i->op <= IR_GE)
@@ -277,7 +243,7 @@ bool g_compute(struct gen *g, const struct ir_ins *i)
 		return true;
 	case IR_CAST:
 		g_load(g, RAX, i->a);
-		put_wrap(g, i->type);
+		g_wrap(g, i->type);
 		g_set(g, i->dst);
 		return true;
 	case IR_BSWAP:
@@ -285,11 +251,6 @@ bool g_compute(struct gen *g, const struct ir_ins *i)
 		return true;
 	case IR_BITS:
 		put_bits(g, i);
-		return true;
-	case IR_LOAD:
-		if (!(i->flags & IR_GOOD))
-			return false;
-		put_plain_load(g, i);
 		return true;
 	case IR_EQ: case IR_NE: case IR_LT: case IR_LE: case IR_GT: case IR_GE:
 		put_compare(g, i);

@@ -127,6 +127,8 @@ void g_analysis_free(struct gen *g);
 
 /* each puts the instruction, or says that it isn't its own */
 bool g_compute(struct gen *g, const struct ir_ins *i);		/* compute.c */
+void g_wrap(struct gen *g, uint8_t type);			/* rax is cut to a type and extended again */
+bool g_load_memory(struct gen *g, const struct ir_ins *i);	/* loads.c */
 bool g_float(struct gen *g, const struct ir_ins *i);		/* floats.c */
 bool g_site(struct gen *g, const struct ir_ins *i);		/* site.c */
 void g_clock(struct gen *g, uint64_t since);			/* rax = ns; rcx and rdx change */

@@ -89,7 +89,7 @@ static void put_program(struct gen *g)
 	for (g->now = 0; g->now < g->p->ins.n && !g->error; g->now++) {
 		const struct ir_ins *i = &g->p->ins.v[g->now];
 
-		if (!g_compute(g, i) && !g_float(g, i) && !g_site(g, i) && !g_control(g, i) && !g_map(g, i) &&
+		if (!g_compute(g, i) && !g_load_memory(g, i) && !g_float(g, i) && !g_site(g, i) && !g_control(g, i) && !g_map(g, i) &&
 		    !g_action(g, i) && !g_pair(g, i) && !g_call(g, i))
 			g->error = g_refuse(g, refused[i->op] ? refused[i->op] : "this");
 	}
@@ -168,7 +168,7 @@ static int generate(const struct ir_unit *u, const struct ir_prog *p, const stru
 
 int gen_measure(const struct ir_unit *u, const struct ir_prog *p)
 {
-	struct gen_env env = { .enabled = 1, .pair_bits = 1 };
+	struct gen_env env = { .enabled = 1, .pair_bits = 1, .good = 8 };
 	struct gen_site site = { .addr = 0x123456789abcdef, .number = 0x123456789abcdef, .pushed = true };	/* the longest there are */
 	const char *wrong = ir_verify(u, p);
 	int most = 0;

@@ -29,6 +29,20 @@
 
 struct maps_layout;		/* gen/maps.h */
 
+/*
+ * Memory that stays readable as long as the program runs (session/good.c says why): what a pointer finds there is
+ * loaded plainly, anything else by the kernel. It stands in memory shared with the target, so that it can be taken
+ * back at any time: lengths become 0, in any order; nothing else is ever changed once code has been made. The first
+ * range is the one that is looked at first.
+ */
+#define GEN_GOOD 16
+#define GEN_GOOD_STACK GEN_GOOD	/* of the first thread: good from rsp on, if rsp is in there as well */
+#define GEN_GOOD_SHORT 7	/* a range is given shorter by that: no load of 8 bytes reaches beyond it */
+
+struct gen_good {
+	struct { uint64_t lo, len; } range[GEN_GOOD + 1];
+};
+
 /* What a program must know of the target it runs in. All addresses are live ones. */
 struct gen_env {
 	/*
@@ -55,6 +69,8 @@ struct gen_env {
 	uint64_t blob;			/* where the image stands */
 	uint32_t scratch_size;		/* of each locked ring; see struct bulk_scratch. gen_scratch() says how much */
 	bool may_call;			/* no seccomp: the kernel may be asked */
+	bool has_fsbase;		/* the thread pointer can be read by an instruction; else the kernel is asked */
+	uint64_t good;			/* struct gen_good; 0: nothing is known to be */
 
 	/* ns = ns0 + ((tsc - tsc0) * mult >> 32), CLOCK_MONOTONIC; start_ns: when the run began */
 	uint64_t tsc0, mult, ns0, start_ns;

@@ -152,6 +152,15 @@ static void put_random(struct gen *g)
 	op(g, 0x48, 0xc1, 0xe8, 32);			/* shr  $32,%rax */
 }
 
+/* Not from its own word at %fs:0: a thread without thread-local storage has none. */
+static void put_thread(struct gen *g, const struct ir_ins *i)
+{
+	if (g->env->has_fsbase)
+		op(g, 0xf3, 0x48, 0x0f, 0xae, 0xc0);	/* rdfsbase %rax */
+	else
+		g_call(g, i);
+}
+
 static void put_context(struct gen *g, const struct ir_ins *i)
 {
 	g->acc = IR_NONE;
@@ -166,6 +175,7 @@ static void put_context(struct gen *g, const struct ir_ins *i)
 	case IR_CTX_RAND: put_random(g); break;
 	case IR_CTX_NCPUS: g_address(g, RAX, g->env->online_cpus); break;
 	case IR_CTX_CPID: g_address(g, RAX, g->env->cpid); break;
+	case IR_CTX_THREAD: put_thread(g, i); break;
 	case IR_CTX_TAIL: g_address(g, RAX, g->site->tail ? ADDR_TAIL_CALL : 0); break;
 	case IR_CTX_DURATION:
 		if (g->p->where == IR_WHERE_EXIT) {

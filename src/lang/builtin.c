@@ -10,7 +10,7 @@
 static const struct { const char *name; uint8_t b; } names[] = {
 	{ "pid", B_PID }, { "tid", B_TID }, { "cpu", B_CPU }, { "nsecs", B_NSECS }, { "elapsed", B_ELAPSED },
 	{ "duration", B_DURATION }, { "uid", B_UID }, { "gid", B_GID }, { "rand", B_RAND }, { "ncpus", B_NCPUS },
-	{ "cpid", B_CPID }, { "comm", B_COMM }, { "func", B_FUNC }, { "probe", B_PROBE }, { "ustack", B_USTACK },
+	{ "cpid", B_CPID }, { "errno", B_ERRNO }, { "comm", B_COMM }, { "func", B_FUNC }, { "probe", B_PROBE }, { "ustack", B_USTACK },
 	{ "retval", B_RETVAL }, { "args", B_ARGS },
 	{ "$retval", B_RETVAL }, { "$params", B_PARAMS }, { "$args", B_PARAMS }, { "$regs", B_REGS }, { "$stack", B_STACK },
 };

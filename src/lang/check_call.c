@@ -62,7 +62,7 @@ static const struct vtype *check_print(struct checker *c, struct expr *e, const 
 		e->ref = m;
 		return &v_void;
 	}
-	if (a->kind == E_NAME && strcmp(a->name, "args") == 0) {
+	if (check_is_args(c, a)) {
 		check_args(c, a);
 		a->type = &v_args;
 		e->ref = NULL;

@@ -259,7 +259,7 @@ static const struct vtype *check_member(struct checker *c, struct expr *e)
 	const struct vtype *a, *s;
 	struct vmember *m;
 
-	if (e->a->kind == E_NAME && strcmp(e->a->name, "args") == 0)
+	if (check_is_args(c, e->a))
 		return check_args_member(c, e);
 	a = e->op == '.' || !e->op ? check_package_var(c, e) : NULL;
 	if (a)

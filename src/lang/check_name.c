@@ -118,6 +118,13 @@ static const struct vtype *check_arg(struct checker *c, struct expr *e, uint32_t
 	return &v_raw;
 }
 
+static int find_var(struct checker *c, const char *name, struct var *ret_var)
+{
+	if (c->site->at == LANG_RETURN)
+		return types_global(c->site->types, name, c->site->pc, ret_var);
+	return types_var(c->site->types, c->site->at == LANG_CALL ? c->site->entry : c->site->pc, name, ret_var);
+}
+
 /* A variable of the program, or an enumerator. */
 static const struct vtype *program_name(struct checker *c, struct expr *e, bool *ret_found)
 {
@@ -125,16 +132,11 @@ static const struct vtype *program_name(struct checker *c, struct expr *e, bool 
 	const struct vtype *t;
 	int64_t value;
 	type_id id;
-	int r = -ENOENT;
 
 	*ret_found = false;
 	if (in_tracer(c) || !c->site->types)
 		return &v_error;
-	if (c->site->at == LANG_RETURN)
-		r = types_global(c->site->types, e->name, c->site->pc, v);
-	else
-		r = types_var(c->site->types, c->site->at == LANG_CALL ? c->site->entry : c->site->pc, e->name, v);
-	if (r == 0) {
+	if (find_var(c, e->name, v) == 0) {
 		*ret_found = true;
 		e->meaning = B_VAR;
 		e->ref = v;
@@ -220,11 +222,29 @@ static const struct vtype *language_name(struct checker *c, struct expr *e, uint
 	case B_RETVAL:	return check_retval(c, e);
 	case B_ARGS:	return &v_args;
 	case B_ARG: case B_SARG: return check_arg(c, e, number);
+	case B_ERRNO:
+		if (!in_tracer(c))
+			return &v_i32;
+		check_error(c, e, "errno has no meaning %s", at_name(c));
+		return &v_error;
 	case B_PARAMS: case B_REGS:
 		check_error(c, e, "%s stands for many fields and can't be part of another", e->name);
 		return &v_error;
 	default:	return check_number(c, e);
 	}
+}
+
+/*
+ * Fields say what they mean in C: a variable of the program comes before a word of the language. But what a probe at
+ * returns is there for must not change its meaning because some other file of the program has a variable of that name.
+ */
+static bool is_hidden(const struct checker *c, const struct expr *e, enum builtin b)
+{
+	bool call = c->site && c->site->at == LANG_CALL;
+
+	if ((b == B_RETVAL && (call || (c->site && c->site->at == LANG_RETURN))) || (b == B_DURATION && call))
+		return false;
+	return c->c_rules && e->name[0] != '$';
 }
 
 const struct vtype *check_name(struct checker *c, struct expr *e)
@@ -237,7 +257,7 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 	t = script_constant(c, e);
 	if (t)
 		return t;
-	if (!b || (c->c_rules && e->name[0] != '$')) {
+	if (!b || is_hidden(c, e, b)) {
 		t = program_name(c, e, &found);
 		if (found)
 			return t;
@@ -253,6 +273,13 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 		return &v_raw;
 	}
 	return header_constant(e) ? &v_i64 : unknown(c, e);
+}
+
+bool check_is_args(struct checker *c, const struct expr *e)
+{
+	if (e->kind != E_NAME || strcmp(e->name, "args") != 0)
+		return false;
+	return !c->c_rules || in_tracer(c) || !c->site->types || find_var(c, e->name, &(struct var){ 0 }) < 0;
 }
 
 const struct func_types *check_args(struct checker *c, const struct expr *e)

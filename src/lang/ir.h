@@ -174,6 +174,8 @@ enum ir_ctx {
 	IR_CTX_RAND,		/* 32 bits */
 	IR_CTX_NCPUS,
 	IR_CTX_CPID,		/* the process started with -c, or 0 */
+	IR_CTX_THREAD,		/* the thread pointer: thread-local variables are at fixed distances from it, as far
+				   as the site says so. A thread without any may have any number there */
 	IR_CTX_TAIL,		/* ADDR_TAIL_CALL at an exit that goes on in another function, else 0 */
 };
 

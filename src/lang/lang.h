@@ -31,6 +31,12 @@ struct lang_site {
 	uint64_t pc, entry;	/* link addresses of the site and of its function */
 	uint64_t bias;		/* live address = link address + bias */
 	bool tails;		/* some of its exits go on in other functions: no return value is known there */
+	/*
+	 * Where thread-local variables are, from the thread pointer: those of this module (symbol NULL), or the one of
+	 * this name. An error's sentence goes on "... is thread-local, and". NULL: the program will never run.
+	 */
+	int (*tls)(void *arg, const char *symbol, int64_t *ret_off);
+	void *tls_arg;
 	const char *func, *probe;	/* names, if all sites of this program share them; else NULL */
 };
 

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/err.h"
+
 #define STACK_GOOD_MIN (-128)
 #define STACK_GOOD_MAX 2040	/* above it the stack may end */
 #define REG_SP 4
@@ -29,6 +31,22 @@ static struct val argument(struct lower *w, uint32_t n)
 	static const uint8_t regs[] = { 7, 6, 2, 1, 8, 9 };
 
 	return n < ARRAY_SIZE(regs) ? lower_site_reg(w, regs[n]) : from_stack(w, 8 + 8 * (int64_t)(n - ARRAY_SIZE(regs)));
+}
+
+/* ---- thread-local variables ---- */
+
+/* Memory at so many bytes of this module's block, or of a variable that has a name. */
+static struct val thread_local(struct lower *w, const char *symbol, int64_t byte, const struct vtype *type, const struct expr *e)
+{
+	const struct lang_site *s = w->c->site;
+	struct val v = val_reg(type, lower_pure(w, IR_CTX, IR_I64, IR_NONE, IR_NONE, IR_CTX_THREAD), 0);
+	int64_t off = 0;
+
+	if (s->tls && s->tls(s->tls_arg, symbol, &off) < 0)
+		lower_error(w, e, "'%s' is thread-local, and %s", e->name, err_text());
+	v.kind = K_MEM;
+	v.off = off + byte;
+	return v;
 }
 
 /* ---- locations ---- */
@@ -85,9 +103,11 @@ static struct val node_value(struct lower *w, const struct loc_node *n, const st
 	case LOP_NOT:	return val_reg(&v_u64, lower_pure(w, IR_NOT, IR_U64, val_in_reg(w, a), IR_NONE, 0), a->mask);
 	case LOP_SEXT: case LOP_ZEXT:
 		return val_reg(&v_u64, lower_pure(w, IR_CAST, sized(n->imm, n->op == LOP_SEXT), val_in_reg(w, a), IR_NONE, 0), a->mask);
-	case LOP_TLS:
-		lower_error(w, e, "thread-local variables are not supported yet");
-		return val_const(&v_u64, 0);
+	case LOP_TLS: {
+		struct val v = thread_local(w, NULL, n->imm, &v_u64, e);
+
+		return val_address(w, &v);
+	}
 	default:
 		return node_math(w, n, a, b);
 	}
@@ -150,7 +170,7 @@ static struct val located(struct lower *w, const struct loc *loc, const struct v
 	const struct loc_piece *p = &loc->pieces[0];
 	struct val v;
 
-	if (v_is_object(type) && (loc->n > 1 || (p->kind != LOC_MEM && p->kind != LOC_GLOBAL && p->kind != LOC_MEM_AT)))
+	if (v_is_object(type) && (loc->n > 1 || (p->kind != LOC_MEM && p->kind != LOC_GLOBAL && p->kind != LOC_TLS && p->kind != LOC_MEM_AT)))
 		return (struct val){ .kind = K_PIECES, .type = type, .loc = loc, .reg = IR_NONE, .slot = IR_NONE };
 	if (loc->n != 1) {
 		lower_error(w, e, "'%s' is in several pieces, which can't be read yet", e->name);
@@ -185,8 +205,8 @@ static struct val located(struct lower *w, const struct loc *loc, const struct v
 			return bytes_const(p, type);
 		break;
 	case LOC_TLS:
-		lower_error(w, e, "'%s' is thread-local, which is not supported yet", e->name);
-		return val_const(&v_i64, 0);
+		v = thread_local(w, NULL, p->off, type, e);
+		return v_is_scalar(type) ? val_load(w, &v) : v;
 	case LOC_ST: case LOC_GONE:
 		break;
 	}
@@ -271,9 +291,12 @@ static struct val saved_value(struct lower *w, const struct expr *e)
 	return v;
 }
 
+/* Of the program or of the thread: there at the exit of a call as well. */
 static bool is_global(const struct expr *e)
 {
-	return e->meaning == B_VAR && ((const struct var *)e->ref)->loc.pieces[0].kind == LOC_GLOBAL;
+	const struct loc *loc = e->meaning == B_VAR ? &((const struct var *)e->ref)->loc : NULL;
+
+	return loc && (loc->pieces[0].kind == LOC_GLOBAL || loc->pieces[0].kind == LOC_TLS);
 }
 
 struct val lower_program_var(struct lower *w, const struct expr *e)
@@ -300,6 +323,8 @@ struct val lower_var_object(struct lower *w, const struct expr *e)
 		v.off = p->off + w->c->site->bias;
 		return v;
 	}
+	if (loc->n == 1 && p->kind == LOC_TLS)
+		return thread_local(w, NULL, p->off, e->type, e);
 	if (w->entry || loc->n != 1 || (p->kind != LOC_MEM && p->kind != LOC_MEM_AT)) {
 		lower_error(w, e, "'%s' has no address here: it is not in memory%s", e->name, w->entry ? " at the exit" : "");
 		return v;
@@ -381,6 +406,13 @@ static struct val return_value(struct lower *w, const struct expr *e)
 	return v;
 }
 
+static struct val errno_value(struct lower *w, const struct expr *e)
+{
+	struct val v = thread_local(w, "errno", 0, e->type, e);
+
+	return val_load(w, &v);
+}
+
 struct val lower_name(struct lower *w, const struct expr *e)
 {
 	static const uint8_t ctx[] = {
@@ -399,6 +431,7 @@ struct val lower_name(struct lower *w, const struct expr *e)
 	case B_ARG: case B_SARG: return w->entry ? saved_value(w, e) : at_entry(w, e);
 	case B_RETVAL:	return return_value(w, e);
 	case B_REG:	return lower_site_reg(w, e->value);
+	case B_ERRNO:	return errno_value(w, e);
 	default:
 		return context(w, e->type, ctx[e->meaning]);
 	}

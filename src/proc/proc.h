@@ -108,7 +108,7 @@ bool proc_locks_memory(struct proc *p);
 
 /*
  * System calls in the text with their number right in front, of some kinds: rt_sigreturn, clone, vfork,
- * clone3, execve and execveat. The list lives with p until the next call.
+ * clone3, execve and execveat, and those that change mappings. The list lives with p until the next call.
  */
 struct text_call {
 	taddr at;		/* of the mov; the syscall follows it */

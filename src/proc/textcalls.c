@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * System calls that stand in a target's text with their number right in front: the code that ends a
- * signal handler (we borrow it, and it marks signal frames), and the calls that make children. The
- * text is read once, a megabyte at a time, with the target running; mappings already searched are
+ * signal handler (we borrow it, and it marks signal frames), the calls that make children, and those that
+ * change mappings. The text is read once, a megabyte at a time, with the target running; mappings already searched are
  * not read again.
  */
 #include "proc/internal.h"
@@ -11,6 +11,7 @@
 #include <emmintrin.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #define CHUNK (1u << 20)
 #define USER_TOP (1ull << 47)
@@ -57,14 +58,23 @@ void calls_in(const uint8_t *bytes, size_t n, call_found found, void *arg)
 
 struct search { struct proc *p; uint64_t base; };
 
+static bool is_wanted(uint32_t nr)
+{
+	switch (nr) {
+	case SYS_rt_sigreturn: case SYS_clone: case SYS_vfork: case SYS_clone3: case SYS_execve: case SYS_execveat:
+	case SYS_mmap: case SYS_mprotect: case SYS_munmap: case SYS_mremap: case SYS_madvise: case SYS_pkey_mprotect:
+		return true;
+	}
+	return false;
+}
+
 static void add_call(void *arg, size_t offset, size_t len, uint32_t nr)
 {
 	struct search *s = arg;
 	struct proc_priv *v = priv(s->p);
 	uint64_t at = s->base + offset;
 
-	/* rt_sigreturn, clone, vfork, clone3, execve, execveat */
-	if (nr != 15 && nr != 56 && nr != 58 && nr != 435 && nr != 59 && nr != 322)
+	if (!is_wanted(nr))
 		return;
 	for (size_t i = 0; i < v->calls.n; i++)
 		if (v->calls.v[i].at.v == at)

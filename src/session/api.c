@@ -179,7 +179,7 @@ void jab_wait(struct jab *j, uint64_t ns)
 static bool wants_names(const struct jab *j, const field_list *fields)
 {
 	for (size_t i = 0; i < fields->n; i++)
-		if (fields->v[i].from == FROM_NAME && !fields->v[i].has_type && !j->events->context.n)
+		if (fields->v[i].from == FROM_NAME && !j->events->context.n)
 			return true;
 	return false;
 }

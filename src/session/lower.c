@@ -30,7 +30,7 @@ static bool nobody_is_on_the_way(const struct target *t)
 	bool quiet;
 
 	for (size_t i = 0; i < t->watches.n; i++)
-		if (!t->watches.v[i].parks)
+		if (!t->watches.v[i].parks && !t->watches.v[i].forgets)
 			*vec_add(&ways) = (struct gap){ t->watches.v[i].at, t->watches.v[i].at + 8 };
 	quiet = arena_is_quiet(t->arena, ways.v, ways.n);
 	vec_free(&ways);

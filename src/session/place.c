@@ -68,7 +68,7 @@ static void take_results(struct jab *j, struct target *t, const struct loaded *l
 		struct site *s;
 
 		if (w->id & WATCH_ID) {
-			t->unwatched |= w->tactic == TACTIC_NONE && !t->watches.v[w->id & ~WATCH_ID].parks;
+			watch_planned(t, w->id & ~WATCH_ID, w->tactic != TACTIC_NONE);
 			continue;
 		}
 		s = &j->sites.v[w->id];

@@ -40,14 +40,15 @@ struct loaded {
 };
 
 /*
- * A probe of our own: at the `mov $NR,%eax` in front of a call that makes a stranger or starts another
- * program, or where the loader tells debuggers about a library.
+ * A probe of our own: at the `mov $NR,%eax` in front of a call that makes a stranger, starts another
+ * program or takes pages away, or where the loader tells debuggers about a library.
  */
 struct watch {
 	uint64_t at;		/* live */
 	uint8_t abi;		/* enum clone_abi */
 	bool parks;		/* it waits for us there: */
 	uint8_t park_kind;	/* enum park_kind */
+	uint8_t forgets;	/* enum forget_abi + 1: it takes ranges back that are read plainly */
 	uint8_t bytes[5];	/* the instruction */
 	uint64_t pad;		/* live; 0: it is planned with the module's other sites */
 };
@@ -83,6 +84,7 @@ struct target {
 	size_t nviews;
 	VEC(struct constant) constants;
 	bool unwatched;		/* a call that makes strangers has no probe of ours: count the locked way */
+	bool unguarded;		/* a call that takes pages away has none: nothing is read plainly */
 	bool apart;		/* pads take as little address space as they can */
 	bool inserted;
 	bool told_names;	/* the trace knows its modules and threads */
@@ -212,6 +214,7 @@ uint64_t counter_shared_at(const struct target *t, uint32_t index);
 /* strangers.c: threads that would count in another one's place */
 void strangers_watch(struct jab *j, struct target *t);	/* finds the places; wants or pads for them */
 bool watch_call(struct target *t, const struct text_call *c, const struct watch *w);	/* false: no jump fits there */
+void watch_planned(struct target *t, uint32_t watch, bool fits);
 void strangers_emit(struct target *t);			/* writes the pads and edits of those not planned */
 size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out);
 bool strangers_present(const struct target *t);

@@ -179,12 +179,20 @@ static int finish_shape(struct jab *j, const struct session_probe *p, struct sha
 /* Many functions at once: nobody wants to wait for all their names. */
 #define MOST_NAMED 100
 
+/* All of rax, unless its function says what it returns. */
+static bool is_bare_result(const struct field *f)
+{
+	return f->from == FROM_RET && !f->has_type;
+}
+
 static bool has_names(const struct session_probe *p)
 {
+	bool few = p->sites <= MOST_NAMED;
+
 	for (size_t i = 0; i < p->fields.n; i++)
-		if (p->fields.v[i].from == FROM_NAME)
+		if (p->fields.v[i].from == FROM_NAME || (few && is_bare_result(&p->fields.v[i])))
 			return true;
-	return !p->fields.n && p->sites <= MOST_NAMED;
+	return !p->fields.n && few;
 }
 
 static int add_own(struct jab *j, const struct row *row, const struct session_probe *p, struct shape *s)
@@ -204,6 +212,8 @@ static int add_own(struct jab *j, const struct row *row, const struct session_pr
 		f->symbol = f->symbol ? xstrdup(f->symbol) : NULL;
 		if (f->from == FROM_NAME)
 			r = typed_lookup(m, pc, f, p->spec->text);
+		else if (is_bare_result(f) && row->func != UINT32_MAX && p->sites <= MOST_NAMED)
+			typed_result(m, entry, f);
 	}
 	for (size_t i = 0; !r && i < s->own.n; i++)
 		*vec_add(&s->fields) = &s->own.v[i];

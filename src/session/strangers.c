@@ -9,6 +9,7 @@
  * probe, all threads take the locked counter instead.
  */
 #include "session/follow.h"
+#include "session/units.h"
 
 #include <string.h>
 #include <sys/syscall.h>
@@ -89,6 +90,38 @@ bool watch_call(struct target *t, const struct text_call *c, const struct watch 
 	return is_watchable(t, c, own.bytes) && watch_add(t, &own);
 }
 
+void watch_planned(struct target *t, uint32_t watch, bool fits)
+{
+	const struct watch *w = &t->watches.v[watch];
+
+	t->unguarded |= !fits && w->forgets;
+	t->unwatched |= !fits && !w->forgets && !w->parks;
+}
+
+static int forget_of(uint32_t nr)
+{
+	switch (nr) {
+	case SYS_munmap: case SYS_mremap: case SYS_madvise:
+		return FORGET_RANGE;
+	case SYS_mprotect: case SYS_pkey_mprotect:
+		return FORGET_PROTECT;
+	case SYS_mmap:
+		return FORGET_MAP;
+	default:
+		return -1;
+	}
+}
+
+/* In front of calls that may take away what programs read plainly (session/good.c). */
+static void guard(struct jab *j, struct target *t, const struct text_call *calls, size_t n)
+{
+	t->unguarded = !units_read_memory(j) || t->scout;
+	for (size_t i = 0; !t->unguarded && i < n; i++)
+		if (forget_of(calls[i].nr) >= 0)
+			t->unguarded = !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v,
+								    .forgets = forget_of(calls[i].nr) + 1 });
+}
+
 void strangers_watch(struct jab *j, struct target *t)
 {
 	const struct text_call *calls;
@@ -96,6 +129,7 @@ void strangers_watch(struct jab *j, struct target *t)
 
 	t->watches.n = 0;
 	t->unwatched = false;
+	t->unguarded = true;
 	if (!t->proc || proc_text_calls(t->proc, &calls, &n) < 0)
 		return;
 	for (size_t i = 0; !t->scout && i < n; i++)
@@ -103,6 +137,7 @@ void strangers_watch(struct jab *j, struct target *t)
 			t->unwatched |= !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v,
 								   .abi = abi_of(calls[i].nr) });
 	follow_watch(j, t, calls, n);
+	guard(j, t, calls, n);
 }
 
 size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
@@ -113,7 +148,8 @@ size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
 
 	if (w->parks)
 		return follow_body(t, w->park_kind, out);
-
+	if (w->forgets)
+		return arch_x86_64.emit_forget(out, &(struct forget_spec){ units_good_at(t), GEN_GOOD + 1, w->forgets - 1 });
 	return arch_x86_64.emit_raise(out, &spec);
 }
 
@@ -141,7 +177,7 @@ void strangers_emit(struct target *t)
 	bool raise = t->spec.has_rseq || t->rings;	/* otherwise everybody takes the locked counter already */
 
 	for (uint32_t i = 0; i < t->watches.n; i++)
-		if (t->watches.v[i].pad && (raise || t->watches.v[i].parks))
+		if (t->watches.v[i].pad && (raise || t->watches.v[i].parks || t->watches.v[i].forgets))
 			emit(t, i);
 }
 

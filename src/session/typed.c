@@ -110,6 +110,18 @@ static void drop_last(field_list *list)
 	free(list->v[--list->n].name);
 }
 
+void typed_result(struct module *m, uint64_t entry, struct field *f)
+{
+	const struct func_types *func;
+	struct field typed = *f;
+	struct types *t;
+
+	if (module_types(m, &t) < 0 || types_func(t, entry, &func) < 0 || func->ret == TYPE_ID_VOID)
+		return;
+	if (!take_var(t, &func->retval, &typed, ""))
+		*f = typed;
+}
+
 /* What can't be recorded is left out: nobody has asked for it by name. */
 void typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list *list)
 {

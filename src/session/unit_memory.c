@@ -7,18 +7,22 @@
  *	u64 errors[clauses][IR_ERRORS]
  *	u64 unpaired[clauses + 1]
  *	u32 enabled[clauses]
+ *	struct gen_good			what may be read plainly
  *	maps
  */
 #include "session/units.h"
 
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/sysinfo.h>
 #include "base/err.h"
 #include "proc/ids.h"
+#include "session/good.h"
 #include "session/rings.h"
 #include "session/shapes.h"
 
 #define PAIR_BITS 12
+#define HWCAP2_FSGSBASE 2
 #define SPARE_CELLS 64	/* for programs of what comes later */
 
 static bool any_ins(const struct jab *j, bool (*is)(const struct ir_ins *i))
@@ -37,6 +41,22 @@ static bool any_ins(const struct jab *j, bool (*is)(const struct ir_ins *i))
 static bool is_stack(const struct ir_ins *i)
 {
 	return i->op == IR_STACK;
+}
+
+static bool is_checked_load(const struct ir_ins *i)
+{
+	return i->op == IR_LOAD && !(i->flags & IR_GOOD);
+}
+
+bool units_read_memory(const struct jab *j)
+{
+	return any_ins(j, is_checked_load);
+}
+
+/* All units use that of the first one. */
+uint64_t units_good_at(const struct target *t)
+{
+	return t->nviews ? t->views[0].env.good : 0;
 }
 
 bool units_want_stacks(const struct jab *j)
@@ -117,9 +137,14 @@ static uint64_t off_enabled(const struct unit *u)
 	return off_unpaired(u) + 8ull * (u->script->clauses.n + 1);
 }
 
-static uint64_t off_maps(const struct unit *u)
+static uint64_t off_good(const struct unit *u)
 {
 	return up(off_enabled(u) + 4ull * u->script->clauses.n);
+}
+
+static uint64_t off_maps(const struct unit *u)
+{
+	return up(off_good(u) + sizeof(struct gen_good));
 }
 
 static uint64_t size_of(const struct unit *u)
@@ -159,6 +184,7 @@ static void fill_env(const struct jab *j, const struct unit *u, struct unit_view
 		.unpaired = v->at + off_unpaired(u),
 		.enabled = j->budget || switches(u) ? v->at + off_enabled(u) : 0,
 		.nclauses = u->script->clauses.n,
+		.good = v->at + off_good(u),
 		.pairs = has_calls(j) ? private_at : 0,
 		.pair_bits = has_calls(j) ? PAIR_BITS : 0,
 		.uid = 0, .gid = 0,
@@ -234,11 +260,22 @@ static void fill_owner(const struct target *t, struct gen_env *env)
 		env->gid = n;
 }
 
+/* Code that reads it is not there yet. */
+static void fill_good(struct jab *j, struct target *t)
+{
+	if (t->unguarded)
+		log_info("process %d: calls that take memory away can't be watched; all reads are checked", t->proc->pid);
+	else
+		good_find(t->proc, (struct gen_good *)(t->views[0].here + off_good(&j->units.v[0])));
+}
+
 int units_init(struct jab *j, struct target *t)
 {
 	struct rings *r = t->rings;
 	int err = 0;
 
+	if (units_read_memory(j) && t->nviews && !t->views[0].env.event.ring_size)
+		fill_good(j, t);
 	for (size_t i = 0; !err && i < t->nviews; i++) {
 		struct gen_env *env = &t->views[i].env;
 
@@ -249,6 +286,8 @@ int units_init(struct jab *j, struct target *t)
 		env->cpu_table = t->spec.cpu_table;
 		env->ncpus = counters_ncpus();
 		env->blob = t->blob_at;
+		env->good = units_good_at(t);
+		env->has_fsbase = getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE;
 		env->scratch_size = r->scratch_size;
 		env->may_call = r->may_call;
 		env->unwind = r->unwind_at;

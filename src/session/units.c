@@ -6,6 +6,7 @@
 #include "session/budget.h"
 #include "session/rings.h"
 #include "session/shapes.h"
+#include "session/tls.h"
 
 /* ---- from text to probes ---- */
 
@@ -188,11 +189,14 @@ static void find_first_sites(struct jab *j, uint32_t unit, struct first_sites *x
 	unit_guess(j, unit, x->sites, x->known);
 }
 
-static uint32_t known_program(const struct jab *j, uint32_t row, uint64_t bias)
+static uint32_t known_program(const struct jab *j, uint32_t row, const struct site *s)
 {
-	for (uint32_t i = j->rows.v[row].program; i; i = j->programs.v[i - 1].next)
-		if (j->programs.v[i - 1].bias == bias)
+	for (uint32_t i = j->rows.v[row].program; i; i = j->programs.v[i - 1].next) {
+		const struct program *p = &j->programs.v[i - 1];
+
+		if (p->bias == bias_of(j, s) && (!p->only || p->only == s->target + 1))
 			return i;
+	}
 	return 0;
 }
 
@@ -270,15 +274,21 @@ static int measure(struct jab *j, struct unit *u, struct program *p, const char 
 	return 0;
 }
 
-static int compile(struct jab *j, uint32_t row, uint64_t bias, uint32_t *ret_program)
+static int compile(struct jab *j, uint32_t row, const struct site *s, uint32_t *ret_program)
 {
+	uint64_t bias = bias_of(j, s);
 	struct row *at = &j->rows.v[row];
 	const struct session_probe *probe = &j->probes.v[at->probe];
 	struct unit *u = &j->units.v[probe->unit - 1];
 	struct program p = { .unit = probe->unit - 1, .row = row, .bias = bias, .next = at->program };
 	struct lang_site site = site_of(j, at, bias);
-	int r = lang_compile(u->lang, probe->clause, &site, p.progs);
+	struct tls_asker asker = { j, s->target, s->loaded, false };
+	int r;
 
+	site.tls = tls_find;
+	site.tls_arg = &asker;
+	r = lang_compile(u->lang, probe->clause, &site, p.progs);
+	p.only = asker.asked ? s->target + 1 : 0;
 	if (r < 0)
 		return u->is_line ? say_errors(u, r) : r;
 	if (u->is_line)
@@ -375,9 +385,9 @@ int units_compile(struct jab *j)
 
 		if (!c || c->program || !j->probes.v[s->probe].unit)
 			continue;
-		c->program = known_program(j, c->row, bias_of(j, s));
+		c->program = known_program(j, c->row, s);
 		if (!c->program)
-			r = compile(j, c->row, bias_of(j, s), &c->program);
+			r = compile(j, c->row, s, &c->program);
 	}
 	return r;
 }

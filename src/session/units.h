@@ -44,6 +44,7 @@ struct program {
 	uint32_t body[2];		/* bytes of code */
 	uint32_t scratch[2], event_max[2];	/* gen_scratch(), gen_event_max() */
 	uint32_t next;			/* number + 1 of the next one of this row */
+	uint32_t only;			/* number + 1 of the only target it is for: it knows distances there; 0: any */
 };
 
 /* A unit's memory in one target. */
@@ -75,6 +76,10 @@ int unit_try(struct unit *u, uint32_t clause, const struct lang_site *site, uint
 
 /* As text: "ast", "ir" or "asm". Needs units_compile() only, and no process. */
 int unit_dump(struct jab *j, uint32_t unit, const char *what, FILE *to);
+
+/* Do they follow pointers? Where is it written what of that can be read plainly, in this target? */
+bool units_read_memory(const struct jab *j);
+uint64_t units_good_at(const struct target *t);
 
 /* Anything in them that needs the blob's scratch memory, backtraces, pairs of calls? */
 bool units_are_heavy(const struct jab *j);

@@ -171,23 +171,26 @@ static void add_scope(struct asked *q, Dwarf_Die *scope, uint16_t depth, bool sk
 	} while (die_next(&die) && list->n < MOST_MEMBERS);
 }
 
-/* Parameters of an inlined function that its copy here does not even mention. */
+/*
+ * What the source declares in a scope, but this copy of it does not even mention: statics, which need not be said again,
+ * and what the compiler had no use for, which still hides outer ones of the same name.
+ */
 static void add_missing(struct asked *q, Dwarf_Die *scope, uint16_t depth, size_t first, var_list *list)
 {
 	Dwarf_Attribute attr;
 	Dwarf_Die abstract, die;
 	size_t i;
 
-	if (dwarf_tag(scope) != DW_TAG_inlined_subroutine ||
-	    !dwarf_formref_die(dwarf_attr(scope, DW_AT_abstract_origin, &attr), &abstract) || !die_first(&abstract, &die))
+	if (!dwarf_formref_die(dwarf_attr(scope, DW_AT_abstract_origin, &attr), &abstract) || !die_first(&abstract, &die))
 		return;
 	do {
-		const char *name = dwarf_tag(&die) == DW_TAG_formal_parameter ? die_name(&die) : NULL;
+		int tag = dwarf_tag(&die);
+		const char *name = tag == DW_TAG_formal_parameter || tag == DW_TAG_variable ? die_name(&die) : NULL;
 
-		for (i = first; name && i < list->n && strcmp(list->v[i].name, name) != 0; i++)
+		for (i = first; name && i < list->n && (!list->v[i].name || strcmp(list->v[i].name, name) != 0); i++)
 			;
 		if (name && i == list->n)
-			add_var(q, &die, DW_TAG_formal_parameter, depth, list);
+			add_var(q, &die, tag, depth, list);
 	} while (die_next(&die) && list->n < MOST_MEMBERS);
 }
 
@@ -219,8 +222,8 @@ static int collect(struct types *t, uint64_t pc, const char *name, var_list *lis
 
 	for (i = 0; r == 0 && i < chain.n; i++) {
 		q.func = &chain.v[chain.n - 1];
-		by_abi = i == chain.n - 1 && dw_entry_pc(q.func, &entry) && entry == pc && add_params(&q, i, list);
 		first = list->n;
+		by_abi = i == chain.n - 1 && dw_entry_pc(q.func, &entry) && entry == pc && add_params(&q, i, list);
 		add_scope(&q, &chain.v[i], i, by_abi, list);
 		add_missing(&q, &chain.v[i], i, first, list);
 		if (name && list->n)

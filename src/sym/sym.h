@@ -87,6 +87,17 @@ const struct func *module_func_at(const struct module *m, uint64_t addr);
 /* A variable of the symbol tables; link address. */
 bool module_object(const struct module *m, const char *name, uint64_t *ret_addr, uint64_t *ret_size);
 
+/*
+ * Thread-local storage. Where a program's own block begins, from the thread pointer; false: the file has none. A
+ * slot into which the loader has written where byte `byte` of the file's own block is, from the thread pointer; false:
+ * there is none. The byte of a block that a symbol names.
+ */
+bool module_tls(const struct module *m, int64_t *ret_program_off);
+bool module_tls_slot(struct module *m, uint64_t *ret_slot, int64_t *ret_byte);
+bool module_tls_symbol(const struct module *m, const char *name, uint64_t *ret_byte);
+
+bool module_dynamic(const struct module *m, uint64_t *ret_addr);	/* PT_DYNAMIC, link address */
+
 /* How a function is shown to a person: demangled, or func_0x1234. The text lives with the module. */
 const char *func_name(struct module *m, const struct func *f);
 

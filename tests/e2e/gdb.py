@@ -168,12 +168,15 @@ def ask_jab(command, place, env=None):
     return [[o["fields"][f"x{i}"] for i in range(len(place.expressions))] for o in r.objects if "fields" in o]
 
 
-def compare(command, places, tmp_path, env=None, most_unknown=0):
-    """Everything that gdb can tell must be the same. Returns how many values were compared."""
+def compare(command, places, tmp_path, env=None, most_unknown=0, restarts=False):
+    """Everything that gdb can tell must be the same. Returns how many values were compared. restarts: a hit that is the same
+    as the one before is the same call, which began again (Go does that after it has waited at a function's beginning)."""
     compared = unknown = 0
     wrong = []
     for place, theirs in zip(places, ask_gdb(command, places, tmp_path, env)):
         ours = ask_jab(command, place, env)
+        if restarts:
+            ours, theirs = ([h for i, h in enumerate(hits) if not i or h != hits[i - 1]] for hits in (ours, theirs))
         assert len(ours) == len(theirs) > 0, (place.probe, len(ours), len(theirs))
         for hit, (mine, other) in enumerate(zip(ours, theirs)):
             for expression, a, b in zip(place.for_jab(), mine, other):

@@ -40,6 +40,28 @@ def test_tail_call(built):
     assert "4 times a condition, key or value could not be read" in r.stderr
 
 
+def test_result(built):
+    """Of the type that the function returns, whether more is asked for or not; other variables of that name don't matter."""
+    path = built("typed_O2")
+    wanted = {"char": [-120, -119, -118, -117], "bool": [0, 1, 0, 1], "float": [.25, 1.25, 2.25, 3.25], "mood": [-3, 5, -3, 5]}
+    for what, values in wanted.items():
+        for more in ("", " retval", " $retval", " retval n=sizeof(int)", " retval if 1", " retval=retval+0"):
+            assert [f["retval"] for f in fields(path, f"exe:give_{what}%return{more}")] == values, (what, more)
+        assert [f["retval"] for f in fields(path, f"call:exe:give_{what} retval duration")] == values, what
+    assert all(f["d"] >= 0 for f in fields(path, "call:exe:give_char d=duration"))
+    assert all(re.match("0x[0-9a-f]+$", f["retval"]) for f in fields(path, "exe:give_text%return retval"))
+    assert [f["x"] for f in fields(path, "exe:give_char x=retval")] == [-77] * 4
+
+
+def test_named_args(built):
+    """A parameter with the name of a word of the language."""
+    path = built("typed_O2")
+    assert [f["x"] for f in fields(path, "exe:give_bool x=args->b")] == [0, 11, 22, 33]
+    assert [f["x"] for f in fields(path, "call:exe:give_bool x=args->b retval")] == [0, 11, 22, 33]
+    r = jab.run("-e", 'u:exe:give_bool { printf("%d\\n", args.args->b); }', "-c", path)
+    assert "0\n11\n22\n33\n" in r.output, r
+
+
 # Against gdb -----------------------------------------------------------------------------------------
 
 ITEM = """id flag wide left yes far name text:string next in[1].a in[2].u.word in[2].u.bytes[1] in[0].u.real grid[1][2] x y mood big
@@ -53,6 +75,7 @@ def test_c(built, tmp_path, level):
     places = [
         gdb.Place("exe:step", "step", ["n", "p.a", "p.b", "t.n", "t.d", "l.v[0]", "l.v[4]", "c", "u", "m", "f", "d", "s:string",
                                        "seventh", "eighth", "exported", "hidden", "names[1]:string", "items[0].id"]),
+        gdb.Place("exe:step", "step", ["title:string", "label:string", "s:string"]),       # nothing but names and types
         gdb.Place("exe:step", "step", [f"it->{m}" for m in ITEM] + ["it->next->next->id"][:0]),
         gdb.Place("exe:step", "step", ["sizeof(struct item)", "((struct item *)it)->id", "*(unsigned char *)&it->id",
                                        "(signed char)it->uc", "it->in[n & 1].a", "(&it->in[1])->u.word", "n * 3 + it->s",
@@ -62,7 +85,7 @@ def test_c(built, tmp_path, level):
         gdb.Place.line(path, "typed.c", gdb.line_of(source, "inner"), ["n", "it->id"]),
         gdb.Place.line(path, "typed.c", gdb.line_of(source, "scaled"), ["result", "it->id", "base"]),
         gdb.Place.line(path, "typed.c", gdb.line_of(source, "end"), ["count", "hidden"]),
-        gdb.Place.at(path, "exe:scaled", ["base", "it->id"]),       # in every copy of it
+        gdb.Place.at(path, "exe:scaled", ["base", "it->id", "total"]),       # in every copy of it
     ]
     gdb.compare([path], places, tmp_path)
 
@@ -118,7 +141,7 @@ def test_go(built, tmp_path, level):
     places = [gdb.Place("exe:main.step", "main.step", ["n", "small", "s", "d", ("main.Counter", "'main.Counter'"), ("main.Title", "'main.Title'")]),
               gdb.Place("exe:main.step", "main.step", [("it->" + m.replace("Next.", "Next->"), "it." + m) for m in members])]
     for place in places:
-        gdb.compare([built(f"typed_go_{level}")], [place], tmp_path)
+        gdb.compare([built(f"typed_go_{level}")], [place], tmp_path, restarts=True)
 
 
 def test_enum_names(built):

@@ -54,6 +54,26 @@ static void make_page(void)
 		page[i] = below(20) ? 'a' + below(3) : 0;
 }
 
+/* Some parts of the page and one of the stack: what is in them is loaded plainly. */
+static void make_good(void)
+{
+	memset(&gen_good, 0, sizeof(gen_good));
+	for (int k = 0; k < GEN_GOOD; k++) {
+		uint32_t from = below(4) ? 3700 + below(396) : 0, len = below(2) ? 4096 - from : 1 + below(4096 - from);
+
+		if (below(3))
+			continue;
+		gen_good.range[k].lo = (uint64_t)page + from;
+		gen_good.range[k].len = MAX(len, GEN_GOOD_SHORT) - GEN_GOOD_SHORT;
+	}
+	if (below(2)) {
+		uint32_t from = below(GEN_STACK - GEN_KEPT);
+
+		gen_good.range[GEN_GOOD_STACK].lo = (uint64_t)gen_stack + from;
+		gen_good.range[GEN_GOOD_STACK].len = GEN_STACK - from - GEN_GOOD_SHORT - below(GEN_KEPT);
+	}
+}
+
 static int64_t any_number(void)
 {
 	static const int64_t odd[] = { 0, 1, -1, 2, 7, 31, 32, 63, 64, 127, 128, 255, 256, -128, 32767, -32768, 65535, INT32_MAX, INT32_MIN,
@@ -176,7 +196,7 @@ static void add_bits(struct made *m, bool in_branch)
 
 static void add_source(struct made *m, bool in_branch)
 {
-	static const uint8_t ctx[] = { IR_CTX_SITE, IR_CTX_PID, IR_CTX_TID, IR_CTX_UID, IR_CTX_GID, IR_CTX_NCPUS, IR_CTX_CPID };
+	static const uint8_t ctx[] = { IR_CTX_SITE, IR_CTX_PID, IR_CTX_TID, IR_CTX_UID, IR_CTX_GID, IR_CTX_NCPUS, IR_CTX_CPID, IR_CTX_THREAD };
 	int kind = below(5);
 	struct ir_ins *i = gen_ins(m->p, kind == 0 ? IR_CONST : kind == 1 ? IR_REG : kind == 2 ? IR_XMM : kind == 3 ? IR_FCONST : IR_CTX);
 
@@ -211,6 +231,8 @@ static void add_load(struct made *m, bool in_branch)
 	i->type = types[below(ARRAY_SIZE(types))];
 	i->a = base;
 	i->imm = below(256);
+	if (!good && below(16) == 0)
+		i->imm = any_number();
 	i->flags = good ? IR_GOOD : 0;
 	i->bit = below(4);
 	i->mask = good ? 0 : below(16);
@@ -226,14 +248,15 @@ static void add_chain(struct made *m, bool in_branch)
 	uint32_t base = new_int(m, in_branch), far = new_int(m, in_branch), at = new_int(m, in_branch);
 	struct ir_ins *i = gen_ins(m->p, IR_CONST);
 
-	i->imm = (int64_t)page + 3800 + below(200);
+	i->imm = (int64_t)page + (below(4) ? 3800 + below(200) : 4060 + below(40));
 	i->dst = base;
 	for (int k = 0; k < 3; k++) {
 		i = gen_ins(m->p, IR_LOAD);
-		i->type = k ? IR_U32 : IR_U8;
+		i->type = k ? (below(2) ? IR_U32 : IR_I64) : IR_U8;
 		i->a = k == 1 ? at : base;
 		i->imm = below(20);
 		i->bit = below(4);
+		i->mask = below(4) ? 0 : below(16);
 		i->dst = k == 2 ? base : far;
 		if (k)
 			continue;
@@ -506,6 +529,7 @@ static const char *run_rounds(struct made *m, uint64_t number, struct maps_reade
 
 	for (int round = 0; round < 3 && !what; round++) {
 		make_page();
+		make_good();
 		gen_machine(next_random(), number % 16);
 		memset(gen_errors, 0, sizeof(gen_errors));
 		memset(in.errors, 0, sizeof(in.errors));

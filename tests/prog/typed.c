@@ -55,6 +55,10 @@ struct large { long v[5]; };			/* in memory */
 
 int exported = 77;
 static long hidden = -5;
+volatile long retval = -77;			/* means something else in a probe at a return */
+volatile long duration = -78;
+const char *title = "a title";
+char label[8] = "a label";
 const char *const names[3] = { "zero", "one", "two" };
 static struct item items[4];
 static __thread int own = 9;
@@ -64,8 +68,10 @@ static int called(int x) { return x + 1; }
 
 static inline __attribute__((always_inline)) long scaled(long base, const struct item *it, unsigned char by)
 {
+	static long total = 3;			/* the copies do not mention it */
 	long result = base * by;
 
+	total += by;
 	__asm__ volatile("" : "+r"(result) : "r"(base), "r"(it) : "memory");
 	sink = result;				/* line: scaled */
 	return result + it->id;
@@ -105,6 +111,8 @@ noinline float give_float(int n) { keep(n); return n + 0.25f; }
 noinline signed char give_char(int n) { keep(n); return n - 120; }
 noinline const char *give_text(int n) { keep(n); return names[n % 3]; }
 noinline struct item *give_item(int n) { keep(n); return &items[n]; }
+
+noinline bool give_bool(struct pair *args) { keep(args); return args->a & 1; }
 
 noinline long tail_end(long n) { keep(n); return n * 5; }
 noinline long tail_call(long n)
@@ -177,7 +185,7 @@ int main(int argc, char **argv)
 			    (struct large){ { n, 2, 3, 4, -n * 9L } }, -n - 100, 65000 + n, items[n].mood, n + 0.75f, n * -1.5,
 			    items[n].name, -70 - n, 'a' + n);
 		sink += give_pair(n).b + give_large(n).v[1] + give_mood(n) + give_float(n) + give_char(n) + *give_text(n) +
-			give_item(n)->id + tail_call(n);
+			give_item(n)->id + tail_call(n) + give_bool(&(struct pair){ n, n * 11 });
 		exported++;
 	}
 	return 0;

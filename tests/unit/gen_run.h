@@ -7,6 +7,7 @@
 #define JAB_TESTS_GEN_RUN_H
 
 #include <stdio.h>
+#include <sys/auxv.h>
 #include <sys/uio.h>
 
 #include "blob/blob.h"
@@ -30,6 +31,7 @@ static uint64_t gen_cells[256];
 static uint8_t gen_pairs[GEN_PAIRS_SIZE(GEN_PAIR_BITS)];
 static uint64_t gen_unpaired[64];
 static uint32_t gen_ids[256];
+static struct gen_good gen_good;		/* of zeros: nothing is good */
 
 /* What one run has recorded. */
 struct gen_seen { uint32_t n, id; uint64_t len; uint8_t payload[EVENT_LONG_MAX]; };
@@ -83,7 +85,8 @@ static inline struct gen_env gen_make_env(bool has_rseq, const struct maps_layou
 		.ncpus = ncpus, .maps = (uint64_t)gen_maps_memory, .layout = l, .cells = (uint64_t)gen_cells,
 		.errors = (uint64_t)gen_errors, .enabled = 0, .nclauses = 64, .blob = (uint64_t)gen_blob(),
 		.scratch_size = GEN_SCRATCH, .may_call = true, .mult = 1ull << 32, .pairs = (uint64_t)gen_pairs,
-		.pair_bits = GEN_PAIR_BITS, .unpaired = (uint64_t)gen_unpaired,
+		.pair_bits = GEN_PAIR_BITS, .unpaired = (uint64_t)gen_unpaired, .good = (uint64_t)&gen_good,
+		.has_fsbase = has_rseq && getauxval(AT_HWCAP2) & 2,
 		.uid = 11, .gid = 12, .online_cpus = 13, .cpid = 14,
 	};
 }
@@ -156,6 +159,7 @@ static inline struct interp_site gen_interp_site(void)
 	s.ctx[IR_CTX_GID] = 12;
 	s.ctx[IR_CTX_NCPUS] = 13;
 	s.ctx[IR_CTX_CPID] = 14;
+	s.ctx[IR_CTX_THREAD] = (uint64_t)__builtin_thread_pointer();
 	return s;
 }
 

@@ -376,9 +376,62 @@ static void raising_is_foretold(void **state)
 	undefined = 0;
 }
 
+/* Two ranges, and one that was taken back before. */
+static bool forgets(enum forget_abi abi, uint64_t at, uint64_t len, uint64_t rdx, uint64_t r10)
+{
+	static const uint64_t before[] = { 0x500000, 0x2000 - 7, 0, 0, 0x700000, 0x1000 - 7 };
+	struct forget_spec spec = { .table = (uint64_t)data, .n = 3, .abi = abi };
+	bool gone;
+	int n;
+
+	memset(code_rw, 0xcc, CODE_SIZE);
+	n = arch_x86_64.emit_forget(code_rw, &spec);
+	assert_in_range(n, 1, COUNT_MAX);
+	put_end(n);
+	prepare(n & 127);
+	memcpy(data, before, sizeof(before));
+	machine_in.gpr[7] = at;
+	machine_in.gpr[6] = len;
+	machine_in.gpr[2] = rdx;
+	machine_in.gpr[10] = r10;
+	run("forget");
+	assert_memory_equal(machine_out.gpr, machine_in.gpr, sizeof(machine_in.gpr));
+	gone = !data[1];
+	assert_int_equal(data[0], before[0]);
+	assert_int_equal(data[1], gone ? 0 : before[1]);
+	assert_int_equal(data[3], 0);
+	assert_int_equal(data[5], gone ? 0 : before[5]);
+	return gone;
+}
+
+static void forgetting_is_foretold(void **state)
+{
+	strict = true;
+	undefined = AF;
+	for (int abi = FORGET_RANGE; abi <= FORGET_MAP; abi++) {
+		uint64_t none = 0, fixed = 0x10;
+
+		assert_true(forgets(abi, 0x500000, 0x1000, none, fixed));
+		assert_true(forgets(abi, 0x501000, 1, none, fixed));
+		assert_true(forgets(abi, 0x4ff000, 0x1001, none, fixed));
+		assert_true(forgets(abi, 0x600000, 0x200000, none, fixed));
+		assert_true(forgets(abi, 0x700000, 0x1000, none, fixed));
+		assert_true(forgets(abi, 0, ~0ull, none, fixed));
+		assert_false(forgets(abi, 0x4ff000, 0x1000, none, fixed));
+		assert_false(forgets(abi, 0x502000, 0x1000, none, fixed));
+		assert_false(forgets(abi, 0x701000, 0x7000000, none, fixed));
+		assert_false(forgets(abi, 0, 0x1000, none, fixed));
+	}
+	assert_false(forgets(FORGET_PROTECT, 0x500000, 0x1000, 5, 0));
+	assert_true(forgets(FORGET_PROTECT, 0x500000, 0x1000, 2, 0));
+	assert_false(forgets(FORGET_MAP, 0x500000, 0x1000, 0, 0x100022));
+	undefined = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(forgetting_is_foretold),
 		cmocka_unit_test(forms_are_those_of_the_cpu),
 		cmocka_unit_test(others_are_refused),
 		cmocka_unit_test(counting_is_foretold),

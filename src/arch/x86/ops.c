@@ -27,6 +27,7 @@ const struct arch_ops arch_x86_64 = {
 	.jump = x86_jump,
 	.emit_count = x86_emit_count,
 	.emit_raise = x86_emit_raise,
+	.emit_forget = x86_emit_forget,
 	.emit_event = x86_emit_event,
 	.emit_event_slow = x86_emit_event_slow,
 	.perform = x86_perform,
