@@ -45,14 +45,40 @@ static const struct map *map_of(const struct target *t, const char *path)
 	return NULL;
 }
 
+/* Of the file as it was loaded. A part of it may be mapped once more elsewhere, as node does with its own code. */
 static uint64_t end_of(const struct target *t, const char *path)
 {
-	uint64_t end = 0;
+	uint64_t end = 0, offset = 0;
 
-	for (size_t i = 0; i < t->proc->maps.n; i++)
-		if (t->proc->maps.v[i].inode && !strcmp(t->proc->maps.v[i].path, path))
-			end = MAX(end, t->proc->maps.v[i].end);
+	for (size_t i = 0; i < t->proc->maps.n; i++) {
+		const struct map *m = &t->proc->maps.v[i];
+		bool same = m->inode && !strcmp(m->path, path);
+
+		if (end && m->inode && (!same || m->offset < offset))
+			break;
+		if (!same)
+			continue;
+		end = m->end;
+		offset = m->offset;
+	}
 	return end;
+}
+
+/* Such a part: the link address of what is mapped there; 0: it is none. */
+static uint64_t in_copy(const struct target *t, const struct loaded *l, const struct module *m, uint64_t addr)
+{
+	const struct map *map = proc_map_at(t->proc, addr);
+	uint64_t off = map ? addr - map->start + map->offset : 0;
+
+	if (!map || !map->inode || strcmp(map->path, l->path))
+		return 0;
+	for (size_t i = 0; i < m->segments.n; i++) {
+		const struct segment *s = &m->segments.v[i];
+
+		if (off >= s->offset && off - s->offset < s->filesz)
+			return s->addr + (off - s->offset);
+	}
+	return 0;
 }
 
 static void to_hex(const uint8_t *p, size_t n, char *out)
@@ -246,24 +272,27 @@ const char *events_address(struct jab *j, uint32_t pid, uint64_t addr)
 {
 	struct names *n = names_of(j);
 	struct target *t = target_of(j, pid);
+	const struct map *map = t && t->proc ? proc_map_at(t->proc, addr) : NULL;
 
 	n->text[0] = '\0';
 	for (size_t i = 0; t && i < t->loaded.n; i++) {
 		struct loaded *l = &t->loaded.v[i];
 		const struct func *f;
 		struct module *m;
+		uint64_t link;
 		const char *slash = strrchr(l->path, '/');
+		bool whole = addr >= l->start && addr < end_of(t, l->path);
 
-		if (addr < l->start || addr >= end_of(t, l->path) || target_open_file(j, t, l) < 0)
+		if ((!whole && !(map && !strcmp(map->path, l->path))) || target_open_file(j, t, l) < 0)
 			continue;
 		m = j->files.v[l->file].m;
-		f = module_func_at(m, addr - l->bias);
+		link = whole ? addr - l->bias : in_copy(t, l, m, addr);
+		f = module_func_at(m, link);
 		if (f)
 			snprintf(n->text, sizeof(n->text), "%s:%s+%#llx", slash ? slash + 1 : l->path,
-				 func_name(m, f), (unsigned long long)(addr - l->bias - f->addr));
+				 func_name(m, f), (unsigned long long)(link - f->addr));
 		else
-			snprintf(n->text, sizeof(n->text), "%s+%#llx", slash ? slash + 1 : l->path,
-				 (unsigned long long)(addr - l->bias));
+			snprintf(n->text, sizeof(n->text), "%s+%#llx", slash ? slash + 1 : l->path, (unsigned long long)link);
 		break;
 	}
 	return n->text;

@@ -102,6 +102,7 @@ TARGETS = {
     "leaver": c("leaver.c"),
     "mill": c("mill.c"),
     "moved": c("moved.c"),
+    "twice": c("twice.c", "-no-pie", "-fno-pie"),
     "full": c("full.c", "-no-pie", "-fno-pie"),
     "bits32": {"sources": ["bits32.S"], "command": ["gcc", "-m32", "-nostdlib", "-static", "-no-pie"]},
     "hello_go": {"sources": ["hello.go"], "command": ["go", "build"]},

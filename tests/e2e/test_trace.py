@@ -184,6 +184,28 @@ def test_backtrace(built, tmp_path):
     assert any("start_thread" in x or "clone" in x for x in frames) or len(frames) >= 2, frames
 
 
+def test_backtrace_through_a_second_mapping(built, tmp_path):
+    """What lies between a file as it was loaded and another mapping of a part of it is not that file's."""
+    def run(command):
+        with subprocess.Popen([built("twice")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
+            assert p.stdout.readline() == "ready\n"
+            with subprocess.Popen([jab.JAB, command, "-v", "-o", str(tmp_path / command), "-p", str(p.pid), "-t", "backtrace", "exe:hit"],
+                                  stderr=subprocess.PIPE, text=True) as j:
+                while "active" not in j.stderr.readline():
+                    assert j.poll() is None
+                p.communicate("\n", LIMIT)
+                assert j.communicate(None, LIMIT) and j.returncode == 0
+
+    run("trace")
+    frames = [x.split(None, 1) for x in (tmp_path / "trace").read_text().splitlines() if x.startswith("\t")]
+    assert frames[0][1] == "twice:hit" and frames[1][1].startswith("twice:through+0x"), frames
+    assert len(frames[1][0]) > len(frames[0][0]), "the copy is far from the program"
+    run("record")
+    module, = (x["fields"] for x in jab.run("view", "-v", "--json", tmp_path / "record").rows
+               if x.get("probe") == "jab:module" and x["fields"]["path"].endswith("/twice"))
+    assert module["size"] < 1 << 20, module
+
+
 def test_dry_run_touches_nothing(target):
     t = target("calls", "serve", 1)
     before = jab.snapshot(t.pid)
