@@ -26,12 +26,15 @@ VARIANTS = [
     ("@x++", "uprobe:P:work_push { @x++; }"),
 ]
 EMPTY = "uprobe:P:work_push { }"
+OFF = "BEGIN { disable(\"w\"); } w=uprobe:P:work_push { @ = count(); }"
 CALL = "call:P:work_push { @ = hist(duration); }"
 # A false condition at the end of three pointers; AT: where they begin.
 CHAIN = "uprobe:P:work_push /5 == *(uint64 *)(*(uint64 *)(*(uint64 *)AT))/ { @ = count(); }"
 CHAINS = [("three pointers in data", "data"), ("three pointers in the heap", "heap")]
 # what bpftrace's users write for a call
 PAIR = "uprobe:P:work_push { @start[tid] = nsecs; } uretprobe:P:work_push /@start[tid]/ { @ = hist(nsecs - @start[tid]); delete(@start[tid]); }"
+
+WHOLE = ("rdtsc", "empty clause", "switched off by disable()", "call: hist(duration)")     # not over an empty clause
 
 LIMITS = {"three pointers in data": 2 + 3 * 3, "false condition": 2, "count()": 3, "hist(arg0)": 5, "count() by 1,000 keys": 15}
 
@@ -67,7 +70,7 @@ def with_bpftrace(tool, program, script):
 
 
 def rounds(jab, program):
-    """name -> ns over the empty clause, one a round; and rdtsc and calls over the plain function."""
+    """name -> ns over the empty clause, one a round; and rdtsc, calls and what is switched off over the plain function."""
     added = {}
     variants = VARIANTS + [(name, CHAIN.replace("AT", "%d" % program.numbers("chain " + where)[0])) for name, where in CHAINS]
     for _ in range(ROUNDS):
@@ -75,6 +78,7 @@ def rounds(jab, program):
         added.setdefault("rdtsc", []).append(measure(program, "ref_rdtsc") - base)
         empty = with_jab(jab, program, EMPTY)
         added.setdefault("empty clause", []).append(empty - base)
+        added.setdefault("switched off by disable()", []).append(with_jab(jab, program, OFF) - base)
         for name, script in variants:
             added.setdefault(name, []).append(with_jab(jab, program, script) - empty)
         added.setdefault("call: hist(duration)", []).append(with_jab(jab, program, CALL) - base)
@@ -98,7 +102,7 @@ def peers(program, added):
 def show(added, others, empty):
     rows = []
     for name, v in added.items():
-        whole = median(v) + (empty if name not in ("rdtsc", "empty clause", "call: hist(duration)") else 0)
+        whole = median(v) + (0 if name in WHOLE else empty)
         peer = others.get(name)
         rows.append([name, "%.2f" % median(v), "%.2f" % min(v), "%.2f" % max(v), "%.0f" % peer if peer else "-",
                      "%.0f" % (peer / whole) if peer else "-"])
@@ -134,6 +138,7 @@ def run(jab, builder, result):
     # One call of the kernel for all three: what it costs by itself is the floor that reads.py prints.
     print("  three pointers: %.2f ns a step where reads are provably good, %.0f ns a step by one call of the kernel"
           % tuple((median(added[name]) - median(added["false condition"])) / 3 for name, _ in CHAINS))
+    result.target("probe that is switched off by disable()", 1, "ns", median(added["switched off by disable()"]))
     result.target("call: with a histogram of durations", 2.5 * rdtsc + 10, "ns", median(added["call: hist(duration)"]))
     for name, peer in others.items():
         whole = median(added[name]) + (0 if name.startswith("call:") else empty)

@@ -145,8 +145,8 @@ static void put_arith(struct gen *g, const struct ir_ins *i)
 	g_set(g, i->dst);
 }
 
-/* Condition code for what holds, as in jcc and setcc. */
-static int condition(const struct ir_ins *i)
+/* Condition code for what holds. */
+int g_condition(const struct ir_ins *i)
 {
 	bool u = ir_is_unsigned(i->type);
 
@@ -185,11 +185,11 @@ static void put_compare(struct gen *g, const struct ir_ins *i)
 
 	put_compare_operands(g, i);
 	if (next && (next->op == IR_JZ || next->op == IR_JNZ) && next->a == i->dst && g->reads[i->dst] == 1) {
-		g_jcc(g, condition(i) ^ (next->op == IR_JZ), next->label);
+		g_jcc(g, g_condition(i) ^ (next->op == IR_JZ), next->label);
 		g->now++;
 		return;
 	}
-	op(g, 0x0f, 0x90 | condition(i), 0xc0);		/* setcc %al */
+	op(g, 0x0f, 0x90 | g_condition(i), 0xc0);		/* setcc %al */
 	op(g, 0x0f, 0xb6, 0xc0);			/* movzbl %al,%eax */
 	g_set(g, i->dst);
 }

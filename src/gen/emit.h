@@ -57,6 +57,9 @@ struct gen {
 	int32_t *rounds;	/* of loops: word that counts */
 	VEC(struct { size_t branch; uint32_t label; }) jumps;	/* UINT32_MAX: the way out */
 	VEC(struct cold) cold;
+	VEC(size_t) to_early;	/* branches to the short way out */
+	VEC(struct { size_t from; uint64_t value; }) constants;	/* of the door */
+	bool rcx_used;		/* at the door */
 	VEC(struct { size_t at; const struct ir_ins *i; }) ops;	/* calls that want their description */
 	uint64_t bits;		/* faults that may have happened */
 	uint64_t entry_bits;	/* at the exit of a call: those that only its entry can have had */
@@ -125,10 +128,15 @@ void g_arg(struct gen *g, const struct ir_arg *a, int32_t off);	/* word at off =
 int g_analyse(struct gen *g);
 void g_analysis_free(struct gen *g);
 
+/* door.c */
+size_t g_door(struct gen *g);		/* to the frame; returns the instruction to go on with */
+void g_early(struct gen *g);		/* the short way out, which ends at the end of the code */
+
 /* each puts the instruction, or says that it isn't its own */
 bool g_compute(struct gen *g, const struct ir_ins *i);		/* compute.c */
 void g_wrap(struct gen *g, uint8_t type);			/* rax is cut to a type and extended again */
 bool g_load_memory(struct gen *g, const struct ir_ins *i);	/* loads.c */
+int g_condition(const struct ir_ins *i);			/* of a comparison: as in jcc and setcc */
 bool g_float(struct gen *g, const struct ir_ins *i);		/* floats.c */
 bool g_site(struct gen *g, const struct ir_ins *i);		/* site.c */
 void g_clock(struct gen *g, uint64_t since);			/* rax = ns; rcx and rdx change */

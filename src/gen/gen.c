@@ -10,16 +10,9 @@ int g_refuse(const struct gen *g, const char *what)
 	return fail(-ENOTSUP, "%s can't be done in the target yet", what);
 }
 
-/* rax first: the flags go through it. */
+/* Behind the door. */
 static void put_enter(struct gen *g)
 {
-	op(g, 0x48, 0x8d);				/* lea  -(128 + frame)(%rsp),%rsp */
-	g_rsp(g, RSP, -(128 + g->frame));
-	g_store_word(g, RAX, FRAME_RAX);
-	op(g, 0x9f, 0x0f, 0x90, 0xc0);			/* lahf; seto %al */
-	g_store_word(g, RAX, FRAME_FLAGS);
-	g_store_word(g, RCX, FRAME_RCX);
-	g_store_word(g, RDX, FRAME_RDX);
 	if (g->heavy) {
 		op(g, 0x48, 0xc7);			/* movq $0,ring(%rsp) */
 		g_rsp(g, 0, g->ring);
@@ -69,24 +62,14 @@ static void put_leave(struct gen *g)
 	g_rsp(g, RSP, 128 + g->frame);
 }
 
-/* Is this clause switched on? */
-static void put_enabled(struct gen *g)
-{
-	if (!g->env->enabled)
-		return;
-	g_address(g, RAX, g->env->enabled + 4ull * g->p->clause);
-	op(g, 0x83, 0x38, 0, 0x0f, 0x84);		/* cmpl $0,(%rax); je out */
-	g_to_out(g);
-}
-
 static const char *const refused[IR_NOPS] = {
 	[IR_EACH] = "a walk over a map",
 };
 
-static void put_program(struct gen *g)
+static void put_program(struct gen *g, size_t from)
 {
 	g->acc = IR_NONE;
-	for (g->now = 0; g->now < g->p->ins.n && !g->error; g->now++) {
+	for (g->now = from; g->now < g->p->ins.n && !g->error; g->now++) {
 		const struct ir_ins *i = &g->p->ins.v[g->now];
 
 		if (!g_compute(g, i) && !g_load_memory(g, i) && !g_float(g, i) && !g_site(g, i) && !g_control(g, i) && !g_map(g, i) &&
@@ -117,7 +100,7 @@ static void land_jumps(struct gen *g, size_t out)
 
 static int put_all(struct gen *g)
 {
-	size_t out, over;
+	size_t out, over, asked;
 	int r = g_analyse(g);
 
 	if (r < 0)
@@ -127,13 +110,13 @@ static int put_all(struct gen *g)
 	if (g->env->scratch_size && g->heavy && g->scratch > g->env->scratch_size)
 		return fail(-ENOTSUP, "a clause needs %u KiB for its text and events; there are %u", (g->scratch + 1023) >> 10,
 			    g->env->scratch_size >> 10);
+	asked = g_door(g);
 	put_enter(g);
-	put_enabled(g);
 	if (g->p->where == IR_WHERE_ENTRY)
 		g_pair_start(g);
 	else if (g->p->where == IR_WHERE_EXIT)
 		g_pair_leave(g);
-	put_program(g);
+	put_program(g, asked);
 	out = g->code.n;
 	put_leave(g);
 	op(g, 0xe9);					/* jmp  over the cold part */
@@ -144,6 +127,7 @@ static int put_all(struct gen *g)
 	if (g->error)
 		return g->error;
 	land_jumps(g, out);
+	g_early(g);
 	g_land(g, over, g->code.n);
 	return g->code.n > GEN_CODE_MAX ? g_refuse(g, "a program that long") : (int)g->code.n;
 }
@@ -160,6 +144,8 @@ static int generate(const struct ir_unit *u, const struct ir_prog *p, const stru
 	vec_free(&g.code);
 	vec_free(&g.jumps);
 	vec_free(&g.cold);
+	vec_free(&g.to_early);
+	vec_free(&g.constants);
 	vec_free(&g.ops);
 	vec_free(&g.to_routine[0]);
 	vec_free(&g.to_routine[1]);

@@ -97,6 +97,7 @@ struct gen_site {
 	bool tail;			/* an exit that goes on in another function */
 	uint64_t func;			/* call probes: what entry and exits of a function have in common */
 	bool at_entry;			/* it is the first instruction of a function: stacks need no table for it */
+	size_t size;			/* of the room for the code, which goes on behind it; 0: behind the code */
 };
 
 /*

@@ -442,7 +442,7 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	const struct ir_unit *ir = lang_unit(u->lang);
 	struct gen_env env = main->views[p->unit].env;
 	struct gen_site site = { .addr = s->addr + l->bias, .number = c->row, .pushed = w->pushed, .tail = site_is_tail(s),
-				 .at_entry = s->kind == WANT_ENTRY };
+				 .at_entry = s->kind == WANT_ENTRY, .size = w->body };
 	int r;
 
 	if (ir->maps.n > u->layout->nmaps || ir->ncells > u->ncells)

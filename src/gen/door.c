@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The way in, and the short way out. Many hits end at once: the clause is switched off, or what it asks for first does not
+ * hold. So that is found out while there is hardly anything to be undone: the flags wait in rax, as lahf and seto have
+ * left them, and only rcx may have been used. Who stays stores the rest of the frame.
+ *
+ * The first questions are comparisons of machine registers as they are at the site with each other or with constants, which need
+ * no register; constants that no instruction can hold stand behind the code.
+ */
+#include "gen/emit.h"
+
+#include "base/err.h"
+
+enum where { NOWHERE, IN_REG, IN_FRAME, CONSTANT };
+
+struct operand {
+	enum where where;
+	int reg;
+	int32_t off;
+	int64_t imm;
+};
+
+static void put_early(struct gen *g, int cc)
+{
+	op(g, 0x0f, 0x80 | cc);				/* jcc  early */
+	*vec_add(&g->to_early) = g_later(g);
+}
+
+/* Is this clause switched on? */
+static void put_enabled(struct gen *g)
+{
+	if (!g->env->enabled)
+		return;
+	g_store_word(g, RCX, FRAME_RCX);
+	g->rcx_used = true;
+	g_address(g, RCX, g->env->enabled + 4ull * g->p->clause);
+	op(g, 0x83, 0x39, 0);				/* cmpl $0,(%rcx) */
+	put_early(g, 4);
+}
+
+static struct operand operand(const struct gen *g, uint32_t r)
+{
+	const struct place *w = &g->places[r];
+
+	if (w->home == HOME_IMM)
+		return (struct operand){ .where = CONSTANT, .imm = w->imm };
+	if (w->home == HOME_REG)
+		return (struct operand){ .where = IN_REG, .reg = w->reg };
+	if (w->home != HOME_WORD)
+		return (struct operand){ .where = NOWHERE };
+	if (w->off == FRAME_RDX)
+		return (struct operand){ .where = IN_REG, .reg = RDX };
+	if (w->off == FRAME_RCX && !g->rcx_used)
+		return (struct operand){ .where = IN_REG, .reg = RCX };
+	return (struct operand){ .where = w->off <= FRAME_RCX ? IN_FRAME : NOWHERE, .off = w->off };
+}
+
+/* opcode reg,operand; the operand is a register or in the frame */
+static void put_form(struct gen *g, uint8_t opcode, int reg, const struct operand *o)
+{
+	op(g, 0x48 | (reg & 8) >> 1 | (o->where == IN_REG && o->reg & 8), opcode);
+	if (o->where == IN_REG)
+		op(g, 0xc0 | (reg & 7) << 3 | (o->reg & 7));
+	else
+		g_rsp(g, reg, o->off);
+}
+
+static void put_compare_constant(struct gen *g, const struct operand *a, int64_t imm)
+{
+	if (imm == (int8_t)imm) {
+		put_form(g, 0x83, 7, a);		/* cmp  $imm,a */
+		op(g, imm);
+	} else if (imm == (int32_t)imm) {
+		put_form(g, 0x81, 7, a);
+		g_u32(g, imm);
+	} else {
+		op(g, 0x48 | (a->reg & 8) >> 1, 0x3b, 0x05 | (a->reg & 7) << 3);	/* cmp  imm(%rip),a */
+		*vec_add(&g->constants) = (__typeof__(*g->constants.v)){ g_later(g), imm };
+	}
+}
+
+/* Flags of a - b; false, and nothing is put: not in this way. */
+static bool compares(struct gen *g, const struct operand *a, const struct operand *b)
+{
+	if (a->where == NOWHERE || a->where == CONSTANT || b->where == NOWHERE)
+		return false;
+	if (b->where == CONSTANT) {
+		if (a->where == IN_FRAME && b->imm != (int32_t)b->imm)
+			return false;
+		put_compare_constant(g, a, b->imm);
+	} else if (b->where == IN_REG) {
+		put_form(g, 0x39, b->reg, a);		/* cmp  %b,a */
+	} else if (a->where == IN_REG) {
+		put_form(g, 0x3b, a->reg, b);		/* cmp  b,%a */
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* Nothing comes behind that label but the end. */
+static bool is_end(const struct gen *g, uint32_t label)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < g->p->ins.n; i++) {
+		const struct ir_ins *x = &g->p->ins.v[i];
+
+		if (x->op == IR_LABEL && x->label == label)
+			found = true;
+		else if (found && x->op != IR_LABEL && x->op != IR_NOP && x->op != IR_RET)
+			return false;
+	}
+	return found;
+}
+
+/* What is used as it is, and needs no code. */
+static bool is_given(const struct gen *g, const struct ir_ins *i)
+{
+	if (i->op == IR_NOP)
+		return true;
+	if (i->op != IR_CONST && (i->op != IR_REG || i->imm >= 16 || i->imm == RSP))
+		return false;
+	return g->places[i->dst].home != HOME_NONE && g->defs[i->dst] == 1;
+}
+
+/* One question at instruction n. Returns how many instructions that was, 0: it is none of ours. */
+static int put_question(struct gen *g, size_t n)
+{
+	const struct ir_ins *i = &g->p->ins.v[n], *next = n + 1 < g->p->ins.n ? i + 1 : NULL;
+	const struct operand zero = { .where = CONSTANT };
+	struct operand a, b;
+
+	if (i->op == IR_JZ || i->op == IR_JNZ) {
+		a = operand(g, i->a);
+		if (!is_end(g, i->label) || !compares(g, &a, &zero))
+			return 0;
+		put_early(g, i->op == IR_JZ ? 4 : 5);
+		return 1;
+	}
+	if (i->op < IR_EQ || i->op > IR_GE || ir_is_float(i->type) || !next || (next->op != IR_JZ && next->op != IR_JNZ) ||
+	    next->a != i->dst || g->reads[i->dst] != 1 || !is_end(g, next->label))
+		return 0;
+	a = operand(g, i->a);
+	b = operand(g, i->b);
+	if (!compares(g, &a, &b))
+		return 0;
+	put_early(g, g_condition(i) ^ (next->op == IR_JZ));
+	return 2;
+}
+
+size_t g_door(struct gen *g)
+{
+	size_t n = 0, done = 0;
+	int len = 1;
+
+	op(g, 0x48, 0x8d);				/* lea  -(128 + frame)(%rsp),%rsp */
+	g_rsp(g, RSP, -(128 + g->frame));
+	g_store_word(g, RAX, FRAME_RAX);
+	op(g, 0x9f, 0x0f, 0x90, 0xc0);			/* lahf; seto %al */
+	if (g->p->where == IR_WHERE_ENTRY || g->p->where == IR_WHERE_EXIT)
+		len = 0;
+	put_enabled(g);
+	while (len && n < g->p->ins.n) {
+		if (is_given(g, &g->p->ins.v[n])) {
+			n++;
+			continue;
+		}
+		len = put_question(g, n);
+		n += len;
+		done = len ? n : done;
+	}
+	g_store_word(g, RAX, FRAME_FLAGS);
+	if (!g->rcx_used)
+		g_store_word(g, RCX, FRAME_RCX);
+	g_store_word(g, RDX, FRAME_RDX);
+	return done;
+}
+
+static void put_constants(struct gen *g)
+{
+	for (size_t k = 0; k < g->constants.n; k++) {
+		g_land(g, g->constants.v[k].from, g->code.n);
+		g_u64(g, g->constants.v[k].value);
+	}
+}
+
+static void put_out(struct gen *g)
+{
+	if (g->rcx_used)
+		g_load_word(g, RCX, FRAME_RCX);
+	op(g, 0x04, 0x7f, 0x9e);			/* add  $127,%al; sahf */
+	g_load_word(g, RAX, FRAME_RAX);
+	op(g, 0x48, 0x8d);				/* lea  128 + frame(%rsp),%rsp */
+	g_rsp(g, RSP, 128 + g->frame);
+}
+
+/* It goes to the very end of the room that there is, so that no jump is needed behind it. */
+void g_early(struct gen *g)
+{
+	size_t begin, len = 0;
+
+	put_constants(g);
+	begin = g->code.n;
+	if (g->to_early.n) {
+		put_out(g);
+		len = g->code.n - begin;
+		g->code.n = begin;
+	}
+	while (g->code.n + len < g->site->size)
+		op(g, 0xcc);
+	if (!len)
+		return;
+	for (size_t k = 0; k < g->to_early.n; k++)
+		g_land(g, g->to_early.v[k], g->code.n);
+	put_out(g);
+}
