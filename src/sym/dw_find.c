@@ -303,6 +303,25 @@ static void find_everywhere(struct types *t, struct unit *near, const struct wan
 	free(h.bits);
 }
 
+#define MOST_ABSENT 64
+
+/* The same script asks for the same names at each of its sites: enumerators are looked for among variables, too. */
+static bool is_absent(const struct types *t, const struct wanted *w)
+{
+	size_t i;
+
+	for (i = 0; i < t->absent.n; i++)
+		if (t->absent.v[i].what == w->what && strcmp(t->absent.v[i].name, w->name) == 0)
+			return true;
+	return false;
+}
+
+static void note_absent(struct types *t, const struct wanted *w)
+{
+	if (t->absent.n < MOST_ABSENT)
+		*vec_add(&t->absent) = (__typeof__(*t->absent.v)){ types_string(t, w->name), w->what };
+}
+
 int dw_find(struct types *t, struct unit *near, const char *name, enum find_what what, size_t most,
 	    die_list *list)
 {
@@ -316,8 +335,11 @@ int dw_find(struct types *t, struct unit *near, const char *name, enum find_what
 		return -ENOENT;
 	if (near)
 		find_near(t, near, &w, most, list, &declared, &budget);
-	if (!list->n || most == SIZE_MAX)
+	if ((!list->n || most == SIZE_MAX) && !is_absent(t, &w)) {
 		find_everywhere(t, near, &w, most, list, &declared);
+		if (!list->n && !declared.n)
+			note_absent(t, &w);
+	}
 	if (!list->n && declared.n)
 		*vec_add(list) = declared.v[0];
 	vec_free(&declared);

@@ -75,6 +75,7 @@ struct types {
 	uint8_t *chunk_at;
 	size_t chunk_left;
 	VEC(struct { const char *name; uint8_t kind; type_id id; }) resolved;	/* declarations */
+	VEC(struct { const char *name; uint8_t what; }) absent;	/* looked for everywhere, in vain */
 	unsigned int depth;
 };
 

@@ -17,7 +17,7 @@
 #include "lang/format.h"
 #include "lang/lang.h"
 
-#define GOOD_ROUNDS 10		/* inputs a program */
+#define GOOD_ROUNDS 16		/* inputs a program */
 #define BAD_ROUNDS 2		/* with pointers that lead nowhere */
 
 static struct { uint64_t programs, results, distinct, inputs, evaluated, faults, divisions, refused; } total;
