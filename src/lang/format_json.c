@@ -100,7 +100,7 @@ static void put_object(FILE *f, struct pool *pool, const struct vtype *t, const 
 	size_t size;
 	FILE *m;
 
-	if (t->kind == V_STRUCT) {
+	if (t->kind == V_STRUCT && !format_is_variant(t)) {
 		fputc('{', f);
 		put_members(f, pool, t, p, len, &more);
 		fputc('}', f);

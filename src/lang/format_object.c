@@ -106,12 +106,94 @@ static void print_member(FILE *f, struct pool *pool, const struct vmember *m, co
 		fprintf(f, "%" PRIu64, v);
 }
 
+/* ---- Rust's enums ---- */
+
+bool format_is_variant(const struct vtype *t)
+{
+	const struct type *of = t->kind == V_STRUCT && t->types ? type_get(t->types, t->id) : NULL;
+
+	for (uint64_t i = 0; of && i < of->n; i++)
+		if (of->members[i].flags & MEMBER_VARIANT)
+			return true;
+	return false;
+}
+
+static uint64_t bits_at(const uint8_t *p, size_t len, uint64_t at, uint64_t size)
+{
+	uint64_t v = 0;
+
+	if (at <= len)
+		memcpy(&v, p + at, MIN(MIN(size, 8u), len - at));
+	return v;
+}
+
+/* The variant that is there: the one with this discriminant, else the one for all others. */
+static const struct type_member *variant_of(const struct vtype *t, const struct type *of, const uint8_t *p, size_t len)
+{
+	const struct type_member *other = NULL;
+	uint64_t is = 0, mask = 0;
+
+	for (uint64_t i = 0; i < of->n; i++)
+		if (of->members[i].flags & MEMBER_DISCR) {
+			uint64_t size = type_get(t->types, type_strip(t->types, of->members[i].type))->size;
+
+			mask = size < 8 ? (1ull << 8 * size) - 1 : ~0ull;
+			is = bits_at(p, len, of->members[i].bit_off / 8, size);
+		}
+	for (uint64_t i = 0; i < of->n; i++) {
+		if (!(of->members[i].flags & MEMBER_VARIANT))
+			continue;
+		if (of->members[i].variant == ~0ull)
+			other = &of->members[i];
+		else if (mask && (of->members[i].variant & mask) == is)
+			return &of->members[i];
+	}
+	return other;
+}
+
+/* __0, __1: without names */
+static bool is_numbered(const struct type *of)
+{
+	return of->n && of->members[0].name && of->members[0].name[0] == '_' && of->members[0].name[1] == '_' &&
+	       of->members[0].name[2] >= '0' && of->members[0].name[2] <= '9';
+}
+
+/* As Rust writes it: Shape::Circle(5), Shape::Box{w: 2, h: 3}, Shape::None */
+static void print_variant(FILE *f, struct pool *pool, const struct vtype *t, const struct type *of, const uint8_t *p, size_t len)
+{
+	const struct type_member *v = variant_of(t, of, p, len);
+	const struct type *in = v ? type_get(t->types, type_strip(t->types, v->type)) : NULL;
+	uint64_t base = v ? v->bit_off / 8 : 0;
+	bool numbered;
+
+	fprintf(f, "%s::%s", of->name ? of->name : "", v && v->name ? v->name : "?");
+	if (!in || !in->n)
+		return;
+	numbered = is_numbered(in);
+	fputc(numbered ? '(' : '{', f);
+	for (uint64_t i = 0; i < in->n; i++) {
+		const struct vtype *mt = v_from(pool, t->types, in->members[i].type);
+		uint64_t at = base + in->members[i].bit_off / 8;
+
+		fputs(i ? ", " : "", f);
+		if (!numbered && in->members[i].name)
+			fprintf(f, "%s: ", in->members[i].name);
+		if (at <= len && mt->size <= len - at)
+			print_object(f, pool, mt, p + at, mt->size);
+	}
+	fputc(numbered ? ')' : '}', f);
+}
+
 static void print_struct(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len)
 {
 	const struct type *of = t->types ? type_get(t->types, t->id) : NULL;
 	uint64_t i, n = of ? of->n : t->nmembers;
 	struct vmember m;
 
+	if (format_is_variant(t)) {
+		print_variant(f, pool, t, of, p, len);
+		return;
+	}
 	fputs("{ ", f);
 	for (i = 0; i < n; i++) {
 		if (of)

@@ -10,6 +10,7 @@ import pytest
 
 import gdb
 import jab
+import scripts
 import targets
 
 
@@ -190,3 +191,22 @@ def test_python(tmp_path):
             "PyList_Type.tp_as_sequence->sq_length"]),
     ]
     assert gdb.compare([python, "-S", str(script)], places, tmp_path, env={"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}) > 30
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_rust_enums_with_data(built, level):
+    """The variant that is there, as Rust itself prints it."""
+    def plain(text):
+        return re.sub(r"[\w:]*(<[^()]*?>)?::(?=\w)", "", text).replace(" {", "{").replace("{ ", "{").replace(" }", "}")
+
+    r = scripts.run('u:exe:variants::show { print(h->n); print(h->shape); print(h->maybe); print(h->some); print(h->place) }', built(f"variants_{level}"))
+    said = [line.split("|") for line in r.stdout.splitlines()[:-1]]
+    shown = r.output.splitlines()
+    assert len(said) == 4 and len(shown) == 20, r
+    for i, (n, shape, maybe, some, place) in enumerate(said):
+        ours = [plain(x) for x in shown[5 * i:5 * i + 5]]
+        assert ours[:4] == [n, plain(shape), plain(maybe), plain(some)], r
+        assert ours[4].startswith("Some(0x") if place == "true" else ours[4] == "None", r
+        assert "variants::Shape::" in shown[5 * i + 1] and "Option<u16>::" in shown[5 * i + 2]
+    j = scripts.run('u:exe:variants::show { print(h->shape) }', built(f"variants_{level}"), options=["-f", "json"])
+    assert [f'"data":"{x}"' in y for x, y in zip(shown[1::5], j.output.splitlines()[1:5])] == [True] * 4, j
