@@ -282,15 +282,46 @@ static Dwarf_Die *best_global(die_list *list)
 	return kept;
 }
 
+/* Is it in the program? The linker leaves out what nobody uses; its entry then says byte 0, as that of another may. */
+static bool is_linked(const struct types *t, Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	const char *name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_linkage_name, &attr));
+	uint64_t byte;
+
+	return name && module_tls_symbol(t->m, name, &byte);
+}
+
+/* What thread_local! makes of a name, in the order of the compiler's versions. */
+static void find_rust_local(struct types *t, struct unit *near, const char *name, die_list *list)
+{
+	static const char *const inside[] = {
+		"{constant#0}::{closure#0}::__RUST_STD_INTERNAL_VAL", "{constant#0}::{closure#1}::__RUST_STD_INTERNAL_VAL",
+		"{constant#0}::{closure#0}::VAL", "{constant#0}::{closure#1}::VAL", "__getit::VAL", "__getit::__KEY",
+	};
+
+	for (size_t i = 0; !list->n && i < ARRAY_SIZE(inside); i++) {
+		char *full = xasprintf("%s::%s", name, inside[i]);
+
+		dw_find(t, near, full, FIND_VARIABLE, 1, list);
+		free(full);
+		if (list->n && !is_linked(t, &list->v[0]))
+			list->n = 0;
+	}
+}
+
 int types_global(struct types *t, const char *name, uint64_t near, struct var *ret_var)
 {
+	struct unit *u = near ? unit_at(t, near) : NULL;
 	struct var v = { .from = VAR_BY_DWARF };
 	die_list list = { 0 };
 	Dwarf_Die *die;
 	bool listed;
 	int r = 0;
 
-	dw_find(t, near ? unit_at(t, near) : NULL, name, FIND_VARIABLE, 1, &list);
+	dw_find(t, u, name, FIND_VARIABLE, 1, &list);
+	if (!list.n && u && u->lang == LANG_RUST)
+		find_rust_local(t, u, name, &list);
 	die = best_global(&list);
 	if (die && !dwarf_hasattr_integrate(die, DW_AT_location)) {
 		dw_find_copies(t, die, &list);

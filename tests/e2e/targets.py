@@ -88,6 +88,8 @@ TARGETS = {
     "typed_rs_2": {"sources": ["typed.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "typed"]},
     "typed_go_0": {"sources": ["typed.go"], "command": ["go", "build", "-gcflags=-N -l"]},
     "typed_go_2": {"sources": ["typed.go"], "command": ["go", "build"]},
+    "local_rs_0": {"sources": ["local.rs"], "command": ["rustc", "-g", "--edition", "2021", "--crate-name", "local"]},
+    "local_rs_2": {"sources": ["local.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "local"]},
     "variants_0": {"sources": ["variants.rs"], "command": ["rustc", "-g", "--edition", "2021", "--crate-name", "variants"]},
     "variants_2": {"sources": ["variants.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "variants"]},
     "script": c("script.c"),

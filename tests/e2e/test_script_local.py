@@ -96,3 +96,15 @@ def test_without_a_thread_pointer(local):
 def test_tracer_has_none():
     r = jab.run("-e", "begin { print(errno) }")
     assert r.status != 0 and "errno has no meaning in begin" in r.stderr, r
+
+
+@pytest.mark.parametrize("level", (0, 2))
+def test_of_rust(built, level):
+    """By the name that thread_local! was given. What is around the number depends on the compiler."""
+    r = scripts.run("u:exe:local::look { print((int64)arg0); print((1, COUNT)); print((2, local::LAZY)) }", built(f"local_rs_{level}"))
+    said = [line.split() for line in r.stdout.splitlines()]
+    shown = r.output.splitlines()
+    assert len(said) == 4 and len(shown) == 12, r
+    for i, (n, count, lazy) in enumerate(said):
+        assert shown[3 * i] == n, r
+        assert f"= {count} " in shown[3 * i + 1] and f"= {lazy} " in shown[3 * i + 2], r
