@@ -14,6 +14,7 @@
 #include "../unit/gen_run.h"
 #include "base/err.h"
 #include "expr_batch.h"
+#include "expr_good.h"
 #include "lang/format.h"
 #include "lang/lang.h"
 
@@ -343,6 +344,7 @@ static bool check_program(const struct batch *b, const struct program *p, struct
 			printf("no code: %s\n%s\n", p->ours, err_text());
 	} else {
 		gen_machine(expr_random(), number % 16);
+		make_good(things, 2 * sizeof(*things));
 		for (uint32_t r = 0; r < GOOD_ROUNDS + BAD_ROUNDS && good; r++)
 			good = check_input(b, p, &in, prog, r);
 	}

@@ -14,6 +14,7 @@
 
 #include "../unit/gen_run.h"
 #include "base/err.h"
+#include "expr_good.h"
 #include "expr_world.h"
 #include "gen_maps.h"
 #include "lang/lang.h"
@@ -232,6 +233,7 @@ static const char *run_hits(struct run *r)
 
 	start(r);
 	gen_machine(0, below(16));
+	make_good(page, 4096);
 	for (int i = 0; i < HITS && !what; i++)
 		what = one_hit(r, 1 + below(r->script->clauses.n - 1));
 	if (!what)

@@ -57,7 +57,8 @@ def run(report, name, seconds, seed):
     mutates = name not in ("gen", "script")
     cmd = [str(exe), *seeds, "-t", str(max(1, int(seconds))), "-s", str(seed), *(["-k", kept] if mutates else [])]
     try:
-        p = subprocess.run(cmd, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=seconds + 300)
+        p = subprocess.run(cmd, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=seconds + 300,
+                           env={**os.environ, "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"})
         status, out = p.returncode, p.stdout + p.stderr
     except subprocess.TimeoutExpired as e:
         status, out = "an endless run", (e.stdout or b"").decode(errors="replace")
