@@ -252,9 +252,12 @@ void stats_json(struct view_stats *s, const struct trace *t, FILE *to)
 		events += s->threads.v[i].events;
 	}
 	for (size_t i = 0; trace_stream(t, i, &st); i++)
-		if (st.stream != CTF_OWN_STREAM)
-			fprintf(to, "{\"stream\":%u,\"cpu\":%u,\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"damaged\":%" PRIu64
-				"}\n", st.stream, st.cpu, st.events, st.lost, st.damaged);
+		if (st.stream != CTF_OWN_STREAM) {
+			fprintf(to, "{\"stream\":%u,\"cpu\":", st.stream);
+			fprintf(to, st.cpu == CTF_NO_CPU ? "null" : "%u", st.cpu);
+			fprintf(to, ",\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"damaged\":%" PRIu64 "}\n", st.events, st.lost,
+				st.damaged);
+		}
 	fprintf(to, "{\"summary\":{\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"damaged\":%" PRIu64 "}}\n", events,
 		totals.lost, totals.damaged);
 }

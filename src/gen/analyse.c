@@ -313,8 +313,8 @@ int g_analyse(struct gen *g)
 	free(ranges);
 	ranges = NULL;
 	if (128 + g->frame + g->below > most)
-		return fail(-ENOTSUP, "a clause needs %d bytes of the program's stack, and may take %d: it uses too many values at once",
-			    128 + g->frame + g->below, most);
+		return fail(-ENOTSUP, "a clause needs %d bytes of the program's stack, and may take %d: it uses too many values at once; "
+			    "two clauses on the same probe may do", 128 + g->frame + g->below, most);
 	return place_slots(g);
 }
 

@@ -97,7 +97,7 @@ def test_a_forked_child_that_lives_on_is_cleaned_too(target):
     t.stop()
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_every_polite_signal_takes_everything_out(target, how):
     t, before = warmed(target, "calls", "serve", 2)
     with jab.Count(t.pid, "exe:*") as c:
@@ -108,6 +108,21 @@ def test_every_polite_signal_takes_everything_out(target, how):
     if how == signal.SIGINT:
         assert r.status == 0 and r.hits("work") == 100, r
     jab.assert_same(before, t.pid)
+    t.stop()
+
+
+def test_under_nohup(target):
+    """Who has SIGHUP ignored from the start goes on when the terminal is closed."""
+    t = target("calls", "serve", 1)
+    was = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with jab.Count(t.pid, "exe:work") as c:
+            c.process.send_signal(signal.SIGHUP)
+            t.run(100)
+            r = c.stop()
+    finally:
+        signal.signal(signal.SIGHUP, was)
+    assert r.status == 0 and r.hits("work") == 100, r
     t.stop()
 
 

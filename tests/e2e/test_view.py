@@ -94,6 +94,7 @@ def test_stats(trace):
     probes = {x["probe"]: x for x in rows if "probe" in x}
     streams = [x for x in rows if "stream" in x]
     assert sum(x["events"] for x in probes.values()) == sum(x["events"] for x in streams) == 2000
+    assert all(x["cpu"] is None or x["cpu"] < 1 << 16 for x in streams), streams
     assert sum(x["lost"] for x in streams) == rows[-1]["summary"]["lost"] == babeltrace(trace)[1]
     short = [x for x in everything if x[4].startswith("short one")]
     got = probes["short one"]
