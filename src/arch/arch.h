@@ -76,6 +76,7 @@ struct raise_spec {
 	uint64_t cpu_table;	/* as in count_spec */
 	uint32_t ncpus;
 	enum clone_abi abi;
+	bool own_numbers;	/* new threads write their numbers into their blocks themselves */
 };
 
 /* What a system call can do to pages that pads load from; its arguments are in their registers. */

@@ -5,10 +5,14 @@
  * loads the number: five bytes, right before the `syscall`, so a jump fits there by itself and no
  * symbol has to be read; the calls that matter most (posix_spawn goes through clone3) are in functions
  * without a name anyway. Where the module is being probed, the planner gets the place as one more
- * want. A program that loads the number in another way is not seen. Where there is no place for such a
- * probe, all threads take the locked counter instead.
+ * want. Where there is no place for such a probe, all threads take the locked counter instead.
+ *
+ * A program that loads the number in another way is not seen: syscall(SYS_clone, ...) goes through a function that
+ * makes all calls, and a pad there would be paid by each of them. Threads that are made so while we are there, on the block of another
+ * thread or a copy of it, have that one's number in their events. (Who is there already when we come is noticed: see proc/tid.c.)
  */
 #include "session/follow.h"
+#include "session/rings.h"
 #include "session/units.h"
 
 #include <string.h>
@@ -140,11 +144,17 @@ void strangers_watch(struct jab *j, struct target *t)
 	guard(j, t, calls, n);
 }
 
+/* Go's runtime does: a new thread of it asks for its number before it runs anything else. It is in front of the block. */
+static bool writes_own_numbers(const struct target *t)
+{
+	return t->rings && t->rings->spec.has_tid && t->rings->spec.tid_off < 0;
+}
+
 size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
 {
 	const struct watch *w = &t->watches.v[watch];
 	/* Both tables, and the two words between them, which are 0 anyway. */
-	struct raise_spec spec = { t->spec.cpu_table, 2 * counters_ncpus() + 2, w->abi };
+	struct raise_spec spec = { t->spec.cpu_table, 2 * counters_ncpus() + 2, w->abi, .own_numbers = writes_own_numbers(t) };
 
 	if (w->parks)
 		return follow_body(t, w->park_kind, out);

@@ -7,6 +7,7 @@
  *	threads	COUNT threads	forks	COUNT children	vforks	COUNT vfork children, one after the other,
  *	clones	COUNT bare clone() threads on their parent's thread block, beside a thread that goes on
  *	blocks	the same with thread blocks of their own that libc knows nothing of
+ *	copies	the same with copies of their parent's
  *	visits	a vfork child, then calls at leisure until 4 s have passed
  *	nested	a signal handler that calls it, too, COUNT times
  */
@@ -97,7 +98,13 @@ static int bare(void *arg)
 	return 0;
 }
 
-static void with_bare(int count, bool own_blocks)
+#ifdef __GLIBC__
+#define BLOCK_SIZE 2368		/* with the place where the kernel keeps the CPU's number */
+#else
+#define BLOCK_SIZE 160
+#endif
+
+static void with_bare(int count, bool own_blocks, bool copied)
 {
 	static char stacks[64][16384] __attribute__((aligned(64))), blocks[64][8192] __attribute__((aligned(64)));
 	int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
@@ -107,6 +114,8 @@ static void with_bare(int count, bool own_blocks)
 	for (long i = 0; i < count; i++) {
 		char *block = blocks[i % 64] + 4096;
 
+		if (copied)
+			memcpy(block, __builtin_thread_pointer(), BLOCK_SIZE);
 		*(void **)block = ((void **)block)[2] = block;	/* all that code with TLS may ask for */
 		clone(bare, stacks[i % 64] + sizeof(stacks[0]), flags | (own_blocks ? CLONE_SETTLS : 0), (void *)i, NULL,
 		      block, NULL);
@@ -117,12 +126,17 @@ static void with_bare(int count, bool own_blocks)
 
 static void with_clones(int count)
 {
-	with_bare(count, false);
+	with_bare(count, false, false);
 }
 
 static void with_blocks(int count)
 {
-	with_bare(count, true);
+	with_bare(count, true, false);
+}
+
+static void with_copies(int count)
+{
+	with_bare(count, true, true);
 }
 
 /* The stranger has the kind 0, what comes later 1. */
@@ -189,6 +203,8 @@ int main(int argc, char **argv)
 		with_clones(count);
 	else if (!strcmp(mode, "blocks"))
 		with_blocks(count);
+	else if (!strcmp(mode, "copies"))
+		with_copies(count);
 	else
 		with_signals(count);
 	for (int i = 0; i < board->n; i++)

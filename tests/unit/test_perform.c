@@ -367,11 +367,76 @@ static void raising_is_foretold(void **state)
 		for (int f = 0; f < 128; f++) {
 			prepare(f);
 			machine_in.gpr[7] = abis[i] == CLONE_ABI_CLONE3 ? (uint64_t)(data + 20) : 0x100;
+			machine_in.gpr[6] = 64;
 			data[20] = 0x100;
 			run("raise");
 			assert_int_equal(data[0] | data[1] | data[2] | data[3] | data[4], 0);
 			assert_memory_equal(machine_out.gpr, machine_in.gpr, sizeof(machine_in.gpr));
 		}
+	}
+	undefined = 0;
+}
+
+/* Is a thread that is made so a stranger? */
+static bool raises(enum clone_abi abi, bool own_numbers, uint64_t flags, uint64_t tls, uint64_t ptid)
+{
+	struct raise_spec spec = { .cpu_table = (uint64_t)data, .ncpus = 5, .abi = abi, .own_numbers = own_numbers };
+
+	memset(code_rw, 0xcc, CODE_SIZE);
+	put_end(arch_x86_64.emit_raise(code_rw, &spec));
+	prepare(random_word() % 128);
+	for (int i = 0; i < 5; i++)
+		data[i] = 7;
+	machine_in.gpr[7] = abi == CLONE_ABI_CLONE3 ? (uint64_t)(data + 20) : flags;
+	machine_in.gpr[6] = 64;
+	data[20] = flags;
+	machine_in.gpr[8] = data[27] = tls;
+	machine_in.gpr[2] = data[23] = ptid;
+	run("raise");
+	assert_memory_equal(machine_out.gpr, machine_in.gpr, sizeof(machine_in.gpr));
+	assert_true(data[0] == data[4] && (data[0] == 0 || data[0] == 7));
+	return !data[0];
+}
+
+static void strangers_are_told(void **state)
+{
+	const uint64_t vm = 0x100, settls = 0x80000, settid = 0x100000, block = 0x7f0000001000;
+
+	strict = true;
+	undefined = AF;
+	for (enum clone_abi abi = CLONE_ABI_CLONE; abi <= CLONE_ABI_CLONE3; abi++) {
+		assert_false(raises(abi, false, 17, 0, 0));		/* a fork */
+		assert_false(raises(abi, false, settls, block, 0));
+		assert_true(raises(abi, false, vm, block, 0));
+		assert_true(raises(abi, true, vm, block, 0));
+		assert_true(raises(abi, false, vm | settid, block, block + 0x2d0));
+		assert_true(raises(abi, false, vm | settls, block, block + 0x2d0));
+		assert_false(raises(abi, true, vm | settls, block, 0));
+		assert_false(raises(abi, false, vm | settls | settid, block, block + 0x2d0));
+		assert_false(raises(abi, false, vm | settls | settid, block, block + 0x30));
+		assert_false(raises(abi, false, vm | settls | settid, block, block - 72));
+		assert_true(raises(abi, false, vm | settls | settid, block, block + 0x10000));
+		assert_true(raises(abi, false, vm | settls | settid, block, 0x404000));
+		assert_true(raises(abi, false, vm | settls | settid, block, 0));
+	}
+	undefined = 0;
+}
+
+/* What the kernel refuses is not looked at. */
+static void bad_arguments_are_left_to_the_kernel(void **state)
+{
+	struct raise_spec spec = { .cpu_table = (uint64_t)data, .ncpus = 5, .abi = CLONE_ABI_CLONE3 };
+
+	strict = true;
+	undefined = AF;
+	put_end(arch_x86_64.emit_raise(code_rw, &spec));
+	for (int way = 0; way < 2; way++) {
+		prepare(0);
+		data[0] = 7;
+		machine_in.gpr[7] = way ? 16 : 0;
+		machine_in.gpr[6] = way ? 8 : 88;
+		run("raise");
+		assert_int_equal(data[0], 7);
 	}
 	undefined = 0;
 }
@@ -437,6 +502,8 @@ int main(void)
 		cmocka_unit_test(counting_is_foretold),
 		cmocka_unit_test(a_body_is_done_without_a_cpu),
 		cmocka_unit_test(raising_is_foretold),
+		cmocka_unit_test(strangers_are_told),
+		cmocka_unit_test(bad_arguments_are_left_to_the_kernel),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, NULL);
