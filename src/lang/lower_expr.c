@@ -395,6 +395,14 @@ struct val lower_variable(struct lower *w, const struct expr *e)
 	return *v->val;
 }
 
+/* What old op= by is computed in, old being of type t. Only dividing asks for the sign of the other one, too. */
+const struct vtype *update_type(struct lower *w, uint8_t op, const struct vtype *t, const struct vtype *by)
+{
+	if (t->kind != V_INT)
+		return t;
+	return common_type(w->c, t, (op == '/' || op == '%') && by->kind == V_INT ? by : t);
+}
+
 static struct val assign_variable(struct lower *w, const struct expr *e)
 {
 	struct variable *var = e->a->ref;
@@ -403,7 +411,7 @@ static struct val assign_variable(struct lower *w, const struct expr *e)
 	if (e->op) {
 		old = lower_variable(w, e->a);
 		b = var->type->kind == V_PTR ? pointer_math(w, &(struct expr){ .op = e->op, .type = var->type }, &old, &b) :
-		    lower_math(w, e->op, var->type->kind == V_INT ? common_type(w->c, var->type, var->type) : var->type, &old, &b);
+		    lower_math(w, e->op, update_type(w, e->op, var->type, b.type), &old, &b);
 	}
 	if (!var->val && (b.kind == K_SLOT || b.kind == K_SLOT_MEM) && v_is_object(b.type)) {
 		var->val = pool_new(w->pool, struct val);

@@ -267,7 +267,8 @@ struct val lower_map_assign(struct lower *w, const struct expr *e)
 
 		get.type = t;
 		old = lower_map_get(w, &get);
-		b = lower_math(w, e->op, t->kind == V_INT ? common_type(w->c, t, t) : t, &old, &b);
+		b = lower_math(w, e->op, update_type(w, e->op, t, b.type), &old, &b);
+		b = val_convert(w, &b, t->kind == V_INT ? common_type(w->c, t, t) : t);
 	}
 	map_set(w, e, &b);
 	return b;

@@ -29,10 +29,27 @@ struct batch {
 
 /* ---- statements: variables, branches, loops; only in scripts ---- */
 
+/* Division and shifts, which C has by helpers. */
+static inline void assign_helper(struct gen *g, uint32_t n)
+{
+	static const struct { const char *ours, *c; } ops[] = { { "/=", "DIV" }, { "%=", "MOD" }, { "<<=", "SHL" }, { ">>=", "SHR" } };
+	uint32_t op = below(4);
+
+	put_ours(g, "$v%u %s ", n, ops[op].ours);
+	put_c(g, "v%u = %s(v%u, ", n, ops[op].c, n);
+	gen_int(g);
+	put_ours(g, "; ");
+	put_c(g, "); ");
+}
+
 static inline void assign(struct gen *g, uint32_t n)
 {
 	static const char *const ops[] = { " = ", " = ", " += ", " -= ", " *= ", " &= ", " |= ", " ^= " };
 
+	if (!g->float_var[n] && below(4) == 0) {
+		assign_helper(g, n);
+		return;
+	}
 	put_ours(g, "$v%u", n);
 	put_c(g, "v%u", n);
 	if (!g->float_var[n] && below(6) == 0) {

@@ -23,6 +23,7 @@
 #include "lang/lang.h"
 
 enum colour { RED, GREEN = 7, BLUE = -2 };
+enum amount { FEW = 1, MANY = 7 };
 
 struct inner { short s; unsigned char u; };
 
@@ -45,6 +46,7 @@ struct thing {
 };
 
 int global_number = 4711;
+enum amount global_amount = MANY;
 struct thing global_thing;
 
 /* Their bodies don't matter: they are never called. */
@@ -169,7 +171,7 @@ static const struct { const char *line, *want; } lines[] = {
 	/* numbers have C's types by the way they are written; narrow bit-fields become int */
 	{ "exe:first x=(t->number==0xfffffffb)", "x=1\n" }, { "exe:first x=(t->number==4294967291)", "x=0\n" },
 	{ "exe:first x=(t->number<1u) y=(t->number<1l)", "x=0 y=1\n" }, { "exe:first x=(-1<1ul) y=(0x7fffffff+1<0)", "x=0 y=1\n" },
-	{ "exe:first x=(t->low-6<0) y=(0.1f==0.1)", "x=1 y=0\n" },
+	{ "exe:first x=(t->low-6<0) y=(0.1f==0.1)", "x=1 y=0\n" }, { "exe:first x=(FEW-2<0) y=(global_amount-8<0)", "x=1 y=0\n" },
 	{ "exe:first t->low t->high", "t->low=5 t->high=-7\n" }, { "exe:first t->d t->f", "t->d=2.5 t->f=0.5\n" },
 	{ "exe:first t->as_long", "t->as_long=99\n" }, { "exe:first t->ptr->s (*t->ptr).u", "t->ptr->s=-3 (*t->ptr).u=250\n" },
 	{ "exe:first t->yes t->big", "t->yes=true t->big=18446744073709551615\n" },
