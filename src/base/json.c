@@ -6,23 +6,37 @@
 #include <string.h>
 #include "base/utf8.h"
 
+static bool is_plain(unsigned char c)
+{
+	return c >= 0x20 && c != 0x7f && c != '"' && c != '\\';
+}
+
+static void write_odd(FILE *to, unsigned char c)
+{
+	if (c == '"' || c == '\\')
+		fprintf(to, "\\%c", c);
+	else if (c == '\n')
+		fputs("\\n", to);
+	else if (c < 0x80)
+		fprintf(to, "\\u%04x", c);
+	else
+		fputs("\\ufffd", to);
+}
+
 void json_string(FILE *to, const char *s, size_t len)
 {
-	size_t n;
+	const unsigned char *u = (const unsigned char *)s;
 
 	putc('"', to);
-	for (size_t i = 0; i < len; i += n ? n : 1) {
-		n = utf8_len((const unsigned char *)s + i, len - i);
-		if (s[i] == '"' || s[i] == '\\')
-			fprintf(to, "\\%c", s[i]);
-		else if (s[i] == '\n')
-			fputs("\\n", to);
-		else if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f)
-			fprintf(to, "\\u%04x", s[i]);
-		else if (n)
-			fwrite(s + i, 1, n, to);
-		else
-			fputs("\\ufffd", to);
+	for (size_t i = 0, from; i < len; i++) {
+		size_t n;
+
+		for (from = i; i < len && is_plain(u[i]) && (n = utf8_len(u + i, len - i)); i += n)
+			;
+		if (i > from)
+			fwrite(s + from, 1, i - from, to);
+		if (i < len)
+			write_odd(to, u[i]);
 	}
 	putc('"', to);
 }

@@ -309,7 +309,7 @@ bool v_has_text(const struct vtype *t)
 
 bool v_can_text(const struct vtype *t)
 {
-	return v_has_text(t) || (t->kind == V_ARRAY && t->to->kind == V_INT && t->to->size == 1 && t->n && !t->held);
+	return v_has_text(t) || (t->kind == V_ARRAY && t->to->kind == V_INT && t->to->size == 1 && !t->held);
 }
 
 static bool same_elems(const struct vtype *a, const struct vtype *b)

@@ -32,58 +32,41 @@ bool dw_entry_pc(Dwarf_Die *die, uint64_t *ret_pc)
 	return true;
 }
 
-static const struct code *code_at(const struct unit *u, uint64_t pc)
+static const struct code *code_at(const code_list *codes, uint64_t pc)
 {
-	size_t a = 0, b = u->codes.n, tries;
+	size_t a = 0, b = codes->n, tries;
 
 	while (a < b) {
 		size_t mid = a + (b - a) / 2;
 
-		if (u->codes.v[mid].lo <= pc)
+		if (codes->v[mid].lo <= pc)
 			a = mid + 1;
 		else
 			b = mid;
 	}
 	for (tries = 0; a > 0 && tries < MOST_DEPTH; a--, tries++)
-		if (pc < u->codes.v[a - 1].hi)
-			return &u->codes.v[a - 1];
+		if (pc < codes->v[a - 1].hi)
+			return &codes->v[a - 1];
 	return NULL;
-}
-
-/* A function in a function (GNU C, Ada) is not in the list of the unit. */
-static bool nested_func(Dwarf_Die *parent, uint64_t pc, int depth, Dwarf_Die *ret_die)
-{
-	Dwarf_Die die;
-
-	if (depth > 8 || !die_first(parent, &die))
-		return false;
-	do {
-		int tag = dwarf_tag(&die);
-
-		if (tag == DW_TAG_subprogram && dwarf_haspc(&die, pc) == 1) {
-			*ret_die = die;
-			return true;
-		}
-		if ((tag == DW_TAG_subprogram || tag == DW_TAG_lexical_block) && nested_func(&die, pc, depth + 1, ret_die))
-			return true;
-	} while (die_next(&die));
-	return false;
 }
 
 bool dw_func_die(struct types *t, uint64_t pc, struct unit **ret_unit, Dwarf_Die *ret_die)
 {
 	struct unit *u = unit_at(t, pc);
 	const struct code *c;
-	bool found;
 
 	if (!u)
 		return false;
 	unit_codes(t, u);
-	c = code_at(u, pc);
-	found = c ? die_at(u, c->die, ret_die) : nested_func(&u->die, pc, 0, ret_die);
-	if (found)
-		*ret_unit = u;
-	return found;
+	c = code_at(&u->codes, pc);
+	if (!c) {
+		unit_nested(u);
+		c = code_at(&u->nested, pc);
+	}
+	if (!c || !die_at(u, c->die, ret_die))
+		return false;
+	*ret_unit = u;
+	return true;
 }
 
 /*

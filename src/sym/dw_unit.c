@@ -84,7 +84,7 @@ static void add_entry(struct unit *u, Dwarf_Die *die, int tag)
 		};
 }
 
-static void add_code(struct unit *u, Dwarf_Die *die)
+static void add_code(code_list *codes, Dwarf_Die *die)
 {
 	Dwarf_Addr base, lo, hi;
 	ptrdiff_t at = 0;
@@ -93,7 +93,7 @@ static void add_code(struct unit *u, Dwarf_Die *die)
 		return;
 	while ((at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0)
 		if (lo < hi)
-			*vec_add(&u->codes) = (struct code){ lo, hi, die->addr };
+			*vec_add(codes) = (struct code){ lo, hi, die->addr };
 }
 
 static void add_import(struct types *t, struct unit *u, Dwarf_Die *die)
@@ -137,7 +137,7 @@ static void visit(struct walk *w, Dwarf_Die *die, uint32_t outer, int depth)
 	if (tag == DW_TAG_namespace || tag == DW_TAG_module || tag == DW_TAG_enumeration_type || (nests && is_class(tag)))
 		walk_scope(w, die, outer, depth);
 	if (tag == DW_TAG_subprogram && !w->names)
-		add_code(u, die);
+		add_code(&u->codes, die);
 	if (!w->names)
 		return;
 	switch (tag) {
@@ -203,6 +203,32 @@ void unit_codes(struct types *t, struct unit *u)
 	walk(&w, &u->die, NO_SCOPE, 0);
 	if (u->codes.n)
 		qsort(u->codes.v, u->codes.n, sizeof(*u->codes.v), compare_codes);
+}
+
+static void walk_nested(struct unit *u, Dwarf_Die *parent, int depth)
+{
+	Dwarf_Die die;
+
+	if (depth > 8 || !die_first(parent, &die))
+		return;
+	do {
+		int tag = dwarf_tag(&die);
+
+		if (tag == DW_TAG_subprogram)
+			add_code(&u->nested, &die);
+		if (tag == DW_TAG_subprogram || tag == DW_TAG_lexical_block)
+			walk_nested(u, &die, depth + 1);
+	} while (die_next(&die));
+}
+
+void unit_nested(struct unit *u)
+{
+	if (u->have_nested)
+		return;
+	u->have_nested = true;
+	walk_nested(u, &u->die, 0);
+	if (u->nested.n)
+		qsort(u->nested.v, u->nested.n, sizeof(*u->nested.v), compare_codes);
 }
 
 void unit_names(struct types *t, struct unit *u)

@@ -225,6 +225,7 @@ void types_close(struct types *t)
 		vec_free(&t->units.v[i].scopes);
 		vec_free(&t->units.v[i].entries);
 		vec_free(&t->units.v[i].codes);
+		vec_free(&t->units.v[i].nested);
 		vec_free(&t->units.v[i].imports);
 	}
 	dw_close(t);

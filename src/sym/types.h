@@ -248,14 +248,14 @@ struct func_types {
 	type_id ret;
 	uint8_t lang;		/* enum types_lang */
 	bool external, variadic;
-	const char *file;	/* NULL where not known */
-	uint32_t line;
+	uint32_t line;		/* of types_func_file() */
 	uint32_t nparams;
 	const struct var *params;
 	struct var retval;	/* loc at the ret instruction; a large one in memory, at rax */
 };
 
 int types_func(struct types *t, uint64_t entry, const struct func_types **ret_func);
+const char *types_func_file(struct types *t, uint64_t entry);	/* reads the unit's line table; NULL where not known */
 char *types_func_declare(struct types *t, uint64_t entry);	/* "int f(char *a, ...)"; caller frees; NULL if not known */
 
 /*

@@ -340,7 +340,6 @@ static void describe(struct job *j)
 	f->lang = j->u->lang;
 	f->external = die_flag(j->die, DW_AT_external);
 	f->ret = die_type(j->t, j->die);
-	f->file = die_file(j->die, DW_AT_decl_file);
 	dwarf_decl_line(j->die, &line);
 	f->line = line;
 	j->changed = is_changed(j);
@@ -375,6 +374,14 @@ int types_func(struct types *t, uint64_t entry, const struct func_types **ret_fu
 	table_put(&t->funcs, (void *)(uintptr_t)entry, t->func_list.n);
 	*ret_func = j.f;
 	return 0;
+}
+
+const char *types_func_file(struct types *t, uint64_t entry)
+{
+	struct unit *u;
+	Dwarf_Die die;
+
+	return dw_func_die(t, entry, &u, &die) ? die_file(&die, DW_AT_decl_file) : NULL;
 }
 
 char *types_func_declare(struct types *t, uint64_t entry)

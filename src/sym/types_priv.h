@@ -25,6 +25,7 @@ struct entry { uint32_t hash; uint16_t tag; bool declared; const char *name; con
 
 /* Code of a function. Sorted by lo. */
 struct code { uint64_t lo, hi; const uint8_t *die; };
+typedef VEC(struct code) code_list;
 
 /* One compile, partial or type unit. What lies below its first entry is read on demand. */
 struct unit {
@@ -32,10 +33,10 @@ struct unit {
 	const uint8_t *end;
 	uint8_t lang;		/* enum types_lang */
 	bool go_regs;		/* Go's register ABI */
-	bool have_codes, have_names;
+	bool have_codes, have_nested, have_names;
 	VEC(struct scope) scopes;
 	VEC(struct entry) entries;
-	VEC(struct code) codes;
+	code_list codes, nested;
 	VEC(uint32_t) imports;	/* dwz: units that count as part of this one */
 };
 
@@ -99,6 +100,7 @@ bool dw_map_alt(struct types *t);
 struct unit *unit_of(struct types *t, Dwarf_Die *die);
 struct unit *unit_at(struct types *t, uint64_t pc);	/* NULL if none says it has this address */
 void unit_codes(struct types *t, struct unit *u);	/* its functions and scopes */
+void unit_nested(struct unit *u);	/* functions in functions (GNU C, Ada), which are rare: only where no other is there */
 void unit_names(struct types *t, struct unit *u);	/* its names and imports */
 const char *unit_qualified(struct types *t, struct unit *u, Dwarf_Die *die);	/* NULL if it has no name */
 bool unit_scope_die(struct types *t, Dwarf_Die *die, Dwarf_Die *ret_die);	/* the type or namespace around it */

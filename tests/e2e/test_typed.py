@@ -63,6 +63,13 @@ def test_named_args(built):
     assert "0\n11\n22\n33\n" in r.output, r
 
 
+def test_flexible_text(built):
+    path = built("typed_O2")
+    assert [f["x"] for f in fields(path, "exe:step x=spoken->text:string")] == ["hello"] * 4
+    r = jab.run("-e", 'u:exe:step { printf("%s %s %d\\n", spoken->text, str(spoken->text), spoken->text[1]); exit() }', "-c", path)
+    assert "hello hello 101\n" in r.output, r
+
+
 # Against gdb -----------------------------------------------------------------------------------------
 
 ITEM = """id flag wide left yes far name text:string next in[1].a in[2].u.word in[2].u.bytes[1] in[0].u.real grid[1][2] x y mood big

@@ -146,11 +146,12 @@ static int ask_func(const char *arg)
 	const struct func_types *f;
 	uint64_t pc = address(arg);
 	char *s = types_func_declare(t, pc);
+	const char *file = types_func_file(t, pc);
 	uint32_t i;
 	int r = types_func(t, pc, &f);
 
 	if (r == 0) {
-		printf("%#llx %s; // %s:%u%s\n", (unsigned long long)f->entry, s, f->file ? f->file : "?", f->line, f->external ? "" : " local");
+		printf("%#llx %s; // %s:%u%s\n", (unsigned long long)f->entry, s, file ? file : "?", f->line, f->external ? "" : " local");
 		for (i = 0; i < f->nparams; i++)
 			show_var(f->params[i].flags & VAR_RESULT ? "result " : "param ", &f->params[i]);
 		show_var("return ", &f->retval);

@@ -69,6 +69,7 @@ static void ask_var(struct types *t, const struct var *v)
 static void ask_code(struct types *t, uint64_t pc, bool entry)
 {
 	const struct func_types *f;
+	const char *file;
 	var_list vars = { 0 };
 	line_list lines = { 0 };
 	struct line_site site;
@@ -80,7 +81,8 @@ static void ask_code(struct types *t, uint64_t pc, bool entry)
 			ask_var(t, &f->params[i]);
 		ask_var(t, &f->retval);
 		ask_type(t, f->type, 0);
-		sink += (f->name ? strlen(f->name) : 0) + (f->file ? strlen(f->file) : 0) + (f->linkage ? strlen(f->linkage) : 0);
+		file = types_func_file(t, pc);
+		sink += (f->name ? strlen(f->name) : 0) + (file ? strlen(file) : 0) + (f->linkage ? strlen(f->linkage) : 0);
 	}
 	types_vars_at(t, pc, &vars);
 	for (i = 0; i < vars.n; i++)

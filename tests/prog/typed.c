@@ -59,6 +59,8 @@ volatile long retval = -77;			/* means something else in a probe at a return */
 volatile long duration = -78;
 const char *title = "a title";
 char label[8] = "a label";
+static struct word { int n; unsigned char text[]; } word = { 5, "hello" };
+struct word *spoken = &word;
 const char *const names[3] = { "zero", "one", "two" };
 static struct item items[4];
 static __thread int own = 9;
