@@ -314,6 +314,7 @@ struct ir_prog {
 	VEC(uint8_t) regs;		/* class of each register */
 	VEC(struct ir_slot) slots;
 	uint32_t nlabels, nsaved;
+	bool placed;			/* has addresses in it: good for this bias only */
 	bool choosy;			/* at the exit: some calls are not watched, by what their entry said */
 	uint32_t rounds;		/* the most loop rounds that can happen, nested ones multiplied */
 };

@@ -32,6 +32,14 @@ void lower_error(struct lower *w, const struct expr *e, const char *fmt, ...)
 	va_end(ap);
 }
 
+uint64_t lower_live(struct lower *w, uint64_t addr)
+{
+	w->p->placed = true;
+	if (w->entry)
+		w->entry->placed = true;
+	return addr + w->c->site->bias;
+}
+
 struct ir_ins *lower_ins(struct lower *w, uint8_t op)
 {
 	struct ir_ins *i;

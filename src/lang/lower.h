@@ -57,6 +57,7 @@ struct lower {
 
 /* lower.c: instructions */
 struct ir_ins *lower_ins(struct lower *w, uint8_t op);
+uint64_t lower_live(struct lower *w, uint64_t addr);	/* a link address, as it is there */
 uint32_t lower_reg(struct lower *w, uint8_t class);
 uint32_t lower_slot(struct lower *w, uint32_t cap, const char *text);
 uint32_t lower_label(struct lower *w);

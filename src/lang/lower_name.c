@@ -97,7 +97,7 @@ static struct val node_value(struct lower *w, const struct loc_node *n, const st
 	switch ((enum loc_op)n->op) {
 	case LOP_CONST:	return val_const(&v_u64, n->imm);
 	case LOP_REG:	return lower_site_reg(w, n->a);
-	case LOP_ADDR:	return val_const(&v_u64, n->imm + w->c->site->bias);
+	case LOP_ADDR:	return val_const(&v_u64, lower_live(w, n->imm));
 	case LOP_LOAD:	return node_load(w, a, n->imm);
 	case LOP_NEG:	return val_reg(&v_u64, lower_pure(w, IR_NEG, IR_U64, val_in_reg(w, a), IR_NONE, 0), a->mask);
 	case LOP_NOT:	return val_reg(&v_u64, lower_pure(w, IR_NOT, IR_U64, val_in_reg(w, a), IR_NONE, 0), a->mask);
@@ -191,7 +191,7 @@ static struct val located(struct lower *w, const struct loc *loc, const struct v
 		v.good = p->reg == REG_SP && p->off >= STACK_GOOD_MIN && p->off <= STACK_GOOD_MAX;
 		return v_is_scalar(type) ? val_load(w, &v) : v;
 	case LOC_GLOBAL:
-		v = val_const(&v_u64, p->off + w->c->site->bias);
+		v = val_const(&v_u64, lower_live(w, p->off));
 		return object(w, &v, type, true);
 	case LOC_CONST:
 		return narrowed(w, val_const(&v_u64, p->off), type, e);
@@ -320,7 +320,7 @@ struct val lower_var_object(struct lower *w, const struct expr *e)
 		return v;
 	}
 	if (loc->n == 1 && p->kind == LOC_GLOBAL) {
-		v.off = p->off + w->c->site->bias;
+		v.off = lower_live(w, p->off);
 		return v;
 	}
 	if (loc->n == 1 && p->kind == LOC_TLS)

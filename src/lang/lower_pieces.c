@@ -75,7 +75,7 @@ struct val pieces_load(struct lower *w, const struct val *v)
 		base = lower_site_reg(w, p->reg);
 		return from_memory(w, &base, p->off + at, v);
 	case LOC_GLOBAL:
-		base = val_const(&v_u64, p->off + w->c->site->bias);
+		base = val_const(&v_u64, lower_live(w, p->off));
 		return from_memory(w, &base, at, v);
 	case LOC_MEM_AT:
 		base = lower_nodes(w, l, p->node, w->at);

@@ -360,6 +360,39 @@ static void put_away(struct jab *j, struct target *t)
 #define MOST_DEAD 8
 #define LOOK_AGAIN 100000000ull
 
+static bool is_put_away(const struct target *t)
+{
+	return t->lost && !t->proc && !t->loaded.n;
+}
+
+/* Nobody asks for them any more; and of targets that come and go there may be many. */
+static void forget_sites(struct jab *j)
+{
+	uint32_t *moved = xcalloc(j->counters.n + 1, sizeof(*moved));
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->counters.n; i++) {
+		bool away = is_put_away(&j->targets.v[j->counters.v[i].target]);
+
+		moved[i] = away ? UINT32_MAX : n;
+		if (!away)
+			j->counters.v[n++] = j->counters.v[i];
+	}
+	j->counters.n = n;
+	n = 0;
+	for (size_t i = 0; i < j->sites.n; i++) {
+		struct site s = j->sites.v[i];
+
+		if (is_put_away(&j->targets.v[s.target]))
+			continue;
+		if (s.counter != UINT32_MAX)
+			s.counter = moved[s.counter];
+		j->sites.v[n++] = s;
+	}
+	j->sites.n = n;
+	free(moved);
+}
+
 static bool may_retire(const struct jab *j, uint32_t target, uint64_t now)
 {
 	const struct target *t = &j->targets.v[target];
@@ -384,6 +417,7 @@ static void retire_dead(struct jab *j, uint64_t now)
 	for (size_t i = 0; i < which.n; i++)
 		if (!held[i])
 			put_away(j, &j->targets.v[which.v[i]]);
+	forget_sites(j);
 	free(held);
 	vec_free(&which);
 	vec_free(&arenas);

@@ -356,6 +356,19 @@ void unit_switch(struct jab *j, uint32_t unit, uint32_t clause, bool on)
 					 on, __ATOMIC_RELEASE);
 }
 
+/* Maps have room for much more than is in them mostly: pages without anything stay the kernel's. */
+static void copy_what_is_there(uint8_t *to, const uint8_t *from, size_t len)
+{
+	static const uint8_t nothing[4096];
+
+	for (size_t at = 0; at < len; at += sizeof(nothing)) {
+		size_t n = MIN(len - at, sizeof(nothing));
+
+		if (memcmp(from + at, nothing, n))
+			memcpy(to + at, from + at, n);
+	}
+}
+
 /* With its maps: numbers of stacks in them lead to others. */
 static void keep_whole(struct jab *j, const struct unit_view *from)
 {
@@ -363,8 +376,8 @@ static void keep_whole(struct jab *j, const struct unit_view *from)
 	struct unit_view *v = vec_add(&j->past_views);
 
 	*v = *from;
-	v->here = xrealloc(NULL, size_of(u));
-	memcpy(v->here, from->here, size_of(u));
+	v->here = xcalloc(1, size_of(u));
+	copy_what_is_there(v->here, from->here, size_of(u));
 	v->maps = v->here + off_maps(u);
 	v->reader = maps_reader_new(lang_unit(u->lang), u->layout, v->maps);
 }

@@ -194,7 +194,7 @@ static uint32_t known_program(const struct jab *j, uint32_t row, const struct si
 	for (uint32_t i = j->rows.v[row].program; i; i = j->programs.v[i - 1].next) {
 		const struct program *p = &j->programs.v[i - 1];
 
-		if (p->bias == bias_of(j, s) && (!p->only || p->only == s->target + 1))
+		if ((p->bias == bias_of(j, s) || p->bias == UINT64_MAX) && (!p->only || p->only == s->target + 1))
 			return i;
 	}
 	return 0;
@@ -293,6 +293,8 @@ static int compile(struct jab *j, uint32_t row, const struct site *s, uint32_t *
 		return u->is_line ? say_errors(u, r) : r;
 	if (u->is_line)
 		say_warnings(u);
+	if (!p.progs[0]->placed && (!p.progs[1] || !p.progs[1]->placed))
+		p.bias = UINT64_MAX;
 	give_ids(u, row);
 	r = measure(j, u, &p, probe->spec->text);
 	if (r < 0)

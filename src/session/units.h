@@ -39,7 +39,7 @@ struct unit {
 
 struct program {
 	uint32_t unit, row;
-	uint64_t bias;
+	uint64_t bias;			/* UINT64_MAX: good for all */
 	struct ir_prog *progs[2];	/* [1]: at the exits of a call */
 	uint32_t body[2];		/* bytes of code */
 	uint32_t scratch[2], event_max[2];	/* gen_scratch(), gen_event_max() */
