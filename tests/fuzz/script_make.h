@@ -39,7 +39,10 @@ static inline void text(struct gen *g)
 static inline void asked(struct gen *g)
 {
 	static const char *const maps[] = { "@n", "@k[vb & 3]", "@words[str(q)]", "@pair[2, \"abc\"].0", "len(@k)", "len(@words)", "@max", "@min",
-					    "@count", "@counts[1]", "@sum[\"abc\"]", "@avg", "$t.0", "$t.2" };
+					    "@count", "@counts[1]", "@sum[\"abc\"]", "@avg", "((uint8[8])vd)[vb & 7]", "((int16[4])p->u64)[vb & 3]",
+					    "bswap((uint32)vd)", "bswap((uint16)vc)", "str(q)[vb & 3]", "@obj.s", "@objs[va & 1].u", "@floats",
+					    "(p->bytes == p->next->bytes)", "(p->arr != p->next->arr)", "($t == (1, \"t\", 2))", "$o.s",
+					    "(int64)$d", "$t.0", "$t.2" };
 
 	switch (below(8)) {
 	case 0:
@@ -77,7 +80,7 @@ static inline void asked(struct gen *g)
 		put_ours(g, ")");
 		break;
 	default:
-		put_ours(g, "%s", maps[below(ARRAY_SIZE(maps) - (g->nvars ? 0 : 2))]);
+		put_ours(g, "%s", maps[below(ARRAY_SIZE(maps) - (g->nvars ? 0 : 5))]);
 	}
 }
 
@@ -167,8 +170,10 @@ static inline void store(struct gen *g)
 
 static inline void keep_local(struct gen *g)
 {
-	switch (below(4)) {
+	switch (below(6)) {
 	case 0: put_ours(g, "$s = "); text(g); break;
+	case 4: put_ours(g, "$o = p->ins[vb & 1]"); break;
+	case 5: put_ours(g, "$d = x * 2.0 + "); number(g); break;
 	case 1:
 		put_ours(g, "$t = (0 + ");
 		value(g);
@@ -262,7 +267,8 @@ static inline void make_script(struct gen *g)
 		} else {
 			put_ours(g, "%s", conditions[below(4)]);
 		}
-		put_ours(g, "{ $v0 = 0 + vd; $s = \"start\"; $t = (1, \"t\", 2); ");
+		put_ours(g, "{ $v0 = 0 + vd; $s = \"start\"; $t = (1, \"t\", 2); $o = p->in; $d = y; ");
+		put_ours(g, "if (vb & 1) { @obj = p->in; @objs[va & 1] = p->ins[1]; @floats = sum((int64)x); } ");
 		g->nvars = 1;
 		g->npieces = 0;
 		statements(g, 0);
