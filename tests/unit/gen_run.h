@@ -95,8 +95,7 @@ static inline struct gen_env gen_make_env(bool has_rseq, const struct maps_layou
 static inline int gen_place(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env, int off)
 {
 	struct gen_site site = { .addr = GEN_SITE, .number = 77, .func = GEN_SITE };
-	uint8_t *rw = code_rw + BODY_OFF + off, back[14] = { 0xff, 0x25 };	/* jmp *0(%rip); address */
-	uint64_t landing = (uint64_t)machine_landing;
+	uint8_t *rw = code_rw + BODY_OFF + off;
 	int most = gen_measure(u, p), len;
 
 	if (most < 0)
@@ -108,8 +107,7 @@ static inline int gen_place(const struct ir_unit *u, const struct ir_prog *p, co
 		return len;
 	if (len > most)
 		return -ERANGE;
-	memcpy(back + 6, &landing, 8);
-	memcpy(rw + len, back, sizeof(back));
+	memcpy(rw + len, machine_back(), MACHINE_BACK);
 	machine_body = (uint64_t)code_rx + BODY_OFF + off;
 	return len;
 }
@@ -166,24 +164,17 @@ static inline struct interp_site gen_interp_site(void)
 /* Run what was placed. NULL, or what of the machine has changed. */
 static inline const char *gen_run(void (*run)(void))
 {
-	size_t red_zone = machine_in.gpr[4] - 128 - (uint64_t)gen_stack, low = red_zone - (GEN_STACK_MAX - 128);
+	size_t low = machine_in.gpr[4] - GEN_STACK_MAX - (uint64_t)gen_stack;
+	const char *changed;
 
 	memcpy(gen_before, gen_stack, sizeof(gen_stack));
 	memset(&machine_out, 0, sizeof(machine_out));
 	memset(&gen_native, 0, offsetof(struct gen_seen, payload));
 	run();
 	drain(gen_look);
-	for (int i = 0; i < 16; i++)
-		if (machine_out.gpr[i] != machine_in.gpr[i])
-			return "a register";
-	if (machine_out.flags != machine_in.flags)
-		return "the flags";
-	if (memcmp(machine_out.fx, machine_in.fx, 416))
-		return "the floating point state";
-	if (machine_has_avx && memcmp(machine_out.high, machine_in.high, sizeof(machine_in.high)))
-		return "the vector registers";
-	if (memcmp(gen_stack + red_zone, gen_before + red_zone, GEN_STACK - red_zone))
-		return "the stack";
+	changed = machine_changed(gen_stack, gen_before, GEN_STACK);
+	if (changed)
+		return changed;
 	if (run == machine_run && memcmp(gen_stack, gen_before, low))
 		return "more of the stack than allowed";
 	for (int i = ncpus; i < nrings(); i++)

@@ -137,6 +137,50 @@ static inline void machine_fill(int n, uint64_t sp)
 	machine_has_avx = __builtin_cpu_supports("avx");
 }
 
+/*
+ * NULL, or what the code has changed. rsp was in a stack of that size, which was `before`; what is below the red zone may be
+ * anything.
+ */
+static inline const char *machine_changed(const uint8_t *stack, const uint8_t *before, size_t size)
+{
+	static const char *const names[] = { "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11",
+					     "r12", "r13", "r14", "r15" };
+	size_t red_zone = machine_in.gpr[4] - 128 - (uint64_t)stack;
+
+	for (int i = 0; i < 16; i++)
+		if (machine_out.gpr[i] != machine_in.gpr[i])
+			return names[i];
+	if (machine_out.flags != machine_in.flags)
+		return "the flags";
+	if (memcmp(machine_out.fx, machine_in.fx, 416))
+		return "the floating point state";
+	if (machine_has_avx && memcmp(machine_out.high, machine_in.high, sizeof(machine_in.high)))
+		return "the vector registers";
+	if (memcmp(stack + red_zone, before + red_zone, size - red_zone))
+		return "the stack";
+	return NULL;
+}
+
+/* Fails a test of cmocka. */
+#define machine_check(stack, before, size) \
+	do { \
+		const char *changed_ = machine_changed(stack, before, size); \
+		if (changed_) \
+			fail_msg("changed: %s", changed_); \
+	} while (0)
+
+#define MACHINE_BACK 14
+
+/* What to put behind the code: jmp *0(%rip); address of the first landing. */
+static inline const uint8_t *machine_back(void)
+{
+	static uint8_t back[MACHINE_BACK] = { 0xff, 0x25 };
+	uint64_t landing = (uint64_t)machine_landing;
+
+	memcpy(back + 6, &landing, 8);
+	return back;
+}
+
 #define FLAG_TF 0x100ull
 
 /* A signal after every instruction: its frame is written right below the red zone. */

@@ -63,19 +63,6 @@ static void describe_all(uint32_t flags)
 	describe(fields, NKINDS, flags);
 }
 
-static void check_machine(void)
-{
-	size_t red_zone = machine_in.gpr[4] - 128 - (uint64_t)stack;
-
-	for (int i = 0; i < 16; i++)
-		assert_int_equal(machine_out.gpr[i], machine_in.gpr[i]);
-	assert_int_equal(machine_out.flags, machine_in.flags);
-	assert_memory_equal(machine_out.fx, machine_in.fx, 416);
-	if (machine_has_avx)
-		assert_memory_equal(machine_out.high, machine_in.high, sizeof(machine_in.high));
-	assert_memory_equal(stack + red_zone, stack_before + red_zone, STACK_SIZE - red_zone);
-}
-
 static void check_string(const uint64_t *at, uint32_t i, const void *want, uint32_t want_len)
 {
 	uint32_t len;
@@ -127,15 +114,6 @@ static void check_event(int ring, const struct event_head *e, const uint64_t *at
 	check_kinds(e, at);
 }
 
-static const uint8_t *way_back(void)
-{
-	static uint8_t back[14] = { 0xff, 0x25 };	/* jmp *0(%rip); address */
-	uint64_t landing = (uint64_t)machine_landing;
-
-	memcpy(back + 6, &landing, 8);
-	return back;
-}
-
 /* How far below the site's rsp something has changed. */
 static uint64_t depth(void)
 {
@@ -155,14 +133,14 @@ static uint64_t run_some(uint64_t events, int step, void (*run)(void))
 
 	for (int f = 0; f < 128; f += step) {
 		for (int m = 0; m < 4; m++) {
-			machine_body = (uint64_t)emit_bulk_body(round++ % 64, way_back(), 14);
+			machine_body = (uint64_t)emit_bulk_body(round++ % 64, machine_back(), MACHINE_BACK);
 			fill_random(stack, sizeof(stack));
 			machine_fill(f, (uint64_t)stack + STACK_SIZE - KEPT - misalign[m]);
 			memcpy(stack_before, stack, sizeof(stack));
 			memset(&machine_out, 0, sizeof(machine_out));
 			time_before = __rdtsc();
 			run();
-			check_machine();
+			machine_check(stack, stack_before, STACK_SIZE);
 			assert_int_equal(drain(check_event), events);
 			deepest = depth() > deepest ? depth() : deepest;
 		}

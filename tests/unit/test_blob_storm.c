@@ -10,19 +10,10 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <time.h>
-
 #include "blob_rings.h"
+#include "storm.h"
 
-#define THREADS 8
 #define HITS 40000		/* of each thread */
-#define HANDLER 1000		/* added to the number of a thread by its signal handlers */
 
 /* rdi: who, rsi: which, rdx: a text about both */
 static const struct bulk_field fields[] = {
@@ -69,6 +60,7 @@ static void start(uint64_t size, uint32_t flags)
 	memset(last_time, 0, sizeof(last_time));
 	memset(seen, 0, sizeof(seen));
 	want_pid = getpid();
+	storm = (struct storm){ .hits = HITS, .in_handler = 2, .period_ns = 60000 };
 }
 
 static bool is_whole(const struct event_head *e, const uint64_t *at)
@@ -116,80 +108,16 @@ static void check_sum(uint64_t hits)
 
 /* ---- threads and signals ------------------------------------------------------------------ */
 
-static atomic_ulong handler_hits;
-static atomic_int threads_left;
-static _Thread_local int depth;
-
-/* Signals within signals, three deep. */
-static void on_storm(int sig)
-{
-	if (depth >= 3)
-		return;
-	depth++;
-	for (int i = 0; i < 2; i++)
-		hit(HANDLER + depth, i);
-	atomic_fetch_add(&handler_hits, 2);
-	depth--;
-}
-
-static timer_t start_storm(int signal, long period_ns)
-{
-	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signal };
-	struct itimerspec every = {
-		.it_value.tv_nsec = period_ns, .it_interval.tv_nsec = period_ns,
-	};
-	timer_t timer;
-
-	ev._sigev_un._tid = gettid();
-	if (timer_create(CLOCK_MONOTONIC, &ev, &timer) || timer_settime(timer, 0, &every, NULL))
-		abort();
-	return timer;
-}
-
-static void *hit_many(void *arg)
-{
-	timer_t a = start_storm(SIGRTMIN, 60000 + 7000 * (long)arg);
-	timer_t b = start_storm(SIGRTMIN + 1, 71000 + 9000 * (long)arg);
-
-	for (int i = 0; i < HITS; i++)
-		hit((long)arg, i);
-	timer_delete(a);
-	timer_delete(b);
-	atomic_fetch_sub(&threads_left, 1);
-	return NULL;
-}
-
-static uint64_t run_threads(int pause_us)
-{
-	struct sigaction sa = { .sa_handler = on_storm, .sa_flags = SA_RESTART | SA_NODEFER };
-	pthread_t threads[THREADS];
-
-	sigaction(SIGRTMIN, &sa, NULL);
-	sigaction(SIGRTMIN + 1, &sa, NULL);
-	atomic_store(&handler_hits, 0);
-	atomic_store(&threads_left, THREADS);
-	for (long i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, hit_many, (void *)i), 0);
-	while (atomic_load(&threads_left) > 0) {
-		drain(look);
-		usleep(pause_us);
-	}
-	for (int i = 0; i < THREADS; i++)
-		pthread_join(threads[i], NULL);
-	assert_true(atomic_load(&handler_hits) > 0);
-	return (uint64_t)THREADS * HITS + atomic_load(&handler_hits);
-}
-
 static void threads_and_signals(void **state)
 {
 	start(16 << 20, 0);
-	check_sum(run_threads(200));
+	check_sum(run_threads(200, look, NULL));
 }
 
 static void threads_full_rings(void **state)
 {
 	start(RING_SIZE_MIN, 0);
-	check_sum(run_threads(2000));
+	check_sum(run_threads(2000, look, NULL));
 	assert_true(lost_of_rings() > 0);
 }
 
@@ -255,24 +183,6 @@ static void vfork_children(void **state)
  * of a lock's owner: nothing that its parent makes may be spoilt. It may leave a lock in its parent's name; the
  * reader frees it while its parent is in no event.
  */
-static atomic_int forks;
-static pid_t forked[4096];
-static pid_t forker;
-
-static void on_fork(int sig)
-{
-	int n = atomic_load(&forks);
-	pid_t pid;
-
-	if (n >= 300 || syscall(SYS_getpid) != forker)
-		return;
-	pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-	if (pid > 0) {
-		forked[n] = pid;
-		atomic_store(&forks, n + 1);
-	}
-}
-
 static uint64_t of_children;
 
 /* A child that was forked before the lock was taken makes an event of its own. */
@@ -284,47 +194,19 @@ static void look_at_forker(int ring, const struct event_head *e, const uint64_t 
 	}
 	of_children++;
 	bad += !is_whole(e, at);
-	for (int i = 0; i < atomic_load(&forks); i++) {
-		if (forked[i] == (pid_t)e->pid) {
-			forked[i] = 0;
-			return;
-		}
-	}
-	bad++;
-}
-
-/* Between two events: what is in our name is not ours. No child may come to do that, too. */
-static int free_locks_of_nobody(void)
-{
-	sigset_t storm, before;
-	int freed = 0;
-
-	sigemptyset(&storm);
-	sigaddset(&storm, SIGRTMIN);
-	sigprocmask(SIG_BLOCK, &storm, &before);
-	if (syscall(SYS_getpid) != forker)
-		_exit(0);
-	for (int i = ncpus; i < nrings(); i++)
-		if (ring_owner(&rings[i]) == (uint32_t)forker)
-			freed += ring_free(&rings[i], forker);
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	return freed;
+	bad += !is_first_of(e->pid);
 }
 
 static void handlers_that_fork(void **state)
 {
-	struct sigaction sa = { .sa_handler = on_fork, .sa_flags = SA_RESTART };
 	uint64_t hits = 0;
 	int freed = 0, n;
 	timer_t timer;
 
 	start(16 << 20, 0);
-	forker = getpid();
 	of_children = 0;
-	atomic_store(&forks, 0);
-	sigaction(SIGRTMIN, &sa, NULL);
-	timer = start_storm(SIGRTMIN, 300000);
-	while (atomic_load(&forks) < 300) {
+	timer = start_forks(300000);
+	while (atomic_load(&forks) < FORKS) {
 		hit(0, hits++);
 		freed += free_locks_of_nobody();	/* children: the rest of that one hit, and no more */
 		if (hits == HITS)
@@ -332,8 +214,7 @@ static void handlers_that_fork(void **state)
 	}
 	timer_delete(timer);
 	n = atomic_load(&forks);
-	for (int i = 0; i < n; i++)
-		waitpid(forked[i], NULL, 0);
+	wait_for_forked();
 	freed += free_locks_of_nobody();
 	drain(look_at_forker);
 	print_message("    %d forks, %lu of them made an event, %d locks freed\n", n, of_children, freed);

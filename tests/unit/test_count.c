@@ -124,35 +124,19 @@ static void fill_all(int flags, int misalign)
 	memcpy(stack_before, stack, sizeof(stack));
 }
 
-static void check_machine(void)
-{
-	size_t red_zone = machine_in.gpr[4] - 128 - (uint64_t)stack;
-
-	for (int i = 0; i < 16; i++)
-		assert_int_equal(machine_out.gpr[i], machine_in.gpr[i]);
-	assert_int_equal(machine_out.flags, machine_in.flags);
-	assert_memory_equal(machine_out.fx, machine_in.fx, 416);
-	if (machine_has_avx)
-		assert_memory_equal(machine_out.high, machine_in.high, sizeof(machine_in.high));
-	assert_memory_equal(stack + red_zone, stack_before + red_zone, STACK_SIZE - red_zone);
-}
-
 static void run_all_flags(bool has_rseq, void (*run)(void))
 {
 	static const int misalign[] = { 0, 8, 1, 13 };
-	uint8_t back[14] = { 0xff, 0x25 };		/* jmp *0(%rip); address */
-	uint64_t landing = (uint64_t)machine_landing;
 	int off = 0;
 
-	memcpy(back + 6, &landing, 8);
 	for (int f = 0; f < 128; f++) {
 		for (int m = 0; m < 4; m++) {
 			off = (off + 1) % 64;		/* every alignment of the code */
-			machine_body = (uint64_t)emit_at(off, has_rseq, back, sizeof(back));
+			machine_body = (uint64_t)emit_at(off, has_rseq, machine_back(), MACHINE_BACK);
 			fill_all(f, misalign[m]);
 			memset(&machine_out, 0, sizeof(machine_out));
 			run();
-			check_machine();
+			machine_check(stack, stack_before, STACK_SIZE);
 		}
 	}
 }

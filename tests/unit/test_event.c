@@ -46,19 +46,6 @@ static void make_fields(void)
 		all_fields[25 + i] = (struct event_field){ EVENT_ABS, 0, 1 << i, (uint64_t)&absolute };
 }
 
-static void check_machine(void)
-{
-	size_t red_zone = machine_in.gpr[4] - 128 - (uint64_t)stack;
-
-	for (int i = 0; i < 16; i++)
-		assert_int_equal(machine_out.gpr[i], machine_in.gpr[i]);
-	assert_int_equal(machine_out.flags, machine_in.flags);
-	assert_memory_equal(machine_out.fx, machine_in.fx, 416);
-	if (machine_has_avx)
-		assert_memory_equal(machine_out.high, machine_in.high, sizeof(machine_in.high));
-	assert_memory_equal(stack + red_zone, stack_before + red_zone, STACK_SIZE - red_zone);
-}
-
 static int seen_ring;
 static uint64_t time_before;
 
@@ -85,15 +72,6 @@ static void check_event(int ring, const struct event_head *e, const uint64_t *fi
 }
 
 enum way { WAY_CPU, WAY_LOCKED, WAY_FULL, WAY_NO_RING };
-
-static const uint8_t *way_back(void)
-{
-	static uint8_t back[14] = { 0xff, 0x25 };	/* jmp *0(%rip); address */
-	uint64_t landing = (uint64_t)machine_landing;
-
-	memcpy(back + 6, &landing, 8);
-	return back;
-}
 
 static void check_way(enum way way, int round, uint64_t events)
 {
@@ -125,14 +103,14 @@ static int run_all(const struct event_spec *spec, enum way way, void (*run)(void
 	for (int f = 0; f < 128; f++) {
 		for (int m = 0; m < 4; m++) {
 			round++;			/* every alignment of the code */
-			machine_body = (uint64_t)emit_body(round % 64, spec, way_back(), 14);
+			machine_body = (uint64_t)emit_body(round % 64, spec, machine_back(), MACHINE_BACK);
 			fill_random(stack, sizeof(stack));
 			machine_fill(f, (uint64_t)stack + STACK_SIZE - KEPT - misalign[m]);
 			memcpy(stack_before, stack, sizeof(stack));
 			memset(&machine_out, 0, sizeof(machine_out));
 			time_before = __rdtsc();
 			run();
-			check_machine();
+			machine_check(stack, stack_before, STACK_SIZE);
 			check_way(way, round, drain(check_event));
 			on_cpu += seen_ring < ncpus;
 		}

@@ -10,20 +10,11 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <time.h>
-
 #include "event_rings.h"
+#include "storm.h"
 
-#define THREADS 8
 #define HITS 2000000	/* of each thread, at most */
 #define FEW_HITS 300000
-#define HANDLER_ARG 1000	/* first argument of what signal handlers record */
 #define CHECK(a, b) (((a) + 1) * 0x9e3779b97f4a7c15ull ^ (b))
 
 typedef void hit_fn(uint64_t a, uint64_t b, uint64_t check);
@@ -38,7 +29,6 @@ static hit_fn *hit_code;
 static uint64_t bad, torn, recorded, recorded_locked, last_time[MAX_RINGS];
 static uint8_t seen[THREADS][HITS];
 static uint32_t want_pid;
-static int hits_each;
 
 static void hit(uint64_t a, uint64_t b)
 {
@@ -61,7 +51,7 @@ static void start(uint64_t size, bool has_rseq, bool overwrite)
 	memset(last_time, 0, sizeof(last_time));
 	memset(seen, 0, sizeof(seen));
 	want_pid = getpid();
-	hits_each = HITS;
+	storm = (struct storm){ .hits = HITS, .in_handler = 3, .period_ns = 40000 };
 }
 
 /* One more look at each event: whole, in order, new, from the right process. */
@@ -107,49 +97,6 @@ static void check_sum(uint64_t hits)
 
 /* ---- threads, signals, moves -------------------------------------------------------------- */
 
-static atomic_ulong handler_hits;
-static atomic_int threads_left;
-static _Thread_local int depth;
-
-/* Signals within signals, three deep. */
-static void on_storm(int sig)
-{
-	if (depth >= 3)
-		return;
-	depth++;
-	for (int i = 0; i < 3; i++)
-		hit(HANDLER_ARG + depth, i);
-	atomic_fetch_add(&handler_hits, 3);
-	depth--;
-}
-
-static timer_t start_storm(int signal, long period_ns)
-{
-	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signal };
-	struct itimerspec every = {
-		.it_value.tv_nsec = period_ns, .it_interval.tv_nsec = period_ns,
-	};
-	timer_t timer;
-
-	ev._sigev_un._tid = gettid();
-	if (timer_create(CLOCK_MONOTONIC, &ev, &timer) || timer_settime(timer, 0, &every, NULL))
-		abort();
-	return timer;
-}
-
-static void *hit_many(void *arg)
-{
-	timer_t a = start_storm(SIGRTMIN, 40000 + 7000 * (long)arg);
-	timer_t b = start_storm(SIGRTMIN + 1, 51000 + 9000 * (long)arg);
-
-	for (int i = 0; i < hits_each; i++)
-		hit((long)arg, i);
-	timer_delete(a);
-	timer_delete(b);
-	atomic_fetch_sub(&threads_left, 1);
-	return NULL;
-}
-
 static void *flip_cpus(void *arg)
 {
 	const pthread_t *threads = arg;
@@ -167,37 +114,13 @@ static void *flip_cpus(void *arg)
 	return NULL;
 }
 
-/* pause_us: how long the reader sleeps between two rounds. Returns how many hits were made. */
-static uint64_t run_threads(int pause_us)
-{
-	struct sigaction sa = { .sa_handler = on_storm, .sa_flags = SA_RESTART | SA_NODEFER };
-	pthread_t threads[THREADS], flipper;
-
-	sigaction(SIGRTMIN, &sa, NULL);
-	sigaction(SIGRTMIN + 1, &sa, NULL);
-	atomic_store(&handler_hits, 0);
-	atomic_store(&threads_left, THREADS);
-	for (long i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, hit_many, (void *)i), 0);
-	assert_int_equal(pthread_create(&flipper, NULL, flip_cpus, threads), 0);
-	while (atomic_load(&threads_left) > 0) {
-		drain(look);
-		usleep(pause_us);
-	}
-	pthread_join(flipper, NULL);		/* first: it must not touch a thread that is gone */
-	for (int i = 0; i < THREADS; i++)
-		pthread_join(threads[i], NULL);
-	assert_true(atomic_load(&handler_hits) > 0);
-	return (uint64_t)THREADS * hits_each + atomic_load(&handler_hits);
-}
-
 static void threads_large_rings(void **state)
 {
 	if (!__rseq_size)
 		skip();
 	start(256 << 20, true, false);
-	hits_each = FEW_HITS;			/* there is room for all of them */
-	check_sum(run_threads(100));
+	storm.hits = FEW_HITS;			/* there is room for all of them */
+	check_sum(run_threads(100, look, flip_cpus));
 	assert_int_equal(lost_of_probe(), 0);
 	assert_true(recorded_locked > 0 && recorded_locked < recorded / 100);
 }
@@ -207,14 +130,14 @@ static void threads_full_rings(void **state)
 	if (!__rseq_size)
 		skip();
 	start(RING_SIZE_MIN, true, false);
-	check_sum(run_threads(1000));
+	check_sum(run_threads(1000, look, flip_cpus));
 	assert_true(lost_of_probe() > 0);
 }
 
 static void threads_behind_locks(void **state)
 {
 	start(4 << 20, false, false);
-	check_sum(run_threads(200));
+	check_sum(run_threads(200, look, flip_cpus));
 	assert_int_equal(recorded_locked, recorded);
 	assert_true(recorded > 0);
 }
@@ -239,7 +162,7 @@ static void threads_while_strangers_come_and_go(void **state)
 	start(1 << 20, true, false);
 	atomic_store(&threads_left, 1);
 	assert_int_equal(pthread_create(&thread, NULL, come_and_go, NULL), 0);
-	hits = run_threads(200);
+	hits = run_threads(200, look, flip_cpus);
 	pthread_join(thread, NULL);
 	check_sum(hits);
 	assert_true(recorded_locked > 0 && recorded_locked < recorded);
@@ -426,23 +349,7 @@ static void snapshots_are_whole(void **state)
 
 /* ---- a handler that forks in the middle of an event --------------------------------------- */
 
-#define FORKS 150
-
-static volatile sig_atomic_t forks;
-static pid_t forked[FORKS];
 static uint64_t of_children;
-
-/* By the kernel alone: the child has its parent's thread block, tid and all. */
-static void on_fork(int sig)
-{
-	pid_t pid;
-
-	if (forks >= FORKS || !*pid_cell)
-		return;
-	pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-	if (pid > 0)
-		forked[forks++] = pid;
-}
 
 /* A child that was forked before a ring was its parent's makes an event of its own, and no second one. */
 static void look_at_forker(int ring, const struct event_head *e, const uint64_t *f)
@@ -456,45 +363,19 @@ static void look_at_forker(int ring, const struct event_head *e, const uint64_t 
 	torn += e->id != 42 || e->len != 48 || f[2] != CHECK(f[0], f[1]);
 	bad += e->time < last_time[ring];
 	last_time[ring] = e->time;
-	for (int i = 0; i < forks; i++) {
-		if (forked[i] == (pid_t)e->pid) {
-			forked[i] = 0;
-			return;
-		}
-	}
-	bad++;
-}
-
-/* Between two events: what is in our name is not ours. The reader finds that out in another way. */
-static int free_locks_of_nobody(void)
-{
-	sigset_t storm, before;
-	int freed = 0;
-
-	sigemptyset(&storm);
-	sigaddset(&storm, SIGRTMIN);
-	sigprocmask(SIG_BLOCK, &storm, &before);
-	if (!*pid_cell)		/* no child may do that, too */
-		_exit(0);
-	for (int i = ncpus; i < nrings(); i++)
-		if (ring_owner(&rings[i]) == want_pid)
-			freed += ring_free(&rings[i], want_pid);
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	return freed;
+	bad += !is_first_of(e->pid);
 }
 
 static void fork_in_handlers(bool has_rseq)
 {
-	struct sigaction sa = { .sa_handler = on_fork, .sa_flags = SA_RESTART };
 	uint64_t hits = 0, extra;
 	timer_t timer;
 	int freed = 0;
 
 	start(128 << 20, has_rseq, false);	/* nobody goes round: event_slow.c says what a child could do then */
-	forks = of_children = 0;
-	sigaction(SIGRTMIN, &sa, NULL);
-	timer = start_storm(SIGRTMIN, 3000000);
-	while (forks < FORKS && hits + 5000 < HITS) {
+	of_children = 0;
+	timer = start_forks(1500000);
+	while (atomic_load(&forks) < FORKS && hits + 5000 < HITS) {
 		for (int i = 0; i < 5000; i++) {
 			hit(0, hits++);
 			if (!*pid_cell)		/* the rest of that one hit, and no more */
@@ -504,13 +385,12 @@ static void fork_in_handlers(bool has_rseq)
 		drain(look_at_forker);
 	}
 	timer_delete(timer);
-	for (int i = 0; i < forks; i++)
-		waitpid(forked[i], NULL, 0);
+	wait_for_forked();
 	freed += free_locks_of_nobody();
 	drain(look_at_forker);
-	print_message("    %d forks, %lu of them made an event, %d locks freed\n", (int)forks, of_children, freed);
+	print_message("    %d forks, %lu of them made an event, %d locks freed\n", atomic_load(&forks), of_children, freed);
 	extra = recorded + lost_of_probe() - hits;
-	assert_in_range(extra, of_children, lost_of_probe() ? (uint64_t)forks : of_children);
+	assert_in_range(extra, of_children, lost_of_probe() ? (uint64_t)atomic_load(&forks) : of_children);
 	check_sum(hits + extra);
 }
 

@@ -80,18 +80,16 @@ static void place(const struct ir_unit *u, const struct ir_prog *p, bool switche
 	static const struct maps_layout none;
 	struct gen_env env = gen_make_env(random_word() % 2, &none);
 	struct gen_site site = { .addr = GEN_SITE, .number = 77, .func = GEN_SITE };
-	uint8_t *rw = code_rw + BODY_OFF, back[14] = { 0xff, 0x25 };	/* jmp *0(%rip); address */
-	uint64_t landing = (uint64_t)machine_landing;
+	uint8_t *rw = code_rw + BODY_OFF;
 	int most = gen_measure(u, p);
 
 	assert_true(most > 0);
 	site.size = random_word() % 2 ? most + SLACK : 0;
 	env.enabled = switched ? (uint64_t)enabled : 0;
-	memset(rw, 0xcc, most + SLACK + sizeof(back));
+	memset(rw, 0xcc, most + SLACK + MACHINE_BACK);
 	most = gen_emit(u, p, &env, &site, (uint64_t)code_rx + BODY_OFF, rw);
 	assert_true(most > 0 && (!site.size || most == (int)site.size));
-	memcpy(back + 6, &landing, 8);
-	memcpy(rw + most, back, sizeof(back));
+	memcpy(rw + most, machine_back(), MACHINE_BACK);
 	machine_body = (uint64_t)code_rx + BODY_OFF;
 }
 
