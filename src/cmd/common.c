@@ -13,15 +13,24 @@ int complain(void)
 	return 1;
 }
 
+static int first_error;		/* errno of what failed first: stdio forgets it */
+
+void output_failed(void)
+{
+	if (!first_error)
+		first_error = errno;
+}
+
 int output_done(FILE *to, const char *name)
 {
 	bool failed = ferror(to);
+	int why;
 
 	errno = 0;
 	if (!fflush(to) && !failed)
 		return 0;
-	return fail(errno ? -errno : -EIO, "%s can't be written%s%s", name, errno ? ": " : "",
-		    errno ? strerror(errno) : "");
+	why = errno ? errno : first_error;
+	return fail(why ? -why : -EIO, "%s can't be written%s%s", name, why ? ": " : "", why ? strerror(why) : "");
 }
 
 bool is_pid(const char *word, pid_t *ret_pid)

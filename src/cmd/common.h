@@ -12,6 +12,7 @@ int complain(void);
 
 /* Has everything that was written to it arrived? A full disk is an error like any other. */
 int output_done(FILE *to, const char *name);
+void output_failed(void);	/* a write has, just now: errno is kept for output_done() */
 
 /* A decimal number is a pid, everything else a name. */
 int attach_word(struct jab *j, const char *word);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* jab recover: undo what a killed tracer left behind. */
+#include <signal.h>
 #include "base/err.h"
 #include "cmd/common.h"
 
@@ -33,6 +34,10 @@ static int run(text_list *words, char **rest)
 	if (rest || words->n > 1 || (words->n && !is_pid(words->v[0], &pid))) {
 		fprintf(stderr, "jab recover: give one pid, or none for all processes; try `jab recover --help`\n");
 		return 2;
+	}
+	if (pid && kill(pid, 0) < 0 && errno == ESRCH) {
+		fail(-ESRCH, "there is no process %d", pid);
+		return complain();
 	}
 	r = jab_recover(pid, &report);
 	if (r == -ENOENT) {	/* nothing there is what the user wants to hear */

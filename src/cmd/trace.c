@@ -64,8 +64,13 @@ static int print_event(void *arg, const struct trace_event *ev)
 
 	if (p->done)
 		return -ECANCELED;
-	if (trace_print(p->to, ev, &p->style) < 0 || ++p->printed == capture.most)
+	errno = 0;
+	if (trace_print(p->to, ev, &p->style) < 0) {
+		output_failed();
 		p->done = true;
+	} else if (++p->printed == capture.most) {
+		p->done = true;
+	}
 	return p->done ? -ECANCELED : 0;
 }
 
@@ -87,8 +92,8 @@ static int tick(void *arg, int64_t drained)
 {
 	struct printing *p = arg;
 
-	if (drained)
-		fflush(p->to);
+	if (drained && fflush(p->to))
+		output_failed();
 	if (p->done || ferror(p->to))
 		return -ECANCELED;
 	warn_losses(p);
@@ -103,7 +108,8 @@ static int trace(struct printing *p)
 	r = jab_remove(p->j, &report);
 	if (!p->done && ended >= 0)
 		r2 = events_drain(p->j, true) < 0 ? -EIO : 0;
-	fflush(p->to);
+	if (fflush(p->to))
+		output_failed();
 	capture_summary(p->j, run.json ? p->to : stderr, &report);
 	if (r < 0)
 		return run_still_in();

@@ -194,6 +194,13 @@ def test_spec_that_can_not_be_read(idle, probe):
     assert r.status in (1, 2) and r.stderr.startswith("jab"), r
 
 
+def test_recover_of_nobody():
+    p = subprocess.Popen(["true"])
+    p.wait()
+    r = jab.run("recover", p.pid)
+    assert r.status == 1 and f"there is no process {p.pid}" in r.stderr, r
+
+
 def test_offset_behind_the_function(idle):
     refused(jab.run("count", "-p", idle.pid, "libc:malloc+100000"), "is not in that function, which has 0x")
 

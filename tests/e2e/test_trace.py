@@ -159,6 +159,12 @@ def test_duration(target):
     t.stop()
 
 
+@pytest.mark.parametrize("args", [["trace", "exe:work"], ["count", "exe:work"], ["-e", "u:exe:work { print(1) }"]])
+def test_why_the_output_failed(built, args):
+    r = jab.run(*args, "-o", "/dev/full", "--", built("calls"), 1000, 1)
+    assert "jab: /dev/full can't be written: No space left on device\n" in r.stderr, r
+
+
 def test_reader_goes_away(built):
     """As `jab trace | head -1`: the probes come out, the program goes on."""
     p = subprocess.Popen([jab.JAB, "trace", "exe:work", "--", str(built("calls")), "serve", "1"], stdin=subprocess.PIPE,
