@@ -123,9 +123,9 @@ struct val lower_nodes(struct lower *w, const struct loc *loc, uint32_t last, co
 	return vals[MIN(last, loc->nnodes ? loc->nnodes - 1 : 0)];
 }
 
-static struct val object(struct lower *w, const struct val *address, const struct vtype *type, bool good)
+static struct val object(struct lower *w, const struct val *address, const struct vtype *type)
 {
-	struct val m = { .kind = K_MEM, .type = type, .reg = IR_NONE, .slot = IR_NONE, .good = good, .mask = address->mask };
+	struct val m = { .kind = K_MEM, .type = type, .reg = IR_NONE, .slot = IR_NONE, .mask = address->mask };
 
 	if (address->kind == K_CONST)
 		m.off = address->k.i;
@@ -192,12 +192,12 @@ static struct val located(struct lower *w, const struct loc *loc, const struct v
 		return v_is_scalar(type) ? val_load(w, &v) : v;
 	case LOC_GLOBAL:
 		v = val_const(&v_u64, lower_live(w, p->off));
-		return object(w, &v, type, true);
+		return object(w, &v, type);	/* a program may shut pages of its own data: see gen/loads.c */
 	case LOC_CONST:
 		return narrowed(w, val_const(&v_u64, p->off), type, e);
 	case LOC_MEM_AT:
 		v = lower_nodes(w, loc, p->node, e);
-		return object(w, &v, type, false);
+		return object(w, &v, type);
 	case LOC_VALUE:
 		return narrowed(w, lower_nodes(w, loc, p->node, e), type, e);
 	case LOC_BYTES:
@@ -224,7 +224,7 @@ static struct val variable(struct lower *w, const struct var *v, const struct vt
 	if (!is_ref)
 		return located(w, &v->loc, type, e);
 	a = located(w, &v->loc, &v_void_ptr, e);
-	return object(w, &a, type, false);
+	return object(w, &a, type);
 }
 
 /* ---- entry values of call probes ---- */

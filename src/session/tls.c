@@ -166,7 +166,7 @@ int tls_find(void *asker, const char *symbol, int64_t *ret_off)
 	int64_t off = 0;
 	int r;
 
-	a->asked = true;
+	a->asked |= symbol || !l->is_exe;	/* the program's own is the same in all processes */
 	r = symbol ? find_symbol(a->j, t, l, symbol, &off) : find_block(a->j, t, l, &off);
 	if (!r)
 		*ret_off = off;

@@ -4,7 +4,7 @@
 
 #include "session/session.h"
 
-/* Who asks: a program for a site in this module of this target. */
+/* Who asks: a program for a site in this module of this target. asked: the answer is good for this target only. */
 struct tls_asker { struct jab *j; uint32_t target, loaded; bool asked; };
 
 /*

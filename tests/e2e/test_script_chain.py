@@ -142,6 +142,23 @@ def test_who_shuts_it_meanwhile(chain, door):
     t.stop()
 
 
+@pytest.mark.parametrize("before", (False, True))
+def test_who_shuts_what_has_a_name(chain, before):
+    path, start = chain
+    t = start()
+    if before:
+        assert t.ask("shut") == "shut"
+    with Script('u:%s:look { printf("%%d %%d %%d\\n", n, bulk[5000], bulk[1]) }' % path, t.pid) as s:
+        t.run(1)
+        assert t.ask("shut") == "shut"
+        t.run(2)
+        r = s.stop()
+    got = r.output.splitlines()
+    assert len(got) == 3 and all(line.endswith(" 7") for line in got), r
+    assert [("<fault" in line) for line in got] == [before, True, True], r
+    t.stop()
+
+
 def test_conditions(chain):
     path, start = chain
     t = start()
