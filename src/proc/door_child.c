@@ -194,7 +194,7 @@ static bool is_wanted(struct door *d, pid_t tid, int fd, enum door_kind kind)
 		if (i < 0)
 			return false;
 		later[i] = later[--nlater];
-	} else if (kind == DOOR_OPEN && !is_loader(tid)) {
+	} else if (kind == DOOR_OPEN && d->exact && !is_loader(tid)) {
 		return false;
 	}
 	tracer = status_number(status, "TracerPid:");

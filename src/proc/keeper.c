@@ -36,35 +36,29 @@ static int register_list(void)
 	return 0;
 }
 
-/* Our view of a piece tells where in the file it stands. */
-static int64_t file_offset(const struct arena *a, taddr at)
-{
-	for (size_t i = 0; i < a->n; i++)
-		if (a->pieces[i].here && at.v >= a->pieces[i].at.v && at.v - a->pieces[i].at.v < a->pieces[i].len)
-			return a->pieces[i].offset + (at.v - a->pieces[i].at.v);
-	return -1;
-}
-
 int keeper_open(struct arena *a, taddr word, struct keeper **ret_keeper)
 {
-	int64_t off = file_offset(a, word);
+	uint8_t *view = arena_view(a, word);
+	uint64_t off = word.v & (PAGE - 1);
 	struct keeper *k;
 	int r = register_list();
 
 	if (r < 0)
 		return r;
-	if (off < 0)
+	if (!view)
 		return fail(-EFAULT, "a robust futex outside of the arena");
 	k = xcalloc(1, sizeof(*k));
 	k->pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* Nothing of a shared mapping is moved: it is there twice then, whatever it is a mapping of. */
 	if (k->pages == MAP_FAILED ||
-	    mmap(k->pages + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, a->fd,
-		 off & ~(PAGE - 1)) == MAP_FAILED) {
+	    mremap(view - off, 0, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, k->pages + PAGE) == MAP_FAILED) {
+		if (k->pages != MAP_FAILED)
+			munmap(k->pages, 2 * PAGE);
 		free(k);
 		return fail(-errno, "no memory for a robust futex");
 	}
-	k->entry = (struct robust_list *)(k->pages + (off & (PAGE - 1)));
-	__atomic_store_n((uint32_t *)(k->pages + PAGE + (off & (PAGE - 1))), syscall(SYS_gettid), __ATOMIC_RELEASE);
+	k->entry = (struct robust_list *)(k->pages + off);
+	__atomic_store_n((uint32_t *)(k->pages + PAGE + off), syscall(SYS_gettid), __ATOMIC_RELEASE);
 	k->entry->next = list.list.next;
 	list.list.next = k->entry;
 	*ret_keeper = k;
