@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Fields that read a variable at an address or by its symbol. The same variable is elsewhere in each
- * target. What belongs to the program itself stays mapped as long as it runs, so a pad may read it
- * by a plain load; anything else may be unmapped at any time.
+ * target. The kernel is asked for it, also where it is the program's own: a page of that may have
+ * lost the right to be read (docs/why/reads.md).
  */
 #include "session/shapes.h"
 
 #include <string.h>
 #include <sys/mman.h>
 #include "base/err.h"
-
-static uint32_t bytes_of(const struct field *f)
-{
-	if (f->type.kind == CTF_STRING)
-		return f->limit;
-	if (f->type.kind == CTF_BYTES)
-		return f->type.size;
-	return (f->type.count ? f->type.count : 1) * (f->type.bits / 8);
-}
 
 /* In a segment of the program that can be read? Link address. */
 static bool is_in_program(const struct module *m, uint64_t addr, uint64_t len)
@@ -83,11 +74,6 @@ static int resolve_one(struct jab *j, struct target *t, struct field *f)
 	if (r < 0)
 		return r;
 	*vec_add(&t->constants) = (struct constant){ f, at };
-	/* All targets must agree; the first one says yes. Those that come later find the code made. */
-	if (j->events->shapes.n)
-		return f->good && !(m && is_in_program(m, at - program->bias, bytes_of(f))) ?
-		       fail(-ENOENT, "'%s' is not in this program", f->name) : 0;
-	f->good = f->deref && m && is_in_program(m, at - program->bias, bytes_of(f)) && (t == j->targets.v || f->good);
 	return 0;
 }
 

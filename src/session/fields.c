@@ -419,5 +419,5 @@ bool field_is_plain(const struct field *f)
 	if (f->type.kind == CTF_STRING || f->type.kind == CTF_BYTES || f->type.kind == CTF_ADDRS ||
 	    f->type.count)
 		return false;
-	return !f->deref || (f->good && f->from == FROM_CONST);
+	return !f->deref;
 }

@@ -36,7 +36,6 @@ struct field {
 	int64_t value;
 	char *symbol;		/* FROM_CONST: the value is this symbol's address, plus value */
 	bool deref;		/* the term is an address: what is recorded stands there */
-	bool good;		/* that address can be read in any case */
 	bool has_type;		/* it was written */
 	bool is_result;		/* the return value: not there at tail calls */
 	struct ctf_field type;	/* its name is ours */

@@ -82,8 +82,6 @@ static struct bulk_field read_field(const struct field *f, struct source s, int6
 		b.value = constant;
 	if (s.kind == EVENT_STACK)	/* the pointer is on the stack */
 		b.flags |= BULK_DEREF | BULK_GOOD_PTR;
-	if (f->good)
-		b.flags |= BULK_GOOD;
 	if (is_numeric(f))
 		return b;
 	b.kind = f->type.kind == CTF_STRING ? EVENT_STRING : EVENT_BYTES;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Chains of pointers through memory of every kind. The target finds out by itself what is at their end, or that nothing
 is. What lies in memory that stays is read without a call of the kernel: with calls forbidden it still is, and only that."""
+import signal
 import subprocess
 
 import pytest
@@ -156,6 +157,25 @@ def test_who_shuts_what_has_a_name(chain, before):
     got = r.output.splitlines()
     assert len(got) == 3 and all(line.endswith(" 7") for line in got), r
     assert [("<fault" in line) for line in got] == [before, True, True], r
+    t.stop()
+
+
+def test_fields_of_what_is_shut(chain):
+    """The same for fields of events without a script."""
+    path, start = chain
+    t = start()
+    nm = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+    at = next(int(line.split()[0], 16) for line in nm.splitlines() if line.endswith(" bulk")) + 5000
+    p = subprocess.Popen([jab.JAB, "trace", "-v", "-p", str(t.pid), "-t", f"int:b:{at:#x}", "exe:look"], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    while "active:" not in p.stderr.readline():
+        assert p.poll() is None
+    t.run(1)
+    assert t.ask("shut") == "shut"
+    t.run(1)
+    p.send_signal(signal.SIGINT)
+    out = p.communicate(timeout=60)[0]
+    assert t.alive() and "b=117901063" in out and "b=<fault" in out, out
     t.stop()
 
 
