@@ -258,7 +258,8 @@ static int finish(struct running *x, int ended, int child_status)
 	events_totals(x->j, &t);
 	say_newcomers(x->j);
 	if (t.lost)
-		log_warn("%" PRIu64 " events were lost; a larger --buffer-size may help", t.lost);
+		log_warn("%" PRIu64 " events were lost%s; a larger --buffer-size may help", t.lost,
+			 exited ? ", or came behind exit()" : "");
 	if (t.damaged)
 		log_warn("a buffer held what is no event, %" PRIu64 " times", t.damaged);
 	if (run.json)

@@ -134,6 +134,13 @@ def test_shared_values_beside_those_of_each_cpu(built):
     assert keyed(r.output, "s") == {str(k): f"count 700, average {k}, total {700 * k}" for k in range(3)}
 
 
+def test_what_came_behind_exit_is_told_apart(built):
+    """Hits go on until the probes are out; nobody has lost those."""
+    r = scripts.run('u:exe:look { printf("%d\\n", n); exit() }', built("harsh"), "keys", 20000000, options=("--buffer-size", "4k"))
+    assert r.status == 0 and r.output == "0\n", r
+    assert all("events were lost, or came behind exit()" in x for x in r.stderr.splitlines()), r
+
+
 def test_memory_of_a_quantile(target):
     """It is the program's, too."""
     t = target("contexts", 3)
