@@ -122,6 +122,8 @@ static int find_var(struct checker *c, const char *name, struct var *ret_var)
 {
 	if (c->site->at == LANG_RETURN)
 		return types_global(c->site->types, name, c->site->pc, ret_var);
+	if (c->site->is_copy)
+		return types_copy_var(c->site->types, c->site->pc, name, ret_var);
 	return types_var(c->site->types, c->site->at == LANG_CALL ? c->site->entry : c->site->pc, name, ret_var);
 }
 

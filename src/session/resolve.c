@@ -421,6 +421,8 @@ static int match_inlined(const struct match *x, size_t *found)
 		list.n = 0;
 	for (size_t i = 0; !r && i < list.n; i++)
 		r = add_address(x, list.v[i].entry, spec->text);
+	if (list.n)
+		x->j->probes.v[x->probe].is_copies = true;
 	*found += list.n;
 	vec_free(&list);
 	return r;

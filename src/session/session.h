@@ -98,6 +98,7 @@ struct session_probe {
 	uint32_t shape;		/* number + 1 of the shape that its rows share; 0: none yet */
 	uint32_t unit, clause;	/* number + 1 of the unit whose clause runs there; 0: none, it counts or records */
 	size_t sites, refused;
+	bool is_copies;		/* its sites are where copies of an inlined function begin */
 };
 
 struct row {

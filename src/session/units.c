@@ -150,6 +150,7 @@ static struct lang_site site_of(struct jab *j, struct row *row, uint64_t bias)
 		s.func = func_name(m, &m->funcs.v[row->func]);
 	}
 	s.pc = s.entry + (row->offset == UINT64_MAX ? 0 : row->offset);
+	s.is_copy = j->probes.v[row->probe].is_copies;
 	return s;
 }
 

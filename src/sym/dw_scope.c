@@ -69,6 +69,17 @@ bool dw_func_die(struct types *t, uint64_t pc, struct unit **ret_unit, Dwarf_Die
 	return true;
 }
 
+static bool has_code(Dwarf_Die *die, uint64_t pc)
+{
+	Dwarf_Addr base, lo, hi;
+	ptrdiff_t at = 0;
+
+	while ((at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0)
+		if (pc - lo < hi - lo)
+			return true;
+	return false;
+}
+
 /*
  * Empty ranges count: where an inlined function begins, gcc may say that it is entered at an
  * address although the instruction there is not its own. Its parameters are known there.
@@ -79,33 +90,49 @@ static bool holds(Dwarf_Die *die, uint64_t pc)
 	ptrdiff_t at = 0;
 	uint64_t entry;
 
+	if (has_code(die, pc))
+		return true;
 	while ((at = dwarf_ranges(die, at, &base, &lo, &hi)) > 0)
-		if (pc - lo < hi - lo || (lo == pc && hi == pc))
+		if (lo == pc && hi == pc)
 			return true;
 	return dwarf_tag(die) == DW_TAG_inlined_subroutine && dw_entry_pc(die, &entry) && entry == pc;
 }
 
-int dw_scopes(struct types *t, uint64_t pc, struct unit **ret_unit, scope_chain *chain)
+/* A scope with code there comes before one that only begins there, unless that one is meant. */
+static bool inner_scope(Dwarf_Die *parent, uint64_t pc, bool is_copy, Dwarf_Die *ret_scope)
+{
+	bool begins = false;
+	Dwarf_Die die;
+
+	if (!die_first(parent, &die))
+		return false;
+	do {
+		int tag = dwarf_tag(&die);
+
+		if ((tag != DW_TAG_lexical_block && tag != DW_TAG_inlined_subroutine) || !holds(&die, pc))
+			continue;
+		if (is_copy || has_code(&die, pc)) {
+			*ret_scope = die;
+			return true;
+		}
+		if (!begins)
+			*ret_scope = die;
+		begins = true;
+	} while (die_next(&die));
+	return begins;
+}
+
+int dw_scopes(struct types *t, uint64_t pc, bool is_copy, struct unit **ret_unit, scope_chain *chain)
 {
 	struct unit *u;
 	Dwarf_Die die, swap;
 	size_t i;
-	bool more;
 
 	if (!dw_func_die(t, pc, &u, &die))
 		return fail(-ENODATA, "%s: no debug info for the code at %#llx", t->m->path, (unsigned long long)pc);
-	*vec_add(chain) = die;
-	more = die_first(&die, &die);
-	while (more && chain->n < MOST_DEPTH) {
-		int tag = dwarf_tag(&die);
-
-		if ((tag == DW_TAG_lexical_block || tag == DW_TAG_inlined_subroutine) && holds(&die, pc)) {
-			*vec_add(chain) = die;
-			more = die_first(&die, &die);
-		} else {
-			more = die_next(&die);
-		}
-	}
+	do {
+		*vec_add(chain) = die;
+	} while (chain->n < MOST_DEPTH && inner_scope(&chain->v[chain->n - 1], pc, is_copy, &die));
 	for (i = 0; i < chain->n / 2; i++) {
 		swap = chain->v[i];
 		chain->v[i] = chain->v[chain->n - 1 - i];
@@ -194,23 +221,39 @@ static bool add_params(struct asked *q, uint16_t depth, var_list *list)
 	return true;
 }
 
-static int collect(struct types *t, uint64_t pc, const char *name, var_list *list)
+static void collect_scope(struct asked *q, scope_chain *chain, size_t i, var_list *list)
+{
+	size_t first = list->n;
+	uint64_t entry;
+	bool by_abi = i == chain->n - 1 && dw_entry_pc(q->func, &entry) && entry == q->pc && add_params(q, i, list);
+
+	add_scope(q, &chain->v[i], i, by_abi, list);
+	add_missing(q, &chain->v[i], i, first, list);
+}
+
+/*
+ * Scopes that only begin at an address, where the instruction is not theirs, come behind all others:
+ * who asks for a variable there means the function around it, unless it is the copy itself that is probed.
+ */
+static size_t mere_beginnings(const scope_chain *chain, uint64_t pc)
+{
+	size_t i = chain->n;
+
+	while (i > 0 && (i == chain->n || has_code(&chain->v[i - 1], pc)))
+		i--;
+	return i;
+}
+
+static int collect(struct types *t, uint64_t pc, const char *name, bool is_copy, var_list *list)
 {
 	struct asked q = { .t = t, .pc = pc, .name = name };
 	scope_chain chain = { 0 };
-	uint64_t entry;
-	bool by_abi;
-	size_t i, first;
-	int r = dw_scopes(t, pc, &q.u, &chain);
+	int r = dw_scopes(t, pc, is_copy, &q.u, &chain);
+	size_t late = is_copy || r ? 0 : mere_beginnings(&chain, pc);
 
-	for (i = 0; r == 0 && i < chain.n; i++) {
+	for (size_t k = 0; r == 0 && k < chain.n && !(name && list->n); k++) {
 		q.func = &chain.v[chain.n - 1];
-		first = list->n;
-		by_abi = i == chain.n - 1 && dw_entry_pc(q.func, &entry) && entry == pc && add_params(&q, i, list);
-		add_scope(&q, &chain.v[i], i, by_abi, list);
-		add_missing(&q, &chain.v[i], i, first, list);
-		if (name && list->n)
-			break;
+		collect_scope(&q, &chain, k < chain.n - late ? k + late : k - (chain.n - late), list);
 	}
 	vec_free(&chain);
 	return r;
@@ -218,7 +261,7 @@ static int collect(struct types *t, uint64_t pc, const char *name, var_list *lis
 
 int types_vars_at(struct types *t, uint64_t pc, var_list *list)
 {
-	return collect(t, pc, NULL, list);
+	return collect(t, pc, NULL, true, list);
 }
 
 static int no_such_var(struct types *t, uint64_t pc, const char *name)
@@ -236,10 +279,10 @@ static int no_such_var(struct types *t, uint64_t pc, const char *name)
 	return fail(-ENOENT, "there is no variable %s; there are %s%s", name, has, n >= 200 ? ", ..." : "");
 }
 
-int types_var(struct types *t, uint64_t pc, const char *name, struct var *ret_var)
+static int find_var(struct types *t, uint64_t pc, const char *name, bool is_copy, struct var *ret_var)
 {
 	var_list list = { 0 };
-	int r = collect(t, pc, name, &list);
+	int r = collect(t, pc, name, is_copy, &list);
 
 	if (list.n)
 		*ret_var = list.v[0];
@@ -247,6 +290,16 @@ int types_var(struct types *t, uint64_t pc, const char *name, struct var *ret_va
 		r = types_global(t, name, pc, ret_var) == 0 ? 0 : no_such_var(t, pc, name);
 	vec_free(&list);
 	return r;
+}
+
+int types_var(struct types *t, uint64_t pc, const char *name, struct var *ret_var)
+{
+	return find_var(t, pc, name, false, ret_var);
+}
+
+int types_copy_var(struct types *t, uint64_t pc, const char *name, struct var *ret_var)
+{
+	return find_var(t, pc, name, true, ret_var);
 }
 
 /* The entry that says where it is; else one that at least is no mere declaration. */

@@ -16,7 +16,7 @@ static const char *func_at(struct types *t, uint64_t pc, const uint8_t **ret_sco
 	size_t i;
 
 	*ret_scope = NULL;
-	dw_scopes(t, pc, &u, &chain);
+	dw_scopes(t, pc, true, &u, &chain);
 	for (i = 0; i < chain.n && !*ret_scope; i++)
 		if (dwarf_tag(&chain.v[i]) != DW_TAG_lexical_block) {
 			name = unit_qualified(t, unit_of(t, &chain.v[i]), &chain.v[i]);
@@ -73,7 +73,7 @@ int lines_frames(struct types *t, uint64_t pc, line_list *list)
 
 	if (r < 0)
 		return r;
-	if (dw_scopes(t, pc, &u, &chain) < 0)
+	if (dw_scopes(t, pc, true, &u, &chain) < 0)
 		*vec_add(list) = s;
 	for (i = 0; i < chain.n; i++) {
 		if (dwarf_tag(&chain.v[i]) == DW_TAG_lexical_block)

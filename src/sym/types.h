@@ -269,6 +269,9 @@ int types_vars_at(struct types *t, uint64_t pc, var_list *list);
 /* One of these by name, or a static or global; the innermost one. -ENOENT with near names. */
 int types_var(struct types *t, uint64_t pc, const char *name, struct var *ret_var);
 
+/* The same where a copy of an inlined function is probed: its variables come first, even if the instruction is not its own. */
+int types_copy_var(struct types *t, uint64_t pc, const char *name, struct var *ret_var);
+
 /* A global or static by name ("ns::x" too); the unit of `near` first. -ENOENT if there is none. */
 int types_global(struct types *t, const char *name, uint64_t near, struct var *ret_var);
 

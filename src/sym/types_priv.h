@@ -153,7 +153,7 @@ bool dw_is_indirect(Dwarf_Die *var);	/* its location ends in a load: handed over
 /* dw_scope.c */
 Dwarf_CFI *dw_eh_frame(struct types *t);	/* NULL if there is none */
 typedef VEC(Dwarf_Die) scope_chain;	/* innermost first, the function's own entry last */
-int dw_scopes(struct types *t, uint64_t pc, struct unit **ret_unit, scope_chain *chain);
+int dw_scopes(struct types *t, uint64_t pc, bool is_copy, struct unit **ret_unit, scope_chain *chain);
 bool dw_func_die(struct types *t, uint64_t pc, struct unit **ret_unit, Dwarf_Die *ret_die);
 bool dw_entry_pc(Dwarf_Die *die, uint64_t *ret_pc);
 

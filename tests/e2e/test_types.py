@@ -426,6 +426,29 @@ def test_inlined(build, tmp_path):
         assert frames[0].split()[-1] == "scaled" and frames[-1].split()[-1] in ("work", "main"), frames
 
 
+THIS = """python
+for i in gdb.selected_inferior().architecture().disassemble(int(gdb.parse_and_eval("(long)&main")), gdb.block_for_pc(int(gdb.parse_and_eval("(long)&main"))).end - 1):
+    block = gdb.block_for_pc(i["addr"])
+    while block and not block.is_static:
+        this = [s for s in block if s.name == "this"]
+        if this:
+            print("at", hex(i["addr"]), this[0].type)
+            break
+        block = block.superblock
+"""
+
+
+def test_copies_begin(tmp_path):
+    """Where a copied function begins before its first own instruction, a name means what it means in the function around it."""
+    path = compile_(tmp_path / "typed", SRC / "typed.cc", "g++", "-g", "-O2", "-std=gnu++17")
+    (tmp_path / "ask.gdb").write_text(THIS + "end\n")
+    told = dict(re.findall(r"^at (0x[0-9a-f]+) (?:const )?([\w:]+)", gdb(f"source {tmp_path / 'ask.gdb'}", path=path), re.M))
+    assert len(told) > 50 and len(set(told.values())) > 2
+    ours = ask(path, *[w for a in told for w in ("var", a + ":this")]).splitlines()
+    wrong = [(a, kind, row) for (a, kind), row in zip(told.items(), ours) if not re.match(rf"(const )?{kind}\b", row)]
+    assert len(ours) == len(told) and not wrong, (len(wrong), wrong[:5])
+
+
 def test_lines_agree(layout):
     """Each address that gdb gives a line of main has that line here."""
     told = gdb("maint info line-table types_layout.c", path=layout)
