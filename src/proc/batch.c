@@ -12,6 +12,7 @@
  */
 #include "proc/batch.h"
 
+#include <immintrin.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
@@ -23,8 +24,11 @@
 #include "base/err.h"
 #include "proc/internal.h"
 
-#define SPIN_NS 10000ull
-#define YIELD_NS 100000ull
+#define FIRST_LOOK_NS 20000ull	/* it can't be ready before */
+#define LOOK_NS 5000ull
+#define SPIN_NS 50000ull
+#define YIELD_NS 1000000ull
+#define SLEEP_NS 100000ull
 #define DEADLINE_NS 10000000000ull
 
 /* What the thread tells us, in its scratch memory. */
@@ -203,16 +207,27 @@ static bool take_answer(struct errand *e)
 	return proc_read(e->p, e->answer_at, &e->answer, sizeof(e->answer)) == 0 && e->answer.done;
 }
 
-/* It takes microseconds: to be told of its end would take longer. If not, it may wait for our CPU. */
+/*
+ * It takes microseconds: to be told of its end would take longer. But not too many looks either, for each takes the
+ * lock that its calls want. If it takes its time it may wait for our CPU.
+ */
 static void wait_a_little(struct errand *e, uint64_t most)
 {
-	uint64_t start = now_ns();
+	uint64_t start = now_ns(), gone = 0, look = FIRST_LOOK_NS;
 
-	while (!take_answer(e) && now_ns() - start < most)
-		if (now_ns() - start > YIELD_NS)
-			sleep_ns(YIELD_NS);
-		else if (now_ns() - start > SPIN_NS)
+	for (; gone < most; gone = now_ns() - start) {
+		if (gone >= look) {
+			if (take_answer(e))
+				return;
+			look = gone + LOOK_NS;
+		}
+		if (gone > YIELD_NS)
+			sleep_ns(SLEEP_NS);
+		else if (gone > SPIN_NS)
 			sched_yield();
+		else
+			_mm_pause();
+	}
 }
 
 /* Stop it. 0: at the end; 1: not there yet. */
