@@ -264,13 +264,13 @@ int types_vars_at(struct types *t, uint64_t pc, var_list *list)
 	return collect(t, pc, NULL, true, list);
 }
 
-static int no_such_var(struct types *t, uint64_t pc, const char *name)
+static int no_such_var(struct types *t, uint64_t pc, const char *name, bool is_copy)
 {
 	var_list list = { 0 };
 	char has[256] = "";
 	size_t n = 0, i;
 
-	types_vars_at(t, pc, &list);
+	collect(t, pc, NULL, is_copy, &list);
 	for (i = 0; i < list.n && n < 200; i++)
 		n += snprintf(has + n, sizeof(has) - n, "%s%.40s", i ? ", " : "", list.v[i].name);
 	vec_free(&list);
@@ -287,7 +287,7 @@ static int find_var(struct types *t, uint64_t pc, const char *name, bool is_copy
 	if (list.n)
 		*ret_var = list.v[0];
 	else if (r == 0 || r == -ENODATA)
-		r = types_global(t, name, pc, ret_var) == 0 ? 0 : no_such_var(t, pc, name);
+		r = types_global(t, name, pc, ret_var) == 0 ? 0 : no_such_var(t, pc, name, is_copy);
 	vec_free(&list);
 	return r;
 }

@@ -293,7 +293,7 @@ static int try_name(const char *name, const struct lang_site *site, size_t *unsu
 	warned = strstr(got, "may have changed how this static function is called");
 	last = !refused && strstr(got, "warning: ") ? strrchr(got, '^') : NULL;
 	last = last ? strchr(last, '\n') + 1 : got;
-	assert_int_equal(types_var(types, site->pc, name, &v), 0);
+	assert_int_equal(types_copy_var(types, site->pc, name, &v), 0);
 	doubtful = v.flags & (VAR_UNSURE | VAR_DISPUTED);
 	if (strstr(got, "can't be compiled") || (!refused && *last != 'x') || (!refused && warned != doubtful))
 		print_error("%s: %s\n", text, got);
@@ -306,7 +306,7 @@ static int try_name(const char *name, const struct lang_site *site, size_t *unsu
 	return refused;
 }
 
-/* Every variable of many functions, at several places in each: wherever it is, nothing breaks. */
+/* Every variable of many functions, and of copies that begin there, at several places: wherever it is, nothing breaks. */
 static void test_everywhere(void **state)
 {
 	size_t i, k, step = self->funcs.n / 150 + 1, read = 0, refused = 0, unsure = 0;
@@ -316,7 +316,7 @@ static void test_everywhere(void **state)
 		for (part = 0; part < 3; part++) {
 			const struct func *f = &self->funcs.v[i];
 			struct lang_site site = { .at = part ? LANG_INSIDE : LANG_ENTRY, .types = types, .entry = f->addr,
-						  .pc = f->addr + f->size * part / 3, .bias = bias };
+						  .pc = f->addr + f->size * part / 3, .bias = bias, .is_copy = true };
 			var_list vars = { 0 };
 
 			types_vars_at(types, site.pc, &vars);
