@@ -16,6 +16,7 @@ struct arena {
 	int pidfd;
 	uint64_t inode;		/* tells its mappings in any process */
 	taddr record_at;	/* where the target sees offset 0, read-only */
+	taddr stage_at;		/* of a segment, while it is made: all of it, to be written */
 	size_t record_len;
 	size_t desk_len;	/* behind the record: where batches of calls are made from */
 	struct undo_head *head;	/* our view of the same */

@@ -6,8 +6,9 @@
  * from which a batch of calls makes all other mappings. Somebody waits, so everything else is done before or
  * after.
  *
- * As a rule it is a segment (segment.c). The borrowed thread maps it as a whole and then shows parts of it in
- * their places: each place is claimed first, because the other threads run meanwhile. If there can be none, it
+ * As a rule it is a segment (segment.c). The borrowed thread maps it as a whole, once to be executed and once to be
+ * written, and then shows parts of these in their places: each place is claimed first, because the other threads run
+ * meanwhile. What is for code can't be made writable any more, by nobody. If there can be no segment, it
  * makes a memfd, which we take over. From memfd_create to close no thread runs: a child forked in
  * between would keep the descriptor.
  */
@@ -179,21 +180,20 @@ static void add_own(struct batch *b, const struct piece *c)
 		batch_add(b, "arena: which a fork wipes", 0, SYS_madvise, c->at.v, c->len, MADV_WIPEONFORK, 0, 0, 0);
 }
 
-/* Once more what stands at this offset, in a place that was claimed: the old length 0 says so. */
-static void add_part(const struct arena *a, struct batch *b, uint64_t at, size_t len, uint64_t offset)
+/* Once more what stands there, in a place that was claimed: the old length 0 says so. */
+static void add_part(struct batch *b, uint64_t from, uint64_t at, size_t len)
 {
-	batch_add(b, "arena: part mapped", at, SYS_mremap, a->record_at.v + offset, 0, len,
-		  MREMAP_MAYMOVE | MREMAP_FIXED, at, 0);
+	batch_add(b, "arena: part mapped", at, SYS_mremap, from, 0, len, MREMAP_MAYMOVE | MREMAP_FIXED, at, 0);
 }
 
 static void add_parts(const struct arena *a, struct batch *b, const struct piece *c)
 {
+	uint64_t from = (c->kind == PIECE_CODE ? a->record_at.v : a->stage_at.v) + c->offset;
+
 	add_anonymous(b, "arena: place claimed", c->at.v, piece_span(c), PROT_NONE);
-	add_part(a, b, c->at.v, c->len, c->offset);
+	add_part(b, from, c->at.v, c->len);
 	if (c->kind == PIECE_RING)
-		add_part(a, b, c->at.v + c->len, c->len - RING_HEAD_SIZE, c->offset + RING_HEAD_SIZE);
-	if (c->kind == PIECE_CODE)
-		batch_add(b, "arena: part executable", 0, SYS_mprotect, c->at.v, c->len, PROT_READ | PROT_EXEC, 0, 0, 0);
+		add_part(b, from + RING_HEAD_SIZE, c->at.v + c->len, c->len - RING_HEAD_SIZE);
 }
 
 static void add_piece(const struct arena *a, struct batch *b, const struct piece *c, int there)
@@ -214,6 +214,7 @@ static void add_rest_unmapped(const struct arena *a, struct batch *b)
 {
 	size_t stays = a->record_len + a->desk_len;
 
+	batch_add(b, "arena: stage unmapped", 0, SYS_munmap, a->stage_at.v, a->size, 0, 0, 0, 0);
 	if (a->size > stays)
 		batch_add(b, "arena: rest unmapped", 0, SYS_munmap, a->record_at.v + stays, a->size - stays, 0, 0, 0, 0);
 }
@@ -225,6 +226,8 @@ static void list_calls(const struct arena *a, int there, struct batch *b)
 	size_t i, n = arena_ranges(a, all);
 
 	batch_add(b, "arena: record read-only", 0, SYS_mprotect, a->record_at.v, a->record_len, PROT_READ, 0, 0, 0);
+	if (a->shm >= 0)
+		batch_add(b, "arena: stage mapped", a->stage_at.v, SYS_shmat, a->shm, a->stage_at.v, 0, 0, 0, 0);
 	for (i = 0; i < a->n; i++)
 		add_piece(a, b, &a->pieces[i], there);
 	if (a->shm >= 0)
@@ -240,7 +243,7 @@ static void list_calls(const struct arena *a, int there, struct batch *b)
 
 size_t arena_calls(const struct arena *a)
 {
-	return 4 * a->n + 3;	/* three for a piece and one against dumps; record, the rest, and the dump of it */
+	return 4 * a->n + 5;	/* three for a piece and one against dumps; record, stage, the rest, and the dump of it */
 }
 
 /* The record goes last: as long as anything of ours is mapped, it can be found. */
@@ -291,6 +294,8 @@ static int take_back(struct arena *a, const struct batch *b, size_t n, int64_t g
 	for (size_t i = 0; i < n; i++)
 		if (b->calls.v[i].nr == SYS_mmap)
 			all[k++] = (struct gap){ b->calls.v[i].want, b->calls.v[i].want + b->calls.v[i].args[1] };
+		else if (b->calls.v[i].nr == SYS_shmat)
+			all[k++] = (struct gap){ a->stage_at.v, a->stage_at.v + a->size };
 	unmap_ranges(a, all, join(all, k), record_span(a));
 	if (there >= 0)
 		borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
@@ -367,25 +372,23 @@ static int by_memfd(struct arena *a, const char *name, const struct undo_head *h
  */
 static int by_segment(struct arena *a, const struct batch *b)
 {
-	int64_t got = borrow(a->p, SYS_shmat, a->shm, a->record_at.v, 0, 0, 0, 0);
+	int64_t got = borrow(a->p, SYS_shmat, a->shm, a->record_at.v, SHM_RDONLY | SHM_EXEC, 0, 0, 0);
 
 	if ((uint64_t)got != a->record_at.v)
 		return -ENOTSUP;
 	proc_step("arena: segment mapped");
-	got = borrow(a->p, SYS_mprotect, a->record_at.v, a->record_len + a->desk_len, PROT_READ | PROT_EXEC, 0, 0, 0);
-	if (got == 0)
-		return map_pieces(a, -1, b);
-	unmap_ranges(a, NULL, 0, record_span(a));
-	return -ENOTSUP;
+	return map_pieces(a, -1, b);
 }
 
 /* b: the calls that make a segment's pieces; NULL: it will be a memfd. */
 static int make_once(struct arena *a, const char *name, const struct undo_head *head, const struct batch *b)
 {
-	int r = proc_stop(a->p), end;
+	int awake = awake_begin(), r = proc_stop(a->p), end;
 
-	if (r < 0)
+	if (r < 0) {
+		awake_end(awake);
 		return r;
+	}
 	proc_step("arena: stopped");
 	vec_free(&a->tids);
 	tids_note(a->p, &a->tids);
@@ -395,6 +398,7 @@ static int make_once(struct arena *a, const char *name, const struct undo_head *
 	if (r == 0)
 		r = b ? by_segment(a, b) : by_memfd(a, name, head);
 	end = proc_resume(a->p);
+	awake_end(awake);
 	return r < 0 ? r : end;
 }
 

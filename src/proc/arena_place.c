@@ -18,6 +18,8 @@ static uint64_t in_the_way(const struct arena *a, uint64_t lo, size_t len)
 {
 	if (overlaps(lo, len, a->record_at, record_span(a)))
 		return a->record_at.v + record_span(a);
+	if (overlaps(lo, len, a->stage_at, a->size))
+		return a->stage_at.v + a->size;
 	for (size_t i = 0; i < a->n; i++)
 		if (overlaps(lo, len, a->pieces[i].at, piece_span(&a->pieces[i])))
 			return a->pieces[i].at.v + piece_span(&a->pieces[i]);
@@ -48,6 +50,12 @@ int arena_place(struct arena *a)
 	if (!r) {
 		a->record_at = TADDR(find_place(a, &gaps, record_span(a)));
 		if (!a->record_at.v)
+			r = -ENOMEM;
+	}
+	a->stage_at = TADDR(0);
+	if (!r && a->shm >= 0) {
+		a->stage_at = TADDR(find_place(a, &gaps, a->size));
+		if (!a->stage_at.v)
 			r = -ENOMEM;
 	}
 	for (size_t i = 0; !r && i < a->n; i++) {

@@ -124,6 +124,10 @@ struct burst { int policy; struct sched_param param; };
 void burst_begin(struct burst *b, size_t threads);
 void burst_end(const struct burst *b);
 
+/* awake.c: from before a stop in which somebody is borrowed to its end; -1: it can't be */
+int awake_begin(void);
+void awake_end(int fd);
+
 /* limbo.c */
 bool limbo_take(struct proc *p, pid_t tid);	/* whether it was in limbo; it is not any more */
 void threads_settle(struct proc *p);	/* let go of those in limbo that stopped meanwhile */

@@ -93,7 +93,7 @@ static void find_arena(struct clean *c)
 
 		if (m->inode != c->u->inode || !is_arena_path(m->path))
 			continue;
-		if (m->offset == 0)
+		if (m->offset == 0 && !record.hi)
 			record = (struct gap){ m->start, m->end };
 		else
 			add_mapping(c, m->start, m->end);
