@@ -142,6 +142,8 @@ static struct val narrowed(struct lower *w, struct val v, const struct vtype *ty
 		return v;
 	}
 	v.type = &v_u64;
+	if (type->is_bool && v.kind == K_REG)	/* only the low byte is its own */
+		v.reg = lower_pure(w, IR_CAST, IR_U8, v.reg, IR_NONE, 0);
 	if (type->kind == V_INT && v.kind == K_REG && type->size < 8)
 		v = val_reg(type, lower_pure(w, IR_CAST, v_ir(type), v.reg, IR_NONE, 0), v.mask);
 	else if (v.kind == K_CONST)

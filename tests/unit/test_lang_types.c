@@ -62,6 +62,12 @@ __attribute__((noinline, used)) double second(float f, int pid)
 	return f + pid;
 }
 
+__attribute__((noinline, used)) _Bool third(_Bool yes);
+__attribute__((noinline, used)) _Bool third(_Bool yes)
+{
+	return !yes;
+}
+
 /* ---- the world ---- */
 
 static struct module *self;
@@ -244,6 +250,19 @@ static void test_names(void **state)
 	expect("call:exe:second", &site, &m, "f=0 pid=77 retval=100 duration=12\n");
 }
 
+/* Of a register with a bool in it only the lowest byte means something. */
+static void test_bools(void **state)
+{
+	struct lang_site site = site_at(third, LANG_ENTRY);
+	struct interp_site m = { .regs = { [7] = 0x7f00, [0] = 0x7f12345600 } };
+
+	expect("exe:third yes x=yes+0", &site, &m, "yes=false x=0\n");
+	site.at = LANG_RETURN;
+	expect("exe:third%return x=retval y=(retval ? 3 : 4)", &site, &m, "x=false y=4\n");
+	m.regs[0]++;
+	expect("exe:third%return x=retval y=retval+1", &site, &m, "x=true y=2\n");
+}
+
 static void test_call(void **state)
 {
 	struct lang_site site = site_at(first, LANG_CALL);
@@ -351,7 +370,7 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_entry), cmocka_unit_test(test_names), cmocka_unit_test(test_call), cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_entry), cmocka_unit_test(test_names), cmocka_unit_test(test_bools), cmocka_unit_test(test_call), cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_everywhere),
 	};
 
