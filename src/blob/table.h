@@ -119,6 +119,34 @@ static inline uint64_t table_fill(const struct prog_table *t, struct prog_entry 
 	return ready;
 }
 
+/* State and value of an entry with one number at once, if they are still these. *old: what value was there. */
+static inline bool table_replace(struct prog_entry *e, uint64_t from, uint64_t to, uint64_t *old, uint64_t value)
+{
+	bool done;
+
+	__asm__ volatile("lock cmpxchg16b %0; sete %1" : "+m"(*(char (*)[16])e), "=q"(done), "+a"(from), "+d"(*old)
+			 : "b"(to), "c"(value) : "memory", "cc");
+	return done;
+}
+
+/* The value only, if its state is still this. */
+static inline bool table_exchange(struct prog_entry *e, uint64_t state, uint64_t *old, uint64_t value)
+{
+	return table_replace(e, state, state, old, value);
+}
+
+/*
+ * A number without a key needs nothing to be written in between: there is no moment in which others would have to
+ * wait for somebody who was interrupted just then, or do without, as this table has no other entry.
+ */
+static inline bool table_begin(struct prog_entry *e, uint64_t unused, uint64_t hash, uint64_t value, uint64_t *ret_state)
+{
+	uint64_t old = __atomic_load_n(&e->value, __ATOMIC_RELAXED);
+
+	*ret_state = table_next(unused, PROG_READY, hash);
+	return table_replace(e, unused, *ret_state, &old, value);
+}
+
 /*
  * Find a key or make it. Returns the number of its entry, -1 if there is no room. *ret_made: its value is
  * what was given.
@@ -137,7 +165,14 @@ static inline __attribute__((always_inline)) int64_t table_make(struct prog_tabl
 			return at;
 		at = table_unused(t, hash, &old, &far);
 		if (at < 0 || __atomic_load_n(&t->count, __ATOMIC_RELAXED) >= t->max_keys)
-			return -1;
+			return table_find(t, key, hash, table_window(t), ret_state);	/* somebody may have made it just now */
+		if (!t->key_words && !t->value_words) {
+			if (!table_begin(prog_entry(t, at), old, hash, value, ret_state))
+				continue;
+			table_count(t, 1);
+			*ret_made = true;
+			return at;
+		}
 		if (!table_change(prog_entry(t, at), old, table_next(old, PROG_CLAIMED, hash)))
 			continue;
 		table_count(t, 1);
@@ -152,17 +187,6 @@ static inline __attribute__((always_inline)) int64_t table_make(struct prog_tabl
 		return first;
 	}
 	return -1;
-}
-
-/* The value of an entry with one number, if its state is still this. *old: what was there. */
-static inline bool table_exchange(struct prog_entry *e, uint64_t state, uint64_t *old, uint64_t value)
-{
-	uint64_t seen = state;
-	bool done;
-
-	__asm__ volatile("lock cmpxchg16b %0; sete %1" : "+m"(*(char (*)[16])e), "=q"(done), "+a"(seen), "+d"(*old)
-			 : "b"(state), "c"(value) : "memory", "cc");
-	return done;
 }
 
 /* Is it still the same entry? */
