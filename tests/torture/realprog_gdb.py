@@ -12,7 +12,7 @@ import random
 
 import gdb
 
-TODO = json.load(open(os.environ["REALPROG"]))
+ORDER = json.load(open(os.environ["REALPROG"]))
 SCALARS = (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_ENUM, gdb.TYPE_CODE_BOOL, gdb.TYPE_CODE_CHAR, gdb.TYPE_CODE_FLT)
 OBJECTS = (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION)
 REFS = (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
@@ -167,7 +167,7 @@ def spec(name, entry, kind, dice):
 def choose():
     """For each function a place of the kind that is wanted."""
     places = []
-    for name, entry, kind, seed in TODO["wanted"]:
+    for name, entry, kind, seed in ORDER["wanted"]:
         block = gdb.block_for_pc(entry)
         probe = spec(name, entry, kind, random.Random(seed)) if block and block.function else None
         if probe:
@@ -177,14 +177,14 @@ def choose():
 
 def questions():
     """What to ask for at the first address of each place."""
-    for p in TODO["places"]:
+    for p in ORDER["places"]:
         c = Chooser(p["seed"])
         local, outer, _ = scopes(p["addresses"][0], p["entry"])
         if p["kind"] == "exit":
             t = gdb.block_for_pc(p["entry"]).function.type.target()
             local = [(["ret"], t)] * 6 if t and t.code != gdb.TYPE_CODE_VOID else []
-        p["asked"] = c.some(local, TODO["each"]) + c.some(outer, 2) + c.constants(local + outer[:5])
-    return [p for p in TODO["places"] if p["asked"]]
+        p["asked"] = c.some(local, ORDER["each"]) + c.some(outer, 2) + c.constants(local + outer[:5])
+    return [p for p in ORDER["places"] if p["asked"]]
 
 
 # Asking ----------------------------------------------------------------------------------------------
@@ -294,10 +294,10 @@ def answer(steps, as_text, frame):
 
 def soil(size):
     """Writes rubbish behind the stack's end, as a tracer or a signal may: what nobody has set yet is not worth comparing."""
-    if TODO["soil"]:
+    if ORDER["soil"]:
         sp = int(gdb.parse_and_eval("$rsp")) - 128 - size
         with contextlib.suppress(gdb.error):
-            gdb.selected_inferior().write_memory(sp, bytes([TODO["soil"]]) * size)
+            gdb.selected_inferior().write_memory(sp, bytes([ORDER["soil"]]) * size)
 
 
 class Place(gdb.Breakpoint):
@@ -319,17 +319,17 @@ class Place(gdb.Breakpoint):
 
 def ask():
     global BASE, OUT
-    OUT = open(TODO["output"], "w")
+    OUT = open(ORDER["output"], "w")
     gdb.execute("unset environment LINES")
     gdb.execute("unset environment COLUMNS")
     gdb.execute("set startup-with-shell off")
-    gdb.execute("starti " + " ".join(TODO["args"]), to_string=True)
+    gdb.execute("starti " + " ".join(ORDER["args"]), to_string=True)
     maps = open("/proc/%d/maps" % gdb.selected_inferior().pid).read().splitlines()
-    BASE = [int(l.split("-")[0], 16) for l in maps if l.endswith(TODO["program"])][0] - TODO["lowest"]
+    BASE = [int(l.split("-")[0], 16) for l in maps if l.endswith(ORDER["program"])][0] - ORDER["lowest"]
     soil(60000)
     placed = []
-    for i, p in enumerate(TODO["places"]):
-        count = [TODO["hits"], TODO["hits"] if not TODO["soil"] else 300]
+    for i, p in enumerate(ORDER["places"]):
+        count = [ORDER["hits"], ORDER["hits"] if not ORDER["soil"] else 300]
         placed += [Place(i, BASE + a, p["asked"], count) for a in p["addresses"]]
     while gdb.selected_inferior().pid:
         gdb.execute("continue", to_string=True)
@@ -343,8 +343,8 @@ for command in ("set pagination off", "set confirm off", "set print inferior-eve
                 "set auto-load off", "handle SIGPIPE nostop noprint", "handle SIGCHLD nostop noprint",
                 "handle SIGALRM nostop noprint", "handle SIGUSR1 nostop noprint"):
     gdb.execute(command, to_string=True)
-if TODO["what"] == "ask":
+if ORDER["what"] == "ask":
     ask()
 else:
-    with open(TODO["output"], "w") as f:
-        json.dump(choose() if TODO["what"] == "choose" else questions(), f)
+    with open(ORDER["output"], "w") as f:
+        json.dump(choose() if ORDER["what"] == "choose" else questions(), f)
