@@ -43,6 +43,7 @@ struct lang {
 	VEC(struct map_info *) maps;
 	VEC(struct vtype *) structs;		/* of the script, by number of their declaration */
 	VEC(const struct vtype *) enums;
+	VEC(const struct expr *) cells;		/* every(), limit() and rate(), by number of their cell */
 	bool changed;				/* something new was learnt about a map */
 };
 

@@ -402,6 +402,19 @@ static struct val lower_key_call(struct lower *w, const struct expr *e)
 	return val_reg(e->type, dst, mask);
 }
 
+/* One for each place in the script, however many sites it is put on. */
+static uint32_t cell_of(struct lower *w, const struct expr *e)
+{
+	struct lang *l = w->l;
+
+	for (uint32_t i = 0; i < l->cells.n; i++)
+		if (l->cells.v[i] == e)
+			return i;
+	*vec_add(&l->cells) = e;
+	w->u->ncells = l->cells.n;
+	return l->cells.n - 1;
+}
+
 static struct val lower_cell(struct lower *w, const struct expr *e, uint8_t op)
 {
 	uint32_t dst = lower_reg(w, IR_I);
@@ -409,7 +422,7 @@ static struct val lower_cell(struct lower *w, const struct expr *e, uint8_t op)
 
 	i->dst = dst;
 	i->imm = e->value;
-	i->cell = w->u->ncells++;
+	i->cell = cell_of(w, e);
 	return val_reg(e->type, dst, 0);
 }
 

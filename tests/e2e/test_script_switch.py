@@ -55,3 +55,16 @@ def test_contexts_beside_conditions():
     for field in ("backtrace", "ustack(3)", "$stack"):
         r = jab.run("trace", f"exe:take {field} if n > 3", "--", prog, "tell", "3")
         assert r.status == 1 and "a stack can't be recorded beside conditions" in r.stderr, r
+
+
+def test_one_count_for_all_sites_of_a_place():
+    r = scripts.run("""u:exe:tail, u:exe:tail_end { @n++; if (limit(5)) { @five++ } if (every(4)) { @fourth++ }
+        unroll(3) { if (limit(7)) { @seven++ } } }
+        u:exe:tail* /every(20)/ { @once++ }""", targets.build("script"), "tail", 10)
+    assert r.status == 0, r
+    assert [scalar(r.output, x) for x in ("n", "five", "fourth", "seven", "once")] == ["20", "5", "5", "7", "1"], r
+
+
+def test_one_count_for_all_functions_of_a_pattern():
+    r = jab.run("trace", "exe:tail* if every(5)", "--", targets.build("script"), "tail", "10")
+    assert r.status == 0 and len([x for x in r.output.splitlines() if "tail" in x]) == 4, r
