@@ -56,6 +56,22 @@ bool die_number(Dwarf_Die *die, unsigned int name, uint64_t *ret_value)
 	return true;
 }
 
+/*
+ * Go writes expressions as blocks, as DWARF 3 did, into units of DWARF 4, where libdw takes no block for an
+ * expression. As long as the length is one byte, both look the same.
+ */
+bool die_place(Dwarf_Die *die, unsigned int name, Dwarf_Attribute *ret_attr)
+{
+	Dwarf_Block block;
+
+	if (!attr_of(die, name, ret_attr))
+		return false;
+	if ((ret_attr->form == DW_FORM_block || ret_attr->form == DW_FORM_block1) &&
+	    dwarf_formblock(ret_attr, &block) == 0 && block.length < 128)
+		ret_attr->form = DW_FORM_exprloc;
+	return true;
+}
+
 bool die_ref(Dwarf_Die *die, unsigned int name, Dwarf_Die *ret_die)
 {
 	Dwarf_Attribute attr;

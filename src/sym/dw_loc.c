@@ -178,7 +178,7 @@ static void push_frame_base(struct symbolic *s, int64_t off)
 	Dwarf_Op *ops;
 	size_t n;
 
-	if (!s->func || s->nested > 2 || !dwarf_attr_integrate(s->func, DW_AT_frame_base, &attr) ||
+	if (!s->func || s->nested > 2 || !die_place(s->func, DW_AT_frame_base, &attr) ||
 	    dwarf_getlocation_addr(&attr, s->pc, &ops, &n, 1) < 1) {
 		give_up(s, "its function does not say where its frame is");
 		return;

@@ -65,17 +65,6 @@ static int location_at(Dwarf_Attribute *attr, uint64_t pc, bool first, Dwarf_Op 
 	return r == 0 && at < 0 ? -1 : r;
 }
 
-/* A plain address. libdw refuses those of Go's compressed debug info. */
-static bool is_address(Dwarf_Attribute *attr, uint64_t *ret_addr)
-{
-	Dwarf_Block block;
-
-	if (dwarf_formblock(attr, &block) < 0 || block.length != 9 || block.data[0] != DW_OP_addr)
-		return false;
-	memcpy(ret_addr, block.data + 1, 8);
-	return true;
-}
-
 struct loc dw_location(struct types *t, Dwarf_Die *var, Dwarf_Die *func, uint64_t pc, uint64_t size, bool *ret_listed)
 {
 	struct dw_context c = { .func = func, .pc = pc, .size = size };
@@ -86,13 +75,11 @@ struct loc dw_location(struct types *t, Dwarf_Die *var, Dwarf_Die *func, uint64_
 	int r;
 
 	*ret_listed = false;
-	if (!dwarf_attr_integrate(var, DW_AT_location, &attr))
+	if (!die_place(var, DW_AT_location, &attr))
 		return constant(t, var, size);
 	*ret_listed = is_listed(&attr);
 	c.at_entry = func && dw_entry_pc(func, &entry) && entry == pc;
 	r = location_at(&attr, pc, c.at_entry, &ops, &n);
-	if (r < 0 && is_address(&attr, &entry))
-		return loc_one(t, (struct loc_piece){ .kind = LOC_GLOBAL, .size = size, .off = entry });
 	if (r < 0)
 		return loc_gone("its debug info is damaged");
 	if (r == 0 || n == 0)
@@ -107,7 +94,7 @@ bool dw_is_indirect(Dwarf_Die *var)
 	Dwarf_Op *ops;
 	size_t n;
 
-	if (!dwarf_attr_integrate(var, DW_AT_location, &attr) ||
+	if (!die_place(var, DW_AT_location, &attr) ||
 	    dwarf_getlocations(&attr, 0, &base, &lo, &hi, &ops, &n) <= 0 || !n)
 		return false;
 	if (!is_listed(&attr))

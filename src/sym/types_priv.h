@@ -111,6 +111,7 @@ bool die_at(const struct unit *u, const uint8_t *at, Dwarf_Die *ret_die);
 const char *die_name(Dwarf_Die *die);
 bool die_flag(Dwarf_Die *die, unsigned int attr);
 bool die_number(Dwarf_Die *die, unsigned int attr, uint64_t *ret_value);
+bool die_place(Dwarf_Die *die, unsigned int attr, Dwarf_Attribute *ret_attr);	/* an expression, or a list of them */
 bool die_ref(Dwarf_Die *die, unsigned int attr, Dwarf_Die *ret_die);
 const char *die_file(Dwarf_Die *die, unsigned int attr);	/* libdw's own takes file 0 of DWARF 5 for none */
 bool die_first(Dwarf_Die *die, Dwarf_Die *ret_child);

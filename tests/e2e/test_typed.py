@@ -148,8 +148,11 @@ def test_go(built, tmp_path, level):
     # All at once would take more of a goroutine's stack than a probe may.
     places = [gdb.Place("exe:main.step", "main.step", ["n", "small", "s", "d", ("main.Counter", "'main.Counter'"), ("main.Title", "'main.Title'")]),
               gdb.Place("exe:main.step", "main.step", [("it->" + m.replace("Next.", "Next->"), "it." + m) for m in members])]
+    path, frame = built(f"typed_go_{level}"), ["sum", "n"] + ([("it->Id", "it.Id"), ("it->Name", "it.Name"), ("last->Id", "last.Id")] if level == 0 else [])
     for place in places:
-        gdb.compare([built(f"typed_go_{level}")], [place], tmp_path, restarts=True)
+        gdb.compare([path], [place], tmp_path, restarts=True)
+    in_frame = gdb.Place.line(path, "typed.go", gdb.line_of(targets.SRC / "typed.go", "sum"), frame)
+    assert gdb.compare([path], [in_frame], tmp_path, restarts=True) >= 6
 
 
 def test_enum_names(built):

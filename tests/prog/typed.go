@@ -35,7 +35,7 @@ func main() {
 		last := &Item{Id: 50 + n, Name: "last"}
 		it := &Item{Id: n, Small: uint8(200 + n), Real: float64(n) / 3, Name: fmt.Sprintf("name %d", n),
 			In: Inner{A: int16(-3 - n), B: [3]uint32{1, 2, uint32(n)}}, Next: last, List: []int32{4, 5}, Yes: n == 1}
-		sum += step(n, int8(-n), it.Name, it, float64(n)+0.5)
+		sum += step(n, int8(-n), it.Name, it, float64(n)+0.5) // line: sum
 	}
 	if sum == 12345 {
 		fmt.Println(Title)
