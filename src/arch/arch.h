@@ -92,6 +92,13 @@ struct forget_spec {
 	enum forget_abi abi;
 };
 
+/* In front of a call of any number, which is in its register like its arguments. */
+struct gate_spec {
+	struct raise_spec raise;	/* whatever makes a child raises */
+	struct forget_spec forget;	/* and whatever changes a mapping forgets it, */
+	bool forgets;			/* if this is set */
+};
+
 struct arch_ops {
 	const char *name;
 	uint16_t elf_machine;
@@ -128,6 +135,9 @@ struct arch_ops {
 
 	/* The same for calls that take pages away: ranges that one of them meets are cleared, all of them. */
 	int (*emit_forget)(uint8_t *out, const struct forget_spec *spec);
+
+	/* Both, where one `syscall` makes all calls. At most GATE_MAX. */
+	int (*emit_gate)(uint8_t *out, const struct gate_spec *spec);
 
 	/*
 	 * Write the code that records an event as it runs at address `at`, with the same promises as
@@ -167,6 +177,7 @@ struct arch_ops {
 };
 
 #define COUNT_MAX 192
+#define GATE_MAX 256
 
 extern const struct arch_ops arch_x86_64;
 

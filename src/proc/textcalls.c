@@ -2,7 +2,8 @@
 /*
  * System calls that stand in a target's text with their number right in front: the code that ends a
  * signal handler (we borrow it, and it marks signal frames), the calls that make children, and those that
- * change mappings. The text is read once, a megabyte at a time, with the target running; mappings already searched are
+ * change mappings. And the one of glibc's syscall(), which makes any call: there the sixth argument is loaded from the
+ * stack last of all. The text is read once, a megabyte at a time, with the target running; mappings already searched are
  * not read again.
  */
 #include "proc/internal.h"
@@ -18,6 +19,7 @@
 
 static const uint8_t mov_rax[] = { 0x48, 0xc7, 0xc0 };	/* mov $imm32,%rax */
 static const uint8_t mov_eax[] = { 0xb8 };		/* mov $imm32,%eax */
+const uint8_t any_call[5] = { 0x4c, 0x8b, 0x4c, 0x24, 0x08 };	/* mov 8(%rsp),%r9 */
 
 static bool is_mov(const uint8_t *bytes, size_t at, const uint8_t *op, size_t len)
 {
@@ -30,6 +32,8 @@ static void look_before(const uint8_t *bytes, size_t at, call_found found, void 
 	size_t len = is_mov(bytes, at, mov_rax, sizeof(mov_rax)) ? 7 : is_mov(bytes, at, mov_eax, sizeof(mov_eax)) ? 5 : 0;
 	uint32_t nr;
 
+	if (!len && at >= sizeof(any_call) && !memcmp(bytes + at - sizeof(any_call), any_call, sizeof(any_call)))
+		found(arg, at - sizeof(any_call), sizeof(any_call), ANY_CALL);
 	if (!len)
 		return;
 	memcpy(&nr, bytes + at - 4, sizeof(nr));
@@ -62,7 +66,7 @@ static bool is_wanted(uint32_t nr)
 {
 	switch (nr) {
 	case SYS_rt_sigreturn: case SYS_clone: case SYS_vfork: case SYS_clone3: case SYS_execve: case SYS_execveat:
-	case SYS_mmap: case SYS_mprotect: case SYS_munmap: case SYS_mremap: case SYS_madvise: case SYS_pkey_mprotect:
+	case ANY_CALL: case SYS_mmap: case SYS_mprotect: case SYS_munmap: case SYS_mremap: case SYS_madvise: case SYS_pkey_mprotect:
 		return true;
 	}
 	return false;

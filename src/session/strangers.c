@@ -7,8 +7,8 @@
  * without a name anyway. Where the module is being probed, the planner gets the place as one more
  * want. Where there is no place for such a probe, all threads take the locked counter instead.
  *
- * A program that loads the number in another way is not seen: syscall(SYS_clone, ...) goes through a function that
- * makes all calls, and a pad there would be paid by each of them. Threads that are made so while we are there, on the block of another
+ * glibc's syscall() makes all calls: the probe there looks at the number (arch/x86/gate.c). A program that loads it in
+ * yet another way is not seen. Threads that are made so while we are there, on the block of another
  * thread or a copy of it, have that one's number in their events. (Who is there already when we come is noticed: see proc/tid.c.)
  */
 #include "session/follow.h"
@@ -50,7 +50,7 @@ static struct loaded *planned_at(struct target *t, uint64_t at)
 
 static size_t pad_size(struct target *t, uint32_t watch)
 {
-	uint8_t scratch[COUNT_MAX];
+	uint8_t scratch[GATE_MAX];
 
 	return strangers_body(t, watch, scratch) + 2 * SITE_LEN;
 }
@@ -63,8 +63,11 @@ static bool is_watchable(struct target *t, const struct text_call *c, uint8_t *r
 {
 	if (c->len != SITE_LEN || c->at.v >> 12 != (c->at.v + SITE_LEN - 1) >> 12)
 		return false;
-	return proc_read(t->proc, c->at, ret_bytes, SITE_LEN) == 0 && ret_bytes[0] == 0xb8 &&
-	       !memcmp(ret_bytes + 1, &c->nr, 4);
+	if (proc_read(t->proc, c->at, ret_bytes, SITE_LEN) < 0)
+		return false;
+	if (c->nr == ANY_CALL)
+		return !memcmp(ret_bytes, any_call, SITE_LEN);
+	return ret_bytes[0] == 0xb8 && !memcmp(ret_bytes + 1, &c->nr, 4);
 }
 
 /* Where a module is planned anyway, it is one more want; otherwise it gets a pad by itself. */
@@ -81,6 +84,8 @@ static bool watch_add(struct target *t, const struct watch *w)
 		want->addr = w->at - l->bias;
 		want->kind = WANT_INSN;
 		want->id = WATCH_ID | n;
+		if (w->any)
+			want->body = GATE_MAX;
 		return true;
 	}
 	t->watches.v[n].pad = room_alloc(t->room, pad_size(t, n), w->at > REACH ? w->at - REACH : 0, w->at + REACH);
@@ -99,7 +104,7 @@ void watch_planned(struct target *t, uint32_t watch, bool fits)
 	const struct watch *w = &t->watches.v[watch];
 
 	t->unguarded |= !fits && w->forgets;
-	t->unwatched |= !fits && !w->forgets && !w->parks;
+	t->unwatched |= !fits && (w->any || (!w->forgets && !w->parks));
 }
 
 static int forget_of(uint32_t nr)
@@ -117,13 +122,24 @@ static int forget_of(uint32_t nr)
 }
 
 /* In front of calls that may take away what programs read plainly (session/good.c). */
-static void guard(struct jab *j, struct target *t, const struct text_call *calls, size_t n)
+static void guard(struct target *t, const struct text_call *calls, size_t n)
 {
-	t->unguarded = !units_read_memory(j) || t->scout;
 	for (size_t i = 0; !t->unguarded && i < n; i++)
 		if (forget_of(calls[i].nr) >= 0)
 			t->unguarded = !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v,
 								    .forgets = forget_of(calls[i].nr) + 1 });
+}
+
+/* In front of calls of any number. Returns false if one of them has no place for a probe. */
+static bool watch_gates(struct target *t, const struct text_call *calls, size_t n)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < n; i++)
+		if (calls[i].nr == ANY_CALL)
+			all &= watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v, .any = true,
+								    .forgets = !t->unguarded });
+	return all;
 }
 
 void strangers_watch(struct jab *j, struct target *t)
@@ -141,7 +157,10 @@ void strangers_watch(struct jab *j, struct target *t)
 			t->unwatched |= !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v,
 								   .abi = abi_of(calls[i].nr) });
 	follow_watch(j, t, calls, n);
-	guard(j, t, calls, n);
+	t->unguarded = !units_read_memory(j) || t->scout;
+	if (!t->scout && !watch_gates(t, calls, n))
+		t->unwatched = t->unguarded = true;
+	guard(t, calls, n);
 }
 
 /* Go's runtime does: a new thread of it asks for its number before it runs anything else. It is in front of the block. */
@@ -156,6 +175,8 @@ size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
 	/* Both tables, and the two words between them, which are 0 anyway. */
 	struct raise_spec spec = { t->spec.cpu_table, 2 * counters_ncpus() + 2, w->abi, .own_numbers = writes_own_numbers(t) };
 
+	if (w->any)
+		return arch_x86_64.emit_gate(out, &(struct gate_spec){ spec, { units_good_at(t), GEN_GOOD + 1, 0 }, w->forgets });
 	if (w->parks)
 		return follow_body(t, w->park_kind, out);
 	if (w->forgets)

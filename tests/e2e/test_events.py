@@ -57,7 +57,7 @@ def test_threads(built, tmp_path, name, probe):
     check(tmp_path / "t", r)
 
 
-@pytest.mark.parametrize("mode", ["forks", "vforks", "clones", "blocks", "copies"])
+@pytest.mark.parametrize("mode", ["forks", "vforks", "clones", "blocks", "copies", "called", "called-bare"])
 @pytest.mark.parametrize("probe", [PLAIN, TEXT], ids=["plain", "text"])
 def test_children(built, tmp_path, mode, probe):
     r = traces.record(tmp_path / "t", [probe], [built("told"), mode, 3000, 6], ["--buffer-size", "4M"])

@@ -117,8 +117,9 @@ def test_who_shuts_a_page_of_its_data(chain, door):
     t.stop()
 
 
+@pytest.mark.parametrize("shut", ("shut", "shut2"))
 @pytest.mark.parametrize("door", (False, True))
-def test_who_shuts_it_meanwhile(chain, door):
+def test_who_shuts_it_meanwhile(chain, door, shut):
     """While we are there: it is noticed before the page goes, and from then on the kernel is asked for everything."""
     path, start = chain
     t = start()
@@ -126,7 +127,7 @@ def test_who_shuts_it_meanwhile(chain, door):
         assert t.ask("door") == "closed"
     with Script(SCRIPT % path, t.pid) as s:
         before = ask(t, "all")
-        assert t.ask("shut") == "shut"
+        assert t.ask(shut) == "shut"
         after = ask(t, "all")
         assert t.ask("open") == "open"
         r = s.stop()

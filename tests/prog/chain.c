@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #define PAGE 4096
 #define MOST 64
@@ -224,6 +225,8 @@ static int other(const char *line)
 		say(close_door() ? "closed" : "open");
 	} else if (!strcmp(line, "shut")) {
 		say(mprotect(bulk + PAGE, PAGE, PROT_NONE) ? "open" : "shut");
+	} else if (!strcmp(line, "shut2")) {	/* by the function that makes all calls */
+		say(syscall(*(volatile long[]){ SYS_mprotect }, bulk + PAGE, PAGE, PROT_NONE) ? "open" : "shut");
 	} else if (!strcmp(line, "open")) {
 		say(mprotect(bulk + PAGE, PAGE, PROT_READ | PROT_WRITE) ? "shut" : "open");
 	} else {

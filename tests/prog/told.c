@@ -8,6 +8,7 @@
  *	clones	COUNT bare clone() threads on their parent's thread block, beside a thread that goes on
  *	blocks	the same with thread blocks of their own that libc knows nothing of
  *	copies	the same with copies of their parent's
+ *	called	as copies, but made by syscall(); called-bare: as clones
  *	visits	a vfork child, then calls at leisure until 4 s have passed
  *	nested	a signal handler that calls it, too, COUNT times
  */
@@ -16,6 +17,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,9 +106,31 @@ static int bare(void *arg)
 #define BLOCK_SIZE 160
 #endif
 
-static void with_bare(int count, bool own_blocks, bool copied)
+#define STACK_SIZE 16384
+
+/* Where a thread goes that syscall() has made: it returns there on a stack on which nobody ever called. */
+__attribute__((noreturn)) static void landed(void)
 {
-	static char stacks[64][16384] __attribute__((aligned(64))), blocks[64][8192] __attribute__((aligned(64)));
+	uintptr_t base = (uintptr_t)__builtin_frame_address(0) & -(uintptr_t)STACK_SIZE;
+
+	bare(*(void **)base);
+	__builtin_unreachable();
+}
+
+/* As clone(), but through the function that makes all calls, with a number that is known only now. */
+static void call_clone(char *stack, int flags, void *arg, void *block)
+{
+	static volatile long number = SYS_clone;
+	void **top = (void **)(stack + STACK_SIZE);
+
+	*(void **)stack = arg;
+	top[-2] = landed;
+	syscall(number, flags, top - 2, NULL, NULL, block);
+}
+
+static void with_bare(int count, bool own_blocks, bool copied, bool called)
+{
+	static char stacks[64][STACK_SIZE] __attribute__((aligned(STACK_SIZE))), blocks[64][8192] __attribute__((aligned(64)));
 	int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
 	pthread_t beside;
 
@@ -117,8 +141,11 @@ static void with_bare(int count, bool own_blocks, bool copied)
 		if (copied)
 			memcpy(block, __builtin_thread_pointer(), BLOCK_SIZE);
 		*(void **)block = ((void **)block)[2] = block;	/* all that code with TLS may ask for */
-		clone(bare, stacks[i % 64] + sizeof(stacks[0]), flags | (own_blocks ? CLONE_SETTLS : 0), (void *)i, NULL,
-		      block, NULL);
+		if (called)
+			call_clone(stacks[i % 64], flags | (own_blocks ? CLONE_SETTLS : 0), (void *)i, block);
+		else
+			clone(bare, stacks[i % 64] + STACK_SIZE, flags | (own_blocks ? CLONE_SETTLS : 0), (void *)i, NULL,
+			      block, NULL);
 	}
 	pthread_join(beside, NULL);
 	usleep(300000);
@@ -126,17 +153,27 @@ static void with_bare(int count, bool own_blocks, bool copied)
 
 static void with_clones(int count)
 {
-	with_bare(count, false, false);
+	with_bare(count, false, false, false);
 }
 
 static void with_blocks(int count)
 {
-	with_bare(count, true, false);
+	with_bare(count, true, false, false);
 }
 
 static void with_copies(int count)
 {
-	with_bare(count, true, true);
+	with_bare(count, true, true, false);
+}
+
+static void with_called(int count)
+{
+	with_bare(count, true, true, true);
+}
+
+static void with_called_bare(int count)
+{
+	with_bare(count, false, false, true);
 }
 
 /* The stranger has the kind 0, what comes later 1. */
@@ -205,6 +242,10 @@ int main(int argc, char **argv)
 		with_blocks(count);
 	else if (!strcmp(mode, "copies"))
 		with_copies(count);
+	else if (!strcmp(mode, "called"))
+		with_called(count);
+	else if (!strcmp(mode, "called-bare"))
+		with_called_bare(count);
 	else
 		with_signals(count);
 	for (int i = 0; i < board->n; i++)

@@ -493,10 +493,57 @@ static void forgetting_is_foretold(void **state)
 	undefined = 0;
 }
 
+/* Which of both does a call of this number, with a range that meets one of ours? Bit 0: raises, bit 1: forgets. */
+static int does(uint64_t number, bool guarded)
+{
+	struct gate_spec spec = { .raise = { .cpu_table = (uint64_t)(data + 8), .ncpus = 3, .abi = CLONE_ABI_CLONE },
+				  .forget = { .table = (uint64_t)data, .n = 1, .abi = FORGET_MAP }, .forgets = guarded };
+	int n;
+
+	memset(code_rw, 0xcc, CODE_SIZE);
+	n = arch_x86_64.emit_gate(code_rw, &spec);
+	assert_in_range(n, 1, GATE_MAX);
+	put_end(n);
+	prepare(number & 127);
+	data[0] = 0x500000;
+	data[1] = 0x1000 - 7;
+	data[8] = data[9] = data[10] = 7;
+	machine_in.gpr[0] = number;
+	machine_in.gpr[7] = 0x500000;
+	machine_in.gpr[6] = 0x1000;
+	machine_in.gpr[2] = machine_in.gpr[10] = 0;
+	run("gate");
+	assert_memory_equal(machine_out.gpr, machine_in.gpr, sizeof(machine_in.gpr));
+	assert_true(data[8] == data[9] && data[9] == data[10]);
+	return (data[8] ? 0 : 1) | (data[1] ? 0 : 2);
+}
+
+static void gates_are_foretold(void **state)
+{
+	static const uint64_t raising[] = { 56, 58, 435 }, forgetting[] = { 9, 10, 11, 25, 28, 329 };
+
+	strict = true;
+	undefined = AF;
+	for (uint64_t number = 0; number < 500; number++) {
+		int want = 0;
+
+		for (int i = 0; i < 3; i++)
+			want |= number == raising[i];
+		for (int i = 0; i < 6; i++)
+			want |= (number == forgetting[i]) << 1;
+		assert_int_equal(does(number, true), want);
+		assert_int_equal(does(number, false), want & 1);
+		assert_int_equal(does(0xdead00000000 | number, true), want);	/* as the kernel sees it */
+	}
+	assert_int_equal(does(-1, true), 0);
+	undefined = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(forgetting_is_foretold),
+		cmocka_unit_test(gates_are_foretold),
 		cmocka_unit_test(forms_are_those_of_the_cpu),
 		cmocka_unit_test(others_are_refused),
 		cmocka_unit_test(counting_is_foretold),

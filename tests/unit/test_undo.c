@@ -232,6 +232,34 @@ static void test_restorers(void **state)
 	assert_int_equal(found[1], 20);
 }
 
+static void note_gate(void *arg, size_t offset, size_t len, uint32_t nr)
+{
+	size_t *list = arg;
+
+	assert_int_equal(nr, ANY_CALL);
+	assert_int_equal(len, sizeof(any_call));
+	list[++list[0]] = offset;
+}
+
+static void test_gates(void **state)
+{
+	static const char *const others[] = { "\x4c\x8b\x4c\x24\x10\x0f\x05", "\x48\x8b\x4c\x24\x08\x0f\x05", "\x8b\x4c\x24\x08\x90\x0f\x05" };
+	size_t found[8] = { 0 };
+	uint8_t bytes[64];
+
+	memset(bytes, 0x90, sizeof(bytes));
+	memcpy(bytes, "\x8b\x4c\x24\x08\x0f\x05", 6);	/* its first byte is not there */
+	for (int i = 0; i < 3; i++)
+		memcpy(bytes + 10 + 10 * i, others[i], 7);
+	calls_in(bytes, sizeof(bytes), note_gate, found);
+	assert_int_equal(found[0], 0);
+	memcpy(bytes + 50, any_call, sizeof(any_call));
+	memcpy(bytes + 55, "\x0f\x05", 2);
+	calls_in(bytes, sizeof(bytes), note_gate, found);
+	assert_int_equal(found[0], 1);
+	assert_int_equal(found[1], 50);
+}
+
 /* A heap that grows by half a gigabyte after the arena was made next to it. */
 static void body_grower(struct control *c)
 {
@@ -352,6 +380,7 @@ int main(void)
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_restorers),
+		cmocka_unit_test(test_gates),
 		cmocka_unit_test(test_gaps),
 		cmocka_unit_test(test_restless_gaps),
 	};
