@@ -109,14 +109,14 @@ bool proc_locks_memory(struct proc *p);
 /*
  * System calls in the text with their number right in front, of some kinds: rt_sigreturn, clone, vfork,
  * clone3, execve and execveat, and those that change mappings. And glibc's syscall(), which can make each of them: its
- * number is ANY_CALL, and its last instruction stands in for the mov. The list lives with p until the next call.
+ * number is ANY_CALL. The list lives with p until the next call.
  */
 #define ANY_CALL UINT32_MAX
-extern const uint8_t any_call[5];
 struct text_call {
-	taddr at;		/* of the mov; the syscall follows it */
+	taddr at;		/* of an instruction not far before the syscall, mostly that which loads the number */
 	uint32_t nr;
-	uint8_t len;		/* of the mov */
+	uint8_t len;		/* of this instruction */
+	uint8_t bytes[7];
 };
 int proc_text_calls(struct proc *p, const struct text_call **ret_calls, size_t *ret_n);
 

@@ -2,8 +2,7 @@
 /*
  * System calls that stand in a target's text with their number right in front: the code that ends a
  * signal handler (we borrow it, and it marks signal frames), the calls that make children, and those that
- * change mappings. And the one of glibc's syscall(), which makes any call: there the sixth argument is loaded from the
- * stack last of all. The text is read once, a megabyte at a time, with the target running; mappings already searched are
+ * change mappings. And two that C libraries write by hand, with the number further away. The text is read once, a megabyte at a time, with the target running; mappings already searched are
  * not read again.
  */
 #include "proc/internal.h"
@@ -15,15 +14,32 @@
 #include <sys/syscall.h>
 
 #define CHUNK (1u << 20)
+#define OVERLAP 32	/* what is looked for is shorter */
 #define USER_TOP (1ull << 47)
 
 static const uint8_t mov_rax[] = { 0x48, 0xc7, 0xc0 };	/* mov $imm32,%rax */
 static const uint8_t mov_eax[] = { 0xb8 };		/* mov $imm32,%eax */
-const uint8_t any_call[5] = { 0x4c, 0x8b, 0x4c, 0x24, 0x08 };	/* mov 8(%rsp),%r9 */
+
+/*
+ * glibc's syscall(), which makes any call: the sixth argument is loaded last of all. And musl's clone(): behind the load
+ * of the fourth one only the new stack is made ready. Both loads have five bytes.
+ */
+static const uint8_t any_call[] = { 0x4c, 0x8b, 0x4c, 0x24, 0x08 };	/* mov 8(%rsp),%r9 */
+static const uint8_t musl_clone[] = { 0x4c, 0x8b, 0x54, 0x24, 0x08,	/* mov 8(%rsp),%r10 */
+				      0x4d, 0x89, 0xd9,			/* mov %r11,%r9 */
+				      0x48, 0x83, 0xe6, 0xf0,		/* and $-16,%rsi */
+				      0x48, 0x83, 0xee, 0x08,		/* sub $8,%rsi */
+				      0x48, 0x89, 0x0e };		/* mov %rcx,(%rsi) */
+#define LOAD_LEN 5
 
 static bool is_mov(const uint8_t *bytes, size_t at, const uint8_t *op, size_t len)
 {
 	return at >= len + 4 && memcmp(bytes + at - len - 4, op, len) == 0;
+}
+
+static bool look_for(const uint8_t *bytes, size_t at, const uint8_t *form, size_t len)
+{
+	return at >= len && memcmp(bytes + at - len, form, len) == 0;
 }
 
 /* A `syscall` stands at `at`: which number is put into rax right before it? */
@@ -32,12 +48,14 @@ static void look_before(const uint8_t *bytes, size_t at, call_found found, void 
 	size_t len = is_mov(bytes, at, mov_rax, sizeof(mov_rax)) ? 7 : is_mov(bytes, at, mov_eax, sizeof(mov_eax)) ? 5 : 0;
 	uint32_t nr;
 
-	if (!len && at >= sizeof(any_call) && !memcmp(bytes + at - sizeof(any_call), any_call, sizeof(any_call)))
-		found(arg, at - sizeof(any_call), sizeof(any_call), ANY_CALL);
-	if (!len)
-		return;
-	memcpy(&nr, bytes + at - 4, sizeof(nr));
-	found(arg, at - len, len, nr);
+	if (len) {
+		memcpy(&nr, bytes + at - 4, sizeof(nr));
+		found(arg, at - len, len, nr);
+	} else if (look_for(bytes, at, any_call, sizeof(any_call))) {
+		found(arg, at - sizeof(any_call), LOAD_LEN, ANY_CALL);
+	} else if (look_for(bytes, at, musl_clone, sizeof(musl_clone))) {
+		found(arg, at - sizeof(musl_clone), LOAD_LEN, SYS_clone);
+	}
 }
 
 /* Two bytes that are rare side by side, looked for sixteen at a time. */
@@ -60,7 +78,7 @@ void calls_in(const uint8_t *bytes, size_t n, call_found found, void *arg)
 			look_before(bytes, i, found, arg);
 }
 
-struct search { struct proc *p; uint64_t base; };
+struct search { struct proc *p; uint64_t base; const uint8_t *bytes; };
 
 static bool is_wanted(uint32_t nr)
 {
@@ -77,21 +95,24 @@ static void add_call(void *arg, size_t offset, size_t len, uint32_t nr)
 	struct search *s = arg;
 	struct proc_priv *v = priv(s->p);
 	uint64_t at = s->base + offset;
+	struct text_call *c;
 
 	if (!is_wanted(nr))
 		return;
 	for (size_t i = 0; i < v->calls.n; i++)
 		if (v->calls.v[i].at.v == at)
 			return;
-	*vec_add(&v->calls) = (struct text_call){ TADDR(at), nr, len };
+	c = vec_add(&v->calls);
+	*c = (struct text_call){ .at = TADDR(at), .nr = nr, .len = len };
+	memcpy(c->bytes, s->bytes + offset, len);
 }
 
 /* In overlapping chunks, so that nothing is lost at a border. Unreadable parts are skipped. */
 static void search_map(struct proc *p, const struct map *m, uint8_t *buf)
 {
-	for (uint64_t at = m->start; at < m->end; at += CHUNK - 16) {
+	for (uint64_t at = m->start; at < m->end; at += CHUNK - OVERLAP) {
 		size_t n = MIN(m->end - at, (uint64_t)CHUNK);
-		struct search s = { p, at };
+		struct search s = { p, at, buf };
 
 		if (proc_read(p, TADDR(at), buf, n) == 0)
 			calls_in(buf, n, add_call, &s);

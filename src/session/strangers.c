@@ -2,8 +2,8 @@
 /*
  * Watching for strangers (see arch/x86/raise.c): in front of every system call of the text that makes
  * a child on its parent's thread block stands a probe of our own. The place is the instruction that
- * loads the number: five bytes, right before the `syscall`, so a jump fits there by itself and no
- * symbol has to be read; the calls that matter most (posix_spawn goes through clone3) are in functions
+ * loads the number: five bytes, right before the `syscall` (or another one of that length, if need be), so a jump fits
+ * there by itself and no symbol has to be read; the calls that matter most (posix_spawn goes through clone3) are in functions
  * without a name anyway. Where the module is being probed, the planner gets the place as one more
  * want. Where there is no place for such a probe, all threads take the locked counter instead.
  *
@@ -63,11 +63,7 @@ static bool is_watchable(struct target *t, const struct text_call *c, uint8_t *r
 {
 	if (c->len != SITE_LEN || c->at.v >> 12 != (c->at.v + SITE_LEN - 1) >> 12)
 		return false;
-	if (proc_read(t->proc, c->at, ret_bytes, SITE_LEN) < 0)
-		return false;
-	if (c->nr == ANY_CALL)
-		return !memcmp(ret_bytes, any_call, SITE_LEN);
-	return ret_bytes[0] == 0xb8 && !memcmp(ret_bytes + 1, &c->nr, 4);
+	return proc_read(t->proc, c->at, ret_bytes, SITE_LEN) == 0 && !memcmp(ret_bytes, c->bytes, SITE_LEN);
 }
 
 /* Where a module is planned anyway, it is one more want; otherwise it gets a pad by itself. */

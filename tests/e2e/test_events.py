@@ -64,6 +64,12 @@ def test_children(built, tmp_path, mode, probe):
     check(tmp_path / "t", r)
 
 
+@pytest.mark.parametrize("mode", ["vforks", "clones", "blocks", "copies"])
+def test_children_with_another_libc(built, tmp_path, mode):
+    r = traces.record(tmp_path / "t", [PLAIN], [built("told_musl"), mode, 3000, 6], ["--buffer-size", "4M"])
+    check(tmp_path / "t", r)
+
+
 def test_fast_again_when_strangers_are_gone(built, tmp_path):
     r = traces.record(tmp_path / "t", [PLAIN], [built("told"), "visits", 100])
     events = check(tmp_path / "t", r)

@@ -237,7 +237,7 @@ static void note_gate(void *arg, size_t offset, size_t len, uint32_t nr)
 	size_t *list = arg;
 
 	assert_int_equal(nr, ANY_CALL);
-	assert_int_equal(len, sizeof(any_call));
+	assert_int_equal(len, 5);
 	list[++list[0]] = offset;
 }
 
@@ -253,11 +253,32 @@ static void test_gates(void **state)
 		memcpy(bytes + 10 + 10 * i, others[i], 7);
 	calls_in(bytes, sizeof(bytes), note_gate, found);
 	assert_int_equal(found[0], 0);
-	memcpy(bytes + 50, any_call, sizeof(any_call));
-	memcpy(bytes + 55, "\x0f\x05", 2);
+	memcpy(bytes + 50, "\x4c\x8b\x4c\x24\x08\x0f\x05", 7);
 	calls_in(bytes, sizeof(bytes), note_gate, found);
 	assert_int_equal(found[0], 1);
 	assert_int_equal(found[1], 50);
+}
+
+static void note_clone(void *arg, size_t offset, size_t len, uint32_t nr)
+{
+	assert_int_equal(nr, 56);
+	assert_int_equal(len, 5);
+	*(size_t *)arg = offset;
+}
+
+static void test_clone_of_musl(void **state)
+{
+	static const char form[] = "\x4c\x8b\x54\x24\x08\x4d\x89\xd9\x48\x83\xe6\xf0\x48\x83\xee\x08\x48\x89\x0e\x0f\x05";
+	size_t found = 0;
+	uint8_t bytes[64];
+
+	memset(bytes, 0x90, sizeof(bytes));
+	memcpy(bytes + 30, form, sizeof(form) - 1);
+	calls_in(bytes, sizeof(bytes), note_clone, &found);
+	assert_int_equal(found, 30);
+	found = 0;
+	calls_in(bytes + 31, sizeof(bytes) - 31, note_clone, &found);	/* its beginning is not there */
+	assert_int_equal(found, 0);
 }
 
 /* A heap that grows by half a gigabyte after the arena was made next to it. */
@@ -381,6 +402,7 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_restorers),
 		cmocka_unit_test(test_gates),
+		cmocka_unit_test(test_clone_of_musl),
 		cmocka_unit_test(test_gaps),
 		cmocka_unit_test(test_restless_gaps),
 	};
