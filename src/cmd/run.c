@@ -66,7 +66,7 @@ int run_targets(struct jab *j, char **rest)
 	return r;
 }
 
-struct totals { size_t probes, sites, refused; struct jab_site first; };
+struct totals { size_t probes, sites, refused, left_out; struct jab_site first; };
 
 static int find_refused(void *arg, const struct jab_site *s)
 {
@@ -85,6 +85,7 @@ static int add_totals(void *arg, const struct jab_probe_info *p)
 	t->probes++;
 	t->sites += p->sites;
 	t->refused += p->refused;
+	t->left_out += p->left_out;
 	return 0;
 }
 
@@ -109,12 +110,12 @@ int run_insert(struct jab *j)
 	jab_each_probe(j, add_totals, &t);
 	if (t.refused && (run.strict || t.refused == t.sites)) {
 		jab_each_site(j, find_refused, &t);
-		return fail(-ENOSPC, "%zu of %zu sites can't be placed (%s+%#" PRIx64 ": %s); `jab check` shows "
-			    "all", t.refused, t.sites, t.first.function, t.first.offset, t.first.reason);
+		return fail(-ENOSPC, "%zu of %zu sites can't be placed (%s+%#" PRIx64 ": %s)%s", t.refused, t.sites,
+			    t.first.function, t.first.offset, t.first.reason, t.left_out ? "" : "; `jab check` shows all");
 	}
-	if (t.refused)
+	if (t.refused > t.left_out)
 		log_warn("%zu of %zu sites can't be placed and are left out; `jab check` shows which "
-			 "and why", t.refused, t.sites);
+			 "and why", t.refused - t.left_out, t.sites);
 	if (run.dry_run)
 		return 0;
 	r = jab_insert(j);

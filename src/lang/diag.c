@@ -28,7 +28,7 @@ static void add(struct diags *d, bool warning, uint32_t at, uint32_t len, const 
 	for (i = 0; i < d->list.n; i++)		/* one complaint a place */
 		if (d->list.v[i].at == at && d->list.v[i].warning == warning)
 			return;
-	if (d->list.n >= 2 * DIAG_MOST || (!warning && d->errors >= DIAG_MOST))
+	if ((warning ? d->list.n - d->errors : d->errors) >= DIAG_MOST)
 		return;
 	g = vec_add(&d->list);
 	g->at = MIN(at, d->size);
@@ -56,6 +56,22 @@ void diag_warn(struct diags *d, uint32_t at, uint32_t len, const char *fmt, ...)
 	va_start(ap, fmt);
 	add(d, true, at, len, fmt, ap);
 	va_end(ap);
+}
+
+char *diags_take_back(struct diags *d, size_t n)
+{
+	char *text = NULL;
+
+	for (size_t i = n; i < d->list.n; i++) {
+		struct diag *g = &d->list.v[i];
+
+		d->errors -= !g->warning;
+		if (!text && !g->warning)
+			text = xstrdup(g->text);
+		free(g->text);
+	}
+	d->list.n = n;
+	return text ? text : xstrdup("");
 }
 
 static int by_place(const void *pa, const void *pb)

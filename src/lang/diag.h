@@ -36,6 +36,9 @@ void diag_error(struct diags *d, uint32_t at, uint32_t len, const char *fmt, ...
 void diag_warn(struct diags *d, uint32_t at, uint32_t len, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* Forget all but the first so many. Gives the text of the first error among the others; caller frees. */
+char *diags_take_back(struct diags *d, size_t n);
+
 /* All of them, in order of their place in the source. Caller frees. */
 char *diags_text(struct diags *d);
 void diags_free(struct diags *d);

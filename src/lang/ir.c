@@ -49,6 +49,12 @@ static void free_prog(struct ir_prog *p)
 	free(p);
 }
 
+void ir_progs_drop(struct ir_unit *u, size_t n)
+{
+	while (u->progs.n > n)
+		free_prog(u->progs.v[--u->progs.n]);
+}
+
 void ir_unit_free(struct ir_unit *u)
 {
 	size_t i;

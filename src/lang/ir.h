@@ -330,6 +330,7 @@ struct ir_unit {
 };
 
 struct ir_prog *ir_prog_new(struct ir_unit *u, enum ir_where where, uint32_t clause);
+void ir_progs_drop(struct ir_unit *u, size_t n);	/* all but the first n */
 void ir_unit_free(struct ir_unit *u);
 
 /*

@@ -253,6 +253,15 @@ int lang_infer(struct lang *l, const struct lang_site *(*site)(void *arg, uint32
 	return 0;
 }
 
+bool lang_fits(struct lang *l, uint32_t clause, const struct lang_site *site)
+{
+	struct checker c = { .l = l, .site = site, .clause = l->script->clauses.v[clause], .quiet = true };
+	bool fits = check_clause(&c) == 0;
+
+	vec_free(&c.vars);
+	return fits;
+}
+
 int lang_compile(struct lang *l, uint32_t clause, const struct lang_site *site, struct ir_prog *ret_progs[2])
 {
 	struct checker c = { .l = l, .site = site, .clause = l->script->clauses.v[clause] };

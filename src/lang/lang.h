@@ -53,6 +53,9 @@ void lang_free(struct lang *l);
  */
 int lang_infer(struct lang *l, const struct lang_site *(*site)(void *arg, uint32_t clause), void *arg);
 
+/* Does it mean something there, as far as is known of the maps? Nothing is said. */
+bool lang_fits(struct lang *l, uint32_t clause, const struct lang_site *site);
+
 /*
  * One program; for LANG_CALL two, what runs at the entry and what runs at the exit. The second one is
  * NULL for all others. Programs live with the lang.

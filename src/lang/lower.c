@@ -577,8 +577,10 @@ int lower_clause(struct checker *c, uint32_t clause, struct ir_prog *ret_progs[2
 	r = verify(&w, w.u->progs.v[first]);
 	if (r == 0 && at == LANG_CALL)
 		r = verify(&w, w.u->progs.v[first + 1]);
-	if (r < 0)
+	if (r < 0) {
+		ir_progs_drop(w.u, first);
 		return r;
+	}
 	ret_progs[0] = w.u->progs.v[first];
 	ret_progs[1] = at == LANG_CALL ? w.u->progs.v[first + 1] : NULL;
 	return 0;

@@ -147,7 +147,7 @@ int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_
 
 	for (uint32_t i = 0; !r && i < j->probes.n; i++) {
 		const struct session_probe *p = &j->probes.v[i];
-		struct jab_probe_info info = { probe_name(j, i), p->sites, p->refused, 0, 0, 0 };
+		struct jab_probe_info info = { probe_name(j, i), p->sites, p->refused, 0, 0, 0, p->left_out };
 
 		for (size_t k = 0; k < j->rows.n; k++)
 			if (j->rows.v[k].probe == i) {

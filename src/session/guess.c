@@ -59,16 +59,20 @@ static bool take_line(const struct probe_spec *spec, struct module *m, struct la
 	return f;
 }
 
+static void take_one(const struct probe_spec *spec, struct module *m, uint32_t func, struct lang_site *s)
+{
+	s->entry = m->funcs.v[func].addr;
+	s->func = func_name(m, &m->funcs.v[func]);
+	s->pc = s->entry + (spec->has_offset ? spec->offset : 0);
+}
+
 static bool take_function(const struct probe_spec *spec, struct module *m, struct lang_site *s)
 {
 	func_list list = { 0 };
 	bool found = spec_match(spec, m, &list) > 0;
 
-	if (found) {
-		s->entry = m->funcs.v[list.v[0]].addr;
-		s->func = func_name(m, &m->funcs.v[list.v[0]]);
-		s->pc = s->entry + (spec->has_offset ? spec->offset : 0);
-	}
+	if (found)
+		take_one(spec, m, list.v[0], s);
 	vec_free(&list);
 	return found;
 }
@@ -98,17 +102,44 @@ void unit_guess(struct jab *j, uint32_t unit, struct lang_site *sites, uint8_t *
 	}
 }
 
+bool unit_guess_better(struct jab *j, uint32_t unit, uint32_t clause, struct lang_site *s)
+{
+	struct lang *l = j->units.v[unit].lang;
+	bool found = false;
+
+	for (size_t i = 0; !found && i < j->probes.n; i++) {
+		const struct session_probe *p = &j->probes.v[i];
+		struct module *m = p->spec->object ? file_on_disk(j, p->spec->object) : NULL;
+		func_list list = { 0 };
+
+		if (p->unit != unit + 1 || p->clause != clause || !m || p->spec->place_kind >= PLACE_ADDR)
+			continue;
+		if (spec_match(p->spec, m, &list) < 0)
+			list.n = 0;
+		for (size_t k = 0; !found && k < list.n; k++) {
+			struct lang_site one = { .at = place_of(p->spec), .probe = p->spec->text };
+
+			if (module_types(m, &one.types) < 0)
+				one.types = NULL;
+			take_one(p->spec, m, list.v[k], &one);
+			found = lang_fits(l, clause, &one);
+			if (found)
+				*s = one;
+		}
+		vec_free(&list);
+	}
+	return found;
+}
+
 /* It is not wrong before it is there. */
 int unit_try(struct unit *u, uint32_t clause, const struct lang_site *site, uint8_t known, struct ir_prog *ret_progs[2])
 {
 	struct diags *d = &u->script->diags;
-	size_t had = d->list.n, errors = d->errors;
+	size_t had = d->list.n;
 	int r = lang_compile(u->lang, clause, site, ret_progs);
 
 	if (known == SITE_ON_DISK)
 		return r;
-	while (d->list.n > had)
-		free(d->list.v[--d->list.n].text);
-	d->errors = errors;
+	free(diags_take_back(d, had));
 	return r < 0 ? -ENOENT : 0;
 }

@@ -99,6 +99,7 @@ struct session_probe {
 	uint32_t shape;		/* number + 1 of the shape that its rows share; 0: none yet */
 	uint32_t unit, clause;	/* number + 1 of the unit whose clause runs there; 0: none, it counts or records */
 	size_t sites, refused;
+	size_t left_out;	/* of the refused: its clause means nothing there, which was said */
 	bool is_copies;		/* its sites are where copies of an inlined function begin */
 };
 
@@ -107,6 +108,7 @@ struct row {
 	uint64_t offset;	/* of the instruction; UINT64_MAX: the function as a whole */
 	bool is_return;
 	bool tails;		/* some exits go on in other functions */
+	bool left_out;		/* in one target at least its clause means nothing; it was said */
 	uint32_t shape;		/* number + 1; 0: not known yet */
 	uint32_t program;	/* number + 1 of its last one; 0: none */
 	const char *name;	/* unit_probe_name(); NULL: not asked yet */

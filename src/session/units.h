@@ -64,14 +64,22 @@ int unit_add_script(struct jab *j, const char *name, const char *text, size_t le
 /* One probe line. -EINVAL with the first message as sentence. */
 int unit_add_line(struct jab *j, const char *text, const char *more);	/* more: fields of -t; NULL: none */
 
+static inline bool probe_is_of_tracer(const struct probe *p)
+{
+	return p->kind == PROBE_BEGIN || p->kind == PROBE_END || p->kind == PROBE_INTERVAL;
+}
+
 /* Messages with line and caret, warnings too; "" if there are none. Caller frees. */
 char *unit_errors(struct unit *u);
+int unit_say_errors(struct unit *u, int err);	/* as the sentence of err, which is returned */
 
 int units_compile(struct jab *j);
 
 /* guess.c: what is known of the place where a clause runs. One of which nothing is known gets a guess. */
 enum { SITE_NONE, SITE_TRACER, SITE_KNOWN, SITE_ON_DISK, SITE_GUESSED };
 void unit_guess(struct jab *j, uint32_t unit, struct lang_site *sites, uint8_t *known);
+/* Of many functions on disk, one that the clause means something at. */
+bool unit_guess_better(struct jab *j, uint32_t unit, uint32_t clause, struct lang_site *s);
 int unit_try(struct unit *u, uint32_t clause, const struct lang_site *site, uint8_t known, struct ir_prog *ret_progs[2]);
 
 /* As text: "ast", "ir" or "asm". Needs units_compile() only, and no process. */

@@ -80,6 +80,7 @@ TARGETS = {
     "sandbox": c("sandbox.c"),
     "values": c("values.c"),
     "wild": c("wild.c"),
+    "places": c("places.c"),
     "typed_O0": c("typed.c", "-O0"),
     "typed_O2": c("typed.c"),
     "typed_cc_O0": {"sources": ["typed.cc"], "command": ["g++", "-O0", "-g", "-Wall", "-std=c++17"]},
