@@ -249,8 +249,8 @@ struct func_types {
 	uint8_t lang;		/* enum types_lang */
 	bool external, variadic;
 	uint32_t line;		/* of types_func_file() */
-	uint32_t nparams;
-	const struct var *params;
+	uint32_t nparams, nresults;
+	const struct var *params;	/* behind them Go's results, each for itself: loc as in retval */
 	struct var retval;	/* loc at the ret instruction; a large one in memory, at rax */
 };
 

@@ -243,7 +243,6 @@ static void place_params(struct job *j)
 	place_by_abi(j, vars);
 	check_with_lists(j, vars);
 	j->f->params = vars;
-	j->f->nparams = j->params.n;
 }
 
 static type_id go_result_type(struct job *j, size_t first, size_t n)
@@ -307,6 +306,23 @@ static void place_return(struct job *j)
 		j->f->retval.flags |= VAR_UNSURE;
 }
 
+/* A result is no parameter, though the debug info lists it among them: it is not there before the return. */
+static void results_last(struct job *j)
+{
+	struct var *vars = types_alloc(j->t, j->params.n * sizeof(*vars));
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < j->params.n; i++)
+		if (!j->params.v[i].result)
+			vars[n++] = j->f->params[i];
+	j->f->nparams = n;
+	for (size_t i = 0; i < j->params.n; i++)
+		if (j->params.v[i].result)
+			vars[n++] = j->f->params[i];
+	j->f->nresults = n - j->f->nparams;
+	j->f->params = vars;
+}
+
 static type_id proto_of(struct job *j)
 {
 	struct type_member *m = types_alloc(j->t, j->params.n * sizeof(*m));
@@ -368,6 +384,7 @@ int types_func(struct types *t, uint64_t entry, const struct func_types **ret_fu
 	list_params(&j);
 	place_params(&j);
 	place_return(&j);
+	results_last(&j);
 	j.f->type = proto_of(&j);
 	vec_free(&j.params);
 	*vec_add(&t->func_list) = j.f;

@@ -155,6 +155,14 @@ def test_go(built, tmp_path, level):
     assert gdb.compare([path], [in_frame], tmp_path, restarts=True) >= 6
 
 
+def test_results_of_go_are_no_parameters(built):
+    path = built("typed_go_2")
+    r = jab.run("-lv", f"u:{path}:main.step")
+    assert [x.split()[-1] for x in r.output.splitlines()[1:]] == ["n", "small", "s", "it", "d", "retval"], r
+    assert fields(path, "exe:main.step")[0].keys() == {"n", "small", "it", "d"}
+    assert fields(path, "exe:main.step $params")[0].keys() == {"n", "small", "s", "it", "d"}
+
+
 def test_enum_names(built):
     """In the words of the program, where text is printed."""
     r = jab.run("-e", 'u:exe:step { printf("%s %d\\n", it->mood, it->mood); print(it->mood); @[it->mood] = count() }', "-c", built("typed_O2"))

@@ -152,7 +152,7 @@ static int ask_func(const char *arg)
 
 	if (r == 0) {
 		printf("%#llx %s; // %s:%u%s\n", (unsigned long long)f->entry, s, file ? file : "?", f->line, f->external ? "" : " local");
-		for (i = 0; i < f->nparams; i++)
+		for (i = 0; i < f->nparams + f->nresults; i++)
 			show_var(f->params[i].flags & VAR_RESULT ? "result " : "param ", &f->params[i]);
 		show_var("return ", &f->retval);
 	}
