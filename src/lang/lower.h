@@ -98,6 +98,7 @@ struct val lower_expr(struct lower *w, const struct expr *e);
 struct val lower_math(struct lower *w, uint8_t op, const struct vtype *t, const struct val *a, const struct val *b);
 /* Go to label if the truth of e is sense; else go on. A condition that can't be read goes to fault. */
 void lower_branch(struct lower *w, const struct expr *e, bool sense, uint32_t label, uint32_t fault);
+struct val lower_text(struct lower *w, const char *s, uint32_t len);
 struct val lower_variable(struct lower *w, const struct expr *e);
 const struct vtype *update_type(struct lower *w, uint8_t op, const struct vtype *t, const struct vtype *by);
 struct val lower_scaled(struct lower *w, const struct val *index, uint64_t size);

@@ -439,7 +439,7 @@ static struct val lower_step(struct lower *w, const struct expr *e)
 	return e->prefix ? *var->val : copy;
 }
 
-static struct val lower_text(struct lower *w, const char *text, uint32_t len)
+struct val lower_text(struct lower *w, const char *text, uint32_t len)
 {
 	return (struct val){ .kind = K_SLOT, .type = v_text(w->pool, len), .slot = lower_slot(w, len, text), .reg = IR_NONE };
 }

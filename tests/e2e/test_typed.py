@@ -228,3 +228,30 @@ def test_rust_enums_with_data(built, level):
         assert "variants::Shape::" in shown[5 * i + 1] and "Option<u16>::" in shown[5 * i + 2]
     j = scripts.run('u:exe:variants::show { print(h->shape) }', built(f"variants_{level}"), options=["-f", "json"])
     assert [f'"data":"{x}"' in y for x, y in zip(shown[1::5], j.output.splitlines()[1:5])] == [True] * 4, j
+
+
+VARIANTS = [    # as the program makes them: the variant that is there, and its members
+    ["Nothing", {}, "None", "0", "Ok -7 0", "None "],
+    ["Circle", {"Circle.0": "-5"}, "Some", "501", "Ok -7 0", "None "],
+    ["Pair", {"Pair.0": "200", "Pair.1": str(-1 << 40)}, "None", "0", "Ok -7 0", "Some two"],
+    ["Sized", {"Sized.w": "-3", "Sized.h": "4000000000"}, "Some", "503", "Err 0 9", "None "],
+]
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_rust_enums_are_recorded(built, tmp_path, level):
+    """The name of the variant that is there, and the members of all: nothing or 0 in the others."""
+    r = scripts.run("u:exe:variants::show { record(s=h->shape, m=h->maybe, r=h->some, t=h->name) }", built(f"variants_{level}"))
+    lines = [dict(re.findall(r"(\S+?)=(\S*)", x)) for x in r.output.splitlines()]
+    assert r.status == 0 and len(lines) == 4, r
+    for got, (shape, members, maybe, number, some, name) in zip(lines, VARIANTS):
+        assert got["s"] == shape and got["m"] == maybe and got["m.Some.0"] == number, got
+        assert {k: got["s." + k] for k in ("Circle.0", "Pair.0", "Pair.1", "Sized.w", "Sized.h")} == \
+            {**dict.fromkeys(("Circle.0", "Pair.0", "Pair.1", "Sized.w", "Sized.h"), "0"), **members}, got
+        assert f"{got['r']} {got['r.Ok.0']} {got['r.Err.0']}" == some and f"{got['t']} {got['t.Some.0']}" == name, got
+    whole = scripts.run("u:exe:variants::show { record(*h) }", built(f"variants_{level}"))
+    assert re.findall(r"h\.shape=(\S+)", whole.output) == [v[0] for v in VARIANTS], whole
+    bad = scripts.run("u:exe:variants::show { record(x=*(variants::Shape *)8) }", built(f"variants_{level}"))
+    assert bad.status == 0 and len(re.findall(r"^x=<fault", bad.output, re.M)) == 4, bad
+    traced = jab.run("trace", "exe:variants::show h->shape h->name", "--", built(f"variants_{level}"))
+    assert re.findall(r'h__shape="(\w+)"', traced.output) == [v[0] for v in VARIANTS], traced

@@ -16,6 +16,7 @@ pub struct Holder {
     pub maybe: Option<u16>,
     pub place: Option<&'static u64>,
     pub some: Result<i8, u32>,
+    pub name: Option<&'static str>,
 }
 
 static NUMBER: u64 = 77;
@@ -35,6 +36,7 @@ fn main() {
             maybe: if i % 2 == 0 { None } else { Some(500 + i as u16) },
             place: if i < 2 { None } else { Some(&NUMBER) },
             some: if i == 3 { Err(9) } else { Ok(-7) },
+            name: if i == 2 { Some("two") } else { None },
         };
         println!("{}|{:?}|{:?}|{:?}|{}", i, h.shape, h.maybe, h.some, h.place.is_some());
         sum += show(&h);
