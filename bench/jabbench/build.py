@@ -44,6 +44,11 @@ class Builder:
         cc = [cc] if cc else shlex.split(os.environ.get("CC", "cc"))
         return self.run(name, paths, cc + FLAGS + list(flags) + ["-pthread"])
 
+    def go(self, name, sources):
+        paths = [os.path.join(HERE, "prog", s) for s in sources]
+        env = dict(os.environ, GOCACHE=os.path.join(self.out, "go-cache"), GOFLAGS="-buildvcs=false")
+        return self.run(name, paths, ["go", "build"], env=env)
+
     def inside(self, name):
         """A bench that uses the engine's own parts: bench/NAME.c with everything that jab is made of."""
         for ready in (os.path.join(self.build, name), os.path.join(self.build, "bench", name + ".meson")):

@@ -36,6 +36,7 @@ VARIANTS = [
     ("entry, no rseq", "no rseq", 1, "record", (ENTRY,)),
     ("entry, no rseq, 2 threads", "no rseq", 2, "record", (ENTRY,)),
     ("entry, musl", "musl", 1, "record", (ENTRY,)),
+    ("entry, Go", "Go", 1, "record", (ENTRY.replace("work_", "main.work_"),)),
 ]
 
 
@@ -221,6 +222,8 @@ def start(builder):
     programs = {"glibc": Program(path), "no rseq": Program(path, env=env)}
     if shutil.which("musl-gcc"):
         programs["musl"] = Program(builder.program("hit_musl", ["hit.c", "hit.S"], cc="musl-gcc"))
+    if shutil.which("go"):
+        programs["Go"] = Program(builder.go("hit_go", ["hit.go"]))
     return programs
 
 
@@ -260,7 +263,7 @@ def run(jab, builder, result):
     result.data["events"] = added
     mid = {name: median(v) for name, v in ratio.items()}
     for what, limit, name in (("event, glibc", 2, "entry"), ("event, no rseq", 4, "entry, no rseq"),
-                              ("event, musl", 4, "entry, musl"), ("entry and return events", 4, "entry and return")):
+                              ("event, musl", 4, "entry, musl"), ("event, Go", 4, "entry, Go"), ("entry and return events", 4, "entry and return")):
         result.target(what, limit, "rdtsc", mid.get(name))
     result.target("function without a probe, others have one", 1, "ns", median(added["not probed, others are"]))
     result.target("probe that is switched off by its condition", 1, "ns", median(added["entry, switched off by its condition"]))

@@ -118,6 +118,12 @@ static bool is_restorer(const struct sigframes *s, uint64_t v)
 	return false;
 }
 
+/* Does it stand on the alternate stack that it names itself? */
+static bool is_alternate(uint64_t at, const uint64_t *f)
+{
+	return at - f[FRAME_STACK_SP] < f[FRAME_STACK_SIZE];
+}
+
 /*
  * A frame by the kernel stands right below the stack pointer it saved (red zone and floating point
  * state between), or on the alternate stack that it names itself. So does one laid down for a
@@ -136,7 +142,7 @@ static bool frame_is_plausible(struct proc *p, uint64_t at, const uint64_t *f)
 		return false;
 	if (sp > at && sp - at <= FRAME_MOST)
 		return true;
-	if (at - f[FRAME_STACK_SP] < f[FRAME_STACK_SIZE])
+	if (is_alternate(at, f))
 		return true;
 	m = proc_map_at(p, at);
 	return m && sp > at && sp <= m->end && at - m->start < FRAME_MOST;
@@ -210,11 +216,20 @@ static bool popped_frame(struct sigframes *s, struct proc *p, const struct threa
 	return frame_is_plausible(p, at, ret_frame);
 }
 
+/*
+ * A frame on an alternate stack is alive while its handler runs there: below it, on the same stack. Whoever looks up from
+ * somewhere else has met another thread's, or one that is over: in Go all stacks lie beside each other in one heap.
+ */
+static bool frame_is_elsewhere(uint64_t sp, uint64_t at, const uint64_t *f)
+{
+	return is_alternate(at, f) && sp < f[FRAME_STACK_SP];
+}
+
 /* One stack from sp up. Returns how many of its frames lead to another one, and where. */
 static int walk_stack(struct sigframes *s, struct proc *p, const struct thread *t, uint64_t sp,
 		      uint64_t *ret_away)
 {
-	uint64_t at, frame[FRAME_WORDS], covered = 0;
+	uint64_t at, frame[FRAME_WORDS], covered = 0, from = sp;
 	int away = 0;
 
 	load_stack(s, p, t->tid, sp, stack_end(s, p, sp, t->regs.fs_base));
@@ -222,7 +237,9 @@ static int walk_stack(struct sigframes *s, struct proc *p, const struct thread *
 		uint64_t up = frame[FRAME_SP];
 		bool exact = frame_is_exact(p, at, frame);
 
-		if (at - frame[FRAME_STACK_SP] < frame[FRAME_STACK_SIZE])
+		if (frame_is_elsewhere(from, at, frame))
+			continue;
+		if (is_alternate(at, frame))
 			s->hi = MIN(s->hi, frame[FRAME_STACK_SP] + frame[FRAME_STACK_SIZE]);
 
 		if (at < covered && !exact)

@@ -176,6 +176,51 @@ static void test_frame_waited_for(void **state)
 	target_end(s.pid, s.c);
 }
 
+/*
+ * An alternate stack that lies above the one in use, as in Go's heap, with what a handler has left there: a frame that
+ * leads into a pad, whose instruction nobody can do any more. Nobody returns to it, so it keeps nothing.
+ */
+static void on_fault_once(int sig)
+{
+	mprotect(fault_page, 4096, PROT_READ | PROT_WRITE);
+}
+
+static void body_fault_over(struct control *c)
+{
+	struct sigaction sa = { .sa_handler = on_fault_once, .sa_flags = SA_ONSTACK };
+	char stack[65536];
+	stack_t ss = { .ss_sp = stack, .ss_size = sizeof(stack) };
+
+	fault_page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	sigaltstack(&ss, NULL);
+	sigaction(SIGSEGV, &sa, NULL);
+	c->ready = READY;
+	while (!c->release)
+		usleep(100);
+	c->answer = slow(5, fault_page);
+	munmap(fault_page, 4096);
+	c->answered++;
+	for (;;)
+		pause();
+}
+
+static void test_frame_of_the_past(void **state)
+{
+	struct scene s;
+
+	scene_open(&s, body_fault_over);
+	add_site(&s.r, slow, 6, 3, 0);
+	s.r.patch.moves_out.n = 0;
+	must(text_apply(s.r.p, s.r.a, &s.r.patch));
+	s.c->release = 1;
+	wait_for(&s.c->answered, 1);
+	assert_int_equal(s.c->answer, 5);
+	remove_clean(&s);
+	rig_close(&s.r);
+	look_free(&s.before);
+	target_end(s.pid, s.c);
+}
+
 /* The window ends in `syscall`: a sleeper stands behind it, but a restart would go into our jump. */
 static int ask_pipe[2];
 
@@ -306,6 +351,7 @@ int main(void)
 		cmocka_unit_test(test_frame_nested),
 		cmocka_unit_test(test_frame_stuck),
 		cmocka_unit_test(test_frame_waited_for),
+		cmocka_unit_test(test_frame_of_the_past),
 		cmocka_unit_test(test_window_ends_in_call),
 		cmocka_unit_test(test_resume_elsewhere),
 		cmocka_unit_test(test_sequence_named),
