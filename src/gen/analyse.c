@@ -288,6 +288,12 @@ static void place_words(struct gen *g)
 	g->frame = give_words(g, off);
 }
 
+/* The red zone is left alone. */
+int32_t g_stack(const struct gen *g)
+{
+	return 128 + g->frame + g->below;
+}
+
 int g_analyse(struct gen *g)
 {
 	int32_t most = g->env->stack_max ? g->env->stack_max : GEN_STACK_MAX;
@@ -312,9 +318,9 @@ int g_analyse(struct gen *g)
 	place_words(g);
 	free(ranges);
 	ranges = NULL;
-	if (128 + g->frame + g->below > most)
+	if (g_stack(g) > most)
 		return fail(-ENOTSUP, "a clause needs %d bytes of the program's stack, and may take %d: it uses too many values at once; "
-			    "two clauses on the same probe may do", 128 + g->frame + g->below, most);
+			    "two clauses on the same probe may do", g_stack(g), most);
 	return place_slots(g);
 }
 

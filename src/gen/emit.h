@@ -126,6 +126,7 @@ void g_arg(struct gen *g, const struct ir_arg *a, int32_t off);	/* word at off =
 
 /* analyse.c */
 int g_analyse(struct gen *g);
+int32_t g_stack(const struct gen *g);	/* bytes below the site's stack pointer; once that was done */
 void g_analysis_free(struct gen *g);
 
 /* door.c */

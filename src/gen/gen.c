@@ -188,6 +188,19 @@ int gen_scratch(const struct ir_unit *u, const struct ir_prog *p)
 	return r;
 }
 
+int gen_stack_need(const struct ir_unit *u, const struct ir_prog *p)
+{
+	struct gen_env env = { .enabled = 1, .pair_bits = 1 };
+	struct gen_site site = { 0 };
+	struct gen g = { .u = u, .p = p, .env = &env, .site = &site };
+	int r = g_analyse(&g);
+
+	if (r == 0)
+		r = g_stack(&g);
+	g_analysis_free(&g);
+	return r;
+}
+
 uint32_t gen_event_max(const struct ir_unit *u, const struct ir_prog *p)
 {
 	struct gen g = { .u = u, .p = p };

@@ -112,6 +112,7 @@ int gen_measure(const struct ir_unit *u, const struct ir_prog *p);
  */
 int gen_scratch(const struct ir_unit *u, const struct ir_prog *p);
 uint32_t gen_event_max(const struct ir_unit *u, const struct ir_prog *p);
+int gen_stack_need(const struct ir_unit *u, const struct ir_prog *p);	/* bytes below the site's stack pointer */
 
 /*
  * Write the code as it runs at `at`; out has gen_measure() bytes. Returns its length. It can still fail

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "arch/regs.h"
 #include "base/err.h"
 
 #define STACK_GOOD_MIN (-128)
@@ -28,9 +29,12 @@ static struct val from_stack(struct lower *w, int64_t off)
 /* The integer arguments of the calling convention, at the first instruction. */
 static struct val argument(struct lower *w, uint32_t n)
 {
-	static const uint8_t regs[] = { 7, 6, 2, 1, 8, 9 };
+	bool go = w->c->site && w->c->site->is_go;
+	uint32_t in_regs = go ? ARRAY_SIZE(x86_regs.go_args) : ARRAY_SIZE(x86_regs.args);
 
-	return n < ARRAY_SIZE(regs) ? lower_site_reg(w, regs[n]) : from_stack(w, 8 + 8 * (int64_t)(n - ARRAY_SIZE(regs)));
+	if (n < in_regs)
+		return lower_site_reg(w, go ? x86_regs.go_args[n] : x86_regs.args[n]);
+	return from_stack(w, 8 + 8 * (int64_t)(n - in_regs));
 }
 
 /* ---- thread-local variables ---- */

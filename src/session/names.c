@@ -19,7 +19,7 @@ struct comm { uint32_t tid; char name[16]; uint64_t read_at; };
 
 struct names {
 	VEC(struct comm) comms;		/* sorted by tid */
-	char text[256];
+	char *text;
 };
 
 static struct names *names_of(struct jab *j)
@@ -34,6 +34,7 @@ void names_free(struct names *n)
 	if (!n)
 		return;
 	vec_free(&n->comms);
+	free(n->text);
 	free(n);
 }
 
@@ -274,7 +275,8 @@ const char *events_address(struct jab *j, uint32_t pid, uint64_t addr)
 	struct target *t = target_of(j, pid);
 	const struct map *map = t && t->proc ? proc_map_at(t->proc, addr) : NULL;
 
-	n->text[0] = '\0';
+	free(n->text);
+	n->text = NULL;
 	for (size_t i = 0; t && i < t->loaded.n; i++) {
 		struct loaded *l = &t->loaded.v[i];
 		const struct func *f;
@@ -289,13 +291,13 @@ const char *events_address(struct jab *j, uint32_t pid, uint64_t addr)
 		link = whole ? addr - l->bias : in_copy(t, l, m, addr);
 		f = module_func_at(m, link);
 		if (f)
-			snprintf(n->text, sizeof(n->text), "%s:%s+%#llx", slash ? slash + 1 : l->path,
-				 func_name(m, f), (unsigned long long)(link - f->addr));
+			n->text = xasprintf("%s:%s+%#llx", slash ? slash + 1 : l->path, func_name(m, f),
+					    (unsigned long long)(link - f->addr));
 		else
-			snprintf(n->text, sizeof(n->text), "%s+%#llx", slash ? slash + 1 : l->path, (unsigned long long)link);
+			n->text = xasprintf("%s+%#llx", slash ? slash + 1 : l->path, (unsigned long long)link);
 		break;
 	}
-	return n->text;
+	return n->text ? n->text : "";
 }
 
 const char *events_module(struct jab *j, uint32_t pid, uint64_t addr)

@@ -46,6 +46,7 @@ static struct lang_site site_of(struct jab *j, struct row *row, uint64_t bias)
 	}
 	s.pc = s.entry + (row->offset == UINT64_MAX ? 0 : row->offset);
 	s.is_copy = j->probes.v[row->probe].is_copies;
+	s.is_go = m->is_go;
 	return s;
 }
 
@@ -450,8 +451,12 @@ int units_compile(struct jab *j)
 		if (!c->program)
 			r = compile_or_leave(j, i, &left);
 	}
-	if (!r)
-		return leave_out(j, &left);
+	if (!r) {
+		r = leave_out(j, &left);
+		if (!r && j->units.n)
+			go_refuse(j);
+		return r;
+	}
 	for (size_t i = 0; i < left.n; i++)
 		free(left.v[i].why);
 	vec_free(&left);

@@ -143,15 +143,14 @@ size_t unit_body(const struct jab *j, const struct site *s)
 	return p->body[part_of(j, s, p)];
 }
 
-/* Functions without a stack check have 800 bytes in all, and they call each other. */
-#define STACK_MOST_GO 512
-
 int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out)
 {
 	const struct site *s = &j->sites.v[w->id];
 	const struct counter *c = &j->counters.v[s->counter];
 	const struct program *p = &j->programs.v[c->program - 1];
 	const struct loaded *l = &t->loaded.v[s->loaded];
+	const struct module *m = j->files.v[l->file].m;
+	uint64_t entry = s->func < m->funcs.n ? m->funcs.v[s->func].addr : s->addr;
 	struct target *main = main_part(j, t);
 	struct unit *u = &j->units.v[p->unit];
 	const struct ir_unit *ir = lang_unit(u->lang);
@@ -164,12 +163,11 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 		return fail(-ENOSPC, "there is no memory for what this clause keeps, since nothing was known of the file when it was made; "
 			    "name it by its whole path");
 	env.ids = u->ids.v;
-	if (j->files.v[l->file].m->is_go)
-		env.stack_max = STACK_MOST_GO;
+	env.stack_max = go_stack(m, entry);
 	env.event.lost_index = c->index;
 	env.event.lost_shared = main->rings->lost_shared_at + 8ull * c->index;
 	/* Calls of two probes on one function are two calls. */
-	site.func = (l->bias + j->files.v[l->file].m->funcs.v[s->func].addr) ^ c->row * 0x9e3779b97f4a7c15ull;
+	site.func = (l->bias + entry) ^ c->row * 0x9e3779b97f4a7c15ull;
 	r = gen_emit(ir, p->progs[part_of(j, s, p)], &env, &site, at, out);
 	if (r > 0 && j->budget)
 		budget_body(j, p->unit, j->probes.v[s->probe].clause, at, r);

@@ -94,6 +94,7 @@ TARGETS = {
     "variants_0": {"sources": ["variants.rs"], "command": ["rustc", "-g", "--edition", "2021", "--crate-name", "variants"]},
     "variants_2": {"sources": ["variants.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "variants"]},
     "script": c("script.c"),
+    "longname": c("longname.c"),
     "harsh": c("harsh.c"),
     "libchain.so": c("chain_lib.c", "-shared", "-fPIC", "-DLIB=chain_linked"),
     "libchain_late.so": c("chain_lib.c", "-shared", "-fPIC", "-DLIB=chain_late"),

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 import jab
+import scripts
 import targets
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else or to unshare")
@@ -101,6 +102,45 @@ def test_go_every_function_of_the_runtime(built):
     assert r.status == 0, r
     assert r.stdout == "100000\n"
     assert r.hits("main.work") == 100000, r
+
+
+# Ten rounds of four goroutines: at least one of them has done all of its round.
+GO_ROUNDS = "call:exe:main.garbage { @rounds++; if (@rounds >= 10) { exit(); } }"
+
+
+def test_go_arguments_of_scripts(built):
+    r = scripts.run("u:exe:main.work { @n = count(); @sum = sum(arg0); }"
+                    "call:exe:main.work /retval == 3 * arg0 + 1/ { @right = count(); @max = max(arg0); }",
+                    built("hello_go"), 8000, 8)
+    assert r.status == 0 and r.stdout == "8000\n", r
+    numbers = [scripts.scalar(r.output, x) for x in ("n", "sum", "right", "max")]
+    assert numbers == ["8000", str(8 * 999 * 1000 // 2), "8000", "999"], r
+
+
+def test_go_text_and_stacks_as_keys(target):
+    """They fit on a goroutine's stack, where a function has checked that there is some."""
+    t = target("hello_go", "serve", 4)
+    with scripts.Script("call:exe:main.garbage { @made[arg0, retval, ustack(2)] = count(); @text[comm, func] = count(); }"
+                        "u:exe:main.deep /arg0 > 1990/ { @deep[ustack(5)] = count(); }" + GO_ROUNDS, t.pid, wait=False) as s:
+        r = s.wait()
+    t.run(100)
+    t.stop()
+    assert r.status == 0, r
+    assert "@made[200, 200, \n    main.garbage+" in r.output and "\n    main.background+" in r.output, r
+    assert "@text[hello_go, main.garbage]: " in r.output, r
+    assert "@deep[\n    main.deep+0\n    main.deep+" in r.output, r
+
+
+def test_go_functions_with_too_little_stack_are_left_out(target, built):
+    """One that does not check its stack may be the last of several; the others have what a stack as a key takes."""
+    t = target("hello_go", "serve", 4)
+    with scripts.Script("u:exe:main.* { @[ustack(1)] = count(); }" + GO_ROUNDS, t.pid, wait=False) as s:
+        r = s.wait()
+    t.run(100)
+    t.stop()
+    assert r.status == 0 and "sites can't be placed" in r.stderr and "main.deep+0" in r.output, r
+    r = scripts.run("u:exe:main.work { @[ustack(1)] = count(); }", built("hello_go"), 1000, 2)
+    assert r.status == 1 and "needs more stack" in r.stderr, r
 
 
 def test_library_that_was_opened_later(target, built):

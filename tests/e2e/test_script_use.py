@@ -87,6 +87,14 @@ def test_wrong_usage(tmp_path):
     assert r.status == 1 and "/no/such/place" in r.stderr
 
 
+def test_long_names_of_functions(built):
+    r = scripts.run("u:exe:long_name_* { @[usym(reg(\"ip\"))] = count(); printf(\"%s\\n\", ustack(1)); print(func); }",
+                    built("longname"))
+    name = r.output.splitlines()[-2]
+    assert r.status == 0 and name.startswith("long_name_") and len(name) > 300, r
+    assert f"{name}+0\n" in r.output and f"@[{name}]: 1\n" in r.output, r
+
+
 def test_lines_with_conditions(built, tmp_path):
     """The same programs behind a probe of jab trace."""
     r = jab.run("trace", "-o", tmp_path / "o", "exe:take n s:string w=it->weight id=it->next->id if n > 100 && it->flag",
