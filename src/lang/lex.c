@@ -158,22 +158,6 @@ static void number_end(struct lexer *l, struct token *t)
 	t->len = l->pos - t->at;
 }
 
-static void lex_hex(struct lexer *l, struct token *t)
-{
-	char digits[64];
-	uint32_t n = take_digits(l->s + l->pos + 2, 16, digits, sizeof(digits));
-
-	l->pos += 2 + n;
-	errno = 0;
-	t->value = strtoull(digits, NULL, 16);
-	t->form = NUMBER_NOT_DECIMAL;
-	if (!n || errno) {
-		bad_number(l, t, "is no hexadecimal number that fits in 64 bits");
-		return;
-	}
-	number_end(l, t);
-}
-
 static void lex_float(struct lexer *l, struct token *t, const char *text)
 {
 	t->kind = T_FLOAT;
@@ -185,6 +169,62 @@ static void lex_float(struct lexer *l, struct token *t, const char *text)
 	number_end(l, t);
 }
 
+/* 0x1.8p3: an exponent must be there, or it would be a number and a member. */
+static uint32_t hex_float(const char *s)
+{
+	uint32_t n = 2, digits;
+
+	digits = strspn(s + n, "0123456789abcdefABCDEF");
+	n += digits;
+	if (s[n] == '.') {
+		uint32_t more = strspn(s + n + 1, "0123456789abcdefABCDEF");
+
+		digits += more;
+		n += 1 + more;
+	}
+	if (!digits || (s[n] != 'p' && s[n] != 'P'))
+		return 0;
+	n += 1 + (s[n + 1] == '-' || s[n + 1] == '+');
+	digits = strspn(s + n, "0123456789");
+	return digits ? n + digits : 0;
+}
+
+static void lex_hex(struct lexer *l, struct token *t)
+{
+	char digits[64], *text;
+	uint32_t n = hex_float(l->s + l->pos);
+
+	if (n) {
+		text = pool_printf(l->pool, "%.*s", (int)n, l->s + l->pos);
+		l->pos += n;
+		lex_float(l, t, text);
+		return;
+	}
+	n = take_digits(l->s + l->pos + 2, 16, digits, sizeof(digits));
+	l->pos += 2 + n;
+	errno = 0;
+	t->value = strtoull(digits, NULL, 16);
+	t->form = NUMBER_NOT_DECIMAL;
+	if (!n || errno) {
+		bad_number(l, t, "is no hexadecimal number that fits in 64 bits");
+		return;
+	}
+	number_end(l, t);
+}
+
+static bool is_exponent(const char *s)
+{
+	return (*s == 'e' || *s == 'E') && isdigit((unsigned char)s[1 + (s[1] == '-' || s[1] == '+')]);
+}
+
+/* "1." and "1.e5" as in C; not 0..10 */
+static bool is_point(const char *s)
+{
+	if (s[0] != '.' || s[1] == '.')
+		return false;
+	return !is_name_start(s[1]) || is_exponent(s + 1) || ((s[1] == 'f' || s[1] == 'F') && !is_name(s[2]));
+}
+
 static void lex_decimal(struct lexer *l, struct token *t)
 {
 	char text[256], part[80], *end;
@@ -194,13 +234,13 @@ static void lex_decimal(struct lexer *l, struct token *t)
 	l->pos += take_digits(l->s + l->pos, 10, part, sizeof(part));
 	strcpy(text, part);
 	s = l->s + l->pos;
-	if (s[0] == '.' && s[1] != '.' && !is_name_start(s[1])) {
+	if (is_point(s)) {
 		point = true;
 		l->pos += 1 + take_digits(s + 1, 10, part, sizeof(part));
 		strcat(strcat(text, "."), part);
 		s = l->s + l->pos;
 	}
-	if ((*s == 'e' || *s == 'E') && isdigit((unsigned char)s[1 + (s[1] == '-' || s[1] == '+')])) {
+	if (is_exponent(s)) {
 		bool minus = s[1] == '-', sign = minus || s[1] == '+';
 
 		l->pos += 1 + sign + take_digits(s + 1 + sign, 10, part, 8);
