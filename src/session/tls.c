@@ -7,7 +7,8 @@
  *  - in a slot that the loader has filled in for the library's own code (R_X86_64_TPOFF64), or
  *  - in glibc's description of the library, at the offset that its libc tells debuggers.
  *
- * All others get a block in each thread when the thread first touches it; they are refused.
+ * All others get a block in each thread when the thread first touches it; they are refused. musl's errno is no such
+ * variable, but has a fixed distance, too.
  */
 #include "session/tls.h"
 
@@ -98,7 +99,7 @@ static bool is_libc(const struct loaded *l)
 	const char *base = strrchr(l->path, '/');
 
 	base = base ? base + 1 : l->path;
-	return !strncmp(base, "libc.so", 7) || !strncmp(base, "libc-2", 6);
+	return !strncmp(base, "libc.so", 7) || !strncmp(base, "libc-2", 6) || !strncmp(base, "ld-musl-", 8);
 }
 
 static bool is_program(const struct loaded *l)
@@ -141,6 +142,44 @@ static int find_block(struct jab *j, struct target *t, struct loaded *l, int64_t
 		    l->path);
 }
 
+static const struct func *func_named(const struct module *m, const char *name)
+{
+	for (size_t i = 0; i < m->names.n; i++)
+		if (!strcmp(m->names.v[i].name, name))
+			return &m->funcs.v[m->names.v[i].func];
+	return NULL;
+}
+
+/*
+ * musl has errno in its description of the thread, at a place that only its code knows. The function that everybody
+ * asks for its address adds that to the thread pointer and does nothing else; one that does is not understood.
+ */
+static bool errno_by_code(const struct module *m, int64_t *ret_off)
+{
+	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa }, pointer[] = { 0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0 };
+	const struct func *f = func_named(m, "__errno_location");
+	const uint8_t *p = f && f->size >= 14 && f->size <= 64 ? module_bytes(m, f->addr, f->size) : NULL;
+	const uint8_t *end = p ? p + f->size : NULL;
+	int32_t off = 0;
+
+	if (p && !memcmp(p, endbr, sizeof(endbr)))
+		p += sizeof(endbr);
+	if (!p || end - p < 14 || memcmp(p, pointer, sizeof(pointer)))
+		return false;
+	p += sizeof(pointer);
+	if (p[0] == 0x48 && ((p[1] == 0x83 && p[2] == 0xc0) || (p[1] == 0x8d && p[2] == 0x40))) {	/* add $8,%rax; lea 8(%rax),%rax */
+		off = (int8_t)p[3];
+		p += 4;
+	} else if (p[0] == 0x48 && p[1] == 0x05 && end - p >= 7) {					/* add $32,%rax */
+		memcpy(&off, p + 2, 4);
+		p += 6;
+	}
+	if (off <= 0 || off >= 4096 || *p != 0xc3)
+		return false;
+	*ret_off = off;
+	return true;
+}
+
 static int find_symbol(struct jab *j, struct target *t, struct loaded *own, const char *name, int64_t *ret_off)
 {
 	struct loaded *where[] = { own, open_named(j, t, is_program), open_named(j, t, is_libc) };
@@ -155,6 +194,9 @@ static int find_symbol(struct jab *j, struct target *t, struct loaded *own, cons
 		*ret_off += byte;
 		return r;
 	}
+	for (size_t i = 0; !strcmp(name, "errno") && i < ARRAY_SIZE(where); i++)
+		if (where[i] && errno_by_code(module_of(j, where[i]), ret_off))
+			return 0;
 	return fail(-ENOTSUP, "no libc here says where it is");
 }
 

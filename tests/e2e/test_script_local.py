@@ -108,3 +108,10 @@ def test_of_rust(built, level):
     for i, (n, count, lazy) in enumerate(said):
         assert shown[3 * i] == n, r
         assert f"= {count} " in shown[3 * i + 1] and f"= {lazy} " in shown[3 * i + 2], r
+
+
+@pytest.mark.parametrize("name", ("errno", "errno_static", "errno_musl", "errno_musl_static"))
+def test_errno(built, name):
+    """glibc has it as a thread-local variable, musl at a place that only its code knows."""
+    r = scripts.run('u:exe:look { printf("%d %d\\n", n, errno) }', built(name))
+    assert r.status == 0 and len(r.stdout.splitlines()) == 5 and r.output == r.stdout, r
