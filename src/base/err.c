@@ -9,13 +9,16 @@ int log_level;
 
 static _Thread_local char text[1024];
 
+/* The earlier sentence may be part of the new one. */
 int fail(int err, const char *fmt, ...)
 {
+	char fresh[sizeof(text)];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	vsnprintf(fresh, sizeof(fresh), fmt, ap);
 	va_end(ap);
+	strcpy(text, fresh);
 	return err;
 }
 
