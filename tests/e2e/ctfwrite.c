@@ -5,8 +5,9 @@
  *	ctfwrite write DIR SEED COUNT	a trace with all types of fields, several streams, losses. Prints the lines
  *					that babeltrace2 --no-delta --clock-cycles must print, then "lost N".
  *					fd:N instead of a directory: as an archive to that descriptor
- *	ctfwrite run DIR		packets without end; prints the number of events after each one
- *	ctfwrite grow DIR		event classes without end, each used at once; prints their number
+ *	ctfwrite run DIR MOST		packets until there are MOST events or more, then it sleeps; prints the number of
+ *					events after each packet
+ *	ctfwrite grow DIR MOST		the same with event classes, each used at once; prints their number
  *	ctfwrite fill DIR		packets until one fails; prints "written N" and "failed N"
  *	ctfwrite names DIR FILE ID ADDRESS...	a file at 0x10000000, a thread called worker, and a backtrace of it
  *	ctfwrite read DIR		the events as the reader prints them, then "lost N damaged N"
@@ -296,29 +297,30 @@ static void say(uint64_t n)
 		exit(1);
 }
 
-static void run(const char *dir)
+static void run(const char *dir, uint64_t most)
 {
 	static struct counted e[20000];
 	uint64_t n = 0;
 
 	begin(dir);
 	must(ctf_class(ctf, 0, "exe:tick", counter, 1));
-	for (;;) {
+	while (n < most) {
 		size_t count = 1 + random_next() % ARRAY_SIZE(e);
 		size_t len = fill_counted(e, count, n, 0);
 
 		flush(0, (uint8_t *)e, &len, 0);
 		say(n += count);
 	}
+	pause();
 }
 
-static void grow(const char *dir)
+static void grow(const char *dir, uint32_t most)
 {
 	struct counted e[1];
 	char name[6000];
 
 	begin(dir);
-	for (uint32_t id = 0;; id++) {
+	for (uint32_t id = 0; id < most; id++) {
 		size_t len, width = random_next() % (random_next() % 16 ? 300 : sizeof(name) - 1);
 
 		memset(name, 'a', width);
@@ -328,6 +330,7 @@ static void grow(const char *dir)
 		flush(0, (uint8_t *)e, &len, 0);
 		say(id + 1);
 	}
+	pause();
 }
 
 static void fill(const char *dir)
@@ -397,10 +400,10 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "write") == 0 && argc == 5) {
 		state = strtoull(argv[3], NULL, 0);
 		write_all(argv[2], atol(argv[4]));
-	} else if (strcmp(argv[1], "run") == 0) {
-		run(argv[2]);
-	} else if (strcmp(argv[1], "grow") == 0) {
-		grow(argv[2]);
+	} else if (strcmp(argv[1], "run") == 0 && argc == 4) {
+		run(argv[2], strtoull(argv[3], NULL, 0));
+	} else if (strcmp(argv[1], "grow") == 0 && argc == 4) {
+		grow(argv[2], strtoul(argv[3], NULL, 0));
 	} else if (strcmp(argv[1], "fill") == 0) {
 		fill(argv[2]);
 	} else if (strcmp(argv[1], "names") == 0 && argc > 5) {

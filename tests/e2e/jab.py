@@ -24,12 +24,17 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 JAB = os.environ.get("JAB", str(ROOT / "build" / "jab"))
 
 
+def lines_of(text):
+    """Lines end with \\n and nothing else: str.splitlines() cuts at \\x0b, \\x1c, \\x85 and more, which a text may hold."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 class Result:
     """What one run left: status, its own output, stderr, and the parsed JSON lines."""
 
     def __init__(self, status, output, stderr, stdout=""):
         self.status, self.output, self.stderr, self.stdout = status, output, stderr, stdout
-        self.objects = [json.loads(x) for x in output.splitlines() if x.startswith("{")]
+        self.objects = [json.loads(x) for x in lines_of(output) if x.startswith("{")]
         self.summary = self.objects[-1].get("summary") if self.objects else None
         self.rows = [o for o in self.objects if "summary" not in o]
 
@@ -95,7 +100,7 @@ class Count:
 
     def wait_active(self):
         assert self.active.wait(LIMIT), "jab does not become active:\n" + "".join(self.stderr)
-        if self.process.poll() is not None or self.ended.is_set():
+        if not any(line.startswith("jab: active:") for line in self.stderr):    # it may have ended since then, as it was told to
             raise AssertionError("jab ended before it was active: " + str(self.result(self.process.wait(LIMIT))))
 
     def result(self, status):
@@ -145,6 +150,22 @@ def text_hash(pid):
     return sums
 
 
+def changed_text(pid, most=8):
+    """Where text is not what its file says: a failed comparison should show it, whoever wrote that."""
+    found = []
+    with open(f"/proc/{pid}/mem", "rb") as mem:
+        for line in maps(pid):
+            where, perms, offset, _, inode, *path = line.split(None, 5)
+            if "x" not in perms or inode == "0" or not os.path.exists(path[0]):
+                continue
+            lo, hi = (int(x, 16) for x in where.split("-"))
+            mem.seek(lo)
+            now, was = mem.read(hi - lo), Path(path[0]).read_bytes()[int(offset, 16):][:hi - lo]
+            at = [i for i, (a, b) in enumerate(zip(now, was)) if a != b] if now[:len(was)] != was else []
+            found += [f"{path[0]}+{int(offset, 16) + i:#x}: {now[i]:02x} instead of {was[i]:02x}" for i in at]
+    return found[:most]
+
+
 def descriptors(pid):
     got = {}
     for p in Path(f"/proc/{pid}/fd").iterdir():
@@ -164,8 +185,22 @@ def thread_status(pid):
     return got
 
 
+def wait_idle(pid):
+    """Until nobody runs: a thread that was waited for is still seen for a moment, on its way out."""
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        states = set()
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                states.add((task / "stat").read_text().rpartition(")")[2].split()[0])
+        if states <= {"S", "T", "t", "D"}:
+            return
+        time.sleep(.002)
+
+
 def snapshot(pid):
     """All that must be the same after a detach. For a target that is idle."""
+    wait_idle(pid)
     return {"maps": maps(pid), "text": text_hash(pid), "fds": descriptors(pid), "threads": thread_status(pid)}
 
 

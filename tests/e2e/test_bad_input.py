@@ -271,7 +271,7 @@ def test_damaged_files(built, tmp_path, name):
     dice = random.Random(name)
     for i in range(40):
         f.write_bytes(fuzz(original, dice))
-        r = jab.run(*dice.choice([("check", f, "*"), ("list", f), ("check", f, "/./%return")]), limit=60)
+        r = jab.run(*dice.choice([("check", f, "*"), ("list", f), ("check", f, "/./%return")]))
         if r.status not in (0, 1):
             kept = shutil.copy(f, f"/tmp/jab-damaged-{name}-{i}")
             raise AssertionError(f"file kept as {kept}: {r}")

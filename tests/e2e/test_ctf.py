@@ -25,13 +25,13 @@ pytestmark = [pytest.mark.skipif(not os.access(TOOL, os.X_OK), reason="tests are
 
 
 def tool(*args, **more):
-    return subprocess.run([TOOL, *map(str, args)], stdout=subprocess.PIPE, timeout=60, text=True, check=True, **more).stdout
+    return subprocess.run([TOOL, *map(str, args)], stdout=subprocess.PIPE, timeout=jab.LIMIT, text=True, check=True, **more).stdout
 
 
 def babeltrace(path, clock="--clock-cycles"):
     """-> (lines, lost). Anything else on stderr is a failure."""
     p = subprocess.run(["babeltrace2", "--no-delta", clock, str(path)], stdout=subprocess.PIPE,
-                       stderr=subprocess.PIPE, timeout=60, text=True)
+                       stderr=subprocess.PIPE, timeout=jab.LIMIT, text=True)
     said = p.stderr.splitlines()
     complaints = [x for x in said if x.strip() and not LOST.match(x)]
     assert p.returncode == 0 and not complaints, p.stderr[:2000]
@@ -67,7 +67,7 @@ def test_archive_through_a_pipe(tmp_path):
     with open(archive, "wb") as f:
         *expected, lost = tool("write", f"fd:{f.fileno()}", 7, 2000, pass_fds=[f.fileno()]).splitlines()
     whole.mkdir()
-    subprocess.run(["tar", "xf", archive, "-C", whole], check=True, timeout=60)
+    subprocess.run(["tar", "xf", archive, "-C", whole], check=True, timeout=jab.LIMIT)
     lines, seen = babeltrace(whole)
     assert [without_empty(x) for x in lines] == [without_empty(x) for x in expected]
     assert lost == f"lost {seen}"
@@ -78,7 +78,7 @@ def test_archive_through_a_pipe(tmp_path):
         cut = tmp_path / f"cut{i}"
         cut.mkdir()
         with open(archive, "rb") as f:
-            subprocess.run(["tar", "x", "-C", cut], input=f.read(ends[i]), check=True, timeout=60)
+            subprocess.run(["tar", "x", "-C", cut], input=f.read(ends[i]), check=True, timeout=jab.LIMIT)
         lines, _ = babeltrace(cut)
         assert 0 < len(lines) <= len(expected)
         assert len(events(tool("read", cut))) - 1 == len(lines)
@@ -111,7 +111,7 @@ def test_times_are_the_monotonic_clock(tmp_path):
     tool("write", tmp_path / "t", 5, 10)
     after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     out = subprocess.run(["babeltrace2", "--clock-seconds", "--no-delta", str(tmp_path / "t")], capture_output=True,
-                         text=True, timeout=60).stdout
+                         text=True, timeout=jab.LIMIT).stdout
     for line in out.splitlines():
         s, ns = re.match(r"\[\s*(\d+)\.(\d+)\]", line).groups()
         assert before < int(s) * 10**9 + int(ns) < after
@@ -123,28 +123,31 @@ def test_times_are_the_monotonic_clock(tmp_path):
 def test_environment(tmp_path):
     tool("write", tmp_path / "t", 6, 1)
     p = subprocess.run(["babeltrace2", "-c", "sink.text.details", str(tmp_path / "t")], capture_output=True, text=True,
-                       timeout=60)
+                       timeout=jab.LIMIT)
     assert p.returncode == 0 and "tracer_name: jab" in p.stdout, p.stderr
     assert 'command: trace "a b" \\ \n\tend' in p.stdout
     offset = int(re.search(r"realtime_offset_ns: ([\d,]+)", p.stdout).group(1).replace(",", ""))
-    now = time.clock_gettime_ns(time.CLOCK_REALTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-    assert abs(offset - now) < 10**8
+    before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    now = time.clock_gettime_ns(time.CLOCK_REALTIME)
+    after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    assert now - after - 10**9 < offset < now - before + 10**9      # between two looks at clocks others may run
 
 
-@pytest.mark.parametrize("how", ["run", "grow"])
-def test_killed_at_any_time(tmp_path, how):
-    """SIGKILL while packets are written, and while the metadata grows: a whole trace up to the last packet."""
+@pytest.mark.parametrize("how,most", [("run", "400000"), ("grow", "3000")])
+def test_killed_at_any_time(tmp_path, how, most):
+    """SIGKILL while packets are written, and while the metadata grows: a whole trace up to the last packet. It has an
+    end, so that there is not too much to read where we are late."""
     for i in range(6):
         path = tmp_path / f"t{i}"
         with open(tmp_path / "said", "wb") as said:
-            p = subprocess.Popen([TOOL, how, str(path)], stdout=said)
+            p = subprocess.Popen([TOOL, how, str(path), most], stdout=said)
         try:
             while not os.path.getsize(tmp_path / "said") and p.poll() is None:
                 time.sleep(0.001)
             time.sleep(random.random() * 0.003)
         finally:
             p.send_signal(signal.SIGKILL)
-            p.wait(20)
+            p.wait(jab.LIMIT)
         said = (tmp_path / "said").read_text().split()
         if not (path / "metadata").exists():
             assert not said
@@ -165,11 +168,11 @@ def test_cut_in_every_part(tmp_path):
     """Several parts of a stream are one stream: the first part holds 4 MiB."""
     path = tmp_path / "t"
     with open(tmp_path / "said", "wb") as said:
-        p = subprocess.Popen([TOOL, "run", str(path)], stdout=said)
+        p = subprocess.Popen([TOOL, "run", str(path), "600000"], stdout=said)
     while not (path / "stream_0_2").exists() and p.poll() is None:
         time.sleep(0.005)
     p.kill()
-    p.wait(20)
+    p.wait(jab.LIMIT)
     got = counters(babeltrace(path)[0])
     whole = got == list(range(len(got)))        # compared here: a diff of a million lines helps nobody
     assert whole and len(got) * 32 > 8 << 20    # well into the second part; heads and padding take some
@@ -205,7 +208,7 @@ def test_no_space_at_the_start(tmp_path):
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "none", str(disk)], capture_output=True).returncode:
         pytest.skip("may not mount a small disk")
     try:
-        p = subprocess.run([TOOL, "fill", str(disk / "t")], capture_output=True, text=True, timeout=20)
+        p = subprocess.run([TOOL, "fill", str(disk / "t")], capture_output=True, text=True, timeout=jab.LIMIT)
         assert p.returncode == 1 and "no space left" in p.stdout.lower()
         assert os.listdir(disk) == []
     finally:
@@ -229,7 +232,7 @@ def test_clear_errors(tmp_path, what):
     if what == "file":
         (tmp_path / "f").write_text("")
         path = tmp_path / "f" / "t"
-    p = subprocess.run([TOOL, "write", str(path), "1", "1"], capture_output=True, text=True, timeout=20)
+    p = subprocess.run([TOOL, "write", str(path), "1", "1"], capture_output=True, text=True, timeout=jab.LIMIT)
     assert p.returncode == 1
     assert p.stdout.startswith("error: ") and str(path) in p.stdout
     assert {"exists": "exists already", "parent": "does not exist", "file": "Not a directory"}[what] in p.stdout

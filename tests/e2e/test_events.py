@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is recorded is what happened: every event whole, in order and accounted for, by whoever made it."""
 import collections
+import contextlib
 import os
 import signal
 import struct
@@ -88,8 +89,9 @@ def test_without_rseq(built, tmp_path, mode):
 def test_signal_handlers(built, tmp_path, probe):
     r = traces.record(tmp_path / "t", [probe], [built("told"), "nested", 300000, 200], ["--buffer-size", "16M"])
     events = check(tmp_path / "t", r, sequences=False)
-    nested = [int(e.fields["seq"]) for e in events if e.fields["kind"] == "77"]
-    assert sorted(nested, reverse=True) == [-1 - i for i in range(len(nested))]
+    nested = sorted((int(e.fields["seq"]) for e in events if e.fields["kind"] == "77"), reverse=True)
+    assert len(set(nested)) == len(nested) > 0
+    assert r.summary["probes"][0]["lost"] or nested == [-1 - i for i in range(len(nested))]
 
 
 @pytest.mark.parametrize("probe", [PLAIN, TEXT], ids=["plain", "text"])
@@ -212,8 +214,9 @@ def wait_child(pid):
     while time.time() < end:
         children = open(path).read().split()
         for c in children:
-            if "told" in os.readlink(f"/proc/{c}/exe"):
-                return int(c)
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if "told" in os.path.basename(os.readlink(f"/proc/{c}/exe")):
+                    return int(c)
         time.sleep(0.01)
     raise AssertionError("no child")
 

@@ -30,7 +30,7 @@ def check_fields(kind, fields, seen):
 @pytest.mark.parametrize("disposition", ["default", "handled", "ignored", "blocked"])
 def test_bad_pointers(built, tmp_path, disposition):
     command = [built("wild"), "all", disposition, CALLS]
-    plain = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
+    plain = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=jab.LIMIT)
     r = traces.record(tmp_path / "t", [PROBE], command, ["--buffer-size", "8M"])
     assert r.status == 0 and r.stdout == plain.stdout.strip() and ", 0 signals," in r.stdout, r
     probe = r.summary["probes"][0]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Attaching by name to a service whose processes come and go: those that end meanwhile don't matter."""
+import os
 import shutil
 import subprocess
 import threading
@@ -50,20 +51,20 @@ class Crowd:
 
 
 def test_processes_that_end_while_we_attach(tmp_path):
-    program = tmp_path / "crowd"
+    program = tmp_path / f"crowd{os.getpid()}"     # nobody else's: all of that name are probed
     shutil.copy("/bin/sleep", program)
     with Crowd(program) as crowd:
         before = jab.snapshot(crowd.keeper.pid)
         for _ in range(12):
-            r = jab.run("count", "--json", "-p", "crowd", "-d", "0.02", "libc:clock_nanosleep", "exe:*")
+            r = jab.run("count", "--json", "-p", program.name, "-d", "0.02", "libc:clock_nanosleep", "exe:*")
             assert r.status == 0 and r.summary["clean"], r
         jab.assert_same(before, crowd.keeper.pid)
     assert not crowd.failed
 
 
 def test_only_processes_that_ended(tmp_path):
-    program = tmp_path / "nobody"
+    program = tmp_path / f"gone{os.getpid()}"
     shutil.copy("/bin/sleep", program)
     subprocess.run([str(program), "0"], timeout=LIMIT)
-    r = jab.run("count", "-p", "nobody", "-d", "0.02", "exe:*")
-    assert r.status == 1 and "no process is called nobody" in r.stderr, r
+    r = jab.run("count", "-p", program.name, "-d", "0.02", "exe:*")
+    assert r.status == 1 and f"no process is called {program.name}" in r.stderr, r

@@ -66,7 +66,7 @@ def watch(path, t, *commands, forbidden=False):
 
 def test_from_the_start(chain):
     path, _ = chain
-    alone = subprocess.run([path, "all"], capture_output=True, text=True, timeout=60)
+    alone = subprocess.run([path, "all"], capture_output=True, text=True, timeout=jab.LIMIT)
     r = scripts.run(SCRIPT % "exe", path, "all")
     assert r.status == 0 and r.stdout.splitlines()[-1] == "told", r
     expected = told(r.stdout.splitlines()[:-1])
@@ -175,7 +175,7 @@ def test_fields_of_what_is_shut(chain):
     assert t.ask("shut") == "shut"
     t.run(1)
     p.send_signal(signal.SIGINT)
-    out = p.communicate(timeout=60)[0]
+    out = p.communicate(timeout=jab.LIMIT)[0]
     assert t.alive() and "b=117901063" in out and "b=<fault" in out, out
     t.stop()
 

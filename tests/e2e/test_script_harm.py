@@ -16,7 +16,7 @@ N = 900
 
 
 def run(prog, text, *args, options=()):
-    alone = subprocess.run([prog, *map(str, args)], capture_output=True, text=True, timeout=60)
+    alone = subprocess.run([prog, *map(str, args)], capture_output=True, text=True, timeout=jab.LIMIT)
     r = scripts.run(text, prog, *args, options=options)
     assert (r.stdout, r.status) == (alone.stdout, alone.returncode), r
     r.said = dict(x.split() for x in alone.stdout.splitlines())

@@ -35,13 +35,17 @@ def test_a_target_stopped_by_job_control_stays_stopped(target):
     def state():
         with open(f"/proc/{t.pid}/stat") as f:
             return f.read().rsplit(")", 1)[1].split()[0]
-    end = time.monotonic() + jab.LIMIT
-    while state() != "T" and time.monotonic() < end:
-        time.sleep(0.01)
+
+    def wait_stopped():     # it needs a CPU to get there, also when it is let go
+        end = time.monotonic() + jab.LIMIT
+        while state() != "T":
+            assert time.monotonic() < end, state()
+            time.sleep(0.01)
+    wait_stopped()
     with jab.Count(t.pid, "exe:work") as c:
         r = c.stop()
     assert r.status == 0, r
-    assert state() == "T"
+    wait_stopped()
     t.process.send_signal(signal.SIGCONT)
     t.run(10)
     t.stop()

@@ -173,7 +173,7 @@ def test_a_missing_part_is_told(tmp_path):
     with open(archive, "wb") as f:
         tool("write", f"fd:{f.fileno()}", 7, 2000, pass_fds=[f.fileno()])
     whole.mkdir()
-    subprocess.run(["tar", "xf", archive, "-C", whole], check=True, timeout=60)
+    subprocess.run(["tar", "xf", archive, "-C", whole], check=True, timeout=jab.LIMIT)
     assert jab.run("view", whole).status == 0
     (whole / "stream_0_2").unlink()
     r = jab.run("view", whole)

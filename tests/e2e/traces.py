@@ -27,7 +27,7 @@ def babeltrace(path):
         assert found, line
         lost += int(found[1])
     events = []
-    for line in p.stdout.splitlines():
+    for line in jab.lines_of(p.stdout):
         m = LINE.match(line)
         assert m, line
         if m["name"].startswith("jab:"):
@@ -44,8 +44,8 @@ def record(path, probes, command, options=(), env=None, wrap=(), limit=None):
     p = subprocess.run([*wrap, jab.JAB, "record", "--json", "-o", str(path), *options, *probes, "--", *map(str, command)],
                        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                        timeout=limit or LIMIT, env=env)
-    lines = [x for x in p.stdout.splitlines() if x.startswith("{")]
-    own = "\n".join(x for x in p.stdout.splitlines() if not x.startswith("{"))
+    lines = [x for x in jab.lines_of(p.stdout) if x.startswith("{")]
+    own = "\n".join(x for x in jab.lines_of(p.stdout) if not x.startswith("{"))
     return jab.Result(p.returncode, "\n".join(lines), p.stderr, own)
 
 

@@ -93,9 +93,12 @@ static void with_vforks(int count)
 	pthread_join(beside, NULL);
 }
 
+static atomic_int bare_done;
+
 static int bare(void *arg)
 {
 	run((long)arg, rounds / 10);
+	bare_done++;
 	syscall(SYS_exit, 0);
 	return 0;
 }
@@ -148,7 +151,8 @@ static void with_bare(int count, bool own_blocks, bool copied, bool called)
 			      block, NULL);
 	}
 	pthread_join(beside, NULL);
-	usleep(300000);
+	while (bare_done < count)
+		usleep(1000);
 }
 
 static void with_clones(int count)

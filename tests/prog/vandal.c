@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Writes nonsense into whatever of jab's memory it may write to, while it calls deed(): rings, counters, all.
- * What becomes of it is its own affair; it ends by itself after SECONDS, or dies earlier.
+ * What becomes of it is its own affair; it ends by itself after SECONDS of that, or dies earlier.
  *
  *	vandal SECONDS SEED
  */
@@ -46,13 +46,14 @@ static void scribble(const struct range *v, size_t n, unsigned *seed)
 
 int main(int argc, char **argv)
 {
-	time_t end = time(NULL) + (argc > 1 ? atoi(argv[1]) : 2);
+	time_t begin = time(NULL), end;
 	unsigned seed = argc > 2 ? atoi(argv[2]) : 1;
 	struct range v[256];
 	size_t n;
 
-	while (!(n = find(v, 256)) && time(NULL) <= end)
+	while (!(n = find(v, 256)) && time(NULL) < begin + 120)
 		usleep(1000);
+	end = time(NULL) + (argc > 1 ? atoi(argv[1]) : 2);
 	for (long i = 0; n && time(NULL) <= end; i++) {
 		deed(i, "some text");
 		if (i % 8 == 0)

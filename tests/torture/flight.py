@@ -63,6 +63,15 @@ class Board:
         return {row[1]: (t, row[3]) for t, row in zip(since, rows) if row[1]}
 
 
+def wait_board(path):
+    """The program makes it, and its threads write their names."""
+    end = time.monotonic() + LIMIT
+    while not path.exists() or path.stat().st_size < THREADS * TELLER.size or len(Board(path).done()) < THREADS:
+        assert time.monotonic() < end, "nobody writes on the board"
+        time.sleep(.01)
+    return Board(path)
+
+
 def judge(path, done):
     """Raises if anything is wrong; returns how many events, and whose newest call could be looked for."""
     events, lost = traces.babeltrace(path)
@@ -155,9 +164,10 @@ def main():
         target = subprocess.Popen([str(targets.build("mill")), "storm", str(THREADS), str(1 << 60), str(d / "board")],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            time.sleep(.5)
-            board = Board(d / "board")
-            while report.time_left() > 0 and not report.failures:
+            board = wait_board(d / "board")
+            first = True
+            while first or report.time_left() > 0 and not report.failures:
+                first = False
                 kind = random.choice(kinds)
                 size = random.choice(SIZES[kind])
                 try:

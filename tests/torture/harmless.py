@@ -127,6 +127,15 @@ class Bash(Case):
         return ["/bin/bash", "script"]
 
 
+# Without the one that fails where others have the CPU for a tenth of a second.
+PYTHON_TESTS = """
+import test.test_re, unittest
+if hasattr(test.test_re.ReTests, "test_search_anchor_at_beginning"):
+    del test.test_re.ReTests.test_search_anchor_at_beginning
+unittest.main(module=None)
+"""
+
+
 class Python(Case):
     """A part of its own test suite; the time that the tests took is taken out."""
     name = "python"
@@ -142,7 +151,7 @@ class Python(Case):
         return p.stdout.split()
 
     def command(self):
-        return ["/usr/bin/python3", "-W", "ignore", "-m", "unittest", *(f"test.{t}" for t in self.usable_tests())]
+        return ["/usr/bin/python3", "-W", "ignore", "-c", PYTHON_TESTS, *(f"test.{t}" for t in self.usable_tests())]
 
     def clean(self, err):
         return re.sub(rb"in [0-9.]+s", b"in TIME", err)

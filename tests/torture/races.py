@@ -157,7 +157,8 @@ class Hunt:
             raise Trouble(f"left behind: {left}")
         text = self.settled_text()
         if text != self.text:
-            raise Trouble("text differs: " + jab.differences({"text": self.text}, {"text": text}))
+            raise Trouble("text differs: " + jab.differences({"text": self.text}, {"text": text}) +
+                          f"; {jab.changed_text(self.t.pid)}")
 
     def round(self):
         what = self.dice.choice([self.phase, self.phase, self.brief, self.kill, self.freeze])

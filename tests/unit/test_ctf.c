@@ -107,24 +107,38 @@ static void test_clock_numbers(void **unused)
 	}
 }
 
-/* Half a second later the measured clock still agrees: less than 1 us a second. */
+/* How far off the measured clock is. */
+static int64_t clock_error(const struct tsc_clock *c)
+{
+	struct clock_pair now;
+	int64_t off;
+
+	clock_look(&now);
+	off = clock_ns(c, now.ticks) - (int64_t)now.ns;
+	return off < 0 ? -off : off;
+}
+
+/*
+ * Half a second later the measured clock still agrees: less than 1 us a second. Somebody may set the rate of the
+ * kernel's clock meanwhile, or take the CPU in each look: then once more.
+ */
 static void test_clock_measured(void **unused)
 {
-	struct clock_pair first, later;
+	int64_t at_once = INT64_MAX, later = INT64_MAX;
+	struct clock_pair first;
 	struct tsc_clock c;
-	int64_t off;
 
 	if (!tsc_is_invariant())
 		skip();
-	clock_look(&first);
-	assert_int_equal(clock_measure(&first, &c), 0);
-	clock_look(&later);
-	off = clock_ns(&c, later.ticks) - (int64_t)later.ns;
-	assert_in_range(off + 200, 0, 400);
-	sleep_ns(500000000);
-	clock_look(&later);
-	off = clock_ns(&c, later.ticks) - (int64_t)later.ns;
-	assert_in_range(off + 500, 0, 1000);
+	for (int i = 0; i < 10 && (at_once > 200 || later > 500); i++) {
+		clock_look(&first);
+		assert_int_equal(clock_measure(&first, &c), 0);
+		at_once = clock_error(&c);
+		sleep_ns(500000000);
+		later = clock_error(&c);
+	}
+	assert_in_range(at_once, 0, 200);
+	assert_in_range(later, 0, 500);
 }
 
 static void test_names(void **unused)
