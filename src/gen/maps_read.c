@@ -11,6 +11,7 @@
 
 #include "blob/table.h"
 #include "gen/agg_words.h"
+#include "lang/key_index.h"
 
 struct row {
 	struct bytes key, value;
@@ -20,6 +21,8 @@ struct row {
 
 struct view {
 	VEC(struct row) rows;
+	struct key_index index;	/* of the first rows: */
+	size_t indexed;
 	uint64_t *before;	/* counters of all parts at the last clear; NULL: none, or shared */
 };
 
@@ -45,7 +48,8 @@ static void forget(struct view *v)
 		bytes_free(&v->rows.v[i].value);
 		agg_free(&v->rows.v[i].agg);
 	}
-	v->rows.n = 0;
+	v->rows.n = v->indexed = 0;
+	key_index_clear(&v->index);
 }
 
 void maps_reader_free(struct maps_reader *r)
@@ -53,6 +57,7 @@ void maps_reader_free(struct maps_reader *r)
 	for (uint32_t i = 0; r && i < r->l->nmaps; i++) {
 		forget(&r->views[i]);
 		vec_free(&r->views[i].rows);
+		key_index_free(&r->views[i].index);
 		free(r->views[i].before);
 	}
 	if (r)
@@ -261,10 +266,12 @@ static uint64_t *spread(const struct ir_part *parts, uint32_t n, const struct by
 
 static struct row *row_of(struct view *v, const struct bytes *key)
 {
-	for (size_t i = 0; i < v->rows.n; i++)
-		if (v->rows.v[i].key.n == key->n && (!key->n || !memcmp(v->rows.v[i].key.p, key->p, key->n)))
-			return &v->rows.v[i];
-	return NULL;
+	size_t at;
+
+	for (; v->indexed < v->rows.n; v->indexed++)
+		key_index_add(&v->index, v->rows.v[v->indexed].key.p, v->rows.v[v->indexed].key.n, v->indexed);
+	at = key_index_find(&v->index, key->p, key->n);
+	return at == SIZE_MAX ? NULL : &v->rows.v[at];
 }
 
 static void add_row(struct maps_reader *r, uint32_t map, uint32_t entry, struct bytes *key, const uint64_t *values)

@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-#define BUCKETS 256
+#include "lang/key_index.h"
+
+#define BUCKETS 256	/* at first; a power of two */
 
 struct node {
 	struct node *next;
@@ -12,7 +14,7 @@ struct node {
 	struct agg agg;
 };
 
-struct table { struct node *heads[BUCKETS]; uint64_t n; };
+struct table { struct node **heads; uint64_t size, n; };
 
 struct store {
 	const struct ir_unit *u;
@@ -38,35 +40,47 @@ struct store *store_new(const struct ir_unit *u)
 	s->u = u;
 	s->ntables = u->maps.n;
 	s->tables = xcalloc(u->maps.n, sizeof(*s->tables));
+	for (uint32_t i = 0; i < s->ntables; i++)
+		s->tables[i] = (struct table){ xcalloc(BUCKETS, sizeof(struct node *)), BUCKETS, 0 };
 	return s;
-}
-
-/* FNV-1a */
-static uint32_t hash(const struct bytes *key)
-{
-	uint64_t h = 0xcbf29ce484222325ull;
-	size_t i;
-
-	for (i = 0; i < key->n; i++)
-		h = (h ^ key->p[i]) * 0x100000001b3ull;
-	return (h ^ h >> 32) % BUCKETS;
 }
 
 static struct node **find(struct store *s, uint32_t map, const struct bytes *key)
 {
-	struct node **link = &s->tables[map].heads[hash(key)];
+	const struct table *t = &s->tables[map];
+	struct node **link = &t->heads[key_hash(key->p, key->n) & (t->size - 1)];
 
 	while (*link && ((*link)->key.n != key->n || (key->n && memcmp((*link)->key.p, key->p, key->n) != 0)))
 		link = &(*link)->next;
 	return link;
 }
 
+static void grow(struct table *t)
+{
+	struct table old = *t;
+	struct node *n, *next;
+
+	t->size *= 16;
+	t->heads = xcalloc(t->size, sizeof(*t->heads));
+	for (uint64_t i = 0; i < old.size; i++)
+		for (n = old.heads[i]; n; n = next) {
+			struct node **head = &t->heads[key_hash(n->key.p, n->key.n) & (t->size - 1)];
+
+			next = n->next;
+			n->next = *head;
+			*head = n;
+		}
+	free(old.heads);
+}
+
 static struct node *make(struct store *s, uint32_t map, struct node **link, const struct bytes *key)
 {
-	*link = xcalloc(1, sizeof(**link));
-	bytes_add(&(*link)->key, key->p, key->n);
-	s->tables[map].n++;
-	return *link;
+	struct node *n = *link = xcalloc(1, sizeof(*n));
+
+	bytes_add(&n->key, key->p, key->n);
+	if (++s->tables[map].n > 16 * s->tables[map].size)
+		grow(&s->tables[map]);
+	return n;
 }
 
 static struct node *find_or_make(struct store *s, uint32_t map, const struct bytes *key)
@@ -166,7 +180,7 @@ static void clear(void *store, uint32_t map)
 	struct node *n, *next;
 	size_t i;
 
-	for (i = 0; i < BUCKETS; i++) {
+	for (i = 0; i < t->size; i++) {
 		for (n = t->heads[i]; n; n = next) {
 			next = n->next;
 			free_node(n);
@@ -195,7 +209,7 @@ static void zero(void *store, uint32_t map)
 	struct node *n;
 	size_t i;
 
-	for (i = 0; i < BUCKETS; i++)
+	for (i = 0; i < s->tables[map].size; i++)
 		for (n = s->tables[map].heads[i]; n; n = n->next) {
 			agg_zero(&s->u->maps.v[map], &n->agg);
 			zero_value(&s->u->maps.v[map], n);
@@ -208,7 +222,7 @@ static void list(void *store, uint32_t map, struct map_list *ret_list)
 	struct node *n;
 	size_t i;
 
-	for (i = 0; i < BUCKETS; i++)
+	for (i = 0; i < s->tables[map].size; i++)
 		for (n = s->tables[map].heads[i]; n; n = n->next)
 			fill(s, map, n, vec_add(ret_list));
 }
@@ -244,8 +258,10 @@ void store_free(struct store *s)
 
 	if (!s)
 		return;
-	for (i = 0; i < s->ntables; i++)
+	for (i = 0; i < s->ntables; i++) {
 		clear(s, i);
+		free(s->tables[i].heads);
+	}
 	free(s->tables);
 	free(s);
 }

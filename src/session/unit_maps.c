@@ -10,6 +10,7 @@
 #include "session/units.h"
 
 #include <string.h>
+#include "lang/key_index.h"
 
 struct unit_maps {
 	struct jab *j;
@@ -21,8 +22,8 @@ struct unit_maps {
 	size_t looked_at;	/* programs, for that */
 	/* The last answer. */
 	VEC(struct map_entry) rows;
-	uint32_t *index;	/* number + 1 of a row, by the hash of its key; there is always room in it */
-	size_t index_size, indexed;
+	struct key_index index;	/* of the first rows: */
+	size_t indexed;
 	VEC(struct agg *) aggs;
 	VEC(uint8_t *) keys;
 };
@@ -71,6 +72,7 @@ static void forget(struct unit_maps *m)
 		free(m->keys.v[i]);
 	m->aggs.n = m->keys.n = m->rows.n = 0;
 	m->indexed = 0;
+	key_index_clear(&m->index);
 }
 
 struct unit_maps *unit_maps_new(struct jab *j, uint32_t unit)
@@ -94,7 +96,7 @@ void unit_maps_free(struct unit_maps *m)
 	vec_free(&m->keys);
 	store_free(m->own);
 	store_free(m->past);
-	free(m->index);
+	key_index_free(&m->index);
 	free(m->sums);
 	free(m);
 }
@@ -132,44 +134,14 @@ static const uint8_t *keep(struct unit_maps *m, const struct ir_part *parts, uin
 	return copy;
 }
 
-static uint32_t *index_place(const struct unit_maps *m, const uint8_t *key, size_t len)
-{
-	uint64_t h = 0xcbf29ce484222325ull;
-
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ key[i]) * 0x100000001b3ull;
-	for (size_t i = h ^ h >> 32;; i++) {
-		uint32_t *p = &m->index[i & (m->index_size - 1)];
-		const struct map_entry *e = *p ? &m->rows.v[*p - 1] : NULL;
-
-		if (!e || (e->key_len == len && !memcmp(e->key, key, len)))
-			return p;
-	}
-}
-
-static void index_rows(struct unit_maps *m)
-{
-	if (m->index_size < 2 * (m->rows.n + 1)) {
-		m->index_size = MAX(64u, m->index_size);
-		while (m->index_size < 4 * (m->rows.n + 1))
-			m->index_size *= 2;
-		free(m->index);
-		m->index = xcalloc(m->index_size, sizeof(*m->index));
-		m->indexed = 0;
-	} else if (!m->indexed) {
-		memset(m->index, 0, m->index_size * sizeof(*m->index));
-	}
-	for (; m->indexed < m->rows.n; m->indexed++)
-		*index_place(m, m->rows.v[m->indexed].key, m->rows.v[m->indexed].key_len) = m->indexed + 1;
-}
-
 static struct map_entry *row_of(struct unit_maps *m, const struct map_entry *e)
 {
-	uint32_t at;
+	size_t at;
 
-	index_rows(m);
-	at = *index_place(m, e->key, e->key_len);
-	return at ? &m->rows.v[at - 1] : NULL;
+	for (; m->indexed < m->rows.n; m->indexed++)
+		key_index_add(&m->index, m->rows.v[m->indexed].key, m->rows.v[m->indexed].key_len, m->indexed);
+	at = key_index_find(&m->index, e->key, e->key_len);
+	return at == SIZE_MAX ? NULL : &m->rows.v[at];
 }
 
 /* ---- numbers that are only counted up and down ---- */

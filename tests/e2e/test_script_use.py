@@ -96,6 +96,17 @@ def test_long_names_of_functions(built):
     assert f"{name}+0\n" in r.output and f"@[{name}]: 1\n" in r.output, r
 
 
+def test_very_many_keys(built):
+    """Aggregations and values of each process, and what processes that are gone have left: none is searched key by key."""
+    script = ("let @a = hash(300000); let @v = hash(300000); let @own = hash(300000);"
+              "u:exe:work { @a[arg0] = count(); @v[arg0] = arg0; }"
+              "end { printf(\"%d %d\\n\", len(@a), len(@v)); $sum = 0; for ($kv : @v) { @own[$kv.0] = $kv.1; $sum += $kv.1; }"
+              "printf(\"%d %d %d\\n\", $sum, len(@own), @own[99999]); clear(@a); clear(@v); clear(@own);"
+              "printf(\"%d %d %d\\n\", len(@a), len(@v), len(@own)); }")
+    r = scripts.run(script, built("calls"), 100000, 1)
+    assert r.status == 0 and r.output == f"100000 100000\n{99999 * 50000} 100000 99999\n0 0 0\n", r
+
+
 def test_lines_with_conditions(built, tmp_path):
     """The same programs behind a probe of jab trace."""
     r = jab.run("trace", "-o", tmp_path / "o", "exe:take n s:string w=it->weight id=it->next->id if n > 100 && it->flag",
