@@ -299,7 +299,7 @@ static void print_conv(FILE *f, const struct ir_unit *u, const struct conv *c, c
 		if (v->n.u)
 			fprintf(f, spec, (unsigned long long)v->n.u);
 		else
-			print_text(f, c, "0x0", 3);
+			print_text(f, c, "(nil)", 5);	/* as libc does */
 	} else {
 		snprintf(spec, sizeof(spec), "%%%s%s%sll%c", c->flags, width, precision, c->kind);
 		fprintf(f, spec, (long long)sized(c, field, v->n.i));

@@ -4,7 +4,9 @@
 
 Only what means the same in both: bpftrace divides, shifts right and compares without signs in places, so such operands are
 kept positive; it has no floats. `random_scripts.py --seconds N [--seed N] [--count N]`; ends with status 1 if one differs."""
+import os
 import random
+import re
 import sys
 
 import common
@@ -114,13 +116,88 @@ class Maker:
         other = f" else {{ {self.body(depth + 1)} }}" if r.random() < .5 else ""
         return f"if ({self.condition()}) {{ {self.body(depth + 1)} }}{other}"
 
+    def format(self):
+        """One conversion and its argument."""
+        r = self.r
+        how = r.randrange(8)
+        flags = r.choice(["", "", "-", "0", "+", " ", "#"])
+        width = r.choice(["", "", "1", "5", "12"])
+        if how < 2:
+            return f"%{flags.replace('#', '')}{width}{r.choice(['ld', 'lli', 'lld'])}", f"(int64)(0 + {self.number(1)})"
+        if how == 2:
+            return f"%{flags.replace('+', '').replace(' ', '')}{width}{r.choice(['lx', 'llX', 'lo'])}", f"(int64)(0 + {self.number(1)})"
+        if how == 3:
+            return f"%{flags.replace('#', '')}{width}d", f"(int32)({self.positive(1)})"
+        if how == 4:
+            return f"%{width}u", self.positive(1)
+        if how == 5:
+            return f"%{r.choice(['', '-'])}{width}{r.choice(['', '.3', '.1'])}s", self.string()
+        if how == 6:
+            return "%c", f"(65 + ({self.number(1)} & 15))"
+        return "%p", self.positive(1)
+
+    def string(self):
+        r = self.r
+        how = r.randrange(6)
+        if how == 0:
+            return '"%s"' % r.choice(["", "x", "some text", "beta"])
+        if how == 1 and "arg" in self.text:
+            return f"{self.text[:-1]}, {r.randint(1, 9)})"
+        if how == 2:
+            return f"({self.truth(1)} ? \"yes\" : \"no\")"
+        if how == 3:
+            return "comm"       # func is an address for bpftrace if the program has ended meanwhile
+        return self.text
+
+    def more(self, depth):
+        """What the language has beside numbers."""
+        r = self.r
+        how = r.randrange(12)
+        if how < 3:
+            parts = [self.format() for _ in range(r.randint(1, 4))]
+            return 'printf("%s\\n", %s);' % ("|".join(x for x, _ in parts), ", ".join(x for _, x in parts))
+        if how == 3:
+            return f"@text[{self.positive(1)}] = {self.text};"
+        if how == 4:
+            return f"@text2[{self.text}] = {self.positive(2)}; if ({self.truth(1)}) {{ delete(@text2[{self.text}]); }}"
+        if how == 5 and "arg" in self.text:
+            return f"if (strncmp({self.text}, \"{r.choice(['beta', 'al', 'gamma rays', 'a'])}\", {r.randint(1, 6)}) == 0) {{ {self.statement(2)} }}"
+        if how == 6:
+            return f"@pair[{self.positive(1)}] = ({self.positive(1)}, {self.positive(1)});"
+        if how == 7:
+            return f"$t{depth} = ({self.positive(1)}, {self.text}, {self.positive(1)}); print($t{depth}.{r.choice([0, 2])});"
+        if how == 8:
+            return f"print({r.choice([self.positive(2), self.string()])});"
+        if how == 9 and "arg" in self.text:
+            return f'printf("%r\\n", buf({self.text[4:-1]}, {r.randint(1, 6)}));'
+        if how == 10:
+            return r.choice([f"@lo[{self.text}] = min({self.positive(1)});", f"@hi[{self.positive(0)}, {self.text}] = max({self.positive(1)});",
+                             f"@hist2[{self.text}] = hist({self.positive(2)});", f"@lin2[{self.text}] = lhist({self.positive(1)}, 10, 200, 20);",
+                             f"@st[{self.text}] = stats({self.positive(1)});", f"@av[{self.text}] = avg({self.positive(1)});"])
+        return r.choice(["@steps--;", "@n = @n + 1;", "++@steps;", f"@last2 = {self.positive(1)}; @last2 <<= 2;", f"@bits |= {self.positive(1)};",
+                         f"@x ^= {self.positive(1)};", f"if (@last2 > {r.randint(0, 300)}) {{ return; }}"])
+
+    def end(self, text):
+        """What is done with maps when all is over: only with those that the script has."""
+        r = self.r
+        names = sorted(n for n in set(re.findall(r"@(?:sum|avg|by|text2|named|total|steps)\b", text)))
+        if not names or r.random() < .5:
+            return ""
+        name = r.choice(names)
+        what = [f"clear({name});", f"print({name});"]
+        if re.search(rf"{name}\[", text):
+            # of those with the same value either has its own first, so all are asked for
+            what += [f"print({name}, 100);", f"print({name}, 100, {r.randint(1, 9)});", f"zero({name});"] if name != "@avg" else []
+        return f"END {{ {r.choice(what)} }}\n"
+
     def script(self):
         text = ""
         for _ in range(self.r.randint(1, 2)):
             self.vars = []
             predicate = f"/{self.condition()}/ " if self.r.random() < .3 else ""
-            text += f"uprobe:<script>:{self.func} {predicate}{{ {' '.join(self.statement() for _ in range(self.r.randint(2, 6)))} }}\n"
-        return text
+            body = [self.more(i) if self.r.random() < .4 else self.statement() for i in range(self.r.randint(2, 6))]
+            text += f"uprobe:<script>:{self.func} {predicate}{{ {' '.join(body)} }}\n"
+        return text + self.end(text)
 
 
 def one(report, r):
@@ -145,6 +222,8 @@ def main():
     if why:
         report.line(skipped=why)
         return 0
+    # bpftrace reads each CPU's events one after the other: their order is known only if the program stays on one
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     r = random.Random(a.seed)
     while report.time_left() > 0 and len(report.failures) < 5:
         one(report, r)
