@@ -43,7 +43,7 @@ _jab()
 	view:*) compopt -o dirnames -o default ;;
 	recover:-*) mapfile -t COMPREPLY < <(compgen -W "--json -v --help" -- "$cur") ;;
 	list:* | check:*) compopt -o default ;;
-	-*:-* | *.bt:-*) mapfile -t COMPREPLY < <(compgen -W "-e -l -p -c -d -f -o -v --dump --folded --max-overhead --trace --json --dry-run --buffer-size --no-follow --strict --allow-trap --help" -- "$cur") ;;
+	-*:-* | *.bt:-*) mapfile -t COMPREPLY < <(compgen -W "-e -l -p -c -d -f -o -q -v --dump --folded --max-overhead --trace --json --dry-run --buffer-size --no-follow --strict --allow-trap --help" -- "$cur") ;;
 	-*:*) compopt -o default ;;
 	esac
 }

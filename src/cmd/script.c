@@ -19,6 +19,11 @@ static text_list expressions;
 static const char *dump, *format, *trace_dir;
 static bool list, folded, verbose;	/* verbose: -lv */
 
+/* Taken so that a command line with `jab` instead of `bpftrace` runs; nobody reads them. */
+static bool of_bpftrace;
+static const char *text_of_bpftrace;
+static text_list list_of_bpftrace;
+
 static const struct opt opts[] = {
 	{ 'e', "execute", "SCRIPT", OPT_LIST, &expressions, "run this script; without it, the first word is a file with one" },
 	RUN_TARGETS,
@@ -33,6 +38,11 @@ static const struct opt opts[] = {
 	  "switch the hottest probes off for a part of the time, so that no thread loses more than that" },
 	{ 0, "no-follow", NULL, OPT_FLAG, &capture.no_follow, "leave programs executed and libraries loaded later alone" },
 	RUN_PLACING,
+	{ 'q', "quiet", NULL, OPT_FLAG, &of_bpftrace, "an option of bpftrace; changes nothing here" },
+	{ 'B', "buffering", "MODE", OPT_TEXT, &text_of_bpftrace, "an option of bpftrace; changes nothing here" },
+	{ 'I', "include-dir", "DIR", OPT_LIST, &list_of_bpftrace, "an option of bpftrace; changes nothing here" },
+	{ 0, "include", "FILE", OPT_LIST, &list_of_bpftrace, "an option of bpftrace; changes nothing here" },
+	{ 0, "unsafe", NULL, OPT_FLAG, &of_bpftrace, "an option of bpftrace; changes nothing here" },
 	{ 0 }
 };
 
@@ -434,6 +444,7 @@ static int run_script(text_list *words, char **rest)
 	if (o.out != stdout)
 		fclose(o.out);
 	vec_free(&expressions);
+	vec_free(&list_of_bpftrace);
 	return r;
 }
 

@@ -312,6 +312,39 @@ static const struct vtype *check_reg(struct checker *c, struct expr *e, const st
 	return &v_raw;
 }
 
+/* A variable of the symbol table, as wide as that says; else a function. */
+static bool find_symbol(const struct module *m, const char *name, uint64_t *ret_addr, const struct vtype **ret_type)
+{
+	static const struct vtype *const widths[] = { [1] = &v_u8, [2] = &v_u16, [4] = &v_u32, [8] = &v_u64 };
+	uint64_t size;
+
+	*ret_type = &v_u64;
+	if (module_object(m, name, ret_addr, &size)) {
+		if (size < ARRAY_SIZE(widths) && widths[size])
+			*ret_type = widths[size];
+		return true;
+	}
+	for (size_t i = 0; i < m->names.n; i++)
+		if (strcmp(m->names.v[i].name, name) == 0) {
+			*ret_addr = m->funcs.v[m->names.v[i].func].addr;
+			return true;
+		}
+	return false;
+}
+
+static const struct vtype *check_uaddr(struct checker *c, struct expr *e, const struct call_info *i)
+{
+	const struct vtype *type = &v_u64;
+
+	if (!check_literal(c, e->list[0], i))
+		return &v_error;
+	if (!c->site || c->site->at == LANG_TRACER)
+		check_error(c, e, "symbols are looked up in the file of a probe, and there is none in begin, end and interval");
+	else if (c->site->module && !find_symbol(c->site->module, e->list[0]->name, &e->value, &type))
+		check_error(c, e->list[0], "no symbol '%s' in the file of this probe", e->list[0]->name);
+	return v_pointer(c->l->pool, type);
+}
+
 static const struct vtype *check_time(struct checker *c, struct expr *e, const struct call_info *i)
 {
 	if (e->nlist)
@@ -394,6 +427,7 @@ static const struct vtype *check_known(struct checker *c, struct expr *e, const 
 	case C_STRLEN: case C_STRNCMP: case C_STRCONTAINS: case C_STRSTR: return check_texts(c, e, i);
 	case C_USYM:	return check_usym(c, e, i);
 	case C_REG:	return check_reg(c, e, i);
+	case C_UADDR:	return check_uaddr(c, e, i);
 	case C_EXIT:	return check_exit(c, e, i);
 	case C_BSWAP:	return check_bswap(c, e, i);
 	case C_STRFTIME: return check_strftime(c, e, i);

@@ -28,6 +28,7 @@ enum lang_at {
 struct lang_site {
 	uint8_t at;		/* enum lang_at */
 	struct types *types;	/* of the module; NULL: no debug info */
+	const struct module *module;	/* for its symbols; NULL: not known */
 	uint64_t pc, entry;	/* link addresses of the site and of its function */
 	uint64_t bias;		/* live address = link address + bias */
 	bool is_copy;		/* pc is where a copy of an inlined function begins, which was asked for by its name */

@@ -487,6 +487,7 @@ struct val lower_call(struct lower *w, const struct expr *e)
 	case C_USYM: case C_UPTR: return retyped(w, e);
 	case C_NTOP: case C_PTON: case C_MACADDR: case C_STRERROR: return lower_net(w, e);
 	case C_JOIN:	return lower_join(w, e);
+	case C_UADDR:	return val_const(e->type, (int64_t)lower_live(w, e->value));
 	case C_REG:	return val_reg(e->type, lower_pure(w, IR_REG, IR_I64, IR_NONE, IR_NONE, e->value), 0);
 	case C_EXIT:	return lower_exit(w, e);
 	case C_BSWAP:	return lower_bswap(w, e);

@@ -293,7 +293,7 @@ static bool read_probe(struct parser *p, struct probe *pr)
 	}
 	if (pr->kind == PROBE_SITE && *at == '@')
 		return read_source_line(p, pr, at);
-	return read_spec(p, pr, without_language(p, rest));
+	return read_spec(p, pr, rest);
 }
 
 /* p->lex.pos is on the first character. */
@@ -321,7 +321,7 @@ struct probe *parse_probe(struct parser *p)
 	pr->text = take_name(p, pr, pr->text);
 	filled = fill_params(p, pr, pr->text);
 	if (filled) {
-		pr->text = filled;
+		pr->text = without_language(p, filled);
 		read_probe(p, pr);
 	}
 	return pr;

@@ -84,6 +84,7 @@ static bool guess_site(struct jab *j, const struct probe_spec *spec, struct lang
 	*s = (struct lang_site){ .at = place_of(spec), .probe = spec->text, .func = "" };
 	if (!m || spec->place_kind == PLACE_ADDR)
 		return false;
+	s->module = m;
 	if (module_types(m, &s->types) < 0)
 		s->types = NULL;
 	if (spec->place_kind == PLACE_LINE ? s->types && take_line(spec, m, s) : take_function(spec, m, s))
@@ -119,6 +120,7 @@ bool unit_guess_better(struct jab *j, uint32_t unit, uint32_t clause, struct lan
 		for (size_t k = 0; !found && k < list.n; k++) {
 			struct lang_site one = { .at = place_of(p->spec), .probe = p->spec->text };
 
+			one.module = m;
 			if (module_types(m, &one.types) < 0)
 				one.types = NULL;
 			take_one(p->spec, m, list.v[k], &one);

@@ -38,6 +38,7 @@ static struct lang_site site_of(struct jab *j, struct row *row, uint64_t bias)
 	struct lang_site s = { .at = place_of(j, row), .bias = bias, .tails = row->tails,
 			       .probe = unit_probe_name(j, row) };
 
+	s.module = m;
 	if (module_types(m, &s.types) < 0)
 		s.types = NULL;
 	if (row->func != UINT32_MAX) {

@@ -116,3 +116,27 @@ def test_lines_with_conditions(built, tmp_path):
     assert lines and all(int(x.split(" n=")[1].split()[0]) > 100 for x in lines), lines[:3]
     r2 = scripts.run("u:exe:take /n > 100 && it->flag/ { @ = count() }", built("script"), "tell", 200)
     assert scalar(r2.output, "") == str(len(lines))
+
+
+def test_options_of_bpftrace(built):
+    """Those that have nothing to do here are taken."""
+    r = jab.run("-q", "-B", "line", "-I", "/usr/include", "--include", "stdio.h", "--unsafe", "-e", "u:exe:tail { @ = count() }", "-c",
+                f"{built('script')} tail 3")
+    assert r.status == 0 and "@: 3" in r.output, r
+
+
+def test_cpp_in_front_of_a_name(built):
+    r = scripts.run(f'uprobe:{built("script")}:cpp:"tail" {{ @ = count() }}', built("script"), "tail", 3)
+    assert r.status == 0 and scalar(r.output, "") == "3", r
+
+
+def test_addresses_of_symbols(built):
+    """By the symbol table; where there is debug info, a name does the same."""
+    r = scripts.run("""u:exe:take { @same = min(*uaddr("rounds") == rounds); @fun = min(uaddr("take") == reg("ip")); @n = max(*uaddr("rounds"));
+        @real = max(rounds); @size = max(sizeof(*uaddr("rounds"))) }""", built("script"), "tell", 20)
+    assert r.status == 0 and [scalar(r.output, x) for x in ("same", "fun", "size")] == ["1", "1", "4"], r
+    assert scalar(r.output, "n") == scalar(r.output, "real"), r
+    r = scripts.run('u:exe:tail { print(uaddr("no_such_symbol")) }', built("script"), "tail", 1)
+    assert r.status == 1 and "no symbol 'no_such_symbol'" in r.stderr, r
+    r = scripts.run('BEGIN { print(uaddr("rounds")) }')
+    assert r.status == 1 and "there is none in begin" in r.stderr, r
