@@ -7,6 +7,8 @@
 #include "base/err.h"
 #include "lang/lex.h"
 
+static const struct vtype *check_place(struct checker *c, struct expr *e);
+
 /* ---- numbers ---- */
 
 static const struct vtype *promote(const struct checker *c, const struct vtype *t)
@@ -224,9 +226,9 @@ static const struct vtype *check_deref(struct checker *c, struct expr *e, const 
 
 static const struct vtype *check_unary(struct checker *c, struct expr *e)
 {
-	const struct vtype *a = check_value(c, e->a);
+	const struct vtype *a = e->op == '&' ? check_place(c, e->a) : check_value(c, e->a);
 
-	if (a->kind == V_ERROR)
+	if (a->kind == V_ERROR && !v_is_odd(a))
 		return a;
 	switch (e->op) {
 	case '!':
@@ -408,7 +410,7 @@ static const struct vtype *type_or_value(struct checker *c, struct expr *e)
 	if (e->a->kind == E_NAME && c->site && c->site->types && types_var(c->site->types, c->site->pc, e->a->name, &v) < 0 &&
 	    type_find(c->site->types, e->a->name, c->site->pc, &id) == 0)
 		return v_from(c->l->pool, c->site->types, id);
-	return check_value(c, e->a);
+	return check_place(c, e->a);
 }
 
 static const struct vtype *check_sizeof(struct checker *c, struct expr *e)
@@ -544,13 +546,16 @@ static const struct vtype *check_kind(struct checker *c, struct expr *e)
 
 const struct vtype *check_expr(struct checker *c, struct expr *e)
 {
-	return e->type = check_kind(c, e);
+	e->type = check_kind(c, e);
+	if (v_is_odd(e->type)) {
+		check_error(c, e, "a value of type %s can't be read", v_name(c->l->pool, e->type));
+		e->type = &v_error;
+	}
+	return e->type;
 }
 
-const struct vtype *check_value(struct checker *c, struct expr *e)
+static const struct vtype *with_value(struct checker *c, struct expr *e, const struct vtype *t)
 {
-	const struct vtype *t = check_expr(c, e);
-
 	if (t->kind == V_AGG)
 		check_error(c, e, "%s() must be assigned to a map: @x = %s(...)", e->name, e->name);
 	else if (t->kind == V_VOID)
@@ -560,6 +565,17 @@ const struct vtype *check_value(struct checker *c, struct expr *e)
 	else
 		return t;
 	return &v_error;
+}
+
+const struct vtype *check_value(struct checker *c, struct expr *e)
+{
+	return with_value(c, e, check_expr(c, e));
+}
+
+/* What has an address or a size, though there may be no way to hold its value. */
+static const struct vtype *check_place(struct checker *c, struct expr *e)
+{
+	return with_value(c, e, e->type = check_kind(c, e));
 }
 
 void check_condition(struct checker *c, struct expr *e)

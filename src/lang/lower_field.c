@@ -66,7 +66,8 @@ static void put_members(struct parts *p, const char *name, const struct val *obj
 		if (from->flags & (MEMBER_VIRTUAL | MEMBER_ARTIFICIAL | MEMBER_VARIANT))
 			continue;
 		m.type = v_from(p->w->pool, obj->type->types, from->type);
-		put_member(p, name, obj, &m, depth);
+		/* its base is the object itself, not a level more: a std::vector is all bases */
+		put_member(p, name, obj, &m, from->flags & MEMBER_BASE ? depth - 1 : depth);
 	}
 }
 

@@ -141,13 +141,23 @@ const struct vtype *v_tuple(struct pool *pool, const struct vtype *const *elems,
 	return t;
 }
 
+/* long double, __int128, complex numbers: there is no register for them, but a size and a name. */
+static const struct vtype *odd_number(struct pool *pool, struct types *types, type_id id, const struct type *t)
+{
+	struct vtype *v = new_type(pool, V_ERROR, t->size, 0);
+
+	v->types = types;
+	v->id = id;
+	return v;
+}
+
 static const struct vtype *number_from(struct pool *pool, const struct type *t)
 {
 	static const struct vtype *const ints[2][4] = { { &v_u8, &v_u16, &v_u32, &v_u64 }, { &v_i8, &v_i16, &v_i32, &v_i64 } };
 	bool sign = t->flags & TYPE_SIGNED;
 
 	if (t->kind == TYPE_FLOAT)
-		return t->flags & (TYPE_COMPLEX | TYPE_DECIMAL) ? &v_error : t->size == 4 ? &v_f32 : t->size == 8 ? &v_f64 : &v_error;
+		return t->flags & (TYPE_COMPLEX | TYPE_DECIMAL) ? NULL : t->size == 4 ? &v_f32 : t->size == 8 ? &v_f64 : NULL;
 	if (t->flags & TYPE_BOOL && t->size == 1)
 		return &v_bool;
 	if (t->flags & TYPE_CHAR && t->size == 1 && sign)
@@ -159,7 +169,7 @@ static const struct vtype *number_from(struct pool *pool, const struct type *t)
 		c->is_char = true;
 		return c;
 	}
-	return t->size == 1 || t->size == 2 || t->size == 4 || t->size == 8 ? ints[sign][__builtin_ctz(t->size)] : &v_error;
+	return t->size == 1 || t->size == 2 || t->size == 4 || t->size == 8 ? ints[sign][__builtin_ctz(t->size)] : NULL;
 }
 
 static const struct vtype *from_aggregate(struct pool *pool, struct types *types, type_id id, const struct type *t)
@@ -179,6 +189,7 @@ static const struct vtype *from_aggregate(struct pool *pool, struct types *types
 
 const struct vtype *v_from(struct pool *pool, struct types *types, type_id id)
 {
+	const struct vtype *known;
 	const struct type *t;
 	struct vtype *v;
 
@@ -186,7 +197,9 @@ const struct vtype *v_from(struct pool *pool, struct types *types, type_id id)
 	t = type_get(types, id);
 	switch (t->kind) {
 	case TYPE_VOID:		return &v_void;
-	case TYPE_INT: case TYPE_FLOAT: return number_from(pool, t);
+	case TYPE_INT: case TYPE_FLOAT:
+		known = number_from(pool, t);
+		return known ? known : odd_number(pool, types, id, t);
 	case TYPE_STRUCT: case TYPE_UNION: case TYPE_ENUM: case TYPE_FWD: return from_aggregate(pool, types, id, t);
 	case TYPE_FUNC:		return &v_void;
 	case TYPE_ARRAY:
@@ -377,7 +390,7 @@ const char *v_name(struct pool *pool, const struct vtype *t)
 	static const char *const aggs[] = { "value", "count", "sum", "avg", "min", "max", "stats", "hist", "lhist", "quantile" };
 
 	switch ((enum v_kind)t->kind) {
-	case V_ERROR:	return "unknown";
+	case V_ERROR:	return t->types ? program_name(pool, t) : "unknown";
 	case V_VOID:	return "void";
 	case V_INT:
 		if (t->types)

@@ -12,7 +12,7 @@
 #include "sym/types.h"
 
 enum v_kind {
-	V_ERROR,		/* something was wrong, and said; goes with everything */
+	V_ERROR,		/* something was wrong, and said; goes with everything. With `types`: see v_is_odd() */
 	V_VOID,
 	V_INT,			/* size, is_signed; also bool, char and enums */
 	V_FLOAT,		/* size 4 or 8 */
@@ -87,6 +87,8 @@ bool v_base(const struct vtype *derived, const struct vtype *base, uint64_t *ret
 bool v_member(struct pool *pool, const struct vtype *t, const char *name, struct vmember *ret_member);
 
 static inline bool v_is_number(const struct vtype *t) { return t->kind == V_INT || t->kind == V_FLOAT; }
+/* A number of the program that nobody here can hold, such as a long double: it has a size and an address, but no value. */
+static inline bool v_is_odd(const struct vtype *t) { return t->kind == V_ERROR && t->types; }
 static inline bool v_is_text(const struct vtype *t) { return t->kind == V_STR; }
 /* In a register: numbers, pointers, and what is shown in its own way. */
 static inline bool v_is_scalar(const struct vtype *t)

@@ -385,6 +385,18 @@ static void close_piece(struct symbolic *s, uint64_t size)
 		give_up(s, too_complex);
 }
 
+/* Compilers may describe the first pieces only: the rest is nowhere, and not behind them. */
+static void close_rest(struct symbolic *s)
+{
+	uint64_t have = 0;
+	size_t i;
+
+	for (i = 0; i < s->pieces.n; i++)
+		have += s->pieces.v[i].size;
+	if (have < s->size)
+		close_piece(s, s->size - have);
+}
+
 static void take_bytes(struct symbolic *s, const Dwarf_Op *op)
 {
 	Dwarf_Block block;
@@ -503,6 +515,8 @@ struct loc dw_evaluate(struct types *t, const struct dw_context *c, Dwarf_Attrib
 	run(&s, ops, n);
 	if (!s.why && (s.is != IS_NONE || s.depth || !s.pieces.n))
 		close_piece(&s, s.size);
+	else if (!s.why)
+		close_rest(&s);
 	l = s.why ? loc_gone(s.why) : finish(&s);
 	vec_free(&s.nodes);
 	vec_free(&s.pieces);

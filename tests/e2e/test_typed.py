@@ -54,6 +54,39 @@ def test_result(built):
     assert [f["x"] for f in fields(path, "exe:give_char x=retval")] == [-77] * 4
 
 
+def test_odd_numbers(built):
+    """What no register holds has an address and a size; its value is refused instead of being made up."""
+    path = built("typed_O2")
+    assert fields(path, "exe:step n=sizeof(it->wider) d=(long)(&it->wider + 1)-(long)&it->wider")[0] == {"n": 16, "d": 16}
+    for asked in ("it->wider", "it->wider+1", "(long)it->wider", "it->wider ? 1 : 2", "(&it->wider)[1]", "*&it->wider", "*(__int128 *)it"):
+        r = jab.run("trace", "--dry-run", f"exe:step x={asked}", "--", path)
+        assert r.status and "a value of type __int128 can't be read" in r.stderr, (asked, r)
+    for script in ("print(it->wider)", "@ = hist(it->wider)", "@[it->wider] = count()", 'printf("%d", it->wider)', "if (it->wider) { print(1) }"):
+        r = jab.run("-e", f"uprobe:{path}:step {{ {script} }}", "-c", path)
+        assert r.status and "a value of type __int128 can't be read" in r.stderr, (script, r)
+
+
+def test_half_of_a_struct(built):
+    """What the debug info says nothing about is not behind what it tells of."""
+    path = built("pieces")
+    half, whole = (f"exe:@pieces.c:{gdb.line_of(targets.SRC / 'pieces.c', words)}" for words in ("half", "whole"))
+    assert [f["x"] for f in fields(path, half + " x=t.a")] == [300, 600, 900]
+    assert [list(f.values()) for f in fields(path, whole + " x=t")] == [[300, 1100], [600, 1200], [900, 1300]]
+    for asked in ("t.b", "t"):
+        r = jab.run("trace", f"{half} x={asked}", "--", path)
+        assert r.status and "this part of it can't be read here" in r.stderr, (asked, r)
+
+
+def test_bases_are_no_level(built):
+    """A std::vector is shown, whose members are those of the base of a member of its base."""
+    path = built("ledger_cc_O2")
+    hits = fields(path, "exe:ledger::Book::total x=this->entries")
+    names = ["x_items__M_impl__M_start", "x_items__M_impl__M_finish", "x_items__M_impl__M_end_of_storage", "x_most"]
+    assert [list(h) for h in hits] == [names] * 12
+    sizes = [(int(h[names[1]], 16) - int(h[names[0]], 16)) // 8 for h in hits]
+    assert sizes == [h["x_most"] for h in hits] == [1, 2, 3, 4, 5, 6, 7, 7, 8, 9, 10, 11]
+
+
 def test_named_args(built):
     """A parameter with the name of a word of the language."""
     path = built("typed_O2")
