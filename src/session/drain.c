@@ -211,7 +211,7 @@ static int hand_out_raw(struct jab *j, struct cursor *c, bool *ret_good)
 {
 	struct events *e = j->events;
 	uint8_t *copy = xrealloc(NULL, c->head.len);
-	struct raw_event ev = { c->head, copy + sizeof(c->head), c->own->stream, c->own->cpu };
+	struct raw_event ev = { c->head, copy + sizeof(c->head), c->own->stream, c->own->cpu, c->t->main };
 	int r;
 
 	memcpy(copy, c->span + c->at, c->head.len);

@@ -42,6 +42,7 @@ struct raw_event {
 	struct event_head head;
 	const uint8_t *payload;
 	uint32_t stream, cpu;
+	uint32_t target;	/* whose memory has its stacks */
 };
 void events_call_raw(struct jab *j, int (*raw)(void *arg, const struct raw_event *ev), void *arg);
 

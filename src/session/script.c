@@ -28,6 +28,7 @@ struct script_run {
 	VEC(struct timer) timers;
 	struct format_names names;
 	uint32_t pid;			/* whose event is being shown */
+	uint32_t target;		/* likewise; UINT32_MAX: a map is, or what the tracer itself has said */
 	bool exited;
 	int status;
 };
@@ -84,8 +85,11 @@ static uint32_t stack(void *data, uint64_t id, uint64_t *frames, uint32_t most)
 {
 	struct script_run *s = data;
 	pid_t pid = 0;
-	uint32_t n = unit_maps_stack(s->maps, id, frames, most, &pid);
+	uint32_t n;
 
+	if (s->target != UINT32_MAX)
+		return unit_event_stack(s->j, s->unit, s->target, id, frames, most);
+	n = unit_maps_stack(s->maps, id, frames, most, &pid);
 	if (n && pid)
 		s->pid = pid;
 	return n;
@@ -98,8 +102,11 @@ static void show_map(struct script_run *s, uint32_t map, uint64_t top, uint64_t 
 	static typeof(format_map) *const shows[] = {
 		[SCRIPT_TEXT] = format_map, [SCRIPT_JSON] = format_map_json, [SCRIPT_FOLDED] = format_map_folded
 	};
+	uint32_t target = s->target;
 
+	s->target = UINT32_MAX;
 	shows[s->style](s->out, ir_of(s), map, &unit_maps_ops, s->maps, top, div, &s->names);
+	s->target = target;
 }
 
 static void show_text(struct script_run *s, const char *type, const char *text, size_t len)
@@ -183,7 +190,9 @@ static int take_event(void *arg, const struct raw_event *ev)
 	if (s->trace && ir_of(s)->records.v[ev->head.id].kind == IR_RECORD_EVENT)
 		return script_trace_add(s->trace, ev);
 	s->pid = ev->head.pid;
+	s->target = ev->target;
 	serve(s, ev->head.id, ev->payload, ev->head.len - sizeof(ev->head));
+	s->target = UINT32_MAX;
 	return ferror(s->out) ? -EPIPE : 0;
 }
 
@@ -254,6 +263,7 @@ int script_load(struct jab *j, const struct script_options *o, struct script_run
 	s->trace_path = o->trace;
 	s->style = o->style;
 	s->unit = j->units.n;
+	s->target = UINT32_MAX;
 	*ret_run = s;
 	r = unit_add_script(j, o->name, o->text, o->len, o->params, o->nparams);
 	if (r == 0 && o->trace)

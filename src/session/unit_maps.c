@@ -395,3 +395,13 @@ uint32_t unit_maps_stack(struct unit_maps *m, uint64_t id, uint64_t *frames, uin
 	*ret_pid = v->pid;
 	return maps_reader_stack(v->reader, id & ((1ull << STACK_BITS) - 1), frames, most);
 }
+
+/* An event has the number as it is in the target's own memory. */
+uint32_t unit_event_stack(const struct jab *j, uint32_t unit, uint32_t target, uint64_t id, uint64_t *frames, uint32_t most)
+{
+	const struct target *t = target < j->targets.n ? &j->targets.v[target] : NULL;
+
+	if (!t || unit >= t->nviews || !t->views[unit].reader)
+		return 0;
+	return maps_reader_stack(t->views[unit].reader, id, frames, most);
+}

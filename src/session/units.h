@@ -128,8 +128,9 @@ extern const struct map_ops unit_maps_ops;
 void unit_maps_copy(struct unit_maps *m, struct unit_view *v);	/* what was set before this target came */
 void unit_maps_keep(struct unit_maps *m, struct unit_view *v);	/* its target is gone */
 uint32_t unit_maps_number(const struct unit_maps *m);		/* of its unit */
-/* Frames of a stack that a map or an event has, and whose they are. */
+/* Frames of a stack that a map has, and whose they are; of one that an event of this target has. */
 uint32_t unit_maps_stack(struct unit_maps *m, uint64_t id, uint64_t *frames, uint32_t most, pid_t *ret_pid);
+uint32_t unit_event_stack(const struct jab *j, uint32_t unit, uint32_t target, uint64_t id, uint64_t *frames, uint32_t most);
 
 /* What was counted, summed over all targets. */
 uint64_t unit_error_count(const struct jab *j, uint32_t unit, uint32_t clause, enum ir_error e);

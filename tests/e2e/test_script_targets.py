@@ -249,3 +249,17 @@ def test_interval_exit(target):
         r = s.wait()
     assert r.status == 4 and r.output.startswith("enough\n"), r
     t.stop()
+
+
+def test_stacks_are_those_of_the_process_that_was_hit(target):
+    """Each process has its own numbers for them."""
+    a, b = (target("script", "serve") for _ in range(2))
+    with Script('u:exe:sink_in /arg0 == 1/ { printf("%s", ustack(9)); }', a.pid, b.pid) as s:
+        ask_all(a, "deep 1 1")
+        ask_all(b, "deep 1 4")
+        ask_all(a, "deep 1 2")
+        r = s.stop()
+    for t in (a, b):
+        t.stop()
+    shown = [x.count("sink_in") for x in r.output.strip().split("\n\n")]
+    assert sorted(shown) == [1, 2, 4], r
