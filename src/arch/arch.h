@@ -99,6 +99,14 @@ struct gate_spec {
 	bool forgets;			/* if this is set */
 };
 
+/* Is there room on a goroutine's stack? */
+struct space_spec {
+	int32_t g_off;		/* from the thread pointer: the address of g, which starts with that of the stack's end */
+	uint32_t need;		/* bytes below the site's stack pointer */
+	uint64_t instead;	/* counter of hits for which there was too little */
+	uint32_t body;		/* bytes that these jump over */
+};
+
 struct arch_ops {
 	const char *name;
 	uint16_t elf_machine;
@@ -139,6 +147,9 @@ struct arch_ops {
 	/* Both, where one `syscall` makes all calls. At most GATE_MAX. */
 	int (*emit_gate)(uint8_t *out, const struct gate_spec *spec);
 
+	/* Stands in front of a body in Go code. Always SPACE_LEN bytes. */
+	int (*emit_space)(uint8_t *out, const struct space_spec *spec);
+
 	/*
 	 * Write the code that records an event as it runs at address `at`, with the same promises as
 	 * emit_count. Returns its length, at most EVENT_CODE_MAX; -ERANGE or -EINVAL for a spec that
@@ -178,6 +189,7 @@ struct arch_ops {
 
 #define COUNT_MAX 192
 #define GATE_MAX 256
+#define SPACE_LEN 67
 
 extern const struct arch_ops arch_x86_64;
 

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How much of a goroutine's stack a program may take. A Go function that compares the stack pointer with the limit has
- * 800 bytes below its frame, kept free for those functions that don't compare; how many of these are open where one of
- * them is entered nobody knows. So less is taken there, and a clause that needs more leaves such functions out.
+ * How much of a goroutine's stack a body may take. A Go function that compares the stack pointer with the limit has
+ * 800 bytes below its frame, kept free for those functions that don't compare: more than any body needs. How many of
+ * these are open where one of them is entered nobody knows, so there the body looks how much is left (arch/x86/space.c), and
+ * the hit is lost if that is too little. Most of them call nothing and are called by one that has compared: then 664 are left.
  */
-#include "session/units.h"
+#include "session/go.h"
 
 #include <string.h>
+#include "arch/event.h"
 #include "gen/gen.h"
+#include "session/units.h"
 
-#define UNCHECKED 512
+#define LEFT_MOST 640		/* asked for where nobody has compared */
+#define BLIND_MOST 512		/* and where it can't be seen how much is left */
+#define COUNT_NEED 160
+#define EVENT_NEED 256
+#define CHECK_LEN 32		/* the comparison ends before that */
 
 static bool checks_stack(const struct module *m, uint64_t entry)
 {
@@ -29,23 +36,76 @@ static bool checks_stack(const struct module *m, uint64_t entry)
 	return false;
 }
 
-int go_stack(const struct module *m, uint64_t entry)
+static struct module *module_of(const struct jab *j, const struct site *s)
 {
-	return m->is_go && !checks_stack(m, entry) ? UNCHECKED : 0;
+	return j->files.v[j->rows.v[j->counters.v[s->counter].row].file].m;	/* its target may be gone */
+}
+
+/* What runs before there is any thread-local storage, on a stack that the kernel has made. */
+static bool is_first(struct module *m, const struct site *s)
+{
+	static const char *const names[] = { "_rt0_", "runtime.rt0_go", "runtime.settls" };
+	const char *name = s->func < m->funcs.n ? func_name(m, &m->funcs.v[s->func]) : "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strncmp(name, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+/* Is a body there before any comparison, or in a function without one? */
+static bool is_tight(struct module *m, const struct site *s)
+{
+	uint64_t entry = s->func < m->funcs.n ? m->funcs.v[s->func].addr : s->addr;
+
+	if (!m->is_go || !module_is_go_code(m, s->addr) || is_first(m, s))
+		return false;
+	return !checks_stack(m, entry) || (s->kind == WANT_INSN && s->addr - entry < CHECK_LEN);
+}
+
+int go_stack(const struct jab *j, const struct site *s)
+{
+	struct module *m = module_of(j, s);
+
+	return !is_tight(m, s) ? 0 : module_go_g(m) ? LEFT_MOST : BLIND_MOST;
+}
+
+/* Entry and exits of a call need the same, so that none of them goes on without the other. */
+static int program_need(const struct jab *j, const struct program *p)
+{
+	const struct ir_unit *ir = lang_unit(j->units.v[p->unit].lang);
+	int need = 0;
+
+	for (int i = 0; i < 2 && p->progs[i]; i++)
+		need = MAX(need, gen_stack_need(ir, p->progs[i]));
+	return need;
+}
+
+size_t go_space(const struct jab *j, const struct site *s)
+{
+	struct module *m = module_of(j, s);
+
+	return is_tight(m, s) && module_go_g(m) ? SPACE_LEN : 0;
+}
+
+void go_put_space(const struct jab *j, const struct site *s, enum go_body kind, uint64_t instead, size_t body, uint8_t *out)
+{
+	struct space_spec spec = { module_go_g(module_of(j, s)), COUNT_NEED, instead, body };
+
+	if (kind == GO_EVENT)
+		spec.need = EVENT_NEED;
+	if (kind == GO_BULK)
+		spec.need = BULK_STACK_MAX;
+	if (kind == GO_PROGRAM)
+		spec.need = program_need(j, &j->programs.v[j->counters.v[s->counter].program - 1]);
+	arch_x86_64.emit_space(out, &spec);
 }
 
 static bool fits(const struct jab *j, const struct site *s)
 {
-	const struct counter *c = &j->counters.v[s->counter];
-	const struct program *p = &j->programs.v[c->program - 1];
-	const struct module *m = j->files.v[j->rows.v[c->row].file].m;	/* its target may be gone */
-	const struct ir_unit *ir = lang_unit(j->units.v[p->unit].lang);
-	int most = go_stack(m, s->func < m->funcs.n ? m->funcs.v[s->func].addr : s->addr);
+	int most = go_stack(j, s);
 
-	for (int i = 0; most && i < 2 && p->progs[i]; i++)
-		if (gen_stack_need(ir, p->progs[i]) > most)
-			return false;
-	return true;
+	return !most || program_need(j, &j->programs.v[j->counters.v[s->counter].program - 1]) <= most;
 }
 
 /* Of a call, the entry and all exits, since they are of one function and both programs are looked at. */

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "blob/blob.h"
 #include "lang/type.h"
+#include "session/go.h"
 #include "session/rings.h"
 #include "session/typed.h"
 #include "session/units.h"
@@ -391,20 +392,28 @@ static bool records(const struct jab *j, const struct site *s)
 
 size_t shape_body(const struct jab *j, const struct site *s)
 {
+	size_t space;
+
 	if (j->probes.v[s->probe].unit)
 		return unit_body(j, s);
+	space = go_space(j, s);
 	if (!records(j, s))
-		return count_body();
-	return shape_of(j, j->counters.v[s->counter].row)->body + (j->events->o.overwrite ? count_body() : 0);
+		return count_body() + space;
+	return shape_of(j, j->counters.v[s->counter].row)->body + space + (j->events->o.overwrite ? count_body() + space : 0);
 }
 
 static int emit_count(const struct jab *j, const struct target *t, const struct site *s, uint64_t at, uint8_t *out)
 {
 	struct count_spec spec = t->spec;
+	size_t space = go_space(j, s);
+	int n;
 
 	spec.index = j->counters.v[s->counter].index;
 	spec.shared = counter_shared_at(t, spec.index);
-	return arch_x86_64.emit_count(out, at, &spec);
+	n = arch_x86_64.emit_count(out + space, at + space, &spec);
+	if (space && n > 0)
+		go_put_space(j, s, GO_COUNT, spec.shared, n, out);
+	return n < 0 ? n : (int)space + n;
 }
 
 /* Where one emission stands: the facts that its fields depend on. */
@@ -492,6 +501,7 @@ int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t a
 	const struct loaded *l = &t->loaded.v[s->loaded];
 	struct place p = { j, main_part(j, t), NULL, c->row, c->index, s->addr + l->bias,
 			   j->files.v[l->file].m->is_go, w->pushed, site_is_tail(s) };
+	size_t space;
 	int n = 0, m;
 
 	if (j->probes.v[s->probe].unit)
@@ -501,6 +511,9 @@ int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t a
 	if (!records(j, s))
 		return n;
 	p.s = shape_of(j, c->row);
-	m = p.s->bulk ? emit_bulk(&p, out + n) : emit_plain(&p, at + n, out + n);
-	return m < 0 ? m : n + m;
+	space = go_space(j, s);
+	m = p.s->bulk ? emit_bulk(&p, out + n + space) : emit_plain(&p, at + n + space, out + n + space);
+	if (space && m > 0)
+		go_put_space(j, s, p.s->bulk ? GO_BULK : GO_EVENT, p.t->rings->lost_shared_at + 8ull * p.index, m, out + n);
+	return m < 0 ? m : n + (int)space + m;
 }

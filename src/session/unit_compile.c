@@ -8,6 +8,7 @@
 
 #include <string.h>
 #include "base/err.h"
+#include "session/go.h"
 #include "session/tls.h"
 
 /* Of a line; a script's are shown with its errors. Many functions have the same ones. */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/err.h"
 #include "session/budget.h"
+#include "session/go.h"
 #include "session/rings.h"
 #include "session/shapes.h"
 
@@ -140,7 +141,7 @@ size_t unit_body(const struct jab *j, const struct site *s)
 {
 	const struct program *p = &j->programs.v[j->counters.v[s->counter].program - 1];
 
-	return p->body[part_of(j, s, p)];
+	return p->body[part_of(j, s, p)] + go_space(j, s);
 }
 
 int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out)
@@ -155,23 +156,26 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	struct unit *u = &j->units.v[p->unit];
 	const struct ir_unit *ir = lang_unit(u->lang);
 	struct gen_env env = main->views[p->unit].env;
+	size_t space = go_space(j, s);
 	struct gen_site site = { .addr = s->addr + l->bias, .number = c->row, .pushed = w->pushed, .tail = site_is_tail(s),
-				 .at_entry = s->kind == WANT_ENTRY, .size = w->body };
+				 .at_entry = s->kind == WANT_ENTRY, .size = w->body - space };
 	int r;
 
 	if (ir->maps.n > u->layout->nmaps || ir->ncells > u->ncells)
 		return fail(-ENOSPC, "there is no memory for what this clause keeps, since nothing was known of the file when it was made; "
 			    "name it by its whole path");
 	env.ids = u->ids.v;
-	env.stack_max = go_stack(m, entry);
+	env.stack_max = go_stack(j, s);
 	env.event.lost_index = c->index;
 	env.event.lost_shared = main->rings->lost_shared_at + 8ull * c->index;
 	/* Calls of two probes on one function are two calls. */
 	site.func = (l->bias + entry) ^ c->row * 0x9e3779b97f4a7c15ull;
-	r = gen_emit(ir, p->progs[part_of(j, s, p)], &env, &site, at, out);
+	if (space)
+		go_put_space(j, s, GO_PROGRAM, env.event.lost_shared, site.size, out);
+	r = gen_emit(ir, p->progs[part_of(j, s, p)], &env, &site, at + space, out + space);
 	if (r > 0 && j->budget)
-		budget_body(j, p->unit, j->probes.v[s->probe].clause, at, r);
-	return r < 0 ? fail_in(r, "probe '%s'", j->probes.v[s->probe].spec->text) : r;
+		budget_body(j, p->unit, j->probes.v[s->probe].clause, at + space, r);
+	return r < 0 ? fail_in(r, "probe '%s'", j->probes.v[s->probe].spec->text) : (int)space + r;
 }
 
 void units_free(struct jab *j)

@@ -58,10 +58,6 @@ struct unit_view {
 	struct gen_env env;
 };
 
-/* go.c: the most that a program may take of the stack, 0 for no such limit; and leaving sites out that have too little. */
-int go_stack(const struct module *m, uint64_t entry);
-void go_refuse(struct jab *j);
-
 /* The script of this session. Its text is kept. -EINVAL: unit_errors() has the messages. */
 int unit_add_script(struct jab *j, const char *name, const char *text, size_t len, char *const *params, uint32_t nparams);
 

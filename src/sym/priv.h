@@ -58,6 +58,9 @@ struct sym_priv {
 	VEC(struct irel) irels;
 	VEC(struct rseq_range) rseqs;
 	VEC(uint64_t) strays;		/* landing pads outside their own FDE, sorted */
+	bool have_go;
+	struct range go_code;		/* empty: none, or nobody knows */
+	int32_t go_g;
 	bool have_unwind;
 	struct unwind_data *unwind;	/* or NULL: of nothing is anything known */
 	struct range unwind_code;

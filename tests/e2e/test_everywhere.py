@@ -2,6 +2,7 @@
 """Everywhere: every sort of binary, and processes in other places than ours."""
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 
@@ -10,6 +11,7 @@ import pytest
 import jab
 import scripts
 import targets
+import traces
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else or to unshare")
 AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
@@ -132,15 +134,34 @@ def test_go_text_and_stacks_as_keys(target):
 
 
 def test_go_functions_with_too_little_stack_are_left_out(target, built):
-    """One that does not check its stack may be the last of several; the others have what a stack as a key takes."""
+    """One that does not check its stack has less of it; the others have what the largest clause takes."""
+    clause = "{ @[ustack(9), ustack(1), comm, arg1, arg2, arg3, arg4, arg5, pid, tid] = stats(arg1); }"
     t = target("hello_go", "serve", 4)
-    with scripts.Script("u:exe:main.* { @[ustack(1)] = count(); }" + GO_ROUNDS, t.pid, wait=False) as s:
+    with scripts.Script("u:exe:main.* " + clause + GO_ROUNDS, t.pid, wait=False) as s:
         r = s.wait()
     t.run(100)
     t.stop()
     assert r.status == 0 and "sites can't be placed" in r.stderr and "main.deep+0" in r.output, r
-    r = scripts.run("u:exe:main.work { @[ustack(1)] = count(); }", built("hello_go"), 1000, 2)
+    r = scripts.run("u:exe:main.work " + clause, built("hello_go"), 1000, 2)
     assert r.status == 1 and "needs more stack" in r.stderr, r
+    r = scripts.run("u:exe:main.work { @[ustack(1)] = count(); }", built("hello_go"), 1000, 2)
+    assert r.status == 0 and "main.work+0\n]: 1000\n" in r.output, r
+
+
+def test_go_hardly_any_stack_left(built, tmp_path):
+    """Where functions without a check are nested, it is looked how much is left, and nothing is written below it."""
+    command, calls = [built("tight"), 400, 300], 400 * 300 + 50 * 28
+    alone = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60).stdout
+    r = jab.count_command(["exe:main.inner", "exe:main.inner%return"], command)
+    assert [p["hits"] for p in r.summary["probes"]] == [calls, calls] and r.stdout == alone, r
+    r = scripts.run("u:exe:main.inner { @n = count(); @[arg0 % 10] = count(); }", *command)
+    lost = int(re.search(r"(\d+) events were lost", r.stderr)[1])
+    assert r.stdout == alone and lost > 0 and int(scripts.scalar(r.output, "n")) == calls - lost, r
+    for name, probe in ("plain", ["exe:main.inner arg0"]), ("bulk", ["-t", "backtrace", "exe:main.inner"]):
+        r = traces.record(tmp_path / name, probe, command, ["--buffer-size", "16M"])
+        told, = r.summary["probes"]
+        assert r.stdout == alone.strip() and told["recorded"] + told["lost"] == told["hits"] == calls, r
+        assert (told["lost"] > 0) == (name == "bulk"), r
 
 
 def test_library_that_was_opened_later(target, built):

@@ -539,11 +539,54 @@ static void gates_are_foretold(void **state)
 	undefined = 0;
 }
 
+static __thread uint64_t *g;
+
+/* Does the body run, with so much left of a stack? The hit is counted here or there. */
+static bool has_space(uint32_t need, uint64_t left, int flags)
+{
+	struct space_spec spec = { .g_off = (char *)&g - (char *)tls, .need = need, .instead = (uint64_t)&data[2], .body = 4 };
+
+	memset(code_rw, 0xcc, CODE_SIZE);
+	assert_int_equal(arch_x86_64.emit_space(code_rw, &spec), SPACE_LEN);
+	memcpy(code_rw + SPACE_LEN, "\xf0\x48\xff\x07", 4);	/* lock incq (%rdi) */
+	put_end(SPACE_LEN + 4);
+	prepare(flags);
+	machine_in.gpr[7] = (uint64_t)&data[3];
+	data[0] = machine_in.gpr[4] - left;
+	data[2] = data[3] = 0;
+	undefined = AF;
+	run("space");
+	assert_int_equal(data[2] + data[3], 1);
+	assert_memory_equal(machine_out.gpr, machine_in.gpr, sizeof(machine_in.gpr));
+	return data[3];
+}
+
+static void space_is_looked_at(void **state)
+{
+	strict = true;
+	for (int f = 0; f < 128; f++) {
+		uint32_t need = 160 + 8 * (random_word() % 70);
+
+		g = (uint64_t *)data;
+		assert_true(has_space(need, need, f));
+		assert_true(has_space(need, need + 8 * (random_word() % 9000), f));
+		assert_false(has_space(need, need - 1, f));
+		assert_false(has_space(need, 8 * (random_word() % (need / 8)), f));
+		assert_false(has_space(need, 0, f));
+		assert_true(has_space(need, -8, f));		/* another stack */
+		assert_true(has_space(need, -(random_word() >> 20), f));
+		g = NULL;
+		assert_true(has_space(need, 8, f));
+	}
+	undefined = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(forgetting_is_foretold),
 		cmocka_unit_test(gates_are_foretold),
+		cmocka_unit_test(space_is_looked_at),
 		cmocka_unit_test(forms_are_those_of_the_cpu),
 		cmocka_unit_test(others_are_refused),
 		cmocka_unit_test(counting_is_foretold),
