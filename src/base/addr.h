@@ -19,4 +19,7 @@ typedef struct { uint64_t v; } taddr;
  */
 #define ADDR_TAIL_CALL 0x6c6c61636c696174ull
 
+/* The same for a parameter that the function did not keep, when no known caller has called. "not kept". */
+#define ADDR_NOT_KEPT 0x7470656b20746f6eull
+
 #endif

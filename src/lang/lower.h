@@ -117,9 +117,19 @@ struct val pieces_load(struct lower *w, const struct val *v);
 /* lower_field.c: what an event can hold of it; one field, or many */
 void lower_fields(struct lower *w, struct ir_record *r, arg_list *list, const char *name, const struct val *v);
 
+/* lower_loc.c */
+#define REG_SP 4
+#define STACK_GOOD_MIN (-128)
+#define STACK_GOOD_MAX 2040	/* above it the stack may end */
+/* Memory at so many bytes of this module's block, or of a variable that has a name. */
+struct val lower_thread_local(struct lower *w, const char *symbol, int64_t byte, const struct vtype *type, const struct expr *e);
+struct val lower_nodes(struct lower *w, const struct loc *loc, uint32_t last, const struct expr *e);
+struct val lower_located(struct lower *w, const struct loc *loc, const struct vtype *type, const struct expr *e);
+struct val lower_var(struct lower *w, const struct var *v, const struct vtype *type, const struct expr *e);	/* it, or what it refers to */
+uint64_t lower_unknown(struct lower *w, uint32_t address);	/* a value is not known if this is not 0; its mask */
+
 /* lower_name.c */
 struct val lower_site_reg(struct lower *w, uint32_t number);
-struct val lower_nodes(struct lower *w, const struct loc *loc, uint32_t last, const struct expr *e);
 struct val lower_name(struct lower *w, const struct expr *e);
 struct val lower_program_var(struct lower *w, const struct expr *e);
 struct val lower_var_object(struct lower *w, const struct expr *e);

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Words: what the site knows, and the program's own variables by where they are. */
+/* Words: what the site knows, and the program's own variables by name. */
 #include "lang/lower.h"
 
 #include <string.h>
 
 #include "arch/regs.h"
 #include "base/err.h"
-
-#define STACK_GOOD_MIN (-128)
-#define STACK_GOOD_MAX 2040	/* above it the stack may end */
-#define REG_SP 4
 
 struct val lower_site_reg(struct lower *w, uint32_t number)
 {
@@ -37,208 +33,12 @@ static struct val argument(struct lower *w, uint32_t n)
 	return from_stack(w, 8 + 8 * (int64_t)(n - in_regs));
 }
 
-/* ---- thread-local variables ---- */
-
-/* Memory at so many bytes of this module's block, or of a variable that has a name. */
-static struct val thread_local(struct lower *w, const char *symbol, int64_t byte, const struct vtype *type, const struct expr *e)
-{
-	const struct lang_site *s = w->c->site;
-	struct val v = val_reg(type, lower_pure(w, IR_CTX, IR_I64, IR_NONE, IR_NONE, IR_CTX_THREAD), 0);
-	int64_t off = 0;
-
-	if (s->tls && s->tls(s->tls_arg, symbol, &off) < 0)
-		lower_error(w, e, "'%s' is thread-local, and %s", e->name, err_text());
-	v.kind = K_MEM;
-	v.off = off + byte;
-	return v;
-}
-
-/* ---- locations ---- */
-
-static uint8_t node_op(uint8_t op)
-{
-	static const uint8_t ops[] = {
-		[LOP_ADD] = IR_ADD, [LOP_SUB] = IR_SUB, [LOP_MUL] = IR_MUL, [LOP_AND] = IR_AND, [LOP_OR] = IR_OR,
-		[LOP_XOR] = IR_XOR, [LOP_SHL] = IR_SHL, [LOP_SHR] = IR_SHR, [LOP_SAR] = IR_SHR, [LOP_SDIV] = IR_DIV,
-		[LOP_UMOD] = IR_MOD, [LOP_UDIV] = IR_DIV, [LOP_EQ] = IR_EQ, [LOP_NE] = IR_NE, [LOP_SLT] = IR_LT,
-		[LOP_SLE] = IR_LE, [LOP_SGT] = IR_GT, [LOP_SGE] = IR_GE,
-	};
-
-	return op < ARRAY_SIZE(ops) ? ops[op] : IR_NOP;
-}
-
-static uint8_t sized(unsigned int bytes, bool sign)
-{
-	return (sign ? IR_I8 : IR_U8) + (bytes == 2 ? 1 : bytes == 4 ? 2 : bytes == 8 ? 3 : 0);
-}
-
-static struct val node_load(struct lower *w, const struct val *address, unsigned int bytes)
-{
-	struct val m = *address;
-
-	m.kind = K_MEM;
-	m.type = bytes == 1 ? &v_u8 : bytes == 2 ? &v_u16 : bytes == 4 ? &v_u32 : &v_u64;
-	m.good = false;
-	if (address->kind == K_CONST) {
-		m.reg = IR_NONE;
-		m.off = address->k.i;
-	}
-	return val_load(w, &m);
-}
-
-static struct val node_math(struct lower *w, const struct loc_node *n, const struct val *a, const struct val *b)
-{
-	bool is_signed = n->op == LOP_SAR || n->op == LOP_SDIV || (n->op >= LOP_SLT && n->op <= LOP_SGE);
-	uint32_t ra = val_in_reg(w, a), rb = val_in_reg(w, b);
-
-	return val_reg(&v_u64, lower_pure(w, node_op(n->op), is_signed ? IR_I64 : IR_U64, ra, rb, 0), a->mask | b->mask);
-}
-
-static struct val node_value(struct lower *w, const struct loc_node *n, const struct val *vals, const struct expr *e)
-{
-	const struct val *a = &vals[n->a], *b = &vals[n->b];
-
-	switch ((enum loc_op)n->op) {
-	case LOP_CONST:	return val_const(&v_u64, n->imm);
-	case LOP_REG:	return lower_site_reg(w, n->a);
-	case LOP_ADDR:	return val_const(&v_u64, lower_live(w, n->imm));
-	case LOP_LOAD:	return node_load(w, a, n->imm);
-	case LOP_NEG:	return val_reg(&v_u64, lower_pure(w, IR_NEG, IR_U64, val_in_reg(w, a), IR_NONE, 0), a->mask);
-	case LOP_NOT:	return val_reg(&v_u64, lower_pure(w, IR_NOT, IR_U64, val_in_reg(w, a), IR_NONE, 0), a->mask);
-	case LOP_SEXT: case LOP_ZEXT:
-		return val_reg(&v_u64, lower_pure(w, IR_CAST, sized(n->imm, n->op == LOP_SEXT), val_in_reg(w, a), IR_NONE, 0), a->mask);
-	case LOP_TLS: {
-		struct val v = thread_local(w, NULL, n->imm, &v_u64, e);
-
-		return val_address(w, &v);
-	}
-	default:
-		return node_math(w, n, a, b);
-	}
-}
-
-struct val lower_nodes(struct lower *w, const struct loc *loc, uint32_t last, const struct expr *e)
-{
-	struct val *vals = pool_alloc(w->pool, ((size_t)loc->nnodes + 1) * sizeof(*vals));
-	uint32_t i;
-
-	for (i = 0; i < loc->nnodes && i <= last; i++)
-		vals[i] = node_value(w, &loc->nodes[i], vals, e);
-	return vals[MIN(last, loc->nnodes ? loc->nnodes - 1 : 0)];
-}
-
-static struct val object(struct lower *w, const struct val *address, const struct vtype *type)
-{
-	struct val m = { .kind = K_MEM, .type = type, .reg = IR_NONE, .slot = IR_NONE, .mask = address->mask };
-
-	if (address->kind == K_CONST)
-		m.off = address->k.i;
-	else
-		m.reg = val_in_reg(w, address);
-	return v_is_scalar(type) ? val_load(w, &m) : m;
-}
-
-/* A value in a register or computed: of the width that its type says. */
-static struct val narrowed(struct lower *w, struct val v, const struct vtype *type, const struct expr *e)
-{
-	if (type->kind == V_FLOAT && v.type->kind != V_FLOAT) {
-		lower_error(w, e, "'%s' is a float in an integer register, which is not supported yet", e->name);
-		return v;
-	}
-	v.type = &v_u64;
-	if (type->is_bool && v.kind == K_REG)	/* only the low byte is its own */
-		v.reg = lower_pure(w, IR_CAST, IR_U8, v.reg, IR_NONE, 0);
-	if (type->kind == V_INT && v.kind == K_REG && type->size < 8)
-		v = val_reg(type, lower_pure(w, IR_CAST, v_ir(type), v.reg, IR_NONE, 0), v.mask);
-	else if (v.kind == K_CONST)
-		v = val_convert(w, &v, type);
-	v.type = type;
-	return v;
-}
-
-static struct val bytes_const(const struct loc_piece *p, const struct vtype *type)
-{
-	struct val v = val_const(type, 0);
-	float f;
-
-	memcpy(&v.k, p->bytes, MIN(p->size, 8u));
-	if (type->kind == V_FLOAT) {
-		v.kind = K_FCONST;
-		memcpy(&f, p->bytes, 4);
-		if (type->size == 4)
-			v.k.f = f;
-	}
-	return v;
-}
-
-static struct val located(struct lower *w, const struct loc *loc, const struct vtype *type, const struct expr *e)
-{
-	const struct loc_piece *p = &loc->pieces[0];
-	struct val v;
-
-	if (v_is_object(type) && (loc->n > 1 || (p->kind != LOC_MEM && p->kind != LOC_GLOBAL && p->kind != LOC_TLS && p->kind != LOC_MEM_AT)))
-		return (struct val){ .kind = K_PIECES, .type = type, .loc = loc, .reg = IR_NONE, .slot = IR_NONE };
-	if (loc->n != 1) {
-		lower_error(w, e, "'%s' is in several pieces, which can't be read yet", e->name);
-		return val_const(&v_i64, 0);
-	}
-	switch ((enum loc_kind)p->kind) {
-	case LOC_REG:
-		return narrowed(w, lower_site_reg(w, p->reg), type, e);
-	case LOC_XMM:
-		if (type->kind == V_FLOAT)
-			return val_reg(type, lower_pure(w, IR_XMM, v_ir(type), IR_NONE, IR_NONE, p->reg), 0);
-		break;
-	case LOC_MEM:
-		v = lower_site_reg(w, p->reg);
-		v.kind = K_MEM;
-		v.type = type;
-		v.off = p->off;
-		v.good = p->reg == REG_SP && p->off >= STACK_GOOD_MIN && p->off <= STACK_GOOD_MAX;
-		return v_is_scalar(type) ? val_load(w, &v) : v;
-	case LOC_GLOBAL:
-		v = val_const(&v_u64, lower_live(w, p->off));
-		return object(w, &v, type);	/* a program may shut pages of its own data: see gen/loads.c */
-	case LOC_CONST:
-		return narrowed(w, val_const(&v_u64, p->off), type, e);
-	case LOC_MEM_AT:
-		v = lower_nodes(w, loc, p->node, e);
-		return object(w, &v, type);
-	case LOC_VALUE:
-		return narrowed(w, lower_nodes(w, loc, p->node, e), type, e);
-	case LOC_BYTES:
-		if (v_is_scalar(type))
-			return bytes_const(p, type);
-		break;
-	case LOC_TLS:
-		v = thread_local(w, NULL, p->off, type, e);
-		return v_is_scalar(type) ? val_load(w, &v) : v;
-	case LOC_ST: case LOC_GONE:
-		break;
-	}
-	lower_error(w, e, "'%s' can't be read here: %s", e->name, loc->why ? loc->why : "it is in a place that is not supported yet");
-	return val_const(&v_i64, 0);
-}
-
-/* A variable, or what it refers to. */
-static struct val variable(struct lower *w, const struct var *v, const struct vtype *type, const struct expr *e)
-{
-	struct val a;
-	bool is_ref;
-
-	v_of_var(w->pool, w->c->site->types, v->type, &is_ref);
-	if (!is_ref)
-		return located(w, &v->loc, type, e);
-	a = located(w, &v->loc, &v_void_ptr, e);
-	return object(w, &a, type);
-}
-
 /* ---- entry values of call probes ---- */
 
 static struct val at_entry(struct lower *w, const struct expr *e)
 {
 	if (e->meaning == B_VAR)
-		return variable(w, e->ref, e->type, e);
+		return lower_var(w, e->ref, e->type, e);
 	if (e->meaning == B_SARG)
 		return from_stack(w, 8 + 8 * (int64_t)e->value);
 	return argument(w, e->value);
@@ -320,7 +120,7 @@ struct val lower_var_object(struct lower *w, const struct expr *e)
 
 	v_of_var(w->pool, w->c->site->types, ((const struct var *)e->ref)->type, &is_ref);
 	if (is_ref && !w->entry) {
-		a = located(w, loc, &v_void_ptr, e);
+		a = lower_located(w, loc, &v_void_ptr, e);
 		v.reg = val_in_reg(w, &a);
 		v.mask = a.mask;
 		return v;
@@ -330,7 +130,7 @@ struct val lower_var_object(struct lower *w, const struct expr *e)
 		return v;
 	}
 	if (loc->n == 1 && p->kind == LOC_TLS)
-		return thread_local(w, NULL, p->off, e->type, e);
+		return lower_thread_local(w, NULL, p->off, e->type, e);
 	if (w->entry || loc->n != 1 || (p->kind != LOC_MEM && p->kind != LOC_MEM_AT)) {
 		lower_error(w, e, "'%s' has no address here: it is not in memory%s", e->name, w->entry ? " at the exit" : "");
 		return v;
@@ -379,33 +179,15 @@ static struct val lower_stack(struct lower *w, const struct expr *e)
 	return val_reg(e->type, lower_pure(w, IR_STACK, IR_I64, IR_NONE, IR_NONE, 127), 0);
 }
 
-/*
- * Where the function goes on in another one, its value is not there yet: the read of an address that is
- * none says so, in the way of all reads that fail.
- */
+/* Where the function goes on in another one, its value is not there yet. */
 static uint64_t tail_mask(struct lower *w)
 {
-	struct val m = context(w, &v_u64, IR_CTX_TAIL);
-	uint32_t at = m.reg, end;
-	size_t mark = w->known.n, i;
-
-	for (i = 0; i < mark; i++)
-		if (w->known.v[i].op == IR_IF_FAULT && w->known.v[i].a == at)
-			return w->known.v[i].mask;
-	end = lower_label(w);
-	lower_jump(w, IR_JZ, at, end);
-	m.kind = K_MEM;
-	m = val_load(w, &m);
-	lower_forget(w, mark);
-	lower_place_label(w, end);
-	/* once is enough */
-	*vec_add(&w->known) = (struct known){ .op = IR_IF_FAULT, .a = at, .b = IR_NONE, .mask = m.mask };
-	return m.mask;
+	return lower_unknown(w, context(w, &v_u64, IR_CTX_TAIL).reg);
 }
 
 static struct val return_value(struct lower *w, const struct expr *e)
 {
-	struct val v = e->ref ? variable(w, e->ref, e->type, e) : lower_site_reg(w, 0);
+	struct val v = e->ref ? lower_var(w, e->ref, e->type, e) : lower_site_reg(w, 0);
 
 	if (w->c->site->tails)
 		v.mask |= tail_mask(w);
@@ -414,7 +196,7 @@ static struct val return_value(struct lower *w, const struct expr *e)
 
 static struct val errno_value(struct lower *w, const struct expr *e)
 {
-	struct val v = thread_local(w, "errno", 0, e->type, e);
+	struct val v = lower_thread_local(w, "errno", 0, e->type, e);
 
 	return val_load(w, &v);
 }

@@ -4,37 +4,15 @@
  * once with symbols instead of values, so what is left is a list of nodes without a stack, and in
  * nearly all cases just a register or a distance from one.
  */
-#include "sym/types_priv.h"
+#include "sym/dw_loc.h"
 
-#include <stdio.h>
-
-#define MOST_STACK 64
 #define MOST_NODES 1024
 #define MOST_PIECES 256
-
-struct symbolic {
-	struct types *t;
-	Dwarf_Die *func;
-	uint64_t pc, size;
-	bool at_entry;
-	int nested;
-	Dwarf_Attribute *attr;
-	const char *why;	/* set: given up */
-	VEC(struct loc_node) nodes;
-	VEC(struct loc_piece) pieces;
-	uint16_t stack[MOST_STACK];
-	int depth;
-	/* what the last operations said, until DW_OP_piece or the end */
-	enum { IS_NONE, IS_REGISTER, IS_VALUE, IS_BYTES } is;
-	uint64_t reg;
-	const uint8_t *bytes;
-	uint64_t nbytes;
-};
 
 static const char too_complex[] = "its place is described in a way that is not supported";
 static const char gone_here[] = "it is optimised away at this address";
 
-static void give_up(struct symbolic *s, const char *why)
+void loc_give_up(struct symbolic *s, const char *why)
 {
 	if (!s->why)
 		s->why = why;
@@ -48,85 +26,87 @@ static int machine_reg(uint64_t reg)
 	return reg < 8 ? low[reg] : reg < 16 ? (int)reg : -1;
 }
 
-static uint16_t node(struct symbolic *s, uint8_t op, uint16_t a, uint16_t b, int64_t imm)
+uint16_t loc_make(struct symbolic *s, uint8_t op, uint16_t a, uint16_t b, int64_t imm)
 {
 	if (s->nodes.n >= MOST_NODES) {
-		give_up(s, too_complex);
+		loc_give_up(s, too_complex);
 		return 0;
 	}
 	*vec_add(&s->nodes) = (struct loc_node){ op, a, b, imm };
 	return s->nodes.n - 1;
 }
 
-static void push(struct symbolic *s, uint16_t n)
+void loc_push(struct symbolic *s, uint16_t n)
 {
 	if (s->depth == MOST_STACK)
-		give_up(s, too_complex);
+		loc_give_up(s, too_complex);
 	else
 		s->stack[s->depth++] = n;
 }
 
 static void push_const(struct symbolic *s, int64_t v)
 {
-	push(s, node(s, LOP_CONST, 0, 0, v));
+	loc_push(s, loc_make(s, LOP_CONST, 0, 0, v));
 }
 
-static uint16_t pop(struct symbolic *s)
+uint16_t loc_pop(struct symbolic *s)
 {
 	if (!s->depth) {
-		give_up(s, too_complex);
-		return node(s, LOP_CONST, 0, 0, 0);
+		loc_give_up(s, too_complex);
+		return loc_make(s, LOP_CONST, 0, 0, 0);
 	}
 	return s->stack[--s->depth];
 }
 
-static struct loc_node at(struct symbolic *s, uint16_t n)
+struct loc_node loc_at(struct symbolic *s, uint16_t n)
 {
 	return n < s->nodes.n ? s->nodes.v[n] : (struct loc_node){ 0 };
 }
 
 /* x + c in the simplest form: sums of constants are made here, so reg + off stays recognisable. */
-static uint16_t plus_const(struct symbolic *s, uint16_t a, int64_t c)
+uint16_t loc_plus(struct symbolic *s, uint16_t a, int64_t c)
 {
-	struct loc_node x = at(s, a);
+	struct loc_node x = loc_at(s, a);
 
 	if (c == 0)
 		return a;
 	if (x.op == LOP_CONST || x.op == LOP_ADDR || x.op == LOP_TLS)
-		return node(s, x.op, 0, 0, (uint64_t)x.imm + c);
-	if (x.op == LOP_ADD && at(s, x.b).op == LOP_CONST)
-		return plus_const(s, x.a, (uint64_t)at(s, x.b).imm + c);
-	return node(s, LOP_ADD, a, node(s, LOP_CONST, 0, 0, c), 0);
+		return loc_make(s, x.op, 0, 0, (uint64_t)x.imm + c);
+	if (x.op == LOP_ADD && loc_at(s, x.b).op == LOP_CONST)
+		return loc_plus(s, x.a, (uint64_t)loc_at(s, x.b).imm + c);
+	return loc_make(s, LOP_ADD, a, loc_make(s, LOP_CONST, 0, 0, c), 0);
 }
 
 static void binary(struct symbolic *s, uint8_t op)
 {
-	uint16_t b = pop(s), a = pop(s);
+	uint16_t b = loc_pop(s), a = loc_pop(s);
 
-	if (op == LOP_ADD && at(s, b).op == LOP_CONST)
-		push(s, plus_const(s, a, at(s, b).imm));
-	else if (op == LOP_ADD && at(s, a).op == LOP_CONST)
-		push(s, plus_const(s, b, at(s, a).imm));
-	else if (op == LOP_SUB && at(s, b).op == LOP_CONST)
-		push(s, plus_const(s, a, -(uint64_t)at(s, b).imm));
+	if (op == LOP_ADD && loc_at(s, b).op == LOP_CONST)
+		loc_push(s, loc_plus(s, a, loc_at(s, b).imm));
+	else if (op == LOP_ADD && loc_at(s, a).op == LOP_CONST)
+		loc_push(s, loc_plus(s, b, loc_at(s, a).imm));
+	else if (op == LOP_SUB && loc_at(s, b).op == LOP_CONST)
+		loc_push(s, loc_plus(s, a, -(uint64_t)loc_at(s, b).imm));
 	else
-		push(s, node(s, op, a, b, 0));
+		loc_push(s, loc_make(s, op, a, b, 0));
 }
 
-static void push_reg(struct symbolic *s, uint64_t reg, int64_t off)
+void loc_push_reg(struct symbolic *s, uint64_t reg, int64_t off)
 {
 	int r = machine_reg(reg);
 
 	if (r < 0)
-		give_up(s, "it depends on a register that is not a general one");
+		loc_give_up(s, "it depends on a register that is not a general one");
+	else if (!s->outer)
+		loc_push(s, loc_plus(s, loc_make(s, LOP_REG, r, 0, 0), off));
+	else if (s->outer->known & 1u << r)
+		loc_push(s, loc_plus(s, s->outer->reg[r], off));
 	else
-		push(s, plus_const(s, node(s, LOP_REG, r, 0, 0), off));
+		loc_give_up(s, "it depends on a register that its caller did not keep");
 }
 
-static void run(struct symbolic *s, const Dwarf_Op *ops, size_t n);
-
 /* The canonical frame address by the unwind tables: the stack pointer before the call. */
-static void push_cfa(struct symbolic *s)
+void loc_push_cfa(struct symbolic *s)
 {
 	Dwarf_CFI *cfi[2] = { dw_eh_frame(s->t), s->t->main.dw ? dwarf_getcfi(s->t->main.dw) : NULL };
 	Dwarf_Frame *frame;
@@ -139,7 +119,7 @@ static void push_cfa(struct symbolic *s)
 			continue;
 		s->nested++;
 		if (dwarf_frame_cfa(frame, &ops, &n) == 0 && n > 0)
-			run(s, ops, n);
+			loc_run(s, ops, n);
 		s->nested--;
 		free(frame);
 		s->is = IS_NONE;	/* "breg7 8; stack_value" is how libdw says it */
@@ -147,9 +127,9 @@ static void push_cfa(struct symbolic *s)
 			return;
 	}
 	if (s->at_entry)
-		push_reg(s, 7, 8);
+		loc_push_reg(s, 7, 8);
 	else
-		give_up(s, "no unwind table says where its frame is");
+		loc_give_up(s, "no unwind table says where its frame is");
 }
 
 /*
@@ -160,15 +140,15 @@ static bool is_frame_up(struct symbolic *s)
 {
 	struct loc_node x;
 
-	push_cfa(s);
+	loc_push_cfa(s);
 	s->is = IS_REGISTER;
 	if (s->why) {
 		s->why = NULL;
 		return true;
 	}
-	x = at(s, pop(s));
+	x = loc_at(s, loc_pop(s));
 	if (x.op == LOP_ADD)
-		x = at(s, x.a);
+		x = loc_at(s, x.a);
 	return x.op != LOP_REG || x.a != 4;	/* from rsp: no */
 }
 
@@ -180,56 +160,30 @@ static void push_frame_base(struct symbolic *s, int64_t off)
 
 	if (!s->func || s->nested > 2 || !die_place(s->func, DW_AT_frame_base, &attr) ||
 	    dwarf_getlocation_addr(&attr, s->pc, &ops, &n, 1) < 1) {
-		give_up(s, "its function does not say where its frame is");
+		loc_give_up(s, "its function does not say where its frame is");
 		return;
 	}
 	s->nested++;
 	s->attr = &attr;
-	run(s, ops, n);
+	loc_run(s, ops, n);
 	s->attr = outer;
 	s->nested--;
 	if (s->is == IS_REGISTER && s->reg == 6 && !is_frame_up(s))
-		give_up(s, "the function's frame is not set up at this address");
+		loc_give_up(s, "the function's frame is not set up at this address");
 	if (s->is == IS_REGISTER)
-		push_reg(s, s->reg, 0);
+		loc_push_reg(s, s->reg, 0);
 	s->is = IS_NONE;
-	push(s, plus_const(s, pop(s), off));
-}
-
-/* What the expression was when the function began: known only there. */
-static void push_entry_value(struct symbolic *s, const Dwarf_Op *op)
-{
-	Dwarf_Attribute attr, *outer = s->attr;
-	Dwarf_Op *ops;
-	size_t n;
-
-	if (!s->at_entry) {
-		give_up(s, "it is not kept up to this address; it is known at the function's entry");
-		return;
-	}
-	if (s->nested > 2 || dwarf_getlocation_attr(s->attr, op, &attr) != 0 ||
-	    dwarf_getlocation(&attr, &ops, &n) != 0) {
-		give_up(s, too_complex);
-		return;
-	}
-	s->nested++;
-	s->attr = &attr;
-	run(s, ops, n);
-	s->attr = outer;
-	s->nested--;
-	if (s->is == IS_REGISTER)
-		push_reg(s, s->reg, 0);
-	s->is = IS_NONE;
+	loc_push(s, loc_plus(s, loc_pop(s), off));
 }
 
 static void push_tls(struct symbolic *s)
 {
-	struct loc_node x = at(s, pop(s));
+	struct loc_node x = loc_at(s, loc_pop(s));
 
 	if (x.op == LOP_CONST || x.op == LOP_ADDR)
-		push(s, node(s, LOP_TLS, 0, 0, x.imm));
+		loc_push(s, loc_make(s, LOP_TLS, 0, 0, x.imm));
 	else
-		give_up(s, too_complex);
+		loc_give_up(s, too_complex);
 }
 
 static void push_indexed(struct symbolic *s, const Dwarf_Op *op, bool address)
@@ -238,9 +192,9 @@ static void push_indexed(struct symbolic *s, const Dwarf_Op *op, bool address)
 	Dwarf_Addr v;
 
 	if (dwarf_getlocation_attr(s->attr, op, &attr) != 0 || dwarf_formaddr(&attr, &v) != 0)
-		give_up(s, too_complex);
+		loc_give_up(s, too_complex);
 	else
-		push(s, node(s, address ? LOP_ADDR : LOP_CONST, 0, 0, v));
+		loc_push(s, loc_make(s, address ? LOP_ADDR : LOP_CONST, 0, 0, v));
 }
 
 /* Values of a type: kept as 64 bits, extended as the type is signed. */
@@ -256,19 +210,19 @@ static void push_converted(struct symbolic *s, const Dwarf_Op *op, uint16_t v)
 	    encoding != DW_ATE_signed_char && encoding != DW_ATE_unsigned_char && encoding != DW_ATE_address)
 		size = 0;
 	if (size == 8)
-		push(s, v);
+		loc_push(s, v);
 	else if (size == 1 || size == 2 || size == 4)
-		push(s, node(s, encoding == DW_ATE_signed || encoding == DW_ATE_signed_char ? LOP_SEXT : LOP_ZEXT, v, 0, size));
+		loc_push(s, loc_make(s, encoding == DW_ATE_signed || encoding == DW_ATE_signed_char ? LOP_SEXT : LOP_ZEXT, v, 0, size));
 	else
-		give_up(s, "its place is computed with floating point or wide numbers");
+		loc_give_up(s, "its place is computed with floating point or wide numbers");
 }
 
 static void push_load(struct symbolic *s, uint64_t size)
 {
-	if (size != 1 && size != 2 && size != 4 && size != 8)
-		give_up(s, too_complex);
+	if ((size != 1 && size != 2 && size != 4 && size != 8) || (s->outer && !loc_is_kept(s, s->depth ? s->stack[s->depth - 1] : 0)))
+		loc_give_up(s, too_complex);
 	else
-		push(s, node(s, LOP_LOAD, pop(s), 0, size));
+		loc_push(s, loc_make(s, LOP_LOAD, loc_pop(s), 0, size));
 }
 
 static void shuffle(struct symbolic *s, const Dwarf_Op *op)
@@ -278,29 +232,29 @@ static void shuffle(struct symbolic *s, const Dwarf_Op *op)
 
 	switch (op->atom) {
 	case DW_OP_drop:
-		pop(s);
+		loc_pop(s);
 		break;
 	case DW_OP_swap:
-		a = pop(s), b = pop(s);
-		push(s, a), push(s, b);
+		a = loc_pop(s), b = loc_pop(s);
+		loc_push(s, a), loc_push(s, b);
 		break;
 	case DW_OP_rot:
-		a = pop(s), b = pop(s), c = pop(s);
-		push(s, a), push(s, c), push(s, b);
+		a = loc_pop(s), b = loc_pop(s), c = loc_pop(s);
+		loc_push(s, a), loc_push(s, c), loc_push(s, b);
 		break;
 	default:
 		if (pick >= (uint64_t)s->depth)
-			give_up(s, too_complex);
+			loc_give_up(s, too_complex);
 		else
-			push(s, s->stack[s->depth - 1 - pick]);
+			loc_push(s, s->stack[s->depth - 1 - pick]);
 	}
 }
 
 static void push_abs(struct symbolic *s)
 {
-	uint16_t x = pop(s), sign = node(s, LOP_SAR, x, node(s, LOP_CONST, 0, 0, 63), 0);
+	uint16_t x = loc_pop(s), sign = loc_make(s, LOP_SAR, x, loc_make(s, LOP_CONST, 0, 0, 63), 0);
 
-	push(s, node(s, LOP_SUB, node(s, LOP_XOR, x, sign, 0), sign, 0));
+	loc_push(s, loc_make(s, LOP_SUB, loc_make(s, LOP_XOR, x, sign, 0), sign, 0));
 }
 
 static bool arithmetic(struct symbolic *s, const Dwarf_Op *op)
@@ -320,9 +274,9 @@ static bool arithmetic(struct symbolic *s, const Dwarf_Op *op)
 			return true;
 		}
 	switch (op->atom) {
-	case DW_OP_plus_uconst: push(s, plus_const(s, pop(s), op->number)); return true;
-	case DW_OP_neg: push(s, node(s, LOP_NEG, pop(s), 0, 0)); return true;
-	case DW_OP_not: push(s, node(s, LOP_NOT, pop(s), 0, 0)); return true;
+	case DW_OP_plus_uconst: loc_push(s, loc_plus(s, loc_pop(s), op->number)); return true;
+	case DW_OP_neg: loc_push(s, loc_make(s, LOP_NEG, loc_pop(s), 0, 0)); return true;
+	case DW_OP_not: loc_push(s, loc_make(s, LOP_NOT, loc_pop(s), 0, 0)); return true;
 	case DW_OP_abs: push_abs(s); return true;
 	default: return false;
 	}
@@ -340,8 +294,8 @@ static void close_register(struct symbolic *s, struct loc_piece *p)
 static void close_computed(struct symbolic *s, struct loc_piece *p)
 {
 	bool value = s->is == IS_VALUE;
-	uint16_t n = pop(s);
-	struct loc_node x = at(s, n);
+	uint16_t n = loc_pop(s);
+	struct loc_node x = loc_at(s, n);
 
 	p->node = n;
 	p->off = x.imm;
@@ -355,10 +309,10 @@ static void close_computed(struct symbolic *s, struct loc_piece *p)
 		p->kind = value ? LOC_REG : LOC_MEM;
 		p->reg = x.a;
 		p->off = 0;
-	} else if (x.op == LOP_ADD && at(s, x.a).op == LOP_REG && at(s, x.b).op == LOP_CONST && !value) {
+	} else if (x.op == LOP_ADD && loc_at(s, x.a).op == LOP_REG && loc_at(s, x.b).op == LOP_CONST && !value) {
 		p->kind = LOC_MEM;
-		p->reg = at(s, x.a).a;
-		p->off = at(s, x.b).imm;
+		p->reg = loc_at(s, x.a).a;
+		p->off = loc_at(s, x.b).imm;
 	} else {
 		p->kind = value ? LOC_VALUE : LOC_MEM_AT;
 		p->off = 0;
@@ -382,7 +336,7 @@ static void close_piece(struct symbolic *s, uint64_t size)
 	if (s->pieces.n < MOST_PIECES)
 		*vec_add(&s->pieces) = p;
 	else
-		give_up(s, too_complex);
+		loc_give_up(s, too_complex);
 }
 
 /* Compilers may describe the first pieces only: the rest is nowhere, and not behind them. */
@@ -402,7 +356,7 @@ static void take_bytes(struct symbolic *s, const Dwarf_Op *op)
 	Dwarf_Block block;
 
 	if (dwarf_getlocation_implicit_value(s->attr, op, &block) != 0) {
-		give_up(s, too_complex);
+		loc_give_up(s, too_complex);
 		return;
 	}
 	s->is = IS_BYTES;
@@ -423,41 +377,41 @@ static void placing(struct symbolic *s, const Dwarf_Op *op)
 	case DW_OP_piece: close_piece(s, op->number); break;
 	case DW_OP_bit_piece:
 		if (op->number % 8 || op->number2)
-			give_up(s, too_complex);
+			loc_give_up(s, too_complex);
 		close_piece(s, op->number / 8);
 		break;
 	case DW_OP_implicit_pointer: case DW_OP_GNU_implicit_pointer:
-		give_up(s, "the pointer itself is optimised away");
+		loc_give_up(s, "the pointer itself is optimised away");
 		break;
-	case DW_OP_entry_value: case DW_OP_GNU_entry_value: push_entry_value(s, op); break;
-	case DW_OP_GNU_parameter_ref: give_up(s, gone_here); break;
-	default: give_up(s, too_complex);
+	case DW_OP_entry_value: case DW_OP_GNU_entry_value: loc_push_entry(s, op); break;
+	case DW_OP_GNU_parameter_ref: loc_give_up(s, gone_here); break;
+	default: loc_give_up(s, too_complex);
 	}
 }
 
 static void pushing(struct symbolic *s, const Dwarf_Op *op)
 {
 	switch (op->atom) {
-	case DW_OP_addr: push(s, node(s, LOP_ADDR, 0, 0, op->number)); break;
+	case DW_OP_addr: loc_push(s, loc_make(s, LOP_ADDR, 0, 0, op->number)); break;
 	case DW_OP_addrx: case DW_OP_GNU_addr_index: push_indexed(s, op, true); break;
 	case DW_OP_constx: case DW_OP_GNU_const_index: push_indexed(s, op, false); break;
 	case DW_OP_const1u ... DW_OP_consts: push_const(s, op->number); break;
-	case DW_OP_bregx: push_reg(s, op->number, op->number2); break;
+	case DW_OP_bregx: loc_push_reg(s, op->number, op->number2); break;
 	case DW_OP_fbreg: push_frame_base(s, op->number); break;
-	case DW_OP_call_frame_cfa: push_cfa(s); break;
+	case DW_OP_call_frame_cfa: loc_push_cfa(s); break;
 	case DW_OP_form_tls_address: case DW_OP_GNU_push_tls_address: push_tls(s); break;
 	case DW_OP_deref: push_load(s, 8); break;
 	case DW_OP_deref_size: push_load(s, op->number); break;
 	case DW_OP_deref_type: case DW_OP_GNU_deref_type:
 		push_load(s, op->number);
-		push_converted(s, op, pop(s));
+		push_converted(s, op, loc_pop(s));
 		break;
 	case DW_OP_regval_type: case DW_OP_GNU_regval_type:
-		push_reg(s, op->number, 0);
-		push_converted(s, op, pop(s));
+		loc_push_reg(s, op->number, 0);
+		push_converted(s, op, loc_pop(s));
 		break;
 	case DW_OP_convert: case DW_OP_GNU_convert: case DW_OP_reinterpret: case DW_OP_GNU_reinterpret:
-		push_converted(s, op, pop(s));
+		push_converted(s, op, loc_pop(s));
 		break;
 	case DW_OP_dup: case DW_OP_drop: case DW_OP_over: case DW_OP_pick: case DW_OP_swap: case DW_OP_rot:
 		shuffle(s, op);
@@ -466,7 +420,7 @@ static void pushing(struct symbolic *s, const Dwarf_Op *op)
 	}
 }
 
-static void run(struct symbolic *s, const Dwarf_Op *ops, size_t n)
+void loc_run(struct symbolic *s, const Dwarf_Op *ops, size_t n)
 {
 	size_t i;
 
@@ -476,7 +430,7 @@ static void run(struct symbolic *s, const Dwarf_Op *ops, size_t n)
 		if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31)
 			push_const(s, op->atom - DW_OP_lit0);
 		else if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31)
-			push_reg(s, op->atom - DW_OP_breg0, op->number);
+			loc_push_reg(s, op->atom - DW_OP_breg0, op->number);
 		else if (op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg31) {
 			s->is = IS_REGISTER;
 			s->reg = op->atom - DW_OP_reg0;
@@ -512,7 +466,7 @@ struct loc dw_evaluate(struct types *t, const struct dw_context *c, Dwarf_Attrib
 	struct symbolic s = { .t = t, .func = c->func, .pc = c->pc, .size = c->size, .at_entry = c->at_entry, .attr = attr };
 	struct loc l;
 
-	run(&s, ops, n);
+	loc_run(&s, ops, n);
 	if (!s.why && (s.is != IS_NONE || s.depth || !s.pieces.n))
 		close_piece(&s, s.size);
 	else if (!s.why)

@@ -172,6 +172,7 @@ static void close_file(struct dw_file *f)
 
 void dw_close(struct types *t)
 {
+	dw_calls_free(t);
 	if (t->eh)
 		dwarf_cfi_end(t->eh);
 	if (t->eh_elf)

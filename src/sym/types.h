@@ -168,6 +168,8 @@ enum loc_op {
 	LOP_EQ, LOP_NE, LOP_SLT, LOP_SLE, LOP_SGT, LOP_SGE,	/* 0 or 1, signed */
 	LOP_NEG, LOP_NOT,
 	LOP_SEXT, LOP_ZEXT,	/* the low imm bytes of a, extended */
+	LOP_IF,			/* a != 0 ? b : node imm */
+	LOP_KNOWN,		/* a, if b is not 0; else nobody knows what it is */
 };
 
 struct loc_node {

@@ -77,6 +77,7 @@ struct types {
 	size_t chunk_left;
 	VEC(struct { const char *name; uint8_t kind; type_id id; }) resolved;	/* declarations */
 	VEC(struct { const char *name; uint8_t what; }) absent;	/* looked for everywhere, in vain */
+	struct dw_calls *calls;	/* NULL until asked for */
 	unsigned int depth;
 };
 
@@ -140,6 +141,16 @@ void dw_load(struct types *t, struct slot *s, struct type *type);
 /* dw_loc.c: an expression in the place where it is valid */
 struct dw_context { Dwarf_Die *func; uint64_t pc, size; bool at_entry; };
 struct loc dw_evaluate(struct types *t, const struct dw_context *c, Dwarf_Attribute *attr, const Dwarf_Op *ops, size_t n);
+
+/*
+ * dw_call.c: the calls of a function in its own module. Whoever runs in it and returns to one of these has come by
+ * that call and no other way. The answer is a reason if nothing can be said.
+ */
+#define MOST_CALLS 32
+struct dw_call { uint64_t ret; Dwarf_Die caller, call; };
+const char *dw_calls_to(struct types *t, uint64_t entry, const struct dw_call **ret_calls, size_t *ret_n);
+bool dw_call_value(const struct dw_call *call, uint64_t reg, Dwarf_Attribute *ret_attr);	/* what it hands over in reg */
+void dw_calls_free(struct types *t);
 
 /* dw_place.c */
 struct loc loc_gone(const char *why);

@@ -49,7 +49,7 @@ static uint64_t address(const char *s)
 static void show_node(const struct loc *l, uint16_t n)
 {
 	static const char *const ops[] = { "const", "reg", "addr", "tls", "load", "+", "-", "*", "&", "|", "^", "<<", ">>",
-					   ">>>", "/", "%", "u/", "==", "!=", "<", "<=", ">", ">=", "neg", "not", "sext", "zext" };
+					   ">>>", "/", "%", "u/", "==", "!=", "<", "<=", ">", ">=", "neg", "not", "sext", "zext", "if", "known" };
 	const struct loc_node *x = &l->nodes[n];
 
 	switch (x->op) {
@@ -64,6 +64,15 @@ static void show_node(const struct loc *l, uint16_t n)
 	case LOP_NEG: case LOP_NOT:
 		printf("%s(", ops[x->op]);
 		show_node(l, x->a);
+		printf(")");
+		break;
+	case LOP_IF:
+		printf("(");
+		show_node(l, x->a);
+		printf(" ? ");
+		show_node(l, x->b);
+		printf(" : ");
+		show_node(l, x->imm);
 		printf(")");
 		break;
 	default:

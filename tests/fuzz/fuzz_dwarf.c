@@ -15,7 +15,8 @@ static void look_at(const struct loc *l)
 	uint32_t i, k;
 
 	for (i = 0; i < l->nnodes; i++)
-		if (l->nodes[i].op != LOP_REG && (l->nodes[i].a > i || l->nodes[i].b > i))
+		if (l->nodes[i].op != LOP_REG && (l->nodes[i].a > i || l->nodes[i].b > i ||
+						  (l->nodes[i].op == LOP_IF && (uint64_t)l->nodes[i].imm > i)))
 			abort();
 	for (i = 0; i < l->n; i++) {
 		const struct loc_piece *p = &l->pieces[i];

@@ -53,3 +53,25 @@ int walk(struct node *n, const char *name, ...)
 		per_thread += twice(n->at[1][0].x) + buf[0];
 	return calls;
 }
+
+/* Parameters that are not kept, with calls that tell them, and a jump that hides them. */
+__attribute__((noinline)) static int spent(int a, long b, int way)
+{
+	per_thread += a + b;
+	walk(first, "spent", way);
+	walk(first, "again", counter);
+	return counter + way;
+}
+
+int spend(long n)
+{
+	int r = spent(7, n * 3, 1);
+
+	r += spent(counter, n + r, 2);
+	return r + n;
+}
+
+int spend_and_go(int n)
+{
+	return n > 3 ? spent(n, n, 3) : spend_and_go(counter) + 1;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What an expression was when the function began. At its first instruction that is what it is; later,
+ * registers that every function must give back are found by the unwind tables, and what was handed over in
+ * others is asked of the caller: its debug info says at each call what it put there, in words of its own
+ * registers. The return address picks the call; where it is none of those that are known, the value is unknown.
+ */
+#include "sym/dw_loc.h"
+
+static const char not_kept[] = "it is not kept up to this address; it is known at the function's entry";
+
+enum { RBX = 3, RBP = 6, R12 = 12 };	/* DWARF's numbers */
+static const uint8_t given_back[] = { RBX, RBP, R12, 13, 14, 15 };
+
+/* They are those of machine code, but for one. */
+static int machine(uint8_t reg)
+{
+	return reg == RBP ? 5 : reg;
+}
+
+enum rule { LOST, SAME, SAVED };
+
+/* Where the row of the unwind table says a register of the caller is: in itself, or so far from the CFA. */
+static enum rule rule_of(Dwarf_Frame *frame, uint8_t reg, int64_t *ret_off)
+{
+	Dwarf_Op room[3], *ops;
+	size_t n;
+
+	if (dwarf_frame_register(frame, reg, room, &ops, &n) != 0 || (n == 0 && ops))
+		return LOST;
+	if (n == 0)
+		return SAME;
+	if (ops[0].atom != DW_OP_call_frame_cfa || n > 2 || (n == 2 && ops[1].atom != DW_OP_plus_uconst))
+		return LOST;
+	*ret_off = n == 2 ? ops[1].number : 0;
+	return SAVED;
+}
+
+/*
+ * libdw takes rbx for a register that a function need not give back, where nothing is said of it; it means the
+ * others, so they tell.
+ */
+static void add_reg(struct symbolic *s, Dwarf_Frame *frame, uint16_t cfa, uint8_t reg, struct outer *o)
+{
+	int64_t off = 0, unused;
+	enum rule rule = rule_of(frame, reg, &off);
+	int r = machine(reg);
+
+	if (rule == LOST && reg == RBX && rule_of(frame, R12, &unused) != LOST)
+		rule = SAME;
+	if (rule == LOST)
+		return;
+	o->reg[r] = rule == SAME ? loc_make(s, LOP_REG, r, 0, 0) : loc_make(s, LOP_LOAD, loc_plus(s, cfa, off), 0, 8);
+	o->known |= 1u << r;
+}
+
+/* A function that never returns need not keep anything for its caller. */
+static struct outer caller_regs(struct symbolic *s, uint16_t cfa)
+{
+	Dwarf_CFI *cfi[2] = { dw_eh_frame(s->t), s->t->main.dw ? dwarf_getcfi(s->t->main.dw) : NULL };
+	struct outer o = { .known = 1u << 4 };
+	Dwarf_Frame *frame;
+	size_t i, k;
+
+	o.reg[4] = cfa;
+	for (i = 0; i < 2 && o.known == 1u << 4 && !die_flag(s->func, DW_AT_noreturn); i++) {
+		if (!cfi[i] || dwarf_cfi_addrframe(cfi[i], s->pc, &frame) != 0)
+			continue;
+		for (k = 0; k < sizeof(given_back); k++)
+			add_reg(s, frame, cfa, given_back[k], &o);
+		free(frame);
+	}
+	return o;
+}
+
+static uint16_t base_of(struct symbolic *s, uint16_t n)
+{
+	struct loc_node x = loc_at(s, n);
+
+	return x.op == LOP_ADD && loc_at(s, x.b).op == LOP_CONST ? x.a : n;
+}
+
+static bool is_same(struct symbolic *s, uint16_t a, uint16_t b)
+{
+	struct loc_node x = loc_at(s, a), y = loc_at(s, b);
+
+	return a == b || (x.op == LOP_REG && y.op == LOP_REG && x.a == y.a);
+}
+
+/* Compilers speak of memory only where nobody else can change it: in the frame, and constants. */
+bool loc_is_kept(struct symbolic *s, uint16_t address)
+{
+	uint16_t base = base_of(s, address);
+
+	return loc_at(s, base).op == LOP_ADDR || is_same(s, base, base_of(s, s->outer->reg[4])) ||
+	       (s->outer->known & 1u << 5 && is_same(s, base, base_of(s, s->outer->reg[5])));
+}
+
+/* One call: what it hands over, as a node. Everything is as before if that can't be said. */
+static bool handed_over(struct symbolic *s, const struct dw_call *call, uint64_t reg, const struct outer *o, uint16_t *ret_node)
+{
+	struct symbolic before = *s;
+	Dwarf_Die caller = call->caller;
+	Dwarf_Attribute attr;
+	Dwarf_Op *ops;
+	size_t n;
+
+	if (!dw_call_value(call, reg, &attr) || dwarf_getlocation(&attr, &ops, &n) != 0 || !n)
+		return false;
+	s->outer = o;
+	s->func = &caller;
+	s->pc = call->ret - 1;
+	s->attr = &attr;
+	s->depth = 0;
+	loc_run(s, ops, n);
+	if (!s->why && s->is == IS_NONE && s->depth == 1) {
+		*ret_node = s->stack[0];
+		before.nodes = s->nodes;
+		n = 1;
+	} else {
+		before.nodes.v = s->nodes.v;
+		before.nodes.cap = s->nodes.cap;
+		n = 0;
+	}
+	*s = before;
+	return n;
+}
+
+static void push_from_calls(struct symbolic *s, uint64_t reg, uint16_t cfa, const struct outer *o)
+{
+	const struct dw_call *calls;
+	uint16_t back, value, chosen = 0, is_known = 0, is_here;
+	uint64_t entry;
+	size_t n, i, known = 0;
+
+	if (!dw_entry_pc(s->func, &entry)) {
+		loc_give_up(s, not_kept);
+		return;
+	}
+	s->why = dw_calls_to(s->t, entry, &calls, &n);
+	back = loc_make(s, LOP_LOAD, loc_plus(s, cfa, -8), 0, 8);
+	for (i = 0; i < n && !s->why; i++) {
+		if (!handed_over(s, &calls[i], reg, o, &value))
+			continue;
+		is_here = loc_make(s, LOP_EQ, back, loc_make(s, LOP_ADDR, 0, 0, calls[i].ret), 0);
+		chosen = known ? loc_make(s, LOP_IF, is_here, value, chosen) : value;
+		is_known = known ? loc_make(s, LOP_OR, is_known, is_here, 0) : is_here;
+		known++;
+	}
+	if (!known)
+		loc_give_up(s, "it is not kept up to this address, and no caller says what it was");
+	else
+		loc_push(s, loc_make(s, LOP_KNOWN, chosen, is_known, 0));
+}
+
+/* The inner expression: nearly always it is one register. */
+static bool inner_ops(struct symbolic *s, const Dwarf_Op *op, Dwarf_Attribute *attr, Dwarf_Op **ops, size_t *n)
+{
+	if (s->nested <= 2 && !s->outer && dwarf_getlocation_attr(s->attr, op, attr) == 0 && dwarf_getlocation(attr, ops, n) == 0)
+		return true;
+	loc_give_up(s, not_kept);
+	return false;
+}
+
+static void push_at_entry(struct symbolic *s, Dwarf_Attribute *attr, const Dwarf_Op *ops, size_t n)
+{
+	Dwarf_Attribute *outer = s->attr;
+
+	s->nested++;
+	s->attr = attr;
+	loc_run(s, ops, n);
+	s->attr = outer;
+	s->nested--;
+	if (s->is == IS_REGISTER)
+		loc_push_reg(s, s->reg, 0);
+	s->is = IS_NONE;
+}
+
+void loc_push_entry(struct symbolic *s, const Dwarf_Op *op)
+{
+	Dwarf_Attribute attr;
+	struct outer o;
+	uint16_t cfa;
+	Dwarf_Op *ops;
+	size_t n, i;
+
+	if (!inner_ops(s, op, &attr, &ops, &n))
+		return;
+	if (s->at_entry) {
+		push_at_entry(s, &attr, ops, n);
+		return;
+	}
+	if (!s->func || n != 1 || ops[0].atom < DW_OP_reg0 || ops[0].atom > DW_OP_reg15) {
+		loc_give_up(s, not_kept);
+		return;
+	}
+	loc_push_cfa(s);
+	if (s->why)
+		return;
+	cfa = loc_pop(s);
+	o = caller_regs(s, cfa);
+	for (i = 0; i < sizeof(given_back); i++)
+		if (given_back[i] == ops[0].atom - DW_OP_reg0 && o.known & 1u << machine(given_back[i])) {
+			loc_push(s, o.reg[machine(given_back[i])]);
+			return;
+		}
+	push_from_calls(s, ops[0].atom - DW_OP_reg0, cfa, &o);
+}
