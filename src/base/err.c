@@ -7,7 +7,9 @@
 
 int log_level;
 
-static _Thread_local char text[1024];
+#define LONGEST 8192	/* of a sentence: a probe with many fields has a warning with its line for each, and the error comes last */
+
+static _Thread_local char text[LONGEST];
 
 /* The earlier sentence may be part of the new one. */
 int fail(int err, const char *fmt, ...)
@@ -32,7 +34,7 @@ int fail_in(int err, const char *fmt, ...)
 	vsnprintf(front, sizeof(front), fmt, ap);
 	va_end(ap);
 	if (old[0])
-		snprintf(text, sizeof(text), "%s: %.700s", front, old);
+		snprintf(text, sizeof(text), "%s: %.*s", front, (int)(sizeof(text) - sizeof(front) - 3), old);
 	else
 		snprintf(text, sizeof(text), "%s: %s", front, strerror(-err));
 	return err;
@@ -46,7 +48,7 @@ const char *err_text(void)
 /* One write a message, so that lines of several writers never mix. */
 static void say(const char *fmt, va_list ap)
 {
-	char line[1200];
+	char line[LONGEST + 200];
 	int n = snprintf(line, sizeof(line), "jab: ");
 
 	n += vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);

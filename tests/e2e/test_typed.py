@@ -66,6 +66,14 @@ def test_odd_numbers(built):
         assert r.status and "a value of type __int128 can't be read" in r.stderr, (script, r)
 
 
+def test_error_behind_warnings(built):
+    """However many warnings there are, what is wrong is told."""
+    many = " ".join(f"x{i}=n" for i in range(12))
+    r = jab.run("trace", "--dry-run", f"exe:typed::look {many} y=nowhere", "--", built("typed_rs_2"))
+    assert r.status and r.stderr.count(": warning: the compiler may have changed") == 12, r
+    assert re.search(r": error: unknown name 'nowhere'.*\n  exe:typed::look .*\n +\^~{6}\n", r.stderr), r
+
+
 def test_half_of_a_struct(built):
     """What the debug info says nothing about is not behind what it tells of."""
     path = built("pieces")
