@@ -21,6 +21,8 @@ from targets import LIMIT, ROOT
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+os.environ["LC_ALL"] = "C.UTF-8"        # we read what tools say
+
 JAB = os.environ.get("JAB", str(ROOT / "build" / "jab"))
 
 
