@@ -151,7 +151,7 @@ def test_go_functions_with_too_little_stack_are_left_out(target, built):
 def test_go_hardly_any_stack_left(built, tmp_path):
     """Where functions without a check are nested, it is looked how much is left, and nothing is written below it."""
     command, calls = [built("tight"), 400, 300], 400 * 300 + 50 * 28
-    alone = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60).stdout
+    alone = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=jab.LIMIT).stdout
     r = jab.count_command(["exe:main.inner", "exe:main.inner%return"], command)
     assert [p["hits"] for p in r.summary["probes"]] == [calls, calls] and r.stdout == alone, r
     r = scripts.run("u:exe:main.inner { @n = count(); @[arg0 % 10] = count(); }", *command)

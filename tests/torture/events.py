@@ -129,27 +129,35 @@ def recovered(d, scale):
     return {"rounds": 5 * scale}
 
 
+def line_with(stream, words):
+    """The next line that has these words; None at the end."""
+    return next((line for line in stream if words in line), None)
+
+
 def snapshots(d, scale):
     """A flight recorder under load, snapshots at any time: whole, ordered, the newest complete."""
     t = subprocess.Popen([str(targets.build("mill")), "storm", "4", str(100000 * scale)], stdout=subprocess.DEVNULL,
                          stderr=subprocess.DEVNULL)
-    p = subprocess.Popen([jab.JAB, "record", "--overwrite", "--buffer-size", "256k", "-p", str(t.pid), "-o", str(d / "s"), PLAIN],
+    p = subprocess.Popen([jab.JAB, "record", "-v", "--overwrite", "--buffer-size", "256k", "-p", str(t.pid), "-o", str(d / "s"), PLAIN],
                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    taken = 0
+    taken = events = 0
     try:
-        while t.poll() is None and taken < 10 * scale:
+        is_active = line_with(p.stderr, "jab: active:")
+        while is_active and t.poll() is None and taken < 10 * scale:
             time.sleep(.05 + .1 * random.random())
             p.send_signal(signal.SIGUSR1)
-            line = p.stderr.readline()
-            if "snapshot of" not in line:
-                assert not line or t.poll() is not None, line
+            line = line_with(p.stderr, "snapshot of")
+            if not line:
                 break
             path = Path(line.split(" in ", 1)[1].strip())
-            check_snapshot(path)
+            events += check_snapshot(path)
             shutil.rmtree(path)
             taken += 1
+        assert taken == 10 * scale or t.wait(LIMIT) == 0
+        assert events or not taken
         p.send_signal(signal.SIGINT)
         p.communicate(timeout=LIMIT)
+        assert p.returncode in (0, 1), p.returncode
     finally:
         for x in (p, t):
             if x.poll() is None:
@@ -160,9 +168,12 @@ def snapshots(d, scale):
 
 def check_snapshot(path):
     """Of each thread the calls without a gap, up to the time when the last one of them all was made. A thread moves
-    between CPUs, and the rings of these reach back differently: gaps may be where one begins only."""
+    between CPUs, and the rings of these reach back differently: gaps may be where one begins only. Returns how many
+    there are: none, if the program has not had its turn yet."""
     events, lost = traces.babeltrace(path)
-    assert not lost and events
+    assert not lost, lost
+    if not events:
+        return 0
     rings = collections.defaultdict(lambda: events[0].time)
     for e in reversed(events):
         rings[e.cpu] = e.time
@@ -175,6 +186,7 @@ def check_snapshot(path):
         assert int(e.fields["b"]) == 2 * n, e
         assert e.tid not in last or n == last[e.tid] + 1, (path, e, last[e.tid])
         last[e.tid] = n
+    return len(events)
 
 
 CASES = [storm, forks, execs, faults, killed, recovered, snapshots, storm_overload]

@@ -72,6 +72,14 @@ def wait_board(path):
     return Board(path)
 
 
+def wait_calls(board):
+    """Somebody has his turn."""
+    before, end = board.done(), time.monotonic() + LIMIT
+    while board.done() == before:
+        assert time.monotonic() < end, "nobody calls"
+        time.sleep(.01)
+
+
 def judge(path, done):
     """Raises if anything is wrong; returns how many events, and whose newest call could be looked for."""
     events, lost = traces.babeltrace(path)
@@ -100,8 +108,8 @@ def ask(p, board):
     """One snapshot: its directory, and how far everybody was before."""
     done = board.done()
     p.send_signal(signal.SIGUSR1)
-    line = p.stderr.readline()
-    assert "snapshot of" in line, line
+    line = next((x for x in p.stderr if "snapshot of" in x), None)
+    assert line, f"no snapshot, status {p.poll()}"
     return Path(line.split(" in ", 1)[1].strip()), done
 
 
@@ -124,6 +132,7 @@ def flight(report, target, board, d, kind, size, seconds):
         for line in p.stderr:
             if line.startswith("jab: active:"):
                 break
+        wait_calls(board)
         time.sleep(1)
         over = False
         while not over:
