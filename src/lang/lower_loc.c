@@ -30,7 +30,7 @@ static uint8_t node_op(uint8_t op)
 		[LOP_ADD] = IR_ADD, [LOP_SUB] = IR_SUB, [LOP_MUL] = IR_MUL, [LOP_AND] = IR_AND, [LOP_OR] = IR_OR,
 		[LOP_XOR] = IR_XOR, [LOP_SHL] = IR_SHL, [LOP_SHR] = IR_SHR, [LOP_SAR] = IR_SHR, [LOP_SDIV] = IR_DIV,
 		[LOP_UMOD] = IR_MOD, [LOP_UDIV] = IR_DIV, [LOP_EQ] = IR_EQ, [LOP_NE] = IR_NE, [LOP_SLT] = IR_LT,
-		[LOP_SLE] = IR_LE, [LOP_SGT] = IR_GT, [LOP_SGE] = IR_GE,
+		[LOP_SLE] = IR_LE, [LOP_SGT] = IR_GT, [LOP_SGE] = IR_GE, [LOP_ULT] = IR_LT, [LOP_ULE] = IR_LE,
 	};
 
 	return op < ARRAY_SIZE(ops) ? ops[op] : IR_NOP;

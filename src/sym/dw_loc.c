@@ -36,12 +36,17 @@ uint16_t loc_make(struct symbolic *s, uint8_t op, uint16_t a, uint16_t b, int64_
 	return s->nodes.n - 1;
 }
 
-void loc_push(struct symbolic *s, uint16_t n)
+void loc_push_sort(struct symbolic *s, uint16_t n, uint8_t sort)
 {
 	if (s->depth == MOST_STACK)
 		loc_give_up(s, too_complex);
 	else
-		s->stack[s->depth++] = n;
+		s->stack[s->depth++] = (struct loc_item){ n, sort };
+}
+
+void loc_push(struct symbolic *s, uint16_t n)
+{
+	loc_push_sort(s, n, 0);
 }
 
 static void push_const(struct symbolic *s, int64_t v)
@@ -49,13 +54,18 @@ static void push_const(struct symbolic *s, int64_t v)
 	loc_push(s, loc_make(s, LOP_CONST, 0, 0, v));
 }
 
-uint16_t loc_pop(struct symbolic *s)
+struct loc_item loc_pop_item(struct symbolic *s)
 {
 	if (!s->depth) {
 		loc_give_up(s, too_complex);
-		return loc_make(s, LOP_CONST, 0, 0, 0);
+		return (struct loc_item){ loc_make(s, LOP_CONST, 0, 0, 0), 0 };
 	}
 	return s->stack[--s->depth];
+}
+
+uint16_t loc_pop(struct symbolic *s)
+{
+	return loc_pop_item(s).node;
 }
 
 struct loc_node loc_at(struct symbolic *s, uint16_t n)
@@ -75,20 +85,6 @@ uint16_t loc_plus(struct symbolic *s, uint16_t a, int64_t c)
 	if (x.op == LOP_ADD && loc_at(s, x.b).op == LOP_CONST)
 		return loc_plus(s, x.a, (uint64_t)loc_at(s, x.b).imm + c);
 	return loc_make(s, LOP_ADD, a, loc_make(s, LOP_CONST, 0, 0, c), 0);
-}
-
-static void binary(struct symbolic *s, uint8_t op)
-{
-	uint16_t b = loc_pop(s), a = loc_pop(s);
-
-	if (op == LOP_ADD && loc_at(s, b).op == LOP_CONST)
-		loc_push(s, loc_plus(s, a, loc_at(s, b).imm));
-	else if (op == LOP_ADD && loc_at(s, a).op == LOP_CONST)
-		loc_push(s, loc_plus(s, b, loc_at(s, a).imm));
-	else if (op == LOP_SUB && loc_at(s, b).op == LOP_CONST)
-		loc_push(s, loc_plus(s, a, -(uint64_t)loc_at(s, b).imm));
-	else
-		loc_push(s, loc_make(s, op, a, b, 0));
 }
 
 void loc_push_reg(struct symbolic *s, uint64_t reg, int64_t off)
@@ -197,89 +193,27 @@ static void push_indexed(struct symbolic *s, const Dwarf_Op *op, bool address)
 		loc_push(s, loc_make(s, address ? LOP_ADDR : LOP_CONST, 0, 0, v));
 }
 
-/* Values of a type: kept as 64 bits, extended as the type is signed. */
-static void push_converted(struct symbolic *s, const Dwarf_Op *op, uint16_t v)
+static void push_typed_const(struct symbolic *s, const Dwarf_Op *op)
 {
-	uint64_t size = 8, encoding = DW_ATE_unsigned;
-	Dwarf_Die type;
+	Dwarf_Attribute attr;
+	Dwarf_Block block;
+	int64_t v = 0;
 
-	if (dwarf_getlocation_die(s->attr, op, &type) == 0 &&
-	    (!die_number(&type, DW_AT_byte_size, &size) || !die_number(&type, DW_AT_encoding, &encoding)))
-		size = 0;
-	if (encoding != DW_ATE_signed && encoding != DW_ATE_unsigned && encoding != DW_ATE_boolean &&
-	    encoding != DW_ATE_signed_char && encoding != DW_ATE_unsigned_char && encoding != DW_ATE_address)
-		size = 0;
-	if (size == 8)
-		loc_push(s, v);
-	else if (size == 1 || size == 2 || size == 4)
-		loc_push(s, loc_make(s, encoding == DW_ATE_signed || encoding == DW_ATE_signed_char ? LOP_SEXT : LOP_ZEXT, v, 0, size));
-	else
-		loc_give_up(s, "its place is computed with floating point or wide numbers");
+	if (dwarf_getlocation_attr(s->attr, op, &attr) != 0 || dwarf_formblock(&attr, &block) != 0 || block.length > 8) {
+		loc_give_up(s, too_complex);
+		return;
+	}
+	memcpy(&v, block.data, block.length);
+	push_const(s, v);
+	loc_convert(s, op);
 }
 
 static void push_load(struct symbolic *s, uint64_t size)
 {
-	if ((size != 1 && size != 2 && size != 4 && size != 8) || (s->outer && !loc_is_kept(s, s->depth ? s->stack[s->depth - 1] : 0)))
+	if ((size != 1 && size != 2 && size != 4 && size != 8) || (s->outer && !loc_is_kept(s, s->depth ? s->stack[s->depth - 1].node : 0)))
 		loc_give_up(s, too_complex);
 	else
 		loc_push(s, loc_make(s, LOP_LOAD, loc_pop(s), 0, size));
-}
-
-static void shuffle(struct symbolic *s, const Dwarf_Op *op)
-{
-	uint64_t pick = op->atom == DW_OP_dup ? 0 : op->atom == DW_OP_over ? 1 : op->number;
-	uint16_t a, b, c;
-
-	switch (op->atom) {
-	case DW_OP_drop:
-		loc_pop(s);
-		break;
-	case DW_OP_swap:
-		a = loc_pop(s), b = loc_pop(s);
-		loc_push(s, a), loc_push(s, b);
-		break;
-	case DW_OP_rot:
-		a = loc_pop(s), b = loc_pop(s), c = loc_pop(s);
-		loc_push(s, a), loc_push(s, c), loc_push(s, b);
-		break;
-	default:
-		if (pick >= (uint64_t)s->depth)
-			loc_give_up(s, too_complex);
-		else
-			loc_push(s, s->stack[s->depth - 1 - pick]);
-	}
-}
-
-static void push_abs(struct symbolic *s)
-{
-	uint16_t x = loc_pop(s), sign = loc_make(s, LOP_SAR, x, loc_make(s, LOP_CONST, 0, 0, 63), 0);
-
-	loc_push(s, loc_make(s, LOP_SUB, loc_make(s, LOP_XOR, x, sign, 0), sign, 0));
-}
-
-static bool arithmetic(struct symbolic *s, const Dwarf_Op *op)
-{
-	static const struct { uint8_t atom, lop; } plain[] = {
-		{ DW_OP_plus, LOP_ADD }, { DW_OP_minus, LOP_SUB }, { DW_OP_mul, LOP_MUL }, { DW_OP_and, LOP_AND },
-		{ DW_OP_or, LOP_OR }, { DW_OP_xor, LOP_XOR }, { DW_OP_shl, LOP_SHL }, { DW_OP_shr, LOP_SHR },
-		{ DW_OP_shra, LOP_SAR }, { DW_OP_div, LOP_SDIV }, { DW_OP_mod, LOP_UMOD }, { DW_OP_eq, LOP_EQ },
-		{ DW_OP_ne, LOP_NE }, { DW_OP_lt, LOP_SLT }, { DW_OP_le, LOP_SLE }, { DW_OP_gt, LOP_SGT },
-		{ DW_OP_ge, LOP_SGE },
-	};
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(plain); i++)
-		if (plain[i].atom == op->atom) {
-			binary(s, plain[i].lop);
-			return true;
-		}
-	switch (op->atom) {
-	case DW_OP_plus_uconst: loc_push(s, loc_plus(s, loc_pop(s), op->number)); return true;
-	case DW_OP_neg: loc_push(s, loc_make(s, LOP_NEG, loc_pop(s), 0, 0)); return true;
-	case DW_OP_not: loc_push(s, loc_make(s, LOP_NOT, loc_pop(s), 0, 0)); return true;
-	case DW_OP_abs: push_abs(s); return true;
-	default: return false;
-	}
 }
 
 static void close_register(struct symbolic *s, struct loc_piece *p)
@@ -404,20 +338,56 @@ static void pushing(struct symbolic *s, const Dwarf_Op *op)
 	case DW_OP_deref_size: push_load(s, op->number); break;
 	case DW_OP_deref_type: case DW_OP_GNU_deref_type:
 		push_load(s, op->number);
-		push_converted(s, op, loc_pop(s));
+		loc_convert(s, op);
 		break;
 	case DW_OP_regval_type: case DW_OP_GNU_regval_type:
 		loc_push_reg(s, op->number, 0);
-		push_converted(s, op, loc_pop(s));
+		loc_convert(s, op);
 		break;
 	case DW_OP_convert: case DW_OP_GNU_convert: case DW_OP_reinterpret: case DW_OP_GNU_reinterpret:
-		push_converted(s, op, loc_pop(s));
+		loc_convert(s, op);
 		break;
-	case DW_OP_dup: case DW_OP_drop: case DW_OP_over: case DW_OP_pick: case DW_OP_swap: case DW_OP_rot:
-		shuffle(s, op);
-		break;
+	case DW_OP_const_type: case DW_OP_GNU_const_type: push_typed_const(s, op); break;
 	default: placing(s, op);
 	}
+}
+
+static size_t find_target(const Dwarf_Op *ops, size_t n, size_t from)
+{
+	uint64_t to = ops[from].offset + 3 + (int16_t)ops[from].number;
+	size_t i;
+
+	for (i = from + 1; i < n && ops[i].offset != to; i++)
+		;
+	return i;
+}
+
+/*
+ * Over a part of the expression, if the last value says so: that part is run on a copy, and wherever the two
+ * stacks differ, the value chooses. Compilers write the smaller of two numbers in this way.
+ */
+static size_t branch(struct symbolic *s, const Dwarf_Op *ops, size_t n, size_t from)
+{
+	uint16_t cond = loc_pop(s);
+	struct loc_item taken[MOST_STACK];
+	size_t to = find_target(ops, n, from), pieces = s->pieces.n;
+	int depth = s->depth, i;
+
+	memcpy(taken, s->stack, sizeof(taken));
+	if (to < n && ++s->nested < 8)
+		loc_run(s, ops + from + 1, to - from - 1);
+	else
+		loc_give_up(s, too_complex);
+	s->nested--;
+	if (s->depth != depth || s->is != IS_NONE || s->pieces.n != pieces)
+		loc_give_up(s, too_complex);
+	for (i = 0; i < depth && !s->why; i++) {
+		if (taken[i].sort != s->stack[i].sort)
+			loc_give_up(s, too_complex);
+		if (taken[i].node != s->stack[i].node)
+			s->stack[i].node = loc_make(s, LOP_IF, cond, taken[i].node, s->stack[i].node);
+	}
+	return to - 1;
 }
 
 void loc_run(struct symbolic *s, const Dwarf_Op *ops, size_t n)
@@ -434,7 +404,9 @@ void loc_run(struct symbolic *s, const Dwarf_Op *ops, size_t n)
 		else if (op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg31) {
 			s->is = IS_REGISTER;
 			s->reg = op->atom - DW_OP_reg0;
-		} else if (op->atom != DW_OP_nop && !arithmetic(s, op))
+		} else if (op->atom == DW_OP_bra)
+			i = branch(s, ops, n, i);
+		else if (op->atom != DW_OP_nop && !loc_arithmetic(s, op))
 			pushing(s, op);
 	}
 }

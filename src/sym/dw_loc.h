@@ -10,6 +10,13 @@
 /* The registers of the caller, as nodes. */
 struct outer { uint16_t reg[16]; uint32_t known; };
 
+/*
+ * A value on the stack. Its sort is 0 for plain 64 bits, which are what most expressions compute with; else it
+ * has a type, and is held extended from its size as that says.
+ */
+#define SORT_SIGNED 0x10
+struct loc_item { uint16_t node; uint8_t sort; };	/* sort: bytes, and SORT_SIGNED */
+
 struct symbolic {
 	struct types *t;
 	Dwarf_Die *func;
@@ -21,7 +28,7 @@ struct symbolic {
 	const char *why;	/* set: given up */
 	VEC(struct loc_node) nodes;
 	VEC(struct loc_piece) pieces;
-	uint16_t stack[MOST_STACK];
+	struct loc_item stack[MOST_STACK];
 	int depth;
 	/* what the last operations said, until DW_OP_piece or the end */
 	enum { IS_NONE, IS_REGISTER, IS_VALUE, IS_BYTES } is;
@@ -34,11 +41,17 @@ void loc_give_up(struct symbolic *s, const char *why);
 uint16_t loc_make(struct symbolic *s, uint8_t op, uint16_t a, uint16_t b, int64_t imm);
 struct loc_node loc_at(struct symbolic *s, uint16_t n);
 void loc_push(struct symbolic *s, uint16_t n);
+void loc_push_sort(struct symbolic *s, uint16_t n, uint8_t sort);
 uint16_t loc_pop(struct symbolic *s);
+struct loc_item loc_pop_item(struct symbolic *s);
 uint16_t loc_plus(struct symbolic *s, uint16_t a, int64_t c);	/* a + c in the simplest form */
 void loc_push_reg(struct symbolic *s, uint64_t reg, int64_t off);	/* DWARF's number */
 void loc_push_cfa(struct symbolic *s);
 void loc_run(struct symbolic *s, const Dwarf_Op *ops, size_t n);
+
+/* dw_loc_math.c */
+bool loc_arithmetic(struct symbolic *s, const Dwarf_Op *op);	/* false: it is no such operation */
+void loc_convert(struct symbolic *s, const Dwarf_Op *op);	/* the last value to the type that op names */
 
 /* dw_loc_entry.c */
 void loc_push_entry(struct symbolic *s, const Dwarf_Op *op);

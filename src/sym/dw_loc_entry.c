@@ -114,7 +114,7 @@ static bool handed_over(struct symbolic *s, const struct dw_call *call, uint64_t
 	s->depth = 0;
 	loc_run(s, ops, n);
 	if (!s->why && s->is == IS_NONE && s->depth == 1) {
-		*ret_node = s->stack[0];
+		*ret_node = s->stack[0].node;
 		before.nodes = s->nodes;
 		n = 1;
 	} else {

@@ -162,10 +162,11 @@ enum loc_op {
 	LOP_TLS,		/* address of byte imm of this module's thread-local block */
 	LOP_LOAD,		/* zero-extended imm (1, 2, 4, 8) bytes at address a */
 	LOP_ADD, LOP_SUB, LOP_MUL, LOP_AND, LOP_OR, LOP_XOR,
-	LOP_SHL, LOP_SHR, LOP_SAR,	/* a by b; 64 and more shift everything out */
-	LOP_SDIV, LOP_UMOD,	/* a zero divisor makes the value unknown */
+	LOP_SHL, LOP_SHR, LOP_SAR,	/* a by b, which is less than 64 */
+	LOP_SDIV, LOP_UMOD,	/* by zero: anything; a LOP_KNOWN sees to it */
 	LOP_UDIV,
 	LOP_EQ, LOP_NE, LOP_SLT, LOP_SLE, LOP_SGT, LOP_SGE,	/* 0 or 1, signed */
+	LOP_ULT, LOP_ULE,
 	LOP_NEG, LOP_NOT,
 	LOP_SEXT, LOP_ZEXT,	/* the low imm bytes of a, extended */
 	LOP_IF,			/* a != 0 ? b : node imm */

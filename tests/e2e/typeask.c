@@ -49,7 +49,7 @@ static uint64_t address(const char *s)
 static void show_node(const struct loc *l, uint16_t n)
 {
 	static const char *const ops[] = { "const", "reg", "addr", "tls", "load", "+", "-", "*", "&", "|", "^", "<<", ">>",
-					   ">>>", "/", "%", "u/", "==", "!=", "<", "<=", ">", ">=", "neg", "not", "sext", "zext", "if", "known" };
+					   ">>>", "/", "%", "u/", "==", "!=", "<", "<=", ">", ">=", "u<", "u<=", "neg", "not", "sext", "zext", "if", "known" };
 	const struct loc_node *x = &l->nodes[n];
 
 	switch (x->op) {
