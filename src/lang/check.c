@@ -363,10 +363,9 @@ static void check_fields(struct checker *c)
 			check_error(c, f, "this has no value that could be recorded");
 		else if (t->kind == V_TUPLE)
 			check_error(c, f, "a field can't be a tuple");
-		else if (t->kind == V_STACK)
-			check_error(c, f, "a stack can't be recorded beside conditions, expressions and calls; 'backtrace' can beside plain "
-				    "fields, and a script has ustack: jab -e '%s /.../ { printf(\"%%s\", ustack); }'",
-				    c->clause->probes[0]->text);
+		else if (f->kind == E_NAME && f->meaning == B_STACK)
+			check_error(c, f, "$stack, which is bytes of it, can't be recorded beside conditions, expressions and calls; "
+				    "'backtrace' can");
 	}
 }
 

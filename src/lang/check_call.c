@@ -281,8 +281,6 @@ static const struct vtype *check_record(struct checker *c, struct expr *e, const
 		e->list[k]->type = t;
 		if (t->kind == V_TUPLE)
 			need(c, a, i, "numbers, strings and objects", t);
-		if (t->kind == V_STACK && c->l->config.to_trace)
-			check_error(c, a, "a stack can't be written to a trace; printf() and maps show it");
 	}
 	return &v_void;
 }

@@ -224,11 +224,6 @@ const struct lang_config *lang_config(const struct lang *l)
 	return &l->config;
 }
 
-void lang_to_trace(struct lang *l)
-{
-	l->config.to_trace = true;
-}
-
 static void infer_clause(struct lang *l, uint32_t i, const struct lang_site *site, bool hopeful)
 {
 	struct checker c = { .l = l, .site = site, .clause = l->script->clauses.v[i], .quiet = true, .hopeful = hopeful };

@@ -74,10 +74,8 @@ struct lang_config {
 	uint8_t stack_mode;		/* enum ir_stack_mode */
 	bool print_maps_on_exit;
 	bool missing_probes_ok;
-	bool to_trace;			/* record() is; lang_to_trace() says so */
 	const char *str_trunc_trailer;
 };
 const struct lang_config *lang_config(const struct lang *l);
-void lang_to_trace(struct lang *l);	/* before anything is compiled */
 
 #endif

@@ -219,6 +219,13 @@ void lower_fields(struct lower *w, struct ir_record *r, arg_list *list, const ch
 	struct parts p = { w, r, list, IR_NONE };
 	size_t had = list->n;
 
+	/* a trace takes text that fills its place for one that was cut */
+	if (o.kind == K_SLOT && o.type->kind == V_STR && w->p->slots.v[o.slot].text) {
+		struct val longer = place_new(w, v_text(w->pool, w->p->slots.v[o.slot].cap + 1), false);
+
+		place_set(w, &longer, &o, w->at);
+		o = longer;
+	}
 	put_part(&p, name, &o, 0);
 	if (list->n >= MOST_FIELDS && list->n > had + 1)
 		diag_warn(w->l->diags, w->at->at, w->at->len, "only %d fields are recorded; members behind them are left out",

@@ -191,13 +191,15 @@ static int add_line(struct jab *j, const char *text)
 
 	for (size_t i = 0; !r && i < j->events->context.n; i++) {
 		const struct field *f = &j->events->context.v[i];
-		char *all = xasprintf("%s%s%s", more ? more : "", more ? " " : "", f->name);
+		char *one = f->from == FROM_WALK ? xasprintf("%s=ustack(%u)", f->name, f->limit) : xstrdup(f->name);
+		char *all = xasprintf("%s%s%s", more ? more : "", more ? " " : "", one);
 
+		free(one);
 		free(more);
 		more = all;
-		if (f->from != FROM_REG && f->from != FROM_PC)
-			r = fail(-EINVAL, "probe '%s': of -t only regs and reg:NAME go together with conditions, expressions and "
-				 "call probes; a script has ustack", text);
+		if ((f->from != FROM_REG && f->from != FROM_PC && f->from != FROM_WALK) || f->deref)
+			r = fail(-EINVAL, "probe '%s': of -t only regs, reg:NAME and backtrace go together with conditions, expressions and "
+				 "call probes", text);
 	}
 	if (!r)
 		r = unit_add_line(j, text, more);

@@ -14,6 +14,7 @@
 #include "session/budget.h"
 #include "session/rings.h"
 #include "session/shapes.h"
+#include "session/stacks.h"
 #include "session/units.h"
 #include "trace/live.h"
 
@@ -49,12 +50,12 @@ static uint64_t lost_of(const struct target *t, struct own_ring *own)
 }
 
 /* What was counted as recorded is not, after all. */
-static void uncount(struct events *e, const struct own_ring *own, const struct ctf_span *span, bool unwritten)
+static void uncount(struct events *e, const struct ctf_span *span, bool unwritten)
 {
 	struct event_head head;
-	uint64_t off = 0;
 
-	while (ring_next(&own->r, span->data, span->len, &off, &head)) {
+	for (uint64_t off = 0; off < span->len; off += head.len) {	/* they were found to be good */
+		memcpy(&head, (const uint8_t *)span->data + off, sizeof(head));
 		if (head.id >= e->rows)
 			break;
 		e->recorded.v[head.id]--;
@@ -100,7 +101,7 @@ static void check_span(struct jab *j, struct own_ring *own, const uint8_t *data,
 	uint64_t now = clock_now();
 
 	if (ret_span->events && ret_span->last > now) {
-		uncount(e, own, ret_span, false);
+		uncount(e, ret_span, false);
 		r = -EBADMSG;
 		ctf_check_counted(e->trace, data, up_to(own, data, ret_span->len, now), e->recorded.v, ret_span);
 	}
@@ -123,7 +124,7 @@ static int write_span(struct jab *j, struct target *t, struct own_ring *own, con
 	r = ctf_packet(e->trace, own->stream, own->cpu, &span, lost);
 	own->told = lost;
 	if (r < 0) {
-		uncount(e, own, &span, true);
+		uncount(e, &span, true);
 		return r;
 	}
 	e->events += span.events;
@@ -154,7 +155,8 @@ static int64_t write_piece(struct jab *j, struct target *t, struct own_ring *own
 		memcpy(copy, span, len);
 	ring_consume(&own->r, len);
 	translate(t, own, copy, len);
-	r = write_span(j, t, own, copy, len, &events);
+	span = stacks_widen(j, t, copy, len, ret_len);
+	r = write_span(j, t, own, span, *ret_len, &events);
 	*ret_len = len;
 	return r < 0 ? r : (int64_t)events;
 }
@@ -233,9 +235,10 @@ static int hand_out(struct jab *j, struct cursor *c, bool *ret_good)
 {
 	struct events *e = j->events;
 	struct trace_event ev = { .stream = c->own->stream, .cpu = c->own->cpu };
-	uint64_t lost = lost_of(c->t, c->own);
+	uint64_t lost = lost_of(c->t, c->own), len;
+	const uint8_t *event = stacks_widen(j, c->t, c->span + c->at, c->head.len, &len);
 
-	*ret_good = live_event(e->trace, &e->clock, c->span + c->at, c->head.len, &ev);
+	*ret_good = live_event(e->trace, &e->clock, event, len, &ev);
 	if (!*ret_good) {
 		e->damaged++;
 		return 0;
@@ -390,6 +393,7 @@ static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *o
 	uint8_t *buf = xrealloc(NULL, t->rings->size);
 	const uint8_t *start;
 	int64_t len = ring_snapshot(&own->r, buf, &start);
+	uint64_t wide;
 	struct ctf_span span = { 0 };
 	int r = 0;
 
@@ -400,7 +404,8 @@ static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *o
 	}
 	len = up_to(own, start, len, until);
 	translate(t, own, buf + (start - buf), len);
-	if (ctf_check_counted(trace, start, len, j->events->recorded.v, &span) < 0)
+	start = stacks_widen(j, t, start, len, &wide);
+	if (ctf_check_counted(trace, start, wide, j->events->recorded.v, &span) < 0)
 		j->events->damaged++;
 	if (span.events)
 		r = ctf_packet(trace, own->stream, own->cpu, &span, lost_of(t, own));

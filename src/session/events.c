@@ -163,6 +163,8 @@ void events_free(struct events *e)
 	vec_free(&e->lens);
 	vec_free(&e->recorded);
 	vec_free(&e->unwritten);
+	vec_free(&e->stacked);
+	bytes_free(&e->wide);
 	names_free(e->names);
 	free(e->copy);
 	ctf_close(e->trace);

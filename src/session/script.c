@@ -256,7 +256,6 @@ static void run_kind(struct script_run *s, enum probe_kind kind)
 int script_load(struct jab *j, const struct script_options *o, struct script_run **ret_run)
 {
 	struct script_run *s = xcalloc(1, sizeof(*s));
-	int r;
 
 	s->j = j;
 	s->out = o->out;
@@ -265,10 +264,7 @@ int script_load(struct jab *j, const struct script_options *o, struct script_run
 	s->unit = j->units.n;
 	s->target = UINT32_MAX;
 	*ret_run = s;
-	r = unit_add_script(j, o->name, o->text, o->len, o->params, o->nparams);
-	if (r == 0 && o->trace)
-		lang_to_trace(unit_of(s)->lang);
-	return r;
+	return unit_add_script(j, o->name, o->text, o->len, o->params, o->nparams);
 }
 
 char *script_errors(struct script_run *s)

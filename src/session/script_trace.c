@@ -8,6 +8,7 @@
 #include <string.h>
 #include "lang/store.h"
 #include "session/shapes.h"
+#include "session/stacks.h"
 
 struct part { uint32_t stream, cpu; uint64_t lost; struct bytes events; };
 
@@ -16,6 +17,7 @@ struct script_trace {
 	uint32_t unit;
 	VEC(bool) declared;		/* by record */
 	VEC(struct part) parts;
+	struct bytes event;		/* that gets its stacks */
 };
 
 struct script_trace *script_trace_new(struct jab *j, uint32_t unit)
@@ -35,6 +37,7 @@ void script_trace_free(struct script_trace *t)
 		bytes_free(&t->parts.v[i].events);
 	vec_free(&t->parts);
 	vec_free(&t->declared);
+	bytes_free(&t->event);
 	free(t);
 }
 
@@ -76,14 +79,21 @@ static struct part *part_of(struct script_trace *t, uint32_t stream, uint32_t cp
 
 int script_trace_add(struct script_trace *t, const struct raw_event *ev)
 {
-	struct part *p;
+	const struct ir_record *rec = &lang_unit(t->j->units.v[t->unit].lang)->records.v[ev->head.id];
+	struct bytes *to;
+	size_t at;
 	int r = declare(t, ev->head.id);
 
 	if (r < 0)
 		return r;
-	p = part_of(t, ev->stream, ev->cpu);
-	bytes_add(&p->events, &ev->head, sizeof(ev->head));
-	bytes_add(&p->events, ev->payload, ev->head.len - sizeof(ev->head));
+	to = record_has_stacks(rec) ? &t->event : &part_of(t, ev->stream, ev->cpu)->events;
+	at = to->n;
+	bytes_add(to, &ev->head, sizeof(ev->head));
+	bytes_add(to, ev->payload, ev->head.len - sizeof(ev->head));
+	if (to != &t->event)
+		return 0;
+	stacks_add_event(t->j, t->unit, ev->target, rec, to->p + at, ev->head.len, &part_of(t, ev->stream, ev->cpu)->events);
+	to->n = 0;
 	return 0;
 }
 

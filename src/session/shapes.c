@@ -10,6 +10,7 @@
 #include "lang/type.h"
 #include "session/go.h"
 #include "session/rings.h"
+#include "session/stacks.h"
 #include "session/typed.h"
 #include "session/units.h"
 
@@ -299,6 +300,8 @@ static void record_field(const struct ir_unit *u, const struct ir_field *f, uint
 		ret_field->kind = CTF_SIGNED;
 	else if (ir_is_float(f->type))
 		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_FLOAT, .bits = 64 };
+	else if (f->type == IR_USTACK)
+		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_ADDRS };
 	else if (f->type == IR_PTR || f->type == IR_USYM)
 		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_POINTER, .bits = 64, .base = 16 };
 }
@@ -345,6 +348,14 @@ int shape_declare(struct jab *j, uint32_t row)
 	return r;
 }
 
+/* Number + 1 of a row's record if there are stacks in it. */
+static uint32_t find_stacked(const struct jab *j, uint32_t row)
+{
+	const struct ir_record *rec = has_program(j, row) ? unit_record(j, row) : NULL;
+
+	return rec && record_has_stacks(rec) ? rec - unit_ir(j, row)->records.v + 1 : 0;
+}
+
 int shapes_declare(struct jab *j)
 {
 	struct events *e = j->events;
@@ -353,6 +364,8 @@ int shapes_declare(struct jab *j)
 	for (; !r && e->rows < j->rows.n; e->rows++) {
 		r = shape_declare(j, e->rows);
 		*vec_add(&e->lens) = has_program(j, e->rows) ? 0 : shape_of(j, e->rows)->len;
+		*vec_add(&e->stacked) = find_stacked(j, e->rows);
+		e->any_stacks |= e->stacked.v[e->rows];
 		vec_add(&e->recorded);
 		vec_add(&e->unwritten);
 	}

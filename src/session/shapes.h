@@ -7,6 +7,7 @@
 #ifndef JAB_SESSION_SHAPES_H
 #define JAB_SESSION_SHAPES_H
 
+#include "lang/store.h"
 #include "session/events.h"
 #include "session/fields.h"
 #include "session/session.h"
@@ -41,6 +42,9 @@ struct events {
 	uint64_t drained_at, wait_ns;
 	uint8_t *copy;		/* of what is being written */
 	uint64_t copy_size;
+	VEC(uint32_t) stacked;	/* by row, may be shorter: number + 1 of the record that has stacks; 0: none has */
+	bool any_stacks;
+	struct bytes wide;	/* events with their stacks */
 	struct names *names;
 };
 

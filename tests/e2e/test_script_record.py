@@ -47,8 +47,3 @@ def test_a_trace_that_is_there_already(tmp_path):
     r = scripts.run("uprobe:exe:take { record(args.n); }", targets.build("script"), "tell", 20,
                     options=("--trace", tmp_path / "t"))
     assert r.status == 1 and str(tmp_path) in r.stderr and (tmp_path / "t" / "file").read_text() == "mine"
-
-
-def test_a_stack_is_no_field_of_a_trace(tmp_path):
-    r = scripts.run("u:exe:take { record(s=ustack) }", targets.build("script"), "tell", 3, options=("--trace", tmp_path / "t"))
-    assert r.status == 1 and "a stack can't be written to a trace" in r.stderr, r

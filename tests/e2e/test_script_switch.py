@@ -50,11 +50,44 @@ def test_contexts_beside_conditions():
     assert all(x["n"] > 3 and int(x["rdi"], 16) == x["n"] and list(x) == ["n", "rdi", "rsp"] for x in fields("exe:take n if n > 3"))
     assert all(int(x["rsi"], 16) == int(x["s"], 16) for x in fields("exe:take rsi s:ptr if (rdi & 1) == (n & 1)"))
     assert all(list(x)[-4:] == ["retval", "duration", "rdi", "rsp"] and x["n"] > 3 for x in fields("call:exe:take if n > 3"))
-    r = jab.run("trace", "-t", "backtrace", "exe:take n if n > 3", "--", prog, "tell", "3")
-    assert r.status == 1 and "of -t only regs and reg:NAME go together with conditions" in r.stderr, r
-    for field in ("backtrace", "ustack(3)", "$stack"):
-        r = jab.run("trace", f"exe:take {field} if n > 3", "--", prog, "tell", "3")
-        assert r.status == 1 and "a stack can't be recorded beside conditions" in r.stderr, r
+    for context in ("stack", "stack:64", "int:rounds:rounds"):
+        r = jab.run("trace", "-t", context, "exe:take n if n > 3", "--", prog, "tell", "3")
+        assert r.status == 1 and "of -t only regs, reg:NAME and backtrace go together with conditions" in r.stderr, r
+    r = jab.run("trace", "exe:take $stack if n > 3", "--", prog, "tell", "3")
+    assert r.status == 1 and "$stack, which is bytes of it, can't be recorded beside conditions" in r.stderr, r
+
+
+def deep(rows, name, key):
+    """The stacks of one probe's events where the innermost call is hit."""
+    return [[a["name"] for a in x["fields"]["backtrace"]] for x in rows if x["probe"] == name and int(x["fields"][key]) == 1]
+
+
+def test_backtraces_beside_conditions(tmp_path):
+    """The same ones as those of a probe without a condition, which are walked in another way; live, in a trace, and in one of the newest."""
+    prog = targets.build("script")
+    probes = ["a=exe:sink_in depth=arg0:long", "b=exe:sink_in depth if depth == 1 && rounds == rounds", "c=exe:sink_in x=depth*1 w=\"word\""]
+    for how in (["trace"], ["record", "-o", tmp_path / "t"], ["record", "--overwrite", "-o", tmp_path / "o"]):
+        r = jab.run(*how, "-t", "backtrace", *(["--json"] if how == ["trace"] else []), *probes, "--", prog, "deep", "5", "4")
+        rows = r.rows if how == ["trace"] else jab.run("view", "--json", how[-1]).rows
+        assert r.status == 0 and len([x for x in rows if x["probe"] == "b"]) == 5, r
+        plain = deep(rows, "a", "depth")
+        assert len(plain) == 5 and all(len([f for f in s if "sink_in" in f]) == 4 and len(s) > 5 for s in plain), plain
+        assert deep(rows, "b", "depth") == plain and deep(rows, "c", "x") == plain, rows
+        assert {x["fields"]["w"] for x in rows if x["probe"] == "c"} == {"word"}, rows
+
+
+def test_backtraces_of_calls_and_their_limit():
+    r = jab.run("trace", "--json", "-t", "backtrace:2", "call:exe:sink_in if depth == 1", "--", targets.build("script"), "deep", "3", "4")
+    assert r.status == 0 and len(r.rows) == 3, r
+    assert all(["sink_in" in f["name"] for f in x["fields"]["backtrace"]] == [True, True] for x in r.rows), r
+
+
+def test_a_script_records_stacks(tmp_path):
+    r = jab.run("--trace", tmp_path / "t", "-e", 'u:exe:sink_in { record(depth, s=ustack, t="end") }', "--", targets.build("script"), "deep", "2", "3")
+    rows = jab.run("view", "--json", tmp_path / "t").rows
+    assert r.status == 0 and [int(x["fields"]["depth"]) for x in rows] == [3, 2, 1, 3, 2, 1], r
+    assert [len([f for f in x["fields"]["s"] if "sink_in" in f["name"]]) for x in rows] == [1, 2, 3, 1, 2, 3], rows
+    assert all(x["fields"]["t"] == "end" for x in rows), rows
 
 
 def test_one_count_for_all_sites_of_a_place():
