@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* jab recover: undo what a killed tracer left behind. */
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 #include "base/err.h"
 #include "cmd/common.h"
 
@@ -25,6 +27,18 @@ static void report_text(const struct jab_report *r)
 		puts("a thread is still inside a pad: try again later");
 }
 
+/* What is not shown to us looks as if there were nothing. */
+static bool may_look(pid_t pid)
+{
+	char *path = xasprintf("/proc/%d/maps", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC), err = errno;
+
+	free(path);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || (err != EACCES && err != EPERM);
+}
+
 static int run(text_list *words, char **rest)
 {
 	struct jab_report report = { .clean = true };
@@ -40,6 +54,10 @@ static int run(text_list *words, char **rest)
 		return complain();
 	}
 	r = jab_recover(pid, &report);
+	if (r == -ENOENT && pid && !may_look(pid)) {
+		fail(-EPERM, "process %d can't be looked at: run as its user or as root (CAP_SYS_PTRACE)", pid);
+		return complain();
+	}
 	if (r == -ENOENT) {	/* nothing there is what the user wants to hear */
 		report = (struct jab_report){ .clean = true };
 		r = 0;

@@ -60,6 +60,7 @@ void jab_free(struct jab *j)
 	vec_free(&j->sites);
 	vec_free(&j->rows);
 	vec_free(&j->past);
+	vec_free(&j->refused);
 	vec_free(&j->counters);
 	free(j->row_hash);
 	free(j);
@@ -114,6 +115,19 @@ int jab_attach_name(struct jab *j, const char *name)
 	return r;
 }
 
+/* Once for each: those who use a file are asked for again when newcomers are watched. */
+static void say_refused(struct jab *j, pid_t pid, int err)
+{
+	for (size_t i = 0; i < j->refused.n; i++)
+		if (j->refused.v[i] == pid)
+			return;
+	*vec_add(&j->refused) = pid;
+	if (err == -ESRCH)		/* it ended since it was found */
+		log_info("%s", err_text());
+	else
+		log_warn("%s", err_text());
+}
+
 int jab_attach_users(struct jab *j, const char *path)
 {
 	pid_list pids = { 0 };
@@ -124,7 +138,7 @@ int jab_attach_users(struct jab *j, const char *path)
 			continue;
 		one = jab_attach(j, pids.v[i]);
 		if (one < 0)
-			log_warn("%s", err_text());
+			say_refused(j, pids.v[i], one);
 		n += one == 0;
 	}
 	vec_free(&pids);

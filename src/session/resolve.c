@@ -319,11 +319,36 @@ static bool has_process(const struct jab *j)
 	return j->targets.n && j->targets.v[0].proc;
 }
 
+/* A stripped file keeps the names of what it exports; the one that is asked for may be among the others. */
+static char *nameless(const struct jab *j, const struct probe_spec *spec)
+{
+	const char *path = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->targets.n; i++) {
+		const struct target *t = &j->targets.v[i];
+
+		for (size_t k = 0; !n && k < t->loaded.n; k++) {
+			const struct loaded *l = &t->loaded.v[k];
+			const struct module *m = l->file == UINT32_MAX ? NULL : j->files.v[l->file].m;
+
+			if (!m || !(spec->object ? spec_matches_object(spec, l->path, l->is_exe) : l->is_exe))
+				continue;
+			path = l->path;
+			for (size_t f = 0; f < m->funcs.n; f++)
+				n += !m->funcs.v[f].name && !(m->funcs.v[f].flags & FUNC_COLD);
+		}
+	}
+	return n ? xasprintf(" (%s is stripped: %zu of its functions have no name; its debug info, if installed, would bring "
+			     "them)", path, n) : xstrdup("");
+}
+
 static int explain_nothing(struct jab *j, const struct probe_spec *spec, bool any_object)
 {
 	struct module **mods;
-	char near[256] = "";
+	char near[256] = "", *why;
 	size_t n = 0;
+	int r;
 
 	if (spec->place_kind == PLACE_ADDR && (any_object || !spec->object))
 		return explain_address(j, spec);
@@ -343,8 +368,10 @@ static int explain_nothing(struct jab *j, const struct probe_spec *spec, bool an
 	free(mods);
 	if (near[0])
 		return fail(-ENOENT, "%s: no function '%s'; did you mean %s?", spec->text, spec->place, near);
-	return fail(-ENOENT, "%s: no function matches '%s'; `jab list` shows what there is", spec->text,
-		    spec->place);
+	why = nameless(j, spec);
+	r = fail(-ENOENT, "%s: no function matches '%s'%s; `jab list` shows what there is", spec->text, spec->place, why);
+	free(why);
+	return r;
 }
 
 /* An address without an object is looked up in the one module that holds it; nothing else is opened. */

@@ -406,6 +406,7 @@ int script_end(struct script_run *s)
 	run_kind(s, PROBE_END);
 	if (lang_config(unit_of(s)->lang)->print_maps_on_exit)
 		show_maps(s);
+	unit_say_tracer(s->in.errors);
 	if (s->trace)
 		r = script_trace_flush(s->trace);
 	return events_close(s->j) ?: r;

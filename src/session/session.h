@@ -165,6 +165,7 @@ struct jab {
 	uint32_t *row_hash;
 	size_t row_hash_size;
 	VEC(char *) texts;	/* reasons that outlive a plan */
+	VEC(pid_t) refused;	/* users of a file that could not be attached to, once it was said */
 	struct jab_times times;
 	pid_t child;		/* that we started */
 	bool released;		/* and let run */

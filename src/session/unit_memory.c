@@ -501,6 +501,14 @@ static void say_unit(const struct jab *j, uint32_t unit)
 	say_crowded(j, unit);
 }
 
+void unit_say_tracer(const uint64_t errors[IR_ERRORS])
+{
+	for (int e = 0; e < IR_ERRORS; e++)
+		if (errors[e] && error_texts[e])
+			log_warn("begin, end or interval: %llu %s%s", (unsigned long long)errors[e], error_texts[e],
+				 e == IR_ERR_MAP_FULL ? " (config: max_map_keys)" : "");
+}
+
 void units_say_errors(const struct jab *j)
 {
 	for (uint32_t i = 0; i < j->units.n; i++)

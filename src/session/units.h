@@ -58,6 +58,9 @@ struct unit_view {
 	struct gen_env env;
 };
 
+/* What went wrong in the clauses that run in the tracer. */
+void unit_say_tracer(const uint64_t errors[IR_ERRORS]);
+
 /* The script of this session. Its text is kept. -EINVAL: unit_errors() has the messages. */
 int unit_add_script(struct jab *j, const char *name, const char *text, size_t len, char *const *params, uint32_t nparams);
 

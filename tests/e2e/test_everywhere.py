@@ -306,6 +306,15 @@ def test_start_a_program_without_root(public_jab):
     assert r.hits("work") == 5000, r
 
 
+@needs_root
+def test_recover_does_not_guess_what_it_may_not_see(public_jab, target):
+    t = target("calls", "serve", 1)
+    p = subprocess.run([*AS_NOBODY, str(public_jab / "jab"), "recover", str(t.pid)], capture_output=True, text=True,
+                       timeout=jab.LIMIT)
+    assert p.returncode == 1 and p.stdout == "" and "can't be looked at" in p.stderr, p
+    t.stop()
+
+
 def set_user_id(public_jab, body):
     """A program that runs as root whoever starts it; skips where the file system does not allow that."""
     source, program = public_jab / "suid.c", public_jab / "suid"

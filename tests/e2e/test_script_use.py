@@ -79,6 +79,13 @@ def test_unknown_probes(built, probe):
     assert r.status == 1 and probe.split(":")[2] in r.stderr, r
 
 
+def test_functions_of_stripped_programs(built):
+    r = scripts.run("u:exe:no_such_thing { @ = count() }", built("calls_stripped"), 10, 1)
+    assert r.status == 1 and "calls_stripped is stripped: " in r.stderr and "of its functions have no name" in r.stderr, r
+    r = scripts.run("u:exe:no_such_thing { @ = count() }", built("calls"), 10, 1)
+    assert r.status == 1 and "stripped" not in r.stderr, r
+
+
 def test_wrong_usage(tmp_path):
     assert jab.run("-e").status == 2
     assert jab.run("-e", "u:exe:x { @ = count() }").status == 2
@@ -94,6 +101,16 @@ def test_long_names_of_functions(built):
     name = r.output.splitlines()[-2]
     assert r.status == 0 and name.startswith("long_name_") and len(name) > 300, r
     assert f"{name}+0\n" in r.output and f"@[{name}]: 1\n" in r.output, r
+
+
+@pytest.mark.parametrize("text, words", [
+    ("begin { $x = 1 / (ncpus - ncpus); exit() }", "1 divisions by zero"),
+    ("begin { while (1) { @n = count() } exit() }", "1 loops were ended"),
+    ("begin { for ($i : 0..4100) { @[$i] = 1 } exit() } end { clear(@) }", "4 values were left out because a map was full"),
+])
+def test_what_goes_wrong_in_the_tracer_is_told(text, words):
+    r = scripts.run(text)
+    assert r.status == 0 and f"jab: begin, end or interval: {words}" in r.stderr, r
 
 
 def test_very_many_keys(built):
