@@ -97,10 +97,10 @@ CASES = [
     Case("getaddrinfo", "<everyday> name", r'uprobe:<libc>:getaddrinfo /pid == cpid/ { @start[tid] = nsecs; @name[tid] = arg0; } '
          r'uretprobe:<libc>:getaddrinfo /@start[tid]/ { $us = (nsecs - @start[tid]) / 1000; printf("%-6d %-16s %6d %s\n", pid, comm, $us, '
          r'str(@name[tid])); delete(@start[tid]); delete(@name[tid]); }', mask=[r"^\d+ +", r"  +\d+ (?=localhost)"]),
-    Case("readline", "/bin/bash --norc -i", r'uretprobe:/bin/bash:readline /pid == cpid/ { printf("%-6d %s\n", pid, str(retval)); }', mask=[r"^\d+ +"],
+    Case("readline", "<bash> --norc -i", r'uretprobe:<bash>:readline /pid == cpid/ { printf("%-6d %s\n", pid, str(retval)); }', mask=[r"^\d+ +"],
          stdin="echo one\n: two three\nexit\n"),
-    Case("shell_commands", "/bin/bash --norc -i", "uprobe:/bin/bash:execute_command /pid == cpid/ { @[comm] = count(); } "
-         "uretprobe:/bin/bash:readline /pid == cpid && str(retval) == \": two three\"/ { @two = count(); }",
+    Case("shell_commands", "<bash> --norc -i", "uprobe:<bash>:execute_command /pid == cpid/ { @[comm] = count(); } "
+         "uretprobe:<bash>:readline /pid == cpid && str(retval) == \": two three\"/ { @two = count(); }",
          stdin="echo one\n: two three\nexit\n"),
     Case("timers", None, r'BEGIN { @n = 10; } interval:ms:20 { @n++; printf("%d\n", @n); if (@n == 14) { exit(); } } END { printf("end\n"); }'),
     Case("ssl", "<openssl>", r'uprobe:<libssl>:SSL_write /pid == cpid/ { printf("> %d %s\n", arg2, str(arg1, arg2)); } '
@@ -118,30 +118,32 @@ def fill(text):
     def one(m):
         if m[1] == "openssl":
             return f"{shutil.which('openssl')} s_client -quiet -ign_eof -connect 127.0.0.1:{tls_server()}"
-        return library(m[1]) if m[1].startswith("lib") else own_copy(m[1])
-    return re.sub(r"<(libc|libssl|script|everyday|openssl)>", one, text)
+        if m[1] == "bash":
+            return own_copy("/bin/bash")
+        return library(m[1]) if m[1].startswith("lib") else own_copy(str(targets.build(m[1])))
+    return re.sub(r"<(libc|libssl|script|everyday|openssl|bash)>", one, text)
 
 
 copies = {}
 
 
-def own_copy(name):
-    """A file that nobody else has: the kernel puts bpftrace's breakpoints into every process that runs a file, also over jumps that
-    are there already, so two comparisons at a time would take each other's hits."""
-    if name not in copies:
+def own_copy(path):
+    """A file that nobody else has: the kernel puts bpftrace's breakpoints into every process that uses a file, also over jumps that
+    are there already. Two comparisons at a time would take each other's hits, and end each other's programs."""
+    if path not in copies:
         d = tempfile.mkdtemp()
         atexit.register(shutil.rmtree, d)
-        copies[name] = shutil.copy(targets.build(name), d)
-    return copies[name]
+        copies[path] = shutil.copy(path, d)
+    return copies[path]
 
 
 def library(name):
-    """The file of a library, as the loader finds it."""
+    """A copy of a library, under the name that the loader looks for: run_tool() says where."""
     found = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
     paths = re.findall(rf"^\s{name}\.so\.\d+ \(libc6,x86-64\S*.*=> (\S+)$", found, re.M)
     if not paths:
         raise targets.Missing(f"{name} is not installed")
-    return os.path.realpath(paths[0])
+    return own_copy(paths[0])
 
 
 server = None
@@ -180,7 +182,7 @@ def missing():
         return "bpftrace is not installed"
     if os.geteuid() != 0:
         return "bpftrace needs root"
-    prog = own_copy("script")
+    prog = own_copy(str(targets.build("script")))
     got, said = run_bpftrace(Case("", f"{prog} tail 3", f"uprobe:{prog}:tail {{ @ = count(); }}"))
     return None if "@: 3" in got else "uprobes don't work here: " + said[-200:]
 
@@ -188,7 +190,8 @@ def missing():
 def run_tool(args, case):
     p = subprocess.run(args, input=case.stdin or "", capture_output=True, text=True, errors="replace", timeout=LIMIT,
                        start_new_session=True,      # an interactive shell would wait for its terminal
-                       env={**os.environ, "TERM": "dumb", "HISTFILE": "/dev/null"})
+                       env={**os.environ, "TERM": "dumb", "HISTFILE": "/dev/null",
+                            "LD_LIBRARY_PATH": ":".join(os.path.dirname(x) for x in copies.values() if ".so." in x)})
     return p.stdout, p.stderr
 
 

@@ -172,7 +172,7 @@ class Maker:
             return f'printf("%r\\n", buf({self.text[4:-1]}, {r.randint(1, 6)}));'
         if how == 10:
             return r.choice([f"@lo[{self.text}] = min({self.positive(1)});", f"@hi[{self.positive(0)}, {self.text}] = max({self.positive(1)});",
-                             f"@hist2[{self.text}] = hist({self.positive(2)});", f"@lin2[{self.text}] = lhist({self.positive(1)}, 10, 200, 20);",
+                             f"@hist2[{self.text}] = hist({self.positive(2)});", f"@lin2[{self.text}] = lhist({self.positive(1)}, 10, 210, 20);",
                              f"@st[{self.text}] = stats({self.positive(1)});", f"@av[{self.text}] = avg({self.positive(1)});"])
         return r.choice(["@steps--;", "@n = @n + 1;", "++@steps;", f"@last2 = {self.positive(1)}; @last2 <<= 2;", f"@bits |= {self.positive(1)};",
                          f"@x ^= {self.positive(1)};", f"if (@last2 > {r.randint(0, 300)}) {{ return; }}"])
