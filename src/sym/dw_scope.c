@@ -234,11 +234,15 @@ static void collect_scope(struct asked *q, scope_chain *chain, size_t i, var_lis
 /*
  * Scopes that only begin at an address, where the instruction is not theirs, come behind all others:
  * who asks for a variable there means the function around it, unless it is the copy itself that is probed.
+ * At the first instruction of the function itself all of them only begin.
  */
 static size_t mere_beginnings(const scope_chain *chain, uint64_t pc)
 {
 	size_t i = chain->n;
+	uint64_t entry;
 
+	if (i && dw_entry_pc(&chain->v[i - 1], &entry) && entry == pc)
+		return i - 1;
 	while (i > 0 && (i == chain->n || has_code(&chain->v[i - 1], pc)))
 		i--;
 	return i;

@@ -74,6 +74,13 @@ def test_error_behind_warnings(built):
     assert re.search(r": error: unknown name 'nowhere'.*\n  exe:typed::look .*\n +\^~{6}\n", r.stderr), r
 
 
+def test_copy_at_the_entry(built):
+    """The function's own names, where its first instruction is already one of a function that was inlined."""
+    path = built("ledger_cc_O2")
+    assert {f["x"] for f in fields(path, "exe:ledger::Loan::worth x=this->parts._M_impl._M_start[0]")} == {6, 15, 24}
+    assert {f["x"] for f in fields(path, "exe:ledger::Loan::worth x=this->serial")} == {2, 5, 8}
+
+
 def test_half_of_a_struct(built):
     """What the debug info says nothing about is not behind what it tells of."""
     path = built("pieces")
