@@ -9,6 +9,8 @@ import threading
 import time
 from pathlib import Path
 
+import targets
+
 FLAGS = "-g -O2"
 BASH = """x=1; arr=(a b c); declare -A m=([k]=v [z]=w)
 f() { local y=$1; echo "${y//a/b} ${arr[@]:1:2} $((x+3*4))"; }
@@ -80,6 +82,7 @@ class Program:
     """path and args once built; drive() makes a server serve and end."""
     args = []
     exact = True        # the same number of hits in every run
+    is_optimised = True
 
     def __init__(self, work):
         self.work = work
@@ -208,4 +211,27 @@ class Python(Program):
         self.args = ["-S", "-E", "w.py"]
 
 
-PROGRAMS = {"bash": Bash, "redis": Redis, "python": Python, "genmatch": Genmatch, "cc1": Cc1}
+class Ledger(Program):
+    """Built here from tests/prog."""
+
+    def prepare(self):
+        self.path = targets.build(self.target).resolve()
+
+
+class Cxx(Ledger):
+    target = "ledger_cc_O2"
+
+
+class Cxx0(Ledger):
+    target, is_optimised = "ledger_cc_O0", False
+
+
+class Rust(Ledger):
+    target = "ledger_rs_2"
+
+
+class Rust0(Ledger):
+    target, is_optimised = "ledger_rs_0", False
+
+
+PROGRAMS = {"cxx": Cxx, "cxx0": Cxx0, "rust": Rust, "rust0": Rust0, "bash": Bash, "redis": Redis, "python": Python, "genmatch": Genmatch, "cc1": Cc1}
