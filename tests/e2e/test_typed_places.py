@@ -12,7 +12,7 @@ OWN = {"by_nothing": UNKNOWN, "all_out": 0, "all_right": 0, "only_sign": -1}
 
 
 def test_expressions(built, tmp_path):
-    path = built("places")
+    path = built("expressions")
     names = re.findall(r"^\texpr\t(\w+),", (targets.SRC / "places.S").read_text(), re.M)
     here = int(re.search(r"(\w+) T here$", subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout, re.M)[1], 16)
     asked = [n for n in names if n not in OWN]
