@@ -3,6 +3,7 @@
 
 Every test has a copy of the file for itself: nobody else uses it.
 """
+import contextlib
 import functools
 import os
 import shutil
@@ -18,18 +19,52 @@ import beside
 import jab
 import scripts
 import targets
-from scripts import Script, keyed, scalar
+from scripts import keyed, scalar
 from targets import LIMIT
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root is told of new processes")
 missing = functools.cache(beside.missing)
 
 
+class TooBusy(Exception):
+    pass
+
+
+def in_time(said):
+    """Nobody waits for jab for more than two seconds. If somebody would have, others have the CPU, and jab says so."""
+    if "they would have waited for too long" in said:
+        raise TooBusy(said)
+    return said
+
+
+def patient(test):
+    """Begins anew where jab had to let somebody go: what it counts is open then."""
+    @functools.wraps(test)
+    def again(*args, **more):
+        for _ in range(9):
+            with contextlib.suppress(TooBusy):
+                return test(*args, **more)
+        return test(*args, **more)
+    return again
+
+
+class Script(scripts.Script):
+    def result(self, status):
+        r = super().result(status)
+        in_time(r.stderr)
+        return r
+
+
 @pytest.fixture
 def copy(built, tmp_path):
+    """Another one at each call: the last one may still be running."""
+    made = []
+
     def make(name):
-        shutil.copy(built(name), tmp_path / name)
-        return tmp_path / name
+        made.append(tmp_path / str(len(made)) / name)
+        made[-1].parent.mkdir()
+        shutil.copy(built(name), made[-1])
+        return made[-1]
     return make
 
 
@@ -67,6 +102,7 @@ def wait_gone(pid):
         time.sleep(.01)
 
 
+@patient
 def test_program(target, copy):
     """One that ran before, some in a row by a shell, some at once: every hit of each."""
     prog = copy("script")
@@ -85,6 +121,7 @@ def test_program(target, copy):
 
 
 @pytest.mark.parametrize("name", ["told", "told_static", "told_musl", "told_musl_static"])
+@patient
 def test_kinds_of_programs(copy, name):
     prog = copy(name)
     with Script(f"u:{prog}:hit {{ @by[pid] = count() }}") as s:
@@ -96,6 +133,7 @@ def test_kinds_of_programs(copy, name):
     assert r.status == 0 and keyed(r.output, "by") == {p: str(n) for p, n in expect.items() if n}, (r, said)
 
 
+@patient
 def test_interpreter_of_a_script(copy, tmp_path):
     """The kernel opens it where the thread can't be seized."""
     prog, text = copy("script"), tmp_path / "text"
@@ -112,6 +150,7 @@ def test_interpreter_of_a_script(copy, tmp_path):
     assert r.status == 0 and scalar(r.output, "m") == "6" and scalar(r.output, "n") == "18" and "not probed" not in r.stderr, r
 
 
+@patient
 def test_exec_that_fails(copy):
     prog = copy("script")
     with Script(f"u:{prog}:tail {{ @n = count() }}") as s:
@@ -122,6 +161,7 @@ def test_exec_that_fails(copy):
     assert r.status == 0 and scalar(r.output, "n") == "2", r
 
 
+@patient
 def test_library(target, copy, built):
     """By programs that load it at their start and by those that load it later, with the constructor; a reader does not count."""
     lib, late = copy("liblate.so"), built("late")
@@ -137,6 +177,7 @@ def test_library(target, copy, built):
     assert scalar(r.output, "n") == str(3 + 9 + 5 + 60) and keyed(r.output, "c")["-1"] == str(1 + 3 + 1 + 20), (r, said)
 
 
+@patient
 def test_library_in_a_process_that_ran_before(target, copy):
     lib = copy("libplug.so")
     with Script(f"u:{lib}:plug_work {{ @by[pid] = count() }}") as s:
@@ -151,6 +192,7 @@ def test_library_in_a_process_that_ran_before(target, copy):
     before.stop()
 
 
+@patient
 def test_several_files(copy, built):
     prog, lib = copy("script"), copy("liblate.so")
     with Script(f"u:{prog}:tail {{ @t = count() }} u:{lib}:late_hit {{ @l = count() }} u:{prog}:take {{ @k = count() }}") as s:
@@ -177,6 +219,7 @@ def test_killed_while_they_come(copy, after):
     run(prog, "tail", 3)
 
 
+@patient
 def test_doorman_is_killed(copy):
     prog = copy("script")
     with Script(f"u:{prog}:tail {{ @n = count() }}") as s:
@@ -187,6 +230,7 @@ def test_doorman_is_killed(copy):
     assert r.status == 0 and scalar(r.output, "n") == "3" and "are not probed" in r.stderr, r
 
 
+@patient
 def test_stopped(copy):
     """As by Ctrl-Z: they go on without us, and that is said. Also if we hold some of them at that moment."""
     prog = copy("script")
@@ -227,6 +271,7 @@ def test_output_that_nobody_reads(copy, tmp_path):
     assert probed == said.count("begins to use") == 13 or "not probed: they would have waited" in said, said
 
 
+@patient
 def test_more_than_can_be_traced(copy):
     if not shutil.which("prlimit"):
         pytest.skip("no prlimit")
@@ -240,13 +285,15 @@ def test_more_than_can_be_traced(copy):
         t.run(5)
     out.send_signal(signal.SIGINT)
     text, said = out.communicate(timeout=LIMIT)
-    assert out.returncode == 0 and keyed(text, "by") == {str(t.pid): "5" for t in all[:10]}, (text, said)
-    assert "10 processes are traced at a time" in said and "3 processes started and were not probed: too many" in said, said
     for t in all:
         t.run(5)
         t.stop()
+    in_time(said)
+    assert out.returncode == 0 and keyed(text, "by") == {str(t.pid): "5" for t in all[:10]}, (text, said)
+    assert "10 processes are traced at a time" in said and "3 processes started and were not probed: too many" in said, said
 
 
+@patient
 def test_traced_by_another(copy):
     if not shutil.which("strace"):
         pytest.skip("no strace")
@@ -258,6 +305,7 @@ def test_traced_by_another(copy):
     assert r.status == 0 and scalar(r.output, "n") == "3" and "1 processes started and were not probed: another tracer" in r.stderr, r
 
 
+@patient
 def test_ends(copy):
     """exit() of a newcomer, and a time that is given."""
     prog = copy("script")
@@ -291,10 +339,11 @@ def beside_each_other(text, prog, out, args):
             run(prog, "tail", 3 + i)
         at_once(5, prog, "tail", 10)
         p.send_signal(signal.SIGINT)
-        said = p.communicate(timeout=LIMIT)[1]
+        said = in_time(p.communicate(timeout=LIMIT)[1])
     return sorted(x for x in Path(out).read_text().splitlines() if x.startswith("@")), said
 
 
+@patient
 def test_same_as_bpftrace(copy, tmp_path):
     try:
         why = missing()

@@ -149,7 +149,7 @@ class Both(Asker):
             self.check_end(held.result())
             tracer.process.wait(LIMIT)
         ours, lost = {}, 0
-        for line in out.read_text(errors="replace").splitlines():
+        for line in jab.lines_of(out.read_text(errors="replace")):
             o = json.loads(line)
             if "fields" in o and o["pid"] == held.pid:
                 ours.setdefault(int(o["probe"].split(":")[0][1:]), {}).setdefault(o["tid"], []).append(o["fields"])
