@@ -124,6 +124,7 @@ struct jab_probe_info {
 	size_t sites, refused;
 	uint64_t hits;		/* = recorded + lost, where events are recorded */
 	uint64_t recorded, lost;
+	bool uncounted;		/* hits are not known: only the newest events are kept, and a condition or the like makes them */
 	size_t left_out;	/* of the refused: what its expressions name is not known there; a warning has said so */
 };
 JAB_API int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_info *p),

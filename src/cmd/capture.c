@@ -76,7 +76,11 @@ int capture_loop(struct jab *j, int (*tick)(void *arg, int64_t drained), void *a
 
 static int print_probe(void *arg, const struct jab_probe_info *p)
 {
-	fprintf(arg, "%14" PRIu64 " %14" PRIu64 " %14" PRIu64 "  %s\n", p->hits, p->recorded, p->lost, p->probe);
+	char hits[24] = "-";
+
+	if (!p->uncounted)
+		snprintf(hits, sizeof(hits), "%" PRIu64, p->hits);
+	fprintf(arg, "%14s %14" PRIu64 " %14" PRIu64 "  %s\n", hits, p->recorded, p->lost, p->probe);
 	return 0;
 }
 

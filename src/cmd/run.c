@@ -151,7 +151,7 @@ static int json_probe(void *arg, const struct jab_probe_info *p)
 	list->more = true;
 	json_pair(list->to, "probe", p->probe, true);
 	fprintf(list->to, ",\"sites\":%zu,\"refused\":%zu,\"hits\":", p->sites, p->refused);
-	if (list->what == RUN_SITES)
+	if (list->what == RUN_SITES || p->uncounted)
 		fputs("null", list->to);
 	else
 		fprintf(list->to, "%" PRIu64, p->hits);

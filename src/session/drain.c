@@ -213,7 +213,7 @@ static int hand_out_raw(struct jab *j, struct cursor *c, bool *ret_good)
 {
 	struct events *e = j->events;
 	uint8_t *copy = xrealloc(NULL, c->head.len);
-	struct raw_event ev = { c->head, copy + sizeof(c->head), c->own->stream, c->own->cpu, c->t->main };
+	struct raw_event ev = { c->head, copy + sizeof(c->head), c->own->stream, c->own->cpu, c->t->main, 0 };
 	int r;
 
 	memcpy(copy, c->span + c->at, c->head.len);
@@ -223,7 +223,7 @@ static int hand_out_raw(struct jab *j, struct cursor *c, bool *ret_good)
 		id_map_translate(c->t->rings->ids, &ev.head.pid, &ev.head.tid);
 	}
 	*ret_good = true;
-	c->own->told = lost_of(c->t, c->own);
+	c->own->told = ev.lost = lost_of(c->t, c->own);
 	e->events++;
 	e->bytes += c->head.len;
 	r = e->raw(e->arg, &ev);

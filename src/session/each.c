@@ -147,7 +147,8 @@ int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_
 
 	for (uint32_t i = 0; !r && i < j->probes.n; i++) {
 		const struct session_probe *p = &j->probes.v[i];
-		struct jab_probe_info info = { probe_name(j, i), p->sites, p->refused, 0, 0, 0, p->left_out };
+		struct jab_probe_info info = { probe_name(j, i), p->sites, p->refused, .left_out = p->left_out,
+					       .uncounted = p->unit && j->events && j->events->o.overwrite };
 
 		for (size_t k = 0; k < j->rows.n; k++)
 			if (j->rows.v[k].probe == i) {

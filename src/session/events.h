@@ -43,6 +43,7 @@ struct raw_event {
 	const uint8_t *payload;
 	uint32_t stream, cpu;
 	uint32_t target;	/* whose memory has its stacks */
+	uint64_t lost;		/* in this ring so far */
 };
 void events_call_raw(struct jab *j, int (*raw)(void *arg, const struct raw_event *ev), void *arg);
 

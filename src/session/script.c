@@ -187,6 +187,8 @@ static int take_event(void *arg, const struct raw_event *ev)
 		s->j->events->damaged++;
 		return 0;
 	}
+	if (s->trace)
+		script_trace_lost(s->trace, ev);
 	if (s->trace && ir_of(s)->records.v[ev->head.id].kind == IR_RECORD_EVENT)
 		return script_trace_add(s->trace, ev);
 	s->pid = ev->head.pid;

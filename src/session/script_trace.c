@@ -77,6 +77,12 @@ static struct part *part_of(struct script_trace *t, uint32_t stream, uint32_t cp
 	return &t->parts.v[t->parts.n - 1];
 }
 
+/* What was lost may have been of another kind; a gap that is not told would be worse. */
+void script_trace_lost(struct script_trace *t, const struct raw_event *ev)
+{
+	part_of(t, ev->stream, ev->cpu)->lost = ev->lost;
+}
+
 int script_trace_add(struct script_trace *t, const struct raw_event *ev)
 {
 	const struct ir_record *rec = &lang_unit(t->j->units.v[t->unit].lang)->records.v[ev->head.id];

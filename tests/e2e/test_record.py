@@ -215,6 +215,13 @@ def test_snapshot_on(built, tmp_path, when, arg, taken):
         assert counts(tmp_path / "t") == (9, 0)
 
 
+def test_hits_that_nobody_counts(built, tmp_path):
+    """A condition is decided by the program of the probe, which counts only what is lost."""
+    r = record("--overwrite", "-o", tmp_path / "t", "exe:work", "exe:work if arg0 >= 0", "--", built("calls"), 30, 1)
+    assert r.status == 0 and re.search(r"^ +30 +30 +0  exe:work$", r.stderr, re.M), r
+    assert re.search(r"^ +- +30 +0  exe:work if arg0 >= 0$", r.stderr, re.M), r
+
+
 def test_names_in_a_snapshot(built, tmp_path):
     r = record("--overwrite", "-o", tmp_path / "t", "-t", "backtrace", "exe:work", "--", built("calls"), 3, 1)
     assert r.status == 0, r

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """record() in scripts: typed events in a trace, read by babeltrace2."""
+import re
+
 import pytest
 
 import scripts
@@ -31,6 +33,16 @@ def test_recorded_events_add_up(tmp_path):
         assert (len(mine), sum(mine)) == (n, total), word
     assert all(float(e.fields["half"]) == int(e.fields["n"]) / 2 for e in events)
     assert {e.fields["bad"] for e in events} == {'"<fault>"'}
+
+
+def test_losses_are_in_the_trace(tmp_path):
+    """Two events of each call for a buffer of one page: the trace says what is missing, and so do we."""
+    r = scripts.run("u:exe:work { record(x=arg0); record(y=arg0, z=arg0, text=comm); }", targets.build("calls"), 20000, 4,
+                    options=("--trace", tmp_path / "t", "--buffer-size", "4k"))
+    assert r.status == 0 and r.stdout == "20000\n", r
+    said = re.search(r"(\d+) events were lost", r.stderr)
+    events, lost = traces.babeltrace(tmp_path / "t")
+    assert len(events) + lost == 40000 and lost == (int(said[1]) if said else 0), r
 
 
 def test_without_a_trace_they_are_printed(tmp_path):
