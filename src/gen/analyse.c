@@ -124,7 +124,7 @@ static bool uses_floats(const struct gen *g, const struct ir_ins *i)
 	switch (i->op) {
 	case IR_I2F: case IR_U2F: case IR_F2F: case IR_F2I:
 		return true;
-	case IR_XMM: case IR_LOAD: case IR_SLOT_LOAD:
+	case IR_XMM: case IR_LOAD: case IR_SLOT_LOAD: case IR_RAW2F: case IR_F2RAW:
 		return i->type == IR_F32;
 	case IR_MAP_AGG:
 		return i->a != IR_NONE && g->p->regs.v[i->a] == IR_F;

@@ -137,12 +137,40 @@ static void put_to_int(struct gen *g, const struct ir_ins *i)
 	g_store(g, i->dst);
 }
 
+/* A double is its bytes already: a program that only moves them leaves the vector registers alone. */
+static void put_from_raw(struct gen *g, const struct ir_ins *i)
+{
+	g_load(g, RAX, i->a);
+	if (i->type == IR_F32) {
+		op(g, 0x66, 0x0f, 0x6e, 0xc0);		/* movd %eax,%xmm0 */
+		op(g, 0xf3, 0x0f, 0x5a, 0xc0);		/* cvtss2sd %xmm0,%xmm0 */
+		g_store_f(g, 0, i->dst);
+	} else if (g->places[i->dst].home == HOME_WORD) {
+		g_store_word(g, RAX, g->places[i->dst].off);
+	}
+}
+
+static void put_to_raw(struct gen *g, const struct ir_ins *i)
+{
+	g->acc = IR_NONE;				/* it follows no floats */
+	if (i->type == IR_F32) {
+		g_load_f(g, 0, i->a);
+		op(g, 0xf2, 0x0f, 0x5a, 0xc0);		/* cvtsd2ss %xmm0,%xmm0 */
+		op(g, 0x66, 0x0f, 0x7e, 0xc0);		/* movd %xmm0,%eax */
+	} else {
+		g_load(g, RAX, i->a);
+	}
+	g_store(g, i->dst);
+}
+
 bool g_float(struct gen *g, const struct ir_ins *i)
 {
 	switch (i->op) {
 	case IR_I2F: put_from_int(g, i); return true;
 	case IR_U2F: put_from_unsigned(g, i); return true;
 	case IR_F2I: put_to_int(g, i); return true;
+	case IR_RAW2F: put_from_raw(g, i); return true;
+	case IR_F2RAW: put_to_raw(g, i); return true;
 	case IR_F2F:
 		g_load_f(g, 0, i->a);
 		put_round(g, i->type);

@@ -25,6 +25,22 @@ uint64_t interp_wrap(uint8_t type, uint64_t v)
 	return v;
 }
 
+static double float_of(uint32_t bytes)
+{
+	float f;
+
+	memcpy(&f, &bytes, 4);
+	return f;
+}
+
+static uint32_t bytes_of(float f)
+{
+	uint32_t bytes;
+
+	memcpy(&bytes, &f, 4);
+	return bytes;
+}
+
 static double round_to(uint8_t type, double v)
 {
 	return type == IR_F32 ? (double)(float)v : v;
@@ -144,6 +160,8 @@ bool interp_compute(struct run *r, const struct ir_ins *i)
 	case IR_U2F:	d->f = i->type == IR_F32 ? (double)(float)a.u : (double)a.u; return true;
 	case IR_F2F:	d->f = round_to(i->type, a.f); return true;
 	case IR_F2I:	d->u = float_to_int(i, a.f); return true;
+	case IR_RAW2F:	d->f = i->type == IR_F32 ? float_of(a.u) : a.f; return true;
+	case IR_F2RAW:	d->u = i->type == IR_F32 ? bytes_of(a.f) : a.u; return true;
 	case IR_BSWAP:	d->u = swap(i->type, a.u); return true;
 	case IR_BITS:	d->u = take_bits(i, a.u); return true;
 	}

@@ -89,7 +89,7 @@ static const char *const op_names[IR_NOPS] = {
 	[IR_ADD] = "add", [IR_SUB] = "sub", [IR_MUL] = "mul", [IR_DIV] = "div", [IR_MOD] = "mod", [IR_AND] = "and",
 	[IR_OR] = "or", [IR_XOR] = "xor", [IR_SHL] = "shl", [IR_SHR] = "shr", [IR_NEG] = "neg", [IR_NOT] = "not",
 	[IR_EQ] = "eq", [IR_NE] = "ne", [IR_LT] = "lt", [IR_LE] = "le", [IR_GT] = "gt", [IR_GE] = "ge",
-	[IR_CAST] = "cast", [IR_I2F] = "i2f", [IR_U2F] = "u2f", [IR_F2F] = "f2f", [IR_F2I] = "f2i", [IR_BSWAP] = "bswap",
+	[IR_CAST] = "cast", [IR_I2F] = "i2f", [IR_U2F] = "u2f", [IR_F2F] = "f2f", [IR_F2I] = "f2i", [IR_RAW2F] = "raw2f", [IR_F2RAW] = "f2raw", [IR_BSWAP] = "bswap",
 	[IR_LOAD] = "load", [IR_BITS] = "bits", [IR_READ_STR] = "read_str", [IR_READ_BUF] = "read_buf",
 	[IR_SLOT_COPY] = "slot_copy", [IR_SLOT_LOAD] = "slot_load", [IR_STR_CMP] = "str_cmp", [IR_STR_LEN] = "str_len",
 	[IR_STR_FIND] = "str_find", [IR_LABEL] = "label", [IR_JMP] = "jmp", [IR_JZ] = "jz", [IR_JNZ] = "jnz",
@@ -112,7 +112,7 @@ static const char *const ctx_names[] = {
 /* Instructions whose type says something. */
 static bool shows_type(uint8_t op)
 {
-	return op == IR_XMM || (op >= IR_ADD && op <= IR_F2I) || op == IR_BSWAP || op == IR_LOAD || op == IR_BITS ||
+	return op == IR_XMM || (op >= IR_ADD && op <= IR_F2RAW) || op == IR_BSWAP || op == IR_LOAD || op == IR_BITS ||
 	       op == IR_SLOT_LOAD;
 }
 

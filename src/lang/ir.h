@@ -116,6 +116,8 @@ enum ir_op {
 	IR_F2F,			/* dst (F) = a rounded to type (F32) */
 	IR_F2I,			/* dst = a truncated to int64, then cut to type. Out of range: 0x8000... as cvttsd2si;
 				   for IR_U64 from 2^63 on: truncated (a - 2^63), sign bit flipped */
+	IR_RAW2F,		/* dst (F) = the float of which the low bits of a are the bytes: type F32, F64 */
+	IR_F2RAW,		/* dst = the bytes of a as a float of that type */
 	IR_BSWAP,		/* dst = the bytes of a (type U16, U32, U64) reversed */
 
 	/* Memory. */

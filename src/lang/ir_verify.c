@@ -178,9 +178,9 @@ static const char *shape_of(uint8_t op)
 	case IR_NEG:						return "tt-";
 	case IR_NOT: case IR_CAST: case IR_BSWAP: case IR_BITS:	return "ii-";
 	case IR_EQ: case IR_NE: case IR_LT: case IR_LE: case IR_GT: case IR_GE: return "itt";
-	case IR_I2F: case IR_U2F:				return "fi-";
+	case IR_I2F: case IR_U2F: case IR_RAW2F:		return "fi-";
 	case IR_F2F:						return "ff-";
-	case IR_F2I:						return "if-";
+	case IR_F2I: case IR_F2RAW:				return "if-";
 	case IR_LOAD:						return "ti-";
 	case IR_READ_STR: case IR_READ_BUF:			return "-iI";
 	case IR_SLOT_LOAD:					return "tI-";

@@ -200,37 +200,45 @@ static struct val object(struct lower *w, const struct val *address, const struc
 	return v_is_scalar(type) ? val_load(w, &m) : m;
 }
 
-/* A value in a register or computed: of the width that its type says. */
-static struct val narrowed(struct lower *w, struct val v, const struct vtype *type, const struct expr *e)
+struct val lower_bits(struct lower *w, struct val v, const struct vtype *type)
 {
-	if (type->kind == V_FLOAT && v.type->kind != V_FLOAT) {
-		lower_error(w, e, "'%s' is a float in an integer register, which is not supported yet", e->name);
-		return v;
-	}
-	v.type = &v_u64;
-	if (type->is_bool && v.kind == K_REG)	/* only the low byte is its own */
-		v.reg = lower_pure(w, IR_CAST, IR_U8, v.reg, IR_NONE, 0);
-	if (type->kind == V_INT && v.kind == K_REG && type->size < 8)
-		v = val_reg(type, lower_pure(w, IR_CAST, v_ir(type), v.reg, IR_NONE, 0), v.mask);
-	else if (v.kind == K_CONST)
+	float f;
+
+	if (type->kind == V_FLOAT && v.kind == K_CONST) {
+		memcpy(&f, &v.k, sizeof(f));
+		if (type->size == 4)
+			v.k.f = f;
+		v.kind = K_FCONST;
+	} else if (type->kind == V_FLOAT) {
+		v.reg = lower_pure(w, IR_RAW2F, v_ir(type), v.reg, IR_NONE, 0);
+	} else if (v.kind == K_CONST) {
+		if (type->is_bool)	/* only the low byte is its own */
+			v.k.u &= 0xff;
+		v.type = &v_u64;
 		v = val_convert(w, &v, type);
+	} else {
+		if (type->is_bool)
+			v.reg = lower_pure(w, IR_CAST, IR_U8, v.reg, IR_NONE, 0);
+		if (type->kind == V_INT && type->size < 8)
+			v.reg = lower_pure(w, IR_CAST, v_ir(type), v.reg, IR_NONE, 0);
+	}
 	v.type = type;
 	return v;
 }
 
-static struct val bytes_const(const struct loc_piece *p, const struct vtype *type)
+struct val lower_xmm_bits(struct lower *w, uint32_t number)
 {
-	struct val v = val_const(type, 0);
-	float f;
+	uint32_t low = lower_pure(w, IR_XMM, IR_F64, IR_NONE, IR_NONE, number);
+
+	return val_reg(&v_u64, lower_pure(w, IR_F2RAW, IR_F64, low, IR_NONE, 0), 0);
+}
+
+static struct val bytes_const(struct lower *w, const struct loc_piece *p, const struct vtype *type)
+{
+	struct val v = val_const(&v_u64, 0);
 
 	memcpy(&v.k, p->bytes, MIN(p->size, 8u));
-	if (type->kind == V_FLOAT) {
-		v.kind = K_FCONST;
-		memcpy(&f, p->bytes, 4);
-		if (type->size == 4)
-			v.k.f = f;
-	}
-	return v;
+	return lower_bits(w, v, type);
 }
 
 struct val lower_located(struct lower *w, const struct loc *loc, const struct vtype *type, const struct expr *e)
@@ -241,16 +249,16 @@ struct val lower_located(struct lower *w, const struct loc *loc, const struct vt
 	if (v_is_object(type) && (loc->n > 1 || (p->kind != LOC_MEM && p->kind != LOC_GLOBAL && p->kind != LOC_TLS && p->kind != LOC_MEM_AT)))
 		return (struct val){ .kind = K_PIECES, .type = type, .loc = loc, .reg = IR_NONE, .slot = IR_NONE };
 	if (loc->n != 1) {
-		lower_error(w, e, "'%s' is in several pieces, which can't be read yet", e->name);
-		return val_const(&v_i64, 0);
+		v = (struct val){ .kind = K_PIECES, .type = type, .loc = loc, .reg = IR_NONE, .slot = IR_NONE };
+		return pieces_load(w, &v);
 	}
 	switch ((enum loc_kind)p->kind) {
 	case LOC_REG:
-		return narrowed(w, lower_site_reg(w, p->reg), type, e);
+		return lower_bits(w, lower_site_reg(w, p->reg), type);
 	case LOC_XMM:
 		if (type->kind == V_FLOAT)
 			return val_reg(type, lower_pure(w, IR_XMM, v_ir(type), IR_NONE, IR_NONE, p->reg), 0);
-		break;
+		return lower_bits(w, lower_xmm_bits(w, p->reg), type);
 	case LOC_MEM:
 		v = lower_site_reg(w, p->reg);
 		v.kind = K_MEM;
@@ -262,15 +270,15 @@ struct val lower_located(struct lower *w, const struct loc *loc, const struct vt
 		v = val_const(&v_u64, lower_live(w, p->off));
 		return object(w, &v, type);	/* a program may shut pages of its own data: see gen/loads.c */
 	case LOC_CONST:
-		return narrowed(w, val_const(&v_u64, p->off), type, e);
+		return lower_bits(w, val_const(&v_u64, p->off), type);
 	case LOC_MEM_AT:
 		v = lower_nodes(w, loc, p->node, e);
 		return object(w, &v, type);
 	case LOC_VALUE:
-		return narrowed(w, lower_nodes(w, loc, p->node, e), type, e);
+		return lower_bits(w, lower_nodes(w, loc, p->node, e), type);
 	case LOC_BYTES:
 		if (v_is_scalar(type))
-			return bytes_const(p, type);
+			return bytes_const(w, p, type);
 		break;
 	case LOC_TLS:
 		v = lower_thread_local(w, NULL, p->off, type, e);

@@ -5,6 +5,8 @@
  */
 #include "lang/lower.h"
 
+#include <string.h>
+
 static const struct loc_piece *piece_with(const struct loc *l, uint64_t off, uint64_t size, uint64_t *ret_at)
 {
 	uint64_t begin = 0;
@@ -29,16 +31,12 @@ static struct val cut(struct lower *w, struct val v, uint64_t at, const struct v
 {
 	struct val shift = val_const(&v_u64, 8 * at);
 
-	if (part->type->kind == V_FLOAT)
-		return cannot(w, "it is a float in an integer register, which is not supported yet");
-	v.type = &v_u64;
+	if (at + part->type->size > 8)
+		return cannot(w, "it is wider than a register");
 	if (at)
 		v = val_reg(&v_u64, lower_pure(w, IR_SHR, IR_U64, val_in_reg(w, &v), val_in_reg(w, &shift), 0), v.mask);
-	v = val_reg(&v_u64, val_in_reg(w, &v), v.mask | part->mask);
-	if (part->type->kind == V_INT && part->type->size < 8)
-		v.reg = lower_pure(w, IR_CAST, v_ir(part->type), v.reg, IR_NONE, 0);
-	v.type = part->type;
-	return v;
+	v.mask |= part->mask;
+	return lower_bits(w, v, part->type);
 }
 
 static struct val from_memory(struct lower *w, const struct val *base, int64_t off, const struct val *part)
@@ -53,6 +51,39 @@ static struct val from_memory(struct lower *w, const struct val *base, int64_t o
 	return val_load(w, &m);
 }
 
+/* How much of it is in the piece that has its byte `off`, as a number that can be read. */
+static const struct vtype *part_at(const struct loc *l, uint64_t off, uint64_t most)
+{
+	static const struct vtype *const parts[] = { &v_u64, &v_u32, &v_u16, &v_u8 };
+	uint64_t at;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(parts); i++)
+		if (parts[i]->size <= most && piece_with(l, off, parts[i]->size, &at))
+			return parts[i];
+	return NULL;
+}
+
+/* A number that was taken apart: its parts one beside the other. */
+static struct val joined(struct lower *w, const struct val *v)
+{
+	struct val all = val_const(&v_u64, 0), part = *v, shift, n;
+	const uint64_t size = v->type->size;
+	uint64_t at;
+
+	for (at = 0; at < size && size <= 8; at += part.type->size) {
+		part.off = v->off + at;
+		part.type = part_at(v->loc, part.off, size - at);
+		if (!part.type)
+			break;
+		n = pieces_load(w, &part);
+		shift = val_const(&v_u64, 8 * at);
+		n = val_reg(&v_u64, lower_pure(w, IR_SHL, IR_U64, val_in_reg(w, &n), val_in_reg(w, &shift), 0), n.mask);
+		all = val_reg(&v_u64, lower_pure(w, IR_OR, IR_U64, val_in_reg(w, &all), n.reg, 0), all.mask | n.mask);
+	}
+	return at == size && size ? lower_bits(w, all, v->type) : cannot(w, "it is in several pieces");
+}
+
 struct val pieces_load(struct lower *w, const struct val *v)
 {
 	const struct loc *l = v->loc;
@@ -62,15 +93,15 @@ struct val pieces_load(struct lower *w, const struct val *v)
 
 	p = piece_with(l, v->off, v->type->size, &at);
 	if (!p)
-		return cannot(w, "it is in several pieces");
+		return joined(w, v);
 	switch ((enum loc_kind)p->kind) {
 	case LOC_REG:
 		base = lower_site_reg(w, p->reg);
 		return cut(w, base, at, v);
 	case LOC_XMM:
-		if (v->type->kind != V_FLOAT || at)
-			break;
-		return val_reg(v->type, lower_pure(w, IR_XMM, v_ir(v->type), IR_NONE, IR_NONE, p->reg), v->mask);
+		if (v->type->kind == V_FLOAT && !at)
+			return val_reg(v->type, lower_pure(w, IR_XMM, v_ir(v->type), IR_NONE, IR_NONE, p->reg), v->mask);
+		return cut(w, lower_xmm_bits(w, p->reg), at, v);
 	case LOC_MEM:
 		base = lower_site_reg(w, p->reg);
 		return from_memory(w, &base, p->off + at, v);
@@ -86,7 +117,11 @@ struct val pieces_load(struct lower *w, const struct val *v)
 		return cut(w, val_const(&v_u64, p->off), at, v);
 	case LOC_GONE:
 		return cannot(w, l->why ? l->why : "it is optimised away");
-	case LOC_TLS: case LOC_ST: case LOC_BYTES:
+	case LOC_BYTES:
+		base = val_const(&v_u64, 0);
+		memcpy(&base.k, p->bytes + at, MIN(p->size - at, 8u));
+		return cut(w, base, 0, v);
+	case LOC_TLS: case LOC_ST:
 		break;
 	}
 	return cannot(w, "it is in a place that is not supported yet");

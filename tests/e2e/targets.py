@@ -86,6 +86,7 @@ TARGETS = {
     "typed_cc_O0": {"sources": ["typed.cc"], "command": ["g++", "-O0", "-g", "-Wall", "-std=c++17"]},
     "typed_cc_O2": {"sources": ["typed.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-std=c++17"]},
     "expressions": {"sources": ["places.S"], "command": ["gcc"]},
+    "small": c("small.c"),
     "entry": c("entry.c"),
     "entry_clang": c("entry.c", cc="clang"),
     "typed_rs_0": {"sources": ["typed.rs"], "command": ["rustc", "-g", "--edition", "2021", "--crate-name", "typed"]},

@@ -171,12 +171,13 @@ static void add_float_op(struct made *m, bool in_branch)
 static void add_conversion(struct made *m, bool in_branch)
 {
 	static const uint8_t types[] = { IR_I8, IR_I16, IR_I32, IR_I64, IR_U8, IR_U16, IR_U32, IR_U64, IR_BOOL };
-	int kind = below(4);
-	struct ir_ins *i = gen_ins(m->p, kind == 0 ? IR_I2F : kind == 1 ? IR_U2F : kind == 2 ? IR_F2F : IR_F2I);
+	static const uint8_t ops[] = { IR_I2F, IR_U2F, IR_RAW2F, IR_F2F, IR_F2RAW, IR_F2I };
+	int kind = below(6);
+	struct ir_ins *i = gen_ins(m->p, ops[kind]);
 
-	i->type = kind < 3 ? (below(2) ? IR_F32 : IR_F64) : types[below(9)];
-	i->a = kind < 2 ? int_of(m) : float_of(m);
-	if (kind == 3)
+	i->type = kind < 5 ? (below(2) ? IR_F32 : IR_F64) : types[below(9)];
+	i->a = kind < 3 ? int_of(m) : float_of(m);
+	if (kind >= 4)
 		i->dst = new_int(m, in_branch);
 	else
 		i->dst = new_float(m, in_branch);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Variables that are nowhere but in expressions of the debug info, written by hand: every operation that
- * compilers use, on registers that hold known numbers at `here`.
+ * Variables that are nowhere but in expressions of the debug info, written by hand: every operation and
+ * every kind of place that compilers use, on registers that hold known numbers at `here`.
  */
 	.text
 	.globl main, spot, here
@@ -17,6 +17,12 @@ main:
 spot:
 .Lspot:
 	push	%rbx
+	push	%r12
+	push	%r13
+	movabs	$0x1122334455667788, %rax
+	movq	%rax, %xmm1
+	movabs	$0x4004000000000000, %r12	/* 2.5 */
+	movabs	$0xfeedfeed3fc00000, %r13	/* 1.5f, and more above it */
 	mov	$-10, %rax
 	mov	$3, %rbx
 	mov	$100, %rcx
@@ -34,6 +40,8 @@ here:
 	nop
 	nop
 	nop
+	pop	%r13
+	pop	%r12
 	pop	%rbx
 	ret
 .Lend:
@@ -89,6 +97,15 @@ numbers:
 .Lchar:	.uleb128 2
 	text	"signed char"
 	.byte	1, 6
+.Lbool:	.uleb128 2
+	text	_Bool
+	.byte	1, 2
+.Lfloat: .uleb128 2
+	text	float
+	.byte	4, 4
+.Ldouble: .uleb128 2
+	text	double
+	.byte	8, 4
 	.uleb128 3
 	text	spot
 	.quad	.Lspot
@@ -118,7 +135,22 @@ numbers:
 .Lto_\name:
 	.endm
 
+	/* The same for a place */
+	.macro at name, type
+	expr	\name, \type
+	.endm
+	.macro end name
+.Lto_\name:
+	.endm
+
 #define CONVERT 0xa8
+#define PIECE(n) 0x93, n
+#define IN_RAX 0x50
+#define IN_RCX 0x52
+#define IN_RBX 0x53
+#define IN_R12 0x5c
+#define IN_R13 0x5d
+#define IN_XMM1 0x62
 #define PLAIN 0xa8, 0
 #define RAX 0x70, 0
 #define RDX 0x71, 0
@@ -252,6 +284,51 @@ numbers:
 	typed	CONVERT, .Lchar
 	op	PLAIN
 	done	narrowed
+	at	double_in_general, .Ldouble
+	op	IN_R12
+	end	double_in_general
+	at	float_in_general, .Lfloat
+	op	IN_R13
+	end	float_in_general
+	expr	double_of_number, .Ldouble
+	op	0x7c, 0
+	done	double_of_number
+	expr	float_of_number, .Lfloat
+	op	0x0c, 0, 0, 0x20, 0xc1
+	done	float_of_number
+	at	long_in_vector, .Llong
+	op	IN_XMM1
+	end	long_in_vector
+	at	int_in_vector, .Lint
+	op	IN_XMM1
+	end	int_in_vector
+	at	char_in_vector, .Lchar
+	op	IN_XMM1
+	end	char_in_vector
+	at	int_of_bytes, .Lint
+	op	0x9e, 4, 0xfe, 0xff, 0xff, 0xff
+	end	int_of_bytes
+	at	float_of_bytes, .Lfloat
+	op	0x9e, 4, 0, 0, 0x20, 0xc1
+	end	float_of_bytes
+	at	halves, .Llong
+	op	IN_RAX, PIECE(4), IN_RCX, PIECE(4)
+	end	halves
+	at	short_halves, .Lint
+	op	IN_RAX, PIECE(2), R11, PIECE(2)
+	end	short_halves
+	at	four_ways, .Llong
+	op	0x35, 0x9f, PIECE(1), IN_RBX, PIECE(1), R11, PIECE(2), 0x9e, 4, 1, 2, 3, 0x84, PIECE(4)
+	end	four_ways
+	at	double_halves, .Ldouble
+	op	0x30, 0x9f, PIECE(4), 0x0c, 0, 0, 4, 0xc0, 0x9f, PIECE(4)
+	end	double_halves
+	at	from_vector, .Llong
+	op	IN_XMM1, PIECE(4), IN_XMM1, PIECE(4)
+	end	from_vector
+	at	float_parts, .Lfloat
+	op	0x30, 0x9f, PIECE(2), 0x0a, 0x20, 0xc1, 0x9f, PIECE(2)
+	end	float_parts
 	/* What only we can tell: gdb refuses the first, and leaves the others to the machine. */
 	expr	by_nothing, .Llong
 	op	RCX, R10, 0x1b
