@@ -168,16 +168,18 @@ def explain(p, k, mine, other, code, is_entry, is_optimised):
     name = (p["asked"][k][0][0] + [""])[1]
     if "the pointer itself is optimised away" in refused:
         return "a pointer that is nowhere, though its target is"
-    if "nothing of this" in refused and other == {"whole": {}}:
-        return "an empty object"
     if "described in a way that is not supported" in refused:
         return "a loop in the debug info"
     if "unknown name" in refused and p["asked"][k][0][0][2:] == ["static"]:
         return "a static variable of a block that has no code here"
     if "its debug info is damaged" in refused:
         return "damaged debug info, for gdb too"
-    if "its type is empty" in refused and other == {"whole": {}}:
+    if refused and other == {"whole": {}}:
         return "an empty object"
+    if "is a float in an integer register" in refused:
+        return "refused: a float in an integer register"
+    if "*const [" in refused and "is only declared" in refused:
+        return "refused: Rust's slice that another unit defines"
     if isinstance(other, dict) and "odd type of return value" in other.get("error", ""):
         return "not compared"
     if mine == {"unknown": "optimized out"} and name in p["caller"]:
