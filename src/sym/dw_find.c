@@ -19,13 +19,18 @@ struct wanted {
 	enum find_what what;
 };
 
-/* Behind the last :: that is in no brackets: "a::B<c::d>" is B<c::d>. */
+/*
+ * Behind the last :: that is in no brackets: "a::B<c::d>" is B<c::d>. Rust's pointers that know more than an address
+ * are structs in no namespace: "*const [a::B]", "&dyn a::B".
+ */
 static const char *last_part(const char *name)
 {
 	const char *last = name;
 	int depth = 0;
 	size_t i;
 
+	if (*name == '*' || *name == '&')
+		return name;
 	for (i = 0; name[i]; i++) {
 		if (name[i] == '<' || name[i] == '(')
 			depth++;

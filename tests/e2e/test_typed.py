@@ -81,6 +81,19 @@ def test_copy_at_the_entry(built):
     assert {f["x"] for f in fields(path, "exe:ledger::Loan::worth x=this->serial")} == {2, 5, 8}
 
 
+def test_slice_of_another_unit(tmp_path):
+    """A type whose name has a path inside, as Rust names slices, is found in the unit that defines it."""
+    spelt = b"Pconst_Aa__b__TZ", b"*const [a::b::T]"
+    tag = spelt[0].decode()
+    (tmp_path / "one.c").write_text(f"__attribute__((noinline)) int look(struct {tag} *p) {{ __asm__ volatile(\"\" : : \"r\"(p)); return !p; }}\n")
+    (tmp_path / "two.c").write_text(f"struct {tag} {{ void *data_ptr; long length; }} it = {{ 0, 41 }};\n"
+                                    f"int look(struct {tag} *p); int main(void) {{ return look(&it); }}\n")
+    path = tmp_path / "units"
+    subprocess.run(["gcc", "-O1", "-g", "-w", "-o", path, tmp_path / "one.c", tmp_path / "two.c"], check=True)
+    path.write_bytes(path.read_bytes().replace(*spelt))
+    assert fields(path, "exe:look n=p->length") == [{"n": 41}]
+
+
 def test_half_of_a_struct(built):
     """What the debug info says nothing about is not behind what it tells of."""
     path = built("pieces")

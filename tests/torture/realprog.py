@@ -178,8 +178,6 @@ def explain(p, k, mine, other, code, is_entry, is_optimised):
         return "an empty object"
     if "is a float in an integer register" in refused:
         return "refused: a float in an integer register"
-    if "*const [" in refused and "is only declared" in refused:
-        return "refused: Rust's slice that another unit defines"
     if isinstance(other, dict) and "odd type of return value" in other.get("error", ""):
         return "not compared"
     if mine == {"unknown": "optimized out"} and name in p["caller"]:
