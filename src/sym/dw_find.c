@@ -308,23 +308,48 @@ static void find_everywhere(struct types *t, struct unit *near, const struct wan
 	free(h.bits);
 }
 
-#define MOST_ABSENT 64
+#define MOST_ASKED 256
 
-/* The same script asks for the same names at each of its sites: enumerators are looked for among variables, too. */
-static bool is_absent(const struct types *t, const struct wanted *w)
+/*
+ * The same script asks for the same names at each of its sites, and each unit that only declares a struct asks for
+ * the one that defines it: what was found the first time, or that nothing was, is kept.
+ */
+static struct asked_name *asked_before(const struct types *t, const struct wanted *w)
 {
 	size_t i;
 
-	for (i = 0; i < t->absent.n; i++)
-		if (t->absent.v[i].what == w->what && strcmp(t->absent.v[i].name, w->name) == 0)
-			return true;
-	return false;
+	for (i = 0; i < t->asked.n; i++)
+		if (t->asked.v[i].what == w->what && strcmp(t->asked.v[i].name, w->name) == 0)
+			return &t->asked.v[i];
+	return NULL;
 }
 
-static void note_absent(struct types *t, const struct wanted *w)
+static void keep_answer(struct types *t, const struct wanted *w, const die_list *list, const die_list *declared)
 {
-	if (t->absent.n < MOST_ABSENT)
-		*vec_add(&t->absent) = (__typeof__(*t->absent.v)){ types_string(t, w->name), w->what };
+	struct asked_name *a;
+
+	if (t->asked.n == MOST_ASKED)
+		return;
+	a = vec_add(&t->asked);
+	*a = (struct asked_name){ .name = types_string(t, w->name), .what = w->what, .defined = list->n, .declared = declared->n };
+	if (list->n || declared->n)
+		a->die = list->n ? list->v[0] : declared->v[0];
+}
+
+/* Outside of the unit that was nearest; of what was found there before the first is enough, if one is wanted. */
+static void find_elsewhere(struct types *t, struct unit *near, const struct wanted *w, size_t most, die_list *list, die_list *declared)
+{
+	const struct asked_name *a = asked_before(t, w);
+
+	if (a && !a->defined && !a->declared)
+		return;
+	if (a && most == 1) {
+		*vec_add(a->defined ? list : declared) = a->die;
+		return;
+	}
+	find_everywhere(t, near, w, most, list, declared);
+	if (!a)
+		keep_answer(t, w, list, declared);
 }
 
 int dw_find(struct types *t, struct unit *near, const char *name, enum find_what what, size_t most,
@@ -340,11 +365,8 @@ int dw_find(struct types *t, struct unit *near, const char *name, enum find_what
 		return -ENOENT;
 	if (near)
 		find_near(t, near, &w, most, list, &declared, &budget);
-	if ((!list->n || most == SIZE_MAX) && !is_absent(t, &w)) {
-		find_everywhere(t, near, &w, most, list, &declared);
-		if (!list->n && !declared.n)
-			note_absent(t, &w);
-	}
+	if (!list->n || most == SIZE_MAX)
+		find_elsewhere(t, near, &w, most, list, &declared);
 	if (!list->n && declared.n)
 		*vec_add(list) = declared.v[0];
 	vec_free(&declared);

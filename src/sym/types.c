@@ -237,7 +237,7 @@ void types_close(struct types *t)
 	vec_free(&t->slots);
 	vec_free(&t->func_list);
 	vec_free(&t->resolved);
-	vec_free(&t->absent);
+	vec_free(&t->asked);
 	free(t->by_die.v);
 	free(t->by_cu.v);
 	free(t->funcs.v);

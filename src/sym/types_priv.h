@@ -56,6 +56,14 @@ struct slot { Dwarf_Die die; struct type *type; bool loading; };
 struct hashed { const void *key; uint32_t id; };
 struct table { struct hashed *v; size_t n, cap; };	/* cap is a power of two */
 
+/* A name that was looked for in all units, and what there was. */
+struct asked_name {
+	const char *name;
+	uint8_t what;		/* enum find_what */
+	bool defined, declared;	/* by die; neither: there is none */
+	Dwarf_Die die;
+};
+
 struct types {
 	struct module *m;
 	struct extra extra;	/* the debug file, if it is another one than the module's */
@@ -76,7 +84,7 @@ struct types {
 	uint8_t *chunk_at;
 	size_t chunk_left;
 	VEC(struct { const char *name; uint8_t kind; type_id id; }) resolved;	/* declarations */
-	VEC(struct { const char *name; uint8_t what; }) absent;	/* looked for everywhere, in vain */
+	VEC(struct asked_name) asked;	/* dw_find.c */
 	struct dw_calls *calls;	/* NULL until asked for */
 	unsigned int depth;
 };
