@@ -439,8 +439,10 @@ int main(int argc, char **argv)
 		default: return 2;
 		}
 	}
-	if (!mkdtemp(dir) || !open_self())
+	if (!open_self() || !mkdtemp(dir)) {
+		fprintf(stderr, "fuzz_expr: %s (it reads its own debug info)\n", *err_text() ? err_text() : dir);
 		return 2;
+	}
 	expr_seed = seed;
 	make_world();
 	for (end = now() + seconds; (seconds ? now() < end : total.programs < count) && bad < most_bad;)
