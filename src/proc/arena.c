@@ -18,6 +18,8 @@
 #define PAGE 4096ull
 #define AROUND (64ull << 10)	/* what the kernel maps around a page that is read */
 #define READS 64		/* in a call */
+#define LARGE (256u << 10)	/* worth a look how much memory there is */
+#define TABLES (64u << 20)	/* so large that their page tables are worth one, too */
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -52,7 +54,10 @@ void arena_dont_dump(struct arena *a)
 static int touch(uint8_t *at, size_t len)
 {
 	volatile uint8_t *page = at;
+	int r = len >= LARGE ? own_memory_check(len) : 0;
 
+	if (r < 0)
+		return r;
 	if (!len || madvise(at, len, MADV_POPULATE_WRITE) == 0)
 		return 0;
 	if (errno != EINVAL)
@@ -157,6 +162,19 @@ static int lay_out(struct arena *a, size_t max_edits)
 	return 0;
 }
 
+/* What is touched as soon as it is there is ours, the target's are the page tables: before anything is done to it. */
+static int check_room(const struct arena *a)
+{
+	uint64_t need = 0;
+	int r;
+
+	for (size_t i = 0; i < a->n; i++)
+		if (a->pieces[i].kind == PIECE_DATA)
+			need += a->pieces[i].len;
+	r = need >= TABLES ? proc_memory_check(a->p, need / 512) : 0;
+	return r == 0 && need >= LARGE ? own_memory_check(need) : r;
+}
+
 static bool map_fixed(const struct arena *a, uint8_t *at, size_t len, uint64_t offset)
 {
 	if (a->shm >= 0)
@@ -257,6 +275,8 @@ int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edit
 	if (n)
 		memcpy(a->pieces, pieces, n * sizeof(*pieces));
 	r = lay_out(a, max_edits);
+	if (r == 0)
+		r = check_room(a);
 	if (r == 0)
 		r = place(a);
 	if (r == 0)

@@ -90,6 +90,8 @@ void task_comm(pid_t pid, char buf[32]);
 
 /* memgroup.c */
 uint64_t proc_memory_room(struct proc *p);	/* bytes it may take before its memory cgroup is full */
+int proc_memory_check(struct proc *p, uint64_t need);	/* -ENOSPC: it may not take so much, and would be killed */
+int own_memory_check(uint64_t need);		/* the same of us; whoever is killed then */
 
 /* maps.c */
 int maps_load(struct proc *p, map_list *maps);

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How much memory may a process still take? A page of text that we write to becomes a copy of its own,
- * charged to its memory cgroup; where that is full, the kernel kills somebody in it, most likely the
- * target. So we ask before, in every group from its own up to the root: the limit less what is used,
- * not counting pages of files, which the kernel takes back first. What can't be read limits nothing.
+ * charged to its memory cgroup, as is memory of ours that it does not share; where that is full, the kernel kills
+ * somebody in it, most likely the target. So we ask before, in every group from its own up to the root: the limit
+ * less what is used, not counting pages of files, which the kernel takes back first. What can't be read limits nothing.
+ *
+ * What is shared is charged to us. But we may be in the target's group, as in a container, and the machine
+ * has a limit, too: whom the kernel kills then is up to the kernel.
  */
 #include "proc/internal.h"
 
 #include <string.h>
+#include "base/err.h"
+
+#define SPARE (256u << 10)	/* what is taken meanwhile by others */
 
 struct names { const char *mount, *limit, *used, *inactive, *active; };
 
@@ -71,14 +77,72 @@ static uint64_t room_above(const struct names *n, const char *text, const char *
 	return least;
 }
 
-uint64_t proc_memory_room(struct proc *p)
+static uint64_t room_of(const char *groups)
 {
-	char path[64], text[8192];
+	char text[8192];
 	uint64_t old, unified;
 
-	if (proc_path(p, "cgroup", path, sizeof(path)) < 0 || file_read(path, text, sizeof(text)) <= 0)
+	if (file_read(groups, text, sizeof(text)) <= 0)
 		return UINT64_MAX;
 	old = room_above(&v1, text, ":memory:");
 	unified = room_above(&v2, text, "0::");
 	return MIN(old, unified);
+}
+
+uint64_t proc_memory_room(struct proc *p)
+{
+	char path[64];
+
+	return proc_path(p, "cgroup", path, sizeof(path)) < 0 ? UINT64_MAX : room_of(path);
+}
+
+static uint64_t room_on_machine(void)
+{
+	char text[8192];
+	uint64_t left;
+
+	if (file_read("/proc/meminfo", text, sizeof(text)) <= 0)
+		return UINT64_MAX;
+	left = number_after(text, "\nMemAvailable:");
+	return left ? (left + number_after(text, "\nSwapFree:")) << 10 : UINT64_MAX;
+}
+
+int own_memory_check(uint64_t need)
+{
+	uint64_t group = room_of("/proc/self/cgroup"), machine = room_on_machine();
+
+	need += need / 512 + SPARE;	/* page tables */
+	if (need <= MIN(group, machine))
+		return 0;
+	return fail(-ENOSPC, "%llu kB of shared memory are needed, and %s only %llu kB more: choose smaller maps and buffers",
+		    (unsigned long long)need >> 10, group < machine ? "our memory cgroup may take" : "the machine has",
+		    (unsigned long long)MIN(group, machine) >> 10);
+}
+
+bool proc_memory_is_limited(struct proc *p)
+{
+	return proc_memory_room(p) < INT64_MAX / 2;	/* version 1 has a number for "none" */
+}
+
+int proc_memory_check(struct proc *p, uint64_t need)
+{
+	uint64_t room = proc_memory_room(p);
+
+	if (need + SPARE <= room)
+		return 0;
+	return fail(-ENOSPC, "process %d may take only %llu kB more (the limit of its memory cgroup), and what the probes "
+		    "keep there needs %llu kB: choose smaller maps, shorter strings and no durations, or raise the limit", p->pid,
+		    (unsigned long long)room >> 10, (unsigned long long)(need + SPARE) >> 10);
+}
+
+int proc_take_memory(struct proc *p, taddr at, size_t len)
+{
+	static const uint8_t zeros[64 << 10];
+	int r = proc_memory_check(p, len);
+
+	for (size_t n; !r && len; len -= n, at.v += n) {
+		n = MIN(len, sizeof(zeros));
+		r = proc_write(p, at, zeros, n);
+	}
+	return r;
 }

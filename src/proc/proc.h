@@ -174,6 +174,13 @@ int arena_destroy(struct arena *a);	/* no text was changed, or it is back: unmap
 void arena_forget(struct arena *a);	/* only our side; counters stay readable until then; frees a, NULL is fine */
 
 /*
+ * Of the private or the scratch piece, not yet used: zeros are written there, so that no probe has to take memory for it.
+ * -ENOSPC: the target's memory cgroup has no room for so much, and the kernel would have killed it.
+ */
+int proc_take_memory(struct proc *p, taddr at, size_t len);
+bool proc_memory_is_limited(struct proc *p);
+
+/*
  * Address ranges in which pieces may be mapped: gaps between mappings, without the heap's room above
  * the break, the stack's room below its limit, the first 64 KiB and what mmap_min_addr forbids.
  */

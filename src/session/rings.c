@@ -296,6 +296,16 @@ void rings_fill_table(struct target *t)
 			__atomic_store_n(&r->ring_table[i], r->v[i].at, __ATOMIC_RELEASE);
 }
 
+/* It is the target's own. Where that may have little memory it gets all of it now, or we leave. */
+static int take_scratch(struct target *t)
+{
+	struct rings *r = t->rings;
+
+	if (!r->bulk || !proc_memory_is_limited(t->proc))
+		return 0;
+	return proc_take_memory(t->proc, TADDR(r->scratch_at), (size_t)r->scratch_size * wanted_locked(t));
+}
+
 /* The rings that pads find. A table of zeros means: nobody knows who he is. */
 static int fill_tables(struct target *t)
 {
@@ -308,6 +318,8 @@ static int fill_tables(struct target *t)
 	for (uint32_t i = 0; !err && t->spec.has_rseq && i < r->ncpu; i++)
 		if (!i || may_use(&set, i))
 			err = make_live(t, i);
+	if (!err)
+		err = take_scratch(t);
 	for (uint32_t i = 0; !err && i < wanted_locked(t); i++) {
 		err = make_live(t, r->ncpu + i);
 		r->locked[i] = r->v[r->ncpu + i].at;

@@ -222,20 +222,6 @@ void units_take(struct jab *j, struct target *t, uint8_t *here, uint64_t at, uin
 	}
 }
 
-/* Pages of the pairs are made by us, so that no pad waits for one. */
-static int touch_pairs(struct target *t, uint64_t at)
-{
-	static const uint8_t zeros[64 << 10];
-	size_t left = GEN_PAIRS_SIZE(PAIR_BITS);
-	int r = 0;
-
-	for (size_t n; !r && left; left -= n, at += n) {
-		n = MIN(left, sizeof(zeros));
-		r = proc_write(t->proc, TADDR(at), zeros, n);
-	}
-	return r;
-}
-
 static int fill_clock(struct jab *j, struct gen_env *env)
 {
 	struct tsc_clock c;
@@ -294,7 +280,7 @@ int units_init(struct jab *j, struct target *t)
 		fill_owner(t, env);
 		err = fill_clock(j, env);
 		if (!err && env->pairs)
-			err = touch_pairs(t, env->pairs);
+			err = proc_take_memory(t->proc, TADDR(env->pairs), GEN_PAIRS_SIZE(PAIR_BITS));
 		if (!err && j->tracer_maps && !j->units.v[i].is_line)
 			unit_maps_copy(j->tracer_maps, &t->views[i]);
 	}

@@ -124,6 +124,40 @@ def test_a_full_memory_cgroup_is_told(target, memory_group):
     t.process.wait(LIMIT)
 
 
+@pytest.mark.parametrize("script", [
+    "call:exe:work { @ = hist(duration) }",
+    'config = { max_strlen = 60000 } u:exe:work { printf("%s", str(arg0)) }'])
+def test_what_scripts_keep_in_a_small_memory_cgroup(target, memory_group, script):
+    """Calls that are open and text in the making are in memory of the target's own: refused where that would kill it."""
+    group = memory_group(512 << 10)
+    t = target("calls", "serve", 2)
+    t.run(100)
+    before = jab.snapshot(t.pid)
+    (group / "cgroup.procs").write_text(str(t.pid))
+    r = jab.run("-p", t.pid, "-d", "0.1", "-e", script)
+    assert r.status == 1 and "memory cgroup" in r.stderr, r
+    jab.assert_same(before, t.pid)
+    t.stop()
+    t.process.wait(LIMIT)
+
+
+def test_our_own_memory_cgroup_is_that_of_the_target(target, memory_group):
+    """As in a container. The shared memory is ours, but the kernel would kill whoever is the largest."""
+    group = memory_group(32 << 20)
+    t = target("calls", "serve", 2)
+    before = jab.snapshot(t.pid)
+    (group / "cgroup.procs").write_text(str(t.pid))
+    inside = ["sh", "-c", 'echo $$ > "$0"/cgroup.procs; exec "$@"', str(group)]
+    r = jab.run("-p", t.pid, "-d", "0.1", "-e", "let @k = hash(1000000); u:exe:work { @k[arg0] = count() }", wrap=inside)
+    assert r.status == 1 and "our memory cgroup may take only" in r.stderr, r
+    jab.assert_same(before, t.pid)
+    r = jab.run("-p", t.pid, "-d", "0.1", "--buffer-size", "64k", "-e", "u:exe:work { @ = count() }", wrap=inside)
+    assert r.status == 0, r
+    jab.assert_same(before, t.pid)
+    t.stop()
+    t.process.wait(LIMIT)
+
+
 def test_a_program_that_maps_all_the_time(target):
     """Places are taken between planning and mapping: plan again, as often as need be."""
     t = target("mapper", 4)
