@@ -166,7 +166,10 @@ static void put_enable(struct gen *g, const struct ir_ins *i)
 	g_load(g, RAX, i->a);
 	op(g, 0x31, 0xd2, 0x48, 0x85, 0xc0, 0x0f, 0x95, 0xc2);	/* xor %edx,%edx; test %rax,%rax; setne %dl */
 	g_address(g, RCX, g->env->enabled + 4ull * i->imm);
-	op(g, 0x89, 0x11);				/* mov  %edx,(%rcx) */
+	op(g, 0x38, 0x11, 0x74, 9);			/* cmp  %dl,(%rcx); je 1f */
+	op(g, 0xf0, 0x81, 0x01);			/* lock addl $GEN_SWITCHED,(%rcx) */
+	g_u32(g, GEN_SWITCHED);
+	op(g, 0x88, 0x11);				/* mov  %dl,(%rcx); 1: */
 }
 
 bool g_action(struct gen *g, const struct ir_ins *i)

@@ -34,8 +34,8 @@ static void put_enabled(struct gen *g)
 	g_store_word(g, RCX, FRAME_RCX);
 	g->rcx_used = true;
 	g_address(g, RCX, g->env->enabled + 4ull * g->p->clause);
-	op(g, 0x83, 0x39, 0);				/* cmpl $0,(%rcx) */
-	put_early(g, 4);
+	op(g, 0x66, 0x83, 0x39, GEN_ON);		/* cmpw $GEN_ON,(%rcx) */
+	put_early(g, 5);
 }
 
 static struct operand operand(const struct gen *g, uint32_t r)

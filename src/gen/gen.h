@@ -43,6 +43,15 @@ struct gen_good {
 	struct { uint64_t lo, len; } range[GEN_GOOD + 1];
 };
 
+/*
+ * Is a clause on? A word for each: what scripts say (1: enabled), in the second byte whether the tracer keeps it off to
+ * save time, and above how often that has changed: a call that was open then is not paired, or its exit might
+ * be taken for that of one that nobody has seen come in.
+ */
+#define GEN_ON 1
+#define GEN_THINNED 1		/* which byte of it */
+#define GEN_SWITCHED (1u << 16)
+
 /* What a program must know of the target it runs in. All addresses are live ones. */
 struct gen_env {
 	/*
@@ -64,7 +73,7 @@ struct gen_env {
 	const struct maps_layout *layout;
 	uint64_t cells;			/* u64[unit->ncells], zeroed, shared: EVERY, LIMIT, RATE */
 	uint64_t errors;		/* u64[clauses][IR_ERRORS], shared; locked increments */
-	uint64_t enabled;		/* u32[clauses], 1: on; 0: nobody switches clauses, don't look */
+	uint64_t enabled;		/* u32[clauses], see GEN_ON; 0: nobody switches clauses, don't look */
 	uint64_t nclauses;
 	uint64_t blob;			/* where the image stands */
 	uint32_t scratch_size;		/* of each locked ring; see struct bulk_scratch. gen_scratch() says how much */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls: what the program at the entry has saved is found again by the one at the exit, by the stack pointer
- * and the function. The table is private to a process and has no locks. A slot is
+ * Calls: what the program at the entry has saved is found again by the one at the exit, by the stack pointer,
+ * the function, and how often its clause was switched. The table is private to a process and has no locks. A slot is
  *
  *	u64 key, time stamp, faults, saved values, check
  *
@@ -39,6 +39,17 @@ static void put_time(struct gen *g)
 	op(g, 0x48, 0xc1, 0xe2, 32, 0x48, 0x09, 0xd0);	/* shl  $32,%rdx; or %rdx,%rax */
 }
 
+/* What was noted before the clause was switched has another key. */
+static void put_switched(struct gen *g)
+{
+	if (!g->env->enabled)
+		return;
+	g_address(g, RCX, g->env->enabled + 4ull * g->p->clause);
+	op(g, 0x8b, 0x11, 0x48, 0x69, 0xd2);		/* mov  (%rcx),%edx; imul $odd,%rdx,%rdx */
+	g_u32(g, 0x632be5ab);
+	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
+}
+
 /* rax = key, rcx = the first slot it may stand in */
 static void put_home(struct gen *g)
 {
@@ -46,6 +57,7 @@ static void put_home(struct gen *g)
 	g_rsp(g, RAX, g->frame + 128 + 8 * g->site->pushed);
 	g_address(g, RCX, g->site->func + 0x632be59bd9b4e019u * g->p->clause);
 	op(g, 0x48, 0x31, 0xc8);			/* xor  %rcx,%rax */
+	put_switched(g);
 	g_store_word(g, RAX, word(g, PAIR_KEY));
 	g_address(g, RCX, 0x9e3779b97f4a7c15);
 	op(g, 0x48, 0x0f, 0xaf, 0xc8);			/* imul %rax,%rcx */
@@ -94,15 +106,44 @@ static void put_entry_faults(struct gen *g)
 	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
 }
 
-/* At the end of the program at the entry, if it wants the call to be watched. */
+/*
+ * A call that nobody wants to watch may have the stack pointer of one that was left by longjmp or an exception: its
+ * exit must not be taken for that of the other.
+ */
+static void put_forget(struct gen *g)
+{
+	put_home(g);
+	for (int k = 0; k < GEN_PAIR_WAYS; k++) {
+		op(g, 0x48, 0x39);			/* cmp  %rax,slot(%rcx) */
+		g_mem(g, RAX, RCX, GEN_PAIR_SIZE * k);
+		op(g, 0x75, 11, 0x48, 0xc7);		/* jne  1f; movq $0,slot(%rcx) */
+		g_mem(g, 0, RCX, GEN_PAIR_SIZE * k);
+		g_u32(g, 0);				/* 1: */
+	}
+}
+
+static void put_unwatched(struct gen *g, struct cold *c)
+{
+	put_forget(g);
+	op(g, 0xe9);
+	g_to_out(g);
+}
+
+/* At the end of the program at the entry: does it want the call to be watched? */
 void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 {
 	size_t found[2];
+	int32_t imm = 1;
 
-	if (ret->a != IR_NONE) {
+	if (ret->a != IR_NONE && !g_is_imm32(g, ret->a, &imm)) {
+		struct cold *c = g_cold(g, put_unwatched);
+
 		g_load(g, RAX, ret->a);
-		op(g, 0x48, 0x85, 0xc0, 0x0f, 0x84);	/* test %rax,%rax; jz out */
-		g_to_out(g);
+		op(g, 0x48, 0x85, 0xc0, 0x0f, 0x84);	/* test %rax,%rax; jz unwatched */
+		c->from[0] = g_later(g);
+	} else if (!imm) {
+		put_forget(g);
+		return;
 	}
 	g->acc = IR_NONE;
 	put_home(g);

@@ -22,7 +22,6 @@ struct switched {
 	uint32_t unit, clause;
 	uint32_t halvings;	/* on for 1 / 2^halvings of the time */
 	uint64_t found;		/* in this window */
-	bool on;
 };
 
 struct looks { uint32_t tid; uint64_t all, inside; };
@@ -65,7 +64,7 @@ static uint32_t clause_of(struct budget *b, uint32_t unit, uint32_t clause)
 	for (uint32_t i = 0; i < b->clauses.n; i++)
 		if (b->clauses.v[i].unit == unit && b->clauses.v[i].clause == clause)
 			return i;
-	*vec_add(&b->clauses) = (struct switched){ .unit = unit, .clause = clause, .on = true };
+	*vec_add(&b->clauses) = (struct switched){ .unit = unit, .clause = clause };
 	return b->clauses.n - 1;
 }
 
@@ -250,11 +249,8 @@ static void turn(struct jab *j, uint64_t now)
 	for (size_t i = 0; i < j->budget->clauses.n; i++) {
 		struct switched *s = &j->budget->clauses.v[i];
 		uint64_t part = s->halvings >= HALVINGS ? 0 : CYCLE_NS >> s->halvings;
-		bool on = now % CYCLE_NS < part;
 
-		if (on != s->on)
-			unit_switch(j, s->unit, s->clause, on);
-		s->on = on;
+		unit_thin(j, s->unit, s->clause, now % CYCLE_NS >= part);	/* also where it has just come in */
 	}
 }
 

@@ -216,7 +216,7 @@ void units_take(struct jab *j, struct target *t, uint8_t *here, uint64_t at, uin
 		fill_env(j, u, v, private_at);
 		maps_init(lang_unit(u->lang), u->layout, v->maps);
 		for (uint32_t k = 0; k < u->script->clauses.n; k++)
-			((uint32_t *)(v->here + off_enabled(u)))[k] = !is_off(u, k);
+			((uint32_t *)(v->here + off_enabled(u)))[k] = is_off(u, k) ? 0 : GEN_ON;
 		v->reader = maps_reader_new(lang_unit(u->lang), u->layout, v->maps);
 		off += size_of(u);
 	}
@@ -323,6 +323,24 @@ static uint64_t unpaired(const struct jab *j, uint32_t unit, uint32_t clause)
 	return sum(j, unit, off_unpaired(&j->units.v[unit]) + 8ull * clause);
 }
 
+/* One byte of the word of a clause, in all targets. */
+static void put_switch(struct jab *j, uint32_t unit, uint32_t clause, int byte, uint8_t value)
+{
+	for (size_t i = 0; i < j->targets.n; i++) {
+		uint32_t *word;
+		uint8_t *at;
+
+		if (unit >= j->targets.v[i].nviews)
+			continue;
+		word = (uint32_t *)(j->targets.v[i].views[unit].here + off_enabled(&j->units.v[unit])) + clause;
+		at = (uint8_t *)word + byte;
+		if (__atomic_load_n(at, __ATOMIC_RELAXED) == value)
+			continue;
+		__atomic_fetch_add(word, GEN_SWITCHED, __ATOMIC_RELAXED);
+		__atomic_store_n(at, value, __ATOMIC_RELEASE);
+	}
+}
+
 void unit_enable(struct jab *j, uint32_t unit, uint32_t clause, bool on)
 {
 	struct unit *u = &j->units.v[unit];
@@ -330,16 +348,12 @@ void unit_enable(struct jab *j, uint32_t unit, uint32_t clause, bool on)
 	while (u->off.n <= clause)
 		*vec_add(&u->off) = false;
 	u->off.v[clause] = !on;
-	unit_switch(j, unit, clause, on);
+	put_switch(j, unit, clause, 0, on ? GEN_ON : 0);
 }
 
-void unit_switch(struct jab *j, uint32_t unit, uint32_t clause, bool on)
+void unit_thin(struct jab *j, uint32_t unit, uint32_t clause, bool off)
 {
-	on &= !is_off(&j->units.v[unit], clause);
-	for (size_t i = 0; i < j->targets.n; i++)
-		if (unit < j->targets.v[i].nviews)
-			__atomic_store_n((uint32_t *)(j->targets.v[i].views[unit].here + off_enabled(&j->units.v[unit])) + clause,
-					 on, __ATOMIC_RELEASE);
+	put_switch(j, unit, clause, GEN_THINNED, off);
 }
 
 /* Maps have room for much more than is in them mostly: pages without anything stay the kernel's. */

@@ -134,6 +134,6 @@ uint32_t unit_event_stack(const struct jab *j, uint32_t unit, uint32_t target, u
 /* What was counted, summed over all targets. */
 uint64_t unit_error_count(const struct jab *j, uint32_t unit, uint32_t clause, enum ir_error e);
 void unit_enable(struct jab *j, uint32_t unit, uint32_t clause, bool on);	/* also where it will come later */
-void unit_switch(struct jab *j, uint32_t unit, uint32_t clause, bool on);	/* for now; what is off stays off */
+void unit_thin(struct jab *j, uint32_t unit, uint32_t clause, bool off);	/* in the targets there are; what is disabled stays so */
 
 #endif

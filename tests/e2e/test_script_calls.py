@@ -74,6 +74,14 @@ def test_longjmp(built):
     assert (scalar(r.output, "sum"), scalar(r.output, "bad")) == (c["sum"], "0")
 
 
+def test_longjmp_and_a_condition(built):
+    """Who is not watched is not taken for one that was, never returned, and had the same place on the stack."""
+    r = run(built("script"), "call:exe:leap /arg0 % 3 == 0/ { @never[arg0] = count() } "
+            "call:exe:leap /arg0 % 6 == 0 || arg0 % 6 == 1/ { @n = count(); @bad = sum(retval != arg0 + 7 ? 1 : 0) }",
+            "jump", 300)
+    assert "@never" not in r.output and (scalar(r.output, "n"), scalar(r.output, "bad")) == ("50", "0"), r
+
+
 def test_exceptions(built):
     r = run(built("throw"), """call:exe:source { @["source"] = count() } call:exe:shop::through { @["shop::through"] = count() }
         call:exe:shop::rethrow { @["shop::rethrow"] = count() } call:exe:catcher { @["catcher"] = count(); @r[arg0] = sum(retval) }""", 400)

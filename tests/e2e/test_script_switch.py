@@ -4,7 +4,7 @@ probes beside a command."""
 import jab
 import scripts
 import targets
-from scripts import scalar, told
+from scripts import keyed, scalar, told
 
 
 def test_switched_off_before_it_is_there():
@@ -20,6 +20,16 @@ def test_switched_off_for_good():
     r = scripts.run("""a=uprobe:exe:take { @a = count(); }
         uprobe:exe:take { @n++; if (@n == 50) { disable("a"); } }""", targets.build("script"), "tell", 300)
     assert r.status == 0 and scalar(r.output, "a") in ("49", "50"), r
+
+
+def test_calls_that_are_open_while_their_clause_is_switched():
+    """Switched off in the first round, deep inside, and on in the second: no exit of that one belongs to an entry of the first."""
+    r = scripts.run("""a=call:exe:sink_in { @[arg0] = count(); }
+        uprobe:exe:sink_in { @n++; if (@n == 4) { disable("a"); } if (@n == 8) { enable("a"); } }""",
+                    targets.build("script"), "deep", 3, 4)
+    assert r.status == 0 and scalar(r.output, "n") == "12", r
+    assert keyed(r.output, "") in ({str(k): "1" for k in range(1, 5)}, {"1": "2", "2": "1", "3": "1", "4": "1"}), r
+    assert "returns of calls that began before the probe was there are left out" in r.stderr, r
 
 
 def test_a_parameter_in_a_probe():

@@ -253,14 +253,24 @@ static void switched_off_is_skipped(void **state)
 	env = gen_make_env(true, w->l);
 	env.enabled = (uint64_t)enabled;
 	assert_true(gen_place(&w->u, w->p, &env, 3) > 0);
-	hit(w, 0, 0, machine_run);
-	assert_int_equal(enabled[1], 0);
+	for (int k = 0; k < 2; k++) {			/* the second time it is so already */
+		hit(w, 0, 0, machine_run);
+		assert_int_equal(enabled[1], 1 * GEN_SWITCHED);
+	}
+	for (int k = 0; k < 2; k++) {
+		hit(w, 9, 0, machine_run);
+		assert_int_equal(enabled[1], 2 * GEN_SWITCHED + GEN_ON);
+	}
+	enabled[0] = 70 * GEN_SWITCHED + GEN_ON;
 	hit(w, 9, 0, machine_run);
-	assert_int_equal(enabled[1], 1);
-	enabled[0] = 0;
-	gen_machine(0, 0);
-	assert_null(gen_run(machine_run));
-	assert_int_equal(gen_native.n, 0);
+	for (int k = 0; k < 3; k++) {			/* not enabled, thinned, both */
+		((uint8_t *)enabled)[0] = k == 1 ? GEN_ON : 0;
+		((uint8_t *)enabled)[GEN_THINNED] = k > 0;
+		gen_machine(0, 0);
+		assert_null(gen_run(machine_run));
+		assert_int_equal(gen_native.n, 0);
+	}
+	enabled[0] = enabled[1] = GEN_ON;
 	world_free(w);
 }
 
