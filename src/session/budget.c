@@ -15,7 +15,7 @@
 #define LOOKS_MOST 10000	/* what was longer ago does not count */
 #define HALVINGS 7		/* then it is off */
 
-struct body { uint64_t lo, hi; uint32_t clause; };	/* clause: number in budget.clauses */
+struct body { uint64_t lo, hi; uint32_t target, clause; };	/* clause: number in budget.clauses */
 
 /* What can be switched. */
 struct switched {
@@ -68,9 +68,9 @@ static uint32_t clause_of(struct budget *b, uint32_t unit, uint32_t clause)
 	return b->clauses.n - 1;
 }
 
-void budget_body(struct jab *j, uint32_t unit, uint32_t clause, uint64_t at, size_t len)
+void budget_body(struct jab *j, const struct target *t, uint32_t unit, uint32_t clause, uint64_t at, size_t len)
 {
-	*vec_add(&j->budget->bodies) = (struct body){ at, at + len, clause_of(j->budget, unit, clause) };
+	*vec_add(&j->budget->bodies) = (struct body){ at, at + len, t - j->targets.v, clause_of(j->budget, unit, clause) };
 }
 
 int budget_watch(struct jab *j, struct target *t)
@@ -83,11 +83,31 @@ int budget_watch(struct jab *j, struct target *t)
 	return b->meters.v[target] ? 0 : meter_new(t->proc, &b->meters.v[target]);
 }
 
+void budget_forget(struct jab *j, const struct target *t)
+{
+	struct budget *b = j->budget;
+	uint32_t target = t - j->targets.v;
+	size_t n = 0;
+
+	for (size_t i = 0; i < b->bodies.n; i++)
+		if (b->bodies.v[i].target != target)
+			b->bodies.v[n++] = b->bodies.v[i];
+	b->bodies.n = n;
+	if (target >= b->meters.n)
+		return;
+	meter_free(b->meters.v[target]);
+	b->meters.v[target] = NULL;
+}
+
+/* Programs have the same addresses. */
 static const struct body *body_at(const struct budget *b, uint64_t addr)
 {
-	for (size_t i = 0; i < b->bodies.n; i++)
-		if (addr - b->bodies.v[i].lo < b->bodies.v[i].hi - b->bodies.v[i].lo)
-			return &b->bodies.v[i];
+	for (size_t i = 0; i < b->bodies.n; i++) {
+		const struct body *body = &b->bodies.v[i];
+
+		if (b->j->targets.v[body->target].main == b->target && addr - body->lo < body->hi - body->lo)
+			return body;
+	}
 	return NULL;
 }
 
@@ -111,13 +131,25 @@ static struct looks *looks_of(struct budget *b, uint32_t tid)
 	return &b->threads.v[b->threads.n - 1];
 }
 
+/* Who was started, or executed another program, is looked at by those who looked before, too. */
+static bool is_seen_twice(const struct budget *b, uint32_t pid)
+{
+	for (size_t i = b->meters.n; i-- > 0;)
+		if (b->meters.v[i] && b->j->targets.v[i].proc && (uint32_t)b->j->targets.v[i].proc->pid == pid)
+			return i != b->target;
+	return false;
+}
+
 /* In the code that all probes share, the stack tells which one has called it. */
 static void take_look(void *arg, const struct meter_sample *s)
 {
 	struct budget *b = arg;
-	struct looks *l = looks_of(b, s->tid);
 	const struct body *body = NULL;
+	struct looks *l;
 
+	if (is_seen_twice(b, s->pid))
+		return;
+	l = looks_of(b, s->tid);
 	l->all++;
 	if (!is_ours(b, s->ip))
 		return;

@@ -15,8 +15,10 @@ struct budget;
 int budget_new(struct jab *j, double share);	/* 0 ... 1; before probes are added */
 void budget_free(struct budget *b);
 
-void budget_body(struct jab *j, uint32_t unit, uint32_t clause, uint64_t at, size_t len);	/* code of a probe */
+/* Code of a probe. */
+void budget_body(struct jab *j, const struct target *t, uint32_t unit, uint32_t clause, uint64_t at, size_t len);
 int budget_watch(struct jab *j, struct target *t);	/* its probes are in */
+void budget_forget(struct jab *j, const struct target *t);	/* it is gone */
 void budget_tick(struct jab *j);
 
 #endif

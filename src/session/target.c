@@ -6,6 +6,7 @@
  * since it was mapped is refused instead of patched at the wrong places.
  */
 #include "proc/undo.h"
+#include "session/budget.h"
 #include "session/follow.h"
 #include "session/rings.h"
 #include "session/units.h"
@@ -116,8 +117,7 @@ static void drop_unmapped(struct jab *j, uint32_t main)
 		if (text_remove(t->proc, t->arena, &report) < 0 || report.arena_left)
 			continue;	/* tried again at the end */
 		t->inserted = false;
-		target_free(j, t);
-		*t = (struct target){ .main = main, .lost = true };
+		target_drop(j, t);
 	}
 }
 
@@ -344,6 +344,8 @@ void target_drop(struct jab *j, struct target *t)
 {
 	uint32_t main = t->main;
 
+	if (j->budget)
+		budget_forget(j, t);
 	target_free(j, t);
 	*t = (struct target){ .main = main, .lost = true };
 }

@@ -174,7 +174,7 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 		go_put_space(j, s, GO_PROGRAM, env.event.lost_shared, site.size, out);
 	r = gen_emit(ir, p->progs[part_of(j, s, p)], &env, &site, at + space, out + space);
 	if (r > 0 && j->budget)
-		budget_body(j, p->unit, j->probes.v[s->probe].clause, at + space, r);
+		budget_body(j, t, p->unit, j->probes.v[s->probe].clause, at + space, r);
 	return r < 0 ? fail_in(r, "probe '%s'", j->probes.v[s->probe].spec->text) : (int)space + r;
 }
 
