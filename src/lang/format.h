@@ -69,6 +69,8 @@ void format_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, 
 void format_object(FILE *f, const struct ir_unit *u, uint32_t show, const uint8_t *p, size_t len);
 void format_number(FILE *f, const struct ir_unit *u, uint32_t show, int64_t value);
 struct pool;
+struct vmember;
+void format_bits(FILE *f, const struct vmember *m, const uint8_t *p, size_t len);	/* a bit-field; it begins within len */
 bool format_is_variant(const struct vtype *t);	/* Rust's enum with data: one of many structs */
 void format_typed(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len);
 

@@ -34,18 +34,6 @@ struct writer {
 
 static void put_object(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len);
 
-static void put_bits(FILE *f, const struct vmember *m, const uint8_t *p, size_t len)
-{
-	uint64_t at = m->bit_off / 8, v = 0;
-
-	memcpy(&v, p + at, MIN(len - at, 8u));
-	v = v >> m->bit_off % 8 & ((1ull << MIN(m->bit_size, 63u)) - 1);
-	if (m->type->is_signed && v >> (m->bit_size - 1) & 1)
-		fprintf(f, "%" PRId64, (int64_t)(v | ~0ull << m->bit_size));
-	else
-		fprintf(f, "%" PRIu64, v);
-}
-
 /* Members of one without a name belong to what is around it. */
 static void put_members(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len, bool *more)
 {
@@ -71,7 +59,7 @@ static void put_members(FILE *f, struct pool *pool, const struct vtype *t, const
 		json_string(f, m.name, strlen(m.name));
 		fputc(':', f);
 		if (m.bit_size)
-			put_bits(f, &m, p, len);
+			format_bits(f, &m, p, len);
 		else
 			put_object(f, pool, m.type, p + m.bit_off / 8, m.type->size);
 	}

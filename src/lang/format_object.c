@@ -85,9 +85,26 @@ static void print_array(FILE *f, struct pool *pool, const struct vtype *t, const
 	fputc(']', f);
 }
 
+/* What of it is there; it may begin within a byte and end in the ninth. */
+void format_bits(FILE *f, const struct vmember *m, const uint8_t *p, size_t len)
+{
+	unsigned int lo = m->bit_off % 8, unused = 64 - MIN(m->bit_size, 64u);
+	uint64_t at = m->bit_off / 8, v = 0;
+
+	memcpy(&v, p + at, MIN(len - at, 8u));
+	v >>= lo;
+	if (lo && len - at > 8)
+		v |= (uint64_t)p[at + 8] << (64 - lo);
+	v <<= unused;
+	if (m->type->is_signed)
+		fprintf(f, "%" PRId64, (int64_t)v >> unused);
+	else
+		fprintf(f, "%" PRIu64, v >> unused);
+}
+
 static void print_member(FILE *f, struct pool *pool, const struct vmember *m, const uint8_t *p, size_t len, bool first)
 {
-	uint64_t at = m->bit_off / 8, v = 0;
+	uint64_t at = m->bit_off / 8;
 
 	if (at > len || (!m->bit_size && m->type->size > len - at))
 		return;
@@ -98,12 +115,7 @@ static void print_member(FILE *f, struct pool *pool, const struct vmember *m, co
 		print_object(f, pool, m->type, p + at, m->type->size);
 		return;
 	}
-	memcpy(&v, p + at, MIN(len - at, 8u));
-	v = v >> m->bit_off % 8 & ((1ull << MIN(m->bit_size, 63u)) - 1);
-	if (m->type->is_signed && v >> (m->bit_size - 1) & 1)
-		fprintf(f, "%" PRId64, (int64_t)(v | ~0ull << m->bit_size));
-	else
-		fprintf(f, "%" PRIu64, v);
+	format_bits(f, m, p, len);
 }
 
 /* ---- Rust's enums ---- */

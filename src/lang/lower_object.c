@@ -4,35 +4,56 @@
 
 #include "lang/lex.h"
 
-/* The smallest aligned unit that holds all bits: it never reaches beyond the object. */
-static unsigned int bit_unit(const struct vmember *m)
+/* The smallest aligned unit that holds all bits, if it does not reach beyond the object; 0: there is none. */
+static unsigned int bit_unit(const struct vmember *m, uint64_t size)
 {
 	unsigned int bytes;
 
-	for (bytes = 1; bytes < 8; bytes *= 2)
+	for (bytes = 1; bytes <= 8; bytes *= 2)
 		if (m->bit_off / (8 * bytes) == (m->bit_off + m->bit_size - 1) / (8 * bytes))
-			break;
-	return bytes;
+			return m->bit_off / (8 * bytes) * bytes + bytes <= size ? bytes : 0;
+	return 0;
+}
+
+static struct val number_at(struct lower *w, const struct val *obj, uint64_t off, unsigned int bytes)
+{
+	struct val part = *obj;
+
+	part.type = bytes == 1 ? &v_u8 : bytes == 2 ? &v_u16 : bytes == 4 ? &v_u32 : &v_u64;
+	part.off += off;
+	return val_load(w, &part);
+}
+
+/* Packed: byte for byte from the one that has its first bit, which becomes bit 0. What is behind them need not be there. */
+static struct val packed_bits(struct lower *w, const struct val *obj, const struct vmember *m)
+{
+	unsigned int lo = m->bit_off % 8, n = (lo + m->bit_size + 7) / 8, at, bytes;
+	struct val all = val_const(&v_u64, 0), part, shift;
+
+	for (at = 0; at < n; at += bytes) {
+		for (bytes = 8; bytes > n - at; bytes /= 2)
+			;
+		part = number_at(w, obj, m->bit_off / 8 + at, bytes);
+		shift = val_const(&v_u64, at ? 8 * at - lo : lo);
+		part = lower_math(w, at ? T_SHL : T_SHR, &v_u64, &part, &shift);
+		all = lower_math(w, '|', &v_u64, &all, &part);
+	}
+	return all;
 }
 
 static struct val bit_field(struct lower *w, const struct val *obj, const struct vmember *m)
 {
-	unsigned int bytes = bit_unit(m);
-	uint64_t start = m->bit_off / (8 * bytes) * bytes, lo;
-	struct val part = *obj, v;
+	const struct vtype *in = obj->type->kind == V_PTR ? v_pointee(w->pool, obj->type) : obj->type;
+	unsigned int bytes = bit_unit(m, in->size);
+	struct val v;
 
-	if (m->bit_off + m->bit_size > 8 * (start + bytes)) {	/* packed, across units */
-		start = m->bit_off / 8;
-		bytes = m->bit_off % 8 + m->bit_size > 32 ? 8 : 4;
+	if (m->bit_size > 64) {
+		lower_error(w, w->at, "this bit-field is wider than 8 bytes");
+		return val_const(m->type, 0);
 	}
-	lo = m->bit_off - 8 * start;
-	if (lo + m->bit_size > 64)
-		lower_error(w, w->at, "this bit-field lies across more than 8 bytes");
-	part.type = bytes == 1 ? &v_u8 : bytes == 2 ? &v_u16 : bytes == 4 ? &v_u32 : &v_u64;
-	part.off += start;
-	v = val_load(w, &part);
-	return val_reg(m->type, lower_pure(w, IR_BITS, v_ir(m->type), val_in_reg(w, &v), IR_NONE, lo | (int64_t)m->bit_size << 8),
-		       v.mask);
+	v = bytes ? number_at(w, obj, m->bit_off / (8 * bytes) * bytes, bytes) : packed_bits(w, obj, m);
+	return val_reg(m->type, lower_pure(w, IR_BITS, v_ir(m->type), val_in_reg(w, &v), IR_NONE,
+					   (bytes ? m->bit_off % (8 * bytes) : 0) | (int64_t)m->bit_size << 8), v.mask);
 }
 
 struct val lower_member_of(struct lower *w, const struct val *obj, const struct vmember *m)

@@ -87,6 +87,7 @@ TARGETS = {
     "typed_cc_O2": {"sources": ["typed.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-std=c++17"]},
     "expressions": {"sources": ["places.S"], "command": ["gcc"]},
     "small": c("small.c"),
+    "packed": c("packed.c"),
     "entry": c("entry.c"),
     "entry_clang": c("entry.c", cc="clang"),
     "typed_rs_0": {"sources": ["typed.rs"], "command": ["rustc", "-g", "--edition", "2021", "--crate-name", "typed"]},

@@ -157,3 +157,15 @@ def test_addresses_of_symbols(built):
     assert r.status == 1 and "no symbol 'no_such_symbol'" in r.stderr, r
     r = scripts.run('BEGIN { print(uaddr("rounds")) }')
     assert r.status == 1 and "there is none in begin" in r.stderr, r
+
+
+def test_packed_bit_fields(built):
+    """Nothing behind them is read, wherever they are: in memory that ends there, in a copy. They may begin in one byte and end in the ninth."""
+    fields = "->a, {0}->b, {0}->c".format
+    r = scripts.run(f"""u:exe:look {{ printf("%d %d %d\\n", t{fields("t")}); printf("%d %d %d\\n", f{fields("f")}); printf("%d %u %d\\n", n{fields("n")});
+        @t = *t; @f = *f; @n = *n; printf("%d %d %d\\n", @t.a, @t.b, @t.c); printf("%d %d %d\\n", @f.a, @f.b, @f.c);
+        printf("%d %u %d\\n", @n.a, @n.b, @n.c); }}""", built("packed"))
+    told = r.stdout.splitlines()
+    assert r.status == 0 and not r.stderr and r.output.splitlines()[:6] == told + told, r
+    maps = [f"@{name}: {{ .a = {a}, .b = {b}, .c = {c} }}" for name, (a, b, c) in zip("tfn", (x.split() for x in told))]
+    assert sorted(x for x in r.output.splitlines()[6:] if x) == sorted(maps), r
