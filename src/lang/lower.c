@@ -366,8 +366,11 @@ static void lower_let(struct lower *w, const struct stmt *s)
 
 static void lower_stmt(struct lower *w, const struct stmt *s)
 {
+	bool around = w->steps;
+
 	if (s->a)
 		w->at = s->a;
+	w->steps = lower_steps(s->a);
 	switch ((enum stmt_kind)s->kind) {
 	case S_EXPR:	lower_expr(w, s->a); break;
 	case S_LET:	lower_let(w, s); break;
@@ -381,6 +384,7 @@ static void lower_stmt(struct lower *w, const struct stmt *s)
 	case S_RETURN:	lower_jump(w, IR_JMP, IR_NONE, w->end); break;
 	case S_BLOCK:	lower_statements(w, s->body); break;
 	}
+	w->steps = around;
 }
 
 void lower_statements(struct lower *w, const struct stmt *s)

@@ -51,6 +51,8 @@ struct lower {
 	uint32_t loop_bit;
 	uint32_t on_break, on_continue;
 	uint64_t rounds;		/* of the loops around us, multiplied */
+	uint32_t maybe;			/* conditions around us within an expression: what stands here need not happen */
+	bool steps;			/* variables change in the middle of this statement */
 	const struct expr *at;
 	bool failed;
 };
@@ -95,6 +97,7 @@ uint64_t val_mask(const struct val *v);					/* of all its elements */
 
 /* lower_expr.c */
 struct val lower_expr(struct lower *w, const struct expr *e);
+bool lower_steps(const struct expr *e);			/* is a variable changed, and not by all of it? */
 struct val lower_math(struct lower *w, uint8_t op, const struct vtype *t, const struct val *a, const struct val *b);
 /* Go to label if the truth of e is sense; else go on. A condition that can't be read goes to fault. */
 void lower_branch(struct lower *w, const struct expr *e, bool sense, uint32_t label, uint32_t fault);

@@ -366,6 +366,7 @@ static struct val lower_choice(struct lower *w, const struct expr *e)
 	lower_branch(w, e->a, false, no, no);
 	for (cond = 0; first < w->p->ins.n; first++)
 		cond |= w->p->ins.v[first].op == IR_IF_FAULT ? w->p->ins.v[first].mask : 0;
+	w->maybe++;
 	v = lower_expr(w, e->b);
 	if (has_value)
 		place_set(w, &r, &v, e->b);
@@ -376,6 +377,7 @@ static struct val lower_choice(struct lower *w, const struct expr *e)
 	v = lower_expr(w, e->c);
 	if (has_value)
 		place_set(w, &r, &v, e->c);
+	w->maybe--;
 	lower_forget(w, mark);
 	lower_place_label(w, end);
 	r.mask = val_mask(&r) | mask | cond;
@@ -393,6 +395,33 @@ struct val lower_variable(struct lower *w, const struct expr *e)
 		*v->val = place_new(w, v->type ? v->type : &v_i64, false);
 	}
 	return *v->val;
+}
+
+static bool changes(const struct expr *e)
+{
+	return e && (((e->kind == E_STEP || e->kind == E_ASSIGN) && e->a->kind == E_VAR) || e->kind == E_BLOCK || lower_steps(e));
+}
+
+bool lower_steps(const struct expr *e)
+{
+	uint32_t i;
+
+	for (i = 0; e && i < e->nlist; i++)
+		if (changes(e->list[i]))
+			return true;
+	return e && (changes(e->a) || changes(e->b) || changes(e->c));
+}
+
+/* Operands are seen in their order: in ($i, $i++) the first one is not what the second one leaves. */
+static struct val as_it_is(struct lower *w, const struct val *v)
+{
+	struct val copy;
+
+	if (!w->steps || v->kind != K_REG)
+		return *v;
+	copy = place_new(w, v->type, false);
+	place_set(w, &copy, v, w->at);
+	return copy;
 }
 
 /* What old op= by is computed in, old being of type t. Only dividing asks for the sign of the other one, too. */
@@ -419,7 +448,9 @@ static struct val assign_variable(struct lower *w, const struct expr *e)
 	}
 	lower_variable(w, e->a);
 	place_set(w, var->val, &b, e->b);
-	return *var->val;
+	old = as_it_is(w, var->val);
+	old.mask = b.mask;	/* what was there before is gone, if we are here */
+	return old;
 }
 
 static struct val lower_step(struct lower *w, const struct expr *e)
@@ -436,7 +467,7 @@ static struct val lower_step(struct lower *w, const struct expr *e)
 	one = val_const(&v_i64, var->type->kind == V_PTR ? MAX(v_pointee(w->pool, var->type)->size, 1u) : 1);
 	n = lower_math(w, e->op, old.type->kind == V_PTR ? &v_u64 : old.type, &old, &one);
 	place_set(w, var->val, &n, e);
-	return e->prefix ? *var->val : copy;
+	return e->prefix ? as_it_is(w, var->val) : copy;
 }
 
 struct val lower_text(struct lower *w, const char *text, uint32_t len)
@@ -460,13 +491,17 @@ static struct val lower_tuple(struct lower *w, const struct expr *e)
 
 static struct val lower_kind(struct lower *w, const struct expr *e)
 {
+	struct val r;
+
 	switch ((enum expr_kind)e->kind) {
 	case E_INT: case E_BOOL: case E_SIZEOF: case E_OFFSETOF: return val_const(e->type, e->value);
 	case E_FLOAT:	return (struct val){ .kind = K_FCONST, .type = e->type, .k.f = e->fvalue, .reg = IR_NONE, .slot = IR_NONE };
 	case E_STR:	return lower_text(w, e->name, e->text_len);
 	case E_PARAM:	return e->ref ? val_const(e->type, *(const int64_t *)e->ref) : lower_text(w, e->name, e->text_len);
 	case E_NPARAMS:	return val_const(e->type, w->l->script->nparams);
-	case E_VAR:	return lower_variable(w, e);
+	case E_VAR:
+		r = lower_variable(w, e);
+		return as_it_is(w, &r);
 	case E_MAP:	return lower_map_get(w, e);
 	case E_NAME:	return lower_name(w, e);
 	case E_CALL:	return lower_call(w, e);
@@ -533,13 +568,17 @@ void lower_branch(struct lower *w, const struct expr *e, bool sense, uint32_t la
 	} else if (e->kind == E_BINARY && (e->op == T_ANDAND || e->op == T_OROR)) {
 		if ((e->op == T_OROR) == sense) {	/* either one leads there */
 			lower_branch(w, e->a, sense, label, fault);
+			w->maybe++;
 			lower_branch(w, e->b, sense, label, fault);
+			w->maybe--;
 			return;
 		}
 		skip = lower_label(w);
 		mark = w->known.n;	/* parts of the first one may be jumped over, too */
 		lower_branch(w, e->a, !sense, skip, fault);
+		w->maybe++;
 		lower_branch(w, e->b, sense, label, fault);
+		w->maybe--;
 		lower_forget(w, mark);
 		lower_place_label(w, skip);
 	} else {

@@ -365,7 +365,7 @@ static void set_slot(struct lower *w, const struct val *place, const struct val 
 
 static void set_mask(struct lower *w, struct val *place, uint64_t mask)
 {
-	place->mask = w->loop_depth ? place->mask | mask : mask;
+	place->mask = w->loop_depth || w->maybe ? place->mask | mask : mask;
 }
 
 void place_set(struct lower *w, struct val *place, const struct val *v, const struct expr *e)
