@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "proc/clean.h"
 #include "proc/internal.h"
 
 int proc_status_number(struct proc *p, const char *name, uint64_t *ret_value)
@@ -195,6 +197,93 @@ void id_map_free(struct id_map *m)
 		return;
 	vec_free(&m->ids);
 	free(m);
+}
+
+/* Does a thread sleep in a futex call at that address? Who runs may be about to, or has been woken for a moment. */
+enum sleeps { SLEEPS_ELSEWHERE, MAY_SLEEP, SLEEPS_THERE };
+
+static enum sleeps sleeps_at(pid_t pid, pid_t tid, uint64_t at)
+{
+	char path[64], text[256];
+	unsigned long long nr, arg;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+	if (access(path, F_OK) < 0)
+		return SLEEPS_ELSEWHERE;
+	if (file_read(path, text, sizeof(text)) <= 0 || sscanf(text, "%llu %llx", &nr, &arg) != 2)
+		return MAY_SLEEP;
+	return nr == SYS_futex && arg == at ? SLEEPS_THERE : SLEEPS_ELSEWHERE;
+}
+
+static bool has_mapped(pid_t pid, const struct arena *a)
+{
+	holder_list list = { 0 };
+	bool has = false;
+
+	holders_in_maps(pid, &list);
+	for (size_t i = 0; i < list.n; i++)
+		has |= list.v[i].inode == a->inode;
+	vec_free(&list);
+	return has;
+}
+
+/* All threads of those who have it mapped. */
+static void read_guests(const struct arena *a, struct id_map *all)
+{
+	holder_list list = { 0 };
+	char name[16];
+
+	holders_everywhere(false, &list);
+	for (size_t i = 0; i < list.n; i++)
+		if (list.v[i].inode == a->inode) {
+			snprintf(name, sizeof(name), "%d", list.v[i].pid);
+			add_threads(all, name);
+		}
+	vec_free(&list);
+}
+
+static enum sleeps find_sleeper(const struct arena *a, uint64_t at, uint32_t theirs, struct id *ret_id)
+{
+	enum sleeps best = SLEEPS_ELSEWHERE;
+	struct id_map all = { 0 };
+
+	read_guests(a, &all);
+	for (size_t i = 0; i < all.ids.n; i++) {
+		const struct id *x = &all.ids.v[i];
+		enum sleeps s = x->theirs == theirs ? sleeps_at(x->pid, x->tid, at) : SLEEPS_ELSEWHERE;
+
+		if (s <= best)
+			continue;
+		best = s;
+		*ret_id = *x;
+	}
+	vec_free(&all.ids);
+	return best;
+}
+
+int arena_sleeper(const struct arena *a, taddr at, uint32_t theirs, uint32_t *pid, uint32_t *tid)
+{
+	struct id id = { 0 };
+	enum sleeps s;
+
+	/* On a busy machine it may take a while until he sleeps. */
+	for (uint64_t pause = 100000;; sleep_ns(pause), pause *= 2) {
+		s = sleeps_at(*pid, *tid, at.v);
+		if (s == SLEEPS_THERE && has_mapped(*pid, a))
+			return 0;
+		if (s == MAY_SLEEP && pause < 2000000)
+			continue;
+		s = find_sleeper(a, at.v, theirs, &id);
+		if (s != MAY_SLEEP || pause > 500000000)
+			break;
+	}
+	if (s == SLEEPS_ELSEWHERE && has_mapped(*pid, a))
+		return 0;	/* in a signal handler of its own */
+	if (s == SLEEPS_ELSEWHERE)
+		return fail(-ESRCH, "no thread that calls itself %u waits for us", theirs);
+	*pid = id.pid;
+	*tid = id.tid;
+	return 0;
 }
 
 /* In our own namespace a number is a directory; in another one, all its threads are asked. */

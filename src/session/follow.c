@@ -305,6 +305,7 @@ static void handle_exec(struct jab *j, uint32_t target, struct guest *g)
 {
 	const struct park_slot *s = g->slot;
 	struct target *t = &j->targets.v[target];
+	uint64_t word = t->park->at + ((uint8_t *)&s->state - (uint8_t *)t->park->here);
 	uint32_t pid = s->pid, tid = s->tid;
 	bool at = s->kind == PARK_EXECAT, is_fixed;
 	char path[4096] = "";
@@ -313,6 +314,10 @@ static void handle_exec(struct jab *j, uint32_t target, struct guest *g)
 
 	if (t->park->ids)
 		id_map_translate(t->park->ids, &pid, &tid);
+	if (arena_sleeper(t->arena, TADDR(word), s->tid, &pid, &tid) < 0) {
+		log_warn("what process %d executes is not followed: %s", t->proc->pid, err_text());
+		return;
+	}
 	thread_read_text(tid, TADDR(s->arg[at]), path, sizeof(path));	/* a fork has a memory of its own */
 	r = proc_may_follow(t->proc, tid, at ? (int)s->arg[0] : AT_FDCWD, path);
 	if (r < 0) {

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import time
 
 import pytest
@@ -263,3 +264,16 @@ def test_stacks_are_those_of_the_process_that_was_hit(target):
         t.stop()
     shown = [x.count("sink_in") for x in r.output.strip().split("\n\n")]
     assert sorted(shown) == [1, 2, 4], r
+
+
+@pytest.mark.skipif(not shutil.which("unshare") or os.geteuid() != 0, reason="no own pid namespace")
+def test_programs_in_a_namespace_of_their_own(built):
+    """There one calls itself 1, and what it starts in another one does so again: none of them is our process 1."""
+    calls = built("calls")
+    probe = subprocess.run(["unshare", "--pid", "--fork", "unshare", "--pid", "--fork", "true"], capture_output=True)
+    if probe.returncode:
+        pytest.skip("no pid namespaces can be made here: " + probe.stderr.decode(errors="replace"))
+    inner = f"{calls} 20 1; {calls} 300 2; exec unshare --pid --fork {calls} 4000 1"
+    r = scripts.run(f"u:{calls}:work {{ @n = count(); @p[pid] = count() }}", "unshare", "--pid", "--fork", "sh", "-c", inner)
+    assert r.status == 0 and r.stdout == "20\n300\n4000\n", r
+    assert scalar(r.output, "n") == "4320" and keyed(r.output, "p")["1"] == "4000", r
