@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "session/rings.h"
 
+#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -255,6 +256,30 @@ static bool is_free_to_call(const struct target *t)
 	return proc_status_number(t->proc, "Seccomp", &mode) == 0 && mode == 0;
 }
 
+/*
+ * Does the program fill pages of its own (userfaultfd)? The kernel's read of one that is not there waits for that, and the
+ * thread that was hit may be the one to do it.
+ */
+static bool fills_pages(const struct target *t)
+{
+	char path[64], link[64];
+	bool does = false;
+	struct dirent *e;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", t->proc->pid);
+	d = opendir(path);
+	while (d && !does && (e = readdir(d))) {
+		ssize_t n = readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1);
+
+		link[MAX(n, 0)] = '\0';
+		does = strstr(link, "[userfaultfd]");
+	}
+	if (d)
+		closedir(d);
+	return does;
+}
+
 static void note_pid(struct target *t)
 {
 	if (proc_write(t->proc, TADDR(t->rings->pid_cell), &t->rings->ns_pid, sizeof(t->rings->ns_pid)) < 0)
@@ -341,6 +366,7 @@ int rings_init(struct target *t)
 	r->ready = true;
 	r->ring_table = counters_ring_table(t, &r->spec.ring_table);
 	r->may_call = is_free_to_call(t);
+	r->may_read = r->may_call && !(r->bulk && fills_pages(t));
 	r->spec.has_tid = !arena_tid(t->arena, &r->spec.tid_off);
 	r->spec.has_rseq = t->spec.has_rseq;
 	r->spec.rseq_off = t->spec.rseq_off;
@@ -355,6 +381,9 @@ int rings_init(struct target *t)
 		err = write_code(t);
 	if (!err)
 		note_pid(t);
+	if (r->may_call && !r->may_read)
+		log_warn("process %d fills pages itself (userfaultfd), so that a read of ours might wait for ever: what may be in such "
+			 "a page is not read", t->proc->pid);
 	log_info("process %d records %s; thread numbers %s; system calls of ours %s", t->proc->pid,
 		 r->spec.has_rseq && r->spec.has_tid ? "per CPU" : "into locked rings",
 		 r->spec.has_tid ? "from the thread block" : "by asking the kernel",

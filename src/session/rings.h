@@ -48,6 +48,7 @@ struct rings {
 	bool bulk;		/* some event needs the blob */
 	bool ready;		/* rings_init() was called: there are pads that record */
 	bool may_call;
+	bool may_read;		/* the kernel may be asked what stands somewhere */
 	bool was_filled;	/* the table has told threads who they are: it is 0 only while raised */
 	uint64_t raised_at, lowered_at, lower_wait;	/* lower.c */
 	uint64_t looked_at, look_wait;			/* locks.c */

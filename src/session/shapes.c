@@ -464,7 +464,7 @@ static void put_desc(const struct place *p, struct bulk_desc *d, bool tail)
 	*d = (struct bulk_desc){
 		.id = p->row, .nfields = n, .ring_size = r->size, .lost_index = p->index,
 		.pid_cell = r->pid_cell, .unwind = r->unwind_at,
-		.flags = (p->j->events->o.overwrite ? BULK_OVERWRITE : 0) | (r->may_call ? BULK_MAY_CALL : 0),
+		.flags = (p->j->events->o.overwrite ? BULK_OVERWRITE : 0) | (r->may_read ? BULK_MAY_CALL : 0),
 	};
 	for (uint32_t i = 0; i < n; i++)
 		d->fields[i] = tail && p->s->fields.v[i]->is_result ? lost_field(p->s->fields.v[i]) :

@@ -120,6 +120,7 @@ TARGETS = {
     "chain": c("chain.c", f"-L{OUT}", "-Wl,--no-as-needed,-lchain,-rpath,$ORIGIN", "-ldl"),
     "everyday": c("everyday.c"),
     "vandal": c("vandal.c"),
+    "filler": c("filler.c"),
     "leaver": c("leaver.c"),
     "mill": c("mill.c"),
     "moved": c("moved.c"),

@@ -222,6 +222,19 @@ def test_no_system_call_is_allowed(target):
     t.stop()
 
 
+def test_who_fills_its_pages_itself(built, target):
+    """The thread that fills a page (userfaultfd) comes by before it has: a read of that page would wait for that thread."""
+    if subprocess.run([built("filler"), "ask"]).returncode:
+        pytest.skip("no userfaultfd here")
+    t = target("filler")
+    with Script('u:exe:work { @s[str(arg0)] = count(); printf("%s\\n", str(arg0)); @n = count() }', t.pid) as s:
+        t.run(20)
+        r = s.stop()
+    assert r.status == 0 and "userfaultfd" in r.stderr and scalar(r.output, "n") == "20", r
+    assert r.output.startswith("<fault>\n" * 20) and "@s" not in r.output, r
+    t.stop()
+
+
 def test_go(built):
     """Goroutines begin on very small stacks, and move to others."""
     prog = built("hello_go")
