@@ -259,6 +259,7 @@ void funcs_build(struct module *m)
 	size_t i;
 
 	symbols_collect(m, &b.raw);
+	main_collect(m, &b.raw);
 	b.keys = xcalloc(b.raw.n, sizeof(*b.keys));
 	for (i = 0; i < b.raw.n; i++)
 		b.keys[i] = (struct sort_key){ b.raw.v[i].addr, i };

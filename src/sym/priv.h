@@ -108,6 +108,9 @@ struct bytes go_table(const struct module *m);		/* .gopclntab; p is NULL where t
 uint64_t go_text_start(const struct module *m, struct bytes table);
 struct bytes go_part(struct bytes table, size_t header_at);
 
+/* start.c: what the program's first instructions tell */
+void main_collect(struct module *m, raw_list *list);
+
 /* funcs.c */
 void funcs_build(struct module *m);
 
@@ -163,6 +166,7 @@ int bracket_step(const char *s, size_t i);
 
 /* spec.c: backslashes taken out. Caller frees. */
 char *unescape(const char *s, size_t len);
+bool spec_is_literal(const struct probe_spec *spec);	/* has signs of a pattern, but is tried as a name first */
 
 /* match.c */
 bool glob_match(const char *glob, const char *s, size_t len);

@@ -479,33 +479,55 @@ void spec_free(struct probe_spec *spec)
 	free(spec);
 }
 
-static bool reads_back(const char *name)
+/* Names come from foreign files: never compile one as a regular expression, which no letter stands in front of. */
+static bool may_hold_regex(const char *text)
+{
+	for (size_t i = 0; text[i]; i++)
+		if (text[i] == '/' && (!i || !is_word_char(text[i - 1])))
+			return true;
+	return false;
+}
+
+static bool reads_back(const char *text, const char *name)
 {
 	struct probe_spec *spec;
 	bool same;
 
-	/* Names come from foreign files: never compile one as a regular expression. */
-	if (strchr(name, '/') || spec_parse(name, &spec) < 0)
+	if (may_hold_regex(text) || spec_parse(text, &spec) < 0)
 		return false;
 	same = !spec->name && !spec->object && !spec->rest && spec->kind == SPEC_ENTRY && !spec->has_offset &&
-	       spec->place_kind == PLACE_NAME && strcmp(spec->place, name) == 0;
+	       (spec->place_kind == PLACE_NAME || (spec_is_literal(spec) && !strchr(text, '\\'))) &&
+	       strcmp(spec->place, name) == 0;
 	spec_free(spec);
 	return same;
 }
 
-char *spec_quote(const char *name)
+/* signs: what gets a backslash; NULL: whatever might need one. */
+static char *escaped(const char *name, const char *signs)
 {
-	char *out, *p;
+	char *out = xcalloc(2, strlen(name) + 1), *p = out;
 
-	if (reads_back(name))
-		return xstrdup(name);
-	p = out = xcalloc(2, strlen(name) + 1);
 	for (; *name; name++) {
-		if (p == out || !is_word_char(*name))
+		if (signs ? strchr(signs, *name) != NULL : p == out || !is_word_char(*name))
 			*p++ = '\\';
 		*p++ = *name;
 	}
 	return out;
+}
+
+/* People read this, too: no more backslashes than it takes. */
+char *spec_quote(const char *name)
+{
+	static const char *const signs[] = { "", " ", " *?[\\" };
+	char *out;
+
+	for (size_t i = 0; i < ARRAY_SIZE(signs); i++) {
+		out = escaped(name, signs[i]);
+		if (reads_back(out, name))
+			return out;
+		free(out);
+	}
+	return escaped(name, NULL);
 }
 
 /* A file name may hold anything; what means something in a spec gets a backslash. */

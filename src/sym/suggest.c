@@ -105,11 +105,32 @@ static void offer(struct search *s, const char *name, size_t len)
 		insert(s, name, len, d);
 }
 
+/*
+ * What is meant though it is written otherwise: "f" where there is ns::f, and "ns::f" or "ns::f(int)" where the compiler
+ * made "ns::f(int) [clone .isra.0]" of it, which has to be named as a whole.
+ */
+static bool offer_meant(struct search *s, const char *readable, struct name_parts parts)
+{
+	const char *name = readable + parts.start, *clone = strstr(readable + parts.params, " [clone ");
+	size_t plain = parts.params - parts.start, whole = strlen(name), tail = MIN(plain, s->len);
+	bool same = plain >= s->len && memcmp(name + plain - tail, s->wanted, tail) == 0 &&
+		    (plain == tail || (plain > tail + 2 && memcmp(name + plain - tail - 2, "::", 2) == 0));
+
+	if (clone && !same)
+		same = s->len == (size_t)(clone - name) && memcmp(name, s->wanted, s->len) == 0;
+	if (!same)
+		return false;
+	insert(s, name, clone ? whole : plain, 0);
+	return true;
+}
+
+static const char made_up[] = ":~<>() anonymous namespace";	/* by the demangler */
+
 /* A mangled name holds the letters of its identifiers, so it can be ruled out unread. */
 static void offer_mangled(struct search *s, struct module *m, uint32_t name)
 {
 	const char *raw = m->names.v[name].name, *readable;
-	uint64_t there = letters_of(raw, strlen(raw)) | letters_of(":~<>", 4);
+	uint64_t there = letters_of(raw, strlen(raw)) | letters_of(made_up, strlen(made_up));
 	struct name_parts parts;
 
 	if (__builtin_popcountll(s->letters & ~there) > s->limit || s->demangled >= MOST_DEMANGLED)
@@ -119,7 +140,8 @@ static void offer_mangled(struct search *s, struct module *m, uint32_t name)
 	if (!readable)
 		return;
 	parts = name_split(readable);
-	offer(s, readable + parts.start, parts.params - parts.start);
+	if (!offer_meant(s, readable, parts))
+		offer(s, readable + parts.start, parts.params - parts.start);
 }
 
 static void offer_module(struct search *s, struct module *m)

@@ -406,6 +406,35 @@ static void test_match(void **state)
 	module_close(m);
 }
 
+/* With as few backslashes as it takes: people read them. */
+static const struct { const char *name, *expect; } quotes[] = {
+	{ "f(char const*)", "f(char const*)" },
+	{ "(anonymous namespace)::f(int) [clone .isra.0]", "(anonymous namespace)::f(int) [clone .isra.0]" },
+	{ "ns::A<int>::operator*(int&) const", "ns::A<int>::operator*(int&) const" },
+	{ "net/http.(*conn).serve", "net/http.(*conn).serve" },
+	{ "operator/(V const&, int)", "operator/(V const&, int)" },
+	{ "void longish<int>(int)", "void\\ longish<int>(int)" },
+	{ "a*b", "a\\*b" },
+	{ "@at", "\\@at" },
+	{ "a:/b/", "\\a\\:\\/b\\/" },
+};
+
+static void test_quote_sparingly(void **state)
+{
+	struct probe_spec *s;
+	char *got;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(quotes); i++) {
+		got = spec_quote(quotes[i].name);
+		assert_string_equal(got, quotes[i].expect);
+		assert_int_equal(spec_parse(got, &s), 0);
+		assert_true(!s->object && !s->rest && s->place_kind <= PLACE_GLOB);
+		spec_free(s);
+		free(got);
+	}
+}
+
 /* What `jab list` prints must mean the same function when it is typed again. */
 static void test_quote(void **state)
 {
@@ -446,6 +475,8 @@ static const struct { const char *wanted, *expect; } near[] = {
 	{ "xmalloc", "malloc" },
 	{ "ns::g", "ns::f" },
 	{ "lngish<int>", "longish<int>" },
+	{ "longish<int>", "longish<int>" },
+	{ "f", "ns::f" },
 	{ "nothing_like_it", "" },
 	{ "", "" },
 };
@@ -472,7 +503,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_read), cmocka_unit_test(test_refused), cmocka_unit_test(test_objects),
 		cmocka_unit_test(test_globs), cmocka_unit_test(test_demangle), cmocka_unit_test(test_match),
-		cmocka_unit_test(test_quote), cmocka_unit_test(test_suggest),
+		cmocka_unit_test(test_quote), cmocka_unit_test(test_quote_sparingly), cmocka_unit_test(test_suggest),
 	};
 
 	return cmocka_run_group_tests_name("spec", tests, NULL, NULL);

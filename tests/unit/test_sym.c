@@ -487,6 +487,31 @@ static void test_without_sections(void **state)
 	module_close(m);
 }
 
+/* The program's first instructions tell where main() is. */
+static void test_main_of_stripped(void **state)
+{
+	struct module *m, *bare;
+	const struct func *f;
+	Elf64_Ehdr *copy;
+
+	assert_int_equal(module_open("", "/proc/self/exe", &m), 0);
+	copy = malloc(m->image_size);
+	memcpy(copy, m->image, m->image_size);
+	copy->e_shoff = copy->e_shnum = copy->e_shstrndx = 0;
+	assert_int_equal(module_open_memory(copy, m->image_size, "bare", &bare), 0);
+	f = find(bare, "main");
+	assert_non_null(f);
+	assert_int_equal(f->addr, find(m, "main")->addr);
+	assert_int_equal(f->size, find(m, "main")->size);
+	module_close(bare);
+	copy->e_entry++;		/* then it tells nothing */
+	assert_int_equal(module_open_memory(copy, m->image_size, "bare", &bare), 0);
+	assert_null(find(bare, "main"));
+	free(copy);
+	module_close(bare);
+	module_close(m);
+}
+
 /* Without relocations a word that looks like an address in text is one, but not inside code. */
 static void test_fixed_address(void **state)
 {
@@ -563,7 +588,7 @@ int main(void)
 		cmocka_unit_test(test_labels_outside_sections), cmocka_unit_test(test_func_at),
 		cmocka_unit_test(test_bytes), cmocka_unit_test(test_landing_pads),
 		cmocka_unit_test(test_self), cmocka_unit_test(test_ifunc_slot), cmocka_unit_test(test_rseq),
-		cmocka_unit_test(test_libc), cmocka_unit_test(test_without_sections),
+		cmocka_unit_test(test_libc), cmocka_unit_test(test_without_sections), cmocka_unit_test(test_main_of_stripped),
 		cmocka_unit_test(test_fixed_address), cmocka_unit_test(test_vdso),
 		cmocka_unit_test(test_cut_anywhere),
 	};
