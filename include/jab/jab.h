@@ -137,6 +137,7 @@ struct jab_function {
 	struct jab_module *of;	/* for jab_function_types() */
 	uint64_t entry;
 };
+/* -ENOENT: none matches; the sentence names those that are near. */
 JAB_API int jab_each_function(struct jab *j, const char *pattern,
 			      int (*each)(void *arg, const struct jab_function *f), void *arg);
 

@@ -33,6 +33,15 @@ int output_done(FILE *to, const char *name)
 	return fail(why ? -why : -EIO, "%s can't be written%s%s", name, why ? ": " : "", why ? strerror(why) : "");
 }
 
+int output_status(FILE *to, const char *name, int status)
+{
+	int r = output_done(to, name);
+
+	if (r == -EPIPE)	/* as with head(1): the reader had enough, and knows it */
+		return 1;
+	return r < 0 ? complain() : status;
+}
+
 bool is_pid(const char *word, pid_t *ret_pid)
 {
 	char *end;

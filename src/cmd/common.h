@@ -12,6 +12,7 @@ int complain(void);
 
 /* Has everything that was written to it arrived? A full disk is an error like any other. */
 int output_done(FILE *to, const char *name);
+int output_status(FILE *to, const char *name, int status);	/* the exit status: this one, or 1 after a message */
 void output_failed(void);	/* a write has, just now: errno is kept for output_done() */
 
 /* A decimal number is a pid, everything else a name. */

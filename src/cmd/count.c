@@ -95,8 +95,7 @@ static int run_count(text_list *words, char **rest)
 	jab_free(j);
 	if (to == stdout)
 		return r;
-	if (output_done(to, run.output) < 0)
-		r = complain();
+	r = output_status(to, run.output, r);
 	fclose(to);
 	return r;
 }

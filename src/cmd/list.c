@@ -20,9 +20,7 @@ static const struct opt opts[] = {
 
 static int each(void *arg, const struct jab_function *f)
 {
-	size_t *n = arg;
-
-	++*n;
+	(void)arg;
 	if (json) {
 		listing_json(stdout, f, f->spec);
 	} else {
@@ -37,7 +35,7 @@ static int each(void *arg, const struct jab_function *f)
 
 static int run(text_list *words, char **rest)
 {
-	size_t first = pids.n ? 0 : 1, n = 0;
+	size_t first = pids.n ? 0 : 1;
 	const char *pattern;
 	struct jab *j;
 	int r = 0;
@@ -55,9 +53,7 @@ static int run(text_list *words, char **rest)
 	if (!pids.n)
 		r = jab_open_file(j, words->v[0]);
 	if (!r)
-		r = jab_each_function(j, pattern, each, &n);
-	if (!r && !n)
-		r = fail(-ENOENT, "no function matches '%s'", pattern);
+		r = jab_each_function(j, pattern, each, NULL);
 	r = r < 0 ? complain() : 0;
 	jab_free(j);
 	return r;

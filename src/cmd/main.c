@@ -50,7 +50,25 @@ static bool asks_help(int argc, char **argv)
 /* The status r, unless the words for it got lost. */
 static int finish(int r)
 {
-	return !r && output_done(stdout, "the output") < 0 ? complain() : r;
+	return r ? r : output_status(stdout, "the output", 0);
+}
+
+/* One that is a letter off, for "did you mean". */
+static const char *near_command(const char *word)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (is_near(word, commands[i]->name))
+			return commands[i]->name;
+	return NULL;
+}
+
+static int no_command(const char *word)
+{
+	const char *near = near_command(word);
+
+	fprintf(stderr, "jab: there is no command and no script '%s'%s%s%s `jab --help`\n", word,
+		near ? "; did you mean " : "", near ? near : "", near ? "? Try" : "; try");
+	return 2;
 }
 
 static int usage(FILE *to)
@@ -63,8 +81,23 @@ static int usage(FILE *to)
 		"               %s\n"
 		"  jab -l PROBE, jab -l FILE.bt\n"
 		"               List what the probes of scripts match; -lv with types.\n", cmd_script.about);
-	fprintf(to, "\n`jab COMMAND --help` and `jab -e --help` tell more; `jab --version` the version; man jab everything.\n");
+	fprintf(to, "\n`jab COMMAND --help` and `jab -e --help` tell more, man jab everything; `jab --version` the version.\n");
 	return to == stdout ? 0 : 2;
+}
+
+/* `jab help`, `jab help count`, `jab help script`. */
+static int help(const char *about)
+{
+	const struct command *c = about ? find(about) : NULL;
+
+	if (!about)
+		return usage(stdout);
+	if (!c && (!strcmp(about, "-e") || !strcmp(about, "script")))
+		c = &cmd_script;
+	if (!c)
+		return no_command(about);
+	opts_help(c);
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -78,7 +111,7 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return usage(stderr);
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
-		return finish(usage(stdout));
+		return finish(help(argv[2]));
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
 		printf("jab %s\n", jab_version());
 		return finish(0);
@@ -88,10 +121,8 @@ int main(int argc, char **argv)
 		return finish(0);
 	}
 	c = is_script(argv[1]) ? &cmd_script : find(argv[1]);
-	if (!c) {
-		fprintf(stderr, "jab: no such command '%s'\n", argv[1]);
-		return usage(stderr);
-	}
+	if (!c)
+		return no_command(argv[1]);
 	r = c == &cmd_script ? opts_parse(c, argc - 1, argv + 1, &words, &rest) :
 	    opts_parse(c, argc - 2, argv + 2, &words, &rest);
 	if (!r)

@@ -13,6 +13,22 @@ static int wrong(const struct command *c, const char *what, const char *word)
 	return 2;
 }
 
+/* A misspelt option: with the one that was meant, if that can be told. */
+static int no_option(const struct command *c, const char *word)
+{
+	for (const struct opt *o = c->opts; o->help; o++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "--%s", o->name ? o->name : "");
+		if (o->name && is_near(word, name)) {
+			fprintf(stderr, "jab %s: no such option '%s'; did you mean %s? Try `jab %s --help`\n", c->name, word, name,
+				c->name);
+			return 2;
+		}
+	}
+	return wrong(c, "no such option", word);
+}
+
 static int wrong_value(const struct command *c, const struct opt *o, const char *value)
 {
 	fprintf(stderr, "jab %s: '%s' is no good value for --%s %s; try `jab %s --help`\n", c->name, value, o->name, o->arg, c->name);
@@ -98,13 +114,21 @@ static const struct opt *by_letter(const struct command *c, char letter)
 
 static const struct opt *by_name(const struct command *c, const char *name, size_t len)
 {
-	for (const struct opt *o = c->opts; o->help; o++)
-		if (o->name && strlen(o->name) == len && !strncmp(o->name, name, len))
+	const struct opt *begun = NULL;
+	size_t n = 0;
+
+	for (const struct opt *o = c->opts; len && o->help; o++) {
+		if (!o->name || strncmp(o->name, name, len))
+			continue;
+		if (!o->name[len])
 			return o;
-	return NULL;
+		begun = o;
+		n++;
+	}
+	return n == 1 ? begun : NULL;
 }
 
-/* --name, --name=value, --name value. Moves *i over a value that it took. */
+/* --name, --name=value, --name value; a name may be cut as long as it means one option. Moves *i over a value that it took. */
 static int take_long(const struct command *c, int argc, char **argv, int *i)
 {
 	char *word = argv[*i] + 2, *equal = strchr(word, '=');
@@ -112,7 +136,7 @@ static int take_long(const struct command *c, int argc, char **argv, int *i)
 	char *value = equal ? equal + 1 : NULL;
 
 	if (!o)
-		return wrong(c, "no such option", argv[*i]);
+		return no_option(c, argv[*i]);
 	if (!o->arg && value)
 		return wrong(c, "takes no value:", argv[*i]);
 	if (o->arg && !value) {
@@ -183,6 +207,21 @@ void opts_help(const struct command *c)
 		printf("  %-26s %s\n", left, o->help);
 	}
 	printf("  -h, --help                 this text\n\nMore: man jab-%s\n", c->name[0] == '-' ? "script" : c->name);
+}
+
+bool is_near(const char *a, const char *b)
+{
+	size_t na = strlen(a), nb = strlen(b), front = 0, back = 0;
+
+	while (a[front] && a[front] == b[front])
+		front++;
+	while (back < MIN(na, nb) - front && a[na - 1 - back] == b[nb - 1 - back])
+		back++;
+	na -= front + back;
+	nb -= front + back;
+	if (na == 2 && nb == 2)
+		return a[front] == b[front + 1] && a[front + 1] == b[front];
+	return na <= 1 && nb <= 1;
 }
 
 int split_words(const char *line, text_list *ret_words)

@@ -47,6 +47,9 @@ extern const struct command cmd_count, cmd_list, cmd_check, cmd_recover, cmd_vie
 int opts_parse(const struct command *c, int argc, char **argv, text_list *words, char ***ret_rest);
 void opts_help(const struct command *c);
 
+/* Is one letter changed, missing or too many, or two neighbours swapped? */
+bool is_near(const char *a, const char *b);
+
 /* 'a "b c" d' -> words, as a shell would split it but expanding nothing. Ends with NULL. */
 int split_words(const char *line, text_list *ret_words);
 

@@ -126,7 +126,9 @@ static void say_result(struct recording *r)
 	struct events_totals t;
 
 	events_totals(r->j, &t);
-	if (!capture.overwrite)
+	if (!capture.overwrite && t.bytes < 100000)
+		log_warn("%" PRIu64 " events, %.1f kB in %s", t.events, t.bytes / 1e3, r->out.name);
+	else if (!capture.overwrite)
 		log_warn("%" PRIu64 " events, %.1f MB in %s", t.events, t.bytes / 1e6, r->out.name);
 	else if (!r->out.snapshots)
 		log_warn("no snapshot was asked for, so there is no trace");

@@ -100,6 +100,16 @@ int run_place(struct jab *j, const text_list *probes)
 	return r ? r : run_insert(j);
 }
 
+/* Who waits at a terminal for the first event should know that there may be none, rather than no probe. */
+static void say_active(struct jab *j, const struct totals *t)
+{
+	size_t sites = t->sites - t->refused;
+	bool waits = run.announce && !run.json && !jab_child_pid(j) && isatty(STDERR_FILENO);
+
+	(waits ? log_warn : log_info)("active: %zu probe%s, %zu site%s%s", t->probes, &"s"[t->probes == 1], sites,
+				      &"s"[sites == 1], waits && run.duration < 0 ? "; Ctrl-C ends it" : "");
+}
+
 int run_insert(struct jab *j)
 {
 	struct totals t = { 0 };
@@ -120,7 +130,7 @@ int run_insert(struct jab *j)
 		return 0;
 	r = jab_insert(j);
 	if (!r)
-		log_info("active: %zu probes, %zu sites", t.probes, t.sites - t.refused);
+		say_active(j, &t);
 	return r;
 }
 

@@ -15,6 +15,7 @@ struct run {
 	const char *command, *output;
 	double duration;		/* -1: no end */
 	bool json, strict, dry_run, allow_trap;
+	bool announce;			/* on a terminal, that the probes are in: nothing else would tell */
 };
 extern struct run run;
 

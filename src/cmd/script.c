@@ -20,7 +20,7 @@ static const char *dump, *format, *trace_dir;
 static bool list, folded, verbose;	/* verbose: -lv */
 
 /* Taken so that a command line with `jab` instead of `bpftrace` runs; nobody reads them. */
-static bool of_bpftrace;
+static bool of_bpftrace, quiet;
 static const char *text_of_bpftrace;
 static text_list list_of_bpftrace;
 
@@ -38,7 +38,7 @@ static const struct opt opts[] = {
 	  "switch the hottest probes off for a part of the time, so that no thread loses more than that" },
 	{ 0, "no-follow", NULL, OPT_FLAG, &capture.no_follow, "leave programs executed and libraries loaded later alone" },
 	RUN_PLACING,
-	{ 'q', "quiet", NULL, OPT_FLAG, &of_bpftrace, "an option of bpftrace; changes nothing here" },
+	{ 'q', "quiet", NULL, OPT_FLAG, &quiet, "don't tell on a terminal that the probes are in" },
 	{ 'B', "buffering", "MODE", OPT_TEXT, &text_of_bpftrace, "an option of bpftrace; changes nothing here" },
 	{ 'I', "include-dir", "DIR", OPT_LIST, &list_of_bpftrace, "an option of bpftrace; changes nothing here" },
 	{ 0, "include", "FILE", OPT_LIST, &list_of_bpftrace, "an option of bpftrace; changes nothing here" },
@@ -335,6 +335,7 @@ static int run_text(const struct script_options *o, char **rest)
 	int r;
 
 	run_catch_signals();
+	run.announce = !quiet;
 	jab_new(&x.j);
 	r = start(&x, o, rest);
 	script_free_run(x.s);
@@ -437,7 +438,9 @@ static int run_script(text_list *words, char **rest)
 		return complain();
 	}
 	r = run_given(&o, words, rest);
-	if (!flush(o.out)) {
+	if (!flush(o.out) && write_error == EPIPE) {
+		r = 1;		/* as with head(1): the reader had enough, and knows it */
+	} else if (write_error) {
 		fail(-write_error, "%s can't be written: %s", run.output ? run.output : "the output", strerror(write_error));
 		r = complain();
 	}

@@ -16,7 +16,6 @@ struct lister {
 	bool verbose;
 	const struct probe_spec *spec;
 	text_list opened;
-	size_t n;		/* that were listed for this spec */
 	int r;
 };
 
@@ -80,7 +79,6 @@ static int each(void *arg, const struct jab_function *f)
 	struct lister *x = arg;
 	char *text = probe_text(x->spec, f);
 
-	x->n++;
 	if (run.json) {
 		listing_json(x->to, f, text);
 	} else {
@@ -126,7 +124,6 @@ static int list_probe(struct lister *x, const char *text)
 	if (r < 0)
 		return r;
 	x->spec = spec;
-	x->n = 0;
 	if (!run.pids.n && is_path(spec->object))
 		r = open_object(x, spec->object);
 	else if (!run.pids.n)
@@ -135,8 +132,6 @@ static int list_probe(struct lister *x, const char *text)
 		list_text(x, text);
 	else if (!r)
 		r = jab_each_function(x->j, text, each, x);
-	if (!r && !x->n && !is_one_place(spec))
-		r = fail(-ENOENT, "no function matches '%s'", text);
 	spec_free(spec);
 	return r;
 }

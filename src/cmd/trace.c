@@ -123,6 +123,7 @@ static int trace_from_start(struct printing *p, const text_list *probes, char **
 	int r;
 
 	run_catch_signals();
+	run.announce = true;
 	p->style = (struct trace_style){ run.json, !plain && !run.json && isatty(fileno(p->to)), address_name, comm_of, p };
 	jab_new(&p->j);
 	r = capture_begin(p->j);
@@ -154,8 +155,7 @@ static int run_trace(text_list *words, char **rest)
 	vec_free(&probes);
 	if (p.to == stdout || !p.to)
 		return r;
-	if (output_done(p.to, run.output) < 0)
-		r = complain();
+	r = output_status(p.to, run.output, r);
 	fclose(p.to);
 	return r;
 }

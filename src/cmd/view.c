@@ -114,13 +114,30 @@ static bool is_own(const struct trace_event *ev)
 	return ev->class->id >= CTF_MODULE_ID;
 }
 
+/* As a probe may name it: libc:malloc is libc.so.6:malloc. */
+static bool is_named(const char *glob, const char *name)
+{
+	const char *colon = strchr(name, ':'), *so = strstr(name, ".so");
+	char *brief;
+	bool same;
+
+	if (!fnmatch(glob, name, 0))
+		return true;
+	if (!colon || !so || so > colon)
+		return false;
+	brief = xasprintf("%.*s%s", (int)(so - name), name, colon);
+	same = !fnmatch(glob, brief, 0);
+	free(brief);
+	return same;
+}
+
 /* Our own events are of interest to few: they come by name or with -v. */
 static bool matches(const struct trace_event *ev)
 {
 	if (!probes.n)
 		return !is_own(ev) || log_level > 0;
 	for (size_t i = 0; i < probes.n; i++)
-		if (!fnmatch(probes.v[i], ev->class->name, 0))
+		if (is_named(probes.v[i], ev->class->name))
 			return true;
 	return false;
 }
@@ -255,7 +272,8 @@ static int view(const char *path, struct filter *f, FILE *to)
 		style.arg = names;
 		if (from_text && !f->from_start && !f->to_start)
 			trace_seek(t, f->from);
-		each_event(t, f, &style, sums, to, &shown);
+		if (each_event(t, f, &style, sums, to, &shown) < 0)
+			output_failed();
 		if (sums)
 			(json ? stats_json : stats_print)(sums, t, to);
 		trace_names_missing(names, add_missing, NULL);
@@ -291,8 +309,7 @@ static int run(text_list *words, char **rest)
 	filter_free(&f);
 	if (to == stdout || !to)
 		return r;
-	if (output_done(to, output) < 0)
-		r = complain();
+	r = output_status(to, output, r);
 	fclose(to);
 	return r;
 }

@@ -21,7 +21,7 @@ static const char *base_name(const char *path)
 }
 
 static int each_of_module(struct jab *j, const struct probe_spec *spec, const struct loaded *l,
-			  int (*each)(void *arg, const struct jab_function *f), void *arg)
+			  int (*each)(void *arg, const struct jab_function *f), void *arg, size_t *found)
 {
 	struct module *m = j->files.v[l->file].m;
 	char *object = spec_quote_object(base_name(l->path));
@@ -39,15 +39,33 @@ static int each_of_module(struct jab *j, const struct probe_spec *spec, const st
 		free(quoted);
 		free(text);
 	}
+	*found += list.n;
 	free(object);
 	vec_free(&list);
 	return r < 0 ? r : 0;
+}
+
+static int explain_nothing(struct jab *j, const struct probe_spec *spec)
+{
+	VEC(struct module *) mods = { 0 };
+	char near[256] = "";
+
+	if (spec->place_kind == PLACE_LINE)
+		return fail(-EINVAL, "'%s' is a source line, and only functions are listed; `jab check` shows where it is", spec->text);
+	for (size_t i = 0; i < j->files.n; i++)
+		*vec_add(&mods) = j->files.v[i].m;
+	if (spec->place_kind == PLACE_NAME)
+		suggest_names(mods.v, mods.n, spec->place, 3, near, sizeof(near));
+	vec_free(&mods);
+	return near[0] ? fail(-ENOENT, "no function matches '%s'; did you mean %s?", spec->text, near) :
+	       fail(-ENOENT, "no function matches '%s'", spec->text);
 }
 
 int jab_each_function(struct jab *j, const char *pattern,
 		      int (*each)(void *arg, const struct jab_function *f), void *arg)
 {
 	struct probe_spec *spec;
+	size_t found = 0;
 	int r = spec_parse(pattern, &spec);
 
 	if (r < 0)
@@ -66,9 +84,11 @@ int jab_each_function(struct jab *j, const char *pattern,
 				r = 0;
 				continue;
 			}
-			r = each_of_module(j, spec, l, each, arg);
+			r = each_of_module(j, spec, l, each, arg, &found);
 		}
 	}
+	if (!r && !found)
+		r = explain_nothing(j, spec);
 	spec_free(spec);
 	return r;
 }

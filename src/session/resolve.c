@@ -278,22 +278,28 @@ static int match_line(const struct match *x, size_t *found)
 /* No module has such a line: the sentence of the one that has the file is the best. */
 static int explain_line(struct jab *j, const struct probe_spec *spec)
 {
-	bool any = false;
+	const char *first = NULL;
+	size_t n = 0;
 
 	for (size_t i = 0; i < j->files.n; i++) {
 		line_list list = { 0 };
 		struct types *types;
+		int r;
 
 		if (module_types(j->files.v[i].m, &types) < 0)
 			continue;
-		any = true;
-		lines_find(types, spec->place, spec->addr, &list);
+		r = lines_find(types, spec->place, spec->addr, &list);
 		vec_free(&list);
+		if (r == -ENODATA)
+			return fail_in(-ENOENT, "%s", spec->text);
+		if (!n++)
+			first = j->files.v[i].path;
 	}
-	if (!any)
+	if (!n)
 		return fail(-ENOENT, "%s: no debug info is there to find source lines with (install it, or build with -g)",
 			    spec->text);
-	return fail_in(-ENOENT, "%s", spec->text);
+	return fail(-ENOENT, "%s: no source file %s in the debug info of %s%s", spec->text, spec->place, first,
+		    n > 1 ? " and what it has loaded" : "");
 }
 
 /* An address that is in no module: say what it is, so that the user sees the mistake. */
@@ -343,6 +349,37 @@ static char *nameless(const struct jab *j, const struct probe_spec *spec)
 			     "them)", path, n) : xstrdup("");
 }
 
+/* Functions move: those of libpthread are in libc now. The name of a loaded file that has it, or NULL. */
+static const char *other_home(struct jab *j, const struct probe_spec *spec)
+{
+	const char *home = NULL;
+
+	if (spec->place_kind != PLACE_NAME)
+		return NULL;
+	for (size_t i = 0; i < j->targets.n; i++) {
+		struct target *t = &j->targets.v[i];
+
+		for (size_t k = 0; !home && !t->lost && k < t->loaded.n; k++) {
+			struct loaded *l = &t->loaded.v[k];
+			func_list list = { 0 };
+
+			if (target_open_file(j, t, l) == 0 && spec_match(spec, j->files.v[l->file].m, &list) > 0)
+				home = strrchr(l->path, '/') ? strrchr(l->path, '/') + 1 : l->path;
+			vec_free(&list);
+		}
+	}
+	return home;
+}
+
+static int explain_no_object(struct jab *j, const struct probe_spec *spec)
+{
+	const char *home = other_home(j, spec);
+
+	if (home)
+		return fail(-ENOENT, "%s: no mapped file matches '%s'; %s has a function %s", spec->text, spec->object, home, spec->place);
+	return fail(-ENOENT, "%s: no mapped file matches '%s'; `jab list` shows what there is", spec->text, spec->object);
+}
+
 static int explain_nothing(struct jab *j, const struct probe_spec *spec, bool any_object)
 {
 	struct module **mods;
@@ -358,8 +395,7 @@ static int explain_nothing(struct jab *j, const struct probe_spec *spec, bool an
 		return fail(-ENOENT, "%s: the program's code is not mapped from its file (it may have moved to "
 			    "anonymous memory or huge pages), so its functions can't be found", spec->text);
 	if (!any_object)
-		return fail(-ENOENT, "%s: no mapped file matches '%s'; `jab list` shows what there is",
-			    spec->text, spec->object);
+		return explain_no_object(j, spec);
 	mods = xcalloc(j->files.n, sizeof(*mods));
 	for (size_t i = 0; i < j->files.n; i++)
 		mods[n++] = j->files.v[i].m;
@@ -504,7 +540,10 @@ int resolve_probe(struct jab *j, uint32_t probe)
 	}
 	r = explain_nothing(j, spec, any_object);
 	if (r == -ENOENT && may_come_later(j, spec, any_object)) {
-		log_warn("%s; it is probed when a program or library has it", err_text());
+		const char *said = err_text();
+
+		log_warn("%s%s %s", said, said[strlen(said) - 1] == '?' ? " If not," : ";", spec->object ?
+			 "the probe waits until one is loaded" : "it is probed when a program or library has it");
 		return 0;
 	}
 	return r;

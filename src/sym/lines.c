@@ -209,6 +209,6 @@ int lines_find(struct types *t, const char *file, uint32_t line, line_list *list
 	if (q.best)
 		return 0;
 	if (q.file_seen)
-		return fail(-ENOENT, "%s has no code at line %u or behind it", file, line);
+		return fail(-ENODATA, "%s has no code at line %u or behind it", file, line);
 	return fail(-ENOENT, "no source file %s in the debug info of %s", file, t->m->path);
 }

@@ -303,7 +303,7 @@ typedef VEC(struct line_site) line_list;
 /*
  * Where a line begins, once per function and per inlined copy. file matches by its last parts
  * ("b.c" and "a/b.c" both mean /src/a/b.c). A line without code means the next one that has some.
- * -ENOENT with a sentence that says whether the file or the line is not there.
+ * -ENOENT if there is no such file, -ENODATA if it has no such line.
  */
 int lines_find(struct types *t, const char *file, uint32_t line, line_list *list);
 
