@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 SECONDS ?= 600
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-all: $(B)/build.ninja
+all: $(B)/build.ninja		## build jab into build/ (or B=)
 	ninja -C $(B)
 
 # To build jab alone takes no test library.
@@ -27,25 +27,28 @@ tools/.test-packages: tools/.packages
 	$(SUDO) tools/packages test
 	@touch $@
 
-demo: all
+demo: all			## show what it does, on a sample program, in some seconds
 	tools/demo
 
-check: tools/.test-packages
+check: tools/.test-packages	## build everything and run all tests, a quarter of an hour
 	tools/check $(B)
 
-bench: with-tests
+bench: with-tests		## what a hit costs, beside kernel uprobes
 	bench/run $(B)
 
-torture: with-tests
+torture: with-tests		## random trouble for SECONDS=600
 	tests/torture/run $(SECONDS)
 
 # The folder may have been set up for another PREFIX.
-install: all
+install: all			## below PREFIX=/usr/local and DESTDIR
 	meson configure $(B) --prefix=$(PREFIX)
 	ninja -C $(B)
 	meson install -C $(B) --no-rebuild
 
-clean:
+clean:				## remove what was built
 	rm -rf build build-* tools/.packages tools/.test-packages
 
-.PHONY: all with-tests demo check bench torture install clean
+help:
+	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
+
+.PHONY: help all with-tests demo check bench torture install clean
