@@ -70,6 +70,13 @@ static void load_pointer(struct loading *l, int kind, uint32_t flags)
 	l->type->ref = die_type(l->t, l->die);
 }
 
+static uint32_t alignment_of(Dwarf_Die *die)
+{
+	uint64_t align;
+
+	return die_number(die, DW_AT_alignment, &align) && align <= 1u << 20 ? align : 0;
+}
+
 /* typedef, const and the like: as large as what is behind it */
 static void load_alias(struct loading *l, int kind)
 {
@@ -80,6 +87,7 @@ static void load_alias(struct loading *l, int kind)
 	to = type_get(l->t, l->type->ref);
 	l->type->size = to->size;
 	l->type->align = to->align;
+	l->type->least_align = alignment_of(l->die);
 }
 
 /* Elements of one dimension; false where that is known at run time only. */
@@ -196,6 +204,7 @@ static void add_member(struct loading *l, Dwarf_Die *die, member_list *list, uin
 	if (bytes > MOST_ARRAY)
 		return;
 	place_bits(l, die, bytes, &m);
+	l->type->least_align = MAX(l->type->least_align, alignment_of(die));
 	if (die_flag(die, DW_AT_artificial))
 		m.flags |= MEMBER_ARTIFICIAL;
 	*vec_add(list) = m;
@@ -253,21 +262,15 @@ static bool refers_to(Dwarf_Die *param, Dwarf_Die *class)
 	return false;
 }
 
-/* A destructor, copy or move constructor that somebody wrote: then the class travels by address. */
-static bool is_guard(struct loading *l, Dwarf_Die *func)
+/* Is it a copy or move constructor? */
+static bool is_copier(struct loading *l, Dwarf_Die *func)
 {
 	const char *name = die_name(func), *of = die_name(l->die), *cut;
-	uint64_t defaulted;
 	Dwarf_Die die;
 	size_t n;
 
-	if (dwarf_hasattr(func, DW_AT_virtuality))
-		return true;
-	if (!name || !of || die_flag(func, DW_AT_artificial) || die_flag(func, DW_AT_deleted) ||
-	    (die_number(func, DW_AT_defaulted, &defaulted) && defaulted == DW_DEFAULTED_in_class))
+	if (!name || !of)
 		return false;
-	if (*name == '~')
-		return true;
 	cut = strchr(of, '<');
 	n = cut ? (size_t)(cut - of) : strlen(of);
 	if (strncmp(name, of, n) != 0 || (name[n] && name[n] != '<') || !die_first(func, &die))
@@ -279,8 +282,21 @@ static bool is_guard(struct loading *l, Dwarf_Die *func)
 	return refers_to(&die, l->die) && !(die_next(&die) && dwarf_tag(&die) == DW_TAG_formal_parameter);
 }
 
+/* Nobody wrote it: it copies bytewise, if its members do. */
+static bool is_default(Dwarf_Die *func)
+{
+	uint64_t how;
+
+	return die_flag(func, DW_AT_artificial) || (die_number(func, DW_AT_defaulted, &how) && how == DW_DEFAULTED_in_class);
+}
+
+/*
+ * A destructor, copy or move constructor that somebody wrote, or none that may be used: then the class travels by
+ * address.
+ */
 static bool travels_by_reference(struct loading *l)
 {
+	bool deleted = false, usable = false;
 	uint64_t convention;
 	Dwarf_Die die;
 
@@ -289,25 +305,34 @@ static bool travels_by_reference(struct loading *l)
 		return convention == DW_CC_pass_by_reference;
 	if (l->u->lang != LANG_CXX || !die_first(l->die, &die))
 		return false;
-	do
-		if (dwarf_tag(&die) == DW_TAG_subprogram && is_guard(l, &die))
+	do {
+		const char *name = die_name(&die);
+		bool own = !is_default(&die);
+
+		if (dwarf_tag(&die) != DW_TAG_subprogram)
+			continue;
+		if (dwarf_hasattr(&die, DW_AT_virtuality))
 			return true;
-	while (die_next(&die));
-	return false;
+		if (die_flag(&die, DW_AT_deleted))
+			deleted |= is_copier(l, &die);
+		else if (own && ((name && *name == '~') || is_copier(l, &die)))
+			return true;
+		else if (!own)
+			usable |= is_copier(l, &die);
+	} while (die_next(&die));
+	return deleted && !usable;
 }
 
 static void load_struct(struct loading *l, int kind, uint32_t flags)
 {
 	member_list list = { 0 };
 	struct type *y = l->type;
-	uint64_t align;
 	Dwarf_Die die;
 
 	y->kind = kind;
 	y->flags = flags;
 	load_size(l);
-	if (die_number(l->die, DW_AT_alignment, &align) && align <= 1u << 20)
-		y->align = align;
+	y->align = alignment_of(l->die);
 	if (die_flag(l->die, DW_AT_declaration)) {
 		y->kind = TYPE_FWD;
 		if (kind == TYPE_UNION)

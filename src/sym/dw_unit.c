@@ -187,19 +187,33 @@ static int compare_codes(const void *a, const void *b)
 	return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
+/* The number behind some words of the producer's name; 0: they are not there. */
+static uint16_t version_in(const char *producer, const char *words)
+{
+	const char *at = producer ? strstr(producer, words) : NULL;
+
+	return at ? MIN(strtoul(at + strlen(words), NULL, 10), 9999u) : 0;
+}
+
+/* Compilers hand over what is rare in ways of their own. */
+static void read_producer(struct unit *u)
+{
+	Dwarf_Attribute attr;
+	const char *by = dwarf_formstring(dwarf_attr(&u->die, DW_AT_producer, &attr));
+
+	u->go_regs = u->lang == LANG_GO && by && strstr(by, "regabi");
+	u->clang = version_in(by, "clang version ");
+	u->rustc = version_in(by, "rustc version 1.");
+}
+
 void unit_codes(struct types *t, struct unit *u)
 {
 	struct walk w = { t, u, false };
-	const char *producer;
-	Dwarf_Attribute attr;
 
 	if (u->have_codes)
 		return;
 	u->have_codes = true;
-	if (u->lang == LANG_GO) {
-		producer = dwarf_formstring(dwarf_attr(&u->die, DW_AT_producer, &attr));
-		u->go_regs = producer && strstr(producer, "regabi");
-	}
+	read_producer(u);
 	walk(&w, &u->die, NO_SCOPE, 0);
 	if (u->codes.n)
 		qsort(u->codes.v, u->codes.n, sizeof(*u->codes.v), compare_codes);

@@ -89,6 +89,7 @@ struct type {
 	uint8_t kind;		/* enum type_kind */
 	uint32_t flags;		/* enum type_flags */
 	uint32_t align;		/* 0: not said */
+	uint32_t least_align;	/* of a struct: what one of its members asks for; of a typedef: what it does; 0 */
 	uint64_t n;		/* elements, members, values, parameters */
 	union {
 		const struct type_member *members;
@@ -251,6 +252,7 @@ struct func_types {
 	type_id ret;
 	uint8_t lang;		/* enum types_lang */
 	bool external, variadic;
+	bool is_void;		/* it returns nothing; not known where the debug info has no types at all */
 	uint32_t line;		/* of types_func_file() */
 	uint32_t nparams, nresults;
 	const struct var *params;	/* behind them Go's results, each for itself: loc as in retval */

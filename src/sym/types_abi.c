@@ -71,7 +71,8 @@ static void classify_array(struct classes *c, const struct type *y, uint64_t at)
 
 	if (y->flags & TYPE_VECTOR) {
 		c->wide |= y->size > 16;
-		put(c, at, y->size, H_SSE, H_SSEUP);
+		/* What is no vector for the machine is a number. */
+		put(c, at, y->size, y->size < 8 ? H_INT : H_SSE, H_SSEUP);
 		return;
 	}
 	for (i = 0; i < y->n && size && at + i * size < 16; i++)
@@ -134,6 +135,20 @@ static void classify_whole(struct classes *c, type_id id)
 		c->half[1] = H_SSE;
 }
 
+/* What typedefs add, to what has a member of such a type. */
+static uint64_t asked_align(struct types *t, type_id id)
+{
+	uint64_t least = 1;
+	const struct type *y = type_get(t, id);
+	int hops;
+
+	for (hops = 0; hops < MOST_DEPTH && (y->kind == TYPE_TYPEDEF || y->kind == TYPE_CONST || y->kind == TYPE_VOLATILE); hops++) {
+		least = MAX(least, y->least_align);
+		y = type_get(t, y->ref);
+	}
+	return least;
+}
+
 uint64_t abi_align(struct types *t, type_id id)
 {
 	const struct type *y = type_get(t, type_strip(t, id));
@@ -151,6 +166,7 @@ uint64_t abi_align(struct types *t, type_id id)
 			if (y->size % a == 0 && (y->members[i].bit_off / 8) % a == 0)
 				align = MAX(align, a);
 		}
+		align = MAX(align, y->least_align);
 		break;
 	case TYPE_ARRAY:
 		align = y->flags & TYPE_VECTOR ? MAX(y->size, 1u) : abi_align(t, y->ref);
@@ -162,6 +178,7 @@ uint64_t abi_align(struct types *t, type_id id)
 	case TYPE_PTR: case TYPE_REF: case TYPE_MEMBER_PTR: align = 8; break;
 	}
 	t->depth--;
+	align = MAX(align, asked_align(t, id));
 	return align && !(align & (align - 1)) ? align : 1;
 }
 
@@ -183,6 +200,8 @@ struct loc abi_on_stack(struct abi *a, uint64_t size, uint64_t align)
 {
 	uint64_t at = (a->stack + align - 1) & -align;
 
+	if (a->ints_why || a->floats_why)
+		return loc_gone(a->ints_why ? a->ints_why : a->floats_why);
 	a->stack = at + size;
 	return loc_one(a->t, (struct loc_piece){ .kind = LOC_MEM, .reg = R_SP, .off = at + 8, .size = size });
 }
@@ -192,8 +211,12 @@ struct loc abi_pointed(struct abi *a, uint64_t size)
 	struct loc l;
 	struct loc_node *n;
 
+	if (a->ints_why)
+		return loc_gone(a->ints_why);
 	if (a->ints < ARRAY_SIZE(int_regs))
 		return loc_one(a->t, (struct loc_piece){ .kind = LOC_MEM, .reg = int_regs[a->ints++], .size = size });
+	if (a->floats_why)
+		return loc_gone(a->floats_why);
 	/* The address itself is on the stack. */
 	n = types_alloc(a->t, 4 * sizeof(*n));
 	n[0] = (struct loc_node){ LOP_REG, R_SP, 0, 0 };
@@ -242,7 +265,7 @@ static struct loc in_registers(struct abi *a, const struct classes *c, uint64_t 
 	struct pieces p = { 0 };
 	int i;
 
-	if (c->wide || c->half[1] == H_SSEUP) {
+	if (c->half[1] == H_SSEUP) {
 		pieces_add(&p, (struct loc_piece){ .kind = LOC_XMM, .reg = a->floats++, .size = size });
 		return pieces_loc(a->t, &p);
 	}
@@ -259,6 +282,31 @@ static struct loc in_registers(struct abi *a, const struct classes *c, uint64_t 
 	return pieces_loc(a->t, &p);
 }
 
+/*
+ * A number of 16 bytes for which there are not two registers. LLVM took each half for itself before version 18; since
+ * then one register that is left over may count as used or not.
+ */
+static struct loc half_left(struct abi *a)
+{
+	struct pieces p = { 0 };
+	int i;
+
+	if (!a->clang || a->clang >= 18) {
+		if (a->clang && a->ints < ARRAY_SIZE(int_regs))
+			a->ints_why = "compilers differ in how they hand over what follows a number of 16 bytes";
+		return abi_on_stack(a, 16, 16);
+	}
+	for (i = 0; i < 2; i++) {
+		if (a->ints < ARRAY_SIZE(int_regs))
+			pieces_add(&p, (struct loc_piece){ .kind = LOC_REG, .reg = int_regs[a->ints++], .size = 8 });
+		else
+			pieces_add(&p, abi_on_stack(a, 8, 8).pieces[0]);
+	}
+	return pieces_loc(a->t, &p);
+}
+
+static const char wide_why[] = "whether a vector of more than 16 bytes travels in a register depends on the compiler's options";
+
 static struct loc sysv_param(struct abi *a, type_id type, bool by_ref)
 {
 	const struct type *y = type_get(a->t, type_strip(a->t, type));
@@ -273,11 +321,17 @@ static struct loc sysv_param(struct abi *a, type_id type, bool by_ref)
 	if (c.half[0] == H_NONE && c.half[1] == H_NONE)
 		return loc_gone("its type is empty, so it is not handed over");
 	if (c.half[0] >= H_X87 || c.half[1] >= H_X87)
-		return abi_on_stack(a, (y->size + 7) & ~7ull, MAX(8u, abi_align(a->t, type)));
+		return abi_on_stack(a, (y->size + 7) & ~7ull, MAX(8u, abi_align(a->t, type_strip(a->t, type))));
+	if (c.wide)
+		return loc_gone(a->floats_why = wide_why);
 	ints = (c.half[0] == H_INT) + (c.half[1] == H_INT && y->size > 8);
-	floats = c.wide ? 1 : (c.half[0] == H_SSE) + (c.half[1] == H_SSE && y->size > 8);
+	floats = (c.half[0] == H_SSE) + (c.half[1] == H_SSE && y->size > 8);
+	if ((ints && a->ints_why) || (floats && a->floats_why))
+		return loc_gone(ints && a->ints_why ? a->ints_why : a->floats_why);
+	if (y->kind == TYPE_INT && a->ints + ints > (int)ARRAY_SIZE(int_regs) && ints == 2)
+		return half_left(a);
 	if (a->ints + ints > (int)ARRAY_SIZE(int_regs) || a->floats + floats > SSE_REGS)
-		return abi_on_stack(a, (y->size + 7) & ~7ull, MAX(8u, abi_align(a->t, type)));
+		return abi_on_stack(a, (y->size + 7) & ~7ull, MAX(8u, abi_align(a->t, type_strip(a->t, type))));
 	return in_registers(a, &c, y->size, int_regs);
 }
 
@@ -305,13 +359,33 @@ bool abi_returns_in_memory(struct abi *a, type_id type)
 	if (a->kind == ABI_GO || a->kind == ABI_GO_STACK)
 		return false;
 	if (a->kind == ABI_RUST)
-		return abi_rust_in_memory(a->t, type);
+		return abi_rust_in_memory(a, type);
 	if (is_by_reference(a->t, type))
 		return true;
 	if (!y->size)
 		return false;
 	classify_whole(&c, type);
 	return c.half[0] == H_MEMORY;
+}
+
+static bool is_wide(struct abi *a, type_id type)
+{
+	struct classes c = { .t = a->t };
+
+	if (a->kind != ABI_SYSV || is_by_reference(a->t, type))
+		return false;
+	classify_whole(&c, type);
+	return c.wide && c.half[0] != H_MEMORY;
+}
+
+void abi_hidden_result(struct abi *a, type_id type)
+{
+	if (is_wide(a, type))
+		a->ints_why = wide_why;
+	else if (a->kind == ABI_RUST && abi_rust_returns_oddly(a, type))
+		a->ints_why = abi_rust_returns_oddly(a, type);
+	else if (abi_returns_in_memory(a, type))
+		a->ints++;
 }
 
 struct loc abi_return(struct abi *a, type_id type)
@@ -325,6 +399,8 @@ struct loc abi_return(struct abi *a, type_id type)
 
 	if (!y->size || y->kind == TYPE_VOID)
 		return (struct loc){ 0 };
+	if (is_wide(a, type))
+		return loc_gone(wide_why);
 	if (abi_returns_in_memory(a, type))
 		return loc_one(a->t, (struct loc_piece){ .kind = LOC_MEM, .reg = R_AX, .size = y->size });
 	if (a->kind == ABI_RUST)

@@ -10,32 +10,57 @@
 static const uint8_t int_regs[] = { 7, 6, 2, 1, 8, 9 };
 #define SSE_REGS 8
 
-struct scalar { uint64_t off, size; bool is_float, tag; };
-struct layout { struct types *t; struct scalar v[3]; int n; bool aggregate; int steps; };
+enum { NUMBER, SIGNED_NUMBER, POINTER, REAL };
+struct scalar { uint64_t off, size; uint8_t kind; bool tag; };
+struct layout { struct abi *a; struct scalar v[3]; int n; bool aggregate; int steps; };
+
+static uint8_t kind_of(struct types *t, const struct type *y)
+{
+	const struct type *beneath = y->kind == TYPE_ENUM && y->ref ? type_get(t, type_strip(t, y->ref)) : y;
+
+	if (y->kind == TYPE_FLOAT)
+		return REAL;
+	if (y->kind == TYPE_PTR || y->kind == TYPE_REF)
+		return POINTER;
+	return beneath->flags & TYPE_SIGNED ? SIGNED_NUMBER : NUMBER;
+}
+
+/* May variants of an enum have these in the same register? Up to 1.77 only if they are of the same kind. */
+static bool share(const struct layout *l, const struct scalar *a, const struct scalar *b)
+{
+	if (a->off != b->off || a->size != b->size || (a->kind == REAL) != (b->kind == REAL))
+		return false;
+	return a->kind == b->kind || a->tag || b->tag || l->a->rustc >= 78;
+}
 
 static void add_scalar(struct layout *l, uint64_t off, const struct type *y, bool tag)
 {
-	bool is_float = y->kind == TYPE_FLOAT;
+	struct scalar s = { off, y->size, kind_of(l->a->t, y), tag };
 	int i;
 
 	/* Variants of an enum lie over each other; so may the number that tells them apart. */
 	for (i = 0; i < l->n; i++)
-		if (l->v[i].off == off && l->v[i].size == y->size && l->v[i].is_float == is_float)
+		if (share(l, &l->v[i], &s)) {
+			if (l->v[i].tag)
+				l->v[i] = s;
 			return;
+		}
 	for (i = 0; i < l->n; i++)
 		if (off < l->v[i].off + l->v[i].size && l->v[i].off < off + y->size)
 			l->aggregate = true;
 	if (l->n == 3)
 		l->aggregate = true;
 	else
-		l->v[l->n++] = (struct scalar){ off, y->size, is_float, tag };
+		l->v[l->n++] = s;
 }
 
 static void flatten(struct layout *l, type_id id, uint64_t off, bool tag)
 {
-	const struct type *y = type_get(l->t, type_strip(l->t, id));
+	const struct type *y = type_get(l->a->t, type_strip(l->a->t, id));
 	uint64_t i;
 
+	if (!y->size)	/* () and what is made of it */
+		return;
 	if (l->steps++ > 200) {
 		l->aggregate = true;
 		return;
@@ -55,10 +80,10 @@ static void flatten(struct layout *l, type_id id, uint64_t off, bool tag)
 	}
 }
 
-static struct layout layout_of(struct types *t, type_id type)
+static struct layout layout_of(struct abi *a, type_id type)
 {
-	const struct type *y = type_get(t, type_strip(t, type));
-	struct layout l = { .t = t };
+	const struct type *y = type_get(a->t, type_strip(a->t, type));
+	struct layout l = { .a = a };
 	struct scalar swap;
 
 	flatten(&l, type, 0, false);
@@ -72,9 +97,20 @@ static struct layout layout_of(struct types *t, type_id type)
 	return l;
 }
 
-bool abi_rust_in_memory(struct types *t, type_id type)
+bool abi_rust_in_memory(struct abi *a, type_id type)
 {
-	return layout_of(t, type).aggregate && type_get(t, type_strip(t, type))->size > 8;
+	return layout_of(a, type).aggregate && type_get(a->t, type_strip(a->t, type))->size > 8;
+}
+
+const char *abi_rust_returns_oddly(struct abi *a, type_id type)
+{
+	struct layout l = layout_of(a, type);
+	uint64_t words = 0;
+	int i;
+
+	for (i = 0; i < l.n && !l.aggregate; i++)
+		words += (l.v[i].size + 7) / 8;
+	return words > 2 ? "Rust does not say how it returns two numbers of this size" : NULL;
 }
 
 /* A number as large as two registers counts as two. */
@@ -83,13 +119,13 @@ static struct loc_piece take(struct abi *a, const struct scalar *s, uint64_t par
 	struct loc_piece p = { .size = part };
 	struct loc stack;
 
-	if (s->is_float ? a->floats < nfloats : a->ints < nints) {
-		p.kind = s->is_float ? LOC_XMM : LOC_REG;
-		p.reg = s->is_float ? a->floats++ : ints[a->ints++];
+	if (s->kind == REAL ? a->floats < nfloats : a->ints < nints) {
+		p.kind = s->kind == REAL ? LOC_XMM : LOC_REG;
+		p.reg = s->kind == REAL ? a->floats++ : ints[a->ints++];
 		return p;
 	}
 	stack = abi_on_stack(a, 8, 8);
-	p.kind = LOC_MEM;
+	p.kind = stack.pieces[0].kind;
 	p.reg = stack.pieces[0].reg;
 	p.off = stack.pieces[0].off;
 	return p;
@@ -99,7 +135,7 @@ static struct loc in_registers(struct abi *a, type_id type, const struct layout 
 			       size_t nints, int nfloats)
 {
 	uint64_t size = type_get(a->t, type_strip(a->t, type))->size, at = 0, done;
-	struct scalar whole = { 0, size, false, false };
+	struct scalar whole = { 0, size, NUMBER, false };
 	const struct scalar *v = l->aggregate ? &whole : l->v;
 	int n = l->aggregate ? 1 : l->n, i;
 	struct pieces p = { 0 };
@@ -107,6 +143,10 @@ static struct loc in_registers(struct abi *a, type_id type, const struct layout 
 	for (i = 0; i < n; i++) {
 		if (v[i].off > at)
 			pieces_add(&p, (struct loc_piece){ .kind = LOC_CONST, .size = v[i].off - at });
+		if (v[i].size == 16 && a->ints + 2u > nints && a->rustc >= 78)	/* LLVM 18 */
+			a->ints_why = "Rust does not say how it hands over a number of 16 bytes when registers run out";
+		if (a->ints_why && v[i].kind != REAL)
+			return loc_gone(a->ints_why);
 		for (done = 0; done < v[i].size && done < 16; done += 8)
 			pieces_add(&p, take(a, &v[i], MIN(v[i].size - done, 8u), ints, nints, nfloats));
 		at = v[i].off + v[i].size;
@@ -118,7 +158,7 @@ static struct loc in_registers(struct abi *a, type_id type, const struct layout 
 
 struct loc abi_rust_param(struct abi *a, type_id type)
 {
-	struct layout l = layout_of(a->t, type);
+	struct layout l = layout_of(a, type);
 	uint64_t size = type_get(a->t, type_strip(a->t, type))->size;
 
 	if (!size || (!l.n && !l.aggregate))
@@ -131,10 +171,12 @@ struct loc abi_rust_param(struct abi *a, type_id type)
 struct loc abi_rust_return(struct abi *a, type_id type)
 {
 	static const uint8_t ret_regs[] = { 0, 2 };
-	struct layout l = layout_of(a->t, type);
+	struct layout l = layout_of(a, type);
 	struct abi fresh = { .t = a->t, .kind = ABI_RUST };
 
 	if (!l.n && !l.aggregate)
 		return loc_gone("its type is empty");
+	if (abi_rust_returns_oddly(a, type))
+		return loc_gone(abi_rust_returns_oddly(a, type));
 	return in_registers(&fresh, type, &l, ret_regs, ARRAY_SIZE(ret_regs), 2);
 }

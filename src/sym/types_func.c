@@ -133,11 +133,10 @@ static uint8_t convention(struct job *j)
 /* Go: results come after all parameters, with all registers free again. */
 static void place_by_abi(struct job *j, struct var *vars)
 {
-	struct abi a = { .t = j->t, .kind = convention(j) };
+	struct abi a = { .t = j->t, .kind = convention(j), .clang = j->u->clang, .rustc = j->u->rustc };
 	size_t i;
 
-	if (abi_returns_in_memory(&a, j->f->ret))
-		a.ints++;
+	abi_hidden_result(&a, j->f->ret);
 	for (i = 0; i < j->params.n; i++)
 		if (!j->params.v[i].result)
 			vars[i].loc = abi_param(&a, j->params.v[i].type, dw_is_indirect(&j->params.v[i].die) &&
@@ -205,7 +204,12 @@ static void check_with_lists(struct job *j, struct var *vars)
 		if (p->result)
 			continue;
 		listed[i] = dw_location(j->t, &p->die, j->die, j->entry, type_get(j->t, p->type)->size, &exact[i]);
-		if (exact[i] && !has_gone(&listed[i]) && !same_place(&listed[i], &vars[i].loc)) {
+		if (!exact[i] || has_gone(&listed[i]) || same_place(&listed[i], &vars[i].loc))
+			continue;
+		if (has_gone(&vars[i].loc)) {	/* the convention can't tell */
+			vars[i].from = VAR_BY_DWARF;
+			vars[i].loc = listed[i];
+		} else {
 			vars[i].flags |= VAR_DISPUTED;
 			differs = true;
 		}
@@ -292,9 +296,23 @@ static void place_go_results(struct job *j)
 	j->f->retval.loc = pieces_loc(j->t, &p);
 }
 
+/* -g1 describes functions, but no types: what has none there may return anything. */
+static bool has_types(struct job *j)
+{
+	size_t i;
+
+	if (j->params.n)
+		return true;
+	unit_names(j->t, j->u);
+	for (i = 0; i < j->u->entries.n; i++)
+		if (tag_is_alias(j->u->entries.v[i].tag))
+			return true;
+	return j->u->imports.n;
+}
+
 static void place_return(struct job *j)
 {
-	struct abi a = { .t = j->t, .kind = convention(j) };
+	struct abi a = { .t = j->t, .kind = convention(j), .clang = j->u->clang, .rustc = j->u->rustc };
 
 	j->f->retval = (struct var){ .kind = VAR_RETURN, .from = VAR_BY_ABI };
 	if (j->u->lang == LANG_GO)
@@ -302,6 +320,7 @@ static void place_return(struct job *j)
 	else
 		j->f->retval.loc = abi_return(&a, j->f->ret);
 	j->f->retval.type = j->f->ret;
+	j->f->is_void = type_get(j->t, type_strip(j->t, j->f->ret))->kind == TYPE_VOID && has_types(j);
 	if (j->changed || j->unsure)
 		j->f->retval.flags |= VAR_UNSURE;
 }

@@ -33,6 +33,7 @@ struct unit {
 	const uint8_t *end;
 	uint8_t lang;		/* enum types_lang */
 	bool go_regs;		/* Go's register ABI */
+	uint16_t clang, rustc;	/* version: of clang the first number, of rustc the second; 0: another compiler */
 	bool have_codes, have_nested, have_names;
 	VEC(struct scope) scopes;
 	VEC(struct entry) entries;
@@ -189,12 +190,15 @@ struct abi {
 	bool results;		/* Go: places are those at the return */
 	uint8_t ints, floats;	/* registers used so far */
 	uint64_t stack;		/* bytes used so far above the return address */
+	uint16_t clang, rustc;	/* as in struct unit */
+	const char *ints_why, *floats_why; /* why nobody knows which registers of that kind are used so far; NULL */
 };
 
 /* by_reference: the debug info says that this one is handed over by address. */
 struct loc abi_param(struct abi *a, type_id type, bool by_reference);
 struct loc abi_return(struct abi *a, type_id type);
 bool abi_returns_in_memory(struct abi *a, type_id type);	/* the caller hands over where */
+void abi_hidden_result(struct abi *a, type_id type);	/* before the parameters: the address for it, if there is one */
 uint64_t abi_align(struct types *t, type_id id);
 
 /* Pieces of one value while they are put together. */
@@ -207,6 +211,7 @@ struct loc abi_pointed(struct abi *a, uint64_t size);	/* memory that the next in
 struct loc abi_go_param(struct abi *a, type_id type);
 struct loc abi_rust_param(struct abi *a, type_id type);
 struct loc abi_rust_return(struct abi *a, type_id type);
-bool abi_rust_in_memory(struct types *t, type_id type);
+bool abi_rust_in_memory(struct abi *a, type_id type);
+const char *abi_rust_returns_oddly(struct abi *a, type_id type);	/* why it can't be told how; NULL */
 
 #endif

@@ -38,6 +38,8 @@ struct alignas_ { long a __attribute__((aligned(16))); long b; };
 struct empty {};
 struct one_x87 { long double v; };
 struct wrapped { __m128 v; };
+struct over { int a; double d __attribute__((aligned(32))); };
+typedef char tiny __attribute__((vector_size(4)));	/* none of the machine's vectors */
 typedef union { int *i; char *c; } transparent __attribute__((transparent_union));
 
 NOINLINE long ints(char a, unsigned short b, int c, long d, void *e, _Bool f, int g, char h)
@@ -160,6 +162,27 @@ NOINLINE int pointers(transparent a, int b)
 	return b;
 }
 
+/* Where registers run out, compilers have their own ways with a number of 16 bytes. */
+NOINLINE int halves(long a, long b, long c, long d, long e, __int128 f, long g, long h)
+{
+	GOT(4, e); GOT(5, f); GOT(6, g); GOT(7, h);
+	return a + b + c + d;
+}
+
+NOINLINE int behind(__int128 a, __int128 b, __int128 c, int d, __int128 e, int f, struct over g, int h)
+{
+	GOT(0, a); GOT(1, b); GOT(2, c); GOT(3, d); GOT(4, e); GOT(5, f);
+	bytes(__func__, "6", &g.a, sizeof(g.a));
+	GOT(7, h);
+	return f;
+}
+
+NOINLINE tiny tinies(tiny a, float f, int i)
+{
+	GOT(0, a); GOT(1, f); GOT(2, i); GAVE(a);
+	return a;
+}
+
 /* Only known callers: the compiler may hand over as it likes. */
 static NOINLINE int local(int a, struct two *b, double c)
 {
@@ -191,5 +214,8 @@ int main(void)
 	nothing((struct empty){}, 3, (struct floats){ 7, 8, 9 });
 	crowded(two, two, 1, two, 2, mixed);
 	pointers((char *)"text", 5);
+	halves(1, 2, 3, 4, 5, ((__int128)6 << 64) + 7, 8, 9);
+	behind(1, 2, 3, 4, 5, 6, (struct over){ 7, 8.5 }, 9);
+	tinies((tiny){ 1, 2, 3, 4 }, 5.5, 6);
 	return local(1, &two, 2.5) == 12345;
 }

@@ -38,6 +38,7 @@ struct Base { int b; };
 struct Derived : Base { float f; };		// in one register
 struct Empty {};
 struct Moved { int *p; Moved(int *q) : p(q) {} Moved(Moved &&o) : p(o.p) {} Moved(const Moved &) = delete; };
+struct Fixed { long a; Fixed(long n) : a(n) {} Fixed(const Fixed &) = delete; Fixed(Fixed &&) = delete; };	// nobody may copy it
 struct Defaulted { int v; Defaulted() = default; Defaulted(const Defaulted &) = default; ~Defaulted() = default; };
 
 struct Selfish {				// copies by way of a typedef of itself, and is large
@@ -146,6 +147,14 @@ NOINLINE Guarded make_guarded(long n, float f)
 	return Guarded(a);
 }
 
+NOINLINE Fixed make_fixed(long n)
+{
+	long a = n * 3;
+
+	GOT("make_fixed", 0, n); GAVE("make_fixed", a);
+	return Fixed(a);
+}
+
 NOINLINE std::vector<int> make_vector(int n)
 {
 	GOT("make_vector", 0, n);
@@ -189,6 +198,7 @@ int main()
 	crowded(1, 2, 3, 4, 5, 6, g, "crowded");
 	make_guarded(4, 2.5);
 	make_vector(3);
+	make_fixed(5);
 	Shape::count(3, { 4, 5 });
 	return s.area(1.5, { 6, 7 }) + made.a + free_function(2) < 0;
 }

@@ -80,6 +80,25 @@ pub fn wide(a: u128, b: u64) -> u128 {
     r
 }
 
+#[inline(never)]
+pub fn unit_or(n0: u32, a: Result<(), u32>) -> Result<(), u32> {
+    let n = "types_abi::unit_or";
+    bytes(n, "0", &n0); bytes(n, "1", &a);
+    let r = Err(n0 + 5);
+    bytes(n, "return", &r);
+    if a.is_ok() { Ok(()) } else { r }
+}
+
+// Numbers, or a number and a pointer, in the same place: whether they share a register has changed.
+#[inline(never)]
+pub fn mixed(n0: u64, a: Result<usize, Box<u64>>, b: Result<u64, i64>) -> Result<u64, &'static u64> {
+    let n = "types_abi::mixed";
+    bytes(n, "0", &n0); bytes(n, "1", &a); bytes(n, "2", &b);
+    let r = Ok(n0 + a.is_ok() as u64);
+    bytes(n, "return", &r);
+    r
+}
+
 impl Pair {
     #[inline(never)]
     pub fn total(&self, scale: f64) -> f64 {
@@ -124,5 +143,7 @@ fn main() {
     sum += p.a + p.b + o.n + call!(large as fn(u64) -> Large, n).a[0];
     sum += call!(wide as fn(u128, u64) -> u128, n as u128 + (5u128 << 64), 6) as u64;
     sum += call!(Pair::total as fn(&Pair, f64) -> f64, &p, 1.5 + o.f) as u64 + for_c(3, 4.5) as u64;
+    sum += call!(unit_or as fn(u32, Result<(), u32>) -> Result<(), u32>, n as u32, Err(n as u32 + 7)).is_ok() as u64;
+    sum += call!(mixed as fn(u64, Result<usize, Box<u64>>, Result<u64, i64>) -> Result<u64, &'static u64>, n, Ok(n as usize + 3), Err(-4)).unwrap();
     std::process::exit((sum == 12345) as i32);
 }
