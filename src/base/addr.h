@@ -22,4 +22,7 @@ typedef struct { uint64_t v; } taddr;
 /* The same for a parameter that the function did not keep, when no known caller has called. "not kept". */
 #define ADDR_NOT_KEPT 0x7470656b20746f6eull
 
+/* The same for the return value of a function that returns nothing. "noresult". */
+#define ADDR_NO_RESULT 0x746c757365726f6eull
+
 #endif

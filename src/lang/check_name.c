@@ -79,12 +79,18 @@ static const struct vtype *check_retval(struct checker *c, struct expr *e)
 		return &v_error;
 	}
 	e->ref = NULL;
+	e->value = false;
 	if (!c->site->types || types_func(c->site->types, c->site->entry, &f) < 0)
 		return &v_raw;
+	e->value = f->is_void;
 	if (type_get(c->site->types, type_strip(c->site->types, f->ret))->kind == TYPE_VOID)
 		return &v_raw;
 	v = pool_new(c->l->pool, struct var);
 	*v = f->retval;
+	if (!loc_is_there(&v->loc)) {
+		check_error(c, e, "retval can't be read: %s", v->loc.why ? v->loc.why : "its type is empty or not known");
+		return &v_error;
+	}
 	e->ref = v;
 	warn_unsure(c, e, v);
 	return check_var_type(c, v);

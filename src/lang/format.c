@@ -100,7 +100,8 @@ int format_fields(const struct ir_record *r, const uint8_t *payload, size_t len,
 
 static const char *fault_word(const struct field_value *v)
 {
-	return v->n.u == ADDR_TAIL_CALL ? "<tail call>" : v->n.u == ADDR_NOT_KEPT ? "<optimized out>" : "<fault>";
+	return v->n.u == ADDR_TAIL_CALL ? "<tail call>" : v->n.u == ADDR_NOT_KEPT ? "<optimized out>" :
+	       v->n.u == ADDR_NO_RESULT ? "<void>" : "<fault>";
 }
 
 static void print_stack(FILE *f, uint64_t id, uint32_t mode, int indent, const struct format_names *names)

@@ -200,6 +200,7 @@ static void print_struct(FILE *f, struct pool *pool, const struct vtype *t, cons
 {
 	const struct type *of = t->types ? type_get(t->types, t->id) : NULL;
 	uint64_t i, n = of ? of->n : t->nmembers;
+	bool first = true;
 	struct vmember m;
 
 	if (format_is_variant(t)) {
@@ -208,12 +209,15 @@ static void print_struct(FILE *f, struct pool *pool, const struct vtype *t, cons
 	}
 	fputs("{ ", f);
 	for (i = 0; i < n; i++) {
+		if (of && of->members[i].flags & MEMBER_VIRTUAL)	/* only the program knows where it is */
+			continue;
 		if (of)
 			m = (struct vmember){ of->members[i].name, v_from(pool, t->types, of->members[i].type), of->members[i].bit_off,
 					      of->members[i].bit_size };
 		else
 			m = t->members[i];
-		print_member(f, pool, &m, p, len, i == 0);
+		print_member(f, pool, &m, p, len, first);
+		first = false;
 	}
 	fputs(" }", f);
 }

@@ -412,11 +412,13 @@ static void default_fields(struct lower *w, arg_list *args, struct ir_record *r)
 	for (i = 0; i < (at == LANG_CALL ? 2u : at == LANG_RETURN ? 1u : 0u); i++) {
 		e.name = more[i].name;
 		e.meaning = more[i].meaning;
+		if (e.meaning == B_RETVAL && !lower_shows_result(w))
+			continue;
 		e.type = check_name(w->c, &e);
-		if (e.type->kind == V_ERROR || (e.ref && !loc_is_there(&((struct var *)e.ref)->loc)))
+		if (e.type->kind == V_ERROR)
 			continue;
 		v = lower_name(w, &e);
-		lower_fields(w, r, args, e.name, &v);
+		lower_some_fields(w, r, args, e.name, &v);
 	}
 	w->at = NULL;
 }
@@ -433,7 +435,7 @@ static void lower_line(struct lower *w)
 	if (c->nfields == c->nmore)
 		default_fields(w, &args, r);
 	for (i = 0; i < c->nfields; i++) {
-		const struct expr *f = c->fields[i], *e = f->kind == E_NAMED ? f->a : f;
+		const struct expr *f = c->fields[i], *e = f->kind == E_NAMED ? f->a : f, *in;
 		char *name;
 
 		w->at = e;
@@ -448,9 +450,11 @@ static void lower_line(struct lower *w)
 		v = lower_expr(w, e);
 		if (e->kind == E_NAME && e->meaning == B_REG)
 			v.type = &v_void_ptr;
+		in = e->kind == E_CAST ? e->a : e;
+		if (in != e && in->kind == E_CAST && in->at == e->at && in->len == e->len)	/* :x64 is two */
+			in = in->a;
 		name = f->kind == E_NAMED ? pool_text(w->pool, f->name, strlen(f->name)) :
-		       pool_text(w->pool, w->l->script->source + (e->kind == E_CAST ? e->a->at : e->at),
-				 e->kind == E_CAST ? e->a->len : e->len);
+		       pool_text(w->pool, w->l->script->source + in->at, in->len);
 		lower_fields(w, r, &args, name[0] == '$' ? name + 1 : name, &v);
 	}
 	lower_emit(w, r, &args);

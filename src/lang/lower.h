@@ -119,6 +119,7 @@ struct val pieces_load(struct lower *w, const struct val *v);
 
 /* lower_field.c: what an event can hold of it; one field, or many */
 void lower_fields(struct lower *w, struct ir_record *r, arg_list *list, const char *name, const struct val *v);
+bool lower_some_fields(struct lower *w, struct ir_record *r, arg_list *list, const char *name, const struct val *v); /* false: none */
 
 /* lower_loc.c */
 #define REG_SP 4
@@ -139,6 +140,7 @@ struct val lower_name(struct lower *w, const struct expr *e);
 struct val lower_program_var(struct lower *w, const struct expr *e);
 struct val lower_var_object(struct lower *w, const struct expr *e);
 void lower_params(struct lower *w, arg_list *list, struct ir_record *r);
+bool lower_shows_result(struct lower *w);	/* would an event have something of retval? */
 void lower_regs(struct lower *w, arg_list *list, struct ir_record *r);
 
 /* lower_map.c */

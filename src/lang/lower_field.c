@@ -213,7 +213,7 @@ static void put_part(struct parts *p, const char *name, const struct val *v, int
 		put_value(p, name, v, false);
 }
 
-void lower_fields(struct lower *w, struct ir_record *r, arg_list *list, const char *name, const struct val *v)
+bool lower_some_fields(struct lower *w, struct ir_record *r, arg_list *list, const char *name, const struct val *v)
 {
 	struct val o = v->kind == K_SLOT && v_is_object(v->type) && v->type->kind != V_SHOWN ? val_object(w, v) : *v;
 	struct parts p = { w, r, list, IR_NONE };
@@ -230,6 +230,11 @@ void lower_fields(struct lower *w, struct ir_record *r, arg_list *list, const ch
 	if (list->n >= MOST_FIELDS && list->n > had + 1)
 		diag_warn(w->l->diags, w->at->at, w->at->len, "only %d fields are recorded; members behind them are left out",
 			  MOST_FIELDS);
-	if (list->n == had && !w->failed)
+	return list->n > had;
+}
+
+void lower_fields(struct lower *w, struct ir_record *r, arg_list *list, const char *name, const struct val *v)
+{
+	if (!lower_some_fields(w, r, list, name, v) && !w->failed)
 		lower_error(w, w->at, "nothing of this %s can be recorded", v_name(w->pool, v->type));
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "arch/regs.h"
+#include "base/addr.h"
 #include "base/err.h"
 
 struct val lower_site_reg(struct lower *w, uint32_t number)
@@ -187,9 +188,11 @@ static uint64_t tail_mask(struct lower *w)
 
 static struct val return_value(struct lower *w, const struct expr *e)
 {
-	struct val v = e->ref ? lower_var(w, e->ref, e->type, e) : lower_site_reg(w, 0);
+	struct val v = e->ref ? lower_var(w, e->ref, e->type, e) : lower_site_reg(w, 0), none = val_const(&v_u64, ADDR_NO_RESULT);
 
-	if (w->c->site->tails)
+	if (e->value)	/* the function returns nothing */
+		v.mask |= lower_unknown(w, val_in_reg(w, &none));
+	else if (w->c->site->tails)
 		v.mask |= tail_mask(w);
 	return v;
 }
@@ -225,6 +228,29 @@ struct val lower_name(struct lower *w, const struct expr *e)
 	}
 }
 
+/* Can an event have it, or a part of it? */
+static bool is_shown(struct lower *w, const struct var *v)
+{
+	bool is_ref;
+	const struct vtype *t = v_of_var(w->pool, w->c->site->types, v->type, &is_ref);
+	uint32_t i;
+
+	if (t->kind == V_ERROR || !loc_is_there(&v->loc))
+		return false;
+	for (i = 0; i < v->loc.n; i++)
+		if (v->loc.pieces[i].kind == LOC_ST || (v->loc.pieces[i].kind == LOC_XMM && v->loc.pieces[i].size > 8))
+			return false;
+	return true;
+}
+
+bool lower_shows_result(struct lower *w)
+{
+	const struct func_types *f;
+
+	return !w->c->site->types || types_func(w->c->site->types, w->c->site->entry, &f) < 0 ||
+	       (f->ret == TYPE_ID_VOID ? !f->is_void : is_shown(w, &f->retval));
+}
+
 /* $params: all parameters of the function, by name. */
 void lower_params(struct lower *w, arg_list *list, struct ir_record *r)
 {
@@ -242,12 +268,12 @@ void lower_params(struct lower *w, arg_list *list, struct ir_record *r)
 				  .name = f->params[i].name ? f->params[i].name : "?", .at = w->at->at, .len = w->at->len };
 		struct val v;
 
-		if (t->kind == V_ERROR || !loc_is_there(&f->params[i].loc) || (w->entry && f->params[i].loc.n > 1))
+		if (!is_shown(w, &f->params[i]) || (w->entry && f->params[i].loc.n > 1))
 			continue;
 		if (f->params[i].flags & (VAR_UNSURE | VAR_DISPUTED))
 			diag_warn(w->l->diags, w->at->at, w->at->len, "the compiler may have changed how this static function is called");
 		v = lower_program_var(w, &e);
-		lower_fields(w, r, list, e.name, &v);
+		lower_some_fields(w, r, list, e.name, &v);
 	}
 }
 

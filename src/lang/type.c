@@ -202,6 +202,7 @@ const struct vtype *v_from(struct pool *pool, struct types *types, type_id id)
 		return known ? known : odd_number(pool, types, id, t);
 	case TYPE_STRUCT: case TYPE_UNION: case TYPE_ENUM: case TYPE_FWD: return from_aggregate(pool, types, id, t);
 	case TYPE_FUNC:		return &v_void;
+	case TYPE_MEMBER_PTR:	return t->size == 8 ? &v_i64 : odd_number(pool, types, id, t);
 	case TYPE_ARRAY:
 		v = new_type(pool, V_ARRAY, t->size, IR_STRUCT);
 		v->to = v_from(pool, types, t->ref);
@@ -215,7 +216,7 @@ const struct vtype *v_from(struct pool *pool, struct types *types, type_id id)
 		v->id = t->ref;
 		return v;
 	}
-	return &v_error;
+	return odd_number(pool, types, id, t);
 }
 
 const struct vtype *v_of_var(struct pool *pool, struct types *types, type_id id, bool *ret_is_ref)

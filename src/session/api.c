@@ -254,13 +254,28 @@ int jab_add_probe(struct jab *j, const char *text)
 	return 0;
 }
 
+/* Stays as it is if it can't, as with some of -t. */
+static void become_program(struct jab *j, uint32_t probe)
+{
+	size_t had = j->probes.n;
+
+	if (add_line(j, j->probes.v[probe].spec->text) < 0 || j->probes.n != had + 1)
+		return;
+	spec_free(j->probes.v[probe].spec);
+	fields_free(&j->probes.v[probe].fields);
+	j->probes.v[probe] = j->probes.v[--j->probes.n];
+}
+
 int jab_resolve(struct jab *j)
 {
 	uint64_t start = now_ns();
 	int r = 0;
 
-	for (uint32_t i = 0; !r && i < j->probes.n; i++)
+	for (uint32_t i = 0; !r && i < j->probes.n; i++) {
+		if (result_needs_program(j, i))
+			become_program(j, i);
 		r = resolve_probe(j, i);
+	}
 	if (!r)
 		r = units_compile(j);
 	if (!r && j->events)

@@ -38,6 +38,7 @@ struct field {
 	bool deref;		/* the term is an address: what is recorded stands there */
 	bool has_type;		/* it was written */
 	bool is_result;		/* the return value: not there at tail calls */
+	bool is_void;		/* and nowhere else: the function returns nothing */
 	struct ctf_field type;	/* its name is ours */
 	uint32_t limit;		/* bytes of a string or of the stack, frames of a backtrace */
 };

@@ -200,6 +200,9 @@ int constants_resolve(struct jab *j);
 int constants_resolve_one(struct jab *j, uint32_t target);
 uint64_t target_constant(const struct target *t, const struct field *f);
 
+/* results.c: is the return value that a probe asks for more than plain fields can hold? */
+bool result_needs_program(struct jab *j, uint32_t probe);
+
 /* resolve.c: from specs to sites */
 int resolve_probe(struct jab *j, uint32_t probe);
 int resolve_more(struct jab *j, uint32_t target);	/* all probes in one new target; finding nothing is fine */

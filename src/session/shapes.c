@@ -95,11 +95,11 @@ static struct bulk_field read_field(const struct field *f, struct source s, int6
 }
 
 /* A read that fails, and says why by its address. */
-static struct bulk_field lost_field(const struct field *f)
+static struct bulk_field lost_field(const struct field *f, uint64_t why)
 {
 	struct source s = { EVENT_IMM, BULK_NO_REG, 0 };
 
-	return read_field(f, s, ADDR_TAIL_CALL);
+	return read_field(f, s, why);
 }
 
 static struct bulk_field bulk_field(const struct field *f, bool go, bool pushed, int64_t constant)
@@ -168,16 +168,13 @@ static int finish_shape(struct jab *j, const struct session_probe *p, struct sha
 	for (size_t i = 0; i < j->events->context.n; i++)
 		*vec_add(&s->fields) = &j->events->context.v[i];
 	for (size_t i = 0; i < s->fields.n; i++)
-		s->bulk |= !field_is_plain(s->fields.v[i]) || (s->tails && s->fields.v[i]->is_result);
+		s->bulk |= !field_is_plain(s->fields.v[i]) || s->fields.v[i]->is_void || (s->tails && s->fields.v[i]->is_result);
 	r = measure(s);
 	if (r == -ERANGE)
 		return fail(r, "probe '%s': its fields are more than one event can hold (%d fields, %d bytes)",
 			    p->spec->text, s->bulk ? BULK_FIELDS_MAX : EVENT_FIELDS_MAX, EVENT_LEN_MAX);
 	return r < 0 ? fail(r, "probe '%s': its fields can't be recorded", p->spec->text) : 0;
 }
-
-/* Many functions at once: nobody wants to wait for all their names. */
-#define MOST_NAMED 100
 
 /* All of rax, unless its function says what it returns. */
 static bool is_bare_result(const struct field *f)
@@ -193,6 +190,16 @@ static bool has_names(const struct session_probe *p)
 		if (p->fields.v[i].from == FROM_NAME || (few && is_bare_result(&p->fields.v[i])))
 			return true;
 	return !p->fields.n && few;
+}
+
+/* A value that only programs can show (results.c), where the probe could not become one. */
+static void leave_out(field_list *own)
+{
+	struct field *f = &own->v[--own->n];
+
+	log_warn("%s; it is left out", err_text());
+	free(f->name);
+	free(f->symbol);
 }
 
 static int add_own(struct jab *j, const struct row *row, const struct session_probe *p, struct shape *s)
@@ -212,8 +219,9 @@ static int add_own(struct jab *j, const struct row *row, const struct session_pr
 		f->symbol = f->symbol ? xstrdup(f->symbol) : NULL;
 		if (f->from == FROM_NAME)
 			r = typed_lookup(m, pc, f, p->spec->text);
-		else if (is_bare_result(f) && row->func != UINT32_MAX && p->sites <= MOST_NAMED)
-			typed_result(m, entry, f);
+		else if (is_bare_result(f) && row->func != UINT32_MAX && p->sites <= MOST_NAMED &&
+			 typed_result(m, entry, f, p->spec->text) < 0)
+			leave_out(&s->own);
 	}
 	for (size_t i = 0; !r && i < s->own.n; i++)
 		*vec_add(&s->fields) = &s->own.v[i];
@@ -467,7 +475,8 @@ static void put_desc(const struct place *p, struct bulk_desc *d, bool tail)
 		.flags = (p->j->events->o.overwrite ? BULK_OVERWRITE : 0) | (r->may_read ? BULK_MAY_CALL : 0),
 	};
 	for (uint32_t i = 0; i < n; i++)
-		d->fields[i] = tail && p->s->fields.v[i]->is_result ? lost_field(p->s->fields.v[i]) :
+		d->fields[i] = p->s->fields.v[i]->is_void ? lost_field(p->s->fields.v[i], ADDR_NO_RESULT) :
+			       tail && p->s->fields.v[i]->is_result ? lost_field(p->s->fields.v[i], ADDR_TAIL_CALL) :
 			       bulk_field(p->s->fields.v[i], p->go, p->pushed, target_constant(p->t, p->s->fields.v[i]));
 	d->max_len = bulk_max_len(d->fields, n);
 }

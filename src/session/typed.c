@@ -110,16 +110,52 @@ static void drop_last(field_list *list)
 	free(list->v[--list->n].name);
 }
 
-void typed_result(struct module *m, uint64_t entry, struct field *f)
+int typed_result(struct module *m, uint64_t entry, struct field *f, const char *where)
 {
 	const struct func_types *func;
 	struct field typed = *f;
 	struct types *t;
+	int r;
 
-	if (module_types(m, &t) < 0 || types_func(t, entry, &func) < 0 || func->ret == TYPE_ID_VOID)
-		return;
-	if (!take_var(t, &func->retval, &typed, ""))
+	if (module_types(m, &t) < 0 || types_func(t, entry, &func) < 0)
+		return 0;
+	f->is_void = func->is_void;
+	if (func->is_void || func->ret == TYPE_ID_VOID)
+		return 0;
+	r = take_var(t, &func->retval, &typed, where);
+	if (!r)
 		*f = typed;
+	return r;
+}
+
+/* A type that was written is read out of a register; only a program can convert. */
+static bool is_converted(const struct ctf_field *has, const struct field *f)
+{
+	if (f->type.kind == CTF_FLOAT && !f->deref)
+		return has->kind != CTF_FLOAT || has->bits != f->type.bits;
+	return has->kind == CTF_FLOAT || (f->deref ? 64u : f->type.bits) > has->bits;
+}
+
+bool typed_result_is_more(struct module *m, uint64_t entry, const struct field *f)
+{
+	const struct func_types *func;
+	struct field plain = { .name = f->name };
+	struct types *t;
+
+	if (module_types(m, &t) < 0 || types_func(t, entry, &func) < 0)
+		return false;
+	if (func->is_void || func->ret == TYPE_ID_VOID)
+		return func->is_void && f->has_type;
+	return type_get(t, type_strip(t, func->ret))->kind == TYPE_REF || take_var(t, &func->retval, &plain, "") < 0 ||
+	       (f->has_type && is_converted(&plain.type, f));
+}
+
+bool typed_has_function(struct module *m, uint64_t entry)
+{
+	const struct func_types *func;
+	struct types *t;
+
+	return module_types(m, &t) == 0 && types_func(t, entry, &func) == 0;
 }
 
 /* What can't be recorded is left out: nobody has asked for it by name. */

@@ -8,8 +8,13 @@
 /* A field with FROM_NAME: what it is at a link address. `where` begins the sentence of an error. */
 int typed_lookup(struct module *m, uint64_t pc, struct field *f, const char *where);
 
-/* What a function returns, of the type that it has; unchanged where that is not known or no number. */
-void typed_result(struct module *m, uint64_t entry, struct field *f);
+/* Many functions at once: nobody wants to wait for all their names. */
+#define MOST_NAMED 100
+
+/* What a function returns, of the type that it has; unchanged where that is not known. A sentence if it is no number. */
+int typed_result(struct module *m, uint64_t entry, struct field *f, const char *where);
+bool typed_result_is_more(struct module *m, uint64_t entry, const struct field *f);	/* than the place that f reads holds */
+bool typed_has_function(struct module *m, uint64_t entry);	/* is anything known of it? */
 
 /* The parameters of a function, or its return value, as far as they are known and numbers. */
 void typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list *list);
