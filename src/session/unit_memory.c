@@ -475,9 +475,10 @@ static void say_unpaired(const struct jab *j, uint32_t unit, uint32_t clause, co
 	uint64_t n = unpaired(j, unit, clause), crowded = unpaired(j, unit, j->units.v[unit].script->clauses.n);
 
 	if (n)
-		log_warn("%s: %llu returns of calls that %sbegan before the probe was there%s are left out", probe,
+		log_warn("%s: %llu returns of calls that %sbegan before the probe was there, or in a function that jumps into "
+			 "this one%s, are left out", probe,
 			 (unsigned long long)n, crowded ? "were too many at once or " : "",
-			 any_go(j) ? ", or whose stack Go has moved meanwhile," : "");
+			 any_go(j) ? ", or whose stack Go has moved meanwhile" : "");
 }
 
 /* The calls of all clauses stand in one table. */
