@@ -155,6 +155,11 @@ void agg_free(struct agg *a)
 	a->buckets = NULL;
 }
 
+int64_t agg_divided(int64_t v, uint64_t by)
+{
+	return by > INT64_MAX ? 0 : v / (int64_t)by;
+}
+
 num agg_value(const struct ir_map *m, const struct agg *a)
 {
 	num v = { 0 };
@@ -171,7 +176,7 @@ num agg_value(const struct ir_map *m, const struct agg *a)
 		else if (m->num == IR_U64)
 			v.u = a->sum.u / a->count;
 		else
-			v.i = a->sum.i / (int64_t)a->count;
+			v.i = agg_divided(a->sum.i, a->count);
 		break;
 	default:
 		return a->sum;

@@ -39,6 +39,9 @@ void agg_merge(const struct ir_map *m, struct agg *to, const struct agg *from);
 void agg_zero(const struct ir_map *m, struct agg *a);
 void agg_free(struct agg *a);
 
+/* By a number that comes from the target: 0 if it is too large for one that can be. */
+int64_t agg_divided(int64_t v, uint64_t by);
+
 /* The number that stands for it: count, sum, average, least, greatest. */
 num agg_value(const struct ir_map *m, const struct agg *a);
 

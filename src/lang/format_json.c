@@ -205,7 +205,7 @@ static void put_num(const struct writer *w, uint8_t type, num v)
 	else if (type == IR_U64)
 		fprintf(w->f, "%" PRIu64, v.u / w->div);
 	else
-		fprintf(w->f, "%" PRId64, v.i / (int64_t)w->div);
+		fprintf(w->f, "%" PRId64, agg_divided(v.i, w->div));
 }
 
 static void put_values(const struct writer *w, const struct map_entry *e)
@@ -288,7 +288,7 @@ static void put_quantiles(const struct writer *w, const struct agg *a)
 	fprintf(w->f, "{\"count\":%" PRIu64 ",\"quantiles\":{", a->count);
 	for (uint32_t i = 0; i < w->m->nquantiles; i++)
 		fprintf(w->f, "%s\"%g\":%" PRId64, i ? "," : "", w->m->quantiles[i],
-			agg_quantile(a, w->m->quantiles[i]) / (int64_t)w->div);
+			agg_divided(agg_quantile(a, w->m->quantiles[i]), w->div));
 	fputs("}}", w->f);
 }
 

@@ -215,7 +215,7 @@ static void print_num(const struct printer *p, uint8_t type, num v)
 	else if (type == IR_U64)
 		fprintf(p->f, "%" PRIu64, v.u / p->div);
 	else
-		fprintf(p->f, "%" PRId64, v.i / (int64_t)p->div);
+		fprintf(p->f, "%" PRId64, agg_divided(v.i, p->div));
 }
 
 static void print_stats(const struct printer *p, const struct agg *a)
@@ -235,7 +235,7 @@ static void print_quantiles(const struct printer *p, const struct agg *a)
 
 	fprintf(p->f, "count %" PRIu64, a->count);
 	for (i = 0; i < p->m->nquantiles; i++)
-		fprintf(p->f, ", %g%% %" PRId64, p->m->quantiles[i] * 100, agg_quantile(a, p->m->quantiles[i]) / (int64_t)p->div);
+		fprintf(p->f, ", %g%% %" PRId64, p->m->quantiles[i] * 100, agg_divided(agg_quantile(a, p->m->quantiles[i]), p->div));
 }
 
 static void print_value(const struct printer *p, const struct map_entry *e)
