@@ -112,7 +112,7 @@ _Static_assert(sizeof(struct prog_arg) == 32 && sizeof(struct prog_op) == 96, "b
  * Each change counts in `turn`, so that an old sight of an entry is never taken for a new one. What was
  * claimed by a thread that died stays so and is passed over. Entries of aggregations are not used again: somebody
  * might be adding to what the old key had. If two threads add one key at once, who stands further from
- * home takes his entry back.
+ * home takes his entry back; so does who finds, before others can see his, that the key is there (table_put()).
  */
 enum prog_state { PROG_FREE, PROG_CLAIMED, PROG_READY, PROG_DELETED, PROG_STATE = 3 };
 #define PROG_TURN 4ull			/* one turn */
@@ -140,9 +140,9 @@ struct prog_table {
 
 _Static_assert(sizeof(struct prog_table) == 48 && sizeof(struct prog_entry) == 16, "both sides know it");
 
-static inline struct prog_entry *prog_entry(const struct prog_table *t, uint32_t i)
+static inline struct prog_entry *prog_entry(const struct prog_table *t, const struct prog_table *shape, uint32_t i)
 {
-	return (struct prog_entry *)((uint8_t *)(t + 1) + (uint64_t)i * t->stride);
+	return (struct prog_entry *)((uint8_t *)(t + 1) + (uint64_t)i * shape->stride);
 }
 
 static inline uint64_t prog_hash(const uint64_t *key, uint32_t words)

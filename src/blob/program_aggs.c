@@ -120,7 +120,7 @@ static int64_t entry_of(uint8_t *frame, const struct prog_op *op, struct ring_he
 	if (!op->nkeys)
 		return 0;
 	key = key_of(frame, op, ring);
-	return table_find(t, key, prog_hash(key, t->key_words), table_window(t), ret_state);
+	return table_find(t, t, key, prog_hash(key, t->key_words), ret_state);
 }
 
 ONE agg_get(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
@@ -156,7 +156,7 @@ ONE agg_len(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 	if (!op->table)
 		n = read_all(agg_of(op), 0, &s);
 	for (uint32_t i = 0; op->table && i <= t->mask; i++)
-		n += (table_state(prog_entry(t, i)) & PROG_STATE) == PROG_READY && read_all(agg_of(op), i, &s);
+		n += (table_state(prog_entry(t, t, i)) & PROG_STATE) == PROG_READY && read_all(agg_of(op), i, &s);
 	*word(frame, op->dst) = n;
 	return PROG_OK;
 }
@@ -194,7 +194,7 @@ ONE agg_delete(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 	bool there = at >= 0 && read_all(a, at, &s);
 
 	if (there && op->nkeys) {
-		there = table_delete_at(table_of(op), at, state);
+		there = table_delete_at(table_of(op), table_of(op), at, state);
 	} else if (there) {
 		forget_counters(a);
 		if (a->flip)

@@ -44,12 +44,24 @@ static bool lock_value(struct prog_entry *e, uint64_t state, uint32_t tid)
 	return false;
 }
 
-ONE map_key(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+/* Apart, so that a key that is there is found with few registers. */
+static ONE make_key(struct prog_table *t, const uint64_t *key)
 {
 	uint64_t state;
 	bool made;
-	int64_t at = table_make(table_of(op), key_of(frame, op, ring), 0, 0, &state, &made);
 
+	return table_make(t, t, key, 0, 0, &state, &made);
+}
+
+ONE map_key(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+{
+	struct prog_table *t = table_of(op);
+	const uint64_t *key = key_of(frame, op, ring);
+	uint64_t state;
+	int64_t at = table_find(t, t, key, prog_hash(key, t->key_words), &state);
+
+	if (at < 0)
+		at = make_key(t, key);
 	return at < 0 ? PROG_FULL : at + PROG_KEY_BIAS;
 }
 
@@ -81,8 +93,8 @@ ONE map_get(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 	bool there = false;
 
 	for (int tries = 0; tries < TABLE_TRIES && !there; tries++) {
-		int64_t at = table_find(t, key, hash, table_window(t), &state);
-		struct prog_entry *e = prog_entry(t, at);
+		int64_t at = table_find(t, t, key, hash, &state);
+		struct prog_entry *e = prog_entry(t, t, at);
 
 		if (at < 0)
 			break;
@@ -120,8 +132,8 @@ ONE map_set(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 		value = *word(frame, op->args[op->nkeys].word);
 	}
 	for (int tries = 0; tries < TABLE_TRIES; tries++) {
-		int64_t at = table_make(t, key, value, values, &state, &made);
-		struct prog_entry *e = prog_entry(t, at);
+		int64_t at = table_make(t, t, key, value, values, &state, &made);
+		struct prog_entry *e = prog_entry(t, t, at);
 
 		if (at < 0)
 			return PROG_FULL;
@@ -150,8 +162,8 @@ ONE map_add(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 	bool made, done = false;
 
 	for (int tries = 0; tries < TABLE_TRIES && !done; tries++) {
-		int64_t at = table_make(t, key, by, 0, &state, &made);
-		struct prog_entry *e = prog_entry(t, at);
+		int64_t at = table_make(t, t, key, by, 0, &state, &made);
+		struct prog_entry *e = prog_entry(t, t, at);
 
 		if (at < 0)
 			break;
@@ -170,8 +182,8 @@ ONE map_delete(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 	struct prog_table *t = table_of(op);
 	const uint64_t *key = key_of(frame, op, ring);
 	uint64_t state;
-	int64_t at = table_find(t, key, prog_hash(key, t->key_words), table_window(t), &state);
-	bool there = at >= 0 && table_delete_at(t, at, state);
+	int64_t at = table_find(t, t, key, prog_hash(key, t->key_words), &state);
+	bool there = at >= 0 && table_delete_at(t, t, at, state);
 
 	if (op->dst != PROG_NONE)
 		*word(frame, op->dst) = there;
@@ -184,6 +196,6 @@ ONE map_has(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 	const uint64_t *key = key_of(frame, op, ring);
 	uint64_t state;
 
-	*word(frame, op->dst) = table_find(t, key, prog_hash(key, t->key_words), table_window(t), &state) >= 0;
+	*word(frame, op->dst) = table_find(t, t, key, prog_hash(key, t->key_words), &state) >= 0;
 	return PROG_OK;
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "blob/program.h"
 #include "gen/agg_words.h"
 
 #define PERCPU_MOST (16ull << 20)	/* of one map; above it, all CPUs share */
@@ -54,13 +53,9 @@ static struct prog_table make_table(const struct ir_map *m, uint32_t entries)
 	return t;
 }
 
-void maps_repair(const struct ir_map *m, const struct map_place *p, struct prog_table *t)
+struct prog_table maps_shape(const struct ir_map *m, const struct map_place *p)
 {
-	struct prog_table good = make_table(m, p->entries);
-
-	good.count = t->count;
-	if (memcmp(t, &good, sizeof(good)) != 0)
-		memcpy(&t->max_keys, &good.max_keys, sizeof(good) - offsetof(struct prog_table, max_keys));
+	return make_table(m, p->entries);
 }
 
 static uint32_t entries_of(const struct ir_map *m)

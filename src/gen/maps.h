@@ -11,6 +11,7 @@
 #ifndef JAB_GEN_MAPS_H
 #define JAB_GEN_MAPS_H
 
+#include "blob/program.h"
 #include "lang/ir.h"
 #include "lang/store.h"
 
@@ -42,9 +43,8 @@ uint32_t maps_part_words(const struct ir_part *p);
 /* -E2BIG with a sentence if a map is too large. */
 int maps_layout_new(const struct ir_unit *u, uint32_t ncpus, struct maps_layout **ret_layout);
 
-/* What says how a table is made up must be so: a broken program may have written there. */
-struct prog_table;
-void maps_repair(const struct ir_map *m, const struct map_place *p, struct prog_table *t);
+/* How its table is made up, with no keys in it. */
+struct prog_table maps_shape(const struct ir_map *m, const struct map_place *p);
 
 /* Fill memory that is zero. */
 void maps_init(const struct ir_unit *u, const struct maps_layout *l, uint8_t *memory);
@@ -64,7 +64,7 @@ extern const struct map_ops maps_reader_ops;	/* store: struct maps_reader */
  */
 uint32_t maps_reader_stack(const struct maps_reader *r, uint64_t number, uint64_t *frames, uint32_t most);
 
-/* Free what the dead have left half done: keys being written and locked values. dead(tid): is it? */
+/* Free values that the dead have locked. dead(tid): is it? Keys that they were writing are lost, and passed over. */
 void maps_reader_clean(struct maps_reader *r, bool (*dead)(void *arg, uint32_t tid), void *arg);
 
 #endif

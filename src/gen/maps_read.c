@@ -31,13 +31,16 @@ struct maps_reader {
 	const struct maps_layout *l;
 	uint8_t *memory;
 	struct view *views;
+	struct prog_table *shapes;	/* of their tables: what stands there is the target's to change */
 };
 
 struct maps_reader *maps_reader_new(const struct ir_unit *u, const struct maps_layout *l, uint8_t *memory)
 {
 	struct maps_reader *r = xcalloc(1, sizeof(*r));
 
-	*r = (struct maps_reader){ u, l, memory, xcalloc(l->nmaps, sizeof(*r->views)) };
+	*r = (struct maps_reader){ u, l, memory, xcalloc(l->nmaps, sizeof(*r->views)), xcalloc(l->nmaps, sizeof(*r->shapes)) };
+	for (uint32_t i = 0; i < l->nmaps; i++)
+		r->shapes[i] = maps_shape(&u->maps.v[i], &l->maps[i]);
 	return r;
 }
 
@@ -60,8 +63,10 @@ void maps_reader_free(struct maps_reader *r)
 		key_index_free(&r->views[i].index);
 		free(r->views[i].before);
 	}
-	if (r)
+	if (r) {
 		free(r->views);
+		free(r->shapes);
+	}
 	free(r);
 }
 
@@ -70,12 +75,15 @@ static bool has_table(const struct ir_map *m)
 	return m->nkeys || m->kind == IR_MAP_VALUE;
 }
 
+/* Pads go by what stands in it: if a broken program has written there, that is put right. */
 static struct prog_table *table_at(const struct maps_reader *r, uint32_t map)
 {
 	struct prog_table *t = (struct prog_table *)(r->memory + r->l->maps[map].table);
+	const size_t from = offsetof(struct prog_table, max_keys), len = sizeof(*t) - from;
+	const uint8_t *good = (const uint8_t *)&r->shapes[map] + from;
 
-	if (has_table(&r->u->maps.v[map]))
-		maps_repair(&r->u->maps.v[map], &r->l->maps[map], t);
+	if (has_table(&r->u->maps.v[map]) && memcmp((uint8_t *)t + from, good, len))
+		memcpy((uint8_t *)t + from, good, len);
 	return t;
 }
 
@@ -298,9 +306,9 @@ static void add_row(struct maps_reader *r, uint32_t map, uint32_t entry, struct 
 }
 
 /* A copy of an entry that was whole when it was taken. */
-static bool copy_entry(const struct prog_table *t, const struct prog_entry *e, uint64_t *to)
+static bool copy_entry(const struct prog_table *shape, const struct prog_entry *e, uint64_t *to)
 {
-	uint32_t words = 2 + t->key_words + t->value_words;
+	uint32_t words = 2 + shape->key_words + shape->value_words;
 
 	for (int tries = 0; tries < 1000; tries++) {
 		uint64_t s = table_state(e);
@@ -309,7 +317,7 @@ static bool copy_entry(const struct prog_table *t, const struct prog_entry *e, u
 			return false;
 		for (uint32_t i = 0; i < words; i++)
 			to[i] = load((const uint64_t *)e + i);
-		if (to[0] == s && table_state(e) == s && !(t->value_words && (to[1] || load(&e->value))))
+		if (to[0] == s && table_state(e) == s && !(shape->value_words && (to[1] || load(&e->value))))
 			return true;
 	}
 	return false;
@@ -319,7 +327,7 @@ static void look(struct maps_reader *r, uint32_t map)
 {
 	const struct ir_map *m = &r->u->maps.v[map];
 	const struct map_place *p = &r->l->maps[map];
-	const struct prog_table *t = table_at(r, map);
+	const struct prog_table *t = table_at(r, map), *shape = &r->shapes[map];
 	struct bytes key = { 0 };
 	uint64_t *copy;
 
@@ -328,22 +336,22 @@ static void look(struct maps_reader *r, uint32_t map)
 		add_row(r, map, 0, &key, NULL);
 		return;
 	}
-	copy = xcalloc(2 + t->key_words + t->value_words, 8);
+	copy = xcalloc(2 + shape->key_words + shape->value_words, 8);
 	for (uint32_t i = 0; i < p->entries; i++) {
 		struct row *same;
 
-		if (!copy_entry(t, prog_entry(t, i), copy))
+		if (!copy_entry(shape, prog_entry(t, shape, i), copy))
 			continue;
 		key = (struct bytes){ 0 };
 		compact(m->keys, m->nkeys, copy + 2, &key);
-		same = t->reuse ? NULL : row_of(&r->views[map], &key);
+		same = shape->reuse ? NULL : row_of(&r->views[map], &key);
 		if (same) {
 			read_agg(r, map, i, &same->agg);
 			bytes_free(&key);
 			continue;
 		}
 		add_row(r, map, i, &key,
-			m->kind != IR_MAP_VALUE ? NULL : t->value_words ? copy + 2 + t->key_words : copy + 1);
+			m->kind != IR_MAP_VALUE ? NULL : shape->value_words ? copy + 2 + shape->key_words : copy + 1);
 	}
 	free(copy);
 }
@@ -390,6 +398,7 @@ static bool del(void *store, uint32_t map, const struct bytes *key)
 	struct maps_reader *r = store;
 	const struct ir_map *m = &r->u->maps.v[map];
 	struct prog_table *t = table_at(r, map);
+	const struct prog_table *shape = &r->shapes[map];
 	uint64_t *words, state;
 	int64_t at;
 	bool there;
@@ -400,8 +409,8 @@ static bool del(void *store, uint32_t map, const struct bytes *key)
 		return there;
 	}
 	words = spread(m->keys, m->nkeys, key);
-	at = table_find(t, words, prog_hash(words, t->key_words), table_window(t), &state);
-	there = at >= 0 && table_delete_at(t, at, state);
+	at = table_find(t, shape, words, prog_hash(words, shape->key_words), &state);
+	there = at >= 0 && table_delete_at(t, shape, at, state);
 	free(words);
 	return there;
 }
@@ -411,23 +420,24 @@ static bool put(struct maps_reader *r, uint32_t map, const struct bytes *key, co
 {
 	const struct ir_map *m = &r->u->maps.v[map];
 	struct prog_table *t = table_at(r, map);
+	const struct prog_table *shape = &r->shapes[map];
 	uint64_t *words = spread(m->keys, m->nkeys, key), state, old = 0;
 	bool made, done = false;
 
 	for (int tries = 0; tries < 1000 && !done; tries++) {
-		int64_t at = table_make(t, words, t->value_words ? 0 : values[0], values, &state, &made);
-		struct prog_entry *e = prog_entry(t, at);
+		int64_t at = table_make(t, shape, words, shape->value_words ? 0 : values[0], values, &state, &made);
+		struct prog_entry *e = prog_entry(t, shape, at);
 
 		if (at < 0)
 			break;
 		done = made;
 		old = made ? 0 : load(&e->value);
-		if (!made && !t->value_words)
+		if (!made && !shape->value_words)
 			done = table_exchange(e, state, &old, values[0] + (adds ? old : 0));
 		else if (!made && (done = __atomic_compare_exchange_n(&e->value, &(uint64_t){ 0 }, UINT32_MAX, 0,
 								       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))) {
-			for (uint32_t i = 0; i < t->value_words; i++)
-				e->key[t->key_words + i] = values[i];
+			for (uint32_t i = 0; i < shape->value_words; i++)
+				e->key[shape->key_words + i] = values[i];
 			__atomic_store_n(&e->value, 0, __ATOMIC_RELEASE);
 		}
 	}
@@ -488,7 +498,7 @@ static bool aggregate(void *store, uint32_t map, const struct bytes *key, num v)
 	bool made;
 
 	if (m->nkeys)
-		at = table_make(table_at(r, map), words, 0, NULL, &state, &made);
+		at = table_make(table_at(r, map), &r->shapes[map], words, 0, NULL, &state, &made);
 	free(words);
 	if (at < 0)
 		return false;
@@ -520,10 +530,10 @@ static void clear(void *store, uint32_t map)
 
 	empty_values(r, map);
 	for (uint32_t i = 0; r->u->maps.v[map].kind == IR_MAP_VALUE && i < r->l->maps[map].entries; i++) {
-		uint64_t s = table_state(prog_entry(t, i));
+		uint64_t s = table_state(prog_entry(t, &r->shapes[map], i));
 
 		if ((s & PROG_STATE) == PROG_READY)
-			table_delete_at(t, i, s);
+			table_delete_at(t, &r->shapes[map], i, s);
 	}
 }
 
@@ -567,12 +577,12 @@ const struct map_ops maps_reader_ops = {
 void maps_reader_clean(struct maps_reader *r, bool (*dead)(void *arg, uint32_t tid), void *arg)
 {
 	for (uint32_t map = 0; map < r->l->nmaps; map++) {
-		const struct prog_table *t = table_at(r, map);
+		const struct prog_table *t = table_at(r, map), *shape = &r->shapes[map];
 
-		if (r->u->maps.v[map].kind != IR_MAP_VALUE || !t->value_words)
+		if (r->u->maps.v[map].kind != IR_MAP_VALUE || !shape->value_words)
 			continue;
 		for (uint32_t i = 0; i < r->l->maps[map].entries; i++) {
-			struct prog_entry *e = prog_entry(t, i);
+			struct prog_entry *e = prog_entry(t, shape, i);
 			uint64_t owner = load(&e->value);
 
 			if (owner && dead(arg, owner))

@@ -5,7 +5,10 @@
  */
 #include "gen_world.h"
 
-#include "blob/program.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "blob/table.h"
 
 /* ---- stacks ---- */
 
@@ -248,6 +251,101 @@ static void damaged_tables_are_repaired(void **state)
 		t->count = MIN(k + 1, 5);
 	}
 	world_free(w);
+}
+
+/* Whatever stands there is divided by. */
+static void damaged_numbers_are_divided(void **state)
+{
+	struct ir_map avg = { .kind = IR_MAP_AVG, .num = IR_I64 };
+	struct agg a = { .count = UINT64_MAX, .sum.i = INT64_MIN };
+
+	assert_int_equal(agg_value(&avg, &a).i, 0);
+	a.count = 4;
+	assert_int_equal(agg_value(&avg, &a).i, INT64_MIN / 4);
+	assert_int_equal(agg_divided(INT64_MIN, UINT64_MAX), 0);
+	assert_int_equal(agg_divided(-7, 2), -3);
+}
+
+static atomic_bool enough;
+
+static void *scribble(void *table)
+{
+	struct prog_table *t = table;
+
+	for (uint32_t k = 0; !atomic_load(&enough); k++) {
+		__atomic_store_n(&t->key_words, k % 2 ? 1 : 1 << 16, __ATOMIC_RELAXED);
+		__atomic_store_n(&t->stride, k % 3 ? 32 : 1 << 30, __ATOMIC_RELAXED);
+		__atomic_store_n(&t->mask, k % 5 ? 15 : UINT32_MAX, __ATOMIC_RELAXED);
+		__atomic_store_n(&t->value_words, k % 7 ? 0 : 1 << 20, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* It does so while the reader looks, also between any two of its looks. */
+static void tables_change_under_the_reader(void **state)
+{
+	struct world *w = world_of_reads(IR_I64, 1, 1);
+	uint64_t words[2] = { 0 };
+	struct bytes key = { (uint8_t *)words, 8, 0 };
+	pthread_t id;
+
+	world_start(w, true);
+	for (int k = 0; k < 5; k++)
+		hit(w, k, 2 * k, machine_run);
+	atomic_store(&enough, false);
+	assert_int_equal(pthread_create(&id, NULL, scribble, gen_maps_memory + w->l->maps[0].table), 0);
+	for (int k = 0; k < 20000; k++) {
+		struct map_entry e;
+
+		words[0] = k % 7;
+		maps_reader_ops.get(w->r, 0, &key, &e);
+		maps_reader_ops.agg(w->r, 0, &key, (num){ .i = k });
+		maps_reader_ops.del(w->r, 0, &key);
+	}
+	atomic_store(&enough, true);
+	pthread_join(id, NULL);
+	world_free(w);
+}
+
+/* ---- keys ---- */
+
+/*
+ * Somebody claims a place for a key and is interrupted. Others who want the key don't wait for him; when he goes on there is
+ * one entry with it, and all that was counted is in there.
+ */
+static void keys_whose_maker_was_interrupted(void **state)
+{
+	for (int kind = 0; kind < 2; kind++) {
+		struct world *w = world_new();
+		uint32_t rdi = reg_of(w, RDI), rsi = reg_of(w, RSI);
+		struct prog_table shape, *t;
+
+		gen_map(&w->u, kind ? IR_MAP_SUM : IR_MAP_VALUE, IR_U64, 1)->max_keys = 64;
+		if (kind)
+			agg_ins(w, 0, rsi, 1, &rdi);
+		else
+			map_ins(w, IR_MAP_ADD, 0, rdi)->a = rsi;
+		world_start(w, true);
+		shape = maps_shape(&w->u.maps.v[0], &w->l->maps[0]);
+		t = (struct prog_table *)(gen_maps_memory + w->l->maps[0].table);
+		for (uint64_t key = 0; key < 40; key++) {
+			uint64_t hash = prog_hash(&key, 1), old = 0, claimed, seen;
+			uint32_t far = 0;
+			int64_t at = table_unused(t, &shape, hash, &old, &far), twin;
+			bool made = false;
+
+			claimed = table_next(old, PROG_CLAIMED, hash);
+			assert_true(table_change(prog_entry(t, &shape, at), old, claimed));
+			table_count(t, 1);
+			hit(w, key, key + 3, machine_run);
+			twin = table_put(t, &shape, at, far, claimed, hash, &key, 0, NULL, &seen, &made);
+			assert_true(!made && twin >= 0 && twin != at && table_still(prog_entry(t, &shape, twin), seen));
+			hit(w, key, 7, machine_run);
+			same_maps(w);
+		}
+		assert_int_equal(t->count, 40);
+		world_free(w);
+	}
 }
 
 /* ---- calls ---- */
@@ -604,6 +702,9 @@ int main(void)
 		test(too_many_stacks_are_counted),
 		test(aggregations_are_read),
 		test(damaged_tables_are_repaired),
+		test(damaged_numbers_are_divided),
+		test(tables_change_under_the_reader),
+		test(keys_whose_maker_was_interrupted),
 		test(entries_read_and_save),
 		test(more_saved_values_are_refused),
 		test(chains),
