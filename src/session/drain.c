@@ -277,6 +277,25 @@ static size_t open_cursors(struct jab *j, struct cursor **ret_v)
 	return n;
 }
 
+/* What was lost behind the last event of a ring: no other may come that tells it. */
+static int hand_out_losses(struct jab *j)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < j->targets.n; i++)
+		for (uint32_t k = 0; !r && k < nrings(&j->targets.v[i]); k++) {
+			struct own_ring *own = &j->targets.v[i].rings->v[k];
+			struct raw_event ev = { .stream = own->stream, .cpu = own->cpu, .target = j->targets.v[i].main };
+
+			ev.lost = lost_of(&j->targets.v[i], own);
+			if (ev.lost == own->told)
+				continue;
+			own->told = ev.lost;
+			r = j->events->raw(j->events->arg, &ev);
+		}
+	return r;
+}
+
 static int64_t merge(struct jab *j, bool last)
 {
 	struct events *e = j->events;
@@ -296,6 +315,8 @@ static int64_t merge(struct jab *j, bool last)
 	for (size_t i = 0; i < n; i++)	/* nonsense is not looked at again */
 		ring_consume(&v[i].own->r, v[i].ready ? v[i].at : v[i].len);
 	free(v);
+	if (!r && e->raw)
+		r = hand_out_losses(j);
 	return r ? r : events;
 }
 

@@ -40,7 +40,7 @@ void events_call(struct jab *j, int (*each)(void *arg, const struct trace_event 
 /* The same for events that no class describes: as they stand in the ring, in a copy. */
 struct raw_event {
 	struct event_head head;
-	const uint8_t *payload;
+	const uint8_t *payload;	/* NULL: none has come, but more were lost */
 	uint32_t stream, cpu;
 	uint32_t target;	/* whose memory has its stacks */
 	uint64_t lost;		/* in this ring so far */

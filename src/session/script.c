@@ -183,12 +183,14 @@ static int take_event(void *arg, const struct raw_event *ev)
 
 	if (s->exited)
 		return -ECANCELED;
+	if (s->trace)
+		script_trace_lost(s->trace, ev);
+	if (!ev->payload)
+		return 0;
 	if (ev->head.id >= ir_of(s)->records.n) {
 		s->j->events->damaged++;
 		return 0;
 	}
-	if (s->trace)
-		script_trace_lost(s->trace, ev);
 	if (s->trace && ir_of(s)->records.v[ev->head.id].kind == IR_RECORD_EVENT)
 		return script_trace_add(s->trace, ev);
 	s->pid = ev->head.pid;

@@ -10,7 +10,8 @@
 #include "session/shapes.h"
 #include "session/stacks.h"
 
-struct part { uint32_t stream, cpu; uint64_t lost; struct bytes events; };
+/* extra: lost in rings that have no events, so that a trace has no stream for them. */
+struct part { uint32_t stream, cpu; bool begun; uint64_t lost, extra, told; struct bytes events; };
 
 struct script_trace {
 	struct jab *j;
@@ -103,20 +104,40 @@ int script_trace_add(struct script_trace *t, const struct raw_event *ev)
 	return 0;
 }
 
+/* An empty packet has the time of the one before it; what has none is told by another stream. */
+static void find_homes(struct script_trace *t)
+{
+	struct part *home = NULL;
+
+	for (size_t i = 0; i < t->parts.n; i++) {
+		t->parts.v[i].begun |= t->parts.v[i].events.n > 0;
+		if (t->parts.v[i].begun)
+			home = &t->parts.v[i];
+	}
+	for (size_t i = 0; home && i < t->parts.n; i++)
+		if (!t->parts.v[i].begun) {
+			home->extra += t->parts.v[i].lost + t->parts.v[i].extra;
+			t->parts.v[i].extra = -t->parts.v[i].lost;
+		}
+}
+
 int script_trace_flush(struct script_trace *t)
 {
 	int r = 0;
 
+	find_homes(t);
 	for (size_t i = 0; i < t->parts.n; i++) {
 		struct part *p = &t->parts.v[i];
+		uint64_t lost = p->lost + p->extra;
 		struct ctf_span span = { 0 };
 
-		if (!p->events.n)
+		if (!p->begun || (!p->events.n && lost == p->told))
 			continue;
 		if (ctf_check(t->j->events->trace, p->events.p, p->events.n, &span) < 0)
 			t->j->events->damaged++;
-		if (span.events)
-			r = ctf_packet(t->j->events->trace, p->stream, p->cpu, &span, p->lost) ?: r;
+		if (span.events || lost != p->told)
+			r = ctf_packet(t->j->events->trace, p->stream, p->cpu, &span, lost) ?: r;
+		p->told = lost;
 		p->events.n = 0;
 	}
 	return r;
