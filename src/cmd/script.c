@@ -17,7 +17,7 @@
 static int write_error;		/* errno of the first flush that failed; stdio forgets it */
 static text_list expressions;
 static const char *dump, *format, *trace_dir;
-static bool list, folded, verbose;	/* verbose: -lv */
+static bool list, folded, unsafe, no_warnings, verbose;	/* verbose: -lv */
 
 /* Taken so that a command line with `jab` instead of `bpftrace` runs; nobody reads them. */
 static bool of_bpftrace, quiet;
@@ -42,7 +42,11 @@ static const struct opt opts[] = {
 	{ 'B', "buffering", "MODE", OPT_TEXT, &text_of_bpftrace, "an option of bpftrace; changes nothing here" },
 	{ 'I', "include-dir", "DIR", OPT_LIST, &list_of_bpftrace, "an option of bpftrace; changes nothing here" },
 	{ 0, "include", "FILE", OPT_LIST, &list_of_bpftrace, "an option of bpftrace; changes nothing here" },
-	{ 0, "unsafe", NULL, OPT_FLAG, &of_bpftrace, "an option of bpftrace; changes nothing here" },
+	{ 'k', "check-helpers", NULL, OPT_FLAG, &of_bpftrace, "an option of bpftrace; changes nothing here: faults are always told" },
+	{ 0, "usdt-file-activation", NULL, OPT_FLAG, &of_bpftrace, "an option of bpftrace; changes nothing here" },
+	{ 0, "no-feature", "NAMES", OPT_TEXT, &text_of_bpftrace, "an option of bpftrace; changes nothing here" },
+	{ 0, "unsafe", NULL, OPT_FLAG, &unsafe, "let the script start programs with system()" },
+	{ 0, "no-warnings", NULL, OPT_FLAG, &no_warnings, "leave out warnings about the script, and what warnf() says" },
 	{ 0 }
 };
 
@@ -349,16 +353,12 @@ static int wrong(const char *what)
 	return 2;
 }
 
-static int check_usage(const text_list *words, char **rest)
+static int check_usage(const text_list *words)
 {
 	if (!expressions.n && !words->n && !(list && run.pids.n))
 		return wrong(list ? "-l needs a probe, a script or a process (-p)" : "no script given (-e SCRIPT, or a file)");
 	if (expressions.n > 1)
 		return wrong("-e was given more than once; one script can have all the probes");
-	if (rest && !rest[0])
-		return wrong("no command after --");
-	if (rest && run.command)
-		return wrong("two commands given, with -c and behind --");
 	if (dump && strcmp(dump, "ast") && strcmp(dump, "ir") && strcmp(dump, "asm"))
 		return wrong("--dump knows ast, ir and asm");
 	if (format && strcmp(format, "text") && strcmp(format, "json"))
@@ -398,9 +398,23 @@ static int list_word(const char *word, struct script_options *o)
 	return r;
 }
 
-static int run_given(struct script_options *o, const text_list *words, char **rest)
+/* What is behind --: a command; or, if the script asks for options by name, these and more parameters. */
+static int take_rest(struct script_options *o, text_list *words, text_list *named, char ***rest)
+{
+	if (*rest && strstr(o->text, "getopt(\"")) {
+		for (char **p = *rest; *p; p++)
+			*vec_add(strncmp(*p, "--", 2) ? words : named) = *p;
+		*rest = NULL;
+	}
+	if (*rest && !**rest)
+		return wrong("no command after --");
+	return *rest && run.command ? wrong("two commands given, with -c and behind --") : 0;
+}
+
+static int run_given(struct script_options *o, text_list *words, char **rest)
 {
 	size_t skip = expressions.n ? 0 : 1;
+	text_list named = { 0 };
 	char *text = NULL;
 	int r;
 
@@ -416,9 +430,14 @@ static int run_given(struct script_options *o, const text_list *words, char **re
 			return complain();
 		o->text = text;
 	}
+	r = take_rest(o, words, &named, &rest);
 	o->params = words->v + skip;
 	o->nparams = words->n - skip;
-	r = list ? list_script(o, o->out, verbose) : run_text(o, rest);
+	o->options = named.v;
+	o->noptions = named.n;
+	if (!r)
+		r = list ? list_script(o, o->out, verbose) : run_text(o, rest);
+	vec_free(&named);
 	free(text);
 	return r;
 }
@@ -426,13 +445,15 @@ static int run_given(struct script_options *o, const text_list *words, char **re
 static int run_script(text_list *words, char **rest)
 {
 	struct script_options o = { .out = stdout, .trace = trace_dir };
-	int r = check_usage(words, rest);
+	int r = check_usage(words);
 
 	if (r)
 		return r;
 	verbose = list && log_level;
 	log_level -= verbose;	/* that is what it was for */
 	o.style = run.json ? SCRIPT_JSON : folded ? SCRIPT_FOLDED : SCRIPT_TEXT;
+	o.unsafe = unsafe;
+	o.no_warnings = no_warnings;
 	if (run.output && !(o.out = fopen(run.output, "we"))) {
 		fail(-errno, "%s can't be written: %s", run.output, strerror(errno));
 		return complain();

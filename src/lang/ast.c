@@ -157,7 +157,8 @@ static void dump_expr(FILE *f, const struct expr *e)
 		fputs("(block ", f);
 		dump_body(f, e->body);
 		fputc(' ', f);
-		dump_expr(f, e->a);
+		if (e->a)
+			dump_expr(f, e->a);
 		fputc(')', f);
 		break;
 	}

@@ -147,6 +147,9 @@ struct script {
 	/* $1...: as given on the command line */
 	char *const *params;
 	uint32_t nparams;
+	char *const *options;	/* --name=value, for getopt() */
+	uint32_t noptions;
+	bool unsafe;		/* system() may be used (--unsafe) */
 };
 
 /*

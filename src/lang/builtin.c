@@ -11,7 +11,7 @@ static const struct { const char *name; uint8_t b; } names[] = {
 	{ "pid", B_PID }, { "tid", B_TID }, { "cpu", B_CPU }, { "nsecs", B_NSECS }, { "elapsed", B_ELAPSED },
 	{ "duration", B_DURATION }, { "uid", B_UID }, { "gid", B_GID }, { "rand", B_RAND }, { "ncpus", B_NCPUS },
 	{ "cpid", B_CPID }, { "errno", B_ERRNO }, { "comm", B_COMM }, { "func", B_FUNC }, { "probe", B_PROBE }, { "ustack", B_USTACK },
-	{ "retval", B_RETVAL }, { "args", B_ARGS },
+	{ "retval", B_RETVAL }, { "args", B_ARGS }, { "probetype", B_PROBETYPE }, { "usermode", B_USERMODE }, { "has_cpid", B_HAS_CPID },
 	{ "$retval", B_RETVAL }, { "$params", B_PARAMS }, { "$args", B_PARAMS }, { "$regs", B_REGS }, { "$stack", B_STACK },
 };
 
@@ -26,16 +26,22 @@ static const struct call_info calls[] = {
 	{ "strcontains", C_STRCONTAINS, 2, 2, "strcontains(text, part)" }, { "strstr", C_STRSTR, 2, 2, "strstr(text, part)" },
 	{ "bswap", C_BSWAP, 1, 1, "bswap(integer)" }, { "strftime", C_STRFTIME, 2, 2, "strftime(\"format\", nsecs)" },
 	{ "time", C_TIME, 0, 1, "time(\"format\")" }, { "cat", C_CAT, 1, 64, "cat(\"path\", ...)" },
+	{ "system", C_SYSTEM, 1, 64, "system(\"command\", ...)" },
 	{ "errorf", C_ERRORF, 1, 64, "errorf(\"format\", ...)" }, { "warnf", C_WARNF, 1, 64, "warnf(\"format\", ...)" },
 	{ "record", C_RECORD, 1, 63, "record(a, name=b, ...)" }, { "every", C_EVERY, 1, 1, "every(100)" },
 	{ "limit", C_LIMIT, 1, 1, "limit(10)" }, { "rate", C_RATE, 1, 1, "rate(1000)" },
 	{ "enable", C_ENABLE, 1, 1, "enable(\"name\")" }, { "disable", C_DISABLE, 1, 1, "disable(\"name\")" },
 	{ "ustack", C_USTACK, 0, 2, "ustack(mode, frames)" }, { "uptr", C_UPTR, 1, 1, "uptr(pointer)" },
 	{ "uaddr", C_UADDR, 1, 1, "uaddr(\"symbol\")" },
-	{ "nsecs", C_NSECS, 0, 1, "nsecs(monotonic)" }, { "pid", C_PID, 0, 1, "pid(curr_ns)" }, { "tid", C_PID, 0, 1, "tid(curr_ns)" },
+	{ "nsecs", C_NSECS, 0, 1, "nsecs(boot)" }, { "pid", C_PID, 0, 1, "pid(curr_ns)" }, { "tid", C_PID, 0, 1, "tid(curr_ns)" },
 	{ "join", C_JOIN, 1, 2, "join(pointers, \" \")" }, { "ntop", C_NTOP, 1, 2, "ntop(family, address)" },
 	{ "pton", C_PTON, 1, 1, "pton(\"address\")" }, { "macaddr", C_MACADDR, 1, 1, "macaddr(bytes)" },
 	{ "strerror", C_STRERROR, 1, 1, "strerror(number)" },
+	{ "is_array", C_IS_ARRAY, 1, 1, "is_array(value)" }, { "is_integer", C_IS_INTEGER, 1, 1, "is_integer(value)" },
+	{ "is_unsigned_integer", C_IS_UNSIGNED, 1, 1, "is_unsigned_integer(value)" }, { "is_ptr", C_IS_PTR, 1, 1, "is_ptr(value)" },
+	{ "is_str", C_IS_STR, 1, 1, "is_str(value)" }, { "is_literal", C_IS_LITERAL, 1, 1, "is_literal(value)" },
+	{ "static_assert", C_STATIC_ASSERT, 2, 2, "static_assert(constant, \"text\")" },
+	{ "getopt", C_GETOPT, 1, 3, "getopt(\"name\", default, \"what it is\")" },
 	{ "count", C_COUNT, 0, 0, "count()" }, { "sum", C_SUM, 1, 1, "sum(number)" }, { "avg", C_AVG, 1, 1, "avg(number)" },
 	{ "min", C_MIN, 1, 1, "min(number)" }, { "max", C_MAX, 1, 1, "max(number)" }, { "stats", C_STATS, 1, 1, "stats(number)" },
 	{ "hist", C_HIST, 1, 2, "hist(number, bits)" }, { "lhist", C_LHIST, 4, 4, "lhist(number, min, max, step)" },
@@ -43,25 +49,24 @@ static const struct call_info calls[] = {
 };
 
 #define KERNEL ": it is about the kernel, and probes here are in programs"
-#define LATER " yet"
+#define HARM ": the program is never disturbed; printf() tells that it was here"
 
 /* Known to bpftrace, but not here; what to do instead, where there is something. */
 static const struct { const char *name, *hint; } missing[] = {
 	{ "kstack", "; ustack is the program's own stack" }, { "ksym", "; usym() names addresses of the program" },
-	{ "kaddr", KERNEL }, { "percpu_kaddr", KERNEL }, { "kptr", KERNEL }, { "cgroup", KERNEL }, { "cgroupid", KERNEL },
-	{ "cgroup_path", KERNEL }, { "curtask", KERNEL }, { "ctx", KERNEL }, { "jiffies", KERNEL }, { "path", KERNEL },
+	{ "kaddr", KERNEL "; uaddr() finds symbols of the program" }, { "percpu_kaddr", KERNEL }, { "kptr", KERNEL },
+	{ "cgroup", KERNEL }, { "cgroupid", KERNEL }, { "cgroup_path", KERNEL "; cat(\"/proc/%d/cgroup\", pid) shows it" },
+	{ "curtask", KERNEL }, { "ctx", KERNEL }, { "jiffies", KERNEL "; nsecs is the time" }, { "path", KERNEL },
 	{ "skboutput", KERNEL }, { "socket_cookie", KERNEL }, { "kfunc_allowed", KERNEL }, { "kfunc_exist", KERNEL },
-	{ "usermode", ": probes are in programs, so it would always be 1" },
-	{ "override", ": the program is never changed" }, { "signal", ": the program is never disturbed" },
-	{ "signal_thread", ": the program is never disturbed" }, { "unwatch", ": there are no watchpoints" },
-	{ "system", ": a script starts no programs; let it print, and read that" },
-	{ "username", "; uid is the number" }, { "numaid", LATER }, { "ppid", LATER }, { "pcomm", "; comm is the thread's name" },
-	{ "find", "; use has_key(@map, key) and @map[key]" }, { "getopt", "; use $1, $2, ..." },
-	{ "memcmp", "; strncmp(), or == on arrays" }, { "strcap", "; strlen()" }, { "globmatch", "; strcontains()" },
-	{ "assert", "; if (...) { errorf(...); exit(1) }" }, { "fail", "; errorf() and exit(1)" }, { "tseries", LATER },
-	{ "has_cpid", "; cpid is 0 without -c" }, { "probetype", "; probe has it at its beginning" }, { "debugf", "; use printf()" },
-	{ "syscall_name", LATER }, { "static_assert", LATER }, { "is_array", LATER }, { "is_integer", LATER },
-	{ "is_literal", LATER }, { "is_ptr", LATER }, { "is_str", LATER }, { "is_unsigned_integer", LATER },
+	{ "override", ": the program is never changed" }, { "signal", HARM }, { "signal_thread", HARM },
+	{ "unwatch", ": there are no watchpoints" },
+	{ "username", "; uid is the number" }, { "numaid", "; cpu is the number of the CPU" },
+	{ "ppid", "; cat(\"/proc/%d/status\", pid) shows it" }, { "pcomm", "; comm is the thread's name, cat(\"/proc/%d/comm\", pid) the process's" },
+	{ "memcmp", "; strncmp(), or == on arrays" }, { "strcap", "; strlen() is the length of a string" },
+	{ "default_str_length", "; config has it: max_strlen" }, { "assert_str", "; static_assert(is_str(x), \"...\")" },
+	{ "globmatch", "; strncmp() and strcontains() compare parts of strings" },
+	{ "tseries", "; @x[nsecs / 1s] = sum(...) counts by the second" },
+	{ "debugf", "; use printf()" }, { "syscall_name", KERNEL }, { "syscall", KERNEL },
 };
 
 static const struct { const char *name; int number; } registers[] = {

@@ -75,7 +75,6 @@ const struct vtype *check_value(struct checker *c, struct expr *e);	/* void and 
 void check_condition(struct checker *c, struct expr *e);
 const struct vtype *stored_type(struct checker *c, const struct vtype *t);	/* as variables and maps hold it */
 const struct vtype *common_type(const struct checker *c, const struct vtype *a, const struct vtype *b);
-bool const_int(const struct expr *e, int64_t *ret_value);
 
 const struct vtype *check_variable(struct checker *c, struct expr *e);
 /* Says that e's operator is not for these; b may be NULL. */
@@ -91,6 +90,7 @@ const struct vtype *check_step(struct checker *c, struct expr *e);
 const struct vtype *check_name(struct checker *c, struct expr *e);
 /* Go's package.variable, which looks like a member; NULL: it is none. */
 const struct vtype *check_package_var(struct checker *c, struct expr *e);
+const char *check_probe_type(const struct checker *c);	/* "uprobe", "interval", ... */
 bool check_is_args(struct checker *c, const struct expr *e);	/* the word of the language, and no variable of that name */
 const struct vtype *check_args_member(struct checker *c, struct expr *e);
 const struct func_types *check_args(struct checker *c, const struct expr *e);	/* NULL: they are not known, and it was said */
@@ -103,6 +103,14 @@ bool check_literal(struct checker *c, const struct expr *e, const struct call_in
 
 /* check_format.c */
 void check_format(struct checker *c, struct expr *e, const struct call_info *info);
+
+/* check_const.c */
+bool const_int(const struct expr *e, int64_t *ret_value);
+const struct vtype *check_kind_of(struct checker *c, struct expr *e);
+const struct vtype *check_static_assert(struct checker *c, struct expr *e, const struct call_info *i);
+const struct vtype *check_getopt(struct checker *c, struct expr *e, const struct call_info *i);
+const struct vtype *check_nsecs(struct checker *c, struct expr *e);	/* value: what has to be added to our clock */
+bool header_constant(const char *name, int64_t *ret_value);	/* what scripts get from headers elsewhere */
 
 /* check_net.c */
 const struct vtype *check_net(struct checker *c, struct expr *e);	/* ntop, pton, macaddr, strerror, join */

@@ -201,6 +201,18 @@ static const struct vtype *check_texts(struct checker *c, struct expr *e, const 
 	return i->call == C_STRCONTAINS ? &v_bool : i->call == C_STRLEN ? &v_u64 : &v_i64;
 }
 
+/* The type of a time says how it is shown, so that variables and maps know it, too. */
+static uint32_t time_format(struct lang *l, const char *format)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->unit.strings.n; i++)
+		if (strcmp(l->unit.strings.v[i], format) == 0)
+			return i;
+	*vec_add(&l->unit.strings) = xstrdup(format);
+	return i;
+}
+
 static const struct vtype *check_strftime(struct checker *c, struct expr *e, const struct call_info *i)
 {
 	struct vtype *t = pool_new(c->l->pool, struct vtype);
@@ -209,7 +221,7 @@ static const struct vtype *check_strftime(struct checker *c, struct expr *e, con
 		return &v_error;
 	if (check_value(c, e->list[1])->kind != V_INT)
 		need(c, e->list[1], i, "nanoseconds", e->list[1]->type);
-	*t = (struct vtype){ .kind = V_TIME, .size = 8, .show = IR_TIME };
+	*t = (struct vtype){ .kind = V_TIME, .size = 8, .show = IR_TIME, .extra = time_format(c->l, e->list[0]->name) };
 	return t;
 }
 
@@ -367,19 +379,6 @@ static const struct vtype *check_exit(struct checker *c, struct expr *e, const s
 	return &v_void;
 }
 
-static const struct vtype *check_nsecs(struct checker *c, struct expr *e)
-{
-	const char *clock = !e->nlist ? "monotonic" : e->list[0]->kind == E_NAME ? e->list[0]->name : "";
-
-	if (strcmp(clock, "boot") == 0) {
-		if (!c->quiet)
-			diag_warn(c->l->diags, e->at, e->len, "nsecs leaves out the time that the machine was suspended");
-	} else if (strcmp(clock, "monotonic") != 0) {
-		check_error(c, e->list[0], "the clock of nsecs() is 'monotonic'; others are not supported");
-	}
-	return &v_u64;
-}
-
 /* pid(), pid(curr_ns): the same as pid. */
 static const struct vtype *check_pid(struct checker *c, struct expr *e)
 {
@@ -400,7 +399,9 @@ static const struct vtype *unknown_call(struct checker *c, struct expr *e)
 		e->kind = E_NAME;
 		return check_name(c, e);
 	}
-	if (builtin_missing(e->name))
+	if (builtin_find(e->name, &number))
+		check_error(c, e, "%s takes no arguments: it is that of the thread that was hit", e->name);
+	else if (builtin_missing(e->name))
 		check_error(c, e, "'%s' is not supported%s", e->name, builtin_missing(e->name));
 	else if (near)
 		check_error(c, e, "unknown function '%s'; did you mean '%s'?", e->name, near);
@@ -412,6 +413,10 @@ static const struct vtype *unknown_call(struct checker *c, struct expr *e)
 static const struct vtype *check_known(struct checker *c, struct expr *e, const struct call_info *i)
 {
 	switch ((enum call)i->call) {
+	case C_SYSTEM:
+		if (!c->l->script->unsafe)
+			check_error(c, e, "system() starts programs as whoever traces; the option --unsafe allows it");
+		/* fall through */
 	case C_PRINTF: case C_CAT: case C_ERRORF: case C_WARNF:
 		check_format(c, e, i);
 		return &v_void;
@@ -436,6 +441,9 @@ static const struct vtype *check_known(struct checker *c, struct expr *e, const 
 	case C_USTACK:	return check_ustack(c, e, i);
 	case C_UPTR:	return check_value(c, e->list[0]);
 	case C_NSECS:	return check_nsecs(c, e);
+	case C_IS_ARRAY: case C_IS_INTEGER: case C_IS_UNSIGNED: case C_IS_PTR: case C_IS_STR: case C_IS_LITERAL: return check_kind_of(c, e);
+	case C_STATIC_ASSERT: return check_static_assert(c, e, i);
+	case C_GETOPT:	return check_getopt(c, e, i);
 	case C_PID:	return check_pid(c, e);
 	case C_JOIN: case C_NTOP: case C_PTON: case C_MACADDR: case C_STRERROR: return check_net(c, e);
 	default:	return &v_agg;

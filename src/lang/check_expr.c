@@ -62,54 +62,6 @@ const struct vtype *stored_type(struct checker *c, const struct vtype *t)
 	return t;
 }
 
-static bool fold(uint8_t op, int64_t a, int64_t b, int64_t *ret)
-{
-	switch (op) {
-	case '+':	*ret = (uint64_t)a + b; return true;
-	case '-':	*ret = (uint64_t)a - b; return true;
-	case '*':	*ret = (uint64_t)a * b; return true;
-	case T_SHL:	*ret = (uint64_t)a << (b & 63); return true;
-	case '|':	*ret = a | b; return true;
-	case '/':
-		if (!b || (a == INT64_MIN && b == -1))
-			return false;
-		*ret = a / b;
-		return true;
-	}
-	return false;
-}
-
-/* A constant where the grammar needs one. */
-bool const_int(const struct expr *e, int64_t *ret_value)
-{
-	int64_t a, b;
-
-	switch (e->kind) {
-	case E_INT: case E_BOOL:
-		*ret_value = e->value;
-		return true;
-	case E_UNARY:
-		if (!const_int(e->a, &a) || (e->op != '-' && e->op != '+'))
-			return false;
-		*ret_value = e->op == '-' ? -(uint64_t)a : (uint64_t)a;
-		return true;
-	case E_BINARY:
-		return const_int(e->a, &a) && const_int(e->b, &b) && fold(e->op, a, b, ret_value);
-	case E_PARAM:
-		if (!e->ref)
-			return false;
-		*ret_value = *(const int64_t *)e->ref;
-		return true;
-	case E_SIZEOF: case E_OFFSETOF:
-		*ret_value = e->value;
-		return true;
-	case E_NAME:
-		*ret_value = e->value;
-		return e->meaning == B_CONSTANT || e->meaning == B_ENUMERATOR;
-	}
-	return false;
-}
-
 /* ---- operators ---- */
 
 const struct vtype *check_no_operator(struct checker *c, const struct expr *e, const struct vtype *a, const struct vtype *b)
@@ -417,7 +369,7 @@ static const struct vtype *check_sizeof(struct checker *c, struct expr *e)
 {
 	const struct vtype *t = type_or_value(c, e);
 
-	e->value = t->size;
+	e->value = e->a && e->a->kind == E_STR ? e->a->text_len + 1 : t->size;	/* a literal has its NUL, as in C */
 	return &v_u64;
 }
 
@@ -491,10 +443,13 @@ static const struct vtype *check_param(struct checker *c, struct expr *e)
 
 static const struct vtype *check_block_expr(struct checker *c, struct expr *e)
 {
+	const struct vtype *t;
+
 	c->depth++;
 	check_statements(c, e->body);
 	c->depth--;
-	return e->a ? check_value(c, e->a) : &v_error;
+	t = e->a ? check_expr(c, e->a) : &v_void;	/* without a value: the body of a macro */
+	return t->kind == V_AGG ? check_value(c, e->a) : t;
 }
 
 /* C: the first type that holds it, of those that its suffix allows; only hexadecimal and octal ones become unsigned unasked. */

@@ -66,6 +66,10 @@ void check_format(struct checker *c, struct expr *e, const struct call_info *inf
 		if (*s != '%')
 			continue;
 		n = format_conv(s, &v);
+		if (n && v.kind == 'g' && s[n] == 'r' && arg < e->nlist && e->list[arg]->type->kind == V_INT) {
+			check_error(c, fmt, "%%gr shows flags of the kernel's memory, and probes here are in programs; use %%x");
+			return;
+		}
 		if (!n) {
 			check_error(c, fmt, "bad conversion '%.*s' in the format", (int)strcspn(s + 1, " \n\t%") + 1, s);
 			return;

@@ -44,6 +44,16 @@ static const struct vtype *site_name(struct checker *c, struct expr *e, uint8_t 
 	return t;
 }
 
+const char *check_probe_type(const struct checker *c)
+{
+	static const char *const words[] = { "special", "uprobe", "uretprobe", "uprobe", "call" };
+	const char *probe = c->site && c->site->probe ? c->site->probe : "";
+
+	if (in_tracer(c) && probe[0] == 'i')
+		return "interval";
+	return words[c->site ? c->site->at : 0];
+}
+
 static const struct vtype *stack_type(struct checker *c, struct expr *e)
 {
 	struct vtype *t = pool_new(c->l->pool, struct vtype);
@@ -186,21 +196,6 @@ static const struct vtype *script_constant(struct checker *c, struct expr *e)
 	return NULL;
 }
 
-/* What scripts get from headers elsewhere. */
-static bool header_constant(struct expr *e)
-{
-	static const struct { const char *name; uint8_t value; } known[] = { { "AF_UNIX", 1 }, { "AF_INET", 2 }, { "AF_INET6", 10 } };
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(known); i++)
-		if (strcmp(known[i].name, e->name) == 0) {
-			e->meaning = B_CONSTANT;
-			e->value = known[i].value;
-			return true;
-		}
-	return false;
-}
-
 static const struct vtype *unknown(struct checker *c, struct expr *e)
 {
 	const char *near = builtin_near(e->name, 0);
@@ -226,6 +221,9 @@ static const struct vtype *language_name(struct checker *c, struct expr *e, uint
 	case B_COMM:	return v_text(c->l->pool, 16);
 	case B_FUNC:	return site_name(c, e, IR_FUNC);
 	case B_PROBE:	return site_name(c, e, IR_PROBE);
+	case B_PROBETYPE: return v_text(c->l->pool, strlen(check_probe_type(c)));
+	case B_USERMODE: return &v_i64;
+	case B_HAS_CPID: return &v_bool;
 	case B_USTACK: case B_STACK: return stack_type(c, e);
 	case B_RETVAL:	return check_retval(c, e);
 	case B_ARGS:	return &v_args;
@@ -261,6 +259,7 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 	enum builtin b = builtin_find(e->name, &number);
 	const struct vtype *t;
 	bool found = false;
+	int64_t value;
 
 	t = script_constant(c, e);
 	if (t)
@@ -280,7 +279,11 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 		e->value = register_number(e->name);
 		return &v_raw;
 	}
-	return header_constant(e) ? &v_i64 : unknown(c, e);
+	if (!header_constant(e->name, &value))
+		return unknown(c, e);
+	e->meaning = B_CONSTANT;
+	e->value = value;
+	return &v_i64;
 }
 
 bool check_is_args(struct checker *c, const struct expr *e)

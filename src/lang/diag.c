@@ -124,7 +124,8 @@ char *diags_text(struct diags *d)
 	if (d->list.n)
 		qsort(d->list.v, d->list.n, sizeof(d->list.v[0]), by_place);
 	for (i = 0; i < d->list.n; i++)
-		print_one(f, d, &d->list.v[i]);
+		if (!d->list.v[i].warning || !d->no_warnings)
+			print_one(f, d, &d->list.v[i]);
 	if (d->errors >= DIAG_MOST)
 		fprintf(f, "%s: more errors may follow\n", d->name);
 	fclose(f);

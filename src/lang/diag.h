@@ -29,6 +29,7 @@ struct diags {
 	size_t size;
 	VEC(struct diag) list;
 	uint32_t errors;
+	bool no_warnings;	/* diags_text() leaves them out */
 };
 
 void diag_error(struct diags *d, uint32_t at, uint32_t len, const char *fmt, ...)

@@ -114,10 +114,11 @@ static void print_stack(FILE *f, uint64_t id, uint32_t mode, int indent, const s
 	fputc('\n', f);
 	for (i = 0; i < n; i++) {
 		symbol = mode != IR_STACK_RAW && names->symbol ? names->symbol(names->data, frames[i]) : NULL;
-		fprintf(f, "%*s", indent, "");
+		if (mode != IR_STACK_PERF)
+			fprintf(f, "%*s", indent, "");
 		if (mode == IR_STACK_PERF) {
 			module = names->module ? names->module(names->data, frames[i]) : NULL;
-			fprintf(f, "%" PRIx64 " %s (%s)\n", frames[i], symbol ? symbol : "[unknown]", module ? module : "[unknown]");
+			fprintf(f, "\t%" PRIx64 " %s (%s)\n", frames[i], symbol ? symbol : "[unknown]", module ? module : "[unknown]");
 		} else if (symbol) {
 			fprintf(f, "%s\n", symbol);
 		} else {
@@ -396,7 +397,7 @@ int format_event(FILE *f, const struct ir_unit *u, uint32_t record, const uint8_
 		return -EBADMSG;
 	}
 	switch ((enum ir_record_kind)r->kind) {
-	case IR_RECORD_PRINTF: case IR_RECORD_CAT: print_format(f, u, r, v, names); break;
+	case IR_RECORD_PRINTF: case IR_RECORD_CAT: case IR_RECORD_SYSTEM: print_format(f, u, r, v, names); break;
 	case IR_RECORD_ERRORF: case IR_RECORD_WARNF:
 		fputs(r->kind == IR_RECORD_ERRORF ? "ERROR: " : "WARNING: ", f);
 		print_format(f, u, r, v, names);

@@ -341,6 +341,7 @@ void format_map_json(FILE *f, const struct ir_unit *u, uint32_t map, const struc
 static const char *const event_types[] = {
 	[IR_RECORD_PRINTF] = "printf", [IR_RECORD_TIME] = "time", [IR_RECORD_JOIN] = "join",
 	[IR_RECORD_ERRORF] = "errorf", [IR_RECORD_WARNF] = "warnf", [IR_RECORD_CAT] = "cat",
+	[IR_RECORD_SYSTEM] = "system",
 };
 
 /* What is made of text, as the text that it is. */

@@ -262,6 +262,7 @@ enum ir_record_kind {
 	IR_RECORD_CLEAR, IR_RECORD_ZERO,
 	IR_RECORD_TIME,			/* text: strftime format */
 	IR_RECORD_CAT,			/* text: format of the path */
+	IR_RECORD_SYSTEM,		/* text: format of a command for the shell */
 	IR_RECORD_JOIN,			/* text: separator; fields: how many there are, then the strings */
 	IR_RECORD_ERRORF, IR_RECORD_WARNF,
 	IR_RECORD_EXIT,			/* by IR_EXIT; one field: the status. The run ends */

@@ -7,6 +7,7 @@
 #include "lang/check.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 
@@ -57,27 +58,28 @@ static void config_name(const char *name, char out[40])
 
 /* Those of bpftrace that change nothing here. */
 static const char *const ignored[] = {
-	"cache_user_symbols", "cpp_demangle", "lazy_symbolication", "license", "log_size", "max_bpf_progs", "max_cat_bytes",
+	"cache_user_symbols", "cpp_demangle", "lazy_symbolication", "license", "log_size", "max_bpf_progs",
 	"max_probes", "on_stack_limit", "perf_rb_pages", "show_debug_info", "symbol_source", "unstable_map_decl",
 	"unstable_tseries", "unstable_addr", "unstable_import", "use_blazesym", "max_ast_nodes", "debug_output",
 	"max_type_res_iterations", "missing_probes",
 };
 
-static void read_config(struct lang *l, const struct config *c)
+/* False: there is no such setting. */
+static bool read_config(struct lang *l, const struct config *c)
 {
 	char name[40];
 	bool good;
 	size_t i;
 
 	config_name(c->name, name);
-	if (!c->value)
-		return;
 	if (strcmp(name, "max_strlen") == 0 || strcmp(name, "strlen") == 0)
 		good = config_number(c->value, 1, 65536, &l->config.max_strlen);
-	else if (strcmp(name, "max_map_keys") == 0)
+	else if (strcmp(name, "max_map_keys") == 0 || strcmp(name, "map_keys_max") == 0)
 		good = config_number(c->value, 1, 1 << 26, &l->config.max_map_keys);
 	else if (strcmp(name, "max_loop") == 0)
 		good = config_number(c->value, 1, 1 << 20, &l->config.max_loop);
+	else if (strcmp(name, "max_cat_bytes") == 0 || strcmp(name, "cat_bytes_max") == 0)
+		good = config_number(c->value, 1, 1 << 30, &l->config.max_cat_bytes);
 	else if (strcmp(name, "stack_mode") == 0)
 		good = config_stack(c->value, &l->config.stack_mode);
 	else if (strcmp(name, "print_maps_on_exit") == 0)
@@ -89,12 +91,28 @@ static void read_config(struct lang *l, const struct config *c)
 			l->config.missing_probes_ok = strcmp(c->value, "error") != 0;
 		for (i = 0; i < ARRAY_SIZE(ignored); i++)
 			if (strcmp(name, ignored[i]) == 0)
-				return;
-		diag_error(l->diags, c->at, c->len, "unknown config variable '%s'", c->name);
-		return;
+				return true;
+		return false;
 	}
 	if (!good)
-		diag_error(l->diags, c->value_at, c->value_len, "'%s' is no value for %s", c->value, name);
+		diag_error(l->diags, c->value_at, c->value_len, "'%s' is no value for %s", c->value, c->len ? name : c->name);
+	return true;
+}
+
+/* Those of the environment win. Unknown ones may be meant for bpftrace, which has some that are about itself. */
+static void read_configs(struct lang *l)
+{
+	const struct script *s = l->script;
+	size_t i, n;
+
+	for (i = 0; i < s->configs.n; i++)
+		if (s->configs.v[i].value && !read_config(l, &s->configs.v[i]))
+			diag_error(l->diags, s->configs.v[i].at, s->configs.v[i].len, "unknown config variable '%s'", s->configs.v[i].name);
+	for (i = 0; environ[i] && s->clauses.n && !s->clauses.v[0]->is_line; i++) {
+		n = strcspn(environ[i], "=");
+		if (strncmp(environ[i], "BPFTRACE_", 9) == 0 && environ[i][n])
+			read_config(l, &(struct config){ .name = pool_text(l->pool, environ[i], n), .value = environ[i] + n + 1 });
+	}
 }
 
 static uint64_t alignment(const struct vtype *t)
@@ -187,10 +205,9 @@ int lang_new(struct script *script, struct lang **ret_lang)
 	l->script = script;
 	l->pool = &script->pool;
 	l->diags = &script->diags;
-	l->config = (struct lang_config){ .max_strlen = 1024, .max_loop = LOOP_ROUNDS,
+	l->config = (struct lang_config){ .max_strlen = 1024, .max_loop = LOOP_ROUNDS, .max_cat_bytes = 1 << 20,
 					  .print_maps_on_exit = true, .str_trunc_trailer = ".." };
-	for (i = 0; i < script->configs.n; i++)
-		read_config(l, &script->configs.v[i]);
+	read_configs(l);
 	define_all(l);
 	for (i = 0; i < script->maps.n; i++)
 		declare_map(l, &script->maps.v[i]);

@@ -73,6 +73,7 @@ struct lang_config {
 	uint32_t max_loop;		/* rounds of a while loop */
 	uint8_t stack_mode;		/* enum ir_stack_mode */
 	bool print_maps_on_exit;
+	uint32_t max_cat_bytes;		/* of a file that cat() shows */
 	bool missing_probes_ok;
 	const char *str_trunc_trailer;
 };

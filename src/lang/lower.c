@@ -16,7 +16,6 @@
 #include "base/err.h"
 
 #define MOST_INS 60000
-#define MOST_TOTAL_ROUNDS (1u << 22)	/* a loop in a loop, with the usual bound */
 
 void lower_error(struct lower *w, const struct expr *e, const char *fmt, ...)
 {
@@ -151,7 +150,7 @@ void lower_forget(struct lower *w, size_t mark)
 }
 
 /* Their places are counted by whoever keeps a mark, so they stay. */
-static void forget_all(struct lower *w)
+void lower_forget_all(struct lower *w)
 {
 	size_t i;
 
@@ -204,15 +203,6 @@ static void put_masks(mask_list *list, bool join)
 	vec_free(list);
 }
 
-static void taint(struct val *v, uint64_t mask)
-{
-	uint32_t i;
-
-	v->mask |= mask;
-	for (i = 0; v->kind == K_TUPLE && i < v->n; i++)
-		taint(&v->elems[i], mask);
-}
-
 /* ---- statements ---- */
 
 static void lower_if(struct lower *w, const struct stmt *s)
@@ -234,114 +224,6 @@ static void lower_if(struct lower *w, const struct stmt *s)
 	lower_forget(w, mark);
 	put_masks(&after, true);
 	lower_place_label(w, end);
-}
-
-struct loop { uint32_t label, on_break, on_continue, bit; uint64_t rounds; };
-
-/* ret: what was around it. */
-static void open_loop(struct lower *w, struct loop *l, struct loop *ret, uint64_t most)
-{
-	uint64_t all = 0;
-	size_t i;
-
-	*ret = (struct loop){ .on_break = w->on_break, .on_continue = w->on_continue, .bit = w->loop_bit, .rounds = w->rounds };
-	*l = (struct loop){ .label = lower_label(w), .on_break = lower_label(w), .on_continue = lower_label(w) };
-	l->bit = w->next_bit < 63 ? w->next_bit++ : 63;
-	w->on_break = l->on_break;
-	w->on_continue = l->on_continue;
-	w->loop_bit = l->bit;
-	w->loop_depth++;
-	w->rounds *= most;
-	w->p->rounds = MAX(w->p->rounds, MIN(w->rounds, UINT32_MAX));
-	if (w->rounds > MOST_TOTAL_ROUNDS && w->p->where != IR_WHERE_TRACER)
-		lower_error(w, w->at, "these loops could take %llu rounds; at most %u are allowed (config: max_loop)",
-			    (unsigned long long)w->rounds, MOST_TOTAL_ROUNDS);
-	for (i = 0; i < w->c->vars.n; i++)
-		all |= w->c->vars.v[i]->val ? val_mask(w->c->vars.v[i]->val) : 0;
-	for (i = 0; i < w->c->vars.n; i++)
-		if (w->c->vars.v[i]->val)
-			taint(w->c->vars.v[i]->val, all | 1ull << l->bit);
-	forget_all(w);
-}
-
-static void close_loop(struct lower *w, const struct loop *l, const struct loop *around, uint8_t op)
-{
-	lower_place_label(w, l->on_continue);
-	lower_ins(w, op)->label = l->label;
-	lower_place_label(w, l->on_break);
-	w->on_break = around->on_break;
-	w->on_continue = around->on_continue;
-	w->loop_bit = around->bit;
-	w->rounds = around->rounds;
-	w->loop_depth--;
-	forget_all(w);
-}
-
-static void begin_rounds(struct lower *w, const struct loop *l, uint64_t most)
-{
-	struct ir_ins *i = lower_ins(w, IR_LOOP);
-
-	i->label = l->label;
-	i->imm = most;
-}
-
-static void lower_while(struct lower *w, const struct stmt *s)
-{
-	uint64_t most = (uint64_t)w->l->config.max_loop + 1;
-	struct loop l, around;
-
-	open_loop(w, &l, &around, most);
-	begin_rounds(w, &l, most);
-	lower_branch(w, s->a, false, l.on_break, l.on_break);
-	lower_statements(w, s->body);
-	close_loop(w, &l, &around, IR_LOOP_END);
-}
-
-/* for ($i : a..b): both ends are computed once. */
-static void lower_range(struct lower *w, const struct stmt *s)
-{
-	struct val from = lower_expr(w, s->a), to = lower_expr(w, s->b), end, count, one = val_const(&v_i64, 1), next;
-	struct val less;
-	uint64_t most = (uint64_t)w->l->config.max_loop + 1;
-	struct loop l, around;
-
-	lower_variable(w, s->var);
-	if (from.kind == K_CONST && to.kind == K_CONST)
-		most = to.k.i > from.k.i ? (uint64_t)to.k.i - from.k.i + 1 : 1;
-	most = MIN(most, (uint64_t)1 << 31);
-	end = place_new(w, &v_i64, false);
-	place_set(w, &end, &to, s->b);
-	count = place_new(w, &v_i64, false);
-	place_set(w, &count, &from, s->a);
-	open_loop(w, &l, &around, most);
-	begin_rounds(w, &l, most);
-	lower_if_fault(w, end.mask | count.mask, l.on_break);
-	less = val_reg(&v_i64, lower_pure(w, IR_LT, IR_I64, count.reg, end.reg, 0), 0);
-	lower_jump(w, IR_JZ, less.reg, l.on_break);
-	place_set(w, ((struct variable *)s->var->ref)->val, &count, s->var);
-	next = lower_math(w, '+', &v_i64, &count, &one);
-	place_set(w, &count, &next, s->var);
-	lower_statements(w, s->body);
-	close_loop(w, &l, &around, IR_LOOP_END);
-}
-
-void lower_for_map(struct lower *w, const struct stmt *s)
-{
-	struct map_info *m = s->a->ref;
-	struct val var = lower_variable(w, s->var);
-	struct loop l, around;
-	arg_list args = { 0 };
-	uint32_t map = lower_map_number(w, m);
-	struct ir_ins *i;
-
-	open_loop(w, &l, &around, w->u->maps.v[map].max_keys);
-	arg_add(w, &args, &var);
-	i = lower_ins(w, IR_EACH);
-	i->label = l.label;
-	i->map = map;
-	args_set(w, i, &args, w->u->maps.v[i->map].nkeys);
-	lower_statements(w, s->body);
-	close_loop(w, &l, &around, IR_EACH_END);
 }
 
 static void lower_unroll(struct lower *w, const struct stmt *s)
@@ -497,17 +379,32 @@ static void end_program(struct lower *w)
 	lower_ins(w, IR_RET);
 }
 
+static bool has_block(const struct expr *e)
+{
+	uint32_t i;
+
+	for (i = 0; e && i < e->nlist; i++)
+		if (has_block(e->list[i]))
+			return true;
+	return e && (e->kind == E_BLOCK || has_block(e->a) || has_block(e->b) || has_block(e->c));
+}
+
 static void lower_condition(struct lower *w)
 {
 	if (!w->c->clause->predicate)
 		return;
 	w->at = w->c->clause->predicate;
+	if (has_block(w->c->clause->predicate))
+		zero_variables(w);
+	w->steps = lower_steps(w->c->clause->predicate);
 	lower_branch(w, w->c->clause->predicate, false, w->end, w->end);
+	w->steps = false;
 }
 
 static void lower_body(struct lower *w)
 {
-	zero_variables(w);
+	if (!has_block(w->c->clause->predicate))	/* else it was done, and what it wrote stays */
+		zero_variables(w);
 	if (w->c->clause->is_line)
 		lower_line(w);
 	lower_statements(w, w->c->clause->body);
@@ -548,7 +445,7 @@ static void lower_call_probe(struct lower *w, uint32_t clause)
 	lower_ins(w, IR_RET)->a = yes;
 	if (early) {
 		lower_place_label(w, no);
-		forget_all(w);
+		lower_forget_all(w);
 		yes = lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0);
 		lower_ins(w, IR_RET)->a = yes;
 	}

@@ -68,6 +68,7 @@ void lower_jump(struct lower *w, uint8_t op, uint32_t reg, uint32_t label);
 void lower_if_fault(struct lower *w, uint64_t mask, uint32_t label);
 uint32_t lower_pure(struct lower *w, uint8_t op, uint8_t type, uint32_t a, uint32_t b, int64_t imm);
 void lower_forget(struct lower *w, size_t mark);
+void lower_forget_all(struct lower *w);
 void lower_error(struct lower *w, const struct expr *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 uint32_t lower_bit(struct lower *w);
 void lower_statements(struct lower *w, const struct stmt *s);
@@ -149,6 +150,10 @@ struct val lower_map_get(struct lower *w, const struct expr *e);
 void lower_map_keys(struct lower *w, const struct expr *e, arg_list *list, uint64_t *ret_mask);
 struct val lower_map_assign(struct lower *w, const struct expr *e);
 struct val lower_map_step(struct lower *w, const struct expr *e);
+
+/* lower_loop.c */
+void lower_while(struct lower *w, const struct stmt *s);
+void lower_range(struct lower *w, const struct stmt *s);
 void lower_for_map(struct lower *w, const struct stmt *s);
 
 /* lower_call.c */

@@ -136,7 +136,8 @@ static struct val format_arg(struct lower *w, const struct expr *e, char kind)
 static struct val lower_printf(struct lower *w, const struct expr *e)
 {
 	static const uint8_t kinds[] = {
-		[C_PRINTF] = IR_RECORD_PRINTF, [C_CAT] = IR_RECORD_CAT, [C_ERRORF] = IR_RECORD_ERRORF, [C_WARNF] = IR_RECORD_WARNF,
+		[C_PRINTF] = IR_RECORD_PRINTF, [C_CAT] = IR_RECORD_CAT, [C_SYSTEM] = IR_RECORD_SYSTEM,
+		[C_ERRORF] = IR_RECORD_ERRORF, [C_WARNF] = IR_RECORD_WARNF,
 	};
 	struct ir_record *r = lower_record(w, kinds[e->meaning], e);
 	const char *s = e->list[0]->name;
@@ -439,13 +440,9 @@ static struct val lower_switch(struct lower *w, const struct expr *e)
 static struct val lower_strftime(struct lower *w, const struct expr *e)
 {
 	struct val v = lower_expr(w, e->list[1]);
-	struct vtype *t = pool_new(w->pool, struct vtype);
 
-	*t = *e->type;
-	t->extra = w->u->strings.n;
-	*vec_add(&w->u->strings) = xstrdup(e->list[0]->name);
 	v = val_convert(w, &v, &v_u64);
-	return val_reg(t, val_in_reg(w, &v), v.mask);
+	return val_reg(e->type, val_in_reg(w, &v), v.mask);
 }
 
 static struct val lower_bswap(struct lower *w, const struct expr *e)
@@ -473,7 +470,7 @@ struct val lower_call(struct lower *w, const struct expr *e)
 	uint32_t reg;
 
 	switch ((enum call)e->meaning) {
-	case C_PRINTF: case C_CAT: case C_ERRORF: case C_WARNF: return lower_printf(w, e);
+	case C_PRINTF: case C_CAT: case C_SYSTEM: case C_ERRORF: case C_WARNF: return lower_printf(w, e);
 	case C_PRINT:	return lower_print(w, e);
 	case C_CLEAR:	return map_event(w, e, IR_RECORD_CLEAR);
 	case C_ZERO:	return map_event(w, e, IR_RECORD_ZERO);
@@ -504,7 +501,12 @@ struct val lower_call(struct lower *w, const struct expr *e)
 		i = lower_ins(w, IR_CTX);
 		i->imm = IR_CTX_NSECS;
 		i->dst = reg;
+		if (e->value)
+			reg = lower_pure(w, IR_ADD, IR_I64, reg, lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, e->value), 0);
 		return val_reg(e->type, reg, 0);
+	case C_IS_ARRAY: case C_IS_INTEGER: case C_IS_UNSIGNED: case C_IS_PTR: case C_IS_STR: case C_IS_LITERAL:
+		return val_const(e->type, e->value);
+	case C_STATIC_ASSERT: return nothing();
 	default:
 		lower_error(w, e, "%s() can't be used here", e->name);
 		return nothing();

@@ -520,7 +520,7 @@ static struct val lower_kind(struct lower *w, const struct expr *e)
 		return e->a->kind == E_MAP ? lower_map_assign(w, e) : lower_expr(w, e->b);
 	case E_BLOCK:
 		lower_statements(w, e->body);
-		return lower_expr(w, e->a);
+		return e->a ? lower_expr(w, e->a) : (struct val){ .kind = K_VOID, .type = &v_void };
 	case E_NAMED:
 		return lower_expr(w, e->a);
 	}

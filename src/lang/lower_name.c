@@ -211,11 +211,17 @@ struct val lower_name(struct lower *w, const struct expr *e)
 		[B_ELAPSED] = IR_CTX_ELAPSED, [B_DURATION] = IR_CTX_DURATION, [B_UID] = IR_CTX_UID, [B_GID] = IR_CTX_GID,
 		[B_RAND] = IR_CTX_RAND, [B_NCPUS] = IR_CTX_NCPUS, [B_CPID] = IR_CTX_CPID,
 	};
+	struct val v;
 
 	switch ((enum builtin)e->meaning) {
 	case B_COMM:	return lower_comm(w, e);
 	case B_FUNC:	return text_or_site(w, e, w->c->site->func);
 	case B_PROBE:	return text_or_site(w, e, w->c->site->probe);
+	case B_PROBETYPE: return text_or_site(w, e, check_probe_type(w->c));
+	case B_USERMODE: return val_const(e->type, 1);
+	case B_HAS_CPID:
+		v = context(w, &v_i64, IR_CTX_CPID);
+		return val_reg(e->type, lower_pure(w, IR_NE, IR_I64, v.reg, lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0), 0), 0);
 	case B_USTACK: case B_STACK: return lower_stack(w, e);
 	case B_ENUMERATOR: case B_CONSTANT: return val_const(e->type, e->value);
 	case B_VAR:	return lower_program_var(w, e);

@@ -195,7 +195,7 @@ static struct stmt *for_stmt(struct parser *p)
 	paren = parse_accept(p, '(');
 	if (p->tok.kind == T_VAR) {
 		s->var = parse_new(p, E_VAR, p->tok.at);
-		s->var->name = p->tok.text;
+		s->var->name = parse_macro_var(p, p->tok.text);
 		s->var->len = p->tok.len;
 		parse_advance(p);
 	}
@@ -226,7 +226,7 @@ static struct stmt *let_stmt(struct parser *p)
 		return s;
 	}
 	s->var = parse_new(p, E_VAR, p->tok.at);
-	s->var->name = p->tok.text;
+	s->var->name = parse_macro_var(p, p->tok.text);
 	s->var->len = p->tok.len;
 	parse_advance(p);
 	if (parse_accept(p, ':'))
@@ -432,6 +432,7 @@ static struct script *new_script(struct parser *p, const char *name, const char 
 static int finish(struct parser *p, struct script **ret_script)
 {
 	vec_free(&p->macros);
+	vec_free(&p->blocks);
 	*ret_script = p->script;
 	if (!p->script->diags.errors)
 		return 0;

@@ -11,6 +11,9 @@
 
 struct macro { const char *name; uint32_t pos; bool busy; };	/* #define name ...; where its text begins */
 
+struct macro_param { uint8_t kind; const char *name; };		/* T_VAR, T_MAP or T_WORD */
+struct block_macro { const char *name; uint32_t pos; struct macro_param *params; uint32_t nparams; };	/* macro name(...) { */
+
 struct parser {
 	struct script *script;
 	struct lexer lex;
@@ -21,6 +24,9 @@ struct parser {
 	bool in_line;		/* a probe line: a field ends where the next one begins */
 	bool panic;		/* an error was said; be quiet until we are back in step */
 	VEC(struct macro) macros;
+	VEC(struct block_macro) blocks;
+	struct macro_use *use;	/* whose body we are in; NULL: none */
+	uint32_t uses;
 };
 
 /* parse.c */
@@ -53,6 +59,16 @@ bool parse_typedef(struct parser *p);
 
 /* parse_preamble.c */
 bool parse_preamble(struct parser *p);	/* false: this is a clause */
+
+/* parse_macro.c */
+void parse_macro(struct parser *p);
+struct expr *parse_macro_use(struct parser *p, const char *name);	/* NULL: it is no macro, or panic */
+struct expr *parse_macro_arg(struct parser *p, const char *name);	/* NULL: no parameter */
+const char *parse_macro_var(struct parser *p, const char *name);	/* what $name is called here */
+const char *parse_macro_map(struct parser *p, const char *name);
+
+/* parse_sugar.c */
+struct expr *parse_sugar(struct parser *p, struct expr *e);	/* a call as what it stands for; most stay */
 
 /* parse_probe.c */
 struct probe *parse_probe(struct parser *p);

@@ -131,9 +131,14 @@ static struct macro *find_macro(struct parser *p, const char *name)
 /* name | name "(" [list] ")" | ns "::" name | sizeof... | offsetof... */
 static struct expr *name_expr(struct parser *p)
 {
-	struct expr *e = parse_new(p, E_NAME, p->tok.at);
-	struct macro *m = find_macro(p, p->tok.text);
+	struct expr *e = parse_new(p, E_NAME, p->tok.at), *made = parse_macro_arg(p, p->tok.text);
+	struct macro *m;
 
+	if (!made)
+		made = parse_macro_use(p, p->tok.text);
+	if (made)
+		return made;
+	m = find_macro(p, p->tok.text);
 	e->name = p->tok.text;
 	parse_advance(p);
 	if (m)
@@ -160,6 +165,8 @@ static struct expr *name_expr(struct parser *p)
 		parse_advance(p);
 		e->kind = E_CALL;
 		e->nlist = parse_list(p, ')', true, &e->list);
+		parse_done(p, e);
+		return p->panic ? e : parse_sugar(p, e);
 	}
 	return parse_done(p, e);
 }
@@ -177,6 +184,8 @@ static struct expr *variable_expr(struct parser *p)
 		if (strspn(e->name, "0123456789") != strlen(e->name) || strlen(e->name) > 6 || atoi(e->name) == 0)
 			diag_error(p->lex.diags, e->at, p->tok.len, "positional parameters are $1, $2, ...");
 		e->value = strtoul(e->name, NULL, 10);
+	} else {
+		e->name = parse_macro_var(p, e->name);
 	}
 	parse_advance(p);
 	return parse_done(p, e);
@@ -187,7 +196,7 @@ static struct expr *map_expr(struct parser *p)
 {
 	struct expr *e = parse_new(p, E_MAP, p->tok.at);
 
-	e->name = pool_printf(&p->script->pool, "@%s", p->tok.text);
+	e->name = pool_printf(&p->script->pool, "@%s", parse_macro_map(p, p->tok.text));
 	parse_advance(p);
 	if (parse_accept(p, '[')) {
 		e->has_keys = true;

@@ -2,7 +2,8 @@
 /*
  * What stands in front of the clauses:
  *
- *	preamble := "#define" ... | "#include" ... | struct | enum | typedef | config | "let" "@" name "=" kind "(" number ")" ";"
+ *	preamble := "#define" ... | "#include" ... | struct | enum | typedef | config | macro |
+ *		    "let" "@" name "=" kind "(" number ")" ";"
  *	config   := "config" "=" "{" (name "=" value [";"])* "}"
  *
  * bpftrace has a C preprocessor for the lines with '#'; here plain constants and conditions are read.
@@ -128,7 +129,7 @@ static void directive(struct parser *p)
 		s += 6 + strspn(s + 6, " \t");
 		n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
 		if (!n || s[n] == '(') {
-			diag_error(p->lex.diags, at, end - at, "macros with parameters are not supported");
+			diag_error(p->lex.diags, at, end - at, "a #define has no parameters; write 'macro %.*s(x) { ... }'", (int)n, s);
 			return;
 		}
 		m = vec_add(&p->macros);
@@ -140,12 +141,15 @@ static void directive(struct parser *p)
 		conditional(p, s, end);
 	} else if (directive_is(s, "else")) {
 		conditional(p, "else", end);
-	} else if (!directive_is(s, "endif") && !directive_is(s, "undef") && *s != '!') {
+	} else if (!directive_is(s, "endif") && !directive_is(s, "undef") && !directive_is(s, "pragma") && *s != '!') {
 		diag_error(p->lex.diags, at, end - at, "unknown directive");
 	}
 }
 
-static const char *const later_words[] = { "macro", "import", "fn", "subprog" };
+static const struct { const char *word, *why; } later_words[] = {
+	{ "import", "a script is one file; put what it needs into it" }, { "fn", "write 'macro name(x) { ... }'" },
+	{ "subprog", "write 'macro name(x) { ... }'" },
+};
 
 /* Anything that is no clause. False: it is one. */
 bool parse_preamble(struct parser *p)
@@ -160,13 +164,14 @@ bool parse_preamble(struct parser *p)
 		return true;
 	}
 	for (i = 0; i < ARRAY_SIZE(later_words); i++)
-		if (n == strlen(later_words[i]) && memcmp(s, later_words[i], n) == 0 && blank > n) {
-			diag_error(p->lex.diags, at, n, "'%s' is not supported", later_words[i]);
+		if (n == strlen(later_words[i].word) && memcmp(s, later_words[i].word, n) == 0 && blank > n) {
+			diag_error(p->lex.diags, at, n, "'%s' is not supported: %s", later_words[i].word, later_words[i].why);
 			p->panic = true;
 			return true;
 		}
 	if (!(n == 6 && memcmp(s, "config", 6) == 0 && s[blank] == '=') &&
 	    !(n == 3 && memcmp(s, "let", 3) == 0 && s[blank] == '@') &&
+	    !(n == 5 && memcmp(s, "macro", 5) == 0 && blank > n) &&
 	    !(n == 6 && memcmp(s, "struct", 6) == 0 && blank > n) && !(n == 5 && memcmp(s, "union", 5) == 0 && blank > n) &&
 	    !(n == 4 && memcmp(s, "enum", 4) == 0 && blank > n) && !(n == 7 && memcmp(s, "typedef", 7) == 0 && blank > n))
 		return false;
@@ -174,6 +179,8 @@ bool parse_preamble(struct parser *p)
 	parse_rewind(p, at);
 	if (*s == 'c')
 		config_block(p);
+	else if (*s == 'm')
+		parse_macro(p);
 	else if (*s == 'l')
 		map_declaration(p);
 	else if (*s == 'e')

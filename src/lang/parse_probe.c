@@ -181,16 +181,28 @@ static const char *kind_rest(const char *s, const char *word)
 	return strncmp(s, word, n) == 0 && s[n] == ':' ? s + n + 1 : NULL;
 }
 
-static const struct { const char *word, *what; } foreign[] = {
-	{ "profile", "timed samples" }, { "p", "timed samples" },
-	{ "hardware", "hardware events" }, { "h", "hardware events" },
-	{ "software", "software events" }, { "s", "software events" },
-	{ "watchpoint", "watchpoints" }, { "w", "watchpoints" },
-	{ "asyncwatchpoint", "watchpoints" }, { "aw", "watchpoints" },
-	{ "iter", "kernel iterators" }, { "it", "kernel iterators" },
-	{ "kfunc", "kernel function probes" }, { "kretfunc", "kernel function probes" },
-	{ "rawtracepoint", "raw tracepoints" }, { "rt", "raw tracepoints" },
-	{ "self", "self probes" }, { "bench", "bench probes" }, { "test", "test probes" },
+#define KERNEL " yet: jab probes programs; a uprobe on a function of libc is near where a program calls the kernel"
+#define SAMPLES ": interval runs something again and again, in the tracer"
+#define EVENTS ": jab's probes are on functions and lines of programs; `perf` counts such events"
+
+static const struct { const char *word, *what, *why; } foreign[] = {
+	{ "kprobe", "kernel probes", KERNEL }, { "k", "kernel probes", KERNEL },
+	{ "kretprobe", "kernel return probes", KERNEL }, { "kr", "kernel return probes", KERNEL },
+	{ "fentry", "kernel function probes", KERNEL }, { "f", "kernel function probes", KERNEL },
+	{ "fexit", "kernel function probes", KERNEL }, { "fr", "kernel function probes", KERNEL },
+	{ "kfunc", "kernel function probes", KERNEL }, { "kretfunc", "kernel function probes", KERNEL },
+	{ "tracepoint", "kernel tracepoints", KERNEL }, { "t", "kernel tracepoints", KERNEL },
+	{ "rawtracepoint", "raw tracepoints", KERNEL }, { "rt", "raw tracepoints", KERNEL },
+	{ "iter", "kernel iterators", ": jab probes programs" }, { "it", "kernel iterators", ": jab probes programs" },
+	{ "usdt", "static tracepoints (USDT)", " yet: a uprobe on the function around them is near" },
+	{ "U", "static tracepoints (USDT)", " yet: a uprobe on the function around them is near" },
+	{ "profile", "timed samples", SAMPLES }, { "p", "timed samples", SAMPLES },
+	{ "hardware", "hardware events", EVENTS }, { "h", "hardware events", EVENTS },
+	{ "software", "software events", EVENTS }, { "s", "software events", EVENTS },
+	{ "watchpoint", "watchpoints", ": a uprobe on who writes there is near" }, { "w", "watchpoints", ": a uprobe on who writes there is near" },
+	{ "asyncwatchpoint", "watchpoints", ": a uprobe on who writes there is near" }, { "aw", "watchpoints", ": a uprobe on who writes there is near" },
+	{ "self", "self probes", ": interval is the only other thing that the tracer waits for" },
+	{ "bench", "bench probes", ": call probes know how long a function takes" }, { "test", "test probes", ": a script can end with exit(1)" },
 };
 
 static bool is_foreign(struct parser *p, const struct probe *pr)
@@ -200,8 +212,8 @@ static bool is_foreign(struct parser *p, const struct probe *pr)
 	for (i = 0; i < ARRAY_SIZE(foreign); i++) {
 		if (!kind_rest(pr->text, foreign[i].word))
 			continue;
-		diag_error(p->lex.diags, pr->at, pr->len, "%s are not supported (kind '%s')", foreign[i].what,
-			   foreign[i].word);
+		diag_error(p->lex.diags, pr->at, pr->len, "%s (kind '%s') are not supported%s", foreign[i].what, foreign[i].word,
+			   foreign[i].why);
 		return true;
 	}
 	return false;

@@ -21,6 +21,7 @@ static const char *const basic[] = {
 	"int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t",
 	"size_t", "ssize_t", "intptr_t", "uintptr_t", "ptrdiff_t", "off_t", "time_t", "pid_t",
 	"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "string", "wchar_t",
+	"__u8", "__u16", "__u32", "__u64", "__s8", "__s16", "__s32", "__s64",
 	NULL
 };
 static const char *const tags[] = { "struct", "union", "enum", "class", NULL };
@@ -210,14 +211,36 @@ struct type_name *parse_type(struct parser *p)
 	return t;
 }
 
+/* ")" "(" ... ")": whom a pointer to a function calls does not matter here. */
+static void pass_parameters(struct parser *p)
+{
+	uint32_t depth = 1;
+
+	parse_expect(p, ')', "after the name of a pointer to a function");
+	parse_expect(p, '(', "in front of its parameters");
+	while (!p->panic && depth && !parse_is(p, T_END)) {
+		depth += parse_is(p, '(');
+		depth -= parse_is(p, ')');
+		if (depth)
+			parse_advance(p);
+	}
+	parse_expect(p, ')', "after its parameters");
+}
+
 /* ["*"...] name ["[" n "]"] [":" bits], behind the type that all names of a line share */
 static void declarator(struct parser *p, const struct type_name *base, struct member_decl *m)
 {
 	struct type_name *t = pool_new(&p->script->pool, struct type_name);
+	bool function;
 
 	*t = *base;
 	while (parse_accept(p, '*'))
 		t->pointers++;
+	function = parse_accept(p, '(');
+	if (function) {
+		*t = (struct type_name){ .at = base->at, .len = base->len, .name = "void", .pointers = 1 };
+		parse_expect(p, '*', "in front of the name of a pointer to a function");
+	}
 	m->at = p->tok.at;
 	m->len = p->tok.len;
 	m->name = "";
@@ -228,6 +251,8 @@ static void declarator(struct parser *p, const struct type_name *base, struct me
 		parse_error(p, "the name of a member");
 	}
 	type_dims(p, t);
+	if (function)
+		pass_parameters(p);
 	if (parse_accept(p, ':')) {
 		m->is_field = true;
 		m->bits = parse_const(p, NULL, 1, 64);

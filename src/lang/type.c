@@ -40,6 +40,8 @@ static const struct { const char *name; const struct vtype *type; } basics[] = {
 	{ "uint8_t", &v_u8 }, { "uint16_t", &v_u16 }, { "uint32_t", &v_u32 }, { "uint64_t", &v_u64 },
 	{ "u8", &v_u8 }, { "u16", &v_u16 }, { "u32", &v_u32 }, { "u64", &v_u64 },
 	{ "s8", &v_i8 }, { "s16", &v_i16 }, { "s32", &v_i32 }, { "s64", &v_i64 },
+	{ "__u8", &v_u8 }, { "__u16", &v_u16 }, { "__u32", &v_u32 }, { "__u64", &v_u64 },
+	{ "__s8", &v_i8 }, { "__s16", &v_i16 }, { "__s32", &v_i32 }, { "__s64", &v_i64 },
 	{ "size_t", &v_u64 }, { "ssize_t", &v_i64 }, { "intptr_t", &v_i64 }, { "uintptr_t", &v_u64 }, { "ptrdiff_t", &v_i64 },
 	{ "off_t", &v_i64 }, { "time_t", &v_i64 }, { "pid_t", &v_i32 }, { "wchar_t", &v_i32 },
 };

@@ -14,7 +14,7 @@
 #include "session/shapes.h"
 #include "session/units.h"
 
-struct timer { uint32_t clause; uint64_t period, next; };
+struct timer { uint32_t probe; uint64_t period, next; };
 
 struct script_run {
 	struct jab *j;
@@ -29,6 +29,7 @@ struct script_run {
 	struct format_names names;
 	uint32_t pid;			/* whose event is being shown */
 	uint32_t target;		/* likewise; UINT32_MAX: a map is, or what the tracer itself has said */
+	bool no_warnings;
 	bool exited;
 	int status;
 };
@@ -120,15 +121,14 @@ static void show_text(struct script_run *s, const char *type, const char *text, 
 	fputs("}\n", s->out);
 }
 
-#define FILE_MOST (1u << 20)	/* cat() is for what /proc tells, not for copying disks */
-
 static void show_file(struct script_run *s, const char *path)
 {
-	char *text = xrealloc(NULL, FILE_MOST);
+	uint32_t most = lang_config(unit_of(s)->lang)->max_cat_bytes;
+	char *text = xrealloc(NULL, most);
 	FILE *f = fopen(path, "re");
 
 	if (f) {
-		show_text(s, "cat", text, fread(text, 1, FILE_MOST, f));
+		show_text(s, "cat", text, fread(text, 1, most, f));
 		fclose(f);
 	} else {
 		log_warn("cat: %s: %s", path, strerror(errno));
@@ -136,19 +136,40 @@ static void show_file(struct script_run *s, const char *path)
 	free(text);
 }
 
-static void cat(struct script_run *s, uint32_t record, const uint8_t *payload, size_t len)
+/* What a command says, until it ends; nobody else is served meanwhile. */
+static void show_command(struct script_run *s, const char *command)
 {
-	char *path = NULL;
-	size_t size;
-	FILE *f = open_memstream(&path, &size);
+	FILE *from = popen(command, "re"), *all;
+	char *text = NULL, part[4096];
+	size_t size, n;
 
-	if (format_event(f, ir_of(s), record, payload, len, &s->names) == 0) {
-		fclose(f);
-		show_file(s, path);
-	} else {
-		fclose(f);
+	if (!from) {
+		log_warn("system: %s: %s", command, strerror(errno));
+		return;
 	}
-	free(path);
+	all = s->style == SCRIPT_JSON ? open_memstream(&text, &size) : s->out;
+	while ((n = fread(part, 1, sizeof(part), from)))
+		fwrite(part, 1, n, all);
+	pclose(from);
+	if (all != s->out) {
+		fclose(all);
+		show_text(s, "system", text, size);
+	}
+	free(text);
+}
+
+static void show_named(struct script_run *s, uint32_t record, const uint8_t *payload, size_t len,
+		       void (*show)(struct script_run *s, const char *name))
+{
+	char *name = NULL;
+	size_t size;
+	FILE *f = open_memstream(&name, &size);
+	int r = format_event(f, ir_of(s), record, payload, len, &s->names);
+
+	fclose(f);
+	if (r == 0)
+		show(s, name);
+	free(name);
 }
 
 static void serve(struct script_run *s, uint32_t record, const uint8_t *payload, size_t len)
@@ -169,8 +190,10 @@ static void serve(struct script_run *s, uint32_t record, const uint8_t *payload,
 		s->exited = true;
 		s->status = r->nfields ? v[0].n.i : 0;
 	} else if (r->kind == IR_RECORD_CAT) {
-		cat(s, record, payload, len);
-	} else {
+		show_named(s, record, payload, len, show_file);
+	} else if (r->kind == IR_RECORD_SYSTEM) {
+		show_named(s, record, payload, len, show_command);
+	} else if (r->kind != IR_RECORD_WARNF || !s->no_warnings) {
 		(s->style == SCRIPT_JSON ? format_event_json : format_event)(s->out, u, record, payload, len, &s->names);
 	}
 	free(v);
@@ -231,9 +254,10 @@ static void fill_moment(struct script_run *s, struct interp_site *at)
 	at->comm = "jab";
 }
 
-static void run_clause(struct script_run *s, uint32_t clause)
+/* probe: its number, counted over all clauses. */
+static void run_probe(struct script_run *s, uint32_t probe)
 {
-	const struct ir_prog *p = unit_of(s)->tracer[clause];
+	const struct ir_prog *p = unit_of(s)->tracer.v[probe];
 	struct interp_site at = { 0 };
 
 	if (!p)
@@ -251,10 +275,10 @@ static void run_kind(struct script_run *s, enum probe_kind kind)
 {
 	const struct script *sc = unit_of(s)->script;
 
-	for (uint32_t i = 0; i < sc->clauses.n; i++)
-		for (uint32_t k = 0; k < sc->clauses.v[i]->nprobes; k++)
+	for (uint32_t i = 0, n = 0; i < sc->clauses.n; i++)
+		for (uint32_t k = 0; k < sc->clauses.v[i]->nprobes; k++, n++)
 			if (sc->clauses.v[i]->probes[k]->kind == kind)
-				run_clause(s, i);
+				run_probe(s, n);
 }
 
 int script_load(struct jab *j, const struct script_options *o, struct script_run **ret_run)
@@ -268,7 +292,8 @@ int script_load(struct jab *j, const struct script_options *o, struct script_run
 	s->unit = j->units.n;
 	s->target = UINT32_MAX;
 	*ret_run = s;
-	return unit_add_script(j, o->name, o->text, o->len, o->params, o->nparams);
+	s->no_warnings = o->no_warnings;
+	return unit_add_script(j, o);
 }
 
 char *script_errors(struct script_run *s)
@@ -344,12 +369,12 @@ int script_begin(struct script_run *s)
 	s->in.cells = xcalloc(ir_of(s)->ncells + 1, sizeof(*s->in.cells));
 	events_call_raw(s->j, take_event, s);
 	run_kind(s, PROBE_BEGIN);
-	for (uint32_t i = 0; i < sc->clauses.n; i++)
-		for (uint32_t k = 0; k < sc->clauses.v[i]->nprobes; k++) {
+	for (uint32_t i = 0, n = 0; i < sc->clauses.n; i++)
+		for (uint32_t k = 0; k < sc->clauses.v[i]->nprobes; k++, n++) {
 			const struct probe *p = sc->clauses.v[i]->probes[k];
 
 			if (p->kind == PROBE_INTERVAL)
-				*vec_add(&s->timers) = (struct timer){ i, p->period, now_ns() + p->period };
+				*vec_add(&s->timers) = (struct timer){ n, p->period, now_ns() + p->period };
 		}
 	return 0;
 }
@@ -362,7 +387,7 @@ int script_tick(struct script_run *s, uint64_t *ret_wait)
 		struct timer *t = &s->timers.v[i];
 
 		if (now >= t->next && !s->exited) {
-			run_clause(s, t->clause);
+			run_probe(s, t->probe);
 			t->next += t->period;
 			if (t->next <= now)	/* we were held up: one is enough */
 				t->next = now + t->period;

@@ -29,9 +29,13 @@ struct script_options {
 	size_t len;
 	char *const *params;		/* $1 ... */
 	uint32_t nparams;
+	char *const *options;		/* --name=value, for getopt() */
+	uint32_t noptions;
 	FILE *out;			/* the caller flushes it, and looks whether it could be written */
 	const char *trace;		/* a directory for record() events; NULL: they are printed */
 	enum script_style style;
+	bool unsafe;			/* system() may be used */
+	bool no_warnings;		/* none of the script's, and none of warnf() */
 };
 
 int script_load(struct jab *j, const struct script_options *o, struct script_run **ret_run);

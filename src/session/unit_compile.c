@@ -383,21 +383,22 @@ static int leave_out(struct jab *j, left_list *left)
 static int compile_tracer(struct unit *u)
 {
 	struct lang_site site = { .at = LANG_TRACER, .func = "" };
-	struct ir_prog *progs[2];
 	int r = 0;
 
-	u->tracer = xcalloc(u->script->clauses.n + 1, sizeof(*u->tracer));
+	u->tracer.n = 0;
 	for (uint32_t i = 0; !r && i < u->script->clauses.n; i++) {
 		const struct clause *c = u->script->clauses.v[i];
 
-		for (uint32_t k = 0; !r && !u->tracer[i] && k < c->nprobes; k++) {
+		for (uint32_t k = 0; !r && k < c->nprobes; k++) {
+			struct ir_prog *progs[2] = { NULL };
+
+			*vec_add(&u->tracer) = NULL;
 			if (!probe_is_of_tracer(c->probes[k]))
 				continue;
 			site.probe = c->probes[k]->kind == PROBE_BEGIN ? "begin" : c->probes[k]->kind == PROBE_END ? "end" :
 				     c->probes[k]->text;
 			r = lang_compile(u->lang, i, &site, progs);
-			if (!r)
-				u->tracer[i] = progs[0];
+			u->tracer.v[u->tracer.n - 1] = progs[0];
 		}
 	}
 	give_ids(u, 0);

@@ -175,8 +175,8 @@ static bool is_sum(struct unit_maps *m, uint32_t map)
 	for (size_t i = 0; i < j->programs.n; i++)
 		for (int k = 0; k < 2 && j->programs.v[i].unit == m->unit; k++)
 			note_uses(j->programs.v[i].progs[k], uses, m->nmaps, false);
-	for (uint32_t i = 0; u->tracer && i < u->script->clauses.n; i++)
-		note_uses(u->tracer[i], uses, m->nmaps, true);
+	for (size_t i = 0; i < u->tracer.n; i++)
+		note_uses(u->tracer.v[i], uses, m->nmaps, true);
 	for (uint32_t i = 0; i < m->nmaps; i++)
 		m->sums[i] = uses[i] == ADDED;
 	free(uses);

@@ -48,11 +48,15 @@ static int take_unit(struct jab *j, struct unit u)
 	return r;
 }
 
-int unit_add_script(struct jab *j, const char *name, const char *text, size_t len, char *const *params, uint32_t nparams)
+int unit_add_script(struct jab *j, const struct script_options *o)
 {
 	struct unit u = { 0 };
-	int r = script_parse_params(name, text, len, params, nparams, &u.script);
+	int r = script_parse_params(o->name, o->text, o->len, o->params, o->nparams, &u.script);
 
+	u.script->options = o->options;
+	u.script->noptions = o->noptions;
+	u.script->unsafe = o->unsafe;
+	u.script->diags.no_warnings = o->no_warnings;
 	if (r < 0) {
 		*vec_add(&j->units) = u;
 		return r;
@@ -102,9 +106,12 @@ const char *unit_probe_name(struct jab *j, struct row *row)
 	static const char *const kinds[] = { [SPEC_ENTRY] = "uprobe", [SPEC_RETURN] = "uretprobe", [SPEC_INSNS] = "insn", [SPEC_CALL] = "call" };
 	const struct probe_spec *spec = j->probes.v[row->probe].spec;
 	const struct file *f = &j->files.v[row->file];
+	const char *rest = strncmp(spec->text, "u:", 2) == 0 ? spec->text + 1 : strncmp(spec->text, "ur:", 3) == 0 ? spec->text + 2 : NULL;
 
 	if (!row->name && row->func != UINT32_MAX && (spec->place_kind == PLACE_GLOB || spec->place_kind == PLACE_REGEX))
 		row->name = *vec_add(&j->texts) = xasprintf("%s:%s:%s", kinds[spec->kind], f->path, func_name(f->m, &f->m->funcs.v[row->func]));
+	else if (!row->name && rest)
+		row->name = *vec_add(&j->texts) = xasprintf("%s%s", kinds[spec->kind], rest);
 	return row->name ? row->name : spec->text;
 }
 
@@ -191,7 +198,7 @@ void units_free(struct jab *j)
 		lang_free(u->lang);
 		script_free(u->script);
 		free(u->text);
-		free(u->tracer);
+		vec_free(&u->tracer);
 		vec_free(&u->off);
 		free(u->layout);
 		vec_free(&u->ids);

@@ -21,6 +21,7 @@
 #include "lang/ast.h"
 #include "lang/interp.h"
 #include "lang/lang.h"
+#include "session/script.h"
 #include "session/session.h"
 
 struct unit {
@@ -32,7 +33,7 @@ struct unit {
 	uint32_t told;			/* warnings, of a line */
 	struct maps_layout *layout;
 	VEC(uint32_t) ids;		/* of events, by record */
-	struct ir_prog **tracer;	/* by clause: what runs in the tracer; NULL: nothing */
+	VEC(struct ir_prog *) tracer;	/* by probe, over all clauses: what runs in the tracer; NULL: nothing */
 	VEC(bool) off;			/* by clause, may be shorter: switched off by the tracer */
 	uint32_t ncells;		/* that there is room for */
 };
@@ -62,7 +63,7 @@ struct unit_view {
 void unit_say_tracer(const uint64_t errors[IR_ERRORS]);
 
 /* The script of this session. Its text is kept. -EINVAL: unit_errors() has the messages. */
-int unit_add_script(struct jab *j, const char *name, const char *text, size_t len, char *const *params, uint32_t nparams);
+int unit_add_script(struct jab *j, const struct script_options *o);
 
 /* One probe line. -EINVAL with the first message as sentence. */
 int unit_add_line(struct jab *j, const char *text, const char *more);	/* more: fields of -t; NULL: none */
