@@ -101,6 +101,7 @@ struct session_probe {
 	size_t sites, refused;
 	size_t left_out;	/* of the refused: its clause means nothing there, which was said */
 	bool is_copies;		/* its sites are where copies of an inlined function begin */
+	bool is_unsure;		/* parameters that nobody asked for may be wrong, which was said once */
 };
 
 struct row {

@@ -202,15 +202,19 @@ static void leave_out(field_list *own)
 	free(f->symbol);
 }
 
-static int add_own(struct jab *j, const struct row *row, const struct session_probe *p, struct shape *s)
+static int add_own(struct jab *j, const struct row *row, struct session_probe *p, struct shape *s)
 {
 	struct module *m = j->files.v[row->file].m;
 	uint64_t entry = row->func == UINT32_MAX ? 0 : m->funcs.v[row->func].addr;
 	uint64_t pc = entry + (row->offset == UINT64_MAX ? 0 : row->offset);
 	int r = 0;
 
-	if (!p->fields.n && row->offset == UINT64_MAX && row->func != UINT32_MAX)
-		typed_parameters(m, entry, row->is_return, &s->own);
+	if (!p->fields.n && row->offset == UINT64_MAX && row->func != UINT32_MAX &&
+	    !typed_parameters(m, entry, row->is_return, &s->own) && !p->is_unsure) {
+		log_warn("%s: the compiler may have changed how the static function %s is called: its parameters may be wrong",
+			 p->spec->text, func_name(m, &m->funcs.v[row->func]));
+		p->is_unsure = true;
+	}
 	for (size_t i = 0; !r && i < p->fields.n; i++) {
 		struct field *f = vec_add(&s->own);
 

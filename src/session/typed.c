@@ -159,13 +159,14 @@ bool typed_has_function(struct module *m, uint64_t entry)
 }
 
 /* What can't be recorded is left out: nobody has asked for it by name. */
-void typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list *list)
+bool typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list *list)
 {
 	const struct func_types *f;
+	bool unsure = false;
 	struct types *t;
 
 	if (module_types(m, &t) < 0 || types_func(t, entry, &f) < 0)
-		return;
+		return true;
 	if (is_exit) {
 		if (f->ret != TYPE_ID_VOID) {
 			struct field *result = add(list, "retval");
@@ -174,9 +175,15 @@ void typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list
 			if (take_var(t, &f->retval, result, "") < 0)
 				drop_last(list);
 		}
-		return;
+		return true;
 	}
-	for (uint32_t i = 0; i < f->nparams && list->n < 16; i++)
-		if (f->params[i].name && take_var(t, &f->params[i], add(list, f->params[i].name), "") < 0)
+	for (uint32_t i = 0; i < f->nparams && list->n < 16; i++) {
+		if (!f->params[i].name)
+			continue;
+		if (take_var(t, &f->params[i], add(list, f->params[i].name), "") < 0)
 			drop_last(list);
+		else
+			unsure |= f->params[i].flags & VAR_UNSURE;
+	}
+	return !unsure;
 }

@@ -16,7 +16,7 @@ int typed_result(struct module *m, uint64_t entry, struct field *f, const char *
 bool typed_result_is_more(struct module *m, uint64_t entry, const struct field *f);	/* than the place that f reads holds */
 bool typed_has_function(struct module *m, uint64_t entry);	/* is anything known of it? */
 
-/* The parameters of a function, or its return value, as far as they are known and numbers. */
-void typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list *list);
+/* The parameters of a function, or its return value, as far as they are known and numbers. false: they may be wrong. */
+bool typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list *list);
 
 #endif

@@ -191,6 +191,8 @@ def test_unsure(built):
     r = jab.run("trace", "--json", "exe:typed::look x0=n", "--", built("typed_rs_2"))
     assert [o["fields"]["x0"] for o in r.objects if "fields" in o] == [0, 1, 2], r
     assert "'n': the compiler may have changed how this static function is called" in r.stderr
+    r = jab.run("trace", "exe:typed::look", "--", built("typed_rs_2"))
+    assert r.stderr.count("exe:typed::look: the compiler may have changed how the static function typed::look is called") == 1, r
 
 
 @pytest.mark.parametrize("level", [0, 2])
