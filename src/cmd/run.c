@@ -148,6 +148,8 @@ int run_over(struct jab *j, uint64_t start_ns, int *ret_status)
 			return 1;
 		sleep_ns(5000000);
 	}
+	if (!jab_child_pid(j))
+		(isatty(STDERR_FILENO) ? log_warn : log_info)("there is no target any more");
 	return 0;
 }
 

@@ -120,7 +120,7 @@ void table_final(struct table *t, FILE *to, bool all)
 		fprintf(to, "%14" PRIu64 "  %s\n", c->hits, name);
 	}
 	if (silent)
-		fprintf(to, "%14s  %zu more functions were not hit (-a lists them)\n", "0", silent);
+		fprintf(to, "%14s  %zu more function%s not hit (-a lists them)\n", "0", silent, silent == 1 ? " was" : "s were");
 }
 
 void table_json(struct table *t, FILE *to)
