@@ -54,6 +54,38 @@ static void add_scalar(struct layout *l, uint64_t off, const struct type *y, boo
 		l->v[l->n++] = s;
 }
 
+static void flatten(struct layout *l, type_id id, uint64_t off, bool tag);
+
+/*
+ * An enum whose variants are told apart by values that a field of one of them never has. Only if the others are
+ * empty it travels like that one.
+ */
+static bool is_crowded(struct layout *l, const struct type *y)
+{
+	const struct type_member *discr = NULL;
+	bool inside = false;
+	uint64_t i, full = 0, lo, hi;
+	int k;
+
+	for (i = 0; i < y->n; i++)
+		if (y->members[i].flags & MEMBER_DISCR)
+			discr = &y->members[i];
+	for (i = 0; i < y->n && discr; i++) {
+		struct layout v = { .a = l->a, .steps = l->steps };
+
+		if (!(y->members[i].flags & MEMBER_VARIANT))
+			continue;
+		flatten(&v, y->members[i].type, y->members[i].bit_off / 8, false);
+		l->steps = v.steps;
+		full += v.n || v.aggregate;
+		lo = discr->bit_off / 8;
+		hi = lo + type_get(l->a->t, type_strip(l->a->t, discr->type))->size;
+		for (k = 0; k < v.n; k++)
+			inside |= v.v[k].off < hi && lo < v.v[k].off + v.v[k].size;
+	}
+	return inside && full > 1;
+}
+
 static void flatten(struct layout *l, type_id id, uint64_t off, bool tag)
 {
 	const struct type *y = type_get(l->a->t, type_strip(l->a->t, id));
@@ -61,7 +93,7 @@ static void flatten(struct layout *l, type_id id, uint64_t off, bool tag)
 
 	if (!y->size)	/* () and what is made of it */
 		return;
-	if (l->steps++ > 200) {
+	if (l->steps++ > 1000) {
 		l->aggregate = true;
 		return;
 	}
@@ -70,6 +102,7 @@ static void flatten(struct layout *l, type_id id, uint64_t off, bool tag)
 		add_scalar(l, off, y, tag);
 		break;
 	case TYPE_STRUCT:
+		l->aggregate |= is_crowded(l, y);
 		for (i = 0; i < y->n && !l->aggregate; i++)
 			flatten(l, y->members[i].type, off + y->members[i].bit_off / 8,
 				y->members[i].flags & MEMBER_DISCR);

@@ -99,6 +99,16 @@ pub fn mixed(n0: u64, a: Result<usize, Box<u64>>, b: Result<u64, i64>) -> Result
     r
 }
 
+// The inner one's tag has room for a third value, which means Ok.
+#[inline(never)]
+pub fn crowded(n0: u32, a: Result<u32, Result<(), i32>>) -> Result<u32, Result<(), i32>> {
+    let n = "types_abi::crowded";
+    bytes(n, "0", &n0); bytes(n, "1", &a);
+    let r = if n0 > 0 { Ok(n0 + 6) } else { a };
+    bytes(n, "return", &r);
+    r
+}
+
 impl Pair {
     #[inline(never)]
     pub fn total(&self, scale: f64) -> f64 {
@@ -145,5 +155,6 @@ fn main() {
     sum += call!(Pair::total as fn(&Pair, f64) -> f64, &p, 1.5 + o.f) as u64 + for_c(3, 4.5) as u64;
     sum += call!(unit_or as fn(u32, Result<(), u32>) -> Result<(), u32>, n as u32, Err(n as u32 + 7)).is_ok() as u64;
     sum += call!(mixed as fn(u64, Result<usize, Box<u64>>, Result<u64, i64>) -> Result<u64, &'static u64>, n, Ok(n as usize + 3), Err(-4)).unwrap();
+    sum += call!(crowded as fn(u32, Result<u32, Result<(), i32>>) -> Result<u32, Result<(), i32>>, n as u32, Err(Err(-9))).is_ok() as u64;
     std::process::exit((sum == 12345) as i32);
 }
