@@ -188,6 +188,8 @@ def explain(p, k, mine, other, code, is_entry, is_optimised):
         return "refused by both"
     if isinstance(other, dict) and "is not a structure" in other.get("error", ""):
         return "a variant of Rust's that is not there now"
+    if name in p["begins"]:
+        return "of the copy that begins there, and of its caller"
     if isinstance(other, dict) and other.get("error", "").startswith("no ") and p["kind"] in ("inlined", "line", "exit"):
         return "only jab knows the name"
     if is_entry and isinstance(other, dict) and "gone" in other and (not isinstance(mine, dict) or "fault" in mine):

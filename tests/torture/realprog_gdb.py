@@ -205,17 +205,45 @@ def code_bytes(pc):
     return gdb.selected_inferior().read_memory(pc, 2).tobytes().hex()
 
 
+def scope_at(pc):
+    """What gdb tells of each variable that it knows there."""
+    try:
+        return gdb.execute("info scope *%d" % pc, to_string=True).split("\nSymbol ")[1:]
+    except gdb.error:
+        return []
+
+
+def outermost(pc):
+    """Where the function begins that all these were put into."""
+    starts, block = [], gdb.block_for_pc(pc)
+    while block:
+        starts += [block.start] if block.function else []
+        block = block.superblock
+    return starts[-1] if starts else None
+
+
 def odd_places(pc):
     """Variables that are described, at some address at least, by what the caller has handed over or would have; and those of
     which only an empty range tells."""
-    try:
-        told = gdb.execute("info scope *%d" % pc, to_string=True)
-    except gdb.error:
-        return [], []
-    told = told.split("\nSymbol ")[1:]
+    told = scope_at(pc)
     # an empty range means the moment before the instruction, for who knows of such (gcc's location views)
     empty = "Range %#x-%#x:" % (pc, pc)
-    return [t.split()[0] for t in told if "entry_value" in t or "parameter_ref" in t], [t.split()[0] for t in told if empty in t]
+    # in an inlined function gdb tells of that one only
+    around = scope_at(outermost(pc)) if outermost(pc) else []
+    return [t.split()[0] for t in told + around if "entry_value" in t or "parameter_ref" in t], [t.split()[0] for t in told if empty in t]
+
+
+def begins(pc, probe):
+    """The names of an inlined function whose copy begins there, if gdb is not in it yet: it then takes them for its caller's."""
+    name, found = probe[len("exe:"):], set()
+    if name in scopes(pc)[2]:
+        return []
+    own = next((b for b in reversed(blocks(pc)) if b.function), None)
+    for addr in code_of(own.start, own.end - own.start) if own else []:
+        around = blocks(addr)
+        last = next((i for i, b in enumerate(around) if b.function and b.function.name == name), -1)
+        found |= {s.name for b in around[:last + 1] for s in b}
+    return sorted(found)
 
 
 def questions():
@@ -227,6 +255,7 @@ def questions():
             t = gdb.block_for_pc(p["entry"]).function.type.target()
             local = [(["ret"], t)] * 6 if t and t.code != gdb.TYPE_CODE_VOID else []
         p["caller"], p["empty"] = odd_places(p["addresses"][0])
+        p["begins"] = begins(p["addresses"][0], p["probe"]) if p["kind"] == "inlined" else []
         p["code"] = {a: code_bytes(a) for a in p["addresses"]}
         asked = c.some(local, ORDER["each"]) + c.some(outer, 2) + c.constants(local + outer[:5])
         whole_ones = [q for q in asked if q[1] == "whole"]          # which may take all the room that an event has
