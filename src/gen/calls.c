@@ -22,12 +22,6 @@ static bool has_slot(const struct gen *g, const struct ir_ins *i)
 	return false;
 }
 
-/* Values that are one number can be changed at once; others need their owner's number and so a ring. */
-static bool is_simple(const struct ir_map *m)
-{
-	return m->kind != IR_MAP_VALUE || (m->nvalues == 1 && !ir_in_slot(m->values[0].type));
-}
-
 bool g_is_heavy(const struct gen *g, const struct ir_ins *i)
 {
 	switch (i->op) {
@@ -41,7 +35,7 @@ bool g_is_heavy(const struct gen *g, const struct ir_ins *i)
 	}
 	if (i->op < IR_MAP_GET || i->op > IR_MAP_HAS)
 		return false;
-	return has_slot(g, i) || !is_simple(&g->u->maps.v[i->map]);
+	return has_slot(g, i) || !maps_is_simple(&g->u->maps.v[i->map]);
 }
 
 bool g_is_call(const struct gen *g, const struct ir_ins *i)
@@ -436,7 +430,7 @@ static struct prog_op describe(const struct gen *g, const struct ir_ins *i)
 		g_describe_stack(g, i, &d);
 	if (i->op == IR_SAVED)
 		d.a = g->pair + 8 * PAIR_FAULTS;
-	if (map && (g->u->maps.v[i->map].nkeys || g->u->maps.v[i->map].kind == IR_MAP_VALUE))
+	if (map && maps_has_table(&g->u->maps.v[i->map]))
 		d.table = g->env->maps + (g->layout ? g->layout->maps[i->map].table : 0);
 	return d;
 }

@@ -89,18 +89,6 @@ static void put_from_int(struct gen *g, const struct ir_ins *i)
 	g_store_f(g, 0, i->dst);
 }
 
-static void put_wrap(struct gen *g, uint8_t type)
-{
-	switch (type) {
-	case IR_I8: case IR_CHAR: op(g, 0x48, 0x0f, 0xbe, 0xc0); break;	/* movsbq %al,%rax */
-	case IR_I16: op(g, 0x48, 0x0f, 0xbf, 0xc0); break;	/* movswq %ax,%rax */
-	case IR_I32: op(g, 0x48, 0x98); break;			/* cltq */
-	case IR_U8: op(g, 0x0f, 0xb6, 0xc0); break;		/* movzbl %al,%eax */
-	case IR_U16: op(g, 0x0f, 0xb7, 0xc0); break;		/* movzwl %ax,%eax */
-	case IR_U32: op(g, 0x89, 0xc0); break;			/* mov  %eax,%eax */
-	}
-}
-
 static void put_to_bool(struct gen *g)
 {
 	op(g, 0x66, 0x0f, 0xef, 0xc9);			/* pxor %xmm1,%xmm1 */
@@ -132,7 +120,7 @@ static void put_to_int(struct gen *g, const struct ir_ins *i)
 		g->code.v[done - 1] = g->code.n - done;
 	} else {
 		op(g, 0xf2, 0x48, 0x0f, 0x2c, 0xc0);	/* cvttsd2si %xmm0,%rax */
-		put_wrap(g, i->type);
+		g_wrap(g, i->type);
 	}
 	g_store(g, i->dst);
 }

@@ -32,21 +32,11 @@ static uint32_t words_of(const struct ir_part *p, uint32_t n)
 	return words;
 }
 
-static bool is_simple(const struct ir_map *m)
-{
-	return m->kind != IR_MAP_VALUE || (m->nvalues == 1 && !ir_in_slot(m->values[0].type));
-}
-
-static bool has_table(const struct ir_map *m)
-{
-	return m->nkeys || m->kind == IR_MAP_VALUE;
-}
-
 static struct prog_table make_table(const struct ir_map *m, uint32_t entries)
 {
 	struct prog_table t = {
 		.max_keys = m->nkeys ? m->max_keys : 1, .mask = entries - 1, .key_words = words_of(m->keys, m->nkeys),
-		.value_words = is_simple(m) ? 0 : words_of(m->values, m->nvalues), .reuse = m->kind == IR_MAP_VALUE,
+		.value_words = maps_is_simple(m) ? 0 : words_of(m->values, m->nvalues), .reuse = m->kind == IR_MAP_VALUE,
 	};
 
 	t.stride = (sizeof(struct prog_entry) + 8 * (t.key_words + t.value_words) + 15) & ~15u;
@@ -95,7 +85,7 @@ static int place_map(const struct ir_map *m, struct maps_layout *l, struct map_p
 			    8 * t.key_words, PROG_KEY_MAX);
 	if (8 * t.value_words > PROG_VALUE_MAX)
 		return fail(-E2BIG, "map %s: a value of up to %u bytes; %u are possible", m->name, 8 * t.value_words, PROG_VALUE_MAX);
-	if (has_table(m)) {
+	if (maps_has_table(m)) {
 		p->table = l->size;
 		size = up(sizeof(t) + (uint64_t)t.stride * p->entries);
 	}
@@ -184,7 +174,7 @@ void maps_init(const struct ir_unit *u, const struct maps_layout *l, uint8_t *me
 		const struct ir_map *m = &u->maps.v[i];
 		const struct map_place *p = &l->maps[i];
 
-		if (has_table(m))
+		if (maps_has_table(m))
 			*(struct prog_table *)(memory + p->table) = make_table(m, p->entries);
 		if (!agg_has_flip(m))
 			continue;

@@ -37,6 +37,17 @@ struct maps_layout {
 	struct map_place maps[];
 };
 
+/* Values that are one number can be changed at once; others need their owner's number and so a ring. */
+static inline bool maps_is_simple(const struct ir_map *m)
+{
+	return m->kind != IR_MAP_VALUE || (m->nvalues == 1 && !ir_in_slot(m->values[0].type));
+}
+
+static inline bool maps_has_table(const struct ir_map *m)
+{
+	return m->nkeys || m->kind == IR_MAP_VALUE;
+}
+
 /* Words that a part of a key or value takes. */
 uint32_t maps_part_words(const struct ir_part *p);
 

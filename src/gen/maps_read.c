@@ -70,11 +70,6 @@ void maps_reader_free(struct maps_reader *r)
 	free(r);
 }
 
-static bool has_table(const struct ir_map *m)
-{
-	return m->nkeys || m->kind == IR_MAP_VALUE;
-}
-
 /* Pads go by what stands in it: if a broken program has written there, that is put right. */
 static struct prog_table *table_at(const struct maps_reader *r, uint32_t map)
 {
@@ -82,7 +77,7 @@ static struct prog_table *table_at(const struct maps_reader *r, uint32_t map)
 	const size_t from = offsetof(struct prog_table, max_keys), len = sizeof(*t) - from;
 	const uint8_t *good = (const uint8_t *)&r->shapes[map] + from;
 
-	if (has_table(&r->u->maps.v[map]) && memcmp((uint8_t *)t + from, good, len))
+	if (maps_has_table(&r->u->maps.v[map]) && memcmp((uint8_t *)t + from, good, len))
 		memcpy((uint8_t *)t + from, good, len);
 	return t;
 }
@@ -462,11 +457,6 @@ static bool add(void *store, uint32_t map, const struct bytes *key, int64_t n, i
 	return put(store, map, key, (const uint64_t *)&n, true, ret_old);
 }
 
-static bool below(const struct ir_map *m, num a, num b)
-{
-	return m->num == IR_F64 ? a.f < b.f : m->num == IR_U64 ? a.u < b.u : a.i < b.i;
-}
-
 static void change_word(const struct ir_map *m, uint64_t *p, num v, int off)
 {
 	num old = { .u = load(p) }, next;
@@ -477,15 +467,9 @@ static void change_word(const struct ir_map *m, uint64_t *p, num v, int off)
 			next.f = old.f + v.f;
 		else if (off == AGG_SUM)
 			next.u = old.u + v.u;
-		else if (off == AGG_MIN ? !below(m, v, old) : !below(m, old, v))
+		else if (off == AGG_MIN ? !agg_below(m, v, old) : !agg_below(m, old, v))
 			return;
 	} while (!__atomic_compare_exchange_n(p, &old.u, next.u, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
-}
-
-static uint32_t bucket_of(const struct ir_map *m, int64_t v)
-{
-	return m->kind == IR_MAP_HIST ? hist_bucket(v, m->bits) :
-	       m->kind == IR_MAP_LHIST ? lhist_bucket(v, m->lo, m->hi, m->step) : quantile_bucket(v);
 }
 
 static bool aggregate(void *store, uint32_t map, const struct bytes *key, num v)
@@ -508,7 +492,7 @@ static bool aggregate(void *store, uint32_t map, const struct bytes *key, num v)
 	if (agg_has_flip(m))
 		__atomic_fetch_add((uint64_t *)(b + AGG_COUNT), 1, __ATOMIC_SEQ_CST);
 	if (agg_counters(m))
-		__atomic_fetch_add((uint64_t *)(b + counters_off(m)) + (is_counter(m) ? 0 : bucket_of(m, v.i)), 1, __ATOMIC_SEQ_CST);
+		__atomic_fetch_add((uint64_t *)(b + counters_off(m)) + (is_counter(m) ? 0 : agg_bucket(m, v.i)), 1, __ATOMIC_SEQ_CST);
 	return true;
 }
 

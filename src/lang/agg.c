@@ -88,15 +88,15 @@ uint32_t agg_buckets(const struct ir_map *m)
 	return 0;
 }
 
-static uint32_t bucket_of(const struct ir_map *m, int64_t v)
+uint32_t agg_bucket(const struct ir_map *m, int64_t v)
 {
 	return m->kind == IR_MAP_HIST ? hist_bucket(v, m->bits) :
 	       m->kind == IR_MAP_LHIST ? lhist_bucket(v, m->lo, m->hi, m->step) : quantile_bucket(v);
 }
 
-static bool below(uint8_t type, num a, num b)
+bool agg_below(const struct ir_map *m, num a, num b)
 {
-	return type == IR_F64 ? a.f < b.f : type == IR_U64 ? a.u < b.u : a.i < b.i;
+	return m->num == IR_F64 ? a.f < b.f : m->num == IR_U64 ? a.u < b.u : a.i < b.i;
 }
 
 static void add_num(uint8_t type, num *to, num v)
@@ -109,16 +109,16 @@ static void add_num(uint8_t type, num *to, num v)
 
 void agg_add(const struct ir_map *m, struct agg *a, num v)
 {
-	if (!a->count || below(m->num, v, a->min))
+	if (!a->count || agg_below(m, v, a->min))
 		a->min = v;
-	if (!a->count || below(m->num, a->max, v))
+	if (!a->count || agg_below(m, a->max, v))
 		a->max = v;
 	a->count++;
 	add_num(m->num, &a->sum, v);
 	if (agg_buckets(m)) {
 		if (!a->buckets)
 			a->buckets = xcalloc(agg_buckets(m), sizeof(*a->buckets));
-		a->buckets[bucket_of(m, v.i)]++;
+		a->buckets[agg_bucket(m, v.i)]++;
 	}
 }
 
@@ -128,9 +128,9 @@ void agg_merge(const struct ir_map *m, struct agg *to, const struct agg *from)
 
 	if (!from->count)
 		return;
-	if (!to->count || below(m->num, from->min, to->min))
+	if (!to->count || agg_below(m, from->min, to->min))
 		to->min = from->min;
-	if (!to->count || below(m->num, to->max, from->max))
+	if (!to->count || agg_below(m, to->max, from->max))
 		to->max = from->max;
 	to->count += from->count;
 	add_num(m->num, &to->sum, from->sum);

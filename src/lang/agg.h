@@ -34,6 +34,8 @@ uint32_t lhist_buckets(int64_t lo, int64_t hi, int64_t step);
 uint32_t quantile_bucket(int64_t v);
 
 uint32_t agg_buckets(const struct ir_map *m);	/* 0: it has none */
+uint32_t agg_bucket(const struct ir_map *m, int64_t v);
+bool agg_below(const struct ir_map *m, num a, num b);
 void agg_add(const struct ir_map *m, struct agg *a, num v);
 void agg_merge(const struct ir_map *m, struct agg *to, const struct agg *from);
 void agg_zero(const struct ir_map *m, struct agg *a);

@@ -264,16 +264,3 @@ char *script_dump(const struct script *s)
 	fclose(f);
 	return text;
 }
-
-char *expr_dump(const struct expr *e)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
-
-	if (!f)
-		return xstrdup("");
-	dump_expr(f, e);
-	fclose(f);
-	return text;
-}

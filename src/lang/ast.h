@@ -168,6 +168,5 @@ void script_free(struct script *s);
 
 /* As S-expressions, one clause a line; for tests and --dump ast. Caller frees. */
 char *script_dump(const struct script *s);
-char *expr_dump(const struct expr *e);
 
 #endif

@@ -51,7 +51,6 @@ uint32_t parse_list(struct parser *p, uint8_t close, bool named, struct expr ***
 
 /* parse_type.c */
 bool type_starts(struct parser *p);
-bool type_is_basic(const char *word);
 struct type_name *parse_type(struct parser *p);
 bool parse_struct_decl(struct parser *p);
 bool parse_enum_decl(struct parser *p);

@@ -36,11 +36,6 @@ static bool among(const char *const *list, const char *word)
 	return false;
 }
 
-bool type_is_basic(const char *word)
-{
-	return among(basic, word);
-}
-
 static bool is_alias(const struct parser *p, const char *word)
 {
 	size_t i;
