@@ -200,6 +200,17 @@ static ONE slot_copy(uint8_t *frame, const struct prog_op *op, struct ring_head 
 	return PROG_OK;
 }
 
+static ONE slot_and(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+{
+	struct text *to = text_at(ring, op->slot);
+	const struct text *mask = text_at(ring, op->slot2);
+	uint32_t na = text_len(to, op->cap), nb = text_len(mask, op->cap2);
+
+	for (uint32_t i = 0; i < na && i < nb; i++)
+		to->bytes[i] &= mask->bytes[i];
+	return PROG_OK;
+}
+
 static ONE slot_load(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 {
 	const struct text *t = text_at(ring, op->slot);
@@ -387,6 +398,7 @@ int64_t blob_program(uint8_t *frame, const struct prog_op *op, struct ring_head 
 	case PROG_READ_BUF: return read_bytes(frame, op, ring);
 	case PROG_COMM: return comm(frame, op, ring);
 	case PROG_SLOT_COPY: return slot_copy(frame, op, ring);
+	case PROG_SLOT_AND: return slot_and(frame, op, ring);
 	case PROG_SLOT_LOAD: return slot_load(frame, op, ring);
 	case PROG_STR_CMP: return compare(frame, op, ring);
 	case PROG_STR_LEN: *word(frame, op->dst) = text_len(text_at(ring, op->slot), op->cap); return PROG_OK;

@@ -40,7 +40,7 @@ enum prog_ops {
 	PROG_LOAD,		/* dst = size bytes at a + imm; cap: its number, slot: whose; n of struct prog_ahead */
 	PROG_READ_STR, PROG_READ_BUF,
 	PROG_COMM,
-	PROG_SLOT_COPY, PROG_SLOT_LOAD, PROG_STR_CMP, PROG_STR_LEN, PROG_STR_FIND,
+	PROG_SLOT_COPY, PROG_SLOT_AND, PROG_SLOT_LOAD, PROG_STR_CMP, PROG_STR_LEN, PROG_STR_FIND,
 	PROG_EMIT,		/* id imm */
 	PROG_IDS,		/* dst = pid << 32 | tid, from the kernel */
 	PROG_THREAD,		/* returns the thread pointer, from the kernel */

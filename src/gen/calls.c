@@ -27,7 +27,7 @@ bool g_is_heavy(const struct gen *g, const struct ir_ins *i)
 	switch (i->op) {
 	case IR_LOAD:
 		return !(i->flags & IR_GOOD);
-	case IR_READ_STR: case IR_READ_BUF: case IR_COMM: case IR_SLOT_COPY: case IR_SLOT_LOAD:
+	case IR_READ_STR: case IR_READ_BUF: case IR_COMM: case IR_SLOT_COPY: case IR_SLOT_AND: case IR_SLOT_LOAD:
 	case IR_STR_CMP: case IR_STR_LEN: case IR_STR_FIND: case IR_STACK:
 		return true;
 	case IR_EMIT:
@@ -347,7 +347,7 @@ static int op_of(const struct gen *g, const struct ir_ins *i)
 	static const uint8_t ops[IR_NOPS] = {
 		[IR_SAVED] = PROG_FAULTS, [IR_STACK] = PROG_STACK,
 		[IR_LOAD] = PROG_LOAD, [IR_READ_STR] = PROG_READ_STR, [IR_READ_BUF] = PROG_READ_BUF, [IR_COMM] = PROG_COMM,
-		[IR_SLOT_COPY] = PROG_SLOT_COPY, [IR_SLOT_LOAD] = PROG_SLOT_LOAD, [IR_STR_CMP] = PROG_STR_CMP,
+		[IR_SLOT_COPY] = PROG_SLOT_COPY, [IR_SLOT_AND] = PROG_SLOT_AND, [IR_SLOT_LOAD] = PROG_SLOT_LOAD, [IR_STR_CMP] = PROG_STR_CMP,
 		[IR_STR_LEN] = PROG_STR_LEN, [IR_STR_FIND] = PROG_STR_FIND, [IR_EMIT] = PROG_EMIT, [IR_CTX] = PROG_IDS,
 		[IR_MAP_AGG] = PROG_KEY, [IR_MAP_GET] = PROG_GET, [IR_MAP_SET] = PROG_SET, [IR_MAP_ADD] = PROG_ADD,
 		[IR_MAP_DEL] = PROG_DEL, [IR_MAP_HAS] = PROG_HAS, [IR_MAP_LEN] = PROG_LEN,

@@ -94,6 +94,12 @@ static void copy_slot(struct run *r, uint32_t to, const void *p, uint32_t len)
 	memmove(r->slots[to].p, p, r->slots[to].len);
 }
 
+static void and_slot(struct slot *to, const struct slot *mask)
+{
+	for (uint32_t i = 0; i < to->len && i < mask->len; i++)
+		to->p[i] &= mask->p[i];
+}
+
 static void slot_load(struct run *r, const struct ir_ins *i)
 {
 	const struct slot *s = &r->slots[i->slot];
@@ -130,6 +136,7 @@ static bool memory(struct run *r, const struct ir_ins *i)
 	case IR_LOAD:		load(r, i); return true;
 	case IR_READ_STR: case IR_READ_BUF: read_slot(r, i); return true;
 	case IR_SLOT_COPY:	copy_slot(r, i->slot, s2->p, s2->len); return true;
+	case IR_SLOT_AND:	and_slot(&r->slots[i->slot], s2); return true;
 	case IR_SLOT_LOAD:	slot_load(r, i); return true;
 	case IR_STR_CMP:	r->regs[i->dst].i = compare_slots(i, s, s2); return true;
 	case IR_STR_LEN:	r->regs[i->dst].u = s->len; return true;

@@ -91,7 +91,7 @@ static const char *const op_names[IR_NOPS] = {
 	[IR_EQ] = "eq", [IR_NE] = "ne", [IR_LT] = "lt", [IR_LE] = "le", [IR_GT] = "gt", [IR_GE] = "ge",
 	[IR_CAST] = "cast", [IR_I2F] = "i2f", [IR_U2F] = "u2f", [IR_F2F] = "f2f", [IR_F2I] = "f2i", [IR_RAW2F] = "raw2f", [IR_F2RAW] = "f2raw", [IR_BSWAP] = "bswap",
 	[IR_LOAD] = "load", [IR_BITS] = "bits", [IR_READ_STR] = "read_str", [IR_READ_BUF] = "read_buf",
-	[IR_SLOT_COPY] = "slot_copy", [IR_SLOT_LOAD] = "slot_load", [IR_STR_CMP] = "str_cmp", [IR_STR_LEN] = "str_len",
+	[IR_SLOT_COPY] = "slot_copy", [IR_SLOT_AND] = "slot_and", [IR_SLOT_LOAD] = "slot_load", [IR_STR_CMP] = "str_cmp", [IR_STR_LEN] = "str_len",
 	[IR_STR_FIND] = "str_find", [IR_LABEL] = "label", [IR_JMP] = "jmp", [IR_JZ] = "jz", [IR_JNZ] = "jnz",
 	[IR_IF_FAULT] = "if_fault", [IR_LOOP] = "loop", [IR_LOOP_END] = "loop_end", [IR_RET] = "ret",
 	[IR_MAP_GET] = "map_get", [IR_MAP_SET] = "map_set", [IR_MAP_ADD] = "map_add", [IR_MAP_AGG] = "map_agg",

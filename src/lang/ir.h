@@ -128,6 +128,7 @@ enum ir_op {
 
 	/* Slots. */
 	IR_SLOT_COPY,		/* slot = slot2, cut to what fits */
+	IR_SLOT_AND,		/* slot &= slot2, byte by byte, as far as both go */
 	IR_SLOT_LOAD,		/* dst = *(type *)(bytes of slot + a (if any) + imm); beyond its length: 0 and IR_ERR_RANGE */
 	IR_STR_CMP,		/* dst = 0 if the texts (at most imm bytes of them; 0: all) are equal, else -1 or 1 as memcmp */
 	IR_STR_LEN,		/* dst = length of slot */

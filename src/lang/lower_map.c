@@ -37,6 +37,7 @@ static char *keys_shape(const struct map_info *m)
 	return shape;
 }
 
+#define KEY_MOST 4608		/* bytes; no longer key is possible */
 #define KEYS_UNSAID 4096
 #define BUCKETS_UNSAID (20u << 20)	/* bytes; fewer keys before it is more */
 
@@ -107,6 +108,68 @@ static struct val stored(struct lower *w, const struct val *v, const struct vtyp
 	return val_convert(w, v, t);
 }
 
+/* ---- padding: nobody writes it, so equal objects may differ there ---- */
+
+static void mark_bits(uint8_t *mask, uint64_t size, uint64_t from, uint64_t n)
+{
+	for (uint64_t k = from; k < from + n && k / 8 < size; k++)
+		mask[k / 8] |= 1u << k % 8;
+}
+
+/* The bits of an object that mean something. False: not all is known of it. */
+static bool mark_used(struct lower *w, const struct vtype *t, uint64_t at, uint8_t *mask, uint64_t size)
+{
+	const struct type *of = t->kind == V_STRUCT && !t->decl && t->types ? type_get(t->types, t->id) : NULL;
+	uint64_t n = of ? of->n : t->nmembers, i;
+	bool known = t->kind != V_ERROR && (t->size || t->kind == V_ARRAY);
+
+	if (t->kind == V_ARRAY && t->to && v_is_object(t->to)) {
+		for (i = 0; i < t->n && known; i++)
+			known = mark_used(w, t->to, at + i * t->to->size, mask, size);
+		return known;
+	}
+	if (t->kind != V_STRUCT) {
+		mark_bits(mask, size, 8 * at, 8 * t->size);
+		return known;
+	}
+	known &= t->decl || (of && (of->kind == TYPE_STRUCT || of->kind == TYPE_UNION));
+	for (i = 0; i < n && known; i++) {
+		const struct type_member *x = of ? &of->members[i] : NULL;
+		struct vmember m = x ? (struct vmember){ NULL, v_from(w->pool, t->types, x->type), x->bit_off, x->bit_size } :
+				       t->members[i];
+
+		if (m.bit_size)
+			mark_bits(mask, size, 8 * at + m.bit_off, m.bit_size);
+		else
+			known = !(x && x->flags & MEMBER_VIRTUAL) && mark_used(w, m.type, at + m.bit_off / 8, mask, size);
+	}
+	return known;
+}
+
+static void clear_padding(struct lower *w, const struct val *v)
+{
+	uint64_t size = v->type->size, i;
+	uint8_t *mask;
+
+	for (i = 0; v->kind == K_TUPLE && i < v->n; i++)
+		clear_padding(w, &v->elems[i]);
+	if (v->kind != K_SLOT || !v_is_object(v->type) || !size || size > KEY_MOST)
+		return;
+	mask = xcalloc(1, size);
+	if (mark_used(w, v->type, 0, mask, size)) {
+		for (i = 0; i < size && mask[i] == 0xff; i++)
+			;
+		if (i < size) {
+			uint32_t used = lower_slot(w, size, (const char *)mask);
+			struct ir_ins *x = lower_ins(w, IR_SLOT_AND);
+
+			x->slot = v->slot;
+			x->slot2 = used;
+		}
+	}
+	free(mask);
+}
+
 /* Adds the keys of @m[...] to list. */
 void lower_map_keys(struct lower *w, const struct expr *e, arg_list *list, uint64_t *ret_mask)
 {
@@ -123,6 +186,7 @@ void lower_map_keys(struct lower *w, const struct expr *e, arg_list *list, uint6
 		} else if (i < m->nkeys) {
 			v = stored(w, &v, m->keys[i], e->list[i]);
 		}
+		clear_padding(w, &v);
 		arg_add(w, list, &v);
 		*ret_mask |= val_mask(&v);
 	}

@@ -289,19 +289,19 @@ static void add_read(struct made *m, bool in_branch)
 static void add_text(struct made *m, bool in_branch)
 {
 	static const uint8_t types[] = { IR_I8, IR_I16, IR_I32, IR_I64, IR_U8, IR_U16, IR_U32, IR_U64, IR_BOOL };
-	static const uint8_t ops[] = { IR_STR_CMP, IR_STR_LEN, IR_STR_FIND, IR_SLOT_LOAD, IR_SLOT_COPY };
+	static const uint8_t ops[] = { IR_STR_CMP, IR_STR_LEN, IR_STR_FIND, IR_SLOT_LOAD, IR_SLOT_COPY, IR_SLOT_AND };
 	struct ir_ins *i;
 
 	if (below(2)) {
 		add_read(m, in_branch);
 		return;
 	}
-	i = gen_ins(m->p, ops[below(5)]);
-	i->slot = below(i->op == IR_SLOT_COPY ? NSLOTS : NSLOTS + 1);
+	i = gen_ins(m->p, ops[below(ARRAY_SIZE(ops))]);
+	i->slot = below(i->op == IR_SLOT_COPY || i->op == IR_SLOT_AND ? NSLOTS : NSLOTS + 1);
 	i->slot2 = i->op == IR_STR_LEN || i->op == IR_SLOT_LOAD ? IR_NONE : below(NSLOTS + 1);
 	i->type = i->op == IR_SLOT_LOAD ? types[below(ARRAY_SIZE(types))] : IR_I64;
 	i->imm = i->op == IR_SLOT_LOAD || (i->op == IR_STR_CMP && below(2)) ? below(20) : 0;
-	if (i->op != IR_SLOT_COPY)
+	if (i->op != IR_SLOT_COPY && i->op != IR_SLOT_AND)
 		i->dst = new_int(m, in_branch);
 }
 
