@@ -86,6 +86,34 @@ static char printable(char c)
 	return c == '\t' ? ' ' : (unsigned char)c < 32 || c == 127 ? '?' : c;
 }
 
+/* Of the character that begins at p: letters of the east and pictures are twice as wide, which libc knows only in some locales. */
+static int columns(const char *p)
+{
+	static const struct { uint32_t lo, hi; } wide[] = {
+		{ 0x1100, 0x115f }, { 0x2e80, 0xa4cf }, { 0xac00, 0xd7a3 }, { 0xf900, 0xfaff }, { 0xfe30, 0xfe6f },
+		{ 0xff00, 0xff60 }, { 0xffe0, 0xffe6 }, { 0x1f300, 0x1faff }, { 0x20000, 0x3fffd },
+	};
+	const unsigned char *s = (const unsigned char *)p;
+	uint32_t c = 0;
+
+	if ((s[0] & 0xc0) == 0x80)	/* a part of the one before */
+		return 0;
+	if ((s[0] & 0xf0) == 0xe0 && s[1] && s[2])
+		c = (s[0] & 15) << 12 | (s[1] & 63) << 6 | (s[2] & 63);
+	else if ((s[0] & 0xf8) == 0xf0 && s[1] && s[2] && s[3])
+		c = (s[0] & 7) << 18 | (s[1] & 63) << 12 | (s[2] & 63) << 6 | (s[3] & 63);
+	for (size_t i = 0; i < ARRAY_SIZE(wide); i++)
+		if (c >= wide[i].lo && c <= wide[i].hi)
+			return 2;
+	return 1;
+}
+
+static void repeat(FILE *f, char c, int n)
+{
+	while (n-- > 0)
+		fputc(c, f);
+}
+
 static void print_one(FILE *f, const struct diags *d, const struct diag *g)
 {
 	size_t start = g->at - (g->column - 1), end = g->at, i, left, n;
@@ -94,6 +122,8 @@ static void print_one(FILE *f, const struct diags *d, const struct diag *g)
 		g->text);
 	while (end < d->size && d->source[end] != '\n')
 		end++;
+	if (end > g->at && d->source[end - 1] == '\r')
+		end--;
 	/* of a very long line, the part around the place */
 	left = g->column > WIDEST / 2 ? g->at - WIDEST / 2 : start;
 	end = MIN(end, left + WIDEST);
@@ -104,12 +134,10 @@ static void print_one(FILE *f, const struct diags *d, const struct diag *g)
 		fputc(printable(d->source[i]), f);
 	fputs("\n  ", f);
 	for (i = left; i < g->at; i++)
-		if ((d->source[i] & 0xc0) != 0x80)	/* one column a character */
-			fputc(' ', f);
+		repeat(f, ' ', columns(d->source + i));
 	fputc('^', f);
 	for (n = 1, i = g->at + 1; n < g->len && i < end; n++, i++)
-		if ((d->source[i] & 0xc0) != 0x80)
-			fputc('~', f);
+		repeat(f, '~', columns(d->source + i));
 	fputc('\n', f);
 }
 
