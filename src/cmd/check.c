@@ -99,11 +99,11 @@ static void print_tally(const struct tally *t, struct jab *j)
 		printf("},\"symbols_ns\":%" PRIu64 ",\"plan_ns\":%" PRIu64 "}}\n", times.symbols_ns, times.plan_ns);
 		return;
 	}
-	printf("%zu sites", t->sites);
+	printf("%zu site%s", t->sites, t->sites == 1 ? "" : "s");
 	for (size_t i = 0; i < ARRAY_SIZE(t->n) && t->n[i]; i++)
 		printf(", %s %zu", t->tactic[i], t->n[i]);
 	if (t->noreturn)
-		printf("; %zu functions never return", t->noreturn);
+		printf("; %zu function%s", t->noreturn, t->noreturn == 1 ? " never returns" : "s never return");
 	printf("; %.3f %% placed (symbols %.1f ms, plan %.1f ms)\n",
 	       t->sites ? 100.0 * (t->sites - t->refused) / t->sites : 0, times.symbols_ns / 1e6,
 	       times.plan_ns / 1e6);
@@ -122,6 +122,8 @@ static int check(struct jab *j, const text_list *words, size_t first)
 		r = alone ? jab_plan_alone(j) : jab_plan(j);
 	if (r < 0)
 		return complain();
+	if (!json && !summary_only)
+		printf("%14s  %-10s %-22s %s\n", "ADDRESS", "TACTIC", "COST", "PLACE");
 	jab_each_site(j, each_site, &t);
 	print_tally(&t, j);
 	return 0;
