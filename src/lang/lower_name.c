@@ -254,7 +254,7 @@ bool lower_shows_result(struct lower *w)
 	const struct func_types *f;
 
 	return !w->c->site->types || types_func(w->c->site->types, w->c->site->entry, &f) < 0 ||
-	       (f->ret == TYPE_ID_VOID ? !f->is_void : is_shown(w, &f->retval));
+	       (type_get(w->c->site->types, type_strip(w->c->site->types, f->ret))->kind == TYPE_VOID ? !f->is_void : is_shown(w, &f->retval));
 }
 
 /* $params: all parameters of the function, by name. */

@@ -110,6 +110,12 @@ static void drop_last(field_list *list)
 	free(list->v[--list->n].name);
 }
 
+/* Nothing, or nobody says what: as of functions that were written in assembly. */
+static bool has_no_type(struct types *t, const struct func_types *f)
+{
+	return type_get(t, type_strip(t, f->ret))->kind == TYPE_VOID;
+}
+
 int typed_result(struct module *m, uint64_t entry, struct field *f, const char *where)
 {
 	const struct func_types *func;
@@ -120,7 +126,7 @@ int typed_result(struct module *m, uint64_t entry, struct field *f, const char *
 	if (module_types(m, &t) < 0 || types_func(t, entry, &func) < 0)
 		return 0;
 	f->is_void = func->is_void;
-	if (func->is_void || func->ret == TYPE_ID_VOID)
+	if (has_no_type(t, func))
 		return 0;
 	r = take_var(t, &func->retval, &typed, where);
 	if (!r)
@@ -144,7 +150,7 @@ bool typed_result_is_more(struct module *m, uint64_t entry, const struct field *
 
 	if (module_types(m, &t) < 0 || types_func(t, entry, &func) < 0)
 		return false;
-	if (func->is_void || func->ret == TYPE_ID_VOID)
+	if (has_no_type(t, func))
 		return func->is_void && f->has_type;
 	return type_get(t, type_strip(t, func->ret))->kind == TYPE_REF || take_var(t, &func->retval, &plain, "") < 0 ||
 	       (f->has_type && is_converted(&plain.type, f));
@@ -168,7 +174,7 @@ bool typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list
 	if (module_types(m, &t) < 0 || types_func(t, entry, &f) < 0)
 		return true;
 	if (is_exit) {
-		if (f->ret != TYPE_ID_VOID) {
+		if (!has_no_type(t, f)) {
 			struct field *result = add(list, "retval");
 
 			result->is_result = true;

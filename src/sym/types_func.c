@@ -320,7 +320,7 @@ static void place_return(struct job *j)
 	else
 		j->f->retval.loc = abi_return(&a, j->f->ret);
 	j->f->retval.type = j->f->ret;
-	j->f->is_void = type_get(j->t, type_strip(j->t, j->f->ret))->kind == TYPE_VOID && has_types(j);
+	j->f->is_void = type_strip(j->t, j->f->ret) == TYPE_ID_VOID && has_types(j);
 	if (j->changed || j->unsure)
 		j->f->retval.flags |= VAR_UNSURE;
 }

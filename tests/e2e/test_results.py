@@ -83,6 +83,13 @@ def test_refused(built, tmp_path, build):
     assert all(got[n] in ([{"n": 0}, {"n": 1}], [{}, {}] if n == "odd_wider" else []) for n in ODD), got
 
 
+def test_left_out(built):
+    """Beside what programs can't have, there is nothing to show it with."""
+    r = jab.run("trace", "-t", "stack:8", "exe:give_ints%return retval", "--", built("results_O2"))
+    assert r.status == 0 and "'retval' can't be recorded there" in r.stderr and "it is left out" in r.stderr, r
+    assert r.output.count("give_ints%return stack=") == 2 and "retval=" not in r.output, r
+
+
 def test_method_pointer(built):
     r = jab.run("trace", "--dry-run", "exe:odd_method%return retval", "--", built("results_cc"))
     assert r.status and "can't be read" in r.stderr, r
