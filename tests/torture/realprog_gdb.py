@@ -238,8 +238,7 @@ def begins(pc, probe):
     name, found = probe[len("exe:"):], set()
     if name in scopes(pc)[2]:
         return []
-    own = next((b for b in reversed(blocks(pc)) if b.function), None)
-    for addr in code_of(own.start, own.end - own.start) if own else []:
+    for addr in code_of(pc, 400):       # it begins soon
         around = blocks(addr)
         last = next((i for i, b in enumerate(around) if b.function and b.function.name == name), -1)
         found |= {s.name for b in around[:last + 1] for s in b}
