@@ -147,6 +147,13 @@ static bool memory(struct run *r, const struct ir_ins *i)
 
 /* ---- the site ---- */
 
+static uint64_t context(struct run *r, enum ir_ctx what)
+{
+	if (r->in->moment && (what == IR_CTX_NSECS || what == IR_CTX_ELAPSED || what == IR_CTX_RAND))
+		r->in->moment(r->in->data, r->site);
+	return r->site->ctx[what];
+}
+
 static bool site_read(struct run *r, const struct ir_ins *i)
 {
 	struct interp_site *s = r->site;
@@ -154,7 +161,7 @@ static bool site_read(struct run *r, const struct ir_ins *i)
 
 	switch (i->op) {
 	case IR_REG:	r->regs[i->dst].u = s->regs[i->imm]; return true;
-	case IR_CTX:	r->regs[i->dst].u = s->ctx[i->imm]; return true;
+	case IR_CTX:	r->regs[i->dst].u = context(r, i->imm); return true;
 	case IR_COMM:	copy_slot(r, i->slot, s->comm ? s->comm : "", s->comm ? strlen(s->comm) : 0); return true;
 	case IR_STACK:	r->regs[i->dst].u = r->in->stack ? r->in->stack(r->in->data, i->imm) : 0; return true;
 	case IR_SAVE:	s->saved[i->imm % INTERP_SAVED] = r->regs[i->a].u; return true;
@@ -340,8 +347,7 @@ static void emit(struct run *r, const struct ir_ins *i)
 /* ns of a second in the upper bits, how many of it in the lower 32 */
 static bool rate(struct run *r, const struct ir_ins *i)
 {
-	uint64_t now = r->in->now ? r->in->now(r->in->data) : r->site->ctx[IR_CTX_NSECS];
-	uint64_t second = (uint32_t)(now / 1000000000), *cell = &r->in->cells[i->cell];
+	uint64_t second = (uint32_t)(context(r, IR_CTX_NSECS) / 1000000000), *cell = &r->in->cells[i->cell];
 
 	if (*cell >> 32 != second)
 		*cell = second << 32;

@@ -15,7 +15,7 @@
 struct interp_site {
 	uint64_t regs[18];		/* as IR_REG numbers them */
 	uint64_t xmm[16];		/* low lanes */
-	uint64_t ctx[16];		/* by enum ir_ctx; RAND and NSECS as they stand */
+	uint64_t ctx[16];		/* by enum ir_ctx */
 	const char *comm;
 	uint64_t saved[INTERP_SAVED];	/* between the entry and the exit program of a call */
 	uint64_t faults;		/* of the entry program, for the exit program */
@@ -35,7 +35,7 @@ struct interp {
 	uint64_t (*stack)(void *data, uint32_t frames);
 	void (*emit)(void *data, uint32_t record, const uint8_t *payload, size_t len);
 	void (*enable)(void *data, uint32_t clause, bool on);
-	uint64_t (*now)(void *data);	/* ns, for IR_RATE; NULL: ctx[IR_CTX_NSECS] */
+	void (*moment)(void *data, struct interp_site *at);	/* NSECS, ELAPSED and RAND as they are now; NULL: as they stand */
 };
 
 /* Returns the value of IR_RET (1 if it has none), -EINVAL if the program makes no sense. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -240,15 +241,24 @@ static void enable(void *data, uint32_t clause, bool on)
 
 /* ---- clauses of the tracer ---- */
 
-static void fill_moment(struct script_run *s, struct interp_site *at)
+static void moment(void *data, struct interp_site *at)
+{
+	const struct script_run *s = data;
+	uint32_t any = 0;
+
+	at->ctx[IR_CTX_NSECS] = now_ns();
+	at->ctx[IR_CTX_ELAPSED] = at->ctx[IR_CTX_NSECS] - s->j->started_ns;
+	if (getrandom(&any, sizeof(any), GRND_NONBLOCK) < 0)
+		any = at->ctx[IR_CTX_NSECS] * 0x9e3779b1u;
+	at->ctx[IR_CTX_RAND] = any;
+}
+
+static void fill_site(struct script_run *s, struct interp_site *at)
 {
 	at->ctx[IR_CTX_PID] = getpid();
 	at->ctx[IR_CTX_TID] = gettid();
-	at->ctx[IR_CTX_NSECS] = now_ns();
-	at->ctx[IR_CTX_ELAPSED] = now_ns() - s->j->started_ns;
 	at->ctx[IR_CTX_UID] = getuid();
 	at->ctx[IR_CTX_GID] = getgid();
-	at->ctx[IR_CTX_RAND] = random() & 0xffffffff;
 	at->ctx[IR_CTX_NCPUS] = sysconf(_SC_NPROCESSORS_ONLN);
 	at->ctx[IR_CTX_CPID] = s->j->child;
 	at->comm = "jab";
@@ -262,7 +272,7 @@ static void run_probe(struct script_run *s, uint32_t probe)
 
 	if (!p)
 		return;
-	fill_moment(s, &at);
+	fill_site(s, &at);
 	interp_run(&s->in, p, &at);
 	if (s->in.exited) {
 		s->exited = true;
@@ -365,7 +375,7 @@ int script_begin(struct script_run *s)
 		.data = s, .symbol = symbol, .stack = stack, .module = module, .site = site,
 		.wall_offset = clock.realtime_ns, .trailer = lang_config(unit_of(s)->lang)->str_trunc_trailer,
 	};
-	s->in = (struct interp){ .unit = ir_of(s), .ops = &unit_maps_ops, .store = s->maps, .data = s, .emit = emit, .enable = enable };
+	s->in = (struct interp){ .unit = ir_of(s), .ops = &unit_maps_ops, .store = s->maps, .data = s, .emit = emit, .enable = enable, .moment = moment };
 	s->in.cells = xcalloc(ir_of(s)->ncells + 1, sizeof(*s->in.cells));
 	events_call_raw(s->j, take_event, s);
 	run_kind(s, PROBE_BEGIN);

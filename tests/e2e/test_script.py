@@ -146,6 +146,12 @@ def test_print_while_it_runs(built):
     assert keyed(r.output, "v") == {str(i): str(i) for i in range(10) if i != 4}
 
 
+def test_time_goes_on_in_a_clause_of_the_tracer():
+    r = scripts.run("""BEGIN { $ns = nsecs; $el = elapsed; $r = rand; for ($i : 0..1000) { $n = $i; }
+        printf("%d %d %d\\n", nsecs > $ns, elapsed > $el, rand != $r || rand != $r); exit(); }""")
+    assert r.status == 0 and r.output == "1 1 1\n", r
+
+
 def test_begin_end_exit(built):
     r = scripts.run("""BEGIN { printf("first\\n"); @from = 5 } u:exe:tail /arg0 >= @from/ { @seen = count() }
         END { printf("last\\n"); @at_end = 1 }""", built("script"), "tail", 20)
