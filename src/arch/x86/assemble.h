@@ -6,6 +6,7 @@
 #ifndef JAB_ARCH_X86_ASSEMBLE_H
 #define JAB_ARCH_X86_ASSEMBLE_H
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -28,6 +29,26 @@ static inline void put64(uint8_t **p, uint64_t v)
 {
 	memcpy(*p, &v, sizeof(v));
 	*p += sizeof(v);
+}
+
+#define BRANCHES_MOST 6
+
+/* Short branches to one place that comes later: where each of them ends. */
+struct branches { uint8_t *v[BRANCHES_MOST]; int n; };
+
+static inline void put_branch(uint8_t **p, uint8_t opcode, struct branches *b)
+{
+	assert(b->n < BRANCHES_MOST);
+	put(p, opcode, 0);
+	b->v[b->n++] = *p;
+}
+
+static inline void land_branches(const struct branches *b, const uint8_t *target)
+{
+	for (int i = 0; i < b->n; i++) {
+		assert(target - b->v[i] < 128);
+		b->v[i][-1] = target - b->v[i];
+	}
 }
 
 #endif

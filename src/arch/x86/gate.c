@@ -7,28 +7,14 @@
  */
 #include "arch/x86/x86.h"
 
-#include <assert.h>
 #include <sys/syscall.h>
 #include "arch/x86/assemble.h"
 
 static const uint16_t raising[] = { SYS_clone, SYS_vfork, SYS_clone3 };
 static const uint16_t forgetting[] = { SYS_mmap, SYS_mprotect, SYS_munmap, SYS_mremap, SYS_madvise, SYS_pkey_mprotect };
 
-#define MOST (sizeof(forgetting) / sizeof(forgetting[0]))
-
-/* Jumps whose target comes later: where each of them ends. */
-struct jumps { uint8_t *v[MOST]; int n; };
-
-static void land(const struct jumps *j, const uint8_t *target)
-{
-	for (int i = 0; i < j->n; i++) {
-		assert(target - j->v[i] < 128);
-		j->v[i][-1] = target - j->v[i];
-	}
-}
-
 /* The kernel looks at the lower half of rax only. */
-static void put_numbers(uint8_t **p, const uint16_t *numbers, size_t n, struct jumps *j)
+static void put_numbers(uint8_t **p, const uint16_t *numbers, size_t n, struct branches *found)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (numbers[i] <= 128) {
@@ -37,8 +23,7 @@ static void put_numbers(uint8_t **p, const uint16_t *numbers, size_t n, struct j
 			put(p, 0x8d, 0x88);
 			put32(p, -numbers[i]);
 		}
-		put(p, 0xe3, 0);				/* jrcxz found */
-		j->v[j->n++] = *p;
+		put_branch(p, 0xe3, found);			/* jrcxz found */
 	}
 }
 
@@ -58,7 +43,7 @@ static void land_far(uint8_t *end, const uint8_t *target)
 
 int x86_emit_gate(uint8_t *out, const struct gate_spec *spec)
 {
-	struct jumps raise = { .n = 0 }, forget = { .n = 0 };
+	struct branches raise = { .n = 0 }, forget = { .n = 0 };
 	struct raise_spec any_child = spec->raise;
 	struct forget_spec any_range = spec->forget;
 	uint8_t *p = out, *other, *raised = NULL;
@@ -68,13 +53,13 @@ int x86_emit_gate(uint8_t *out, const struct gate_spec *spec)
 	put(&p, 0x48, 0x8d, 0x64, 0x24, 0x80, 0x51);	/* lea  -128(%rsp),%rsp; push %rcx */
 	put_numbers(&p, raising, sizeof(raising) / sizeof(raising[0]), &raise);
 	if (spec->forgets)
-		put_numbers(&p, forgetting, MOST, &forget);
+		put_numbers(&p, forgetting, sizeof(forgetting) / sizeof(forgetting[0]), &forget);
 	other = put_leave(&p);
-	land(&raise, p);
+	land_branches(&raise, p);
 	p += x86_emit_raise(p, &any_child);
 	if (spec->forgets) {
 		raised = put_leave(&p);
-		land(&forget, p);
+		land_branches(&forget, p);
 		p += x86_emit_forget(p, &any_range);
 	}
 	land_far(other, p);

@@ -25,21 +25,6 @@
 #define NUMBER_FROM (-512)
 #define NUMBER_TO 2048
 
-/* Short branches whose target comes later: where each of them ends. */
-struct branches { uint8_t *v[5]; int n; };
-
-static void put_branch(uint8_t **p, uint8_t opcode, struct branches *b)
-{
-	put(p, opcode, 0);
-	b->v[b->n++] = *p;
-}
-
-static void land_all(const struct branches *b, const uint8_t *target)
-{
-	for (int i = 0; i < b->n; i++)
-		b->v[i][-1] = target - b->v[i];
-}
-
 static void put_test(uint8_t **p, uint32_t flag)
 {
 	put(p, 0xa9);				/* test $flag,%eax */
@@ -94,7 +79,7 @@ static void put_condition(uint8_t **p, const struct raise_spec *spec, struct bra
 	put_branch(p, 0x74, &raise);		/* jz   raise */
 	put_is_numbered(p, spec->abi);
 	put_branch(p, 0x72, out);		/* jb   out */
-	land_all(&raise, *p);
+	land_branches(&raise, *p);
 }
 
 int x86_emit_raise(uint8_t *out, const struct raise_spec *spec)
@@ -113,7 +98,7 @@ int x86_emit_raise(uint8_t *out, const struct raise_spec *spec)
 	put(&p, 0x48, 0xc7, 0x44, 0xc8, 0xf8);	/* 1: movq $0,-8(%rax,%rcx,8) */
 	put32(&p, 0);
 	put(&p, 0xff, 0xc9, 0x75, 0xf3);	/* dec  %ecx; jnz 1b */
-	land_all(&leave, p);
+	land_branches(&leave, p);
 	put(&p, 0x59, 0x58, 0x9d);		/* pop  %rcx; pop %rax; popf */
 	put(&p, 0x48, 0x8d, 0xa4, 0x24);	/* lea  128(%rsp),%rsp */
 	put32(&p, 128);
