@@ -4,6 +4,7 @@
  * 800 bytes below its frame, kept free for those functions that don't compare: more than any body needs. How many of
  * these are open where one of them is entered nobody knows, so there the body looks how much is left (arch/x86/space.c), and
  * the hit is lost if that is too little. Most of them call nothing and are called by one that has compared: then 664 are left.
+ * A body at an instruction looks in any case: it may be one that is reached when the comparison has failed.
  */
 #include "session/go.h"
 
@@ -16,25 +17,6 @@
 #define BLIND_MOST 512		/* and where it can't be seen how much is left */
 #define COUNT_NEED 160
 #define EVENT_NEED 256
-#define CHECK_LEN 32		/* the comparison ends before that */
-
-static bool checks_stack(const struct module *m, uint64_t entry)
-{
-	static const struct { uint8_t before, first[4], check[4]; } ways[] = {
-		{ 0, { 0x49, 0x3b, 0x66, 0x10 }, { 0x49, 0x3b, 0x66, 0x10 } },	/* cmp 16(%r14),%rsp */
-		{ 5, { 0x4c, 0x8d, 0x64, 0x24 }, { 0x4d, 0x3b, 0x66, 0x10 } },	/* lea -8(%rsp),%r12; cmp 16(%r14),%r12 */
-		{ 8, { 0x4c, 0x8d, 0xa4, 0x24 }, { 0x4d, 0x3b, 0x66, 0x10 } },	/* lea -400(%rsp),%r12; cmp likewise */
-		{ 9, { 0x64, 0x48, 0x8b, 0x0c }, { 0x48, 0x3b, 0x61, 0x10 } },	/* before 1.17: mov %fs:-8,%rcx; cmp 16(%rcx),%rsp */
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
-		const uint8_t *c = module_bytes(m, entry, ways[i].before + 4);
-
-		if (c && !memcmp(c, ways[i].first, 4) && !memcmp(c + ways[i].before, ways[i].check, 4))
-			return true;
-	}
-	return false;
-}
 
 static struct module *module_of(const struct jab *j, const struct site *s)
 {
@@ -53,14 +35,38 @@ static bool is_first(struct module *m, const struct site *s)
 	return false;
 }
 
+static uint64_t entry_of(const struct module *m, const struct site *s)
+{
+	return s->func < m->funcs.n ? m->funcs.v[s->func].addr : s->addr;
+}
+
+static bool on_goroutine(struct module *m, const struct site *s)
+{
+	return m->is_go && module_is_go_code(m, entry_of(m, s)) && !is_first(m, s);
+}
+
+int32_t go_g_off(const struct jab *j, const struct site *s)
+{
+	struct module *m = module_of(j, s);
+
+	return on_goroutine(m, s) ? module_go_g(m) : 0;
+}
+
 /* Is a body there before any comparison, or in a function without one? */
 static bool is_tight(struct module *m, const struct site *s)
 {
-	uint64_t entry = s->func < m->funcs.n ? m->funcs.v[s->func].addr : s->addr;
+	uint64_t entry = entry_of(m, s), behind;
 
-	if (!m->is_go || !module_is_go_code(m, s->addr) || is_first(m, s))
+	if (!on_goroutine(m, s))
 		return false;
-	return !checks_stack(m, entry) || (s->kind == WANT_INSN && s->addr - entry < CHECK_LEN);
+	behind = module_behind_go_check(m, entry);
+	return behind == entry || (s->kind == WANT_INSN && s->addr < behind);
+}
+
+/* Any instruction may be one of those that call the run time because the comparison has found too little. */
+static bool must_look(struct module *m, const struct site *s)
+{
+	return module_go_g(m) && (is_tight(m, s) || (s->kind == WANT_INSN && on_goroutine(m, s)));
 }
 
 int go_stack(const struct jab *j, const struct site *s)
@@ -83,9 +89,7 @@ static int program_need(const struct jab *j, const struct program *p)
 
 size_t go_space(const struct jab *j, const struct site *s)
 {
-	struct module *m = module_of(j, s);
-
-	return is_tight(m, s) && module_go_g(m) ? SPACE_LEN : 0;
+	return must_look(module_of(j, s), s) ? SPACE_LEN : 0;
 }
 
 void go_put_space(const struct jab *j, const struct site *s, enum go_body kind, uint64_t instead, size_t body, uint8_t *out)

@@ -2,9 +2,12 @@
 /*
  * What can be told of Go's code. Where it is: a program may have C beside it, whose functions keep things below the stack
  * pointer and run on stacks of the system's. And where a thread has the address of g, the run time's record of the goroutine
- * that it runs: whatever is called from assembly loads it, always in the same way.
+ * that it runs: whatever is called from assembly loads it, always in the same way. And which functions begin by comparing
+ * the stack pointer with the limit that g has.
  */
 #include "sym/priv.h"
+
+#include "arch/arch.h"
 
 #define ENOUGH 3	/* loads that agree */
 
@@ -75,6 +78,8 @@ bool module_is_go_code(struct module *m, uint64_t addr)
 	const struct sym_priv *v = priv(m);
 
 	look(m);
+	if (!v->go_code.hi)
+		return m->is_go;
 	return addr - v->go_code.lo < v->go_code.hi - v->go_code.lo;
 }
 
@@ -82,4 +87,62 @@ int32_t module_go_g(struct module *m)
 {
 	look(m);
 	return priv(m)->go_g;
+}
+
+static bool begins(const uint8_t *code, size_t len, const char *with, size_t n)
+{
+	return len >= n && !memcmp(code, with, n);
+}
+
+/* One of the instructions in front of the comparison. */
+static bool is_frame_size(const uint8_t *c, size_t len)
+{
+	return begins(c, len, "\x4c\x8d\x64\x24", 4) ||		/* lea -8(%rsp),%r12 */
+	       begins(c, len, "\x4c\x8d\xa4\x24", 4) ||		/* lea -400(%rsp),%r12 */
+	       begins(c, len, "\x49\x89\xe4", 3) ||		/* mov %rsp,%r12 */
+	       begins(c, len, "\x49\x81\xec", 3) ||		/* sub $size,%r12 */
+	       begins(c, len, "\x64\x48\x8b\x0c\x25", 5);	/* mov %fs:-8,%rcx (before Go 1.17) */
+}
+
+bool go_compares_stack(const uint8_t *c, size_t len)
+{
+	return begins(c, len, "\x49\x3b\x66\x10", 4) ||		/* cmp 16(%r14),%rsp */
+	       begins(c, len, "\x4d\x3b\x66\x10", 4) ||		/* cmp 16(%r14),%r12 */
+	       begins(c, len, "\x49\x3b\x66\x18", 4) ||		/* cmp 24(%r14),%rsp: of the run time's own stacks */
+	       begins(c, len, "\x4d\x3b\x66\x18", 4) ||
+	       begins(c, len, "\x48\x3b\x61\x10", 4);		/* cmp 16(%rcx),%rsp */
+}
+
+static const uint8_t *decode(const struct module *m, uint64_t at, struct insn *ret_insn)
+{
+	size_t room = INSN_MAX;
+	const uint8_t *code;
+
+	while (room && !module_bytes(m, at, room))
+		room--;
+	code = room ? module_bytes(m, at, room) : NULL;
+	return code && arch_x86_64.decode(code, room, at, ret_insn) == 0 ? code : NULL;
+}
+
+/* Where the subtraction of a huge frame may go below 0, there is a branch in front of the comparison. */
+uint64_t module_behind_go_check(const struct module *m, uint64_t entry)
+{
+	uint64_t at = entry;
+	bool checked = false;
+	struct insn in;
+
+	for (int i = 0; i < 6; i++) {
+		const uint8_t *code = decode(m, at, &in);
+
+		if (!code)
+			return entry;
+		at += in.len;
+		if (checked)
+			return in.kind == INSN_JCC ? at : entry;
+		if (go_compares_stack(code, in.len))
+			checked = true;
+		else if (!is_frame_size(code, in.len) && (in.kind != INSN_JCC || !i))
+			return entry;
+	}
+	return entry;
 }

@@ -20,25 +20,68 @@ static bool is_table(struct bytes b)
 	       !b.p[4] && !b.p[5] && b.p[6] == 1 && b.p[7] == 8;
 }
 
-struct bytes go_table(const struct module *m)
+/* Where it may begin anywhere, a header is not enough. */
+static bool has_functions(struct bytes b)
 {
-	static const char *const names[] = { ".gopclntab", ".data.rel.ro.gopclntab" };
-	const struct image *e = &priv(m)->image;
-	struct bytes b = { 0 };
-	size_t i;
+	struct bytes funcs;
 
-	for (i = 0; i < ARRAY_SIZE(names) && !is_table(b); i++)
-		b = image_section_bytes(e, image_section(e, names[i]));
-	return is_table(b) ? b : (struct bytes){ 0 };
+	if (!is_table(b))
+		return false;
+	funcs = go_part(b, 64);
+	return funcs.n >= 12 && get64(b.p + 8) <= (funcs.n - 4) / 8 && get32(funcs.p) < get32(funcs.p + 8);
 }
 
-/* The header's address is 0 in a position independent file: a relocation sets it. */
+/* Another linker than Go's own puts it among the rest of what is read-only behind relocation. */
+static struct bytes search(struct bytes b)
+{
+	for (; b.n >= HEADER_LEN; b.p += 8, b.n -= 8, b.addr += 8)
+		if (has_functions(b))
+			return b;
+	return (struct bytes){ 0 };
+}
+
+static struct bytes find_table(const struct image *e)
+{
+	static const char *const names[] = { ".gopclntab", ".data.rel.ro.gopclntab" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct bytes b = image_section_bytes(e, image_section(e, names[i]));
+
+		if (is_table(b))
+			return b;
+	}
+	return search(image_section_bytes(e, image_section(e, ".data.rel.ro")));
+}
+
+struct bytes go_table(const struct module *m)
+{
+	struct sym_priv *v = priv(m);
+
+	if (!v->have_go_table)
+		v->go_table = find_table(&v->image);
+	v->have_go_table = true;
+	return v->go_table;
+}
+
+struct word { uint64_t at, value; };
+
+static void take_word(void *arg, const struct reloc *r)
+{
+	struct word *w = arg;
+
+	if (r->offset == w->at && r->type == R_X86_64_RELATIVE)
+		w->value = r->addend;
+}
+
+/* In a position independent file a relocation sets it, and it may be 0 until then. */
 uint64_t go_text_start(const struct module *m, struct bytes table)
 {
 	const Elf64_Shdr *text = image_section(&priv(m)->image, ".text");
-	uint64_t start = get64(table.p + 24);
+	struct word start = { table.addr + 24, get64(table.p + 24) };
 
-	return start || !text ? start : text->sh_addr;
+	if (!start.value)
+		relocs_each(m, take_word, &start);
+	return start.value || !text ? start.value : text->sh_addr;
 }
 
 static const char *go_name(struct bytes names, uint32_t at)

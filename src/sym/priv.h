@@ -58,7 +58,8 @@ struct sym_priv {
 	VEC(struct irel) irels;
 	VEC(struct rseq_range) rseqs;
 	VEC(uint64_t) strays;		/* landing pads outside their own FDE, sorted */
-	bool have_go;
+	bool have_go_table, have_go;
+	struct bytes go_table;
 	struct range go_code;		/* empty: none, or nobody knows */
 	int32_t go_g;
 	bool have_unwind;
@@ -119,7 +120,7 @@ void fdes_read(struct module *m);
 
 /* reloc.c: every dynamic relocation of the file, RELR unpacked into R_X86_64_RELATIVE */
 struct reloc { uint64_t offset, addend; uint32_t type, symbol; };
-void relocs_each(struct module *m, void (*each)(void *arg, const struct reloc *r), void *arg);
+void relocs_each(const struct module *m, void (*each)(void *arg, const struct reloc *r), void *arg);
 
 /* dwarf.c: a reader that can't leave its bytes; after a mistake everything reads as 0 */
 struct reader { const uint8_t *start, *p, *end; uint64_t addr; bool bad; };

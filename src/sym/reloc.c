@@ -25,7 +25,7 @@ static void each_rela(struct bytes b, reloc_fn each, void *arg)
 }
 
 /* An even word is an address; an odd one a bit map over the 63 words behind it. */
-static void each_relr(struct module *m, struct bytes b, reloc_fn each, void *arg)
+static void each_relr(const struct module *m, struct bytes b, reloc_fn each, void *arg)
 {
 	struct reloc r = { .type = R_X86_64_RELATIVE };
 	uint64_t base = 0, map;
@@ -73,7 +73,7 @@ static bool inside(const uint8_t *p, struct bytes b)
  * What the loader uses comes first. Sections are asked only for tables that it does not know: a
  * static program's IRELATIVE relocations are applied by its own start code.
  */
-void relocs_each(struct module *m, reloc_fn each, void *arg)
+void relocs_each(const struct module *m, reloc_fn each, void *arg)
 {
 	const struct image *e = &priv(m)->image;
 	struct bytes rela = dynamic_table(e, DT_RELA, DT_RELASZ);

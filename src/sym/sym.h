@@ -78,9 +78,19 @@ int module_open_fd(int fd, const char *root, const char *path, struct module **r
 int module_open_memory(const void *bytes, size_t size, const char *name, struct module **ret_module);
 void module_close(struct module *m);
 
-/* gocode.c: is it Go's own code, not C's beside it? And where is g, from the thread pointer? 0: not known. */
+/*
+ * gocode.c: is it Go's own code, not C's beside it? Yes, if that can't be told; but g is not known then. And where is g,
+ * from the thread pointer? 0: not known.
+ */
 bool module_is_go_code(struct module *m, uint64_t addr);
 int32_t module_go_g(struct module *m);
+
+/*
+ * A Go function that needs stack begins by comparing the stack pointer with its limit. What comes behind that and the
+ * branch to the run time; entry: it does not compare. And is this instruction, of a Go function, such a comparison?
+ */
+uint64_t module_behind_go_check(const struct module *m, uint64_t entry);
+bool go_compares_stack(const uint8_t *code, size_t len);
 
 /* The file bytes behind a link address: NULL if [addr, addr+len) is not in one file-backed segment. */
 const uint8_t *module_bytes(const struct module *m, uint64_t addr, size_t len);
