@@ -126,6 +126,7 @@ struct jab_probe_info {
 	uint64_t recorded, lost;
 	bool uncounted;		/* hits are not known: only the newest events are kept, and a condition or the like makes them */
 	size_t left_out;	/* of the refused: what its expressions name is not known there; a warning has said so */
+	uint64_t no_stack;	/* of the lost: a goroutine's stack had too little room for what is done there */
 };
 JAB_API int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_info *p),
 			   void *arg);

@@ -84,6 +84,17 @@ static int print_probe(void *arg, const struct jab_probe_info *p)
 	return 0;
 }
 
+void capture_say_lost(const struct events_totals *t, const char *also)
+{
+	uint64_t lost = t->lost - MIN(t->no_stack, t->lost);
+
+	if (t->no_stack)
+		log_warn("%" PRIu64 " hits were left out, because a goroutine's stack had too little room for what the probe does there",
+			 t->no_stack);
+	if (lost)
+		log_warn("%" PRIu64 " events were lost%s; a larger --buffer-size may help", lost, also);
+}
+
 void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
 {
 	struct events_totals t;
@@ -99,8 +110,8 @@ void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
 	units_say_errors(j);
 	if (t.lost && enough(j))
 		log_warn("ended by its count of events; %" PRIu64 " more happened before the probes were out", t.lost);
-	else if (t.lost)
-		log_warn("%" PRIu64 " events were lost; a larger --buffer-size may help", t.lost);
+	else
+		capture_say_lost(&t, "");
 	if (t.damaged)
 		log_warn("a buffer held what is no event, %" PRIu64 " times: the program has written there itself", t.damaged);
 	run_say_report(report);

@@ -38,6 +38,9 @@ int capture_begin(struct jab *j);
  */
 int capture_loop(struct jab *j, int (*tick)(void *arg, int64_t drained), void *arg, int *ret_status);
 
+/* A sentence for each reason that events were lost for; also: what else may have become of them. */
+void capture_say_lost(const struct events_totals *t, const char *also);
+
 /* Per probe: hits, recorded, lost. Text for people, or the JSON line of all commands. */
 void capture_summary(struct jab *j, FILE *to, const struct jab_report *report);
 

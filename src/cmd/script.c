@@ -271,9 +271,7 @@ static int finish(struct running *x, int ended, int child_status)
 	units_say_errors(x->j);
 	events_totals(x->j, &t);
 	say_newcomers(x->j);
-	if (t.lost)
-		log_warn("%" PRIu64 " events were lost%s; a larger --buffer-size may help", t.lost,
-			 exited ? ", or came behind exit()" : "");
+	capture_say_lost(&t, exited ? ", or came behind exit()" : "");
 	if (t.damaged)
 		log_warn("a buffer held what is no event, %" PRIu64 " times", t.damaged);
 	if (run.json)

@@ -175,6 +175,8 @@ static void put_stop(struct gen *g, struct cold *c)
 	op(g, 0x48, 0xc7);				/* movq $0,ring(%rsp) */
 	g_rsp(g, 0, g->ring);
 	g_u32(g, 0);
+	if (g->p->where == IR_WHERE_ENTRY)
+		g_pair_forget(g);
 	op(g, 0xe9);
 	g_to_out(g);
 }

@@ -149,6 +149,7 @@ bool g_call(struct gen *g, const struct ir_ins *i);		/* calls.c */
 bool g_pair(struct gen *g, const struct ir_ins *i);		/* pairs.c */
 void g_pair_start(struct gen *g);
 void g_pair_enter(struct gen *g, const struct ir_ins *ret);
+void g_pair_forget(struct gen *g);
 void g_pair_leave(struct gen *g);
 void g_pair_duration(struct gen *g);
 uint32_t g_pair_words(const struct gen *g);

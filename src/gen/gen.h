@@ -105,6 +105,8 @@ struct gen_site {
 	bool pushed;			/* a call has pushed its return address already: rsp is 8 too low */
 	bool tail;			/* an exit that goes on in another function */
 	uint64_t func;			/* call probes: what entry and exits of a function have in common */
+	int32_t g_off;			/* likewise: it is Go's, and there a thread has the address of g; 0: it is not */
+	uint64_t missed;		/* likewise: u32 that counts entries which were jumped over; 0: none are */
 	bool at_entry;			/* it is the first instruction of a function: stacks need no table for it */
 	size_t size;			/* of the room for the code, which goes on behind it; 0: behind the code */
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Calls: what the program at the entry has saved is found again by the one at the exit, by the stack pointer,
- * the function, and how often its clause was switched. The table is private to a process and has no locks. A slot is
+ * the function, and how often its clause was switched; in Go, where stacks move, not by the stack pointer but by the goroutine
+ * and how far from the top of its stack it is. The table is private to a process and has no locks. A slot is
  *
  *	u64 key, time stamp, faults, saved values, check
  *
@@ -39,6 +40,26 @@ static void put_time(struct gen *g)
 	op(g, 0x48, 0xc1, 0xe2, 32, 0x48, 0x09, 0xd0);	/* shl  $32,%rdx; or %rdx,%rax */
 }
 
+/*
+ * rax is the stack pointer: make of it what stays the same while the stack moves. g never moves and begins with the
+ * stack's ends. Its address goes where no bits of a distance are.
+ */
+static void put_distance(struct gen *g)
+{
+	size_t none;
+
+	if (!g->site->g_off)
+		return;
+	op(g, 0x64, 0x48, 0x8b, 0x0c, 0x25);		/* mov  %fs:g,%rcx */
+	g_u32(g, g->site->g_off);
+	op(g, 0xe3, 0);					/* jrcxz 1f: no thread of Go's */
+	none = g->code.n;
+	op(g, 0x48, 0x2b, 0x41, 8);			/* sub  8(%rcx),%rax */
+	op(g, 0x48, 0xc1, 0xc1, 24);			/* rol  $24,%rcx */
+	op(g, 0x48, 0x31, 0xc8);			/* xor  %rcx,%rax */
+	g->code.v[none - 1] = g->code.n - none;		/* 1: */
+}
+
 /* What was noted before the clause was switched has another key. */
 static void put_switched(struct gen *g)
 {
@@ -50,14 +71,26 @@ static void put_switched(struct gen *g)
 	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
 }
 
+/* Likewise what was noted before the last entry that could not be: the place of that one may be taken. */
+static void put_missed(struct gen *g)
+{
+	if (!g->site->missed)
+		return;
+	g_address(g, RCX, g->site->missed);
+	op(g, 0x8b, 0x11, 0x48, 0x0f, 0xca);		/* mov  (%rcx),%edx; bswap %rdx */
+	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
+}
+
 /* rax = key, rcx = the first slot it may stand in */
 static void put_home(struct gen *g)
 {
 	op(g, 0x48, 0x8d);				/* lea  site's rsp,%rax */
 	g_rsp(g, RAX, g->frame + 128 + 8 * g->site->pushed);
+	put_distance(g);
 	g_address(g, RCX, g->site->func + 0x632be59bd9b4e019u * g->p->clause);
 	op(g, 0x48, 0x31, 0xc8);			/* xor  %rcx,%rax */
 	put_switched(g);
+	put_missed(g);
 	g_store_word(g, RAX, word(g, PAIR_KEY));
 	g_address(g, RCX, 0x9e3779b97f4a7c15);
 	op(g, 0x48, 0x0f, 0xaf, 0xc8);			/* imul %rax,%rcx */
@@ -110,7 +143,7 @@ static void put_entry_faults(struct gen *g)
  * A call that nobody wants to watch may have the stack pointer of one that was left by longjmp or an exception: its
  * exit must not be taken for that of the other.
  */
-static void put_forget(struct gen *g)
+void g_pair_forget(struct gen *g)
 {
 	put_home(g);
 	for (int k = 0; k < GEN_PAIR_WAYS; k++) {
@@ -124,7 +157,7 @@ static void put_forget(struct gen *g)
 
 static void put_unwatched(struct gen *g, struct cold *c)
 {
-	put_forget(g);
+	g_pair_forget(g);
 	op(g, 0xe9);
 	g_to_out(g);
 }
@@ -142,7 +175,7 @@ void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 		op(g, 0x48, 0x85, 0xc0, 0x0f, 0x84);	/* test %rax,%rax; jz unwatched */
 		c->from[0] = g_later(g);
 	} else if (!imm) {
-		put_forget(g);
+		g_pair_forget(g);
 		return;
 	}
 	g->acc = IR_NONE;

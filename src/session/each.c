@@ -68,7 +68,7 @@ int jab_each_site(struct jab *j, int (*each)(void *arg, const struct jab_site *s
 	return 0;
 }
 
-struct sums { uint64_t hits, entries, recorded, lost; bool has_entries; };
+struct sums { uint64_t hits, entries, recorded, lost, no_stack; bool has_entries; };
 
 static struct sums *sum_rows(struct jab *j)
 {
@@ -84,12 +84,14 @@ static struct sums *sum_rows(struct jab *j)
 		} else {
 			sums[c->row].hits += n;
 			sums[c->row].lost += rings_lost(&j->targets.v[c->target], c->index);
+			sums[c->row].no_stack += rings_no_stack(&j->targets.v[c->target], c->index);
 		}
 	}
 	for (size_t i = 0; i < j->past.n; i++) {
 		sums[i].hits += j->past.v[i].hits;
 		sums[i].entries += j->past.v[i].entries;
 		sums[i].lost += j->past.v[i].lost;
+		sums[i].no_stack += j->past.v[i].no_stack;
 	}
 	for (size_t i = 0; j->events && i < j->events->rows; i++) {
 		sums[i].recorded = j->events->recorded.v[i];
@@ -155,6 +157,7 @@ int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_
 				info.hits += sums[k].hits;
 				info.recorded += sums[k].recorded;
 				info.lost += sums[k].lost;
+				info.no_stack += sums[k].no_stack;
 			}
 		r = each(arg, &info);
 	}

@@ -130,14 +130,21 @@ void events_totals(struct jab *j, struct events_totals *ret_totals)
 {
 	struct events *e = j->events;
 
-	*ret_totals = (struct events_totals){ e->events, e->bytes, 0, e->damaged };
+	*ret_totals = (struct events_totals){ .events = e->events, .bytes = e->bytes, .damaged = e->damaged };
 	for (uint32_t i = 0; i < e->rows; i++)
 		ret_totals->lost += e->unwritten.v[i];
-	for (size_t i = 0; i < j->past.n; i++)
+	for (size_t i = 0; i < j->past.n; i++) {
 		ret_totals->lost += j->past.v[i].lost;
-	for (size_t i = 0; i < j->counters.n; i++)
-		if (j->counters.v[i].role == COUNT_HITS)
-			ret_totals->lost += rings_lost(&j->targets.v[j->counters.v[i].target], j->counters.v[i].index);
+		ret_totals->no_stack += j->past.v[i].no_stack;
+	}
+	for (size_t i = 0; i < j->counters.n; i++) {
+		const struct counter *c = &j->counters.v[i];
+
+		if (c->role != COUNT_HITS)
+			continue;
+		ret_totals->lost += rings_lost(&j->targets.v[c->target], c->index);
+		ret_totals->no_stack += rings_no_stack(&j->targets.v[c->target], c->index);
+	}
 }
 
 int events_close(struct jab *j)

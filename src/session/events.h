@@ -63,6 +63,7 @@ struct events_totals {
 	uint64_t events, bytes;	/* recorded so far */
 	uint64_t lost;
 	uint64_t damaged;	/* times that a ring held nonsense */
+	uint64_t no_stack;	/* of the lost: for want of stack, not of room in rings */
 };
 void events_totals(struct jab *j, struct events_totals *ret_totals);
 

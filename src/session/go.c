@@ -14,7 +14,6 @@
 #include "session/units.h"
 
 #define LEFT_MOST 640		/* asked for where nobody has compared */
-#define BLIND_MOST 512		/* and where it can't be seen how much is left */
 #define COUNT_NEED 160
 #define EVENT_NEED 256
 
@@ -66,14 +65,12 @@ static bool is_tight(struct module *m, const struct site *s)
 /* Any instruction may be one of those that call the run time because the comparison has found too little. */
 static bool must_look(struct module *m, const struct site *s)
 {
-	return module_go_g(m) && (is_tight(m, s) || (s->kind == WANT_INSN && on_goroutine(m, s)));
+	return is_tight(m, s) || (s->kind == WANT_INSN && on_goroutine(m, s));
 }
 
 int go_stack(const struct jab *j, const struct site *s)
 {
-	struct module *m = module_of(j, s);
-
-	return !is_tight(m, s) ? 0 : module_go_g(m) ? LEFT_MOST : BLIND_MOST;
+	return is_tight(module_of(j, s), s) ? LEFT_MOST : 0;
 }
 
 /* Entry and exits of a call need the same, so that none of them goes on without the other. */
@@ -89,7 +86,9 @@ static int program_need(const struct jab *j, const struct program *p)
 
 size_t go_space(const struct jab *j, const struct site *s)
 {
-	return must_look(module_of(j, s), s) ? SPACE_LEN : 0;
+	struct module *m = module_of(j, s);
+
+	return module_go_g(m) && must_look(m, s) ? SPACE_LEN : 0;
 }
 
 void go_put_space(const struct jab *j, const struct site *s, enum go_body kind, uint64_t instead, size_t body, uint8_t *out)
@@ -105,23 +104,34 @@ void go_put_space(const struct jab *j, const struct site *s, enum go_body kind, 
 	arch_x86_64.emit_space(out, &spec);
 }
 
-static bool fits(const struct jab *j, const struct site *s)
+/* Of a call, the entry and all exits, since they are of one function and both programs are looked at. */
+static const char *why_not(const struct jab *j, const struct site *s)
 {
-	int most = go_stack(j, s);
+	uint32_t program = j->counters.v[s->counter].program;
+	const struct program *p = program ? &j->programs.v[program - 1] : NULL;
+	struct module *m = module_of(j, s);
 
-	return !most || program_need(j, &j->programs.v[j->counters.v[s->counter].program - 1]) <= most;
+	if (!m->is_go || !on_goroutine(m, s))
+		return NULL;
+	if (!module_go_g(m) && must_look(m, s))
+		return "it can't be seen how much of its stack a goroutine has left there";
+	if (!module_go_g(m) && p && p->progs[1])
+		return "it can't be seen there which goroutine runs: Go moves their stacks, and calls are not found again";
+	if (p && is_tight(m, s) && program_need(j, p) > LEFT_MOST)
+		return "the clause needs more stack than a Go function has that does not check how much there is";
+	return NULL;
 }
 
-/* Of a call, the entry and all exits, since they are of one function and both programs are looked at. */
 void go_refuse(struct jab *j)
 {
 	for (size_t i = 0; i < j->sites.n; i++) {
 		struct site *s = &j->sites.v[i];
+		const char *why = s->counter == UINT32_MAX ? NULL : why_not(j, s);
 
-		if (s->counter == UINT32_MAX || !j->counters.v[s->counter].program || fits(j, s))
+		if (!why)
 			continue;
 		s->counter = UINT32_MAX;
-		s->reason = "the clause needs more stack than a Go function has that does not check how much there is";
+		s->reason = why;
 		j->probes.v[s->probe].refused++;
 	}
 }

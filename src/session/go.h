@@ -9,7 +9,7 @@
 struct jab;
 struct site;
 
-/* The most that a program may take of the stack there, 0 for no such limit; and leaving sites out that have too little. */
+/* The most that a program may take of the stack there, 0 for no such limit; and leaving sites out where it can't be done. */
 int go_stack(const struct jab *j, const struct site *s);
 void go_refuse(struct jab *j);
 

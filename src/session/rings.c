@@ -100,6 +100,7 @@ int rings_plan(struct jab *j, struct target *t)
  *	u64 locked[nlocked]
  *	u64 lost[nrings][cap]
  *	u64 lost_shared[cap]
+ *	u64 no_stack[cap + 1]		the last one: entries of calls
  *	descriptions
  *	tables for backtraces
  */
@@ -113,9 +114,14 @@ static uint64_t off_shared(const struct rings *r)
 	return off_lost(r) + 8ull * r->cap * nrings(r);
 }
 
-static uint64_t off_desc(const struct rings *r)
+static uint64_t off_no_stack(const struct rings *r)
 {
 	return off_shared(r) + 8ull * r->cap;
+}
+
+static uint64_t off_desc(const struct rings *r)
+{
+	return off_no_stack(r) + 8ull * (r->cap + 1);
 }
 
 static uint64_t off_walk(const struct rings *r)
@@ -176,6 +182,8 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 	r->lost_at = data_at + off_lost(r);
 	r->lost_shared = (uint64_t *)(data + off_shared(r));
 	r->lost_shared_at = data_at + off_shared(r);
+	r->no_stack = (uint64_t *)(data + off_no_stack(r));
+	r->no_stack_at = data_at + off_no_stack(r);
 	r->desc = data + off_desc(r);
 	r->desc_at = data_at + off_desc(r);
 	r->scratch_at = pieces[nrings(r) + 1].at.v;
@@ -400,7 +408,24 @@ uint64_t rings_lost(const struct target *t, uint32_t index)
 		return 0;
 	for (uint32_t i = 0; i < nrings(r); i++)
 		sum += __atomic_load_n(&r->v[i].lost[index], __ATOMIC_RELAXED);
-	return sum + __atomic_load_n(&r->lost_shared[index], __ATOMIC_RELAXED);
+	return sum + __atomic_load_n(&r->lost_shared[index], __ATOMIC_RELAXED) + rings_no_stack(t, index);
+}
+
+uint64_t rings_no_stack(const struct target *t, uint32_t index)
+{
+	const struct rings *r = t->rings;
+
+	return r && r->v && index < r->cap ? __atomic_load_n(&r->no_stack[index], __ATOMIC_RELAXED) : 0;
+}
+
+uint64_t rings_no_stack_at(const struct target *t, uint32_t index)
+{
+	return t->rings->no_stack_at + 8ull * index;
+}
+
+uint64_t rings_calls_without_stack(const struct target *t)
+{
+	return rings_no_stack_at(t, t->rings->cap);
 }
 
 bool rings_hold(const struct target *t)
@@ -419,7 +444,7 @@ uint64_t rings_lost_shared(const struct target *t)
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < MIN(r->cap, t->ncounters); i++)
-		sum += __atomic_load_n(&r->lost_shared[i], __ATOMIC_RELAXED);
+		sum += __atomic_load_n(&r->lost_shared[i], __ATOMIC_RELAXED) + rings_no_stack(t, i);
 	return sum;
 }
 

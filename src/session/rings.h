@@ -3,8 +3,8 @@
  * The memory of a recording in one target:
  *
  *	rings		one per CPU that the target may run on, some behind a lock for everybody else
- *	data piece	behind the counters: table of locked rings, lost counters of each ring and those
- *			of events that got no ring, descriptions of bulky events
+ *	data piece	behind the counters: table of locked rings, lost counters of each ring, those
+ *			of events that got no ring and of hits without enough stack, descriptions of bulky events
  *	private page	the pid cell
  *	code		the slow routine and the blob
  */
@@ -35,8 +35,9 @@ struct rings {
 	struct own_ring *v;	/* ncpu + nlocked */
 	uint32_t cap;		/* lost counters per ring */
 	uint64_t *lost_shared;	/* our view */
+	uint64_t *no_stack;	/* likewise */
 	uint64_t *locked;	/* our view of the table of locked rings */
-	uint64_t lost_at, lost_shared_at, locked_at, scratch_at, pid_cell, slow_at;
+	uint64_t lost_at, lost_shared_at, no_stack_at, locked_at, scratch_at, pid_cell, slow_at;
 	uint8_t *desc;		/* our view of the descriptions */
 	uint64_t desc_at;
 	uint32_t desc_size, desc_used;
@@ -77,7 +78,13 @@ int rings_init(struct target *t);	/* once; nothing if it does not record */
 void rings_follow_cpus(struct target *t);
 
 uint64_t rings_lost(const struct target *t, uint32_t index);	/* of one counter */
+uint64_t rings_no_stack(const struct target *t, uint32_t index);	/* those of them for which a goroutine's stack had no room */
 uint64_t rings_lost_shared(const struct target *t);		/* all that got no ring */
+
+/* Where a hit without enough stack counts; and an entry of a call, which is no hit. */
+uint64_t rings_no_stack_at(const struct target *t, uint32_t index);
+uint64_t rings_calls_without_stack(const struct target *t);
+
 bool rings_hold(const struct target *t);		/* is there anything that was not taken out? */
 /* The entries of the CPUs whose rings are live. */
 void rings_fill_table(struct target *t);

@@ -116,7 +116,7 @@ struct row {
 };
 
 /* What targets that are gone have added to a row. */
-struct past { uint64_t hits, entries, lost; };
+struct past { uint64_t hits, entries, lost, no_stack; };
 
 enum counter_role { COUNT_HITS, COUNT_ENTRIES };	/* entries of a %return probe: to tell the open ones */
 

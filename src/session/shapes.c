@@ -540,6 +540,6 @@ int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t a
 	space = go_space(j, s);
 	m = p.s->bulk ? emit_bulk(&p, out + n + space) : emit_plain(&p, at + n + space, out + n + space);
 	if (space && m > 0)
-		go_put_space(j, s, p.s->bulk ? GO_BULK : GO_EVENT, p.t->rings->lost_shared_at + 8ull * p.index, m, out + n);
+		go_put_space(j, s, p.s->bulk ? GO_BULK : GO_EVENT, rings_no_stack_at(p.t, p.index), m, out + n);
 	return m < 0 ? m : n + (int)space + m;
 }

@@ -336,6 +336,7 @@ static void keep_counts(struct jab *j, uint32_t target)
 		} else {
 			j->past.v[c->row].hits += n;
 			j->past.v[c->row].lost += rings_lost(&j->targets.v[target], c->index);
+			j->past.v[c->row].no_stack += rings_no_stack(&j->targets.v[target], c->index);
 		}
 	}
 }

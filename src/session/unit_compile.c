@@ -472,7 +472,7 @@ int units_compile(struct jab *j)
 	}
 	if (!r) {
 		r = leave_out(j, &left);
-		if (!r && j->units.n)
+		if (!r)
 			go_refuse(j);
 		return r;
 	}

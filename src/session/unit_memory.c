@@ -462,23 +462,13 @@ static void say_full(const struct jab *j, uint32_t unit, uint32_t clause, const 
 	free(room);
 }
 
-static bool any_go(const struct jab *j)
-{
-	for (size_t i = 0; i < j->files.n; i++)
-		if (j->files.v[i].m && j->files.v[i].m->is_go)
-			return true;
-	return false;
-}
-
 static void say_unpaired(const struct jab *j, uint32_t unit, uint32_t clause, const char *probe)
 {
 	uint64_t n = unpaired(j, unit, clause), crowded = unpaired(j, unit, j->units.v[unit].script->clauses.n);
 
 	if (n)
 		log_warn("%s: %llu returns of calls that %sbegan before the probe was there, or in a function that jumps into "
-			 "this one%s, are left out", probe,
-			 (unsigned long long)n, crowded ? "were too many at once or " : "",
-			 any_go(j) ? ", or whose stack Go has moved meanwhile" : "");
+			 "this one, are left out", probe, (unsigned long long)n, crowded ? "were too many at once or " : "");
 }
 
 /* The calls of all clauses stand in one table. */

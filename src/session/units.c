@@ -165,7 +165,8 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	struct gen_env env = main->views[p->unit].env;
 	size_t space = go_space(j, s);
 	struct gen_site site = { .addr = s->addr + l->bias, .number = c->row, .pushed = w->pushed, .tail = site_is_tail(s),
-				 .at_entry = s->kind == WANT_ENTRY, .size = w->body - space };
+				 .at_entry = s->kind == WANT_ENTRY, .size = w->body - space, .g_off = go_g_off(j, s),
+				 .missed = space ? rings_calls_without_stack(main) : 0 };
 	int r;
 
 	if (ir->maps.n > u->layout->nmaps || ir->ncells > u->ncells)
@@ -177,8 +178,9 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	env.event.lost_shared = main->rings->lost_shared_at + 8ull * c->index;
 	/* Calls of two probes on one function are two calls. */
 	site.func = (l->bias + entry) ^ c->row * 0x9e3779b97f4a7c15ull;
-	if (space)
-		go_put_space(j, s, GO_PROGRAM, env.event.lost_shared, site.size, out);
+	if (space)	/* the entry of a call is no hit */
+		go_put_space(j, s, GO_PROGRAM, p->progs[1] && is_entry(j, s) ? site.missed : rings_no_stack_at(main, c->index),
+			     site.size, out);
 	r = gen_emit(ir, p->progs[part_of(j, s, p)], &env, &site, at + space, out + space);
 	if (r > 0 && j->budget)
 		budget_body(j, t, p->unit, j->probes.v[s->probe].clause, at + space, r);

@@ -94,6 +94,7 @@ TARGETS = {
     "typed_rs_2": {"sources": ["typed.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "typed"]},
     "typed_go_0": {"sources": ["typed.go"], "command": ["go", "build", "-gcflags=-N -l"]},
     "tight": {"sources": ["tight.go"], "command": ["go", "build"]},
+    "grow": {"sources": ["grow.go"], "command": ["go", "build"]},
     "typed_go_2": {"sources": ["typed.go"], "command": ["go", "build"]},
     "errno": c("errno.c"),
     "errno_static": c("errno.c", "-static"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Functions without a stack check, nested as deeply as the linker permits, called from every depth of a goroutine's stack:
-// at some of them hardly anything is left of it. Others wait meanwhile, whose stacks lie right below.
+// at some of them hardly anything is left of it. Others wait meanwhile, whose stacks lie right below. And one that checks,
+// called where too little is left: it calls the run time first.
 //
 //	tight GOROUTINES DEPTH
 package main
@@ -34,9 +35,28 @@ func outer(n int) int {
 }
 
 //go:noinline
+func split(n int, q *[60]int) int {
+	if n < 0 {
+		return split(n+1, q) + 1
+	}
+	return q[n%60]
+}
+
+//go:nosplit
+//go:noinline
+func near(n int) int {
+	var q [60]int
+	q[n%60] = n
+	return split(n, &q)
+}
+
+//go:noinline
 func descend(n int) int {
 	if n == 0 {
 		return 0
+	}
+	if n%17 == 3 {
+		return near(n) + outer(n) + descend(n-1)
 	}
 	return outer(n) + descend(n-1)
 }

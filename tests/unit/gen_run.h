@@ -33,6 +33,8 @@ static uint64_t gen_unpaired[64];
 static uint32_t gen_ids[256];
 static struct gen_good gen_good;		/* of zeros: nothing is good */
 
+static struct gen_site gen_at = { .addr = GEN_SITE, .number = 77, .func = GEN_SITE };
+
 /* What one run has recorded. */
 struct gen_seen { uint32_t n, id; uint64_t len; uint8_t payload[EVENT_LONG_MAX]; };
 static struct gen_seen gen_native, gen_judged;
@@ -94,7 +96,6 @@ static inline struct gen_env gen_make_env(bool has_rseq, const struct maps_layou
 /* Code at an offset, and the way back behind it. Returns its length. */
 static inline int gen_place(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env, int off)
 {
-	struct gen_site site = { .addr = GEN_SITE, .number = 77, .func = GEN_SITE };
 	uint8_t *rw = code_rw + BODY_OFF + off;
 	int most = gen_measure(u, p), len;
 
@@ -102,7 +103,7 @@ static inline int gen_place(const struct ir_unit *u, const struct ir_prog *p, co
 		return most;
 	if (most > CODE_SIZE - BODY_OFF - 256)
 		return -E2BIG;
-	len = gen_emit(u, p, env, &site, (uint64_t)code_rx + BODY_OFF + off, rw);
+	len = gen_emit(u, p, env, &gen_at, (uint64_t)code_rx + BODY_OFF + off, rw);
 	if (len < 0)
 		return len;
 	if (len > most)

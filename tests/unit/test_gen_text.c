@@ -258,6 +258,118 @@ static void calls_are_paired(void **state)
 	free(w);
 }
 
+struct call_world { struct world *w; struct ir_prog *exit; struct gen_env env; };
+
+static struct call_world calls_begin(void)
+{
+	struct call_world c = { .w = world_new(), .env = gen_make_env(true, NULL) };
+
+	make_calls(c.w, &c.exit);
+	memset(gen_unpaired, 0, sizeof(gen_unpaired));
+	memset(gen_pairs, 0, sizeof(gen_pairs));
+	return c;
+}
+
+static void calls_end(struct call_world *c)
+{
+	ir_unit_free(&c->w->u);
+	free(c->w);
+}
+
+/* rsp that far below the top of our stack. At an entry rdi is what is saved, 0: it is not watched. */
+static void run_part(struct call_world *c, const struct ir_prog *p, uint64_t below, uint64_t rdi)
+{
+	assert_true(gen_place(&c->w->u, p, &c->env, 0) > 0);
+	gen_machine(random_word(), below);
+	machine_in.gpr[RDI] = rdi;
+	assert_null(gen_run(machine_run));
+}
+
+static void enter(struct call_world *c, uint64_t below, uint64_t rdi)
+{
+	run_part(c, c->w->p, below, rdi);
+}
+
+/* What was saved; 0: the entry was not found. */
+static uint64_t leave(struct call_world *c, uint64_t below)
+{
+	run_part(c, c->exit, below, 1);
+	return gen_native.n ? *(uint64_t *)gen_native.payload : 0;
+}
+
+static void what_never_returned_is_not_found_by_others(void **state)
+{
+	static uint32_t enabled[64] = { GEN_ON }, missed;
+	struct call_world c = calls_begin();
+
+	enter(&c, 64, 7);
+	enter(&c, 64, 0);
+	assert_int_equal(leave(&c, 64), 0);
+	enter(&c, 64, 8);
+	enter(&c, 64, 9);
+	assert_int_equal(leave(&c, 64), 9);
+	assert_int_equal(leave(&c, 64), 0);
+	c.env.enabled = (uint64_t)enabled;
+	gen_at.missed = (uint64_t)&missed;
+	for (int k = 0; k < 3; k++) {
+		enter(&c, 64, 10);
+		assert_int_equal(leave(&c, 64), 10);
+		enter(&c, 64, 11);
+		enabled[0] += k < 2 ? GEN_SWITCHED : 0;	/* nobody looked for a while */
+		missed += k > 0;
+		assert_int_equal(leave(&c, 64), 0);
+		c.env.enabled = k ? 0 : c.env.enabled;
+	}
+	gen_at.missed = 0;
+	calls_end(&c);
+}
+
+/* Two slots with one key: the first one was taken by another when the second was made. */
+static void all_that_was_left_is_forgotten(void **state)
+{
+	struct call_world c = calls_begin();
+	uint64_t *slot = NULL;
+
+	enter(&c, 64, 7);
+	for (size_t i = 0; i < sizeof(gen_pairs); i += GEN_PAIR_SIZE)
+		slot = *(uint64_t *)(gen_pairs + i) ? (uint64_t *)(gen_pairs + i) : slot;
+	memcpy((uint8_t *)slot + GEN_PAIR_SIZE * 2, slot, GEN_PAIR_SIZE);
+	enter(&c, 64, 0);
+	assert_int_equal(leave(&c, 64), 0);
+	calls_end(&c);
+}
+
+static __thread struct { uint64_t lo, hi; } *go_g;
+
+static void calls_are_found_on_stacks_that_moved(void **state)
+{
+	__typeof__(*go_g) one, two;
+	struct call_world c = calls_begin();
+	char *tls = __builtin_thread_pointer();
+
+	gen_at.g_off = (char *)&go_g - tls;
+	go_g = &one;
+	one.hi = two.hi = 0x7000;
+	enter(&c, 64, 7);
+	go_g = &two;
+	assert_int_equal(leave(&c, 64), 0);
+	enter(&c, 64, 8);
+	go_g = &one;
+	one.hi -= 512;
+	assert_int_equal(leave(&c, 64), 0);
+	assert_int_equal(leave(&c, 64 + 512), 7);
+	assert_int_equal(leave(&c, 64 + 512), 0);
+	go_g = &two;
+	assert_int_equal(leave(&c, 64), 8);
+	go_g = NULL;
+	enter(&c, 64, 9);
+	assert_int_equal(leave(&c, 72), 0);
+	assert_int_equal(leave(&c, 64), 9);
+	gen_at.g_off = 0;
+	assert_int_equal(gen_unpaired[0], 4);
+	calls_end(&c);
+}
+
 /* ---- threads and signals ---- */
 
 #define NTHREADS 8
@@ -420,6 +532,9 @@ int main(void)
 		test(text_in_maps),
 		test(name_of_the_thread),
 		test(calls_are_paired),
+		test(what_never_returned_is_not_found_by_others),
+		test(all_that_was_left_is_forgotten),
+		test(calls_are_found_on_stacks_that_moved),
 		test(exact_per_cpu),
 		test(exact_shared),
 		test(text_is_whole),
