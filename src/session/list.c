@@ -45,11 +45,31 @@ static int each_of_module(struct jab *j, const struct probe_spec *spec, const st
 	return r < 0 ? r : 0;
 }
 
+/* A function that was only ever inlined can be probed, but there is none to be listed. */
+static size_t count_copies(struct jab *j, const char *name)
+{
+	inlined_list list = { 0 };
+	struct types *t;
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->files.n; i++) {
+		list.n = 0;
+		if (module_types(j->files.v[i].m, &t) == 0 && types_inlined(t, name, &list) > 0)
+			n += list.n;
+	}
+	vec_free(&list);
+	return n;
+}
+
 static int explain_nothing(struct jab *j, const struct probe_spec *spec)
 {
+	size_t copies = spec->place_kind == PLACE_NAME ? count_copies(j, spec->place) : 0;
 	VEC(struct module *) mods = { 0 };
 	char near[256] = "";
 
+	if (copies)
+		return fail(-ENOENT, "no function matches '%s': it was inlined; a probe on it means its copies, %zu in all",
+			    spec->text, copies);
 	if (spec->place_kind == PLACE_LINE)
 		return fail(-EINVAL, "'%s' is a source line, and only functions are listed; `jab check` shows where it is", spec->text);
 	for (size_t i = 0; i < j->files.n; i++)

@@ -93,10 +93,11 @@ def test_a_long_option_may_be_cut_short(built):
     (["check", "{calls}", "@calls.c:99999"], "calls.c has no code at line 99999"),
     (["check", "{calls}", "@call.c:1"], "no source file call.c in the debug info of {calls}"),
     (["check", "{throw}", "through"], "did you mean shop::through?"),
+    (["list", "{places}", "copied"], "no function matches 'copied': it was inlined; a probe on it means its copies"),
     (["check", "{calls}", "libpthread:work"], "no mapped file matches 'libpthread'; calls has a function work"),
 ])
 def test_what_is_not_there(built, words, message):
-    paths = {name: built(name) for name in ("calls", "throw")}
+    paths = {name: built(name) for name in ("calls", "throw", "places")}
     r = jab.run(*(x.format(**paths) if "{" in x else x for x in words))
     assert r.status == 1 and message.format(**paths) in r.stderr and not r.output, r
 
