@@ -367,6 +367,34 @@ static int check_usage(const text_list *words)
 	return 0;
 }
 
+/* Several probes with commas between them; a comma may also be part of a C++ name. */
+static bool is_list(const char *word)
+{
+	static const char *const kinds[] = { "uprobe:", "u:", "uretprobe:", "ur:", "call:", "kprobe:", "k:", "tracepoint:", "t:" };
+
+	for (const char *p = word; (p = strchr(p, ','));) {
+		p += 1 + strspn(p + 1, " ");
+		for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+			if (!strncmp(p, kinds[i], strlen(kinds[i])))
+				return true;
+	}
+	return false;
+}
+
+/* As a script has them. */
+static int list_probes(const char *word, struct script_options *o)
+{
+	char *text = xasprintf("%s { }", word);
+	int r;
+
+	o->name = "-l";
+	o->text = text;
+	o->len = strlen(text);
+	r = list_script(o, o->out, verbose);
+	free(text);
+	return r;
+}
+
 /* What -l is given: -e, a file with a script, or a pattern (a program means all of its functions). */
 static int list_word(const char *word, struct script_options *o)
 {
@@ -377,6 +405,8 @@ static int list_word(const char *word, struct script_options *o)
 
 	if (f)
 		fclose(f);
+	if (word && !f && is_list(word))
+		return list_probes(word, o);
 	if (!word || (!f && strcmp(word, "-")))
 		return list_pattern(word ? word : "*:*", o->out, verbose);
 	if (n == sizeof(head) && !memcmp(head, "\177ELF", 4)) {

@@ -12,6 +12,7 @@ static const struct { const char *name; uint8_t b; } names[] = {
 	{ "duration", B_DURATION }, { "uid", B_UID }, { "gid", B_GID }, { "rand", B_RAND }, { "ncpus", B_NCPUS },
 	{ "cpid", B_CPID }, { "errno", B_ERRNO }, { "comm", B_COMM }, { "func", B_FUNC }, { "probe", B_PROBE }, { "ustack", B_USTACK },
 	{ "retval", B_RETVAL }, { "args", B_ARGS }, { "probetype", B_PROBETYPE }, { "usermode", B_USERMODE }, { "has_cpid", B_HAS_CPID },
+	{ "username", B_USERNAME },
 	{ "$retval", B_RETVAL }, { "$params", B_PARAMS }, { "$args", B_PARAMS }, { "$regs", B_REGS }, { "$stack", B_STACK },
 };
 
@@ -60,7 +61,7 @@ static const struct { const char *name, *hint; } missing[] = {
 	{ "skboutput", KERNEL }, { "socket_cookie", KERNEL }, { "kfunc_allowed", KERNEL }, { "kfunc_exist", KERNEL },
 	{ "override", ": the program is never changed" }, { "signal", HARM }, { "signal_thread", HARM },
 	{ "unwatch", ": there are no watchpoints" },
-	{ "username", "; uid is the number" }, { "numaid", "; cpu is the number of the CPU" },
+	{ "numaid", "; cpu is the number of the CPU" },
 	{ "ppid", "; cat(\"/proc/%d/status\", pid) shows it" }, { "pcomm", "; comm is the thread's name, cat(\"/proc/%d/comm\", pid) the process's" },
 	{ "memcmp", "; strncmp(), or == on arrays" }, { "strcap", "; strlen() is the length of a string" },
 	{ "default_str_length", "; config has it: max_strlen" }, { "assert_str", "; static_assert(is_str(x), \"...\")" },

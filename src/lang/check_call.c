@@ -118,7 +118,7 @@ static const struct vtype *check_len(struct checker *c, struct expr *e, const st
 	e->ref = NULL;
 	t = check_value(c, e->list[0]);
 	if (t->kind == V_STACK)
-		check_error(c, e->list[0], "len() of a stack is not supported");
+		check_error(c, e->list[0], "len() of a stack is not supported; print() shows its frames");
 	else if (!v_has_text(t) && t->kind != V_BUF)
 		need(c, e->list[0], i, "a map or a string", t);
 	return &v_i64;

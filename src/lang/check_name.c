@@ -224,6 +224,7 @@ static const struct vtype *language_name(struct checker *c, struct expr *e, uint
 	case B_PROBETYPE: return v_text(c->l->pool, strlen(check_probe_type(c)));
 	case B_USERMODE: return &v_i64;
 	case B_HAS_CPID: return &v_bool;
+	case B_USERNAME: return &v_user;
 	case B_USTACK: case B_STACK: return stack_type(c, e);
 	case B_RETVAL:	return check_retval(c, e);
 	case B_ARGS:	return &v_args;

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <string.h>
 
 #include "lang/type.h"
@@ -22,6 +23,16 @@ static const char *value_name(const struct vtype *t, int64_t value)
 	return NULL;
 }
 
+static void print_user(FILE *f, uint32_t uid)
+{
+	const struct passwd *p = getpwuid(uid);
+
+	if (p)
+		fputs(p->pw_name, f);
+	else
+		fprintf(f, "%u", uid);
+}
+
 /* Addresses of networks in their usual spelling. */
 static void print_special(FILE *f, const struct vtype *t, const uint8_t *p, size_t len)
 {
@@ -31,6 +42,8 @@ static void print_special(FILE *f, const struct vtype *t, const uint8_t *p, size
 	memcpy(&number, p, MIN(len, sizeof(number)));
 	if (t->extra == SHOWN_ERRNO)
 		fputs(strerror(number), f);
+	else if (t->extra == SHOWN_USER)
+		print_user(f, number);
 	else if (t->extra == SHOWN_MAC && len >= 6)
 		fprintf(f, "%02X:%02X:%02X:%02X:%02X:%02X", p[0], p[1], p[2], p[3], p[4], p[5]);
 	else if (len >= (t->extra == SHOWN_INET6 ? 16 : 4) && inet_ntop(t->extra == SHOWN_INET6 ? AF_INET6 : AF_INET, p, text, sizeof(text)))

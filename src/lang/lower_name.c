@@ -219,6 +219,7 @@ struct val lower_name(struct lower *w, const struct expr *e)
 	case B_PROBE:	return text_or_site(w, e, w->c->site->probe);
 	case B_PROBETYPE: return text_or_site(w, e, check_probe_type(w->c));
 	case B_USERMODE: return val_const(e->type, 1);
+	case B_USERNAME: return context(w, e->type, IR_CTX_UID);
 	case B_HAS_CPID:
 		v = context(w, &v_i64, IR_CTX_CPID);
 		return val_reg(e->type, lower_pure(w, IR_NE, IR_I64, v.reg, lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0), 0), 0);

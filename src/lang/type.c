@@ -23,6 +23,7 @@ const struct vtype v_inet4 = { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .ext
 const struct vtype v_inet6 = { .kind = V_SHOWN, .size = 16, .show = IR_STRUCT, .extra = SHOWN_INET6 };
 const struct vtype v_mac = { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .extra = SHOWN_MAC };
 const struct vtype v_errno = { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .extra = SHOWN_ERRNO };
+const struct vtype v_user = { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .extra = SHOWN_USER };
 
 static const struct { const char *name; const struct vtype *type; } basics[] = {
 	{ "void", &v_void }, { "bool", &v_bool }, { "_Bool", &v_bool }, { "char", &v_char }, { "signed char", &v_i8 },
@@ -420,7 +421,7 @@ const char *v_name(struct pool *pool, const struct vtype *t)
 	case V_USYM:	return "symbol";
 	case V_SITE:	return "string";
 	case V_TIME:	return "timestamp";
-	case V_SHOWN:	return t->extra == SHOWN_ERRNO ? "string" : "address";
+	case V_SHOWN:	return t->extra >= SHOWN_ERRNO ? "string" : "address";
 	case V_AGG:	return pool_printf(pool, "%s()", aggs[t->agg]);
 	case V_ARGS:	return "args";
 	}

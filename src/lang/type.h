@@ -28,7 +28,7 @@ enum v_kind {
 	V_ARGS,			/* `args` itself */
 };
 
-enum v_shown_as { SHOWN_INET4, SHOWN_INET6, SHOWN_MAC, SHOWN_ERRNO };
+enum v_shown_as { SHOWN_INET4, SHOWN_INET6, SHOWN_MAC, SHOWN_ERRNO, SHOWN_USER };
 
 struct vmember { const char *name; const struct vtype *type; uint64_t bit_off; uint32_t bit_size; };
 
@@ -54,7 +54,7 @@ struct vtype {
 };
 
 extern const struct vtype v_error, v_void, v_args, v_agg, v_bool, v_char, v_i8, v_i16, v_i32, v_i64, v_u8, v_u16, v_u32, v_u64, v_raw,
-	v_f32, v_f64, v_void_ptr, v_char_ptr, v_inet4, v_inet6, v_mac, v_errno;
+	v_f32, v_f64, v_void_ptr, v_char_ptr, v_inet4, v_inet6, v_mac, v_errno, v_user;
 
 const struct vtype *v_pointer(struct pool *pool, const struct vtype *to);
 const struct vtype *v_array(struct pool *pool, const struct vtype *of, uint64_t n);

@@ -31,6 +31,7 @@ def test_list_pattern(built):
     assert lines("-l", f"uprobe:{calls}:work*") == [f"uprobe:{calls}:work", f"uprobe:{calls}:worker"]
     assert lines("-l", f"ur:{calls}:work") == [f"uretprobe:{calls}:work"]
     assert lines("-l", f"call:{calls}:work") == [f"call:{calls}:work"]
+    assert lines("-l", f"uprobe:{calls}:work,ur:{calls}:worker") == [f"uprobe:{calls}:work", f"uretprobe:{calls}:worker"]
     assert f"uprobe:{calls}:main" in lines("-l", calls)
 
 
