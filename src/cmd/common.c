@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/err.h"
 #include "base/json.h"
 
@@ -40,6 +41,13 @@ int output_status(FILE *to, const char *name, int status)
 	if (r == -EPIPE)	/* as with head(1): the reader had enough, and knows it */
 		return 1;
 	return r < 0 ? complain() : status;
+}
+
+bool is_colourful(FILE *to)
+{
+	const char *no = getenv("NO_COLOR");
+
+	return isatty(fileno(to)) && !(no && *no);
 }
 
 bool is_pid(const char *word, pid_t *ret_pid)

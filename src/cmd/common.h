@@ -15,6 +15,8 @@ int output_done(FILE *to, const char *name);
 int output_status(FILE *to, const char *name, int status);	/* the exit status: this one, or 1 after a message */
 void output_failed(void);	/* a write has, just now: errno is kept for output_done() */
 
+bool is_colourful(FILE *to);	/* a terminal, and the user does not mind (NO_COLOR) */
+
 /* A decimal number is a pid, everything else a name. */
 int attach_word(struct jab *j, const char *word);
 bool is_pid(const char *word, pid_t *ret_pid);

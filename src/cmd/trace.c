@@ -124,7 +124,7 @@ static int trace_from_start(struct printing *p, const text_list *probes, char **
 
 	run_catch_signals();
 	run.announce = true;
-	p->style = (struct trace_style){ run.json, !plain && !run.json && isatty(fileno(p->to)), address_name, comm_of, p };
+	p->style = (struct trace_style){ run.json, !plain && !run.json && is_colourful(p->to), address_name, comm_of, p };
 	jab_new(&p->j);
 	r = capture_begin(p->j);
 	if (r == 0) {

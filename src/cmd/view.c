@@ -255,7 +255,7 @@ static int say_rest(const struct trace *t, const char *path, uint64_t shown, FIL
 
 static int view(const char *path, struct filter *f, FILE *to)
 {
-	struct trace_style style = { .json = json, .colour = !plain && !json && isatty(fileno(to)) };
+	struct trace_style style = { .json = json, .colour = !plain && !json && is_colourful(to) };
 	struct view_stats *sums = stats ? stats_new(with_fields) : NULL;
 	struct trace_names *names = NULL;
 	struct trace *t = NULL;
