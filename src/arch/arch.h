@@ -99,6 +99,13 @@ struct gate_spec {
 	bool forgets;			/* if this is set */
 };
 
+/* In front of a call that may forbid others; its arguments are in their registers. */
+struct hush_spec {
+	uint64_t word;		/* u32 that becomes 1 */
+	uint8_t first, n;	/* if the lower half of the first argument is one of these */
+	uint32_t number;	/* and if the call has this number; 0: it has */
+};
+
 /* Is there room on a goroutine's stack? */
 struct space_spec {
 	int32_t g_off;		/* from the thread pointer: the address of g, which starts with that of the stack's end */
@@ -147,6 +154,9 @@ struct arch_ops {
 	/* Both, where one `syscall` makes all calls. At most GATE_MAX. */
 	int (*emit_gate)(uint8_t *out, const struct gate_spec *spec);
 
+	/* Notes that calls will be forbidden. At most HUSH_MAX. */
+	int (*emit_hush)(uint8_t *out, const struct hush_spec *spec);
+
 	/* Stands in front of a body in Go code. Always SPACE_LEN bytes. */
 	int (*emit_space)(uint8_t *out, const struct space_spec *spec);
 
@@ -189,6 +199,7 @@ struct arch_ops {
 
 #define COUNT_MAX 192
 #define GATE_MAX 256
+#define HUSH_MAX 64
 #define SPACE_LEN 67
 
 extern const struct arch_ops arch_x86_64;

@@ -258,10 +258,11 @@ struct bulk_desc {
 	uint32_t flags;		/* enum bulk_flags */
 	uint64_t pid_cell;	/* as in struct event_spec; 0: none */
 	uint64_t unwind;	/* live address of the tables for EVENT_BACKTRACE; 0: frame pointers only */
+	uint64_t quiet;		/* u32: if it is not 0 the flag counts as cleared; 0: no such word */
 	struct bulk_field fields[];
 };
 
-_Static_assert(sizeof(struct bulk_field) == 24 && sizeof(struct bulk_desc) == 40, "both sides know it");
+_Static_assert(sizeof(struct bulk_field) == 24 && sizeof(struct bulk_desc) == 48, "both sides know it");
 
 /* What the bulk code of a pad must know. Addresses are the target's. */
 struct bulk_spec {

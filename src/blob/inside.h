@@ -38,6 +38,12 @@ struct work {
 	bool may_call;
 };
 
+/* The program may forbid calls by seccomp when we are there already: a probe in front of that sets the word. */
+static inline bool is_quiet(uint64_t word)
+{
+	return word && __atomic_load_n((const uint32_t *)word, __ATOMIC_RELAXED);
+}
+
 static inline int64_t call0(long nr)
 {
 	int64_t r;

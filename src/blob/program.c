@@ -33,7 +33,7 @@ static bool inherits(const struct ring_head *ring, const struct prog_op *op)
 
 static bool can_read(const struct ring_head *ring, const struct prog_op *op, void *to, uint64_t from, uint64_t len)
 {
-	return op->flags & PROG_MAY_CALL && blob_read(context(ring), to, from, len) == (int64_t)len;
+	return may_call(op) && blob_read(context(ring), to, from, len) == (int64_t)len;
 }
 
 static uint64_t *guess_of(struct prog_run *run, const struct prog_op *op, uint32_t number, bool make)
@@ -111,7 +111,7 @@ static ONE load(uint8_t *frame, const struct prog_op *op, struct ring_head *ring
 	*to = 0;
 	if (inherits(ring, op))
 		return PROG_OK;
-	if (take_ahead(run_of(ring), op, addr, to) || (op->flags & PROG_MAY_CALL && read_ahead(ring, op, addr, to))) {
+	if (take_ahead(run_of(ring), op, addr, to) || (may_call(op) && read_ahead(ring, op, addr, to))) {
 		*to = extended(op, *to);
 	} else {
 		*to = 0;
@@ -180,7 +180,7 @@ static ONE comm(uint8_t *frame, const struct prog_op *op, struct ring_head *ring
 	uint32_t len = 0;
 	int64_t r;
 
-	if (op->flags & PROG_MAY_CALL)
+	if (may_call(op))
 		__asm__ volatile("syscall" : "=a"(r) : "0"((long)NR_PRCTL), "D"((long)PR_GET_NAME), "S"(name)
 				 : "rcx", "r11", "memory");
 	for (; len < sizeof(name) && len < op->cap && name[len]; len++)
@@ -263,7 +263,7 @@ static void count_lost(struct ring_head *ring, uint32_t index)
 /* See record.c. */
 static bool was_forked(const struct prog_op *op, const struct bulk_context *ctx)
 {
-	if ((op->pid_cell && *(const volatile uint32_t *)op->pid_cell == ctx->pid) || !(op->flags & PROG_MAY_CALL))
+	if ((op->pid_cell && *(const volatile uint32_t *)op->pid_cell == ctx->pid) || !may_call(op))
 		return false;
 	return (uint32_t)call0(NR_GETPID) != ctx->pid;
 }
@@ -357,7 +357,7 @@ static ONE ids(const struct prog_op *op)
 {
 	uint64_t pid, tid;
 
-	if (!(op->flags & PROG_MAY_CALL))
+	if (!may_call(op))
 		return 0;
 	tid = call0(NR_GETTID);
 	pid = call0(NR_GETPID);
@@ -369,7 +369,7 @@ static ONE thread_pointer(const struct prog_op *op)
 	uint64_t at = 0;
 	int64_t r;
 
-	if (op->flags & PROG_MAY_CALL)
+	if (may_call(op))
 		__asm__ volatile("syscall" : "=a"(r) : "0"((long)NR_ARCH_PRCTL), "D"((long)ARCH_GET_FS), "S"(&at)
 				 : "rcx", "r11", "memory");
 	return at;

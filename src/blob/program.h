@@ -84,6 +84,7 @@ struct prog_op {
 	/* events */
 	uint64_t ring_size, pid_cell;
 	uint32_t max_len, lost_index;
+	uint64_t quiet;		/* u32: if it is not 0 PROG_MAY_CALL counts as cleared; 0: no such word */
 	struct prog_arg args[];
 };
 
@@ -101,7 +102,7 @@ struct prog_ahead {
 
 enum prog_flags { PROG_MAY_CALL = 1, PROG_OVERWRITE = 2, PROG_FAULTY = 4, PROG_SIGNED = 8, PROG_AT_ENTRY = 16 };
 
-_Static_assert(sizeof(struct prog_arg) == 32 && sizeof(struct prog_op) == 96, "both sides know it");
+_Static_assert(sizeof(struct prog_arg) == 32 && sizeof(struct prog_op) == 104, "both sides know it");
 
 /*
  * Keys are found by open addressing within PROG_WINDOW entries of where they belong. The state of an entry

@@ -16,6 +16,11 @@ static inline uint64_t *word(uint8_t *frame, int32_t off)
 	return (uint64_t *)(frame + off);
 }
 
+static inline bool may_call(const struct prog_op *op)
+{
+	return op->flags & PROG_MAY_CALL && !is_quiet(op->quiet);
+}
+
 static inline struct bulk_context *context(const struct ring_head *ring)
 {
 	return (struct bulk_context *)ring->bulk.scratch;

@@ -148,7 +148,7 @@ void blob_record(struct ring_head *ring, const struct bulk_desc *desc, uint64_t 
 	struct bulk_area *area = (struct bulk_area *)ring->bulk.scratch;
 	uint32_t flags = __atomic_load_n(&desc->flags, __ATOMIC_RELAXED);
 	struct work w = {
-		.ctx = &area->context, .desc = desc, .rsp = rsp, .may_call = flags & BULK_MAY_CALL,
+		.ctx = &area->context, .desc = desc, .rsp = rsp, .may_call = flags & BULK_MAY_CALL && !is_quiet(desc->quiet),
 		.walk_room = ring->bulk.scratch_size - sizeof(*area),
 	};
 

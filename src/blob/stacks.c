@@ -101,7 +101,7 @@ ONE stack_number(uint8_t *frame, const struct prog_op *op, struct ring_head *rin
 	uint32_t n;
 
 	note_registers(context(ring)->regs, frame, op);
-	w = walk_set(context(ring), area->walk, op->cap2 - sizeof(*area), op->slot, op->flags & PROG_MAY_CALL,
+	w = walk_set(context(ring), area->walk, op->cap2 - sizeof(*area), op->slot, may_call(op),
 		     op->flags & PROG_AT_ENTRY);
 	unwind_copy_page(w, (uint64_t)frame + op->b, (uint64_t)frame);
 	n = unwind_walk(w, area->frames, op->cap, &end);

@@ -418,7 +418,7 @@ static struct prog_op describe(const struct gen *g, const struct ir_ins *i)
 		.b = i->b == IR_NONE ? PROG_NONE : g->out + 8,
 		.cap = cap_of(g, i->slot), .cap2 = cap_of(g, i->slot2), .slot = slot_of(g, i->slot),
 		.slot2 = slot_of(g, i->slot2), .area = g->area, .imm = i->imm, .mask = i->mask & g->bits,
-		.ring_size = e->ring_size, .pid_cell = e->pid_cell, .lost_index = e->lost_index,
+		.ring_size = e->ring_size, .pid_cell = e->pid_cell, .lost_index = e->lost_index, .quiet = g->env->quiet,
 		.flags = (g->env->may_call ? PROG_MAY_CALL : 0) | (e->overwrite ? PROG_OVERWRITE : 0),
 	};
 

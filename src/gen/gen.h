@@ -77,7 +77,8 @@ struct gen_env {
 	uint64_t nclauses;
 	uint64_t blob;			/* where the image stands */
 	uint32_t scratch_size;		/* of each locked ring; see struct bulk_scratch. gen_scratch() says how much */
-	bool may_call;			/* no seccomp: the kernel may be asked */
+	bool may_call;			/* no seccomp: the kernel may be asked, */
+	uint64_t quiet;			/* unless this u32 is not 0 any more; 0: no such word */
 	bool has_fsbase;		/* the thread pointer can be read by an instruction; else the kernel is asked */
 	uint64_t good;			/* struct gen_good; 0: nothing is known to be */
 

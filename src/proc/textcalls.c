@@ -85,6 +85,7 @@ static bool is_wanted(uint32_t nr)
 	switch (nr) {
 	case SYS_rt_sigreturn: case SYS_clone: case SYS_vfork: case SYS_clone3: case SYS_execve: case SYS_execveat:
 	case ANY_CALL: case SYS_mmap: case SYS_mprotect: case SYS_munmap: case SYS_mremap: case SYS_madvise: case SYS_pkey_mprotect:
+	case SYS_prctl: case SYS_seccomp:
 		return true;
 	}
 	return false;

@@ -369,6 +369,7 @@ static void look_after(struct jab *j)
 			ring_expect(&t->rings->v[k].r, j->events->raw ? NULL : j->events->lens.v, j->events->lens.n);
 		if (nrings(t)) {
 			rings_free_locks(t);
+			rings_say_quiet(t);
 			units_look_after(j, t);
 			rings_lower(t);
 			rings_follow_cpus(t);

@@ -98,6 +98,7 @@ int rings_plan(struct jab *j, struct target *t)
 
 /*
  *	u64 locked[nlocked]
+ *	u32 quiet, and as much for nothing
  *	u64 lost[nrings][cap]
  *	u64 lost_shared[cap]
  *	u64 no_stack[cap + 1]		the last one: entries of calls
@@ -106,7 +107,7 @@ int rings_plan(struct jab *j, struct target *t)
  */
 static uint64_t off_lost(const struct rings *r)
 {
-	return round_up(8 * r->nlocked, 64);
+	return round_up(8 * r->nlocked + 8, 64);
 }
 
 static uint64_t off_shared(const struct rings *r)
@@ -179,6 +180,8 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 	r->pid_cell = pieces[nrings(r)].at.v;
 	r->locked = (uint64_t *)data;
 	r->locked_at = data_at;
+	r->quiet = (uint32_t *)(r->locked + r->nlocked);
+	r->quiet_at = data_at + 8 * r->nlocked;
 	r->lost_at = data_at + off_lost(r);
 	r->lost_shared = (uint64_t *)(data + off_shared(r));
 	r->lost_shared_at = data_at + off_shared(r);
@@ -397,6 +400,17 @@ int rings_init(struct target *t)
 		 r->spec.has_tid ? "from the thread block" : "by asking the kernel",
 		 r->may_call ? "allowed" : "forbidden by seccomp");
 	return err;
+}
+
+void rings_say_quiet(struct target *t)
+{
+	struct rings *r = t->rings;
+
+	if (!r->may_read || r->told_quiet || !__atomic_load_n(r->quiet, __ATOMIC_RELAXED))
+		return;
+	r->told_quiet = true;
+	log_warn("process %d, or a child of it, has forbidden system calls (seccomp): what only the kernel could read is not read "
+		 "any more", t->proc->pid);
 }
 
 uint64_t rings_lost(const struct target *t, uint32_t index)

@@ -49,7 +49,10 @@ struct rings {
 	bool bulk;		/* some event needs the blob */
 	bool ready;		/* rings_init() was called: there are pads that record */
 	bool may_call;
-	bool may_read;		/* the kernel may be asked what stands somewhere */
+	bool may_read;		/* the kernel may be asked what stands somewhere, */
+	uint32_t *quiet;	/* our view: unless this is not 0 any more, see arch/x86/hush.c */
+	uint64_t quiet_at;
+	bool told_quiet;
 	bool was_filled;	/* the table has told threads who they are: it is 0 only while raised */
 	uint64_t raised_at, lowered_at, lower_wait;	/* lower.c */
 	uint64_t looked_at, look_wait;			/* locks.c */
@@ -92,6 +95,8 @@ void rings_fill_table(struct target *t);
 /* lower.c: strangers have cleared the table; when they are gone it is filled again */
 bool rings_are_raised(const struct target *t);
 void rings_lower(struct target *t);
+
+void rings_say_quiet(struct target *t);		/* once, if it has forbidden system calls */
 
 /* locks.c: of the dead, and of those who have left their event in another way */
 void rings_free_locks(struct target *t);

@@ -49,6 +49,7 @@ struct watch {
 	bool parks;		/* it waits for us there: */
 	uint8_t park_kind;	/* enum park_kind */
 	uint8_t forgets;	/* enum forget_abi + 1: it takes ranges back that are read plainly */
+	bool hushes;		/* it forbids system calls */
 	bool any;		/* all calls come by here: does what each of them needs, forgets included if it is set */
 	uint8_t bytes[5];	/* the instruction */
 	uint64_t pad;		/* live; 0: it is planned with the module's other sites */

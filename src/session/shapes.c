@@ -475,7 +475,7 @@ static void put_desc(const struct place *p, struct bulk_desc *d, bool tail)
 
 	*d = (struct bulk_desc){
 		.id = p->row, .nfields = n, .ring_size = r->size, .lost_index = p->index,
-		.pid_cell = r->pid_cell, .unwind = r->unwind_at,
+		.pid_cell = r->pid_cell, .unwind = r->unwind_at, .quiet = r->quiet_at,
 		.flags = (p->j->events->o.overwrite ? BULK_OVERWRITE : 0) | (r->may_read ? BULK_MAY_CALL : 0),
 	};
 	for (uint32_t i = 0; i < n; i++)

@@ -13,9 +13,12 @@
  */
 #include "session/follow.h"
 #include "session/rings.h"
+#include "session/shapes.h"
 #include "session/units.h"
 
 #include <string.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include "base/err.h"
 
@@ -50,7 +53,7 @@ static struct loaded *planned_at(struct target *t, uint64_t at)
 
 static size_t pad_size(struct target *t, uint32_t watch)
 {
-	uint8_t scratch[GATE_MAX];
+	uint8_t scratch[GATE_MAX + 2 * HUSH_MAX];
 
 	return strangers_body(t, watch, scratch) + 2 * SITE_LEN;
 }
@@ -81,7 +84,7 @@ static bool watch_add(struct target *t, const struct watch *w)
 		want->kind = WANT_INSN;
 		want->id = WATCH_ID | n;
 		if (w->any)
-			want->body = GATE_MAX;
+			want->body = GATE_MAX + 2 * HUSH_MAX;
 		return true;
 	}
 	t->watches.v[n].pad = room_alloc(t->room, pad_size(t, n), w->at > REACH ? w->at - REACH : 0, w->at + REACH);
@@ -100,7 +103,7 @@ void watch_planned(struct target *t, uint32_t watch, bool fits)
 	const struct watch *w = &t->watches.v[watch];
 
 	t->unguarded |= !fits && w->forgets;
-	t->unwatched |= !fits && (w->any || (!w->forgets && !w->parks));
+	t->unwatched |= !fits && (w->any || (!w->forgets && !w->parks && !w->hushes));
 }
 
 static int forget_of(uint32_t nr)
@@ -126,20 +129,31 @@ static void guard(struct target *t, const struct text_call *calls, size_t n)
 								    .forgets = forget_of(calls[i].nr) + 1 });
 }
 
+/* In front of calls by which a program forbids itself others: ours are among them. */
+static void watch_sandboxes(struct target *t, const struct text_call *calls, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((calls[i].nr == SYS_prctl || calls[i].nr == SYS_seccomp) &&
+		    !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v, .hushes = true, .abi = calls[i].nr == SYS_seccomp }))
+			log_info("process %d: a call at %#llx that may forbid others can't be watched", t->proc->pid,
+				 (unsigned long long)calls[i].at.v);
+}
+
 /* In front of calls of any number. Returns false if one of them has no place for a probe. */
-static bool watch_gates(struct target *t, const struct text_call *calls, size_t n)
+static bool watch_gates(struct target *t, const struct text_call *calls, size_t n, bool hush)
 {
 	bool all = true;
 
 	for (size_t i = 0; i < n; i++)
 		if (calls[i].nr == ANY_CALL)
 			all &= watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v, .any = true,
-								    .forgets = !t->unguarded });
+								    .forgets = !t->unguarded, .hushes = hush });
 	return all;
 }
 
 void strangers_watch(struct jab *j, struct target *t)
 {
+	bool hush = j->events && !t->scout && shapes_any_bulk(j);
 	const struct text_call *calls;
 	size_t n;
 
@@ -153,8 +167,10 @@ void strangers_watch(struct jab *j, struct target *t)
 			t->unwatched |= !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v,
 								   .abi = abi_of(calls[i].nr) });
 	follow_watch(j, t, calls, n);
+	if (hush)
+		watch_sandboxes(t, calls, n);
 	t->unguarded = !units_read_memory(j) || t->scout;
-	if (!t->scout && !watch_gates(t, calls, n))
+	if (!t->scout && !watch_gates(t, calls, n, hush))
 		t->unwatched = t->unguarded = true;
 	guard(t, calls, n);
 }
@@ -165,14 +181,30 @@ static bool writes_own_numbers(const struct target *t)
 	return t->rings && t->rings->spec.has_tid && t->rings->spec.tid_off < 0;
 }
 
+/* prctl(PR_SET_SECCOMP), seccomp(SECCOMP_SET_MODE_...). any: which of all calls it is is only known there. */
+static size_t put_hush(const struct target *t, bool seccomp, bool any, uint8_t *out)
+{
+	struct hush_spec spec = { t->rings ? t->rings->quiet_at : 0, seccomp ? SECCOMP_SET_MODE_STRICT : PR_SET_SECCOMP, seccomp ? 2 : 1,
+				  !any ? 0 : seccomp ? SYS_seccomp : SYS_prctl };
+
+	return arch_x86_64.emit_hush(out, &spec);
+}
+
 size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
 {
 	const struct watch *w = &t->watches.v[watch];
 	/* Both tables, and the two words between them, which are 0 anyway. */
 	struct raise_spec spec = { t->spec.cpu_table, 2 * counters_ncpus() + 2, w->abi, .own_numbers = writes_own_numbers(t) };
 
-	if (w->any)
-		return arch_x86_64.emit_gate(out, &(struct gate_spec){ spec, { units_good_at(t), GEN_GOOD + 1, 0 }, w->forgets });
+	if (w->any) {
+		size_t n = w->hushes ? put_hush(t, false, true, out) : 0;
+
+		n += w->hushes ? put_hush(t, true, true, out + n) : 0;
+		return n + arch_x86_64.emit_gate(out + n, &(struct gate_spec){ spec, { units_good_at(t), GEN_GOOD + 1, 0 },
+									       w->forgets });
+	}
+	if (w->hushes)
+		return put_hush(t, w->abi, false, out);
 	if (w->parks)
 		return follow_body(t, w->park_kind, out);
 	if (w->forgets)
@@ -204,7 +236,7 @@ void strangers_emit(struct target *t)
 	bool raise = t->spec.has_rseq || t->rings;	/* otherwise everybody takes the locked counter already */
 
 	for (uint32_t i = 0; i < t->watches.n; i++)
-		if (t->watches.v[i].pad && (raise || t->watches.v[i].parks || t->watches.v[i].forgets))
+		if (t->watches.v[i].pad && (raise || t->watches.v[i].parks || t->watches.v[i].forgets || t->watches.v[i].hushes))
 			emit(t, i);
 }
 

@@ -276,6 +276,7 @@ int units_init(struct jab *j, struct target *t)
 		env->has_fsbase = getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE;
 		env->scratch_size = r->scratch_size;
 		env->may_call = r->may_read;
+		env->quiet = r->quiet_at;
 		env->unwind = r->unwind_at;
 		fill_owner(t, env);
 		err = fill_clock(j, env);

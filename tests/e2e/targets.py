@@ -127,6 +127,7 @@ TARGETS = {
     "everyday": c("everyday.c"),
     "vandal": c("vandal.c"),
     "filler": c("filler.c"),
+    "recluse": c("recluse.c"),
     "leaver": c("leaver.c"),
     "mill": c("mill.c"),
     "moved": c("moved.c"),

@@ -222,6 +222,32 @@ def test_no_system_call_is_allowed(target):
     t.stop()
 
 
+@pytest.mark.parametrize("how", ["prctl", "syscall"])
+def test_who_forbids_calls_later(built, how):
+    """Reads, stacks and names by asking the kernel end before the program forbids itself to ask."""
+    alone = subprocess.run([built("recluse"), how, "100"], capture_output=True, text=True)
+    if alone.returncode:
+        pytest.skip("no seccomp here")
+    r = scripts.run("""u:exe:look { @n = count(); @x++; @s[str(p->text)] = count(); @c[comm] = count(); @u[ustack] = count(); @v = sum(p->next->value) }
+        u:exe:look /p->next->next->value == 7/ { printf("%d %s\\n", n, str(p->text)) } call:exe:look { @r = sum(retval) }""",
+                    built("recluse"), how, 100)
+    assert (r.stdout, r.status) == (alone.stdout, 0) and "has forbidden system calls" in r.stderr, r
+    assert scalar(r.output, "n") == scalar(r.output, "x") == "200" and scalar(r.output, "r") == alone.stdout.strip(), r
+    assert keyed(r.output, "s") == {"on the heap": "100"} and scalar(r.output, "v") == "700", r
+    assert keyed(r.output, "c")["a name"] == "100", r
+    assert [x for x in r.output.splitlines() if x.endswith(" on the heap")] == [f"{i} on the heap" for i in range(100)], r
+
+
+def test_events_of_who_forbids_calls_later(built, tmp_path):
+    alone = subprocess.run([built("recluse"), "syscall", "100"], capture_output=True, text=True)
+    if alone.returncode:
+        pytest.skip("no seccomp here")
+    r = jab.run("trace", "-o", tmp_path / "out", "exe:look text=arg0:string", "--", built("recluse"), "syscall", 100)
+    lines = [x for x in (tmp_path / "out").read_text(errors="replace").split("\n") if "recluse:look" in x]
+    assert r.status == 0 and r.output == alone.stdout and "has forbidden system calls" in r.stderr, r
+    assert [x.endswith("text=<unreadable>") for x in lines] == [False] * 100 + [True] * 100, r
+
+
 def test_who_fills_its_pages_itself(built, target):
     """The thread that fills a page (userfaultfd) comes by before it has: a read of that page would wait for that thread."""
     if subprocess.run([built("filler"), "ask"]).returncode:

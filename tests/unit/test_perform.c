@@ -539,6 +539,41 @@ static void gates_are_foretold(void **state)
 	undefined = 0;
 }
 
+/* Does a call with this first argument, and this number, hush? */
+static bool hushes(uint64_t number, uint64_t arg, uint8_t first, uint8_t n, uint32_t wanted)
+{
+	struct hush_spec spec = { (uint64_t)data, first, n, wanted };
+	int len;
+
+	memset(code_rw, 0xcc, CODE_SIZE);
+	len = arch_x86_64.emit_hush(code_rw, &spec);
+	assert_in_range(len, 1, HUSH_MAX);
+	put_end(len);
+	prepare(arg & 127);
+	data[0] = 7ull << 32;
+	machine_in.gpr[0] = number;
+	machine_in.gpr[7] = arg;
+	run("hush");
+	assert_memory_equal(machine_out.gpr, machine_in.gpr, sizeof(machine_in.gpr));
+	assert_int_equal(data[0] >> 32, 7);
+	return (uint32_t)data[0];
+}
+
+static void hushing_is_foretold(void **state)
+{
+	strict = true;
+	undefined = AF;
+	for (uint64_t arg = 0; arg < 64; arg++) {
+		assert_int_equal(hushes(157, arg, 22, 1, 0), arg == 22);
+		assert_int_equal(hushes(157, arg, 22, 1, 157), arg == 22);
+		assert_int_equal(hushes(317, arg, 0, 2, 317), arg < 2);
+		assert_int_equal(hushes(0xdead00000000 | 317, 0xbeef00000000 | arg, 0, 2, 317), arg < 2);	/* as the kernel sees it */
+		assert_false(hushes(158, arg, 22, 1, 157));
+	}
+	assert_false(hushes(317, -1, 0, 2, 317));
+	undefined = 0;
+}
+
 static __thread uint64_t *g;
 
 /* Does the body run, with so much left of a stack? The hit is counted here or there. */
@@ -586,6 +621,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(forgetting_is_foretold),
 		cmocka_unit_test(gates_are_foretold),
+		cmocka_unit_test(hushing_is_foretold),
 		cmocka_unit_test(space_is_looked_at),
 		cmocka_unit_test(forms_are_those_of_the_cpu),
 		cmocka_unit_test(others_are_refused),

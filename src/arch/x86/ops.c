@@ -29,6 +29,7 @@ const struct arch_ops arch_x86_64 = {
 	.emit_raise = x86_emit_raise,
 	.emit_forget = x86_emit_forget,
 	.emit_gate = x86_emit_gate,
+	.emit_hush = x86_emit_hush,
 	.emit_space = x86_emit_space,
 	.emit_event = x86_emit_event,
 	.emit_event_slow = x86_emit_event_slow,

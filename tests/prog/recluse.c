@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls look() N times, forbids itself all system calls but write and exit_group (any other one kills it), and calls
+ * look() N times more. `recluse prctl N`, `recluse syscall N`: how it does so. Prints the sum of what look() returned.
+ */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include "prog.h"
+
+#define ALLOW(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##nr, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+struct thing { struct thing *next; long value; char text[16]; };
+
+noinline long look(struct thing *p, long n)
+{
+	__asm__ volatile("" : "+r"(p), "+r"(n));
+	return n ^ (n << 3);
+}
+
+static long forbid(int by_prctl)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		ALLOW(write), ALLOW(exit_group),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog prog = { sizeof(code) / sizeof(code[0]), code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return -1;
+	return by_prctl ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
+}
+
+int main(int argc, char **argv)
+{
+	struct thing *p = malloc(sizeof(*p));
+	long n = argc > 2 ? atol(argv[2]) : 0, sum = 0;
+	char line[64];
+	size_t len;
+
+	if (!p || argc < 3)
+		return 2;
+	*p = (struct thing){ p, 7, "on the heap" };
+	prctl(PR_SET_NAME, "a name");		/* forbids nothing */
+	for (long i = 0; i < n; i++)
+		sum += look(p, i);
+	if (forbid(!strcmp(argv[1], "prctl")))
+		return 4;
+	for (long i = n; i < 2 * n; i++)
+		sum += look(p, i);
+	len = (size_t)snprintf(line, sizeof(line), "%ld\n", sum);
+	_exit(write(1, line, len) == (ssize_t)len ? 0 : 4);
+}
