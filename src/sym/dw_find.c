@@ -177,7 +177,7 @@ static int looks_like(struct hits *h, const struct unit *u, const uint8_t *hit)
 /* All units of `in` that have these bytes; after a good hit the rest of its unit is skipped. */
 static void scan_bytes(struct hits *h, const struct dw_file *f, struct bytes in, const void *bytes, size_t n)
 {
-	const uint8_t *p = in.p, *end = in.p + in.n, *hit;
+	const uint8_t *p = in.p, *end = p ? p + in.n : NULL, *hit;
 	bool info = in.p == f->info.p;
 	size_t first = info ? f->first : f->first + f->ninfo;
 
