@@ -215,11 +215,8 @@ def scope_at(pc):
 
 def outermost(pc):
     """Where the function begins that all these were put into."""
-    starts, block = [], gdb.block_for_pc(pc)
-    while block:
-        starts += [block.start] if block.function else []
-        block = block.superblock
-    return starts[-1] if starts else None
+    own = next((b.function for b in reversed(blocks(pc)) if b.function), None)
+    return int(own.value().address) if own else None
 
 
 def odd_places(pc):
