@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 
 #define MANY_PIDS 16		/* given since the last look: asking about each would take too long */
 #define GRACE_NS 30000000ull
+#define GRACE_RUN_NS 5000000ull	/* of its own time: on a busy machine it may take long to get so much */
+#define GRACE_MOST_NS 1000000000ull
 
 static bool is_known(struct proc *p, pid_t pid)
 {
@@ -197,6 +200,17 @@ bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs)
 	return true;
 }
 
+/* Does it want a CPU, and has hardly had one in its life? */
+static bool is_young(const struct thread *t)
+{
+	char path[64], text[128];
+	struct task_stat s;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", t->pid, t->tid);
+	return task_stat(t->pid, t->tid, &s) == 0 && s.state == 'R' && file_read(path, text, sizeof(text)) > 0 &&
+	       strtoull(text, NULL, 10) < GRACE_RUN_NS;
+}
+
 /*
  * A sharer on its way into another program is left alone: seized by somebody without privilege, a
  * set-user-id program would come out of it without its own. Most are born for just that, and between
@@ -204,9 +218,10 @@ bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs)
  */
 bool is_about_to_exec(const struct thread *t)
 {
+	uint64_t known = now_ns() - t->seen;
 	struct user_regs_struct regs;
 
-	if (geteuid() != 0 && now_ns() - t->seen < GRACE_NS)
+	if (geteuid() != 0 && (known < GRACE_NS || (known < GRACE_MOST_NS && is_young(t))))
 		return true;
 	return asleep_in(t, &regs) && (regs.orig_rax == SYS_execve || regs.orig_rax == SYS_execveat);
 }
