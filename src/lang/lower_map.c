@@ -174,18 +174,16 @@ static void clear_padding(struct lower *w, const struct val *v)
 void lower_map_keys(struct lower *w, const struct expr *e, arg_list *list, uint64_t *ret_mask)
 {
 	const struct map_info *m = e->ref;
+	const struct vtype all = { .kind = V_TUPLE, .n = m->nkeys, .elems = m->keys };
 	struct val v;
 	uint32_t i;
 
 	for (i = 0; i < e->nlist; i++) {
 		v = lower_expr(w, e->list[i]);
-		if (v.kind == K_TUPLE && e->nlist == 1) {
-			struct vtype all = { .kind = V_TUPLE, .n = m->nkeys, .elems = m->keys };
-
+		if (v.kind == K_TUPLE && e->nlist == 1)
 			v = stored(w, &v, &all, e->list[i]);
-		} else if (i < m->nkeys) {
+		else if (i < m->nkeys)
 			v = stored(w, &v, m->keys[i], e->list[i]);
-		}
 		clear_padding(w, &v);
 		arg_add(w, list, &v);
 		*ret_mask |= val_mask(&v);
