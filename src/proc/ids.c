@@ -79,13 +79,14 @@ void thread_read_text(pid_t tid, taddr at, char *to, size_t room)
 	snprintf(path, sizeof(path), "/proc/%d/mem", tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	while (fd >= 0 && n + 1 < room) {
-		size_t part = MIN(4096 - ((at.v + n) & 4095), room - 1 - n);
+		size_t part = MIN(4096 - ((at.v + n) & 4095), room - 1 - n), len;
 		ssize_t got = pread(fd, to + n, part, at.v + n);
 
 		if (got <= 0)
 			break;
-		n += strnlen(to + n, got);
-		if (n < room - 1 && !to[n])
+		len = strnlen(to + n, got);
+		n += len;
+		if (len < (size_t)got)
 			break;
 	}
 	if (fd >= 0)

@@ -7,6 +7,8 @@
 
 #include <spawn.h>
 
+#include "proc/ids.h"
+
 /* A vfork child that takes its time: it runs in the parent's memory, the parent sleeps. */
 static void slow_vfork(void *arg)
 {
@@ -305,9 +307,33 @@ static void end_of_our_child(void **state)
 	}
 }
 
+/* The path of a program may stand anywhere: on two pages, and at the end of the last one. */
+static void text_on_two_pages(void **state)
+{
+	static const char text[] = "/usr/lib/somewhere/program";
+	char *at = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char got[64] = "", brief[8] = "";
+
+	assert_ptr_not_equal(at, MAP_FAILED);
+	assert_int_equal(mprotect(at + 2 * 4096, 4096, PROT_NONE), 0);
+	for (size_t before = 0; before <= sizeof(text); before++) {
+		memcpy(at + 4096 - before, text, sizeof(text));
+		memset(got, 0, sizeof(got));
+		thread_read_text(getpid(), TADDR((uint64_t)(at + 4096 - before)), got, sizeof(got));
+		assert_string_equal(got, text);
+	}
+	memcpy(at + 2 * 4096 - sizeof(text) + 1, text, sizeof(text) - 1);	/* without its end */
+	thread_read_text(getpid(), TADDR((uint64_t)(at + 2 * 4096 - sizeof(text) + 1)), got, sizeof(got));
+	assert_string_equal(got, text);
+	thread_read_text(getpid(), TADDR((uint64_t)(at + 4096 - sizeof(text))), brief, sizeof(brief));
+	assert_int_equal(strlen(brief), sizeof(brief) - 1);
+	munmap(at, 3 * 4096);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(text_on_two_pages),
 		cmocka_unit_test(vfork_parent_is_held),
 		cmocka_unit_test(spawning_goes_on),
 		cmocka_unit_test(last_of_many_children),
