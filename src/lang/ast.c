@@ -100,6 +100,16 @@ static void dump_assign(FILE *f, const struct expr *e)
 	dump_node(f, word, e);
 }
 
+static void dump_block(FILE *f, const struct expr *e)
+{
+	fputs("(block ", f);
+	dump_body(f, e->body);
+	fputc(' ', f);
+	if (e->a)
+		dump_expr(f, e->a);
+	fputc(')', f);
+}
+
 static void dump_expr(FILE *f, const struct expr *e)
 {
 	if (!e) {	/* an error was here */
@@ -153,14 +163,7 @@ static void dump_expr(FILE *f, const struct expr *e)
 	case E_OFFSETOF: dump_typed(f, "offsetof", e); break;
 	case E_STEP:	dump_step(f, e); break;
 	case E_ASSIGN:	dump_assign(f, e); break;
-	case E_BLOCK:
-		fputs("(block ", f);
-		dump_body(f, e->body);
-		fputc(' ', f);
-		if (e->a)
-			dump_expr(f, e->a);
-		fputc(')', f);
-		break;
+	case E_BLOCK:	dump_block(f, e); break;
 	}
 }
 
