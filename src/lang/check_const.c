@@ -176,23 +176,28 @@ const struct vtype *check_getopt(struct checker *c, struct expr *e, const struct
 
 /* ---- clocks ---- */
 
-/* How far another clock is from the one that targets look at. */
+/* How far another clock is from the one that targets look at. Asked once: a script's times must fit each other. */
+static uint64_t offset_of(clockid_t id)
+{
+	static uint64_t boot, tai;
+	uint64_t *known = id == CLOCK_TAI ? &tai : &boot;
+	struct timespec a, b;
+
+	if (!*known && clock_gettime(CLOCK_MONOTONIC, &a) == 0 && clock_gettime(id, &b) == 0)
+		*known = (b.tv_sec - a.tv_sec) * 1000000000ull + b.tv_nsec - a.tv_nsec;
+	return *known;
+}
+
 static bool clock_offset(const char *name, uint64_t *ret)
 {
-	static const struct { const char *name; clockid_t id; } clocks[] = {
-		{ "monotonic", CLOCK_MONOTONIC }, { "boot", CLOCK_BOOTTIME }, { "tai", CLOCK_TAI }, { "sw_tai", CLOCK_TAI },
-	};
-	struct timespec a, b;
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(clocks); i++)
-		if (strcmp(clocks[i].name, name) == 0)
-			break;
-	if (i == ARRAY_SIZE(clocks))
+	if (strcmp(name, "monotonic") == 0)
+		*ret = 0;
+	else if (strcmp(name, "boot") == 0)
+		*ret = offset_of(CLOCK_BOOTTIME);
+	else if (strcmp(name, "tai") == 0 || strcmp(name, "sw_tai") == 0)
+		*ret = offset_of(CLOCK_TAI);
+	else
 		return false;
-	*ret = 0;
-	if (i && clock_gettime(CLOCK_MONOTONIC, &a) == 0 && clock_gettime(clocks[i].id, &b) == 0)
-		*ret = (b.tv_sec - a.tv_sec) * 1000000000ull + b.tv_nsec - a.tv_nsec;
 	return true;
 }
 
