@@ -123,7 +123,7 @@ int output_open(struct output *o, const char *name, char **rest, const struct ts
 	int r = 0;
 
 	o->command = command_line();
-	o->options = (struct ctf_options){ .clock = *clock, .command = o->command };
+	o->options = (struct ctf_options){ .clock = *clock, .command = o->command, .start = clock_now() };
 	o->name = name ? xstrdup(name) : default_name(rest);
 	if (!strcmp(o->name, "-"))
 		r = open_stdout(o);

@@ -334,7 +334,7 @@ const char *script_object(const struct script_run *s, size_t n)
 
 static int open_trace(struct script_run *s, const struct tsc_clock *clock)
 {
-	struct ctf_options o = { .clock = *clock };
+	struct ctf_options o = { .clock = *clock, .start = clock_now() };
 	struct ctf *trace;
 	int r = ctf_create(s->trace_path, &o, &trace);
 

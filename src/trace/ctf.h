@@ -74,6 +74,7 @@ struct ctf_field {
 struct ctf_options {
 	struct tsc_clock clock;
 	const char *command;	/* what was typed; may be NULL */
+	uint64_t start;		/* ticks: no event is older. A stream whose first packet only tells of losses begins here */
 };
 
 /* What ctf_check() found in a span. */

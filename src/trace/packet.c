@@ -226,8 +226,8 @@ static int put_packet(struct ctf *ctf, struct stream *s, const struct ctf_span *
 	struct packet_head head;
 	int r;
 
-	if (s->parts == 0 && span->events)
-		s->last = span->first - 2 * ctf->step;	/* the empty packet is a step behind */
+	if (s->parts == 0)	/* the empty packet is a step behind */
+		s->last = span->events ? span->first - 2 * ctf->step : ctf->options.start;
 	if (ctf->dir >= 0) {
 		r = make_room(ctf, s, span);
 		return r < 0 ? r : write_packet(ctf, s, span, lost);
