@@ -184,6 +184,7 @@ struct event_spec {
 	uint64_t pid_cell;	/* struct pid_page */
 	uint64_t slow;		/* where the code of emit_event_slow() stands */
 	uint64_t lost_shared;	/* u64: this probe's events that got no ring */
+	uint64_t no_stack;	/* u64: likewise for want of stack; 0: there is enough, don't ask */
 	uint32_t lost_index;	/* this probe's counter in the lost counters of a ring */
 	uint32_t ring_size;	/* power of two; the same for all rings */
 	uint32_t id;
@@ -202,7 +203,21 @@ struct event_slow_spec {
 	uint64_t rings;		/* u64 table[nrings] = rings behind a lock; 0: none there */
 	uint32_t nrings;	/* power of two */
 	uint32_t ring_size;	/* power of two */
+	uint64_t pages;		/* u64[STACK_PAGES], see there */
+	uint64_t quiet;		/* u32: if it is not 0, may_call is over; 0: no such word */
 };
+
+/*
+ * A hit must not take stack that isn't there. The page that the stack pointer is in is there, so what ends in it needs no
+ * look. Who needs the next one asks the fourth routine of emit_event_slow(): it knows pages that were good a moment
+ * ago, and has the kernel write to any other one, which says so if it can't; and which lets a stack grow as the
+ * program's own write would. Where there is no asking it is believed to be there, as the program itself does.
+ *
+ * So that little can be taken unasked; the 128 bytes of the red zone, which every function may use, are in it. To ask
+ * takes no more than that, and neither does counting a hit.
+ */
+#define STACK_UNASKED 192
+#define STACK_PAGES 256		/* a good page's number stands where its lower bits say; wiped now and then by the tracer */
 
 /*
  * Bulk events: those whose fields may be unreadable or have no fixed length. They are written by C code
@@ -270,13 +285,15 @@ struct bulk_spec {
 	uint64_t record;	/* where blob_record() stands */
 	uint64_t desc;		/* struct bulk_desc */
 	uint64_t lost_shared;	/* as in struct event_spec */
+	uint64_t no_stack;	/* likewise */
 	uint64_t site;		/* goes to the context as rip */
 	uint16_t xmm;		/* bit n: xmm n is wanted */
 };
 
 #define BULK_STRING_MIN 21	/* "<unreadable>", NUL, address */
 #define BULK_LEN_MAX EVENT_LEN_MAX
-#define BULK_STACK_MAX 512	/* below the site's stack pointer, red zone included */
+#define EVENT_STACK_NEED 232	/* below the site's stack pointer, red zone included */
+#define BULK_STACK_MAX 512
 
 /* The longest that this field can get in an event. */
 static inline uint64_t bulk_field_max(const struct bulk_field *f)
@@ -305,10 +322,11 @@ static inline uint64_t bulk_max_len(const struct bulk_field *fields, uint32_t n)
 
 /* bytes of code */
 #define EVENT_CODE_MAX 3584
-#define EVENT_SLOW_MAX 512
+#define EVENT_SLOW_MAX 640
 #define EVENT_FINISH 288	/* the second routine of emit_event_slow(), from its start */
 #define EVENT_GIVE_BACK 424	/* the third */
-#define BULK_CODE_MAX 576
+#define EVENT_ROOM 504		/* the fourth */
+#define BULK_CODE_MAX 704
 
 static inline uint32_t event_len(uint32_t nfields)
 {

@@ -89,7 +89,7 @@ void capture_say_lost(const struct events_totals *t, const char *also)
 	uint64_t lost = t->lost - MIN(t->no_stack, t->lost);
 
 	if (t->no_stack)
-		log_warn("%" PRIu64 " hits were left out, because a goroutine's stack had too little room for what the probe does there",
+		log_warn("%" PRIu64 " hits were left out, because the stack had too little room for what the probe does there",
 			 t->no_stack);
 	if (lost)
 		log_warn("%" PRIu64 " events were lost%s; a larger --buffer-size may help", lost, also);

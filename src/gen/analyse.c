@@ -83,9 +83,7 @@ static void choose_home(struct gen *g, const struct ir_ins *i)
 	} else if (i->op == IR_REG && i->imm == BULK_RIP) {
 		*w = (struct place){ .home = HOME_IMM, .imm = g->site->addr };
 	} else if (i->op == IR_REG && i->imm < 3) {
-		static const int32_t saved[] = { FRAME_RAX, FRAME_RCX, FRAME_RDX };
-
-		*w = (struct place){ .home = HOME_WORD, .off = saved[i->imm] };
+		*w = (struct place){ .home = HOME_WORD };	/* place_head() knows where */
 	} else if (i->op == IR_REG && i->imm < 16 && i->imm != RSP) {
 		*w = (struct place){ .home = HOME_REG, .reg = i->imm };
 	}
@@ -164,6 +162,10 @@ static uint32_t words_of_call(const struct gen *g, const struct ir_ins *x)
 
 static int32_t stack_of_call(const struct gen *g, const struct ir_ins *x)
 {
+	if (x->op == IR_REG)
+		return x->imm == BULK_FLAGS ? BELOW_FLAGS : 0;
+	if (x->op == IR_EXIT || (x->op == IR_EMIT && g_is_plain_event(g, x)))
+		return BELOW_EVENT;
 	if (x->op == IR_STACK)
 		return BELOW_STACK;
 	if (g_is_heavy(g, x))
@@ -175,7 +177,6 @@ static void look(struct gen *g)
 {
 	uint32_t most = 0;
 
-	g->below = BELOW_EVENT;
 	if (g->entry_bits) {			/* they want a place */
 		g->calls = g->heavy = true;
 		g->below = BELOW_HEAVY;
@@ -273,9 +274,23 @@ static void count_and_extend(struct gen *g, size_t n)
 	extend_over_loops(g);
 }
 
+/* The door writes these first, so they are at the top. While it asks for stack it needs two words more, of those below. */
+static void place_head(struct gen *g, int32_t off)
+{
+	g->head = MAX(off, ASK_SIZE);
+	g->frame = g->head + HEAD_SIZE;
+	for (size_t i = 0; i < g->p->ins.n; i++) {
+		const struct ir_ins *x = &g->p->ins.v[i];
+		const int32_t saved[] = { FRAME_RAX(g), FRAME_RCX(g), FRAME_RDX(g) };
+
+		if (x->op == IR_REG && x->imm < 3 && g->defs[x->dst] == 1)
+			g->places[x->dst].off = saved[x->imm];
+	}
+}
+
 static void place_words(struct gen *g)
 {
-	int32_t off = place_kept(g, FRAME_RDX + 8);
+	int32_t off = place_kept(g, 0);
 
 	if (g->p->where == IR_WHERE_EXIT)
 		place_saved(g);
@@ -285,7 +300,7 @@ static void place_words(struct gen *g)
 			off += 8;
 		}
 	}
-	g->frame = give_words(g, off);
+	place_head(g, give_words(g, off));
 }
 
 /* The red zone is left alone. */

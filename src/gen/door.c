@@ -6,6 +6,9 @@
  *
  * The first questions are comparisons of machine registers as they are at the site with each other or with constants, which need
  * no register; constants that no instruction can hold stand behind the code.
+ *
+ * Then there must be stack for the rest. What the door itself takes, every hit takes; if the program's whole frame and what it
+ * calls is in the same page there is room, else it asks (arch/event.h: STACK_PAGES). Who has none counts that and leaves.
  */
 #include "gen/emit.h"
 
@@ -31,7 +34,7 @@ static void put_enabled(struct gen *g)
 {
 	if (!g->env->enabled)
 		return;
-	g_store_word(g, RCX, FRAME_RCX);
+	g_store_word(g, RCX, FRAME_RCX(g));
 	g->rcx_used = true;
 	g_address(g, RCX, g->env->enabled + 4ull * g->p->clause);
 	op(g, 0x66, 0x83, 0x39, GEN_ON);		/* cmpw $GEN_ON,(%rcx) */
@@ -48,11 +51,11 @@ static struct operand operand(const struct gen *g, uint32_t r)
 		return (struct operand){ .where = IN_REG, .reg = w->reg };
 	if (w->home != HOME_WORD)
 		return (struct operand){ .where = NOWHERE };
-	if (w->off == FRAME_RDX)
+	if (w->off == FRAME_RDX(g))
 		return (struct operand){ .where = IN_REG, .reg = RDX };
-	if (w->off == FRAME_RCX && !g->rcx_used)
+	if (w->off == FRAME_RCX(g) && !g->rcx_used)
 		return (struct operand){ .where = IN_REG, .reg = RCX };
-	return (struct operand){ .where = w->off <= FRAME_RCX ? IN_FRAME : NOWHERE, .off = w->off };
+	return (struct operand){ .where = w->off == FRAME_RAX(g) || w->off == FRAME_RCX(g) ? IN_FRAME : NOWHERE, .off = w->off };
 }
 
 /* opcode reg,operand; the operand is a register or in the frame */
@@ -149,6 +152,53 @@ static int put_question(struct gen *g, size_t n)
 	return 2;
 }
 
+/* Of the pages that it would take, only that of the words stored so far is known to be there. */
+static void put_ask(struct gen *g, struct cold *c)
+{
+	size_t back;
+
+	g_store_word(g, R11, g->head - 8);
+	g_store_word(g, RDI, g->head - 16);
+	op(g, 0x48, 0x8d);				/* lea  lowest(%rsp),%rdi */
+	g_rsp(g, RDI, 128 + g->frame - (int32_t)c->n[0]);
+	op(g, 0x48, 0x8d, 0x15);			/* lea  1f(%rip),%rdx */
+	back = g_later(g);
+	g_address(g, RAX, g->env->event.slow + EVENT_ROOM);
+	op(g, 0xff, 0xe0);				/* jmp  *%rax */
+	g_land(g, back, g->code.n);
+	g_load_word(g, R11, g->head - 8);		/* 1: */
+	g_load_word(g, RDI, g->head - 16);
+	op(g, 0x85, 0xc9, 0x0f, 0x84);			/* test %ecx,%ecx; jz back */
+	g_land(g, g_later(g), c->back);
+	g_address(g, RCX, g->site->no_stack);
+	op(g, 0xf0, 0x48, 0xff, 0x01);			/* lock incq (%rcx) */
+	g_load_head(g);
+	op(g, 0xe9);					/* jmp  behind all */
+	*vec_add(&g->to_end) = g_later(g);
+}
+
+/* Go on only if there is as much stack as the program takes. */
+static void put_stack(struct gen *g)
+{
+	const int32_t stored = 128 + HEAD_SIZE;
+	int32_t need = MAX(g->site->need, g_stack(g));
+	struct cold *c;
+
+	if (need <= STACK_UNASKED)
+		return;
+	op(g, 0x8d);					/* lea  head(%rsp),%ecx */
+	g_rsp(g, RCX, g->head);
+	op(g, 0x81, 0xe1);				/* and  $4095,%ecx */
+	g_u32(g, 4095);
+	op(g, 0x81, 0xf9);				/* cmp  $need - stored,%ecx */
+	g_u32(g, need - stored);
+	op(g, 0x0f, 0x82);				/* jb   ask */
+	c = g_cold(g, put_ask);
+	c->from[0] = g_later(g);
+	c->back = g->code.n;
+	c->n[0] = need;
+}
+
 size_t g_door(struct gen *g)
 {
 	size_t n = 0, done = 0;
@@ -156,7 +206,7 @@ size_t g_door(struct gen *g)
 
 	op(g, 0x48, 0x8d);				/* lea  -(128 + frame)(%rsp),%rsp */
 	g_rsp(g, RSP, -(128 + g->frame));
-	g_store_word(g, RAX, FRAME_RAX);
+	g_store_word(g, RAX, FRAME_RAX(g));
 	op(g, 0x9f, 0x0f, 0x90, 0xc0);			/* lahf; seto %al */
 	if (g->p->where == IR_WHERE_ENTRY || g->p->where == IR_WHERE_EXIT)
 		len = 0;
@@ -170,11 +220,23 @@ size_t g_door(struct gen *g)
 		n += len;
 		done = len ? n : done;
 	}
-	g_store_word(g, RAX, FRAME_FLAGS);
+	g_store_word(g, RAX, FRAME_FLAGS(g));
 	if (!g->rcx_used)
-		g_store_word(g, RCX, FRAME_RCX);
-	g_store_word(g, RDX, FRAME_RDX);
+		g_store_word(g, RCX, FRAME_RCX(g));
+	g_store_word(g, RDX, FRAME_RDX(g));
+	put_stack(g);
 	return done;
+}
+
+void g_load_head(struct gen *g)
+{
+	g_load_word(g, RCX, FRAME_RCX(g));
+	g_load_word(g, RDX, FRAME_RDX(g));
+	g_load_word(g, RAX, FRAME_FLAGS(g));
+	op(g, 0x04, 0x7f, 0x9e);			/* add  $127,%al; sahf */
+	g_load_word(g, RAX, FRAME_RAX(g));
+	op(g, 0x48, 0x8d);				/* lea  128 + frame(%rsp),%rsp */
+	g_rsp(g, RSP, 128 + g->frame);
 }
 
 static void put_constants(struct gen *g)
@@ -188,9 +250,9 @@ static void put_constants(struct gen *g)
 static void put_out(struct gen *g)
 {
 	if (g->rcx_used)
-		g_load_word(g, RCX, FRAME_RCX);
+		g_load_word(g, RCX, FRAME_RCX(g));
 	op(g, 0x04, 0x7f, 0x9e);			/* add  $127,%al; sahf */
-	g_load_word(g, RAX, FRAME_RAX);
+	g_load_word(g, RAX, FRAME_RAX(g));
 	op(g, 0x48, 0x8d);				/* lea  128 + frame(%rsp),%rsp */
 	g_rsp(g, RSP, 128 + g->frame);
 }

@@ -4,8 +4,10 @@
  * branches down are landed when their label comes, and what is rarely run (cold parts, constants) is
  * noted and written behind the end.
  *
- * THE FRAME, from rsp:	rax, flags, rcx, rdx, [ring, six registers kept over calls, xmm0, xmm1, mxcsr,]
- *			words for the operands of calls, words of registers of the program
+ * THE FRAME, from rsp:	[ring, six registers kept over calls, xmm0, xmm1, mxcsr,]
+ *			words for the operands of calls, words of registers of the program, flags, rdx, rcx, rax
+ *
+ * Those at its top come first, and before all else is touched it is known that there is stack for it (door.c).
  *
  * A register of the program that is written once, by a constant or by what a machine register holds at
  * the site, has no word: it is used as it is. Work is done in rax, rcx, rdx, xmm0 and xmm1, the only
@@ -57,7 +59,8 @@ struct gen {
 	int32_t *rounds;	/* of loops: word that counts */
 	VEC(struct { size_t branch; uint32_t label; }) jumps;	/* UINT32_MAX: the way out */
 	VEC(struct cold) cold;
-	VEC(size_t) to_early;	/* branches to the short way out */
+	VEC(size_t) to_early;	/* branches to the short way out, */
+	VEC(size_t) to_end;	/* and to behind the code */
 	VEC(struct { size_t from; uint64_t value; }) constants;	/* of the door */
 	bool rcx_used;		/* at the door */
 	VEC(struct { size_t at; const struct ir_ins *i; }) ops;	/* calls that want their description */
@@ -66,6 +69,7 @@ struct gen {
 	uint32_t acc;		/* register of the program that rax holds; IR_NONE */
 	size_t now;		/* instruction */
 	int32_t frame;		/* bytes */
+	int32_t head;		/* of it: where those words are that the door writes */
 	int32_t ring, keep, fp;	/* if there are calls, floats */
 	int32_t pair;		/* if calls of functions are paired */
 	int32_t out;		/* words for operands of calls */
@@ -84,12 +88,16 @@ struct gen {
 /* words of a call probe */
 enum { PAIR_KEY, PAIR_ENTERED, PAIR_LEFT, PAIR_FAULTS, PAIR_SAVED };
 
-#define FRAME_RAX 0
-#define FRAME_FLAGS 8
-#define FRAME_RCX 16
-#define FRAME_RDX 24
+/* words of the head */
+#define FRAME_FLAGS(g) ((g)->head)
+#define FRAME_RDX(g) ((g)->head + 8)
+#define FRAME_RCX(g) ((g)->head + 16)
+#define FRAME_RAX(g) ((g)->head + 24)
+#define HEAD_SIZE 32
+#define ASK_SIZE 16		/* below it, only while the door asks for stack */
 
 /* Stack that is needed below the frame, with return addresses. */
+#define BELOW_FLAGS 8
 #define BELOW_EVENT 88
 #define BELOW_LIGHT 208		/* maps of numbers */
 #define BELOW_HEAVY 200		/* text */
@@ -132,6 +140,7 @@ void g_analysis_free(struct gen *g);
 /* door.c */
 size_t g_door(struct gen *g);		/* to the frame; returns the instruction to go on with */
 void g_early(struct gen *g);		/* the short way out, which ends at the end of the code */
+void g_load_head(struct gen *g);	/* what the door has stored, with the flags; and the stack pointer */
 
 /* each puts the instruction, or says that it isn't its own */
 bool g_compute(struct gen *g, const struct ir_ins *i);		/* compute.c */

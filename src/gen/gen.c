@@ -53,13 +53,7 @@ static void put_leave(struct gen *g)
 		g_address(g, RAX, g->env->event.slow + EVENT_GIVE_BACK);
 		op(g, 0xff, 0xd0);			/* call *%rax */
 	}
-	g_load_word(g, RCX, FRAME_RCX);			/* 1: */
-	g_load_word(g, RDX, FRAME_RDX);
-	g_load_word(g, RAX, FRAME_FLAGS);
-	op(g, 0x04, 0x7f, 0x9e);			/* add  $127,%al; sahf */
-	g_load_word(g, RAX, FRAME_RAX);
-	op(g, 0x48, 0x8d);				/* lea  128 + frame(%rsp),%rsp */
-	g_rsp(g, RSP, 128 + g->frame);
+	g_load_head(g);					/* 1: */
 }
 
 static const char *const refused[IR_NOPS] = {
@@ -100,7 +94,7 @@ static void land_jumps(struct gen *g, size_t out)
 
 static int put_all(struct gen *g)
 {
-	size_t out, over, asked;
+	size_t out, asked;
 	int r = g_analyse(g);
 
 	if (r < 0)
@@ -120,7 +114,7 @@ static int put_all(struct gen *g)
 	out = g->code.n;
 	put_leave(g);
 	op(g, 0xe9);					/* jmp  over the cold part */
-	over = g_later(g);
+	*vec_add(&g->to_end) = g_later(g);
 	put_cold_parts(g);
 	g_routines(g);
 	g_descriptions(g);
@@ -128,7 +122,8 @@ static int put_all(struct gen *g)
 		return g->error;
 	land_jumps(g, out);
 	g_early(g);
-	g_land(g, over, g->code.n);
+	for (size_t k = 0; k < g->to_end.n; k++)
+		g_land(g, g->to_end.v[k], g->code.n);
 	return g->code.n > GEN_CODE_MAX ? g_refuse(g, "a program that long") : (int)g->code.n;
 }
 
@@ -145,6 +140,7 @@ static int generate(const struct ir_unit *u, const struct ir_prog *p, const stru
 	vec_free(&g.jumps);
 	vec_free(&g.cold);
 	vec_free(&g.to_early);
+	vec_free(&g.to_end);
 	vec_free(&g.constants);
 	vec_free(&g.ops);
 	vec_free(&g.to_routine[0]);
@@ -156,7 +152,7 @@ int gen_measure(const struct ir_unit *u, const struct ir_prog *p)
 {
 	struct gen_env env = { .enabled = 1, .pair_bits = 1, .good = 8 };
 	struct gen_site site = { .addr = 0x123456789abcdef, .number = 0x123456789abcdef, .pushed = true,
-				 .g_off = -8, .missed = 8 };	/* the longest there are */
+				 .g_off = -8, .missed = 8, .need = GEN_STACK_MAX + 1 };	/* the longest there are */
 	const char *wrong = ir_verify(u, p);
 	int most = 0;
 

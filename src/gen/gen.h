@@ -108,6 +108,8 @@ struct gen_site {
 	uint64_t func;			/* call probes: what entry and exits of a function have in common */
 	int32_t g_off;			/* likewise: it is Go's, and there a thread has the address of g; 0: it is not */
 	uint64_t missed;		/* likewise: u32 that counts entries which were jumped over; 0: none are */
+	int32_t need;			/* ask for so much stack (entry and exits for the same); 0: for what the program takes */
+	uint64_t no_stack;		/* u64: hits that found less */
 	bool at_entry;			/* it is the first instruction of a function: stacks need no table for it */
 	size_t size;			/* of the room for the code, which goes on behind it; 0: behind the code */
 };

@@ -12,18 +12,18 @@ static void put_flags(struct gen *g)
 	op(g, 0x25);					/* and  $~(status and trap),%eax */
 	g_u32(g, ~(uint32_t)(0x8d5 | 0x100));
 	op(g, 0x0f, 0xb6);				/* movzbl flags + 1(%rsp),%ecx */
-	g_rsp(g, RCX, FRAME_FLAGS + 1);
+	g_rsp(g, RCX, FRAME_FLAGS(g) + 1);
 	op(g, 0x81, 0xe1);				/* and  $0xd5,%ecx */
 	g_u32(g, 0xd5);
 	op(g, 0x09, 0xc8);				/* or   %ecx,%eax */
 	op(g, 0x0f, 0xb6);				/* movzbl flags(%rsp),%ecx */
-	g_rsp(g, RCX, FRAME_FLAGS);
+	g_rsp(g, RCX, FRAME_FLAGS(g));
 	op(g, 0xc1, 0xe1, 11, 0x09, 0xc8);		/* shl  $11,%ecx; or %ecx,%eax */
 }
 
 static void put_register(struct gen *g, const struct ir_ins *i)
 {
-	static const int32_t saved[] = { FRAME_RAX, FRAME_RCX, FRAME_RDX };
+	const int32_t saved[] = { FRAME_RAX(g), FRAME_RCX(g), FRAME_RDX(g) };
 
 	if (i->imm < 3) {
 		g_load_word(g, RAX, saved[i->imm]);

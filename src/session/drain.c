@@ -23,6 +23,7 @@
 #define LOST_MOST (1ull << 40)	/* between two rounds */
 #define WAIT_LEAST 1000000ull
 #define WAIT_MOST 50000000ull
+#define FORGET_AFTER 1000000000ull
 
 static uint32_t nrings(const struct target *t)
 {
@@ -362,6 +363,10 @@ static void choose_wait(struct jab *j)
 
 static void look_after(struct jab *j)
 {
+	bool forget = now_ns() - j->events->forgot_at >= FORGET_AFTER;
+
+	if (forget)
+		j->events->forgot_at = now_ns();
 	for (size_t i = 0; i < j->targets.n; i++) {
 		struct target *t = &j->targets.v[i];
 
@@ -373,6 +378,8 @@ static void look_after(struct jab *j)
 			units_look_after(j, t);
 			rings_lower(t);
 			rings_follow_cpus(t);
+			if (forget)
+				rings_forget_stacks(t);
 		}
 	}
 }

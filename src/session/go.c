@@ -73,17 +73,6 @@ int go_stack(const struct jab *j, const struct site *s)
 	return is_tight(module_of(j, s), s) ? LEFT_MOST : 0;
 }
 
-/* Entry and exits of a call need the same, so that none of them goes on without the other. */
-static int program_need(const struct jab *j, const struct program *p)
-{
-	const struct ir_unit *ir = lang_unit(j->units.v[p->unit].lang);
-	int need = 0;
-
-	for (int i = 0; i < 2 && p->progs[i]; i++)
-		need = MAX(need, gen_stack_need(ir, p->progs[i]));
-	return need;
-}
-
 size_t go_space(const struct jab *j, const struct site *s)
 {
 	struct module *m = module_of(j, s);
@@ -100,7 +89,7 @@ void go_put_space(const struct jab *j, const struct site *s, enum go_body kind, 
 	if (kind == GO_BULK)
 		spec.need = BULK_STACK_MAX;
 	if (kind == GO_PROGRAM)
-		spec.need = program_need(j, &j->programs.v[j->counters.v[s->counter].program - 1]);
+		spec.need = unit_stack(&j->programs.v[j->counters.v[s->counter].program - 1]);
 	arch_x86_64.emit_space(out, &spec);
 }
 
@@ -117,7 +106,7 @@ static const char *why_not(const struct jab *j, const struct site *s)
 		return "it can't be seen how much of its stack a goroutine has left there";
 	if (!module_go_g(m) && p && p->progs[1])
 		return "it can't be seen there which goroutine runs: Go moves their stacks, and calls are not found again";
-	if (p && is_tight(m, s) && program_need(j, p) > LEFT_MOST)
+	if (p && is_tight(m, s) && unit_stack(p) > LEFT_MOST)
 		return "the clause needs more stack than a Go function has that does not check how much there is";
 	return NULL;
 }

@@ -102,6 +102,7 @@ int rings_plan(struct jab *j, struct target *t)
  *	u64 lost[nrings][cap]
  *	u64 lost_shared[cap]
  *	u64 no_stack[cap + 1]		the last one: entries of calls
+ *	u64 pages[STACK_PAGES]
  *	descriptions
  *	tables for backtraces
  */
@@ -120,9 +121,14 @@ static uint64_t off_no_stack(const struct rings *r)
 	return off_shared(r) + 8ull * r->cap;
 }
 
-static uint64_t off_desc(const struct rings *r)
+static uint64_t off_pages(const struct rings *r)
 {
 	return off_no_stack(r) + 8ull * (r->cap + 1);
+}
+
+static uint64_t off_desc(const struct rings *r)
+{
+	return off_pages(r) + 8ull * STACK_PAGES;
 }
 
 static uint64_t off_walk(const struct rings *r)
@@ -187,6 +193,8 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 	r->lost_shared_at = data_at + off_shared(r);
 	r->no_stack = (uint64_t *)(data + off_no_stack(r));
 	r->no_stack_at = data_at + off_no_stack(r);
+	r->pages = (uint64_t *)(data + off_pages(r));
+	r->pages_at = data_at + off_pages(r);
 	r->desc = data + off_desc(r);
 	r->desc_at = data_at + off_desc(r);
 	r->scratch_at = pieces[nrings(r) + 1].at.v;
@@ -309,6 +317,8 @@ static int write_code(struct target *t)
 		.rings = r->locked_at,
 		.nrings = r->nlocked,
 		.ring_size = r->size,
+		.pages = r->pages_at,
+		.quiet = r->quiet_at,
 	};
 	uint8_t *here = arena_view(t->arena, TADDR(r->slow_at));
 
@@ -406,11 +416,17 @@ void rings_say_quiet(struct target *t)
 {
 	struct rings *r = t->rings;
 
-	if (!r->may_read || r->told_quiet || !__atomic_load_n(r->quiet, __ATOMIC_RELAXED))
+	if (!r->bulk || !r->may_read || r->told_quiet || !__atomic_load_n(r->quiet, __ATOMIC_RELAXED))
 		return;
 	r->told_quiet = true;
 	log_warn("process %d, or a child of it, has forbidden system calls (seccomp): what only the kernel could read is not read "
 		 "any more", t->proc->pid);
+}
+
+void rings_forget_stacks(struct target *t)
+{
+	for (uint32_t i = 0; i < STACK_PAGES; i++)
+		__atomic_store_n(&t->rings->pages[i], 0, __ATOMIC_RELAXED);
 }
 
 uint64_t rings_lost(const struct target *t, uint32_t index)

@@ -36,8 +36,9 @@ struct rings {
 	uint32_t cap;		/* lost counters per ring */
 	uint64_t *lost_shared;	/* our view */
 	uint64_t *no_stack;	/* likewise */
+	uint64_t *pages;	/* of stacks: arch/event.h */
 	uint64_t *locked;	/* our view of the table of locked rings */
-	uint64_t lost_at, lost_shared_at, no_stack_at, locked_at, scratch_at, pid_cell, slow_at;
+	uint64_t lost_at, lost_shared_at, no_stack_at, pages_at, locked_at, scratch_at, pid_cell, slow_at;
 	uint8_t *desc;		/* our view of the descriptions */
 	uint64_t desc_at;
 	uint32_t desc_size, desc_used;
@@ -81,7 +82,7 @@ int rings_init(struct target *t);	/* once; nothing if it does not record */
 void rings_follow_cpus(struct target *t);
 
 uint64_t rings_lost(const struct target *t, uint32_t index);	/* of one counter */
-uint64_t rings_no_stack(const struct target *t, uint32_t index);	/* those of them for which a goroutine's stack had no room */
+uint64_t rings_no_stack(const struct target *t, uint32_t index);	/* those of them for which the stack had no room */
 uint64_t rings_lost_shared(const struct target *t);		/* all that got no ring */
 
 /* Where a hit without enough stack counts; and an entry of a call, which is no hit. */
@@ -97,6 +98,9 @@ bool rings_are_raised(const struct target *t);
 void rings_lower(struct target *t);
 
 void rings_say_quiet(struct target *t);		/* once, if it has forbidden system calls */
+
+/* Now and then: what was a thread's stack may be something else by now. */
+void rings_forget_stacks(struct target *t);
 
 /* locks.c: of the dead, and of those who have left their event in another way */
 void rings_free_locks(struct target *t);

@@ -127,7 +127,7 @@ static uint16_t xmm_of(const struct shape *s)
 static int measure(struct shape *s)
 {
 	struct event_field plain[EVENT_FIELDS_MAX];
-	struct event_spec spec = { .ring_size = RING_SIZE_MIN, .fields = plain, .nfields = s->fields.n };
+	struct event_spec spec = { .ring_size = RING_SIZE_MIN, .no_stack = 1, .fields = plain, .nfields = s->fields.n };
 	int most = 0;
 
 	if (s->bulk) {
@@ -465,6 +465,7 @@ static int emit_plain(const struct place *p, uint64_t at, uint8_t *out)
 	spec.overwrite = p->j->events->o.overwrite;
 	spec.lost_index = p->index;
 	spec.lost_shared = p->t->rings->lost_shared_at + 8ull * p->index;
+	spec.no_stack = rings_no_stack_at(p->t, p->index);
 	return arch_x86_64.emit_event(out, at, &spec);
 }
 
@@ -512,6 +513,7 @@ static int emit_bulk(const struct place *p, uint8_t *out)
 		.slow = r->slow_at,
 		.record = p->t->blob_at + blob_offset(BLOB_RECORD),
 		.lost_shared = r->lost_shared_at + 8ull * p->index,
+		.no_stack = rings_no_stack_at(p->t, p->index),
 		.site = p->site,
 		.xmm = xmm_of(p->s),
 	};

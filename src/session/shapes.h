@@ -39,6 +39,7 @@ struct events {
 	VEC(uint64_t) recorded;		/* by row */
 	VEC(uint64_t) unwritten;	/* taken out, but could not be written */
 	uint64_t events, bytes, damaged;
+	uint64_t forgot_at;	/* which pages are of stacks */
 	uint64_t drained_at, wait_ns;
 	uint8_t *copy;		/* of what is being written */
 	uint64_t copy_size;

@@ -153,7 +153,7 @@ static bool watch_gates(struct target *t, const struct text_call *calls, size_t 
 
 void strangers_watch(struct jab *j, struct target *t)
 {
-	bool hush = j->events && !t->scout && shapes_any_bulk(j);
+	bool hush = j->events && !t->scout;
 	const struct text_call *calls;
 	size_t n;
 

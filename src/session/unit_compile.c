@@ -184,12 +184,17 @@ static int measure_one(struct jab *j, struct unit *u, struct program *p, int par
 	if (last && &j->units.v[last->unit] == u && last->progs[part] && same_length(ir, last->progs[part], prog) &&
 	    last->event_max[part] == p->event_max[part]) {
 		p->scratch[part] = last->scratch[part];
+		p->stack[part] = last->stack[part];
 		return last->body[part];
 	}
 	r = gen_scratch(ir, prog);
 	if (r < 0)
 		return r;
 	p->scratch[part] = r;
+	r = gen_stack_need(ir, prog);
+	if (r < 0)
+		return r;
+	p->stack[part] = r;
 	return gen_measure(ir, prog);
 }
 

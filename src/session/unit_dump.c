@@ -17,13 +17,13 @@
 
 struct made_up { const char *name; uint64_t at; };
 
-enum { PROGRAM, CELLS, ERRORS, UNPAIRED, ENABLED, MAPS, PAIRS, BLOB, RINGS, SLOW, PID, LOST, CPUS, GOOD, AREAS_END };
+enum { PROGRAM, CELLS, ERRORS, UNPAIRED, ENABLED, MAPS, PAIRS, BLOB, RINGS, SLOW, PID, LOST, CPUS, GOOD, NO_STACK, AREAS_END };
 static const struct made_up areas[] = {
 	[PROGRAM] = { "program", CODE }, [CELLS] = { "cells", 0x11000000 }, [ERRORS] = { "errors", 0x12000000 },
 	[UNPAIRED] = { "unpaired", 0x13000000 }, [ENABLED] = { "enabled", 0x14000000 }, [PAIRS] = { "pairs", 0x15000000 },
 	[BLOB] = { "blob", 0x16000000 }, [RINGS] = { "rings", 0x17000000 }, [SLOW] = { "slow_ring", 0x18000000 },
 	[PID] = { "pid", 0x19000000 }, [LOST] = { "lost", 0x1a000000 }, [CPUS] = { "cpus", 0x1b000000 },
-	[GOOD] = { "good", 0x1c000000 },
+	[GOOD] = { "good", 0x1c000000 }, [NO_STACK] = { "no_stack", 0x1d000000 },
 	[MAPS] = { "maps", 0x20000000 }, [AREAS_END] = { NULL, 0x60000000 },
 };
 
@@ -134,8 +134,8 @@ static void follow(struct listing *l, uint64_t addr)
 			add_start(l, insn.target);
 		else if (insn.flags & INSN_PCREL && descriptor_at(l, insn.target - CODE, &d))
 			add_start(l, d.abort);
-		if (insn.kind == INSN_JMP || insn.kind == INSN_JMP_IND || insn.kind == INSN_RET || insn.kind == INSN_STOP ||
-		    insn.kind == INSN_INT3)
+		/* An indirect jump asks for stack, and comes back behind it. */
+		if (insn.kind == INSN_JMP || insn.kind == INSN_RET || insn.kind == INSN_STOP || insn.kind == INSN_INT3)
 			return;
 		addr += insn.len;
 	}
@@ -207,7 +207,8 @@ static int dump_program(struct jab *j, const struct program *p, int part, FILE *
 	struct module *m = j->files.v[row->file].m;
 	const struct ir_prog *prog = p->progs[part];
 	struct gen_env env = made_up_env(u, switches(j));
-	struct gen_site site = { .addr = 0x401000, .number = p->row, .func = 0x401000 };
+	struct gen_site site = { .addr = 0x401000, .number = p->row, .func = 0x401000, .need = unit_stack(p),
+				 .no_stack = areas[NO_STACK].at };
 	uint8_t *code = xcalloc(p->body[part] + 1, 1);
 	struct listing l = { .u = u, .code = code, .starts = xcalloc(p->body[part] + 1, 1), .to = to };
 	int n = gen_emit(lang_unit(u->lang), prog, &env, &site, CODE, code);

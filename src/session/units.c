@@ -144,6 +144,11 @@ static int part_of(const struct jab *j, const struct site *s, const struct progr
 	return p->progs[1] && !is_entry(j, s);
 }
 
+int32_t unit_stack(const struct program *p)
+{
+	return MAX(p->stack[0], p->stack[1]);
+}
+
 size_t unit_body(const struct jab *j, const struct site *s)
 {
 	const struct program *p = &j->programs.v[j->counters.v[s->counter].program - 1];
@@ -166,7 +171,7 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	size_t space = go_space(j, s);
 	struct gen_site site = { .addr = s->addr + l->bias, .number = c->row, .pushed = w->pushed, .tail = site_is_tail(s),
 				 .at_entry = s->kind == WANT_ENTRY, .size = w->body - space, .g_off = go_g_off(j, s),
-				 .missed = space ? rings_calls_without_stack(main) : 0 };
+				 .missed = space ? rings_calls_without_stack(main) : 0, .need = unit_stack(p) };
 	int r;
 
 	if (ir->maps.n > u->layout->nmaps || ir->ncells > u->ncells)
@@ -178,9 +183,10 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	env.event.lost_shared = main->rings->lost_shared_at + 8ull * c->index;
 	/* Calls of two probes on one function are two calls. */
 	site.func = (l->bias + entry) ^ c->row * 0x9e3779b97f4a7c15ull;
-	if (space)	/* the entry of a call is no hit */
-		go_put_space(j, s, GO_PROGRAM, p->progs[1] && is_entry(j, s) ? site.missed : rings_no_stack_at(main, c->index),
-			     site.size, out);
+	/* the entry of a call is no hit */
+	site.no_stack = p->progs[1] && is_entry(j, s) ? rings_calls_without_stack(main) : rings_no_stack_at(main, c->index);
+	if (space)
+		go_put_space(j, s, GO_PROGRAM, site.no_stack, site.size, out);
 	r = gen_emit(ir, p->progs[part_of(j, s, p)], &env, &site, at + space, out + space);
 	if (r > 0 && j->budget)
 		budget_body(j, t, p->unit, j->probes.v[s->probe].clause, at + space, r);

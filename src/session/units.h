@@ -43,7 +43,7 @@ struct program {
 	uint64_t bias;			/* UINT64_MAX: good for all */
 	struct ir_prog *progs[2];	/* [1]: at the exits of a call */
 	uint32_t body[2];		/* bytes of code */
-	uint32_t scratch[2], event_max[2];	/* gen_scratch(), gen_event_max() */
+	uint32_t scratch[2], stack[2], event_max[2];	/* gen_scratch(), gen_stack_need(), gen_event_max() */
 	uint32_t next;			/* number + 1 of the next one of this row */
 	uint32_t only;			/* number + 1 of the only target it is for: it knows distances there; 0: any */
 };
@@ -107,6 +107,7 @@ int units_init(struct jab *j, struct target *t);
 void units_look_after(struct jab *j, struct target *t);	/* what the dead have left half done */
 
 size_t unit_body(const struct jab *j, const struct site *s);
+int32_t unit_stack(const struct program *p);	/* of a call, entry and exits want the same: none goes on without the other */
 int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
 
 /* The record that a row's events are, of a line. */

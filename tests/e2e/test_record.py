@@ -55,6 +55,20 @@ def test_totals_add_up(built, tmp_path):
     assert p["lost"] == 0
 
 
+@pytest.mark.parametrize("probe", ["exe:look arg1", "exe:look arg0:int[4]", "exe:look%return retval", "exe:look p->text if n >= 0"])
+@pytest.mark.parametrize("left", [1000, 500, 300, 240])
+def test_hardly_any_stack(built, tmp_path, probe, left):
+    """What needs more than there is, is lost and counted, and the program goes on."""
+    command = [built("harsh"), "stack", 300, left]
+    alone = subprocess.run([str(x) for x in command], capture_output=True, text=True, timeout=LIMIT)
+    r = record("--json", "-o", tmp_path / "t", probe, "--", *command)
+    assert r.status == 0 and alone.stdout in r.output, r
+    p = next(x for x in r.objects if "summary" in x)["summary"]["probes"][0]
+    assert p["hits"] == 300 == p["recorded"] + p["lost"] and p["lost"] == p.get("no_stack", 0), p
+    assert p["lost"] == 0 or left < 1000, p
+    assert counts(tmp_path / "t") == (p["recorded"], p["lost"])
+
+
 def test_default_directory(built, tmp_path):
     r = record("exe:work", "--", built("calls"), 3, 1, cwd=tmp_path)
     assert r.status == 0, r

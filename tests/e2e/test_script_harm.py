@@ -2,6 +2,7 @@
 """Scripts never hurt the target: bad addresses, divisions, endless strings, full maps, hardly any stack. What could
 not be done is counted and said; what the program prints is what it prints alone."""
 import re
+import resource
 import subprocess
 from pathlib import Path
 
@@ -15,9 +16,9 @@ from test_everywhere import can_suspend_seccomp
 N = 900
 
 
-def run(prog, text, *args, options=()):
-    alone = subprocess.run([prog, *map(str, args)], capture_output=True, text=True, timeout=jab.LIMIT)
-    r = scripts.run(text, prog, *args, options=options)
+def run(prog, text, *args, options=(), **popen):
+    alone = subprocess.run([prog, *map(str, args)], capture_output=True, text=True, timeout=jab.LIMIT, **popen)
+    r = scripts.run(text, prog, *args, options=options, **popen)
     assert (r.stdout, r.status) == (alone.stdout, alone.returncode), r
     r.said = dict(x.split() for x in alone.stdout.splitlines())
     return r
@@ -160,6 +161,19 @@ def test_little_stack(built, left):
     assert keyed(r.output, "k") == {"4, good": "500"}
 
 
+@pytest.mark.parametrize("where, left", [("stack", x) for x in (800, 560, 480, 400, 340, 300, 270, 256, 240)] + [("first", 400), ("first", 240)])
+def test_hardly_any_stack(built, where, left):
+    """Also where a clause needs more than there is: that is counted, and the program goes on. The first thread's stack grows up
+    to its limit, and what can still grow is there."""
+    r = run(built("harsh"), HEAVY, where, 500, left, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 18, 1 << 18)))
+    done, calls = (scalar(r.output, x) if f"@{x}:" in r.output else "0" for x in "nr")
+    assert done in ("0", "500") and calls in ("0", r.said["result"]), r
+    assert counted(r, "hits were left out") == (500 if done == "0" else 0) + (500 if calls == "0" else 0), r.stderr
+    assert keyed(r.output, "k") == ({"4, good": "500"} if done == "500" else {})
+    if left == 240:
+        assert (done, calls) == ("0", "0")
+
+
 def test_signal_stack(built):
     r = run(built("harsh"), HEAVY, "signal", 500)
     assert scalar(r.output, "n") == "500" and scalar(r.output, "r") == r.said["result"], r
@@ -236,6 +250,16 @@ def test_who_forbids_calls_later(built, how):
     assert keyed(r.output, "s") == {"on the heap": "100"} and scalar(r.output, "v") == "700", r
     assert keyed(r.output, "c")["a name"] == "100", r
     assert [x for x in r.output.splitlines() if x.endswith(" on the heap")] == [f"{i} on the heap" for i in range(100)], r
+
+
+@pytest.mark.parametrize("text", ["@[n] = count(); @n = count()", 'printf("%d\\n", n); @n = count()', "@x++; @n = count()"])
+def test_stack_of_who_forbids_calls_later(built, text):
+    """Nobody asks whether there is stack any more."""
+    alone = subprocess.run([built("recluse"), "prctl", "100"], capture_output=True, text=True)
+    if alone.returncode:
+        pytest.skip("no seccomp here")
+    r = scripts.run("u:exe:look { %s }" % text, built("recluse"), "prctl", 100)
+    assert (r.stdout, r.status, r.stderr) == (alone.stdout, 0, "") and scalar(r.output, "n") == "200", r
 
 
 def test_events_of_who_forbids_calls_later(built, tmp_path):

@@ -9,6 +9,7 @@
  *	harsh endless N		look(p, n): a million letters without an end
  *	harsh keys N		look(NULL, n): N different numbers
  *	harsh stack N LEFT	N calls of look() on a thread with about LEFT bytes of stack left
+ *	harsh first N LEFT	the same on the first thread, whose stack grows to its limit (set a low one)
  *	harsh storm N		N calls of look() while a timer's handler calls it, too, at any instruction
  *	harsh signal N		N calls of look() from a handler on an alternate stack that is hardly large enough
  */
@@ -166,6 +167,15 @@ static void on_thread(long n, long left)
 	say("result %ld", sink);
 }
 
+static void on_first(long n, long left)
+{
+	calls = n;
+	left_bytes = left;
+	with_little(NULL);
+	say("calls %ld", n);
+	say("result %ld", sink);
+}
+
 static void handler(int sig)
 {
 	long sum = 0;
@@ -241,6 +251,8 @@ int main(int argc, char **argv)
 		keys(n);
 	else if (!strcmp(what, "stack"))
 		on_thread(n, m);
+	else if (!strcmp(what, "first"))
+		on_first(n, m);
 	else if (!strcmp(what, "storm"))
 		storm(n);
 	else if (!strcmp(what, "signal"))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Calls look() N times, forbids itself all system calls but write and exit_group (any other one kills it), and calls
- * look() N times more. `recluse prctl N`, `recluse syscall N`: how it does so. Prints the sum of what look() returned.
+ * look() N times more, each time somewhere else in a page of its stack, and in other pages than before. `recluse prctl N`, `recluse syscall N`: how it does so. Prints the sum of what look() returned.
  */
+#include <alloca.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -18,6 +19,14 @@ noinline long look(struct thing *p, long n)
 {
 	__asm__ volatile("" : "+r"(p), "+r"(n));
 	return n ^ (n << 3);
+}
+
+static noinline long look_from(struct thing *p, long n, size_t depth)
+{
+	volatile char *space = alloca(depth + (size_t)(n * 48 % 4096));
+
+	space[0] = 1;
+	return look(p, n);
 }
 
 static long forbid(int by_prctl)
@@ -46,11 +55,11 @@ int main(int argc, char **argv)
 	*p = (struct thing){ p, 7, "on the heap" };
 	prctl(PR_SET_NAME, "a name");		/* forbids nothing */
 	for (long i = 0; i < n; i++)
-		sum += look(p, i);
+		sum += look_from(p, i, 1);
 	if (forbid(!strcmp(argv[1], "prctl")))
 		return 4;
 	for (long i = n; i < 2 * n; i++)
-		sum += look(p, i);
+		sum += look_from(p, i, 16384);
 	len = (size_t)snprintf(line, sizeof(line), "%ld\n", sum);
 	_exit(write(1, line, len) == (ssize_t)len ? 0 : 4);
 }

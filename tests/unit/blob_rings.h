@@ -68,6 +68,7 @@ static inline uint8_t *emit_bulk_body(int off, const uint8_t *tail, size_t tail_
 		.record = (uint64_t)code_rx + BLOB_OFF + blob_offset(BLOB_RECORD),
 		.desc = (uint64_t)desc,
 		.lost_shared = (uint64_t)&shared->lost_shared,
+		.no_stack = (uint64_t)&shared->no_stack,
 		.site = SITE,
 		.xmm = 0xffff,
 	};

@@ -29,6 +29,9 @@ struct shared {
 	uint64_t slow_table[NSLOW];
 	uint64_t lost[MAX_RINGS][8];
 	uint64_t lost_shared;
+	uint64_t no_stack;
+	uint64_t pages[STACK_PAGES];
+	uint32_t quiet;
 };
 
 static struct shared *shared;
@@ -139,6 +142,7 @@ static inline struct event_spec make_spec(bool has_rseq, const struct event_fiel
 		.pid_cell = (uint64_t)pid_cell,
 		.slow = (uint64_t)code_rx,
 		.lost_shared = (uint64_t)&shared->lost_shared,
+		.no_stack = (uint64_t)&shared->no_stack,
 		.lost_index = LOST_INDEX,
 		.ring_size = ring_size,
 		.id = 42,
@@ -158,6 +162,8 @@ static inline struct event_slow_spec make_slow_spec(void)
 		.rings = (uint64_t)shared->slow_table,
 		.nrings = NSLOW,
 		.ring_size = ring_size,
+		.pages = (uint64_t)shared->pages,
+		.quiet = (uint64_t)&shared->quiet,
 	};
 }
 

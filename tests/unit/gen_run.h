@@ -35,6 +35,16 @@ static struct gen_good gen_good;		/* of zeros: nothing is good */
 
 static struct gen_site gen_at = { .addr = GEN_SITE, .number = 77, .func = GEN_SITE };
 
+/* The stack that each body has promised to keep to, by where it stands. */
+static struct { uint64_t body; int need; } gen_needs[64];
+
+static inline size_t gen_need_of(uint64_t body)
+{
+	int need = gen_needs[body / 16 % 64].body == body ? gen_needs[body / 16 % 64].need : GEN_STACK_MAX;
+
+	return MAX(need, STACK_UNASKED);
+}
+
 /* What one run has recorded. */
 struct gen_seen { uint32_t n, id; uint64_t len; uint8_t payload[EVENT_LONG_MAX]; };
 static struct gen_seen gen_native, gen_judged;
@@ -80,10 +90,19 @@ static inline void gen_set_up(void)
 	gen_set_up_scratch();
 }
 
+/* Programs have asked for their stack already. */
+static inline struct event_spec gen_make_event(bool has_rseq)
+{
+	struct event_spec spec = make_spec(has_rseq, NULL, 0);
+
+	spec.no_stack = 0;
+	return spec;
+}
+
 static inline struct gen_env gen_make_env(bool has_rseq, const struct maps_layout *l)
 {
 	return (struct gen_env){
-		.event = make_spec(has_rseq, NULL, 0), .ids = gen_ids, .cpu_table = (uint64_t)(shared->table_room + 2),
+		.event = gen_make_event(has_rseq), .ids = gen_ids, .cpu_table = (uint64_t)(shared->table_room + 2),
 		.ncpus = ncpus, .maps = (uint64_t)gen_maps_memory, .layout = l, .cells = (uint64_t)gen_cells,
 		.errors = (uint64_t)gen_errors, .enabled = 0, .nclauses = 64, .blob = (uint64_t)gen_blob(),
 		.scratch_size = GEN_SCRATCH, .may_call = true, .mult = 1ull << 32, .pairs = (uint64_t)gen_pairs,
@@ -99,6 +118,7 @@ static inline int gen_place(const struct ir_unit *u, const struct ir_prog *p, co
 	uint8_t *rw = code_rw + BODY_OFF + off;
 	int most = gen_measure(u, p), len;
 
+	gen_at.no_stack = (uint64_t)&shared->no_stack;
 	if (most < 0)
 		return most;
 	if (most > CODE_SIZE - BODY_OFF - 256)
@@ -110,6 +130,8 @@ static inline int gen_place(const struct ir_unit *u, const struct ir_prog *p, co
 		return -ERANGE;
 	memcpy(rw + len, machine_back(), MACHINE_BACK);
 	machine_body = (uint64_t)code_rx + BODY_OFF + off;
+	gen_needs[machine_body / 16 % 64].body = machine_body;
+	gen_needs[machine_body / 16 % 64].need = gen_stack_need(u, p);
 	return len;
 }
 
@@ -165,7 +187,7 @@ static inline struct interp_site gen_interp_site(void)
 /* Run what was placed. NULL, or what of the machine has changed. */
 static inline const char *gen_run(void (*run)(void))
 {
-	size_t low = machine_in.gpr[4] - GEN_STACK_MAX - (uint64_t)gen_stack;
+	size_t low = machine_in.gpr[4] - gen_need_of(machine_body) - (uint64_t)gen_stack;
 	const char *changed;
 
 	memcpy(gen_before, gen_stack, sizeof(gen_stack));

@@ -170,6 +170,16 @@ static void keeps_everything_as_stranger(void **state)
 	run_all(&spec, WAY_LOCKED, machine_run);
 }
 
+/* Likewise, but it must not be asked any more. */
+static void keeps_everything_when_quiet(void **state)
+{
+	struct event_spec spec = make_spec(true, all_fields, NFIELDS);
+
+	fill_table(false);
+	shared->quiet = 1;
+	run_all(&spec, WAY_NO_RING, machine_run);
+}
+
 static void keeps_everything_without_tid(void **state)
 {
 	struct event_slow_spec slow = make_slow_spec();
@@ -540,6 +550,7 @@ int main(int argc, char **argv)
 		test(keeps_everything_overwriting),
 		test(keeps_everything_locked),
 		test(keeps_everything_as_stranger),
+		test(keeps_everything_when_quiet),
 		test(keeps_everything_without_tid),
 		test(keeps_everything_when_aborted),
 		test(keeps_everything_when_full),

@@ -12,7 +12,7 @@
 #include "arch/arch.h"
 
 #define CPUS 256
-enum { SHARED = 0, PID_CELL = 2, RINGS = 4, LOST = 6, TABLE = 16, COUNTERS = 512 };	/* words of the data piece */
+enum { SHARED = 0, PID_CELL = 2, RINGS = 4, LOST = 6, TABLE = 16, COUNTERS = 512, PAGES = 768 };	/* words of the data piece */
 #define SLOW_AT 3072		/* the slow routine, in the code piece */
 #define WINDOW 5
 
@@ -40,13 +40,17 @@ static void on_signal(int sig)
 	own->handler = 0;
 }
 
-/* One call each time it is asked to. */
-static void call_loop(struct control *c, int flags)
+/* One call each time it is asked to. crossing: from where an event by a locked ring needs the next page. */
+static void call_loop(struct control *c, int flags, bool crossing)
 {
+	volatile char *room = alloca(16);
 	static char alternate[65536];
 	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = flags };
 	stack_t st = { .ss_sp = alternate, .ss_size = sizeof(alternate) };
 
+	if (crossing)
+		room = alloca(((uint64_t)room - 216) % 4096 & ~15ull);
+	room[0] = 1;
 	own = c;
 	sigaltstack(&st, NULL);
 	sigaction(SIGUSR1, &sa, NULL);
@@ -60,8 +64,9 @@ static void call_loop(struct control *c, int flags)
 	}
 }
 
-static void body_plain(struct control *c) { call_loop(c, 0); }
-static void body_alternate(struct control *c) { call_loop(c, SA_ONSTACK); }
+static void body_plain(struct control *c) { call_loop(c, 0, false); }
+static void body_alternate(struct control *c) { call_loop(c, SA_ONSTACK, false); }
+static void body_crossing(struct control *c) { call_loop(c, 0, true); }
 
 static volatile uint64_t *word(struct rig *r, int n)
 {
@@ -109,12 +114,13 @@ static int put_event(struct scene *s, bool has_rseq)
 	uint64_t data = s->r.pieces[1].at.v, code = s->r.pieces[0].at.v;
 	struct event_slow_spec slow = {
 		.ring_table = data + 8 * TABLE, .pid_cell = data + 8 * PID_CELL, .tid_off = tid_offset(),
-		.has_tid = true, .rings = data + 8 * RINGS, .nrings = 1, .ring_size = RING_SIZE_MIN,
+		.has_tid = true, .may_call = true, .rings = data + 8 * RINGS, .nrings = 1, .ring_size = RING_SIZE_MIN,
+		.pages = data + 8 * PAGES,
 	};
 	struct event_spec spec = {
 		.rseq_off = conf->offset, .rseq_sig = conf->signature, .has_rseq = has_rseq && conf->usable,
 		.has_tid = true, .tid_off = slow.tid_off, .ring_table = slow.ring_table,
-		.pid_cell = slow.pid_cell, .slow = code + SLOW_AT, .lost_shared = data + 8 * LOST,
+		.pid_cell = slow.pid_cell, .slow = code + SLOW_AT, .lost_shared = data + 8 * LOST, .no_stack = data + 8 * LOST,
 		.ring_size = RING_SIZE_MIN, .id = 1, .nfields = ARRAY_SIZE(fields), .fields = fields,
 	};
 
@@ -315,6 +321,7 @@ static void test_event(void **state)
 {
 	everywhere(&(struct way){ body_plain, put_event, hot, true, SIGSTOP, false }, 40);
 	everywhere(&(struct way){ body_plain, put_event, hot, false, SIGSTOP, false }, 40);
+	everywhere(&(struct way){ body_crossing, put_event, hot, false, SIGSTOP, false }, 120);
 }
 
 /* Asked to, it wipes a word and looks whether that was done. */

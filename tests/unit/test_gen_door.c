@@ -79,7 +79,7 @@ static void place(const struct ir_unit *u, const struct ir_prog *p, bool switche
 {
 	static const struct maps_layout none;
 	struct gen_env env = gen_make_env(random_word() % 2, &none);
-	struct gen_site site = { .addr = GEN_SITE, .number = 77, .func = GEN_SITE };
+	struct gen_site site = { .addr = GEN_SITE, .number = 77, .func = GEN_SITE, .no_stack = (uint64_t)&shared->no_stack };
 	uint8_t *rw = code_rw + BODY_OFF;
 	int most = gen_measure(u, p);
 

@@ -3,7 +3,8 @@
  * The code in a pad that has a bulk event written: it takes a locked ring, notes the registers in the
  * ring's scratch memory, and calls the C code of the blob, which knows nothing of sites.
  *
- *		save; slow routine		no ring: lost, out
+ *		save; ask for stack		none: count that, out
+ *		slow routine			no ring: lost, out
  *		keep what C may change		on the stack: other memory could be seen by others
  *		registers -> context
  *		record(ring, desc, rsp)		gives the lock back
@@ -153,20 +154,23 @@ static void put_restore(uint8_t **p)
 int x86_emit_bulk(uint8_t *out, const struct bulk_spec *spec)
 {
 	uint8_t scratch[BULK_CODE_MAX];
-	uint8_t *base = out ? out : scratch, *p = base, *to_out;
-	int32_t distance;
+	uint8_t *base = out ? out : scratch, *p = base, *to_out[2];
 
 	put_enter(&p);
+	to_out[0] = put_ask_room(&p, spec->slow, spec->no_stack, BULK_STACK_MAX);
 	put(&p, 0x48, 0xb8);			/* movabs $slow,%rax */
 	put64(&p, spec->slow);
 	put(&p, 0xff, 0xd0);			/* call *%rax */
-	to_out = put_lost(&p, spec);
+	to_out[1] = put_lost(&p, spec);
 	put_keep(&p);
 	put_note_registers(&p, spec);
 	put_record(&p, spec);
 	put_restore(&p);
-	distance = p - to_out;
-	memcpy(to_out - 4, &distance, sizeof(distance));
+	for (int i = 0; i < 2; i++) {
+		int32_t distance = p - to_out[i];
+
+		memcpy(to_out[i] - 4, &distance, sizeof(distance));
+	}
 	put_leave(&p);
 	return p - base;
 }

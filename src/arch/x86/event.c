@@ -10,7 +10,7 @@
  *	end	disarm
  *	out	restore; over the cold part
  *	cold	descriptor
- *	slow	disarm; ask the target's slow routine for a locked ring; none: lost
+ *	slow	disarm; ask whether there is enough stack, and for a locked ring; none: lost
  *		room in it?			no: full
  *		write the event at head; the second routine puts in the time, commits and unlocks; out
  *	full	give the ring back, if it is locked; count it as lost
@@ -35,7 +35,7 @@ struct body {
 	uint8_t *to_descriptor;
 	uint8_t *to_slow[3];
 	int nslow;
-	uint8_t *to_full, *to_full_locked, *to_lost;
+	uint8_t *to_full, *to_full_locked, *to_lost, *no_stack;
 	uint8_t *start, *end, *out;
 };
 
@@ -309,11 +309,13 @@ static void put_write_locked(struct body *b)
 	put_payload(b);
 }
 
-/* The same in a ring behind a lock. */
+/* The same in a ring behind a lock. What it calls needs stack. */
 static void put_locked(struct body *b)
 {
 	uint8_t **p = &b->p;
 
+	if (b->spec->no_stack)
+		b->no_stack = put_ask_room(p, b->spec->slow, b->spec->no_stack, EVENT_STACK_NEED);
 	put(p, 0x48, 0xb8);			/* movabs $slow,%rax */
 	put64(p, b->spec->slow);
 	put(p, 0xff, 0xd0);			/* call *%rax */
@@ -467,6 +469,8 @@ int x86_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec)
 		land(b.to_full_locked, b.p);
 		put_full_locked(&b);
 	}
+	if (b.no_stack)
+		land(b.no_stack - 4, b.out);
 	land(over, b.p);
 	return b.p - b.base;
 }

@@ -33,6 +33,9 @@
  *
  * The third one gives the lock of rcx back without an event; edx is the pid. It changes rax, rdx and the flags, and
  * says NZ to the copy of an owner.
+ *
+ * The fourth one says whether there is stack down to the address in rdi: rcx is 0, or 1 if there is none. It is jumped
+ * to, with the address to go on at in rdx, and changes rax, r11 and the flags; see STACK_PAGES.
  */
 #include "arch/x86/x86.h"
 
@@ -100,9 +103,34 @@ static void put_note(uint8_t **p, const struct event_slow_spec *spec)
 	land8(other, *p);
 }
 
-/* eax, edx from the kernel, which changes rcx and r11. */
+/* May the kernel still be asked? Returns the branch of those who may not, or NULL. eax changes. */
+static uint8_t *put_quiet(uint8_t **p, const struct event_slow_spec *spec)
+{
+	if (!spec->quiet)
+		return NULL;
+	put(p, 0xa1);				/* movabs quiet,%eax */
+	put64(p, spec->quiet);
+	put(p, 0x85, 0xc0);			/* test %eax,%eax */
+	return put_jump8(p, JNZ);
+}
+
+static void put_none(uint8_t **p)
+{
+	put(p, 0x31, 0xc9);			/* xor  %ecx,%ecx */
+	put(p, 0xc3);				/* ret */
+}
+
+/* eax, edx from the kernel, which changes rcx and r11. Who may not ask gets no ring. */
 static void put_asked(uint8_t **p, const struct event_slow_spec *spec)
 {
+	uint8_t *quiet = put_quiet(p, spec), *may;
+
+	if (quiet) {
+		may = put_jump8(p, JMP8);
+		land8(quiet, *p);
+		put_none(p);
+		land8(may, *p);
+	}
 	put(p, 0x41, 0x53);			/* push %r11 */
 	if (spec->has_tid) {
 		put_asking(p);
@@ -119,12 +147,6 @@ static void put_asked(uint8_t **p, const struct event_slow_spec *spec)
 	if (spec->has_tid)
 		put_note(p, spec);
 	put(p, 0x41, 0x5b);			/* pop  %r11 */
-}
-
-static void put_none(uint8_t **p)
-{
-	put(p, 0x31, 0xc9);			/* xor  %ecx,%ecx */
-	put(p, 0xc3);				/* ret */
 }
 
 /* eax = number; rcx and r11 stay */
@@ -318,6 +340,47 @@ static void put_give_back(uint8_t **p, const struct event_slow_spec *spec)
 	put(p, 0x5a, 0x5e, 0xc3);		/* pop  %rdx, %rsi; ret */
 }
 
+/* rcx = number of the page of rdi, r11 = where it stands if it is good; rax changes */
+static void put_page(uint8_t **p, const struct event_slow_spec *spec)
+{
+	put(p, 0x48, 0x89, 0xf9);		/* mov  %rdi,%rcx */
+	put(p, 0x48, 0xc1, 0xe9, 0x0c);		/* shr  $12,%rcx */
+	put(p, 0x89, 0xc8, 0x25);		/* mov  %ecx,%eax; and $STACK_PAGES - 1,%eax */
+	put32(p, STACK_PAGES - 1);
+	put(p, 0x49, 0xbb);			/* movabs $pages,%r11 */
+	put64(p, spec->pages);
+	put(p, 0x4d, 0x8d, 0x1c, 0xc3);		/* lea  (%r11,%rax,8),%r11 */
+}
+
+static void put_room(uint8_t **p, const struct event_slow_spec *spec)
+{
+	uint8_t *known, *quiet = NULL, *bad = NULL;
+
+	put_page(p, spec);
+	put(p, 0x49, 0x39, 0x0b);		/* cmp  %rcx,(%r11) */
+	known = put_jump8(p, JZ);
+	if (spec->may_call) {
+		quiet = put_quiet(p, spec);
+		put(p, 0xb8);			/* mov  $time,%eax */
+		put32(p, NR_TIME);
+		put(p, 0x0f, 0x05);		/* syscall */
+		put(p, 0x48, 0x83, 0xf8, -EFAULT);	/* cmp  $-EFAULT,%rax */
+		bad = put_jump8(p, JZ);
+		put_page(p, spec);
+		put(p, 0x49, 0x89, 0x0b);	/* mov  %rcx,(%r11) */
+		if (quiet)
+			land8(quiet, *p);
+	}
+	land8(known, *p);
+	put(p, 0x31, 0xc9, 0xff, 0xe2);		/* xor  %ecx,%ecx; jmp *%rdx */
+	if (!bad)
+		return;
+	land8(bad, *p);
+	put(p, 0xb9);				/* mov  $1,%ecx */
+	put32(p, 1);
+	put(p, 0xff, 0xe2);			/* jmp  *%rdx */
+}
+
 /* Nobody jumps into what is left of it. */
 static uint8_t *fill(uint8_t *p, uint8_t *to)
 {
@@ -339,5 +402,7 @@ int x86_emit_event_slow(uint8_t *out, const struct event_slow_spec *spec)
 	p = fill(p, base + EVENT_GIVE_BACK);
 	if (spec->has_tid || spec->may_call)
 		put_give_back(&p, spec);
+	p = fill(p, base + EVENT_ROOM);
+	put_room(&p, spec);
 	return p - base;
 }

@@ -5,6 +5,8 @@
 
 #include "arch/arch.h"
 
+#define NR_TIME 201		/* of all calls that write to an address the one that wants nothing else */
+
 int x86_decode(const uint8_t *code, size_t room, uint64_t addr, struct insn *ret_insn);
 int x86_relocate(const uint8_t *code, const struct insn *insn, uint64_t from, uint64_t to,
 		 uint8_t *out);
