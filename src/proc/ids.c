@@ -22,6 +22,30 @@ int proc_status_number(struct proc *p, const char *name, uint64_t *ret_value)
 	return status_field(status, name, 10, ret_value);
 }
 
+/* Each thread has its own. One whose status can't be read has ended; where there is no such line it is not known. */
+int proc_seccomp(struct proc *p)
+{
+	char path[300], status[4096];
+	uint64_t mode, found = 0;
+	struct dirent *e;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", p->pid);
+	d = opendir(path);
+	while (d && found != 1 && (e = readdir(d))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/status", p->pid, e->d_name);
+		if (e->d_name[0] == '.' || file_read(path, status, sizeof(status)) < 0)
+			continue;
+		if (status_field(status, "Seccomp", 10, &mode) < 0)
+			mode = 2;
+		found = mode ? mode : found;
+	}
+	if (!d)
+		return -ESRCH;
+	closedir(d);
+	return found;
+}
+
 uint64_t proc_auxv(struct proc *p, uint64_t type)
 {
 	char path[64];

@@ -8,6 +8,9 @@
 /* A field of /proc/PID/status that is a number. */
 int proc_status_number(struct proc *p, const char *name, uint64_t *ret_value);
 
+/* How it is confined by seccomp: 1 if any of its threads is strictly, 2 if one has a filter, 0 if none has anything. */
+int proc_seccomp(struct proc *p);
+
 /* A value that the kernel gave the program (AT_BASE, AT_ENTRY...); 0: none. */
 uint64_t proc_auxv(struct proc *p, uint64_t type);
 

@@ -73,12 +73,10 @@ bool follow_parks(const struct jab *j, const struct target *t)
 
 int follow_plan(struct jab *j, struct target *t)
 {
-	uint64_t mode = 0;
-
 	if (t->park)
 		return 0;
 	/* A thread that parks makes system calls. */
-	if (proc_status_number(t->proc, "Seccomp", &mode) < 0 || mode) {
+	if (proc_seccomp(t->proc)) {
 		log_info("process %d is under seccomp: programs that it starts and libraries that it loads are "
 			 "not followed", t->proc->pid);
 		return 0;

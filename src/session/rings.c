@@ -68,13 +68,12 @@ static uint32_t nrings(const struct rings *r)
 int rings_plan(struct jab *j, struct target *t)
 {
 	struct rings *r = t->rings ? t->rings : xcalloc(1, sizeof(*r));
-	uint64_t seccomp = 0;
 
 	/* Strict mode forbids even the time stamp counter. */
-	if (proc_status_number(t->proc, "Seccomp", &seccomp) == 0 && seccomp == 1) {
+	if (proc_seccomp(t->proc) == 1) {
 		free(r);
 		t->rings = NULL;
-		return fail(-EPERM, "process %d runs in seccomp's strict mode, in which reading the clock would end it: "
+		return fail(-EPERM, "process %d, or a thread of it, runs in seccomp's strict mode, in which reading the clock would end it: "
 			    "no events; `jab count` works", t->proc->pid);
 	}
 
@@ -270,9 +269,7 @@ void rings_follow_cpus(struct target *t)
 
 static bool is_free_to_call(const struct target *t)
 {
-	uint64_t mode = 0;
-
-	return proc_status_number(t->proc, "Seccomp", &mode) == 0 && mode == 0;
+	return proc_seccomp(t->proc) == 0;
 }
 
 /*

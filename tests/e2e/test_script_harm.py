@@ -262,6 +262,19 @@ def test_stack_of_who_forbids_calls_later(built, text):
     assert (r.stdout, r.status, r.stderr) == (alone.stdout, 0, "") and scalar(r.output, "n") == "200", r
 
 
+def test_a_thread_that_is_shut_in(target):
+    """Each thread has its own sandbox: it is not enough that the first one has none."""
+    if not can_suspend_seccomp():
+        pytest.skip("this kernel does not let seccomp be suspended")
+    t = target("recluse", "thread")
+    with Script('u:exe:look { @n = count(); @s[str(p->text)] = count(); @c[comm] = count(); printf("%d\\n", p->value) }', t.pid) as s:
+        t.run(200)
+        r = s.stop()
+    assert r.status == 0 and scalar(r.output, "n") == "200" and "@s" not in r.output, r
+    assert r.output.startswith("<fault>\n" * 200), r
+    t.stop()
+
+
 def test_events_of_who_forbids_calls_later(built, tmp_path):
     alone = subprocess.run([built("recluse"), "syscall", "100"], capture_output=True, text=True)
     if alone.returncode:

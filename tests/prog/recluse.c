@@ -2,6 +2,7 @@
 /*
  * Calls look() N times, forbids itself all system calls but write and exit_group (any other one kills it), and calls
  * look() N times more, each time somewhere else in a page of its stack, and in other pages than before. `recluse prctl N`, `recluse syscall N`: how it does so. Prints the sum of what look() returned.
+ * `recluse thread` serves commands: only one of its threads is shut in, and that one calls look().
  */
 #include <alloca.h>
 #include <linux/filter.h>
@@ -43,6 +44,42 @@ static long forbid(int by_prctl)
 	return by_prctl ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
 }
 
+static long wanted;
+
+static void *shut_in(void *p)
+{
+	long n;
+
+	if (prctl(PR_SET_NAME, "a recluse") || forbid(1))
+		exit(4);
+	for (;;) {
+		while (!(n = __atomic_load_n(&wanted, __ATOMIC_ACQUIRE)))
+			;
+		for (long i = 0; i < n; i++)
+			if (look_from(p, i, 1) != (i ^ (i << 3)))
+				bad("look %ld", i);
+		__atomic_store_n(&wanted, 0, __ATOMIC_RELEASE);
+	}
+}
+
+static void run(long n)
+{
+	__atomic_store_n(&wanted, n, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&wanted, __ATOMIC_ACQUIRE))
+		usleep(100);
+}
+
+static int serve_with_thread(struct thing *p)
+{
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, shut_in, p))
+		return 4;
+	usleep(100000);
+	serve(run, NULL);
+	return verdict();
+}
+
 int main(int argc, char **argv)
 {
 	struct thing *p = malloc(sizeof(*p));
@@ -50,9 +87,11 @@ int main(int argc, char **argv)
 	char line[64];
 	size_t len;
 
-	if (!p || argc < 3)
+	if (!p || argc < 2)
 		return 2;
 	*p = (struct thing){ p, 7, "on the heap" };
+	if (!strcmp(argv[1], "thread"))
+		return serve_with_thread(p);
 	prctl(PR_SET_NAME, "a name");		/* forbids nothing */
 	for (long i = 0; i < n; i++)
 		sum += look_from(p, i, 1);
