@@ -81,12 +81,22 @@ class Program:
 
     def __exit__(self, *unused):
         self.process.stdin.close()
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        wait_for(self.process)
         self.process.stdout.close()
+
+
+def wait_for(process):
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def end_of(process):
+    """bpftrace misses a signal that comes early, one time in some hundred."""
+    process.terminate()
+    wait_for(process)
 
 
 def status_kb(pid, field):

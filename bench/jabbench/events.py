@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 
-from .common import Jab, Program, Skip, Wrong, median, table
+from .common import Jab, Program, Skip, Wrong, end_of, median, table
 from .tracefs import Tracefs, bpftrace
 
 ROUNDS = 5
@@ -100,8 +100,7 @@ def with_bpftrace(program):
                 raise Skip("bpftrace does not work here")
             return measure(program, "work_push", 1) - base
         finally:
-            run.terminate()
-            run.wait()
+            end_of(run)
 
 
 def peer(argv):
@@ -156,8 +155,7 @@ def with_lttng(builder):
             time.sleep(2)
             return lttng_session(program, d) - plain
     finally:
-        daemon.terminate()
-        daemon.wait()
+        end_of(daemon)
 
 
 GDB_SCRIPT = """set confirm off

@@ -6,7 +6,7 @@ which all variants take turns, so that a change of the machine's mood hits all a
 
 import subprocess
 
-from .common import Jab, Program, Skip, median, number, table
+from .common import Jab, Program, Skip, end_of, median, number, table
 from .tracefs import Tracefs, bpftrace
 
 ROUNDS = 5
@@ -128,8 +128,7 @@ def bpftrace_cost(program):
             if line.startswith("ready"):
                 return measure(program, "work_push", 1) - base
     finally:
-        run.terminate()
-        run.wait()
+        end_of(run)
     return None
 
 

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from .common import Jab, Program, Skip, median, table
+from .common import Jab, Program, Skip, end_of, median, table
 from .tracefs import bpftrace
 
 ROUNDS = 5
@@ -65,8 +65,7 @@ def with_bpftrace(tool, program, script):
                 raise Skip("bpftrace does not work here")
             return measure(program) - base
         finally:
-            run.terminate()
-            run.wait()
+            end_of(run)
 
 
 def rounds(jab, program):

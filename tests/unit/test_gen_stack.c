@@ -268,16 +268,18 @@ static void events_look_how_much_is_left(void **state)
 
 static void bulk_events_look_how_much_is_left(void **state)
 {
-	static struct { struct bulk_desc d; struct bulk_field f; } desc;
+	static const struct bulk_field field = { .kind = EVENT_STRING, .reg = RDI, .limit = 32 };
+	static uint64_t room[(sizeof(struct bulk_desc) + sizeof(field)) / 8];
+	struct bulk_desc *desc = (struct bulk_desc *)room;
 	struct bulk_spec spec = {
-		.slow = (uint64_t)code_rx, .record = (uint64_t)gen_blob() + blob_offset(BLOB_RECORD), .desc = (uint64_t)&desc,
+		.slow = (uint64_t)code_rx, .record = (uint64_t)gen_blob() + blob_offset(BLOB_RECORD), .desc = (uint64_t)desc,
 		.lost_shared = (uint64_t)&shared->lost_shared, .no_stack = (uint64_t)&shared->no_stack, .site = GEN_SITE,
 	};
 	int len;
 
-	desc.f = (struct bulk_field){ .kind = EVENT_STRING, .reg = RDI, .limit = 32 };
-	desc.d = (struct bulk_desc){ .id = 42, .nfields = 1, .max_len = bulk_max_len(&desc.f, 1), .ring_size = ring_size,
-				     .lost_index = LOST_INDEX, .flags = BULK_MAY_CALL, .pid_cell = (uint64_t)pid_cell };
+	*desc = (struct bulk_desc){ .id = 42, .nfields = 1, .max_len = bulk_max_len(&field, 1), .ring_size = ring_size,
+				    .lost_index = LOST_INDEX, .flags = BULK_MAY_CALL, .pid_cell = (uint64_t)pid_cell };
+	memcpy(desc->fields, &field, sizeof(field));
 	len = arch_x86_64.emit_bulk(code_rw + BODY_OFF, &spec);
 	assert_true(len > 0);
 	memcpy(code_rw + BODY_OFF + len, machine_back(), MACHINE_BACK);
