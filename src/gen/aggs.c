@@ -29,15 +29,24 @@ struct agg_site {
 
 static const struct map_place no_place = { .percpu = true, .value_size = 8, .entries = 1 };
 
+/* Behind the keys: where there are any the offset, and for what has more than a word the other three. */
 static struct agg_site site_of(const struct gen *g, const struct ir_ins *i)
 {
-	int32_t word = g->out + 8 * i->n;
+	const struct ir_map *m = &g->u->maps.v[i->map];
+	int32_t word = g->out + 8 * i->n, then = word + (m->nkeys ? 8 : 0);
 
 	return (struct agg_site){
-		.i = i, .m = &g->u->maps.v[i->map], .place = g->layout ? &g->layout->maps[i->map] : &no_place,
-		.value = word, .offset = word + 8, .rsi = word + 16, .rdi = word + 24,
+		.i = i, .m = m, .place = g->layout ? &g->layout->maps[i->map] : &no_place,
+		.offset = word, .value = then, .rsi = then + 8, .rdi = then + 16,
 		.floats = i->a != IR_NONE && g->p->regs.v[i->a] == IR_F,
 	};
+}
+
+uint32_t g_agg_words(const struct gen *g, const struct ir_ins *i)
+{
+	const struct ir_map *m = &g->u->maps.v[i->map];
+
+	return i->n + (m->nkeys ? 1 : 0) + (agg_has_flip(m) ? 3 : 0);
 }
 
 /* rcx = block in part `part`; the keyed ones had 16 entries too many added */
@@ -307,7 +316,12 @@ static void put_hist_bucket(struct gen *g, const struct agg_site *s)
 
 	op(g, 0x31, 0xd2, 0x48, 0x85, 0xc0, 0x78, 0);	/* xor  %edx,%edx; test %rax,%rax; js 1f */
 	minus = g->code.n;
-	put_log_index(g, s->m->bits, 1);
+	if (s->m->bits) {
+		put_log_index(g, s->m->bits, 1);
+	} else {	/* how many bits it has */
+		op(g, 0x48, 0x8d, 0x4c, 0x00, 1);	/* lea  1(%rax,%rax),%rcx */
+		op(g, 0x48, 0x0f, 0xbd, 0xd1, 0xff, 0xc2);	/* bsr %rcx,%rdx; inc %edx */
+	}
 	g->code.v[minus - 1] = g->code.n - minus;
 }
 
@@ -381,7 +395,6 @@ static void put_agg(struct gen *g, const struct ir_ins *i)
 		g_u32(g, s.place->value_size);
 		g_store_word(g, RAX, s.offset);
 	}
-	g->acc = IR_NONE;
 	if (i->a != IR_NONE && s.m->kind != IR_MAP_COUNT && agg_has_flip(s.m)) {
 		g_load(g, RAX, i->a);
 		g_store_word(g, RAX, s.value);

@@ -155,8 +155,10 @@ static uint32_t words_of_call(const struct gen *g, const struct ir_ins *x)
 {
 	if (x->op == IR_EMIT)
 		return g_is_heavy(g, x) ? g_event_word(g, x, x->n) / 8 : 0;
+	if (x->op == IR_MAP_AGG)
+		return g_agg_words(g, x);
 	if (x->op >= IR_MAP_GET && x->op <= IR_MAP_LEN)
-		return x->n + (x->op == IR_MAP_AGG ? 4u : 1u);
+		return x->n + 1;
 	return g_is_call(g, x) || x->op == IR_RATE ? 2 : 0;
 }
 

@@ -153,9 +153,14 @@ void g_store(struct gen *g, uint32_t r)
 }
 
 /* Does the next instruction begin with its operand a in rax? */
-static bool takes_rax(const struct ir_ins *i)
+static bool takes_rax(const struct gen *g, const struct ir_ins *i)
 {
+	const struct ir_map *m;
+
 	switch (i->op) {
+	case IR_MAP_AGG:
+		m = &g->u->maps.v[i->map];
+		return !m->nkeys && (m->kind == IR_MAP_HIST || m->kind == IR_MAP_LHIST) && g->p->regs.v[i->a] != IR_F;
 	case IR_ADD: case IR_SUB: case IR_MUL: case IR_DIV: case IR_NEG:
 		return !ir_is_float(i->type);
 	case IR_EQ: case IR_NE: case IR_LT: case IR_LE: case IR_GT: case IR_GE:
@@ -171,7 +176,7 @@ void g_set(struct gen *g, uint32_t r)
 {
 	const struct ir_ins *next = g->now + 1 < g->p->ins.n ? &g->p->ins.v[g->now + 1] : NULL;
 
-	if (next && g->reads[r] == 1 && g->defs[r] == 1 && next->a == r && next->b != r && takes_rax(next))
+	if (next && g->reads[r] == 1 && g->defs[r] == 1 && next->a == r && next->b != r && takes_rax(g, next))
 		g->acc = r;
 	else
 		g_store(g, r);

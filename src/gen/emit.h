@@ -85,8 +85,9 @@ struct gen {
 	int error;
 };
 
-/* words of a call probe */
-enum { PAIR_KEY, PAIR_ENTERED, PAIR_LEFT, PAIR_FAULTS, PAIR_SAVED };
+/* words of a call probe, at its entry and at its exits; what is saved is behind them */
+enum { PAIR_KEY, PAIR_COUNT };
+enum { PAIR_ENTERED, PAIR_LEFT, PAIR_FAULTS };
 
 /* words of the head */
 #define FRAME_FLAGS(g) ((g)->head)
@@ -150,10 +151,12 @@ int g_condition(const struct ir_ins *i);			/* of a comparison: as in jcc and set
 bool g_float(struct gen *g, const struct ir_ins *i);		/* floats.c */
 bool g_site(struct gen *g, const struct ir_ins *i);		/* site.c */
 void g_clock(struct gen *g, uint64_t since);			/* rax = ns; rcx and rdx change */
+void g_ns(struct gen *g);					/* rax: ticks -> ns; likewise */
 bool g_control(struct gen *g, const struct ir_ins *i);		/* control.c */
 bool g_action(struct gen *g, const struct ir_ins *i);		/* action.c */
 bool g_is_plain_event(const struct gen *g, const struct ir_ins *i);
 bool g_map(struct gen *g, const struct ir_ins *i);		/* aggs.c */
+uint32_t g_agg_words(const struct gen *g, const struct ir_ins *i);
 bool g_call(struct gen *g, const struct ir_ins *i);		/* calls.c */
 bool g_pair(struct gen *g, const struct ir_ins *i);		/* pairs.c */
 void g_pair_start(struct gen *g);

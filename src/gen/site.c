@@ -64,6 +64,21 @@ static void put_xmm(struct gen *g, const struct ir_ins *i)
 	g_rsp(g, n, g->places[i->dst].off);
 }
 
+/* rax * mult >> 32. With a clock of more than 1 GHz the upper half of a product is just that. */
+void g_ns(struct gen *g)
+{
+	if (g->env->mult <= UINT32_MAX) {
+		g_address(g, RCX, g->env->mult << 32);
+		op(g, 0x48, 0xf7, 0xe1, 0x48, 0x89, 0xd0);	/* mul  %rcx; mov %rdx,%rax */
+		return;
+	}
+	g_address(g, RCX, g->env->mult);
+	op(g, 0x48, 0xf7, 0xe1);			/* mul  %rcx */
+	/* Not shrd: it takes longer than all of this. */
+	op(g, 0x48, 0xc1, 0xe8, 32, 0x48, 0xc1, 0xe2, 32);	/* shr $32,%rax; shl $32,%rdx */
+	op(g, 0x48, 0x09, 0xd0);			/* or   %rdx,%rax */
+}
+
 /* rax = ns, CLOCK_MONOTONIC; rdx changes */
 void g_clock(struct gen *g, uint64_t since)
 {
@@ -71,11 +86,7 @@ void g_clock(struct gen *g, uint64_t since)
 	op(g, 0x48, 0xc1, 0xe2, 32, 0x48, 0x09, 0xd0);	/* shl  $32,%rdx; or %rdx,%rax */
 	g_address(g, RCX, g->env->tsc0);
 	op(g, 0x48, 0x29, 0xc8);			/* sub  %rcx,%rax */
-	g_address(g, RCX, g->env->mult);
-	op(g, 0x48, 0xf7, 0xe1);			/* mul  %rcx */
-	/* Not shrd: it takes longer than all of this. */
-	op(g, 0x48, 0xc1, 0xe8, 32, 0x48, 0xc1, 0xe2, 32);	/* shr $32,%rax; shl $32,%rdx */
-	op(g, 0x48, 0x09, 0xd0);			/* or   %rdx,%rax */
+	g_ns(g);
 	g_address(g, RCX, g->env->ns0 - since);
 	op(g, 0x48, 0x01, 0xc8);			/* add  %rcx,%rax */
 }

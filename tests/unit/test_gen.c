@@ -305,6 +305,38 @@ static void numbers_of_process_and_thread(void **state)
 	}
 }
 
+/* The expected value is what C makes of the time stamp counter, with clocks of less and of more than 1 GHz. */
+static void ticks_become_nanoseconds(void **state)
+{
+	static const uint64_t mult[] = { 1, 1431655765, 1908874353, UINT32_MAX, 1ull << 32, (5ull << 32) / 3, 77ull << 32 };
+
+	for (size_t k = 0; k < ARRAY_SIZE(mult); k++) {
+		struct world *w = world_new();
+		uint32_t out = gen_reg(w->p, IR_I);
+		struct ir_ins *i = gen_ins(w->p, IR_CTX);
+		struct gen_env env;
+
+		i->imm = IR_CTX_NSECS;
+		i->dst = out;
+		emit_numbers(w, &out, 1);
+		world_start(w, true);
+		env = gen_make_env(true, w->l);
+		env.mult = mult[k];
+		env.tsc0 = 1000;
+		env.ns0 = 5;
+		assert_true(gen_place(&w->u, w->p, &env, 1) > 0);
+		for (int n = 0; n < 100; n++) {
+			uint64_t from = ((unsigned __int128)(__builtin_ia32_rdtsc() - 1000) * mult[k] >> 32) + 5;
+
+			gen_machine(random_word(), 0);
+			assert_null(gen_run(machine_run));
+			assert_in_range(*(uint64_t *)gen_native.payload, from,
+					((unsigned __int128)(__builtin_ia32_rdtsc() - 1000) * mult[k] >> 32) + 5);
+		}
+		world_free(w);
+	}
+}
+
 /* ---- what can't be done ---- */
 
 static void refused_with_a_sentence(void **state)
@@ -341,6 +373,7 @@ int main(void)
 		test(cells),
 		test(switched_off_is_skipped),
 		test(numbers_of_process_and_thread),
+		test(ticks_become_nanoseconds),
 		test(refused_with_a_sentence),
 	};
 

@@ -339,6 +339,41 @@ static void all_that_was_left_is_forgotten(void **state)
 	calls_end(&c);
 }
 
+/* A slot is found again as it was left; one that is taken by another is not touched, one that another has left is. */
+static void slots_have_owners(void **state)
+{
+	struct call_world c = calls_begin();
+	uint64_t *slot = NULL, key;
+
+	enter(&c, 64, 7);
+	for (size_t i = 0; i < sizeof(gen_pairs); i += GEN_PAIR_SIZE)
+		slot = *(uint64_t *)(gen_pairs + i) ? (uint64_t *)(gen_pairs + i) : slot;
+	key = *slot;
+	assert_int_equal(key & 1, 1);
+	assert_int_equal(leave(&c, 64), 7);
+	assert_int_equal(*slot, key - 1);
+	assert_int_equal(leave(&c, 64), 0);
+	enter(&c, 64, 8);
+	assert_int_equal(*slot, key);
+	assert_int_equal(leave(&c, 64), 8);
+	*slot = 12345;
+	enter(&c, 64, 9);
+	assert_int_equal(*slot, 12345);
+	assert_int_equal(slot[GEN_PAIR_SIZE / 8], key);
+	assert_int_equal(leave(&c, 64), 9);
+	*slot = 12344;
+	enter(&c, 64, 10);
+	assert_int_equal(*slot, key);
+	assert_int_equal(leave(&c, 64), 10);
+	for (int k = 0; k < GEN_PAIR_WAYS; k++)
+		slot[k * GEN_PAIR_SIZE / 8] = 12345;
+	enter(&c, 64, 11);
+	assert_int_equal(*slot, key);
+	assert_int_equal(gen_unpaired[64], 1);
+	assert_int_equal(leave(&c, 64), 11);
+	calls_end(&c);
+}
+
 static __thread struct { uint64_t lo, hi; } *go_g;
 
 static void calls_are_found_on_stacks_that_moved(void **state)
@@ -534,6 +569,7 @@ int main(void)
 		test(calls_are_paired),
 		test(what_never_returned_is_not_found_by_others),
 		test(all_that_was_left_is_forgotten),
+		test(slots_have_owners),
 		test(calls_are_found_on_stacks_that_moved),
 		test(exact_per_cpu),
 		test(exact_shared),
