@@ -174,6 +174,13 @@ def test_hardly_any_stack(built, where, left):
         assert (done, calls) == ("0", "0")
 
 
+def test_stack_overflow(built):
+    """A program that lives on after its stack was at its end."""
+    r = run(built("harsh"), HEAVY.replace("look", "sink_down"), "overflow", 20)
+    assert r.said == {"signals": "20"} and int(scalar(r.output, "n")) > 20 * 500, r
+    assert 20 <= counted(r, "hits were left out") < 20 * 40, r
+
+
 def test_signal_stack(built):
     r = run(built("harsh"), HEAVY, "signal", 500)
     assert scalar(r.output, "n") == "500" and scalar(r.output, "r") == r.said["result"], r

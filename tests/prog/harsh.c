@@ -10,11 +10,13 @@
  *	harsh keys N		look(NULL, n): N different numbers
  *	harsh stack N LEFT	N calls of look() on a thread with about LEFT bytes of stack left
  *	harsh first N LEFT	the same on the first thread, whose stack grows to its limit (set a low one)
+ *	harsh overflow N	N times sink_down(p, n) calls itself until the stack of a thread is at its end, and a handler goes on
  *	harsh storm N		N calls of look() while a timer's handler calls it, too, at any instruction
  *	harsh signal N		N calls of look() from a handler on an alternate stack that is hardly large enough
  */
 #include "prog.h"
 #include <alloca.h>
+#include <setjmp.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/auxv.h>
@@ -202,6 +204,49 @@ static void on_signal_stack(long n)
 	say("result %ld", sink);
 }
 
+static sigjmp_buf surface;
+
+noinline long sink_down(struct node *p, long n)
+{
+	volatile char room[40];
+
+	room[0] = (char)n;
+	return sink_down(p, n + 1) + room[0];
+}
+
+static void on_overflow(int sig)
+{
+	signals++;
+	siglongjmp(surface, 1);
+}
+
+static void *until_overflow(void *n)
+{
+	static char alternate[65536];
+	stack_t ss = { .ss_sp = alternate, .ss_size = sizeof(alternate) };
+	struct sigaction sa = { .sa_handler = on_overflow, .sa_flags = SA_ONSTACK };
+
+	if (sigaltstack(&ss, NULL) || sigaction(SIGSEGV, &sa, NULL))
+		exit(4);
+	for (volatile long i = 0; i < (long)n; i++)
+		if (!sigsetjmp(surface, 1))
+			sink = sink_down(&good, 0);
+	return NULL;
+}
+
+static void overflow(long n)
+{
+	pthread_attr_t a;
+	pthread_t t;
+
+	pthread_attr_init(&a);
+	pthread_attr_setstacksize(&a, 64 * 1024);
+	if (pthread_create(&t, &a, until_overflow, (void *)n))
+		exit(4);
+	pthread_join(t, NULL);
+	say("signals %d", (int)signals);
+}
+
 static volatile long from_handler;
 static timer_t timer;
 
@@ -253,6 +298,8 @@ int main(int argc, char **argv)
 		on_thread(n, m);
 	else if (!strcmp(what, "first"))
 		on_first(n, m);
+	else if (!strcmp(what, "overflow"))
+		overflow(n);
 	else if (!strcmp(what, "storm"))
 		storm(n);
 	else if (!strcmp(what, "signal"))
