@@ -80,10 +80,10 @@ def wait_calls(board):
         time.sleep(.01)
 
 
-def judge(path, done):
+def judge(path, done, most_lost=0):
     """Raises if anything is wrong; returns how many events, and whose newest call could be looked for."""
     events, lost = traces.babeltrace(path)
-    assert events and not lost, (len(events), lost)
+    assert events and lost <= most_lost, (len(events), lost)
     common, last, newest = reaches_back(path), {}, collections.Counter()
     times = {}
     for e in events:
@@ -156,7 +156,9 @@ def flight(report, target, board, d, kind, size, seconds):
             p.kill()
         p.communicate()
     for path in d.glob("f*"):			# it has left one more at its end
-        judge(path, {})
+        # Who was about to make an event when the probes were taken out was led out by hand, and the event is lost: one of
+        # each thread, and one of its handler.
+        judge(path, {}, 2 * THREADS)
         shutil.rmtree(path)
 
 
