@@ -26,6 +26,7 @@ struct agg_site {
 };
 
 #define LEN_MOST (1u << 24)	/* words to look at: milliseconds */
+#define FIRST_BIT 2		/* of a histogram's buckets: behind those of what is negative and of 0 there is one for each highest bit */
 
 static const struct map_place no_place = { .percpu = true, .value_size = 8, .entries = 1 };
 
@@ -199,6 +200,8 @@ static void put_update(struct gen *g, const struct agg_site *s, enum what what, 
 {
 	int32_t off = s->m->kind == IR_MAP_QUANTILE ? AGG_SIZE : 0;
 
+	if (s->m->kind == IR_MAP_HIST && !s->m->bits)
+		off = 8 * FIRST_BIT;
 	if (what != FLIP)
 		put_increment(g, locked, what == BUCKET, off);
 	else if (locked)
@@ -310,18 +313,41 @@ static void put_log_index(struct gen *g, unsigned int bits, int32_t add)
 	g->code.v[done - 1] = g->code.n - done;		/* 2: */
 }
 
+static void put_negative(struct gen *g, struct cold *c)
+{
+	op(g, 0x48, 0xc7, 0xc2);			/* mov  $-FIRST_BIT,%rdx */
+	g_u32(g, -FIRST_BIT);
+	op(g, 0xe9);
+	g_land(g, g_later(g), c->back);
+}
+
+/* rdx = the bucket, counted from the first bit's */
+static void put_hist_bit(struct gen *g, const struct agg_site *s)
+{
+	struct cold *c = NULL;
+
+	if (!g_is_duration(g, s->i->a)) {
+		op(g, 0x48, 0x85, 0xc0, 0x0f, 0x88);	/* test %rax,%rax; js negative */
+		c = g_cold(g, put_negative);
+		c->from[0] = g_later(g);
+	}
+	op(g, 0x48, 0x83, 0xca, 0xff);			/* or   $-1,%rdx */
+	op(g, 0x48, 0x0f, 0xbd, 0xd0);			/* bsr  %rax,%rdx: of 0 there is none, and rdx stays */
+	if (c)
+		c->back = g->code.n;
+}
+
 static void put_hist_bucket(struct gen *g, const struct agg_site *s)
 {
 	size_t minus;
 
+	if (!s->m->bits) {
+		put_hist_bit(g, s);
+		return;
+	}
 	op(g, 0x31, 0xd2, 0x48, 0x85, 0xc0, 0x78, 0);	/* xor  %edx,%edx; test %rax,%rax; js 1f */
 	minus = g->code.n;
-	if (s->m->bits) {
-		put_log_index(g, s->m->bits, 1);
-	} else {	/* how many bits it has */
-		op(g, 0x48, 0x8d, 0x4c, 0x00, 1);	/* lea  1(%rax,%rax),%rcx */
-		op(g, 0x48, 0x0f, 0xbd, 0xd1, 0xff, 0xc2);	/* bsr %rcx,%rdx; inc %edx */
-	}
+	put_log_index(g, s->m->bits, 1);
 	g->code.v[minus - 1] = g->code.n - minus;
 }
 

@@ -132,7 +132,7 @@ static bool uses_floats(const struct gen *g, const struct ir_ins *i)
 	return i->op >= IR_ADD && i->op <= IR_GE && ir_is_float(i->type);
 }
 
-/* At the exit of a call, faults that nobody there can have are those of its entry. */
+/* At the exit of a call, faults that nobody there can have are those of its entry, of values that it has saved. */
 static void look_for_faults(struct gen *g)
 {
 	uint64_t asked = 0;
@@ -146,7 +146,7 @@ static void look_for_faults(struct gen *g)
 	}
 	for (size_t i = 0; i < g->p->args.n; i++)
 		asked |= g->p->args.v[i].mask;
-	if (g->p->where == IR_WHERE_EXIT)
+	if (g->p->where == IR_WHERE_EXIT && g->p->nsaved)
 		g->entry_bits = asked & ~g->bits;
 	g->bits |= g->entry_bits;
 }

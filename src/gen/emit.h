@@ -65,6 +65,7 @@ struct gen {
 	bool rcx_used;		/* at the door */
 	VEC(struct { size_t at; const struct ir_ins *i; }) ops;	/* calls that want their description */
 	uint64_t bits;		/* faults that may have happened */
+	bool at_hand;		/* at the exit of a call: rax is its duration */
 	uint64_t entry_bits;	/* at the exit of a call: those that only its entry can have had */
 	uint32_t acc;		/* register of the program that rax holds; IR_NONE */
 	size_t now;		/* instruction */
@@ -87,7 +88,7 @@ struct gen {
 
 /* words of a call probe, at its entry and at its exits; what is saved is behind them */
 enum { PAIR_KEY, PAIR_COUNT };
-enum { PAIR_ENTERED, PAIR_LEFT, PAIR_FAULTS };
+enum { PAIR_NS, PAIR_FAULTS };
 
 /* words of the head */
 #define FRAME_FLAGS(g) ((g)->head)
@@ -164,6 +165,7 @@ void g_pair_enter(struct gen *g, const struct ir_ins *ret);
 void g_pair_forget(struct gen *g);
 void g_pair_leave(struct gen *g);
 void g_pair_duration(struct gen *g);
+bool g_is_duration(const struct gen *g, uint32_t r);		/* of a call: not negative */
 uint32_t g_pair_words(const struct gen *g);
 uint32_t g_pair_word(const struct gen *g, uint32_t n);	/* of saved value n */
 void g_routines(struct gen *g);

@@ -22,10 +22,13 @@
 #define GEN_STACK_MAX 768	/* few programs need half of it; Go has 800 */
 #define GEN_CODE_MAX (256u << 10)
 
-#define GEN_PAIR_SIZE 320
+/* Open calls: a table of 2^bits slots for those that save few values, then as much for fewer ones that may save more. */
+#define GEN_PAIR_SIZE 64
+#define GEN_PAIR_MANY 3		/* slots there are 2^3 times as long */
 #define GEN_PAIR_WAYS 4
 #define GEN_SAVED_MAX 32
-#define GEN_PAIRS_SIZE(bits) (((1ull << (bits)) + GEN_PAIR_WAYS) * GEN_PAIR_SIZE)
+#define GEN_PAIRS_FEW(bits) (((1ull << (bits)) + GEN_PAIR_WAYS) * GEN_PAIR_SIZE)
+#define GEN_PAIRS_SIZE(bits) (GEN_PAIRS_FEW(bits) + (((1ull << (bits)) + (GEN_PAIR_WAYS << GEN_PAIR_MANY)) * GEN_PAIR_SIZE))
 
 struct maps_layout;		/* gen/maps.h */
 
@@ -87,7 +90,7 @@ struct gen_env {
 
 	/*
 	 * Call probes: memory of GEN_PAIRS_SIZE(pair_bits) bytes, zeroed, private to the process and wiped by
-	 * a fork; 1 <= pair_bits <= 20. unpaired: u64[clauses + 1], exits whose entry was not found; the
+	 * a fork; 4 <= pair_bits <= 20. unpaired: u64[clauses + 1], exits whose entry was not found; the
 	 * last one entries that took the place of another.
 	 */
 	uint64_t pairs, unpaired;
@@ -127,6 +130,7 @@ int gen_measure(const struct ir_unit *u, const struct ir_prog *p);
 int gen_scratch(const struct ir_unit *u, const struct ir_prog *p);
 uint32_t gen_event_max(const struct ir_unit *u, const struct ir_prog *p);
 int gen_stack_need(const struct ir_unit *u, const struct ir_prog *p);	/* bytes below the site's stack pointer */
+uint32_t gen_open_calls(const struct ir_prog *p, uint32_t pair_bits);	/* how many there may be at once, about */
 
 /*
  * Write the code as it runs at `at`; out has gen_measure() bytes. Returns its length. It can still fail

@@ -2,25 +2,46 @@
 /*
  * Calls: what the program at the entry has saved is found again by the one at the exit, by the stack pointer,
  * the function, and how often its clause was switched; in Go, where stacks move, not by the stack pointer but by the goroutine
- * and how far from the top of its stack it is. The table is private to a process and has no locks. A slot is
+ * and how far from the top of its stack it is. The tables are private to a process and have no locks; one is for calls with few saved
+ * values, the other for all others. A slot is
  *
- *	u64 key, time stamp, faults, saved values, check
+ *	u64 key, u32 time[2]
+ *	u64 check, faults, saved values		where values are saved
  *
- * and the check is all others xored: a slot that two threads have written at once, or one half written, is
- * nobody's. Each key has GEN_PAIR_WAYS slots it may stand in; if all are taken, the first one loses.
+ * Each key has GEN_PAIR_WAYS slots it may stand in; if all are taken, the first one loses. A slot is nobody's if its key is 0, and
+ * free if its time is one that never comes; then it still has its last key, and the next call with that one needs no more than
+ * to write the time. All others must exchange the key, or two of them could take the same slot.
  *
- * Bit 0 of a key says that the slot is taken. At the exit only that bit is cleared: the next call with this key finds its slot as
- * it was left, and takes it by a plain store. Others must exchange it, or two of them could take the same. (One who takes it
- * just while the other comes back spoils that call: it is counted as one whose entry was not found.)
+ * One who takes a slot just while its last user comes back spoils it: whoever was slow sees that the key has changed when he has
+ * written the time, and frees it; the exits that find nothing then are counted. Saved values could still be mixed with those of another,
+ * written in the same nanoseconds: the check is all of them and the key, xored.
+ *
+ * rdtsc waits for all that is before it and lets nothing go on behind it, so most of the work of an exit is done before, and the time that
+ * is measured does not get longer by it: docs/why/calls.md.
  */
 #include "gen/emit.h"
 
 #define SLOT_TIME 8
-#define SLOT_FAULTS 16
-#define SLOT_SAVED 24
-#define SLOT_CHECK(nsaved) (SLOT_SAVED + 8 * (nsaved))
+#define SLOT_HIGH 12
+#define SLOT_CHECK 16
+#define SLOT_FAULTS 24
+#define SLOT_SAVED 32
 
-_Static_assert(SLOT_CHECK(GEN_SAVED_MAX) + 8 <= GEN_PAIR_SIZE, "a slot has room for all");
+#define FEW_SHIFT 6
+#define FEW (((1 << FEW_SHIFT) - SLOT_SAVED) / 8)
+#define MANY_SHIFT (FEW_SHIFT + GEN_PAIR_MANY)
+#define FREE 0x80000000u
+
+#define HASH_FROM 26		/* the bits of a product that depend on the lowest and on high ones of a key */
+
+_Static_assert(1 << FEW_SHIFT == GEN_PAIR_SIZE, "gen.h counts in these");
+_Static_assert(SLOT_SAVED + 8 * GEN_SAVED_MAX <= 1 << MANY_SHIFT, "a slot has room for all");
+
+/* reg, off(%rcx) */
+static void put_slot(struct gen *g, int reg, int8_t off)
+{
+	op(g, 0x41 | reg << 3, off);
+}
 
 static int32_t word(const struct gen *g, int n)
 {
@@ -45,11 +66,24 @@ uint32_t g_pair_word(const struct gen *g, uint32_t n)
 	return word(g, first_saved(g) + n);
 }
 
-/* rax = time stamp; rdx changes */
-static void put_time(struct gen *g)
+static bool has_few(const struct ir_prog *p)
 {
-	op(g, 0x0f, 0x31);				/* rdtsc */
-	op(g, 0x48, 0xc1, 0xe2, 32, 0x48, 0x09, 0xd0);	/* shl  $32,%rdx; or %rdx,%rax */
+	return p->nsaved <= FEW;
+}
+
+static int slot_shift(const struct gen *g)
+{
+	return has_few(g->p) ? FEW_SHIFT : MANY_SHIFT;
+}
+
+static uint32_t slot_size(const struct gen *g)
+{
+	return 1u << slot_shift(g);
+}
+
+uint32_t gen_open_calls(const struct ir_prog *p, uint32_t pair_bits)
+{
+	return 1u << (pair_bits - (has_few(p) ? 0 : GEN_PAIR_MANY));
 }
 
 /*
@@ -60,8 +94,6 @@ static void put_distance(struct gen *g)
 {
 	size_t none;
 
-	if (!g->site->g_off)
-		return;
 	op(g, 0x64, 0x48, 0x8b, 0x0c, 0x25);		/* mov  %fs:g,%rcx */
 	g_u32(g, g->site->g_off);
 	op(g, 0xe3, 0);					/* jrcxz 1f: no thread of Go's */
@@ -75,8 +107,6 @@ static void put_distance(struct gen *g)
 /* What was noted before the clause was switched has another key. */
 static void put_switched(struct gen *g)
 {
-	if (!g->env->enabled)
-		return;
 	g_address(g, RCX, g->env->enabled + 4ull * g->p->clause);
 	op(g, 0x8b, 0x11, 0x48, 0x69, 0xd2);		/* mov  (%rcx),%edx; imul $odd,%rdx,%rdx */
 	g_u32(g, 0x632be5ab);
@@ -86,83 +116,156 @@ static void put_switched(struct gen *g)
 /* Likewise what was noted before the last entry that could not be: the place of that one may be taken. */
 static void put_missed(struct gen *g)
 {
-	if (!g->site->missed)
-		return;
 	g_address(g, RCX, g->site->missed);
 	op(g, 0x8b, 0x11, 0x48, 0x0f, 0xca);		/* mov  (%rcx),%edx; bswap %rdx */
 	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
 }
 
+/* A key is the stack pointer and a number that stands for the function and the clause; mostly there is nothing else. */
+static bool key_is_plain(const struct gen *g)
+{
+	return !g->site->g_off && !g->site->missed && !g->env->enabled;
+}
+
+static void put_plain_key(struct gen *g, int reg)
+{
+	uint64_t h = (g->site->func + 0x632be59bd9b4e019u * g->p->clause) * 0x9e3779b97f4a7c15u;
+
+	op(g, 0x48, 0x8d);				/* lea  site's rsp + number,%reg */
+	g_rsp(g, reg, (int32_t)(h >> 34) + g->frame + 128 + 8 * g->site->pushed);
+}
+
+static void put_key(struct gen *g)
+{
+	put_plain_key(g, RAX);
+	if (g->site->g_off)
+		put_distance(g);
+	if (g->env->enabled)
+		put_switched(g);
+	if (g->site->missed)
+		put_missed(g);
+}
+
+/* At an entry, once more: in reg. */
+static void put_same_key(struct gen *g, int reg)
+{
+	if (key_is_plain(g))
+		put_plain_key(g, reg);
+	else
+		g_load_word(g, reg, word(g, PAIR_KEY));
+}
+
 /* rax = key, rcx = the first slot it may stand in */
 static void put_home(struct gen *g)
 {
-	op(g, 0x48, 0x8d);				/* lea  site's rsp,%rax */
-	g_rsp(g, RAX, g->frame + 128 + 8 * g->site->pushed);
-	put_distance(g);
-	g_address(g, RCX, g->site->func + 0x632be59bd9b4e019u * g->p->clause);
-	op(g, 0x48, 0x31, 0xc8);			/* xor  %rcx,%rax */
-	put_switched(g);
-	put_missed(g);
-	op(g, 0x48, 0x83, 0xc8, 1);			/* or   $1,%rax */
-	g_address(g, RCX, 0x9e3779b97f4a7c15);
-	op(g, 0x48, 0x0f, 0xaf, 0xc8);			/* imul %rax,%rcx */
-	op(g, 0x48, 0xc1, 0xe9, 64 - g->env->pair_bits);	/* shr  $64 - bits,%rcx */
-	op(g, 0x48, 0x69, 0xc9);			/* imul $size,%rcx,%rcx */
-	g_u32(g, GEN_PAIR_SIZE);
-	g_address(g, RDX, g->env->pairs);
+	uint32_t last = gen_open_calls(g->p, g->env->pair_bits) - 1;
+	int from = HASH_FROM;
+
+	put_key(g);
+	if (g->site->g_off) {				/* all bits of its key differ, not only the lower ones */
+		from = __builtin_clzll(last);
+		g_address(g, RCX, 0x9e3779b97f4a7c15);
+		op(g, 0x48, 0x0f, 0xaf, 0xc8);		/* imul %rax,%rcx */
+	} else {
+		op(g, 0x48, 0x69, 0xc8);		/* imul $odd,%rax,%rcx */
+		g_u32(g, 0x9e3779b1);
+	}
+	op(g, 0x48, 0xc1, 0xe9, from - slot_shift(g));	/* shr  $from - shift,%rcx */
+	op(g, 0x81, 0xe1);				/* and  $last << shift,%ecx */
+	g_u32(g, last << slot_shift(g));
+	g_address(g, RDX, g->env->pairs + (has_few(g->p) ? 0 : GEN_PAIRS_FEW(g->env->pair_bits)));
 	op(g, 0x48, 0x01, 0xd1);			/* add  %rdx,%rcx */
 }
 
-/*
- * rcx = a slot for the key, none of whose first choice fits. A free one may be wanted by another thread at the same time, so it is
- * taken by an exchange. If all are taken, the first one loses.
- */
+static void put_free(struct gen *g)
+{
+	op(g, 0xc7);					/* movl $FREE,high(%rcx) */
+	put_slot(g, 0, SLOT_HIGH);
+	g_u32(g, FREE);
+}
+
+static void put_is_free(struct gen *g)
+{
+	op(g, 0x81);					/* cmpl $FREE,high(%rcx) */
+	put_slot(g, 7, SLOT_HIGH);
+	g_u32(g, FREE);
+}
+
+/* rax: key. rcx = a slot for it, if the first one has another. A free one may be wanted by another thread at the same time. */
 static void put_claim(struct gen *g, struct cold *c)
 {
-	size_t again, taken;
+	size_t again, nobodys, taken, lost;
 
+	g_store_word(g, RAX, word(g, PAIR_KEY));
 	op(g, 0x48, 0xc7);				/* movq $ways,count(%rsp) */
 	g_rsp(g, 0, word(g, PAIR_COUNT));
 	g_u32(g, GEN_PAIR_WAYS);
 	again = g->code.n;
 	op(g, 0x48, 0x8b, 0x01);			/* 1: mov (%rcx),%rax */
 	g_load_word(g, RDX, word(g, PAIR_KEY));
-	op(g, 0x48, 0x39, 0xd0, 0x0f, 0x84);		/* cmp  %rdx,%rax; je back: it never returned */
+	op(g, 0x48, 0x39, 0xd0, 0x0f, 0x84);		/* cmp  %rdx,%rax; je back */
 	g_land(g, g_later(g), c->back);
-	op(g, 0xa8, 1, 0x75, 0);			/* test $1,%al; jnz 2f */
+	op(g, 0x48, 0x85, 0xc0, 0x74, 0);		/* test %rax,%rax; jz 2f */
+	nobodys = g->code.n;
+	put_is_free(g);
+	op(g, 0x75, 0);					/* jne  3f */
 	taken = g->code.n;
-	op(g, 0xf0, 0x48, 0x0f, 0xb1, 0x11, 0x0f, 0x84);	/* lock cmpxchg %rdx,(%rcx); je back */
+	g->code.v[nobodys - 1] = g->code.n - nobodys;
+	op(g, 0xf0, 0x48, 0x0f, 0xb1, 0x11, 0x75, 0);	/* 2: lock cmpxchg %rdx,(%rcx); jne 3f */
+	lost = g->code.n;
+	op(g, 0xc7);					/* movl $0,high(%rcx): so nobody else takes it */
+	put_slot(g, 0, SLOT_HIGH);
+	g_u32(g, 0);
+	op(g, 0xe9);
 	g_land(g, g_later(g), c->back);
 	g->code.v[taken - 1] = g->code.n - taken;
-	op(g, 0x48, 0x81, 0xc1);			/* 2: add $size,%rcx */
-	g_u32(g, GEN_PAIR_SIZE);
+	g->code.v[lost - 1] = g->code.n - lost;
+	op(g, 0x48, 0x81, 0xc1);			/* 3: add $size,%rcx */
+	g_u32(g, slot_size(g));
 	op(g, 0x48, 0xff);				/* decq count(%rsp) */
 	g_rsp(g, 1, word(g, PAIR_COUNT));
 	op(g, 0x0f, 0x85);				/* jnz  1b */
 	g_land(g, g_later(g), again);
-	g_address(g, RDX, g->env->unpaired + 8 * g->env->nclauses);
-	op(g, 0xf0, 0x48, 0xff, 0x02);			/* lock incq (%rdx) */
+	g_address(g, RAX, g->env->unpaired + 8 * g->env->nclauses);
+	op(g, 0xf0, 0x48, 0xff, 0x00);			/* lock incq (%rax) */
 	op(g, 0x48, 0x81, 0xe9);			/* sub  $size * ways,%rcx */
-	g_u32(g, GEN_PAIR_SIZE * GEN_PAIR_WAYS);
-	op(g, 0xe9);
+	g_u32(g, slot_size(g) * GEN_PAIR_WAYS);
+	op(g, 0x48, 0x89, 0x11, 0xe9);			/* mov  %rdx,(%rcx) */
 	g_land(g, g_later(g), c->back);
 }
 
-/* rcx = the slot with the key in rax. Falls through if there is none. Returns the branches of those who have it. */
-static void put_search(struct gen *g, size_t found[2])
+static void put_spoilt_exit(struct gen *g, struct cold *c)
+{
+	g_address(g, RCX, g->env->unpaired + 8ull * g->p->clause);
+	op(g, 0xf0, 0x48, 0xff, 0x01, 0xe9);		/* lock incq (%rcx) */
+	g_to_out(g);
+}
+
+/* Where some calls are not watched this says nothing. */
+static void put_unpaired(struct gen *g, struct cold *c)
+{
+	if (!g->p->choosy) {
+		put_spoilt_exit(g, c);
+		return;
+	}
+	op(g, 0xe9);
+	g_to_out(g);
+}
+
+/* rax: key, which is not in the first slot. rcx = the slot that has it. */
+static void put_search(struct gen *g, struct cold *c)
 {
 	size_t again;
 
-	op(g, 0x48, 0x39, 0x01, 0x0f, 0x84);		/* cmp  %rax,(%rcx); je found: mostly it is the first */
-	found[0] = g_later(g);
 	g_mov_imm(g, RDX, GEN_PAIR_WAYS - 1);
 	again = g->code.n;
 	op(g, 0x48, 0x81, 0xc1);			/* add  $size,%rcx */
-	g_u32(g, GEN_PAIR_SIZE);
-	op(g, 0x48, 0x39, 0x01, 0x0f, 0x84);		/* cmp  %rax,(%rcx); je found */
-	found[1] = g_later(g);
+	g_u32(g, slot_size(g));
+	op(g, 0x48, 0x39, 0x01, 0x0f, 0x84);		/* cmp  %rax,(%rcx); je back */
+	g_land(g, g_later(g), c->back);
 	op(g, 0xff, 0xca, 0x0f, 0x85);			/* dec  %edx; jnz again */
 	g_land(g, g_later(g), again);
+	put_unpaired(g, c);
 }
 
 /* rcx: slot. Without a ring there were none. */
@@ -179,7 +282,7 @@ static void put_entry_faults(struct gen *g)
 	g_mem(g, RDX, RDX, PROG_RUN + offsetof(struct prog_run, faults));
 	g->code.v[none - 1] = g->code.n - none;
 	op(g, 0x48, 0x89);				/* 1: mov %rdx,faults(%rcx) */
-	g_mem(g, RDX, RCX, SLOT_FAULTS);
+	put_slot(g, RDX, SLOT_FAULTS);
 	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
 }
 
@@ -191,11 +294,13 @@ void g_pair_forget(struct gen *g)
 {
 	put_home(g);
 	for (int k = 0; k < GEN_PAIR_WAYS; k++) {
+		int32_t at = slot_size(g) * k;
+
 		op(g, 0x48, 0x39);			/* cmp  %rax,slot(%rcx) */
-		g_mem(g, RAX, RCX, GEN_PAIR_SIZE * k);
-		op(g, 0x75, 11, 0x48, 0xc7);		/* jne  1f; movq $0,slot(%rcx) */
-		g_mem(g, 0, RCX, GEN_PAIR_SIZE * k);
-		g_u32(g, 0);				/* 1: */
+		g_mem(g, RAX, RCX, at);
+		op(g, 0x75, 10, 0xc7);			/* jne  1f; movl $FREE,slot + high(%rcx) */
+		g_mem(g, 0, RCX, at + SLOT_HIGH);
+		g_u32(g, FREE);				/* 1: */
 	}
 }
 
@@ -204,6 +309,37 @@ static void put_unwatched(struct gen *g, struct cold *c)
 	g_pair_forget(g);
 	op(g, 0xe9);
 	g_to_out(g);
+}
+
+/* rcx: slot */
+static void put_values(struct gen *g)
+{
+	if (!g->p->nsaved)
+		return;
+	put_same_key(g, RAX);
+	if (g->bits) {
+		put_entry_faults(g);
+	} else {
+		op(g, 0x48, 0xc7);			/* movq $0,faults(%rcx) */
+		put_slot(g, 0, SLOT_FAULTS);
+		g_u32(g, 0);
+	}
+	for (uint32_t k = 0; k < g->p->nsaved; k++) {
+		g_load_word(g, RDX, g_pair_word(g, k));
+		op(g, 0x48, 0x89);			/* mov  %rdx,saved(%rcx) */
+		g_mem(g, RDX, RCX, SLOT_SAVED + 8 * k);
+		op(g, 0x48, 0x31, 0xd0);		/* xor  %rdx,%rax */
+	}
+	op(g, 0x48, 0x89);				/* mov  %rax,check(%rcx) */
+	put_slot(g, RAX, SLOT_CHECK);
+}
+
+/* While we were about to write, another has taken the slot. Now it has our time in it. */
+static void put_spoilt(struct gen *g, struct cold *c)
+{
+	put_free(g);
+	op(g, 0xe9);
+	g_land(g, g_later(g), c->back);
 }
 
 /* At the end of the program at the entry: does it want the call to be watched? */
@@ -223,42 +359,22 @@ void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 	}
 	g->acc = IR_NONE;
 	put_home(g);
-	g_store_word(g, RAX, word(g, PAIR_KEY));
-	op(g, 0x48, 0x8d, 0x50, 0xff);			/* lea  -1(%rax),%rdx */
-	op(g, 0x48, 0x39, 0x11, 0x0f, 0x85);		/* cmp  %rdx,(%rcx); jne claim */
+	if (!key_is_plain(g))
+		g_store_word(g, RAX, word(g, PAIR_KEY));
+	op(g, 0x48, 0x39, 0x01, 0x0f, 0x85);		/* cmp  %rax,(%rcx); jne claim */
 	c = g_cold(g, put_claim);
 	c->from[0] = g_later(g);
 	c->back = g->code.n;
-	put_time(g);
-	op(g, 0x48, 0x89);				/* mov  %rax,time(%rcx) */
-	g_mem(g, RAX, RCX, SLOT_TIME);
-	if (g->bits) {
-		put_entry_faults(g);
-	} else {
-		op(g, 0x48, 0xc7);			/* movq $0,faults(%rcx) */
-		g_mem(g, 0, RCX, SLOT_FAULTS);
-		g_u32(g, 0);
-	}
-	op(g, 0x48, 0x33);				/* xor  key(%rsp),%rax */
-	g_rsp(g, RAX, word(g, PAIR_KEY));
-	for (uint32_t k = 0; k < g->p->nsaved; k++) {
-		g_load_word(g, RDX, g_pair_word(g, k));
-		op(g, 0x48, 0x89);			/* mov  %rdx,saved(%rcx) */
-		g_mem(g, RDX, RCX, SLOT_SAVED + 8 * k);
-		op(g, 0x48, 0x31, 0xd0);		/* xor  %rdx,%rax */
-	}
-	op(g, 0x48, 0x89);				/* mov  %rax,check(%rcx) */
-	g_mem(g, RAX, RCX, SLOT_CHECK(g->p->nsaved));
-	g_load_word(g, RAX, word(g, PAIR_KEY));
-	op(g, 0x48, 0x89, 0x01);			/* mov  %rax,(%rcx): last, what it says is there */
-}
-
-static void put_unpaired(struct gen *g, struct cold *c)
-{
-	g_address(g, RCX, g->env->unpaired + 8ull * g->p->clause);
-	op(g, 0xf0, 0x48, 0xff, 0x01);			/* lock incq (%rcx) */
-	op(g, 0xe9);
-	g_to_out(g);
+	put_values(g);
+	op(g, 0x0f, 0x31, 0x89);			/* rdtsc; mov %eax,time(%rcx) */
+	put_slot(g, RAX, SLOT_TIME);
+	op(g, 0x89);					/* mov  %edx,high(%rcx) */
+	put_slot(g, RDX, SLOT_HIGH);
+	put_same_key(g, RDX);
+	op(g, 0x48, 0x39, 0x11, 0x0f, 0x85);		/* cmp  %rdx,(%rcx); jne spoilt */
+	c = g_cold(g, put_spoilt);
+	c->from[0] = g_later(g);
+	c->back = g->code.n;
 }
 
 /* The entry of this call has had faults: they are put where those of the exit are. */
@@ -271,36 +387,89 @@ static void put_exit_faults(struct gen *g, struct cold *c)
 	g_land(g, g_later(g), c->back);
 }
 
-/* At the start of the program at the exit. */
-void g_pair_leave(struct gen *g)
+static bool is_duration(const struct ir_ins *i)
+{
+	return i->op == IR_CTX && i->imm == IR_CTX_DURATION;
+}
+
+bool g_is_duration(const struct gen *g, uint32_t r)
+{
+	for (size_t i = 0; i < g->p->ins.n; i++)
+		if (g->p->ins.v[i].dst == r && is_duration(&g->p->ins.v[i]))
+			return g->defs[r] == 1;
+	return false;
+}
+
+static int durations(const struct gen *g)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < g->p->ins.n; i++)
+		n += is_duration(&g->p->ins.v[i]);
+	return n;
+}
+
+/* edx:eax: ticks, and no small number of them. Was it free? Do the clocks of two CPUs differ? */
+static void put_far(struct gen *g, struct cold *c)
+{
+	size_t open, later;
+
+	put_is_free(g);
+	op(g, 0x75, 0);					/* jne  1f */
+	open = g->code.n;
+	put_unpaired(g, c);
+	g->code.v[open - 1] = g->code.n - open;
+	op(g, 0x85, 0xd2, 0x79, 0);			/* 1: test %edx,%edx; jns 2f */
+	later = g->code.n;
+	op(g, 0x31, 0xc0, 0x31, 0xd2);			/* xor  %eax,%eax; xor %edx,%edx */
+	g->code.v[later - 1] = g->code.n - later;
+	op(g, 0x48, 0xc1, 0xe2, 32, 0x48, 0x09, 0xd0);	/* 2: shl $32,%rdx; or %rdx,%rax */
+	g_store_word(g, RCX, word(g, PAIR_NS));
+	g_ns(g);
+	g_load_word(g, RCX, word(g, PAIR_NS));
+	op(g, 0xe9);
+	g_land(g, g_later(g), c->back);
+}
+
+/* rax = ns since the time in the slot at rcx. Less than 2^32 ticks need only one short multiplication. */
+static void put_duration(struct gen *g)
+{
+	uint64_t mult = g->env->mult;
+	struct cold *c = g_cold(g, put_far);
+
+	op(g, 0x0f, 0x31, 0x2b);			/* rdtsc; sub time(%rcx),%eax */
+	put_slot(g, RAX, SLOT_TIME);
+	op(g, 0x1b);					/* sbb  high(%rcx),%edx */
+	put_slot(g, RDX, SLOT_HIGH);
+	if (mult > UINT32_MAX)
+		op(g, 0x90, 0xe9);			/* nop; jmp far: what follows would not do */
+	else
+		op(g, 0x0f, 0x85);			/* jnz  far */
+	c->from[0] = g_later(g);
+	if (mult <= INT32_MAX) {
+		op(g, 0x48, 0x69, 0xc0);		/* imul $mult,%rax,%rax */
+		g_u32(g, mult);
+	} else {
+		op(g, 0xba);				/* mov  $mult,%edx */
+		g_u32(g, mult);
+		op(g, 0x48, 0x0f, 0xaf, 0xc2);		/* imul %rdx,%rax */
+	}
+	op(g, 0x48, 0xc1, 0xe8, 32);			/* shr  $32,%rax */
+	c->back = g->code.n;
+}
+
+/* rcx: slot */
+static void put_saved_values(struct gen *g)
 {
 	struct cold *c;
-	size_t found[2], none = 0, wrong;
 
-	put_time(g);
-	g_store_word(g, RAX, word(g, PAIR_LEFT));
-	put_home(g);
-	put_search(g, found);
-	op(g, 0xe9);
-	if (g->p->choosy)
-		g_to_out(g);
-	else
-		none = g_later(g);
-	g_land(g, found[0], g->code.n);
-	g_land(g, found[1], g->code.n);
-	op(g, 0x48, 0x8b);				/* mov  time(%rcx),%rdx */
-	g_mem(g, RDX, RCX, SLOT_TIME);
-	g_store_word(g, RDX, word(g, PAIR_ENTERED));
-	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
-	if (g->entry_bits) {
-		op(g, 0x48, 0x8b);			/* mov  faults(%rcx),%rdx */
-		g_mem(g, RDX, RCX, SLOT_FAULTS);
+	if (!g->p->nsaved)
+		return;
+	op(g, 0x48, 0x8b, 0x01, 0x48, 0x8b);		/* mov  (%rcx),%rax; mov faults(%rcx),%rdx */
+	put_slot(g, RDX, SLOT_FAULTS);
+	if (g->entry_bits)
 		g_store_word(g, RDX, word(g, PAIR_FAULTS));
-		op(g, 0x48, 0x31, 0xd0);
-	} else {
-		op(g, 0x48, 0x33);			/* xor  faults(%rcx),%rax */
-		g_mem(g, RAX, RCX, SLOT_FAULTS);
-	}
+	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
 	for (uint32_t k = 0; k < g->p->nsaved; k++) {
 		op(g, 0x48, 0x8b);			/* mov  saved(%rcx),%rdx */
 		g_mem(g, RDX, RCX, SLOT_SAVED + 8 * k);
@@ -308,13 +477,36 @@ void g_pair_leave(struct gen *g)
 		op(g, 0x48, 0x31, 0xd0);
 	}
 	op(g, 0x48, 0x3b);				/* cmp  check(%rcx),%rax */
-	g_mem(g, RAX, RCX, SLOT_CHECK(g->p->nsaved));
+	put_slot(g, RAX, SLOT_CHECK);
 	op(g, 0x0f, 0x85);				/* jne  unpaired */
-	wrong = g_later(g);
-	op(g, 0x48, 0x83, 0x21, 0xfe);			/* andq $-2,(%rcx) */
-	c = g_cold(g, put_unpaired);
-	c->from[0] = wrong;
-	c->from[1] = none;
+	c = g_cold(g, put_spoilt_exit);
+	c->from[0] = g_later(g);
+}
+
+/* At the start of the program at the exit. */
+void g_pair_leave(struct gen *g)
+{
+	int timed = durations(g);
+	struct cold *c = g_cold(g, put_search);
+
+	put_home(g);
+	op(g, 0x48, 0x39, 0x01, 0x0f, 0x85);		/* cmp  %rax,(%rcx); jne search: mostly it is the first */
+	c->from[0] = g_later(g);
+	c->back = g->code.n;
+	if (timed) {
+		put_duration(g);
+	} else {
+		put_is_free(g);
+		op(g, 0x0f, 0x84);			/* je   unpaired */
+		c = g_cold(g, put_unpaired);
+		c->from[0] = g_later(g);
+	}
+	/* What is wanted at once and only once stays where it is. */
+	g->at_hand = timed == 1 && !g->p->nsaved && is_duration(&g->p->ins.v[0]);
+	if (timed && !g->at_hand)
+		g_store_word(g, RAX, word(g, PAIR_NS));
+	put_saved_values(g);
+	put_free(g);
 	if (!g->entry_bits)
 		return;
 	op(g, 0x48, 0x83);				/* cmpq $0,faults(%rsp) */
@@ -328,10 +520,8 @@ void g_pair_leave(struct gen *g)
 /* rax = ns since the entry */
 void g_pair_duration(struct gen *g)
 {
-	g_load_word(g, RAX, word(g, PAIR_LEFT));
-	op(g, 0x48, 0x2b);				/* sub  entered(%rsp),%rax */
-	g_rsp(g, RAX, word(g, PAIR_ENTERED));
-	g_ns(g);
+	if (!g->at_hand)
+		g_load_word(g, RAX, word(g, PAIR_NS));
 }
 
 bool g_pair(struct gen *g, const struct ir_ins *i)

@@ -21,7 +21,7 @@
 #include "session/rings.h"
 #include "session/shapes.h"
 
-#define PAIR_BITS 12
+#define PAIR_BITS 14
 #define HWCAP2_FSGSBASE 2
 #define SPARE_CELLS 64	/* for programs of what comes later */
 
@@ -472,14 +472,17 @@ static void say_unpaired(const struct jab *j, uint32_t unit, uint32_t clause, co
 			 "this one, are left out", probe, (unsigned long long)n, crowded ? "were too many at once or " : "");
 }
 
-/* The calls of all clauses stand in one table. */
+/* Calls of all clauses stand in the same tables. Which one was full is not known: say the lower number. */
 static void say_crowded(const struct jab *j, uint32_t unit)
 {
 	uint64_t n = unpaired(j, unit, j->units.v[unit].script->clauses.n);
+	uint32_t most = 1u << PAIR_BITS;
 
+	for (size_t i = 0; i < j->programs.n; i++)
+		if (j->programs.v[i].unit == unit && j->programs.v[i].progs[1])
+			most = MIN(most, gen_open_calls(j->programs.v[i].progs[1], PAIR_BITS));
 	if (n)
-		log_warn("%llu calls were given up, because more than about %u were open at once", (unsigned long long)n,
-			 1u << PAIR_BITS);
+		log_warn("%llu calls were given up, because more than about %u were open at once", (unsigned long long)n, most);
 }
 
 static void say_unit(const struct jab *j, uint32_t unit)

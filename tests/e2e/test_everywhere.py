@@ -174,10 +174,10 @@ def test_go_calls_on_stacks_that_move(built):
                         built("grow"), 300)
         calls, total = map(int, r.stdout.split()[first:first + 2])
         n = int(scripts.scalar(r.output, "n"))
-        # Rarely: too many wanted the same place, or two at the very same time. 7,500 keys go over 4,096 places here.
+        # Rarely: too many wanted the same place, or two at the very same time. 7,500 keys have 16,384 places here.
         given_up = sum(map(int, re.findall(r"(\d+) calls were given up", r.stderr))) + 5
         left_out = sum(map(int, re.findall(r"(\d+) returns", r.stderr)))
-        assert r.status == 0 and calls > 500 and scripts.scalar(r.output, "bad") == "0", r
+        assert r.status == 0 and calls > 500 and scripts.scalar(r.output, "bad") == "0" and given_up < 5 + calls / 50, r
         assert n <= calls <= n + given_up and (condition or n + left_out == calls) and left_out <= given_up, r
         assert n < calls or scripts.scalar(r.output, "sum") == str(total), r
 

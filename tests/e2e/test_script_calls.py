@@ -2,6 +2,8 @@
 """call: and return probes: paired under recursion, left by longjmp or an exception, tail calls, threads."""
 import re
 
+import pytest
+
 import scripts
 from scripts import Script, histogram, keyed, scalar, told
 
@@ -45,25 +47,26 @@ def test_recursion(built):
     assert sum(histogram(r.output, "h").values()) == 1000
 
 
-def test_deep_recursion(built):
+@pytest.mark.parametrize("saved, most", [("", 16384), ("@s = sum((arg1 ^ arg2 ^ arg3 ^ arg4 ^ arg5) & 1);", 2048)])
+def test_deep_recursion(built, saved, most):
     """Deeper than calls are kept: those are counted, the rest is right, the program does not notice."""
-    r = run(built("script"), "call:exe:sink_in { @all = count(); @bad = sum(retval != arg0 * (arg0 + 1) / 2 ? 1 : 0) }",
-            "deep", 3, 20000)
+    r = run(built("script"), "call:exe:sink_in { @all = count(); @bad = sum(retval != arg0 * (arg0 + 1) / 2 ? 1 : 0); %s }" % saved,
+            "deep", 3, 40000)
     c = told(r.stdout)
-    assert c["calls"] == "60000" and c["sum"] == str(3 * 20000 * 20001 // 2)
+    assert c["calls"] == "120000" and c["sum"] == str(3 * 40000 * 40001 // 2)
     assert scalar(r.output, "bad") == "0"
     missed = sum(int(x) for x in re.findall(r"sink_in: (\d+) ", r.stderr))
-    assert int(scalar(r.output, "all")) + missed == 60000 and "because more than about 4096 were open at once" in r.stderr, r
+    assert int(scalar(r.output, "all")) + missed == 120000 and "because more than about %d were open at once" % most in r.stderr, r
 
 
 def test_deep_recursion_with_a_condition(built):
     """An exit can't know then whether its entry was lost or not wanted: those that lose their place are counted. The last
     one that came in has its place for sure."""
     r = run(built("script"), "call:exe:sink_in /arg0 % 2 == 0/ { @all = count() } call:exe:sink_in /arg0 == 1/ { @last = count() }",
-            "deep", 3, 20000)
-    assert 3000 < int(scalar(r.output, "all")) < 30000 and scalar(r.output, "last") == "3"
-    said = re.findall(r"^jab: (\d+) calls were given up, because more than about 4096 were open at once$", r.stderr, re.M)
-    assert [int(scalar(r.output, "all")) + int(x) for x in said] == [30000] and len(r.stderr.splitlines()) == 1, r
+            "deep", 3, 80000)
+    assert 12000 < int(scalar(r.output, "all")) < 120000 and scalar(r.output, "last") == "3"
+    said = re.findall(r"^jab: (\d+) calls were given up, because more than about 16384 were open at once$", r.stderr, re.M)
+    assert [int(scalar(r.output, "all")) + int(x) for x in said] == [120000] and len(r.stderr.splitlines()) == 1, r
 
 
 def test_longjmp(built):
