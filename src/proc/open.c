@@ -15,6 +15,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "base/clock.h"
+
+#define EXEC_NS 1000000000ull	/* an exec does not take that long */
 
 void (*proc_step_hook)(const char *step);
 
@@ -247,12 +250,23 @@ static ssize_t read_auxv(struct proc *p, void *buf, size_t len)
 	return file_read(path, buf, len);
 }
 
+/* In the middle of an exec the new memory is there and this is still empty: it would differ a moment later. */
+static ssize_t await_auxv(struct proc *p, Elf64_auxv_t *buf, size_t len)
+{
+	uint64_t end = now_ns() + EXEC_NS;
+	ssize_t n;
+
+	while ((n = read_auxv(p, buf, len)) > 0 && buf->a_type == AT_NULL && now_ns() < end)
+		sleep_ns(20000);
+	return n > 0 && buf->a_type == AT_NULL ? 0 : n;
+}
+
 static int read_identity(struct proc *p)
 {
 	struct proc_priv *v = priv(p);
-	const Elf64_auxv_t *a = (void *)v->auxv;
+	Elf64_auxv_t *a = (void *)v->auxv;
 	struct task_stat s;
-	ssize_t n = read_auxv(p, v->auxv, sizeof(v->auxv));
+	ssize_t n = await_auxv(p, a, sizeof(v->auxv));
 	size_t i;
 
 	if (task_stat(p->pid, p->pid, &s) < 0)
@@ -288,7 +302,7 @@ int proc_fill(struct proc *p)
 	return r < 0 ? r : read_identity(p);
 }
 
-int proc_open(pid_t pid, struct proc **ret_proc)
+static int try_open(pid_t pid, struct proc **ret_proc)
 {
 	char status[4096];
 	struct proc *p;
@@ -312,6 +326,26 @@ int proc_open(pid_t pid, struct proc **ret_proc)
 	}
 	*ret_proc = p;
 	return 0;
+}
+
+static bool is_running(pid_t pid)
+{
+	struct task_stat s;
+
+	return task_stat(pid, pid, &s) == 0 && s.state != 'Z' && s.state != 'X';
+}
+
+/* In the middle of an exec a process has no memory for a moment, and looks as if it had ended. */
+int proc_open(pid_t pid, struct proc **ret_proc)
+{
+	uint64_t end = now_ns() + EXEC_NS;
+	int r = try_open(pid, ret_proc);
+
+	while (r == -ESRCH && is_running(pid) && now_ns() < end) {
+		sleep_ns(20000);
+		r = try_open(pid, ret_proc);
+	}
+	return r;
 }
 
 /* The pid may have been given to another process, and the process may run another program. */

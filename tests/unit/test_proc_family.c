@@ -5,9 +5,11 @@
  */
 #include "proc_target.h"
 
+#include <elf.h>
 #include <spawn.h>
 
 #include "proc/ids.h"
+#include "proc/internal.h"
 
 /* A vfork child that takes its time: it runs in the parent's memory, the parent sleeps. */
 static void slow_vfork(void *arg)
@@ -330,6 +332,47 @@ static void text_on_two_pages(void **state)
 	munmap(at, 3 * 4096);
 }
 
+static void hop(int left)
+{
+	char next[16];
+
+	snprintf(next, sizeof(next), "%d", left - 1);
+	if (left)
+		execl("/proc/self/exe", "hop", "--hop", next, NULL);
+	_exit(0);
+}
+
+static void hops(void *arg)
+{
+	hop(1000);
+}
+
+/* It executes programs all the time. Whoever was opened has what tells it from the next one, also in the middle of that. */
+static void opened_while_it_executes(void **state)
+{
+	int opened = 0;
+	struct proc *p;
+	pid_t pid;
+
+	fresh_shared();
+	pid = start_target(hops, NULL);
+	while (state_of(pid) != 'Z') {
+		struct proc_priv *v;
+
+		if (proc_open(pid, &p) < 0) {
+			assert_int_equal(state_of(pid), 'Z');
+			break;
+		}
+		v = p->priv;
+		if (v->auxv_len)
+			assert_true(((Elf64_auxv_t *)v->auxv)->a_type != AT_NULL);
+		proc_close(p);
+		opened++;
+	}
+	assert_true(opened > 20);
+	end_target(pid);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -340,8 +383,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(ends_in_the_middle),
 		cmocka_unit_test(end_of_our_child),
 		cmocka_unit_test(executes_meanwhile),
+		cmocka_unit_test(opened_while_it_executes),
 	};
 
+	if (argc > 2 && !strcmp(argv[1], "--hop"))
+		hop(atoi(argv[2]));
 	if (argc > 1)
 		executed();
 
