@@ -28,13 +28,14 @@ VARIANTS = [
 EMPTY = "uprobe:P:work_push { }"
 OFF = "BEGIN { disable(\"w\"); } w=uprobe:P:work_push { @ = count(); }"
 CALL = "call:P:work_push { @ = hist(duration); }"
+UNTIMED = "call:P:work_push { @ = sum(retval); }"
 # A false condition at the end of three pointers; AT: where they begin.
 CHAIN = "uprobe:P:work_push /5 == *(uint64 *)(*(uint64 *)(*(uint64 *)AT))/ { @ = count(); }"
 CHAINS = [("three pointers in data", "data"), ("three pointers in the heap", "heap")]
 # what bpftrace's users write for a call
 PAIR = "uprobe:P:work_push { @start[tid] = nsecs; } uretprobe:P:work_push /@start[tid]/ { @ = hist(nsecs - @start[tid]); delete(@start[tid]); }"
 
-WHOLE = ("rdtsc", "empty clause", "switched off by disable()", "call: hist(duration)")     # not over an empty clause
+WHOLE = ("rdtsc", "empty clause", "switched off by disable()", "call: hist(duration)", "call: sum(retval)")     # not over an empty clause
 
 LIMITS = {"three pointers in data": 2 + 3 * 3, "false condition": 2, "count()": 3, "hist(arg0)": 5, "count() by 1,000 keys": 15}
 
@@ -81,6 +82,7 @@ def rounds(jab, program):
         for name, script in variants:
             added.setdefault(name, []).append(with_jab(jab, program, script) - empty)
         added.setdefault("call: hist(duration)", []).append(with_jab(jab, program, CALL) - base)
+        added.setdefault("call: sum(retval)", []).append(with_jab(jab, program, UNTIMED) - base)
     return added
 
 

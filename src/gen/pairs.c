@@ -177,11 +177,11 @@ static void put_home(struct gen *g)
 	op(g, 0x48, 0x01, 0xd1);			/* add  %rdx,%rcx */
 }
 
-static void put_free(struct gen *g)
+static void put_high(struct gen *g, uint32_t v)
 {
-	op(g, 0xc7);					/* movl $FREE,high(%rcx) */
+	op(g, 0xc7);					/* movl $v,high(%rcx) */
 	put_slot(g, 0, SLOT_HIGH);
-	g_u32(g, FREE);
+	g_u32(g, v);
 }
 
 static void put_is_free(struct gen *g)
@@ -213,9 +213,7 @@ static void put_claim(struct gen *g, struct cold *c)
 	g->code.v[nobodys - 1] = g->code.n - nobodys;
 	op(g, 0xf0, 0x48, 0x0f, 0xb1, 0x11, 0x75, 0);	/* 2: lock cmpxchg %rdx,(%rcx); jne 3f */
 	lost = g->code.n;
-	op(g, 0xc7);					/* movl $0,high(%rcx): so nobody else takes it */
-	put_slot(g, 0, SLOT_HIGH);
-	g_u32(g, 0);
+	put_high(g, 0);					/* so nobody else takes it */
 	op(g, 0xe9);
 	g_land(g, g_later(g), c->back);
 	g->code.v[taken - 1] = g->code.n - taken;
@@ -334,10 +332,23 @@ static void put_values(struct gen *g)
 	put_slot(g, RAX, SLOT_CHECK);
 }
 
+/* rcx: slot. It is taken from now on, by a time that comes or by the one that was first of all. */
+static void put_entered(struct gen *g)
+{
+	if (g->p->timed) {
+		op(g, 0x0f, 0x31, 0x89);		/* rdtsc; mov %eax,time(%rcx) */
+		put_slot(g, RAX, SLOT_TIME);
+		op(g, 0x89);				/* mov  %edx,high(%rcx) */
+		put_slot(g, RDX, SLOT_HIGH);
+	} else {
+		put_high(g, 0);
+	}
+}
+
 /* While we were about to write, another has taken the slot. Now it has our time in it. */
 static void put_spoilt(struct gen *g, struct cold *c)
 {
-	put_free(g);
+	put_high(g, FREE);
 	op(g, 0xe9);
 	g_land(g, g_later(g), c->back);
 }
@@ -366,10 +377,7 @@ void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 	c->from[0] = g_later(g);
 	c->back = g->code.n;
 	put_values(g);
-	op(g, 0x0f, 0x31, 0x89);			/* rdtsc; mov %eax,time(%rcx) */
-	put_slot(g, RAX, SLOT_TIME);
-	op(g, 0x89);					/* mov  %edx,high(%rcx) */
-	put_slot(g, RDX, SLOT_HIGH);
+	put_entered(g);
 	put_same_key(g, RDX);
 	op(g, 0x48, 0x39, 0x11, 0x0f, 0x85);		/* cmp  %rdx,(%rcx); jne spoilt */
 	c = g_cold(g, put_spoilt);
@@ -486,14 +494,15 @@ static void put_saved_values(struct gen *g)
 /* At the start of the program at the exit. */
 void g_pair_leave(struct gen *g)
 {
-	int timed = durations(g);
 	struct cold *c = g_cold(g, put_search);
 
+	if (!g->p->timed && durations(g))
+		g->error = g_refuse(g, "the duration of a call whose entry has read no clock");
 	put_home(g);
 	op(g, 0x48, 0x39, 0x01, 0x0f, 0x85);		/* cmp  %rax,(%rcx); jne search: mostly it is the first */
 	c->from[0] = g_later(g);
 	c->back = g->code.n;
-	if (timed) {
+	if (g->p->timed) {
 		put_duration(g);
 	} else {
 		put_is_free(g);
@@ -502,11 +511,11 @@ void g_pair_leave(struct gen *g)
 		c->from[0] = g_later(g);
 	}
 	/* What is wanted at once and only once stays where it is. */
-	g->at_hand = timed == 1 && !g->p->nsaved && is_duration(&g->p->ins.v[0]);
-	if (timed && !g->at_hand)
+	g->at_hand = durations(g) == 1 && !g->p->nsaved && is_duration(&g->p->ins.v[0]);
+	if (g->p->timed && !g->at_hand)
 		g_store_word(g, RAX, word(g, PAIR_NS));
 	put_saved_values(g);
-	put_free(g);
+	put_high(g, FREE);
 	if (!g->entry_bits)
 		return;
 	op(g, 0x48, 0x83);				/* cmpq $0,faults(%rsp) */

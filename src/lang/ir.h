@@ -320,6 +320,7 @@ struct ir_prog {
 	uint32_t nlabels, nsaved;
 	bool placed;			/* has addresses in it: good for this bias only */
 	bool choosy;			/* at the exit: some calls are not watched, by what their entry said */
+	bool timed;			/* entry and exit: the duration is asked for */
 	uint32_t rounds;		/* the most loop rounds that can happen, nested ones multiplied */
 };
 

@@ -419,6 +419,14 @@ static void swap_programs(struct lower *w, struct ir_prog *p)
 	w->p = p;
 }
 
+static bool asks_duration(const struct ir_prog *p)
+{
+	for (size_t i = 0; i < p->ins.n; i++)
+		if (p->ins.v[i].op == IR_CTX && p->ins.v[i].imm == IR_CTX_DURATION)
+			return true;
+	return false;
+}
+
 static void lower_call_probe(struct lower *w, uint32_t clause)
 {
 	struct ir_prog *exit = ir_prog_new(w->u, IR_WHERE_EXIT, clause);
@@ -441,6 +449,7 @@ static void lower_call_probe(struct lower *w, uint32_t clause)
 	end_program(w);
 	swap_programs(w, w->entry);
 	w->p->nsaved = exit->nsaved = w->saved.n;
+	w->p->timed = exit->timed = asks_duration(exit);
 	yes = lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 1);
 	lower_ins(w, IR_RET)->a = yes;
 	if (early) {

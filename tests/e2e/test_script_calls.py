@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+import jab
 import scripts
 from scripts import Script, histogram, keyed, scalar, told
 
@@ -67,6 +68,12 @@ def test_deep_recursion_with_a_condition(built):
     assert 12000 < int(scalar(r.output, "all")) < 120000 and scalar(r.output, "last") == "3"
     said = re.findall(r"^jab: (\d+) calls were given up, because more than about 16384 were open at once$", r.stderr, re.M)
     assert [int(scalar(r.output, "all")) + int(x) for x in said] == [120000] and len(r.stderr.splitlines()) == 1, r
+
+
+@pytest.mark.parametrize("action, times", [("count()", 0), ("sum(retval + arg0)", 0), ("hist(duration)", 2), ("sum(duration + arg0)", 2)])
+def test_the_clock_is_read_where_it_is_asked_for(built, action, times):
+    out = jab.run("--dump", "asm", "-e", "call:%s:sink_in { @ = %s }" % (built("script"), action)).output
+    assert out.count("(entry)") == out.count("(exit)") == 1 and out.count(" rdtsc") == times, out
 
 
 def test_longjmp(built):

@@ -275,6 +275,7 @@ static void make_durations(struct world *w, struct ir_prog **ret_exit, uint32_t 
 
 	w->p->where = IR_WHERE_ENTRY;
 	w->p->nsaved = exit->nsaved = nsaved;
+	w->p->timed = exit->timed = true;
 	i->imm = IR_CTX_DURATION;
 	i->dst = ns;
 	i = gen_ins(exit, IR_EMIT);
