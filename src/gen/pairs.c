@@ -191,15 +191,18 @@ static void put_is_free(struct gen *g)
 	g_u32(g, FREE);
 }
 
-/* rax: key. rcx = a slot for it, if the first one has another. A free one may be wanted by another thread at the same time. */
+/*
+ * rax: key. rcx = a slot for it, if the first one has another. First one that is nobody's is looked for, then one that is free: its
+ * last user may come back just now. Either may be wanted by another thread at the same time.
+ */
 static void put_claim(struct gen *g, struct cold *c)
 {
-	size_t again, nobodys, taken, lost;
+	size_t again, nobodys, first, taken, lost;
 
 	g_store_word(g, RAX, word(g, PAIR_KEY));
-	op(g, 0x48, 0xc7);				/* movq $ways,count(%rsp) */
+	op(g, 0x48, 0xc7);				/* movq $2 * ways,count(%rsp) */
 	g_rsp(g, 0, word(g, PAIR_COUNT));
-	g_u32(g, GEN_PAIR_WAYS);
+	g_u32(g, 2 * GEN_PAIR_WAYS);
 	again = g->code.n;
 	op(g, 0x48, 0x8b, 0x01);			/* 1: mov (%rcx),%rax */
 	g_load_word(g, RDX, word(g, PAIR_KEY));
@@ -207,6 +210,10 @@ static void put_claim(struct gen *g, struct cold *c)
 	g_land(g, g_later(g), c->back);
 	op(g, 0x48, 0x85, 0xc0, 0x74, 0);		/* test %rax,%rax; jz 2f */
 	nobodys = g->code.n;
+	op(g, 0x48, 0x83);				/* cmpq $ways,count(%rsp) */
+	g_rsp(g, 7, word(g, PAIR_COUNT));
+	op(g, GEN_PAIR_WAYS, 0x77, 0);			/* ja   3f */
+	first = g->code.n;
 	put_is_free(g);
 	op(g, 0x75, 0);					/* jne  3f */
 	taken = g->code.n;
@@ -216,13 +223,20 @@ static void put_claim(struct gen *g, struct cold *c)
 	put_high(g, 0);					/* so nobody else takes it */
 	op(g, 0xe9);
 	g_land(g, g_later(g), c->back);
+	g->code.v[first - 1] = g->code.n - first;
 	g->code.v[taken - 1] = g->code.n - taken;
 	g->code.v[lost - 1] = g->code.n - lost;
 	op(g, 0x48, 0x81, 0xc1);			/* 3: add $size,%rcx */
 	g_u32(g, slot_size(g));
 	op(g, 0x48, 0xff);				/* decq count(%rsp) */
 	g_rsp(g, 1, word(g, PAIR_COUNT));
-	op(g, 0x0f, 0x85);				/* jnz  1b */
+	op(g, 0x48, 0x83);				/* cmpq $ways,count(%rsp) */
+	g_rsp(g, 7, word(g, PAIR_COUNT));
+	op(g, GEN_PAIR_WAYS, 0x75, 7, 0x48, 0x81, 0xe9);	/* jne 4f; sub $size * ways,%rcx */
+	g_u32(g, slot_size(g) * GEN_PAIR_WAYS);
+	op(g, 0x48, 0x83);				/* 4: cmpq $0,count(%rsp) */
+	g_rsp(g, 7, word(g, PAIR_COUNT));
+	op(g, 0, 0x0f, 0x85);				/* jne  1b */
 	g_land(g, g_later(g), again);
 	g_address(g, RAX, g->env->unpaired + 8 * g->env->nclauses);
 	op(g, 0xf0, 0x48, 0xff, 0x00);			/* lock incq (%rax) */

@@ -201,8 +201,18 @@ static void slots_have_owners(void **state)
 	assert_int_equal(slot[GEN_PAIR_SIZE / 8], key);
 	assert_int_equal(leave(&c, 64), 9);
 	*slot_high(slot) = SLOT_FREE;
+	slot[GEN_PAIR_SIZE / 8] = 0;
+	enter(&c, 64, 10);				/* rather one that is nobody's */
+	assert_int_equal(*slot, 12345);
+	assert_int_equal(slot[GEN_PAIR_SIZE / 8], key);
+	assert_int_equal(leave(&c, 64), 10);
+	for (int k = 1; k < GEN_PAIR_WAYS; k++) {
+		slot[k * GEN_PAIR_SIZE / 8] = 12345;
+		*slot_high(slot + k * GEN_PAIR_SIZE / 8) = k == 2 ? SLOT_FREE : 1;
+	}
+	*slot_high(slot) = 1;
 	enter(&c, 64, 10);
-	assert_int_equal(*slot, key);
+	assert_int_equal(slot[2 * GEN_PAIR_SIZE / 8], key);
 	assert_int_equal(leave(&c, 64), 10);
 	for (int k = 0; k < GEN_PAIR_WAYS; k++) {
 		slot[k * GEN_PAIR_SIZE / 8] = 12345;
