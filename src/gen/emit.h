@@ -65,7 +65,6 @@ struct gen {
 	bool rcx_used;		/* at the door */
 	VEC(struct { size_t at; const struct ir_ins *i; }) ops;	/* calls that want their description */
 	uint64_t bits;		/* faults that may have happened */
-	bool at_hand;		/* at the exit of a call: rax is its duration */
 	uint64_t entry_bits;	/* at the exit of a call: those that only its entry can have had */
 	uint32_t acc;		/* register of the program that rax holds; IR_NONE */
 	size_t now;		/* instruction */
@@ -73,6 +72,7 @@ struct gen {
 	int32_t head;		/* of it: where those words are that the door writes */
 	int32_t ring, keep, fp;	/* if there are calls, floats */
 	int32_t pair;		/* if calls of functions are paired */
+	bool at_hand;		/* at the exit of a call: rax is its duration */
 	int32_t out;		/* words for operands of calls */
 	uint32_t nout;
 	bool calls, heavy, floats, stacks;

@@ -150,7 +150,7 @@ static int generate(const struct ir_unit *u, const struct ir_prog *p, const stru
 
 int gen_measure(const struct ir_unit *u, const struct ir_prog *p)
 {
-	struct gen_env env = { .enabled = 1, .pair_bits = 4, .good = 8, .mult = UINT64_MAX };
+	struct gen_env env = { .enabled = 1, .pair_bits = GEN_PAIR_BITS_MIN, .good = 8, .mult = UINT64_MAX };
 	struct gen_site site = { .addr = 0x123456789abcdef, .number = 0x123456789abcdef, .pushed = true,
 				 .g_off = -8, .missed = 8, .need = GEN_STACK_MAX + 1 };	/* the longest there are */
 	const char *wrong = ir_verify(u, p);
@@ -174,7 +174,7 @@ int gen_measure(const struct ir_unit *u, const struct ir_prog *p)
 
 int gen_scratch(const struct ir_unit *u, const struct ir_prog *p)
 {
-	struct gen_env env = { .enabled = 1, .pair_bits = 4 };
+	struct gen_env env = { .enabled = 1, .pair_bits = GEN_PAIR_BITS_MIN };
 	struct gen_site site = { 0 };
 	struct gen g = { .u = u, .p = p, .env = &env, .site = &site };
 	int r = g_analyse(&g);
@@ -187,7 +187,7 @@ int gen_scratch(const struct ir_unit *u, const struct ir_prog *p)
 
 int gen_stack_need(const struct ir_unit *u, const struct ir_prog *p)
 {
-	struct gen_env env = { .enabled = 1, .pair_bits = 4 };
+	struct gen_env env = { .enabled = 1, .pair_bits = GEN_PAIR_BITS_MIN };
 	struct gen_site site = { 0 };
 	struct gen g = { .u = u, .p = p, .env = &env, .site = &site };
 	int r = g_analyse(&g);
@@ -212,7 +212,8 @@ uint32_t gen_event_max(const struct ir_unit *u, const struct ir_prog *p)
 int gen_emit(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env,
 	     const struct gen_site *site, uint64_t at, uint8_t *out)
 {
-	if ((p->where == IR_WHERE_ENTRY || p->where == IR_WHERE_EXIT) && (!env->pairs || env->pair_bits < 4 || env->pair_bits > 20))
+	if ((p->where == IR_WHERE_ENTRY || p->where == IR_WHERE_EXIT) && (!env->pairs || env->pair_bits < GEN_PAIR_BITS_MIN ||
+									 env->pair_bits > GEN_PAIR_BITS_MAX))
 		return fail(-EINVAL, "there is no memory to pair calls in");
 	return generate(u, p, env, site, at, out);
 }

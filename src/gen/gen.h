@@ -26,6 +26,8 @@
 #define GEN_PAIR_SIZE 64
 #define GEN_PAIR_MANY 3		/* slots there are 2^3 times as long */
 #define GEN_PAIR_WAYS 4
+#define GEN_PAIR_BITS_MIN (GEN_PAIR_MANY + 1)
+#define GEN_PAIR_BITS_MAX 20
 #define GEN_SAVED_MAX 32
 #define GEN_PAIRS_FEW(bits) (((1ull << (bits)) + GEN_PAIR_WAYS) * GEN_PAIR_SIZE)
 #define GEN_PAIRS_SIZE(bits) (GEN_PAIRS_FEW(bits) + (((1ull << (bits)) + (GEN_PAIR_WAYS << GEN_PAIR_MANY)) * GEN_PAIR_SIZE))
@@ -90,7 +92,7 @@ struct gen_env {
 
 	/*
 	 * Call probes: memory of GEN_PAIRS_SIZE(pair_bits) bytes, zeroed, private to the process and wiped by
-	 * a fork; 4 <= pair_bits <= 20. unpaired: u64[clauses + 1], exits whose entry was not found; the
+	 * a fork; of GEN_PAIR_BITS_MIN to _MAX. unpaired: u64[clauses + 1], exits whose entry was not found; the
 	 * last one entries that took the place of another.
 	 */
 	uint64_t pairs, unpaired;

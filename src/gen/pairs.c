@@ -409,15 +409,10 @@ static void put_exit_faults(struct gen *g, struct cold *c)
 	g_land(g, g_later(g), c->back);
 }
 
-static bool is_duration(const struct ir_ins *i)
-{
-	return i->op == IR_CTX && i->imm == IR_CTX_DURATION;
-}
-
 bool g_is_duration(const struct gen *g, uint32_t r)
 {
 	for (size_t i = 0; i < g->p->ins.n; i++)
-		if (g->p->ins.v[i].dst == r && is_duration(&g->p->ins.v[i]))
+		if (g->p->ins.v[i].dst == r && ir_is_duration(&g->p->ins.v[i]))
 			return g->defs[r] == 1;
 	return false;
 }
@@ -427,7 +422,7 @@ static int durations(const struct gen *g)
 	int n = 0;
 
 	for (size_t i = 0; i < g->p->ins.n; i++)
-		n += is_duration(&g->p->ins.v[i]);
+		n += ir_is_duration(&g->p->ins.v[i]);
 	return n;
 }
 
@@ -525,7 +520,7 @@ void g_pair_leave(struct gen *g)
 		c->from[0] = g_later(g);
 	}
 	/* What is wanted at once and only once stays where it is. */
-	g->at_hand = durations(g) == 1 && !g->p->nsaved && is_duration(&g->p->ins.v[0]);
+	g->at_hand = durations(g) == 1 && !g->p->nsaved && ir_is_duration(&g->p->ins.v[0]);
 	if (g->p->timed && !g->at_hand)
 		g_store_word(g, RAX, word(g, PAIR_NS));
 	put_saved_values(g);

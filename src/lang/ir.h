@@ -324,6 +324,11 @@ struct ir_prog {
 	uint32_t rounds;		/* the most loop rounds that can happen, nested ones multiplied */
 };
 
+static inline bool ir_is_duration(const struct ir_ins *i)
+{
+	return i->op == IR_CTX && i->imm == IR_CTX_DURATION;
+}
+
 /* All programs of a script share maps, records, cells and strings. */
 struct ir_unit {
 	VEC(struct ir_map) maps;

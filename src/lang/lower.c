@@ -422,7 +422,7 @@ static void swap_programs(struct lower *w, struct ir_prog *p)
 static bool asks_duration(const struct ir_prog *p)
 {
 	for (size_t i = 0; i < p->ins.n; i++)
-		if (p->ins.v[i].op == IR_CTX && p->ins.v[i].imm == IR_CTX_DURATION)
+		if (ir_is_duration(&p->ins.v[i]))
 			return true;
 	return false;
 }

@@ -13,7 +13,6 @@
 #include "blob/program.h"
 
 #define CODE ((uint64_t)0x10000000)
-#define PAIR_BITS 14
 
 struct made_up { const char *name; uint64_t at; };
 

@@ -21,7 +21,6 @@
 #include "session/rings.h"
 #include "session/shapes.h"
 
-#define PAIR_BITS 14
 #define HWCAP2_FSGSBASE 2
 #define SPARE_CELLS 64	/* for programs of what comes later */
 

@@ -24,6 +24,8 @@
 #include "session/script.h"
 #include "session/session.h"
 
+#define PAIR_BITS 14		/* of the tables of open calls: gen/gen.h */
+
 struct unit {
 	struct script *script;
 	struct lang *lang;
