@@ -23,6 +23,7 @@ struct agg_site {
 	int32_t offset;		/* of the entry, where there are keys */
 	int32_t rsi, rdi;
 	bool floats;
+	bool at_hand;		/* its bucket is, counted from HAND_BIT below the first bit's */
 };
 
 #define LEN_MOST (1u << 24)	/* words to look at: milliseconds */
@@ -40,6 +41,7 @@ static struct agg_site site_of(const struct gen *g, const struct ir_ins *i)
 		.i = i, .m = m, .place = g->layout ? &g->layout->maps[i->map] : &no_place,
 		.offset = word, .value = then, .rsi = then + 8, .rdi = then + 16,
 		.floats = i->a != IR_NONE && g->p->regs.v[i->a] == IR_F,
+		.at_hand = g->at_hand == BIT_AT_HAND && g_is_duration(g, i->a),
 	};
 }
 
@@ -201,7 +203,7 @@ static void put_update(struct gen *g, const struct agg_site *s, enum what what, 
 	int32_t off = s->m->kind == IR_MAP_QUANTILE ? AGG_SIZE : 0;
 
 	if (s->m->kind == IR_MAP_HIST && !s->m->bits)
-		off = 8 * FIRST_BIT;
+		off = 8 * (FIRST_BIT - (s->at_hand ? HAND_BIT : 0));
 	if (what != FLIP)
 		put_increment(g, locked, what == BUCKET, off);
 	else if (locked)
@@ -321,6 +323,19 @@ static void put_negative(struct gen *g, struct cold *c)
 	g_land(g, g_later(g), c->back);
 }
 
+void g_highest_bit(struct gen *g)
+{
+	op(g, 0x48, 0x83, 0xca, 0xff);			/* or   $-1,%rdx */
+	op(g, 0x48, 0x0f, 0xbd, 0xd0);			/* bsr  %rax,%rdx: of 0 there is none, and rdx stays */
+}
+
+bool g_wants_bit(const struct gen *g, const struct ir_ins *i)
+{
+	const struct ir_map *m = i->op == IR_MAP_AGG ? &g->u->maps.v[i->map] : NULL;
+
+	return m && m->kind == IR_MAP_HIST && !m->bits && !m->nkeys && g->reads[i->a] == 1;
+}
+
 /* rdx = the bucket, counted from the first bit's */
 static void put_hist_bit(struct gen *g, const struct agg_site *s)
 {
@@ -331,8 +346,7 @@ static void put_hist_bit(struct gen *g, const struct agg_site *s)
 		c = g_cold(g, put_negative);
 		c->from[0] = g_later(g);
 	}
-	op(g, 0x48, 0x83, 0xca, 0xff);			/* or   $-1,%rdx */
-	op(g, 0x48, 0x0f, 0xbd, 0xd0);			/* bsr  %rax,%rdx: of 0 there is none, and rdx stays */
+	g_highest_bit(g);
 	if (c)
 		c->back = g->code.n;
 }
@@ -388,16 +402,23 @@ static void put_lhist_bucket(struct gen *g, const struct agg_site *s)
 	g->code.v[above - 1] = g->code.n - above;
 }
 
+/* rax: the value. rdx = its bucket */
 static void put_bucket(struct gen *g, const struct agg_site *s)
 {
-	g_load(g, RAX, s->i->a);
-	g->acc = IR_NONE;
 	if (s->m->kind == IR_MAP_HIST)
 		put_hist_bucket(g, s);
 	else if (s->m->kind == IR_MAP_LHIST)
 		put_lhist_bucket(g, s);
 	else
 		put_quantile_bucket(g);
+}
+
+static void put_in_bucket(struct gen *g, const struct agg_site *s)
+{
+	if (!s->at_hand) {
+		g_load(g, RAX, s->i->a);
+		put_bucket(g, s);
+	}
 	put_one(g, s, BUCKET);
 }
 
@@ -430,7 +451,7 @@ static void put_agg(struct gen *g, const struct ir_ins *i)
 	else if (agg_has_flip(s.m))
 		put_one(g, &s, FLIP);
 	if (agg_buckets(s.m))
-		put_bucket(g, &s);
+		put_in_bucket(g, &s);
 	g->acc = IR_NONE;
 	if (full) {
 		struct cold *c = g_cold(g, put_map_full);

@@ -106,6 +106,30 @@ struct cold *g_cold(struct gen *g, void (*put)(struct gen *, struct cold *))
 	return c;
 }
 
+/*
+ * What follows is behind the cold parts then, so the branch that is taken here, where one is needed anyway, is the one that leads
+ * over them, and the code ends where the room does. How long they are is known when all has been written once: generate()
+ * does it again then. Not where some of them are aligned, or others want to be at the end.
+ */
+void g_cold_unless(struct gen *g, int cc, struct cold *c)
+{
+	size_t over;
+
+	if (g->calls || g->to_early.n || g->hole) {
+		op(g, 0x0f, 0x80 | (cc ^ 1));		/* jncc c */
+		c->from[0] = g_later(g);
+		return;
+	}
+	op(g, 0x0f, 0x80 | cc);				/* jcc  1f */
+	over = g_later(g);
+	op(g, 0xe9);					/* jmp  c */
+	c->from[0] = g_later(g);
+	g->hole = g->code.n;
+	for (size_t k = 0; k < g->hole_size; k++)
+		op(g, 0xcc);
+	g_land(g, over, g->code.n);			/* 1: */
+}
+
 /* Flags may change, rax stays. */
 void g_error(struct gen *g, const struct ir_ins *i, enum ir_error e)
 {

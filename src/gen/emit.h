@@ -2,7 +2,7 @@
 /*
  * What the files of the back end share. Code is written once from top to bottom into a growing buffer;
  * branches down are landed when their label comes, and what is rarely run (cold parts, constants) is
- * noted and written behind the end.
+ * noted and written behind the end, or into a hole in the middle (g_cold_unless()).
  *
  * THE FRAME, from rsp:	[ring, six registers kept over calls, xmm0, xmm1, mxcsr,]
  *			words for the operands of calls, words of registers of the program, flags, rdx, rcx, rax
@@ -31,6 +31,10 @@ struct place {
 	int32_t off;		/* from rsp */
 	int64_t imm;
 };
+
+/* Of a call's duration: rax is that, or rdx its highest bit and HAND_BIT. */
+enum at_hand { NOT_AT_HAND, AT_HAND, BIT_AT_HAND };
+#define HAND_BIT 32
 
 struct gen;
 
@@ -72,7 +76,10 @@ struct gen {
 	int32_t head;		/* of it: where those words are that the door writes */
 	int32_t ring, keep, fp;	/* if there are calls, floats */
 	int32_t pair;		/* if calls of functions are paired */
-	bool at_hand;		/* at the exit of a call: rax is its duration */
+	enum at_hand at_hand;	/* at the exit of a call */
+	size_t hole;		/* for the cold parts; 0: there is none */
+	size_t hole_size;	/* once it is known how long it must be */
+	size_t hot;		/* length of all but the cold parts */
 	int32_t out;		/* words for operands of calls */
 	uint32_t nout;
 	bool calls, heavy, floats, stacks;
@@ -121,6 +128,7 @@ void g_jcc(struct gen *g, int cc, uint32_t label);
 void g_mov_imm(struct gen *g, int reg, uint64_t v);
 void g_address(struct gen *g, int reg, uint64_t v);	/* always as long */
 struct cold *g_cold(struct gen *g, void (*put)(struct gen *, struct cold *));
+void g_cold_unless(struct gen *g, int cc, struct cold *c);	/* go on if cc; c is the last that was noted */
 void g_error(struct gen *g, const struct ir_ins *i, enum ir_error e);	/* count it; rax stays */
 
 /* operands */
@@ -157,6 +165,8 @@ bool g_control(struct gen *g, const struct ir_ins *i);		/* control.c */
 bool g_action(struct gen *g, const struct ir_ins *i);		/* action.c */
 bool g_is_plain_event(const struct gen *g, const struct ir_ins *i);
 bool g_map(struct gen *g, const struct ir_ins *i);		/* aggs.c */
+void g_highest_bit(struct gen *g);				/* of rax: rdx; -1 of 0 */
+bool g_wants_bit(const struct gen *g, const struct ir_ins *i);	/* of its value, nothing else */
 uint32_t g_agg_words(const struct gen *g, const struct ir_ins *i);
 bool g_call(struct gen *g, const struct ir_ins *i);		/* calls.c */
 bool g_pair(struct gen *g, const struct ir_ins *i);		/* pairs.c */

@@ -92,6 +92,27 @@ static void land_jumps(struct gen *g, size_t out)
 		       g->jumps.v[k].label == UINT32_MAX ? out : g->labels[g->jumps.v[k].label]);
 }
 
+/* All that is not hot: behind it, or in the hole. */
+static int put_rest(struct gen *g)
+{
+	if (!g->hole) {
+		op(g, 0xe9);				/* jmp  over the cold part */
+		*vec_add(&g->to_end) = g_later(g);
+	}
+	g->hot = g->code.n - g->hole_size;
+	if (g->hole_size)
+		g->code.n = g->hole;
+	put_cold_parts(g);
+	g_routines(g);
+	g_descriptions(g);
+	if (g->hole_size) {
+		if (!g->error && g->code.n > g->hole + g->hole_size)
+			g->error = g_refuse(g, "code that is longer the second time");
+		g->code.n = g->hot + g->hole_size;
+	}
+	return g->error;
+}
+
 static int put_all(struct gen *g)
 {
 	size_t out, asked;
@@ -113,13 +134,9 @@ static int put_all(struct gen *g)
 	put_program(g, asked);
 	out = g->code.n;
 	put_leave(g);
-	op(g, 0xe9);					/* jmp  over the cold part */
-	*vec_add(&g->to_end) = g_later(g);
-	put_cold_parts(g);
-	g_routines(g);
-	g_descriptions(g);
-	if (g->error)
-		return g->error;
+	r = put_rest(g);
+	if (r < 0)
+		return r;
 	land_jumps(g, out);
 	g_early(g);
 	for (size_t k = 0; k < g->to_end.n; k++)
@@ -127,14 +144,16 @@ static int put_all(struct gen *g)
 	return g->code.n > GEN_CODE_MAX ? g_refuse(g, "a program that long") : (int)g->code.n;
 }
 
-static int generate(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env,
-		    const struct gen_site *site, uint64_t at, uint8_t *out)
+/* hole_size: 0, or what it must be; returned where another one is wanted */
+static int write_code(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env, const struct gen_site *site,
+		      uint64_t at, uint8_t *out, size_t *hole_size)
 {
-	struct gen g = { .u = u, .p = p, .env = env, .site = site, .at = at, .layout = env->layout };
+	struct gen g = { .u = u, .p = p, .env = env, .site = site, .at = at, .layout = env->layout, .hole_size = *hole_size };
 	int r = put_all(&g);
 
 	if (r > 0 && out)
 		memcpy(out, g.code.v, r);
+	*hole_size = r > 0 && g.hole ? r - g.hot : 0;
 	g_analysis_free(&g);
 	vec_free(&g.code);
 	vec_free(&g.jumps);
@@ -146,6 +165,15 @@ static int generate(const struct ir_unit *u, const struct ir_prog *p, const stru
 	vec_free(&g.to_routine[0]);
 	vec_free(&g.to_routine[1]);
 	return r;
+}
+
+static int generate(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env,
+		    const struct gen_site *site, uint64_t at, uint8_t *out)
+{
+	size_t hole_size = 0;
+	int r = write_code(u, p, env, site, at, out, &hole_size);
+
+	return out && hole_size ? write_code(u, p, env, site, at, out, &hole_size) : r;
 }
 
 int gen_measure(const struct ir_unit *u, const struct ir_prog *p)

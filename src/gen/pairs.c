@@ -393,9 +393,9 @@ void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 	put_values(g);
 	put_entered(g);
 	put_same_key(g, RDX);
-	op(g, 0x48, 0x39, 0x11, 0x0f, 0x85);		/* cmp  %rdx,(%rcx); jne spoilt */
+	op(g, 0x48, 0x39, 0x11);			/* cmp  %rdx,(%rcx) */
 	c = g_cold(g, put_spoilt);
-	c->from[0] = g_later(g);
+	g_cold_unless(g, 4, c);				/* je   1f, or it is spoilt */
 	c->back = g->code.n;
 }
 
@@ -444,11 +444,18 @@ static void put_far(struct gen *g, struct cold *c)
 	g_store_word(g, RCX, word(g, PAIR_NS));
 	g_ns(g);
 	g_load_word(g, RCX, word(g, PAIR_NS));
+	if (g->at_hand == BIT_AT_HAND) {
+		g_highest_bit(g);
+		op(g, 0x48, 0x83, 0xc2, HAND_BIT);	/* add  $HAND_BIT,%rdx */
+	}
 	op(g, 0xe9);
 	g_land(g, g_later(g), c->back);
 }
 
-/* rax = ns since the time in the slot at rcx. Less than 2^32 ticks need only one short multiplication. */
+/*
+ * rax = ns since the time in the slot at rcx, or rdx its highest bit. Less than 2^32 ticks need only one short multiplication, and where
+ * it is more than 0 ns the highest bit of the product is known before it is shifted.
+ */
 static void put_duration(struct gen *g)
 {
 	uint64_t mult = g->env->mult;
@@ -458,11 +465,18 @@ static void put_duration(struct gen *g)
 	put_slot(g, RAX, SLOT_TIME);
 	op(g, 0x1b);					/* sbb  high(%rcx),%edx */
 	put_slot(g, RDX, SLOT_HIGH);
-	if (mult > UINT32_MAX)
+	if (mult > UINT32_MAX) {
 		op(g, 0x90, 0xe9);			/* nop; jmp far: what follows would not do */
-	else
-		op(g, 0x0f, 0x85);			/* jnz  far */
-	c->from[0] = g_later(g);
+		c->from[0] = g_later(g);
+	} else {
+		g_cold_unless(g, 4, c);			/* jz   1f, or it is far */
+	}
+	if (g->at_hand == BIT_AT_HAND) {
+		op(g, 0x3d);				/* 1: cmp $what is 1 ns,%eax */
+		g_u32(g, mult ? (UINT32_MAX + mult) / mult : 0);
+		op(g, 0x0f, 0x82);			/* jb   far */
+		c->from[1] = g_later(g);
+	}
 	if (mult <= INT32_MAX) {
 		op(g, 0x48, 0x69, 0xc0);		/* imul $mult,%rax,%rax */
 		g_u32(g, mult);
@@ -471,7 +485,10 @@ static void put_duration(struct gen *g)
 		g_u32(g, mult);
 		op(g, 0x48, 0x0f, 0xaf, 0xc2);		/* imul %rdx,%rax */
 	}
-	op(g, 0x48, 0xc1, 0xe8, 32);			/* shr  $32,%rax */
+	if (g->at_hand == BIT_AT_HAND)
+		op(g, 0x48, 0x0f, 0xbd, 0xd0);		/* bsr  %rax,%rdx */
+	else
+		op(g, 0x48, 0xc1, 0xe8, 32);		/* shr  $32,%rax */
 	c->back = g->code.n;
 }
 
@@ -500,6 +517,18 @@ static void put_saved_values(struct gen *g)
 	c->from[0] = g_later(g);
 }
 
+/* What is wanted at once and only once stays where it is. */
+static enum at_hand at_hand(const struct gen *g)
+{
+	const struct ir_ins *i = g->p->ins.v;
+
+	if (!g->p->timed || durations(g) != 1 || g->p->nsaved || !ir_is_duration(i))
+		return NOT_AT_HAND;
+	if (g->p->ins.n > 1 && i[1].a == i->dst && g_wants_bit(g, &i[1]) && g_is_duration(g, i->dst) && !g->entry_bits)
+		return BIT_AT_HAND;
+	return AT_HAND;
+}
+
 /* At the start of the program at the exit. */
 void g_pair_leave(struct gen *g)
 {
@@ -507,6 +536,7 @@ void g_pair_leave(struct gen *g)
 
 	if (!g->p->timed && durations(g))
 		g->error = g_refuse(g, "the duration of a call whose entry has read no clock");
+	g->at_hand = at_hand(g);
 	put_home(g);
 	op(g, 0x48, 0x39, 0x01, 0x0f, 0x85);		/* cmp  %rax,(%rcx); jne search: mostly it is the first */
 	c->from[0] = g_later(g);
@@ -519,8 +549,6 @@ void g_pair_leave(struct gen *g)
 		c = g_cold(g, put_unpaired);
 		c->from[0] = g_later(g);
 	}
-	/* What is wanted at once and only once stays where it is. */
-	g->at_hand = durations(g) == 1 && !g->p->nsaved && ir_is_duration(&g->p->ins.v[0]);
 	if (g->p->timed && !g->at_hand)
 		g_store_word(g, RAX, word(g, PAIR_NS));
 	put_saved_values(g);

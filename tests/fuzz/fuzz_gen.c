@@ -560,6 +560,7 @@ static const char *run_one(struct made *m, uint64_t number)
 		memset(gen_maps_memory, 0, l->size);
 	maps_init(&m->u, l, gen_maps_memory);
 	env = gen_make_env(number & 1, l);
+	gen_fill = number & 2;
 	len = gen_place(&m->u, m->p, &env, number % 64);
 	if (len < 0) {
 		free(l);

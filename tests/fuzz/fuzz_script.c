@@ -288,6 +288,7 @@ static bool check_script(uint64_t number, bool only_print)
 	int err;
 
 	make_script(&g);
+	gen_fill = number & 2;
 	if (only_print) {
 		printf("%s\n", g.ours.p);
 	} else if ((err = compile(r, g.ours.p)) < 0) {

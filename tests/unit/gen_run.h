@@ -33,6 +33,7 @@ static uint64_t gen_unpaired[65];		/* the last one: calls that were given up */
 static uint32_t gen_ids[256];
 static struct gen_good gen_good;		/* of zeros: nothing is good */
 
+static bool gen_fill;				/* code takes all the room there is, as in a pad */
 static struct gen_site gen_at = { .addr = GEN_SITE, .number = 77, .func = GEN_SITE };
 
 /* The stack that each body has promised to keep to, by where it stands. */
@@ -121,6 +122,7 @@ static inline int gen_place(const struct ir_unit *u, const struct ir_prog *p, co
 	gen_at.no_stack = (uint64_t)&shared->no_stack;
 	if (most < 0)
 		return most;
+	gen_at.size = gen_fill ? most : 0;
 	if (most > CODE_SIZE - BODY_OFF - 256)
 		return -E2BIG;
 	len = gen_emit(u, p, env, &gen_at, (uint64_t)code_rx + BODY_OFF + off, rw);

@@ -80,7 +80,7 @@ static void calls_are_paired(void **state)
 	free(w);
 }
 
-struct call_world { struct world *w; struct ir_prog *exit; struct gen_env env; };
+struct call_world { struct world *w; struct ir_prog *exit; struct gen_env env; uint64_t calls; };
 
 static struct call_world calls_begin(void)
 {
@@ -336,6 +336,81 @@ static void durations_of_all_lengths(void **state)
 	}
 }
 
+/* ---- histograms of them: the highest bit is taken from a product that is not shifted ---- */
+
+static struct call_world histograms_begin(bool has_rseq)
+{
+	struct call_world c = { .w = world_new() };
+	struct ir_prog *exit = ir_prog_new(&c.w->u, IR_WHERE_EXIT, 0);
+	uint32_t ns = gen_reg(exit, IR_I);
+	struct ir_ins *i = gen_ins(exit, IR_CTX);
+
+	gen_map(&c.w->u, IR_MAP_HIST, IR_I64, 0);
+	c.w->p->where = IR_WHERE_ENTRY;
+	c.w->p->timed = exit->timed = true;
+	i->imm = IR_CTX_DURATION;
+	i->dst = ns;
+	i = gen_ins(exit, IR_MAP_AGG);
+	i->a = ns;
+	gen_ins(exit, IR_RET);
+	c.exit = exit;
+	world_start(c.w, has_rseq);
+	c.env = gen_make_env(has_rseq, c.w->l);
+	memset(gen_pairs, 0, sizeof(gen_pairs));
+	memset(gen_unpaired, 0, sizeof(gen_unpaired));
+	return c;
+}
+
+static uint64_t in_bucket(const struct call_world *c, uint32_t bucket)
+{
+	struct map_entry e;
+
+	return maps_reader_ops.get(c->w->r, 0, &(struct bytes){ 0 }, &e) ? e.agg->buckets[bucket] : 0;
+}
+
+/* So long ago that what passes until the exit reads the clock makes no difference. */
+static void one_in_a_histogram(struct call_world *c, int64_t ticks, void (*run)(void))
+{
+	int64_t ns = ticks < 0 ? 0 : (unsigned __int128)ticks * c->env.mult >> 32;
+	uint32_t bucket = hist_bucket(ns, 0);
+	uint64_t before = in_bucket(c, bucket), all = 0;
+
+	enter(c, 64, 1);
+	the_slot()[1] = __builtin_ia32_rdtsc() - ticks;
+	assert_true(gen_place(&c->w->u, c->exit, &c->env, 0) > 0);
+	gen_machine(random_word(), 64);
+	assert_null(gen_run(run));
+	if (in_bucket(c, bucket) != before + 1)
+		fail_msg("%lld ticks are %lld ns, but bucket %u has got none of them", (long long)ticks, (long long)ns, bucket);
+	for (uint32_t k = 0; k < agg_buckets(&c->w->u.maps.v[0]); k++)
+		all += in_bucket(c, k);
+	assert_int_equal(all, ++c->calls);
+}
+
+static void histograms_of_durations(void **state)
+{
+	static const uint64_t mults[] = { 2, 4, 8, 1u << 16, 0x6f4de9bd, 3u << 30, UINT32_MAX, 1ull << 32, 5ull << 31 };
+
+	for (int how = 0; how < 8; how++) {
+		struct call_world c = histograms_begin(how & 1);
+		void (*run)(void) = how & 2 ? machine_run_stepped : machine_run;
+
+		gen_fill = how & 4;
+		for (size_t m = 0; m < ARRAY_SIZE(mults); m++) {
+			c.env.mult = mults[m];
+			for (int bit = mults[m] < 16 ? 20 : 30; bit < 60; bit++)	/* down to nearly nothing */
+				one_in_a_histogram(&c, (1ll << bit) + (1ll << (bit - 1)), run);
+			one_in_a_histogram(&c, -(1ll << 33), run);
+			one_in_a_histogram(&c, -(1ll << 40), run);
+		}
+		assert_int_equal(gen_unpaired[0], 0);
+		run_part(&c, c.exit, 64, 1);		/* of a slot that is free */
+		assert_int_equal(gen_unpaired[0], 1);
+		gen_fill = false;
+		world_free(c.w);
+	}
+}
+
 /* ---- another takes the slot in the middle of an entry ---- */
 
 static int steps, steal_at;
@@ -417,6 +492,7 @@ int main(void)
 		test(mixed_slots_are_nobodys),
 		test(calls_are_found_on_stacks_that_moved),
 		test(durations_of_all_lengths),
+		test(histograms_of_durations),
 		test(who_is_slow_frees_the_slot),
 	};
 
