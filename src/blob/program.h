@@ -146,15 +146,20 @@ static inline struct prog_entry *prog_entry(const struct prog_table *t, const st
 	return (struct prog_entry *)((uint8_t *)(t + 1) + (uint64_t)i * shape->stride);
 }
 
+/* gen/keys.c does the same. */
+#define PROG_HASH_SEED 0x9e3779b97f4a7c15ull
+#define PROG_HASH_WORD 0xff51afd7ed558ccdull
+#define PROG_HASH_END 0xc4ceb9fe1a85ec53ull
+
 static inline uint64_t prog_hash(const uint64_t *key, uint32_t words)
 {
-	uint64_t h = 0x9e3779b97f4a7c15ull;
+	uint64_t h = PROG_HASH_SEED;
 
 	for (uint32_t i = 0; i < words; i++) {
-		h = (h ^ key[i]) * 0xff51afd7ed558ccdull;
+		h = (h ^ key[i]) * PROG_HASH_WORD;
 		h ^= h >> 32;
 	}
-	return h * 0xc4ceb9fe1a85ec53ull;
+	return h * PROG_HASH_END;
 }
 
 /*

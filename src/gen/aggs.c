@@ -31,6 +31,11 @@ struct agg_site {
 
 static const struct map_place no_place = { .percpu = true, .value_size = 8, .entries = 1 };
 
+const struct map_place *g_map_place(const struct gen *g, uint32_t map)
+{
+	return g->layout ? &g->layout->maps[map] : &no_place;
+}
+
 /* Behind the keys: where there are any the offset, and for what has more than a word the other three. */
 static struct agg_site site_of(const struct gen *g, const struct ir_ins *i)
 {
@@ -38,7 +43,7 @@ static struct agg_site site_of(const struct gen *g, const struct ir_ins *i)
 	int32_t word = g->out + 8 * i->n, then = word + (m->nkeys ? 8 : 0);
 
 	return (struct agg_site){
-		.i = i, .m = m, .place = g->layout ? &g->layout->maps[i->map] : &no_place,
+		.i = i, .m = m, .place = g_map_place(g, i->map),
 		.offset = word, .value = then, .rsi = then + 8, .rdi = then + 16,
 		.floats = i->a != IR_NONE && g->p->regs.v[i->a] == IR_F,
 		.at_hand = g->at_hand == BIT_AT_HAND && g_is_duration(g, i->a),
@@ -422,26 +427,11 @@ static void put_in_bucket(struct gen *g, const struct agg_site *s)
 	put_one(g, s, BUCKET);
 }
 
-static void put_map_full(struct gen *g, struct cold *c)
-{
-	g_error(g, c->p, IR_ERR_MAP_FULL);
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->back);
-}
-
 static void put_agg(struct gen *g, const struct ir_ins *i)
 {
 	struct agg_site s = site_of(g, i);
-	size_t full = 0;
+	size_t find = s.m->nkeys ? g_agg_key(g, i, s.offset) : 0;
 
-	if (s.m->nkeys) {
-		g_call(g, i);				/* rax = entry + bias, or that there is no room */
-		op(g, 0x83, 0xf8, PROG_FULL, 0x0f, 0x84);	/* cmp $PROG_FULL,%eax; je full */
-		full = g_later(g);
-		op(g, 0x48, 0x69, 0xc0);		/* imul $value_size,%rax,%rax */
-		g_u32(g, s.place->value_size);
-		g_store_word(g, RAX, s.offset);
-	}
 	if (i->a != IR_NONE && s.m->kind != IR_MAP_COUNT && agg_has_flip(s.m)) {
 		g_load(g, RAX, i->a);
 		g_store_word(g, RAX, s.value);
@@ -453,13 +443,8 @@ static void put_agg(struct gen *g, const struct ir_ins *i)
 	if (agg_buckets(s.m))
 		put_in_bucket(g, &s);
 	g->acc = IR_NONE;
-	if (full) {
-		struct cold *c = g_cold(g, put_map_full);
-
-		c->p = i;
-		c->from[0] = full;
-		c->back = g->code.n;
-	}
+	if (s.m->nkeys)
+		g->cold.v[find].n[AGG_KEY_END] = g->code.n;
 }
 
 bool g_map(struct gen *g, const struct ir_ins *i)

@@ -77,7 +77,7 @@ static void choose_home(struct gen *g, const struct ir_ins *i)
 		return;
 	w = &g->places[i->dst];
 	if (i->op == IR_CONST || i->op == IR_FCONST) {
-		*w = (struct place){ .home = HOME_IMM, .imm = i->imm };
+		*w = (struct place){ .home = HOME_IMM, .imm = i->imm, .fixed = true };
 	} else if (i->op == IR_CTX && i->imm == IR_CTX_SITE) {
 		*w = (struct place){ .home = HOME_IMM, .imm = g->site->number };
 	} else if (i->op == IR_REG && i->imm == BULK_RIP) {

@@ -95,16 +95,25 @@ static void put_div_error(struct gen *g, struct cold *c)
 	g_land(g, g_later(g), c->back);
 }
 
+/* What only some divisors need to be looked at for: 0, and -1 of what has no positive counterpart. */
+static bool may_be(const struct gen *g, uint32_t r, int64_t v)
+{
+	const struct place *w = &g->places[r];
+
+	return w->home != HOME_IMM || !w->fixed || w->imm == v;
+}
+
 static void put_divide(struct gen *g, const struct ir_ins *i)
 {
 	bool sign = !ir_is_unsigned(i->type);
-	size_t zero, least = 0;
-	struct cold *c;
+	size_t zero = 0, least = 0;
 
 	g_load(g, RCX, i->b);
-	op(g, 0x48, 0x85, 0xc9, 0x0f, 0x84);		/* test %rcx,%rcx; jz error */
-	zero = g_later(g);
-	if (sign) {
+	if (may_be(g, i->b, 0)) {
+		op(g, 0x48, 0x85, 0xc9, 0x0f, 0x84);	/* test %rcx,%rcx; jz error */
+		zero = g_later(g);
+	}
+	if (sign && may_be(g, i->b, -1)) {
 		size_t fine;
 
 		op(g, 0x48, 0x83, 0xf9, 0xff, 0x75, 0);	/* cmp $-1,%rcx; jne 1f */
@@ -113,17 +122,21 @@ static void put_divide(struct gen *g, const struct ir_ins *i)
 		op(g, 0x48, 0x39, 0xd0, 0x0f, 0x84);	/* cmp  %rdx,%rax; je error */
 		least = g_later(g);
 		g->code.v[fine - 1] = g->code.n - fine;
-		op(g, 0x48, 0x99, 0x48, 0xf7, 0xf9);	/* 1: cqto; idiv %rcx */
-	} else {
-		op(g, 0x31, 0xd2, 0x48, 0xf7, 0xf1);	/* xor  %edx,%edx; div %rcx */
 	}
+	if (sign)
+		op(g, 0x48, 0x99, 0x48, 0xf7, 0xf9);	/* 1: cqto; idiv %rcx */
+	else
+		op(g, 0x31, 0xd2, 0x48, 0xf7, 0xf1);	/* xor  %edx,%edx; div %rcx */
 	if (i->op == IR_MOD)
 		op(g, 0x48, 0x89, 0xd0);		/* mov  %rdx,%rax */
-	c = g_cold(g, put_div_error);
-	c->p = i;
-	c->from[0] = zero;
-	c->from[1] = least;
-	c->back = g->code.n;
+	if (zero || least) {
+		struct cold *c = g_cold(g, put_div_error);
+
+		c->p = i;
+		c->from[0] = zero;
+		c->from[1] = least;
+		c->back = g->code.n;
+	}
 }
 
 static void put_arith(struct gen *g, const struct ir_ins *i)

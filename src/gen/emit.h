@@ -28,6 +28,7 @@ enum home { HOME_NONE, HOME_IMM, HOME_REG, HOME_WORD };
 struct place {
 	uint8_t home;
 	uint8_t reg;
+	bool fixed;		/* a constant that is the same at all sites */
 	int32_t off;		/* from rsp */
 	int64_t imm;
 };
@@ -167,7 +168,10 @@ bool g_is_plain_event(const struct gen *g, const struct ir_ins *i);
 bool g_map(struct gen *g, const struct ir_ins *i);		/* aggs.c */
 void g_highest_bit(struct gen *g);				/* of rax: rdx; -1 of 0 */
 bool g_wants_bit(const struct gen *g, const struct ir_ins *i);	/* of its value, nothing else */
+const struct map_place *g_map_place(const struct gen *g, uint32_t map);
 uint32_t g_agg_words(const struct gen *g, const struct ir_ins *i);
+size_t g_agg_key(struct gen *g, const struct ir_ins *i, int32_t offset);	/* keys.c: its cold part, which must be told the end */
+enum { AGG_KEY_OFFSET, AGG_KEY_END };
 bool g_call(struct gen *g, const struct ir_ins *i);		/* calls.c */
 bool g_pair(struct gen *g, const struct ir_ins *i);		/* pairs.c */
 void g_pair_start(struct gen *g);

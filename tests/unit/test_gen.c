@@ -54,6 +54,29 @@ static void aggregations_by_key(void **state)
 	run_aggs(IR_U64, 2, false, 300, machine_run);
 }
 
+/* Where the blob would be there is nothing, so a call of it would be the end. */
+static void keys_at_home_need_no_call(void **state)
+{
+	for (uint32_t nkeys = 1; nkeys <= 3; nkeys++) {
+		struct world *w = world_new();
+		uint32_t keys[3] = { reg_of(w, RDI), reg_of(w, RSI) };
+		struct gen_env env;
+
+		keys[2] = keys[0];
+		gen_map(&w->u, IR_MAP_COUNT, IR_U64, nkeys);
+		agg_ins(w, 0, IR_NONE, nkeys, keys);
+		world_start(w, true);
+		hit(w, 5, 6, machine_run);
+		env = gen_make_env(true, w->l);
+		env.blob = 0;
+		assert_true(gen_place(&w->u, w->p, &env, 3) > 0);
+		for (int k = 0; k < 10; k++)
+			hit(w, 5, 6, k % 5 ? machine_run : machine_run_stepped);
+		same_maps(w);
+		world_free(w);
+	}
+}
+
 /* Each sequence is aborted. */
 static void aggregations_interrupted(void **state)
 {
@@ -364,6 +387,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		test(aggregations),
 		test(aggregations_by_key),
+		test(keys_at_home_need_no_call),
 		test(aggregations_interrupted),
 		test(float_aggregations),
 		test(cleared_and_zeroed),

@@ -391,17 +391,16 @@ static void histograms_of_durations(void **state)
 {
 	static const uint64_t mults[] = { 2, 4, 8, 1u << 16, 0x6f4de9bd, 3u << 30, UINT32_MAX, 1ull << 32, 5ull << 31 };
 
-	for (int how = 0; how < 8; how++) {
+	for (int how = 0; how < 4; how++) {
 		struct call_world c = histograms_begin(how & 1);
-		void (*run)(void) = how & 2 ? machine_run_stepped : machine_run;
 
-		gen_fill = how & 4;
+		gen_fill = how & 2;
 		for (size_t m = 0; m < ARRAY_SIZE(mults); m++) {
 			c.env.mult = mults[m];
 			for (int bit = mults[m] < 16 ? 20 : 30; bit < 60; bit++)	/* down to nearly nothing */
-				one_in_a_histogram(&c, (1ll << bit) + (1ll << (bit - 1)), run);
-			one_in_a_histogram(&c, -(1ll << 33), run);
-			one_in_a_histogram(&c, -(1ll << 40), run);
+				one_in_a_histogram(&c, (1ll << bit) + (1ll << (bit - 1)), bit % 7 ? machine_run : machine_run_stepped);
+			one_in_a_histogram(&c, -(1ll << 33), machine_run);
+			one_in_a_histogram(&c, -(1ll << 40), machine_run);
 		}
 		assert_int_equal(gen_unpaired[0], 0);
 		run_part(&c, c.exit, 64, 1);		/* of a slot that is free */
