@@ -81,6 +81,8 @@ int maps_load(struct proc *p, map_list *maps)
 	if (proc_path(p, "maps", path, sizeof(path)) < 0)
 		return fail(-ESRCH, "process %d has ended", p->pid);
 	text = file_load(path, &len);
+	if (!text && (errno == ENOENT || errno == ESRCH))
+		return fail(-ESRCH, "process %d has ended", p->pid);
 	if (!text)
 		return fail(-errno, "%s can't be read: %s", path, strerror(errno));
 	maps_free(maps);

@@ -165,7 +165,11 @@ static int refuse_kind(pid_t pid, char *status, size_t len)
 		return fail(-ESRCH, "there is no process %d", pid);
 	if (pid == getpid())
 		return fail(-EINVAL, "process %d is jab itself", pid);
-	if (status_field(status, "Tgid", 10, &tgid) == 0 && (pid_t)tgid != pid)
+	if (status_field(status, "Tgid", 10, &tgid) < 0)
+		tgid = pid;
+	if (!tgid)			/* taken away while the kernel wrote this */
+		return fail(-ESRCH, "there is no process %d", pid);
+	if ((pid_t)tgid != pid)
 		return fail(-EINVAL, "%d is a thread of process %d: give that number", pid, (pid_t)tgid);
 	if (!live_thread(pid))
 		return fail(-ESRCH, "process %d has ended already (a zombie: its parent has not taken notice)",

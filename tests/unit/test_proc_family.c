@@ -373,6 +373,35 @@ static void opened_while_it_executes(void **state)
 	end_target(pid);
 }
 
+/* Its parent takes notice of its end at any moment of ours. It is gone then, and nothing else is said of it. */
+static void opened_while_it_is_taken_away(void **state)
+{
+	for (int i = 0; i < 1500; i++) {
+		struct proc *p;
+		int fds[2], r;
+		pid_t parent, pid;
+
+		assert_int_equal(pipe(fds), 0);
+		parent = fork();
+		if (!parent) {
+			pid = fork();
+			if (!pid)
+				_exit(0);
+			(void)!write(fds[1], &pid, sizeof(pid));
+			waitpid(pid, NULL, 0);
+			_exit(0);
+		}
+		assert_int_equal(read(fds[0], &pid, sizeof(pid)), sizeof(pid));
+		while ((r = proc_open(pid, &p)) == 0)
+			proc_close(p);
+		if (r != -ESRCH)
+			fail_msg("%d: %s", r, err_text());
+		waitpid(parent, NULL, 0);
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -384,6 +413,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(end_of_our_child),
 		cmocka_unit_test(executes_meanwhile),
 		cmocka_unit_test(opened_while_it_executes),
+		cmocka_unit_test(opened_while_it_is_taken_away),
 	};
 
 	if (argc > 2 && !strcmp(argv[1], "--hop"))
