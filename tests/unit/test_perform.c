@@ -220,6 +220,7 @@ static const struct row rows[] = {
 	{ "lea rax, [rcx+rbx*8-8]", "48 8d 44 d9 f8", 0 },
 	{ "lea r12, [rip+0x10]", "4c 8d 25 10 00 00 00", 0 },
 	{ "lea eax, [rbx]", "8d 03", 0 },
+	{ "prefetchw [rcx+0x200]", "0f 0d 89 00 02 00 00", 0 },
 	{ "push, pop", "41 53 41 5b", 0 },
 	{ "push imm by pop", "50 59 58 50 58", 0 },
 	{ "pushf, popf", "9c 9d", 0 },

@@ -397,7 +397,7 @@ static void do_two_byte(struct doing *d)
 		do_syscall(d);
 	} else if (op == 0x31) {
 		do_rdtsc(d);
-	} else if (op == 0x1f) {
+	} else if (op == 0x0d || op == 0x1f) {	/* prefetchw, nop */
 		read_modrm(d, 0);
 	} else if (op == 0xb1) {
 		do_cmpxchg(d);
