@@ -13,7 +13,6 @@
 
 #include "base/err.h"
 
-#define REACH ((2ull << 30) - (1ull << 20))
 #define TEXT_MAX (4ull << 30)
 #define ROUNDS 6
 

@@ -17,6 +17,7 @@
 
 #define JUMP_LEN 5
 #define HOP_LEN 2
+#define REACH ((2ull << 30) - (1ull << 20))	/* of a jump, with something to spare */
 
 enum slot_state { SLOT_OPEN, SLOT_PLACED, SLOT_BAD /* no instruction there: never placed */ };
 

@@ -123,9 +123,16 @@ bool window_may_stand(const struct plan *p, const struct window *w, bool will_ch
 	return plan_same_page(p, w->start, hi);
 }
 
+/* A jump that leads to it may stand on the other side of the module: then it must reach as far as here, too. */
 bool window_place_near(struct plan *p, struct window *w)
 {
-	w->pad = room_alloc(p->room, w->pad_size, p->reach_lo, p->reach_hi);
+	uint64_t lo = p->reach_lo, hi = p->reach_hi;
+
+	if (w->tramp) {
+		lo = MAX(lo, w->tramp > REACH ? w->tramp - REACH : 0);
+		hi = MIN(hi, w->tramp + REACH);
+	}
+	w->pad = lo < hi ? room_alloc(p->room, w->pad_size, lo, hi) : 0;
 	return w->pad != 0;
 }
 

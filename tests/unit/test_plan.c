@@ -296,6 +296,33 @@ static struct want at(uint32_t off, uint8_t kind, uint32_t id)
 	return (struct want){ .addr = BASE + TEXT_OFF + off, .kind = kind, .id = id };
 }
 
+/*
+ * The bytes behind the window lead to nearly 2 GB below the module, where there is room for a jump only. Room for the pad is above
+ * the module: the module reaches both, but one does not reach the other.
+ */
+static void pads_are_in_reach_of_what_leads_there(void **state)
+{
+	const uint64_t bias = 1ull << 32, from = BASE + TEXT_OFF + bias, lo = from + 5 + (int64_t)(int32_t)0x80c08300, page = lo & -4096ull;
+	const struct gap gaps[] = { { page, page + 4096 }, { from + (1 << 30), from + (1 << 30) + 65536 } };
+	struct want w = at(0, WANT_ENTRY, 1);
+	struct text_patch patch;
+	struct program pr;
+	struct fix x = { 0 };
+
+	(void)state;
+	parse("31c0 83c080 83f80a 75f8 c3", &pr);
+	x.m = make_module(&pr);
+	x.room = room_create(gaps, 2);
+	assert_int_equal(room_alloc_at(x.room, lo - page, page, page + 1, 0, 1), page);
+	assert_int_equal(room_alloc_at(x.room, page + 4096 - (lo + 16), lo + 16, lo + 17, 0, 1), lo + 16);
+	x.p = plan_of(x.m, x.room, bias, &x.code);
+	plan_avoid(x.p, AVOID_EVICT);
+	plan_solve(x.p, &w, 1);
+	emit(&x, &patch);
+	patch_free(&patch);
+	fix_close(&x);
+}
+
 static void sites_close_together_share(void **state)
 {
 	struct want w[] = { at(0, WANT_ENTRY, 1), at(1, WANT_INSN, 2), at(4, WANT_INSN, 3), at(0, WANT_INSN, 4) };
@@ -498,6 +525,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(table),
+		cmocka_unit_test(pads_are_in_reach_of_what_leads_there),
 		cmocka_unit_test(sites_close_together_share),
 		cmocka_unit_test(a_window_swallows_the_next),
 		cmocka_unit_test(a_hop_has_two_edits),
