@@ -8,6 +8,7 @@
 #include "proc/undo.h"
 #include "session/budget.h"
 #include "session/follow.h"
+#include "session/newcomers.h"
 #include "session/rings.h"
 #include "session/units.h"
 
@@ -294,12 +295,12 @@ int target_open_file(struct jab *j, struct target *t, struct loaded *l)
 
 /*
  * A server's workers come and go while we read symbols and plan. A process that ended (or started
- * another program) meanwhile is no reason to leave the others alone; what it would have counted is
- * nothing.
+ * another program) meanwhile is no reason to leave the others alone, or those who are still to come; what it would have
+ * counted is nothing.
  */
 bool target_lost(struct jab *j, struct target *t)
 {
-	bool others = false;
+	bool others = newcomers_may_come(j);
 
 	if (!t->proc || t->proc->started_by_us || proc_alive(t->proc))
 		return false;

@@ -327,6 +327,36 @@ def test_mistakes(copy):
         assert r.status == 1 and f"no running process uses {prog}, " in r.stderr and ": only root (CAP_SYS_ADMIN) can" in r.stderr, r
 
 
+@patient
+def test_only_those_that_end_at_once(copy, tmp_path):
+    """Who uses the file when we look for users ends before it is probed. Others come."""
+    prog = copy("script")
+    over = threading.Event()
+
+    def churn():
+        while not over.is_set():
+            run(prog, "tell", 1)
+
+    crowd = threading.Thread(target=churn)
+    crowd.start()
+    try:
+        for i in range(25):
+            out = tmp_path / f"out{i}"
+            with open(out, "w") as f:
+                p = subprocess.Popen([jab.JAB, "-e", f'uprobe:{prog}:take {{ printf("up\\n"); }}'], stdin=subprocess.DEVNULL, stdout=f,
+                                     stderr=subprocess.PIPE, text=True)
+            end = time.monotonic() + LIMIT
+            while "up" not in out.read_text():
+                assert time.monotonic() < end and p.poll() is None, p.communicate()
+                time.sleep(.005)
+            p.send_signal(signal.SIGINT)
+            said = p.communicate(timeout=LIMIT)[1]
+            assert p.returncode == 0, said
+    finally:
+        over.set()
+        crowd.join()
+
+
 def beside_each_other(text, prog, out, args):
     """One tool on newcomers: the same ones for all."""
     with open(out, "w+") as f:
