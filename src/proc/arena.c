@@ -67,13 +67,18 @@ static int touch(uint8_t *at, size_t len)
 	return 0;
 }
 
+static bool is_touched(const struct piece *c)
+{
+	return c->kind == PIECE_DATA || c->kind == PIECE_TABLE;
+}
+
 /* Code and rings may be larger than what is used of them: arena_touch() is for those. */
 static int touch_data(struct arena *a)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < a->n; i++)
-		if (a->pieces[i].kind == PIECE_DATA)
+		if (is_touched(&a->pieces[i]))
 			r = touch((uint8_t *)a->head + a->pieces[i].offset, a->pieces[i].len);
 	return r;
 }
@@ -169,7 +174,7 @@ static int check_room(const struct arena *a)
 	int r;
 
 	for (size_t i = 0; i < a->n; i++)
-		if (a->pieces[i].kind == PIECE_DATA)
+		if (is_touched(&a->pieces[i]))
 			need += a->pieces[i].len;
 	r = need >= TABLES ? proc_memory_check(a->p, need / 512) : 0;
 	return r == 0 && need >= LARGE ? own_memory_check(need) : r;

@@ -188,12 +188,27 @@ static void add_part(struct batch *b, uint64_t from, uint64_t at, size_t len)
 
 static void add_parts(const struct arena *a, struct batch *b, const struct piece *c)
 {
-	uint64_t from = (c->kind == PIECE_CODE ? a->record_at.v : a->stage_at.v) + c->offset;
+	bool fixed = c->kind == PIECE_CODE || c->kind == PIECE_TABLE;	/* the target can't make it writable */
+	uint64_t from = (fixed ? a->record_at.v : a->stage_at.v) + c->offset;
 
 	add_anonymous(b, "arena: place claimed", c->at.v, piece_span(c), PROT_NONE);
 	add_part(b, from, c->at.v, c->len);
+	if (c->kind == PIECE_TABLE)
+		batch_add(b, "arena: table read-only", 0, SYS_mprotect, c->at.v, c->len, PROT_READ, 0, 0, 0);
 	if (c->kind == PIECE_RING)
 		add_part(b, from + RING_HEAD_SIZE, c->at.v + c->len, c->len - RING_HEAD_SIZE);
+}
+
+static int piece_prot(enum piece_kind kind)
+{
+	switch (kind) {
+	case PIECE_CODE:
+		return PROT_READ | PROT_EXEC;
+	case PIECE_TABLE:
+		return PROT_READ;
+	default:
+		return PROT_READ | PROT_WRITE;
+	}
 }
 
 static void add_piece(const struct arena *a, struct batch *b, const struct piece *c, int there)
@@ -205,8 +220,7 @@ static void add_piece(const struct arena *a, struct batch *b, const struct piece
 	else if (c->kind == PIECE_RING)
 		add_ring(b, c, there);
 	else
-		add_map(b, "arena: piece mapped", c->at.v, c->len,
-			PROT_READ | (c->kind == PIECE_CODE ? PROT_EXEC : PROT_WRITE), there, c->offset);
+		add_map(b, "arena: piece mapped", c->at.v, c->len, piece_prot(c->kind), there, c->offset);
 }
 
 /* The thread still stands on the desk, and the record stays where it is. */

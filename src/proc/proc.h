@@ -132,7 +132,7 @@ int proc_tid_offset(struct proc *p, int32_t *ret_off);
  * Shared memory, one object per target (see undo.h for its first pages), mapped in pieces.
  * All pieces are made in one stop; a target that is held already stays held. The undo record has
  * room for max_edits edits, over all text_apply() calls together. Afterwards every page of the data
- * pieces is there and charged to us; for code and rings arena_touch() does that, as far as is needed.
+ * and table pieces is there and charged to us; for code and rings arena_touch() does that, as far as is needed.
  *
  * A ring is seen at addresses of len + (len - RING_HEAD_SIZE) bytes, there and here: its head, its
  * data, and the same data once more. The private piece and the scratch one are not shared, with us neither; a
@@ -142,6 +142,7 @@ int proc_tid_offset(struct proc *p, int32_t *ret_off);
 enum piece_kind {
 	PIECE_DATA,		/* RW there and here */
 	PIECE_CODE,		/* RX there, RW here; the address must be given */
+	PIECE_TABLE,		/* read-only there, RW here: what pads take as addresses and limits */
 	PIECE_RING,		/* RW; len = RING_HEAD_SIZE + size of the data */
 	PIECE_SCRATCH,		/* RW there, here == NULL */
 	PIECE_PRIVATE,		/* the same */

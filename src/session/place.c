@@ -211,32 +211,55 @@ static int take_data(struct jab *j, struct target *t, const struct piece *p, siz
 	return rings_take(j, t, p + 1, p->here + counters + parks, p->at.v + counters + parks);
 }
 
-/* The pieces of shared memory: an executable one per area of pads, one for the counters, the rings. */
+/*
+ * What pads and the blob take as an address, an offset or a limit is in a piece that the target can't write: a child
+ * of it with fewer rights shares these pages.
+ */
+static size_t tables_size(const struct target *t)
+{
+	return (rings_tables_size(t) + PAGE - 1) / PAGE * PAGE;
+}
+
+static void take_tables(struct target *t, const struct piece *p)
+{
+	if (t->rings)
+		rings_take_tables(t, p->here, p->at.v);
+}
+
+/*
+ * The pieces of shared memory: an executable one per area of pads, one for tables if there are any, one for the
+ * counters, the rings.
+ */
 static int make_arena(struct jab *j, struct target *t, struct jab_times *times)
 {
 	bool is_main = main_part(j, t) == t;
 	size_t counters = is_main ? counters_size(t) : 0, parks = is_main ? follow_data_size(t) : 0, n;
+	size_t tables = is_main ? tables_size(t) : 0;
 	area_list areas = { 0 };
 	struct piece *pieces;
 	int r;
 
 	find_areas(t, &areas);
-	pieces = xcalloc(areas.n + 1 + rings_npieces(t), sizeof(*pieces));
+	pieces = xcalloc(areas.n + 2 + rings_npieces(t), sizeof(*pieces));
 	for (size_t i = 0; i < areas.n; i++) {
 		pieces[i].at = TADDR(areas.v[i].lo);
 		pieces[i].len = areas.v[i].hi - areas.v[i].lo;
 		pieces[i].kind = PIECE_CODE;
 	}
 	n = areas.n;
+	if (tables)
+		pieces[n++] = (struct piece){ .kind = PIECE_TABLE, .len = tables };
 	pieces[n].len = counters + parks + rings_data_size(t) + (is_main && t->rings ? units_data_size(j) : 0);
 	if (t->rings)
 		rings_pieces(t, &pieces[n + 1]);
 	r = arena_create(t->proc, pieces, n + is_main + rings_npieces(t), most_edits(t), &t->arena);
 	if (!r)
 		r = touch_pads(t, times);
+	if (!r && tables)
+		take_tables(t, &pieces[n - 1]);
 	if (!r && is_main)
 		r = take_data(j, t, &pieces[n], counters, parks);
-	times->data_bytes += pieces[n].len;
+	times->data_bytes += pieces[n].len + tables;
 	free(pieces);
 	vec_free(&areas);
 	return r;

@@ -102,6 +102,9 @@ int rings_plan(struct jab *j, struct target *t)
  *	u64 lost_shared[cap]
  *	u64 no_stack[cap + 1]		the last one: entries of calls
  *	u64 pages[STACK_PAGES]
+ *
+ * and in the piece that the target can only read:
+ *
  *	descriptions
  *	tables for backtraces
  */
@@ -125,20 +128,14 @@ static uint64_t off_pages(const struct rings *r)
 	return off_no_stack(r) + 8ull * (r->cap + 1);
 }
 
-static uint64_t off_desc(const struct rings *r)
-{
-	return off_pages(r) + 8ull * STACK_PAGES;
-}
-
-static uint64_t off_walk(const struct rings *r)
-{
-	return off_desc(r) + r->desc_size;
-}
-
-
 size_t rings_data_size(const struct target *t)
 {
-	return t->rings ? round_up(off_walk(t->rings) + walk_size(t->rings->walk), PAGE) : 0;
+	return t->rings ? round_up(off_pages(t->rings) + 8ull * STACK_PAGES, PAGE) : 0;
+}
+
+size_t rings_tables_size(const struct target *t)
+{
+	return t->rings ? round_up(t->rings->desc_size + walk_size(t->rings->walk), 64) : 0;
 }
 
 size_t rings_npieces(const struct target *t)
@@ -171,6 +168,18 @@ static int take_ring(struct jab *j, struct target *t, uint32_t i, const struct p
 	return err;
 }
 
+void rings_take_tables(struct target *t, uint8_t *here, uint64_t at)
+{
+	struct rings *r = t->rings;
+
+	r->desc = here;
+	r->desc_at = at;
+	if (r->walk) {
+		walk_write(r->walk, here + r->desc_size);
+		r->unwind_at = at + r->desc_size;
+	}
+}
+
 int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint8_t *data, uint64_t data_at)
 {
 	struct rings *r = t->rings;
@@ -194,13 +203,7 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 	r->no_stack_at = data_at + off_no_stack(r);
 	r->pages = (uint64_t *)(data + off_pages(r));
 	r->pages_at = data_at + off_pages(r);
-	r->desc = data + off_desc(r);
-	r->desc_at = data_at + off_desc(r);
 	r->scratch_at = pieces[nrings(r) + 1].at.v;
-	if (r->walk) {
-		walk_write(r->walk, data + off_walk(r));
-		r->unwind_at = data_at + off_walk(r);
-	}
 	return err;
 }
 

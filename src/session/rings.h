@@ -4,7 +4,8 @@
  *
  *	rings		one per CPU that the target may run on, some behind a lock for everybody else
  *	data piece	behind the counters: table of locked rings, lost counters of each ring, those
- *			of events that got no ring and of hits without enough stack, descriptions of bulky events
+ *			of events that got no ring and of hits without enough stack
+ *	table piece	descriptions of bulky events, tables for backtraces: the target can't write there
  *	private page	the pid cell
  *	code		the slow routine and the blob
  */
@@ -69,11 +70,13 @@ struct rings {
 /* Before the arena is made: room for code, and how much of the data piece is wanted. */
 int rings_plan(struct jab *j, struct target *t);
 size_t rings_data_size(const struct target *t);
+size_t rings_tables_size(const struct target *t);
 
 /* The pieces behind the others: how many, their description, what became of them. */
 size_t rings_npieces(const struct target *t);
 void rings_pieces(const struct target *t, struct piece *pieces);
 int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint8_t *data, uint64_t data_at);
+void rings_take_tables(struct target *t, uint8_t *here, uint64_t at);
 
 /* When it is known how the threads can be told apart: fill the tables, write the slow routine. */
 int rings_init(struct target *t);	/* once; nothing if it does not record */

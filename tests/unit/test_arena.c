@@ -9,6 +9,7 @@
 
 #define RING(s) ((s).r.pieces[2])
 #define CELL(s) ((s).r.pieces[3])
+#define TABLE(s) ((s).r.pieces[4])
 
 static uint64_t there(struct proc *p, uint64_t at)
 {
@@ -84,6 +85,25 @@ static bool has_flags(pid_t pid, uint64_t at, const char *a, const char *b)
 	yes = strstr(flags, a) && strstr(flags, b);
 	free(smaps);
 	return yes;
+}
+
+/* We write a table, the target reads it, and with a segment it can't make it writable. */
+static void test_table(void **state)
+{
+	uint64_t args[6] = { 0, 4096, PROT_READ | PROT_WRITE };
+	struct scene s;
+	int64_t got;
+
+	scene_open(&s, body_spin1);
+	*(uint64_t *)TABLE(s).here = 0x1122334455667788;
+	assert_int_equal(there(s.r.p, TABLE(s).at.v), 0x1122334455667788);
+	args[0] = TABLE(s).at.v;
+	must(proc_stop(s.r.p));
+	must(proc_syscall(s.r.p, SYS_mprotect, args, &got));
+	must(proc_resume(s.r.p));
+	assert_int_equal(got, s.r.a->shm >= 0 ? -EACCES : 0);
+	remove_clean(&s);
+	scene_close(&s);
 }
 
 /* A fork finds zeros in the private page, whatever stands in its parent's; both lose it. */
@@ -391,6 +411,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ring),
+		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_private_page),
 		cmocka_unit_test(test_unsound),
 		cmocka_unit_test(test_no_room),

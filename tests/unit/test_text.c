@@ -70,7 +70,7 @@ static void test_arena_properties(void **state)
 		dumped += !flags || !strstr(flags, " dd") || strstr(flags, " dd") > strchr(flags, '\n');
 	}
 	free(smaps);
-	assert_int_equal(pieces, 6);	/* record, desk, code, data, and the ring twice */
+	assert_int_equal(pieces, 7);	/* record, desk, code, data, table, and the ring twice */
 	assert_int_equal(dumped, 0);
 	remove_clean(&s);
 	scene_close(&s);

@@ -396,7 +396,7 @@ static inline taddr place_near(struct proc *p, size_t len)
 
 struct rig {
 	struct proc *p;
-	struct piece pieces[4];		/* code, data with the counters behind it, a ring, the private page */
+	struct piece pieces[5];		/* code, data with the counters behind it, a ring, the private page, a table */
 	struct arena *a;
 	struct text_patch patch;
 	size_t pads;
@@ -414,6 +414,7 @@ static inline int rig_try(struct rig *r, pid_t pid, size_t max_edits)
 	r->pieces[1] = (struct piece){ .at = TADDR(r->pieces[0].at.v + CODE_LEN), .len = 8192 };
 	r->pieces[2] = (struct piece){ .len = RING_HEAD_SIZE + RING_SIZE_MIN, .kind = PIECE_RING };
 	r->pieces[3] = (struct piece){ .len = 12288, .kind = PIECE_PRIVATE };
+	r->pieces[4] = (struct piece){ .len = 4096, .kind = PIECE_TABLE };
 	e = arena_create(r->p, r->pieces, ARRAY_SIZE(r->pieces), max_edits, &r->a);
 	if (e < 0) {
 		proc_close(r->p);
