@@ -3,7 +3,7 @@
  * Memory that the target and we share, mapped there and here in pieces: what is to be known before the
  * target is stopped to get it (arena_make.c), and what is to be done afterwards.
  */
-#include "proc/arena.h"
+#include "proc/clean.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static int touch_data(struct arena *a)
 
 	for (size_t i = 0; r == 0 && i < a->n; i++)
 		if (is_touched(&a->pieces[i]))
-			r = touch((uint8_t *)a->head + a->pieces[i].offset, a->pieces[i].len);
+			r = touch(a->pieces[i].here, a->pieces[i].len);
 	return r;
 }
 
@@ -131,16 +131,17 @@ static bool is_shared(const struct piece *c)
 	return c->kind != PIECE_PRIVATE && c->kind != PIECE_SCRATCH;
 }
 
-static void give_offsets(struct arena *a, bool rings)
+static size_t give_offsets(struct arena *a, size_t size, bool data, bool rings)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		struct piece *c = &a->pieces[i];
 
-		if ((c->kind == PIECE_RING) != rings || !is_shared(c))
+		if (!is_shared(c) || is_data(c) != data || (c->kind == PIECE_RING) != rings)
 			continue;
-		c->offset = a->size;
-		a->size += c->len;
+		c->offset = size;
+		size += c->len;
 	}
+	return size;
 }
 
 /* Rings come last: everything before them is one mapping here. */
@@ -160,10 +161,9 @@ static int lay_out(struct arena *a, size_t max_edits)
 		return fail(-EINVAL, "an arena has one private piece");
 	a->record_len = undo_size(max_edits);
 	a->desk_len = (batch_size(arena_calls(a)) + PAGE - 1) & ~(PAGE - 1);
-	a->size = a->record_len + a->desk_len;
-	give_offsets(a, false);
-	a->view_len = a->size;
-	give_offsets(a, true);
+	a->size = give_offsets(a, a->record_len + a->desk_len, false, false);
+	a->data_view_len = give_offsets(a, 0, true, false);
+	a->data_size = give_offsets(a, a->data_view_len, true, true);
 	return 0;
 }
 
@@ -182,9 +182,7 @@ static int check_room(const struct arena *a)
 
 static bool map_fixed(const struct arena *a, uint8_t *at, size_t len, uint64_t offset)
 {
-	if (a->shm >= 0)
-		return segment_map(a, at, len, offset);
-	return mmap(at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, a->fd, offset) != MAP_FAILED;
+	return mmap(at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, a->data_fd, offset) != MAP_FAILED;
 }
 
 /* Head and data, and the data once more right behind: as in the target. */
@@ -213,52 +211,85 @@ static int view_pieces(struct arena *a)
 		if (c->kind == PIECE_RING)
 			r = view_ring(a, c);
 		else if (is_shared(c))
-			c->here = (uint8_t *)a->head + c->offset;
+			c->here = (is_data(c) ? a->data_view : a->view) + c->offset;
 	}
 	return r;
 }
 
-/* Nobody may make it shorter while we look at it; nobody can with a segment. */
-static int seal(struct arena *a)
+/* Nothing may make it shorter while we look at it. */
+static int view_data(struct arena *a)
 {
-	struct stat st;
-
-	if (a->shm >= 0) {
-		a->inode = a->shm;
+	if (!a->data_size)
 		return 0;
+	if (fcntl(a->data_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return fail(-errno, "%zu bytes of shared memory: %s", a->data_size, strerror(errno));
+	if (!a->data_view_len)
+		return 0;
+	a->data_view = mmap(NULL, a->data_view_len, PROT_READ | PROT_WRITE, MAP_SHARED, a->data_fd, 0);
+	if (a->data_view == MAP_FAILED) {
+		a->data_view = NULL;
+		return fail(-errno, "mapping %zu bytes of shared memory here: %s", a->data_view_len, strerror(errno));
 	}
-	if (fstat(a->fd, &st) < 0 || fcntl(a->fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
-		return fail(-errno, "%zu bytes of shared memory: %s", a->size, strerror(errno));
-	a->inode = st.st_ino;
-	madvise(a->head, a->view_len, MADV_DONTFORK);	/* a child of ours would look like one of the target's */
+	madvise(a->data_view, a->data_view_len, MADV_DONTFORK);
 	return 0;
 }
 
-/* Everything that can wait until the target runs again. */
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* Everything that can wait until the target runs again. The descriptors are not needed any more then. */
 static int finish(struct arena *a)
 {
-	int r = seal(a);
+	struct stat st = { 0 };
+	int r = fstat(a->fd, &st) < 0 ? fail(-errno, "shared memory: %s", strerror(errno)) : view_data(a);
 
+	a->inode = st.st_ino;
 	if (r == 0)
 		r = view_pieces(a);
-	if (a->shm >= 0 && a->size > a->view_len)
-		munmap((uint8_t *)a->head + a->view_len, a->size - a->view_len);	/* rings have views of their own */
+	close_fd(&a->fd);
+	close_fd(&a->data_fd);
 	a->has_tid = tids_offset(a->p, &a->tids, &a->tid_off) == 0;
 	vec_free(&a->tids);
 	return r < 0 ? r : touch_data(a);
 }
 
-/* A segment, if there can be one and it finds room; else it will be a memfd. */
-static int place(struct arena *a)
+/*
+ * Two tracers that look at a target at the same time both find it free. They can't stop it at the same time: the one
+ * that came second finds the arena of the first, and goes away before any text is changed.
+ */
+static int give_way(struct arena *a)
 {
-	int r;
+	holder_list list = { 0 };
+	int r = 0;
 
-	segment_make(a);
-	r = arena_place(a);
-	if (r == 0 || a->shm < 0)
-		return r;
-	segment_drop(a);
-	return arena_place(a);
+	holders_in_maps(a->p->pid, &list);
+	for (size_t i = 0; r == 0 && i < list.n; i++)
+		if (!same_tracer(&list.v[i].label.tracer, &a->label.tracer) && holder_is_older(&list.v[i], a))
+			r = refuse_living(&list.v[i]);
+	vec_free(&list);
+	return r;
+}
+
+static struct gap own_memory(const struct arena *a, enum piece_kind kind)
+{
+	for (size_t i = 0; i < a->n; i++)
+		if (a->pieces[i].kind == kind)
+			return (struct gap){ a->pieces[i].at.v, a->pieces[i].at.v + a->pieces[i].len };
+	return (struct gap){ 0 };
+}
+
+static int write_book(struct arena *a, size_t max_edits)
+{
+	int r = tracer_self(&a->label.tracer);
+
+	if (r == 0)
+		r = undo_init(&a->book, max_edits, own_memory(a, PIECE_PRIVATE), own_memory(a, PIECE_SCRATCH));
+	a->label.serial = a->book.nonce[0];
+	return r;
 }
 
 static int by_piece(const void *x, const void *y)
@@ -274,7 +305,7 @@ int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edit
 	int r;
 
 	a->p = p;
-	a->fd = a->pidfd = a->shm = -1;
+	a->fd = a->data_fd = a->pidfd = -1;
 	a->n = n;
 	a->pieces = xcalloc(n, sizeof(*pieces));
 	if (n)
@@ -283,11 +314,15 @@ int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edit
 	if (r == 0)
 		r = check_room(a);
 	if (r == 0)
-		r = place(a);
+		r = arena_place(a);
 	if (r == 0)
-		r = arena_make(a, max_edits);
+		r = write_book(a, max_edits);
+	if (r == 0)
+		r = arena_make(a);
 	if (r == 0)
 		r = finish(a);
+	if (r == 0)
+		r = give_way(a);
 	if (r < 0) {
 		arena_destroy(a);
 		return r;
@@ -352,16 +387,18 @@ void arena_forget(struct arena *a)
 {
 	if (!a)
 		return;
-	if (a->head)
-		munmap(a->head, a->view_len);
+	if (a->view)
+		munmap(a->view, a->size);
+	if (a->data_view)
+		munmap(a->data_view, a->data_view_len);
 	for (size_t i = 0; i < a->n; i++)
 		if (a->pieces[i].kind == PIECE_RING && a->pieces[i].here)
 			munmap(a->pieces[i].here, piece_span(&a->pieces[i]));
 	vec_free(&a->tids);
-	if (a->fd >= 0)
-		close(a->fd);
-	if (a->pidfd >= 0)
-		close(a->pidfd);
+	close_fd(&a->fd);
+	close_fd(&a->data_fd);
+	close_fd(&a->pidfd);
+	undo_close(&a->book);
 	sigframes_free(&a->frames);
 	free(a->pieces);
 	free(a);

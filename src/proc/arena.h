@@ -3,25 +3,32 @@
 #ifndef JAB_PROC_ARENA_H
 #define JAB_PROC_ARENA_H
 
+#include <sys/resource.h>
 #include "arch/event.h"
 #include "proc/batch.h"
 #include "proc/sigframes.h"
 #include "proc/tid.h"
 #include "proc/undo.h"
 
+/*
+ * Two memfds. The first holds record, desk, code and tables: it is sealed before the target maps it, so that no
+ * process but ours ever writes it. The second holds data and rings. Nothing of ours reads back from either what it
+ * depends on: that is here.
+ */
 struct arena {
 	struct proc *p;
-	int shm;		/* a segment's number; -1: it is a memfd */
-	int fd;			/* that, opened by us */
+	int fd, data_fd;	/* of both, while it is made */
 	int pidfd;
-	uint64_t inode;		/* tells its mappings in any process */
+	struct arena_label label;	/* its name in any process */
+	uint64_t inode;		/* of the first memfd */
 	taddr record_at;	/* where the target sees offset 0, read-only */
-	taddr stage_at;		/* of a segment, while it is made: all of it, to be written */
 	size_t record_len;
 	size_t desk_len;	/* behind the record: where batches of calls are made from */
-	struct undo_head *head;	/* our view of the same */
-	size_t view_len;	/* of that view: all but the rings */
-	size_t size;		/* of all that is shared */
+	size_t size;		/* of the first memfd */
+	size_t data_size;	/* of the second; 0: there is none */
+	size_t data_view_len;	/* of our view of it: all but the rings */
+	struct undo_book book;	/* our own copy of the record, and where the shared one is */
+	uint8_t *view, *data_view;	/* here; the first begins with the shared record */
 	struct piece *pieces;
 	size_t n;
 	bool mapped;		/* the target has the mappings */
@@ -39,26 +46,22 @@ static inline size_t piece_span(const struct piece *c)
 	return c->kind == PIECE_RING ? 2 * c->len - RING_HEAD_SIZE : c->len;
 }
 
-/* How many the record takes, with the desk, while the arena is made: a segment is mapped as a whole first. */
-static inline size_t record_span(const struct arena *a)
+/* Where a shared piece is: in the memfd that the target can write, or in the other one. */
+static inline bool is_data(const struct piece *c)
 {
-	return a->shm >= 0 ? a->size : a->record_len + a->desk_len;
+	return c->kind == PIECE_DATA || c->kind == PIECE_RING;
 }
 
 /* Choose addresses for the record and for the pieces that have none yet. */
 int arena_place(struct arena *a);
 
-/*
- * segment.c. It is made, marked for removal and seen here as a whole, from a->head on; false: there can be
- * none. While it is mapped, segment_map() shows a part of it once more.
- */
-extern bool segment_never;	/* set by tests of the other way */
-bool segment_make(struct arena *a);
-void segment_drop(struct arena *a);
-bool segment_map(const struct arena *a, uint8_t *at, size_t len, uint64_t offset);
+/* limits.c: of a process; 0 is ours. False: it was enough, or may not be changed, and nothing was. */
+bool limit_lift(pid_t pid, int what, rlim_t need, struct rlimit *ret_old);
+bool limit_descriptors(pid_t pid, struct rlimit *ret_old);
+void limit_restore(pid_t pid, int what, const struct rlimit *old);
 
 /* arena_make.c: the stop in which it is made. */
-int arena_make(struct arena *a, size_t max_edits);
+int arena_make(struct arena *a);
 size_t arena_calls(const struct arena *a);	/* at most, in one batch */
 size_t arena_ranges(const struct arena *a, struct gap *ret_all);	/* of the pieces, sorted, joined */
 void arena_unmap(struct arena *a);	/* while held */

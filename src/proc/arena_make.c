@@ -3,14 +3,13 @@
  * The stop in which an arena comes to be, by the calls of a borrowed thread. The record of how to undo
  * things is written before the first mapping is made, is mapped first and unmapped last, so that a
  * mapping without a record means that nothing was done yet. Right behind the record is the desk: a page or two
- * from which a batch of calls makes all other mappings. Somebody waits, so everything else is done before or
- * after.
+ * from which a batch of calls makes all other mappings. Everything else is done before or after, because the
+ * target waits meanwhile.
  *
- * As a rule it is a segment (segment.c). The borrowed thread maps it as a whole, once to be executed and once to be
- * written, and then shows parts of these in their places: each place is claimed first, because the other threads run
- * meanwhile. What is for code can't be made writable any more, by nobody. If there can be no segment, it
- * makes a memfd, which we take over. From memfd_create to close no thread runs: a child forked in
- * between would keep the descriptor.
+ * The borrowed thread makes two memfds, which we take over. The one with record, desk, code and tables gets the seal
+ * F_SEAL_FUTURE_WRITE as soon as we have our own view of it: the target's mappings of it can't be made writable, also
+ * not by a child that inherits them. From memfd_create to close no thread runs: a child forked in between
+ * would keep the descriptors.
  */
 #include "proc/clean.h"
 
@@ -18,7 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/err.h"
@@ -28,6 +26,9 @@
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008u
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -81,173 +82,188 @@ size_t arena_ranges(const struct arena *a, struct gap *ret_all)
 	return join(ret_all, a->n);
 }
 
-static struct gap own_memory(const struct arena *a, enum piece_kind kind)
-{
-	for (size_t i = 0; i < a->n; i++)
-		if (a->pieces[i].kind == kind)
-			return (struct gap){ a->pieces[i].at.v, a->pieces[i].at.v + a->pieces[i].len };
-	return (struct gap){ 0 };
-}
+/* The descriptors there. -1: not made. */
+struct there { int code, data; };
+
+#define CODE_THERE 0xc0deull	/* in the table of calls, until the descriptors are known */
+#define DATA_THERE 0xda7aull
+#define NAME_ROOM 128
+
+_Static_assert(NAME_ROOM >= ARENA_NAME_MAX && 2 * NAME_ROOM <= SCRATCH_LEN, "room for two names");
 
 /*
  * The flag says that the file can't become executable as a program; mapping it PROT_EXEC is another
  * matter and stays allowed. Systems that insist on it (vm.memfd_noexec) have it; others don't know it.
  */
-static int64_t make_memfd(struct arena *a, const char *name)
+static int64_t call_memfd(struct arena *a, uint64_t name)
 {
-	size_t room;
+	int64_t fd = borrow(a->p, SYS_memfd_create, name, MFD_CLOEXEC | MFD_NOEXEC_SEAL, 0, 0, 0, 0);
+
+	if (fd == -EINVAL)
+		fd = borrow(a->p, SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0, 0, 0);
+	return fd;
+}
+
+/* A program that has used up its descriptors gets room for one more, for the time of the call. */
+static int64_t make_memfd(struct arena *a, uint64_t name)
+{
+	int64_t fd = call_memfd(a, name);
+	const struct thread *t = thread_find(a->p, proc_borrowed_tid(a->p));
+	pid_t pid = t ? t->pid : a->p->pid;
+	struct rlimit old;
+
+	if (fd == -EMFILE && limit_descriptors(pid, &old)) {
+		fd = call_memfd(a, name);
+		limit_restore(pid, RLIMIT_NOFILE, &old);
+	}
+	if (fd == -EMFILE)
+		return fail(fd, "process %d has no descriptor left for a moment (ulimit -n): raise its limit with prlimit(1)",
+			    a->p->pid);
+	if (fd < 0)
+		return fail(fd, "the target can't create shared memory: %s", strerror(-fd));
+	proc_step("arena: memfd made");
+	return fd;
+}
+
+static void close_there(struct arena *a, const struct there *there)
+{
+	if (there->code >= 0)
+		borrow(a->p, SYS_close, there->code, 0, 0, 0, 0, 0);
+	if (there->data >= 0)
+		borrow(a->p, SYS_close, there->data, 0, 0, 0, 0, 0);
+}
+
+static int make_memfds(struct arena *a, const char names[2 * NAME_ROOM], struct there *there)
+{
 	int64_t fd;
+	size_t room;
 	taddr at;
 	int r = proc_scratch(a->p, &at, &room);
 
 	if (r < 0)
 		return r;
-	if (room < strlen(name) + 1)
+	if (room < 2 * NAME_ROOM)
 		return fail(-ENOSPC, "no room for a name on the target's stack");
-	r = proc_write(a->p, at, name, strlen(name) + 1);
+	r = proc_write(a->p, at, names, 2 * NAME_ROOM);
 	if (r < 0)
 		return r;
-	proc_step("arena: name written");
-	fd = borrow(a->p, SYS_memfd_create, at.v, MFD_CLOEXEC | MFD_NOEXEC_SEAL, 0, 0, 0, 0);
-	if (fd == -EINVAL)
-		fd = borrow(a->p, SYS_memfd_create, at.v, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0, 0, 0);
+	proc_step("arena: names written");
+	fd = make_memfd(a, at.v);
 	if (fd < 0)
-		return fail(fd, "the target can't create shared memory: %s", strerror(-fd));
-	return fd;
+		return fd;
+	there->code = fd;
+	fd = a->data_size ? make_memfd(a, at.v + NAME_ROOM) : -1;
+	if (a->data_size && fd < 0)
+		return fd;
+	there->data = fd;
+	return 0;
 }
 
 /*
  * The thread that made it may have a table of descriptors of its own, or belong to a process that only
  * shares the memory. The short way is only right for the main thread's.
  */
-static int take_descriptor(struct arena *a, int there)
+static int take_descriptor(struct arena *a, int there, int *ret_fd)
 {
 	pid_t tid = proc_borrowed_tid(a->p);
 	const struct thread *t = thread_find(a->p, tid);
 	char path[96];
 
 	if (tid == a->p->pid && a->pidfd >= 0)
-		a->fd = syscall(SYS_pidfd_getfd, a->pidfd, there, 0);
-	if (a->fd >= 0)
+		*ret_fd = syscall(SYS_pidfd_getfd, a->pidfd, there, 0);
+	if (*ret_fd >= 0)
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%d", t ? t->pid : a->p->pid, tid, there);
-	a->fd = open(path, O_RDWR | O_CLOEXEC);
-	return a->fd < 0 ? fail(-errno, "%s can't be opened: %s", path, strerror(errno)) : 0;
+	*ret_fd = open(path, O_RDWR | O_CLOEXEC);
+	return *ret_fd < 0 ? fail(-errno, "%s can't be opened: %s", path, strerror(errno)) : 0;
 }
 
-/* Desk and record. */
-static void fill(struct arena *a, const struct undo_head *head, const struct batch *b)
+static int take_descriptors(struct arena *a, const struct there *there)
 {
-	batch_write(b, (uint8_t *)a->head + a->record_len);
-	memcpy(a->head, head, sizeof(*head));
+	int r = take_descriptor(a, there->code, &a->fd);
+
+	return r < 0 || there->data < 0 ? r : take_descriptor(a, there->data, &a->data_fd);
 }
 
-static int size_and_view(struct arena *a)
+/* Our view first: after the seal there can be no other that is writable, here or there. */
+static int size_and_seal(struct arena *a)
 {
 	void *view;
 
-	if (ftruncate(a->fd, a->size) < 0)
-		return fail(-errno, "%zu bytes of shared memory: %s", a->size, strerror(errno));
-	view = mmap(NULL, a->view_len, PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
+	if (ftruncate(a->fd, a->size) < 0 || (a->data_size && ftruncate(a->data_fd, a->data_size) < 0))
+		return fail(-errno, "%zu bytes of shared memory: %s%s", a->size + a->data_size, strerror(errno),
+			    errno == EFBIG ? " (our own limit, ulimit -f)" : "");
+	view = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
 	if (view == MAP_FAILED)
-		return fail(-errno, "mapping %zu bytes of shared memory here: %s", a->view_len, strerror(errno));
-	a->head = view;
+		return fail(-errno, "mapping %zu bytes of shared memory here: %s", a->size, strerror(errno));
+	a->view = view;
+	madvise(view, a->size, MADV_DONTFORK);	/* a child of ours would look like one of the target's */
+	if (fcntl(a->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return fail(-errno, "shared memory can't be sealed (Linux 5.1 or later can): %s", strerror(errno));
 	return 0;
 }
 
-static void add_map(struct batch *b, const char *step, uint64_t at, size_t len, int prot, int there, uint64_t offset)
+/* The table was made before the stop, when the numbers of the descriptors were not known. */
+static void fill_in(struct batch *b, const struct there *there)
+{
+	for (size_t i = 0; i < b->calls.n; i++) {
+		struct batch_call *c = &b->calls.v[i];
+		uint64_t *fd = c->nr == SYS_mmap ? &c->args[4] : &c->args[0];
+
+		if (c->nr != SYS_mmap && c->nr != SYS_close)
+			continue;
+		if (*fd == CODE_THERE)
+			*fd = there->code;
+		else if (*fd == DATA_THERE)
+			*fd = there->data;
+	}
+}
+
+static void add_map(struct batch *b, const char *step, uint64_t at, size_t len, int prot, uint64_t there, uint64_t offset)
 {
 	batch_add(b, step, at, SYS_mmap, at, len, prot, MAP_SHARED | MAP_FIXED_NOREPLACE, there, offset);
 }
 
-static void add_ring(struct batch *b, const struct piece *c, int there)
+static void add_ring(struct batch *b, const struct piece *c)
 {
-	add_map(b, "arena: ring mapped", c->at.v, c->len, PROT_READ | PROT_WRITE, there, c->offset);
+	add_map(b, "arena: ring mapped", c->at.v, c->len, PROT_READ | PROT_WRITE, DATA_THERE, c->offset);
 	add_map(b, "arena: ring mapped twice", c->at.v + c->len, c->len - RING_HEAD_SIZE, PROT_READ | PROT_WRITE,
-		there, c->offset + RING_HEAD_SIZE);
-}
-
-static void add_anonymous(struct batch *b, const char *step, uint64_t at, size_t len, int prot)
-{
-	batch_add(b, step, at, SYS_mmap, at, len, prot,
-		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+		DATA_THERE, c->offset + RING_HEAD_SIZE);
 }
 
 static void add_own(struct batch *b, const struct piece *c)
 {
-	add_anonymous(b, "arena: memory of its own mapped", c->at.v, c->len, PROT_READ | PROT_WRITE);
+	batch_add(b, "arena: memory of its own mapped", c->at.v, SYS_mmap, c->at.v, c->len, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 	if (c->kind == PIECE_PRIVATE)
 		batch_add(b, "arena: which a fork wipes", 0, SYS_madvise, c->at.v, c->len, MADV_WIPEONFORK, 0, 0, 0);
 }
 
-/* Once more what stands there, in a place that was claimed: the old length 0 says so. */
-static void add_part(struct batch *b, uint64_t from, uint64_t at, size_t len)
-{
-	batch_add(b, "arena: part mapped", at, SYS_mremap, from, 0, len, MREMAP_MAYMOVE | MREMAP_FIXED, at, 0);
-}
-
-static void add_parts(const struct arena *a, struct batch *b, const struct piece *c)
-{
-	bool fixed = c->kind == PIECE_CODE || c->kind == PIECE_TABLE;	/* the target can't make it writable */
-	uint64_t from = (fixed ? a->record_at.v : a->stage_at.v) + c->offset;
-
-	add_anonymous(b, "arena: place claimed", c->at.v, piece_span(c), PROT_NONE);
-	add_part(b, from, c->at.v, c->len);
-	if (c->kind == PIECE_TABLE)
-		batch_add(b, "arena: table read-only", 0, SYS_mprotect, c->at.v, c->len, PROT_READ, 0, 0, 0);
-	if (c->kind == PIECE_RING)
-		add_part(b, from + RING_HEAD_SIZE, c->at.v + c->len, c->len - RING_HEAD_SIZE);
-}
-
-static int piece_prot(enum piece_kind kind)
-{
-	switch (kind) {
-	case PIECE_CODE:
-		return PROT_READ | PROT_EXEC;
-	case PIECE_TABLE:
-		return PROT_READ;
-	default:
-		return PROT_READ | PROT_WRITE;
-	}
-}
-
-static void add_piece(const struct arena *a, struct batch *b, const struct piece *c, int there)
+static void add_piece(struct batch *b, const struct piece *c)
 {
 	if (c->kind == PIECE_PRIVATE || c->kind == PIECE_SCRATCH)
 		add_own(b, c);
-	else if (a->shm >= 0)
-		add_parts(a, b, c);
 	else if (c->kind == PIECE_RING)
-		add_ring(b, c, there);
+		add_ring(b, c);
+	else if (is_data(c))
+		add_map(b, "arena: piece mapped", c->at.v, c->len, PROT_READ | PROT_WRITE, DATA_THERE, c->offset);
 	else
-		add_map(b, "arena: piece mapped", c->at.v, c->len, piece_prot(c->kind), there, c->offset);
-}
-
-/* The thread still stands on the desk, and the record stays where it is. */
-static void add_rest_unmapped(const struct arena *a, struct batch *b)
-{
-	size_t stays = a->record_len + a->desk_len;
-
-	batch_add(b, "arena: stage unmapped", 0, SYS_munmap, a->stage_at.v, a->size, 0, 0, 0, 0);
-	if (a->size > stays)
-		batch_add(b, "arena: rest unmapped", 0, SYS_munmap, a->record_at.v + stays, a->size - stays, 0, 0, 0, 0);
+		add_map(b, "arena: piece mapped", c->at.v, c->len, PROT_READ | (c->kind == PIECE_CODE ? PROT_EXEC : 0),
+			CODE_THERE, c->offset);
 }
 
 /* Failing to keep it out of core dumps is no reason to give up: that comes last. */
-static void list_calls(const struct arena *a, int there, struct batch *b)
+static void list_calls(const struct arena *a, struct batch *b)
 {
 	struct gap *all = xcalloc(a->n, sizeof(*all));
 	size_t i, n = arena_ranges(a, all);
 
 	batch_add(b, "arena: record read-only", 0, SYS_mprotect, a->record_at.v, a->record_len, PROT_READ, 0, 0, 0);
-	if (a->shm >= 0)
-		batch_add(b, "arena: stage mapped", a->stage_at.v, SYS_shmat, a->shm, a->stage_at.v, 0, 0, 0, 0);
 	for (i = 0; i < a->n; i++)
-		add_piece(a, b, &a->pieces[i], there);
-	if (a->shm >= 0)
-		add_rest_unmapped(a, b);
-	else
-		batch_add(b, "arena: memfd closed", 0, SYS_close, there, 0, 0, 0, 0, 0);
+		add_piece(b, &a->pieces[i]);
+	if (a->data_size)
+		batch_add(b, "arena: data memfd closed", 0, SYS_close, DATA_THERE, 0, 0, 0, 0, 0);
+	batch_add(b, "arena: memfd closed", 0, SYS_close, CODE_THERE, 0, 0, 0, 0, 0);
 	b->need = b->calls.n;
 	batch_add(b, "", 0, SYS_madvise, a->record_at.v, a->record_len + a->desk_len, MADV_DONTDUMP, 0, 0, 0);
 	for (i = 0; i < n; i++)
@@ -257,22 +273,22 @@ static void list_calls(const struct arena *a, int there, struct batch *b)
 
 size_t arena_calls(const struct arena *a)
 {
-	return 4 * a->n + 5;	/* three for a piece and one against dumps; record, stage, the rest, and the dump of it */
+	return 3 * a->n + 4;	/* two for a piece and one against dumps; record, its dump, two descriptors */
 }
 
 /* The record goes last: as long as anything of ours is mapped, it can be found. */
-static void unmap_ranges(struct arena *a, const struct gap *all, size_t n, size_t record)
+static void unmap_ranges(struct arena *a, const struct gap *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		borrow(a->p, SYS_munmap, all[i].lo, all[i].hi - all[i].lo, 0, 0, 0, 0);
-	borrow(a->p, SYS_munmap, a->record_at.v, record, 0, 0, 0, 0);
+	borrow(a->p, SYS_munmap, a->record_at.v, a->record_len + a->desk_len, 0, 0, 0, 0);
 }
 
 void arena_unmap(struct arena *a)
 {
 	struct gap *all = xcalloc(a->n, sizeof(*all));
 
-	unmap_ranges(a, all, arena_ranges(a, all), a->record_len + a->desk_len);
+	unmap_ranges(a, all, arena_ranges(a, all));
 	free(all);
 }
 
@@ -296,8 +312,19 @@ static int64_t check_place(struct arena *a, int64_t got, uint64_t want, size_t l
 	return -EEXIST;
 }
 
-/* The first n calls were made, the next one failed. -ENOTSUP: a memfd may do it. */
-static int take_back(struct arena *a, const struct batch *b, size_t n, int64_t got, int there)
+static bool is_closed(const struct batch *b, size_t n, int fd)
+{
+	for (size_t i = 0; i < n; i++)
+		if (b->calls.v[i].nr == SYS_close && b->calls.v[i].args[0] == (uint64_t)fd)
+			return true;
+	return false;
+}
+
+/*
+ * The first n calls were made, the next one failed. What it returned was read from the target's stack: anything that is no
+ * error is made one.
+ */
+static int take_back(struct arena *a, const struct batch *b, size_t n, int64_t got, struct there there)
 {
 	const struct batch_call *bad = &b->calls.v[n];
 	struct gap *all = xcalloc(n, sizeof(*all));
@@ -305,97 +332,76 @@ static int take_back(struct arena *a, const struct batch *b, size_t n, int64_t g
 
 	if (bad->nr == SYS_mmap)
 		got = check_place(a, got, bad->want, bad->args[1]);
+	if (got >= 0 || got <= -4096)
+		got = -EIO;
 	for (size_t i = 0; i < n; i++)
 		if (b->calls.v[i].nr == SYS_mmap)
 			all[k++] = (struct gap){ b->calls.v[i].want, b->calls.v[i].want + b->calls.v[i].args[1] };
-		else if (b->calls.v[i].nr == SYS_shmat)
-			all[k++] = (struct gap){ a->stage_at.v, a->stage_at.v + a->size };
-	unmap_ranges(a, all, join(all, k), record_span(a));
-	if (there >= 0)
-		borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
+	unmap_ranges(a, all, join(all, k));
+	if (is_closed(b, n, there.data))
+		there.data = -1;
+	close_there(a, &there);
 	free(all);
-	if (bad->nr != SYS_mmap && a->shm >= 0)
-		return -ENOTSUP;
 	if (bad->nr != SYS_mmap)
 		return fail(got, "%s: the target can't: %s", b->steps.v[n], strerror(-got));
 	return cant_map(bad->want, bad->args[1], got);
 }
 
 /* Record and desk are mapped: everything else from there. */
-static int map_pieces(struct arena *a, int there, const struct batch *b)
+static int map_pieces(struct arena *a, const struct there *there, const struct batch *b)
 {
-	struct desk desk = { TADDR(a->record_at.v + a->record_len), (uint8_t *)a->head + a->record_len };
+	struct desk desk = { TADDR(a->record_at.v + a->record_len), a->view + a->record_len };
 	int64_t got;
 	size_t done = 0;
 	int r;
 
 	proc_step("arena: record mapped");
 	r = batch_run(a->p, b, &desk, &done, &got);
-	if (r == -ENOTSUP)
-		unmap_ranges(a, NULL, 0, record_span(a));
 	if (r < 0)
 		return r;
 	if (done < b->need)
-		return take_back(a, b, done, got, there);
+		return take_back(a, b, done, got, *there);
 	a->undumped = done == b->calls.n;
 	a->mapped = true;
 	proc_step("arena: all mapped");
 	return 0;
 }
 
-static int map_memfd(struct arena *a, int there, const struct batch *b)
+static int map_record(struct arena *a, const struct there *there, const struct batch *b)
 {
 	size_t len = a->record_len + a->desk_len;
 	int64_t got = borrow(a->p, SYS_mmap, a->record_at.v, len, PROT_READ | PROT_EXEC,
-			     MAP_SHARED | MAP_FIXED_NOREPLACE, there, 0);
+			     MAP_SHARED | MAP_FIXED_NOREPLACE, there->code, 0);
 
 	got = check_place(a, got, a->record_at.v, len);
 	if ((uint64_t)got == a->record_at.v)
 		return map_pieces(a, there, b);
-	borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
+	close_there(a, there);
 	return cant_map(a->record_at.v, len, got);
 }
 
 /* Whatever fails, the target is left without mapping and descriptor. */
-static int by_memfd(struct arena *a, const char *name, const struct undo_head *head)
+static int make_held(struct arena *a, const char names[2 * NAME_ROOM], struct batch *b)
 {
-	int64_t there = make_memfd(a, name);
-	struct batch b = { 0 };
-	int r;
+	struct there there = { -1, -1 };
+	int r = make_memfds(a, names, &there);
 
-	if (there < 0)
-		return there;
-	proc_step("arena: memfd made");
-	list_calls(a, there, &b);
-	r = take_descriptor(a, there);
 	if (r == 0)
-		r = size_and_view(a);
+		r = take_descriptors(a, &there);
 	if (r == 0)
-		fill(a, head, &b);
+		r = size_and_seal(a);
+	if (r < 0) {
+		close_there(a, &there);
+		return r;
+	}
+	fill_in(b, &there);
+	batch_write(b, a->view + a->record_len);
+	undo_start(&a->book, (struct undo_head *)a->view, &a->label.tracer);
 	proc_step("arena: record written");
-	if (r < 0)
-		borrow(a->p, SYS_close, there, 0, 0, 0, 0, 0);
-	else
-		r = map_memfd(a, there, &b);
-	batch_free(&b);
-	return r;
+	return map_record(a, &there, b);
 }
 
-/*
- * -ENOTSUP: not here, try the memfd. The reasons may be many: another user's rights, a filter, limits.
- */
-static int by_segment(struct arena *a, const struct batch *b)
-{
-	int64_t got = borrow(a->p, SYS_shmat, a->shm, a->record_at.v, SHM_RDONLY | SHM_EXEC, 0, 0, 0);
-
-	if ((uint64_t)got != a->record_at.v)
-		return -ENOTSUP;
-	proc_step("arena: segment mapped");
-	return map_pieces(a, -1, b);
-}
-
-/* b: the calls that make a segment's pieces; NULL: it will be a memfd. */
-static int make_once(struct arena *a, const char *name, const struct undo_head *head, const struct batch *b)
+static int make_once(struct arena *a, const char names[2 * NAME_ROOM], struct batch *b)
 {
 	int awake = awake_begin(), r = proc_stop(a->p), end;
 
@@ -404,65 +410,33 @@ static int make_once(struct arena *a, const char *name, const struct undo_head *
 		return r;
 	}
 	proc_step("arena: stopped");
-	vec_free(&a->tids);
 	tids_note(a->p, &a->tids);
 	r = proc_rseq(a->p, &a->rseq);
-	if (r == 0 && b)
-		threads_let_others_go(a->p);
 	if (r == 0)
-		r = b ? by_segment(a, b) : by_memfd(a, name, head);
+		r = make_held(a, names, b);
 	end = proc_resume(a->p);
 	awake_end(awake);
 	return r < 0 ? r : end;
 }
 
-/* It could not be made. A child that was forked meanwhile has what was there by then. */
-static void clean_children(struct arena *a, int err)
+int arena_make(struct arena *a)
 {
-	struct undo u = {
-		.inode = a->shm, .private = own_memory(a, PIECE_PRIVATE), .scratch = own_memory(a, PIECE_SCRATCH),
-	};
-	struct text_report report = { 0 };
-	char *why;
-
-	if (sharers_none_born(a->p))
-		return;
-	why = xstrdup(err_text());
-	clean_forks(a->p->pid, &u, &report);
-	fail(err, "%s", why);
-	free(why);
-}
-
-static int make_segment(struct arena *a, const struct undo_head *head)
-{
-	struct batch b = { .at_once = true };
+	struct arena_label data = a->label;
+	char names[2 * NAME_ROOM] = "";
+	struct batch b = { 0 };
+	struct rlimit old;
+	bool lifted;
 	int r;
 
-	list_calls(a, -1, &b);
-	fill(a, head, &b);
-	r = make_once(a, NULL, head, &b);
-	batch_free(&b);
-	if (r < 0)
-		clean_children(a, r);
-	return r;
-}
-
-int arena_make(struct arena *a, size_t max_edits)
-{
-	char name[ARENA_NAME_MAX];
-	struct undo_head head;
-	struct tracer_id id;
-	int r = tracer_self(&id);
-
-	if (r < 0)
-		return r;
-	arena_name(&id, name);
-	undo_init(&head, max_edits, &id, own_memory(a, PIECE_PRIVATE), own_memory(a, PIECE_SCRATCH));
+	data.data = true;
+	arena_name(&a->label, names);
+	arena_name(&data, names + NAME_ROOM);
 	a->pidfd = syscall(SYS_pidfd_open, a->p->pid, 0);
-	r = a->shm >= 0 ? make_segment(a, &head) : -ENOTSUP;
-	if (r == -ENOTSUP) {
-		segment_drop(a);
-		r = make_once(a, name, &head, NULL);
-	}
+	list_calls(a, &b);
+	lifted = limit_lift(0, RLIMIT_FSIZE, MAX(a->size, a->data_size), &old);
+	r = make_once(a, names, &b);
+	if (lifted)
+		limit_restore(0, RLIMIT_FSIZE, &old);
+	batch_free(&b);
 	return target_left(a->p, r) ? fail(-ESRCH, "process %d is gone", a->p->pid) : r;
 }

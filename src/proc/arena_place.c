@@ -16,10 +16,8 @@ static bool overlaps(uint64_t lo, size_t len, taddr at, size_t other)
 /* The end of the first piece in the way of [lo, lo+len); 0: none is. */
 static uint64_t in_the_way(const struct arena *a, uint64_t lo, size_t len)
 {
-	if (overlaps(lo, len, a->record_at, record_span(a)))
-		return a->record_at.v + record_span(a);
-	if (overlaps(lo, len, a->stage_at, a->size))
-		return a->stage_at.v + a->size;
+	if (overlaps(lo, len, a->record_at, a->record_len + a->desk_len))
+		return a->record_at.v + a->record_len + a->desk_len;
 	for (size_t i = 0; i < a->n; i++)
 		if (overlaps(lo, len, a->pieces[i].at, piece_span(&a->pieces[i])))
 			return a->pieces[i].at.v + piece_span(&a->pieces[i]);
@@ -48,14 +46,8 @@ int arena_place(struct arena *a)
 	int r = proc_gaps(a->p, &gaps);
 
 	if (!r) {
-		a->record_at = TADDR(find_place(a, &gaps, record_span(a)));
+		a->record_at = TADDR(find_place(a, &gaps, a->record_len + a->desk_len));
 		if (!a->record_at.v)
-			r = -ENOMEM;
-	}
-	a->stage_at = TADDR(0);
-	if (!r && a->shm >= 0) {
-		a->stage_at = TADDR(find_place(a, &gaps, a->size));
-		if (!a->stage_at.v)
 			r = -ENOMEM;
 	}
 	for (size_t i = 0; !r && i < a->n; i++) {

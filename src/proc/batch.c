@@ -31,7 +31,10 @@
 #define SLEEP_NS 100000ull
 #define DEADLINE_NS 10000000000ull
 
-/* What the thread tells us, in its scratch memory. */
+/*
+ * What the thread tells us, in its scratch memory: that is the target's stack, so nothing of it is relied on. `left` is held
+ * within the number of calls, `value` is compared and reported. The desk itself is in sealed memory that only we write.
+ */
 struct answer {
 	uint64_t done;		/* 1: the rest is true */
 	uint64_t left;		/* calls that were not made or not as wanted */
@@ -109,8 +112,6 @@ static int one_by_one(struct proc *p, const struct batch *b, size_t *ret_done, i
 	size_t i;
 	int r;
 
-	if (b->at_once)
-		return -ENOTSUP;
 	for (i = 0; i < b->need; i++) {
 		r = proc_syscall(p, b->calls.v[i].nr, b->calls.v[i].args, ret_value);
 		if (r < 0)

@@ -14,7 +14,6 @@ struct batch {
 	VEC(struct batch_call) calls;
 	VEC(const char *) steps;	/* for the tests, see proc_step() */
 	size_t need;			/* the others are left out if each takes its time */
-	bool at_once;			/* not one by one: rather not at all */
 };
 
 void batch_add(struct batch *b, const char *step, uint64_t want, long nr, uint64_t x, uint64_t y, uint64_t z,
@@ -28,7 +27,7 @@ void batch_write(const struct batch *b, uint8_t *here);	/* before batch_run() */
 
 /*
  * While held. Makes the calls until one has another result than the one wanted. Says how many were as
- * wanted, and the result of the last one made. -ENOTSUP, without a sentence: it would take one by one.
+ * wanted, and the result of the last one made; both come from the target's stack, the first within its bounds.
  */
 int batch_run(struct proc *p, const struct batch *b, const struct desk *desk, size_t *ret_done,
 	      int64_t *ret_value);

@@ -5,12 +5,11 @@
 
 #include "proc/arena.h"
 
-/* One process: text back, arena out, page copies dropped, verified. Adds to the report. */
-int clean_process(struct proc *p, const struct undo *u, struct text_report *report);
-
-/* That process, and every other one that maps the same arena, until none is left. */
-int clean_everywhere(struct proc *p, const struct undo *u, struct text_report *report);
-void clean_forks(pid_t not, const struct undo *u, struct text_report *report);	/* only the other ones */
+/* One process: text back, arena out, page copies dropped, verified. Adds to the report. Threads in pads are waited for
+   until the deadline (now_ns()), and looked at once in any case. */
+int clean_process(struct proc *p, const struct undo *u, uint64_t deadline, struct text_report *report);
+#define CLEAN_NS 5000000000ull	/* with one process, or with all its forks together */
+#define ROUNDS_NS 10000000000ull	/* with the look for forks */
 
 /* finish.c: by hand, while held, what is left of the code in a pad. */
 #define FINISH_PAGE 4096ull
@@ -40,17 +39,38 @@ size_t pages_left(const struct pages *g);	/* still to be dropped */
 size_t pages_kept(const struct pages *g);	/* those that were not */
 void pages_free(struct pages *g);
 
-/* holders.c: who has an arena. */
+/* holders.c: which processes have an arena. */
 struct holder {
-	pid_t pid;
-	int fd;			/* -1: a mapping */
-	uint64_t inode;
-	struct tracer_id tracer;
+	pid_t pid, via;		/* a process, and a thread of it that has not ended */
+	int fd;			/* -1: mappings */
+	uint64_t record;	/* where the record is mapped; 0: it is not */
+	uint64_t inode;		/* of the record, or of the descriptor; 0: it is not mapped */
+	uint64_t data_inode;	/* of what the target can write; the same */
+	struct arena_label label;
 };
 typedef VEC(struct holder) holder_list;
+#define HOLDERS_MOST 8		/* of each kind, in one process: what is beyond was made to keep us busy */
 
 void holders_in_maps(pid_t pid, holder_list *list);	/* appends: one entry for each arena mapped */
 void holders_in_fds(pid_t pid, pid_t tid, holder_list *list);	/* appends: one for each descriptor */
 int holders_everywhere(bool descriptors, holder_list *list);
+bool holder_shares(const struct holder *h, const struct arena *a);	/* the very memory, by a challenge */
+bool holder_is_older(const struct holder *h, const struct arena *a);
+bool arena_is_mapped(const struct arena *a, pid_t pid);	/* in that process, by the same challenge */
+
+/* tracer.c */
+enum tracer_state holder_tracer(const struct holder *h, pid_t *ret_pid);	/* its number here, if it is alive */
+int refuse_living(const struct holder *h);	/* -EBUSY with a sentence, or 0 */
+
+/* ids.c: what a process calls itself in its own namespace */
+bool innermost_pid(pid_t pid, uint32_t *ret_pid);
+
+static inline bool has_pid(const pid_list *list, pid_t pid)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->v[i] == pid)
+			return true;
+	return false;
+}
 
 #endif

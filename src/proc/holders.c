@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who has an arena: seen from outside by its name in /proc/PID/maps and in /proc/PID/fd. The inode
- * number tells arenas apart; forked children have the same one.
+ * Which processes have an arena: seen from outside by its name in /proc/PID/maps and in /proc/PID/fd. A name
+ * proves nothing, for anybody may make a memfd of that name: what shares our memory is found out by
+ * a challenge. We write a random word into our own view of the record and read it there.
  */
 #include "proc/clean.h"
 
@@ -11,50 +12,51 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/err.h"
 #include "proc/internal.h"
 
-static void add_holder(holder_list *list, const struct holder *h)
+/* Of one process, which is the end of the list from `first` on. NULL: there are enough of it. */
+static struct holder *holder_of(holder_list *list, size_t first, const struct arena_label *label)
 {
-	size_t i;
+	struct holder *h;
 
-	for (i = 0; i < list->n; i++)
-		if (list->v[i].pid == h->pid && list->v[i].inode == h->inode && list->v[i].fd == h->fd)
-			return;
-	*vec_add(list) = *h;
+	for (size_t i = first; i < list->n; i++)
+		if (list->v[i].fd < 0 && same_arena(&list->v[i].label, label))
+			return &list->v[i];
+	if (list->n - first >= HOLDERS_MOST)
+		return NULL;
+	h = vec_add(list);
+	h->label = *label;
+	h->label.data = false;
+	h->fd = -1;
+	return h;
 }
 
-/* Somebody else's segment may have such a name, too: then there is no record in it. */
-static bool read_tracer(pid_t pid, uint64_t at, struct tracer_id *ret_id)
+/* One line of maps: "start-end perms offset dev inode   /memfd:jab-... (deleted)". */
+static void take_line(const char *line, pid_t pid, pid_t via, holder_list *list, size_t first)
 {
-	struct undo_head h = { 0 };
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || pread(fd, &h, sizeof(h), at) != sizeof(h))
-		h.magic = 0;
-	if (fd >= 0)
-		close(fd);
-	*ret_id = (struct tracer_id){ h.tracer_pid, h.tracer_start, h.tracer_pidns };
-	return h.magic == UNDO_MAGIC;
-}
-
-/* One line of maps: "start-end perms offset dev inode   /memfd:jab-... (deleted)". via: a live thread. */
-static void take_line(const char *line, pid_t pid, pid_t via, holder_list *list)
-{
-	struct holder h = { .pid = pid, .fd = -1 };
 	const char *path = strchr(line, '/');
-	uint64_t start, offset;
+	uint64_t start, offset, inode;
+	struct arena_label label;
+	struct holder *h;
 
-	if (!path || !is_arena_path(path) ||
-	    sscanf(line, "%" SCNx64 "-%*s %*s %" SCNx64 " %*s %" SCNu64, &start, &offset, &h.inode) != 3)
+	if (!path || !arena_name_parse(path, &label) ||
+	    sscanf(line, "%" SCNx64 "-%*s %*s %" SCNx64 " %*s %" SCNu64, &start, &offset, &inode) != 3)
 		return;
-	if (arena_name_parse(path, &h.tracer) || (offset == 0 && read_tracer(via, start, &h.tracer)))
-		add_holder(list, &h);
+	h = holder_of(list, first, &label);
+	if (!h)
+		return;
+	h->pid = pid;
+	h->via = via;
+	if (offset == 0 && !label.data && !h->record) {
+		h->record = start;
+		h->inode = inode;
+	}
+	if (label.data && !h->data_inode)
+		h->data_inode = inode;
 }
 
 static char *load_maps(pid_t pid, pid_t *ret_via)
@@ -90,16 +92,17 @@ static char *load_maps(pid_t pid, pid_t *ret_via)
 
 void holders_in_maps(pid_t pid, holder_list *list)
 {
+	size_t first = list->n;
 	pid_t via;
 	char *text = load_maps(pid, &via), *line, *end;
 
-	if (text && (strstr(text, ARENA_PATH) || strstr(text, SEGMENT_PATH))) {
+	if (text && strstr(text, ARENA_PATH)) {
 		for (line = text; *line; line = end + 1) {
 			end = strchrnul(line, '\n');
 			if (!*end)
 				break;
 			*end = 0;
-			take_line(line, pid, via, list);
+			take_line(line, pid, via, list, first);
 		}
 	}
 	free(text);
@@ -110,24 +113,26 @@ void holders_in_fds(pid_t pid, pid_t tid, holder_list *list)
 	char path[400], link[256];
 	struct dirent *e;
 	struct stat st;
-	ssize_t n;
+	size_t n = 0;
+	ssize_t len;
 	DIR *d;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd", pid, tid);
 	d = opendir(path);
-	while (d && (e = readdir(d))) {
-		struct holder h = { .pid = pid };
+	while (d && n < HOLDERS_MOST && (e = readdir(d))) {
+		struct holder h = { .pid = pid, .via = tid };
 
 		snprintf(path, sizeof(path), "/proc/%d/task/%d/fd/%s", pid, tid, e->d_name);
-		n = readlink(path, link, sizeof(link) - 1);
-		if (n <= 0)
+		len = readlink(path, link, sizeof(link) - 1);
+		if (len <= 0)
 			continue;
-		link[n] = 0;
-		if (!arena_name_parse(link, &h.tracer) || stat(path, &st) < 0)
+		link[len] = 0;
+		if (!arena_name_parse(link, &h.label) || stat(path, &st) < 0)
 			continue;
 		h.fd = atoi(e->d_name);
 		h.inode = st.st_ino;
-		add_holder(list, &h);
+		*vec_add(list) = h;
+		n++;
 	}
 	if (d)
 		closedir(d);
@@ -145,12 +150,52 @@ int holders_everywhere(bool descriptors, holder_list *list)
 
 		if (pid <= 0 || pid == getpid())
 			continue;
-		holders_in_maps(pid, list);
 		if (descriptors)
-			holders_in_fds(pid, pid, list);
+			holders_in_fds(pid, pid, list);	/* first: they are mapped before they are closed */
+		holders_in_maps(pid, list);
 	}
 	closedir(d);
 	return 0;
+}
+
+static bool read_head(const struct holder *h, struct undo_head *ret_head)
+{
+	char path[64];
+	bool good;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", h->via);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	good = fd >= 0 && pread(fd, ret_head, sizeof(*ret_head), h->record) == sizeof(*ret_head);
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
+
+/* A process that shows the word has the memory, or is shown it by one that has and gets the same treatment. */
+bool holder_shares(const struct holder *h, const struct arena *a)
+{
+	struct undo_head head;
+	uint64_t word;
+
+	if (!a->book.shared || !h->record || h->inode != a->inode || !same_arena(&h->label, &a->label) ||
+	    getrandom(&word, sizeof(word), 0) != sizeof(word))
+		return false;
+	__atomic_store_n(&a->book.shared->challenge, word, __ATOMIC_SEQ_CST);
+	return read_head(h, &head) && head.challenge == word &&
+	       memcmp(head.nonce, a->book.nonce, sizeof(head.nonce)) == 0;
+}
+
+bool arena_is_mapped(const struct arena *a, pid_t pid)
+{
+	holder_list list = { 0 };
+	bool found = false;
+
+	holders_in_maps(pid, &list);
+	for (size_t i = 0; !found && i < list.n; i++)
+		found = holder_shares(&list.v[i], a);
+	vec_free(&list);
+	return found;
 }
 
 void arenas_held(struct arena *const *arenas, size_t n, bool *ret_held)
@@ -160,8 +205,16 @@ void arenas_held(struct arena *const *arenas, size_t n, bool *ret_held)
 	holders_everywhere(false, &list);
 	for (size_t k = 0; k < n; k++) {
 		ret_held[k] = false;
-		for (size_t i = 0; i < list.n; i++)
-			ret_held[k] |= list.v[i].inode == arenas[k]->inode;
+		for (size_t i = 0; !ret_held[k] && i < list.n; i++)
+			ret_held[k] = holder_shares(&list.v[i], arenas[k]);
 	}
 	vec_free(&list);
+}
+
+/* The record of an arena in that process, if it was made before ours. */
+bool holder_is_older(const struct holder *h, const struct arena *a)
+{
+	struct undo_head head;
+
+	return h->record && read_head(h, &head) && head.magic == UNDO_MAGIC && head.made < a->book.made;
 }

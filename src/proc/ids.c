@@ -80,6 +80,14 @@ static bool last_number(const char *status, const char *name, uint32_t *ret_valu
 	return found;
 }
 
+bool innermost_pid(pid_t pid, uint32_t *ret_pid)
+{
+	char path[64], status[4096];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	return file_read(path, status, sizeof(status)) > 0 && last_number(status, "\nNStgid:", ret_pid);
+}
+
 int proc_ns_pid(struct proc *p, uint32_t *ret_pid, bool *ret_foreign)
 {
 	char path[64], status[4096];
@@ -240,18 +248,6 @@ static enum sleeps sleeps_at(pid_t pid, pid_t tid, uint64_t at)
 	return nr == SYS_futex && arg == at ? SLEEPS_THERE : SLEEPS_ELSEWHERE;
 }
 
-static bool has_mapped(pid_t pid, const struct arena *a)
-{
-	holder_list list = { 0 };
-	bool has = false;
-
-	holders_in_maps(pid, &list);
-	for (size_t i = 0; i < list.n; i++)
-		has |= list.v[i].inode == a->inode;
-	vec_free(&list);
-	return has;
-}
-
 /* All threads of those who have it mapped. */
 static void read_guests(const struct arena *a, struct id_map *all)
 {
@@ -260,7 +256,7 @@ static void read_guests(const struct arena *a, struct id_map *all)
 
 	holders_everywhere(false, &list);
 	for (size_t i = 0; i < list.n; i++)
-		if (list.v[i].inode == a->inode) {
+		if (holder_shares(&list.v[i], a)) {
 			snprintf(name, sizeof(name), "%d", list.v[i].pid);
 			add_threads(all, name);
 		}
@@ -294,7 +290,7 @@ int arena_sleeper(const struct arena *a, taddr at, uint32_t theirs, uint32_t *pi
 	/* On a busy machine it may take a while until he sleeps. */
 	for (uint64_t pause = 100000;; sleep_ns(pause), pause *= 2) {
 		s = sleeps_at(*pid, *tid, at.v);
-		if (s == SLEEPS_THERE && has_mapped(*pid, a))
+		if (s == SLEEPS_THERE && arena_is_mapped(a, *pid))
 			return 0;
 		if (s == MAY_SLEEP && pause < 2000000)
 			continue;
@@ -302,7 +298,7 @@ int arena_sleeper(const struct arena *a, taddr at, uint32_t theirs, uint32_t *pi
 		if (s != MAY_SLEEP || pause > 500000000)
 			break;
 	}
-	if (s == SLEEPS_ELSEWHERE && has_mapped(*pid, a))
+	if (s == SLEEPS_ELSEWHERE && arena_is_mapped(a, *pid))
 		return 0;	/* in a signal handler of its own */
 	if (s == SLEEPS_ELSEWHERE)
 		return fail(-ESRCH, "no thread that calls itself %u waits for us", theirs);

@@ -3,7 +3,7 @@
  * A word in shared memory that the kernel changes when we die: an entry of our thread's list of robust
  * futexes. The list itself must not stand where a target could write, and all entries have the same
  * distance to their words; so the page with the word is mapped once more, right behind a private
- * page that holds the entry:
+ * page that holds the entry. The target may write the word; nothing of ours reads it, and the kernel changes it only if it is our number:
  *
  *	| private: entry at offset x | the shared page: word at offset x |
  */

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Removal as the callers see it: by the tracer that made the changes, or by somebody who finds what a
- * killed tracer left. Both end in clean_process() for every process that has the arena: forks share
- * it and have the same jumps in their own text.
+ * Removal by a process that finds what a killed tracer left. Each process is cleaned by the record that it
+ * maps itself and by nothing else: what stands in one process never changes another. Forks of a process are those that
+ * map an arena of the same name.
  *
  *	left behind			seen as					done
  *	descriptor			fd "memfd:jab-..."			close
  *	mapping without record		first page is empty			unmap (no text was touched)
  *	mapping, record			edits in it are not in the text		wait, unmap
  *	mapping, record, some text	each edit: old bytes or our own		restore, wait, unmap
+ *
+ * A record may be forged by the process that has it. So all that it costs has a limit: arenas per process, edits and text
+ * by what is mapped there, time.
  */
 #include "proc/clean.h"
 
@@ -22,206 +25,159 @@
 #include "base/err.h"
 #include "proc/internal.h"
 
-#define ROUNDS_NS 10000000000ull
-#define DESK_NS 5000000000ull
 #define DESK_LOOK_NS 100000ull
+#define FORKS_PATIENCE_NS 1000000000ull
+#define TEXT_PAGES_MOST 65536u		/* 256 MiB of text with edits in it */
+#define READ_AT_ONCE 4096u		/* edits or moves */
+#define BYTES_PER_EDIT 2u		/* at least, over the whole of a text: a jump has two or five */
+#define PAGE 4096ull
 
-static bool holds(pid_t pid, uint64_t inode)
+static bool is_of(const struct map *m, const struct arena_label *label)
 {
-	holder_list list = { 0 };
-	bool yes = false;
-	size_t i;
+	struct arena_label l;
 
-	holders_in_maps(pid, &list);
-	for (i = 0; i < list.n; i++)
-		yes |= list.v[i].inode == inode;
-	vec_free(&list);
-	return yes;
-}
-
-/* A fork that can't be cleaned is told about and not tried again. */
-static void clean_fork(pid_t pid, const struct undo *u, struct text_report *report, pid_list *failed)
-{
-	struct proc *p = NULL;
-	int r = proc_open(pid, &p);
-
-	if (r == 0)
-		r = clean_process(p, u, report);
-	if (r < 0 && holds(pid, u->inode)) {
-		log_warn("process %d has our probes and can't be cleaned: %s", pid, err_text());
-		*vec_add(failed) = pid;
-		report->verified = false;
-		report->arena_left = true;
-	}
-	proc_close(p);
-}
-
-static bool has_pid(const pid_list *list, pid_t pid)
-{
-	size_t i;
-
-	for (i = 0; i < list->n; i++)
-		if (list->v[i] == pid)
-			return true;
-	return false;
-}
-
-/* One look at all processes. Returns how many others had the arena and were worth a try. */
-static size_t clean_forks_once(pid_t not, const struct undo *u, struct text_report *report, pid_list *failed)
-{
-	holder_list list = { 0 };
-	size_t i, n = 0;
-
-	holders_everywhere(false, &list);
-	for (i = 0; i < list.n; i++) {
-		pid_t pid = list.v[i].pid;
-
-		if (list.v[i].inode != u->inode || pid == not || has_pid(failed, pid))
-			continue;
-		clean_fork(pid, u, report, failed);
-		if (report->arena_left && !has_pid(failed, pid) && holds(pid, u->inode))
-			*vec_add(failed) = pid;
-		n++;
-	}
-	vec_free(&list);
-	return n;
+	return arena_name_parse(m->path, &l) && same_arena(&l, label);
 }
 
 /*
- * Whoever forked before it was cleaned has a child in /proc when it is stopped; so, looking again
- * after each round, nobody is missed.
+ * Text that may have been changed is mapped from a file and private. It need not be executable at this moment: a
+ * program may be about to change it.
  */
-void clean_forks(pid_t not, const struct undo *u, struct text_report *report)
+static bool is_text(const struct map *m)
 {
-	uint64_t deadline = now_ns() + ROUNDS_NS;
-	pid_list failed = { 0 };
-
-	while (clean_forks_once(not, u, report, &failed)) {
-		if (now_ns() > deadline) {
-			report->arena_left = true;
-			break;
-		}
-	}
-	vec_free(&failed);
+	return m && m->inode && !m->shared && !is_arena_path(m->path);
 }
 
-int clean_everywhere(struct proc *p, const struct undo *u, struct text_report *report)
+static size_t most_edits(const struct proc *p)
 {
-	int r;
+	uint64_t bytes = 0;
 
-	*report = (struct text_report){ .verified = true };
-	r = clean_process(p, u, report);
-	if (r < 0)
-		report->verified = false;
-	clean_forks(p->pid, u, report);
-	if (report->arena_left)
-		report->verified = false;
+	for (size_t i = 0; i < p->maps.n; i++)
+		if (is_text(&p->maps.v[i]))
+			bytes += p->maps.v[i].end - p->maps.v[i].start;
+	return MIN(bytes / BYTES_PER_EDIT, (uint64_t)UNDO_MAX_EDITS);
+}
+
+/* Edits from `first` on that are in no text any more: that library was unloaded, or the record lies. */
+static void drop_gone(const struct proc *p, struct undo *u, size_t first)
+{
+	size_t n = first;
+
+	for (size_t i = first; i < u->edits.n; i++) {
+		const struct edit *e = &u->edits.v[i];
+
+		if (is_text(proc_map_at(p, e->at.v)) && is_text(proc_map_at(p, e->at.v + e->len - 1)))
+			u->edits.v[n++] = *e;
+	}
+	u->edits.n = n;
+}
+
+static int load_edits(struct proc *p, uint64_t at, size_t n, struct undo *u)
+{
+	struct undo_edit *part = xcalloc(READ_AT_ONCE, sizeof(*part));
+	size_t most = most_edits(p);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i += READ_AT_ONCE) {
+		size_t some = MIN(n - i, (size_t)READ_AT_ONCE), first = u->edits.n;
+
+		r = proc_read(p, TADDR(at + i * sizeof(*part)), part, some * sizeof(*part));
+		if (r == 0)
+			r = undo_take_edits(u, part, some);
+		drop_gone(p, u, first);
+		if (r == 0 && u->edits.n > most)
+			r = undo_garbled("more edits than its text can hold");
+	}
+	free(part);
 	return r;
 }
 
-int text_remove(struct proc *p, struct arena *a, struct text_report *ret_report)
+static int load_moves(struct proc *p, uint64_t at, size_t n, struct undo *u)
 {
-	const uint8_t *base = (const uint8_t *)a->head;
-	struct undo u = { .inode = a->inode, .arena = a };
-	struct text_report report;
-	int r = undo_take(&u, a->head, (const struct undo_edit *)(base + a->head->edits_off),
-			  (const struct undo_move *)(base + a->head->moves_off));
+	struct undo_move *part = xcalloc(READ_AT_ONCE, sizeof(*part));
+	int r = 0;
 
+	n = MIN(n, most_edits(p) * UNDO_MOVES_PER_EDIT);	/* they are only a help */
+	for (size_t i = 0; r == 0 && i < n; i += READ_AT_ONCE) {
+		size_t some = MIN(n - i, (size_t)READ_AT_ONCE);
+
+		r = proc_read(p, TADDR(at + i * sizeof(*part)), part, some * sizeof(*part));
+		if (r == 0)
+			r = undo_take_moves(u, part, some);
+	}
+	free(part);
+	return r;
+}
+
+/* Edits are sorted. */
+static int check_pages(const struct undo *u)
+{
+	size_t pages = 0;
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < u->edits.n; i++) {
+		uint64_t page = u->edits.v[i].at.v / PAGE;
+
+		pages += page != last;
+		last = page;
+	}
+	return pages > TEXT_PAGES_MOST ? undo_garbled("edits in too much text") : 0;
+}
+
+static int load_lists(struct proc *p, uint64_t at, const struct undo_head *h, struct undo *u)
+{
+	int r = 0;
+
+	/* No text was ever changed: leave alone what stands there now. */
+	if (h->text != UNDO_TEXT_CLEAN)
+		r = load_edits(p, at + h->edits_off, h->n_edits, u);
 	if (r == 0)
-		r = clean_everywhere(p, &u, &report);
-	undo_free(&u);
-	if (r < 0)
-		return r;
-	a->mapped = report.arena_left && !report.gone;
-	*ret_report = report;
-	return 0;
+		r = load_moves(p, at + h->moves_off, h->n_moves, u);
+	if (r == 0)
+		r = undo_take_end(u, h);
+	return r < 0 ? r : check_pages(u);
 }
 
-static bool is_of(const struct map *m, uint64_t inode)
-{
-	return m->inode == inode && is_arena_path(m->path);
-}
-
-/* The record of the arena with this inode, as the target has it mapped. */
-static int load_undo(struct proc *p, uint64_t inode, struct undo *u)
+/* The record of that arena, as this process has it mapped. */
+static int load_undo(struct proc *p, const struct arena_label *label, struct undo *u)
 {
 	const struct map *m = NULL;
-	struct undo_edit *edits = NULL;
-	struct undo_move *moves = NULL;
+	struct arena_label l;
 	struct undo_head h;
 	bool any = false;
-	size_t i;
 	int r;
 
-	u->inode = inode;
+	u->label = *label;
 	u->growing = true;
-	for (i = 0; i < p->maps.n; i++)
-		if (is_of(&p->maps.v[i], inode)) {
-			any = true;
-			if (p->maps.v[i].offset == 0)
-				m = &p->maps.v[i];
-		}
+	for (size_t i = 0; i < p->maps.n && !m; i++) {
+		if (!arena_name_parse(p->maps.v[i].path, &l) || !same_arena(&l, label))
+			continue;
+		any = true;
+		if (p->maps.v[i].offset == 0 && !l.data)
+			m = &p->maps.v[i];
+	}
 	if (!any)
-		return 0;	/* somebody has taken it out meanwhile */
+		return 0;	/* it was taken out meanwhile */
 	if (!m)
 		return fail(-EBADMSG, "process %d has an arena of ours but its undo record is not mapped: "
 			    "left as it is", p->pid);
 	r = proc_read(p, TADDR(m->start), &h, sizeof(h));
 	if (r == 0)
 		r = undo_check(&h, m->end - m->start);
-	if (r < 0)
-		return r == -ENODATA ? 0 : r;
-	edits = xcalloc(h.n_edits, sizeof(*edits));
-	moves = xcalloc(h.n_moves, sizeof(*moves));
-	r = proc_read(p, TADDR(m->start + h.edits_off), edits, h.n_edits * sizeof(*edits));
 	if (r == 0)
-		r = proc_read(p, TADDR(m->start + h.moves_off), moves, h.n_moves * sizeof(*moves));
-	if (r == 0)
-		r = undo_take(u, &h, edits, moves);
-	free(edits);
-	free(moves);
-	/* No text was ever changed: leave alone what stands there now. */
-	if (r == 0 && u->text == UNDO_TEXT_CLEAN)
-		u->edits.n = 0;
-	return r;
+		r = load_lists(p, m->start, &h, u);
+	return r == -ENODATA ? 0 : r;
 }
 
-static int refuse_living(const struct holder *h)
+static int recover_arena(struct proc *p, const struct arena_label *label, uint64_t deadline, struct text_report *sum)
 {
-	switch (tracer_state(&h->tracer)) {
-	case TRACER_ALIVE:
-		return fail(-EBUSY, "process %d is traced by jab %d, which is alive", h->pid, h->tracer.pid);
-	case TRACER_UNKNOWN:
-		return fail(-EBUSY, "process %d was traced from another pid namespace (jab %d there): "
-			    "recover it from there", h->pid, h->tracer.pid);
-	default:
-		return 0;
-	}
-}
-
-static void add_report(struct text_report *sum, const struct text_report *r)
-{
-	sum->restored += r->restored;
-	sum->foreign += r->foreign;
-	sum->pages_kept += r->pages_kept;
-	sum->processes += r->processes;
-	sum->verified &= r->verified;
-	sum->arena_left |= r->arena_left;
-	sum->gone |= r->gone;
-}
-
-static int recover_arena(struct proc *p, uint64_t inode, struct text_report *sum)
-{
-	struct text_report report;
 	struct undo u = { 0 };
 	int r = proc_read_maps(p);
 
 	if (r == 0)
-		r = load_undo(p, inode, &u);
+		r = load_undo(p, label, &u);
 	if (r == 0)
-		r = clean_everywhere(p, &u, &report);
-	if (r == 0)
-		add_report(sum, &report);
+		r = clean_process(p, &u, deadline, sum);
 	undo_free(&u);
 	return r;
 }
@@ -245,7 +201,7 @@ static void close_held(struct proc *p, const struct holder *want)
 }
 
 /* While held: does a thread still run through a dead tracer's table of calls (batch.c)? */
-static bool is_at_desk(struct proc *p, uint64_t inode)
+static bool is_at_desk(struct proc *p, const struct arena_label *label)
 {
 	const struct map *m;
 	size_t i;
@@ -254,7 +210,7 @@ static bool is_at_desk(struct proc *p, uint64_t inode)
 		return false;
 	for (i = 0; i < p->threads.n; i++) {
 		m = proc_map_at(p, p->threads.v[i].regs.rip);
-		if (m && is_of(m, inode))
+		if (m && is_of(m, label))
 			return true;
 	}
 	return false;
@@ -264,9 +220,8 @@ static bool is_at_desk(struct proc *p, uint64_t inode)
  * Not as long as somebody is about to use or to close it: the number could mean a file of the
  * target's own by then.
  */
-static int close_descriptor(struct proc *p, const struct holder *h)
+static int close_descriptor(struct proc *p, const struct holder *h, uint64_t deadline)
 {
-	uint64_t deadline = now_ns() + DESK_NS;
 	bool busy;
 	int r;
 
@@ -274,7 +229,7 @@ static int close_descriptor(struct proc *p, const struct holder *h)
 		r = proc_stop(p);
 		if (r < 0)
 			return r;
-		busy = is_at_desk(p, h->inode);
+		busy = is_at_desk(p, &h->label);
 		if (!busy)
 			close_held(p, h);
 		r = proc_resume(p);
@@ -284,9 +239,18 @@ static int close_descriptor(struct proc *p, const struct holder *h)
 	}
 }
 
-static int recover_holders(struct proc *p, const holder_list *list, struct text_report *sum)
+static size_t count_mapped(const holder_list *list)
 {
-	size_t i;
+	size_t n = 0;
+
+	for (size_t i = 0; i < list->n; i++)
+		n += list->v[i].fd < 0;
+	return n;
+}
+
+static int recover_holders(struct proc *p, const holder_list *list, uint64_t deadline, struct text_report *sum)
+{
+	size_t i, mapped = count_mapped(list), before = sum->processes;
 	int r;
 
 	for (i = 0; i < list->n; i++) {
@@ -294,11 +258,15 @@ static int recover_holders(struct proc *p, const holder_list *list, struct text_
 		if (r < 0)
 			return r;
 	}
+	if (mapped >= HOLDERS_MOST || list->n - mapped >= HOLDERS_MOST) {
+		log_warn("process %d has %u arenas or more: only so many are taken out at a time", p->pid, HOLDERS_MOST);
+		sum->verified = false;
+	}
 	for (i = 0; i < list->n; i++) {
 		if (list->v[i].fd >= 0)
-			r = close_descriptor(p, &list->v[i]);
+			r = close_descriptor(p, &list->v[i], deadline);
 		else
-			r = recover_arena(p, list->v[i].inode, sum);
+			r = recover_arena(p, &list->v[i].label, deadline, sum);
 		if (target_left(p, r)) {
 			sum->gone = true;
 			return 0;
@@ -306,8 +274,7 @@ static int recover_holders(struct proc *p, const holder_list *list, struct text_
 		if (r < 0)
 			return r;
 	}
-	if (!sum->processes)
-		sum->processes = 1;
+	sum->processes = before + 1;	/* it is one, however many arenas it had */
 	return 0;
 }
 
@@ -354,17 +321,78 @@ static void find_holders(pid_t pid, pid_t via, holder_list *list)
 	holders_in_maps(pid, list);
 }
 
-static int recover_opened(struct proc *p, bool borrowed, struct text_report *sum)
+static int recover_opened(struct proc *p, bool borrowed, uint64_t deadline, holder_list *ret_list,
+			  struct text_report *sum)
 {
-	holder_list list = { 0 };
 	int r = borrowed ? stop_and_go(p) : 0;
 
-	if (r == 0) {
-		find_holders(p->pid, priv(p)->via, &list);
-		r = list.n ? recover_holders(p, &list, sum) : -ENOENT;
+	if (r < 0)
+		return r;
+	find_holders(p->pid, priv(p)->via, ret_list);
+	return ret_list->n ? recover_holders(p, ret_list, deadline, sum) : -ENOENT;
+}
+
+static bool is_listed(const holder_list *list, const struct arena_label *label)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (same_arena(&list->v[i].label, label))
+			return true;
+	return false;
+}
+
+/* By its own record, and only if its tracer is dead: that the name is the same proves nothing. */
+static void recover_fork(pid_t pid, uint64_t deadline, struct text_report *sum)
+{
+	holder_list list = { 0 };
+	struct proc *p = NULL;
+	int r = proc_open(pid, &p);
+
+	if (r == 0)
+		r = recover_opened(p, has_borrowed(pid), deadline, &list, sum);
+	if (r < 0 && r != -ENOENT && r != -ESRCH) {
+		log_warn("process %d has probes of a dead jab and can't be cleaned: %s", pid, err_text());
+		sum->verified = false;
+		sum->arena_left = true;
+	}
+	proc_close(p);
+	vec_free(&list);
+}
+
+/* One look at all processes. Each is tried once; returns how many there were. */
+static size_t recover_forks_once(const holder_list *of, uint64_t patience, uint64_t deadline, pid_list *tried,
+				 struct text_report *sum)
+{
+	holder_list list = { 0 };
+	size_t n = 0;
+
+	holders_everywhere(true, &list);
+	for (size_t i = 0; i < list.n && now_ns() <= deadline; i++) {
+		pid_t pid = list.v[i].pid, tracer;
+
+		if (has_pid(tried, pid) || !is_listed(of, &list.v[i].label) ||
+		    holder_tracer(&list.v[i], &tracer) != TRACER_DEAD)
+			continue;
+		*vec_add(tried) = pid;
+		recover_fork(pid, patience, sum);
+		n++;
 	}
 	vec_free(&list);
-	return r;
+	return n;
+}
+
+static void recover_forks(pid_t not, const holder_list *of, struct text_report *sum)
+{
+	uint64_t patience = now_ns() + FORKS_PATIENCE_NS, deadline = now_ns() + ROUNDS_NS;
+	pid_list tried = { 0 };
+
+	*vec_add(&tried) = not;
+	while (recover_forks_once(of, patience, deadline, &tried, sum)) {
+		if (now_ns() > deadline) {
+			sum->arena_left = true;
+			break;
+		}
+	}
+	vec_free(&tried);
 }
 
 int text_recover(pid_t pid, struct text_report *ret_report)
@@ -379,13 +407,16 @@ int text_recover(pid_t pid, struct text_report *ret_report)
 	if (list.n || borrowed)
 		r = proc_open(pid, &p);
 	if (p)
-		r = recover_opened(p, borrowed, &sum);
+		r = recover_opened(p, borrowed, now_ns() + CLEAN_NS, &list, &sum);
 	proc_close(p);
+	if (r == 0) {
+		recover_forks(pid, &list, &sum);
+		sum.verified &= !sum.arena_left;
+		*ret_report = sum;
+	}
 	vec_free(&list);
 	if (r == -ENOENT)
 		return fail(r, "nothing of ours is in process %d", pid);
-	if (r == 0)
-		*ret_report = sum;
 	return r;
 }
 
@@ -393,11 +424,12 @@ int text_find_left(pid_list *ret_pids)
 {
 	holder_list list = { 0 };
 	pid_list pids = { 0 };
+	pid_t tracer;
 	size_t i;
 	int r = holders_everywhere(true, &list);
 
 	for (i = 0; r == 0 && i < list.n; i++)
-		if (tracer_state(&list.v[i].tracer) == TRACER_DEAD && !has_pid(&pids, list.v[i].pid))
+		if (!has_pid(&pids, list.v[i].pid) && holder_tracer(&list.v[i], &tracer) == TRACER_DEAD)
 			*vec_add(&pids) = list.v[i].pid;
 	vec_free(&list);
 	if (r == 0)

@@ -22,7 +22,6 @@
 #include "proc/spans.h"
 
 #define PAGE 4096ull
-#define PATIENCE_NS 5000000000ull
 #define FIRST_WAIT_NS 100000ull
 #define LONGEST_WAIT_NS 10000000ull
 #define STEPS 4			/* moments given to handlers above pads, within one stop */
@@ -80,20 +79,21 @@ static void add_mapping(struct clean *c, uint64_t lo, uint64_t hi)
 }
 
 /*
- * The mappings themselves say where the arena is: by its inode, whatever a record says. Only for the
+ * The mappings themselves say where the arena is: by their name, whatever a record says. Only for the
  * memory that is not shared it is the record that says it.
  */
 static void find_arena(struct clean *c)
 {
 	struct gap record = { 0 };
+	struct arena_label label;
 	size_t i;
 
 	for (i = 0; i < c->p->maps.n; i++) {
 		const struct map *m = &c->p->maps.v[i];
 
-		if (m->inode != c->u->inode || !is_arena_path(m->path))
+		if (!arena_name_parse(m->path, &label) || !same_arena(&label, &c->u->label))
 			continue;
-		if (m->offset == 0 && !record.hi)
+		if (m->offset == 0 && !label.data && !record.hi)
 			record = (struct gap){ m->start, m->end };
 		else
 			add_mapping(c, m->start, m->end);
@@ -386,9 +386,9 @@ static bool find_desk(const struct clean *c, struct desk *ret_desk)
 	if (!a || a->p != c->p || !a->mapped)
 		return false;
 	m = proc_map_at(c->p, a->record_at.v + a->record_len);
-	if (!m || m->inode != c->u->inode || m->offset != a->record_len || !(m->prot & PROT_EXEC))
+	if (!m || m->inode != a->inode || m->offset != a->record_len || !(m->prot & PROT_EXEC))
 		return false;
-	*ret_desk = (struct desk){ TADDR(m->start), (uint8_t *)a->head + a->record_len };
+	*ret_desk = (struct desk){ TADDR(m->start), a->view + a->record_len };
 	return true;
 }
 
@@ -441,9 +441,9 @@ static void name_inside(const struct clean *c)
 	}
 }
 
-static int clean_patiently(struct clean *c)
+static int clean_patiently(struct clean *c, uint64_t deadline)
 {
-	uint64_t deadline = now_ns() + PATIENCE_NS, wait = FIRST_WAIT_NS;
+	uint64_t wait = FIRST_WAIT_NS;
 	int r, end;
 
 	for (;;) {
@@ -496,7 +496,7 @@ static bool verify(struct clean *c)
 	holders_in_maps(c->p->pid, &left);
 	holders_in_fds(c->p->pid, priv(c->p)->via, &left);
 	for (i = 0; i < left.n; i++)
-		good &= left.v[i].inode != c->u->inode;
+		good &= !same_arena(&left.v[i].label, &c->u->label);
 	vec_free(&left);
 	if (spans_read(&c->spans, c->p) < 0)
 		return false;
@@ -512,12 +512,12 @@ static bool verify(struct clean *c)
 	return good;
 }
 
-static int clean_all_steps(struct clean *c)
+static int clean_all_steps(struct clean *c, uint64_t deadline)
 {
 	int r = prepare(c);
 
 	if (r == 0)
-		r = clean_patiently(c);
+		r = clean_patiently(c, deadline);
 	if (r == 0)
 		r = drop_rest(c);
 	if (r < 0)
@@ -527,10 +527,10 @@ static int clean_all_steps(struct clean *c)
 	return 0;
 }
 
-int clean_process(struct proc *p, const struct undo *u, struct text_report *report)
+int clean_process(struct proc *p, const struct undo *u, uint64_t deadline, struct text_report *report)
 {
 	struct clean c = { .p = p, .u = u, .report = report };
-	int r = clean_all_steps(&c);
+	int r = clean_all_steps(&c, deadline);
 
 	if (target_left(p, r)) {
 		report->gone = true;

@@ -263,12 +263,12 @@ static void put_bytes(struct apply *ap, bool new)
 /* All runs, or none: what was written is taken back before anybody runs. */
 static int write_text(struct apply *ap)
 {
-	enum undo_text before = ap->a->head->text;
+	enum undo_text before = ap->a->book.text;
 	size_t i;
 	int r = 0;
 
 	put_bytes(ap, true);
-	undo_set_text(ap->a->head, UNDO_TEXT_DIRTY);
+	undo_set_text(&ap->a->book, UNDO_TEXT_DIRTY);
 	for (i = 0; r == 0 && i < ap->spans.v.n; i++) {
 		r = span_write(ap->p, &ap->spans.v.v[i]);
 		proc_step("apply: text partly written");
@@ -281,7 +281,7 @@ static int write_text(struct apply *ap)
 			ap->torn = true;
 	if (ap->torn)
 		return fail_in(r, "text is partly written and could not be restored");
-	undo_set_text(ap->a->head, before);
+	undo_set_text(&ap->a->book, before);
 	return r;
 }
 
@@ -356,12 +356,12 @@ static int apply_prepare(struct apply *ap)
 int text_apply(struct proc *p, struct arena *a, const struct text_patch *patch)
 {
 	struct apply ap = { .p = p, .a = a, .patch = patch };
-	uint32_t n_edits = a->head->n_edits, n_moves = a->head->n_moves;
+	uint32_t n_edits = a->book.edits.n, n_moves = a->book.moves.n;
 	int r = check_patch(patch);
 
 	if (r < 0 || !patch->edits.n)
 		return r;
-	r = undo_append(a->head, patch);	/* first the way back */
+	r = undo_append(&a->book, patch);	/* first the way back */
 	if (r < 0)
 		return r;
 	proc_step("apply: record written");
@@ -369,7 +369,7 @@ int text_apply(struct proc *p, struct arena *a, const struct text_patch *patch)
 	if (r == 0)
 		r = apply_patiently(&ap);
 	if (r < 0 && !ap.torn)
-		undo_truncate(a->head, n_edits, n_moves);
+		undo_truncate(&a->book, n_edits, n_moves);
 	spans_free(&ap.spans);
 	vec_free(&ap.fixes);
 	if (target_left(p, r))

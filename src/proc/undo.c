@@ -8,88 +8,55 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <sys/random.h>
+#include <time.h>
 #include "base/err.h"
 
 #define PAGE 4096ull
 #define USER_TOP (1ull << 47)
 
-/* Field 22 of a stat file; the name in brackets may hold anything, so start behind the last one. */
-static int start_time(const char *path, uint64_t *ret_start)
+void arena_name(const struct arena_label *label, char name[ARENA_NAME_MAX])
 {
-	char line[1024], *at;
-	FILE *f = fopen(path, "re");
-	size_t n;
-	int i;
-
-	if (!f)
-		return -errno;
-	n = fread(line, 1, sizeof(line) - 1, f);
-	fclose(f);
-	line[n] = 0;
-	at = strrchr(line, ')');
-	for (i = 2; at && i < 22; i++)
-		at = strchr(at + 1, ' ');
-	if (!at)
-		return -ESRCH;
-	*ret_start = strtoull(at + 1, NULL, 10);
-	return 0;
+	snprintf(name, ARENA_NAME_MAX, ARENA_PREFIX "%d-%" PRIu64 "-%" PRIu64 "-%" PRIx64 "%s", label->tracer.pid,
+		 label->tracer.start, label->tracer.pidns, label->serial, label->data ? ARENA_DATA : "");
 }
 
-int tracer_self(struct tracer_id *ret_id)
+/* Names of older versions have no serial number: they are known, so that what is there can be said. */
+bool arena_name_parse(const char *path, struct arena_label *ret_label)
 {
-	struct tracer_id id = { .pid = getpid() };
-	struct stat st;
-	int r = start_time("/proc/self/stat", &id.start);
-
-	if (r < 0)
-		return fail(r, "/proc/self/stat can't be read: is /proc mounted?");
-	if (stat("/proc/self/ns/pid", &st) == 0)
-		id.pidns = st.st_ino;
-	*ret_id = id;
-	return 0;
-}
-
-void arena_name(const struct tracer_id *id, char name[ARENA_NAME_MAX])
-{
-	snprintf(name, ARENA_NAME_MAX, ARENA_PREFIX "%d-%" PRIu64 "-%" PRIu64, id->pid, id->start, id->pidns);
-}
-
-bool arena_name_parse(const char *path, struct tracer_id *ret_id)
-{
-	struct tracer_id id;
-	int end = 0;
+	struct arena_label l = { 0 };
+	struct tracer_id *id = &l.tracer;
+	int end = 0, more = 0;
 
 	if (strncmp(path, ARENA_PATH, strlen(ARENA_PATH)) != 0)
 		return false;
 	path += strlen(ARENA_PATH);
-	if (sscanf(path, "%d-%" SCNu64 "-%" SCNu64 "%n", &id.pid, &id.start, &id.pidns, &end) != 3)
+	if (sscanf(path, "%d-%" SCNu64 "-%" SCNu64 "%n-%" SCNx64 "%n", &id->pid, &id->start, &id->pidns, &end,
+		   &l.serial, &more) < 3)
 		return false;
-	if (id.pid <= 0 || (path[end] && strcmp(path + end, " (deleted)") != 0))
+	path += MAX(end, more);
+	l.data = more && strncmp(path, ARENA_DATA, strlen(ARENA_DATA)) == 0;
+	if (l.data)
+		path += strlen(ARENA_DATA);
+	if (id->pid <= 0 || (*path && strcmp(path, " (deleted)") != 0))
 		return false;
-	*ret_id = id;
+	*ret_label = l;
 	return true;
+}
+
+bool same_tracer(const struct tracer_id *x, const struct tracer_id *y)
+{
+	return x->pid == y->pid && x->start == y->start && x->pidns == y->pidns;
+}
+
+bool same_arena(const struct arena_label *x, const struct arena_label *y)
+{
+	return same_tracer(&x->tracer, &y->tracer) && x->serial == y->serial;
 }
 
 bool is_arena_path(const char *path)
 {
-	return strncmp(path, ARENA_PATH, strlen(ARENA_PATH)) == 0 ||
-	       strncmp(path, SEGMENT_PATH, strlen(SEGMENT_PATH)) == 0;
-}
-
-enum tracer_state tracer_state(const struct tracer_id *id)
-{
-	struct tracer_id self;
-	uint64_t start;
-	char path[64];
-
-	if (tracer_self(&self) < 0 || self.pidns != id->pidns)
-		return TRACER_UNKNOWN;
-	snprintf(path, sizeof(path), "/proc/%d/stat", id->pid);
-	if (start_time(path, &start) < 0 || start != id->start)
-		return TRACER_DEAD;
-	return TRACER_ALIVE;
+	return strncmp(path, ARENA_PATH, strlen(ARENA_PATH)) == 0;
 }
 
 static size_t max_moves(size_t max_edits)
@@ -105,84 +72,124 @@ size_t undo_size(size_t max_edits)
 	return (size + PAGE - 1) & ~(PAGE - 1);
 }
 
-void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id, struct gap private,
-	       struct gap scratch)
+int undo_init(struct undo_book *b, size_t max_edits, struct gap private, struct gap scratch)
 {
+	*b = (struct undo_book){
+		.max_edits = max_edits,
+		.max_moves = max_moves(max_edits),
+		.text = UNDO_TEXT_CLEAN,
+		.private = private,
+		.scratch = scratch,
+	};
+	if (getrandom(b->nonce, sizeof(b->nonce), 0) != sizeof(b->nonce))
+		return fail(-errno, "no random numbers: %s", strerror(errno));
+	return 0;
+}
+
+/* Of the clock that is the same in all namespaces. */
+static uint64_t wall_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* The magic word last: without it nothing was written. */
+void undo_start(struct undo_book *b, struct undo_head *h, const struct tracer_id *id)
+{
+	b->shared = h;
+	b->made = wall_ns();
 	*h = (struct undo_head){
 		.version = UNDO_VERSION,
 		.head_size = sizeof(*h),
-		.size = undo_size(max_edits),
-		.max_edits = max_edits,
-		.max_moves = max_moves(max_edits),
+		.size = undo_size(b->max_edits),
+		.max_edits = b->max_edits,
+		.max_moves = b->max_moves,
 		.edits_off = sizeof(*h),
 		.edit_size = sizeof(struct undo_edit),
-		.moves_off = sizeof(*h) + max_edits * sizeof(struct undo_edit),
+		.moves_off = sizeof(*h) + b->max_edits * sizeof(struct undo_edit),
 		.move_size = sizeof(struct undo_move),
-		.text = UNDO_TEXT_CLEAN,
+		.text = b->text,
 		.tracer_pid = id->pid,
 		.tracer_start = id->start,
 		.tracer_pidns = id->pidns,
-		.private_at = private.lo,
-		.private_len = private.hi - private.lo,
-		.scratch_at = scratch.lo,
-		.scratch_len = scratch.hi - scratch.lo,
+		.private_at = b->private.lo,
+		.private_len = b->private.hi - b->private.lo,
+		.scratch_at = b->scratch.lo,
+		.scratch_len = b->scratch.hi - b->scratch.lo,
+		.nonce = { b->nonce[0], b->nonce[1] },
+		.made = b->made,
 	};
 	__atomic_store_n(&h->magic, UNDO_MAGIC, __ATOMIC_RELEASE);
 }
 
-static struct undo_edit *edit_slots(struct undo_head *h)
+static struct undo_edit *edit_slots(const struct undo_book *b)
 {
-	return (struct undo_edit *)((uint8_t *)h + h->edits_off);
+	return (struct undo_edit *)(b->shared + 1);
 }
 
-static struct undo_move *move_slots(struct undo_head *h)
+static struct undo_move *move_slots(const struct undo_book *b)
 {
-	return (struct undo_move *)((uint8_t *)h + h->moves_off);
+	return (struct undo_move *)(edit_slots(b) + b->max_edits);
 }
 
 /* Moves that find no room are left out: a thread found there at removal is waited for instead. */
-static uint32_t append_moves(struct undo_head *h, const struct text_patch *patch)
+static void append_moves(struct undo_book *b, const struct text_patch *patch)
 {
-	struct undo_move *to = move_slots(h) + h->n_moves;
-	size_t i, n = MIN(patch->moves_out.n, (size_t)(h->max_moves - h->n_moves));
+	struct undo_move *to = move_slots(b) + b->moves.n;
+	size_t i, n = MIN(patch->moves_out.n, b->max_moves - b->moves.n);
 
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
 		to[i] = (struct undo_move){ patch->moves_out.v[i].from.v, patch->moves_out.v[i].to.v };
-	return h->n_moves + n;
+		*vec_add(&b->moves) = patch->moves_out.v[i];
+	}
 }
 
-int undo_append(struct undo_head *h, const struct text_patch *patch)
+static void write_counts(struct undo_book *b)
 {
-	struct undo_edit *to = edit_slots(h) + h->n_edits;
-	uint32_t n_moves;
+	__atomic_store_n(&b->shared->n_moves, b->moves.n, __ATOMIC_RELEASE);
+	__atomic_store_n(&b->shared->n_edits, b->edits.n, __ATOMIC_RELEASE);
+}
+
+int undo_append(struct undo_book *b, const struct text_patch *patch)
+{
+	struct undo_edit *to = edit_slots(b) + b->edits.n;
 	size_t i;
 
-	if (patch->edits.n > h->max_edits - h->n_edits)
+	if (patch->edits.n > b->max_edits - b->edits.n)
 		return fail(-ENOSPC, "the undo record has room for %u edits, %zu are wanted",
-			    h->max_edits, h->n_edits + patch->edits.n);
+			    b->max_edits, b->edits.n + patch->edits.n);
 	for (i = 0; i < patch->edits.n; i++) {
 		const struct edit *e = &patch->edits.v[i];
 
 		to[i] = (struct undo_edit){ .at = e->at.v, .resume = e->resume.v, .len = e->len };
 		memcpy(to[i].old, e->old, EDIT_MAX);
 		memcpy(to[i].new, e->new, EDIT_MAX);
+		*vec_add(&b->edits) = *e;
 	}
-	n_moves = append_moves(h, patch);
-	/* The reader may come at any instruction, after our death: counts last. */
-	__atomic_store_n(&h->n_moves, n_moves, __ATOMIC_RELEASE);
-	__atomic_store_n(&h->n_edits, h->n_edits + patch->edits.n, __ATOMIC_RELEASE);
+	append_moves(b, patch);
+	write_counts(b);	/* the reader may come at any instruction, after our death: last */
 	return 0;
 }
 
-void undo_truncate(struct undo_head *h, uint32_t n_edits, uint32_t n_moves)
+void undo_truncate(struct undo_book *b, uint32_t n_edits, uint32_t n_moves)
 {
-	__atomic_store_n(&h->n_edits, n_edits, __ATOMIC_RELEASE);
-	__atomic_store_n(&h->n_moves, n_moves, __ATOMIC_RELEASE);
+	b->edits.n = n_edits;
+	b->moves.n = n_moves;
+	write_counts(b);
 }
 
-void undo_set_text(struct undo_head *h, enum undo_text text)
+void undo_set_text(struct undo_book *b, enum undo_text text)
 {
-	__atomic_store_n(&h->text, text, __ATOMIC_SEQ_CST);
+	b->text = text;
+	__atomic_store_n(&b->shared->text, text, __ATOMIC_SEQ_CST);
+}
+
+void undo_close(struct undo_book *b)
+{
+	vec_free(&b->edits);
+	vec_free(&b->moves);
 }
 
 void undo_free(struct undo *u)
@@ -224,7 +231,7 @@ void text_patch_sort(struct text_patch *patch)
 	sort_moves(patch->moves_out.v, patch->moves_out.n);
 }
 
-static int garbled(const char *what)
+int undo_garbled(const char *what)
 {
 	return fail(-EBADMSG, "the undo record can't be trusted (%s): left as it is", what);
 }
@@ -239,27 +246,26 @@ int undo_check(const struct undo_head *h, size_t area)
 	static const struct undo_head nothing;
 
 	if (area < sizeof(*h))
-		return garbled("cut short");
+		return undo_garbled("cut short");
 	if (memcmp(h, &nothing, sizeof(*h)) == 0)
 		return -ENODATA;
 	if (h->magic != UNDO_MAGIC)
-		return garbled("no magic word");
-	if (h->version < UNDO_VERSION_OLDEST || h->version > UNDO_VERSION)
-		return fail(-EBADMSG, "the undo record has version %u, this jab knows %u: left as it is",
-			    h->version, UNDO_VERSION);
+		return undo_garbled("no magic word");
+	if (h->version != UNDO_VERSION)
+		return fail(-EBADMSG, "the undo record has version %u, this jab reads only %u: left as it is; the jab "
+			    "that made it can recover it", h->version, UNDO_VERSION);
 	if (h->max_edits > UNDO_MAX_EDITS || h->n_edits > h->max_edits ||
 	    h->max_moves != max_moves(h->max_edits) || h->n_moves > h->max_moves)
-		return garbled("counts");
+		return undo_garbled("counts");
 	if (h->head_size != sizeof(*h) || h->edit_size != sizeof(struct undo_edit) ||
 	    h->move_size != sizeof(struct undo_move) || h->edits_off != sizeof(*h) ||
 	    h->moves_off != sizeof(*h) + (uint64_t)h->max_edits * sizeof(struct undo_edit) ||
 	    h->size != undo_size(h->max_edits) || h->size > area)
-		return garbled("sizes");
+		return undo_garbled("sizes");
 	if (h->text > UNDO_TEXT_DIRTY)
-		return garbled("state");
-	if ((h->version > 1 && !may_be_ours(h->private_at, h->private_len)) ||
-	    (h->version > 2 && !may_be_ours(h->scratch_at, h->scratch_len)))
-		return garbled("private memory");
+		return undo_garbled("state");
+	if (!may_be_ours(h->private_at, h->private_len) || !may_be_ours(h->scratch_at, h->scratch_len))
+		return undo_garbled("private memory");
 	return 0;
 }
 
@@ -268,16 +274,13 @@ static bool edit_is_sane(const struct undo_edit *e)
 	return e->len > 0 && e->len <= EDIT_MAX && e->at < USER_TOP - EDIT_MAX && e->resume < USER_TOP;
 }
 
-int undo_take(struct undo *u, const struct undo_head *h, const struct undo_edit *edits,
-	      const struct undo_move *moves)
+int undo_take_edits(struct undo *u, const struct undo_edit *edits, size_t n)
 {
-	size_t i;
-
-	for (i = 0; i < h->n_edits; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct edit *e;
 
 		if (!edit_is_sane(&edits[i]))
-			return garbled("an edit");
+			return undo_garbled("an edit");
 		e = vec_add(&u->edits);
 		e->at = TADDR(edits[i].at);
 		e->resume = TADDR(edits[i].resume);
@@ -285,20 +288,41 @@ int undo_take(struct undo *u, const struct undo_head *h, const struct undo_edit 
 		memcpy(e->old, edits[i].old, EDIT_MAX);
 		memcpy(e->new, edits[i].new, EDIT_MAX);
 	}
-	for (i = 0; i < h->n_moves; i++) {
+	return 0;
+}
+
+int undo_take_moves(struct undo *u, const struct undo_move *moves, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
 		if (moves[i].from >= USER_TOP || moves[i].to >= USER_TOP)
-			return garbled("a move");
+			return undo_garbled("a move");
 		*vec_add(&u->moves) = (struct move){ TADDR(moves[i].from), TADDR(moves[i].to) };
 	}
+	return 0;
+}
+
+int undo_take_end(struct undo *u, const struct undo_head *h)
+{
 	u->text = h->text;
-	if (h->version > 1 && h->private_at)
-		u->private = (struct gap){ h->private_at, h->private_at + (h->private_len ? h->private_len : PAGE) };
-	if (h->version > 2)
-		u->scratch = (struct gap){ h->scratch_at, h->scratch_at + h->scratch_len };
+	u->private = (struct gap){ h->private_at, h->private_at + h->private_len };
+	u->scratch = (struct gap){ h->scratch_at, h->scratch_at + h->scratch_len };
 	sort_edits(u->edits.v, u->edits.n);
 	sort_moves(u->moves.v, u->moves.n);
-	for (i = 1; i < u->edits.n; i++)
+	for (size_t i = 1; i < u->edits.n; i++)
 		if (u->edits.v[i - 1].at.v + u->edits.v[i - 1].len > u->edits.v[i].at.v)
-			return garbled("edits that overlap");
+			return undo_garbled("edits that overlap");
 	return 0;
+}
+
+void undo_from_book(struct undo *u, const struct undo_book *b)
+{
+	for (size_t i = 0; i < b->edits.n; i++)
+		*vec_add(&u->edits) = b->edits.v[i];
+	for (size_t i = 0; i < b->moves.n; i++)
+		*vec_add(&u->moves) = b->moves.v[i];
+	u->text = b->text;
+	u->private = b->private;
+	u->scratch = b->scratch;
+	sort_edits(u->edits.v, u->edits.n);
+	sort_moves(u->moves.v, u->moves.n);
 }

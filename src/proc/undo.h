@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The way back, written down where it outlives us: the first pages of the arena's memory, mapped
- * read-only in the target (offset 0) and writable here. Whoever finds such a mapping in
+ * read-only in the target (offset 0) and writable here. A reader that finds such a mapping in
  * /proc/PID/maps can take our changes out with what stands here, also when we were killed.
  *
  *	offset 0	struct undo_head
@@ -11,15 +11,16 @@
  *
  * Forked children share these pages but not the text, so nothing here says what has been done to one
  * process: whether an edit stands in a text is seen by looking at that text. Which pieces are mapped
- * is not written here either: the mappings of the same inode say it, and they can't be scribbled on.
+ * is not written here either: the mappings of the same name say it, and they can't be scribbled on.
  * Only what is not part of that memory has its address here.
  *
- * Mappings are known by their name. A memfd's says who made it:
+ * Mappings are known by their name, which tells the tracer and the arena:
  *
- *	/memfd:jab-<pid>-<start time>-<pid namespace>
- *	/SYSV6a6162??				a segment's: who made it is in the record
+ *	/memfd:jab-<pid>-<start time>-<pid namespace>-<serial>		record, code, tables
+ *	/memfd:jab-<pid>-<start time>-<pid namespace>-<serial>-data	what the target may write
  *
- * For a reader the record is foreign input: everything is checked before it is used.
+ * The tracer that wrote the record never reads it back: it works with its own copy, struct undo_book. For any
+ * other reader the record is foreign input: everything is checked before it is used.
  */
 #ifndef JAB_PROC_UNDO_H
 #define JAB_PROC_UNDO_H
@@ -27,9 +28,8 @@
 #include "proc/text.h"
 
 #define UNDO_MAGIC 0x6f646e752062616aull	/* reads "jab undo" */
-#define UNDO_VERSION 3
-#define UNDO_VERSION_OLDEST 1	/* without private_at */
-#define UNDO_MAX_EDITS (1u << 24)
+#define UNDO_VERSION 4
+#define UNDO_MAX_EDITS (1u << 22)
 #define UNDO_MOVES_PER_EDIT 4
 
 enum undo_text {
@@ -59,12 +59,15 @@ struct undo_head {
 	uint32_t reserved;
 	uint64_t tracer_start, tracer_pidns;
 	uint64_t private_at;		/* memory that is not shared; 0: there is none */
-	uint64_t private_len;		/* 0: a page, as tracers before this one had it */
-	uint64_t scratch_at, scratch_len;	/* the same for scratch memory; since version 3 */
+	uint64_t private_len;
+	uint64_t scratch_at, scratch_len;	/* the same for scratch memory */
+	uint64_t nonce[2];		/* random: no two arenas have the same */
+	uint64_t challenge;		/* changed by the tracer to see which processes share this memory */
+	uint64_t made;			/* when the target was stopped for it: which of two came first */
 	uint8_t unused[8];
 };
 
-_Static_assert(sizeof(struct undo_head) == 128, "layout is read by other versions: bump UNDO_VERSION");
+_Static_assert(sizeof(struct undo_head) == 160, "layout is read by other versions: bump UNDO_VERSION");
 _Static_assert(sizeof(struct undo_edit) == 56, "layout is read by other versions: bump UNDO_VERSION");
 
 /* Who made an arena. Start time and namespace tell a reused or foreign pid from the real one. */
@@ -72,44 +75,74 @@ struct tracer_id { pid_t pid; uint64_t start, pidns; };
 
 #define ARENA_PREFIX "jab-"
 #define ARENA_PATH "/memfd:" ARENA_PREFIX	/* how a mapping or descriptor of ours begins */
-#define SEGMENT_PATH "/SYSV6a6162"
-#define SEGMENT_KEY 0x6a616200		/* and up to 255 more */
-#define ARENA_NAME_MAX 80
+#define ARENA_DATA "-data"			/* how the name of the writable part ends */
+#define ARENA_NAME_MAX 96
+
+/* What a name says. The serial number is a part of the nonce. */
+struct arena_label {
+	struct tracer_id tracer;
+	uint64_t serial;
+	bool data;
+};
 
 int tracer_self(struct tracer_id *ret_id);
-void arena_name(const struct tracer_id *id, char name[ARENA_NAME_MAX]);
-bool arena_name_parse(const char *path, struct tracer_id *ret_id);	/* "/memfd:jab-..." */
-bool is_arena_path(const char *path);	/* of a mapping: one or the other */
+void arena_name(const struct arena_label *label, char name[ARENA_NAME_MAX]);
+bool arena_name_parse(const char *path, struct arena_label *ret_label);	/* "/memfd:jab-..." */
+bool same_tracer(const struct tracer_id *x, const struct tracer_id *y);
+bool same_arena(const struct arena_label *x, const struct arena_label *y);	/* either part of it */
+bool is_arena_path(const char *path);	/* of a mapping */
 
-enum tracer_state { TRACER_DEAD, TRACER_ALIVE, TRACER_UNKNOWN /* another pid namespace */ };
-enum tracer_state tracer_state(const struct tracer_id *id);
+enum tracer_state {
+	TRACER_DEAD,		/* or a zombie */
+	TRACER_ALIVE,
+	TRACER_UNKNOWN,		/* another pid namespace, that can't be looked into from here */
+};
+enum tracer_state tracer_state(const struct tracer_id *id, pid_t *ret_pid);	/* its number here, if it is alive */
 
-/* Writing: by the tracer, through its own view. */
+/*
+ * What the tracer wrote, kept where no target can change it: the shared record is only written. undo_init()
+ * fills all but the addresses.
+ */
+struct undo_book {
+	struct undo_head *shared;	/* our view of the record */
+	uint64_t nonce[2], made;
+	uint32_t max_edits, max_moves;
+	enum undo_text text;
+	struct gap private, scratch;
+	VEC(struct edit) edits;		/* in the order in which they came */
+	VEC(struct move) moves;
+};
+
 size_t undo_size(size_t max_edits);
-void undo_init(struct undo_head *h, size_t max_edits, const struct tracer_id *id, struct gap private,
-	       struct gap scratch);
-int undo_append(struct undo_head *h, const struct text_patch *patch);
-void undo_truncate(struct undo_head *h, uint32_t n_edits, uint32_t n_moves);
-void undo_set_text(struct undo_head *h, enum undo_text text);
+int undo_init(struct undo_book *b, size_t max_edits, struct gap private, struct gap scratch);
+void undo_start(struct undo_book *b, struct undo_head *at, const struct tracer_id *id);	/* writes the head */
+int undo_append(struct undo_book *b, const struct text_patch *patch);
+void undo_truncate(struct undo_book *b, uint32_t n_edits, uint32_t n_moves);
+void undo_set_text(struct undo_book *b, enum undo_text text);
+void undo_close(struct undo_book *b);
 
 /* The same as plain lists, sorted: what removal works with. */
 struct undo {
 	VEC(struct edit) edits;
 	VEC(struct move) moves;		/* pad -> original */
 	enum undo_text text;
-	struct gap private, scratch;	/* as claimed: whoever unmaps them looks first */
+	struct gap private, scratch;	/* as claimed: they are looked at before they are unmapped */
 	bool growing;			/* its tracer is dead: a thread may be making mappings for it still */
-	uint64_t inode;
-	struct arena *arena;		/* our own views of it; NULL: somebody else's */
+	struct arena_label label;
+	struct arena *arena;		/* our own; NULL: left by another tracer */
 };
 void undo_free(struct undo *u);
+void undo_from_book(struct undo *u, const struct undo_book *b);
 
 /*
- * Reading what somebody else wrote. area: bytes that are mapped from offset 0 on. Refuses anything
- * that this version can't have written; -ENODATA: nothing was written yet.
+ * Reading what another tracer wrote. area: bytes that are mapped from offset 0 on. Refuses anything
+ * that this version can't have written; -ENODATA: nothing was written yet. Edits and moves may come in parts;
+ * the end sorts them.
  */
 int undo_check(const struct undo_head *h, size_t area);
-int undo_take(struct undo *u, const struct undo_head *h, const struct undo_edit *edits,
-	      const struct undo_move *moves);
+int undo_take_edits(struct undo *u, const struct undo_edit *edits, size_t n);
+int undo_take_moves(struct undo *u, const struct undo_move *moves, size_t n);
+int undo_take_end(struct undo *u, const struct undo_head *h);
+int undo_garbled(const char *what);	/* -EBADMSG with a sentence */
 
 #endif

@@ -24,7 +24,7 @@ static size_t find(struct range *v, size_t most)
 	size_t n = 0;
 
 	while (f && n < most && fgets(line, sizeof(line), f))
-		if ((strstr(line, "memfd:jab") || strstr(line, "SYSV6a6162")) && strstr(line, " rw-s ") && sscanf(line, "%lx-%lx", &lo, &hi) == 2)
+		if (strstr(line, "memfd:jab") && strstr(line, " rw-s ") && sscanf(line, "%lx-%lx", &lo, &hi) == 2)
 			v[n++] = (struct range){ (uint64_t *)lo, (hi - lo) / 8 };
 	if (f)
 		fclose(f);

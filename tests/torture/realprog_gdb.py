@@ -477,7 +477,7 @@ def watch():
     dice = random.Random(ORDER["seed"])
     gdb.execute("attach %d" % ORDER["pid"], to_string=True)
     BASE = base_of(ORDER["pid"])
-    OURS.extend([int(x, 16) for x in l.split()[0].split("-")] for l in maps_of(ORDER["pid"]) if "memfd:jab" in l or "/SYSV6a6162" in l)
+    OURS.extend([int(x, 16) for x in l.split()[0].split("-")] for l in maps_of(ORDER["pid"]) if "memfd:jab" in l)
     placed, counts = [], []
     for i, p in enumerate(ORDER["places"]):
         wanted = set(range(ORDER["hits"] // 2)) | {dice.randrange(200) for _ in range(ORDER["hits"] - ORDER["hits"] // 2)}

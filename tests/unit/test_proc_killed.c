@@ -286,15 +286,13 @@ static void survives(void **state)
 	no_restorer = kind->no_restorer;
 	target = start_target(kind->run, NULL);
 	goes_on(target, kind->threads, 0);
-	for (repeat = 0; repeat < REPEATS; repeat++) {
-		segment_never = repeat % 2;	/* each kind of shared memory */
+	for (repeat = 0; repeat < REPEATS; repeat++)
 		for (step = 1; kill_tracer_at(target, step); step++) {
 			goes_on(target, kind->threads, step);
 			take_out(target, step);
 			sh->value = 0;
 			killed++;
 		}
-	}
 	assert_true(killed >= REPEATS * 40);
 	goes_on(target, kind->threads, 0);
 	end_target(target);

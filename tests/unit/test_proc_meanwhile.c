@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An arena is made while the program goes on: what a thread of the program does meanwhile, at any step, is as
- * if nobody were there. The main thread sleeps, and is borrowed; the worker obeys.
+ * While an arena is made, no thread sees a descriptor of ours. It is unmapped while the program goes on: what a thread of
+ * the program does meanwhile, at any step, is as if no tracer were there. The main thread sleeps, and is borrowed; the
+ * worker obeys.
  */
 #include "proc_target.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sys/shm.h>
 #include <sys/stat.h>
 #include "proc/arena.h"
 #include "proc/text.h"
@@ -111,6 +111,7 @@ static void give_order(const char *step)
 
 	if (!at_step || strcmp(step, at_step) != 0)
 		return;
+	at_step = NULL;		/* once */
 	seen++;
 	fds_seen += memfds_of(now.pid);
 	sh->value = order;
@@ -142,16 +143,28 @@ static void finish(void)
 	assert_int_equal(sh->wrong, 0);
 }
 
-/* At this step of making an arena, the worker does something. */
-static int make_arena(const char *step, enum order what, struct arena **ret_arena)
+static int make_arena(struct arena **ret_arena)
 {
 	struct piece pieces[] = { { .len = 4096 }, { .len = 4096, .kind = PIECE_PRIVATE }, { .len = 4096 } };
 
 	pieces[2].at = TADDR(sh->extra);
+	return arena_create(now.p, pieces, ARRAY_SIZE(pieces), 1, ret_arena);
+}
+
+/* At this step of taking an arena out, the worker does something. */
+static int take_out(const char *step, enum order what, struct text_report *ret_report)
+{
+	struct arena *a;
+	int r;
+
+	assert_ok(make_arena(&a));
 	at_step = step;
 	order = what;
 	proc_step_hook = give_order;
-	return arena_create(now.p, pieces, ARRAY_SIZE(pieces), 1, ret_arena);
+	r = text_remove(now.p, a, ret_report);
+	proc_step_hook = NULL;
+	arena_forget(a);
+	return r;
 }
 
 static size_t threads_of(pid_t pid)
@@ -173,18 +186,15 @@ static bool maps_ours(pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	text = file_load(path, &len);
-	found = text && (strstr(text, "memfd:jab") || strstr(text, SEGMENT_PATH));
+	found = text && strstr(text, "memfd:jab");
 	free(text);
 	return found;
 }
 
 static void others_go_on(void **state)
 {
-	static const char *const steps[] = {
-		"borrow: frame written", "borrow: signals blocked", "arena: segment mapped", "arena: record mapped",
-		"batch: ready", "batch: collected", "arena: all mapped",
-	};
-	struct arena *a;
+	static const char *const steps[] = { "borrow: frame written", "borrow: signals blocked", "remove: piece unmapped" };
+	struct text_report report;
 	int lowest;
 
 	start(NULL);
@@ -192,89 +202,121 @@ static void others_go_on(void **state)
 	assert_true(wait_until(&sh->ready, 1));
 	lowest = sh->result;
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		assert_ok(make_arena(steps[i], OPEN, &a));
-		assert_true(a->shm >= 0);
+		assert_ok(take_out(steps[i], OPEN, &report));
+		assert_true(report.verified);
 		assert_int_equal(seen, (int)i + 1);
 		assert_true(done);
 		assert_int_equal(sh->result, lowest);
 		assert_int_equal(fds_seen, 0);
-		at_step = NULL;
-		assert_ok(arena_destroy(a));
 		assert_false(maps_ours(now.pid));
 	}
 	finish();
 }
 
-/* The child has some of the mappings, and no descriptor. They go when the arena goes. */
-static void forks_meanwhile(void **state)
+static uint64_t turns_seen;
+
+/* The order can't be obeyed as long as the descriptors are there. */
+static void order_and_look(const char *step)
 {
+	if (memfds_of(now.pid)) {
+		fds_seen++;
+		sh->value = order;
+		sleep_ns(1000000);
+		turns_seen += sh->turns[1] != sh->extra;
+	}
+	if (strcmp(step, "arena: stopped") == 0)
+		sh->extra = sh->turns[1];
+}
+
+static int make_and_order(enum order what, struct arena **ret_arena)
+{
+	struct piece pieces[] = { { .len = 4096 }, { .len = 4096, .kind = PIECE_PRIVATE }, { .len = 4096 } };
+	int r;
+
+	order = what;
+	turns_seen = 0;
+	proc_step_hook = order_and_look;
+	r = arena_create(now.p, pieces, ARRAY_SIZE(pieces), 1, ret_arena);
+	proc_step_hook = NULL;
+	return r;
+}
+
+/* Descriptors are made, mapped and closed while no thread runs: none gets another number for it, no child keeps one. */
+static void others_wait(void **state)
+{
+	static const enum order orders[] = { OPEN, FORK };
 	struct text_report report;
 	struct arena *a;
-	pid_t child;
+	uint64_t before;
+	int lowest;
 
 	start(NULL);
-	assert_ok(make_arena("arena: record mapped", FORK, &a));
-	assert_int_equal(seen, 1);
-	child = sh->result;
-	assert_true(child > 0 && maps_ours(child));
-	assert_ok(text_remove(now.p, a, &report));
-	assert_true(report.verified);
-	assert_int_equal(report.processes, 2);
-	assert_false(maps_ours(child) || maps_ours(now.pid));
-	arena_forget(a);
+	sh->value = OPEN;
+	assert_true(wait_until(&sh->ready, 1));
+	lowest = sh->result;
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		before = sh->ready;
+		assert_ok(make_and_order(orders[i], &a));
+		assert_true(fds_seen > 4);
+		assert_int_equal(turns_seen, 0);
+		assert_true(wait_until(&sh->ready, before + 1));
+		if (orders[i] == OPEN)
+			assert_int_equal(sh->result, lowest);
+		else
+			assert_int_equal(memfds_of(sh->result), 0);
+		assert_ok(text_remove(now.p, a, &report));
+		assert_int_equal(report.processes, orders[i] == OPEN ? 1 : 2);
+		assert_true(report.verified);
+		arena_forget(a);
+	}
 	finish();
 }
 
-static void fork_then_take(const char *step)
+/* The child has some of the mappings, and no descriptor. They go as its parent's do. */
+static void forks_meanwhile(void **state)
 {
-	give_order(step);
-	if (strcmp(step, "arena: record mapped") == 0) {
-		at_step = "batch: ready";
-		order = TAKE;
-	}
+	struct text_report report;
+
+	start(NULL);
+	assert_ok(take_out("remove: piece unmapped", FORK, &report));
+	assert_int_equal(seen, 1);
+	assert_true(sh->result > 0);
+	assert_true(report.verified);
+	assert_int_equal(report.processes, 2);
+	assert_false(maps_ours(sh->result) || maps_ours(now.pid));
+	finish();
 }
 
-/* Nor are they left when the arena could not be made. */
-static void forks_in_vain(void **state)
+/* A place is taken: nothing stays, and no descriptor is closed twice. */
+static void made_in_vain(void **state)
 {
 	struct piece pieces[] = { { .len = 4096 }, { .len = 4096, .kind = PIECE_PRIVATE }, { .len = 4096 } };
 	gap_list gaps = { 0 };
 	struct arena *a = NULL;
-	pid_t child;
 
 	start(NULL);
 	assert_ok(proc_gaps(now.p, &gaps));
-	pieces[2].at = TADDR(gaps.v[gaps.n - 1].hi - (1 << 20));
-	sh->extra = pieces[2].at.v;
+	sh->extra = gaps.v[gaps.n - 1].hi - (1 << 20);
+	pieces[2].at = TADDR(sh->extra);
 	vec_free(&gaps);
-	at_step = "arena: record mapped";
-	order = FORK;
-	proc_step_hook = fork_then_take;
+	sh->value = TAKE;
+	assert_true(wait_until(&sh->ready, 1));
 	assert_int_equal(arena_create(now.p, pieces, ARRAY_SIZE(pieces), 1, &a), -EEXIST);
 	assert_non_null(strstr(err_text(), "keeps mapping memory"));
-	assert_int_equal(seen, 2);
-	at_step = NULL;
 	assert_false(maps_ours(now.pid));
-	child = 0;
-	for (pid_t pid = now.pid + 1; pid < now.pid + 1000 && !child; pid++) {
-		struct task_stat s;
-
-		if (task_stat(pid, pid, &s) == 0 && s.ppid == now.pid)
-			child = pid;
-	}
-	assert_true(child > 0);
-	assert_false(maps_ours(child));
+	assert_int_equal(memfds_of(now.pid), 0);
 	finish();
 }
 
 static void executes_meanwhile(void **state)
 {
+	struct text_report report;
 	char name[32];
-	struct arena *a;
 
 	start(NULL);
 	wait_for_end = true;
-	assert_int_equal(make_arena("arena: segment mapped", EXEC, &a), -ESRCH);
+	assert_ok(take_out("remove: piece unmapped", EXEC, &report));
+	assert_true(report.gone);
 	assert_int_equal(seen, 1);
 	proc_close(now.p);
 	now.p = NULL;
@@ -288,13 +330,14 @@ static void executes_meanwhile(void **state)
 static void ends_meanwhile(void **state)
 {
 	uint64_t end = now_ns() + PATIENCE_NS;
-	struct arena *a;
+	struct text_report report;
 	int status = -1;
 
 	start(NULL);
 	now.p->started_by_us = true;	/* so that its status is kept, wherever it is collected */
 	wait_for_end = true;
-	assert_int_equal(make_arena("arena: segment mapped", EXIT, &a), -ESRCH);
+	assert_ok(take_out("remove: piece unmapped", EXIT, &report));
+	assert_true(report.gone);
 	while (proc_child_ended(now.p, &status) == 0 && now_ns() < end)
 		sleep_ns(100000);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
@@ -313,7 +356,7 @@ static void send_stop(const char *step)
 /* It stands still in the end, because somebody wants it so. */
 static void is_stopped_meanwhile(void **state)
 {
-	static const char *const steps[] = { "borrow: frame written", "arena: segment mapped", "arena: record mapped" };
+	static const char *const steps[] = { "borrow: frame written", "arena: memfd made", "arena: record mapped" };
 	struct piece piece = { .len = 4096 };
 	struct arena *a;
 
@@ -323,7 +366,6 @@ static void is_stopped_meanwhile(void **state)
 		proc_step_hook = send_stop;
 		assert_ok(arena_create(now.p, &piece, 1, 1, &a));
 		proc_step_hook = NULL;
-		assert_true(a->shm >= 0);
 		wait_state(now.pid, 'T');
 		assert_ok(arena_destroy(a));
 		kill(now.pid, SIGCONT);
@@ -369,7 +411,6 @@ static void batch_is_stopped(void **state)
 		}
 		proc_step_hook = stop_before_batch;
 		assert_ok(arena_create(now.p, &piece, 1, 1, &a));
-		assert_true(a->shm >= 0);
 		wait_state(now.pid, 'T');
 		proc_step_hook = NULL;
 		assert_ok(arena_destroy(a));
@@ -388,7 +429,7 @@ static void filter_all(void)
 }
 
 /* Should we die, the filter would judge what is left of the table. */
-static void memfd_under_a_filter(void **state)
+static void under_a_filter(void **state)
 {
 	struct piece piece = { .len = 4096 };
 	struct arena *a;
@@ -397,7 +438,6 @@ static void memfd_under_a_filter(void **state)
 		skip();
 	start(filter_all);
 	assert_ok(arena_create(now.p, &piece, 1, 1, &a));
-	assert_int_equal(a->shm, -1);
 	assert_ok(arena_destroy(a));
 	assert_false(maps_ours(now.pid));
 	finish();
@@ -415,54 +455,22 @@ static void leave_namespace(void)
 		_exit(1);
 }
 
-/* Another user's, and a number that means something else, or nothing, where we are. */
-static void segment_for_others(void **state)
+/* Another user's, and one in another namespace. */
+static void for_others(void **state)
 {
 	void (*const first[])(void) = { become_nobody, leave_namespace };
 	struct piece piece = { .len = 4096 };
-	struct stat before, after;
 	struct arena *a;
 
 	if (geteuid() != 0)
 		skip();
-	assert_int_equal(stat("/proc/thread-self/ns/ipc", &before), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(first); i++) {
 		start(first[i]);
 		assert_ok(arena_create(now.p, &piece, 1, 1, &a));
-		assert_true(a->shm >= 0);
 		assert_ok(arena_destroy(a));
 		assert_false(maps_ours(now.pid));
 		finish();
 	}
-	assert_int_equal(stat("/proc/thread-self/ns/ipc", &after), 0);
-	assert_int_equal(before.st_ino, after.st_ino);
-}
-
-/* What a tracer left that was killed before it could mark its segment for removal. */
-static void stale_segments_go(void **state)
-{
-	struct piece piece = { .len = 4096 };
-	struct arena *a;
-	int ids[256];
-
-	fflush(NULL);
-	if (fork() == 0) {
-		for (int i = 0; i < 256; i++)
-			if (shmget(SEGMENT_KEY + i, 4096, IPC_CREAT | 0700) < 0)
-				_exit(1);
-		_exit(0);
-	}
-	wait(&ids[0]);
-	assert_int_equal(ids[0], 0);
-	for (int i = 0; i < 256; i++)
-		ids[i] = shmget(SEGMENT_KEY + i, 0, 0);
-	start(NULL);
-	assert_ok(arena_create(now.p, &piece, 1, 1, &a));
-	assert_true(a->shm >= 0);
-	assert_ok(arena_destroy(a));
-	finish();
-	for (int i = 0; i < 256; i++)
-		shmctl(ids[i], IPC_RMID, NULL);
 }
 
 /* Stacks in the middle of other memory: nobody runs while something is written below them. */
@@ -502,7 +510,6 @@ static void strange_stacks(void **state)
 	assert_int_equal(stopped_threads(now.p), 2);
 	assert_ok(proc_resume(now.p));
 	assert_ok(arena_create(now.p, &piece, 1, 1, &a));
-	assert_true(a->shm >= 0);
 	assert_ok(arena_destroy(a));
 	finish();
 }
@@ -511,15 +518,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(others_go_on),
+		cmocka_unit_test(others_wait),
 		cmocka_unit_test(forks_meanwhile),
-		cmocka_unit_test(forks_in_vain),
+		cmocka_unit_test(made_in_vain),
 		cmocka_unit_test(executes_meanwhile),
 		cmocka_unit_test(ends_meanwhile),
 		cmocka_unit_test(is_stopped_meanwhile),
 		cmocka_unit_test(batch_is_stopped),
-		cmocka_unit_test(memfd_under_a_filter),
-		cmocka_unit_test(segment_for_others),
-		cmocka_unit_test(stale_segments_go),
+		cmocka_unit_test(under_a_filter),
+		cmocka_unit_test(for_others),
 		cmocka_unit_test(strange_stacks),
 	};
 

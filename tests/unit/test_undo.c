@@ -11,14 +11,21 @@ struct record {
 	uint8_t rest[4096];
 };
 
-static void record_make(struct record *r)
+/* The book is the tracer's own copy. */
+static void record_begin(struct record *r, struct undo_book *b)
 {
 	struct tracer_id id = { 42, 4711, 99 };
+
+	memset(r, 0, sizeof(*r));
+	must(undo_init(b, N, (struct gap){ 0x5000, 0x7000 }, (struct gap){ 0x9000, 0xa000 }));
+	undo_start(b, &r->head, &id);
+}
+
+static void record_fill(struct undo_book *b)
+{
 	struct text_patch patch = { 0 };
 	int i;
 
-	memset(r, 0, sizeof(*r));
-	undo_init(&r->head, N, &id, (struct gap){ 0x5000, 0x7000 }, (struct gap){ 0x9000, 0xa000 });
 	for (i = 0; i < 2; i++) {
 		struct edit *e = vec_add(&patch.edits);
 
@@ -27,9 +34,18 @@ static void record_make(struct record *r)
 		memset(e->new, 0x20 + i, 5);
 	}
 	*vec_add(&patch.moves_out) = (struct move){ TADDR(0x7000), TADDR(0x2000) };
-	assert_int_equal(undo_append(&r->head, &patch), 0);
+	assert_int_equal(undo_append(b, &patch), 0);
 	vec_free(&patch.edits);
 	vec_free(&patch.moves_out);
+}
+
+static void record_make(struct record *r)
+{
+	struct undo_book b;
+
+	record_begin(r, &b);
+	record_fill(&b);
+	undo_close(&b);
 }
 
 static int record_read(const struct record *r, struct undo *u)
@@ -37,7 +53,11 @@ static int record_read(const struct record *r, struct undo *u)
 	int e = undo_check(&r->head, undo_size(N));
 
 	*u = (struct undo){ 0 };
-	return e < 0 ? e : undo_take(u, &r->head, r->edits, r->moves);
+	if (e == 0)
+		e = undo_take_edits(u, r->edits, r->head.n_edits);
+	if (e == 0)
+		e = undo_take_moves(u, r->moves, r->head.n_moves);
+	return e < 0 ? e : undo_take_end(u, &r->head);
 }
 
 static void test_round_trip(void **state)
@@ -63,40 +83,79 @@ static void test_round_trip(void **state)
 	undo_free(&u);
 }
 
-/* A record of the version before had nothing to say about a private page. */
-static void test_old_version(void **state)
-{
-	struct record r;
-	struct undo u;
-
-	record_make(&r);
-	r.head.version = 1;
-	assert_int_equal(record_read(&r, &u), 0);
-	assert_int_equal(u.edits.n, 2);
-	assert_int_equal(u.private.lo, 0);
-	assert_int_equal(u.scratch.lo, 0);
-	undo_free(&u);
-}
-
 static void test_full(void **state)
 {
 	struct text_patch patch = { 0 };
+	struct undo_book b;
 	struct record r;
 	int i;
 
-	record_make(&r);
+	record_begin(&r, &b);
+	record_fill(&b);
 	for (i = 0; i < 2; i++)
 		vec_add(&patch.edits)->len = 1;
-	assert_int_equal(undo_append(&r.head, &patch), -ENOSPC);
+	assert_int_equal(undo_append(&b, &patch), -ENOSPC);
 	assert_int_equal(r.head.n_edits, 2);
 	patch.edits.n = 1;
 	for (i = 0; i < 100; i++)
 		*vec_add(&patch.moves_out) = (struct move){ TADDR(1), TADDR(2) };
-	assert_int_equal(undo_append(&r.head, &patch), 0);
+	assert_int_equal(undo_append(&b, &patch), 0);
 	assert_int_equal(r.head.n_edits, 3);
 	assert_int_equal(r.head.n_moves, N * UNDO_MOVES_PER_EDIT);	/* the rest is waited for instead */
+	undo_truncate(&b, 2, 1);
+	assert_int_equal(r.head.n_edits, 2);
+	assert_int_equal(r.head.n_moves, 1);
+	undo_close(&b);
 	vec_free(&patch.edits);
 	vec_free(&patch.moves_out);
+}
+
+/* What stands in the shared record has no influence on what the tracer writes and takes out. */
+static void test_not_read_back(void **state)
+{
+	static uint8_t around[3 * sizeof(struct record)];
+	struct record *r = (struct record *)(around + sizeof(*r));
+	struct text_patch patch = { 0 };
+	struct undo u = { 0 };
+	struct undo_book b;
+
+	record_begin(r, &b);
+	memset(around, 0x5a, sizeof(*r));
+	memset(r + 1, 0x5a, sizeof(*r));
+	memset(&r->head, 0xff, sizeof(r->head));
+	record_fill(&b);
+	memset(&r->head, 0x11, sizeof(r->head));
+	memset(r->edits, 0x11, sizeof(r->edits));
+	vec_add(&patch.edits)->at = TADDR(0x3000);
+	patch.edits.v[0].len = 2;
+	assert_int_equal(undo_append(&b, &patch), 0);
+	assert_int_equal(r->edits[2].at, 0x3000);
+	for (size_t i = 0; i < sizeof(*r); i++)
+		assert_true(around[i] == 0x5a && ((uint8_t *)(r + 1))[i] == 0x5a);
+	memset(r, 0x22, sizeof(*r));
+	undo_from_book(&u, &b);
+	assert_int_equal(u.edits.n, 3);
+	assert_int_equal(u.edits.v[0].at.v, 0x1f00);	/* sorted */
+	assert_int_equal(u.edits.v[0].old[4], 0x11);
+	assert_int_equal(u.edits.v[2].at.v, 0x3000);
+	assert_int_equal(u.moves.n, 1);
+	assert_int_equal(u.private.hi, 0x7000);
+	undo_free(&u);
+	undo_close(&b);
+	vec_free(&patch.edits);
+}
+
+/* No two are the same, whatever numbers processes and inodes have. */
+static void test_nonce(void **state)
+{
+	struct undo_book a, b;
+	struct record r;
+
+	record_begin(&r, &a);
+	record_begin(&r, &b);
+	assert_memory_equal(r.head.nonce, b.nonce, sizeof(b.nonce));
+	assert_memory_not_equal(a.nonce, b.nonce, sizeof(b.nonce));
+	assert_true(a.made <= b.made);
 }
 
 /* The target's memory is foreign input: one damaged field each. */
@@ -104,6 +163,7 @@ static void test_full(void **state)
 static const struct { const char *what; size_t offset, size; uint64_t value; } damage[] = {
 	DAMAGE(head.magic, 1),
 	DAMAGE(head.version, 0),
+	DAMAGE(head.version, UNDO_VERSION - 1),
 	DAMAGE(head.version, UNDO_VERSION + 1),
 	DAMAGE(head.private_at, 0x5001),
 	DAMAGE(head.private_at, 1ull << 47),
@@ -169,35 +229,72 @@ static void test_random(void **state)
 	}
 }
 
-static const struct { const char *path; bool good; } names[] = {
-	{ "/memfd:jab-12-345-678", true },
-	{ "/memfd:jab-12-345-678 (deleted)", true },
-	{ "/memfd:jab-12-345", false },
-	{ "/memfd:jab-12-345-678x", false },
-	{ "/memfd:jab--12-345-678", false },
-	{ "/memfd:jab", false },
-	{ "/memfd:other-12-345-678", false },
-	{ "/tmp/memfd:jab-12-345-678", false },
+static const struct { const char *path; bool good, data; } names[] = {
+	{ "/memfd:jab-12-345-678-9a", true, false },
+	{ "/memfd:jab-12-345-678-9a (deleted)", true, false },
+	{ "/memfd:jab-12-345-678-9a-data", true, true },
+	{ "/memfd:jab-12-345-678-9a-data (deleted)", true, true },
+	{ "/memfd:jab-12-345-678", true, false },		/* an older version's */
+	{ "/memfd:jab-12-345-678 (deleted)", true, false },
+	{ "/memfd:jab-12-345-678-data", false, false },
+	{ "/memfd:jab-12-345-678-9a-dat", false, false },
+	{ "/memfd:jab-12-345-678-9a-data2", false, false },
+	{ "/memfd:jab-12-345", false, false },
+	{ "/memfd:jab-12-345-678x", false, false },
+	{ "/memfd:jab-12-345-678-x", false, false },
+	{ "/memfd:jab--12-345-678-9a", false, false },
+	{ "/memfd:jab", false, false },
+	{ "/memfd:other-12-345-678-9a", false, false },
+	{ "/tmp/memfd:jab-12-345-678-9a", false, false },
 };
 
 static void test_names(void **state)
 {
-	struct tracer_id id, self;
+	struct arena_label label, self = { .serial = ~0ull, .data = true };
 	char name[ARENA_NAME_MAX], path[ARENA_NAME_MAX + 32];
 	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(names); i++)
-		assert_int_equal(arena_name_parse(names[i].path, &id), names[i].good);
-	must(tracer_self(&self));
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		assert_int_equal(arena_name_parse(names[i].path, &label), names[i].good);
+		if (names[i].good)
+			assert_int_equal(label.data, names[i].data);
+	}
+	must(tracer_self(&self.tracer));
 	arena_name(&self, name);
 	snprintf(path, sizeof(path), "/memfd:%s (deleted)", name);
-	assert_true(arena_name_parse(path, &id));
-	assert_int_equal(id.pid, getpid());
-	assert_int_equal(tracer_state(&id), TRACER_ALIVE);
-	id.start++;
-	assert_int_equal(tracer_state(&id), TRACER_DEAD);	/* the pid was given away */
-	id.pidns++;
-	assert_int_equal(tracer_state(&id), TRACER_UNKNOWN);
+	assert_true(arena_name_parse(path, &label));
+	assert_true(same_arena(&label, &self));
+	assert_true(label.data);
+	label.serial--;
+	assert_false(same_arena(&label, &self));
+}
+
+/* Start time and namespace tell a reused number from the real one; a zombie is dead. */
+static void test_tracer_state(void **state)
+{
+	struct tracer_id id, dead;
+	pid_t pid, number;
+
+	must(tracer_self(&id));
+	assert_int_equal(tracer_state(&id, &number), TRACER_ALIVE);
+	assert_int_equal(number, getpid());
+	dead = id;
+	dead.start++;
+	assert_int_equal(tracer_state(&dead, &number), TRACER_DEAD);
+	dead.pidns++;
+	assert_int_not_equal(tracer_state(&dead, &number), TRACER_ALIVE);
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	waitid(P_PID, pid, NULL, WEXITED | WNOWAIT);
+	struct task_stat st;
+
+	assert_int_equal(task_stat(pid, pid, &st), 0);
+	id.pid = pid;
+	id.start = st.start_time;
+	assert_int_equal(st.state, 'Z');
+	assert_int_equal(tracer_state(&id, &number), TRACER_DEAD);
+	waitpid(pid, NULL, 0);
 }
 
 static void note(void *arg, size_t offset, size_t len, uint32_t nr)
@@ -395,11 +492,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_old_version),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_not_read_back),
+		cmocka_unit_test(test_nonce),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_tracer_state),
 		cmocka_unit_test(test_restorers),
 		cmocka_unit_test(test_gates),
 		cmocka_unit_test(test_clone_of_musl),

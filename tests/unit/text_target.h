@@ -549,13 +549,4 @@ static inline uint8_t text_byte(pid_t pid, const void *at)
 	return b;
 }
 
-/* With each kind of shared memory. */
-static inline int both_ways(const struct CMUnitTest *tests, size_t n)
-{
-	int failed = _cmocka_run_group_tests("segment", tests, n, NULL, NULL);
-
-	segment_never = true;
-	return failed + _cmocka_run_group_tests("memfd", tests, n, NULL, NULL);
-}
-
 #endif
