@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "session/budget.h"
 
 struct capture capture;
@@ -80,7 +81,9 @@ static int print_probe(void *arg, const struct jab_probe_info *p)
 
 	if (!p->uncounted)
 		snprintf(hits, sizeof(hits), "%" PRIu64, p->hits);
-	fprintf(arg, "%14s %14" PRIu64 " %14" PRIu64 "  %s\n", hits, p->recorded, p->lost, p->probe);
+	fprintf(arg, "%14s %14" PRIu64 " %14" PRIu64 "  ", hits, p->recorded, p->lost);
+	print_safe(arg, p->probe);
+	putc('\n', arg);
 	return 0;
 }
 

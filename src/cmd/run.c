@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/text.h"
 
 struct run run = { .duration = -1 };
 volatile sig_atomic_t run_interrupted;
@@ -191,7 +192,9 @@ void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, 
 
 static int print_plan(void *arg, const struct jab_probe_info *p)
 {
-	fprintf(arg, "%14zu %14zu  %s\n", p->sites, p->refused, p->probe);
+	fprintf(arg, "%14zu %14zu  ", p->sites, p->refused);
+	print_safe(arg, p->probe);
+	putc('\n', arg);
 	return 0;
 }
 

@@ -482,10 +482,8 @@ static int run_script(text_list *words, char **rest)
 	o.style = run.json ? SCRIPT_JSON : folded ? SCRIPT_FOLDED : SCRIPT_TEXT;
 	o.unsafe = unsafe;
 	o.no_warnings = no_warnings;
-	if (run.output && !(o.out = fopen(run.output, "we"))) {
-		fail(-errno, "%s can't be written: %s", run.output, strerror(errno));
+	if (run.output && !(o.out = output_create(run.output)))
 		return complain();
-	}
 	r = run_given(&o, words, rest);
 	if (!flush(o.out) && write_error == EPIPE) {
 		r = 1;		/* as with head(1): the reader had enough, and knows it */

@@ -146,10 +146,8 @@ static int run_trace(text_list *words, char **rest)
 
 	capture_probes(words, &probes);
 	r = run_usage("trace", probes.n, rest);
-	if (!r && run.output && !(p.to = fopen(run.output, "we"))) {
-		fail(-errno, "%s: %s", run.output, strerror(errno));
+	if (!r && run.output && !(p.to = output_create(run.output)))
 		r = complain();
-	}
 	if (!r)
 		r = trace_from_start(&p, &probes, rest);
 	vec_free(&probes);

@@ -31,6 +31,7 @@ struct format_names {
 	const char *(*site)(void *data, uint64_t number, bool func);
 	const char *(*enumerator)(void *data, const struct vtype *type, int64_t value);
 	int64_t wall_offset;	/* ns from CLOCK_MONOTONIC to wall time */
+	bool safe;		/* for a terminal: values and names are escaped (base/text.h); the script's own text never is */
 	const char *trailer;	/* behind strings that were cut at config's max_strlen */
 };
 

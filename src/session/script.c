@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "session/script.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "lang/format.h"
 #include "session/rings.h"
 #include "session/script_trace.h"
@@ -113,6 +116,10 @@ static void show_map(struct script_run *s, uint32_t map, uint64_t top, uint64_t 
 
 static void show_text(struct script_run *s, const char *type, const char *text, size_t len)
 {
+	if (s->style != SCRIPT_JSON && s->names.safe) {
+		write_safe(s->out, text, len, "\n\t");
+		return;
+	}
 	if (s->style != SCRIPT_JSON) {
 		fwrite(text, 1, len, s->out);
 		return;
@@ -122,18 +129,43 @@ static void show_text(struct script_run *s, const char *type, const char *text, 
 	fputs("}\n", s->out);
 }
 
+/*
+ * A FIFO would keep us waiting, and a device may act when it is opened: the type is checked before. Files of /proc and
+ * /sys are regular ones.
+ */
+static FILE *open_regular(const char *path)
+{
+	int handle = open(path, O_PATH | O_CLOEXEC), fd = -1;
+	struct stat st;
+	char link[64];
+
+	if (handle < 0 || fstat(handle, &st) < 0) {
+		log_warn("cat: %s: %s", path, strerror(errno));
+	} else if (!S_ISREG(st.st_mode)) {
+		log_warn("cat: %s is %s and is not read", path, S_ISFIFO(st.st_mode) ? "a FIFO" :
+			 S_ISSOCK(st.st_mode) ? "a socket" : S_ISDIR(st.st_mode) ? "a directory" : "a device");
+	} else {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", handle);
+		fd = open(link, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		if (fd < 0)
+			log_warn("cat: %s: %s", path, strerror(errno));
+	}
+	if (handle >= 0)
+		close(handle);
+	return fd < 0 ? NULL : fdopen(fd, "r");
+}
+
 static void show_file(struct script_run *s, const char *path)
 {
 	uint32_t most = lang_config(unit_of(s)->lang)->max_cat_bytes;
-	char *text = xrealloc(NULL, most);
-	FILE *f = fopen(path, "re");
+	FILE *f = open_regular(path);
+	char *text;
 
-	if (f) {
-		show_text(s, "cat", text, fread(text, 1, most, f));
-		fclose(f);
-	} else {
-		log_warn("cat: %s: %s", path, strerror(errno));
-	}
+	if (!f)
+		return;
+	text = xrealloc(NULL, most);
+	show_text(s, "cat", text, fread(text, 1, most, f));
+	fclose(f);
 	free(text);
 }
 
@@ -165,7 +197,11 @@ static void show_named(struct script_run *s, uint32_t record, const uint8_t *pay
 	char *name = NULL;
 	size_t size;
 	FILE *f = open_memstream(&name, &size);
-	int r = format_event(f, ir_of(s), record, payload, len, &s->names);
+	struct format_names raw = s->names;
+	int r;
+
+	raw.safe = false;
+	r = format_event(f, ir_of(s), record, payload, len, &raw);
 
 	fclose(f);
 	if (r == 0)
@@ -373,6 +409,7 @@ int script_begin(struct script_run *s)
 	s->j->tracer_maps = s->maps;
 	s->names = (struct format_names){
 		.data = s, .symbol = symbol, .stack = stack, .module = module, .site = site,
+		.safe = s->style != SCRIPT_JSON && isatty(fileno(s->out)),
 		.wall_offset = clock.realtime_ns, .trailer = lang_config(unit_of(s)->lang)->str_trunc_trailer,
 	};
 	s->in = (struct interp){ .unit = ir_of(s), .ops = &unit_maps_ops, .store = s->maps, .data = s, .emit = emit, .enable = enable, .moment = moment };

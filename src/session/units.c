@@ -71,7 +71,7 @@ int unit_say_errors(struct unit *u, int err)
 
 	if (*text) {
 		text[strcspn(text, "") - 1] = '\0';
-		fail(err, "%s", text);
+		fail_lines(err, text);
 	}
 	free(text);
 	return err;

@@ -13,9 +13,10 @@
 
 #define MIN_FREE (64u << 10)
 
+/* What is recorded of a program is nothing for other users. */
 static int make_dir(const char *path)
 {
-	if (mkdir(path, 0777) == 0)
+	if (mkdir(path, 0700) == 0)
 		return 0;
 	switch (errno) {
 	case EEXIST:
@@ -84,7 +85,7 @@ static int open_new(struct ctf *ctf)
 {
 	int r;
 
-	ctf->dir = open(ctf->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ctf->dir = open(ctf->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (ctf->dir < 0)
 		return fail(-errno, "can't open %s: %m", ctf->path);
 	r = check_space(ctf->dir, ctf->path);

@@ -136,7 +136,7 @@ static int begin_part(struct ctf *ctf, struct stream *s, uint64_t needed)
 	if (size < needed)
 		return -EFBIG;
 	snprintf(hidden, sizeof(hidden), ".stream_%u", s->id);
-	fd = openat(ctf->dir, hidden, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	fd = openat(ctf->dir, hidden, CTF_NEW_FILE, 0600);
 	if (fd < 0)
 		return -errno;
 	r = fill_part(ctf, s, fd, size, &at);

@@ -6,7 +6,11 @@
 #ifndef JAB_TRACE_WRITER_H
 #define JAB_TRACE_WRITER_H
 
+#include <fcntl.h>
 #include "trace/layout.h"
+
+/* Files of a trace are made new and are their owner's only. */
+#define CTF_NEW_FILE (O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
 
 struct stream {
 	uint32_t id;		/* as in stream_ID_PART and stream_instance_id */
