@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/err.h"
-#include "cmd/run.h"
+#include "cmd/capture.h"
 
 bool snapshot_parse(const char *text, enum snapshot_when *ret_when, int *ret_signal)
 {
@@ -123,7 +123,8 @@ int output_open(struct output *o, const char *name, char **rest, const struct ts
 	int r = 0;
 
 	o->command = command_line();
-	o->options = (struct ctf_options){ .clock = *clock, .command = o->command, .start = clock_now() };
+	o->options = (struct ctf_options){ .clock = *clock, .command = o->command, .max_size = capture.max_size,
+					  .start = clock_now() };
 	o->name = name ? xstrdup(name) : default_name(rest);
 	if (!strcmp(o->name, "-"))
 		r = open_stdout(o);

@@ -272,8 +272,6 @@ static int finish(struct running *x, int ended, int child_status)
 	events_totals(x->j, &t);
 	say_newcomers(x->j);
 	capture_say_lost(&t, exited ? ", or came behind exit()" : "");
-	if (t.damaged)
-		log_warn("a buffer held what is no event, %" PRIu64 " times", t.damaged);
 	if (run.json)
 		run_json_summary(x->j, x->to, &report, RUN_SITES);
 	run_say_times(x->j, &report);

@@ -226,7 +226,7 @@ static int each_event(struct trace *t, struct filter *f, const struct trace_styl
 		if (sums)
 			stats_add(sums, &ev, style->comm(style->arg, &ev));
 		else
-			r = trace_print(to, &ev, style);
+			r = MIN(trace_print(to, &ev, style), 0);
 		if (++shown == most)
 			break;
 	}

@@ -222,7 +222,7 @@ static void print_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t 
 	case IR_USYM:	print_symbol(f, v->n.u, names); break;
 	case IR_PROBE: case IR_FUNC: print_site(f, v->n.u, type == IR_FUNC, names); break;
 	case IR_TIME:
-		print_time(f, show < u->strings.n ? u->strings.v[show] : "", v->n.i + (names ? names->wall_offset : 0));
+		print_time(f, show < u->strings.n ? u->strings.v[show] : "", (int64_t)(v->n.u + (names ? (uint64_t)names->wall_offset : 0)));
 		break;
 	case IR_STR:
 		fwrite(v->text, 1, v->len, f);
@@ -438,6 +438,9 @@ int format_event(FILE *f, const struct ir_unit *u, uint32_t record, const uint8_
 		free(v);
 		return -EBADMSG;
 	}
+	for (uint32_t i = 0; names && names->known && i < r->nfields; i++)
+		if (r->fields[i].known)
+			names->known(names->data, r->fields[i].known, &v[i]);
 	switch ((enum ir_record_kind)r->kind) {
 	case IR_RECORD_PRINTF: case IR_RECORD_CAT: case IR_RECORD_SYSTEM: print_format(f, u, r, v, names); break;
 	case IR_RECORD_ERRORF: case IR_RECORD_WARNF:

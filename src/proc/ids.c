@@ -252,6 +252,11 @@ static bool has_mapped(pid_t pid, const struct arena *a)
 	return has;
 }
 
+bool arena_has_process(const struct arena *a, pid_t pid)
+{
+	return has_mapped(pid, a);
+}
+
 /* All threads of those who have it mapped. */
 static void read_guests(const struct arena *a, struct id_map *all)
 {

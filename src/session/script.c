@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "lang/format.h"
+#include "session/claims.h"
 #include "session/rings.h"
 #include "session/script_trace.h"
 #include "session/shapes.h"
@@ -31,7 +32,7 @@ struct script_run {
 	struct interp in;
 	VEC(struct timer) timers;
 	struct format_names names;
-	uint32_t pid;			/* whose event is being shown */
+	uint32_t pid, tid;		/* whose event is being shown, as the target says */
 	uint32_t target;		/* likewise; UINT32_MAX: a map is, or what the tracer itself has said */
 	bool no_warnings;
 	bool exited;
@@ -191,16 +192,50 @@ static void show_command(struct script_run *s, const char *command)
 	free(text);
 }
 
+static void known(void *data, enum ir_known what, struct field_value *v)
+{
+	struct script_run *s = data;
+
+	if (s->target == UINT32_MAX)	/* a clause that runs here has said it itself */
+		return;
+	v->fault = false;
+	if (what == IR_KNOWN_COMM) {
+		v->text = (const uint8_t *)events_comm(s->j, s->pid, s->tid);
+		v->len = strlen((const char *)v->text);
+	} else {
+		v->n.u = what == IR_KNOWN_PID ? s->pid : s->tid;
+	}
+}
+
+/* Does something depend on whose event it is, and can't that be? */
+static bool is_forged(struct script_run *s, uint32_t record)
+{
+	const struct ir_record *r = &ir_of(s)->records.v[record];
+	bool asks = false;
+
+	for (uint32_t i = 0; i < r->nfields; i++)
+		asks |= r->fields[i].known != IR_KNOWN_NOT;
+	if (!asks || s->target == UINT32_MAX || claim_check(s->j, s->target, s->pid, s->tid) == 0)
+		return false;
+	log_warn("%s(): left out: %s, though an event says so", r->kind == IR_RECORD_CAT ? "cat" : "system", err_text());
+	return true;
+}
+
+/* What is done is made of the event's values as they are, but of what the kernel says where it can. */
 static void show_named(struct script_run *s, uint32_t record, const uint8_t *payload, size_t len,
 		       void (*show)(struct script_run *s, const char *name))
 {
 	char *name = NULL;
 	size_t size;
-	FILE *f = open_memstream(&name, &size);
 	struct format_names raw = s->names;
+	FILE *f;
 	int r;
 
+	if (is_forged(s, record))
+		return;
+	f = open_memstream(&name, &size);
 	raw.safe = false;
+	raw.known = known;
 	r = format_event(f, ir_of(s), record, payload, len, &raw);
 
 	fclose(f);
@@ -254,6 +289,7 @@ static int take_event(void *arg, const struct raw_event *ev)
 	if (s->trace && ir_of(s)->records.v[ev->head.id].kind == IR_RECORD_EVENT)
 		return script_trace_add(s->trace, ev);
 	s->pid = ev->head.pid;
+	s->tid = ev->head.tid;
 	s->target = ev->target;
 	serve(s, ev->head.id, ev->payload, ev->head.len - sizeof(ev->head));
 	s->target = UINT32_MAX;

@@ -249,6 +249,8 @@ int stream_write(struct ctf *ctf, struct stream *s, const struct ctf_span *span,
 	int r;
 
 	s->told = MAX(s->told, lost);
+	if (!span->events && ctf_full(ctf))	/* stream_close() tells it */
+		return 0;
 	if (span->events && s->parts && (span->first < s->last || span->first < s->first + ctf->step))
 		r = fail(-EBADMSG, "events of stream %u are older than those before", s->id);
 	else if ((r = put_packet(ctf, s, span, s->told + s->dropped)) < 0)

@@ -31,6 +31,8 @@ struct ctf {
 	uint64_t meta_size;
 	int pipe;		/* -1: none */
 	char *meta_text;	/* without a directory: the metadata so far */
+	bool full;		/* max_size was reached */
+	uint32_t begun;		/* streams */
 	bool meta_said;		/* pipe: it has been written as it is */
 	int broken;		/* pipe: the error that ended it */
 	bool may_stall;		/* pipe: its reader decides when there is room */

@@ -196,3 +196,35 @@ def test_snapshot_takes_a_free_name(target, tmp_path):
     finally:
         p.send_signal(signal.SIGINT)
         p.communicate(timeout=LIMIT)
+
+
+def size_of(path):
+    return sum(x.stat().st_size for x in path.iterdir())
+
+
+@pytest.mark.parametrize("kib", [64, 1000])
+def test_max_size(built, tmp_path, kib):
+    """Recording ends when the trace is as large as it may be; what came behind that is counted, in the trace, too."""
+    n, t = 3000000, tmp_path / "t"
+    r = jab.run("record", "--json", "--max-size", f"{kib}k", "-o", t, "exe:work arg0", "--", built("calls"), n, 2)
+    assert r.status == 0 and "jab: ended by --max-size; " in r.stderr, r
+    p = next(x for x in r.objects if "summary" in x)["summary"]["probes"][0]
+    assert 0 < p["recorded"] < n and p["hits"] == p["recorded"] + p["lost"] <= n, p
+    summary = jab.run("view", "--json", t).objects[-1]["summary"]
+    assert summary == {"events": p["recorded"], "lost": p["lost"], "damaged": 0}
+    # how much was lost is told beyond it: two pages for each stream
+    assert kib * 512 < size_of(t) < kib * 1024 + 2 * 4096 * len(list(t.iterdir())), size_of(t)
+
+
+def test_max_size_is_not_reached(built, tmp_path):
+    r = jab.run("record", "--max-size", "10M", "-o", tmp_path / "t", "exe:work arg0", "--", built("calls"), 1000, 2)
+    assert r.status == 0 and "max-size" not in r.stderr, r
+    assert jab.run("view", "--json", tmp_path / "t").objects[-1]["summary"] == {"events": 1000, "lost": 0, "damaged": 0}
+
+
+def test_max_size_of_text(built, tmp_path):
+    r = jab.run("trace", "--max-size", 10000, "-o", tmp_path / "out", "exe:work arg0", "--", built("calls"), 100000, 2)
+    assert r.status == 0 and "jab: ended by --max-size" in r.stderr, r
+    assert 10000 <= (tmp_path / "out").stat().st_size < 10200
+    p = jab.run("record", "--overwrite", "--max-size", "1M", "exe:work", "--", built("calls"), 1, 1)
+    assert p.status == 2 and "--max-size does not go with --overwrite" in p.stderr, p
