@@ -42,7 +42,11 @@ static bool is_path(const char *object)
 /* As a script can have it: names of C++ stand between quotes. */
 static char *quoted_place(const char *name)
 {
-	if (!name[strspn(name, PLAIN)] || strpbrk(name, "\"\\"))
+	size_t n = strlen(name), i = 0, len;
+
+	while (i < n && (len = text_plain(name + i, n - i)))
+		i += len;
+	if (!name[strspn(name, PLAIN)] || strpbrk(name, "\"\\") || i < n)
 		return spec_quote(name);
 	return xasprintf("\"%s\"", name);
 }

@@ -84,6 +84,9 @@ def test_names_are_harmless(built, tmp_path, escape):
                  ["view", "--json", trace], ["view", "--json", "--stats", trace]):
         out = own(*run(*args)[1:])[0]
         assert all(isinstance(json.loads(x), dict) for x in out.decode().split("\n") if x), args
+    spec = next(x for x in run("list", path)[1].decode().split("\n") if x.endswith("ork"))
+    counted = json.loads(own(*run("count", "--json", spec, "--", path, 3)[1:])[0].decode().split("\n")[0])
+    assert counted["hits"] == 3, counted        # what a list shows can be probed
     functions = {json.loads(x)["function"] for x in run("list", "--json", path)[1].decode().split("\n") if x}
     if escape != b"\x9b31m":            # JSON has no bytes that are no UTF-8
         assert f"w{escape.decode()}ork" in functions
