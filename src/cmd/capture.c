@@ -98,8 +98,8 @@ static int print_probe(void *arg, const struct jab_probe_info *p)
 static void say_damaged(const struct events_totals *t)
 {
 	if (t->damaged)
-		log_warn("a buffer held what is no event, %" PRIu64 " times: %" PRIu64 " bytes could not be read, and count as one lost event "
-			 "each time; the program may have written there itself", t->damaged, t->damaged_bytes);
+		log_warn("a buffer held what is no event, %" PRIu64 " times: %" PRIu64 " bytes could not be read, and count as "
+			 "one lost event each time; the program may have written there itself", t->damaged, t->damaged_bytes);
 }
 
 void capture_say_lost(const struct events_totals *t, const char *also)

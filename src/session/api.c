@@ -115,7 +115,8 @@ static void say_found(const char *name, const pid_list *pids)
 		}
 	for (size_t i = 0; i < pids->n; i++)
 		if (proc_identity(pids->v[i], &uid, exe, sizeof(exe)) == 0)
-			(several ? log_warn : log_info)("%s is process %d of user %u, %s", name, pids->v[i], uid, exe[0] ? exe : "its file is not known");
+			(several ? log_warn : log_info)("%s is process %d of user %u, %s", name, pids->v[i], uid,
+							exe[0] ? exe : "its file is not known");
 }
 
 int jab_attach_name(struct jab *j, const char *name)

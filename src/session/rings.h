@@ -93,11 +93,12 @@ void rings_accept(struct target *t, uint32_t id, uint32_t len);
 void rings_follow_cpus(struct target *t);
 
 /*
- * What was lost is counted in memory that the target can write, too. A lost event takes its time: more of them than all CPUs had time for
- * are not believed (they count as none), and said once.
+ * What was lost is counted in memory that the target can write, too. A lost event takes its time: more of them than
+ * all CPUs had time for are not believed (they count as none), and said once.
  */
 uint64_t rings_lost(const struct target *t, uint32_t index);	/* of one counter */
-uint64_t rings_lost_in(const struct target *t, const struct own_ring *own);	/* of one ring; the first locked one has those that got none, too */
+/* Of one ring; the first locked one stands for events that got no ring, too. */
+uint64_t rings_lost_in(const struct target *t, const struct own_ring *own);
 uint64_t rings_no_stack(const struct target *t, uint32_t index);	/* those of them for which the stack had no room */
 uint64_t rings_lost_hint(const struct target *t, const struct own_ring *own);	/* changes when that does */
 
