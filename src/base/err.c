@@ -4,12 +4,29 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/text.h"
 
 int log_level;
 
 #define LONGEST 8192	/* of a sentence: a probe with many fields has a warning with its line for each, and the error comes last */
 
 static _Thread_local char text[LONGEST];
+static _Thread_local char lines[LONGEST];	/* the last sentence with lines of our own */
+
+/*
+ * A sentence holds words that are not ours: they can't write to the terminal, nor begin a line. Lines that fail_lines() was
+ * given are ours, also where they became part of another sentence.
+ */
+static size_t make_safe(const char *fresh, char *out, size_t room)
+{
+	const char *own = lines[0] ? strstr(fresh, lines) : NULL;
+	size_t n = text_safe(fresh, own ? (size_t)(own - fresh) : strlen(fresh), "", out, room);
+
+	if (!own)
+		return n;
+	n += text_safe(own, strlen(lines), "\n", out + n, room - n);
+	return n + text_safe(own + strlen(lines), strlen(own) - strlen(lines), "", out + n, room - n);
+}
 
 /* The earlier sentence may be part of the new one. */
 int fail(int err, const char *fmt, ...)
@@ -20,19 +37,27 @@ int fail(int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(fresh, sizeof(fresh), fmt, ap);
 	va_end(ap);
-	strcpy(text, fresh);
+	make_safe(fresh, text, sizeof(text));
+	return err;
+}
+
+int fail_lines(int err, const char *safe)
+{
+	snprintf(lines, sizeof(lines), "%s", safe);
+	text_safe(lines, strlen(lines), "\n", text, sizeof(text));
 	return err;
 }
 
 int fail_in(int err, const char *fmt, ...)
 {
-	char old[sizeof(text)], front[256];
+	char old[sizeof(text)], fresh[256], front[sizeof(fresh)];
 	va_list ap;
 
 	memcpy(old, text, sizeof(old));
 	va_start(ap, fmt);
-	vsnprintf(front, sizeof(front), fmt, ap);
+	vsnprintf(fresh, sizeof(fresh), fmt, ap);
 	va_end(ap);
+	text_safe(fresh, strlen(fresh), "", front, sizeof(front));
 	if (old[0])
 		snprintf(text, sizeof(text), "%s: %.*s", front, (int)(sizeof(text) - sizeof(front) - 3), old);
 	else
@@ -48,12 +73,11 @@ const char *err_text(void)
 /* One write a message, so that lines of several writers never mix. */
 static void say(const char *fmt, va_list ap)
 {
-	char line[LONGEST + 200];
-	int n = snprintf(line, sizeof(line), "jab: ");
+	char fresh[LONGEST + 200], line[LONGEST + 200];
+	size_t n = snprintf(line, sizeof(line), "jab: ");
 
-	n += vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
-	if (n > (int)sizeof(line) - 2)
-		n = sizeof(line) - 2;
+	vsnprintf(fresh, sizeof(fresh), fmt, ap);
+	n += make_safe(fresh, line + n, sizeof(line) - n - 1);
 	line[n++] = '\n';
 	if (write(STDERR_FILENO, line, n) < 0)
 		return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Errors have one shape: a function returns a negative errno, and the sentence for the user is
- * made where the facts are known and kept per thread until somebody prints it.
+ * made where the facts are known and kept per thread until somebody prints it. It is one line, and safe for a terminal
+ * whatever names are in it (base/text.h).
  */
 #ifndef JAB_BASE_ERR_H
 #define JAB_BASE_ERR_H
@@ -14,6 +15,9 @@ int fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Put words in front of the sentence that is there already: return fail_in(r, "%s", path); */
 int fail_in(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Several lines, of which the names are safe already; they stay lines also as a part of later sentences. */
+int fail_lines(int err, const char *safe);
 
 /* The sentence of the last failure in this thread; never NULL. */
 const char *err_text(void);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "session/budget.h"
 
 struct capture capture;
@@ -33,10 +34,18 @@ int capture_begin(struct jab *j)
 	return r;
 }
 
+/* Has the output the size that it may have? */
+static bool is_full(struct jab *j)
+{
+	return capture.max_size && (events_full(j) || capture.printed >= capture.max_size);
+}
+
 static bool enough(struct jab *j)
 {
 	struct events_totals t;
 
+	if (is_full(j))
+		return true;
 	if (!capture.most || capture.overwrite)
 		return false;
 	events_totals(j, &t);
@@ -80,19 +89,29 @@ static int print_probe(void *arg, const struct jab_probe_info *p)
 
 	if (!p->uncounted)
 		snprintf(hits, sizeof(hits), "%" PRIu64, p->hits);
-	fprintf(arg, "%14s %14" PRIu64 " %14" PRIu64 "  %s\n", hits, p->recorded, p->lost, p->probe);
+	fprintf(arg, "%14s %14" PRIu64 " %14" PRIu64 "  ", hits, p->recorded, p->lost);
+	print_safe(arg, p->probe);
+	putc('\n', arg);
 	return 0;
+}
+
+static void say_damaged(const struct events_totals *t)
+{
+	if (t->damaged)
+		log_warn("a buffer held what is no event, %" PRIu64 " times: %" PRIu64 " bytes could not be read, and count as "
+			 "one lost event each time; the program may have written there itself", t->damaged, t->damaged_bytes);
 }
 
 void capture_say_lost(const struct events_totals *t, const char *also)
 {
-	uint64_t lost = t->lost - MIN(t->no_stack, t->lost);
+	uint64_t lost = t->lost - MIN(t->no_stack + t->damaged, t->lost);
 
 	if (t->no_stack)
 		log_warn("%" PRIu64 " hits were left out, because the stack had too little room for what the probe does there",
 			 t->no_stack);
 	if (lost)
 		log_warn("%" PRIu64 " events were lost%s; a larger --buffer-size may help", lost, also);
+	say_damaged(t);
 }
 
 void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
@@ -108,11 +127,15 @@ void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
 		run_say_times(j, report);
 	}
 	units_say_errors(j);
-	if (t.lost && enough(j))
+	if (is_full(j) && t.lost)
+		log_warn("ended by --max-size; %" PRIu64 " more events happened until the probes were out, or were lost before", t.lost);
+	else if (is_full(j))
+		log_warn("ended by --max-size");
+	else if (t.lost && enough(j))
 		log_warn("ended by its count of events; %" PRIu64 " more happened before the probes were out", t.lost);
+	if (enough(j))
+		say_damaged(&t);
 	else
 		capture_say_lost(&t, "");
-	if (t.damaged)
-		log_warn("a buffer held what is no event, %" PRIu64 " times: the program has written there itself", t.damaged);
 	run_say_report(report);
 }

@@ -8,7 +8,8 @@
 
 struct capture {
 	text_list places, functions, contexts;
-	uint64_t buffer_size, most;
+	uint64_t buffer_size, most, max_size;
+	uint64_t printed;	/* bytes of `jab trace`, for max_size */
 	bool overwrite, no_follow;
 	double max_overhead;	/* percent; 0: no limit */
 	uint64_t wait_most;	/* ns: somebody wants to be called again; 0: nobody */
@@ -17,6 +18,7 @@ extern struct capture capture;
 
 #define CAPTURE_OPTS \
 	{ 'n', "count", "COUNT", OPT_NUMBER, &capture.most, "stop after that many events" }, \
+	{ 0, "max-size", "SIZE", OPT_SIZE, &capture.max_size, "stop when the output has so many bytes, as 100M or 2G" }, \
 	{ 0, "probe", "PLACE", OPT_LIST, &capture.places, "a probe at an address, symbol or symbol+offset" }, \
 	{ 0, "function", "NAME", OPT_LIST, &capture.functions, "a probe at the entry of a function" }, \
 	{ 't', "context", "CONTEXT", OPT_LIST, &capture.contexts, \

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "base/err.h"
+#include "base/text.h"
 #include "cmd/common.h"
 
 static text_list pids;
@@ -58,17 +59,17 @@ static void print_json(const struct jab_site *s)
 
 static void print_line(const struct jab_site *s)
 {
-	char place[128];
-
+	printf("%#14" PRIx64 "  %-10s %-22s ", s->address, s->tactic, s->cost);
+	print_safe(stdout, base_name(s->module));
+	putchar(':');
+	write_safe(stdout, s->function, strnlen(s->function, s->offset ? 90 : 120), "");
 	if (s->offset)
-		snprintf(place, sizeof(place), "%.90s+%#" PRIx64, s->function, s->offset);
-	else
-		snprintf(place, sizeof(place), "%.120s", s->function);
-	printf("%#14" PRIx64 "  %-10s %-22s %s:%s", s->address, s->tactic, s->cost, base_name(s->module), place);
+		printf("+%#" PRIx64, s->offset);
 	if (s->neighbour)
 		printf("  (slows %#" PRIx64 ")", s->neighbour);
 	if (s->reason[0])
-		printf("  %s", s->reason);
+		fputs("  ", stdout);
+	print_safe(stdout, s->reason);
 	putchar('\n');
 }
 

@@ -2,6 +2,7 @@
 #include "cmd/common.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,18 @@ int complain(void)
 {
 	fprintf(stderr, "jab: %s\n", jab_error());
 	return 1;
+}
+
+FILE *output_create(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, 0600);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+
+	if (!f)
+		fail(-errno, "%s can't be written: %s", path, strerror(errno));
+	if (!f && fd >= 0)
+		close(fd);
+	return f;
 }
 
 static int first_error;		/* errno of what failed first: stdio forgets it */

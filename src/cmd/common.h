@@ -10,6 +10,9 @@
 /* Print the last error as `jab: ...` and give the exit status for it. */
 int complain(void);
 
+/* A file for our output; a new one is its owner's only. NULL after fail(). */
+FILE *output_create(const char *path);
+
 /* Has everything that was written to it arrived? A full disk is an error like any other. */
 int output_done(FILE *to, const char *name);
 int output_status(FILE *to, const char *name, int status);	/* the exit status: this one, or 1 after a message */

@@ -82,10 +82,8 @@ static int run_count(text_list *words, char **rest)
 
 	if (r)
 		return r;
-	if (run.output && !(to = fopen(run.output, "we"))) {
-		fail(-errno, "%s: %s", run.output, strerror(errno));
+	if (run.output && !(to = output_create(run.output)))
 		return complain();
-	}
 	run_catch_signals();
 	jab_new(&j);
 	r = run_targets(j, rest);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include "base/err.h"
+#include "base/text.h"
 #include "cmd/listing.h"
 
 static text_list pids;
@@ -26,7 +27,8 @@ static int each(void *arg, const struct jab_function *f)
 	} else {
 		if (verbose)
 			printf("%#14" PRIx64 " %6" PRIu64 "  ", f->address, f->size);
-		puts(f->spec);
+		print_safe(stdout, f->spec);
+		putchar('\n');
 		if (verbose)
 			listing_types(stdout, f);
 	}

@@ -3,8 +3,16 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include "base/text.h"
 
 #define INDENT "    "
+
+static void print_type(FILE *to, const char *declared)
+{
+	fputs(INDENT, to);
+	print_safe(to, declared);
+	putc('\n', to);
+}
 
 void listing_types(FILE *to, const struct jab_function *f)
 {
@@ -13,11 +21,11 @@ void listing_types(FILE *to, const struct jab_function *f)
 	if (jab_function_types(f, &t) < 0)
 		return;
 	for (size_t i = 0; i < t.nparams; i++)
-		fprintf(to, INDENT "%s\n", t.params[i].declared);
+		print_type(to, t.params[i].declared);
 	if (t.variadic)
 		fputs(INDENT "...\n", to);
 	if (strcmp(t.result, "void"))
-		fprintf(to, INDENT "%s\n", t.declared);
+		print_type(to, t.declared);
 	jab_function_types_free(&t);
 }
 

@@ -185,6 +185,11 @@ static int begin(struct recording *r, const text_list *probes, char **rest)
 static int check_options(struct recording *r)
 {
 	r->signal = SIGUSR1;
+	if (capture.overwrite && capture.max_size) {
+		fprintf(stderr, "jab record: a snapshot is as large as the buffers, so --max-size does not go with --overwrite; "
+			"try `jab record --help`\n");
+		return 2;
+	}
 	if (!snapshot_on)
 		return 0;
 	if (!capture.overwrite) {

@@ -16,6 +16,7 @@ struct output {
 	bool is_stdout;
 	bool made, unused;	/* the directory is ours; nothing was recorded */
 	size_t snapshots;
+	size_t number;		/* behind the name of the last one; 0: it had none */
 };
 
 /* EXIT, CRASH, SIGNAL, or the name or number of one. */

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/err.h"
-#include "cmd/run.h"
+#include "cmd/capture.h"
 
 bool snapshot_parse(const char *text, enum snapshot_when *ret_when, int *ret_signal)
 {
@@ -123,7 +123,8 @@ int output_open(struct output *o, const char *name, char **rest, const struct ts
 	int r = 0;
 
 	o->command = command_line();
-	o->options = (struct ctf_options){ .clock = *clock, .command = o->command, .start = clock_now() };
+	o->options = (struct ctf_options){ .clock = *clock, .command = o->command, .max_size = capture.max_size,
+					  .start = clock_now() };
 	o->name = name ? xstrdup(name) : default_name(rest);
 	if (!strcmp(o->name, "-"))
 		r = open_stdout(o);
@@ -150,15 +151,32 @@ struct ctf *output_take(struct output *o)
 	return trace;
 }
 
+#define MOST_TAKEN 10000	/* names that are tried */
+
+/* DIR.2 and so on; a name that something else has is left to it, so that no snapshot is lost for it. */
+static int create_next(struct output *o, char **name, struct ctf **ret_trace)
+{
+	int r;
+
+	o->number = MAX(o->number, 1);
+	for (int tries = 0; tries < MOST_TAKEN; tries++) {
+		free(*name);
+		*name = xasprintf("%s.%zu", o->name, ++o->number);
+		r = ctf_create(*name, &o->options, ret_trace);
+		if (r != -EEXIST)
+			return r;
+	}
+	return r;
+}
+
 int output_snapshot(struct output *o, struct jab *j)
 {
-	char *name = o->snapshots ? xasprintf("%s.%zu", o->name, o->snapshots + 1) : xstrdup(o->name);
+	char *name = xstrdup(o->name);
 	struct ctf *trace = output_take(o);
 	int64_t n = 0, r = 0;
 
 	if (!trace)
-		r = o->fd < 0 ? ctf_create(name, &o->options, &trace) :
-		    fail(-EBUSY, "a descriptor takes one snapshot only");
+		r = o->fd < 0 ? create_next(o, &name, &trace) : fail(-EBUSY, "a descriptor takes one snapshot only");
 	if (r == 0) {
 		n = events_snapshot(j, trace);
 		r = ctf_close(trace);

@@ -7,6 +7,8 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/text.h"
+#include "session/events.h"
 
 struct run run = { .duration = -1 };
 volatile sig_atomic_t run_interrupted;
@@ -178,12 +180,18 @@ static int json_probe(void *arg, const struct jab_probe_info *p)
 void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, enum run_summary what)
 {
 	struct json_list list = { to, false, what };
+	struct events_totals e = { 0 };
 	struct jab_times t;
 
 	jab_get_times(j, &t);
 	fputs("{\"summary\":{\"probes\":[", to);
 	jab_each_probe(j, json_probe, &list);
-	fprintf(to, "],\"attach\":{\"symbols_ns\":%" PRIu64 ",\"plan_ns\":%" PRIu64 ",\"write_ns\":%" PRIu64
+	putc(']', to);
+	if (what == RUN_EVENTS)
+		events_totals(j, &e);
+	if (e.damaged)
+		fprintf(to, ",\"unreadable\":{\"times\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", e.damaged, e.damaged_bytes);
+	fprintf(to, ",\"attach\":{\"symbols_ns\":%" PRIu64 ",\"plan_ns\":%" PRIu64 ",\"write_ns\":%" PRIu64
 		",\"pause_ns\":%" PRIu64 ",\"pads\":%zu,\"pad_bytes\":%zu,\"data_bytes\":%zu},\"clean\":%s}}\n",
 		t.symbols_ns, t.plan_ns, t.write_ns, t.pause_ns, t.pads, t.pad_bytes, t.data_bytes,
 		report->clean ? "true" : "false");
@@ -191,7 +199,9 @@ void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, 
 
 static int print_plan(void *arg, const struct jab_probe_info *p)
 {
-	fprintf(arg, "%14zu %14zu  %s\n", p->sites, p->refused, p->probe);
+	fprintf(arg, "%14zu %14zu  ", p->sites, p->refused);
+	print_safe(arg, p->probe);
+	putc('\n', arg);
 	return 0;
 }
 

@@ -272,8 +272,6 @@ static int finish(struct running *x, int ended, int child_status)
 	events_totals(x->j, &t);
 	say_newcomers(x->j);
 	capture_say_lost(&t, exited ? ", or came behind exit()" : "");
-	if (t.damaged)
-		log_warn("a buffer held what is no event, %" PRIu64 " times", t.damaged);
 	if (run.json)
 		run_json_summary(x->j, x->to, &report, RUN_SITES);
 	run_say_times(x->j, &report);
@@ -482,10 +480,8 @@ static int run_script(text_list *words, char **rest)
 	o.style = run.json ? SCRIPT_JSON : folded ? SCRIPT_FOLDED : SCRIPT_TEXT;
 	o.unsafe = unsafe;
 	o.no_warnings = no_warnings;
-	if (run.output && !(o.out = fopen(run.output, "we"))) {
-		fail(-errno, "%s can't be written: %s", run.output, strerror(errno));
+	if (run.output && !(o.out = output_create(run.output)))
 		return complain();
-	}
 	r = run_given(&o, words, rest);
 	if (!flush(o.out) && write_error == EPIPE) {
 		r = 1;		/* as with head(1): the reader had enough, and knows it */

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 #include "base/err.h"
+#include "base/text.h"
 #include "cmd/listing.h"
 #include "cmd/run.h"
 #include "session/script.h"
@@ -41,7 +42,11 @@ static bool is_path(const char *object)
 /* As a script can have it: names of C++ stand between quotes. */
 static char *quoted_place(const char *name)
 {
-	if (!name[strspn(name, PLAIN)] || strpbrk(name, "\"\\"))
+	size_t n = strlen(name), i = 0, len;
+
+	while (i < n && (len = text_plain(name + i, n - i)))
+		i += len;
+	if (!name[strspn(name, PLAIN)] || strpbrk(name, "\"\\") || i < n)
 		return spec_quote(name);
 	return xasprintf("\"%s\"", name);
 }
@@ -82,7 +87,8 @@ static int each(void *arg, const struct jab_function *f)
 	if (run.json) {
 		listing_json(x->to, f, text);
 	} else {
-		fprintf(x->to, "%s\n", text);
+		print_safe(x->to, text);
+		putc('\n', x->to);
 		if (x->verbose)
 			listing_types(x->to, f);
 	}
@@ -102,7 +108,8 @@ static int open_object(struct lister *x, const char *path)
 static void list_text(struct lister *x, const char *text)
 {
 	if (!run.json) {
-		fprintf(x->to, "%s\n", text);
+		print_safe(x->to, text);
+		putc('\n', x->to);
 		return;
 	}
 	putc('{', x->to);

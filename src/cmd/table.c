@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include "base/text.h"
 #include "cmd/common.h"
 
 static int add_row(void *arg, const struct jab_count *c)
@@ -52,7 +53,11 @@ void table_free(struct table *t)
 
 static void name_text(const struct jab_count *c, char *out, size_t room)
 {
-	int n = snprintf(out, room, "%s:%s", c->module, c->function);
+	int n = text_safe(c->module, strlen(c->module), "", out, room);
+
+	if (n + 1 < (int)room)
+		out[n++] = ':';
+	n += text_safe(c->function, strlen(c->function), "", out + n, room - n);
 
 	if (c->has_offset && n < (int)room)
 		n += snprintf(out + n, room - n, "+%#" PRIx64, c->offset);

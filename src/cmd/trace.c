@@ -61,16 +61,18 @@ static const char *comm_of(void *arg, const struct trace_event *ev)
 static int print_event(void *arg, const struct trace_event *ev)
 {
 	struct printing *p = arg;
+	int n;
 
 	if (p->done)
 		return -ECANCELED;
 	errno = 0;
-	if (trace_print(p->to, ev, &p->style) < 0) {
+	n = trace_print(p->to, ev, &p->style);
+	if (n < 0)
 		output_failed();
+	else
+		capture.printed += n;
+	if (n < 0 || ++p->printed == capture.most || (capture.max_size && capture.printed >= capture.max_size))
 		p->done = true;
-	} else if (++p->printed == capture.most) {
-		p->done = true;
-	}
 	return p->done ? -ECANCELED : 0;
 }
 
@@ -146,10 +148,8 @@ static int run_trace(text_list *words, char **rest)
 
 	capture_probes(words, &probes);
 	r = run_usage("trace", probes.n, rest);
-	if (!r && run.output && !(p.to = fopen(run.output, "we"))) {
-		fail(-errno, "%s: %s", run.output, strerror(errno));
+	if (!r && run.output && !(p.to = output_create(run.output)))
 		r = complain();
-	}
 	if (!r)
 		r = trace_from_start(&p, &probes, rest);
 	vec_free(&probes);

@@ -226,7 +226,7 @@ static int each_event(struct trace *t, struct filter *f, const struct trace_styl
 		if (sums)
 			stats_add(sums, &ev, style->comm(style->arg, &ev));
 		else
-			r = trace_print(to, &ev, style);
+			r = MIN(trace_print(to, &ev, style), 0);
 		if (++shown == most)
 			break;
 	}
@@ -296,10 +296,8 @@ static int run(text_list *words, char **rest)
 		return 2;
 	}
 	r = filter_make(&f);
-	if (r == 0 && output && !(to = fopen(output, "we"))) {
-		fail(-errno, "%s: %s", output, strerror(errno));
+	if (r == 0 && output && !(to = output_create(output)))
 		r = -1;
-	}
 	if (r == 0) {
 		if (!isatty(fileno(to)))
 			setvbuf(to, NULL, _IOFBF, 1 << 18);

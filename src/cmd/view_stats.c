@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include "base/text.h"
 #include "cmd/common.h"
 
 #define MOST_THREADS 30
@@ -174,9 +175,11 @@ static void print_fields(const struct probe_sum *p, FILE *to)
 	for (size_t i = 0; p->fields && i < p->class->n; i++) {
 		const struct field_sum *f = &p->fields[i];
 
-		if (f->n)
-			fprintf(to, "%14s    %s: least %.15g, average %.6g, largest %.15g\n", "", p->class->fields[i].name,
-				f->min, f->sum / f->n, f->max);
+		if (!f->n)
+			continue;
+		fprintf(to, "%14s    ", "");
+		print_safe(to, p->class->fields[i].name);
+		fprintf(to, ": least %.15g, average %.6g, largest %.15g\n", f->min, f->sum / f->n, f->max);
 	}
 }
 
@@ -189,14 +192,19 @@ void stats_print(struct view_stats *s, const struct trace *t, FILE *to)
 	for (size_t i = 0; i < s->probes.n && s->probes.v[i].events; i++) {
 		const struct probe_sum *p = &s->probes.v[i];
 
-		fprintf(to, "%14" PRIu64 " %19.9f %19.9f %12.0f  %s\n", p->events, p->first / 1e9, p->last / 1e9, rate(p),
-			p->class->name);
+		fprintf(to, "%14" PRIu64 " %19.9f %19.9f %12.0f  ", p->events, p->first / 1e9, p->last / 1e9, rate(p));
+		print_safe(to, p->class->name);
+		putc('\n', to);
 		print_fields(p, to);
 	}
 	fprintf(to, "\n%14s  %s\n", "EVENTS", "THREAD");
-	for (size_t i = 0; i < MIN(s->threads.n, MOST_THREADS); i++)
-		fprintf(to, "%14" PRIu64 "  %u/%u %s\n", s->threads.v[i].events, s->threads.v[i].pid, s->threads.v[i].tid,
-			s->threads.v[i].comm);
+	for (size_t i = 0; i < MIN(s->threads.n, MOST_THREADS); i++) {
+		const struct thread_sum *one = &s->threads.v[i];
+
+		fprintf(to, "%14" PRIu64 "  %u/%u ", one->events, one->pid, one->tid);
+		print_safe(to, one->comm);
+		putc('\n', to);
+	}
 	if (s->threads.n > MOST_THREADS)
 		fprintf(to, "%14s  %zu more threads (--json has all)\n", "", s->threads.n - MOST_THREADS);
 	fprintf(to, "\n%14s %14s  %s\n", "IN STREAM", "LOST", "STREAM");

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/text.h"
 
 #define WIDEST 160	/* bytes of a source line that are shown */
 
@@ -23,6 +24,7 @@ static void find_line(const struct diags *d, struct diag *g)
 static void add(struct diags *d, bool warning, uint32_t at, uint32_t len, const char *fmt, va_list ap)
 {
 	struct diag *g;
+	char *text;
 	size_t i;
 
 	for (i = 0; i < d->list.n; i++)		/* one complaint a place */
@@ -34,8 +36,11 @@ static void add(struct diags *d, bool warning, uint32_t at, uint32_t len, const 
 	g->at = MIN(at, d->size);
 	g->len = MIN(len, d->size - g->at);
 	g->warning = warning;
-	if (vasprintf(&g->text, fmt, ap) < 0)
-		g->text = xstrdup("out of memory");
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = xstrdup("out of memory");
+	g->text = xcalloc(4, strlen(text) + 1);
+	text_safe(text, strlen(text), "", g->text, 4 * strlen(text) + 1);
+	free(text);
 	find_line(d, g);
 	d->errors += !warning;
 }
@@ -81,9 +86,17 @@ static int by_place(const void *pa, const void *pb)
 	return a->at < b->at ? -1 : a->at > b->at;
 }
 
-static char printable(char c)
+/* A source line, each character in its own columns, so that the caret fits. */
+static void print_source(FILE *f, const char *s, size_t len)
 {
-	return c == '\t' ? ' ' : (unsigned char)c < 32 || c == 127 ? '?' : c;
+	for (size_t i = 0, n; i < len; i += n) {
+		n = text_plain(s + i, len - i);
+		if (n)
+			fwrite(s + i, 1, n, f);
+		else
+			fputc(s[i] == '\t' ? ' ' : '?', f);
+		n += !n;
+	}
 }
 
 /* Of the character that begins at p: letters of the east and pictures are twice as wide, which libc knows only in some locales. */
@@ -118,7 +131,8 @@ static void print_one(FILE *f, const struct diags *d, const struct diag *g)
 {
 	size_t start = g->at - (g->column - 1), end = g->at, i, left, n;
 
-	fprintf(f, "%s:%u:%u: %s: %s\n", d->name, g->line, g->column, g->warning ? "warning" : "error",
+	print_safe(f, d->name);
+	fprintf(f, ":%u:%u: %s: %s\n", g->line, g->column, g->warning ? "warning" : "error",
 		g->text);
 	while (end < d->size && d->source[end] != '\n')
 		end++;
@@ -130,8 +144,7 @@ static void print_one(FILE *f, const struct diags *d, const struct diag *g)
 	if (end == start)
 		return;
 	fputs("  ", f);
-	for (i = left; i < end; i++)
-		fputc(printable(d->source[i]), f);
+	print_source(f, d->source + left, end - left);
 	fputs("\n  ", f);
 	for (i = left; i < g->at; i++)
 		repeat(f, ' ', columns(d->source + i));
@@ -155,7 +168,9 @@ char *diags_text(struct diags *d)
 		if (!d->list.v[i].warning || !d->no_warnings)
 			print_one(f, d, &d->list.v[i]);
 	if (d->errors >= DIAG_MOST)
-		fprintf(f, "%s: more errors may follow\n", d->name);
+		print_safe(f, d->name);
+	if (d->errors >= DIAG_MOST)
+		fputs(": more errors may follow\n", f);
 	fclose(f);
 	return text;
 }

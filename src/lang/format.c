@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/addr.h"
+#include "base/text.h"
 #include "lang/type.h"
 
 #define MOST_FRAMES 1024
@@ -104,6 +105,15 @@ static const char *fault_word(const struct field_value *v)
 	       v->n.u == ADDR_NO_RESULT ? "<void>" : "<fault>";
 }
 
+/* A name that is not the script's. */
+static void print_name(FILE *f, const char *s, const struct format_names *names)
+{
+	if (names && names->safe)
+		print_safe(f, s);
+	else
+		fputs(s, f);
+}
+
 static void print_stack(FILE *f, uint64_t id, uint32_t mode, int indent, const struct format_names *names)
 {
 	uint64_t *frames = xcalloc(MOST_FRAMES, sizeof(*frames));
@@ -118,9 +128,14 @@ static void print_stack(FILE *f, uint64_t id, uint32_t mode, int indent, const s
 			fprintf(f, "%*s", indent, "");
 		if (mode == IR_STACK_PERF) {
 			module = names->module ? names->module(names->data, frames[i]) : NULL;
-			fprintf(f, "\t%" PRIx64 " %s (%s)\n", frames[i], symbol ? symbol : "[unknown]", module ? module : "[unknown]");
+			fprintf(f, "\t%" PRIx64 " ", frames[i]);
+			print_name(f, symbol ? symbol : "[unknown]", names);
+			fputs(" (", f);
+			print_name(f, module ? module : "[unknown]", names);
+			fputs(")\n", f);
 		} else if (symbol) {
-			fprintf(f, "%s\n", symbol);
+			print_name(f, symbol, names);
+			fputc('\n', f);
 		} else {
 			fprintf(f, mode == IR_STACK_RAW ? "%" PRIx64 "\n" : "0x%" PRIx64 "\n", frames[i]);
 		}
@@ -188,8 +203,8 @@ static void print_bytes(FILE *f, const uint8_t *p, uint32_t len, char style)
 	}
 }
 
-void format_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, const struct field_value *v,
-		 const struct format_names *names, int indent)
+static void print_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, const struct field_value *v,
+		       const struct format_names *names, int indent)
 {
 	if (v->fault) {
 		fputs(fault_word(v), f);
@@ -207,7 +222,7 @@ void format_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, 
 	case IR_USYM:	print_symbol(f, v->n.u, names); break;
 	case IR_PROBE: case IR_FUNC: print_site(f, v->n.u, type == IR_FUNC, names); break;
 	case IR_TIME:
-		print_time(f, show < u->strings.n ? u->strings.v[show] : "", v->n.i + (names ? names->wall_offset : 0));
+		print_time(f, show < u->strings.n ? u->strings.v[show] : "", (int64_t)(v->n.u + (names ? (uint64_t)names->wall_offset : 0)));
 		break;
 	case IR_STR:
 		fwrite(v->text, 1, v->len, f);
@@ -217,6 +232,27 @@ void format_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, 
 	case IR_BUF:	print_bytes(f, v->text, v->len, 0); break;
 	case IR_STRUCT:	format_object(f, u, show, v->text, v->len); break;
 	}
+}
+
+/* May a value of that type hold text of the target's? Stacks take care of their names themselves. */
+static bool holds_text(uint8_t type)
+{
+	return type >= IR_CHAR && type != IR_USTACK && type != IR_TIME;
+}
+
+void format_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, const struct field_value *v,
+		 const struct format_names *names, int indent)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *m = names && names->safe && holds_text(type) ? open_memstream(&text, &size) : NULL;
+
+	print_part(m ? m : f, u, type, show, v, names, indent);
+	if (!m)
+		return;
+	fclose(m);
+	write_safe(f, text, size, "");
+	free(text);
 }
 
 void format_value(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, const struct field_value *v,
@@ -293,6 +329,8 @@ static void print_conv(FILE *f, const struct ir_unit *u, const struct conv *c, c
 	if (strchr("fega", c->kind)) {
 		snprintf(spec, sizeof(spec), "%%%s%s%s%c", c->flags, width, precision, c->kind);
 		fprintf(f, spec, v->n.f);
+	} else if (c->kind == 'c' && names && names->safe && !text_plain((char[]){ v->n.u }, 1)) {
+		print_text(f, c, width, snprintf(width, sizeof(width), "\\x%02x", (uint8_t)v->n.u));
 	} else if (c->kind == 'c') {
 		snprintf(spec, sizeof(spec), "%%%s%sc", c->flags, width);
 		fprintf(f, spec, (int)v->n.u);
@@ -337,9 +375,9 @@ static void print_shape(FILE *f, const struct ir_unit *u, const struct ir_record
 	uint32_t field = 0;
 
 	for (; *s; s++) {
-		if (*s != '%')
-			fputc(*s, f);
-		else if (field < r->nfields) {
+		if (*s != '%') {
+			print_name(f, (char[]){ *s, 0 }, names);
+		} else if (field < r->nfields) {
 			format_value(f, u, r->fields[field].type, r->fields[field].show, &v[field], names);
 			field++;
 		}
@@ -353,14 +391,16 @@ static void print_record(FILE *f, const struct ir_unit *u, const struct ir_recor
 	uint32_t i;
 
 	for (i = 0; i < r->nfields; i++) {
-		fprintf(f, "%s%s=", i ? " " : "", r->fields[i].name ? r->fields[i].name : "");
+		fputs(i ? " " : "", f);
+		print_name(f, r->fields[i].name ? r->fields[i].name : "", names);
+		fputc('=', f);
 		format_value(f, u, r->fields[i].type, r->fields[i].show, &v[i], names);
 	}
 	fputc('\n', f);
 }
 
 /* The first field says how many of the others there are. */
-static void print_join(FILE *f, const struct ir_record *r, const struct field_value *v)
+static void print_join(FILE *f, const struct ir_record *r, const struct field_value *v, const struct format_names *names)
 {
 	uint64_t n = r->nfields ? MIN(v[0].n.u, (uint64_t)r->nfields - 1) : 0, i;
 
@@ -368,6 +408,8 @@ static void print_join(FILE *f, const struct ir_record *r, const struct field_va
 		fputs(i > 1 ? r->text : "", f);
 		if (v[i].fault)
 			fputs("<fault>", f);
+		else if (names && names->safe)
+			write_safe(f, (const char *)v[i].text, v[i].len, "");
 		else
 			fwrite(v[i].text, 1, v[i].len, f);
 	}
@@ -396,6 +438,9 @@ int format_event(FILE *f, const struct ir_unit *u, uint32_t record, const uint8_
 		free(v);
 		return -EBADMSG;
 	}
+	for (uint32_t i = 0; names && names->known && i < r->nfields; i++)
+		if (r->fields[i].known)
+			names->known(names->data, r->fields[i].known, &v[i]);
 	switch ((enum ir_record_kind)r->kind) {
 	case IR_RECORD_PRINTF: case IR_RECORD_CAT: case IR_RECORD_SYSTEM: print_format(f, u, r, v, names); break;
 	case IR_RECORD_ERRORF: case IR_RECORD_WARNF:
@@ -403,7 +448,7 @@ int format_event(FILE *f, const struct ir_unit *u, uint32_t record, const uint8_
 		print_format(f, u, r, v, names);
 		fputc('\n', f);
 		break;
-	case IR_RECORD_JOIN: print_join(f, r, v); break;
+	case IR_RECORD_JOIN: print_join(f, r, v, names); break;
 	case IR_RECORD_PRINT: print_shape(f, u, r, v, names); break;
 	case IR_RECORD_EVENT: print_record(f, u, r, v, names); break;
 	case IR_RECORD_TIME: print_wall_time(f, r); break;

@@ -21,6 +21,9 @@ size_t format_conv(const char *s, struct conv *ret_conv);
 
 #define FORMAT_FRAMES 1024	/* the most of a stack that are shown */
 
+/* A field of an event. */
+struct field_value { bool fault, full; num n; const uint8_t *text; uint32_t len; };
+
 /* What is not in the payload: names of addresses, stacks and sites, the clock. All may be NULL. */
 struct format_names {
 	void *data;
@@ -30,7 +33,10 @@ struct format_names {
 	const char *(*module)(void *data, uint64_t addr);	/* for the perf mode */
 	const char *(*site)(void *data, uint64_t number, bool func);
 	const char *(*enumerator)(void *data, const struct vtype *type, int64_t value);
+	/* what is known of a field that has ir_field.known, in place of what the event says */
+	void (*known)(void *data, enum ir_known what, struct field_value *v);
 	int64_t wall_offset;	/* ns from CLOCK_MONOTONIC to wall time */
+	bool safe;		/* for a terminal: values and names are escaped (base/text.h); the script's own text never is */
 	const char *trailer;	/* behind strings that were cut at config's max_strlen */
 };
 
@@ -57,7 +63,6 @@ void format_map_json(FILE *f, const struct ir_unit *u, uint32_t map, const struc
 		     uint64_t div, const struct format_names *names);
 
 /* Fields of an event, one by one; for records. */
-struct field_value { bool fault, full; num n; const uint8_t *text; uint32_t len; };
 int format_fields(const struct ir_record *r, const uint8_t *payload, size_t len, struct field_value *ret_values);
 void format_value(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, const struct field_value *v,
 		  const struct format_names *names);

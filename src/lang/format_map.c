@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define BAR 52
 #define KEY_INDENT 4
 
@@ -313,14 +315,19 @@ static bool can_fold(const struct ir_map *m)
 }
 
 /* A semicolon separates frames, so that no name may have one. */
-static void put_frame(FILE *f, const char *s, size_t len, bool *more)
+static void put_frame(const struct printer *p, const char *s, size_t len, bool *more)
 {
-	size_t i;
+	char *copy = xcalloc(1, len + 1);
 
+	for (size_t i = 0; i < len; i++)
+		copy[i] = s[i] == ';' ? ':' : s[i] == '\n' ? ' ' : s[i];
 	if (*more)
-		fputc(';', f);
-	for (i = 0; i < len; i++)
-		fputc(s[i] == ';' ? ':' : s[i] == '\n' ? ' ' : s[i], f);
+		fputc(';', p->f);
+	if (p->names && p->names->safe)
+		write_safe(p->f, copy, len, "");
+	else
+		fwrite(copy, 1, len, p->f);
+	free(copy);
 	*more = true;
 }
 
@@ -333,7 +340,7 @@ static void fold_address(const struct printer *p, uint64_t addr, bool *more)
 		module = module ? module : "unknown";
 		symbol = xasprintf("[%s]", strrchr(module, '/') ? strrchr(module, '/') + 1 : module);
 	}
-	put_frame(p->f, symbol, plus ? (size_t)(plus - symbol) : strlen(symbol), more);
+	put_frame(p, symbol, plus ? (size_t)(plus - symbol) : strlen(symbol), more);
 	free(symbol);
 }
 
@@ -356,7 +363,7 @@ static void fold_part(const struct printer *p, const struct ir_part *part, const
 
 	format_part(f, p->u, part->type, part->show, v, p->names, 0);
 	fclose(f);
-	put_frame(p->f, text, size, more);
+	put_frame(p, text, size, more);
 	free(text);
 }
 

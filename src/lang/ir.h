@@ -269,9 +269,13 @@ enum ir_record_kind {
 	IR_RECORD_EXIT,			/* by IR_EXIT; one field: the status. The run ends */
 };
 
+/* Of system() and cat(): what the kernel says is taken instead of what is in the event. */
+enum ir_known { IR_KNOWN_NOT, IR_KNOWN_PID, IR_KNOWN_TID, IR_KNOWN_COMM };
+
 struct ir_field {
 	char *name;			/* NULL: none */
 	uint8_t type;
+	uint8_t known;			/* enum ir_known */
 	uint32_t cap;			/* slots: most bytes */
 	uint32_t show;
 };

@@ -74,7 +74,7 @@ static bool same_record(const struct ir_record *a, const struct ir_record *b)
 	for (i = 0; i < a->nfields; i++) {
 		const struct ir_field *f = &a->fields[i], *g = &b->fields[i];
 
-		if (f->type != g->type || f->cap != g->cap || f->show != g->show || !f->name != !g->name ||
+		if (f->type != g->type || f->known != g->known || f->cap != g->cap || f->show != g->show || !f->name != !g->name ||
 		    (f->name && strcmp(f->name, g->name) != 0))
 			return false;
 	}
@@ -133,6 +133,20 @@ static struct val format_arg(struct lower *w, const struct expr *e, char kind)
 	return v;
 }
 
+/* Is this argument exactly what the kernel could say as well? A value that is computed from it is the target's word. */
+static uint8_t known_arg(const struct ir_record *r, const struct expr *e)
+{
+	uint8_t type = r->fields[r->nfields - 1].type;
+
+	if ((r->kind != IR_RECORD_SYSTEM && r->kind != IR_RECORD_CAT) || e->kind != E_NAME)
+		return IR_KNOWN_NOT;
+	if (e->meaning == B_COMM)
+		return type == IR_STR ? IR_KNOWN_COMM : IR_KNOWN_NOT;
+	if (type > IR_U64)
+		return IR_KNOWN_NOT;
+	return e->meaning == B_PID ? IR_KNOWN_PID : e->meaning == B_TID ? IR_KNOWN_TID : IR_KNOWN_NOT;
+}
+
 static struct val lower_printf(struct lower *w, const struct expr *e)
 {
 	static const uint8_t kinds[] = {
@@ -155,6 +169,7 @@ static struct val lower_printf(struct lower *w, const struct expr *e)
 			lower_field(w, r, &list, NULL, &v);
 			if (e->list[arg - 1]->type->is_raw)
 				r->fields[r->nfields - 1].show = IR_SHOW_RAW;
+			r->fields[r->nfields - 1].known = known_arg(r, e->list[arg - 1]);
 		}
 		n = n ? n : 1;
 	}

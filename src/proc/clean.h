@@ -56,7 +56,6 @@ void holders_in_fds(pid_t pid, pid_t tid, holder_list *list);	/* appends: one fo
 int holders_everywhere(bool descriptors, holder_list *list);
 bool holder_shares(const struct holder *h, const struct arena *a);	/* the very memory, by a challenge */
 bool holder_is_older(const struct holder *h, const struct arena *a);
-bool arena_is_mapped(const struct arena *a, pid_t pid);	/* in that process, by the same challenge */
 
 /* tracer.c */
 enum tracer_state holder_tracer(const struct holder *h, pid_t *ret_pid);	/* its number here, if it is alive */

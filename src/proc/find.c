@@ -30,6 +30,22 @@ static bool exe_is(pid_t pid, const char *name)
 	return strcmp(base ? base + 1 : exe, name) == 0;
 }
 
+int proc_identity(pid_t pid, uid_t *ret_uid, char *exe, size_t room)
+{
+	char path[64], status[4096];
+	uint64_t uid;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	if (file_read(path, status, sizeof(status)) < 0 || status_field(status, "Uid", 10, &uid) < 0)
+		return -ESRCH;
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	n = readlink(path, exe, room - 1);
+	exe[MAX(n, 0)] = '\0';
+	*ret_uid = uid;
+	return 0;
+}
+
 static bool is_named(pid_t pid, const void *arg)
 {
 	const char *name = arg;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "proc/ids.h"
 #include "proc/internal.h"
 
 /* A fork that can't be cleaned is reported and not tried again. */

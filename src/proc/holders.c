@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/err.h"
+#include "proc/ids.h"
 #include "proc/internal.h"
 
 /* Of one process, which is the end of the list from `first` on. NULL: there are enough of it. */

@@ -27,6 +27,9 @@ bool proc_has_tid(struct proc *p, uint32_t tid, bool foreign);
 /* Text of a thread's memory up to its NUL or where it can't be read; never fails, may be empty. */
 void thread_read_text(pid_t tid, taddr at, char *to, size_t room);
 
+/* Does this process share the arena's memory: the target, a fork of it? Proved by a challenge. */
+bool arena_is_mapped(const struct arena *a, pid_t pid);
+
 struct id_map;
 struct id_map *id_map_new(struct proc *p);
 void id_map_translate(struct id_map *m, uint32_t *pid, uint32_t *tid);

@@ -75,6 +75,9 @@ typedef VEC(pid_t) pid_list;
 int proc_find(const char *name, pid_list *ret_pids);
 int proc_find_users(const char *path, pid_list *ret_pids);	/* may be none */
 
+/* Its user (the real one) and what it executes, as the kernel says. -ESRCH: it has ended. */
+int proc_identity(pid_t pid, uid_t *ret_uid, char *exe, size_t room);
+
 /*
  * Start a program and hold it at its first own instruction: the entry point, after the loader has
  * mapped and relocated the libraries. Until then our death ends it too; afterwards it never does.

@@ -62,13 +62,16 @@ static void set_tail(struct ring *r, uint64_t tail)
 	__atomic_store_n(&r->head->tail, tail, __ATOMIC_RELEASE);
 }
 
+void ring_damage(struct ring *r, uint64_t bytes)
+{
+	r->damaged++;
+	r->damaged_bytes += bytes > r->size ? r->size : bytes;
+}
+
 /* Go on with what comes after this. */
 static void give_up(struct ring *r, uint64_t head)
 {
-	uint64_t bytes = head - r->tail;
-
-	r->damaged++;
-	r->damaged_bytes += bytes > r->size ? r->size : bytes;
+	ring_damage(r, head - r->tail);
 	set_tail(r, head);
 }
 

@@ -13,6 +13,8 @@
 
 #include "arch/event.h"
 
+#define RING_NO_EVENT 1u	/* in lens: nothing in the target writes events of this id. No event has this length */
+
 struct ring {
 	struct ring_head *head;		/* shared */
 	const uint8_t *data;		/* shared; 2 * size bytes, the same ones twice */
@@ -21,7 +23,7 @@ struct ring {
 	const uint32_t *lens;		/* lens[id] = length of such an event, 0: any; or NULL */
 	uint32_t nids;			/* used if lens is set */
 	uint32_t longest;		/* event that may be there */
-	uint64_t damaged;		/* times that something was given up */
+	uint64_t damaged;		/* times that something was given up; at least one event each time */
 	uint64_t damaged_bytes;
 };
 
@@ -31,7 +33,7 @@ struct ring {
  */
 int ring_attach(struct ring *r, void *head, const void *data, uint64_t size);
 
-/* From now on an event of another id or length is damage. lens lives as long as the ring. */
+/* From now on an event of another id or length is damage. lens lives as long as the ring; NULL: any id and length. */
 void ring_expect(struct ring *r, const uint32_t *lens, uint32_t nids);
 
 /* From now on an event of up to so many bytes, above EVENT_LEN_MAX, is good. Not for overwrite mode. */
@@ -45,6 +47,9 @@ uint64_t ring_peek_some(struct ring *r, uint64_t most, const uint8_t **ret_span)
 
 /* The first len bytes of the last peek are not needed any more. */
 void ring_consume(struct ring *r, uint64_t len);
+
+/* What was peeked at is no event, so many bytes of it. The caller consumes them. */
+void ring_damage(struct ring *r, uint64_t bytes);
 
 /*
  * Step through a span: a checked copy of the header at *off, and *off moves behind that event.

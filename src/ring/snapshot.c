@@ -107,7 +107,7 @@ int64_t ring_snapshot(struct ring *r, uint8_t *buf, const uint8_t **ret_start)
 	while (mark_before(&part, first, &mark) && is_run(r, &part, mark, first))
 		first = mark;
 	if (first == part.to) {
-		r->damaged++;
+		ring_damage(r, part.to - part.from);
 		return fail(-EBADMSG, "the newest events of a ring are damaged");
 	}
 	*ret_start = part.buf + (first - part.from);

@@ -100,12 +100,33 @@ int jab_attach(struct jab *j, pid_t pid)
 	return r;
 }
 
+/* Any user's process may carry that name: if they are of several users, that is said in any case. */
+static void say_found(const char *name, const pid_list *pids)
+{
+	char exe[4096];
+	uid_t uid, first = 0;
+	bool several = false;
+	size_t n = 0;
+
+	for (size_t i = 0; i < pids->n; i++)
+		if (proc_identity(pids->v[i], &uid, exe, sizeof(exe)) == 0) {
+			first = n++ ? first : uid;
+			several |= uid != first;
+		}
+	for (size_t i = 0; i < pids->n; i++)
+		if (proc_identity(pids->v[i], &uid, exe, sizeof(exe)) == 0)
+			(several ? log_warn : log_info)("%s is process %d of user %u, %s", name, pids->v[i], uid,
+							exe[0] ? exe : "its file is not known");
+}
+
 int jab_attach_name(struct jab *j, const char *name)
 {
 	pid_list pids = { 0 };
 	int r = proc_find(name, &pids);
 	size_t ended = 0;
 
+	if (!r)
+		say_found(name, &pids);
 	for (size_t i = 0; !r && i < pids.n; i++) {
 		r = jab_attach(j, pids.v[i]);
 		if (r == -ESRCH && ++ended < pids.n)	/* it ended since it was found */

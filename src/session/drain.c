@@ -20,7 +20,6 @@
 
 #define PIECE (512u << 10)	/* looked at, checked and written while it is in the cache */
 #define HOLD_NS 2000000
-#define LOST_MOST (1ull << 40)	/* between two rounds */
 #define WAIT_LEAST 1000000ull
 #define WAIT_MOST 50000000ull
 #define FORGET_AFTER 1000000000ull
@@ -31,23 +30,35 @@ static uint32_t nrings(const struct target *t)
 }
 
 /*
- * All that were lost in this ring's name: the first locked one stands for those that got none. It is the sum of
- * what each probe lost, so that both agree to the last one, also if the target was killed between the two
- * increments; the ring's own number only tells that something is new. The target can write there as well; what
- * can't be is not believed.
+ * All that were lost in this ring's name: the sum of what each probe lost, so that both agree to the last one, also if
+ * the target was killed between the two increments (the ring's own number only tells that something is new), and one for
+ * each time that it held what is no event, and what the trace has no room for. It never falls, whatever the target writes there.
  */
 static uint64_t lost_of(const struct target *t, struct own_ring *own)
 {
-	bool first = own == &t->rings->v[t->rings->ncpu];
-	uint64_t hint = ring_lost(&own->r) + (first ? rings_lost_shared(t) : 0), lost;
+	uint64_t hint = rings_lost_hint(t, own), lost;
 
 	if (hint == own->lost_hint)
 		return own->told;
 	own->lost_hint = hint;
-	lost = first ? rings_lost_shared(t) : 0;
-	for (uint32_t i = 0; i < MIN(t->rings->cap, t->ncounters); i++)
-		lost += __atomic_load_n(&own->lost[i], __ATOMIC_RELAXED);
-	return lost - own->told > LOST_MOST ? own->told : lost;
+	lost = rings_lost_in(t, own) + own->r.damaged + own->cut;
+	return MAX(lost, own->told);
+}
+
+/* Into the totals, before a ring is put away with its target. */
+static void gather_damage(struct jab *j)
+{
+	struct events *e = j->events;
+
+	for (size_t i = 0; i < j->targets.n; i++)
+		for (uint32_t k = 0; k < nrings(&j->targets.v[i]); k++) {
+			struct own_ring *own = &j->targets.v[i].rings->v[k];
+
+			e->unread += own->r.damaged - own->damaged;
+			e->unread_bytes += own->r.damaged_bytes - own->damaged_bytes;
+			own->damaged = own->r.damaged;
+			own->damaged_bytes = own->r.damaged_bytes;
+		}
 }
 
 /* What was counted as recorded is not, after all. */
@@ -107,18 +118,43 @@ static void check_span(struct jab *j, struct own_ring *own, const uint8_t *data,
 		ctf_check_counted(e->trace, data, up_to(own, data, ret_span->len, now), e->recorded.v, ret_span);
 	}
 	if (r < 0)
-		e->damaged++;
+		ring_damage(&own->r, len - ret_span->len);
+}
+
+/* --max-size: the events that still fit; the others are lost. */
+static void cut_span(struct jab *j, struct own_ring *own, struct ctf_span *span)
+{
+	struct events *e = j->events;
+	uint64_t room = ctf_room(e->trace, own->stream), off = 0, all = span->events;
+	struct ctf_span rest = *span;
+	struct event_head head;
+
+	if (span->len <= room)
+		return;
+	for (; off < span->len; off += head.len) {	/* they were found to be good */
+		memcpy(&head, (const uint8_t *)span->data + off, sizeof(head));
+		if (head.len > room - off)
+			break;
+	}
+	rest.data = (const uint8_t *)span->data + off;
+	rest.len = span->len - off;
+	uncount(e, &rest, true);
+	ctf_check(e->trace, span->data, off, span);
+	own->cut += all - span->events;
+	ctf_end(e->trace);
 }
 
 static int write_span(struct jab *j, struct target *t, struct own_ring *own, const uint8_t *data, uint64_t len,
 		      uint64_t *ret_events)
 {
 	struct events *e = j->events;
-	uint64_t lost = lost_of(t, own);
 	struct ctf_span span = { 0 };
+	uint64_t lost;
 	int r;
 
 	check_span(j, own, data, len, &span);
+	cut_span(j, own, &span);
+	lost = lost_of(t, own);
 	*ret_events = span.events;
 	if (!span.events && lost == own->told)
 		return 0;
@@ -144,19 +180,33 @@ static uint8_t *room_for(struct events *e, uint64_t len)
 	return e->copy;
 }
 
+/* What was peeked at may have changed until it was copied: only events that the target has sites of are taken. */
+static uint64_t good_part(struct own_ring *own, const uint8_t *copy, uint64_t len)
+{
+	struct event_head head;
+	uint64_t off = 0;
+
+	while (ring_next(&own->r, copy, len, &off, &head))
+		;
+	if (off < len)
+		ring_damage(&own->r, len - off);
+	return off;
+}
+
 /* From a copy: nobody can change any more what was checked, and the ring has room again at once. */
 static int64_t write_piece(struct jab *j, struct target *t, struct own_ring *own, uint64_t *ret_len)
 {
 	const uint8_t *span;
-	uint64_t len = ring_peek_some(&own->r, PIECE, &span), events;
+	uint64_t len = ring_peek_some(&own->r, PIECE, &span), events, good;
 	uint8_t *copy = room_for(j->events, len);
 	int r;
 
 	if (len)
 		memcpy(copy, span, len);
 	ring_consume(&own->r, len);
-	translate(t, own, copy, len);
-	span = stacks_widen(j, t, copy, len, ret_len);
+	good = good_part(own, copy, len);
+	translate(t, own, copy, good);
+	span = stacks_widen(j, t, copy, good, ret_len);
 	r = write_span(j, t, own, span, *ret_len, &events);
 	*ret_len = len;
 	return r < 0 ? r : (int64_t)events;
@@ -191,12 +241,12 @@ struct cursor {
 	bool ready;
 };
 
-static void advance(struct jab *j, struct cursor *c)
+static void advance(struct cursor *c)
 {
 	c->at = c->next;
 	c->ready = ring_next(&c->own->r, c->span, c->len, &c->next, &c->head);
 	if (!c->ready && c->next < c->len)
-		j->events->damaged++;
+		ring_damage(&c->own->r, c->len - c->next);
 }
 
 static struct cursor *oldest(struct cursor *v, size_t n)
@@ -239,9 +289,10 @@ static int hand_out(struct jab *j, struct cursor *c, bool *ret_good)
 	uint64_t lost = lost_of(c->t, c->own), len;
 	const uint8_t *event = stacks_widen(j, c->t, c->span + c->at, c->head.len, &len);
 
-	*ret_good = live_event(e->trace, &e->clock, event, len, &ev);
+	/* it was copied again, and may have become another one */
+	*ret_good = live_event(e->trace, &e->clock, event, len, &ev) && ev.class->id == c->head.id && c->head.id < e->rows;
 	if (!*ret_good) {
-		e->damaged++;
+		ring_damage(&c->own->r, c->head.len);
 		return 0;
 	}
 	if (c->t->rings->foreign_ids) {
@@ -272,7 +323,7 @@ static size_t open_cursors(struct jab *j, struct cursor **ret_v)
 			c->t = &j->targets.v[i];
 			c->own = &c->t->rings->v[k];
 			c->len = ring_peek(&c->own->r, &c->span);
-			advance(j, c);
+			advance(c);
 			n += c->len != 0;
 		}
 	return n;
@@ -311,7 +362,7 @@ static int64_t merge(struct jab *j, bool last)
 
 		r = e->raw ? hand_out_raw(j, c, &good) : hand_out(j, c, &good);
 		events += good;
-		advance(j, c);
+		advance(c);
 	}
 	for (size_t i = 0; i < n; i++)	/* nonsense is not looked at again */
 		ring_consume(&v[i].own->r, v[i].ready ? v[i].at : v[i].len);
@@ -371,7 +422,7 @@ static void look_after(struct jab *j)
 		struct target *t = &j->targets.v[i];
 
 		for (uint32_t k = 0; k < nrings(t); k++)
-			ring_expect(&t->rings->v[k].r, j->events->raw ? NULL : j->events->lens.v, j->events->lens.n);
+			ring_expect(&t->rings->v[k].r, t->rings->lens.v, t->rings->lens.n);
 		if (nrings(t)) {
 			rings_free_locks(t);
 			rings_say_quiet(t);
@@ -409,6 +460,7 @@ int64_t drain(struct jab *j, bool last)
 	if (j->events->o.overwrite)
 		return 0;
 	r = is_merged(j) ? merge(j, last) : write_all(j, last);
+	gather_damage(j);
 	choose_wait(j);
 	if (!is_merged(j) && !ctf_ready(j->events->trace))
 		j->events->wait_ns = WAIT_LEAST;
@@ -427,7 +479,7 @@ static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *o
 	int r = 0;
 
 	if (len < 0) {
-		j->events->damaged++;
+		j->events->damaged += len == -EAGAIN;
 		free(buf);
 		return 0;
 	}
@@ -435,7 +487,7 @@ static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *o
 	translate(t, own, buf + (start - buf), len);
 	start = stacks_widen(j, t, start, len, &wide);
 	if (ctf_check_counted(trace, start, wide, j->events->recorded.v, &span) < 0)
-		j->events->damaged++;
+		ring_damage(&own->r, wide - span.len);
 	if (span.events)
 		r = ctf_packet(trace, own->stream, own->cpu, &span, lost_of(t, own));
 	if (!r) {
@@ -463,5 +515,6 @@ int64_t drain_snapshot(struct jab *j, struct ctf *trace)
 			else
 				events += n;
 		}
+	gather_damage(j);
 	return r ? r : events;
 }

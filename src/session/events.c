@@ -126,11 +126,18 @@ int64_t events_snapshot(struct jab *j, struct ctf *trace)
 	return r < 0 ? r : drain_snapshot(j, trace);
 }
 
+bool events_full(const struct jab *j)
+{
+	return j->events->trace && ctf_full(j->events->trace);
+}
+
 void events_totals(struct jab *j, struct events_totals *ret_totals)
 {
 	struct events *e = j->events;
 
-	*ret_totals = (struct events_totals){ .events = e->events, .bytes = e->bytes, .damaged = e->damaged };
+	*ret_totals = (struct events_totals){ .events = e->events, .bytes = e->bytes, 
+						  .lost = e->unread + e->damaged, .damaged = e->unread + e->damaged,
+						  .damaged_bytes = e->unread_bytes };
 	for (uint32_t i = 0; i < e->rows; i++)
 		ret_totals->lost += e->unwritten.v[i];
 	for (size_t i = 0; i < j->past.n; i++) {
@@ -167,7 +174,6 @@ void events_free(struct events *e)
 		fields_free(&e->shapes.v[i].own);
 	}
 	vec_free(&e->shapes);
-	vec_free(&e->lens);
 	vec_free(&e->recorded);
 	vec_free(&e->unwritten);
 	vec_free(&e->stacked);

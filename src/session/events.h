@@ -62,9 +62,11 @@ int64_t events_snapshot(struct jab *j, struct ctf *trace);
 struct events_totals {
 	uint64_t events, bytes;	/* recorded so far */
 	uint64_t lost;
-	uint64_t damaged;	/* times that a ring held nonsense */
+	uint64_t damaged;	/* times that a ring held what is no event; each counts as one that was lost */
+	uint64_t damaged_bytes;
 	uint64_t no_stack;	/* of the lost: for want of stack, not of room in rings */
 };
+bool events_full(const struct jab *j);	/* has the trace reached the size that it may have? */
 void events_totals(struct jab *j, struct events_totals *ret_totals);
 
 /* The name of a thread, as known to us; "" if it is not. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysinfo.h>
+#include "base/clock.h"
 #include "base/err.h"
 #include "blob/blob.h"
 #include "proc/ids.h"
@@ -185,6 +186,7 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 	struct rings *r = t->rings;
 	int err = 0;
 
+	rings_accept(t, 0, RING_NO_EVENT);
 	r->v = xcalloc(nrings(r), sizeof(*r->v));
 	r->desc_of = xcalloc(r->cap, sizeof(*r->desc_of));
 	for (uint32_t i = 0; !err && i < nrings(r); i++) {
@@ -205,6 +207,15 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 	r->pages_at = data_at + off_pages(r);
 	r->scratch_at = pieces[nrings(r) + 1].at.v;
 	return err;
+}
+
+void rings_accept(struct target *t, uint32_t id, uint32_t len)
+{
+	struct rings *r = t->rings;
+
+	while (r->lens.n <= id)
+		*vec_add(&r->lens) = RING_NO_EVENT;
+	r->lens.v[id] = len;
 }
 
 /* Every page is touched by us before a pad can: it is charged to us then, and no pad waits for it. */
@@ -385,6 +396,7 @@ int rings_init(struct target *t)
 	if (!r || r->ready)
 		return 0;
 	r->ready = true;
+	r->since = now_ns();
 	r->ring_table = counters_ring_table(t, &r->spec.ring_table);
 	r->may_call = is_free_to_call(t);
 	r->may_read = r->may_call && !(r->bulk && fills_pages(t));
@@ -429,23 +441,73 @@ void rings_forget_stacks(struct target *t)
 		__atomic_store_n(&t->rings->pages[i], 0, __ATOMIC_RELAXED);
 }
 
+#define LOST_NS 2	/* a full ring is found by no pad in less time */
+
+/* The most that can be lost by now. */
+static uint64_t lost_most(const struct rings *r)
+{
+	return (now_ns() - r->since) / LOST_NS * r->ncpu;
+}
+
+static uint64_t read_lost(const struct target *t, const uint64_t *counter, uint64_t most)
+{
+	uint64_t n = __atomic_load_n(counter, __ATOMIC_RELAXED);
+
+	if (n <= most)
+		return n;
+	if (!t->rings->told_lost)
+		log_warn("process %d: how many events it has lost is not known: it has written there itself", t->proc ? t->proc->pid : 0);
+	t->rings->told_lost = true;
+	return 0;
+}
+
 uint64_t rings_lost(const struct target *t, uint32_t index)
 {
 	const struct rings *r = t->rings;
-	uint64_t sum = 0;
+	uint64_t sum = 0, most;
 
 	if (!r || !r->v || index >= r->cap)
 		return 0;
+	most = lost_most(r);
 	for (uint32_t i = 0; i < nrings(r); i++)
-		sum += __atomic_load_n(&r->v[i].lost[index], __ATOMIC_RELAXED);
-	return sum + __atomic_load_n(&r->lost_shared[index], __ATOMIC_RELAXED) + rings_no_stack(t, index);
+		sum += read_lost(t, &r->v[i].lost[index], most);
+	return sum + read_lost(t, &r->lost_shared[index], most) + rings_no_stack(t, index);
 }
 
 uint64_t rings_no_stack(const struct target *t, uint32_t index)
 {
 	const struct rings *r = t->rings;
 
-	return r && r->v && index < r->cap ? __atomic_load_n(&r->no_stack[index], __ATOMIC_RELAXED) : 0;
+	return r && r->v && index < r->cap ? read_lost(t, &r->no_stack[index], lost_most(r)) : 0;
+}
+
+static bool is_first_locked(const struct target *t, const struct own_ring *own)
+{
+	return own == &t->rings->v[t->rings->ncpu];
+}
+
+uint64_t rings_lost_in(const struct target *t, const struct own_ring *own)
+{
+	const struct rings *r = t->rings;
+	uint64_t sum = 0, most = lost_most(r);
+
+	for (uint32_t i = 0; i < MIN(r->cap, t->ncounters); i++) {
+		sum += read_lost(t, &own->lost[i], most);
+		if (is_first_locked(t, own))
+			sum += read_lost(t, &r->lost_shared[i], most) + read_lost(t, &r->no_stack[i], most);
+	}
+	return sum;
+}
+
+/* Numbers that are only compared: they may be anything, and wrap. */
+uint64_t rings_lost_hint(const struct target *t, const struct own_ring *own)
+{
+	const struct rings *r = t->rings;
+	uint64_t sum = ring_lost(&own->r) + own->r.damaged + own->cut;
+
+	for (uint32_t i = 0; is_first_locked(t, own) && i < MIN(r->cap, t->ncounters); i++)
+		sum += __atomic_load_n(&r->lost_shared[i], __ATOMIC_RELAXED) + __atomic_load_n(&r->no_stack[i], __ATOMIC_RELAXED);
+	return sum;
 }
 
 uint64_t rings_no_stack_at(const struct target *t, uint32_t index)
@@ -468,22 +530,13 @@ bool rings_hold(const struct target *t)
 	return false;
 }
 
-uint64_t rings_lost_shared(const struct target *t)
-{
-	const struct rings *r = t->rings;
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < MIN(r->cap, t->ncounters); i++)
-		sum += __atomic_load_n(&r->lost_shared[i], __ATOMIC_RELAXED) + rings_no_stack(t, i);
-	return sum;
-}
-
 void rings_free(struct rings *r)
 {
 	if (!r)
 		return;
 	id_map_free(r->ids);
 	walk_free(r->walk);
+	vec_free(&r->lens);
 	free(r->desc_of);
 	free(r->v);
 	free(r);

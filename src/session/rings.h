@@ -20,6 +20,8 @@ struct own_ring {
 	uint64_t at;		/* of its head, there */
 	uint64_t *lost;		/* our view of its lost counters */
 	uint64_t told;		/* lost, as the trace says */
+	uint64_t cut;		/* events for which the trace had no room */
+	uint64_t damaged, damaged_bytes;	/* of r, as far as the totals have it */
 	uint64_t lost_hint;	/* if that has not changed, neither has the number of the lost */
 	uint32_t cpu;		/* UINT32_MAX: behind a lock */
 	uint32_t stream;
@@ -55,6 +57,8 @@ struct rings {
 	uint32_t *quiet;	/* our view: unless this is not 0 any more, see arch/x86/hush.c */
 	uint64_t quiet_at;
 	bool told_quiet;
+	bool told_lost;
+	uint64_t since;		/* ns: no event is older */
 	bool was_filled;	/* the table has told threads who they are: it is 0 only while raised */
 	uint64_t raised_at, lowered_at, lower_wait;	/* lower.c */
 	uint64_t looked_at, look_wait;			/* locks.c */
@@ -62,6 +66,7 @@ struct rings {
 	uint32_t ns_pid;	/* how the target calls itself */
 	uint64_t unwind_at;	/* tables for backtraces; 0: none */
 	uint64_t *desc_of;	/* by counter: where its description stands; 0: not made */
+	VEC(uint32_t) lens;	/* by id: of events that its sites write, as ring_expect() takes it; never empty */
 	struct id_map *ids;
 	struct walk_tables *walk;	/* NULL: no event has a backtrace */
 	bool foreign_ids;	/* that is not our number for it: another pid namespace */
@@ -81,12 +86,24 @@ void rings_take_tables(struct target *t, uint8_t *here, uint64_t at);
 /* When it is known how the threads can be told apart: fill the tables, write the slow routine. */
 int rings_init(struct target *t);	/* once; nothing if it does not record */
 
+/*
+ * The target has a site that writes events of this id, of `len` bytes (0: any length). What else is in its rings it has
+ * put there itself: that is no event (a script's system() in another clause, a probe of another process).
+ */
+void rings_accept(struct target *t, uint32_t id, uint32_t len);
+
 /* CPUs that the target may run on by now get their ring. */
 void rings_follow_cpus(struct target *t);
 
+/*
+ * What was lost is counted in memory that the target can write, too. A lost event takes its time: more of them than
+ * all CPUs had time for are not believed (they count as none), and said once.
+ */
 uint64_t rings_lost(const struct target *t, uint32_t index);	/* of one counter */
+/* Of one ring; the first locked one stands for events that got no ring, too. */
+uint64_t rings_lost_in(const struct target *t, const struct own_ring *own);
 uint64_t rings_no_stack(const struct target *t, uint32_t index);	/* those of them for which the stack had no room */
-uint64_t rings_lost_shared(const struct target *t);		/* all that got no ring */
+uint64_t rings_lost_hint(const struct target *t, const struct own_ring *own);	/* changes when that does */
 
 /* Where a hit without enough stack counts; and an entry of a call, which is no hit. */
 uint64_t rings_no_stack_at(const struct target *t, uint32_t index);

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "session/script.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "lang/format.h"
+#include "session/claims.h"
 #include "session/rings.h"
 #include "session/script_trace.h"
 #include "session/shapes.h"
@@ -28,7 +32,7 @@ struct script_run {
 	struct interp in;
 	VEC(struct timer) timers;
 	struct format_names names;
-	uint32_t pid;			/* whose event is being shown */
+	uint32_t pid, tid;		/* whose event is being shown, as the target says */
 	uint32_t target;		/* likewise; UINT32_MAX: a map is, or what the tracer itself has said */
 	bool no_warnings;
 	bool exited;
@@ -113,6 +117,10 @@ static void show_map(struct script_run *s, uint32_t map, uint64_t top, uint64_t 
 
 static void show_text(struct script_run *s, const char *type, const char *text, size_t len)
 {
+	if (s->style != SCRIPT_JSON && s->names.safe) {
+		write_safe(s->out, text, len, "\n\t");
+		return;
+	}
 	if (s->style != SCRIPT_JSON) {
 		fwrite(text, 1, len, s->out);
 		return;
@@ -122,18 +130,43 @@ static void show_text(struct script_run *s, const char *type, const char *text, 
 	fputs("}\n", s->out);
 }
 
+/*
+ * A FIFO would keep us waiting, and a device may act when it is opened: the type is checked before. Files of /proc and
+ * /sys are regular ones.
+ */
+static FILE *open_regular(const char *path)
+{
+	int handle = open(path, O_PATH | O_CLOEXEC), fd = -1;
+	struct stat st;
+	char link[64];
+
+	if (handle < 0 || fstat(handle, &st) < 0) {
+		log_warn("cat: %s: %s", path, strerror(errno));
+	} else if (!S_ISREG(st.st_mode)) {
+		log_warn("cat: %s is %s and is not read", path, S_ISFIFO(st.st_mode) ? "a FIFO" :
+			 S_ISSOCK(st.st_mode) ? "a socket" : S_ISDIR(st.st_mode) ? "a directory" : "a device");
+	} else {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", handle);
+		fd = open(link, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		if (fd < 0)
+			log_warn("cat: %s: %s", path, strerror(errno));
+	}
+	if (handle >= 0)
+		close(handle);
+	return fd < 0 ? NULL : fdopen(fd, "r");
+}
+
 static void show_file(struct script_run *s, const char *path)
 {
 	uint32_t most = lang_config(unit_of(s)->lang)->max_cat_bytes;
-	char *text = xrealloc(NULL, most);
-	FILE *f = fopen(path, "re");
+	FILE *f = open_regular(path);
+	char *text;
 
-	if (f) {
-		show_text(s, "cat", text, fread(text, 1, most, f));
-		fclose(f);
-	} else {
-		log_warn("cat: %s: %s", path, strerror(errno));
-	}
+	if (!f)
+		return;
+	text = xrealloc(NULL, most);
+	show_text(s, "cat", text, fread(text, 1, most, f));
+	fclose(f);
 	free(text);
 }
 
@@ -159,13 +192,51 @@ static void show_command(struct script_run *s, const char *command)
 	free(text);
 }
 
+static void known(void *data, enum ir_known what, struct field_value *v)
+{
+	struct script_run *s = data;
+
+	if (s->target == UINT32_MAX)	/* a clause that runs here has said it itself */
+		return;
+	v->fault = false;
+	if (what == IR_KNOWN_COMM) {
+		v->text = (const uint8_t *)events_comm(s->j, s->pid, s->tid);
+		v->len = strlen((const char *)v->text);
+	} else {
+		v->n.u = what == IR_KNOWN_PID ? s->pid : s->tid;
+	}
+}
+
+/* Does something depend on whose event it is, and can't that be? */
+static bool is_forged(struct script_run *s, uint32_t record)
+{
+	const struct ir_record *r = &ir_of(s)->records.v[record];
+	bool asks = false;
+
+	for (uint32_t i = 0; i < r->nfields; i++)
+		asks |= r->fields[i].known != IR_KNOWN_NOT;
+	if (!asks || s->target == UINT32_MAX || claim_check(s->j, s->target, s->pid, s->tid) == 0)
+		return false;
+	log_warn("%s(): left out: %s, though an event says so", r->kind == IR_RECORD_CAT ? "cat" : "system", err_text());
+	return true;
+}
+
+/* What is done is made of the event's values as they are, but of what the kernel says where it can. */
 static void show_named(struct script_run *s, uint32_t record, const uint8_t *payload, size_t len,
 		       void (*show)(struct script_run *s, const char *name))
 {
 	char *name = NULL;
 	size_t size;
-	FILE *f = open_memstream(&name, &size);
-	int r = format_event(f, ir_of(s), record, payload, len, &s->names);
+	struct format_names raw = s->names;
+	FILE *f;
+	int r;
+
+	if (is_forged(s, record))
+		return;
+	f = open_memstream(&name, &size);
+	raw.safe = false;
+	raw.known = known;
+	r = format_event(f, ir_of(s), record, payload, len, &raw);
 
 	fclose(f);
 	if (r == 0)
@@ -218,6 +289,7 @@ static int take_event(void *arg, const struct raw_event *ev)
 	if (s->trace && ir_of(s)->records.v[ev->head.id].kind == IR_RECORD_EVENT)
 		return script_trace_add(s->trace, ev);
 	s->pid = ev->head.pid;
+	s->tid = ev->head.tid;
 	s->target = ev->target;
 	serve(s, ev->head.id, ev->payload, ev->head.len - sizeof(ev->head));
 	s->target = UINT32_MAX;
@@ -373,6 +445,7 @@ int script_begin(struct script_run *s)
 	s->j->tracer_maps = s->maps;
 	s->names = (struct format_names){
 		.data = s, .symbol = symbol, .stack = stack, .module = module, .site = site,
+		.safe = s->style != SCRIPT_JSON && isatty(fileno(s->out)),
 		.wall_offset = clock.realtime_ns, .trailer = lang_config(unit_of(s)->lang)->str_trunc_trailer,
 	};
 	s->in = (struct interp){ .unit = ir_of(s), .ops = &unit_maps_ops, .store = s->maps, .data = s, .emit = emit, .enable = enable, .moment = moment };

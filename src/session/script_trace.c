@@ -133,8 +133,10 @@ int script_trace_flush(struct script_trace *t)
 
 		if (!p->begun || (!p->events.n && lost == p->told))
 			continue;
-		if (ctf_check(t->j->events->trace, p->events.p, p->events.n, &span) < 0)
+		if (ctf_check(t->j->events->trace, p->events.p, p->events.n, &span) < 0) {
 			t->j->events->damaged++;
+			lost = p->lost + ++p->extra;
+		}
 		if (span.events || lost != p->told)
 			r = ctf_packet(t->j->events->trace, p->stream, p->cpu, &span, lost) ?: r;
 		p->told = lost;

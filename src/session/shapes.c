@@ -375,7 +375,6 @@ int shapes_declare(struct jab *j)
 
 	for (; !r && e->rows < j->rows.n; e->rows++) {
 		r = shape_declare(j, e->rows);
-		*vec_add(&e->lens) = has_program(j, e->rows) ? 0 : shape_of(j, e->rows)->len;
 		*vec_add(&e->stacked) = find_stacked(j, e->rows);
 		e->any_stacks |= e->stacked.v[e->rows];
 		vec_add(&e->recorded);
@@ -539,6 +538,7 @@ int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t a
 	if (!records(j, s))
 		return n;
 	p.s = shape_of(j, c->row);
+	rings_accept(p.t, c->row, p.s->len);
 	space = go_space(j, s);
 	m = p.s->bulk ? emit_bulk(&p, out + n + space) : emit_plain(&p, at + n + space, out + n + space);
 	if (space && m > 0)

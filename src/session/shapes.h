@@ -35,10 +35,11 @@ struct events {
 	void *arg;
 	uint32_t streams;		/* numbers given so far */
 	uint32_t rows;			/* that have their class */
-	VEC(uint32_t) lens;		/* of events, by row */
 	VEC(uint64_t) recorded;		/* by row */
 	VEC(uint64_t) unwritten;	/* taken out, but could not be written */
-	uint64_t events, bytes, damaged;
+	uint64_t events, bytes;
+	uint64_t damaged;		/* events, each for itself, that made no sense */
+	uint64_t unread, unread_bytes;	/* what was no event: how often, and how much */
 	uint64_t forgot_at;	/* which pages are of stacks */
 	uint64_t drained_at, wait_ns;
 	uint8_t *copy;		/* of what is being written */

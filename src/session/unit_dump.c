@@ -10,6 +10,7 @@
 #include <sys/sysinfo.h>
 #include "arch/arch.h"
 #include "base/err.h"
+#include "base/text.h"
 #include "blob/program.h"
 
 #define CODE ((uint64_t)0x10000000)
@@ -214,8 +215,10 @@ static int dump_program(struct jab *j, const struct program *p, int part, FILE *
 
 	if (n >= 0) {
 		fprintf(to, "%s", j->probes.v[row->probe].spec->text);
-		if (row->func != UINT32_MAX)
-			fprintf(to, " at %s", func_name(m, &m->funcs.v[row->func]));
+		if (row->func != UINT32_MAX) {
+			fputs(" at ", to);
+			print_safe(to, func_name(m, &m->funcs.v[row->func]));
+		}
 		fprintf(to, "%s: %d bytes\n", prog->where == IR_WHERE_EXIT ? " (exit)" : prog->where == IR_WHERE_ENTRY ? " (entry)" : "", n);
 		l.len = n;
 		print_code(&l);

@@ -128,7 +128,8 @@ static const uint8_t *keep(struct unit_maps *m, const struct ir_part *parts, uin
 {
 	uint8_t *copy = xrealloc(NULL, len + 1);
 
-	memcpy(copy, p, len);
+	if (len)
+		memcpy(copy, p, len);
 	mark_stacks(parts, n, copy, view);
 	*vec_add(&m->keys) = copy;
 	return copy;

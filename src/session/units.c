@@ -71,7 +71,7 @@ int unit_say_errors(struct unit *u, int err)
 
 	if (*text) {
 		text[strcspn(text, "") - 1] = '\0';
-		fail(err, "%s", text);
+		fail_lines(err, text);
 	}
 	free(text);
 	return err;
@@ -156,6 +156,14 @@ size_t unit_body(const struct jab *j, const struct site *s)
 	return p->body[part_of(j, s, p)] + go_space(j, s);
 }
 
+/* The events that this program writes, and no others, are good in the target's rings. */
+static void accept_events(struct target *main, const struct unit *u, const struct ir_prog *p)
+{
+	for (size_t i = 0; i < p->ins.n; i++)
+		if (p->ins.v[i].op == IR_EMIT || p->ins.v[i].op == IR_EXIT)
+			rings_accept(main, u->ids.v[p->ins.v[i].record], 0);
+}
+
 int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out)
 {
 	const struct site *s = &j->sites.v[w->id];
@@ -187,6 +195,7 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	site.no_stack = p->progs[1] && is_entry(j, s) ? rings_calls_without_stack(main) : rings_no_stack_at(main, c->index);
 	if (space)
 		go_put_space(j, s, GO_PROGRAM, site.no_stack, site.size, out);
+	accept_events(main, u, p->progs[part_of(j, s, p)]);
 	r = gen_emit(ir, p->progs[part_of(j, s, p)], &env, &site, at + space, out + space);
 	if (r > 0 && j->budget)
 		budget_body(j, t, p->unit, j->probes.v[s->probe].clause, at + space, r);

@@ -101,23 +101,6 @@ const char *name_readable(struct module *m, uint32_t name)
 	return *p->readable[name] ? p->readable[name] : NULL;
 }
 
-/* A damaged file must not speak to the terminal. */
-static const char *printable(struct module *m, const char *s)
-{
-	const unsigned char *p = (const unsigned char *)s;
-	char *copy;
-
-	while (*p >= 0x20 && *p != 0x7f)
-		p++;
-	if (!*p)
-		return s;
-	copy = module_string(m, s, strlen(s));
-	for (char *c = copy; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = '?';
-	return copy;
-}
-
 const char *func_name(struct module *m, const struct func *f)
 {
 	struct sym_priv *p = priv(m);
@@ -131,7 +114,7 @@ const char *func_name(struct module *m, const struct func *f)
 		return p->shown[index];
 	if (f->name) {
 		s = name_readable(m, f->alias);
-		s = printable(m, s ? s : f->name);
+		s = s ? s : f->name;
 	} else {
 		snprintf(made, sizeof(made), "func_0x%llx", (unsigned long long)f->addr);
 		s = module_string(m, made, strlen(made));

@@ -13,6 +13,7 @@
 #include "sym/priv.h"
 
 #include "base/err.h"
+#include "base/text.h"
 #include <ctype.h>
 #include <regex.h>
 
@@ -159,12 +160,24 @@ static int parse_number(const char *s, uint64_t *ret_value)
 	return 0;
 }
 
+/* \xNN: a byte that no terminal should get, as lists show it. */
+static bool is_byte(const char *s, size_t len)
+{
+	return len >= 4 && s[0] == '\\' && s[1] == 'x' && isxdigit((unsigned char)s[2]) && isxdigit((unsigned char)s[3]) &&
+	       (s[2] != '0' || s[3] != '0');
+}
+
 char *unescape(const char *s, size_t len)
 {
 	char *copy = xcalloc(1, len + 1);
 	size_t i, n = 0;
 
 	for (i = 0; i < len; i++) {
+		if (is_byte(s + i, len - i)) {
+			copy[n++] = strtoul((char[]){ s[i + 2], s[i + 3], 0 }, NULL, 16);
+			i += 3;
+			continue;
+		}
 		if (s[i] == '\\' && i + 1 < len)
 			i++;
 		copy[n++] = s[i];
@@ -502,16 +515,32 @@ static bool reads_back(const char *text, const char *name)
 	return same;
 }
 
+/*
+ * The next character of a name, with a backslash in front if that is wanted. One that would speak to a terminal
+ * is written as its bytes; so is an x that would look like the beginning of such a byte. Returns what comes behind it.
+ */
+static const char *put_quoted(char **p, const char *name, bool quote)
+{
+	size_t n = text_plain(name, strlen(name));
+
+	if (!n || (quote && *name == 'x')) {
+		*p += sprintf(*p, "\\x%02x", (unsigned char)*name);
+		return name + 1;
+	}
+	if (quote)
+		*(*p)++ = '\\';
+	memcpy(*p, name, n);
+	*p += n;
+	return name + n;
+}
+
 /* signs: what gets a backslash; NULL: whatever might need one. */
 static char *escaped(const char *name, const char *signs)
 {
-	char *out = xcalloc(2, strlen(name) + 1), *p = out;
+	char *out = xcalloc(4, strlen(name) + 1), *p = out;
 
-	for (; *name; name++) {
-		if (signs ? strchr(signs, *name) != NULL : p == out || !is_word_char(*name))
-			*p++ = '\\';
-		*p++ = *name;
-	}
+	while (*name)
+		name = put_quoted(&p, name, signs ? strchr(signs, *name) != NULL : p == out || !is_word_char(*name));
 	return out;
 }
 
@@ -533,14 +562,11 @@ char *spec_quote(const char *name)
 /* A file name may hold anything; what means something in a spec gets a backslash. */
 char *spec_quote_object(const char *name)
 {
-	char *out = xcalloc(2, strlen(name) + 1), *p = out;
+	char *out = xcalloc(4, strlen(name) + 1), *p = out;
 
 	if (!strcmp(name, "[vdso]"))	/* reads back as it is */
 		return strcpy(out, name);
-	for (; *name; name++) {
-		if (strchr(" \t\n\v\f\r:\\=\"'{}()[],", *name) || (p == out && strchr("-@", *name)))
-			*p++ = '\\';
-		*p++ = *name;
-	}
+	while (*name)
+		name = put_quoted(&p, name, strchr(" :\\=\"'{}()[],", *name) || (p == out && strchr("-@", *name)));
 	return out;
 }

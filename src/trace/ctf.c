@@ -13,9 +13,10 @@
 
 #define MIN_FREE (64u << 10)
 
+/* What is recorded of a program is nothing for other users. */
 static int make_dir(const char *path)
 {
-	if (mkdir(path, 0777) == 0)
+	if (mkdir(path, 0700) == 0)
 		return 0;
 	switch (errno) {
 	case EEXIST:
@@ -84,7 +85,7 @@ static int open_new(struct ctf *ctf)
 {
 	int r;
 
-	ctf->dir = open(ctf->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ctf->dir = open(ctf->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (ctf->dir < 0)
 		return fail(-errno, "can't open %s: %m", ctf->path);
 	r = check_space(ctf->dir, ctf->path);
@@ -264,14 +265,43 @@ int ctf_check(const struct ctf *ctf, const void *data, size_t len, struct ctf_sp
 	return ctf_check_counted(ctf, data, len, NULL, ret_span);
 }
 
+/* A stream takes a page at its beginning, and one at the end that says what was lost last. */
+static uint64_t size_of(const struct ctf *ctf)
+{
+	return ctf->meta_size + ctf->stats.bytes + 2ull * CTF_PAGE * (ctf->begun + (ctf->own_stream != NULL));
+}
+
+uint64_t ctf_room(const struct ctf *ctf, uint32_t stream)
+{
+	uint64_t most = ctf->options.max_size, used = size_of(ctf) + sizeof(struct packet_head) + CTF_PAGE;
+
+	if (!most)
+		return UINT64_MAX;
+	if (stream >= ctf->streams.n || !ctf->streams.v[stream])
+		used += 2ull * CTF_PAGE;
+	return most > used && !ctf->full ? most - used : 0;
+}
+
+void ctf_end(struct ctf *ctf)
+{
+	ctf->full = true;
+}
+
+bool ctf_full(const struct ctf *ctf)
+{
+	return !ctf_room(ctf, 0);
+}
+
 int ctf_packet(struct ctf *ctf, uint32_t stream, uint32_t cpu, const struct ctf_span *span, uint64_t lost)
 {
 	if (stream >= CTF_MAX_STREAMS)
 		return fail(-E2BIG, "stream %u: more than a trace can hold", stream);
 	while (ctf->streams.n <= stream)
 		(void)vec_add(&ctf->streams);
-	if (!ctf->streams.v[stream])
+	if (!ctf->streams.v[stream]) {
 		ctf->streams.v[stream] = stream_new(stream);
+		ctf->begun++;
+	}
 	ctf->streams.v[stream]->cpu = cpu;
 	return stream_write(ctf, ctf->streams.v[stream], span, lost);
 }

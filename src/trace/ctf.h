@@ -74,6 +74,7 @@ struct ctf_field {
 struct ctf_options {
 	struct tsc_clock clock;
 	const char *command;	/* what was typed; may be NULL */
+	uint64_t max_size;	/* bytes, of all files together; 0: no limit */
 	uint64_t start;		/* ticks: no event is older. A stream whose first packet only tells of losses begins here */
 };
 
@@ -139,6 +140,14 @@ int ctf_check_counted(const struct ctf *ctf, const void *data, size_t len, uint6
  * The rings go on meanwhile: whoever calls this must not be what the target waits for.
  */
 int ctf_packet(struct ctf *ctf, uint32_t stream, uint32_t cpu, const struct ctf_span *span, uint64_t lost);
+
+/*
+ * How many bytes of events a packet of this stream may still have, for max_size; then nothing more goes into the trace but
+ * what says how much was lost.
+ */
+uint64_t ctf_room(const struct ctf *ctf, uint32_t stream);
+void ctf_end(struct ctf *ctf);			/* there is no room for the next event */
+bool ctf_full(const struct ctf *ctf);
 
 /*
  * A pipe whose reader is slow: is there nothing left from before? If not, leave events where they are, or they are

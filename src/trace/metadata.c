@@ -52,7 +52,7 @@ static int copy_old(struct ctf *ctf, int fd)
 /* The whole file again, with this behind it. */
 static int meta_replace(struct ctf *ctf, const char *text, size_t len)
 {
-	int fd = openat(ctf->dir, HIDDEN, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), r;
+	int fd = openat(ctf->dir, HIDDEN, CTF_NEW_FILE, 0600), r;
 
 	if (fd < 0)
 		return -errno;

@@ -136,7 +136,7 @@ static int begin_part(struct ctf *ctf, struct stream *s, uint64_t needed)
 	if (size < needed)
 		return -EFBIG;
 	snprintf(hidden, sizeof(hidden), ".stream_%u", s->id);
-	fd = openat(ctf->dir, hidden, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	fd = openat(ctf->dir, hidden, CTF_NEW_FILE, 0600);
 	if (fd < 0)
 		return -errno;
 	r = fill_part(ctf, s, fd, size, &at);
@@ -249,6 +249,8 @@ int stream_write(struct ctf *ctf, struct stream *s, const struct ctf_span *span,
 	int r;
 
 	s->told = MAX(s->told, lost);
+	if (!span->events && ctf_full(ctf))	/* stream_close() tells it */
+		return 0;
 	if (span->events && s->parts && (span->first < s->last || span->first < s->first + ctf->step))
 		r = fail(-EBADMSG, "events of stream %u are older than those before", s->id);
 	else if ((r = put_packet(ctf, s, span, s->told + s->dropped)) < 0)

@@ -212,7 +212,7 @@ static int flush_line(FILE *out, const struct line *l)
 {
 	size_t n = l->p - l->start;
 
-	return fwrite_unlocked(l->start, 1, n, out) == n ? 0 : -EIO;
+	return fwrite_unlocked(l->start, 1, n, out) == n ? (int)n : -EIO;
 }
 
 int trace_print(FILE *out, const struct trace_event *ev, const struct trace_style *style)

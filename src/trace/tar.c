@@ -40,7 +40,7 @@ static void fill_entry(struct tar_head *h, const char *name, uint64_t size)
 
 	memset(h, 0, sizeof(*h));
 	snprintf(h->name, sizeof(h->name), "%s", name);
-	snprintf(h->mode, sizeof(h->mode), "%07o", 0644);
+	snprintf(h->mode, sizeof(h->mode), "%07o", 0600);
 	snprintf(h->uid, sizeof(h->uid), "%07o", 0);
 	snprintf(h->gid, sizeof(h->gid), "%07o", 0);
 	snprintf(h->size, sizeof(h->size), "%011llo", (unsigned long long)size);

@@ -96,7 +96,7 @@ struct trace_style {
 };
 
 /* One readable line, and one for each frame of a backtrace; or one JSON object. Text of the target
-   is escaped: it can't play with the terminal. */
+   is escaped: it can't play with the terminal. Returns the number of bytes. */
 int trace_print(FILE *out, const struct trace_event *ev, const struct trace_style *style);
 int trace_print_event(FILE *out, const struct trace_event *ev);		/* plain */
 

@@ -6,7 +6,11 @@
 #ifndef JAB_TRACE_WRITER_H
 #define JAB_TRACE_WRITER_H
 
+#include <fcntl.h>
 #include "trace/layout.h"
+
+/* Files of a trace are made new and are their owner's only. */
+#define CTF_NEW_FILE (O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC)
 
 struct stream {
 	uint32_t id;		/* as in stream_ID_PART and stream_instance_id */
@@ -27,6 +31,8 @@ struct ctf {
 	uint64_t meta_size;
 	int pipe;		/* -1: none */
 	char *meta_text;	/* without a directory: the metadata so far */
+	bool full;		/* max_size was reached */
+	uint32_t begun;		/* streams */
 	bool meta_said;		/* pipe: it has been written as it is */
 	int broken;		/* pipe: the error that ended it */
 	bool may_stall;		/* pipe: its reader decides when there is room */

@@ -114,6 +114,8 @@ TARGETS = {
     "ledger_rs_0": {"sources": ["ledger.rs"], "command": ["rustc", "-g", "--edition", "2021", "--crate-name", "ledger"]},
     "ledger_rs_2": {"sources": ["ledger.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "ledger"]},
     "variants_2": {"sources": ["variants.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "variants"]},
+    "forge": c("forge.c"),
+    "odd": c("odd.c"),
     "script": c("script.c"),
     "longname": c("longname.c"),
     "harsh": c("harsh.c"),

@@ -68,3 +68,27 @@ def test_only_processes_that_ended(tmp_path):
     subprocess.run([str(program), "0"], timeout=LIMIT)
     r = jab.run("count", "-p", program.name, "-d", "0.02", "exe:*")
     assert r.status == 1 and f"no process is called {program.name}" in r.stderr, r
+
+
+def test_tells_whose_processes_they_are(tmp_path):
+    """Anybody can call a program so: with -v user and file of each are told, and always if there are several users."""
+    program = tmp_path / f"whose{os.getpid()}"
+    shutil.copy("/bin/sleep", program)
+    for d in (tmp_path, *tmp_path.parents[:-2]):
+        os.chmod(d, 0o755)
+    mine, theirs = subprocess.Popen([program, "1000"]), None
+    try:
+        wait_asleep(mine.pid)
+        line = f"jab: {program.name} is process {{}} of user {{}}, {program}\n"
+        quiet = jab.run("check", "-s", "-p", program.name, "exe:main")
+        told = jab.run("check", "-s", "-v", "-p", program.name, "exe:main")
+        assert " of user " not in quiet.stderr and line.format(mine.pid, os.getuid()) in told.stderr, (quiet, told)
+        if os.getuid() == 0:
+            theirs = subprocess.Popen([program, "1000"], user=65534)
+            wait_asleep(theirs.pid)
+            r = jab.run("check", "-s", "-p", program.name, "exe:main")
+            assert line.format(mine.pid, 0) in r.stderr and line.format(theirs.pid, 65534) in r.stderr, r
+    finally:
+        for p in filter(None, (mine, theirs)):
+            p.kill()
+            p.wait()

@@ -81,7 +81,7 @@ static char *show(struct ctf *ctf, const struct trace_style *style)
 	assert_int_equal(ctf_check(ctf, buf, used, &span), 0);
 	assert_int_equal(span.events, 1);
 	assert_true(live_event(ctf, &options.clock, buf, used, &ev));
-	assert_int_equal(trace_print(f, &ev, style), 0);
+	assert_true(trace_print(f, &ev, style) > 0);
 	assert_false(live_event(ctf, &options.clock, buf, used - 8, &ev));
 	assert_false(live_event(ctf, &options.clock, buf, 16, &ev));
 	assert_false(live_event(ctf, &options.clock, buf, CTF_MAX_EVENT + 8, &ev));
