@@ -14,7 +14,6 @@
 #include <asm/prctl.h>
 #include <elf.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,10 +31,8 @@
 #define ROUND_NS 2000000ull
 #define SPIN_NS 300000ull
 #define NAP_NS 30000ull
-#define SEIZE_NS 2000000ull
 #define PATIENCE_NS 2000000000ull	/* without a stop */
 #define LONGEST_NS 10000000000ull
-#define SIGNAL (SIGRTMAX - 3)
 
 enum state {
 	WANTED,			/* not seized yet */
@@ -59,63 +56,15 @@ struct arrivals {
 	void *arg;
 	VEC(struct visit) visits;
 	struct arrival_counts counts;
-	struct sigaction before;
-	timer_t timer;
-	bool has_timer;
 	uint32_t heard;		/* the bell, when we last asked the doorman */
 	bool deaf;		/* there is none any more */
 };
 
 /* ---- seizing ---- */
 
-static sigjmp_buf out;
-static volatile sig_atomic_t armed;
-
-static void on_timer(int sig)
-{
-	(void)sig;
-	if (armed)
-		siglongjmp(out, 1);
-}
-
-static pid_t number_of(pid_t tid, const char *name)
-{
-	char path[64], status[4096];
-	uint64_t n = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	if (file_read(path, status, sizeof(status)) > 0)
-		status_field(status, name, 10, &n);
-	return n;
-}
-
-static void set_timer(struct arrivals *a, uint64_t ns)
-{
-	struct itimerspec t = { .it_value.tv_nsec = ns };
-
-	timer_settime(a->timer, 0, &t, NULL);
-}
-
-/* -EAGAIN: it is in the part of an exec in which the kernel lets nobody in. */
-static int seize(struct arrivals *a, pid_t tid)
-{
-	int r;
-
-	if (sigsetjmp(out, 1)) {	/* it may have come a moment too late */
-		armed = 0;
-		return number_of(tid, "TracerPid") == getpid() ? 0 : -EAGAIN;
-	}
-	armed = 1;
-	set_timer(a, SEIZE_NS);
-	r = ptrace(PTRACE_SEIZE, tid, 0, OPTIONS) < 0 ? -errno : 0;
-	armed = 0;
-	set_timer(a, 0);
-	return r;
-}
-
 static void welcome(struct arrivals *a, const struct caller *c)
 {
-	pid_t pid = number_of(c->tid, "Tgid");
+	pid_t pid = status_of(c->tid, "Tgid");
 	struct visit v = { .tid = c->tid, .pid = pid, .kind = c->kind, .state = ENTERING, .since = now_ns() };
 	int r = 0;
 
@@ -125,7 +74,7 @@ static void welcome(struct arrivals *a, const struct caller *c)
 		return;
 	}
 	doorman_beat(a->door, true);	/* first: we may be stopped behind the next line */
-	r = seize(a, c->tid);
+	r = seize_soon(c->tid, OPTIONS);
 	if (!r)
 		ptrace(PTRACE_INTERRUPT, c->tid, 0, 0);
 	doorman_answer(a->door, c, r == -EAGAIN ? DOOR_LATER : DOOR_GO);
@@ -133,7 +82,7 @@ static void welcome(struct arrivals *a, const struct caller *c)
 		v.state = WANTED;
 	if (!r || v.state == WANTED)
 		*vec_add(&a->visits) = v;
-	else if (r == -EPERM && number_of(c->tid, "TracerPid"))	/* else it is ending */
+	else if (r == -EPERM && status_of(c->tid, "TracerPid"))	/* else it is ending */
 		a->counts.foreign++;
 }
 
@@ -306,9 +255,9 @@ static pid_t next_status(struct visit *v, int *ret_status)
 	return got;
 }
 
-static void try_again(struct arrivals *a, struct visit *v)
+static void try_again(struct visit *v)
 {
-	int r = seize(a, v->tid);
+	int r = seize_soon(v->tid, OPTIONS);
 
 	if (r == -EAGAIN)
 		return;
@@ -341,7 +290,7 @@ static int look(struct arrivals *a, bool *moved, struct arrival *ret_arrival)
 		int status;
 
 		if (v->state == WANTED)
-			try_again(a, v);
+			try_again(v);
 		else if (next_status(v, &status) > 0) {
 			r = at_status(v, status, ret_arrival);
 			v->moved = now;
@@ -402,18 +351,11 @@ int arrivals_poll(struct arrivals *a, bool accept, struct arrival *ret_arrival)
 int arrivals_open(const struct arrivals_options *o, struct arrivals **ret_arrivals)
 {
 	struct arrivals *a = xcalloc(1, sizeof(*a));
-	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGNAL };
-	struct sigaction sa = { .sa_handler = on_timer };
 	int r;
 
 	a->known = o->known;
 	a->arg = o->arg;
-	ev._sigev_un._tid = gettid();
-	sigaction(SIGNAL, &sa, &a->before);
-	r = timer_create(CLOCK_MONOTONIC, &ev, &a->timer) < 0 ? fail(-errno, "no timer: %s", strerror(errno)) : 0;
-	a->has_timer = !r;
-	if (!r)
-		r = doorman_hire(o->files, o->nfiles, o->exact, &a->door);
+	r = doorman_hire(o->files, o->nfiles, o->exact, &a->door);
 	if (r < 0) {
 		arrivals_close(a);
 		return r;
@@ -448,9 +390,6 @@ void arrivals_close(struct arrivals *a)
 		return;
 	doorman_dismiss(a->door);
 	let_go(a);
-	if (a->has_timer)
-		timer_delete(a->timer);
-	sigaction(SIGNAL, &a->before, NULL);
 	vec_free(&a->visits);
 	free(a);
 }
