@@ -367,7 +367,7 @@ int arrivals_poll(struct arrivals *a, bool accept, struct arrival *ret_arrival)
 			sleep_ns(NAP_NS);
 	} while (!r && a->visits.n && now < until);
 	doorman_beat(a->door, a->visits.n || r);
-	a->left_at = now;
+	a->left_at = now_ns();
 	return !r && !a->visits.n && a->deaf ? -ESRCH : r;
 }
 

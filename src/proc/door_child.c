@@ -421,9 +421,9 @@ void door_keep(struct door *d)
 		__atomic_add_fetch(&d->page->door_beat, 1, __ATOMIC_RELAXED);
 		if (!read_answers(d) || !read_events(d))
 			return;
+		ask_next(d);
 		now = now_ns();
 		__atomic_store_n(&d->page->crowd, queue_is_crowded(now), __ATOMIC_RELAXED);
-		ask_next(d);
 		look_at_later(d, now);
 		if (busy)
 			look_at_tracer(d, now);
