@@ -78,7 +78,7 @@ TARGETS = {
     "libplug_changed.so": c("plug.c", "-shared", "-fPIC", "-DCHANGED", "-Wl,-soname,libplug.so"),
     "ifunc": c("ifunc.c"),
     "sandbox": c("sandbox.c"),
-    "forger": c("forger.c"),
+    "forger": c("forger.c", "-no-pie", "-fno-pie"),
     "forbids": c("forbids.c", "-ldl"),
     "deep": {"sources": ["deep.go"], "command": ["go", "build"]},
     "values": c("values.c"),

@@ -58,7 +58,7 @@ def tracer_of(pid):
 
 def test_request_in_the_name_of_another_process(built):
     """A number that is not of its own threads: the other process is not touched."""
-    victim = subprocess.Popen(["sleep", "1000"])
+    victim = subprocess.Popen([str(built("forger")), "wait"])
     try:
         with forger(built, victim.pid) as p, scripts.Script("u:work { @w = count(); }", p.pid) as s:
             seen = set()

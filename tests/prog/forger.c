@@ -3,7 +3,9 @@
  * A hostile target: it finds the page in which its threads park (src/arch/park.h) and fills all slots with requests of its own.
  *
  *	forger spin		names a thread that never sleeps
- *	forger steal PID	names a thread of another process as one of its own
+ *	forger steal PID	names a thread of another process as one of its own; what that is said to execute must stand at the
+ *				same address there: another forger
+ *	forger wait		does nothing
  *
  * Says "found", and "closed" when the tracer does not listen any more. Runs until it is killed.
  */
@@ -121,7 +123,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "spin"))
 		pthread_create(&t, NULL, spin, NULL);
-	pthread_create(&t, NULL, forge, argv);
+	if (argc > 1 && strcmp(argv[1], "wait"))
+		pthread_create(&t, NULL, forge, argv);
 	for (;;) {
 		work(1);
 		usleep(1000);
