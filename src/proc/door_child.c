@@ -417,8 +417,8 @@ void door_keep(struct door *d)
 		bool busy = queue_length() || nlater || __atomic_load_n(&d->page->holding, __ATOMIC_RELAXED);
 		uint64_t now;
 
+		__atomic_add_fetch(&d->page->door_beat, 1, __ATOMIC_RELEASE);
 		poll(fds, 2, busy ? TICK_MS : 200);
-		__atomic_add_fetch(&d->page->door_beat, 1, __ATOMIC_RELAXED);
 		if (!read_answers(d) || !read_events(d))
 			return;
 		ask_next(d);

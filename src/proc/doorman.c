@@ -17,9 +17,11 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "proc/internal.h"
 
 #define LOOK_NS 100000000ull
-#define FROZEN_NS 1000000000ull	/* it works every 200 ms at the latest */
+#define READY_NS 10000000000ull
+#define FROZEN_NS 2000000000ull	/* it works every 200 ms at the latest, if it gets a CPU */
 
 struct doorman {
 	pid_t pid;
@@ -118,6 +120,14 @@ static void answer_for(pid_t pid)
 		close(pidfd);
 }
 
+/* One that waits for a CPU on a busy machine is neither stopped nor frozen. */
+static bool is_running(pid_t pid)
+{
+	struct task_stat s;
+
+	return task_stat(pid, pid, &s) == 0 && s.state == 'R';
+}
+
 /* If it does not work for long, although we do. */
 static void look_at_doorman(struct doorman *d, uint32_t *last, uint64_t *works, uint64_t *looked)
 {
@@ -127,7 +137,7 @@ static void look_at_doorman(struct doorman *d, uint32_t *last, uint64_t *works, 
 
 	if (waitid(P_PID, d->pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid)
 		kill(d->pid, SIGCONT);
-	if (beat != *last || now - *looked > 3 * LOOK_NS)
+	if (beat != *last || now - *looked > 3 * LOOK_NS || is_running(d->pid))
 		*works = now;
 	*last = beat;
 	*looked = now;
@@ -176,6 +186,19 @@ static void stop_guard(struct doorman *d)
 
 /* ---- the whole ---- */
 
+/* Only then something is marked: from the first event on it answers, and it has left what can be frozen. */
+static int wait_until_it_works(struct doorman *d)
+{
+	uint64_t until = now_ns() + READY_NS;
+
+	while (!__atomic_load_n(&d->page->door_beat, __ATOMIC_ACQUIRE)) {
+		if (now_ns() > until)
+			return fail(-ETIMEDOUT, "the process that would answer for us does not start");
+		sleep_ns(100000);
+	}
+	return 0;
+}
+
 int doorman_hire(const struct door_file *files, size_t n, bool exact, struct doorman **ret_doorman)
 {
 	struct doorman *d;
@@ -189,9 +212,11 @@ int doorman_hire(const struct door_file *files, size_t n, bool exact, struct doo
 	if (d->page == MAP_FAILED)
 		r = fail(-errno, "no memory");
 	if (!r)
-		r = add_marks(fan, files, n, exact);
-	if (!r)
 		r = start(d, fan, exact);
+	if (!r)
+		r = wait_until_it_works(d);
+	if (!r)
+		r = add_marks(fan, files, n, exact);
 	/* The child has the only descriptor: with it goes whatever we wait for. */
 	close(fan);
 	if (!r)
