@@ -54,6 +54,7 @@ struct jab_newcomers {
 	uint64_t asleep;	/* of these, because we were stopped */
 	uint64_t foreign;	/* have another tracer, or can't be traced */
 	uint64_t crowded;	/* were more than can be traced at a time */
+	uint64_t flooded;	/* were more of one user than may wait at a time */
 	bool late;		/* this kernel does not let them wait: their first moments may be missing */
 };
 JAB_API void jab_get_newcomers(const struct jab *j, struct jab_newcomers *ret_newcomers);

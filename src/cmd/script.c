@@ -253,6 +253,8 @@ static void say_newcomers(struct jab *j)
 			 n.asleep == n.missed ? "jab was stopped" : "they would have waited for too long");
 	if (n.crowded)
 		log_warn("%" PRIu64 " processes started and were not probed: too many were traced at that time", n.crowded);
+	if (n.flooded)
+		log_warn("%" PRIu64 " processes started and were not probed: too many of one user started at a time", n.flooded);
 	if (n.foreign)
 		log_warn("%" PRIu64 " processes started and were not probed: another tracer had them, or they are jab itself", n.foreign);
 }

@@ -14,7 +14,6 @@
 #include <asm/prctl.h>
 #include <elf.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,10 +31,11 @@
 #define ROUND_NS 2000000ull
 #define SPIN_NS 300000ull
 #define NAP_NS 30000ull
-#define SEIZE_NS 2000000ull
-#define PATIENCE_NS 2000000000ull	/* without a stop */
-#define LONGEST_NS 10000000000ull
-#define SIGNAL (SIGRTMAX - 3)
+#define PATIENCE_NS 500000000ull	/* without a stop */
+#define LONGEST_NS 1000000000ull	/* the loop waits for them, see newcomers_poll() */
+
+#define CROWD_NS 40000000ull	/* while many come */
+#define STOPS_NS 20000000ull	/* after it was told to */
 
 enum state {
 	WANTED,			/* not seized yet */
@@ -46,11 +46,14 @@ enum state {
 };
 
 struct visit {
+	struct caller caller;
 	pid_t tid, pid;
 	enum door_kind kind;
 	enum state state;
-	uint64_t since, moved;	/* when it came; its last stop */
+	uint64_t came, moved;	/* its last stop */
+	uint64_t since;		/* when it came, later by the time in which we did not look */
 	uint64_t cache;		/* where it is mapped */
+	uint64_t given_up;	/* when; 0: not yet */
 };
 
 struct arrivals {
@@ -59,81 +62,38 @@ struct arrivals {
 	void *arg;
 	VEC(struct visit) visits;
 	struct arrival_counts counts;
-	struct sigaction before;
-	timer_t timer;
-	bool has_timer;
 	uint32_t heard;		/* the bell, when we last asked the doorman */
+	uint64_t left_at;	/* when we last looked: from then on they waited for us, not we for them */
 	bool deaf;		/* there is none any more */
 };
 
 /* ---- seizing ---- */
 
-static sigjmp_buf out;
-static volatile sig_atomic_t armed;
-
-static void on_timer(int sig)
-{
-	(void)sig;
-	if (armed)
-		siglongjmp(out, 1);
-}
-
-static pid_t number_of(pid_t tid, const char *name)
-{
-	char path[64], status[4096];
-	uint64_t n = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	if (file_read(path, status, sizeof(status)) > 0)
-		status_field(status, name, 10, &n);
-	return n;
-}
-
-static void set_timer(struct arrivals *a, uint64_t ns)
-{
-	struct itimerspec t = { .it_value.tv_nsec = ns };
-
-	timer_settime(a->timer, 0, &t, NULL);
-}
-
-/* -EAGAIN: it is in the part of an exec in which the kernel lets nobody in. */
-static int seize(struct arrivals *a, pid_t tid)
-{
-	int r;
-
-	if (sigsetjmp(out, 1)) {	/* it may have come a moment too late */
-		armed = 0;
-		return number_of(tid, "TracerPid") == getpid() ? 0 : -EAGAIN;
-	}
-	armed = 1;
-	set_timer(a, SEIZE_NS);
-	r = ptrace(PTRACE_SEIZE, tid, 0, OPTIONS) < 0 ? -errno : 0;
-	armed = 0;
-	set_timer(a, 0);
-	return r;
-}
-
 static void welcome(struct arrivals *a, const struct caller *c)
 {
-	pid_t pid = number_of(c->tid, "Tgid");
-	struct visit v = { .tid = c->tid, .pid = pid, .kind = c->kind, .state = ENTERING, .since = now_ns() };
+	pid_t pid = status_of(c->tid, "Tgid");
+	struct visit v = { .tid = c->tid, .pid = pid, .kind = c->kind, .state = ENTERING, .since = now_ns(), .caller = *c };
 	int r = 0;
 
-	v.moved = v.since;
+	v.moved = v.came = v.since;
 	if (!pid || (c->kind == DOOR_OPEN && a->known(a->arg, pid))) {
 		doorman_answer(a->door, c, DOOR_GO);
+		doorman_answer(a->door, c, DOOR_DONE);
 		return;
 	}
 	doorman_beat(a->door, true);	/* first: we may be stopped behind the next line */
-	r = seize(a, c->tid);
+	r = seize_soon(c->tid, OPTIONS);
 	if (!r)
 		ptrace(PTRACE_INTERRUPT, c->tid, 0, 0);
 	doorman_answer(a->door, c, r == -EAGAIN ? DOOR_LATER : DOOR_GO);
 	if (r == -EAGAIN && c->kind == DOOR_LATE)
 		v.state = WANTED;
-	if (!r || v.state == WANTED)
+	if (!r || v.state == WANTED) {
 		*vec_add(&a->visits) = v;
-	else if (r == -EPERM && number_of(c->tid, "TracerPid"))	/* else it is ending */
+		return;
+	}
+	doorman_answer(a->door, c, DOOR_DONE);
+	if (r == -EPERM && status_of(c->tid, "TracerPid"))	/* else it is ending */
 		a->counts.foreign++;
 }
 
@@ -306,9 +266,9 @@ static pid_t next_status(struct visit *v, int *ret_status)
 	return got;
 }
 
-static void try_again(struct arrivals *a, struct visit *v)
+static void try_again(struct visit *v)
 {
-	int r = seize(a, v->tid);
+	int r = seize_soon(v->tid, OPTIONS);
 
 	if (r == -EAGAIN)
 		return;
@@ -327,7 +287,14 @@ static void give_up(struct arrivals *a, struct visit *v)
 	} else {
 		return;
 	}
+	v->given_up = now_ns();
 	a->counts.missed++;
+}
+
+static bool takes_long(const struct arrivals *a, const struct visit *v, uint64_t now)
+{
+	return now - v->moved > PATIENCE_NS || now - v->since > LONGEST_NS ||
+	       (a->door && doorman_crowd(a->door) && now - v->came > CROWD_NS);
 }
 
 /* One look at everybody. 1: one is there. */
@@ -341,16 +308,20 @@ static int look(struct arrivals *a, bool *moved, struct arrival *ret_arrival)
 		int status;
 
 		if (v->state == WANTED)
-			try_again(a, v);
+			try_again(v);
 		else if (next_status(v, &status) > 0) {
 			r = at_status(v, status, ret_arrival);
 			v->moved = now;
 			*moved = true;
 		}
-		if (v->state != GONE && (now - v->moved > PATIENCE_NS || now - v->since > LONGEST_NS))
+		if (v->state != GONE && takes_long(a, v, now))
 			give_up(a, v);
-		if (v->state == GONE)
+		if (v->state == GONE) {
+			if (a->door)
+				doorman_answer(a->door, &v->caller,
+					       v->given_up && !doorman_crowd(a->door) ? DOOR_BAD : DOOR_DONE);
 			a->visits.v[i--] = a->visits.v[--a->visits.n];
+		}
 	}
 	return r;
 }
@@ -377,6 +348,8 @@ int arrivals_poll(struct arrivals *a, bool accept, struct arrival *ret_arrival)
 	uint64_t now = now_ns(), until = now + ROUND_NS, moved_at = now;
 	int r;
 
+	for (size_t i = 0; i < a->visits.n; i++)
+		a->visits.v[i].since += now - a->left_at;
 	if (accept)
 		ask(a);
 	do {
@@ -394,6 +367,7 @@ int arrivals_poll(struct arrivals *a, bool accept, struct arrival *ret_arrival)
 			sleep_ns(NAP_NS);
 	} while (!r && a->visits.n && now < until);
 	doorman_beat(a->door, a->visits.n || r);
+	a->left_at = now_ns();
 	return !r && !a->visits.n && a->deaf ? -ESRCH : r;
 }
 
@@ -402,18 +376,11 @@ int arrivals_poll(struct arrivals *a, bool accept, struct arrival *ret_arrival)
 int arrivals_open(const struct arrivals_options *o, struct arrivals **ret_arrivals)
 {
 	struct arrivals *a = xcalloc(1, sizeof(*a));
-	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGNAL };
-	struct sigaction sa = { .sa_handler = on_timer };
 	int r;
 
 	a->known = o->known;
 	a->arg = o->arg;
-	ev._sigev_un._tid = gettid();
-	sigaction(SIGNAL, &sa, &a->before);
-	r = timer_create(CLOCK_MONOTONIC, &ev, &a->timer) < 0 ? fail(-errno, "no timer: %s", strerror(errno)) : 0;
-	a->has_timer = !r;
-	if (!r)
-		r = doorman_hire(o->files, o->nfiles, o->exact, &a->door);
+	r = doorman_hire(o->files, o->nfiles, o->exact, &a->door);
 	if (r < 0) {
 		arrivals_close(a);
 		return r;
@@ -447,15 +414,22 @@ void arrivals_close(struct arrivals *a)
 	if (!a)
 		return;
 	doorman_dismiss(a->door);
+	a->door = NULL;
 	let_go(a);
-	if (a->has_timer)
-		timer_delete(a->timer);
-	sigaction(SIGNAL, &a->before, NULL);
 	vec_free(&a->visits);
 	free(a);
 }
 
+/* One that was told to stop and does not (it sleeps in the kernel) is looked at now and then. */
 bool arrivals_busy(const struct arrivals *a)
+{
+	for (size_t i = 0; i < a->visits.n; i++)
+		if (!a->visits.v[i].given_up || now_ns() - a->visits.v[i].given_up < STOPS_NS)
+			return true;
+	return false;
+}
+
+bool arrivals_leave(const struct arrivals *a)
 {
 	return a->visits.n;
 }
@@ -474,4 +448,5 @@ void arrivals_get_counts(const struct arrivals *a, struct arrival_counts *ret_co
 	ret_counts->missed += c.unheard;
 	ret_counts->asleep += c.asleep;
 	ret_counts->foreign += c.foreign;
+	ret_counts->flooded += c.flooded;
 }

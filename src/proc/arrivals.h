@@ -30,6 +30,7 @@ struct arrival_counts {
 	uint64_t missed;	/* ran on without us: nobody waits too long */
 	uint64_t asleep;	/* of these, because we were stopped */
 	uint64_t foreign;	/* have another tracer, or we may not */
+	uint64_t flooded;	/* too many of their user came at a time */
 };
 
 int arrivals_open(const struct arrivals_options *o, struct arrivals **ret_arrivals);
@@ -43,6 +44,7 @@ void arrivals_close(struct arrivals *a);	/* lets everybody go */
  */
 int arrivals_poll(struct arrivals *a, bool accept, struct arrival *ret_arrival);
 bool arrivals_busy(const struct arrivals *a);	/* somebody is on the way */
+bool arrivals_leave(const struct arrivals *a);	/* some that we gave up have not stopped yet: poll soon */
 
 uint32_t *arrivals_bell(struct arrivals *a);	/* a futex that is rung when there is somebody */
 void arrivals_get_counts(const struct arrivals *a, struct arrival_counts *ret_counts);

@@ -8,6 +8,7 @@
 /* Every program with glibc's loader opens and maps it at its start, before libraries, and unmaps it when all are ready. */
 #define DOOR_CACHE "/etc/ld.so.cache"
 
+#define DOOR_FDS 4096	/* so many descriptors the doorman has at most */
 #define LOADER_MOST (4ull << 20)	/* so large a loader may be */
 
 struct door_verdict { uint32_t id, answer; };
@@ -18,6 +19,8 @@ struct door_page {
 	uint32_t beat;		/* grows as long as the tracer lives */
 	uint32_t holding;	/* it has stopped somebody */
 	uint32_t stop_again;	/* it was continued because of that */
+	uint32_t door_beat;	/* grows as long as the doorman works */
+	uint32_t crowd;		/* more come than may wait: none is to take long */
 	struct door_counts counts;
 };
 

@@ -6,7 +6,8 @@
  *	we say so; we don't want it (not a loader that opens, traced already, one of ours)
  *	we are stopped: looked at each TICK as long as somebody waits. If we hold processes at that moment, we
  *		are continued, let them go, and stop ourselves
- *	nothing is heard of us for SILENCE (and then, until something is, nobody is kept), or it takes longer than LONGEST
+ *	nothing is heard of us for SILENCE (and then, until something is, nobody is kept), or it takes too long
+ *	its user has too many that wait already, see door_queue.c
  *	we or the doorman die: the kernel does that
  *
  * A thread that executes a script comes to us when the kernel opens the interpreter, and on kernels before 6.8 every
@@ -32,23 +33,20 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "proc/door_queue.h"
 
 #define TICK_MS 20
-#define SILENCE 2000000000ull
-#define LONGEST 20000000000ull
+#define SILENCE 700000000ull
 #define LATER 300000000ull	/* so long an exec may take from its interpreter to the loader's cache */
-#define MOST_WAITING 4096
 #define AT_ONCE 128		/* events */
 #define EVENT 24
 #define MOST_LATER 1024
 
-struct waiting { uint32_t id; int fd; pid_t tid; uint64_t since; };
 struct later { pid_t pid; uint64_t since; };
 
 /* No memory of the heap: the tracer may have had threads. */
-static struct waiting waiting[MOST_WAITING];
 static struct later later[MOST_LATER];
-static size_t nwaiting, nlater, most_waiting, at_once;
+static size_t nlater, most_waiting, at_once;
 static uint32_t next_id;
 static struct stat cache_stat;
 static bool cache_marked, asleep, silent;	/* the tracer is stopped; it does something else */
@@ -87,16 +85,16 @@ static void allow(const struct door *d, int fd)
 	close(fd);
 }
 
-static void forget(size_t i)
+static void let_one_go(struct door *d, size_t i)
 {
-	waiting[i] = waiting[--nwaiting];
+	allow(d, queue_at(i)->fd);
+	queue_forget(i);
 }
 
 static void let_all_go(struct door *d, uint64_t *count)
 {
-	while (nwaiting) {
-		allow(d, waiting[0].fd);
-		forget(0);
+	for (size_t i = queue_length(); i-- > 0;) {
+		let_one_go(d, i);
 		d->page->counts.unheard++;
 		if (count)
 			++*count;
@@ -179,8 +177,8 @@ static bool is_ours(const struct door *d, pid_t tid)
 	return tid <= 0 || syscall(SYS_tgkill, d->tracer, tid, 0) == 0 || syscall(SYS_tgkill, getpid(), tid, 0) == 0;
 }
 
-/* Is it somebody to ask about? */
-static bool is_wanted(struct door *d, pid_t tid, int fd, enum door_kind kind)
+/* Is it a process to ask about? */
+static bool is_wanted(struct door *d, pid_t tid, int fd, enum door_kind kind, uint32_t *ret_uid)
 {
 	char status[2048];
 	pid_t tracer;
@@ -199,28 +197,50 @@ static bool is_wanted(struct door *d, pid_t tid, int fd, enum door_kind kind)
 	}
 	tracer = status_number(status, "TracerPid:");
 	d->page->counts.foreign += tracer && tracer != d->tracer;
+	*ret_uid = status_number(status, "Uid:");
 	return !tracer;
+}
+
+/* Only as many as the tracer gets done soon: a user who comes later has his turn before the rest. */
+static void ask_next(struct door *d)
+{
+	struct waiting *w;
+
+	while ((w = queue_next(now_ns())))
+		if (!tell(d, w->id, w->tid, w->kind)) {
+			d->page->counts.unheard++;
+			queue_done(w->id, true, now_ns());
+			let_one_go(d, w - queue_at(0));
+			return;
+		}
 }
 
 static void consider(struct door *d, pid_t tid, int fd, enum door_kind kind)
 {
-	bool room = nwaiting < most_waiting;
+	struct waiting w = { .id = next_id, .kind = kind, .fd = fd, .tid = tid };
 
 	if (asleep)
 		asleep = is_stopped(d);
 	if (silent)
 		silent = __atomic_load_n(&d->page->beat, __ATOMIC_RELAXED) == last_beat;
-	if (!is_wanted(d, tid, fd, kind)) {
+	if (!is_wanted(d, tid, fd, kind, &w.uid)) {
 		allow(d, fd);
 		return;
 	}
-	if (!asleep && !silent && room && tell(d, next_id, tid, d->exact ? kind : DOOR_LATE) && d->exact) {
-		waiting[nwaiting++] = (struct waiting){ next_id++, fd, tid, now_ns() };
-		return;
+	w.since = now_ns();
+	if (!d->exact) {
+		tell(d, 0, tid, DOOR_LATE);
+		allow(d, fd);
+	} else if (asleep || silent) {
+		allow(d, fd);
+		d->page->counts.unheard++;
+		d->page->counts.asleep += asleep;
+	} else if (!queue_add(&w, most_waiting)) {
+		allow(d, fd);
+		d->page->counts.flooded++;
+	} else {
+		next_id++;
 	}
-	allow(d, fd);
-	d->page->counts.unheard += d->exact;
-	d->page->counts.asleep += asleep;
 }
 
 /* false: this is not the kernel that we know */
@@ -259,15 +279,19 @@ static bool read_answers(struct door *d)
 	struct door_verdict v;
 	ssize_t n;
 
-	while ((n = recv(d->sock, &v, sizeof(v), MSG_DONTWAIT)) == sizeof(v))
-		for (size_t i = 0; i < nwaiting; i++)
-			if (waiting[i].id == v.id) {
+	while ((n = recv(d->sock, &v, sizeof(v), MSG_DONTWAIT)) == sizeof(v)) {
+		if (v.answer == DOOR_DONE || v.answer == DOOR_BAD) {
+			queue_done(v.id, v.answer == DOOR_DONE, now_ns());
+			continue;
+		}
+		for (size_t i = 0; i < queue_length(); i++)
+			if (queue_at(i)->id == v.id) {
 				if (v.answer == DOOR_LATER)
-					postpone(d, waiting[i].tid);
-				allow(d, waiting[i].fd);
-				forget(i);
+					postpone(d, queue_at(i)->tid);
+				let_one_go(d, i);
 				break;
 			}
+	}
 	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
@@ -286,14 +310,13 @@ static void look_at_later(struct door *d, uint64_t now)
 /* Who comes while it is silent is not even kept waiting. */
 static void let_old_go(struct door *d, uint64_t now)
 {
-	for (size_t i = 0; i < nwaiting; i++)
-		silent |= now - beat_at > SILENCE && now - waiting[i].since > SILENCE;
+	for (size_t i = 0; i < queue_length(); i++)
+		silent |= now - beat_at > SILENCE && now - queue_at(i)->since > SILENCE;
 	if (silent)
 		let_all_go(d, NULL);
-	for (size_t i = nwaiting; i-- > 0;)
-		if (now - waiting[i].since > LONGEST) {
-			allow(d, waiting[i].fd);
-			forget(i);
+	for (size_t i = queue_length(); i-- > 0;)
+		if (queue_is_old(i, now)) {
+			let_one_go(d, i);
 			d->page->counts.unheard++;
 		}
 }
@@ -327,16 +350,36 @@ static void look_at_tracer(struct door *d, uint64_t now)
  */
 static void raise_limit(void)
 {
-	struct rlimit l = { 2 * MOST_WAITING, 2 * MOST_WAITING };
+	struct rlimit l = { DOOR_FDS, DOOR_FDS };
 
 	if (setrlimit(RLIMIT_NOFILE, &l) < 0 && getrlimit(RLIMIT_NOFILE, &l) == 0) {
 		l.rlim_cur = l.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &l);
 	}
-	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur > 2 * MOST_WAITING)
-		l.rlim_cur = 2 * MOST_WAITING;
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur > DOOR_FDS)
+		l.rlim_cur = DOOR_FDS;
 	at_once = l.rlim_cur / 8 < AT_ONCE ? l.rlim_cur / 8 : AT_ONCE;
 	most_waiting = l.rlim_cur / 2;
+}
+
+/*
+ * A control group may be frozen with all that is in it (a container that is paused, a session before the machine sleeps),
+ * and if we were, every exec of a watched file would wait until the thaw: the kernel knows no limit. So we go to the top
+ * group, where we may; then a frozen tracer is one that is silent.
+ */
+static void leave_groups(void)
+{
+	static const char *const top[] = { "/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/unified/cgroup.procs",
+					   "/sys/fs/cgroup/freezer/cgroup.procs" };
+
+	for (int i = 0; i < 3; i++) {
+		int fd = open(top[i], O_WRONLY | O_CLOEXEC);
+		ssize_t n = fd >= 0 ? write(fd, "0", 1) : 0;
+
+		(void)n;
+		if (fd >= 0)
+			close(fd);
+	}
 }
 
 /* Nothing of the tracer's stays open with us, and no signal that was meant for it reaches us. */
@@ -355,6 +398,7 @@ static void settle(struct door *d)
 		}
 	syscall(SYS_close_range, 3, ~0u, 0);
 	setsid();
+	leave_groups();
 	for (int i = 1; i < 32; i++)
 		signal(i, SIG_DFL);
 	prctl(PR_SET_NAME, "jab-door");
@@ -370,13 +414,16 @@ void door_keep(struct door *d)
 	settle(d);
 	for (; at_once > 3;) {	/* else there is no room for anybody */
 		struct pollfd fds[] = { { .fd = d->sock, .events = POLLIN }, { .fd = d->fan, .events = POLLIN } };
-		bool busy = nwaiting || nlater || __atomic_load_n(&d->page->holding, __ATOMIC_RELAXED);
+		bool busy = queue_length() || nlater || __atomic_load_n(&d->page->holding, __ATOMIC_RELAXED);
 		uint64_t now;
 
+		__atomic_add_fetch(&d->page->door_beat, 1, __ATOMIC_RELEASE);
 		poll(fds, 2, busy ? TICK_MS : 200);
 		if (!read_answers(d) || !read_events(d))
 			return;
+		ask_next(d);
 		now = now_ns();
+		__atomic_store_n(&d->page->crowd, queue_is_crowded(now), __ATOMIC_RELAXED);
 		look_at_later(d, now);
 		if (busy)
 			look_at_tracer(d, now);

@@ -3,6 +3,8 @@
 #include "proc/door.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/fanotify.h>
@@ -12,14 +14,25 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "proc/internal.h"
+
+#define LOOK_NS 100000000ull
+#define READY_NS 10000000000ull
+#define FROZEN_NS 2000000000ull	/* it works every 200 ms at the latest, if it gets a CPU */
 
 struct doorman {
 	pid_t pid;
 	int sock;
 	bool gone;
 	struct door_page *page;
+	/* The guard: a thread, since we may wait for ever where our output goes. */
+	pthread_t guard;
+	bool has_guard;
+	uint32_t quit;		/* a futex */
+	uint32_t failed;	/* the doorman does not work; what waited was allowed */
 };
 
 static int init_group(bool exact, int *ret_fan)
@@ -76,6 +89,116 @@ static int start(struct doorman *d, int fan, bool exact)
 	return d->pid < 0 ? fail(-errno, "no new process: %s", strerror(errno)) : 0;
 }
 
+/* ---- the guard ---- */
+
+/*
+ * A frozen process can't even be killed everywhere. But any descriptor of the group can answer, and events are known by
+ * the doorman's numbers for them: these are few, so all are answered, after the marks are gone and what is not read yet
+ * was taken over (with our own numbers).
+ */
+static void answer_for(pid_t pid)
+{
+	int pidfd = syscall(SYS_pidfd_open, pid, 0);
+	int fan = pidfd >= 0 ? syscall(SYS_pidfd_getfd, pidfd, 0, 0) : -1;
+	struct fanotify_event_metadata m[16];
+	struct fanotify_response r = { .response = FAN_ALLOW };
+	ssize_t n;
+
+	if (fan >= 0)
+		fanotify_mark(fan, FAN_MARK_FLUSH, 0, AT_FDCWD, "/");
+	for (r.fd = 0; fan >= 0 && r.fd < DOOR_FDS; r.fd++)
+		n = write(fan, &r, sizeof(r));
+	while (fan >= 0 && (n = read(fan, m, sizeof(m))) > 0)
+		for (size_t i = 0; i < n / sizeof(m[0]); i++) {
+			r.fd = m[i].fd;
+			if (write(fan, &r, sizeof(r)) >= 0)
+				close(m[i].fd);
+		}
+	if (fan >= 0)
+		close(fan);
+	if (pidfd >= 0)
+		close(pidfd);
+}
+
+/* One that waits for a CPU on a busy machine is neither stopped nor frozen. */
+static bool is_running(pid_t pid)
+{
+	struct task_stat s;
+
+	return task_stat(pid, pid, &s) == 0 && s.state == 'R';
+}
+
+/* If it does not work for long, although we do. */
+static void look_at_doorman(struct doorman *d, uint32_t *last, uint64_t *works, uint64_t *looked)
+{
+	uint32_t beat = __atomic_load_n(&d->page->door_beat, __ATOMIC_RELAXED);
+	uint64_t now = now_ns();
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, d->pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid)
+		kill(d->pid, SIGCONT);
+	if (beat != *last || now - *looked > 3 * LOOK_NS || is_running(d->pid))
+		*works = now;
+	*last = beat;
+	*looked = now;
+	if (now - *works < FROZEN_NS)
+		return;
+	answer_for(d->pid);
+	kill(d->pid, SIGKILL);
+	__atomic_store_n(&d->failed, 1, __ATOMIC_RELEASE);
+}
+
+static void *guard(void *arg)
+{
+	struct doorman *d = arg;
+	uint64_t works = now_ns(), looked = works;
+	struct timespec t = { .tv_nsec = LOOK_NS };
+	uint32_t last = 0;
+
+	while (!__atomic_load_n(&d->quit, __ATOMIC_ACQUIRE) && !__atomic_load_n(&d->failed, __ATOMIC_RELAXED)) {
+		look_at_doorman(d, &last, &works, &looked);
+		syscall(SYS_futex, &d->quit, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0);
+	}
+	return NULL;
+}
+
+static int start_guard(struct doorman *d)
+{
+	sigset_t all, before;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(&d->guard, NULL, guard, d);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	d->has_guard = !r;
+	return r ? fail(-r, "no thread: %s", strerror(r)) : 0;
+}
+
+static void stop_guard(struct doorman *d)
+{
+	if (!d->has_guard)
+		return;
+	__atomic_store_n(&d->quit, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &d->quit, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	pthread_join(d->guard, NULL);
+}
+
+/* ---- the whole ---- */
+
+/* Only then something is marked: from the first event on it answers, and it has left what can be frozen. */
+static int wait_until_it_works(struct doorman *d)
+{
+	uint64_t until = now_ns() + READY_NS;
+
+	while (!__atomic_load_n(&d->page->door_beat, __ATOMIC_ACQUIRE)) {
+		if (now_ns() > until)
+			return fail(-ETIMEDOUT, "the process that would answer for us does not start");
+		sleep_ns(100000);
+	}
+	return 0;
+}
+
 int doorman_hire(const struct door_file *files, size_t n, bool exact, struct doorman **ret_doorman)
 {
 	struct doorman *d;
@@ -89,11 +212,15 @@ int doorman_hire(const struct door_file *files, size_t n, bool exact, struct doo
 	if (d->page == MAP_FAILED)
 		r = fail(-errno, "no memory");
 	if (!r)
-		r = add_marks(fan, files, n, exact);
-	if (!r)
 		r = start(d, fan, exact);
+	if (!r)
+		r = wait_until_it_works(d);
+	if (!r)
+		r = add_marks(fan, files, n, exact);
 	/* The child has the only descriptor: with it goes whatever we wait for. */
 	close(fan);
+	if (!r)
+		r = start_guard(d);
 	if (r < 0) {
 		char *why = xstrdup(err_text());
 
@@ -116,10 +243,13 @@ void doorman_dismiss(struct doorman *d)
 {
 	if (!d)
 		return;
+	stop_guard(d);
 	if (d->sock >= 0)
 		close(d->sock);
-	if (d->pid > 0) {
+	if (d->pid > 0)
 		kill(d->pid, SIGKILL);
+	/* One that is frozen ends when it is not; then the kernel takes it from us, or from init. */
+	if (d->pid > 0 && !d->failed) {
 		while (waitpid(d->pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	}
@@ -133,7 +263,7 @@ int doorman_next(struct doorman *d, struct caller *ret_caller)
 	struct caller c;
 	ssize_t n;
 
-	if (d->gone)
+	if (d->gone || __atomic_load_n(&d->failed, __ATOMIC_ACQUIRE))
 		return -ESRCH;
 	n = recv(d->sock, &c, sizeof(c), MSG_DONTWAIT);
 	if (n == sizeof(c)) {
@@ -161,6 +291,11 @@ void doorman_beat(struct doorman *d, bool hold)
 	__atomic_store_n(&d->page->holding, hold, __ATOMIC_SEQ_CST);
 	if (!hold && __atomic_exchange_n(&d->page->stop_again, 0, __ATOMIC_SEQ_CST))
 		raise(SIGSTOP);
+}
+
+bool doorman_crowd(const struct doorman *d)
+{
+	return __atomic_load_n(&d->page->crowd, __ATOMIC_RELAXED);
 }
 
 uint32_t *doorman_bell(struct doorman *d)

@@ -4,7 +4,8 @@
  * (fanotify's permission events) until they are answered, and in that time we can seize them. Nobody may wait
  * for a tracer that is slow, stopped or dead, so it is a process of its own that answers, the doorman: a child of ours that
  * does nothing else, blocks on nothing, asks us about those that matter and lets everybody go at once when we don't
- * react. If it dies the kernel lets everybody go.
+ * react. If it dies the kernel lets everybody go. A thread of ours looks whether it works: if it is stopped, it is continued;
+ * if it is frozen, what waits for it is allowed in its place.
  */
 #ifndef JAB_PROC_DOORMAN_H
 #define JAB_PROC_DOORMAN_H
@@ -30,12 +31,15 @@ struct caller { uint32_t id, kind; pid_t tid; };
 enum door_answer {
 	DOOR_GO,
 	DOOR_LATER,		/* can't be seized as long as its exec lasts: ask again when its loader opens its cache */
+	DOOR_DONE,		/* later: nothing is left to do about it, so that we can be asked about another one */
+	DOOR_BAD,		/* the same, and it came to nothing: it was let go because it took too long */
 };
 
 struct door_counts {
 	uint64_t unheard;	/* waited for us in vain, and were let go */
 	uint64_t asleep;	/* of these, while we were stopped */
 	uint64_t foreign;	/* have another tracer */
+	uint64_t flooded;	/* were let go at once: too many of their user waited already */
 };
 
 struct doorman;
@@ -57,6 +61,7 @@ void doorman_answer(struct doorman *d, const struct caller *c, enum door_answer 
  */
 void doorman_beat(struct doorman *d, bool hold);
 
+bool doorman_crowd(const struct doorman *d);	/* more come than may wait: nobody is to be kept long */
 uint32_t *doorman_bell(struct doorman *d);	/* a futex that is rung with each caller */
 void doorman_get_counts(const struct doorman *d, struct door_counts *ret_counts);
 

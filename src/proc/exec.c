@@ -19,10 +19,12 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "proc/internal.h"
 
 #define OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
-#define PATIENCE_NS 1000000000ull
+#define PATIENCE_NS 2000000000ull
+#define MOST_STOPS 16
 
 int proc_may_follow(struct proc *p, pid_t tid, int dir, const char *path)
 {
@@ -44,20 +46,43 @@ int proc_may_follow(struct proc *p, pid_t tid, int dir, const char *path)
 	return 0;
 }
 
-/* A non-leader that executes becomes the leader: its stop comes under the other number. */
-static pid_t wait_for(pid_t pid, pid_t tid, uint64_t until, int *ret_status)
-{
-	for (;;) {
-		pid_t got = waitpid(tid, ret_status, __WALL | WNOHANG);
+struct exec_way {
+	pid_t pid, tid;
+	uint64_t since;
+	bool went;		/* go() was called */
+	bool leaving;		/* to be let go at its next stop */
+};
 
-		if (got <= 0 && pid != tid)
-			got = waitpid(pid, ret_status, __WALL | WNOHANG);
-		if (got > 0)
-			return got;
-		if (now_ns() > until)
-			return 0;
-		sleep_ns(30000);
-	}
+/* The end of a child of ours is left for proc_child_ended(). */
+static bool is_our_child(pid_t pid)
+{
+	struct task_stat s;
+
+	return task_stat(pid, pid, &s) == 0 && s.ppid == getpid();
+}
+
+/* 0: nothing yet; -ECHILD: it is gone */
+static pid_t stop_of(pid_t tid, int *ret_status)
+{
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, tid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) < 0)
+		return -ECHILD;
+	if (!info.si_pid)
+		return 0;
+	if ((info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED) && is_our_child(tid))
+		return -ECHILD;
+	return waitpid(tid, ret_status, __WALL | WNOHANG);
+}
+
+/* A non-leader that executes becomes the leader: its stop comes under the other number. */
+static pid_t next_stop(const struct exec_way *w, int *ret_status)
+{
+	pid_t got = stop_of(w->tid, ret_status), first = got;
+
+	if (got <= 0 && w->pid != w->tid)
+		got = stop_of(w->pid, ret_status);
+	return got > 0 ? got : MAX(got, first) < 0 ? -ECHILD : 0;
 }
 
 static bool exec_has_failed(pid_t tid)
@@ -74,41 +99,37 @@ static bool exec_has_failed(pid_t tid)
 	return ptrace(0x420e, tid, sizeof(info), &info) > 0 && info.op == 2 && info.is_error;
 }
 
-/* 1: the new program is there, under *ret_pid; 0: it is not coming. */
-static int wait_for_exec(pid_t pid, pid_t tid, void (*go)(void *arg), void *arg)
+static int let_go(pid_t tid, int status, int r)
 {
-	uint64_t until = now_ns() + PATIENCE_NS;
-	bool went = false;
-	int status;
-	pid_t got;
+	ptrace(PTRACE_DETACH, tid, 0, status >> 16 || WSTOPSIG(status) & 0x80 ? 0 : WSTOPSIG(status));
+	return r;
+}
 
-	while ((got = wait_for(pid, tid, until, &status)) > 0) {
-		int event = status >> 16, sig = 0;
+/* One stop. 1: that of the new program; 0: it goes on; else the way is over */
+static int at_stop(struct exec_way *w, pid_t got, int status, void (*go)(void *arg), void *arg)
+{
+	int event = status >> 16, sig = 0;
 
-		if (!WIFSTOPPED(status))
-			return 0;
-		if (event == PTRACE_EVENT_EXEC)
-			return 1;
-		if (event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP) {
-			ptrace(PTRACE_LISTEN, got, 0, 0);
-			continue;
-		}
-		if (!event && WSTOPSIG(status) == (SIGTRAP | 0x80)) {
-			if (exec_has_failed(got)) {
-				ptrace(PTRACE_DETACH, got, 0, 0);
-				return 0;
-			}
-		} else if (!event) {
-			sig = WSTOPSIG(status);
-		}
-		if (!went)
-			go(arg);
-		went = true;
-		ptrace(PTRACE_SYSCALL, got, 0, sig);
+	if (!WIFSTOPPED(status))
+		return -ENOENT;
+	if (w->leaving)
+		return let_go(got, status, -ETIME);
+	if (event == PTRACE_EVENT_EXEC)
+		return 1;
+	if (event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP) {
+		ptrace(PTRACE_LISTEN, got, 0, 0);
+		return 0;
 	}
-	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
-	if (wait_for(pid, tid, now_ns() + PATIENCE_NS, &status) > 0 && WIFSTOPPED(status))
-		ptrace(PTRACE_DETACH, tid, 0, 0);
+	if (!event && WSTOPSIG(status) == (SIGTRAP | 0x80)) {
+		if (exec_has_failed(got))
+			return let_go(got, status, -ENOENT);
+	} else if (!event) {
+		sig = WSTOPSIG(status);
+	}
+	if (!w->went)
+		go(arg);
+	w->went = true;
+	ptrace(PTRACE_SYSCALL, got, 0, sig);
 	return 0;
 }
 
@@ -136,12 +157,44 @@ int proc_adopt(pid_t pid, pid_t tid, struct proc **ret_proc)
 	return 0;
 }
 
-int proc_follow_exec(pid_t pid, pid_t tid, void (*go)(void *arg), void *arg, struct proc **ret_proc)
+int exec_begin(pid_t pid, pid_t tid, struct exec_way **ret_way)
 {
-	if (ptrace(PTRACE_SEIZE, tid, 0, OPTIONS) < 0)
-		return fail(-errno, "thread %d can't be followed through its exec: %s", tid, strerror(errno));
+	int r = seize_soon(tid, OPTIONS);
+
+	if (r < 0)
+		return fail(r, "thread %d can't be followed through its exec: %s", tid, strerror(-r));
 	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
-	if (!wait_for_exec(pid, tid, go, arg))
+	*ret_way = xcalloc(1, sizeof(**ret_way));
+	**ret_way = (struct exec_way){ .pid = pid, .tid = tid, .since = now_ns() };
+	return 0;
+}
+
+int exec_poll(struct exec_way *w, void (*go)(void *arg), void *arg, struct proc **ret_proc)
+{
+	int status, r = 0;
+	pid_t got = 0;
+
+	/* Signals stop it as often as they come: what it sends itself does not keep us here. */
+	for (int i = 0; !r && i < MOST_STOPS && (got = next_stop(w, &status)) > 0; i++)
+		r = at_stop(w, got, status, go, arg);
+	if (r > 0)
+		return proc_adopt(w->pid, w->pid, ret_proc) ?: 1;
+	if (!r && got < 0)
 		return -ENOENT;
-	return proc_adopt(pid, pid, ret_proc);
+	if (!r && !w->leaving && now_ns() - w->since > PATIENCE_NS)
+		exec_leave(w);
+	return r;
+}
+
+void exec_leave(struct exec_way *w)
+{
+	w->leaving = true;
+	ptrace(PTRACE_INTERRUPT, w->tid, 0, 0);
+	if (w->pid != w->tid)
+		ptrace(PTRACE_INTERRUPT, w->pid, 0, 0);
+}
+
+void exec_free(struct exec_way *w)
+{
+	free(w);
 }

@@ -5,11 +5,20 @@
 #include "proc/proc.h"
 
 /*
- * A thread is about to execute another program and waits for us. Seize it, let it go on (go), and hold
- * the process before the first instruction of the new program, as proc_stop() holds it. -ENOENT: its
- * exec failed, or it did something else; then it is let go and nothing has happened.
+ * A thread is about to execute another program and waits for us. It is seized, let go on (go), and its process held before
+ * the first instruction of the new program, as proc_stop() holds it. None of these functions waits for the thread: it may
+ * take as long as it likes.
  */
-int proc_follow_exec(pid_t pid, pid_t tid, void (*go)(void *arg), void *arg, struct proc **ret_proc);
+struct exec_way;
+int exec_begin(pid_t pid, pid_t tid, struct exec_way **ret_way);
+
+/*
+ * 1: the new program is there; 0: not yet; -ENOENT: its exec failed; -ETIME: it did something else. From -ENOENT and -ETIME on
+ * it runs as before, and the way is over, as it is after 1 and after any other error.
+ */
+int exec_poll(struct exec_way *w, void (*go)(void *arg), void *arg, struct proc **ret_proc);
+void exec_leave(struct exec_way *w);	/* it is let go at its next stop, which exec_poll() sees */
+void exec_free(struct exec_way *w);
 
 /* The file that would be executed, as the thread names it: is it there, and may we follow it? */
 int proc_may_follow(struct proc *p, pid_t tid, int dir, const char *path);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "proc/clean.h"
 #include "proc/ids.h"
 
 #include <dirent.h>
@@ -6,11 +7,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
-#include "proc/clean.h"
 #include "proc/internal.h"
 
 int proc_status_number(struct proc *p, const char *name, uint64_t *ret_value)
@@ -61,7 +60,7 @@ uint64_t proc_auxv(struct proc *p, uint64_t type)
 }
 
 /* The last number of a line such as "NSpid:\t4711\t12\t1": that of the innermost namespace. */
-static bool last_number(const char *status, const char *name, uint32_t *ret_value)
+bool status_last(const char *status, const char *name, uint32_t *ret_value)
 {
 	const char *line = strstr(status, name);
 	char *end;
@@ -85,7 +84,7 @@ bool innermost_pid(pid_t pid, uint32_t *ret_pid)
 	char path[64], status[4096];
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	return file_read(path, status, sizeof(status)) > 0 && last_number(status, "\nNStgid:", ret_pid);
+	return file_read(path, status, sizeof(status)) > 0 && status_last(status, "\nNStgid:", ret_pid);
 }
 
 int proc_ns_pid(struct proc *p, uint32_t *ret_pid, bool *ret_foreign)
@@ -95,7 +94,7 @@ int proc_ns_pid(struct proc *p, uint32_t *ret_pid, bool *ret_foreign)
 
 	if (proc_path(p, "status", path, sizeof(path)) < 0 || file_read(path, status, sizeof(status)) < 0)
 		return fail(-ESRCH, "process %d has ended", p->pid);
-	if (!last_number(status, "\nNStgid:", &pid))	/* a kernel without namespaces */
+	if (!status_last(status, "\nNStgid:", &pid))	/* a kernel without namespaces */
 		pid = p->pid;
 	*ret_pid = pid;
 	*ret_foreign = pid != (uint32_t)p->pid;
@@ -131,10 +130,12 @@ struct id { uint32_t theirs, tid, pid; };
 struct id_map {
 	char ns[64];		/* link text of their pid namespace */
 	VEC(struct id) ids;	/* sorted by theirs */
-	uint64_t read_at;
+	uint64_t read_at, took;
 };
 
+/* Unknown numbers may be made up by the target: not more than a tenth of our time goes into looking them up. */
 #define READ_AGAIN 20000000ull
+#define READ_SHARE 10
 
 struct id_map *id_map_new(struct proc *p)
 {
@@ -160,7 +161,7 @@ static void add_threads(struct id_map *m, const char *pid)
 		if (e->d_name[0] == '.')
 			continue;
 		snprintf(path, sizeof(path), "/proc/%.20s/task/%.20s/status", pid, e->d_name);
-		if (file_read(path, status, sizeof(status)) > 0 && last_number(status, "\nNSpid:", &theirs))
+		if (file_read(path, status, sizeof(status)) > 0 && status_last(status, "\nNSpid:", &theirs))
 			*vec_add(&m->ids) = (struct id){ theirs, atoi(e->d_name), atoi(pid) };
 	}
 	if (d)
@@ -197,6 +198,7 @@ static void read_ids(struct id_map *m)
 		closedir(d);
 	if (m->ids.n)
 		qsort(m->ids.v, m->ids.n, sizeof(*m->ids.v), by_number);
+	m->took = now_ns() - m->read_at;
 }
 
 static const struct id *find_id(const struct id_map *m, uint32_t theirs)
@@ -210,7 +212,7 @@ void id_map_translate(struct id_map *m, uint32_t *pid, uint32_t *tid)
 {
 	const struct id *i = find_id(m, *tid);
 
-	if (!i && now_ns() - m->read_at > READ_AGAIN) {
+	if (!i && now_ns() - m->read_at > MAX(READ_AGAIN, READ_SHARE * m->took)) {
 		read_ids(m);
 		i = find_id(m, *tid);
 	}
@@ -230,81 +232,6 @@ void id_map_free(struct id_map *m)
 		return;
 	vec_free(&m->ids);
 	free(m);
-}
-
-/* Does a thread sleep in a futex call at that address? Who runs may be about to, or has been woken for a moment. */
-enum sleeps { SLEEPS_ELSEWHERE, MAY_SLEEP, SLEEPS_THERE };
-
-static enum sleeps sleeps_at(pid_t pid, pid_t tid, uint64_t at)
-{
-	char path[64], text[256];
-	unsigned long long nr, arg;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	if (access(path, F_OK) < 0)
-		return SLEEPS_ELSEWHERE;
-	if (file_read(path, text, sizeof(text)) <= 0 || sscanf(text, "%llu %llx", &nr, &arg) != 2)
-		return MAY_SLEEP;
-	return nr == SYS_futex && arg == at ? SLEEPS_THERE : SLEEPS_ELSEWHERE;
-}
-
-/* All threads of those who have it mapped. */
-static void read_guests(const struct arena *a, struct id_map *all)
-{
-	holder_list list = { 0 };
-	char name[16];
-
-	holders_everywhere(false, &list);
-	for (size_t i = 0; i < list.n; i++)
-		if (holder_shares(&list.v[i], a)) {
-			snprintf(name, sizeof(name), "%d", list.v[i].pid);
-			add_threads(all, name);
-		}
-	vec_free(&list);
-}
-
-static enum sleeps find_sleeper(const struct arena *a, uint64_t at, uint32_t theirs, struct id *ret_id)
-{
-	enum sleeps best = SLEEPS_ELSEWHERE;
-	struct id_map all = { 0 };
-
-	read_guests(a, &all);
-	for (size_t i = 0; i < all.ids.n; i++) {
-		const struct id *x = &all.ids.v[i];
-		enum sleeps s = x->theirs == theirs ? sleeps_at(x->pid, x->tid, at) : SLEEPS_ELSEWHERE;
-
-		if (s <= best)
-			continue;
-		best = s;
-		*ret_id = *x;
-	}
-	vec_free(&all.ids);
-	return best;
-}
-
-int arena_sleeper(const struct arena *a, taddr at, uint32_t theirs, uint32_t *pid, uint32_t *tid)
-{
-	struct id id = { 0 };
-	enum sleeps s;
-
-	/* On a busy machine it may take a while until he sleeps. */
-	for (uint64_t pause = 100000;; sleep_ns(pause), pause *= 2) {
-		s = sleeps_at(*pid, *tid, at.v);
-		if (s == SLEEPS_THERE && arena_is_mapped(a, *pid))
-			return 0;
-		if (s == MAY_SLEEP && pause < 2000000)
-			continue;
-		s = find_sleeper(a, at.v, theirs, &id);
-		if (s != MAY_SLEEP || pause > 500000000)
-			break;
-	}
-	if (s == SLEEPS_ELSEWHERE && arena_is_mapped(a, *pid))
-		return 0;	/* in a signal handler of its own */
-	if (s == SLEEPS_ELSEWHERE)
-		return fail(-ESRCH, "no thread that calls itself %u waits for us", theirs);
-	*pid = id.pid;
-	*tid = id.tid;
-	return 0;
 }
 
 /* In our own namespace a number is a directory; in another one, all its threads are asked. */

@@ -35,11 +35,7 @@ struct id_map *id_map_new(struct proc *p);
 void id_map_translate(struct id_map *m, uint32_t *pid, uint32_t *tid);
 void id_map_free(struct id_map *m);
 
-/*
- * Who sleeps at that address of an arena, and has said there that his number is `theirs`? Whom we take him for, if that
- * can be. Else he is a child in a namespace of its own (unshare, containers), where numbers begin again: looked
- * for among all who have the arena mapped. The numbers are changed only on success.
- */
-int arena_sleeper(const struct arena *a, taddr at, uint32_t theirs, uint32_t *pid, uint32_t *tid);
+/* The last number of a line of /proc/PID/status such as "\nNSpid:": that of the innermost namespace. */
+bool status_last(const char *status, const char *name, uint32_t *ret_value);
 
 #endif

@@ -108,6 +108,10 @@ int hold_here(struct proc *p);	/* the only thread, seized and in any stop: as pr
 int hold_thread(struct proc *p, pid_t tid);	/* the same with any thread; the others are stopped with it */
 int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stopped already */
 
+/* seize.c */
+int seize_soon(pid_t tid, unsigned long options);	/* PTRACE_SEIZE; -EAGAIN: it is in a part of an exec that locks us out */
+uint64_t status_of(pid_t tid, const char *name);	/* a number of /proc/TID/status; 0: none */
+
 /* exec.c */
 int proc_adopt(pid_t pid, pid_t tid, struct proc **ret_proc);	/* a thread that is seized and stands in any stop: hold its process */
 

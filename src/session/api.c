@@ -3,6 +3,7 @@
 #include "session/budget.h"
 #include "session/follow.h"
 #include "session/newcomers.h"
+#include "session/parks.h"
 #include "session/shapes.h"
 #include "session/units.h"
 
@@ -444,7 +445,7 @@ int jab_recover(pid_t pid, struct jab_report *ret_report)
 
 bool jab_alive(struct jab *j)
 {
-	if (newcomers_may_come(j))
+	if (newcomers_may_come(j) || j->execs.n)
 		return true;
 	for (size_t i = 0; i < j->targets.n; i++)
 		if (j->targets.v[i].proc && proc_alive(j->targets.v[i].proc))
@@ -464,7 +465,7 @@ bool jab_alive(struct jab *j)
 int jab_child_ended(struct jab *j, int *ret_status)
 {
 	for (size_t i = 0; i < j->targets.n; i++)
-		if (j->targets.v[i].proc && j->targets.v[i].proc->started_by_us)
+		if (j->targets.v[i].proc && j->targets.v[i].proc->started_by_us && !parks_follow(j, j->targets.v[i].proc->pid))
 			return proc_child_ended(j->targets.v[i].proc, ret_status);
 	return 0;
 }

@@ -2,33 +2,21 @@
 #include "session/follow.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <link.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "arch/park.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "blob/blob.h"
-#include "proc/exec.h"
 #include "proc/ids.h"
 #include "proc/keeper.h"
 #include "session/newcomers.h"
+#include "session/parks.h"
 #include "session/rings.h"
 #include "session/shapes.h"
 #include "session/units.h"
-
-struct park_view {
-	struct park *here;
-	uint64_t at;
-	struct keeper *keeper;
-	struct id_map *ids;	/* NULL: its numbers are ours */
-	uint32_t heard;		/* the bell, when we last looked */
-	uint32_t calls;		/* of the loader */
-};
 
 /* The file that the kernel has mapped as the program's loader; NULL: it has none. */
 static const char *loader_of(struct proc *p)
@@ -156,34 +144,11 @@ void park_free(struct park_view *v)
 {
 	if (!v)
 		return;
+	for (uint32_t i = 0; i < PARK_SLOTS; i++)
+		sleeper_close(&v->asks[i].sleeper);
 	keeper_close(v->keeper);
 	id_map_free(v->ids);
 	free(v);
-}
-
-static void wake(uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
-}
-
-static void let_go(struct park_slot *s)
-{
-	uint32_t waiting = PARK_WAITING;
-
-	if (__atomic_compare_exchange_n(&s->state, &waiting, PARK_GO, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-		wake(&s->state);
-}
-
-/* A thread that parks in a slot. Once it was let go, the slot is somebody else's. */
-struct guest { struct park_slot *slot; bool gone; };
-
-static void guest_go(void *arg)
-{
-	struct guest *g = arg;
-
-	if (!g->gone)
-		let_go(g->slot);
-	g->gone = true;
 }
 
 static bool has_sites(const struct jab *j, uint32_t target)
@@ -282,7 +247,7 @@ static bool is_complete(struct jab *j, struct target *t)
 	return state == RT_CONSISTENT;
 }
 
-static void handle_loaded(struct jab *j, uint32_t target)
+void follow_loaded(struct jab *j, uint32_t target)
 {
 	struct target *t = &j->targets.v[target];
 	uint32_t main = target;
@@ -299,79 +264,24 @@ static void handle_loaded(struct jab *j, uint32_t target)
 		follow_probe(j, j->targets.n - 1);
 }
 
-static void handle_exec(struct jab *j, uint32_t target, struct guest *g)
+void follow_executed(struct jab *j, struct proc *p)
 {
-	const struct park_slot *s = g->slot;
-	struct target *t = &j->targets.v[target];
-	uint64_t word = t->park->at + ((uint8_t *)&s->state - (uint8_t *)t->park->here);
-	uint32_t pid = s->pid, tid = s->tid;
-	bool at = s->kind == PARK_EXECAT, is_fixed;
-	char path[4096] = "";
-	struct proc *p;
-	int r;
+	bool is_fixed = !loader_of(p);
 
-	if (t->park->ids)
-		id_map_translate(t->park->ids, &pid, &tid);
-	if (arena_sleeper(t->arena, TADDR(word), s->tid, &pid, &tid) < 0) {
-		log_warn("what process %d executes is not followed: %s", t->proc->pid, err_text());
-		return;
-	}
-	thread_read_text(tid, TADDR(s->arg[at]), path, sizeof(path));	/* a fork has a memory of its own */
-	r = proc_may_follow(t->proc, tid, at ? (int)s->arg[0] : AT_FDCWD, path);
-	if (r < 0) {
-		if (r == -EPERM)
-			log_warn("%s", err_text());
-		return;
-	}
-	r = proc_follow_exec(pid, tid, guest_go, g, &p);
-	if (r < 0) {
-		if (r == -ENOENT)
-			log_info("process %d did not execute %s", pid, path);
-		else
-			log_warn("%s: not followed: %s", path, err_text());
-		return;
-	}
-	is_fixed = !loader_of(p);
 	if (target_add(j, p) < 0) {
 		proc_close(p);
 		return;
 	}
 	j->targets.v[j->targets.n - 1].scout = !is_fixed;
-	log_info("process %d executes %s", pid, p->exe);
+	log_info("process %d executes %s", p->pid, p->exe);
 	follow_probe(j, j->targets.n - 1);
 	proc_resume(p);
 }
 
-static int poll_target(struct jab *j, uint32_t target)
-{
-	struct park_view *v = j->targets.v[target].park;
-	int n = 0;
-
-	if (!v || !v->here || v->heard == __atomic_load_n(&v->here->bell, __ATOMIC_ACQUIRE))
-		return 0;
-	v->heard = __atomic_load_n(&v->here->bell, __ATOMIC_ACQUIRE);
-	for (int i = 0; i < PARK_SLOTS; i++) {
-		struct guest g = { &v->here->slots[i], false };
-
-		/* Pairs with the release store of blob_park(). */
-		if (__atomic_load_n(&g.slot->state, __ATOMIC_ACQUIRE) != PARK_WAITING)
-			continue;
-		n++;
-		if (g.slot->kind == PARK_LOADED)
-			handle_loaded(j, target);
-		else
-			handle_exec(j, target, &g);
-		guest_go(&g);
-	}
-	return n;
-}
-
 int follow_poll(struct jab *j)
 {
-	int n = 0;
+	int n = j->follow ? parks_poll(j) : 0;
 
-	for (uint32_t i = 0; j->follow && i < j->targets.n; i++)
-		n += poll_target(j, i);
 	return n + newcomers_poll(j);
 }
 
@@ -389,10 +299,11 @@ void follow_wait(struct jab *j, uint64_t ns)
 	door = newcomers_bell(j, &heard, &ns);
 	if (door)
 		bells[n++] = (struct bell){ heard, (uint64_t)door, 2 /* FUTEX_32 */, 0 };
+	ns = parks_wait(j, ns);
 	for (size_t i = j->targets.n; j->follow && i-- > 0;) {
 		struct park_view *v = j->targets.v[i].park;
 
-		if (!v || !v->here || !j->targets.v[i].inserted)
+		if (!park_listens(v) || !j->targets.v[i].inserted)
 			continue;
 		if (n == MOST_BELLS) {		/* more than the kernel listens to */
 			ns = MIN(ns, 1000000ull);
@@ -411,13 +322,5 @@ void follow_wait(struct jab *j, uint64_t ns)
 
 void follow_stop(struct jab *j)
 {
-	for (size_t i = 0; i < j->targets.n; i++) {
-		struct park_view *v = j->targets.v[i].park;
-
-		if (!v || !v->here)
-			continue;
-		__atomic_store_n(&v->here->open, 0, __ATOMIC_RELEASE);
-		for (int k = 0; k < PARK_SLOTS; k++)
-			let_go(&v->here->slots[k]);
-	}
+	parks_stop(j);
 }

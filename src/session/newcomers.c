@@ -14,6 +14,7 @@
 
 #define MOST_TARGETS 1000
 #define FDS_EACH 8
+#define SOON (-10)		/* priority while others wait */
 #define ACCEPT_NS 20000000ull	/* then events want to be taken out again */
 
 struct newcomers {
@@ -202,23 +203,49 @@ static void take(struct jab *j, const struct arrival *one)
 		target_drop(j, t);
 }
 
-int newcomers_poll(struct jab *j)
+/* Nobody stays half-way while we do other things: to write what we print may take for ever. */
+static int poll_arrivals(struct jab *j, int *ret_probed)
 {
 	struct newcomers *new = j->newcomers;
 	uint64_t start = now_ns();
 	struct arrival one;
-	int r, n = 0;
+	int r;
 
-	if (!new || !new->arrivals)
-		return 0;
-	new->heard = __atomic_load_n(arrivals_bell(new->arrivals), __ATOMIC_ACQUIRE);
-	/* Nobody stays half-way while we do other things: to write what we print may take for ever. */
 	do {
 		r = arrivals_poll(new->arrivals, now_ns() - start < ACCEPT_NS, &one);
 		if (r > 0)
 			take(j, &one);
-		n += r > 0;
+		*ret_probed += r > 0;
 	} while (r > 0 || arrivals_busy(new->arrivals));
+	return r;
+}
+
+/*
+ * Others wait for us meanwhile, and whatever else the machine has to do would make them wait longer: so we have the
+ * doorman's priority, if we may.
+ */
+static int poll_soon(struct jab *j, int *ret_probed)
+{
+	int before = getpriority(PRIO_PROCESS, 0), r;
+	bool raised = before > SOON && setpriority(PRIO_PROCESS, 0, SOON) == 0;
+
+	r = poll_arrivals(j, ret_probed);
+	if (raised)
+		setpriority(PRIO_PROCESS, 0, before);
+	return r;
+}
+
+int newcomers_poll(struct jab *j)
+{
+	struct newcomers *new = j->newcomers;
+	uint32_t bell;
+	int r, n = 0;
+
+	if (!new || !new->arrivals)
+		return 0;
+	bell = __atomic_load_n(arrivals_bell(new->arrivals), __ATOMIC_ACQUIRE);
+	r = bell != new->heard ? poll_soon(j, &n) : poll_arrivals(j, &n);
+	new->heard = bell;
 	if (r < 0) {
 		log_warn("the process that tells us of newcomers is gone: those that start from now on are not probed");
 		newcomers_stop(j);
@@ -233,7 +260,7 @@ uint32_t *newcomers_bell(struct jab *j, uint32_t *ret_heard, uint64_t *ns)
 	if (!new || !new->arrivals)
 		return NULL;
 	/* The doorman wants to hear of us now and then. */
-	*ns = MIN(*ns, 200000000ull);
+	*ns = MIN(*ns, arrivals_leave(new->arrivals) ? 1000000ull : 200000000ull);
 	*ret_heard = new->heard;
 	return arrivals_bell(new->arrivals);
 }
@@ -272,6 +299,7 @@ void newcomers_get(const struct jab *j, struct jab_newcomers *ret)
 	ret->missed += c.missed;
 	ret->asleep += c.asleep;
 	ret->foreign += c.foreign;
+	ret->flooded += c.flooded;
 }
 
 void newcomers_stop(struct jab *j)

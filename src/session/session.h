@@ -144,10 +144,13 @@ struct unit;
 struct unit_maps;
 struct program;
 struct budget;
+struct exec_guest;
 
 struct jab {
 	struct events *events;	/* NULL: probes count */
 	bool follow;		/* other programs and libraries that come later are probed, too */
+	VEC(struct exec_guest) execs;	/* threads on the way through an exec; parks.c */
+	uint32_t park_next;	/* target whose parked threads are looked at first */
 	struct newcomers *newcomers;	/* processes that begin to use a file are targets, too; NULL: they are not */
 	VEC(struct file) files;
 	VEC(struct target) targets;

@@ -4,6 +4,7 @@
  * another, what a target may have written is not believed, and all of it costs little.
  */
 #include "text_target.h"
+#include "proc/ids.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>

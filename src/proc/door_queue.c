@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whose turn it is. The tracer takes some 20 ms for each newcomer, so if many come some have to wait; one user's many must not
+ * keep another user's few waiting. Users (uids) take turns; each has few under way at a time and a limited number that
+ * waits. Those beyond it are allowed at once, and counted. A user whose newcomers come to nothing again and again
+ * (a loader that never ends) gets a pause, in which all of his are allowed at once.
+ *
+ * No memory of the heap: the tracer may have had threads.
+ */
+#include "proc/door_queue.h"
+
+#include <string.h>
+
+#define LONGEST 1000000000ull		/* for the tracer, or for other users */
+#define LONGEST_OWN 5000000000ull	/* for others of its own user */
+#define LONGEST_CROWD 40000000ull	/* while another user's are more than may wait */
+#define CROWD_NS 2000000000ull		/* so long that is remembered */
+#define MOST_OF_GUEST 8			/* a user with so many is none of those that make the crowd */
+#define MOST_UNDER_WAY 8
+#define EACH_UNDER_WAY 2
+#define MOST_IN_CROWD 2			/* likewise, then: what is under way has to be waited for */
+#define EACH_IN_CROWD 1
+#define MOST_OF_USER 64
+#define MOST_USERS 128
+#define MOST_BAD 3
+#define PAUSE_NS 10000000000ull
+#define LOST_NS 5000000000ull	/* then an end that was not heard of is taken for one */
+
+struct under_way { uint32_t id, uid; uint64_t since; };
+struct user { uint32_t uid, bad; uint64_t turn, pause_until; };
+
+static struct waiting waiting[DOOR_MOST_WAITING];
+static struct under_way under_way[MOST_UNDER_WAY];
+static struct user users[MOST_USERS];
+static size_t nwaiting, nunder_way, nusers;
+static uint64_t turn, crowded_at;
+
+size_t queue_length(void)
+{
+	return nwaiting;
+}
+
+struct waiting *queue_at(size_t i)
+{
+	return &waiting[i];
+}
+
+void queue_forget(size_t i)
+{
+	memmove(&waiting[i], &waiting[i + 1], (--nwaiting - i) * sizeof(waiting[0]));
+}
+
+/* One that has not had a turn for the longest time makes room for another. */
+static struct user *user_of(uint32_t uid)
+{
+	size_t oldest = 0;
+
+	for (size_t i = 0; i < nusers; i++) {
+		if (users[i].uid == uid)
+			return &users[i];
+		if (users[i].turn < users[oldest].turn)
+			oldest = i;
+	}
+	if (nusers < MOST_USERS)
+		oldest = nusers++;
+	users[oldest] = (struct user){ .uid = uid };
+	return &users[oldest];
+}
+
+static size_t count_waiting(uint32_t uid)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < nwaiting; i++)
+		n += waiting[i].uid == uid;
+	return n;
+}
+
+static size_t count_under_way(uint32_t uid)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < nunder_way; i++)
+		n += under_way[i].uid == uid;
+	return n;
+}
+
+bool queue_add(const struct waiting *w, size_t most)
+{
+	bool full = nwaiting >= most || nwaiting >= DOOR_MOST_WAITING || count_waiting(w->uid) >= MOST_OF_USER;
+
+	if (full)
+		crowded_at = w->since;
+	if (full || user_of(w->uid)->pause_until > w->since)
+		return false;
+	waiting[nwaiting++] = *w;
+	return true;
+}
+
+bool queue_is_crowded(uint64_t now)
+{
+	return crowded_at && now - crowded_at < CROWD_NS;
+}
+
+bool queue_is_old(size_t i, uint64_t now)
+{
+	const struct waiting *w = &waiting[i];
+	bool own = !w->told && count_under_way(w->uid);
+
+	if (queue_is_crowded(now) && count_waiting(w->uid) <= MOST_OF_GUEST)
+		return now - w->since > LONGEST_CROWD;
+	return now - (w->told ? w->told : w->since) > (own ? LONGEST_OWN : LONGEST);
+}
+
+static void expire(uint64_t now)
+{
+	for (size_t i = nunder_way; i-- > 0;)
+		if (now - under_way[i].since > LOST_NS)
+			under_way[i] = under_way[--nunder_way];
+}
+
+struct waiting *queue_next(uint64_t now)
+{
+	bool crowd = queue_is_crowded(now);
+	struct waiting *best = NULL;
+	struct user *its = NULL;
+
+	expire(now);
+	if (nunder_way >= (crowd ? MOST_IN_CROWD : MOST_UNDER_WAY))
+		return NULL;
+	for (size_t i = 0; i < nwaiting; i++) {	/* the oldest of a user comes first */
+		struct user *u;
+
+		if (waiting[i].told || count_under_way(waiting[i].uid) >= (crowd ? EACH_IN_CROWD : EACH_UNDER_WAY))
+			continue;
+		u = user_of(waiting[i].uid);
+		if (!best || u->turn < its->turn) {
+			best = &waiting[i];
+			its = u;
+		}
+	}
+	if (!best)
+		return NULL;
+	its->turn = ++turn;
+	best->told = now;
+	under_way[nunder_way++] = (struct under_way){ best->id, best->uid, now };
+	return best;
+}
+
+void queue_done(uint32_t id, bool good, uint64_t now)
+{
+	for (size_t i = 0; i < nunder_way; i++) {
+		struct user *u;
+
+		if (under_way[i].id != id)
+			continue;
+		u = user_of(under_way[i].uid);
+		u->bad = good ? 0 : u->bad + 1;
+		if (u->bad >= MOST_BAD) {
+			u->bad = 0;
+			u->pause_until = now + PAUSE_NS;
+		}
+		under_way[i] = under_way[--nunder_way];
+		return;
+	}
+}
