@@ -12,6 +12,10 @@ int clean_process(struct proc *p, const struct undo *u, struct text_report *repo
 int clean_everywhere(struct proc *p, const struct undo *u, struct text_report *report);
 void clean_forks(pid_t not, const struct undo *u, struct text_report *report);	/* only the other ones */
 
+/* giveway.c: are these `bytes`, but for an int3 here or there; and the old ones where they are the new ones */
+bool text_is_under_breakpoint(const uint8_t *now, const uint8_t *bytes, size_t n);
+void text_put_around_breakpoint(uint8_t *now, const uint8_t *new, const uint8_t *old, size_t n);
+
 /* finish.c: by hand, while held, what is left of the code in a pad. */
 #define FINISH_PAGE 4096ull
 struct finish {
