@@ -92,6 +92,12 @@ JAB_API int jab_remove(struct jab *j, struct jab_report *ret_report);
 /* Undo what a killed tracer left in one process, or (pid 0) in all that may be traced. */
 JAB_API int jab_recover(pid_t pid, struct jab_report *ret_report);
 
+/*
+ * Give up probes over which another tracer (a kernel uprobe) has set a breakpoint since, before the program runs into
+ * the rest of a jump. Cheap to call often: it looks once a second. Each one is logged.
+ */
+JAB_API void jab_give_way(struct jab *j);
+
 /* Is any target still running the program that was probed? */
 JAB_API bool jab_alive(struct jab *j);
 

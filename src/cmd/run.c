@@ -138,6 +138,7 @@ int run_insert(struct jab *j)
 
 int run_over(struct jab *j, uint64_t start_ns, int *ret_status)
 {
+	jab_give_way(j);
 	if (jab_child_ended(j, ret_status) == 1)
 		return 1;
 	if (run.duration >= 0 && (now_ns() - start_ns) / 1e9 >= run.duration)

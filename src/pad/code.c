@@ -70,6 +70,7 @@ void code_forget(struct code *c, size_t num)
 	vec_free(&b->leas);
 	vec_free(&b->parts);
 	vec_free(&b->filler);
+	vec_free(&b->orphans);
 	free(b);
 }
 

@@ -161,6 +161,20 @@ static bool is_gap_filler(struct code *c, uint64_t lo, uint64_t hi)
 	return false;
 }
 
+/*
+ * Bytes after a jump that nothing is known to lead to may be a table that is read, and look like a return. Where the
+ * function was not looked at (yet), only its first instructions are asked for, and these are reached.
+ */
+static const char *orphan_near(struct code *c, size_t num, uint64_t lo, uint64_t hi)
+{
+	const struct body *b = priv(c)->bodies[num];
+
+	for (size_t i = 0; b && b->linked && i < b->orphans.n; i++)
+		if (lo < b->orphans.v[i].hi && hi > b->orphans.v[i].lo)
+			return "nothing is known to lead here: it may be data";
+	return NULL;
+}
+
 const char *code_forbidden(struct code *c, uint64_t lo, uint64_t hi)
 {
 	const struct segment *s = code_text_at(c, lo);
@@ -174,6 +188,8 @@ const char *code_forbidden(struct code *c, uint64_t lo, uint64_t hi)
 		why = rseq_near(c, lo, hi);
 	if (!why && num != NO_FUNC)
 		why = names_forbid(c, &c->m->funcs.v[num]);
+	if (!why && num != NO_FUNC)
+		why = orphan_near(c, num, lo, hi);
 	if (!why && num == NO_FUNC && !is_gap_filler(c, lo, hi))
 		why = "no function is known here: it may be data";
 	return why;

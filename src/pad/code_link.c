@@ -214,12 +214,31 @@ static bool any_target(const struct fcode *f, size_t at, size_t len)
 	return false;
 }
 
-static uint32_t count_orphans(const struct body *b)
+/*
+ * An instruction of a block that nothing is known to reach, up to the first byte that something does reach: data is
+ * decoded into what follows it. False: the block ends there.
+ */
+static bool add_orphan(struct body *b, size_t i)
+{
+	uint64_t at = b->f.lo + b->at[i];
+	size_t n = b->orphans.n, whole = b->f.insns.v[i].len, len = 1;
+
+	while (len < whole && !b->f.target[b->at[i] + len])
+		len++;
+	if (n && b->orphans.v[n - 1].hi == at)
+		b->orphans.v[n - 1].hi = at + len;
+	else
+		*vec_add(&b->orphans) = (struct span){ at, at + len };
+	return len == whole;
+}
+
+static uint32_t count_orphans(struct body *b)
 {
 	const struct fcode *f = &b->f;
-	bool dead = false;
+	bool dead = false, orphan = false;
 	uint32_t n = 0;
 
+	b->orphans.n = 0;
 	for (size_t i = 0; i < f->insns.n && f->lo + b->at[i] < f->end; i++) {
 		const struct insn *in = &f->insns.v[i];
 
@@ -229,6 +248,8 @@ static uint32_t count_orphans(const struct body *b)
 		if (dead && (is_filler_kind(in->kind) || in->kind == INSN_STOP))
 			continue;
 		n += dead;
+		orphan = dead || (orphan && !any_target(f, b->at[i], 1));
+		orphan = orphan && add_orphan(b, i);
 		dead = ends_block(b, i);
 	}
 	return n;

@@ -33,6 +33,7 @@ struct body {
 	addr_list leas;		/* addresses taken with lea, for tables */
 	VEC(uint32_t) parts;	/* functions that are pieces of this one */
 	VEC(struct span) filler;
+	VEC(struct span) orphans;	/* blocks that nothing is known to reach, ascending */
 };
 
 /* A branch seen by the scan of the whole text, perhaps in the middle of another instruction. */

@@ -11,6 +11,10 @@ int clean_process(struct proc *p, const struct undo *u, uint64_t deadline, struc
 #define CLEAN_NS 5000000000ull	/* with one process, or with all its forks together */
 #define ROUNDS_NS 10000000000ull	/* with the look for forks */
 
+/* giveway.c: are these `bytes`, but for an int3 here or there; and the old ones where they are the new ones */
+bool text_is_under_breakpoint(const uint8_t *now, const uint8_t *bytes, size_t n);
+void text_put_around_breakpoint(uint8_t *now, const uint8_t *new, const uint8_t *old, size_t n);
+
 /* finish.c: by hand, while held, what is left of the code in a pad. */
 #define FINISH_PAGE 4096ull
 struct finish {

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "base/file.h"
 #include "proc/internal.h"
 #include "proc/spans.h"
 
@@ -32,18 +33,17 @@ enum { PAGE_KEPT, PAGE_KNOWN /* the file's bytes are */, PAGE_EQUAL /* to them: 
 /* The very file that is mapped: by the kernel's own link, or by name if the inode is the same. */
 static int open_mapped(struct proc *p, const struct map *m)
 {
-	char path[4096 + 64];
+	char path[96];
 	struct stat st;
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", p->pid,
 		 (unsigned long long)m->start, (unsigned long long)m->end);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = open_below("", path);
 	if (fd >= 0 || m->deleted || m->path[0] != '/')
 		return fd;
-	snprintf(path, sizeof(path), "%s%s", p->root, m->path);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != m->inode)) {
+	fd = open_below(p->root, m->path);
+	if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_ino != m->inode)) {
 		close(fd);
 		return -1;
 	}

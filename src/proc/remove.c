@@ -6,8 +6,8 @@
  * program counter, signal frame or restartable sequence is in the arena any more, it is unmapped in
  * the same stop, the record last.
  *
- * What stands in the text decides, edit by edit: our bytes are replaced by the old ones, old bytes
- * are fine, anything else belongs to somebody else and stays. Then the arena stays as well: he
+ * What stands in the text decides, edit by edit: our bytes are replaced by the old ones, also around a breakpoint that
+ * was set over them (giveway.c), old bytes are fine, anything else belongs to somebody else and stays. Then the arena stays as well: he
  * may put our jump back one day.
  */
 #include "proc/clean.h"
@@ -133,6 +133,11 @@ static bool is_ours(const struct edit *e, const uint8_t *now)
 	return (head_old || head_new) && (tail_old || tail_new);
 }
 
+static bool is_old(const struct edit *e, const uint8_t *now)
+{
+	return memcmp(now, e->old, e->len) == 0 || text_is_under_breakpoint(now, e->old, e->len);
+}
+
 static void judge_edits(struct clean *c)
 {
 	size_t i, k;
@@ -147,13 +152,16 @@ static void judge_edits(struct clean *c)
 			uint8_t *now = span_at(t, e->at.v);
 
 			c->ours[k] = false;
-			if (memcmp(now, e->old, e->len) == 0)
+			if (is_old(e, now))
 				continue;
-			if (!is_ours(e, now)) {
+			if (is_ours(e, now)) {
+				memcpy(now, e->old, e->len);
+			} else if (text_is_under_breakpoint(now, e->new, e->len)) {
+				text_put_around_breakpoint(now, e->new, e->old, e->len);
+			} else {
 				c->foreign++;
 				continue;
 			}
-			memcpy(now, e->old, e->len);
 			c->ours[k] = t->changed = true;
 			c->restored++;
 		}
@@ -506,7 +514,7 @@ static bool verify(struct clean *c)
 		for (k = t->first; !t->gone && k < t->first + t->n; k++) {
 			const struct edit *e = &c->u->edits.v[k];
 
-			good &= memcmp(span_at(t, e->at.v), e->old, e->len) == 0;
+			good &= is_old(e, span_at(t, e->at.v));
 		}
 	}
 	return good;

@@ -40,6 +40,13 @@ void text_patch_sort(struct text_patch *patch);	/* as text_apply() wants it */
 int text_apply(struct proc *p, struct arena *a, const struct text_patch *patch);
 
 /*
+ * Look for breakpoints that were set over the patch since; the old bytes are put back around each one, so that the
+ * program does not run into the rest of a jump, and given() is called with the edit's address. Threads are stopped
+ * only if there is one.
+ */
+int text_give_way(struct proc *p, const struct text_patch *patch, void (*given)(void *arg, taddr at), void *arg);
+
+/*
  * Take everything out: stop, restore every byte that is ours (a byte that is neither ours nor the
  * original is left and reported), move threads out of pads, wait for those that can't be moved,
  * unmap the arena, drop private copies of pages that equal their file again, let go, verify. Also

@@ -3,13 +3,18 @@
  * Text that is not as its file says: a debugger's breakpoint, a kernel uprobe, another tracer's jump.
  * Such places are left alone, and the rest is probed. Only pages that the process has a private copy
  * of can differ, and the kernel tells which these are, so that little has to be read. What is changed
- * after this look is noticed under the stop, before anything is written (proc/text.c).
+ * after this look is noticed under the stop, before anything is written (proc/text.c). A breakpoint that is set over a
+ * jump of ours later is looked for from time to time (proc/giveway.c).
  */
 #include "session/session.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
+#include "base/clock.h"
+#include "base/err.h"
 
 #define PAGE 4096ull
 #define AT_ONCE 512
@@ -70,4 +75,63 @@ void foreign_find(const struct target *t, const struct loaded *l, const struct m
 			look_at_segment(&x, fd, s->addr + l->bias, s->addr + s->filesz + l->bias);
 	}
 	close(fd);
+}
+
+/* The kernel maps a page of this name where it runs the instructions of uprobes. */
+void foreign_warn(const struct target *t)
+{
+	for (size_t i = 0; i < t->proc->maps.n; i++)
+		if (!strcmp(t->proc->maps.v[i].path, "[uprobes]"))
+			log_warn("process %d has kernel uprobes: as long as jab is attached, don't set one on a function that it "
+				 "probes", t->proc->pid);
+}
+
+#define GIVE_WAY_NS 1000000000ull
+#define GIVE_WAY_SHARE 200	/* looks take at most this part of our time */
+
+struct giving { struct jab *j; const struct target *t; };
+
+static void say_given(void *arg, taddr at)
+{
+	const struct giving *g = arg;
+
+	for (size_t i = 0; i < g->t->loaded.n; i++) {
+		const struct loaded *l = &g->t->loaded.v[i];
+		struct module *m = l->file == UINT32_MAX ? NULL : g->j->files.v[l->file].m;
+		const struct func *f = m && at.v >= l->start && at.v < l->end ? module_func_at(m, at.v - l->bias) : NULL;
+
+		if (!f)
+			continue;
+		log_warn("process %d: a breakpoint (a kernel uprobe?) was set on %s+%#llx, where jab had a jump: jab has "
+			 "taken it out, and what comes there from now on is not seen", g->t->proc->pid, func_name(m, f),
+			 (unsigned long long)(at.v - l->bias - f->addr));
+		return;
+	}
+	log_warn("process %d: a breakpoint (a kernel uprobe?) was set on %#llx, where jab had a jump: jab has taken it out",
+		 g->t->proc->pid, (unsigned long long)at.v);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+void jab_give_way(struct jab *j)
+{
+	uint64_t start;
+
+	if (now_ns() < j->give_way_at)
+		return;
+	start = cpu_ns();
+	for (size_t i = 0; i < j->targets.n; i++) {
+		struct target *t = &j->targets.v[i];
+		struct giving g = { j, t };
+
+		if (t->inserted && t->proc && !t->seen_dead && text_give_way(t->proc, &t->patch, say_given, &g) < 0)
+			log_info("process %d: %s", t->proc->pid, err_text());
+	}
+	j->give_way_at = now_ns() + MAX(GIVE_WAY_NS, (cpu_ns() - start) * GIVE_WAY_SHARE);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/file.h"
 #include "session/shapes.h"
 
 struct comm { uint32_t tid; char name[16]; uint64_t read_at; };
@@ -121,7 +122,7 @@ static int read_head(struct target *t, const struct map *m, uint64_t off, void *
 
 	if (r >= 0)
 		return r;
-	fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = open_below("", m->path);
 	if (fd < 0)
 		return r;
 	if (fstat(fd, &st) == 0 && st.st_ino == m->inode && pread(fd, out, n, off) == (ssize_t)n)

@@ -424,6 +424,8 @@ int place_insert(struct jab *j, uint32_t target)
 		return r;
 	}
 	t->inserted = true;
+	if (main_part(j, t) == t)
+		foreign_warn(t);
 	if (j->budget && main_part(j, t) == t && has_wants(t) && budget_watch(j, t) < 0)
 		log_warn("%s; --max-overhead can't be kept there", err_text());
 	j->times.pads += t->patch.edits.n;

@@ -167,6 +167,7 @@ struct jab {
 	uint64_t started_ns;
 	size_t gone;		/* targets that were put away */
 	uint64_t looked_at;	/* for such, last time */
+	uint64_t give_way_at;	/* when to look for breakpoints next */
 	uint32_t *row_hash;
 	size_t row_hash_size;
 	VEC(char *) texts;	/* reasons that outlive a plan */
@@ -234,6 +235,7 @@ bool strangers_present(const struct target *t);
 
 /* foreign.c: tells the plan which bytes of the live text somebody else has changed */
 void foreign_find(const struct target *t, const struct loaded *l, const struct module *m);
+void foreign_warn(const struct target *t);	/* of uprobes in the process */
 
 /* place.c: plan, pads, arena, the jump */
 int place_plan(struct jab *j, struct target *t, bool alone);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/file.h"
 
 static bool same_file(const struct map *a, const struct map *b)
 {
@@ -213,20 +214,45 @@ static int check_same_build(struct target *t, const struct module *m, const stru
 	return 0;
 }
 
-/* The file behind a mapping that has no name any more, or another file under its name. */
+/* The file of a mapping by the kernel's own link, which needs no name: a descriptor, or a negative errno. */
+static int open_mapping(const struct target *t, const struct loaded *l, const struct map *map)
+{
+	char path[96];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", t->proc->pid, (unsigned long)map->start,
+		 (unsigned long)map->end);
+	fd = open_below("", path);
+	if (fd < 0 && l->is_exe && proc_path(t->proc, "exe", path, sizeof(path)) == 0)	/* which does not need root */
+		fd = open_below("", path);
+	return fd;
+}
+
+/* A process that called chroot() has mapped files of the root that it had before, which is ours most often. */
+static int open_in_our_root(const struct loaded *l, const struct map *map)
+{
+	int fd = map->deleted ? -ENOENT : open_below("", l->path);
+	struct stat st;
+
+	if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_ino != map->inode)) {
+		close(fd);
+		return -ENOENT;
+	}
+	return fd;
+}
+
+/* A mapping that has no name any more below the process's root, or whose name is another file's there. */
 static int open_by_map(const struct target *t, const struct loaded *l, struct module **ret_m)
 {
 	const struct map *map = proc_map_at(t->proc, l->start);
-	char path[96];
-	int fd, r;
+	int fd = map ? open_mapping(t, l, map) : -ENOENT, err = fd, r;
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", t->proc->pid,
-		 map ? (unsigned long)map->start : 0, map ? (unsigned long)map->end : 0);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (map && fd < 0)
+		fd = open_in_our_root(l, map);
 	if (fd < 0)
-		return fail(-ESTALE, "%s was removed or replaced since process %d mapped it, and the "
-			    "mapped file can't be opened (%s): run as root, or restart the program",
-			    l->path, t->proc->pid, strerror(errno));
+		return fail(-ESTALE, "%s was removed or replaced since process %d mapped it, or the process has another root "
+			    "directory since, and the mapped file can't be opened (%s): run as root, or restart the program",
+			    l->path, t->proc->pid, strerror(-err));
 	r = module_open_fd(fd, t->proc->root, l->path, ret_m);
 	close(fd);
 	return r;
@@ -236,12 +262,8 @@ static int open_module(struct target *t, const struct loaded *l, struct module *
 {
 	const struct map *map = proc_map_at(t->proc, l->start);
 	struct loaded try = *l;
-	int r;
 
-	if (map && !map->deleted) {
-		r = module_open(t->proc->root, l->path, ret_m);
-		if (r < 0)
-			return r;
+	if (map && !map->deleted && module_open(t->proc->root, l->path, ret_m) == 0) {
 		if (!find_bias(t, *ret_m, &try) && !check_same_build(t, *ret_m, &try))
 			return 0;
 		module_close(*ret_m);

@@ -9,17 +9,14 @@
 #include "base/err.h"
 #include <lzma.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#define DEBUG_DIR "/usr/lib/debug"
 #define MINI_LIMIT (256u << 20)		/* unpacked; a few kB can claim to be terabytes */
 
 void extra_close(struct extra *x)
 {
 	image_release(&x->image);
-	if (x->map)
-		munmap(x->map, x->map_size);
+	content_free(&x->content);
 	free(x->heap);
 	free(x->path);
 	*x = (struct extra){ 0 };
@@ -51,7 +48,7 @@ static bool belongs(const struct module *m, const struct extra *x, const uint32_
 	if (m->build_id_len && id.n)
 		return MIN(id.n, sizeof(m->build_id)) == m->build_id_len &&
 		       memcmp(id.p, m->build_id, m->build_id_len) == 0;
-	return crc && lzma_crc32(x->map, x->map_size, 0) == *crc;
+	return crc && lzma_crc32(x->content.p, x->content.size, 0) == *crc;
 }
 
 static bool map_elf(const char *root, const char *path, struct extra *x)
@@ -60,9 +57,11 @@ static bool map_elf(const char *root, const char *path, struct extra *x)
 
 	if (fd < 0)
 		return false;
-	r = map_file(fd, path, &x->map, &x->map_size);
+	r = content_read(fd, root, path, &x->content);
 	close(fd);
-	return r == 0 && image_parse(&x->image, x->map, x->map_size, path) == 0;
+	if (r < 0)
+		log_info("%s", err_text());
+	return r == 0 && image_parse(&x->image, x->content.p, x->content.size, path) == 0;
 }
 
 static bool try_file(struct search *s, const char *path, const uint32_t *crc)
@@ -70,7 +69,7 @@ static bool try_file(struct search *s, const char *path, const uint32_t *crc)
 	struct extra x = { .source = FROM_DEBUG_FILE };
 
 	if (!map_elf(s->root, path, &x) || !belongs(s->m, &x, crc) || !s->good(&x.image)) {
-		if (x.map)
+		if (x.content.p)
 			log_info("%s: %s is no debug file for it", s->m->path, path);
 		extra_close(&x);
 		return false;

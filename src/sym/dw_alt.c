@@ -2,13 +2,13 @@
 /*
  * The file to which dwz moved what several debug files have in common. It is known by its build id;
  * the name that is noted beside it is that of the machine where dwz ran, absolute or as seen from
- * the debug file.
+ * the debug file. The traced program's owner may have written that name: root opens an absolute one only where
+ * debug files are.
  */
 #include "sym/types_priv.h"
 
 #include "base/err.h"
 #include <elfutils/libdwelf.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 struct alt { struct types *t; const void *id; size_t len; };
@@ -29,22 +29,31 @@ static bool has_id(const void *map, size_t size, const struct alt *a)
 static bool try_file(struct alt *a, const char *root, const char *path)
 {
 	int fd = open_below(root, path), r;
-	size_t size;
-	void *map;
+	struct content c;
 
 	if (fd < 0)
 		return false;
-	r = map_file(fd, path, &map, &size);
+	r = content_read(fd, root, path, &c);
 	close(fd);
 	if (r < 0)
 		return false;
-	if (!has_id(map, size, a)) {
-		munmap(map, size);
+	if (!has_id(c.p, c.size, a)) {
+		content_free(&c);
 		return false;
 	}
-	a->t->alt_map = map;
-	a->t->alt_size = size;
+	a->t->common = c;
 	return true;
+}
+
+static bool may_open(const char *name)
+{
+	return *name != '/' || geteuid() != 0 ||
+	       (strncmp(name, DEBUG_DIR "/", sizeof(DEBUG_DIR)) == 0 && !strstr(name, "/../"));
+}
+
+static bool try_named(struct alt *a, const char *root, const char *name, const char *path)
+{
+	return may_open(name) && try_file(a, root, path);
 }
 
 static char *beside(struct types *t, const char *name)
@@ -71,8 +80,8 @@ bool dw_map_alt(struct types *t)
 	a.len = n;
 	by_id = build_id_path(a.id, n);
 	by_name = beside(t, name);
-	found = try_file(&a, root, by_id) || try_file(&a, root, by_name) ||
-		(*root && (try_file(&a, "", by_id) || try_file(&a, "", by_name)));
+	found = try_file(&a, root, by_id) || try_named(&a, root, name, by_name) ||
+		(*root && (try_file(&a, "", by_id) || try_named(&a, "", name, by_name)));
 	if (!found)
 		log_info("%s: its debug info has parts in %s, which is not there", t->m->path, name);
 	free(by_id);

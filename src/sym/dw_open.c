@@ -7,7 +7,6 @@
 #include "sym/types_priv.h"
 
 #include "base/err.h"
-#include <sys/mman.h>
 
 static struct bytes section_of(Elf *elf, const char *wanted)
 {
@@ -93,24 +92,70 @@ static size_t list_units(struct types *t, struct dw_file *f)
 	return split;
 }
 
-static bool has_compressed(const struct image *e)
-{
-	size_t i;
+/* DWARF is packed to about a third; what claims much more is made to fill our memory. */
+#define UNPACKED_FREE (64ull << 20)
+#define UNPACKED_RATIO 16
 
-	for (i = 0; i < e->nsh; i++)
-		if ((e->sh[i].sh_flags & SHF_COMPRESSED) || strncmp(image_section_name(e, &e->sh[i]), ".zdebug", 7) == 0)
-			return true;
-	return false;
+/* How long a compressed section says that it will be; 0 if it is not compressed. */
+static uint64_t unpacked_size(Elf *elf, Elf_Scn *scn, size_t names)
+{
+	GElf_Shdr sh;
+	GElf_Chdr ch;
+	const char *name;
+	Elf_Data *d;
+	uint64_t n = 0;
+
+	if (!gelf_getshdr(scn, &sh))
+		return 0;
+	if (sh.sh_flags & SHF_COMPRESSED)
+		return gelf_getchdr(scn, &ch) ? ch.ch_size : 0;
+	name = elf_strptr(elf, names, sh.sh_name);
+	if (!name || strncmp(name, ".zdebug", 7) != 0 || !(d = elf_rawdata(scn, NULL)) || !d->d_buf || d->d_size < 12)
+		return 0;
+	for (int i = 4; i < 12; i++)
+		n = n << 8 | ((const uint8_t *)d->d_buf)[i];
+	return n;
 }
 
-/*
- * When libelf unpacks a section, it notes that in the section's header: a mapping, which is private,
- * must be writable then.
- */
-static int open_file(struct dw_file *f, const uint8_t *p, size_t size, bool read_only, const char *path)
+/* The sum for all sections, UINT64_MAX where it is none. */
+static uint64_t all_unpacked(const uint8_t *p, size_t size)
 {
-	if (read_only && mprotect((void *)p, size, PROT_READ | PROT_WRITE) < 0)
-		return fail(-errno, "%s: its debug info can't be unpacked: %s", path, strerror(errno));
+	Elf *elf = elf_memory((char *)p, size);
+	uint64_t sum = 0, n;
+	Elf_Scn *scn = NULL;
+	size_t names;
+
+	if (elf && elf_getshdrstrndx(elf, &names) == 0)
+		while ((scn = elf_nextscn(elf, scn))) {
+			n = unpacked_size(elf, scn, names);
+			sum = n > UINT64_MAX - sum ? UINT64_MAX : sum + n;
+		}
+	elf_end(elf);
+	return sum;
+}
+
+/* When libelf unpacks a section, it notes that in the section's header: a mapping can't be written to. */
+static int prepare_unpacking(struct dw_file *f, const uint8_t **p, size_t size, bool mapped, const char *path)
+{
+	uint64_t n = all_unpacked(*p, size);
+	int r = 0;
+
+	if (n > MIN(UNPACKED_FREE + UNPACKED_RATIO * size, content_most()))
+		return fail(-EFBIG, "%s: its debug info is not unpacked: %llu MB in a file of %llu kB", path,
+			    (unsigned long long)n >> 20, (unsigned long long)size >> 10);
+	if (n && mapped)
+		r = content_duplicate(*p, size, path, &f->unpacked);
+	if (f->unpacked.p)
+		*p = f->unpacked.p;
+	return r;
+}
+
+static int open_file(struct dw_file *f, const uint8_t *p, size_t size, bool mapped, const char *path)
+{
+	int r = prepare_unpacking(f, &p, size, mapped, path);
+
+	if (r < 0)
+		return r;
 	f->elf = elf_memory((char *)p, size);
 	if (!f->elf)
 		return fail(-ENODATA, "%s: debug info can't be read: %s", path, elf_errmsg(-1));
@@ -126,9 +171,11 @@ static int open_file(struct dw_file *f, const uint8_t *p, size_t size, bool read
 	return 0;
 }
 
-static int open_image(struct dw_file *f, const struct image *e, void *map, const char *path)
+static int open_image(struct dw_file *f, const struct image *e, const struct content *c, const char *path)
 {
-	return open_file(f, e->p, e->size, map && has_compressed(e), path);
+	int r = open_file(f, e->p, e->size, c->mapped, path);
+
+	return r < 0 ? r : content_check(c, path);
 }
 
 int dw_open(struct types *t)
@@ -141,17 +188,17 @@ int dw_open(struct types *t)
 
 	elf_version(EV_CURRENT);
 	if (own)
-		r = open_image(&t->main, &priv(m)->image, priv(m)->map, m->path);
-	else if (x->map && image_has_dwarf(&x->image))
-		r = open_image(&t->main, &x->image, x->map, m->path);
+		r = open_image(&t->main, &priv(m)->image, &priv(m)->content, m->path);
+	else if (x->content.p && image_has_dwarf(&x->image))
+		r = open_image(&t->main, &x->image, &x->content, m->path);
 	else if (extra_find_dwarf(m, &t->extra))
-		r = open_image(&t->main, &t->extra.image, t->extra.map, m->path);
+		r = open_image(&t->main, &t->extra.image, &t->extra.content, m->path);
 	else
 		r = fail(-ENODATA, "%s has no debug info; compile it with -g or install its debug package",
 			 m->path);
 	if (r < 0)
 		return r;
-	if (dw_map_alt(t) && open_file(&t->alt, t->alt_map, t->alt_size, true, m->path) == 0)
+	if (dw_map_alt(t) && open_file(&t->alt, t->common.p, t->common.size, t->common.mapped, m->path) == 0)
 		dwarf_setalt(t->main.dw, t->alt.dw);
 	split = list_units(t, &t->main);
 	if (split && !t->main.n)
@@ -168,6 +215,7 @@ static void close_file(struct dw_file *f)
 		dwarf_end(f->dw);
 	if (f->elf)
 		elf_end(f->elf);
+	content_free(&f->unpacked);
 }
 
 void dw_close(struct types *t)
@@ -180,6 +228,5 @@ void dw_close(struct types *t)
 	close_file(&t->main);
 	close_file(&t->alt);
 	extra_close(&t->extra);
-	if (t->alt_map)
-		munmap(t->alt_map, t->alt_size);
+	content_free(&t->common);
 }

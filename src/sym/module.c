@@ -139,14 +139,20 @@ int module_open_fd(int fd, const char *root, const char *path, struct module **r
 	struct sym_priv *p = priv(m);
 	int r;
 
-	r = map_file(fd, path, &p->map, &p->map_size);
+	r = content_read(fd, root, path, &p->content);
 	if (r < 0) {
 		module_close(m);
 		return r;
 	}
-	m->image = p->map;
-	m->image_size = p->map_size;
-	return load(m, root ? root : "", ret_module);
+	m->image = p->content.p;
+	m->image_size = p->content.size;
+	r = load(m, root ? root : "", ret_module);
+	if (r < 0)
+		return r;
+	r = content_check(&p->content, path);
+	if (r < 0)
+		module_close(m);
+	return r;
 }
 
 int module_open(const char *root, const char *path, struct module **ret_module)
@@ -154,7 +160,7 @@ int module_open(const char *root, const char *path, struct module **ret_module)
 	int fd = open_below(root, path), r;
 
 	if (fd < 0)
-		return fail(fd, "%s can't be opened: %s", path, strerror(-fd));
+		return fd;
 	r = module_open_fd(fd, root, path, ret_module);
 	close(fd);
 	return r;
@@ -184,8 +190,7 @@ void module_close(struct module *m)
 	types_close(p->types);
 	image_release(&p->image);
 	extra_close(&p->extra);
-	if (p->map)
-		munmap(p->map, p->map_size);
+	content_free(&p->content);
 	for (i = 0; i < p->chunks.n; i++)
 		free(p->chunks.v[i]);
 	vec_free(&p->chunks);

@@ -3,6 +3,7 @@
 #ifndef JAB_SYM_PRIV_H
 #define JAB_SYM_PRIV_H
 
+#include "base/file.h"
 #include "sym/image.h"
 #include "sym/sym.h"
 
@@ -23,11 +24,13 @@ typedef VEC(struct raw_symbol) raw_list;
 /* In a damaged table every symbol may name another place in one endless string. */
 #define MOST_NAME 32768
 
+/* The bytes of a file, mapped or copied (content.c). p is NULL where there are none. */
+struct content { uint8_t *p; size_t size; bool mapped; };
+
 /* Another ELF file that brings names for a module: a debug file or unpacked mini debug info. */
 struct extra {
 	struct image image;
-	void *map;		/* of map_size bytes, or NULL */
-	size_t map_size;
+	struct content content;	/* of a file */
 	void *heap;
 	char *path;		/* below its root; NULL where it is in memory */
 	uint8_t source;
@@ -38,11 +41,11 @@ struct range { uint64_t lo, hi; };
 
 struct sym_priv {
 	struct image image;
-	void *map;
-	size_t map_size;
+	struct content content;
 	void *heap;
 	char *root;			/* files are looked for below it; NULL: not at all */
 	struct types *types;		/* NULL until asked for */
+	bool types_refused;		/* and the user was warned */
 	struct extra extra;		/* image.p is NULL where there is none */
 	VEC(struct range) text;		/* file-backed parts of executable segments */
 	VEC(struct range) plt;
@@ -87,11 +90,23 @@ static inline bool in_text(const struct module *m, uint64_t addr)
 
 char *module_string(struct module *m, const char *s, size_t len);
 
-/* open.c */
-int open_below(const char *root, const char *path);
-int map_file(int fd, const char *path, void **ret_map, size_t *ret_size);
+/*
+ * content.c. root is where the file was found, as for open_below(). content_check() says after reading whether a mapped
+ * file was truncated meanwhile; content_duplicate() makes a writable copy.
+ */
+int content_read(int fd, const char *root, const char *path, struct content *ret_content);
+int content_check(const struct content *c, const char *path);
+int content_duplicate(const uint8_t *p, size_t size, const char *path, struct content *ret_content);
+void content_free(struct content *c);
+uint64_t content_most(void);	/* bytes that may be copied or unpacked of one file */
+
+/* guard.c: file mappings in which a read beyond the file's end gives zeros. false: there is no room for one more */
+bool guard_add(const void *p, size_t size);
+bool guard_hit(const void *p);
+void guard_remove(const void *p);
 
 /* debugfile.c */
+#define DEBUG_DIR "/usr/lib/debug"
 void extra_find(struct module *m, const char *root);
 void extra_close(struct extra *x);
 bool image_has_dwarf(const struct image *e);

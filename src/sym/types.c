@@ -206,6 +206,10 @@ int module_types(struct module *m, struct types **ret_types)
 		type_new(t, &(struct type){ .kind = TYPE_VOID });
 		r = dw_open(t);
 		if (r < 0) {
+			/* There is debug info, and callers may go on without. */
+			if ((r == -EFBIG || r == -ESTALE) && !p->types_refused)
+				log_warn("%s", err_text());
+			p->types_refused = true;
 			types_close(t);
 			return r;
 		}

@@ -47,6 +47,7 @@ struct unit_range { uint64_t lo, hi; uint32_t unit; };
 struct dw_file {
 	Elf *elf;
 	Dwarf *dw;
+	struct content unpacked;	/* a copy of the file in which libelf notes the sections that it unpacked */
 	struct bytes info, types, str, str_offsets, line, line_str;
 	uint32_t first, n;	/* its units... */
 	uint32_t ninfo;		/* ...of which so many are in .debug_info, before those in .debug_types */
@@ -68,8 +69,7 @@ struct asked_name {
 struct types {
 	struct module *m;
 	struct extra extra;	/* the debug file, if it is another one than the module's */
-	void *alt_map;		/* of alt_size bytes: the file of common parts */
-	size_t alt_size;
+	struct content common;	/* the file of common parts */
 	struct dw_file main, alt;
 	Dwarf_CFI *eh, *debug_frame;
 	Elf *eh_elf;		/* the module's own file: a debug file has no .eh_frame */

@@ -33,6 +33,8 @@ def c(sources, *flags, cc="gcc"):
 
 TARGETS = {
     "calls": c("calls.c"),
+    "calls_O0": c("calls.c", "-O0"),
+    "calls_cet": c("calls.c", "-fcf-protection=branch"),
     "warm": c("warm.c"),
     "calls_nonpie": c("calls.c", "-no-pie", "-fno-pie"),
     "calls_static": c("calls.c", "-static"),
@@ -43,6 +45,7 @@ TARGETS = {
     "calls_stripped": {**c("calls.c"), "strip": True},
     "calls_static_stripped": {**c("calls.c", "-static"), "strip": True},
     "told": c("told.c"),
+    "jail": c("jail.c"),
     "late": c("late.c", "-ldl"),
     "late_musl": c("late.c", cc="musl-gcc"),
     "liblate.so": c("late_lib.c", "-shared", "-fPIC"),

@@ -309,6 +309,26 @@ static void doubt_has_limits(void **state)
 	unload(&l);
 }
 
+/* As GHC lays it out: a table between two blocks, in which a return seems to be. */
+static void tables_between_blocks_are_left_alone(void **state)
+{
+	struct loaded l = load(&(struct program){
+		.text = "48 8d 05 11 00 00 00"		/* 0: f: lea 18(%rip),%rax, the block to go on at */
+			"48 89 45 f8"			/* 7: mov %rax,-8(%rbp) */
+			"ff 23"				/* b: jmp *(%rbx) */
+			"66 90"				/* d */
+			"90"
+			"c2 00 00 00 00 00 00 00"	/* 10: a bitmap */
+			"48 8b 45 08 c3",		/* 18: the block */
+		.funcs = { { "f", 0, 0x1d } } });
+
+	func(&l, 0);
+	assert_null(code_forbidden(l.c, TEXT, TEXT + 7));
+	for (uint64_t at = 0x10; at < 0x18; at++)
+		assert_non_null(code_forbidden(l.c, TEXT + at, TEXT + at + 1));
+	unload(&l);
+}
+
 static void doubt_is_seen(void **state)
 {
 	struct loaded l = load(&(struct program){
@@ -324,6 +344,9 @@ static void doubt_is_seen(void **state)
 
 	assert_int_equal(func(&l, 0)->orphans, 1);
 	assert_true(func(&l, 0)->uncertain);
+	assert_null(code_forbidden(l.c, TEXT, TEXT + 1));
+	assert_non_null(code_forbidden(l.c, TEXT + 5, TEXT + 6));	/* a return, or the end of a table */
+	assert_non_null(code_forbidden(l.c, TEXT + 3, TEXT + 5));
 	assert_int_equal(func(&l, 6)->lost_jumps, 1);
 	assert_true(func(&l, 6)->uncertain);
 	assert_exits(func(&l, 6), "");
@@ -506,6 +529,7 @@ int main(void)
 		cmocka_unit_test(tables_are_followed),
 		cmocka_unit_test(tables_of_addresses),
 		cmocka_unit_test(tables_may_count_from_a_label),
+		cmocka_unit_test(tables_between_blocks_are_left_alone),
 		cmocka_unit_test(doubt_is_seen),
 		cmocka_unit_test(doubt_has_limits),
 		cmocka_unit_test(go_returns_to_deferreturn),

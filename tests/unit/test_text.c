@@ -137,22 +137,71 @@ static void test_record_full(void **state)
 /* Somebody writes over our jump: his bytes stay, the arena too; when ours are back, all goes. */
 static void test_foreign_bytes(void **state)
 {
-	const uint8_t trap = 0xcc, jump = 0xe9;
+	const uint8_t other = 0xeb, jump = 0xe9;
 	struct scene s;
 
 	scene_open(&s, body_spin1);
 	add_site(&s.r, many, 6, 3, 1);
 	must(text_apply(s.r.p, s.r.a, &s.r.patch));
-	must(proc_write(s.r.p, TADDR((uintptr_t)many), &trap, 1));
+	must(proc_write(s.r.p, TADDR((uintptr_t)many), &other, 1));
 	must(text_remove(s.r.p, s.r.a, &s.rep));
 	assert_int_equal(s.rep.foreign, 1);
 	assert_true(s.rep.arena_left);
 	assert_false(s.rep.verified);
-	assert_int_equal(text_byte(s.pid, many), 0xcc);
+	assert_int_equal(text_byte(s.pid, many), 0xeb);
 	must(proc_write(s.r.p, TADDR((uintptr_t)many), &jump, 1));
 	remove_clean(&s);
 	assert_int_equal(s.rep.restored, 1);
 	scene_close(&s);
+}
+
+static void note_given(void *arg, taddr at)
+{
+	uint64_t *given = arg;
+
+	given[0]++;
+	given[1] = at.v;
+}
+
+/* The old bytes come back around a breakpoint that was set over the jump, wherever in it, and it stays itself. */
+static void breakpoint_over(size_t where, bool notice)
+{
+	uint8_t trap = 0xcc, old[6];
+	uint64_t given[2] = { 0 };
+	struct scene s;
+
+	for (size_t i = 0; i < 6; i++)
+		old[i] = text_byte(getpid(), many + i);
+	scene_open(&s, body_spin1);
+	add_site(&s.r, many, 6, 3, 1);
+	must(text_apply(s.r.p, s.r.a, &s.r.patch));
+	must(text_give_way(s.r.p, &s.r.patch, note_given, given));
+	assert_int_equal(given[0], 0);
+	must(proc_write(s.r.p, TADDR((uintptr_t)many + where), &trap, 1));
+	for (int i = 0; notice && i < 2; i++) {
+		must(text_give_way(s.r.p, &s.r.patch, note_given, given));
+		assert_int_equal(given[0], 1);
+		assert_int_equal(given[1], (uintptr_t)many);
+		for (size_t k = 0; k < 6; k++)
+			assert_int_equal(text_byte(s.pid, many + k), k == where ? 0xcc : old[k]);
+	}
+	must(text_remove(s.r.p, s.r.a, &s.rep));
+	assert_int_equal(s.rep.foreign, 0);
+	assert_int_equal(s.rep.restored, notice ? 0 : 1);
+	assert_false(s.rep.arena_left);
+	assert_true(s.rep.verified);
+	for (size_t k = 0; k < 6; k++)
+		assert_int_equal(text_byte(s.pid, many + k), k == where ? 0xcc : old[k]);
+	must(proc_write(s.r.p, TADDR((uintptr_t)many + where), &old[where], 1));
+	scene_close(&s);
+}
+
+static void test_breakpoints(void **state)
+{
+	for (size_t where = 0; where < 5; where++) {
+		breakpoint_over(where, false);
+		breakpoint_over(where, true);
+	}
 }
 
 /* A page with somebody else's change in it keeps it: it is not given back to the file. */
@@ -399,6 +448,7 @@ int main(void)
 		cmocka_unit_test(test_stale_text),
 		cmocka_unit_test(test_record_full),
 		cmocka_unit_test(test_foreign_bytes),
+		cmocka_unit_test(test_breakpoints),
 		cmocka_unit_test(test_foreign_page),
 		cmocka_unit_test(test_locked_memory),
 		cmocka_unit_test(test_forked_child),
