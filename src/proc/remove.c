@@ -25,6 +25,9 @@
 #define PATIENCE_NS 5000000000ull
 #define FIRST_WAIT_NS 100000ull
 #define LONGEST_WAIT_NS 10000000ull
+#define SEARCH_NS 300000000ull		/* for frames on stacks that no thread uses, with the target running */
+#define SEARCH_SHORT_NS 10000000ull	/* the same where none is expected */
+#define HIDDEN_PATIENCE_NS 500000000ull
 #define STEPS 4			/* moments given to handlers above pads, within one stop */
 #define FIRST_MOMENT_NS 20000ull
 
@@ -47,6 +50,11 @@ struct clean {
 	struct finish finish;
 	bool *ours;			/* edits that stand in the text, by number */
 	bool text_back;
+	enum hidden_risk risk;
+	bool left;			/* no thread was inside at the end of the last stop */
+	bool searched;			/* since then: no saved PC in the arena, as far as memory was searched */
+	bool too_large;			/* not all of it was */
+	uint64_t search_end;		/* when to give up on hidden frames; 0: none was found yet */
 	size_t restored, foreign;
 };
 
@@ -259,6 +267,12 @@ static bool sequence_is_clear(struct clean *c, const struct thread *t)
 	return proc_write(c->p, TADDR(a.area + RSEQ_CS_OFFSET), &none, sizeof(none)) == 0;
 }
 
+/* Remains that can't be led out are no reason to stay: see is_remains() in hidden.c. */
+static bool needs_arena(const struct clean *c, const struct saved_pc *s)
+{
+	return in_arena(c, s->pc) && !s->remains;
+}
+
 /* How many threads and frames still need the arena. */
 static size_t count_inside(struct clean *c)
 {
@@ -271,7 +285,7 @@ static size_t count_inside(struct clean *c)
 			n += in_arena(c, t->regs.rip) || !sequence_is_clear(c, t);
 	}
 	for (i = 0; i < c->frames.saved.n; i++)
-		n += in_arena(c, c->frames.saved.v[i].pc);
+		n += needs_arena(c, &c->frames.saved.v[i]);
 	return n;
 }
 
@@ -335,8 +349,10 @@ static int let_out(struct clean *c)
 		r = move_counters(c, place_in_text);
 		if (r == 0)
 			r = finish_threads(c);
-		if (r < 0 || !count_inside(c))
-			return r;	/* nobody is inside */
+		if (r < 0)
+			return r;
+		if (!count_inside(c))
+			return finish_frames(c);	/* no thread is inside; remains of frames may be */
 		r = i < STEPS ? threads_step(c->p, is_inside, c, moment) : 0;
 		if (r <= 0)
 			break;
@@ -392,6 +408,38 @@ static bool find_desk(const struct clean *c, struct desk *ret_desk)
 	return true;
 }
 
+static bool pc_in_arena(void *arg, uint64_t pc)
+{
+	return in_arena(arg, pc);
+}
+
+/*
+ * After the text is back: is there a saved PC in the arena that no thread leads to? Searched with the
+ * target running; what is found is looked at in the next stop. A program whose memory takes too long keeps the
+ * arena if it has handlers of the kind that may switch stacks.
+ */
+static void search_hidden(struct clean *c)
+{
+	struct sigframes *s = &c->frames;
+	uint64_t lo = UINT64_MAX, hi = 0;
+	int r;
+
+	for (size_t i = 0; i < c->arena.n; i++) {
+		lo = MIN(lo, c->arena.v[i].lo);
+		hi = MAX(hi, c->arena.v[i].hi);
+	}
+	s->wanted = pc_in_arena;
+	s->wanted_arg = c;
+	s->wanted_lo = lo;
+	s->wanted_len = hi - MIN(lo, hi);
+	r = hidden_search(s, c->p, c->risk == HIDDEN_LIKELY ? SEARCH_NS : SEARCH_SHORT_NS);
+	proc_step("remove: memory searched");
+	c->too_large = r < 0 && c->risk == HIDDEN_LIKELY;
+	c->searched = !s->hits;
+	if (s->hits && !c->search_end)
+		c->search_end = now_ns() + HIDDEN_PATIENCE_NS;
+}
+
 /* One stop. Returns 0 when all is done that can be done, -EAGAIN to come back later. */
 static int clean_held(struct clean *c)
 {
@@ -407,9 +455,18 @@ static int clean_held(struct clean *c)
 		return 0;
 	}
 	r = let_out(c);
+	c->left = r == 0;
+	c->searched &= c->left || c->risk == HIDDEN_NEVER;
 	if (r < 0)
 		return r;
 	proc_step("remove: nobody inside");
+	if (!c->searched)
+		return -EAGAIN;
+	if (c->too_large) {
+		log_warn("process %d has too much memory to search all of it for interrupted code", c->p->pid);
+		c->report->arena_left = true;
+		return 0;
+	}
 	r = look_again(c);
 	if (r < 0)
 		return r;
@@ -435,10 +492,32 @@ static void name_inside(const struct clean *c)
 		const struct saved_pc *f = &c->frames.saved.v[i];
 
 		if (in_arena(c, f->pc))
-			log_info("%s frame of thread %d at %#llx leads to a pad at %#llx",
-				 f->exact ? "a signal" : "something like a signal", f->tid,
+			log_info("%s frame of %s%.0d at %#llx leads to a pad at %#llx",
+				 f->exact ? "a signal" : "something like a signal",
+				 f->tid ? "thread " : "no thread", f->tid,
 				 (unsigned long long)f->slot.v, (unsigned long long)f->pc);
 	}
+}
+
+static bool is_too_late(const struct clean *c, uint64_t deadline)
+{
+	uint64_t now = now_ns();
+
+	return now > deadline || (c->search_end && now > c->search_end);
+}
+
+/*
+ * Between two stops. A thread that is inside a pad can be switched away from at any time: as long as
+ * there is one, a search shows nothing, and the target gets a little time instead.
+ */
+static void wait_or_search(struct clean *c, uint64_t *wait)
+{
+	if (!c->left || c->search_end) {
+		sleep_ns(*wait);
+		*wait = MIN(*wait * 2, LONGEST_WAIT_NS);
+	}
+	if (c->left && !c->searched)
+		search_hidden(c);
 }
 
 static int clean_patiently(struct clean *c)
@@ -446,6 +525,8 @@ static int clean_patiently(struct clean *c)
 	uint64_t deadline = now_ns() + PATIENCE_NS, wait = FIRST_WAIT_NS;
 	int r, end;
 
+	c->risk = hidden_risk(c->p);
+	c->searched = c->risk == HIDDEN_NEVER;
 	for (;;) {
 		r = proc_stop(c->p);
 		if (r < 0)
@@ -458,10 +539,9 @@ static int clean_patiently(struct clean *c)
 			return end;
 		if (r != -EAGAIN)
 			return r;
-		if (now_ns() > deadline || priv(c->p)->depth)
+		if (is_too_late(c, deadline) || (priv(c->p)->depth && (c->searched || !c->left)))
 			break;
-		sleep_ns(wait);
-		wait = MIN(wait * 2, LONGEST_WAIT_NS);
+		wait_or_search(c, &wait);
 	}
 	name_inside(c);
 	c->report->arena_left = true;

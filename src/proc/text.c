@@ -21,6 +21,7 @@
 
 #define TRIES 12
 #define FIRST_WAIT_NS 100000
+#define SEARCH_NS 50000000ull	/* for frames on stacks that no thread uses */
 
 /* A counter that must be changed: a thread's own, or one that a signal frame keeps. */
 struct pc_fix {
@@ -335,6 +336,21 @@ static int apply_patiently(struct apply *ap)
 	return r;
 }
 
+/*
+ * Programs that preempt user-level threads have old frames wherever they do that: around these the stop
+ * looks for a PC inside a window. If the memory is too much for that, only the threads' own stacks are looked at.
+ */
+static int prepare_frames(struct apply *ap)
+{
+	int r = proc_read_maps(ap->p);
+
+	if (r == 0)
+		r = sigframes_prepare(&ap->a->frames, ap->p);
+	if (r == 0 && hidden_risk(ap->p) == HIDDEN_LIKELY)
+		hidden_search(&ap->a->frames, ap->p, SEARCH_NS);
+	return r;
+}
+
 static int apply_prepare(struct apply *ap)
 {
 	const struct text_patch *patch = ap->patch;
@@ -345,12 +361,7 @@ static int apply_prepare(struct apply *ap)
 	if (r < 0)
 		return r;
 	make_private(ap->p, patch->edits.v, patch->edits.n);
-	if (patch->moves_in.n) {
-		r = proc_read_maps(ap->p);
-		if (r == 0)
-			r = sigframes_prepare(&ap->a->frames, ap->p);
-	}
-	return r;
+	return patch->moves_in.n ? prepare_frames(ap) : 0;
 }
 
 int text_apply(struct proc *p, struct arena *a, const struct text_patch *patch)

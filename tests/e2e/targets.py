@@ -60,6 +60,8 @@ TARGETS = {
     "throw": {"sources": ["throw.cc"], "command": ["g++", "-O2", "-g", "-Wall"]},
     "fault": {"sources": ["fault.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-fnon-call-exceptions"]},
     "contexts": c("contexts.c"),
+    "preempt": c("preempt.c"),
+    "frames": c("frames.c"),
     "async": c("async.c"),
     "cancel": {"sources": ["cancel.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-Wextra", "-pthread"]},
     "short": c("short.S short_main.c"),
