@@ -12,13 +12,13 @@ def test_preempted_user_level_threads(target):
     text = jab.text_hash(t.pid)
     for _ in range(8):
         with jab.Count(t.pid, "exe:work") as c:
-            t.run(200000)
+            t.run(5000000)
             r = c.stop()
         assert r.status == 0 and r.summary["clean"], r
-        assert r.hits("work") >= 200000, r
+        assert r.hits("work") >= 5000000, r
         assert jab.text_hash(t.pid) == text
         assert not jab.leftovers(t.pid)
-        t.run(200000)
+        t.run(5000000)
     t.stop()
 
 
