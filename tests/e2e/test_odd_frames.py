@@ -51,3 +51,25 @@ def test_odd_signal_frames(target, how):
         assert t.ask("go") == "gone"
         t.run(1000)
     t.stop()
+
+
+def test_copied_registers_keep_the_arena(target):
+    """A handler's copy of interrupted registers can't be finished for the program: the arena stays until it is used."""
+    t = target("frames", "copied")
+    text = jab.text_hash(t.pid)
+    kept = 0
+    for _ in range(6):
+        with jab.Count(t.pid, "exe:work") as c:
+            t.run(20000)
+            assert t.ask("hold") == "held"
+            r = c.stop()
+        assert r.status == 0, r
+        assert bool(jab.leftovers(t.pid)) == (not r.summary["clean"])
+        kept += not r.summary["clean"]
+        assert jab.text_hash(t.pid) == text
+        assert t.ask("go") == "gone"
+        t.run(1000)
+        r = jab.run("recover", str(t.pid))
+        assert r.status == 0 and not jab.leftovers(t.pid), r
+    assert kept, "the program was never interrupted in a pad"
+    t.stop()

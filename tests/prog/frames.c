@@ -5,9 +5,12 @@
  *
  *	restorer	the code that ends the handler has unusual bytes, in memory that is no file's
  *	nested		the handler is interrupted by another one on the alternate stack, which waits
+ *	copied		none waits: the handler copies the registers to the heap and goes on elsewhere; a
+ *			second handler brings them back
  */
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include "prog.h"
 
 struct kernel_action { void (*handler)(int); unsigned long flags; void *restorer; unsigned long mask; };
@@ -58,6 +61,46 @@ static void use_two_stacks(void)
 	sigaction(SIGUSR1, &second, NULL);
 }
 
+static gregset_t *kept;
+static int wakes = SIGALRM;
+
+static void idle(void)
+{
+	struct timespec t = { 0, 200000 };
+
+	held = 1;
+	for (;;)
+		nanosleep(&t, NULL);
+}
+
+static void leave(int sig, siginfo_t *info, void *context)
+{
+	static char room[65536] __attribute__((aligned(16)));
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+
+	memcpy(kept, regs, sizeof(*kept));
+	regs[REG_RIP] = (greg_t)idle;
+	regs[REG_RSP] = (greg_t)(room + sizeof(room) - 8);
+}
+
+static void come_back(int sig, siginfo_t *info, void *context)
+{
+	memcpy(((ucontext_t *)context)->uc_mcontext.gregs, kept, sizeof(*kept));
+	memset(kept, 0, sizeof(*kept));
+	held = 0;
+}
+
+static void use_copies(void)
+{
+	struct sigaction first = { .sa_sigaction = leave, .sa_flags = SA_SIGINFO | SA_RESTART };
+	struct sigaction second = { .sa_sigaction = come_back, .sa_flags = SA_SIGINFO | SA_RESTART };
+
+	kept = malloc(sizeof(*kept));
+	wakes = SIGUSR1;
+	sigaction(SIGALRM, &first, NULL);
+	sigaction(SIGUSR1, &second, NULL);
+}
+
 static void *loop(void *arg)
 {
 	static char room[65536];
@@ -90,6 +133,8 @@ static int other(const char *line)
 	}
 	if (!strcmp(line, "go")) {
 		may_go = 1;
+		if (wakes != SIGALRM)
+			pthread_kill(worker, wakes);
 		wait_for(&held, 0);
 		say("gone");
 		return 0;
@@ -112,6 +157,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "restorer"))
 		use_own_restorer();
+	else if (argc > 1 && !strcmp(argv[1], "copied"))
+		use_copies();
 	else
 		use_two_stacks();
 	pthread_create(&worker, NULL, loop, NULL);
