@@ -129,6 +129,18 @@ static bool is_alternate(uint64_t at, const uint64_t *f)
 	return at - f[FRAME_STACK_SP] < f[FRAME_STACK_SIZE];
 }
 
+/* What holds for every frame, also for one whose registers a handler has changed. */
+static bool frame_is_sane(uint64_t at, const uint64_t *f)
+{
+	uint64_t sp = f[FRAME_SP], fpu = f[FRAME_FPU];
+
+	if ((at & 15) != 8 || (f[FRAME_CS] & 0xffff) != 0x33)
+		return false;
+	if (!sp || sp >= USER_TOP || f[FRAME_PC] >= USER_TOP)
+		return false;
+	return !fpu || (fpu > at && fpu - at <= FRAME_MOST);
+}
+
 /*
  * A frame by the kernel stands right below the stack pointer it saved (red zone and floating point
  * state between), or on the alternate stack that it names itself. So does one laid down for a
@@ -136,14 +148,10 @@ static bool is_alternate(uint64_t at, const uint64_t *f)
  */
 static bool frame_is_plausible(struct proc *p, uint64_t at, const uint64_t *f)
 {
-	uint64_t sp = f[FRAME_SP], fpu = f[FRAME_FPU];
+	uint64_t sp = f[FRAME_SP];
 	const struct map *m;
 
-	if ((at & 15) != 8 || (f[FRAME_CS] & 0xffff) != 0x33)
-		return false;
-	if (!sp || sp >= USER_TOP || f[FRAME_PC] >= USER_TOP)
-		return false;
-	if (fpu && (fpu <= at || fpu - at > FRAME_MOST))
+	if (!frame_is_sane(at, f))
 		return false;
 	if (sp > at && sp - at <= FRAME_MOST)
 		return true;
@@ -182,7 +190,7 @@ static bool is_frame(struct sigframes *s, struct proc *p, uint64_t at, uint64_t 
 {
 	if (at >= sp && is_restorer(s, f[0]) && frame_is_plausible(p, at, f))
 		return true;
-	return f[FRAME_FPU] - at == TO_FPU && frame_is_plausible(p, at, f) && frame_is_exact(p, at, f);
+	return f[FRAME_FPU] - at == TO_FPU && frame_is_sane(at, f) && frame_is_exact(p, at, f);
 }
 
 /* The first frame from `at` on within the loaded bytes; below sp only an exact one. */
@@ -211,7 +219,7 @@ int sigframe_at(struct proc *p, uint64_t at, struct hidden_frame *ret_frame)
 	uint64_t f[FRAME_WORDS];
 
 	if (proc_read(p, TADDR(at), f, sizeof(f)) < 0 || f[FRAME_FPU] - at != TO_FPU ||
-	    !frame_is_plausible(p, at, f) || !frame_is_exact(p, at, f))
+	    !frame_is_sane(at, f) || !frame_is_exact(p, at, f))
 		return -ENOENT;
 	*ret_frame = (struct hidden_frame){ f[FRAME_PC], f[FRAME_STACK_SP], f[FRAME_STACK_SIZE], true,
 					    (uint32_t)f[FRAME_STACK_FLAGS] & AUTODISARM };

@@ -68,7 +68,7 @@ def test_copied_registers_keep_the_arena(target):
         kept += not r.summary["clean"]
         assert t.ask("go") == "gone"
         t.run(1000)
-        r = jab.run("recover", str(t.pid))
+        r = jab.run("recover", "-v", str(t.pid))
         assert r.status == 0 and not jab.leftovers(t.pid), r
         assert jab.text_hash(t.pid) == text
     assert kept, "the program was never interrupted in a pad"
