@@ -101,22 +101,42 @@ static bool is_context(const uint8_t *pc)
 	return (flags & FLAGS_ALWAYS) == FLAGS_ALWAYS && flags < FLAGS_MOST && (word_at(pc + 16) & 0xffff) == USER_CS;
 }
 
+static bool is_wanted(const struct sigframes *s, uint64_t pc)
+{
+	for (size_t i = 0; i < s->n_ranges; i++)
+		if (pc - s->ranges[i].lo < s->ranges[i].hi - s->ranges[i].lo)
+			return true;
+	return !s->ranges;
+}
+
+/* One range around all of them: most words are outside. */
+static struct gap around_all(const struct sigframes *s)
+{
+	struct gap all = { UINT64_MAX, 0 };
+
+	for (size_t i = 0; i < s->n_ranges; i++) {
+		all.lo = MIN(all.lo, s->ranges[i].lo);
+		all.hi = MAX(all.hi, s->ranges[i].hi);
+	}
+	return all;
+}
+
 typedef void (*found_fn)(struct sigframes *s, struct proc *p, uint64_t at, const struct hidden_frame *f);
 
 /* Everything in n bytes that were read at address lo. */
 static void look_through(struct sigframes *s, struct proc *p, const uint8_t *buf, uint64_t lo, size_t n,
 			 found_fn found)
 {
+	struct gap all = around_all(s);
 	struct hidden_frame f;
 
 	for (size_t i = 0; i + 8 <= n; i += 8) {
 		uint64_t v = word_at(buf + i), at = lo + i;
 
 		if (v == at + FPU_DISTANCE - FPU_AT && sigframe_at(p, at - FPU_AT, &f) == 0) {
-			if (!s->wanted || s->wanted(s->wanted_arg, f.pc))
+			if (is_wanted(s, f.pc))
 				found(s, p, at - FPU_AT + PC_AT, &f);
-		} else if (s->wanted && v - s->wanted_lo < s->wanted_len && i + 24 <= n &&
-			   is_context(buf + i) && s->wanted(s->wanted_arg, v) &&
+		} else if (v >= all.lo && v < all.hi && i + 24 <= n && is_context(buf + i) && is_wanted(s, v) &&
 			   sigframe_at(p, at - PC_AT, &f) < 0) {
 			f = (struct hidden_frame){ .pc = v };
 			found(s, p, at, &f);
@@ -235,7 +255,7 @@ static int search_all(struct search *h)
 	return r;
 }
 
-int hidden_search(struct sigframes *s, struct proc *p, uint64_t budget_ns)
+int hidden_search(struct sigframes *s, struct proc *p, const struct gap *ranges, size_t n, uint64_t budget_ns)
 {
 	struct search h = { .s = s, .p = p, .deadline = now_ns() + budget_ns };
 	char path[64];
@@ -243,6 +263,8 @@ int hidden_search(struct sigframes *s, struct proc *p, uint64_t budget_ns)
 
 	s->suspects.n = 0;
 	s->hits = 0;
+	s->ranges = ranges;
+	s->n_ranges = n;
 	if (r < 0)
 		return r;
 	h.pagemap = open(path, O_RDONLY | O_CLOEXEC);

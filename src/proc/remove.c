@@ -14,7 +14,6 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include "base/clock.h"
 #include "base/err.h"
@@ -30,14 +29,6 @@
 #define HIDDEN_PATIENCE_NS 500000000ull
 #define STEPS 4			/* moments given to handlers above pads, within one stop */
 #define FIRST_MOMENT_NS 20000ull
-
-#ifndef PTRACE_GET_RSEQ_CONFIGURATION
-#define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
-#endif
-
-/* What the kernel answers to PTRACE_GET_RSEQ_CONFIGURATION. */
-struct rseq_answer { uint64_t area; uint32_t size, signature, flags, pad; };
-#define RSEQ_CS_OFFSET 8	/* of the pointer to the sequence's descriptor, in the thread's area */
 
 struct clean {
 	struct proc *p;
@@ -257,14 +248,11 @@ static int put_text_back(struct clean *c)
  */
 static bool sequence_is_clear(struct clean *c, const struct thread *t)
 {
-	struct rseq_answer a = { 0 };
-	uint64_t cs, none = 0;
+	uint64_t cs, none = 0, slot = rseq_slot(t);
 
-	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, t->tid, sizeof(a), &a) <= 0 || !a.area)
+	if (!slot || proc_read(c->p, TADDR(slot), &cs, sizeof(cs)) < 0 || !in_arena(c, cs))
 		return true;
-	if (proc_read(c->p, TADDR(a.area + RSEQ_CS_OFFSET), &cs, sizeof(cs)) < 0 || !in_arena(c, cs))
-		return true;
-	return proc_write(c->p, TADDR(a.area + RSEQ_CS_OFFSET), &none, sizeof(none)) == 0;
+	return proc_write(c->p, TADDR(slot), &none, sizeof(none)) == 0;
 }
 
 /* Remains that can't be led out are no reason to stay: see is_remains() in hidden.c. */
@@ -408,11 +396,6 @@ static bool find_desk(const struct clean *c, struct desk *ret_desk)
 	return true;
 }
 
-static bool pc_in_arena(void *arg, uint64_t pc)
-{
-	return in_arena(arg, pc);
-}
-
 /*
  * After the text is back: is there a saved PC in the arena that no thread leads to? Searched with the
  * target running; what is found is looked at in the next stop. A program whose memory takes too long keeps the
@@ -420,23 +403,13 @@ static bool pc_in_arena(void *arg, uint64_t pc)
  */
 static void search_hidden(struct clean *c)
 {
-	struct sigframes *s = &c->frames;
-	uint64_t lo = UINT64_MAX, hi = 0;
-	int r;
+	uint64_t budget = c->risk == HIDDEN_LIKELY ? SEARCH_NS : SEARCH_SHORT_NS;
+	int r = hidden_search(&c->frames, c->p, c->arena.v, c->arena.n, budget);
 
-	for (size_t i = 0; i < c->arena.n; i++) {
-		lo = MIN(lo, c->arena.v[i].lo);
-		hi = MAX(hi, c->arena.v[i].hi);
-	}
-	s->wanted = pc_in_arena;
-	s->wanted_arg = c;
-	s->wanted_lo = lo;
-	s->wanted_len = hi - MIN(lo, hi);
-	r = hidden_search(s, c->p, c->risk == HIDDEN_LIKELY ? SEARCH_NS : SEARCH_SHORT_NS);
 	proc_step("remove: memory searched");
 	c->too_large = r < 0 && c->risk == HIDDEN_LIKELY;
-	c->searched = !s->hits;
-	if (s->hits && !c->search_end)
+	c->searched = !c->frames.hits;
+	if (c->frames.hits && !c->search_end)
 		c->search_end = now_ns() + HIDDEN_PATIENCE_NS;
 }
 

@@ -26,9 +26,8 @@ struct sigframes {
 	bool maps_fresh;
 	VEC(struct gap) suspects;	/* out of hidden_search(): sigframes_find() looks there as well */
 	size_t hits;			/* of that search */
-	bool (*wanted)(void *arg, uint64_t pc);	/* PCs that hidden_search() is for; NULL: every frame */
-	void *wanted_arg;
-	uint64_t wanted_lo, wanted_len;	/* all of them are in this range */
+	const struct gap *ranges;	/* of the PCs that it was for; NULL: every frame */
+	size_t n_ranges;
 };
 
 /* Search for restorers, with the target running: slow the first time. */
@@ -56,10 +55,10 @@ enum hidden_risk {
 enum hidden_risk hidden_risk(struct proc *p);
 
 /*
- * With the target running: find the memory in which there are frames with wanted PCs, or copies of
- * such registers. -ETIME: the budget did not suffice.
+ * With the target running: find the memory in which there are frames with a PC in these ranges, or
+ * copies of such registers; NULL: every frame. They stay the caller's. -ETIME: the budget did not suffice.
  */
-int hidden_search(struct sigframes *s, struct proc *p, uint64_t budget_ns);
+int hidden_search(struct sigframes *s, struct proc *p, const struct gap *ranges, size_t n, uint64_t budget_ns);
 void hidden_find(struct sigframes *s, struct proc *p);	/* while stopped: adds to s->saved */
 
 /* The exact frame at an address. -ENOENT: there is none. */

@@ -106,6 +106,19 @@ static int check_memory(struct proc *p, const struct spans *spans)
 		    (unsigned long long)room >> 10, (unsigned long long)need >> 10);
 }
 
+/* Writing to a shared mapping would change the file (or memory) for everybody. Callers refuse that earlier; here it is certain. */
+static int refuse_shared(struct proc *p, const struct text_patch *patch)
+{
+	for (size_t i = 0; i < patch->edits.n; i++) {
+		const struct map *m = proc_map_at(p, patch->edits.v[i].at.v);
+
+		if (m && m->shared)
+			return fail(-ENOTSUP, "text at %#llx is mapped shared: a jump would be written to %s itself; nothing "
+				    "was changed", (unsigned long long)patch->edits.v[i].at.v, m->path);
+	}
+	return 0;
+}
+
 static int differs(const struct edit *e, const uint8_t *now)
 {
 	char want[3 * EDIT_MAX + 1], is[3 * EDIT_MAX + 1];
@@ -261,6 +274,17 @@ static void put_bytes(struct apply *ap, bool new)
 	}
 }
 
+/* What can't be written now may never have been written: its bytes say so. */
+static bool is_unchanged(struct proc *p, const struct span_of_text *t)
+{
+	size_t len = t->hi - t->lo;
+	uint8_t *bytes = xrealloc(NULL, len);
+	bool same = proc_read(p, TADDR(t->lo), bytes, len) == 0 && memcmp(bytes, t->now, len) == 0;
+
+	free(bytes);
+	return same;
+}
+
 /* All runs, or none: what was written is taken back before anybody runs. */
 static int write_text(struct apply *ap)
 {
@@ -278,7 +302,7 @@ static int write_text(struct apply *ap)
 		return 0;
 	put_bytes(ap, false);
 	while (i-- > 0)
-		if (span_write(ap->p, &ap->spans.v.v[i]) < 0)
+		if (span_write(ap->p, &ap->spans.v.v[i]) < 0 && !is_unchanged(ap->p, &ap->spans.v.v[i]))
 			ap->torn = true;
 	if (ap->torn)
 		return fail_in(r, "text is partly written and could not be restored");
@@ -342,12 +366,10 @@ static int apply_patiently(struct apply *ap)
  */
 static int prepare_frames(struct apply *ap)
 {
-	int r = proc_read_maps(ap->p);
+	int r = sigframes_prepare(&ap->a->frames, ap->p);
 
-	if (r == 0)
-		r = sigframes_prepare(&ap->a->frames, ap->p);
 	if (r == 0 && hidden_risk(ap->p) == HIDDEN_LIKELY)
-		hidden_search(&ap->a->frames, ap->p, SEARCH_NS);
+		hidden_search(&ap->a->frames, ap->p, NULL, 0, SEARCH_NS);
 	return r;
 }
 
@@ -357,7 +379,11 @@ static int apply_prepare(struct apply *ap)
 	int r;
 
 	spans_make(&ap->spans, patch->edits.v, patch->edits.n, false);
-	r = check_memory(ap->p, &ap->spans);
+	r = proc_read_maps(ap->p);
+	if (r == 0)
+		r = refuse_shared(ap->p, patch);
+	if (r == 0)
+		r = check_memory(ap->p, &ap->spans);
 	if (r < 0)
 		return r;
 	make_private(ap->p, patch->edits.v, patch->edits.n);
