@@ -274,6 +274,7 @@ int hidden_search(struct sigframes *s, struct proc *p, const struct gap *ranges,
 	h.entries = xcalloc(ENTRIES, sizeof(*h.entries));
 	r = search_all(&h);
 	free(h.entries);
+	explicit_bzero(h.buf, CHUNK);	/* a process that we fork and trace later must not have copies of frames in it */
 	free(h.buf);
 	close(h.pagemap);
 	return r;

@@ -43,8 +43,9 @@ struct clean {
 	bool text_back;
 	enum hidden_risk risk;
 	bool left;			/* no thread was inside at the end of the last stop */
-	bool searched;			/* since then: no saved PC in the arena, as far as memory was searched */
-	bool too_large;			/* not all of it was */
+	bool passed;			/* memory was searched since then */
+	bool searched;			/* and no saved PC in the arena was found there that is alive */
+	bool too_large;			/* not all memory was searched */
 	uint64_t search_end;		/* when to give up on hidden frames; 0: none was found yet */
 	size_t restored, foreign;
 };
@@ -408,9 +409,19 @@ static void search_hidden(struct clean *c)
 
 	proc_step("remove: memory searched");
 	c->too_large = r < 0 && c->risk == HIDDEN_LIKELY;
-	c->searched = !c->frames.hits;
+	if (c->too_large)
+		log_info("process %d has too much memory to search all of it for interrupted code", c->p->pid);
+	c->passed = true;
 	if (c->frames.hits && !c->search_end)
 		c->search_end = now_ns() + HIDDEN_PATIENCE_NS;
+}
+
+static bool any_hidden(const struct clean *c)
+{
+	for (size_t i = 0; i < c->frames.saved.n; i++)
+		if (!c->frames.saved.v[i].tid && needs_arena(c, &c->frames.saved.v[i]))
+			return true;
+	return false;
 }
 
 /* One stop. Returns 0 when all is done that can be done, -EAGAIN to come back later. */
@@ -418,6 +429,7 @@ static int clean_held(struct clean *c)
 {
 	struct desk desk;
 	int r = sigframes_find(&c->frames, c->p);
+	bool alone = !any_hidden(c);
 
 	if (r == 0 && !c->text_back)
 		r = put_text_back(c);
@@ -429,17 +441,16 @@ static int clean_held(struct clean *c)
 	}
 	r = let_out(c);
 	c->left = r == 0;
-	c->searched &= c->left || c->risk == HIDDEN_NEVER;
+	c->searched = c->risk == HIDDEN_NEVER || (c->left && c->passed && alone);
+	c->passed = false;
 	if (r < 0)
 		return r;
 	proc_step("remove: nobody inside");
 	if (!c->searched)
 		return -EAGAIN;
-	if (c->too_large) {
-		log_warn("process %d has too much memory to search all of it for interrupted code", c->p->pid);
-		c->report->arena_left = true;
+	c->report->arena_left |= c->too_large;
+	if (c->too_large)
 		return 0;
-	}
 	r = look_again(c);
 	if (r < 0)
 		return r;
@@ -452,15 +463,17 @@ static int clean_held(struct clean *c)
 /* For -v: who it is that we wait for in vain. */
 static void name_inside(const struct clean *c)
 {
-	for (size_t i = 0; i < c->p->threads.n; i++)
-		if (c->p->threads.v[i].asleep) {
-			log_warn("process %d is stopped by a signal: let it go on (SIGCONT)", c->p->pid);
-			break;
-		}
-	for (size_t i = 0; i < c->p->threads.n; i++)
-		if (in_arena(c, c->p->threads.v[i].regs.rip))
-			log_info("thread %d stays in a pad at %#llx", c->p->threads.v[i].tid,
-				 (unsigned long long)c->p->threads.v[i].regs.rip);
+	bool asleep = false;
+
+	for (size_t i = 0; i < c->p->threads.n; i++) {
+		const struct thread *t = &c->p->threads.v[i];
+
+		asleep |= t->asleep;
+		if (in_arena(c, t->regs.rip))
+			log_info("thread %d stays in a pad at %#llx", t->tid, (unsigned long long)t->regs.rip);
+	}
+	if (asleep)
+		log_warn("process %d is stopped by a signal: let it go on (SIGCONT)", c->p->pid);
 	for (size_t i = 0; i < c->frames.saved.n; i++) {
 		const struct saved_pc *f = &c->frames.saved.v[i];
 
@@ -474,9 +487,7 @@ static void name_inside(const struct clean *c)
 
 static bool is_too_late(const struct clean *c, uint64_t deadline)
 {
-	uint64_t now = now_ns();
-
-	return now > deadline || (c->search_end && now > c->search_end);
+	return now_ns() > (c->search_end ? MIN(c->search_end, deadline) : deadline);
 }
 
 /*
@@ -499,7 +510,6 @@ static int clean_patiently(struct clean *c)
 	int r, end;
 
 	c->risk = hidden_risk(c->p);
-	c->searched = c->risk == HIDDEN_NEVER;
 	for (;;) {
 		r = proc_stop(c->p);
 		if (r < 0)
@@ -519,24 +529,6 @@ static int clean_patiently(struct clean *c)
 	name_inside(c);
 	c->report->arena_left = true;
 	return 0;
-}
-
-/* Pages beyond the first few, in slices, so that no pause gets long. */
-static int drop_rest(struct clean *c)
-{
-	int r;
-
-	for (;;) {
-		if (!pages_left(&c->pages))
-			return 0;
-		r = proc_stop(c->p);
-		if (r < 0)
-			return r;
-		pages_drop(&c->pages, c->p, true, NULL);
-		r = proc_resume(c->p);
-		if (r < 0)
-			return r;
-	}
 }
 
 /* As the next one to look at the process would see it. */
@@ -572,7 +564,7 @@ static int clean_all_steps(struct clean *c)
 	if (r == 0)
 		r = clean_patiently(c);
 	if (r == 0)
-		r = drop_rest(c);
+		r = pages_drop_rest(&c->pages, c->p);
 	if (r < 0)
 		return r;
 	c->report->pages_kept += pages_kept(&c->pages);
@@ -589,8 +581,7 @@ int clean_process(struct proc *p, const struct undo *u, struct text_report *repo
 		report->gone = true;
 		r = 0;
 	}
-	if (r == 0)
-		report->processes++;
+	report->processes += r == 0;
 	vec_free(&c.arena);
 	spans_free(&c.spans);
 	pages_free(&c.pages);

@@ -368,6 +368,8 @@ void sigframes_free(struct sigframes *s)
 	vec_free(&s->restorers);
 	vec_free(&s->saved);
 	vec_free(&s->suspects);
+	if (s->buf)
+		explicit_bzero(s->buf, s->cap);	/* see hidden_search() */
 	free(s->buf);
 	*s = (struct sigframes){ 0 };
 }

@@ -20,6 +20,7 @@
 #include "proc/spans.h"
 
 #define TRIES 12
+#define COPIED_AT_ONCE 128	/* pages */
 #define FIRST_WAIT_NS 100000
 #define SEARCH_NS 50000000ull	/* for frames on stacks that no thread uses */
 
@@ -66,26 +67,51 @@ static int check_patch(const struct text_patch *patch)
 	return 0;
 }
 
-/*
- * A page of text is private to the target once it has been written to; the copy takes longer than
- * anything else we do to it. Writing one byte of our own window over itself makes the copy now, with
- * threads running; should somebody change that byte in between, the comparison below finds out.
- */
-static void make_private(struct proc *p, const struct edit *edits, size_t n)
+/* The pages that edits are in, each once: from *at (an edit's number) on, at most `most`. Returns how many. */
+static size_t touch_pages(struct proc *p, const struct text_patch *patch, size_t *at, size_t most, bool write)
 {
 	uint64_t done = 0;
-	size_t i;
+	size_t n = 0;
 
-	for (i = 0; i < n; i++) {
-		uint64_t first = edits[i].at.v, last = first + edits[i].len - 1;
+	for (; *at < patch->edits.n && n < most; (*at)++) {
+		const struct edit *e = &patch->edits.v[*at];
+		uint64_t where[2] = { e->at.v, e->at.v + e->len - 1 };
 		uint8_t byte;
 
-		if (first >> 12 != done && proc_read(p, TADDR(first), &byte, 1) == 0)
-			proc_write(p, TADDR(first), &byte, 1);
-		if (last >> 12 != first >> 12 && proc_read(p, TADDR(last), &byte, 1) == 0)
-			proc_write(p, TADDR(last), &byte, 1);
-		done = last >> 12;
+		for (int k = 0; k < 2; k++) {
+			if (where[k] >> 12 == done)
+				continue;
+			done = where[k] >> 12;
+			n++;
+			if (proc_read(p, TADDR(where[k]), &byte, 1) == 0 && write)
+				proc_write(p, TADDR(where[k]), &byte, 1);
+		}
 	}
+	return n;
+}
+
+/*
+ * A page of text is private to the target once it has been written to; the copy takes about a microsecond,
+ * longer than anything else we do to it. So where there are many pages, they are copied beforehand, some in each of
+ * several short stops, by writing a byte over itself. Not while threads run: a program that patches that very byte
+ * between our reading and writing it would lose its write, and nothing would show it. Few pages are copied
+ * by the write of the text itself. They are all read before, with threads running: that may take a disk.
+ */
+static int make_private(struct proc *p, const struct text_patch *patch)
+{
+	size_t at = 0;
+	int r = 0;
+
+	if (touch_pages(p, patch, &at, SIZE_MAX, false) <= COPIED_AT_ONCE)
+		return 0;
+	for (at = 0; r == 0 && at < patch->edits.n;) {
+		r = proc_stop(p);
+		if (r < 0)
+			return r;
+		touch_pages(p, patch, &at, COPIED_AT_ONCE, true);
+		r = proc_resume(p);
+	}
+	return r;
 }
 
 #define SPARE (256u << 10)	/* page tables of the arena, and what the target itself takes meanwhile */
@@ -386,7 +412,9 @@ static int apply_prepare(struct apply *ap)
 		r = check_memory(ap->p, &ap->spans);
 	if (r < 0)
 		return r;
-	make_private(ap->p, patch->edits.v, patch->edits.n);
+	r = make_private(ap->p, patch);
+	if (r < 0)
+		return r;
 	return patch->moves_in.n ? prepare_frames(ap) : 0;
 }
 
