@@ -196,6 +196,17 @@ static bool is_gap_filler(struct code *c, uint64_t lo, uint64_t hi)
 	return false;
 }
 
+const char *code_never(struct code *c, uint64_t addr)
+{
+	size_t num = code_find(c, addr);
+	const char *why;
+
+	if (num == NO_FUNC)
+		return NULL;
+	why = names_forbid(c, &c->m->funcs.v[num]);
+	return why ? why : rseq_unnamed(c, &c->m->funcs.v[num]);
+}
+
 const char *code_forbidden(struct code *c, uint64_t lo, uint64_t hi)
 {
 	const struct segment *s = code_text_at(c, lo);
@@ -207,10 +218,8 @@ const char *code_forbidden(struct code *c, uint64_t lo, uint64_t hi)
 	why = pattern_near(c, lo, hi);
 	if (!why)
 		why = rseq_near(c, lo, hi);
-	if (!why && num != NO_FUNC)
-		why = names_forbid(c, &c->m->funcs.v[num]);
-	if (!why && num != NO_FUNC)
-		why = rseq_unnamed(c, &c->m->funcs.v[num]);
+	if (!why)
+		why = code_never(c, lo);
 	if (!why && num == NO_FUNC && !is_gap_filler(c, lo, hi))
 		why = "no function is known here: it may be data";
 	return why;

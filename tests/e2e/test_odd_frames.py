@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Program counters that are saved in odd places, and threads and text of odd kinds: the target comes through."""
+import os
+import shutil
+import time
+from pathlib import Path
+
 import pytest
 
 import jab
@@ -72,4 +77,94 @@ def test_copied_registers_keep_the_arena(target):
         assert r.status == 0 and not jab.leftovers(t.pid), r
         assert jab.text_hash(t.pid) == text
     assert kept, "the program was never interrupted in a pad"
+    t.stop()
+
+
+@pytest.mark.parametrize("probe", ["insn:exe:bump", "exe:bump", "exe:bump%return"])
+def test_own_sequence_without_a_descriptor(target, probe):
+    """A restartable sequence that only its signature shows: nothing is placed in its function, and it stays exact."""
+    t = target("rseqown")
+    t.run(40000)
+    r = jab.run("count", "--json", "-p", str(t.pid), "-d", "0.1", probe)
+    assert r.status != 0 and "can't be placed" in r.stderr, r
+    r = jab.run("check", "-p", str(t.pid), probe)
+    assert "restartable sequence of the program whose bounds are not known" in r.output + r.stderr, r
+    t.run(400000)
+    with jab.Count(t.pid, "exe:loop") as c:
+        t.run(400000)
+        assert c.stop().hits("loop") == 4
+    t.stop()
+
+
+@pytest.mark.parametrize("how", ["w", "r"])
+def test_shared_text(built, target, tmp_path, how):
+    """Code that is mapped shared is refused: its file is never written to. The rest of the program can be probed."""
+    lib = tmp_path / "libsharedtext.so"
+    shutil.copy(built("libsharedtext.so"), lib)
+    before = lib.read_bytes()
+    t = target("sharedtext", lib, how)
+    r = jab.run("count", "--json", "-p", str(t.pid), "-d", "0.1", "libsharedtext.so:in_library")
+    assert r.status != 0 and "is mapped shared" in r.stderr, r
+    with jab.Count(t.pid, "*:work", "exe:work") as c:
+        t.run(1000)
+        assert lib.read_bytes() == before
+        r = c.stop()
+    assert r.hits("work", "exe:work") == 1000 and r.summary["clean"], r
+    assert "its functions are left out" in r.stderr, r
+    assert lib.read_bytes() == before
+    t.stop()
+
+
+FREEZER = Path("/sys/fs/cgroup/freezer")
+
+
+@pytest.fixture
+def freezer():
+    """A freezer (version 1): a thread in it is in an uninterruptible sleep."""
+    group = FREEZER / f"jab-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as e:
+        pytest.skip(f"no freezer: {e}")
+
+    def freeze(tid):
+        (group / "tasks").write_text(str(tid))
+        (group / "freezer.state").write_text("FROZEN")
+        while (group / "freezer.state").read_text() != "FROZEN\n":
+            time.sleep(.001)
+
+    freeze.thaw = lambda: (group / "freezer.state").write_text("THAWED")
+    yield freeze
+    freeze.thaw()
+    for tid in (group / "tasks").read_text().split():
+        try:
+            (FREEZER / "tasks").write_text(tid)
+        except ProcessLookupError:
+            pass
+    group.rmdir()
+
+
+def test_uninterruptible_sleep(target, freezer):
+    """The other threads go on meanwhile, when jab comes and when it goes; then it works."""
+    t = target("pauses")
+    tid = int(t.ask("tid"))
+    freezer(tid)
+    t.ask("longest")
+    r = jab.run("count", "--json", "-p", str(t.pid), "-d", "0.1", "exe:work")
+    assert r.status != 0 and "uninterruptible sleep" in r.stderr, r
+    # Two seconds without the handling; a machine with much other work adds its own pauses.
+    assert int(t.ask("longest")) < 1000000
+    freezer.thaw()
+    with jab.Count(t.pid, "exe:work") as c:
+        t.run(1000)
+        freezer(tid)
+        t.ask("longest")
+        c.process.send_signal(2)
+        time.sleep(.1)
+        t.run(1000)
+        freezer.thaw()
+        r = c.wait()
+    assert r.status == 0 and r.summary["clean"], r
+    assert int(t.ask("longest")) < 1000000
+    t.run(1000)
     t.stop()
