@@ -7,6 +7,9 @@
  *	nested		the handler is interrupted by another one on the alternate stack, which waits
  *	copied		none waits: the handler copies the registers to the heap and goes on elsewhere; a
  *			second handler brings them back
+ *
+ * For the first two the signals are none that preempt anything, and the program is large: then memory is
+ * not searched for frames, and the walk from the thread's stack pointer must find them.
  */
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -18,6 +21,7 @@ struct kernel_action { void (*handler)(int); unsigned long flags; void *restorer
 static pthread_t worker;
 static volatile unsigned long calls, sum;
 static volatile int held, may_go;
+static int interrupts = SIGHUP;
 
 noinline unsigned long work(unsigned long x)
 {
@@ -37,7 +41,7 @@ static void wait_here(int sig)
 
 static void outer(int sig)
 {
-	pthread_kill(pthread_self(), SIGUSR1);
+	pthread_kill(pthread_self(), SIGTERM);
 }
 
 /* xor %eax,%eax; mov $15,%al; syscall */
@@ -49,7 +53,7 @@ static void use_own_restorer(void)
 
 	memcpy(m, code, sizeof(code));
 	mprotect(m, 4096, PROT_READ | PROT_EXEC);
-	syscall(SYS_rt_sigaction, SIGALRM, &a, NULL, 8);
+	syscall(SYS_rt_sigaction, SIGHUP, &a, NULL, 8);
 }
 
 static void use_two_stacks(void)
@@ -57,12 +61,12 @@ static void use_two_stacks(void)
 	struct sigaction first = { .sa_handler = outer, .sa_flags = SA_RESTART };
 	struct sigaction second = { .sa_handler = wait_here, .sa_flags = SA_ONSTACK | SA_RESTART };
 
-	sigaction(SIGALRM, &first, NULL);
-	sigaction(SIGUSR1, &second, NULL);
+	sigaction(SIGHUP, &first, NULL);
+	sigaction(SIGTERM, &second, NULL);
 }
 
 static gregset_t *kept;
-static int wakes = SIGALRM;
+static int wakes;
 
 static void idle(void)
 {
@@ -96,6 +100,7 @@ static void use_copies(void)
 	struct sigaction second = { .sa_sigaction = come_back, .sa_flags = SA_SIGINFO | SA_RESTART };
 
 	kept = malloc(sizeof(*kept));
+	interrupts = SIGALRM;
 	wakes = SIGUSR1;
 	sigaction(SIGALRM, &first, NULL);
 	sigaction(SIGUSR1, &second, NULL);
@@ -126,14 +131,14 @@ static int other(const char *line)
 {
 	if (!strcmp(line, "hold")) {
 		may_go = 0;
-		pthread_kill(worker, SIGALRM);
+		pthread_kill(worker, interrupts);
 		wait_for(&held, 1);
 		say("held");
 		return 0;
 	}
 	if (!strcmp(line, "go")) {
 		may_go = 1;
-		if (wakes != SIGALRM)
+		if (wakes)
 			pthread_kill(worker, wakes);
 		wait_for(&held, 0);
 		say("gone");
@@ -151,9 +156,15 @@ static void run(long n)
 		nanosleep(&t, NULL);
 }
 
+enum { LARGE = 48 << 20 };
+
 int main(int argc, char **argv)
 {
+	char *large = malloc(LARGE);
 	unsigned long n;
+
+	memset(large, 1, LARGE);
+	__asm__ volatile("" : : "r"(large) : "memory");
 
 	if (argc > 1 && !strcmp(argv[1], "restorer"))
 		use_own_restorer();
@@ -164,7 +175,7 @@ int main(int argc, char **argv)
 	pthread_create(&worker, NULL, loop, NULL);
 	serve(run, other);
 	may_go = 0;
-	pthread_kill(worker, SIGALRM);
+	pthread_kill(worker, interrupts);
 	wait_for(&held, 1);
 	n = calls;
 	if (sum != 3 * (n * (n - 1) / 2) && sum != 3 * (n * (n + 1) / 2))
