@@ -24,7 +24,7 @@
 #define PATIENCE_NS 5000000000ull
 #define FIRST_WAIT_NS 100000ull
 #define LONGEST_WAIT_NS 10000000ull
-#define SEARCH_NS 300000000ull		/* for frames on stacks that no thread uses, with the target running */
+#define SEARCH_NS 300000000ull		/* for frames on stacks that no thread uses, with the target running: CPU time */
 #define SEARCH_SHORT_NS 10000000ull	/* the same where none is expected */
 #define HIDDEN_PATIENCE_NS 500000000ull
 #define STEPS 4			/* moments given to handlers above pads, within one stop */
@@ -487,7 +487,11 @@ static void name_inside(const struct clean *c)
 
 static bool is_too_late(const struct clean *c, uint64_t deadline)
 {
-	return now_ns() > (c->search_end ? MIN(c->search_end, deadline) : deadline);
+	if (c->left)
+		deadline += 3 * PATIENCE_NS;	/* nothing is waited for but the end of the search */
+	else if (c->search_end)
+		deadline = MIN(c->search_end, deadline);
+	return now_ns() > deadline;
 }
 
 /*

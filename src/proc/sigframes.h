@@ -56,7 +56,7 @@ enum hidden_risk hidden_risk(struct proc *p);
 
 /*
  * With the target running: find the memory in which there are frames with a PC in these ranges, or
- * copies of such registers; NULL: every frame. They stay the caller's. -ETIME: the budget did not suffice.
+ * copies of such registers; NULL: every frame. They stay the caller's. -ETIME: the budget (CPU time) did not suffice.
  */
 int hidden_search(struct sigframes *s, struct proc *p, const struct gap *ranges, size_t n, uint64_t budget_ns);
 void hidden_find(struct sigframes *s, struct proc *p);	/* while stopped: adds to s->saved */
