@@ -24,7 +24,7 @@ static void report_text(const struct jab_report *r)
 	if (r->foreign)
 		printf("%zu places had been changed by somebody else and were left alone\n", r->foreign);
 	if (r->arena_left)
-		puts("a thread is still inside a pad: try again later");
+		puts("a thread, or code that a signal has interrupted, may still be inside a pad: try again later");
 }
 
 /* What is not shown to us looks as if there were nothing. */

@@ -224,8 +224,8 @@ void run_say_report(const struct jab_report *r)
 	if (r->foreign)
 		log_warn("%zu places had been changed by somebody else meanwhile and were left alone", r->foreign);
 	if (r->arena_left)
-		log_warn("a thread is still inside a pad, so our memory stays mapped there; the program text "
-			 "is as before; try `jab recover` later");
+		log_warn("a thread, or code that a signal has interrupted, may still be inside a pad, so our memory "
+			 "stays mapped there; the program text is as before; try `jab recover` later");
 	if (r->pages_kept)
 		log_info("%zu text pages stay private copies (equal to the file; they could not be dropped)",
 			 r->pages_kept);

@@ -87,5 +87,6 @@ bool code_filler_near(struct code *c, uint64_t addr, int64_t reach, size_t need,
 
 /* Reasons never to touch an address: sigreturn pattern, cancellation ranges, rseq, data. NULL: none. */
 const char *code_forbidden(struct code *c, uint64_t lo, uint64_t hi);
+const char *code_never(struct code *c, uint64_t addr);	/* the same, as far as the whole function is concerned */
 
 #endif

@@ -124,6 +124,41 @@ static const char *rseq_near(struct code *c, uint64_t lo, uint64_t hi)
 	return NULL;
 }
 
+static const uint8_t rseq_signature[] = { 0x53, 0x30, 0x05, 0x53 };
+
+static bool is_known_abort(const struct rseq_range *r, size_t n, uint64_t abort)
+{
+	for (size_t i = 0; i < n; i++)
+		if (r[i].abort == abort)
+			return true;
+	return false;
+}
+
+/*
+ * The kernel wants the C library's signature in front of the place where a restartable sequence goes on after an
+ * abort. If the file names no sequence for it, its descriptor is made at run time, and the sequence may be any part
+ * of this function: a jump in it would lead out of the sequence, and the kernel would not abort it there.
+ */
+static const char *rseq_unnamed(struct code *c, const struct func *f)
+{
+	uint64_t end = MIN(code_next_start(c, f->addr + 1), f->addr + f->size + 64);
+	const struct segment *s = code_text_at(c, f->addr);
+	const uint8_t *p, *at;
+	const struct rseq_range *r;
+	size_t n, len;
+
+	end = s ? MIN(end, s->addr + s->filesz) : 0;
+	len = end > f->addr ? end - f->addr : 0;
+	p = len ? module_bytes(c->m, f->addr, len) : NULL;
+	if (!p)
+		return NULL;
+	n = module_rseqs(c->m, &r);
+	for (at = p; (at = memmem(at, p + len - at, rseq_signature, sizeof(rseq_signature))); at++)
+		if (!is_known_abort(r, n, f->addr + (at - p) + sizeof(rseq_signature)))
+			return "the function has a restartable sequence of the program whose bounds are not known";
+	return NULL;
+}
+
 static const char *name_forbids(const char *name)
 {
 	if (!strncmp(name, "__syscall_cancel_arch", 21) || !strcmp(name, "__syscall_cp_asm") ||
@@ -175,6 +210,17 @@ static const char *orphan_near(struct code *c, size_t num, uint64_t lo, uint64_t
 	return NULL;
 }
 
+const char *code_never(struct code *c, uint64_t addr)
+{
+	size_t num = code_find(c, addr);
+	const char *why;
+
+	if (num == NO_FUNC)
+		return NULL;
+	why = names_forbid(c, &c->m->funcs.v[num]);
+	return why ? why : rseq_unnamed(c, &c->m->funcs.v[num]);
+}
+
 const char *code_forbidden(struct code *c, uint64_t lo, uint64_t hi)
 {
 	const struct segment *s = code_text_at(c, lo);
@@ -186,8 +232,8 @@ const char *code_forbidden(struct code *c, uint64_t lo, uint64_t hi)
 	why = pattern_near(c, lo, hi);
 	if (!why)
 		why = rseq_near(c, lo, hi);
-	if (!why && num != NO_FUNC)
-		why = names_forbid(c, &c->m->funcs.v[num]);
+	if (!why)
+		why = code_never(c, lo);
 	if (!why && num != NO_FUNC)
 		why = orphan_near(c, num, lo, hi);
 	if (!why && num == NO_FUNC && !is_gap_filler(c, lo, hi))

@@ -167,8 +167,10 @@ static const char *inside_text(struct plan *p, const struct fcode *f, uint64_t a
 /* Why none of the tactics did it. */
 static const char *refusal_text(struct plan *p, const struct site *s)
 {
-	const char *why = why_text(p, &s->why);
+	const char *why = why_text(p, &s->why), *never = code_never(p->code, s->at);
 
+	if (never)
+		return never;	/* whatever else prevents it */
 	if (!p->spots.n)
 		return "no room for a pad: every address within 2 GiB of it is in use";
 	if (room_full(p->room))

@@ -28,7 +28,9 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <sched.h>
 #include <signal.h>
+#include "base/clock.h"
 
 #ifndef PTRACE_O_SUSPEND_SECCOMP
 #define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
@@ -40,6 +42,8 @@
 
 #define CHUNK 65536
 #define RED_ZONE 128
+#define SPIN_NS 100000ull
+#define WAIT_DEADLINE_NS 3000000000ull	/* a borrowed thread neither stops nor wants a CPU: it is frozen */
 
 static const uint8_t restorer_long[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 static const uint8_t restorer_short[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
@@ -256,6 +260,58 @@ static struct thread *choose(struct proc *p, uint64_t *ret_top)
 		return last_resort(p, ret_top);
 	*ret_top = t->regs.rsp - RED_ZONE;
 	return t;
+}
+
+/* Neither running nor waiting for a CPU. */
+static bool is_asleep(const struct thread *t)
+{
+	struct task_stat s;
+
+	return task_stat(t->pid, t->tid, &s) == 0 && s.state != 'R';
+}
+
+static int wait_failed(struct proc *p, struct thread *t)
+{
+	t->stopped = false;	/* it is let go when it stops one day; until then it is in limbo */
+	return fail(-ETIMEDOUT, "thread %d of process %d does not go on with a system call that it was to make: is the "
+		    "process frozen?", t->tid, p->pid);
+}
+
+/*
+ * What we wait for takes microseconds. To sleep meanwhile and be woken can take ten times as long,
+ * and all threads of the target wait with us. A frozen one (its cgroup) does not come at all before it
+ * is thawed: then it is left to itself, and the frame on its stack leads it back.
+ */
+static int thread_wait(struct proc *p, struct thread *t, int *ret_status)
+{
+	uint64_t start = now_ns(), slept = start, now;
+	int status;
+	pid_t r;
+
+	for (;;) {
+		r = waitpid(t->tid, &status, __WALL | WNOHANG);
+		if (r > 0 || (r < 0 && errno != EINTR))
+			break;
+		now = now_ns();
+		if (now - start < SPIN_NS) {
+			sched_yield();
+			continue;
+		}
+		if (now - slept > WAIT_DEADLINE_NS)
+			return wait_failed(p, t);
+		if (!is_asleep(t))
+			slept = now;
+		sleep_ns(MIN((now - start) / 8, 1000000ull));
+	}
+	if (r < 0 || !WIFSTOPPED(status)) {
+		if (r > 0)
+			note_end(p, t->tid, status);
+		t->gone = true;
+		t->stopped = false;
+		return fail(-ESRCH, "thread %d has ended", t->tid);
+	}
+	*ret_status = status;
+	return 0;
 }
 
 /* Run until the next system-call stop. Stop signals can't be blocked: they take effect when we let go. */

@@ -39,6 +39,7 @@ void pages_load(struct pages *g, struct proc *p, const struct spans *s);	/* slow
 void pages_compare(struct pages *g, const struct spans *s);			/* with what stands in the spans */
 /* While held: drop some runs of pages. From a desk, if there is one, it takes one turn of a thread. */
 void pages_drop(struct pages *g, struct proc *p, bool check, const struct desk *desk);
+int pages_drop_rest(struct pages *g, struct proc *p);	/* the others, in slices, so that no pause gets long */
 size_t pages_left(const struct pages *g);	/* still to be dropped */
 size_t pages_kept(const struct pages *g);	/* those that were not */
 void pages_free(struct pages *g);

@@ -44,6 +44,7 @@ struct rest {
 	struct finish *f;
 	struct cpu cpu;
 	bool frame;
+	bool remains;		/* of a frame that is over, most likely: no hit is counted for it */
 	uint64_t rseq_cs;	/* where the thread keeps that; 0: it has none */
 	bool at_slot;		/* the instruction jumps through a word of the module's */
 	struct sequence armed;
@@ -239,6 +240,8 @@ static int write_all(struct rest *r)
 	for (size_t i = 0; err == 0 && i < r->n; i++) {
 		const struct late_write *w = &r->writes[i];
 
+		if (w->add && r->remains)
+			continue;
 		if (w->add)
 			err = add_to(r->f, w);
 		else if (!is_dropped(r, w))
@@ -298,10 +301,27 @@ int finish_thread(struct finish *f, struct thread *t)
 	return 0;
 }
 
+/*
+ * A user-level thread can be resumed by any thread: what its pad still has to do is done with the thread block
+ * of one of them, as it would be there.
+ */
+static const struct thread *thread_for(const struct finish *f, const struct saved_pc *s)
+{
+	if (s->tid)
+		return thread_find(f->p, s->tid);
+	for (size_t i = 0; i < f->p->threads.n; i++) {
+		const struct thread *t = &f->p->threads.v[i];
+
+		if (t->stopped && !t->gone && t->pid == f->p->pid)
+			return t;
+	}
+	return NULL;
+}
+
 int finish_frame(struct finish *f, struct saved_pc *s)
 {
-	struct rest r = { .f = f, .frame = true };
-	const struct thread *t = thread_find(f->p, s->tid);
+	struct rest r = { .f = f, .frame = true, .remains = s->remains };
+	const struct thread *t = thread_for(f, s);
 	struct cpu before;
 	int err = s->exact && t ? sigframe_load(f->p, s, &before) : -EAGAIN;
 

@@ -101,7 +101,6 @@ const struct map *maps_at(const map_list *maps, uint64_t addr);
 /* threads.c */
 void note_end(struct proc *p, pid_t tid, int status);	/* it was collected: how our own child ended is kept */
 struct thread *thread_find(struct proc *p, pid_t tid);
-int thread_wait(struct proc *p, struct thread *t, int *ret_status);	/* blocks for the next stop; -ESRCH: it ended */
 int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg,
 		 uint64_t ns);	/* while stopped; returns how many ran */
 int hold_here(struct proc *p);	/* the only thread, seized and in any stop: as proc_stop() would hold it */

@@ -38,7 +38,7 @@ static bool settle(struct proc *p, pid_t tid)
 	if (r == 0 || (r < 0 && errno == EINTR))
 		return false;
 	if (r == tid && WIFSTOPPED(status)) {
-		int sig = status >> 16 ? 0 : WSTOPSIG(status) & 0x7f;
+		int sig = status >> 16 || WSTOPSIG(status) & 0x80 ? 0 : WSTOPSIG(status);	/* 0x80: a system call */
 
 		ptrace(PTRACE_DETACH, tid, 0, sig);
 	} else if (r == tid && p) {

@@ -211,6 +211,20 @@ size_t pages_kept(const struct pages *g)
 	return n;
 }
 
+int pages_drop_rest(struct pages *g, struct proc *p)
+{
+	int r = 0;
+
+	while (r == 0 && pages_left(g)) {
+		r = proc_stop(p);
+		if (r < 0)
+			return r;
+		pages_drop(g, p, true, NULL);
+		r = proc_resume(p);
+	}
+	return r;
+}
+
 void pages_free(struct pages *g)
 {
 	vec_free(&g->at);

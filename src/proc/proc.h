@@ -39,6 +39,7 @@ struct thread {
 	bool regs_changed;	/* written back when it is let go */
 	bool seized;		/* the rest is threads.c's own */
 	uint64_t seen;		/* when it was found */
+	uint64_t deep_since;	/* when it was first seen in an uninterruptible sleep, in this stop; 0: not */
 	uint8_t vfork_looks;	/* how often in a row it was seen asleep in vfork */
 	int64_t eintr_nr;	/* call that we rewound so that it does not report EINTR; -1: none */
 	uint64_t eintr_at;	/* its `syscall` instruction */
@@ -98,9 +99,11 @@ int proc_write(struct proc *p, taddr at, const void *from, size_t len);	/* also 
  * Stop every thread, those born meanwhile and those of every other process that shares the memory
  * (vfork children, CLONE_VM). Registers are read. Restartable sequences in which a thread stands are
  * aborted only if its registers get changed. -EBUSY with a sentence if a thread can't be stopped
- * within the deadline; then nothing is stopped any more. Stops nest: the last proc_resume() lets go.
+ * within the deadline; then nothing is stopped any more. While one is in an uninterruptible sleep, the others
+ * are held for some milliseconds only and run until it wakes. Stops nest: the last proc_resume() lets go.
  */
 int proc_stop(struct proc *p);
+int proc_stop_now(struct proc *p);	/* -EBUSY at once if one is in an uninterruptible sleep: not waited for */
 int proc_resume(struct proc *p);
 
 /* While stopped: make the target do a system call. Returns 0 and the call's raw result. */

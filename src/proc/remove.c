@@ -14,7 +14,6 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include "base/clock.h"
 #include "base/err.h"
@@ -24,16 +23,12 @@
 #define PAGE 4096ull
 #define FIRST_WAIT_NS 100000ull
 #define LONGEST_WAIT_NS 10000000ull
+#define SEARCH_NS 300000000ull		/* for frames on stacks that no thread uses, with the target running: CPU time */
+#define SEARCH_SHORT_NS 10000000ull	/* the same where none is expected */
+#define SEARCH_LATE_NS 15000000000ull	/* that CPU time may come late on a busy machine */
+#define HIDDEN_PATIENCE_NS 500000000ull
 #define STEPS 4			/* moments given to handlers above pads, within one stop */
 #define FIRST_MOMENT_NS 20000ull
-
-#ifndef PTRACE_GET_RSEQ_CONFIGURATION
-#define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
-#endif
-
-/* What the kernel answers to PTRACE_GET_RSEQ_CONFIGURATION. */
-struct rseq_answer { uint64_t area; uint32_t size, signature, flags, pad; };
-#define RSEQ_CS_OFFSET 8	/* of the pointer to the sequence's descriptor, in the thread's area */
 
 struct clean {
 	struct proc *p;
@@ -46,6 +41,12 @@ struct clean {
 	struct finish finish;
 	bool *ours;			/* edits that stand in the text, by number */
 	bool text_back;
+	enum hidden_risk risk;
+	bool left;			/* no thread was inside at the end of the last stop */
+	bool passed;			/* memory was searched since then */
+	bool searched;			/* and no saved PC in the arena was found there that is alive */
+	bool too_large;			/* not all memory was searched */
+	uint64_t search_end;		/* when to give up on hidden frames; 0: none was found yet */
 	size_t restored, foreign;
 };
 
@@ -257,14 +258,17 @@ static int put_text_back(struct clean *c)
  */
 static bool sequence_is_clear(struct clean *c, const struct thread *t)
 {
-	struct rseq_answer a = { 0 };
-	uint64_t cs, none = 0;
+	uint64_t cs, none = 0, slot = rseq_slot(t);
 
-	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, t->tid, sizeof(a), &a) <= 0 || !a.area)
+	if (!slot || proc_read(c->p, TADDR(slot), &cs, sizeof(cs)) < 0 || !in_arena(c, cs))
 		return true;
-	if (proc_read(c->p, TADDR(a.area + RSEQ_CS_OFFSET), &cs, sizeof(cs)) < 0 || !in_arena(c, cs))
-		return true;
-	return proc_write(c->p, TADDR(a.area + RSEQ_CS_OFFSET), &none, sizeof(none)) == 0;
+	return proc_write(c->p, TADDR(slot), &none, sizeof(none)) == 0;
+}
+
+/* Remains that can't be led out are no reason to stay: see is_remains() in hidden.c. */
+static bool needs_arena(const struct clean *c, const struct saved_pc *s)
+{
+	return in_arena(c, s->pc) && !s->remains;
 }
 
 /* How many threads and frames still need the arena. */
@@ -279,7 +283,7 @@ static size_t count_inside(struct clean *c)
 			n += in_arena(c, t->regs.rip) || !sequence_is_clear(c, t);
 	}
 	for (i = 0; i < c->frames.saved.n; i++)
-		n += in_arena(c, c->frames.saved.v[i].pc);
+		n += needs_arena(c, &c->frames.saved.v[i]);
 	return n;
 }
 
@@ -343,8 +347,10 @@ static int let_out(struct clean *c)
 		r = move_counters(c, place_in_text);
 		if (r == 0)
 			r = finish_threads(c);
-		if (r < 0 || !count_inside(c))
-			return r;	/* nobody is inside */
+		if (r < 0)
+			return r;
+		if (!count_inside(c))
+			return finish_frames(c);	/* no thread is inside; remains of frames may be */
 		r = i < STEPS ? threads_step(c->p, is_inside, c, moment) : 0;
 		if (r <= 0)
 			break;
@@ -400,11 +406,39 @@ static bool find_desk(const struct clean *c, struct desk *ret_desk)
 	return true;
 }
 
+/*
+ * After the text is back: is there a saved PC in the arena that no thread leads to? Searched with the
+ * target running; what is found is looked at in the next stop. A program whose memory takes too long keeps the
+ * arena if it has handlers of the kind that may switch stacks.
+ */
+static void search_hidden(struct clean *c)
+{
+	uint64_t budget = c->risk == HIDDEN_LIKELY ? SEARCH_NS : SEARCH_SHORT_NS;
+	int r = hidden_search(&c->frames, c->p, c->arena.v, c->arena.n, budget);
+
+	proc_step("remove: memory searched");
+	c->too_large = r < 0 && c->risk == HIDDEN_LIKELY;
+	if (c->too_large)
+		log_info("process %d has too much memory to search all of it for interrupted code", c->p->pid);
+	c->passed = true;
+	if (c->frames.hits && !c->search_end)
+		c->search_end = now_ns() + HIDDEN_PATIENCE_NS;
+}
+
+static bool any_hidden(const struct clean *c)
+{
+	for (size_t i = 0; i < c->frames.saved.n; i++)
+		if (!c->frames.saved.v[i].tid && needs_arena(c, &c->frames.saved.v[i]))
+			return true;
+	return false;
+}
+
 /* One stop. Returns 0 when all is done that can be done, -EAGAIN to come back later. */
 static int clean_held(struct clean *c)
 {
 	struct desk desk;
 	int r = sigframes_find(&c->frames, c->p);
+	bool alone = !any_hidden(c);
 
 	if (r == 0 && !c->text_back)
 		r = put_text_back(c);
@@ -415,9 +449,17 @@ static int clean_held(struct clean *c)
 		return 0;
 	}
 	r = let_out(c);
+	c->left = r == 0;
+	c->searched = c->risk == HIDDEN_NEVER || (c->left && c->passed && alone);
+	c->passed = false;
 	if (r < 0)
 		return r;
 	proc_step("remove: nobody inside");
+	if (!c->searched)
+		return -EAGAIN;
+	c->report->arena_left |= c->too_large;
+	if (c->too_large)
+		return 0;
 	r = look_again(c);
 	if (r < 0)
 		return r;
@@ -430,23 +472,49 @@ static int clean_held(struct clean *c)
 /* For -v: who it is that we wait for in vain. */
 static void name_inside(const struct clean *c)
 {
-	for (size_t i = 0; i < c->p->threads.n; i++)
-		if (c->p->threads.v[i].asleep) {
-			log_warn("process %d is stopped by a signal: let it go on (SIGCONT)", c->p->pid);
-			break;
-		}
-	for (size_t i = 0; i < c->p->threads.n; i++)
-		if (in_arena(c, c->p->threads.v[i].regs.rip))
-			log_info("thread %d stays in a pad at %#llx", c->p->threads.v[i].tid,
-				 (unsigned long long)c->p->threads.v[i].regs.rip);
+	bool asleep = false;
+
+	for (size_t i = 0; i < c->p->threads.n; i++) {
+		const struct thread *t = &c->p->threads.v[i];
+
+		asleep |= t->asleep;
+		if (in_arena(c, t->regs.rip))
+			log_info("thread %d stays in a pad at %#llx", t->tid, (unsigned long long)t->regs.rip);
+	}
+	if (asleep)
+		log_warn("process %d is stopped by a signal: let it go on (SIGCONT)", c->p->pid);
 	for (size_t i = 0; i < c->frames.saved.n; i++) {
 		const struct saved_pc *f = &c->frames.saved.v[i];
 
 		if (in_arena(c, f->pc))
-			log_info("%s frame of thread %d at %#llx leads to a pad at %#llx",
-				 f->exact ? "a signal" : "something like a signal", f->tid,
+			log_info("%s frame of %s%.0d at %#llx leads to a pad at %#llx",
+				 f->exact ? "a signal" : "something like a signal",
+				 f->tid ? "thread " : "no thread", f->tid,
 				 (unsigned long long)f->slot.v, (unsigned long long)f->pc);
 	}
+}
+
+static bool is_too_late(const struct clean *c, uint64_t deadline)
+{
+	if (c->left)
+		deadline += SEARCH_LATE_NS;	/* nothing is waited for but the end of the search */
+	else if (c->search_end)
+		deadline = MIN(c->search_end, deadline);
+	return now_ns() > deadline;
+}
+
+/*
+ * Between two stops. A thread that is inside a pad can be switched away from at any time: as long as
+ * there is one, a search shows nothing, and the target gets a little time instead.
+ */
+static void wait_or_search(struct clean *c, uint64_t *wait)
+{
+	if (!c->left || c->search_end) {
+		sleep_ns(*wait);
+		*wait = MIN(*wait * 2, LONGEST_WAIT_NS);
+	}
+	if (c->left && !c->searched)
+		search_hidden(c);
 }
 
 static int clean_patiently(struct clean *c, uint64_t deadline)
@@ -454,6 +522,7 @@ static int clean_patiently(struct clean *c, uint64_t deadline)
 	uint64_t wait = FIRST_WAIT_NS;
 	int r, end;
 
+	c->risk = hidden_risk(c->p);
 	for (;;) {
 		r = proc_stop(c->p);
 		if (r < 0)
@@ -466,32 +535,13 @@ static int clean_patiently(struct clean *c, uint64_t deadline)
 			return end;
 		if (r != -EAGAIN)
 			return r;
-		if (now_ns() > deadline || priv(c->p)->depth)
+		if (is_too_late(c, deadline) || (priv(c->p)->depth && (c->searched || !c->left)))
 			break;
-		sleep_ns(wait);
-		wait = MIN(wait * 2, LONGEST_WAIT_NS);
+		wait_or_search(c, &wait);
 	}
 	name_inside(c);
 	c->report->arena_left = true;
 	return 0;
-}
-
-/* Pages beyond the first few, in slices, so that no pause gets long. */
-static int drop_rest(struct clean *c)
-{
-	int r;
-
-	for (;;) {
-		if (!pages_left(&c->pages))
-			return 0;
-		r = proc_stop(c->p);
-		if (r < 0)
-			return r;
-		pages_drop(&c->pages, c->p, true, NULL);
-		r = proc_resume(c->p);
-		if (r < 0)
-			return r;
-	}
 }
 
 /* As the next one to look at the process would see it. */
@@ -527,7 +577,7 @@ static int clean_all_steps(struct clean *c, uint64_t deadline)
 	if (r == 0)
 		r = clean_patiently(c, deadline);
 	if (r == 0)
-		r = drop_rest(c);
+		r = pages_drop_rest(&c->pages, c->p);
 	if (r < 0)
 		return r;
 	c->report->pages_kept += pages_kept(&c->pages);
@@ -544,8 +594,7 @@ int clean_process(struct proc *p, const struct undo *u, uint64_t deadline, struc
 		report->gone = true;
 		r = 0;
 	}
-	if (r == 0)
-		report->processes++;
+	report->processes += r == 0;
 	vec_free(&c.arena);
 	spans_free(&c.spans);
 	pages_free(&c.pages);

@@ -9,6 +9,10 @@
  * frame (all its marks are in place) only another exact one counts: the kernel leaves old bytes in
  * the part for vector registers that are not in use.
  *
+ * An exact frame needs no known restorer: programs may bring one of any bytes, in any memory. Its
+ * lowest word may even be popped already (the thread is in the restorer), so the search for exact frames
+ * begins one word below the stack pointer. Frames on stacks that no thread uses: see hidden.c.
+ *
  *	slot	offset	what
  *	0	0	restorer
  *	1	8	uc_flags, uc_link, uc_stack { sp, flags, size }
@@ -30,7 +34,7 @@
 #include "arch/cpu.h"
 #include "base/err.h"
 
-enum { FRAME_STACK_SP = 3, FRAME_STACK_SIZE = 5, FRAME_SP = 21, FRAME_PC = 22, FRAME_CS = 24,
+enum { FRAME_STACK_SP = 3, FRAME_STACK_FLAGS = 4, FRAME_STACK_SIZE = 5, FRAME_SP = 21, FRAME_PC = 22, FRAME_CS = 24,
        FRAME_FLAGS = 23, FRAME_FPU = 29, FRAME_WORDS = 30 };
 
 /* Slots of the registers by their number in machine code. */
@@ -48,6 +52,7 @@ static const uint8_t frame_reg[16] = { 19, 20, 18, 17, 21, 16, 15, 14, 6, 7, 8, 
 #define CHAIN_MOST 64			/* frames of one stack that lead to others */
 #define STACKS_MOST 64
 #define USER_TOP (1ull << 47)
+#define AUTODISARM (1u << 31)		/* SS_AUTODISARM */
 
 int sigframes_prepare(struct sigframes *s, struct proc *p)
 {
@@ -124,6 +129,18 @@ static bool is_alternate(uint64_t at, const uint64_t *f)
 	return at - f[FRAME_STACK_SP] < f[FRAME_STACK_SIZE];
 }
 
+/* What holds for every frame, also for one whose registers a handler has changed. */
+static bool frame_is_sane(uint64_t at, const uint64_t *f)
+{
+	uint64_t sp = f[FRAME_SP], fpu = f[FRAME_FPU];
+
+	if ((at & 15) != 8 || (f[FRAME_CS] & 0xffff) != 0x33)
+		return false;
+	if (!sp || sp >= USER_TOP || f[FRAME_PC] >= USER_TOP)
+		return false;
+	return !fpu || (fpu > at && fpu - at <= FRAME_MOST);
+}
+
 /*
  * A frame by the kernel stands right below the stack pointer it saved (red zone and floating point
  * state between), or on the alternate stack that it names itself. So does one laid down for a
@@ -131,14 +148,10 @@ static bool is_alternate(uint64_t at, const uint64_t *f)
  */
 static bool frame_is_plausible(struct proc *p, uint64_t at, const uint64_t *f)
 {
-	uint64_t sp = f[FRAME_SP], fpu = f[FRAME_FPU];
+	uint64_t sp = f[FRAME_SP];
 	const struct map *m;
 
-	if ((at & 15) != 8 || (f[FRAME_CS] & 0xffff) != 0x33)
-		return false;
-	if (!sp || sp >= USER_TOP || f[FRAME_PC] >= USER_TOP)
-		return false;
-	if (fpu && (fpu <= at || fpu - at > FRAME_MOST))
+	if (!frame_is_sane(at, f))
 		return false;
 	if (sp > at && sp - at <= FRAME_MOST)
 		return true;
@@ -173,22 +186,44 @@ static bool frame_is_exact(struct proc *p, uint64_t at, const uint64_t *f)
 	return proc_read(p, TADDR(f[FRAME_FPU] + sw[1] - 4), &end, sizeof(end)) == 0 && end == MAGIC2;
 }
 
-/* The first frame at or above sp within the loaded bytes. */
-static bool next_frame(struct sigframes *s, struct proc *p, uint64_t sp, uint64_t *ret_at, uint64_t *ret_frame)
+static bool is_frame(struct sigframes *s, struct proc *p, uint64_t at, uint64_t sp, const uint64_t *f)
 {
-	uint64_t at, word;
+	if (at >= sp && is_restorer(s, f[0]) && frame_is_plausible(p, at, f))
+		return true;
+	return f[FRAME_FPU] - at == TO_FPU && frame_is_sane(at, f) && frame_is_exact(p, at, f);
+}
 
-	for (at = (sp + 7) & ~7ull; at + FRAME_WORDS * 8 <= s->hi; at += 8) {
-		memcpy(&word, s->buf + (at - s->lo), 8);
-		if (!is_restorer(s, word))
+/* The first frame from `at` on within the loaded bytes; below sp only an exact one. */
+static bool next_frame(struct sigframes *s, struct proc *p, uint64_t at, uint64_t sp, uint64_t *ret_at,
+		       uint64_t *ret_frame)
+{
+	for (at = (at + 7) & ~7ull; at + FRAME_WORDS * 8 <= s->hi; at += 8) {
+		const uint8_t *here = s->buf + (at - s->lo);
+		uint64_t word, fpu;
+
+		memcpy(&word, here, 8);
+		memcpy(&fpu, here + FRAME_FPU * 8, 8);
+		if (fpu - at != TO_FPU && !is_restorer(s, word))
 			continue;
-		memcpy(ret_frame, s->buf + (at - s->lo), FRAME_WORDS * 8);
-		if (frame_is_plausible(p, at, ret_frame)) {
+		memcpy(ret_frame, here, FRAME_WORDS * 8);
+		if (is_frame(s, p, at, sp, ret_frame)) {
 			*ret_at = at;
 			return true;
 		}
 	}
 	return false;
+}
+
+int sigframe_at(struct proc *p, uint64_t at, struct hidden_frame *ret_frame)
+{
+	uint64_t f[FRAME_WORDS];
+
+	if (proc_read(p, TADDR(at), f, sizeof(f)) < 0 || f[FRAME_FPU] - at != TO_FPU ||
+	    !frame_is_sane(at, f) || !frame_is_exact(p, at, f))
+		return -ENOENT;
+	*ret_frame = (struct hidden_frame){ f[FRAME_PC], f[FRAME_STACK_SP], f[FRAME_STACK_SIZE], true,
+					    (uint32_t)f[FRAME_STACK_FLAGS] & AUTODISARM };
+	return 0;
 }
 
 /*
@@ -229,11 +264,11 @@ static bool frame_is_elsewhere(uint64_t sp, uint64_t at, const uint64_t *f)
 static int walk_stack(struct sigframes *s, struct proc *p, const struct thread *t, uint64_t sp,
 		      uint64_t *ret_away)
 {
-	uint64_t at, frame[FRAME_WORDS], covered = 0, from = sp;
+	uint64_t at, frame[FRAME_WORDS], covered = 0, from = sp, next = sp & 4095 ? sp - 8 : sp;
 	int away = 0;
 
-	load_stack(s, p, t->tid, sp, stack_end(s, p, sp, t->regs.fs_base));
-	for (; next_frame(s, p, sp, &at, frame); sp = at + 8) {
+	load_stack(s, p, t->tid, next, stack_end(s, p, sp, t->regs.fs_base));
+	for (; next_frame(s, p, next, sp, &at, frame); next = at + 8) {
 		uint64_t up = frame[FRAME_SP];
 		bool exact = frame_is_exact(p, at, frame);
 
@@ -244,7 +279,7 @@ static int walk_stack(struct sigframes *s, struct proc *p, const struct thread *
 
 		if (at < covered && !exact)
 			continue;
-		*vec_add(&s->saved) = (struct saved_pc){ TADDR(at + FRAME_PC * 8), frame[FRAME_PC], t->tid, exact };
+		*vec_add(&s->saved) = (struct saved_pc){ TADDR(at + FRAME_PC * 8), frame[FRAME_PC], t->tid, exact, false };
 		if (up - s->lo >= s->hi - s->lo) {
 			if (away < CHAIN_MOST)
 				ret_away[away++] = up;
@@ -262,7 +297,7 @@ static void walk_thread(struct sigframes *s, struct proc *p, const struct thread
 
 	if (popped_frame(s, p, t, &at, frame)) {
 		*vec_add(&s->saved) = (struct saved_pc){ TADDR(at + FRAME_PC * 8), frame[FRAME_PC], t->tid,
-							 frame_is_exact(p, at, frame) };
+							 frame_is_exact(p, at, frame), false };
 		todo[n++] = frame[FRAME_SP];
 	} else {
 		todo[n++] = t->regs.rsp;
@@ -279,14 +314,13 @@ int sigframes_find(struct sigframes *s, struct proc *p)
 	size_t i;
 
 	s->saved.n = 0;
-	if (!s->restorers.n)
-		return 0;
 	for (i = 0; i < p->threads.n; i++) {
 		const struct thread *t = &p->threads.v[i];
 
 		if ((t->stopped || t->held) && !t->gone)
 			walk_thread(s, p, t);
 	}
+	hidden_find(s, p);
 	return 0;
 }
 
@@ -333,6 +367,9 @@ void sigframes_free(struct sigframes *s)
 {
 	vec_free(&s->restorers);
 	vec_free(&s->saved);
+	vec_free(&s->suspects);
+	if (s->buf)
+		explicit_bzero(s->buf, s->cap);	/* see hidden_search() */
 	free(s->buf);
 	*s = (struct sigframes){ 0 };
 }

@@ -20,7 +20,9 @@
 #include "proc/spans.h"
 
 #define TRIES 12
+#define COPIED_AT_ONCE 128	/* pages */
 #define FIRST_WAIT_NS 100000
+#define SEARCH_NS 50000000ull	/* for frames on stacks that no thread uses */
 
 /* A counter that must be changed: a thread's own, or one that a signal frame keeps. */
 struct pc_fix {
@@ -65,26 +67,51 @@ static int check_patch(const struct text_patch *patch)
 	return 0;
 }
 
-/*
- * A page of text is private to the target once it has been written to; the copy takes longer than
- * anything else we do to it. Writing one byte of our own window over itself makes the copy now, with
- * threads running; should somebody change that byte in between, the comparison below finds out.
- */
-static void make_private(struct proc *p, const struct edit *edits, size_t n)
+/* The pages that edits are in, each once: from *at (an edit's number) on, at most `most`. Returns how many. */
+static size_t touch_pages(struct proc *p, const struct text_patch *patch, size_t *at, size_t most, bool write)
 {
 	uint64_t done = 0;
-	size_t i;
+	size_t n = 0;
 
-	for (i = 0; i < n; i++) {
-		uint64_t first = edits[i].at.v, last = first + edits[i].len - 1;
+	for (; *at < patch->edits.n && n < most; (*at)++) {
+		const struct edit *e = &patch->edits.v[*at];
+		uint64_t where[2] = { e->at.v, e->at.v + e->len - 1 };
 		uint8_t byte;
 
-		if (first >> 12 != done && proc_read(p, TADDR(first), &byte, 1) == 0)
-			proc_write(p, TADDR(first), &byte, 1);
-		if (last >> 12 != first >> 12 && proc_read(p, TADDR(last), &byte, 1) == 0)
-			proc_write(p, TADDR(last), &byte, 1);
-		done = last >> 12;
+		for (int k = 0; k < 2; k++) {
+			if (where[k] >> 12 == done)
+				continue;
+			done = where[k] >> 12;
+			n++;
+			if (proc_read(p, TADDR(where[k]), &byte, 1) == 0 && write)
+				proc_write(p, TADDR(where[k]), &byte, 1);
+		}
 	}
+	return n;
+}
+
+/*
+ * A page of text is private to the target once it has been written to; the copy takes about a microsecond,
+ * longer than anything else we do to it. So where there are many pages, they are copied beforehand, some in each of
+ * several short stops, by writing a byte over itself. Not while threads run: a program that patches that very byte
+ * between our reading and writing it would lose its write, and nothing would show it. Few pages are copied
+ * by the write of the text itself. They are all read before, with threads running: that may take a disk.
+ */
+static int make_private(struct proc *p, const struct text_patch *patch)
+{
+	size_t at = 0;
+	int r = 0;
+
+	if (touch_pages(p, patch, &at, SIZE_MAX, false) <= COPIED_AT_ONCE)
+		return 0;
+	for (at = 0; r == 0 && at < patch->edits.n;) {
+		r = proc_stop(p);
+		if (r < 0)
+			return r;
+		touch_pages(p, patch, &at, COPIED_AT_ONCE, true);
+		r = proc_resume(p);
+	}
+	return r;
 }
 
 #define SPARE (256u << 10)	/* page tables of the arena, and what the target itself takes meanwhile */
@@ -103,6 +130,19 @@ static int check_memory(struct proc *p, const struct spans *spans)
 	return fail(-ENOSPC, "process %d may take only %llu kB more (the limit of its memory cgroup), and copies of "
 		    "the text pages need %llu kB: choose fewer functions, or raise the limit", p->pid,
 		    (unsigned long long)room >> 10, (unsigned long long)need >> 10);
+}
+
+/* Writing to a shared mapping would change the file (or memory) for everybody. Callers refuse that earlier; here it is certain. */
+static int refuse_shared(struct proc *p, const struct text_patch *patch)
+{
+	for (size_t i = 0; i < patch->edits.n; i++) {
+		const struct map *m = proc_map_at(p, patch->edits.v[i].at.v);
+
+		if (m && m->shared)
+			return fail(-ENOTSUP, "text at %#llx is mapped shared: a jump would be written to %s itself; nothing "
+				    "was changed", (unsigned long long)patch->edits.v[i].at.v, m->path);
+	}
+	return 0;
 }
 
 static int differs(const struct edit *e, const uint8_t *now)
@@ -260,6 +300,17 @@ static void put_bytes(struct apply *ap, bool new)
 	}
 }
 
+/* What can't be written now may never have been written: its bytes say so. */
+static bool is_unchanged(struct proc *p, const struct span_of_text *t)
+{
+	size_t len = t->hi - t->lo;
+	uint8_t *bytes = xrealloc(NULL, len);
+	bool same = proc_read(p, TADDR(t->lo), bytes, len) == 0 && memcmp(bytes, t->now, len) == 0;
+
+	free(bytes);
+	return same;
+}
+
 /* All runs, or none: what was written is taken back before anybody runs. */
 static int write_text(struct apply *ap)
 {
@@ -277,7 +328,7 @@ static int write_text(struct apply *ap)
 		return 0;
 	put_bytes(ap, false);
 	while (i-- > 0)
-		if (span_write(ap->p, &ap->spans.v.v[i]) < 0)
+		if (span_write(ap->p, &ap->spans.v.v[i]) < 0 && !is_unchanged(ap->p, &ap->spans.v.v[i]))
 			ap->torn = true;
 	if (ap->torn)
 		return fail_in(r, "text is partly written and could not be restored");
@@ -335,22 +386,36 @@ static int apply_patiently(struct apply *ap)
 	return r;
 }
 
+/*
+ * Programs that preempt user-level threads have old frames wherever they do that: around these the stop
+ * looks for a PC inside a window. If the memory is too much for that, only the threads' own stacks are looked at.
+ */
+static int prepare_frames(struct apply *ap)
+{
+	int r = sigframes_prepare(&ap->a->frames, ap->p);
+
+	if (r == 0 && hidden_risk(ap->p) == HIDDEN_LIKELY)
+		hidden_search(&ap->a->frames, ap->p, NULL, 0, SEARCH_NS);
+	return r;
+}
+
 static int apply_prepare(struct apply *ap)
 {
 	const struct text_patch *patch = ap->patch;
 	int r;
 
 	spans_make(&ap->spans, patch->edits.v, patch->edits.n, false);
-	r = check_memory(ap->p, &ap->spans);
+	r = proc_read_maps(ap->p);
+	if (r == 0)
+		r = refuse_shared(ap->p, patch);
+	if (r == 0)
+		r = check_memory(ap->p, &ap->spans);
 	if (r < 0)
 		return r;
-	make_private(ap->p, patch->edits.v, patch->edits.n);
-	if (patch->moves_in.n) {
-		r = proc_read_maps(ap->p);
-		if (r == 0)
-			r = sigframes_prepare(&ap->a->frames, ap->p);
-	}
-	return r;
+	r = make_private(ap->p, patch);
+	if (r < 0)
+		return r;
+	return patch->moves_in.n ? prepare_frames(ap) : 0;
 }
 
 int text_apply(struct proc *p, struct arena *a, const struct text_patch *patch)

@@ -20,8 +20,9 @@
 #include "base/clock.h"
 
 #define STOP_DEADLINE_NS 2000000000ull
-#define SPIN_NS 100000ull
 #define STALL_NS 200000ull	/* no thread stopped for so long: look why */
+#define DEEP_NS 5000000ull	/* the others are held for so long while one is in an uninterruptible sleep */
+#define DEEP_LOOK_NS 1000000ull	/* between two looks whether it is still */
 
 struct thread *thread_find(struct proc *p, pid_t tid)
 {
@@ -39,34 +40,6 @@ void note_end(struct proc *p, pid_t tid, int status)
 		return;
 	priv(p)->exited = true;
 	priv(p)->exit_status = status;
-}
-
-/*
- * What we wait for takes microseconds. To sleep meanwhile and be woken can take ten times as long,
- * and all threads of the target wait with us.
- */
-int thread_wait(struct proc *p, struct thread *t, int *ret_status)
-{
-	uint64_t end = now_ns() + SPIN_NS;
-	int status;
-	pid_t r;
-
-	do {
-		bool spin = now_ns() < end;
-
-		r = waitpid(t->tid, &status, spin ? __WALL | WNOHANG : __WALL);
-		if (r == 0)
-			sched_yield();
-	} while (r == 0 || (r < 0 && errno == EINTR));
-	if (r < 0 || !WIFSTOPPED(status)) {
-		if (r > 0)
-			note_end(p, t->tid, status);
-		t->gone = true;
-		t->stopped = false;
-		return fail(-ESRCH, "thread %d has ended", t->tid);
-	}
-	*ret_status = status;
-	return 0;
 }
 
 static struct thread *add_thread(struct proc *p, pid_t pid, pid_t tid)
@@ -269,6 +242,26 @@ static void look_at_vfork(struct proc *p, struct thread *t)
 		t->vfork_looks = 0;
 }
 
+/*
+ * A thread in an uninterruptible sleep (a file server that does not answer, a frozen cgroup) may stay there for
+ * hours. The others are not held for it: -EAGAIN ends this attempt. Sleeping in vfork is another matter, see there.
+ */
+static int look_at_deep_sleep(struct thread *t, char state)
+{
+	struct user_regs_struct regs;
+
+	if (state != 'D' || in_vfork(t, &regs)) {
+		t->deep_since = 0;
+		return 0;
+	}
+	if (!t->deep_since)
+		t->deep_since = now_ns();
+	if (now_ns() - t->deep_since < DEEP_NS)
+		return 0;
+	return fail(-EAGAIN, "thread %d of process %d is in an uninterruptible sleep and can't be stopped: try again",
+		    t->tid, t->pid);
+}
+
 static int look_at_one(struct proc *p, struct thread *t)
 {
 	struct task_stat s;
@@ -284,8 +277,10 @@ static int look_at_one(struct proc *p, struct thread *t)
 		return 0;
 	}
 	look_at_vfork(p, t);
-	if (t->held || t->seized)
+	if (t->held)
 		return 0;
+	if (t->seized)
+		return look_at_deep_sleep(t, s.state);
 	if (!still_shares(p, t)) {
 		t->gone = true;
 		return 0;
@@ -417,17 +412,11 @@ static void release_strangers(struct proc *p)
 	}
 }
 
-int proc_stop(struct proc *p)
+static int stop_attempt(struct proc *p)
 {
 	struct proc_priv *v = priv(p);
 	int r;
 
-	if (v->depth > 0) {
-		v->depth++;
-		return 0;
-	}
-	if (p->gone)
-		return fail(-ESRCH, "process %d has ended", p->pid);
 	threads_settle(p);
 	gadget_find(p);		/* now, not while it is stopped; whether it is there shows when needed */
 	frame_prepare();
@@ -452,6 +441,49 @@ int proc_stop(struct proc *p)
 	v->depth = 1;
 	proc_step("stop: all stopped");
 	return 0;
+}
+
+/* With all threads running: wait until the one that prevented the stop has woken up. False: it has not. */
+static bool wait_for_waking(struct proc *p, uint64_t deadline)
+{
+	struct task_stat s;
+	const struct thread *t = NULL;
+
+	for (size_t i = 0; i < p->threads.n; i++)
+		if (p->threads.v[i].deep_since && !p->threads.v[i].stopped && !p->threads.v[i].gone)
+			t = &p->threads.v[i];
+	while (t && task_stat(t->pid, t->tid, &s) == 0 && s.state == 'D') {
+		if (now_ns() > deadline)
+			return false;
+		sleep_ns(DEEP_LOOK_NS);
+	}
+	return now_ns() <= deadline;
+}
+
+static int stop_until(struct proc *p, uint64_t deadline)
+{
+	int r;
+
+	if (priv(p)->depth > 0) {
+		priv(p)->depth++;
+		return 0;
+	}
+	if (p->gone)
+		return fail(-ESRCH, "process %d has ended", p->pid);
+	do
+		r = stop_attempt(p);
+	while (r == -EAGAIN && wait_for_waking(p, deadline));
+	return r == -EAGAIN ? -EBUSY : r;
+}
+
+int proc_stop(struct proc *p)
+{
+	return stop_until(p, now_ns() + STOP_DEADLINE_NS);
+}
+
+int proc_stop_now(struct proc *p)
+{
+	return stop_until(p, 0);
 }
 
 int proc_put_regs(struct proc *p)

@@ -76,7 +76,7 @@ static void look_closely(struct target *t)
 {
 	uint32_t freed = 0;
 
-	if (!proc_alive(t->proc) || proc_stop(t->proc) < 0)
+	if (!proc_alive(t->proc) || proc_stop_now(t->proc) < 0)
 		return;
 	if (arena_is_quiet(t->arena, NULL, 0))
 		freed = free_stale(t);

@@ -53,7 +53,7 @@ static bool all_are_known(struct target *t)
 
 static void lower(struct target *t)
 {
-	if (proc_stop(t->proc) < 0)
+	if (proc_stop_now(t->proc) < 0)
 		return;
 	if (all_are_known(t) && nobody_is_on_the_way(t)) {
 		counters_fill_table(t);

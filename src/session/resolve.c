@@ -442,6 +442,8 @@ static int match_all(struct jab *j, uint32_t probe, uint32_t first, int exe_pass
 				continue;
 			*any_object = true;
 			r = target_open_file(j, &j->targets.v[t], l);
+			if (r == 0)
+				r = target_may_patch(&j->targets.v[t], l);
 			if (r < 0 && target_lost(j, &j->targets.v[t]))
 				break;
 			if (r < 0 && spec->object && strcmp(spec->object, "*"))

@@ -193,6 +193,7 @@ int target_add(struct jab *j, struct proc *p);
 struct target *target_add_part(struct jab *j, uint32_t main);	/* of what was mapped since; NULL: nothing was */
 int target_add_file(struct jab *j, const char *path);
 int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
+int target_may_patch(const struct target *t, const struct loaded *l);	/* -ENOTSUP: its text is mapped shared */
 bool target_lost(struct jab *j, struct target *t);	/* after a failure: can the run go on without it? */
 void target_drop(struct jab *j, struct target *t);	/* before it was probed */
 void targets_retire(struct jab *j);	/* those that are gone and empty are put away: only their counts stay */

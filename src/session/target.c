@@ -271,6 +271,22 @@ static int open_module(struct target *t, const struct loaded *l, struct module *
 	return open_by_map(t, l, ret_m);
 }
 
+/*
+ * A jump in text that is mapped shared would be in the file, for every process that maps it and for all that
+ * start later; where the kernel does not permit to write there, it could not be placed.
+ */
+int target_may_patch(const struct target *t, const struct loaded *l)
+{
+	for (size_t i = 0; t->proc && i < t->proc->maps.n; i++) {
+		const struct map *m = &t->proc->maps.v[i];
+
+		if (m->shared && is_module_code(m) && m->start < l->end && m->end > l->start)
+			return fail(-ENOTSUP, "%s is mapped shared into process %d: a jump in its code would be written to "
+				    "the file itself", l->path, t->proc->pid);
+	}
+	return 0;
+}
+
 static struct file *known_file(struct jab *j, const struct map *map)
 {
 	uint64_t dev = (uint64_t)map->dev_major << 32 | map->dev_minor;

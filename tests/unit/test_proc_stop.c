@@ -426,6 +426,37 @@ static void stops_nest(void **state)
 	end_target(pid);
 }
 
+static bool each_one(void *arg, const struct thread *t)
+{
+	return true;
+}
+
+/* A moment for some threads, as removal gives to handlers above pads, is none for a program that SIGSTOP has stopped. */
+static void stopped_gets_no_moment(void **state)
+{
+	struct proc *p;
+	uint64_t before;
+	pid_t pid;
+	int status;
+
+	fresh_shared();
+	pid = start_target(two_threads, NULL);
+	assert_true(wait_until(&sh->turns[1], 2));
+	kill(pid, SIGSTOP);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	p = opened(pid);
+	assert_ok(proc_stop(p));
+	before = all_turns();
+	assert_int_equal(threads_step(p, each_one, NULL, 20000000), 0);
+	assert_int_equal(all_turns(), before);
+	assert_ok(proc_resume(p));
+	wait_state(pid, 'T');
+	kill(pid, SIGCONT);
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 2));
+	proc_close(p);
+	end_target(pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -435,6 +466,7 @@ int main(void)
 		cmocka_unit_test(signal_storm),
 		cmocka_unit_test(slow_seizing),
 		cmocka_unit_test(stopped_stays_stopped),
+		cmocka_unit_test(stopped_gets_no_moment),
 		cmocka_unit_test(main_thread_gone),
 		cmocka_unit_test(main_thread_leaves),
 		cmocka_unit_test(stops_too_late),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The undo record as bytes: what is written comes back, anything else is refused. And where arenas go. */
+#include <sys/resource.h>
 #include "text_target.h"
 
 #define N 3
@@ -488,6 +489,30 @@ static void test_gaps(void **state)
 	target_end(pid, c);
 }
 
+/* Whatever limit the stack has been given, its room below is kept, also where the gap is large. */
+static void test_room_below_stack(void **state)
+{
+	const struct rlimit gib = { 1ull << 30, RLIM_INFINITY };
+	struct control *c = control_new();
+	pid_t pid = target_start(body_grower, c);
+	gap_list gaps = { 0 };
+	struct proc *p;
+	uint64_t end = 0;
+
+	assert_int_equal(prlimit(pid, RLIMIT_STACK, &gib, NULL), 0);
+	must(proc_open(pid, &p));
+	must(proc_gaps(p, &gaps));
+	for (size_t i = 0; i < p->maps.n; i++)
+		if (strcmp(p->maps.v[i].path, "[stack]") == 0)
+			end = p->maps.v[i].end;
+	assert_true(end && gaps.n > 2);
+	for (size_t i = 0; i < gaps.n; i++)
+		assert_true(gaps.v[i].hi <= end - gib.rlim_cur || gaps.v[i].lo >= end);
+	vec_free(&gaps);
+	proc_close(p);
+	target_end(pid, c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -503,6 +528,7 @@ int main(void)
 		cmocka_unit_test(test_gates),
 		cmocka_unit_test(test_clone_of_musl),
 		cmocka_unit_test(test_gaps),
+		cmocka_unit_test(test_room_below_stack),
 		cmocka_unit_test(test_restless_gaps),
 	};
 
