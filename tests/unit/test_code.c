@@ -497,6 +497,25 @@ static void some_bytes_are_forbidden(void **state)
 	unload(&l);
 }
 
+/* musl's cancellable system call in a library without names: nothing of it may be touched, nor what is near. */
+static void cancellation_without_names(void **state)
+{
+	static const char other[] = "49 89 fb 48 89 f0 48 89 d7 48 89 ce 4c 89 c2 4d 89 c8 4c 8b 44 24 08 0f 05 c3";
+	static const char musl[] = "49 89 fb 48 89 f0 48 89 d7 48 89 ce 4c 89 c2 4d 89 ca 4c 8b 44 24 08 0f 05 c3";
+	struct program p = { .text = musl, .funcs = { { "f", 0, 26 } } };
+	struct loaded l = load(&p);
+
+	assert_true(is_forbidden(&l, 0, 3));
+	assert_true(is_forbidden(&l, 18, 23));
+	assert_true(is_forbidden(&l, 23, 25));		/* the call itself */
+	unload(&l);
+	p.text = other;				/* one register differs: it is not that function */
+	l = load(&p);
+	assert_false(is_forbidden(&l, 0, 3));
+	assert_false(is_forbidden(&l, 18, 23));
+	unload(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -513,6 +532,7 @@ int main(void)
 		cmocka_unit_test(quiet_windows),
 		cmocka_unit_test(filler_is_found_on_both_sides),
 		cmocka_unit_test(some_bytes_are_forbidden),
+		cmocka_unit_test(cancellation_without_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
