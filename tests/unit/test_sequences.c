@@ -373,6 +373,76 @@ static void aggregations(void **state)
 		}
 }
 
+/* ---- aggregations that all CPUs share: another thread adds to the same words at any moment ---- */
+
+static uint8_t *shared_block;
+static int interfere_at, steps_done;
+static bool floats;
+
+static void add_one_there(int32_t off)
+{
+	double d;
+
+	memcpy(&d, shared_block + off, 8);
+	d += 1;
+	if (floats)
+		memcpy(shared_block + off, &d, 8);
+	else
+		++*(uint64_t *)(shared_block + off);
+}
+
+static void lower_there(int32_t off, int64_t v)
+{
+	double d = v;
+
+	memcpy(shared_block + off, floats ? (void *)&d : (void *)&v, 8);
+}
+
+static const char *interfere(bool *ret_new)
+{
+	if (++steps_done != interfere_at)
+		return NULL;
+	add_one_there(AGG_SUM);
+	lower_there(AGG_MIN, -77777);
+	lower_there(AGG_MAX, 77777);
+	return NULL;
+}
+
+static void one_shared_kind(uint8_t kind, uint8_t num)
+{
+	struct gen_env env;
+	int n = 1;
+
+	floats = num == IR_F64;
+	for (interfere_at = 0; interfere_at <= n; interfere_at++) {
+		struct agg a;
+
+		world = world_of(kind, num, 0);
+		world_start(world, false);
+		hit(world, 5, 100, machine_run);
+		env = gen_make_env(false, world->l);
+		assert_true(gen_place(&world->u, world->p, &env, 3) > 0);
+		shared_block = gen_maps_memory + world->l->parts + world->l->part_size * world->l->ncpus + world->l->maps[0].values;
+		begin(0, interfere);
+		steps_done = 0;
+		hit(world, 5, interfere_at % 2 ? 1000 : -1000, run_steps);
+		n = interfere_at ? n : steps_done - 2;	/* the last ones are in the landing */
+		a = read_map();
+		assert_int_equal(a.count, 2);
+		assert_int_equal(floats ? (int64_t)a.sum.f : a.sum.i, 100 + (interfere_at % 2 ? 1000 : -1000) + (interfere_at > 0));
+		assert_int_equal(floats ? (int64_t)a.min.f : a.min.i, interfere_at ? -77777 : -1000);
+		assert_int_equal(floats ? (int64_t)a.max.f : a.max.i, interfere_at ? 77777 : 100);
+		world_free(world);
+	}
+	assert_true(n > 20);
+}
+
+static void shared_aggregations(void **state)
+{
+	one_shared_kind(IR_MAP_STATS, IR_I64);
+	one_shared_kind(IR_MAP_STATS, IR_F64);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -380,6 +450,7 @@ int main(void)
 		test(events),
 		test(lost_events),
 		test(aggregations),
+		test(shared_aggregations),
 	};
 
 	return cmocka_run_group_tests_name("sequences", tests, NULL, NULL);
