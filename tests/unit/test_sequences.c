@@ -82,15 +82,15 @@ static void run_steps(void)
 {
 	static uint8_t room[256 << 10];
 	struct sigaction sa = { .sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_ONSTACK }, old;
-	stack_t alt = { .ss_sp = room, .ss_size = sizeof(room) }, none = { .ss_flags = SS_DISABLE };
+	stack_t alt = { .ss_sp = room, .ss_size = sizeof(room) }, before;
 
-	sigaltstack(&alt, NULL);
+	sigaltstack(&alt, &before);
 	sigaction(SIGTRAP, &sa, &old);
 	machine_in.flags |= FLAG_TF;
 	machine_run();
 	machine_in.flags &= ~FLAG_TF;
 	sigaction(SIGTRAP, &old, NULL);
-	sigaltstack(&none, NULL);
+	sigaltstack(&before, NULL);
 }
 
 static void begin(int abort_at, const char *(*look)(bool *ret_new))
