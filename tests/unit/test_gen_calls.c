@@ -500,7 +500,7 @@ static void on_claim(int sig, siginfo_t *si, void *context)
 	}
 }
 
-/* Two threads want a slot that is nobody's, the other one at any moment: it keeps what it has got, and ours is elsewhere. */
+/* Two threads claim a free slot, the other one at any moment: that one keeps it, and our call is in another slot. */
 static void a_slot_is_given_once(void **state)
 {
 	struct call_world c = calls_begin();

@@ -180,7 +180,7 @@ static const struct row rows[] = {
 						.neighbour = 5, .foreign = 13 },
 	{ "nothing leans on a breakpoint",	"31c0 83c040 83f80a 75f8 c3", 0, ENTRY, .tactic = TACTIC_NONE,
 						.avoid = AVOID_EVICT, .foreign = 3 },
-	{ "a branch behind a prefix",		"7501 f0480fc107 c3", 2, INSN, .tactic = TACTIC_PUN,
+	{ "a branch past a prefix",		"7501 f0480fc107 c3", 2, INSN, .tactic = TACTIC_PUN,
 						.reason = "branch target 1 byte into it (branch)" },
 	{ "an endbr64 in the window",		"55 f30f1efa 4889e5 5d c3", 0, ENTRY, .tactic = TACTIC_NONE,
 						.reason = "an endbr64 in it" },

@@ -391,7 +391,7 @@ static void test_just_beyond(void **state)
 	assert_int_equal(im.nsh, 0);
 	image_release(&im);
 	((Elf64_Ehdr *)e.p)->e_shnum--;
-	made_put32(&e, e.frames - 24, 20 + 4);		/* the last FDE ends behind its section */
+	made_put32(&e, e.frames - 24, 20 + 4);		/* the last FDE ends after its section */
 	assert_int_equal(module_open_memory(e.p, size, "made", &m), 0);
 	assert_int_equal(module_fdes(m, &f), 1);
 	module_close(m);

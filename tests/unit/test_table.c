@@ -149,7 +149,7 @@ static void each_time_is_another(void **state)
 	assert_int_equal(t->count, 1);
 }
 
-/* Where somebody may still be adding to what the old key had, entries are not used again. */
+/* A thread may still be adding to the values of the old key: entries of aggregations are not used again. */
 static void no_reuse(void **state)
 {
 	uint64_t a = key_at_home(1), b = key_at_home(a + 1), s;

@@ -149,7 +149,7 @@ static void test_damaged(void **state)
 	}
 	record_make(&r);
 	assert_int_equal(undo_check(&r.head, 1 << 20), 0);
-	r.head.n_edits = r.head.max_edits + 1;		/* whatever stands behind them */
+	r.head.n_edits = r.head.max_edits + 1;		/* whatever follows them */
 	assert_int_equal(undo_check(&r.head, 1 << 20), -EBADMSG);
 	assert_int_equal(undo_check(&r.head, 64), -EBADMSG);
 	memset(&r, 0, sizeof(r));
