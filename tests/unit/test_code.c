@@ -520,6 +520,61 @@ static void some_bytes_are_forbidden(void **state)
 	unload(&l);
 }
 
+/* musl's cancellable system call in a library without names: nothing of it may be touched, nor what is near. */
+static void cancellation_without_names(void **state)
+{
+	static const char other[] = "49 89 fb 48 89 f0 48 89 d7 48 89 ce 4c 89 c2 4d 89 c8 4c 8b 44 24 08 0f 05 c3";
+	static const char musl[] = "49 89 fb 48 89 f0 48 89 d7 48 89 ce 4c 89 c2 4d 89 ca 4c 8b 44 24 08 0f 05 c3";
+	struct program p = { .text = musl, .funcs = { { "f", 0, 26 } } };
+	struct loaded l = load(&p);
+
+	assert_true(is_forbidden(&l, 0, 3));
+	assert_true(is_forbidden(&l, 18, 23));
+	assert_true(is_forbidden(&l, 23, 25));		/* the call itself */
+	unload(&l);
+	p.text = other;				/* one register differs: it is not that function */
+	l = load(&p);
+	assert_false(is_forbidden(&l, 0, 3));
+	assert_false(is_forbidden(&l, 18, 23));
+	unload(&l);
+}
+
+/* Ranges that a C library or a run time compares program counters with, by their names. */
+static void cancellation_by_name(void **state)
+{
+	static const char *const names[] = { "__syscall_cancel_arch", "__syscall_cancel_arch_start", "__syscall_cp_asm", "__cp_begin",
+					     "__cp_end", "__cp_cancel", "SafeFetchN", "ProbeMemory" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct program p = { .text = "31 c0 0f 05 c3", .funcs = { { names[i], 0, 5 } } };
+		struct loaded l = load(&p);
+
+		if (!is_forbidden(&l, 0, 2) || !is_forbidden(&l, 2, 4))
+			fail_msg("%s", names[i]);
+		unload(&l);
+	}
+}
+
+/* Something in data leads to the middle of a function: a label whose address was taken. */
+static void pointers_are_targets(void **state)
+{
+	struct loaded l = load(&(struct program){
+		.text = "b8 01 00 00 00"		/* 0: f: mov */
+			"31 c9"				/* 5 */
+			"31 d2"				/* 7 */
+			"c3",				/* 9 */
+		.data = "07 10 40 00 00 00 00 00",
+		.funcs = { { "f", 0, 10 } } });
+	const struct fcode *f = func(&l, 0);
+
+	assert_int_equal(why(&l, f, 5), TARGET_NONE);
+	assert_int_equal(why(&l, f, 7), TARGET_POINTER);
+	assert_int_equal(code_target(l.c, NULL, TEXT + 7), TARGET_POINTER);
+	assert_true(code_window_is_quiet(l.c, &l.m->funcs.v[0], TEXT, TEXT + 5));
+	assert_false(code_window_is_quiet(l.c, &l.m->funcs.v[0], TEXT + 5, TEXT + 10));
+	unload(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -537,6 +592,9 @@ int main(void)
 		cmocka_unit_test(quiet_windows),
 		cmocka_unit_test(filler_is_found_on_both_sides),
 		cmocka_unit_test(some_bytes_are_forbidden),
+		cmocka_unit_test(cancellation_without_names),
+		cmocka_unit_test(cancellation_by_name),
+		cmocka_unit_test(pointers_are_targets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,13 +6,16 @@
 #include <stdint.h>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "trace/ctf.h"
+#include "trace/layout.h"
 #include "trace/meta.h"
 #include "trace/trace.h"
 
@@ -267,6 +270,68 @@ static void test_last_losses(void **unused)
 	assert_int_equal(totals.lost, 14);
 }
 
+static void patch(uint64_t at, uint64_t value)
+{
+	char name[128];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/stream_0_0", path);
+	fd = open(name, O_WRONLY);
+	assert_int_equal(pwrite(fd, &value, sizeof(value), at), sizeof(value));
+	close(fd);
+}
+
+/* An empty packet, then two with ten events each; a page each. The head of the second or third is damaged. */
+static void test_damaged_heads(void **unused)
+{
+	static const struct { const char *what; uint64_t at, value, good; } rows[] = {
+		{ "a packet that is longer than its file", 8192 + offsetof(struct packet_head, packet_bits), 8 * 8192, 10 },
+		{ "a packet that reaches around", 8192 + offsetof(struct packet_head, packet_bits), -64ull, 10 },
+		{ "more content than packet", 4096 + offsetof(struct packet_head, content_bits), 8 * (4096 + 64), 0 },
+		{ "less content than a head", 4096 + offsetof(struct packet_head, content_bits), 8 * 80, 0 },
+		{ "of another stream", 4096 + offsetof(struct packet_head, stream_instance_id), 1, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct ctf *ctf = create_counted();
+		struct trace_totals totals;
+
+		assert_int_equal(write_counted(ctf, 0, 1000, 10, 10, 0), 0);
+		assert_int_equal(write_counted(ctf, 0, 2000, 10, 10, 0), 0);
+		assert_int_equal(ctf_close(ctf), 0);
+		assert_int_equal(read_counted(&totals), 20);
+		patch(rows[i].at, rows[i].value);
+		if (read_counted(&totals) != rows[i].good || !totals.damaged)
+			fail_msg("%s: %lu events, damaged %lu", rows[i].what, (unsigned long)totals.events, (unsigned long)totals.damaged);
+	}
+}
+
+/* The content does not fit on the disk, the head would: the packet is not there at all. */
+static void test_half_a_packet(void **unused)
+{
+	struct ctf *ctf = create_counted();
+	struct trace_totals totals;
+	struct rlimit before, small;
+	int r;
+
+	assert_int_equal(write_counted(ctf, 0, 1000, 10, 10, 0), 0);
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &before);
+	small = (struct rlimit){ 8192 + 200, before.rlim_max };
+	setrlimit(RLIMIT_FSIZE, &small);
+	r = write_counted(ctf, 0, 2000, 10, 10, 0);
+	setrlimit(RLIMIT_FSIZE, &before);
+	signal(SIGXFSZ, SIG_DFL);
+	assert_int_equal(r, -EFBIG);
+	assert_int_equal(read_counted(&totals), 10);
+	assert_int_equal(totals.damaged, 0);
+	assert_int_equal(write_counted(ctf, 0, 3000, 10, 10, 0), 0);
+	assert_int_equal(ctf_close(ctf), 0);
+	assert_int_equal(read_counted(&totals), 20);
+	assert_int_equal(totals.lost, 10);
+	assert_int_equal(totals.damaged, 0);
+}
+
 /* A write that stays in one page is whole or not there; a larger block replaces the file. */
 static void check_last_block(const char *text, size_t n)
 {
@@ -390,6 +455,8 @@ int main(void)
 		cmocka_unit_test(test_clock_numbers), cmocka_unit_test(test_clock_measured),
 		cmocka_unit_test(test_names), cmocka_unit_test(test_check_rows), cmocka_unit_test(test_merge_and_losses),
 		cmocka_unit_test(test_parts), cmocka_unit_test(test_older_is_refused), cmocka_unit_test(test_last_losses),
+		cmocka_unit_test(test_damaged_heads),
+		cmocka_unit_test(test_half_a_packet),
 		cmocka_unit_test(test_metadata_grows), cmocka_unit_test(test_modules), cmocka_unit_test(test_cut_file),
 	};
 

@@ -269,6 +269,48 @@ static void busy_rings_are_passed_over(void **state)
 	assert_int_equal(shared->lost_shared, 1);
 }
 
+/* A copy of an owner must not find the lock as it was: no two times of holding it look the same. */
+static void a_lock_changes_each_time(void **state)
+{
+	struct event_spec spec = make_spec(false, two_args, 2);
+	hit_fn *hit = emit_function(&spec);
+	uint64_t before = 0;
+
+	for (int i = ncpus; i < nrings(); i++)
+		rings[i].head->lock |= i > ncpus;
+	for (int i = 1; i < 5; i++) {
+		hit(1, i);
+		assert_int_equal(drain(keep_last), 1);
+		assert_int_equal(seen_ring, ncpus);
+		assert_int_equal(rings[ncpus].head->lock, before += 1ull << 32);
+	}
+	rings[ncpus].head->tail = rings[ncpus].tail = rings[ncpus].head->head - ring_size;
+	hit(1, 5);					/* full: it is given back without an event */
+	assert_int_equal(lost_of_probe(), 1);
+	assert_int_equal(rings[ncpus].head->lock, before + (1ull << 32));
+}
+
+static __thread volatile int32_t no_number;
+
+/* A thread block that is not libc's has no number in that place: its CPU number is none either. */
+static void block_without_a_number(void **state)
+{
+	int32_t off = (char *)&no_number - (char *)__builtin_thread_pointer();
+	struct event_slow_spec slow = make_slow_spec();
+	struct event_spec spec = make_spec(true, two_args, 2);
+	hit_fn *hit;
+
+	slow.tid_off = spec.tid_off = off;
+	emit_slow(&slow);
+	hit = emit_function(&spec);
+	for (int i = 0; i < 100; i++) {
+		hit(1, i);
+		assert_int_equal(drain(keep_last), 1);
+		assert_true(seen_ring >= ncpus);
+		assert_int_equal(last.tid, gettid());
+	}
+}
+
 /* Where a system call could be forbidden, an unknown pid loses the event; a known one needs none. */
 static void no_calls_where_they_are_forbidden(void **state)
 {
@@ -556,6 +598,8 @@ int main(int argc, char **argv)
 		test(keeps_everything_when_full),
 		test(keeps_everything_when_busy),
 		test(busy_rings_are_passed_over),
+		test(a_lock_changes_each_time),
+		test(block_without_a_number),
 		test(no_calls_where_they_are_forbidden),
 		test(forked_child_has_its_own_pid),
 		test(raw_fork_has_its_own_pid),

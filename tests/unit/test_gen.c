@@ -382,6 +382,37 @@ static void refused_with_a_sentence(void **state)
 	free(w);
 }
 
+/* The least number has no positive counterpart: the CPU would raise an exception. By a divisor that is known, and by one that is not. */
+static void least_number_by_minus_one(void **state)
+{
+	static const uint8_t types[] = { IR_I64, IR_I32 };
+
+	for (int k = 0; k < 8; k++) {
+		struct world *w = world_new();
+		uint32_t a = reg_of(w, RDI), b = reg_of(w, RSI), out = gen_reg(w->p, IR_I);
+		uint64_t least = types[k & 1] == IR_I64 ? (uint64_t)INT64_MIN : (uint64_t)INT32_MIN;
+		struct ir_ins *i;
+
+		if (k & 4) {
+			i = gen_ins(w->p, IR_CONST);
+			i->imm = -1;
+			i->dst = b = gen_reg(w->p, IR_I);
+		}
+		i = gen_ins(w->p, k & 2 ? IR_MOD : IR_DIV);
+		i->type = types[k & 1];
+		i->a = a;
+		i->b = b;
+		i->dst = out;
+		emit_numbers(w, &out, 1);
+		world_start(w, true);
+		hit(w, least, -1, machine_run);
+		assert_int_equal(gen_errors[0][IR_ERR_DIV], 1);
+		hit(w, least + 1, -1, machine_run);
+		assert_int_equal(gen_errors[0][IR_ERR_DIV], 1);
+		world_free(w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -398,6 +429,7 @@ int main(void)
 		test(switched_off_is_skipped),
 		test(numbers_of_process_and_thread),
 		test(ticks_become_nanoseconds),
+		test(least_number_by_minus_one),
 		test(refused_with_a_sentence),
 	};
 

@@ -167,6 +167,8 @@ static void all_that_was_left_is_forgotten(void **state)
 	memcpy((uint8_t *)slot + GEN_PAIR_SIZE * 2, slot, GEN_PAIR_SIZE);
 	enter(&c, 64, 0);
 	assert_int_equal(leave(&c, 64), 0);
+	*slot = 12345;					/* another takes the first one, which is free now */
+	assert_int_equal(leave(&c, 64), 0);
 	calls_end(&c);
 }
 
@@ -430,9 +432,9 @@ static void on_step(int sig, siginfo_t *si, void *context)
 }
 
 /* An entry, one instruction at a time. Returns how many there were. */
-static int enter_slowly(struct call_world *c)
+static int enter_slowly(struct call_world *c, void (*at_step)(int sig, siginfo_t *si, void *context))
 {
-	const struct sigaction step = { .sa_sigaction = on_step, .sa_flags = SA_SIGINFO }, plain = { .sa_handler = SIG_DFL };
+	const struct sigaction step = { .sa_sigaction = at_step, .sa_flags = SA_SIGINFO }, plain = { .sa_handler = SIG_DFL };
 
 	steps = 0;
 	assert_true(gen_place(&c->w->u, c->w->p, &c->env, 0) > 0);
@@ -462,13 +464,13 @@ static void who_is_slow_frees_the_slot(void **state)
 		old_key = *steal;
 		leave(&c, 64);
 		steal_at = 0;
-		n = enter_slowly(&c);
+		n = enter_slowly(&c, on_step);
 		assert_in_range(n, 20, 200);
 		assert_int_equal(*steal, old_key);
 		for (steal_at = 1; steal_at <= n; steal_at++) {
 			*steal = old_key;
 			*slot_high(steal) = SLOT_FREE;
-			enter_slowly(&c);
+			enter_slowly(&c, on_step);
 			if (*steal == 12345 && *slot_high(steal))
 				assert_int_equal(*slot_high(steal), SLOT_FREE);
 			stolen += *steal == 12345;
@@ -479,6 +481,50 @@ static void who_is_slow_frees_the_slot(void **state)
 		assert_true(spoilt > 2 && stolen > spoilt && n > stolen);
 		calls_end(&c);
 	}
+}
+
+static bool has_stolen;
+
+static void on_claim(int sig, siginfo_t *si, void *context)
+{
+	ucontext_t *uc = context;
+
+	if (uc->uc_mcontext.gregs[REG_RIP] - (uint64_t)code_rx < CODE_SIZE) {
+		if (++steps == steal_at && !*steal) {
+			has_stolen = true;
+			*steal = 12345;
+			*slot_high(steal) = 0;
+		}
+	} else if (steps) {
+		uc->uc_mcontext.gregs[REG_EFL] &= ~0x100ll;
+	}
+}
+
+/* Two threads claim a free slot, the other one at any moment: that one keeps it, and our call is in another slot. */
+static void a_slot_is_given_once(void **state)
+{
+	struct call_world c = calls_begin();
+	uint64_t key;
+	int n, stolen = 0;
+
+	enter(&c, 64, 7);
+	steal = the_slot();
+	key = *steal;
+	leave(&c, 64);
+	memset(gen_pairs, 0, sizeof(gen_pairs));
+	steal_at = 0;
+	n = enter_slowly(&c, on_claim);
+	assert_int_equal(*steal, key);
+	for (steal_at = 1; steal_at <= n; steal_at++) {
+		memset(gen_pairs, 0, sizeof(gen_pairs));
+		has_stolen = false;
+		enter_slowly(&c, on_claim);
+		stolen += has_stolen;
+		assert_int_equal(*steal, has_stolen ? 12345 : key);
+		assert_int_equal(leave(&c, 64), 7);
+	}
+	assert_true(stolen > 5 && stolen < n);
+	calls_end(&c);
 }
 
 int main(void)
@@ -493,6 +539,7 @@ int main(void)
 		test(durations_of_all_lengths),
 		test(histograms_of_durations),
 		test(who_is_slow_frees_the_slot),
+		test(a_slot_is_given_once),
 	};
 
 	return cmocka_run_group_tests_name("gen_calls", tests, NULL, NULL);

@@ -180,6 +180,14 @@ static const struct row rows[] = {
 						.neighbour = 5, .foreign = 13 },
 	{ "nothing leans on a breakpoint",	"31c0 83c040 83f80a 75f8 c3", 0, ENTRY, .tactic = TACTIC_NONE,
 						.avoid = AVOID_EVICT, .foreign = 3 },
+	{ "a branch past a prefix",		"7501 f0480fc107 c3", 2, INSN, .tactic = TACTIC_PUN,
+						.reason = "branch target 1 byte into it (branch)" },
+	{ "an endbr64 in the window",		"55 f30f1efa 4889e5 5d c3", 0, ENTRY, .tactic = TACTIC_NONE,
+						.reason = "an endbr64 in it" },
+	{ "filler that is branched to",		"85ff 7401 c3 0f1f4000 31c0 c3", 4, EXIT, .tactic = TACTIC_BACK,
+						.reason = "branch target 1 byte into it (branch)" },
+	{ "another function branches into it",	"55 4889e5 4883ec10 c9 c3 | 31c0 ebf3", 0, ENTRY, .tactic = TACTIC_EVICT,
+						.reason = "branch target 1 byte into it (branch)", .neighbour = 2 },
 	{ "the last byte of the text",		"85ff 7401 90 c3", 5, EXIT, .tactic = TACTIC_NONE,
 						.reason = "the function ends after 1 byte" },
 };
@@ -489,6 +497,30 @@ static void go_keeps_instructions_valid(void **state)
 	fix_close(&x);
 }
 
+/* Its tables have no instruction where the second jump of a hop would be. */
+static void go_has_no_hops(void **state)
+{
+	static const struct { const char *bytes; uint8_t without_go; } cases[] = {
+		{ "31c0 ffc0 83f80a 75f9 c3 / cccccccccc | 90 c3", TACTIC_HOP },
+		{ "31c0 ffc0 83f80a 75f9 b801000000 ba02000000 c3", TACTIC_HOP_NEIGHBOUR },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct want w = at(0, WANT_ENTRY, 1);
+		struct fix x;
+
+		fix_open(&x, cases[i].bytes);
+		plan_avoid(x.p, AVOID_EVICT | AVOID_PUN);
+		plan_solve(x.p, &w, 1);
+		assert_int_equal(w.tactic, cases[i].without_go);
+		x.m->is_go = true;
+		plan_solve(x.p, &w, 1);
+		assert_int_equal(w.tactic, TACTIC_NONE);
+		fix_close(&x);
+	}
+}
+
 /* A nil check that faults in a pad would end a Go program that recovers from it. */
 static void go_faults_where_it_did(void **state)
 {
@@ -533,6 +565,7 @@ int main(void)
 		cmocka_unit_test(the_taken_way_of_a_branch),
 		cmocka_unit_test(a_reset_gives_the_room_back),
 		cmocka_unit_test(go_keeps_instructions_valid),
+		cmocka_unit_test(go_has_no_hops),
 		cmocka_unit_test(go_faults_where_it_did),
 	};
 

@@ -203,10 +203,46 @@ static void small_stacks(void **state)
 	end_target(pid);
 }
 
-/* What lies below the stack pointer is as before, too. */
+#define AREA (1 << 20)
+
+/* A stack with hardly any room below it, and other data right there. */
+static void at_the_end(void *arg)
+{
+	uint8_t *area = mmap(NULL, 2 * AREA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	memset(area, 0x5a, AREA);
+	mprotect(area, AREA, PROT_READ | PROT_WRITE | PROT_EXEC);	/* so that it is a mapping of its own */
+	sh->value = (uint64_t)area;
+	__asm__ volatile("mov %0, %%rsp\n\tcall *%1" :: "r"(area + AREA + 4096), "r"(count_on_heap) : "memory");
+}
+
+static void no_room_below(void **state)
+{
+	struct proc *p;
+	pid_t pid;
+
+	fresh_shared();
+	pid = start_target(at_the_end, NULL);
+	assert_true(wait_until(&sh->turns[0], 2));
+	p = opened(pid);
+	assert_ok(proc_stop(p));
+	assert_true(p->threads.v[0].regs.rsp - sh->value - AREA < 4096);
+	assert_int_equal(borrowed(p, SYS_getpid, 0, 0), pid);
+	assert_true(priv(p)->borrow.at - sh->value > 2 * AREA);
+	assert_ok(proc_resume(p));
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 2));
+	proc_close(p);
+	end_target(pid);
+}
+
+#define BELOW 8192
+#define RED_ZONE 128
+
+/* What lies below the stack pointer is as before, too; the red zone all the time. */
 static void stack_is_left_as_found(void **state)
 {
-	uint8_t before[8192], after[8192];
+	uint8_t before[BELOW], after[BELOW];
+	const struct thread *t;
 	struct proc *p;
 	taddr at;
 	pid_t pid;
@@ -216,17 +252,20 @@ static void stack_is_left_as_found(void **state)
 	assert_true(wait_until(&sh->turns[1], 2));
 	p = opened(pid);
 	assert_ok(proc_stop(p));
+	t = borrow_candidate(p);
+	assert_non_null(t);
+	at.v = t->regs.rsp - BELOW;
+	assert_ok(proc_read(p, at, before, BELOW));
 	borrowed(p, SYS_getpid, 0, 0);
-	at.v = thread_find(p, proc_borrowed_tid(p))->regs.rsp - sizeof(before);
+	assert_int_equal(proc_borrowed_tid(p), t->tid);
 	assert_true(priv(p)->borrow.at >= at.v);
+	assert_true(priv(p)->borrow.at + priv(p)->borrow.len <= t->regs.rsp - RED_ZONE);
+	assert_ok(proc_read(p, at, after, BELOW));
+	assert_memory_not_equal(before, after, BELOW);
+	assert_memory_equal(before + BELOW - RED_ZONE, after + BELOW - RED_ZONE, RED_ZONE);
 	borrow_end(p);
-	assert_ok(proc_read(p, at, before, sizeof(before)));
-	borrowed(p, SYS_getpid, 0, 0);
-	assert_ok(proc_read(p, at, after, sizeof(after)));
-	assert_memory_not_equal(before, after, sizeof(before));
-	borrow_end(p);
-	assert_ok(proc_read(p, at, after, sizeof(after)));
-	assert_memory_equal(before, after, sizeof(before));
+	assert_ok(proc_read(p, at, after, BELOW));
+	assert_memory_equal(before, after, BELOW);
 	assert_ok(proc_resume(p));
 	proc_close(p);
 	end_target(pid);
@@ -239,6 +278,7 @@ int main(void)
 		cmocka_unit_test(seccomp_is_suspended),
 		cmocka_unit_test(seccomp_refuses),
 		cmocka_unit_test(small_stacks),
+		cmocka_unit_test(no_room_below),
 		cmocka_unit_test(stack_is_left_as_found),
 	};
 

@@ -111,6 +111,50 @@ static void threads_come_and_go(void **state)
 	end_target(pid);
 }
 
+static void gives_birth(void *arg)
+{
+	pthread_t t;
+
+	sh->ready = 1;
+	while (!sh->stop)
+		sleep_ns(100000);
+	pthread_create(&t, NULL, count_turns, (void *)1);
+	count_turns(NULL);
+}
+
+static void wait_for_birth(const char *step)
+{
+	if (strcmp(step, "stop: seized") || sh->stop)
+		return;
+	sh->stop = 1;
+	wait_until(&sh->turns[1], 1);
+}
+
+/* A thread that is made when the others have been listed already is stopped as well. */
+static void born_during_the_stop(void **state)
+{
+	uint64_t before;
+	struct proc *p;
+	pid_t pid;
+
+	fresh_shared();
+	pid = start_target(gives_birth, NULL);
+	assert_true(wait_until(&sh->ready, 1));
+	p = opened(pid);
+	proc_step_hook = wait_for_birth;
+	assert_ok(proc_stop(p));
+	proc_step_hook = NULL;
+	assert_true(sh->turns[1]);
+	assert_int_equal(stopped_threads(p), 2);
+	before = all_turns();
+	sleep_ns(10000000);
+	assert_int_equal(all_turns(), before);
+	assert_ok(proc_resume(p));
+	assert_true(wait_until(&sh->turns[1], sh->turns[1] + 2));
+	proc_close(p);
+	end_target(pid);
+}
+
 /* Queued signals carry a number each: none may be lost, doubled or overtaken. */
 static void on_numbered(int sig, siginfo_t *info, void *ctx)
 {
@@ -463,6 +507,7 @@ int main(void)
 		cmocka_unit_test(stops_nest),
 		cmocka_unit_test(two_hundred_threads),
 		cmocka_unit_test(threads_come_and_go),
+		cmocka_unit_test(born_during_the_stop),
 		cmocka_unit_test(signal_storm),
 		cmocka_unit_test(slow_seizing),
 		cmocka_unit_test(stopped_stays_stopped),

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -240,9 +241,22 @@ static void head_out_of_range_gives_up(void **state)
 	}
 }
 
+/* However good the events look, there are not more of them than the ring has room for. */
+static void head_beyond_good_events_gives_up(void **state)
+{
+	const uint8_t *span;
+
+	while (write_event(1, 0, 64, false))
+		;
+	head()->head += 64;
+	assert_int_equal(ring_peek(&ring, &span), 0);
+	assert_int_equal(ring.damaged, 1);
+	assert_int_equal(ring.damaged_bytes, SIZE);
+}
+
 static void expected_ids_and_lengths(void **state)
 {
-	static const uint32_t lens[] = { 24, 32, 0 };
+	static const uint32_t lens[] = { 24, 32, 0, 0 };	/* the last one is not ours any more */
 	const uint8_t *span;
 
 	ring_expect(&ring, lens, 3);
@@ -257,6 +271,9 @@ static void expected_ids_and_lengths(void **state)
 	write_event(3, 4, 24, false);
 	assert_int_equal(ring_peek(&ring, &span), 0);
 	assert_int_equal(ring.damaged, 2);
+	write_event(1, 5, 24, false);
+	assert_int_equal(ring_peek(&ring, &span), 0);
+	assert_int_equal(ring.damaged, 3);
 }
 
 static uint64_t random_word(void)
@@ -480,6 +497,43 @@ static void snapshots_of_a_running_writer(void **state)
 	assert_true(taken > 100);
 }
 
+static uint64_t written, write_up_to;
+
+/* The copy has come to a page that can't be read yet: the writer goes on, then the copy does. */
+static void write_meanwhile(int sig, siginfo_t *info, void *context)
+{
+	mprotect(page + RING_HEAD_SIZE, 2 * SIZE, PROT_READ | PROT_WRITE);
+	while (head()->head < write_up_to)
+		write_event(1, written++, 64, true);
+}
+
+/*
+ * Before the first lap is full no mark is needed for position 0. What the writer has put there since is no older event, however
+ * well its length fits.
+ */
+static void snapshot_while_the_writer_goes_round(void **state)
+{
+	struct sigaction sa = { .sa_sigaction = write_meanwhile, .sa_flags = SA_SIGINFO }, old;
+	const uint8_t *span;
+	int64_t len;
+
+	sigaction(SIGSEGV, &sa, &old);
+	for (uint64_t more = 64; more < SIZE; more += 64 * 37) {
+		reset(NULL);
+		for (written = 0; head()->head < SIZE - 2 * EVENT_LEN_MAX; )
+			write_event(1, written++, 64, true);
+		write_up_to = head()->head + more;
+		mprotect(page + RING_HEAD_SIZE, 4096, PROT_NONE);
+		len = ring_snapshot(&ring, buf, &span);
+		assert_true(len > 0);
+		assert_int_equal(head()->head, write_up_to);
+		for (int64_t off = 64; off < len; off += 64)
+			assert_int_equal(((struct event_head *)(span + off))->time, ((struct event_head *)(span + off - 64))->time + 1);
+	}
+	sigaction(SIGSEGV, &old, NULL);
+	assert_int_equal(ring.damaged, 0);
+}
+
 static void damaged_snapshot_is_refused(void **state)
 {
 	const uint8_t *span;
@@ -523,6 +577,7 @@ int main(void)
 		test(reader_and_writer_at_once),
 		test(bad_length_gives_up_to_head),
 		test(head_out_of_range_gives_up),
+		test(head_beyond_good_events_gives_up),
 		test(expected_ids_and_lengths),
 		test(hostile_ring_is_survived),
 		test(hostile_thread_is_survived),
@@ -532,6 +587,7 @@ int main(void)
 		test(snapshot_without_the_torn_end),
 		test(snapshot_without_a_half_written_event),
 		test(snapshots_of_a_running_writer),
+		test(snapshot_while_the_writer_goes_round),
 		test(damaged_snapshot_is_refused),
 		test(locks_of_the_dead_are_freed),
 	};

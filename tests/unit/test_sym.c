@@ -366,6 +366,37 @@ static void test_landing_pads(void **state)
 	module_close(m);
 }
 
+/* Lengths and counts that lead just beyond the end, or around it. */
+static void test_just_beyond(void **state)
+{
+	static const struct made_fde fdes[] = { { 0x1000, 0x40, 0, 0 }, { 0x1200, 0x40, 0, 0 } };
+	static struct made e;
+	const struct fde_range *f;
+	struct module *m;
+	struct image im;
+	size_t size;
+
+	made_start(&e);
+	made_frames(&e, fdes, 2);
+	size = made_finish(&e, ET_DYN);
+	assert_int_equal(image_parse(&im, e.p, size, "made"), 0);
+	assert_int_equal(im.nsh, e.nsh);
+	assert_ptr_equal(image_at(&im, size - 8, 8), e.p + size - 8);
+	assert_null(image_at(&im, size - 8, 9));
+	assert_null(image_at(&im, size + 1, 0));
+	assert_null(image_at(&im, 16, -8ull));
+	image_release(&im);
+	((Elf64_Ehdr *)e.p)->e_shnum++;			/* one section header more than there is */
+	assert_int_equal(image_parse(&im, e.p, size, "made"), 0);
+	assert_int_equal(im.nsh, 0);
+	image_release(&im);
+	((Elf64_Ehdr *)e.p)->e_shnum--;
+	made_put32(&e, e.frames - 24, 20 + 4);		/* the last FDE ends after its section */
+	assert_int_equal(module_open_memory(e.p, size, "made", &m), 0);
+	assert_int_equal(module_fdes(m, &f), 1);
+	module_close(m);
+}
+
 /* ---- this program and libc ---- */
 
 static void test_self(void **state)
@@ -586,7 +617,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refusals), cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_labels_outside_sections), cmocka_unit_test(test_func_at),
-		cmocka_unit_test(test_bytes), cmocka_unit_test(test_landing_pads),
+		cmocka_unit_test(test_bytes), cmocka_unit_test(test_landing_pads), cmocka_unit_test(test_just_beyond),
 		cmocka_unit_test(test_self), cmocka_unit_test(test_ifunc_slot), cmocka_unit_test(test_rseq),
 		cmocka_unit_test(test_libc), cmocka_unit_test(test_without_sections), cmocka_unit_test(test_main_of_stripped),
 		cmocka_unit_test(test_fixed_address), cmocka_unit_test(test_vdso),

@@ -208,6 +208,10 @@ static void test_damaged(void **state)
 			print_error("accepted: %s = %#" PRIx64 "\n", damage[i].what, damage[i].value);
 		assert_int_equal(e, -EBADMSG);
 	}
+	record_make(&r);
+	assert_int_equal(undo_check(&r.head, 1 << 20), 0);
+	r.head.n_edits = r.head.max_edits + 1;		/* whatever follows them */
+	assert_int_equal(undo_check(&r.head, 1 << 20), -EBADMSG);
 	assert_int_equal(undo_check(&r.head, 64), -EBADMSG);
 	memset(&r, 0, sizeof(r));
 	assert_int_equal(record_read(&r, &u), -ENODATA);
