@@ -19,12 +19,12 @@ def recorded(path, probes, command, options=()):
 def test_new_threads_on_used_stacks(built, tmp_path, program):
     """They run code of the C library before they are registered, and find the CPU of another thread."""
     start = "exe:start_thread" if program.endswith("static") else "libc:start_thread"
-    r = recorded(tmp_path / "t", [start, "exe:nothing"], [built(program), "new", 8000])
-    assert [(p["recorded"], p["lost"]) for p in r.summary["probes"]] == [(8004, 0), (8000, 0)], r
+    r = recorded(tmp_path / "t", [start, "exe:nothing"], [built(program), "new", 20000])
+    assert [(p["recorded"], p["lost"]) for p in r.summary["probes"]] == [(20004, 0), (20000, 0)], r
     view = jab.run("view", "--json", tmp_path / "t").objects[-1]["summary"]
-    assert (view["events"], view["lost"], view["damaged"]) == (16004, 0, 0)
-    c = jab.count_command([start, "exe:nothing"], [built(program), "new", 8000])
-    assert [p["hits"] for p in c.summary["probes"]] == [8004, 8000], c
+    assert (view["events"], view["lost"], view["damaged"]) == (40004, 0, 0)
+    c = jab.count_command([start, "exe:nothing"], [built(program), "new", 20000])
+    assert [p["hits"] for p in c.summary["probes"]] == [20004, 20000], c
 
 
 def test_new_threads_keep_the_fast_way(built, tmp_path):

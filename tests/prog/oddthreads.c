@@ -55,12 +55,24 @@ static void wait_for_word(void)
 
 /* ---- threads of the C library ---- */
 
+#define CREATORS 4
+
 static int rounds;
+
+static void stay_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu % (int)sysconf(_SC_NPROCESSORS_ONLN), &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
 
 static void *creator(void *arg)
 {
 	pthread_t t;
 
+	stay_on((int)(long)arg);		/* the next thread finds a stack of one on another CPU */
 	for (int i = 0; i < rounds; i++) {
 		while (pthread_create(&t, NULL, nothing, NULL))
 			;
@@ -71,14 +83,14 @@ static void *creator(void *arg)
 
 static int new_threads(int n)
 {
-	pthread_t t[4];
+	pthread_t t[CREATORS];
 
-	rounds = n / 4;
-	for (int i = 0; i < 4; i++)
-		pthread_create(&t[i], NULL, creator, NULL);
-	for (int i = 0; i < 4; i++)
+	rounds = n / CREATORS;
+	for (long i = 0; i < CREATORS; i++)
+		pthread_create(&t[i], NULL, creator, (void *)i);
+	for (int i = 0; i < CREATORS; i++)
 		pthread_join(t[i], NULL);
-	printf("%d\n", 4 * rounds);
+	printf("%d\n", CREATORS * rounds);
 	return 0;
 }
 
@@ -149,15 +161,6 @@ plain static int moved_pointer(int fill)
 
 static volatile int go, stop;
 static volatile long of_others;
-
-static void stay_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu % (int)sysconf(_SC_NPROCESSORS_ONLN), &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
 
 static int beside(void *arg)
 {
