@@ -95,7 +95,7 @@ struct unwind_walk *walk_set(struct bulk_context *ctx, void *area, uint32_t room
 void walk_end(struct work *w, uint32_t frames, int end);
 
 /* record.c */
-void blob_record(struct ring_head *ring, const struct bulk_desc *desc, uint64_t rsp);
+void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t rsp);
 
 void *memcpy(void *to, const void *from, size_t n);
 void *memmove(void *to, const void *from, size_t n);

@@ -401,6 +401,9 @@ static void do_two_byte(struct doing *d)
 		read_modrm(d, 0);
 	} else if (op == 0xb1) {
 		do_cmpxchg(d);
+	} else if (op == 0xb6 || op == 0xb7) {	/* movzbl, movzwl */
+		read_modrm(d, 0);
+		set_reg(d, d->reg, d->in_memory ? load(d, d->addr, op - 0xb5) : (stop(d, -ENOTSUP), 0));
 	} else if (op == 0xc7) {
 		do_cmpxchg16(d);
 	} else {
