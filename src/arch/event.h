@@ -293,7 +293,7 @@ struct bulk_spec {
 #define BULK_STRING_MIN 21	/* "<unreadable>", NUL, address */
 #define BULK_LEN_MAX EVENT_LEN_MAX
 #define EVENT_STACK_NEED 232	/* below the site's stack pointer, red zone included */
-#define BULK_STACK_MAX 512
+#define BULK_STACK_MAX 576
 
 /* The longest that this field can get in an event. */
 static inline uint64_t bulk_field_max(const struct bulk_field *f)

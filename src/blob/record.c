@@ -5,7 +5,6 @@
  * for the longest that it can be: reads are what costs.
  */
 #include "blob/inside.h"
-#include "blob/unwind.h"
 
 static uint64_t time_now(void)
 {
@@ -68,15 +67,6 @@ static void read_fields(struct work *w)
 		pieces_read(w);
 	} while (more);
 	fields_finish(w);
-}
-
-static void walk_stack(struct work *w)
-{
-	struct unwind_walk *walk = walk_start(w);
-	enum unwind_end end;
-	uint32_t n = unwind_walk(walk, (uint64_t *)(w->trace + 8), w->desc->fields[w->trace_field].limit, &end);
-
-	walk_end(w, n, end);
 }
 
 /* Returns the length of the event. */

@@ -100,7 +100,8 @@ static void put_flip(struct gen *g, const struct agg_site *s)
 {
 	bool u = s->m->num == IR_U64;
 
-	op(g, 0x48, 0x8b, 0x01);			/* mov  (%rcx),%rax */
+	op(g, 0x8b, 0x01);				/* mov  (%rcx),%eax */
+	op(g, 0x83, 0xe0, AGG_COPY);			/* and  $AGG_COPY,%eax: whatever stands there */
 	op(g, 0x48, 0x8d, 0x14, 0x01);			/* lea  (%rcx,%rax),%rdx */
 	op(g, 0x48, 0x83, 0xf0, AGG_COPY);		/* xor  $AGG_COPY,%rax */
 	g_address(g, RSI, g->env->maps + s->place->base);
