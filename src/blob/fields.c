@@ -211,7 +211,7 @@ void fields_finish(struct work *w)
 /* How much of its place a field takes in the end: never more than there is, whatever stands there. */
 static uint32_t used(const struct bulk_field *f, uint8_t *place)
 {
-	uint32_t room = bulk_field_max(f), n = *(const uint32_t *)place;
+	uint32_t room = bulk_field_max(f), n = *(const volatile uint32_t *)place;	/* once: see inside.h */
 
 	if (f->kind == EVENT_BACKTRACE)
 		return n < f->limit ? 8 + 8 * n : room;

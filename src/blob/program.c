@@ -332,7 +332,7 @@ static ONE emit(uint8_t *frame, const struct prog_op *op, struct ring_head *ring
 		count_lost(ring, op->lost_index);
 		return PROG_OK;
 	}
-	to = (uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 1));
+	to = (uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 8));
 	words = (next - head) / 8;
 	__asm__ volatile("rep movsq" : "+D"(to), "+S"(event), "+c"(words) : : "memory");
 	if (op->flags & PROG_OVERWRITE) {

@@ -127,7 +127,7 @@ static void write_to(struct work *w, struct ring_head *ring, uint32_t flags)
 
 	if (was_forked(w))
 		return;
-	copy_words((uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 1)), area->event, len);
+	copy_words((uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 8)), area->event, len);
 	if (flags & BULK_OVERWRITE)
 		mark(ring, size, head, head + len);
 	commit(ring, head, head + len);
