@@ -36,9 +36,9 @@ struct maps_layout;		/* gen/maps.h */
 
 /*
  * Memory that stays readable as long as the program runs (session/good.c says why): what a pointer finds there is
- * loaded plainly, anything else by the kernel. It stands in memory shared with the target, so that it can be taken
- * back at any time: lengths become 0, in any order; nothing else is ever changed once code has been made. The first
- * range is the one that is looked at first.
+ * loaded plainly, anything else by the kernel. It is in memory that is private to a process and copied by a fork, and
+ * can be taken back at any time: lengths become 0, in any order; nothing else is ever changed once code has been made.
+ * The first range is the one that is looked at first.
  */
 #define GEN_GOOD 16
 #define GEN_GOOD_STACK GEN_GOOD	/* of the first thread: good from rsp on, if rsp is in there as well */

@@ -206,7 +206,7 @@ static int take_data(struct jab *j, struct target *t, const struct piece *p, siz
 	if (j->units.n) {
 		size_t off = p->len - units_data_size(j);
 
-		units_take(j, t, p->here + off, p->at.v + off, p[rings_npieces(t) - 1].at.v + PAGE);
+		units_take(j, t, p->here + off, p->at.v + off, p[rings_npieces(t) - 1].at.v + PAGE, p[rings_npieces(t)].at.v);
 	}
 	return rings_take(j, t, p + 1, p->here + counters + parks, p->at.v + counters + parks);
 }

@@ -150,7 +150,7 @@ void rings_pieces(const struct target *t, struct piece *pieces)
 	pieces[nrings(t->rings)] = (struct piece){ .kind = PIECE_PRIVATE, .len = t->rings->private_size };
 	/* What a fork in the middle of an event must not share with its parent. */
 	pieces[nrings(t->rings) + 1] = (struct piece){ .kind = PIECE_SCRATCH,
-						       .len = (uint64_t)t->rings->scratch_size * t->rings->nlocked };
+						       .len = 2 * PAGE + (uint64_t)t->rings->scratch_size * t->rings->nlocked };
 }
 
 static int take_ring(struct jab *j, struct target *t, uint32_t i, const struct piece *p)
@@ -203,7 +203,7 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 	r->no_stack_at = data_at + off_no_stack(r);
 	r->pages = (uint64_t *)(data + off_pages(r));
 	r->pages_at = data_at + off_pages(r);
-	r->scratch_at = pieces[nrings(r) + 1].at.v;
+	r->scratch_at = pieces[nrings(r) + 1].at.v + PAGE;
 	return err;
 }
 

@@ -18,8 +18,8 @@
 
 static const char text[] =
 	"config = { max_map_keys = 16 } u:exe:f { @n = arg0; @k[arg0 & 7]++; @w[str(arg1), arg0 & 3] = (arg0, str(arg1)); @c = count(); "
-	"@ck[arg0 & 3] = count(); @s[str(arg1)] = stats(arg0); @h[arg0 & 3] = hist(arg0); @l = lhist(arg0, 0, 100, 5); @a = avg(arg0); "
-	"@ak[arg0 & 3] = avg(arg0); @mn[arg0 & 1] = min(arg0); @q[arg0 & 1] = quantile(arg0, .5, .9); @st[ustack(5)] = count(); "
+	"@ck[arg0 & 3] = count(); @s[str(arg1)] = stats(arg0); @h[arg0 & 3] = hist(arg0); @l = lhist(arg0, 0, 100, 5); @a = avg((int64)arg0); "
+	"@ak[arg0 & 3] = avg((int64)arg0); @mn[arg0 & 1] = min(arg0); @q[arg0 & 1] = quantile(arg0, .5, .9); @st[ustack(5)] = count(); "
 	"@u = ustack(3); printf(\"%d %s\\n\", arg0, str(arg1)); print((arg0, str(arg1), ustack(2))); @b[arg0 & 1] = buf(arg1, 8); "
 	"printf(\"%d %d %d %d %d\", @a, @ak[arg0 & 3], @k[arg0 & 7], len(@k), len(@ck)); if (has_key(@k, arg0 & 3)) { delete(@k[arg0 & 3]) } "
 	"delete(@ck[arg0 & 1]); delete(@w[str(arg1), arg0 & 3]); @sum = sum(arg0); @t = @sum }";
@@ -140,14 +140,13 @@ static void scribble(void)
 
 /* ---- what must hold ---- */
 
-static void hit_once(void (*run)(void))
+static void hit_with(uint64_t number, uint64_t address, void (*run)(void))
 {
-	static const char *const words[] = { "alpha", "", "a longer word", "beta" };
 	const char *changed;
 
 	gen_machine(random_word(), 0);
-	machine_in.gpr[RDI] = random_word() % 5 ? random_word() % 8 : nasty(random_word());
-	machine_in.gpr[RSI] = random_word() % 9 ? (uint64_t)words[random_word() % 4] : nasty(random_word());
+	machine_in.gpr[RDI] = number;
+	machine_in.gpr[RSI] = address;
 	memcpy(gen_before, gen_stack, sizeof(gen_stack));
 	memset(&machine_out, 0, sizeof(machine_out));
 	machine_steps = 0;
@@ -163,6 +162,15 @@ static void hit_once(void (*run)(void))
 		assert_int_equal(*at, 0);
 }
 
+static void hit_once(void (*run)(void))
+{
+	static const char *const words[] = { "alpha", "", "a longer word", "beta" };
+	uint64_t word = random_word();
+
+	hit_with(random_word() % 5 ? random_word() % 8 : nasty(random_word()),
+		 random_word() % 9 ? (uint64_t)words[word % 4] : nasty(word), run);
+}
+
 static void anything_in_shared_memory(void **state)
 {
 	for (int has_rseq = 0; has_rseq < 2; has_rseq++) {
@@ -173,6 +181,26 @@ static void anything_in_shared_memory(void **state)
 			if (k % 500 == 499)
 				place(has_rseq);
 		}
+	}
+}
+
+/* The smallest number, divided by -1, is none: the division would trap. */
+static void averages_of_anything(void **state)
+{
+	for (uint32_t i = 0; i < layout->nmaps; i++) {
+		const struct map_place *p = &layout->maps[i];
+		uint8_t *block;
+
+		if (lang_unit(lang)->maps.v[i].kind != IR_MAP_AVG)
+			continue;
+		place(true);
+		hit_with(0, (uint64_t)"alpha", machine_run);
+		block = memory + layout->parts + layout->part_size * layout->ncpus + p->values;
+		for (uint32_t k = 0; k < p->entries; k++, block += p->value_size) {
+			*(uint64_t *)(block + AGG_COUNT) = -3;
+			*(uint64_t *)(block + AGG_SUM) = 1ull << 63;
+		}
+		hit_with(0, (uint64_t)"alpha", machine_run);
 	}
 }
 
@@ -208,6 +236,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(anything_in_shared_memory),
+		cmocka_unit_test(averages_of_anything),
 		cmocka_unit_test(anything_at_any_time),
 	};
 
