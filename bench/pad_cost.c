@@ -23,17 +23,18 @@
 #define PAD_OFF 4096
 #define PAD_STEP 512
 #define SLOW_OFF (CODE_SIZE - 4096)	/* the routine for threads without rseq */
-#define MAX_CPUS 1024
+#define MAX_CPUS (CPU_TABLE_FEW - 2)
 
 static uint8_t *code;			/* read, write, execute: our own process only */
-static uint64_t table_room[2 + MAX_CPUS];
+static uint64_t table[CPU_TABLE_FEW];
 static uint64_t counters[MAX_CPUS][8] __attribute__((aligned(64)));
 static uint64_t shared __attribute__((aligned(64)));
 
 #define RING_SIZE (16u << 20)
 
-static uint64_t ring_table_room[2 + MAX_CPUS];
-static uint64_t locked_rings[1];
+static uint64_t ring_table[CPU_TABLE_FEW], lost_table[CPU_TABLE_FEW];
+static struct ring_ref locked_rings[1];
+static struct process_state state = { .fast = 1 };
 static struct ring_head *all_rings[MAX_CPUS + 1];
 static int nrings;
 static struct pid_page own __attribute__((aligned(8)));
@@ -42,12 +43,13 @@ static uint64_t lost[8];
 static struct count_spec make_spec(bool has_rseq)
 {
 	for (int cpu = 0; cpu < MAX_CPUS; cpu++)
-		table_room[2 + cpu] = (uint64_t)counters[cpu];
+		table[cpu] = (uint64_t)counters[cpu];
 	return (struct count_spec){
 		.rseq_off = __rseq_offset,
 		.rseq_sig = RSEQ_SIG,
 		.has_rseq = has_rseq,
-		.cpu_table = (uint64_t)(table_room + 2),
+		.cpu_table = (uint64_t)table,
+		.fast = (uint64_t)&state.fast,
 		.shared = (uint64_t)&shared,
 		.index = 3,
 	};
@@ -68,7 +70,6 @@ static struct ring_head *make_ring(void)
 	close(fd);
 	memset(at, 0, RING_HEAD_SIZE + 2 * RING_SIZE);
 	all_rings[nrings++] = (struct ring_head *)at;
-	all_rings[nrings - 1]->lost_at = (uint64_t)lost;
 	return (struct ring_head *)at;
 }
 
@@ -87,7 +88,7 @@ static int make_rings(void)
 {
 	int ncpus = MIN(sysconf(_SC_NPROCESSORS_CONF), MAX_CPUS);
 	struct event_slow_spec slow = {
-		.ring_table = (uint64_t)(ring_table_room + 2),
+		.fast = (uint64_t)&state.fast,
 		.pid_cell = (uint64_t)&own,
 		.tid_off = find_tid_off(),
 		.has_tid = true,
@@ -97,10 +98,13 @@ static int make_rings(void)
 		.ring_size = RING_SIZE,
 	};
 
-	for (int cpu = 0; cpu < ncpus; cpu++)
-		if (!(ring_table_room[2 + cpu] = (uint64_t)make_ring()))
+	for (int cpu = 0; cpu < ncpus; cpu++) {
+		if (!(ring_table[cpu] = (uint64_t)make_ring()))
 			return -1;
-	if (!(locked_rings[0] = (uint64_t)make_ring()))
+		lost_table[cpu] = (uint64_t)lost;
+	}
+	locked_rings[0] = (struct ring_ref){ .ring = (uint64_t)make_ring(), .lost = (uint64_t)lost };
+	if (!locked_rings[0].ring)
 		return -1;
 	own.pid = getpid();
 	return arch_x86_64.emit_event_slow(code + SLOW_OFF, &slow);
@@ -125,7 +129,9 @@ static struct event_spec make_event(bool has_rseq, bool overwrite)
 		.has_tid = true,
 		.overwrite = overwrite,
 		.tid_off = find_tid_off(),
-		.ring_table = (uint64_t)(ring_table_room + 2),
+		.ring_table = (uint64_t)ring_table,
+		.lost_table = (uint64_t)lost_table,
+		.fast = (uint64_t)&state.fast,
 		.pid_cell = (uint64_t)&own,
 		.slow = (uint64_t)code + SLOW_OFF,
 		.lost_shared = (uint64_t)&lost[0],

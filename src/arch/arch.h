@@ -57,8 +57,10 @@ struct count_spec {
 	int32_t rseq_off;	/* rseq area from the thread pointer; used if has_rseq */
 	uint32_t rseq_sig;	/* the word the kernel wants in front of an abort address */
 	bool has_rseq;		/* every thread has registered: count per CPU without a lock */
-	uint64_t cpu_table;	/* address of uint64_t table[]; table[cpu] = base of that CPU's counters,
-				   table[-1] = table[-2] = 0 (cpu_id of a thread without registration) */
+	bool many_cpus;		/* as in struct event_spec */
+	uint64_t cpu_table;	/* u64 table[] by the lower bits of cpu_id: base of that CPU's counters, 0: it has none.
+				   The target can't write it */
+	uint64_t fast;		/* process_state.fast */
 	uint64_t shared;	/* address of the counter for everybody else: threads without
 				   registration, and the few hits the kernel has interrupted.
 				   Hits = sum over the CPUs + this */
@@ -70,11 +72,15 @@ enum clone_abi {
 	CLONE_ABI_VFORK,	/* always a child on its parent's thread block */
 	CLONE_ABI_CLONE,	/* clone(flags, ...) */
 	CLONE_ABI_CLONE3,	/* clone3(args, ...) */
+	CLONE_ABI_SET_FS,	/* arch_prctl(code, ...): no new thread, but another block for this one */
 };
 
 struct raise_spec {
-	uint64_t cpu_table;	/* as in count_spec */
-	uint32_t ncpus;
+	uint64_t fast;		/* process_state.fast: becomes 0 */
+	uint64_t raised;	/* u32 that tells the tracer so: becomes 1 */
+	int32_t tid_off;	/* where a thread block has its thread's number; 0: not known, no new block is believed */
+	int32_t rseq_off;	/* as in count_spec: a new thread's block gets a CPU number there that is none, */
+	bool has_rseq;		/* if this is set */
 	enum clone_abi abi;
 	bool own_numbers;	/* new threads write their numbers into their blocks themselves */
 };
@@ -101,7 +107,8 @@ struct gate_spec {
 
 /* In front of a call that may forbid others; its arguments are in their registers. */
 struct hush_spec {
-	uint64_t word;		/* u32 that becomes 1 */
+	uint64_t word;		/* process_state.quiet, which becomes 1, */
+	uint64_t told;		/* and a u32 for the tracer, which does so, too */
 	uint8_t first, n;	/* if the lower half of the first argument is one of these */
 	uint32_t number;	/* and if the call has this number; 0: it has */
 };
@@ -142,7 +149,7 @@ struct arch_ops {
 	int (*emit_count)(uint8_t *out, uint64_t at, const struct count_spec *spec);
 
 	/*
-	 * Write the code that stands in front of a clone and clears the table of per-CPU counters if
+	 * Write the code that stands in front of a clone and clears process_state.fast if
 	 * the new thread will not have restartable sequences of its own. Returns its length, at most
 	 * COUNT_MAX.
 	 */
@@ -197,7 +204,7 @@ struct arch_ops {
 	int (*emit_park)(uint8_t *out, const struct park_spec *spec);
 };
 
-#define COUNT_MAX 192
+#define COUNT_MAX 216
 #define GATE_MAX 256
 #define HUSH_MAX 64
 #define SPACE_LEN 67

@@ -58,27 +58,47 @@ struct bulk_context {
 };
 
 /*
- * Of a ring behind a lock: memory for its owner to make an event in, before it goes to the ring. It should
+ * A ring behind a lock, as the code in the target finds it: in memory that the target can't write, so that a child of
+ * it with fewer rights can't lead its parent elsewhere. All addresses are live ones.
+ *
+ * The scratch memory is for its owner to make an event in, before it goes to the ring. It should
  * be private to a process and copied by a fork (not shared, not wiped): a signal handler that forks in
  * the middle has a child that goes on here, too, beside its parent.
  */
-struct bulk_scratch {
-	uint64_t scratch;	/* live address, 8-aligned, set from outside, once; 0: no bulk events here */
+struct ring_ref {
+	uint64_t ring;		/* struct ring_head; 0: none there */
+	uint64_t lost;		/* this ring's lost counters, one u64 per probe */
+	uint64_t scratch;	/* 8-aligned; 0: no bulk events here */
 	uint64_t scratch_size;
 };
 
+/*
+ * What holds for a whole process: in memory that is private to it and copied by a fork, so that no other process
+ * can change it.
+ */
+struct process_state {
+	uint32_t fast;		/* not 0: every thread has a block that can be believed, with its number and its CPU.
+				   While it is 0 nothing relative to the thread pointer may be touched */
+	uint32_t quiet;		/* not 0: system calls may be forbidden by now */
+};
+
+/* Entries of a table by CPU. cpu_id is cut to that, so that -1 and -2 (not registered) are its last two. */
+#define CPU_TABLE_FEW 256
+#define CPU_TABLE_MANY 65536	/* where there are more CPUs than the other one has places */
+
 #define BULK_SCRATCH_MIN (16u << 10)
 
+/*
+ * Every process of a family can write here: no word of it is ever followed as an address, and what selects a place in
+ * the ring is cut to its size first.
+ */
 struct ring_head {
 	uint64_t head;		/* bytes written since ever */
 	uint64_t lock;		/* who holds it and for which time: see ring_lock_owner() */
 	uint64_t lost;		/* events that found this ring full */
-	uint64_t lost_at;	/* live address of this ring's lost counters, one u64 per probe */
-	uint64_t pad0[4];
+	uint64_t pad0[5];
 	uint64_t tail;		/* bytes read since ever; the reader's, on a line of its own */
-	uint64_t pad1[15];
-	struct bulk_scratch bulk;	/* rings behind a lock */
-	uint64_t pad4[230];
+	uint64_t pad1[247];
 	/*
 	 * Overwrite mode: where the first event of each stretch of the ring begins, written before
 	 * the head that passes it. Old laps are still in there; the positions tell.
@@ -117,7 +137,6 @@ struct pid_page {
 
 _Static_assert(offsetof(struct ring_head, head) == 0 && offsetof(struct ring_head, lock) == 8, "changed at once");
 _Static_assert(offsetof(struct ring_head, tail) == 64, "pads know it");
-_Static_assert(offsetof(struct ring_head, bulk) == 192, "pads know it");
 _Static_assert(offsetof(struct ring_head, marks) == 2048, "pads know it");
 _Static_assert(sizeof(struct ring_head) == RING_HEAD_SIZE, "a page");
 
@@ -179,11 +198,14 @@ struct event_spec {
 	bool has_tid;		/* the tid of each thread is at tid_off from its thread pointer */
 	bool overwrite;		/* the newest events stay, not the oldest: nobody looks at tail */
 	int32_t tid_off;
-	uint64_t ring_table;	/* u64 table[cpu] = that CPU's ring_head; table[-1] = table[-2] = 0.
-				   All 0 while there are threads that we can't tell apart */
+	bool many_cpus;		/* the tables have CPU_TABLE_MANY entries, not CPU_TABLE_FEW */
+	uint64_t ring_table;	/* u64 table[] by the lower bits of cpu_id: that CPU's ring_head, 0: it has none. The target can't
+				   write it, nor the next one */
+	uint64_t lost_table;	/* likewise: that ring's lost counters, one u64 per probe */
+	uint64_t fast;		/* process_state.fast */
 	uint64_t pid_cell;	/* struct pid_page */
 	uint64_t slow;		/* where the code of emit_event_slow() stands */
-	uint64_t lost_shared;	/* u64: this probe's events that got no ring */
+	uint64_t lost_shared;	/* u64: this probe's events that got no ring, or a locked one without room */
 	uint64_t no_stack;	/* u64: likewise for want of stack; 0: there is enough, don't ask */
 	uint32_t lost_index;	/* this probe's counter in the lost counters of a ring */
 	uint32_t ring_size;	/* power of two; the same for all rings */
@@ -194,17 +216,17 @@ struct event_spec {
 
 /* The way of those who can't use the ring of their CPU. Once per target. */
 struct event_slow_spec {
-	uint64_t ring_table;	/* as above; here table[0] != 0 says that pid cell and tid may be
-				   believed, with rseq or without */
+	uint64_t fast;		/* process_state.fast: pid cell and tid may be believed, with rseq or without */
 	uint64_t pid_cell;
 	int32_t tid_off;
 	bool has_tid;
 	bool may_call;		/* false: a system call might be forbidden; lose the event instead */
-	uint64_t rings;		/* u64 table[nrings] = rings behind a lock; 0: none there */
+	uint64_t rings;		/* struct ring_ref[nrings]: those behind a lock */
 	uint32_t nrings;	/* power of two */
 	uint32_t ring_size;	/* power of two */
-	uint64_t pages;		/* u64[STACK_PAGES], see there */
-	uint64_t quiet;		/* u32: if it is not 0, may_call is over; 0: no such word */
+	uint64_t pages;		/* u64[STACK_PAGES], see there; private to a process */
+	uint64_t epoch;		/* u64 of the tracer's: a multiple of STACK_EPOCH */
+	uint64_t quiet;		/* process_state.quiet: if it is not 0, may_call is over; 0: no such word */
 };
 
 /*
@@ -217,7 +239,8 @@ struct event_slow_spec {
  * takes no more than that, and neither does counting a hit.
  */
 #define STACK_UNASKED 192
-#define STACK_PAGES 256		/* a good page's number stands where its lower bits say; wiped now and then by the tracer */
+#define STACK_PAGES 256		/* a good page's number stands where its lower bits say, */
+#define STACK_EPOCH (1ull << 40)	/* with the epoch added: when that changes, which it does now and then, all are forgotten */
 
 /*
  * Bulk events: those whose fields may be unreadable or have no fixed length. They are written by C code
@@ -273,7 +296,7 @@ struct bulk_desc {
 	uint32_t flags;		/* enum bulk_flags */
 	uint64_t pid_cell;	/* as in struct event_spec; 0: none */
 	uint64_t unwind;	/* live address of the tables for EVENT_BACKTRACE; 0: frame pointers only */
-	uint64_t quiet;		/* u32: if it is not 0 the flag counts as cleared; 0: no such word */
+	uint64_t quiet;		/* process_state.quiet: if it is not 0 the flag counts as cleared; 0: no such word */
 	struct bulk_field fields[];
 };
 
@@ -322,10 +345,10 @@ static inline uint64_t bulk_max_len(const struct bulk_field *fields, uint32_t n)
 
 /* bytes of code */
 #define EVENT_CODE_MAX 3584
-#define EVENT_SLOW_MAX 640
-#define EVENT_FINISH 288	/* the second routine of emit_event_slow(), from its start */
-#define EVENT_GIVE_BACK 424	/* the third */
-#define EVENT_ROOM 504		/* the fourth */
+#define EVENT_SLOW_MAX 704
+#define EVENT_FINISH 320	/* the second routine of emit_event_slow(), from its start */
+#define EVENT_GIVE_BACK 456	/* the third */
+#define EVENT_ROOM 536		/* the fourth */
 #define BULK_CODE_MAX 704
 
 static inline uint32_t event_len(uint32_t nfields)

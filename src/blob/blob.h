@@ -18,10 +18,9 @@
 /*
  * The entry table stands at the start of the image: u32 offsets. Entries are only added at the end.
  *
- *	BLOB_RECORD	struct ring_head *record(struct ring_head *ring, const struct bulk_desc *desc,
- *						 uint64_t rsp)
+ *	BLOB_RECORD	void record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t rsp)
  *			Write one bulk event to a ring whose lock is the caller's and whose context is
- *			filled. Returns the ring, or NULL if the lock isn't ours to give back: we are a copy
+ *			filled, and give the lock back; unless it isn't ours: we are a copy
  *			of its owner made by a fork in a signal handler.
  *	BLOB_READ	int64_t read(struct bulk_context *ctx, void *to, uint64_t from, uint64_t len)
  *			A checked read of the target's own memory as the thread ctx->tid. How many bytes
@@ -29,7 +28,7 @@
  *			most BULK_PIECES pages.
  *	BLOB_PARK	void park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
  *			Wait for the tracer, see arch/park.h.
- *	BLOB_PROGRAM	int64_t program(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+ *	BLOB_PROGRAM	int64_t program(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
  *			One operation of a program of the language, see blob/program.h.
  */
 enum blob_entry { BLOB_RECORD, BLOB_READ, BLOB_PARK, BLOB_PROGRAM, BLOB_ENTRIES };

@@ -98,7 +98,7 @@ void string_fault(uint8_t *place, uint64_t addr, bool refused);
 void walk_stack(struct work *w);
 
 /* record.c */
-void blob_record(struct ring_head *ring, const struct bulk_desc *desc, uint64_t rsp);
+void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t rsp);
 
 void *memcpy(void *to, const void *from, size_t n);
 void *memmove(void *to, const void *from, size_t n);

@@ -15,14 +15,14 @@ prog_do blob_program;
 
 /* ---- reads ---- */
 
-static void fault(const struct ring_head *ring, const struct prog_op *op, uint64_t addr)
+static void fault(const struct ring_ref *ring, const struct prog_op *op, uint64_t addr)
 {
 	run_of(ring)->faults |= 1ull << (op->bit & 63);
 	run_of(ring)->address[op->bit & 63] = addr;
 }
 
 /* Does it hang on something that has failed? Then it has failed, too. */
-static bool inherits(const struct ring_head *ring, const struct prog_op *op)
+static bool inherits(const struct ring_ref *ring, const struct prog_op *op)
 {
 	uint64_t met = run_of(ring)->faults & op->mask;
 
@@ -31,7 +31,7 @@ static bool inherits(const struct ring_head *ring, const struct prog_op *op)
 	return met;
 }
 
-static bool can_read(const struct ring_head *ring, const struct prog_op *op, void *to, uint64_t from, uint64_t len)
+static bool can_read(const struct ring_ref *ring, const struct prog_op *op, void *to, uint64_t from, uint64_t len)
 {
 	return may_call(op) && blob_read(context(ring), to, from, len) == (int64_t)len;
 }
@@ -67,7 +67,7 @@ static bool look_ahead(struct prog_run *run, const struct prog_op *op, const str
  * Read it, and with the same call what comes next. Pieces are copied in their order up to one that fails, so
  * how far it came tells which of them are there.
  */
-static __attribute__((noinline)) bool read_ahead(struct ring_head *ring, const struct prog_op *op, uint64_t addr)
+static __attribute__((noinline)) bool read_ahead(const struct ring_ref *ring, const struct prog_op *op, uint64_t addr)
 {
 	const struct prog_ahead *list = (const struct prog_ahead *)op->args;
 	struct prog_run *run = run_of(ring);
@@ -104,7 +104,7 @@ static uint64_t extended(const struct prog_op *op, uint64_t v)
 	return op->flags & PROG_SIGNED ? (uint64_t)((int64_t)v >> shift) : v >> shift;
 }
 
-static ONE load(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+static ONE load(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	uint64_t addr = *word(frame, op->a) + op->imm, *to = word(frame, op->dst);
 
@@ -130,7 +130,7 @@ static uint64_t most_bytes(uint8_t *frame, const struct prog_op *op)
 }
 
 /* Page by page: what is behind the end of a string need not be there. */
-static ONE read_string(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+static ONE read_string(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	struct text *t = text_at(ring, op->slot);
 	uint64_t most = most_bytes(frame, op), from = *word(frame, op->a);
@@ -156,7 +156,7 @@ static ONE read_string(uint8_t *frame, const struct prog_op *op, struct ring_hea
 	return PROG_OK;
 }
 
-static ONE read_bytes(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+static ONE read_bytes(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	struct text *t = text_at(ring, op->slot);
 	uint64_t most = most_bytes(frame, op), from = *word(frame, op->a);
@@ -173,7 +173,7 @@ static ONE read_bytes(uint8_t *frame, const struct prog_op *op, struct ring_head
 
 /* ---- text ---- */
 
-static ONE comm(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+static ONE comm(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	struct text *t = text_at(ring, op->slot);
 	char name[16] = "";
@@ -189,7 +189,7 @@ static ONE comm(uint8_t *frame, const struct prog_op *op, struct ring_head *ring
 	return PROG_OK;
 }
 
-static ONE slot_copy(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+static ONE slot_copy(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	struct text *to = text_at(ring, op->slot);
 	const struct text *from = text_at(ring, op->slot2);
@@ -200,7 +200,7 @@ static ONE slot_copy(uint8_t *frame, const struct prog_op *op, struct ring_head 
 	return PROG_OK;
 }
 
-static ONE slot_and(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+static ONE slot_and(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	struct text *to = text_at(ring, op->slot);
 	const struct text *mask = text_at(ring, op->slot2);
@@ -211,7 +211,7 @@ static ONE slot_and(uint8_t *frame, const struct prog_op *op, struct ring_head *
 	return PROG_OK;
 }
 
-static ONE slot_load(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+static ONE slot_load(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	const struct text *t = text_at(ring, op->slot);
 	uint64_t off = op->imm + (op->a != PROG_NONE ? *word(frame, op->a) : 0), *to = word(frame, op->dst);
@@ -225,7 +225,7 @@ static ONE slot_load(uint8_t *frame, const struct prog_op *op, struct ring_head 
 	return PROG_OK;
 }
 
-static ONE compare(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+static ONE compare(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	const struct text *a = text_at(ring, op->slot), *b = text_at(ring, op->slot2);
 	uint32_t na = text_len(a, op->cap), nb = text_len(b, op->cap2), most = op->imm ? op->imm : ~0u;
@@ -238,7 +238,7 @@ static ONE compare(uint8_t *frame, const struct prog_op *op, struct ring_head *r
 	return PROG_OK;
 }
 
-static ONE find(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+static ONE find(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	const struct text *a = text_at(ring, op->slot), *b = text_at(ring, op->slot2);
 	uint32_t na = text_len(a, op->cap), nb = text_len(b, op->cap2);
@@ -254,10 +254,10 @@ static ONE find(uint8_t *frame, const struct prog_op *op, struct ring_head *ring
 
 /* ---- events ---- */
 
-static void count_lost(struct ring_head *ring, uint32_t index)
+static void count_lost(const struct ring_ref *ring, uint32_t index)
 {
-	__atomic_fetch_add(&((uint64_t *)ring->lost_at)[index], 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&ring->lost, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&((uint64_t *)ring->lost)[index], 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&head_of(ring)->lost, 1, __ATOMIC_RELAXED);
 }
 
 /* See record.c. */
@@ -269,7 +269,7 @@ static bool was_forked(const struct prog_op *op, const struct bulk_context *ctx)
 }
 
 /* One field at `to`; returns what is behind it. */
-static uint8_t *put_field(uint8_t *frame, const struct prog_arg *a, struct ring_head *ring, uint8_t *to)
+static uint8_t *put_field(uint8_t *frame, const struct prog_arg *a, const struct ring_ref *ring, uint8_t *to)
 {
 	uint64_t met = run_of(ring)->faults & a->mask;
 	const uint64_t *failed = met ? &run_of(ring)->address[__builtin_ctzll(met)] : 0;
@@ -296,7 +296,7 @@ static uint8_t *put_field(uint8_t *frame, const struct prog_arg *a, struct ring_
 	return to + len;
 }
 
-static uint32_t make_event(uint8_t *frame, const struct prog_op *op, struct ring_head *ring, uint8_t *event)
+static uint32_t make_event(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring, uint8_t *event)
 {
 	struct event_head *e = (struct event_head *)event;
 	uint8_t *to = (uint8_t *)(e + 1);
@@ -320,33 +320,34 @@ static uint32_t make_event(uint8_t *frame, const struct prog_op *op, struct ring
 	return e->len = to - event;
 }
 
-static ONE emit(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+static ONE emit(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
-	uint64_t size = op->ring_size, head = ring->head, next, words;
+	struct ring_head *h = head_of(ring);
+	uint64_t size = op->ring_size, head = h->head, next, words;
 	uint8_t *event = area_of(ring, op), *to;
 
 	next = head + make_event(frame, op, ring, event);
 	if (was_forked(op, context(ring)))
 		return PROG_STOP;
-	if (!(op->flags & PROG_OVERWRITE) && next - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) > size) {
+	if (!(op->flags & PROG_OVERWRITE) && next - __atomic_load_n(&h->tail, __ATOMIC_ACQUIRE) > size) {
 		count_lost(ring, op->lost_index);
 		return PROG_OK;
 	}
-	to = (uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 8));
+	to = (uint8_t *)h + RING_HEAD_SIZE + (head & (size - 8));
 	words = (next - head) / 8;
 	__asm__ volatile("rep movsq" : "+D"(to), "+S"(event), "+c"(words) : : "memory");
 	if (op->flags & PROG_OVERWRITE) {
 		int shift = __builtin_ctz(ring_stretch(size));
 
 		if ((head ^ next) >> shift)
-			ring->marks[(next >> shift) & ((size >> shift) - 1)] = next;
+			h->marks[(next >> shift) & ((size >> shift) - 1)] = next;
 	}
-	__atomic_compare_exchange_n(&ring->head, &head, next, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(&h->head, &head, next, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 	return was_forked(op, context(ring)) ? PROG_STOP : PROG_OK;
 }
 
 /* They count for whatever depends on them, as if they had happened here. */
-static ONE take_faults(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+static ONE take_faults(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	run_of(ring)->faults |= *word(frame, op->a);
 	memset(run_of(ring)->address, 0, sizeof(run_of(ring)->address));
@@ -376,7 +377,7 @@ static ONE thread_pointer(const struct prog_op *op)
 }
 
 /* ring: NULL for what needs no scratch memory. */
-int64_t blob_program(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+int64_t blob_program(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	switch (op->op) {
 	case PROG_KEY: return map_key(frame, op, ring);

@@ -114,7 +114,7 @@ static uint64_t number_of(const struct prog_agg *a, const struct sums *s)
 }
 
 /* The entry of the key; -1: there is none. */
-static int64_t entry_of(uint8_t *frame, const struct prog_op *op, struct ring_head *ring, uint64_t *ret_state)
+static int64_t entry_of(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring, uint64_t *ret_state)
 {
 	const struct prog_shape *shape = shape_of(op);
 	const struct prog_table *t = table_of(op);
@@ -126,7 +126,7 @@ static int64_t entry_of(uint8_t *frame, const struct prog_op *op, struct ring_he
 	return table_find(t, shape, key, prog_hash(key, shape->key_words), ret_state);
 }
 
-ONE agg_get(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+ONE agg_get(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	uint64_t state, *to = word(frame, op->args[op->nkeys].word);
 	struct sums s;
@@ -139,7 +139,7 @@ ONE agg_get(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 	return PROG_OK;
 }
 
-ONE agg_has(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+ONE agg_has(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	uint64_t state;
 	struct sums s;
@@ -150,7 +150,7 @@ ONE agg_has(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 }
 
 /* Keys stay when a map is cleared, so each one is looked at. */
-ONE agg_len(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+ONE agg_len(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	const struct prog_shape *shape = shape_of(op);
 	const struct prog_table *t = table_of(op);
@@ -189,7 +189,7 @@ static void forget_flip(const struct prog_agg *a)
 		__atomic_exchange_n((uint64_t *)(block + off), seen_word(a->base + off), __ATOMIC_SEQ_CST);
 }
 
-ONE agg_delete(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+ONE agg_delete(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	const struct prog_agg *a = agg_of(op);
 	uint64_t state;

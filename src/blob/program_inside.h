@@ -21,24 +21,29 @@ static inline bool may_call(const struct prog_op *op)
 	return op->flags & PROG_MAY_CALL && !is_quiet(op->quiet);
 }
 
-static inline struct bulk_context *context(const struct ring_head *ring)
+static inline struct ring_head *head_of(const struct ring_ref *ring)
 {
-	return (struct bulk_context *)ring->bulk.scratch;
+	return (struct ring_head *)ring->ring;
 }
 
-static inline struct prog_run *run_of(const struct ring_head *ring)
+static inline struct bulk_context *context(const struct ring_ref *ring)
 {
-	return (struct prog_run *)(ring->bulk.scratch + PROG_RUN);
+	return (struct bulk_context *)ring->scratch;
 }
 
-static inline uint8_t *area_of(const struct ring_head *ring, const struct prog_op *op)
+static inline struct prog_run *run_of(const struct ring_ref *ring)
 {
-	return (uint8_t *)ring->bulk.scratch + op->area;
+	return (struct prog_run *)(ring->scratch + PROG_RUN);
 }
 
-static inline struct text *text_at(const struct ring_head *ring, uint64_t slot)
+static inline uint8_t *area_of(const struct ring_ref *ring, const struct prog_op *op)
 {
-	return (struct text *)(slot < PROG_SLOT_LIMIT ? ring->bulk.scratch + slot : slot);
+	return (uint8_t *)ring->scratch + op->area;
+}
+
+static inline struct text *text_at(const struct ring_ref *ring, uint64_t slot)
+{
+	return (struct text *)(slot < PROG_SLOT_LIMIT ? ring->scratch + slot : slot);
 }
 
 /* Never more than there is room for, whatever stands there. */
@@ -60,17 +65,17 @@ static inline const struct prog_shape *shape_of(const struct prog_op *op)
 }
 
 /* program_maps.c */
-const uint64_t *pack_key(uint8_t *frame, const struct prog_op *op, const struct ring_head *ring);
+const uint64_t *pack_key(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring);
 
 /* Numbers alone stand in the frame as they are wanted. */
-static inline const uint64_t *key_of(uint8_t *frame, const struct prog_op *op, const struct ring_head *ring)
+static inline const uint64_t *key_of(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	if (!ring)
 		return op->nkeys ? word(frame, op->args[0].word) : (const uint64_t *)frame;
 	return pack_key(frame, op, ring);
 }
 
-typedef int64_t prog_do(uint8_t *frame, const struct prog_op *op, struct ring_head *ring);
+typedef int64_t prog_do(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring);
 
 prog_do map_key, map_get, map_set, map_add, map_delete, map_has;
 prog_do agg_get, agg_has, agg_len, agg_delete;		/* program_aggs.c */

@@ -2,7 +2,7 @@
 /* Maps of values, and the keys of all maps. */
 #include "blob/program_inside.h"
 
-static uint64_t *pack(uint8_t *frame, const struct prog_arg *a, const struct ring_head *ring, uint64_t *to)
+static uint64_t *pack(uint8_t *frame, const struct prog_arg *a, const struct ring_ref *ring, uint64_t *to)
 {
 	uint32_t len, words;
 	const struct text *t;
@@ -20,7 +20,7 @@ static uint64_t *pack(uint8_t *frame, const struct prog_arg *a, const struct rin
 	return to + words;
 }
 
-__attribute__((noinline)) const uint64_t *pack_key(uint8_t *frame, const struct prog_op *op, const struct ring_head *ring)
+__attribute__((noinline)) const uint64_t *pack_key(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	uint64_t *to = run_of(ring)->key;
 
@@ -53,7 +53,7 @@ static ONE make_key(struct prog_table *t, const struct prog_shape *shape, const 
 	return table_make(t, shape, key, 0, 0, &state, &made);
 }
 
-ONE map_key(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+ONE map_key(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	const struct prog_shape *shape = shape_of(op);
 	struct prog_table *t = table_of(op);
@@ -66,7 +66,7 @@ ONE map_key(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 	return at < 0 ? PROG_FULL : at + PROG_KEY_BIAS;
 }
 
-static void unpack(uint8_t *frame, const struct prog_op *op, const struct ring_head *ring, const uint64_t *from)
+static void unpack(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring, const uint64_t *from)
 {
 	for (uint32_t k = op->nkeys; k < op->n; k++) {
 		const struct prog_arg *a = &op->args[k];
@@ -86,7 +86,7 @@ static void unpack(uint8_t *frame, const struct prog_op *op, const struct ring_h
 	}
 }
 
-ONE map_get(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+ONE map_get(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	const struct prog_shape *shape = shape_of(op);
 	struct prog_table *t = table_of(op);
@@ -118,7 +118,7 @@ ONE map_get(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 	return PROG_OK;
 }
 
-ONE map_set(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+ONE map_set(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	const struct prog_shape *shape = shape_of(op);
 	struct prog_table *t = table_of(op);
@@ -157,7 +157,7 @@ ONE map_set(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 	return PROG_FULL;
 }
 
-ONE map_add(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+ONE map_add(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	const struct prog_shape *shape = shape_of(op);
 	struct prog_table *t = table_of(op);
@@ -181,7 +181,7 @@ ONE map_add(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 	return done ? PROG_OK : PROG_FULL;
 }
 
-ONE map_delete(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+ONE map_delete(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	const struct prog_shape *shape = shape_of(op);
 	struct prog_table *t = table_of(op);
@@ -195,7 +195,7 @@ ONE map_delete(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
 	return there ? PROG_OK : PROG_ABSENT;
 }
 
-ONE map_has(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+ONE map_has(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	const struct prog_shape *shape = shape_of(op);
 	struct prog_table *t = table_of(op);

@@ -15,12 +15,15 @@ static uint64_t time_now(void)
 	return (uint64_t)high << 32 | low;
 }
 
-static void count_lost(struct ring_head *ring, uint32_t index)
+static struct ring_head *head_of(const struct ring_ref *ref)
 {
-	uint64_t *lost_at = (uint64_t *)ring->lost_at;
+	return (struct ring_head *)ref->ring;
+}
 
-	__atomic_fetch_add(&lost_at[index], 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&ring->lost, 1, __ATOMIC_RELAXED);
+static void count_lost(const struct ring_ref *ref, uint32_t index)
+{
+	__atomic_fetch_add(&((uint64_t *)ref->lost)[index], 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&head_of(ref)->lost, 1, __ATOMIC_RELAXED);
 }
 
 /* The first event of each stretch of the ring; see struct ring_head. */
@@ -113,15 +116,16 @@ static void unlock(const struct work *w, struct ring_head *ring)
 }
 
 /* What the copy of an owner can't make is no loss: its parent does. */
-static void no_room(const struct work *w, struct ring_head *ring)
+static void no_room(const struct work *w, const struct ring_ref *ref)
 {
 	if (!was_forked(w))
-		count_lost(ring, w->desc->lost_index);
+		count_lost(ref, w->desc->lost_index);
 }
 
-static void write_to(struct work *w, struct ring_head *ring, uint32_t flags)
+static void write_to(struct work *w, const struct ring_ref *ref, uint32_t flags)
 {
-	struct bulk_area *area = (struct bulk_area *)ring->bulk.scratch;
+	struct bulk_area *area = (struct bulk_area *)ref->scratch;
+	struct ring_head *ring = head_of(ref);
 	uint64_t size = w->desc->ring_size, head = ring->head;
 	uint32_t len = write_event(w, (struct event_head *)area->event);
 
@@ -133,19 +137,20 @@ static void write_to(struct work *w, struct ring_head *ring, uint32_t flags)
 	commit(ring, head, head + len);
 }
 
-void blob_record(struct ring_head *ring, const struct bulk_desc *desc, uint64_t rsp)
+void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t rsp)
 {
-	struct bulk_area *area = (struct bulk_area *)ring->bulk.scratch;
+	struct bulk_area *area = (struct bulk_area *)ref->scratch;
+	struct ring_head *ring = head_of(ref);
 	uint32_t flags = __atomic_load_n(&desc->flags, __ATOMIC_RELAXED);
 	struct work w = {
 		.ctx = &area->context, .desc = desc, .rsp = rsp, .may_call = flags & BULK_MAY_CALL && !is_quiet(desc->quiet),
-		.walk_room = ring->bulk.scratch_size - sizeof(*area),
+		.walk_room = ref->scratch_size - sizeof(*area),
 	};
 
 	if (!(flags & BULK_OVERWRITE) &&
 	    ring->head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) > desc->ring_size - desc->max_len)
-		no_room(&w, ring);
+		no_room(&w, ref);
 	else
-		write_to(&w, ring, flags);
+		write_to(&w, ref, flags);
 	unlock(&w, ring);
 }

@@ -111,7 +111,7 @@ static void note_registers(uint64_t *regs, const uint8_t *frame, const struct pr
 	regs[BULK_RIP] = op->imm;
 }
 
-ONE stack_number(uint8_t *frame, const struct prog_op *op, struct ring_head *ring)
+ONE stack_number(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	struct area *area = (struct area *)area_of(ring, op);
 	struct walk k;

@@ -86,7 +86,7 @@ static void put_take(struct gen *g, size_t lost[2])
 	op(g, 0x48, 0x85, 0xc9, 0x0f, 0x84);		/* test %rcx,%rcx; jz lost */
 	lost[0] = g_later(g);
 	op(g, 0x48, 0x8b);				/* mov  scratch(%rcx),%rdi */
-	g_mem(g, RDI, RCX, offsetof(struct ring_head, bulk.scratch));
+	g_mem(g, RDI, RCX, offsetof(struct ring_ref, scratch));
 	op(g, 0x48, 0x85, 0xff, 0x0f, 0x84);		/* test %rdi,%rdi; jz unlock */
 	lost[1] = g_later(g);
 	g_store_word(g, RCX, g->ring + 16);
@@ -113,7 +113,7 @@ static void put_note(struct gen *g)
 	static const uint8_t noted[] = { RBX, RBP, 12, 13, 14, 15 };
 
 	op(g, 0x48, 0x8b);				/* mov  scratch(%rdx),%rcx */
-	g_mem(g, RCX, RDX, offsetof(struct ring_head, bulk.scratch));
+	g_mem(g, RCX, RDX, offsetof(struct ring_ref, scratch));
 	for (size_t k = 0; k < ARRAY_SIZE(noted); k++) {
 		op(g, 0x48 | (noted[k] & 8) >> 1, 0x89);	/* mov %reg,regs(%rcx) */
 		g_mem(g, noted[k], RCX, offsetof(struct bulk_context, regs) + 8 * noted[k]);
@@ -143,7 +143,8 @@ static void put_heavy(struct gen *g)
 	put_keep(g, 8, true);
 	op(g, 0xc3);
 	g_land(g, lost[1], g->code.n);
-	op(g, 0x89, 0xc2);				/* unlock: mov %eax,%edx */
+	op(g, 0x89, 0xc2, 0x48, 0x8b);			/* unlock: mov %eax,%edx; mov ring(%rcx),%rcx */
+	g_mem(g, RCX, RCX, offsetof(struct ring_ref, ring));
 	g_address(g, RAX, g->env->event.slow + EVENT_GIVE_BACK);
 	op(g, 0xff, 0xd0, 0x75, 10 + 4);		/* call *%rax; jnz 3f */
 	g_land(g, lost[0], g->code.n);

@@ -37,7 +37,7 @@ static void put_if_fault(struct gen *g, const struct ir_ins *i)
 	op(g, 0x48, 0x85, 0xc9, 0x0f, 0x84);		/* test %rcx,%rcx; jz 1f */
 	none = g_later(g);
 	op(g, 0x48, 0x8b);				/* mov  scratch(%rcx),%rcx */
-	g_mem(g, RCX, RCX, offsetof(struct ring_head, bulk.scratch));
+	g_mem(g, RCX, RCX, offsetof(struct ring_ref, scratch));
 	g_address(g, RAX, i->mask);
 	op(g, 0x48, 0x85);				/* test %rax,faults(%rcx) */
 	g_mem(g, RAX, RCX, PROG_RUN + offsetof(struct prog_run, faults));

@@ -45,11 +45,13 @@ static void put_leave(struct gen *g)
 	}
 	if (g->heavy) {
 		g_load_word(g, RCX, g->ring);
-		op(g, 0xe3, 7 + 6 + 10 + 2);		/* jrcxz 1f */
+		op(g, 0xe3, 7 + 6 + 7 + 10 + 2);	/* jrcxz 1f */
 		op(g, 0x48, 0x8b);			/* mov  scratch(%rcx),%rdx */
-		g_mem(g, RDX, RCX, offsetof(struct ring_head, bulk.scratch));
+		g_mem(g, RDX, RCX, offsetof(struct ring_ref, scratch));
 		op(g, 0x8b);				/* mov  pid(%rdx),%edx */
 		g_mem(g, RDX, RDX, offsetof(struct bulk_context, pid));
+		op(g, 0x48, 0x8b);			/* mov  ring(%rcx),%rcx */
+		g_mem(g, RCX, RCX, offsetof(struct ring_ref, ring));
 		g_address(g, RAX, g->env->event.slow + EVENT_GIVE_BACK);
 		op(g, 0xff, 0xd0);			/* call *%rax */
 	}

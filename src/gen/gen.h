@@ -67,9 +67,9 @@ struct gen_env {
 	const uint32_t *ids;		/* the event id of each record of the unit */
 
 	/*
-	 * u64 table[cpu] that is not 0 while threads on this CPU may use restartable sequences, as in struct
-	 * count_spec: 0 at -1, at -2, and everywhere while there are threads that can't be told apart.
-	 * What its entries point to is not looked at.
+	 * As in struct count_spec: the entry is 0 for a CPU that can't be used, and for a thread without registration. What its
+	 * entries point to is not looked at. event.fast comes first: while that is 0 no thread may use restartable
+	 * sequences, nor anything else of its block.
 	 */
 	uint64_t cpu_table;
 	uint32_t ncpus;			/* entries of it; not below that of the layout */
@@ -81,9 +81,9 @@ struct gen_env {
 	uint64_t enabled;		/* u32[clauses], see GEN_ON; 0: nobody switches clauses, don't look */
 	uint64_t nclauses;
 	uint64_t blob;			/* where the image stands */
-	uint32_t scratch_size;		/* of each locked ring; see struct bulk_scratch. gen_scratch() says how much */
+	uint32_t scratch_size;		/* of each locked ring; see struct ring_ref. gen_scratch() says how much */
 	bool may_call;			/* no seccomp: the kernel may be asked, */
-	uint64_t quiet;			/* unless this u32 is not 0 any more; 0: no such word */
+	uint64_t quiet;			/* unless process_state.quiet is not 0 any more; 0: no such word */
 	bool has_fsbase;		/* the thread pointer can be read by an instruction; else the kernel is asked */
 	uint64_t good;			/* struct gen_good; 0: nothing is known to be */
 

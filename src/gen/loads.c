@@ -114,7 +114,7 @@ static size_t put_is_faulty(struct gen *g, const struct ir_ins *i, size_t look)
 {
 	g_load_word(g, RCX, g->ring);
 	op(g, 0x48, 0x8b);				/* mov  scratch(%rcx),%rcx */
-	g_mem(g, RCX, RCX, offsetof(struct ring_head, bulk.scratch));
+	g_mem(g, RCX, RCX, offsetof(struct ring_ref, scratch));
 	g_address(g, RDX, i->mask & g->bits);
 	op(g, 0x48, 0x85);				/* test %rdx,faults(%rcx) */
 	g_mem(g, RDX, RCX, PROG_RUN + offsetof(struct prog_run, faults));

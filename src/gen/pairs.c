@@ -289,7 +289,7 @@ static void put_entry_faults(struct gen *g)
 	op(g, 0x48, 0x85, 0xd2, 0x74, 0);		/* test %rdx,%rdx; jz 1f */
 	none = g->code.n;
 	op(g, 0x48, 0x8b);				/* mov  scratch(%rdx),%rdx */
-	g_mem(g, RDX, RDX, offsetof(struct ring_head, bulk.scratch));
+	g_mem(g, RDX, RDX, offsetof(struct ring_ref, scratch));
 	op(g, 0x48, 0x8b);				/* mov  faults(%rdx),%rdx */
 	g_mem(g, RDX, RDX, PROG_RUN + offsetof(struct prog_run, faults));
 	g->code.v[none - 1] = g->code.n - none;

@@ -46,7 +46,8 @@ struct thread {
 };
 
 /* What one process (all threads agree) uses for restartable sequences. */
-struct rseq_conf { bool usable; int32_t offset; uint32_t signature; };
+/* all: every thread is registered. Those who are not may be new: C libraries do it first of all. */
+struct rseq_conf { bool usable, all; int32_t offset; uint32_t signature; };
 
 struct proc {
 	pid_t pid;
@@ -108,19 +109,23 @@ bool proc_locks_memory(struct proc *p);
 
 /*
  * System calls in the text with their number right in front, of some kinds: rt_sigreturn, clone, vfork,
- * clone3, execve and execveat, and those that change mappings. And glibc's syscall(), which can make each of them: its
+ * clone3, execve and execveat, those that change mappings, and arch_prctl; FAR_ARCH_PRCTL if other instructions come in
+ * between (at most FAR_LEN bytes in all), and for whatever else can change a thread pointer. And glibc's syscall(), which can make each of them: its
  * number is ANY_CALL. The list lives with p until the next call.
  */
 #define ANY_CALL UINT32_MAX
+#define FAR_ARCH_PRCTL (UINT32_MAX - 1)
+#define FAR_LEN 32
 struct text_call {
 	taddr at;		/* of an instruction not far before the syscall, mostly that which loads the number */
 	uint32_t nr;
-	uint8_t len;		/* of this instruction */
+	uint8_t len;		/* of this instruction; 0: there is no place for a jump */
 	uint8_t bytes[7];
 };
 int proc_text_calls(struct proc *p, const struct text_call **ret_calls, size_t *ret_n);
 
-int proc_rseq(struct proc *p, struct rseq_conf *ret_conf);	/* while stopped */
+int proc_rseq(struct proc *p, struct rseq_conf *ret_conf);	/* while stopped; usable: those who are registered agree */
+int proc_rseq_unregister(struct proc *p, const struct rseq_conf *conf);	/* those who are not find no CPU in their blocks */
 
 /*
  * While stopped: where every thread keeps its own thread id, as its pid namespace knows it, as an

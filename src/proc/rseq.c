@@ -16,7 +16,8 @@
 struct rseq_answer { uint64_t pointer; uint32_t size, signature, flags, pad; };
 struct rseq_cs_desc { uint32_t version, flags; uint64_t start, length, abort; };
 
-#define RSEQ_CS_OFFSET 8	/* of rseq_cs in struct rseq */
+#define RSEQ_CPU_OFFSET 4	/* of cpu_id in struct rseq */
+#define RSEQ_CS_OFFSET 8	/* of rseq_cs */
 
 static bool ask(const struct thread *t, struct rseq_answer *ret)
 {
@@ -68,7 +69,7 @@ int proc_rseq(struct proc *p, struct rseq_conf *ret_conf)
 {
 	struct rseq_conf conf = { 0 };
 	struct rseq_answer a;
-	bool first = true, usable = true;
+	bool first = true, usable = true, all = true;
 	size_t i;
 
 	for (i = 0; i < p->threads.n && usable; i++) {
@@ -77,16 +78,33 @@ int proc_rseq(struct proc *p, struct rseq_conf *ret_conf)
 
 		if (!t->stopped || t->pid != p->pid)
 			continue;
-		usable = ask(t, &a);
-		if (!usable)
-			break;
+		if (!ask(t, &a)) {
+			all = false;
+			continue;
+		}
 		offset = a.pointer - t->regs.fs_base;
 		if (first)
-			conf = (struct rseq_conf){ true, offset, a.signature };
+			conf = (struct rseq_conf){ .offset = offset, .signature = a.signature };
 		usable = offset == (int32_t)offset && conf.offset == offset && conf.signature == a.signature;
 		first = false;
 	}
 	conf.usable = usable && !first;
+	conf.all = all;
 	*ret_conf = conf;
 	return 0;
+}
+
+int proc_rseq_unregister(struct proc *p, const struct rseq_conf *conf)
+{
+	const int32_t none = -1;
+	struct rseq_answer a;
+	int r = 0;
+
+	for (size_t i = 0; i < p->threads.n && r == 0; i++) {
+		const struct thread *t = &p->threads.v[i];
+
+		if (t->stopped && t->pid == p->pid && !ask(t, &a))
+			r = proc_write(p, TADDR(t->regs.fs_base + conf->offset + RSEQ_CPU_OFFSET), &none, sizeof(none));
+	}
+	return r;
 }

@@ -296,6 +296,8 @@ static int apply_held(struct apply *ap)
 	if (r == 0)
 		r = move_counters(ap);
 	proc_step("apply: counters moved");
+	if (r == 0 && ap->patch->held)
+		ap->patch->held(ap->patch->arg);
 	if (r == 0)
 		r = write_text(ap);
 	if (r == 0)

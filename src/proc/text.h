@@ -28,6 +28,8 @@ struct text_patch {
 	VEC(struct edit) edits;		/* sorted by at, not overlapping */
 	VEC(struct move) moves_in;	/* sorted by from: window -> pad, at insertion */
 	VEC(struct move) moves_out;	/* sorted by from: pad -> original, at removal */
+	void (*held)(void *arg);	/* called in the stop, before the text is written; NULL: nothing to do then */
+	void *arg;
 };
 
 void text_patch_sort(struct text_patch *patch);	/* as text_apply() wants it */

@@ -5,6 +5,7 @@
  * change mappings. And two that C libraries write by hand, with the number further away. The text is read once, a megabyte at a time, with the target running; mappings already searched are
  * not read again.
  */
+#include "arch/arch.h"
 #include "proc/internal.h"
 #include "proc/undo.h"
 
@@ -42,6 +43,37 @@ static bool look_for(const uint8_t *bytes, size_t at, const uint8_t *form, size_
 	return at >= len && memcmp(bytes + at - len, form, len) == 0;
 }
 
+/*
+ * Other instructions may stand between the number of arch_prctl and the call, first of all those that load its arguments. If they
+ * lead there in a straight line, the load of the number is an instruction.
+ */
+#define FAR 24
+
+static bool leads_to(const uint8_t *bytes, size_t from, size_t to)
+{
+	struct insn insn;
+
+	for (; from < to; from += insn.len)
+		if (arch_x86_64.decode(bytes + from, to + 2 - from, from, &insn) < 0 || insn.kind != INSN_PLAIN)
+			return false;
+	return from == to;
+}
+
+static void look_far(const uint8_t *bytes, size_t at, call_found found, void *arg)
+{
+	static const uint8_t load[] = { 0xb8, SYS_arch_prctl, 0, 0, 0 }, wide[] = { 0x48, 0xc7, 0xc0, SYS_arch_prctl, 0, 0, 0 };
+
+	for (size_t back = sizeof(load) + 1; back <= FAR && back <= at; back++) {
+		const uint8_t *p = bytes + at - back;
+		bool prefix = back < at && p[-1] >> 4 == 4;	/* it may load another register */
+
+		if (!memcmp(p, load, sizeof(load)))
+			found(arg, at - back, !prefix && leads_to(bytes, at - back, at) ? sizeof(load) : 0, FAR_ARCH_PRCTL);
+		else if (back > sizeof(wide) && !memcmp(p, wide, sizeof(wide)))
+			found(arg, at - back, 0, FAR_ARCH_PRCTL);
+	}
+}
+
 /* A `syscall` stands at `at`: which number is put into rax right before it? */
 static void look_before(const uint8_t *bytes, size_t at, call_found found, void *arg)
 {
@@ -55,37 +87,67 @@ static void look_before(const uint8_t *bytes, size_t at, call_found found, void 
 		found(arg, at - sizeof(any_call), LOAD_LEN, ANY_CALL);
 	} else if (look_for(bytes, at, musl_clone, sizeof(musl_clone))) {
 		found(arg, at - sizeof(musl_clone), LOAD_LEN, SYS_clone);
+	} else {
+		look_far(bytes, at, found, arg);
 	}
+}
+
+/*
+ * wrfsbase, which gives a thread another thread pointer without asking the kernel: f3, mostly a REX prefix, 0f ae, and a
+ * register. `at` is that of the 0f.
+ */
+static void look_around(const uint8_t *bytes, size_t n, size_t at, call_found found, void *arg)
+{
+	size_t rex = at && bytes[at - 1] >> 4 == 4;
+
+	if (at + 3 <= n && at > rex && bytes[at - 1 - rex] == 0xf3 && bytes[at + 2] >> 3 == 0xd0 >> 3)
+		found(arg, at, 0, FAR_ARCH_PRCTL);
+}
+
+static void look(const uint8_t *bytes, size_t n, size_t at, call_found found, void *arg)
+{
+	if (bytes[at + 1] == 0x05)
+		look_before(bytes, at, found, arg);
+	else
+		look_around(bytes, n, at, found, arg);
 }
 
 /* Two bytes that are rare side by side, looked for sixteen at a time. */
 void calls_in(const uint8_t *bytes, size_t n, call_found found, void *arg)
 {
-	const __m128i first = _mm_set1_epi8(0x0f), second = _mm_set1_epi8(0x05);
+	const __m128i first = _mm_set1_epi8(0x0f), call = _mm_set1_epi8(0x05), base = _mm_set1_epi8((char)0xae);
 	size_t i = 0;
 
 	for (; i + 17 <= n; i += 16) {
 		__m128i a = _mm_loadu_si128((const __m128i *)(bytes + i));
 		__m128i b = _mm_loadu_si128((const __m128i *)(bytes + i + 1));
 		int hits = _mm_movemask_epi8(_mm_and_si128(_mm_cmpeq_epi8(a, first),
-							   _mm_cmpeq_epi8(b, second)));
+							   _mm_or_si128(_mm_cmpeq_epi8(b, call), _mm_cmpeq_epi8(b, base))));
 
 		for (; hits; hits &= hits - 1)
-			look_before(bytes, i + __builtin_ctz(hits), found, arg);
+			look(bytes, n, i + __builtin_ctz(hits), found, arg);
 	}
 	for (; i + 2 <= n; i++)
-		if (bytes[i] == 0x0f && bytes[i + 1] == 0x05)
-			look_before(bytes, i, found, arg);
+		if (bytes[i] == 0x0f && (bytes[i + 1] == 0x05 || bytes[i + 1] == 0xae))
+			look(bytes, n, i, found, arg);
 }
 
-struct search { struct proc *p; uint64_t base; const uint8_t *bytes; };
+struct search { struct proc *p; uint64_t base; const uint8_t *bytes; bool loader; };
+
+/* It gives the first thread its pointer before any other code runs, and no thread another one. musl's is the C library, too. */
+static bool is_loader(const struct map *m)
+{
+	const char *slash = strrchr(m->path, '/');
+
+	return slash && !strncmp(slash + 1, "ld-linux", strlen("ld-linux"));
+}
 
 static bool is_wanted(uint32_t nr)
 {
 	switch (nr) {
 	case SYS_rt_sigreturn: case SYS_clone: case SYS_vfork: case SYS_clone3: case SYS_execve: case SYS_execveat:
 	case ANY_CALL: case SYS_mmap: case SYS_mprotect: case SYS_munmap: case SYS_mremap: case SYS_madvise: case SYS_pkey_mprotect:
-	case SYS_prctl: case SYS_seccomp:
+	case SYS_prctl: case SYS_seccomp: case SYS_arch_prctl: case FAR_ARCH_PRCTL:
 		return true;
 	}
 	return false;
@@ -98,7 +160,7 @@ static void add_call(void *arg, size_t offset, size_t len, uint32_t nr)
 	uint64_t at = s->base + offset;
 	struct text_call *c;
 
-	if (!is_wanted(nr))
+	if (!is_wanted(nr) || ((nr == SYS_arch_prctl || nr == FAR_ARCH_PRCTL) && s->loader))
 		return;
 	for (size_t i = 0; i < v->calls.n; i++)
 		if (v->calls.v[i].at.v == at)
@@ -113,7 +175,7 @@ static void search_map(struct proc *p, const struct map *m, uint8_t *buf)
 {
 	for (uint64_t at = m->start; at < m->end; at += CHUNK - OVERLAP) {
 		size_t n = MIN(m->end - at, (uint64_t)CHUNK);
-		struct search s = { p, at, buf };
+		struct search s = { p, at, buf, is_loader(m) };
 
 		if (proc_read(p, TADDR(at), buf, n) == 0)
 			calls_in(buf, n, add_call, &s);

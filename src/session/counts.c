@@ -2,11 +2,13 @@
 /*
  * Counters. In the data arena of a target they stand per CPU, so that counting needs no lock:
  *
- *	u64 0, 0              table[-2], table[-1]: what a thread without rseq registration reads
- *	u64 table[ncpus]      address of each CPU's own counters; 0: it has none
- *	u64 0, 0, rings[ncpus]	the same for events: address of each CPU's ring
- *	...                   padding to 64
+ *	struct told			what pads tell us; padding to 64
  *	u64 cpu0[n] ... cpuN[n], shared[n]      each block padded to 64 bytes
+ *
+ * and where the target can't write, by the lower bits of the CPU's number (CPU_TABLE_FEW, CPU_TABLE_MANY):
+ *
+ *	u64 table[]		address of each CPU's own counters; 0: it has none
+ *	u64 rings[], lost[]	the same for events: address of each CPU's ring, of that ring's lost counters
  *
  * A total is the sum over the CPUs and the shared one, which is for threads without registration.
  */
@@ -28,7 +30,7 @@ unsigned cpus_in_list(const char *list)
 
 	for (; *list && *list != '\n'; list = *end ? end + 1 : end) {
 		n = strtoul(list, &end, 10);
-		if (end == list || n > 65535)
+		if (end == list || n >= CPU_TABLE_MANY - 2)
 			return 0;
 		most = MAX(most, n + 1);
 	}
@@ -58,19 +60,27 @@ unsigned counters_ncpus(void)
 	return n;
 }
 
+static bool many_cpus(void)
+{
+	return counters_ncpus() > CPU_TABLE_FEW - 2;
+}
+
+static unsigned table_entries(void)
+{
+	return many_cpus() ? CPU_TABLE_MANY : CPU_TABLE_FEW;
+}
+
 static unsigned nblocks(void)
 {
 	static unsigned n;
 
 	if (!n)
-		n = get_nprocs_conf();
+		n = MIN(get_nprocs_conf(), CPU_TABLE_MANY - 2);
 	return n;
 }
 
-static size_t table_size(void)
-{
-	return round_up(2 * (2 + counters_ncpus()) * sizeof(uint64_t), 64);
-}
+#define BLOCKS 64		/* where they begin */
+_Static_assert(sizeof(struct told) <= BLOCKS, "in front of them");
 
 static size_t block_size(const struct target *t)
 {
@@ -79,35 +89,47 @@ static size_t block_size(const struct target *t)
 
 size_t counters_size(const struct target *t)
 {
-	return round_up(table_size() + (nblocks() + 1) * block_size(t), 4096);
+	return round_up(BLOCKS + (nblocks() + 1) * block_size(t), 4096);
 }
 
 uint64_t counter_shared_at(const struct target *t, uint32_t index)
 {
-	return t->counters_at + table_size() + nblocks() * block_size(t) + index * sizeof(uint64_t);
+	return t->counters_at + BLOCKS + nblocks() * block_size(t) + index * sizeof(uint64_t);
 }
 
-void counters_fill_table(struct target *t)
+struct told *counters_told(const struct target *t)
 {
-	uint64_t *table = (uint64_t *)t->counters;
+	return (struct told *)t->counters;
+}
 
-	for (unsigned cpu = 0; cpu < nblocks(); cpu++)
-		table[2 + cpu] = t->counters_at + table_size() + cpu * block_size(t);
+size_t counters_tables_size(const struct target *t)
+{
+	return (t->rings ? 3 : 1) * table_entries() * sizeof(uint64_t);
 }
 
 void counters_init(struct target *t)
 {
+	uint64_t *table = (uint64_t *)t->tables;
+
 	memset(t->counters, 0, counters_size(t));
-	counters_fill_table(t);
-	t->spec.cpu_table = t->counters_at + 2 * sizeof(uint64_t);
+	memset(t->tables, 0, counters_tables_size(t));
+	for (unsigned cpu = 0; cpu < nblocks(); cpu++)
+		table[cpu] = t->counters_at + BLOCKS + cpu * block_size(t);
+	t->spec.cpu_table = t->tables_at;
+	t->spec.many_cpus = many_cpus();
+	t->spec.fast = t->state_at + offsetof(struct process_state, fast);
 }
 
 uint64_t *counters_ring_table(const struct target *t, uint64_t *ret_at)
 {
-	uint32_t from = 2 + counters_ncpus() + 2;
+	*ret_at = t->tables_at + table_entries() * sizeof(uint64_t);
+	return (uint64_t *)t->tables + table_entries();
+}
 
-	*ret_at = t->counters_at + from * sizeof(uint64_t);
-	return (uint64_t *)t->counters + from;
+uint64_t *counters_lost_table(const struct target *t, uint64_t *ret_at)
+{
+	*ret_at = t->tables_at + 2 * table_entries() * sizeof(uint64_t);
+	return (uint64_t *)t->tables + 2 * table_entries();
 }
 
 uint64_t counter_read(const struct target *t, uint32_t index)
@@ -117,7 +139,7 @@ uint64_t counter_read(const struct target *t, uint32_t index)
 	if (!t->counters)
 		return 0;
 	for (unsigned cpu = 0; cpu <= nblocks(); cpu++) {
-		const uint64_t *block = (const void *)(t->counters + table_size() + cpu * block_size(t));
+		const uint64_t *block = (const void *)(t->counters + BLOCKS + cpu * block_size(t));
 
 		sum += __atomic_load_n(&block[index], __ATOMIC_RELAXED);
 	}

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When the strangers are gone. A child on its parent's thread block (vfork, posix_spawn, system) makes the
- * watches clear the tables (arch/x86/raise.c), and then everybody takes the slow way. Most of them live
- * for milliseconds. So some time later the target is stopped for a moment: if nobody else shares its
- * memory, every thread has a block of its own and nobody stands between a watch and its system call,
- * the tables are filled again. Who keeps making strangers is asked less and less often.
+ * Can the threads of a target be told apart by their thread blocks (process_state.fast)? That is found out in the stop in which
+ * the pads go in, and once more when strangers are gone. A child on its parent's thread block (vfork, posix_spawn, system)
+ * makes the watches clear that word (arch/x86/raise.c), and then all threads take the slow way. Most of them live
+ * for milliseconds. So some time later the target is stopped for a moment: if no other process shares its
+ * memory, every thread has a block of its own and none is between a watch and its system call,
+ * the word is set again. Where strangers keep coming, this is tried less and less often.
+ *
+ * Forked children have the word for themselves, as they had it when they were forked. We don't look after those.
  */
 #include "session/rings.h"
 
@@ -15,12 +18,14 @@
 #define FIRST_WAIT 200000000ull
 #define LONGEST_WAIT 30000000000ull
 
-bool rings_are_raised(const struct target *t)
+static bool watch_raises(const struct watch *w)
 {
-	const struct rings *r = t->rings;
+	return w->any || (!w->parks && !w->forgets && !w->hushes);
+}
 
-	return r && r->ready && r->was_filled &&
-	       !__atomic_load_n(&r->ring_table[r->first_cpu], __ATOMIC_ACQUIRE);
+static uint64_t watched_len(const struct watch *w)
+{
+	return w->far ? FAR_LEN : WATCHED_LEN;
 }
 
 /* From the instruction that was replaced to the one behind the system call. */
@@ -30,34 +35,91 @@ static bool nobody_is_on_the_way(const struct target *t)
 	bool quiet;
 
 	for (size_t i = 0; i < t->watches.n; i++)
-		if (!t->watches.v[i].parks && !t->watches.v[i].forgets)
-			*vec_add(&ways) = (struct gap){ t->watches.v[i].at, t->watches.v[i].at + 8 };
+		if (watch_raises(&t->watches.v[i]))
+			*vec_add(&ways) = (struct gap){ t->watches.v[i].at, t->watches.v[i].at + watched_len(&t->watches.v[i]) };
 	quiet = arena_is_quiet(t->arena, ways.v, ways.n);
 	vec_free(&ways);
 	return quiet;
 }
 
-static bool all_are_known(struct target *t)
+/*
+ * A thread that has not registered yet finds the CPU of the one that had its block before: it is made to be none. That
+ * is where the blocks of all threads have their number, so it is a block.
+ */
+static bool mend_new_threads(struct target *t, const struct rseq_conf *conf)
 {
-	struct rseq_conf conf;
 	int32_t off;
 
-	if (strangers_present(t))
+	if (conf->all)
+		return true;
+	return proc_tid_offset(t->proc, &off) == 0 && proc_rseq_unregister(t->proc, conf) == 0;
+}
+
+/* While stopped. */
+static bool have_rseq(struct target *t)
+{
+	struct rseq_conf conf;
+
+	return proc_rseq(t->proc, &conf) == 0 && conf.usable && conf.offset == t->spec.rseq_off &&
+	       conf.signature == t->spec.rseq_sig && mend_new_threads(t, &conf);
+}
+
+static bool all_are_known(struct target *t)
+{
+	int32_t off;
+
+	if (t->unwatched || strangers_present(t) || (t->spec.has_rseq && !have_rseq(t)))
 		return false;
-	if (t->spec.has_rseq && (proc_rseq(t->proc, &conf) < 0 || !conf.usable || conf.offset != t->spec.rseq_off ||
-				 conf.signature != t->spec.rseq_sig))
-		return false;
-	return !t->rings->spec.has_tid ||
+	return !t->rings || !t->rings->spec.has_tid ||
 	       (proc_tid_offset(t->proc, &off) == 0 && off == t->rings->spec.tid_off);
+}
+
+static int put_fast(struct target *t, uint32_t fast)
+{
+	return proc_write(t->proc, TADDR(t->spec.fast), &fast, sizeof(fast));
+}
+
+/* Past the place of a watch, but not in its call yet. */
+static bool one_is_calling(const struct target *t)
+{
+	for (size_t i = 0; i < t->proc->threads.n; i++)
+		for (size_t k = 0; k < t->watches.n; k++)
+			if (watch_raises(&t->watches.v[k]) &&
+			    t->proc->threads.v[i].regs.rip - t->watches.v[k].at - 1 < watched_len(&t->watches.v[k]) - 2)
+				return true;
+	return false;
+}
+
+void target_settle(struct target *t)
+{
+	bool known = t->spec.has_rseq || (t->rings && t->rings->spec.has_tid);
+
+	known = known && !t->unwatched && !strangers_present(t) && !one_is_calling(t) && (!t->spec.has_rseq || have_rseq(t));
+	if (!known || put_fast(t, 1) < 0)
+		__atomic_store_n(&counters_told(t)->raised, 1, __ATOMIC_RELEASE);
+	log_info("process %d: its threads %s", t->proc->pid, known ? "can be told apart" : "can't be told apart now: locks are used");
+}
+
+/* Only as a hint: any process of the family may have written that. */
+static bool may_be_raised(const struct target *t)
+{
+	return t->rings && t->rings->ready && __atomic_load_n(&counters_told(t)->raised, __ATOMIC_ACQUIRE);
+}
+
+/* It was another process of the family. */
+static bool is_fast(struct target *t)
+{
+	uint32_t fast = 0;
+
+	return proc_read(t->proc, TADDR(t->spec.fast), &fast, sizeof(fast)) == 0 && fast;
 }
 
 static void lower(struct target *t)
 {
 	if (proc_stop(t->proc) < 0)
 		return;
-	if (all_are_known(t) && nobody_is_on_the_way(t)) {
-		counters_fill_table(t);
-		rings_fill_table(t);
+	if (all_are_known(t) && nobody_is_on_the_way(t) && put_fast(t, 1) == 0) {
+		__atomic_store_n(&counters_told(t)->raised, 0, __ATOMIC_RELEASE);
 		log_info("process %d: the children on its own memory are gone; events go per CPU again", t->proc->pid);
 	}
 	proc_resume(t->proc);
@@ -68,7 +130,7 @@ void rings_lower(struct target *t)
 	struct rings *r = t->rings;
 	uint64_t now = now_ns();
 
-	if (!rings_are_raised(t)) {
+	if (!may_be_raised(t) || t->unwatched) {
 		r->raised_at = 0;
 		return;
 	}
@@ -79,9 +141,12 @@ void rings_lower(struct target *t)
 	}
 	if (now - r->raised_at < r->lower_wait || !proc_alive(t->proc))
 		return;
-	lower(t);
+	if (is_fast(t))
+		__atomic_store_n(&counters_told(t)->raised, 0, __ATOMIC_RELEASE);
+	else
+		lower(t);
 	r->lowered_at = now;
-	r->raised_at = rings_are_raised(t) ? now : 0;
+	r->raised_at = may_be_raised(t) ? now : 0;
 	if (r->raised_at)
 		r->lower_wait = MIN(2 * r->lower_wait, LONGEST_WAIT);
 }

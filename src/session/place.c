@@ -15,6 +15,9 @@
 #include "session/units.h"
 
 #define PAGE 4096ull
+#define OWN_GOOD 64		/* in the page of struct process_state: struct gen_good */
+
+_Static_assert(sizeof(struct process_state) <= OWN_GOOD && OWN_GOOD + sizeof(struct gen_good) <= PAGE, "both in one page");
 
 static int make_room(struct jab *j, struct target *t)
 {
@@ -206,7 +209,7 @@ static int take_data(struct jab *j, struct target *t, const struct piece *p, siz
 	if (j->units.n) {
 		size_t off = p->len - units_data_size(j);
 
-		units_take(j, t, p->here + off, p->at.v + off, p[rings_npieces(t) - 1].at.v + PAGE, p[rings_npieces(t)].at.v);
+		units_take(j, t, p->here + off, p->at.v + off, p[rings_npieces(t)].at.v + PAGE, t->state_at + OWN_GOOD);
 	}
 	return rings_take(j, t, p + 1, p->here + counters + parks, p->at.v + counters + parks);
 }
@@ -217,48 +220,55 @@ static int take_data(struct jab *j, struct target *t, const struct piece *p, siz
  */
 static size_t tables_size(const struct target *t)
 {
-	return (rings_tables_size(t) + PAGE - 1) / PAGE * PAGE;
+	return (counters_tables_size(t) + rings_tables_size(t) + PAGE - 1) / PAGE * PAGE;
 }
 
 static void take_tables(struct target *t, const struct piece *p)
 {
+	size_t off = counters_tables_size(t);
+
+	t->tables = p->here;
+	t->tables_at = p->at.v;
 	if (t->rings)
-		rings_take_tables(t, p->here, p->at.v);
+		rings_take_tables(t, p->here + off, p->at.v + off);
 }
 
 /*
- * The pieces of shared memory: an executable one per area of pads, one for tables if there are any, one for the
- * counters, the rings.
+ * The pieces of memory: an executable one per area of pads; in the main part one for tables, one for the counters, the
+ * rings, and one that each process of a family has for itself: its state, and scratch memory.
  */
 static int make_arena(struct jab *j, struct target *t, struct jab_times *times)
 {
 	bool is_main = main_part(j, t) == t;
-	size_t counters = is_main ? counters_size(t) : 0, parks = is_main ? follow_data_size(t) : 0, n;
+	size_t counters = is_main ? counters_size(t) : 0, parks = is_main ? follow_data_size(t) : 0, n, own;
 	size_t tables = is_main ? tables_size(t) : 0;
 	area_list areas = { 0 };
 	struct piece *pieces;
 	int r;
 
 	find_areas(t, &areas);
-	pieces = xcalloc(areas.n + 2 + rings_npieces(t), sizeof(*pieces));
+	pieces = xcalloc(areas.n + 3 + rings_npieces(t), sizeof(*pieces));
 	for (size_t i = 0; i < areas.n; i++) {
 		pieces[i].at = TADDR(areas.v[i].lo);
 		pieces[i].len = areas.v[i].hi - areas.v[i].lo;
 		pieces[i].kind = PIECE_CODE;
 	}
 	n = areas.n;
-	if (tables)
+	if (is_main)
 		pieces[n++] = (struct piece){ .kind = PIECE_TABLE, .len = tables };
 	pieces[n].len = counters + parks + rings_data_size(t) + (is_main && t->rings ? units_data_size(j) : 0);
 	if (t->rings)
 		rings_pieces(t, &pieces[n + 1]);
-	r = arena_create(t->proc, pieces, n + is_main + rings_npieces(t), most_edits(t), &t->arena);
+	own = n + 1 + rings_npieces(t);
+	pieces[own] = (struct piece){ .kind = PIECE_SCRATCH, .len = PAGE + rings_scratch_size(t) };
+	r = arena_create(t->proc, pieces, is_main ? own + 1 : n, most_edits(t), &t->arena);
 	if (!r)
 		r = touch_pads(t, times);
-	if (!r && tables)
+	if (!r && is_main) {
+		t->state_at = pieces[own].at.v;
 		take_tables(t, &pieces[n - 1]);
-	if (!r && is_main)
 		r = take_data(j, t, &pieces[n], counters, parks);
+	}
 	times->data_bytes += pieces[n].len + tables;
 	free(pieces);
 	vec_free(&areas);
@@ -318,11 +328,11 @@ static void choose_way(struct target *t)
 {
 	const struct rseq_conf *conf = arena_rseq(t->arena);
 
-	t->spec.has_rseq = conf->usable && !t->unwatched && !strangers_present(t);
+	t->spec.has_rseq = conf->usable && !t->unwatched;
 	t->spec.rseq_off = conf->offset;
 	t->spec.rseq_sig = conf->signature;
 	log_info("process %d counts %s", t->proc->pid, t->spec.has_rseq ? "per CPU" : conf->usable ?
-		 "by a locked increment: it has children on a parent's thread block, or may get some unseen" :
+		 "by a locked increment: it may get threads unseen that can't be told apart" :
 		 "by a locked increment: its threads have no restartable sequences");
 }
 
@@ -395,6 +405,11 @@ static void forget_memory(struct jab *j, struct target *t)
 	t->counters = NULL;
 }
 
+static void settle(void *arg)
+{
+	target_settle(arg);
+}
+
 int place_insert(struct jab *j, uint32_t target)
 {
 	struct target *t = &j->targets.v[target];
@@ -411,6 +426,8 @@ int place_insert(struct jab *j, uint32_t target)
 		r = units_init(j, main_part(j, t));
 	if (!r)
 		r = emit_all(j, t);
+	t->patch.held = main_part(j, t) == t ? settle : NULL;
+	t->patch.arg = t;
 	if (!r)
 		r = text_apply(t->proc, t->arena, &t->patch);
 	if (r < 0) {

@@ -96,51 +96,56 @@ int rings_plan(struct jab *j, struct target *t)
 }
 
 /*
- *	u64 locked[nlocked]
- *	u32 quiet, and as much for nothing
  *	u64 lost[nrings][cap]
  *	u64 lost_shared[cap]
  *	u64 no_stack[cap + 1]		the last one: entries of calls
- *	u64 pages[STACK_PAGES]
  *
  * and in the piece that the target can only read:
  *
+ *	u64 epoch			padding to 64
+ *	struct ring_ref locked[nlocked]
  *	descriptions
  *	tables for backtraces
  */
-static uint64_t off_lost(const struct rings *r)
-{
-	return round_up(8 * r->nlocked + 8, 64);
-}
+#define OFF_LOCKED 64
 
 static uint64_t off_shared(const struct rings *r)
 {
-	return off_lost(r) + 8ull * r->cap * nrings(r);
+	return 8ull * r->cap * nrings(r);
 }
+
+static uint64_t off_desc(const struct rings *r)
+{
+	return OFF_LOCKED + r->nlocked * sizeof(struct ring_ref);
+}
+
+#define OFF_PAGES 2048		/* in the private page */
+_Static_assert(OFF_PAGES >= sizeof(struct pid_page) && OFF_PAGES + 8 * STACK_PAGES <= PAGE, "both in one page");
 
 static uint64_t off_no_stack(const struct rings *r)
 {
 	return off_shared(r) + 8ull * r->cap;
 }
 
-static uint64_t off_pages(const struct rings *r)
-{
-	return off_no_stack(r) + 8ull * (r->cap + 1);
-}
-
 size_t rings_data_size(const struct target *t)
 {
-	return t->rings ? round_up(off_pages(t->rings) + 8ull * STACK_PAGES, PAGE) : 0;
+	return t->rings ? round_up(off_no_stack(t->rings) + 8ull * (t->rings->cap + 1), PAGE) : 0;
 }
 
 size_t rings_tables_size(const struct target *t)
 {
-	return t->rings ? round_up(t->rings->desc_size + walk_size(t->rings->walk), 64) : 0;
+	return t->rings ? round_up(off_desc(t->rings) + t->rings->desc_size + walk_size(t->rings->walk), 64) : 0;
+}
+
+/* What a fork in the middle of an event must not share with its parent, and a page to spare: see blob/inside.h. */
+size_t rings_scratch_size(const struct target *t)
+{
+	return t->rings ? (size_t)t->rings->scratch_size * t->rings->nlocked + PAGE : 0;
 }
 
 size_t rings_npieces(const struct target *t)
 {
-	return t->rings ? nrings(t->rings) + 2 : 0;
+	return t->rings ? nrings(t->rings) + 1 : 0;
 }
 
 void rings_pieces(const struct target *t, struct piece *pieces)
@@ -148,9 +153,6 @@ void rings_pieces(const struct target *t, struct piece *pieces)
 	for (uint32_t i = 0; i < nrings(t->rings); i++)
 		pieces[i] = (struct piece){ .kind = PIECE_RING, .len = RING_HEAD_SIZE + t->rings->size };
 	pieces[nrings(t->rings)] = (struct piece){ .kind = PIECE_PRIVATE, .len = t->rings->private_size };
-	/* What a fork in the middle of an event must not share with its parent. */
-	pieces[nrings(t->rings) + 1] = (struct piece){ .kind = PIECE_SCRATCH,
-						       .len = 2 * PAGE + (uint64_t)t->rings->scratch_size * t->rings->nlocked };
 }
 
 static int take_ring(struct jab *j, struct target *t, uint32_t i, const struct piece *p)
@@ -172,11 +174,15 @@ void rings_take_tables(struct target *t, uint8_t *here, uint64_t at)
 {
 	struct rings *r = t->rings;
 
-	r->desc = here;
-	r->desc_at = at;
+	r->epoch = (uint64_t *)here;
+	r->epoch_at = at;
+	r->locked = (struct ring_ref *)(here + OFF_LOCKED);
+	r->locked_at = at + OFF_LOCKED;
+	r->desc = here + off_desc(r);
+	r->desc_at = at + off_desc(r);
 	if (r->walk) {
-		walk_write(r->walk, here + r->desc_size);
-		r->unwind_at = at + r->desc_size;
+		walk_write(r->walk, r->desc + r->desc_size);
+		r->unwind_at = r->desc_at + r->desc_size;
 	}
 }
 
@@ -189,21 +195,17 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 	r->desc_of = xcalloc(r->cap, sizeof(*r->desc_of));
 	for (uint32_t i = 0; !err && i < nrings(r); i++) {
 		err = take_ring(j, t, i, &pieces[i]);
-		r->v[i].lost = (uint64_t *)(data + off_lost(r)) + (uint64_t)r->cap * i;
+		r->v[i].lost = (uint64_t *)data + (uint64_t)r->cap * i;
 	}
 	r->pid_cell = pieces[nrings(r)].at.v;
-	r->locked = (uint64_t *)data;
-	r->locked_at = data_at;
-	r->quiet = (uint32_t *)(r->locked + r->nlocked);
-	r->quiet_at = data_at + 8 * r->nlocked;
-	r->lost_at = data_at + off_lost(r);
+	r->pages_at = r->pid_cell + OFF_PAGES;
+	r->quiet_at = t->state_at + offsetof(struct process_state, quiet);
+	r->lost_at = data_at;
 	r->lost_shared = (uint64_t *)(data + off_shared(r));
 	r->lost_shared_at = data_at + off_shared(r);
 	r->no_stack = (uint64_t *)(data + off_no_stack(r));
 	r->no_stack_at = data_at + off_no_stack(r);
-	r->pages = (uint64_t *)(data + off_pages(r));
-	r->pages_at = data_at + off_pages(r);
-	r->scratch_at = pieces[nrings(r) + 1].at.v + PAGE;
+	r->scratch_at = t->state_at + PAGE;
 	return err;
 }
 
@@ -212,7 +214,7 @@ static int make_live(struct target *t, uint32_t i)
 {
 	struct rings *r = t->rings;
 	struct own_ring *own = &r->v[i];
-	struct ring_head *h = own->r.head;
+	uint64_t lost = r->lost_at + 8ull * r->cap * i;
 	int err;
 
 	if (own->live)
@@ -220,10 +222,12 @@ static int make_live(struct target *t, uint32_t i)
 	err = arena_touch(t->arena, TADDR(own->at), RING_HEAD_SIZE + r->size);
 	if (err < 0)
 		return err;
-	h->lost_at = r->lost_at + 8ull * r->cap * i;
 	if (i >= r->ncpu) {
-		h->bulk.scratch = r->scratch_at + (uint64_t)r->scratch_size * (i - r->ncpu);
-		h->bulk.scratch_size = r->scratch_size;
+		r->locked[i - r->ncpu] = (struct ring_ref){ own->at, lost, r->scratch_at + (uint64_t)r->scratch_size * (i - r->ncpu),
+							    r->scratch_size };
+	} else {
+		r->lost_table[i] = lost;
+		__atomic_store_n(&r->ring_table[i], own->at, __ATOMIC_RELEASE);
 	}
 	own->live = true;
 	return 0;
@@ -257,17 +261,12 @@ void rings_follow_cpus(struct target *t)
 	struct rings *r = t->rings;
 	cpu_set_t set;
 
-	if (!t->spec.has_rseq || !r->was_filled)
+	if (!t->spec.has_rseq || !r->ready)
 		return;
-	/* Raised. Whoever cleared the table may have been overtaken by a store of ours. */
-	if (rings_are_raised(t)) {
-		memset(r->ring_table, 0, r->ncpu * sizeof(*r->ring_table));
-		return;
-	}
 	cpus_of_target(t, &set);
 	for (uint32_t i = 0; i < r->ncpu; i++)
-		if (!r->v[i].live && may_use(&set, i) && !make_live(t, i))
-			__atomic_store_n(&r->ring_table[i], r->v[i].at, __ATOMIC_RELEASE);
+		if (!r->v[i].live && may_use(&set, i))
+			make_live(t, i);
 }
 
 static bool is_free_to_call(const struct target *t)
@@ -309,7 +308,7 @@ static int write_code(struct target *t)
 {
 	struct rings *r = t->rings;
 	struct event_slow_spec slow = {
-		.ring_table = r->spec.ring_table,
+		.fast = r->spec.fast,
 		.pid_cell = r->pid_cell,
 		.tid_off = r->spec.tid_off,
 		.has_tid = r->spec.has_tid,
@@ -318,6 +317,7 @@ static int write_code(struct target *t)
 		.nrings = r->nlocked,
 		.ring_size = r->size,
 		.pages = r->pages_at,
+		.epoch = r->epoch_at,
 		.quiet = r->quiet_at,
 	};
 	uint8_t *here = arena_view(t->arena, TADDR(r->slow_at));
@@ -325,21 +325,6 @@ static int write_code(struct target *t)
 	if (!here)
 		return fail(-EFAULT, "no view of our own code");
 	return arch_x86_64.emit_event_slow(here, &slow) < 0 ? fail(-EINVAL, "the slow routine can't be made") : 0;
-}
-
-/* Without rseq the table only says that thread blocks can be believed. */
-void rings_fill_table(struct target *t)
-{
-	struct rings *r = t->rings;
-
-	if (!t->spec.has_rseq) {
-		if (r->spec.has_tid)
-			__atomic_store_n(&r->ring_table[0], r->locked_at, __ATOMIC_RELEASE);
-		return;
-	}
-	for (uint32_t i = 0; i < r->ncpu; i++)
-		if (r->v[i].live)
-			__atomic_store_n(&r->ring_table[i], r->v[i].at, __ATOMIC_RELEASE);
 }
 
 /* It is the target's own. Where that may have little memory it gets all of it now, or we leave. */
@@ -352,7 +337,7 @@ static int take_scratch(struct target *t)
 	return proc_take_memory(t->proc, TADDR(r->scratch_at), (size_t)r->scratch_size * wanted_locked(t));
 }
 
-/* The rings that pads find. A table of zeros means: nobody knows who he is. */
+/* The rings that pads find. */
 static int fill_tables(struct target *t)
 {
 	struct rings *r = t->rings;
@@ -360,20 +345,13 @@ static int fill_tables(struct target *t)
 	int err = 0;
 
 	cpus_of_target(t, &set);
-	/* CPU 0 in any case: its entry says whether the table can be believed. */
 	for (uint32_t i = 0; !err && t->spec.has_rseq && i < r->ncpu; i++)
-		if (!i || may_use(&set, i))
+		if (may_use(&set, i))
 			err = make_live(t, i);
 	if (!err)
 		err = take_scratch(t);
-	for (uint32_t i = 0; !err && i < wanted_locked(t); i++) {
+	for (uint32_t i = 0; !err && i < wanted_locked(t); i++)
 		err = make_live(t, r->ncpu + i);
-		r->locked[i] = r->v[r->ncpu + i].at;
-	}
-	if (!err && (t->spec.has_rseq || (!t->unwatched && !strangers_present(t))))
-		rings_fill_table(t);
-	r->first_cpu = 0;
-	r->was_filled = r->ring_table[0] != 0;
 	return err;
 }
 
@@ -386,6 +364,9 @@ int rings_init(struct target *t)
 		return 0;
 	r->ready = true;
 	r->ring_table = counters_ring_table(t, &r->spec.ring_table);
+	r->lost_table = counters_lost_table(t, &r->spec.lost_table);
+	r->spec.many_cpus = t->spec.many_cpus;
+	r->spec.fast = t->spec.fast;
 	r->may_call = is_free_to_call(t);
 	r->may_read = r->may_call && !(r->bulk && fills_pages(t));
 	r->spec.has_tid = !arena_tid(t->arena, &r->spec.tid_off);
@@ -416,7 +397,7 @@ void rings_say_quiet(struct target *t)
 {
 	struct rings *r = t->rings;
 
-	if (!r->bulk || !r->may_read || r->told_quiet || !__atomic_load_n(r->quiet, __ATOMIC_RELAXED))
+	if (!r->bulk || !r->may_read || r->told_quiet || !__atomic_load_n(&counters_told(t)->quiet, __ATOMIC_RELAXED))
 		return;
 	r->told_quiet = true;
 	log_warn("process %d, or a child of it, has forbidden system calls (seccomp): what only the kernel could read is not read "
@@ -425,8 +406,7 @@ void rings_say_quiet(struct target *t)
 
 void rings_forget_stacks(struct target *t)
 {
-	for (uint32_t i = 0; i < STACK_PAGES; i++)
-		__atomic_store_n(&t->rings->pages[i], 0, __ATOMIC_RELAXED);
+	__atomic_fetch_add(t->rings->epoch, STACK_EPOCH, __ATOMIC_RELAXED);
 }
 
 uint64_t rings_lost(const struct target *t, uint32_t index)

@@ -3,10 +3,12 @@
  * The memory of a recording in one target:
  *
  *	rings		one per CPU that the target may run on, some behind a lock for everybody else
- *	data piece	behind the counters: table of locked rings, lost counters of each ring, those
+ *	data piece	behind the counters: lost counters of each ring, those
  *			of events that got no ring and of hits without enough stack
- *	table piece	descriptions of bulky events, tables for backtraces: the target can't write there
- *	private page	the pid cell
+ *	table piece	behind the tables by CPU: the locked rings, descriptions of bulky events, tables for backtraces.
+ *			The target can't write there
+ *	private page	the pid cell, pages of stacks
+ *	scratch piece	behind its first page: for who holds a locked ring
  *	code		the slow routine and the blob
  */
 #ifndef JAB_SESSION_RINGS_H
@@ -37,13 +39,13 @@ struct rings {
 	uint32_t cap;		/* lost counters per ring */
 	uint64_t *lost_shared;	/* our view */
 	uint64_t *no_stack;	/* likewise */
-	uint64_t *pages;	/* of stacks: arch/event.h */
-	uint64_t *locked;	/* our view of the table of locked rings */
-	uint64_t lost_at, lost_shared_at, no_stack_at, pages_at, locked_at, scratch_at, pid_cell, slow_at;
+	uint64_t *epoch;	/* our view: STACK_EPOCH */
+	struct ring_ref *locked;	/* our view of the table of locked rings */
+	uint64_t lost_at, lost_shared_at, no_stack_at, pages_at, epoch_at, locked_at, scratch_at, pid_cell, slow_at;
 	uint8_t *desc;		/* our view of the descriptions */
 	uint64_t desc_at;
 	uint32_t desc_size, desc_used;
-	uint64_t *ring_table;	/* our view, table[0] is CPU 0 */
+	uint64_t *ring_table, *lost_table;	/* our views, by CPU */
 	struct event_spec spec;	/* what all events of this target have in common */
 	uint64_t private_size;	/* the page of the pid cell, and pairs of calls behind it */
 	uint32_t scratch_size;	/* of each locked ring */
@@ -52,13 +54,10 @@ struct rings {
 	bool ready;		/* rings_init() was called: there are pads that record */
 	bool may_call;
 	bool may_read;		/* the kernel may be asked what stands somewhere, */
-	uint32_t *quiet;	/* our view: unless this is not 0 any more, see arch/x86/hush.c */
-	uint64_t quiet_at;
+	uint64_t quiet_at;	/* unless process_state.quiet is not 0 any more, see arch/x86/hush.c */
 	bool told_quiet;
-	bool was_filled;	/* the table has told threads who they are: it is 0 only while raised */
 	uint64_t raised_at, lowered_at, lower_wait;	/* lower.c */
 	uint64_t looked_at, look_wait;			/* locks.c */
-	uint32_t first_cpu;	/* whose entry in the table is 0 only while strangers are about */
 	uint32_t ns_pid;	/* how the target calls itself */
 	uint64_t unwind_at;	/* tables for backtraces; 0: none */
 	uint64_t *desc_of;	/* by counter: where its description stands; 0: not made */
@@ -72,7 +71,9 @@ int rings_plan(struct jab *j, struct target *t);
 size_t rings_data_size(const struct target *t);
 size_t rings_tables_size(const struct target *t);
 
-/* The pieces behind the others: how many, their description, what became of them. */
+size_t rings_scratch_size(const struct target *t);
+
+/* The pieces behind the data piece: how many, their description, what became of them. */
 size_t rings_npieces(const struct target *t);
 void rings_pieces(const struct target *t, struct piece *pieces);
 int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint8_t *data, uint64_t data_at);
@@ -93,11 +94,8 @@ uint64_t rings_no_stack_at(const struct target *t, uint32_t index);
 uint64_t rings_calls_without_stack(const struct target *t);
 
 bool rings_hold(const struct target *t);		/* is there anything that was not taken out? */
-/* The entries of the CPUs whose rings are live. */
-void rings_fill_table(struct target *t);
 
-/* lower.c: strangers have cleared the table; when they are gone it is filled again */
-bool rings_are_raised(const struct target *t);
+/* lower.c: strangers have been born; when they are gone, events go per CPU again */
 void rings_lower(struct target *t);
 
 void rings_say_quiet(struct target *t);		/* once, if it has forbidden system calls */

@@ -50,10 +50,12 @@ struct watch {
 	uint8_t park_kind;	/* enum park_kind */
 	uint8_t forgets;	/* enum forget_abi + 1: it takes ranges back that are read plainly */
 	bool hushes;		/* it forbids system calls */
+	bool far;		/* from there to behind the call it may be FAR_LEN bytes; else WATCHED_LEN at most */
 	bool any;		/* all calls come by here: does what each of them needs, forgets included if it is set */
 	uint8_t bytes[5];	/* the instruction */
 	uint64_t pad;		/* live; 0: it is planned with the module's other sites */
 };
+#define WATCHED_LEN 8
 #define WATCH_ID 0x80000000u	/* in want.id: the rest is the number of the watch, not of a site */
 
 /* An address that a field reads, as it is in one target. */
@@ -73,6 +75,9 @@ struct target {
 	struct text_patch patch;
 	uint8_t *counters;	/* our view of the data piece */
 	uint64_t counters_at;	/* the same in the target */
+	uint8_t *tables;	/* our view of the piece that it can only read */
+	uint64_t tables_at;
+	uint64_t state_at;	/* its struct process_state */
 	uint64_t blob_at;	/* C code of ours; 0: not needed */
 	uint32_t ncounters, counter_cap;	/* in use; room for */
 	struct park_view *park;	/* where its threads wait for us; NULL: they don't */
@@ -213,11 +218,19 @@ int resolve_more(struct jab *j, uint32_t target);	/* all probes in one new targe
 uint32_t row_find(struct jab *j, uint32_t probe, uint32_t file, uint32_t func, uint64_t offset, bool is_return);
 uint32_t counter_add(struct jab *j, uint32_t target, uint32_t row, uint8_t role);
 size_t counters_size(const struct target *t);
+size_t counters_tables_size(const struct target *t);
 void counters_init(struct target *t);
-void counters_fill_table(struct target *t);	/* where each CPU's counters are */
-uint64_t *counters_ring_table(const struct target *t, uint64_t *ret_at);	/* right behind the CPU table: raised with it */
+uint64_t *counters_ring_table(const struct target *t, uint64_t *ret_at);
+uint64_t *counters_lost_table(const struct target *t, uint64_t *ret_at);
+
+/* What pads tell us. Any process of the family may write here: it is believed as little as that. */
+struct told {
+	uint32_t raised;	/* one has cleared its process_state.fast */
+	uint32_t quiet;		/* one has set its process_state.quiet */
+};
+struct told *counters_told(const struct target *t);
 uint64_t counter_read(const struct target *t, uint32_t index);
-unsigned counters_ncpus(void);	/* length of the CPU table */
+unsigned counters_ncpus(void);	/* that there can ever be */
 unsigned cpus_in_list(const char *list);	/* highest number in "0-3,8" plus one; 0: can't be read */
 uint64_t counter_shared_at(const struct target *t, uint32_t index);
 
@@ -228,6 +241,9 @@ void watch_planned(struct target *t, uint32_t watch, bool fits);
 void strangers_emit(struct target *t);			/* writes the pads and edits of those not planned */
 size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out);
 bool strangers_present(const struct target *t);
+
+/* lower.c: while its threads can be told apart, they need no locks */
+void target_settle(struct target *t);			/* in the stop in which the first pads go in */
 
 /* foreign.c: tells the plan which bytes of the live text somebody else has changed */
 void foreign_find(const struct target *t, const struct loaded *l, const struct module *m);

@@ -29,11 +29,14 @@ static int abi_of(uint32_t nr)
 {
 	switch (nr) {
 	case SYS_vfork:
+	case FAR_ARCH_PRCTL:	/* its arguments are not known there */
 		return CLONE_ABI_VFORK;
 	case SYS_clone:
 		return CLONE_ABI_CLONE;
 	case SYS_clone3:
 		return CLONE_ABI_CLONE3;
+	case SYS_arch_prctl:
+		return CLONE_ABI_SET_FS;
 	default:
 		return -1;
 	}
@@ -165,7 +168,7 @@ void strangers_watch(struct jab *j, struct target *t)
 	for (size_t i = 0; !t->scout && i < n; i++)
 		if (abi_of(calls[i].nr) >= 0)
 			t->unwatched |= !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v,
-								   .abi = abi_of(calls[i].nr) });
+								   .abi = abi_of(calls[i].nr), .far = calls[i].nr == FAR_ARCH_PRCTL });
 	follow_watch(j, t, calls, n);
 	if (hush)
 		watch_sandboxes(t, calls, n);
@@ -181,10 +184,16 @@ static bool writes_own_numbers(const struct target *t)
 	return t->rings && t->rings->spec.has_tid && t->rings->spec.tid_off < 0;
 }
 
+static uint64_t told_at(const struct target *t, size_t member)
+{
+	return t->counters_at + member;
+}
+
 /* prctl(PR_SET_SECCOMP), seccomp(SECCOMP_SET_MODE_...). any: which of all calls it is is only known there. */
 static size_t put_hush(const struct target *t, bool seccomp, bool any, uint8_t *out)
 {
-	struct hush_spec spec = { t->rings ? t->rings->quiet_at : 0, seccomp ? SECCOMP_SET_MODE_STRICT : PR_SET_SECCOMP, seccomp ? 2 : 1,
+	struct hush_spec spec = { t->rings ? t->rings->quiet_at : 0, told_at(t, offsetof(struct told, quiet)),
+				  seccomp ? SECCOMP_SET_MODE_STRICT : PR_SET_SECCOMP, seccomp ? 2 : 1,
 				  !any ? 0 : seccomp ? SYS_seccomp : SYS_prctl };
 
 	return arch_x86_64.emit_hush(out, &spec);
@@ -193,8 +202,13 @@ static size_t put_hush(const struct target *t, bool seccomp, bool any, uint8_t *
 size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
 {
 	const struct watch *w = &t->watches.v[watch];
-	/* Both tables, and the two words between them, which are 0 anyway. */
-	struct raise_spec spec = { t->spec.cpu_table, 2 * counters_ncpus() + 2, w->abi, .own_numbers = writes_own_numbers(t) };
+	struct raise_spec spec = {
+		.fast = t->spec.fast, .raised = told_at(t, offsetof(struct told, raised)), .rseq_off = t->spec.rseq_off,
+		.has_rseq = t->spec.has_rseq, .abi = w->abi, .own_numbers = writes_own_numbers(t),
+	};
+
+	if (t->arena && arena_tid(t->arena, &spec.tid_off) < 0)
+		spec.tid_off = 0;
 
 	if (w->any) {
 		size_t n = w->hushes ? put_hush(t, false, true, out) : 0;

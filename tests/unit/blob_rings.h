@@ -39,8 +39,8 @@ static inline void reset_bulk_rings(uint64_t size, bool may_call)
 	slow.may_call = may_call;
 	emit_slow(&slow);
 	for (int i = 0; i < NSLOW; i++) {
-		rings[ncpus + i].head->bulk.scratch = (uint64_t)scratch[i];
-		rings[ncpus + i].head->bulk.scratch_size = BULK_SCRATCH_MIN;
+		shared->slow_table[i].scratch = (uint64_t)scratch[i];
+		shared->slow_table[i].scratch_size = BULK_SCRATCH_MIN;
 	}
 }
 

@@ -17,7 +17,7 @@
 #include "arch/arch.h"
 #include "ring/ring.h"
 
-#define MAX_CPUS 256
+#define MAX_CPUS (CPU_TABLE_FEW - 2)
 #define NSLOW 4
 #define MAX_RINGS (MAX_CPUS + NSLOW)
 #define LOST_INDEX 3
@@ -25,13 +25,14 @@
 #define BODY_OFF 1024		/* bodies behind the slow routine */
 
 struct shared {
-	uint64_t table_room[2 + MAX_CPUS];
-	uint64_t slow_table[NSLOW];
+	uint64_t table[CPU_TABLE_FEW], lost_table[CPU_TABLE_FEW];
+	struct ring_ref slow_table[NSLOW];
+	struct process_state state;
+	uint64_t epoch;
 	uint64_t lost[MAX_RINGS][8];
 	uint64_t lost_shared;
 	uint64_t no_stack;
 	uint64_t pages[STACK_PAGES];
-	uint32_t quiet;
 };
 
 static struct shared *shared;
@@ -86,11 +87,10 @@ static inline int nrings(void)
 	return ncpus + NSLOW;
 }
 
-/* cpus_known: false is what strangers make of the table. */
-static inline void fill_table(bool cpus_known)
+/* Can threads be told apart? */
+static inline void set_fast(bool known)
 {
-	for (int i = 0; i < ncpus; i++)
-		shared->table_room[2 + i] = cpus_known ? (uint64_t)rings[i].head : 0;
+	shared->state.fast = known;
 }
 
 static inline void note_pid(void)
@@ -110,11 +110,14 @@ static inline void reset_rings(uint64_t size)
 
 		if (ring_attach(&rings[i], at, at + RING_HEAD_SIZE, size) < 0)
 			abort();
-		rings[i].head->lost_at = (uint64_t)shared->lost[i];
-		if (i >= ncpus)
-			shared->slow_table[i - ncpus] = (uint64_t)at;
+		if (i >= ncpus) {
+			shared->slow_table[i - ncpus] = (struct ring_ref){ .ring = (uint64_t)at, .lost = (uint64_t)shared->lost[i] };
+		} else {
+			shared->table[i] = (uint64_t)at;
+			shared->lost_table[i] = (uint64_t)shared->lost[i];
+		}
 	}
-	fill_table(true);
+	set_fast(true);
 	note_pid();
 }
 
@@ -138,7 +141,9 @@ static inline struct event_spec make_spec(bool has_rseq, const struct event_fiel
 		.has_rseq = has_rseq,
 		.has_tid = true,
 		.tid_off = find_tid_off(),
-		.ring_table = (uint64_t)(shared->table_room + 2),
+		.ring_table = (uint64_t)shared->table,
+		.lost_table = (uint64_t)shared->lost_table,
+		.fast = (uint64_t)&shared->state.fast,
 		.pid_cell = (uint64_t)pid_cell,
 		.slow = (uint64_t)code_rx,
 		.lost_shared = (uint64_t)&shared->lost_shared,
@@ -154,7 +159,7 @@ static inline struct event_spec make_spec(bool has_rseq, const struct event_fiel
 static inline struct event_slow_spec make_slow_spec(void)
 {
 	return (struct event_slow_spec){
-		.ring_table = (uint64_t)(shared->table_room + 2),
+		.fast = (uint64_t)&shared->state.fast,
 		.pid_cell = (uint64_t)pid_cell,
 		.tid_off = find_tid_off(),
 		.has_tid = true,
@@ -163,7 +168,8 @@ static inline struct event_slow_spec make_slow_spec(void)
 		.nrings = NSLOW,
 		.ring_size = ring_size,
 		.pages = (uint64_t)shared->pages,
-		.quiet = (uint64_t)&shared->quiet,
+		.epoch = (uint64_t)&shared->epoch,
+		.quiet = (uint64_t)&shared->state.quiet,
 	};
 }
 

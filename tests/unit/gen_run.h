@@ -72,8 +72,8 @@ static inline void gen_set_up_scratch(void)
 
 		if (!scratch[i - ncpus])
 			scratch[i - ncpus] = map_or_die(GEN_SCRATCH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-		rings[i].head->bulk.scratch = (uint64_t)scratch[i - ncpus];
-		rings[i].head->bulk.scratch_size = GEN_SCRATCH;
+		shared->slow_table[i - ncpus].scratch = (uint64_t)scratch[i - ncpus];
+		shared->slow_table[i - ncpus].scratch_size = GEN_SCRATCH;
 	}
 	slow = make_slow_spec();
 	emit_slow(&slow);
@@ -103,7 +103,7 @@ static inline struct event_spec gen_make_event(bool has_rseq)
 static inline struct gen_env gen_make_env(bool has_rseq, const struct maps_layout *l)
 {
 	return (struct gen_env){
-		.event = gen_make_event(has_rseq), .ids = gen_ids, .cpu_table = (uint64_t)(shared->table_room + 2),
+		.event = gen_make_event(has_rseq), .ids = gen_ids, .cpu_table = (uint64_t)shared->table,
 		.ncpus = ncpus, .maps = (uint64_t)gen_maps_memory, .layout = l, .cells = (uint64_t)gen_cells,
 		.errors = (uint64_t)gen_errors, .enabled = 0, .nclauses = 64, .blob = (uint64_t)gen_blob(),
 		.scratch_size = GEN_SCRATCH, .may_call = true, .mult = 1ull << 32, .pairs = (uint64_t)gen_pairs,

@@ -189,7 +189,7 @@ static void keeps_everything_without_calls(void **state)
 
 static void keeps_everything_as_stranger(void **state)
 {
-	fill_table(false);
+	set_fast(false);
 	*pid_cell = 99;
 	describe_all(FLAGS);
 	run_all(1);

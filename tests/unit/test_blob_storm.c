@@ -167,7 +167,7 @@ static void vfork_children(void **state)
 
 	start(1 << 20, 0);
 	want_pid = 0;
-	fill_table(false);
+	set_fast(false);
 	for (int i = 0; i < 20; i++) {
 		pid_t pid = clone(child_of_vfork, child_stack + sizeof(child_stack),
 				  CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);

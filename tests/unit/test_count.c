@@ -39,9 +39,10 @@
 
 /* Counters and code. The code is written through one mapping and run through another. */
 struct counters {
-	uint64_t table_room[2 + MAX_CPUS];
+	uint64_t table[CPU_TABLE_MANY];
 	uint64_t cpu[MAX_CPUS][8];
 	uint64_t shared;
+	struct process_state state;
 };
 
 static struct counters *counters;
@@ -64,8 +65,9 @@ static void make_areas(void)
 static void reset_counters(bool cpus_known)
 {
 	memset(counters, 0, sizeof(*counters));
-	for (int i = 0; cpus_known && i < MAX_CPUS; i++)
-		counters->table_room[2 + i] = (uint64_t)counters->cpu[i];
+	for (int i = 0; i < MAX_CPUS; i++)
+		counters->table[i] = (uint64_t)counters->cpu[i];
+	counters->state.fast = cpus_known;
 }
 
 static uint64_t sum_of_cpus(void)
@@ -83,7 +85,9 @@ static struct count_spec make_spec(bool has_rseq)
 		.rseq_off = __rseq_offset,
 		.rseq_sig = RSEQ_SIG,
 		.has_rseq = has_rseq,
-		.cpu_table = (uint64_t)(counters->table_room + 2),
+		.cpu_table = (uint64_t)counters->table,
+		.many_cpus = true,
+		.fast = (uint64_t)&counters->state.fast,
 		.shared = (uint64_t)&counters->shared,
 		.index = INDEX,
 	};
@@ -195,13 +199,13 @@ static void descriptor_is_aligned(void **state)
 		uint64_t d, abort_ip, start;
 		int32_t rel;
 
-		memcpy(&rel, out + 10, 4);		/* lea rel(%rip) at 7 */
-		d = at + 14 + rel;
+		memcpy(&rel, out + 24, 4);		/* lea rel(%rip) at 21 */
+		d = at + 28 + rel;
 		assert_int_equal(d % 32, 0);
 		assert_true(d >= at && d + 32 <= at + len);
 		memcpy(&start, out + (d - at) + 8, 8);
 		memcpy(&abort_ip, out + (d - at) + 24, 8);
-		assert_int_equal(start, at + 23);
+		assert_int_equal(start, at + 37);
 		assert_memory_equal(out + (abort_ip - at) - 4, &spec.rseq_sig, 4);
 		assert_true(abort_ip + 23 <= at + len);
 		assert_true(abort_ip + 23 <= d || abort_ip - 4 >= d + 32);

@@ -165,7 +165,7 @@ static void keeps_everything_as_stranger(void **state)
 {
 	struct event_spec spec = make_spec(true, all_fields, NFIELDS);
 
-	fill_table(false);
+	set_fast(false);
 	*pid_cell = 99;
 	run_all(&spec, WAY_LOCKED, machine_run);
 }
@@ -175,8 +175,8 @@ static void keeps_everything_when_quiet(void **state)
 {
 	struct event_spec spec = make_spec(true, all_fields, NFIELDS);
 
-	fill_table(false);
-	shared->quiet = 1;
+	set_fast(false);
+	shared->state.quiet = 1;
 	run_all(&spec, WAY_NO_RING, machine_run);
 }
 
@@ -366,7 +366,7 @@ static void vfork_child_is_told_apart(void **state)
 	hit_fn *hit = emit_function(&spec);
 	pid_t pid;
 
-	fill_table(false);
+	set_fast(false);
 	*pid_cell = 0;				/* and must not be filled by the child */
 	pid = clone(child_of_vfork, child_stack + sizeof(child_stack), CLONE_VM | CLONE_VFORK | SIGCHLD,
 		    (void *)hit);
@@ -377,7 +377,7 @@ static void vfork_child_is_told_apart(void **state)
 	assert_int_equal(last.tid, pid);
 	assert_int_equal(last_args[1], pid);
 	assert_int_equal(*pid_cell, 0);
-	fill_table(true);
+	set_fast(true);
 	hit(1, 1);
 	assert_int_equal(*pid_cell, getpid());
 }
@@ -470,12 +470,12 @@ static void descriptor_is_aligned(void **state)
 		uint64_t d, word[4];
 		int32_t rel;
 
-		memcpy(&rel, out + 17, 4);		/* lea rel(%rip) at 14 */
-		d = at + 21 + rel;
+		memcpy(&rel, out + 36, 4);		/* lea rel(%rip) at 33 */
+		d = at + 40 + rel;
 		assert_int_equal(d % 32, 0);
 		assert_true(d >= at && d + 32 <= at + len);
 		memcpy(word, out + (d - at), sizeof(word));
-		assert_int_equal(word[1], at + 30);
+		assert_int_equal(word[1], at + 49);
 		assert_true(word[1] + word[2] < d);
 		assert_true(word[3] - 4 >= d + 32 && word[3] < at + len);
 		assert_memory_equal(out + (word[3] - at) - 4, &spec.rseq_sig, 4);

@@ -242,7 +242,7 @@ static void plain_events(enum when w, bool known, bool may_call, bool overwrite)
 
 	when = w;
 	emit_plain(may_call, overwrite);
-	fill_table(known);
+	set_fast(known);
 	while (run_with_room(n, look_plain))
 		n++;
 	print_message("    %d instructions\n", n);
@@ -292,7 +292,7 @@ static void ring_without_scratch(void **state)
 	for (when = AT_ONCE; when <= LATE; when++) {
 		emit_bulk();
 		for (int i = 0; i < NSLOW; i++)
-			rings[ncpus + i].head->bulk.scratch = 0;
+			shared->slow_table[i].scratch = 0;
 		for (n = 0; hit_and_fork(n, 1, n); n++) {
 			hit(2, n);
 			let_go();

@@ -146,7 +146,7 @@ static void threads_behind_locks(void **state)
 static void *come_and_go(void *arg)
 {
 	for (int turn = 0; atomic_load(&threads_left) > 0; turn++) {
-		fill_table(turn % 2);
+		set_fast(turn % 2);
 		usleep(50);
 	}
 	return NULL;

@@ -11,8 +11,12 @@
 #include <sys/user.h>
 #include "arch/arch.h"
 
-#define CPUS 256
-enum { SHARED = 0, PID_CELL = 2, RINGS = 4, LOST = 6, TABLE = 16, COUNTERS = 512, PAGES = 768 };	/* words of the data piece */
+#define CPUS 240
+/* Words of the data piece. */
+enum {
+	SHARED = 0, FAST = 1, PID_CELL = 2, EPOCH = 3, RINGS = 4, LOST = 8, TABLE = 16, LOST_TABLE = TABLE + CPU_TABLE_FEW,
+	COUNTERS = LOST_TABLE + CPU_TABLE_FEW, PAGES = COUNTERS + CPUS,
+};
 #define SLOW_AT 3072		/* the slow routine, in the code piece */
 #define WINDOW 5
 
@@ -79,8 +83,10 @@ static int put_count(struct scene *s, bool has_rseq)
 	uint64_t data = s->r.pieces[1].at.v;
 	struct count_spec spec = {
 		.rseq_off = conf->offset, .rseq_sig = conf->signature, .has_rseq = has_rseq && conf->usable,
-		.cpu_table = data + 8 * TABLE, .shared = data + 8 * SHARED,
+		.cpu_table = data + 8 * TABLE, .shared = data + 8 * SHARED, .fast = data + 8 * FAST,
 	};
+
+	*word(&s->r, FAST) = 1;
 
 	for (int i = 0; i < CPUS; i++)
 		*word(&s->r, TABLE + i) = data + 8 * (COUNTERS + i);
@@ -113,19 +119,22 @@ static int put_event(struct scene *s, bool has_rseq)
 	const struct rseq_conf *conf = arena_rseq(s->r.a);
 	uint64_t data = s->r.pieces[1].at.v, code = s->r.pieces[0].at.v;
 	struct event_slow_spec slow = {
-		.ring_table = data + 8 * TABLE, .pid_cell = data + 8 * PID_CELL, .tid_off = tid_offset(),
+		.fast = data + 8 * FAST, .epoch = data + 8 * EPOCH, .pid_cell = data + 8 * PID_CELL, .tid_off = tid_offset(),
 		.has_tid = true, .may_call = true, .rings = data + 8 * RINGS, .nrings = 1, .ring_size = RING_SIZE_MIN,
 		.pages = data + 8 * PAGES,
 	};
 	struct event_spec spec = {
 		.rseq_off = conf->offset, .rseq_sig = conf->signature, .has_rseq = has_rseq && conf->usable,
-		.has_tid = true, .tid_off = slow.tid_off, .ring_table = slow.ring_table,
+		.has_tid = true, .tid_off = slow.tid_off, .ring_table = data + 8 * TABLE, .lost_table = data + 8 * LOST_TABLE, .fast = slow.fast,
 		.pid_cell = slow.pid_cell, .slow = code + SLOW_AT, .lost_shared = data + 8 * LOST, .no_stack = data + 8 * LOST,
 		.ring_size = RING_SIZE_MIN, .id = 1, .nfields = ARRAY_SIZE(fields), .fields = fields,
 	};
 
-	for (int i = 0; i < CPUS; i++)
+	for (int i = 0; i < CPUS; i++) {
 		*word(&s->r, TABLE + i) = s->r.pieces[2].at.v;
+		*word(&s->r, LOST_TABLE + i) = data + 8 * LOST;
+	}
+	*word(&s->r, FAST) = 1;
 	*word(&s->r, RINGS) = s->r.pieces[2].at.v;
 	*word(&s->r, PID_CELL) = s->pid;
 	assert_true(arch_x86_64.emit_event_slow(s->r.pieces[0].here + SLOW_AT, &slow) > 0);

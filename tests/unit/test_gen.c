@@ -318,11 +318,11 @@ static void numbers_of_process_and_thread(void **state)
 		env = gen_make_env(true, w->l);
 		env.event.has_tid = way != 3;
 		assert_true(gen_place(&w->u, w->p, &env, 1) > 0);
-		fill_table(way != 1);
+		set_fast(way != 1);
 		*pid_cell = way == 2 ? 0 : way == 1 ? 99 : getpid();
 		for (int k = 0; k < 20; k++)
 			hit(w, 1, 2, k % 4 ? machine_run : machine_run_stepped);
-		fill_table(true);
+		set_fast(true);
 		*pid_cell = getpid();
 		world_free(w);
 	}

@@ -117,11 +117,11 @@ static void scribble_rings(void)
 	for (int i = 0; i < nrings(); i++) {
 		struct ring_head *h = rings[i].head;
 
+		fill_random(h, sizeof(*h));
 		h->head = nasty(random_word());
 		h->tail = random_word() % 2 ? h->head : nasty(random_word());
 		h->lock = random_word() % 4 ? random_word() << 32 : nasty(random_word());
 		h->lost = nasty(random_word());
-		fill_random(h->marks, sizeof(h->marks));
 	}
 }
 

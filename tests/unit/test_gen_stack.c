@@ -317,14 +317,14 @@ static void not_asked_in_a_sandbox(void **state)
 
 	assert_int_equal(mprotect(closed, PAGE, PROT_READ | PROT_WRITE), 0);
 	for (int way = 0; way < 2; way++) {
-		shared->quiet = way == 0;
+		shared->state.quiet = way == 0;
 		slow.may_call = way == 0;
 		emit_slow(&slow);
 		forget();
 		assert_int_equal(run_with(need - 8, 1), 1);
 		assert_false(is_noted(closed));
 	}
-	shared->quiet = 0;
+	shared->state.quiet = 0;
 	world_free(w);
 }
 

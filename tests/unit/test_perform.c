@@ -26,11 +26,12 @@
 #define STATUS 0x8d5ull		/* CF PF AF ZF SF OF */
 #define CODE_SIZE 4096
 #define STACK_SIZE 65536
-#define CPUS 4096
+#define CPUS (CPU_TABLE_FEW - 2)
 
 static uint8_t *code_rw, *code_rx;
 static uint8_t stack[STACK_SIZE] __attribute__((aligned(16)));
-static uint64_t data[64], table[2 + CPUS], counters[CPUS], shared;
+static uint64_t data[64], table[CPU_TABLE_FEW], counters[CPUS], shared;
+static struct process_state state_of;
 
 /* ---- memory: read as it is, written to a list ---------------------------------------------- */
 
@@ -303,11 +304,12 @@ static void count_body(bool has_rseq)
 {
 	struct count_spec spec = {
 		.rseq_off = __rseq_offset, .rseq_sig = RSEQ_SIG, .has_rseq = has_rseq,
-		.cpu_table = (uint64_t)(table + 2), .shared = (uint64_t)&shared,
+		.cpu_table = (uint64_t)table, .shared = (uint64_t)&shared, .fast = (uint64_t)&state_of.fast,
 	};
 
+	state_of.fast = 1;
 	for (int i = 0; i < CPUS; i++)
-		table[2 + i] = (uint64_t)&counters[i];
+		table[i] = (uint64_t)&counters[i];
 	memset(code_rw, 0xcc, CODE_SIZE);
 	put_end(arch_x86_64.emit_count(code_rw, (uint64_t)code_rx, &spec));
 	strict = !has_rseq;
@@ -354,91 +356,159 @@ static void a_body_is_done_without_a_cpu(void **state)
 	}
 }
 
+#define VM 0x100ull
+#define SETTLS 0x80000ull
+#define SETTID 0x100000ull
+#define TID_OFF 0x2d0
+#define CPU_AT 40		/* a block's cpu_id, in words from data */
+
+/* The block of the new thread is in our data, so that its CPU number can be seen. */
+static const struct raise_spec raise_all = {
+	.fast = (uint64_t)data, .raised = (uint64_t)(data + 1), .tid_off = TID_OFF, .rseq_off = 8 * CPU_AT - 4, .has_rseq = true,
+};
+
+/* clone3's arguments, where the C library has them: on the stack above. */
+static uint64_t *clone_args(void)
+{
+	return (uint64_t *)((machine_in.gpr[4] + 64) & ~7ull);
+}
+
+static void set_clone(enum clone_abi abi, uint64_t flags, uint64_t tls, uint64_t ptid)
+{
+	uint64_t *args = clone_args();
+
+	args[0] = flags;
+	args[3] = ptid;
+	args[7] = tls;
+	machine_in.gpr[7] = abi == CLONE_ABI_CLONE3 ? (uint64_t)args : flags;
+	machine_in.gpr[6] = 64;
+	machine_in.gpr[8] = tls;
+	machine_in.gpr[2] = ptid;
+	data[0] = 7;
+	data[1] = 0;
+	data[CPU_AT] = 3;
+}
+
+/* Runs it as the CPU and by hand. Is what is to come a stranger? */
+static bool raises(const struct raise_spec *spec)
+{
+	memset(code_rw, 0xcc, CODE_SIZE);
+	put_end(arch_x86_64.emit_raise(code_rw, spec));
+	run("raise");
+	assert_memory_equal(machine_out.gpr, machine_in.gpr, sizeof(machine_in.gpr));
+	assert_true(data[0] == 7 ? data[1] == 0 : data[0] == 0 && data[1] == 1);
+	return !data[0];
+}
+
+static bool clone_raises(enum clone_abi abi, bool own_numbers, uint64_t flags, uint64_t tls, uint64_t ptid)
+{
+	struct raise_spec spec = raise_all;
+
+	spec.abi = abi;
+	spec.own_numbers = own_numbers;
+	prepare(random_word() % 128);
+	set_clone(abi, flags, tls, ptid);
+	return raises(&spec);
+}
+
 static void raising_is_foretold(void **state)
 {
-	static const enum clone_abi abis[] = { CLONE_ABI_VFORK, CLONE_ABI_CLONE, CLONE_ABI_CLONE3 };
-	struct raise_spec spec = { .cpu_table = (uint64_t)data, .ncpus = 5 };
+	struct raise_spec spec = raise_all;
 
 	strict = true;
 	undefined = AF;			/* test leaves it open; popf brings back what counts */
-	for (int i = 0; i < 3; i++) {
-		spec.abi = abis[i];
-		memset(code_rw, 0xcc, CODE_SIZE);
-		put_end(arch_x86_64.emit_raise(code_rw, &spec));
+	for (spec.abi = CLONE_ABI_VFORK; spec.abi <= CLONE_ABI_SET_FS; spec.abi++)
 		for (int f = 0; f < 128; f++) {
 			prepare(f);
-			machine_in.gpr[7] = abis[i] == CLONE_ABI_CLONE3 ? (uint64_t)(data + 20) : 0x100;
-			machine_in.gpr[6] = 64;
-			data[20] = 0x100;
-			run("raise");
-			assert_int_equal(data[0] | data[1] | data[2] | data[3] | data[4], 0);
-			assert_memory_equal(machine_out.gpr, machine_in.gpr, sizeof(machine_in.gpr));
+			set_clone(spec.abi, VM, 0, 0);
+			if (spec.abi == CLONE_ABI_SET_FS)
+				machine_in.gpr[7] = 0xbeef00001002;	/* the kernel looks at the lower half */
+			assert_true(raises(&spec));
 		}
-	}
 	undefined = 0;
-}
-
-/* Is a thread that is made so a stranger? */
-static bool raises(enum clone_abi abi, bool own_numbers, uint64_t flags, uint64_t tls, uint64_t ptid)
-{
-	struct raise_spec spec = { .cpu_table = (uint64_t)data, .ncpus = 5, .abi = abi, .own_numbers = own_numbers };
-
-	memset(code_rw, 0xcc, CODE_SIZE);
-	put_end(arch_x86_64.emit_raise(code_rw, &spec));
-	prepare(random_word() % 128);
-	for (int i = 0; i < 5; i++)
-		data[i] = 7;
-	machine_in.gpr[7] = abi == CLONE_ABI_CLONE3 ? (uint64_t)(data + 20) : flags;
-	machine_in.gpr[6] = 64;
-	data[20] = flags;
-	machine_in.gpr[8] = data[27] = tls;
-	machine_in.gpr[2] = data[23] = ptid;
-	run("raise");
-	assert_memory_equal(machine_out.gpr, machine_in.gpr, sizeof(machine_in.gpr));
-	assert_true(data[0] == data[4] && (data[0] == 0 || data[0] == 7));
-	return !data[0];
 }
 
 static void strangers_are_told(void **state)
 {
-	const uint64_t vm = 0x100, settls = 0x80000, settid = 0x100000, block = 0x7f0000001000;
+	const uint64_t block = (uint64_t)data;
 
 	strict = true;
 	undefined = AF;
 	for (enum clone_abi abi = CLONE_ABI_CLONE; abi <= CLONE_ABI_CLONE3; abi++) {
-		assert_false(raises(abi, false, 17, 0, 0));		/* a fork */
-		assert_false(raises(abi, false, settls, block, 0));
-		assert_true(raises(abi, false, vm, block, 0));
-		assert_true(raises(abi, true, vm, block, 0));
-		assert_true(raises(abi, false, vm | settid, block, block + 0x2d0));
-		assert_true(raises(abi, false, vm | settls, block, block + 0x2d0));
-		assert_false(raises(abi, true, vm | settls, block, 0));
-		assert_false(raises(abi, false, vm | settls | settid, block, block + 0x2d0));
-		assert_false(raises(abi, false, vm | settls | settid, block, block + 0x30));
-		assert_false(raises(abi, false, vm | settls | settid, block, block - 72));
-		assert_true(raises(abi, false, vm | settls | settid, block, block + 0x10000));
-		assert_true(raises(abi, false, vm | settls | settid, block, 0x404000));
-		assert_true(raises(abi, false, vm | settls | settid, block, 0));
+		assert_false(clone_raises(abi, false, 17, 0, 0));		/* a fork */
+		assert_false(clone_raises(abi, false, SETTLS, block, 0));
+		assert_true(clone_raises(abi, false, VM, block, 0));
+		assert_true(clone_raises(abi, true, VM, block, 0));
+		assert_true(clone_raises(abi, false, VM | SETTID, block, block + TID_OFF));
+		assert_true(clone_raises(abi, false, VM | SETTLS, block, block + TID_OFF));
+		assert_false(clone_raises(abi, true, VM | SETTLS, block, 0));
+		assert_false(clone_raises(abi, false, VM | SETTLS | SETTID, block, block + TID_OFF));
+		/* With a number, but not where the others have it: no block of theirs. Nothing is written there. */
+		assert_true(clone_raises(abi, false, VM | SETTLS | SETTID, 16, 16 + TID_OFF + 4));
+		assert_true(clone_raises(abi, false, VM | SETTLS | SETTID, block, block + 0x30));
+		assert_true(clone_raises(abi, false, VM | SETTLS | SETTID, 0, 0x404000));
+		assert_true(clone_raises(abi, false, VM | SETTLS | SETTID, block, 0));
+		assert_int_equal(data[CPU_AT], 3);
 	}
 	undefined = 0;
 }
 
-/* What the kernel refuses is not looked at. */
-static void bad_arguments_are_left_to_the_kernel(void **state)
+/* A new thread finds no CPU number of the one that had its block before. */
+static void new_threads_have_no_cpu(void **state)
 {
-	struct raise_spec spec = { .cpu_table = (uint64_t)data, .ncpus = 5, .abi = CLONE_ABI_CLONE3 };
+	struct raise_spec spec = raise_all;
 
 	strict = true;
 	undefined = AF;
-	put_end(arch_x86_64.emit_raise(code_rw, &spec));
+	for (enum clone_abi abi = CLONE_ABI_CLONE; abi <= CLONE_ABI_CLONE3; abi++) {
+		uint64_t flags = VM | SETTLS | SETTID, block = (uint64_t)data;
+
+		assert_false(clone_raises(abi, false, flags, block, block + TID_OFF));
+		assert_int_equal((uint32_t)data[CPU_AT], -1u);
+		assert_true(clone_raises(abi, false, flags, block, block + TID_OFF + 8));
+		assert_int_equal(data[CPU_AT], 3);
+
+		spec.abi = abi;			/* there are no CPU numbers in blocks */
+		spec.has_rseq = false;
+		prepare(1);
+		set_clone(abi, flags, block, block + TID_OFF);
+		assert_false(raises(&spec));
+		assert_int_equal(data[CPU_AT], 3);
+
+		spec.tid_off = 0;		/* nor thread numbers */
+		set_clone(abi, flags, block, block);
+		assert_true(raises(&spec));
+		spec = raise_all;
+	}
+	undefined = 0;
+}
+
+/* What the kernel refuses is not looked at, and what may not be there is not read. */
+static void bad_arguments_are_left_to_the_kernel(void **state)
+{
+	struct raise_spec spec = raise_all;
+
+	strict = true;
+	undefined = AF;
+	spec.abi = CLONE_ABI_CLONE3;
 	for (int way = 0; way < 2; way++) {
 		prepare(0);
-		data[0] = 7;
+		set_clone(spec.abi, VM, 0, 0);
 		machine_in.gpr[7] = way ? 16 : 0;
 		machine_in.gpr[6] = way ? 8 : 88;
-		run("raise");
-		assert_int_equal(data[0], 7);
+		assert_false(raises(&spec));
 	}
+	for (int way = 0; way < 3; way++) {
+		prepare(0);
+		set_clone(spec.abi, VM, 0, 0);
+		machine_in.gpr[7] = way == 0 ? 16 : way == 1 ? machine_in.gpr[4] - 1 : machine_in.gpr[4] + 4096 - 63;
+		assert_true(raises(&spec));
+	}
+	spec.abi = CLONE_ABI_SET_FS;
+	prepare(0);
+	set_clone(spec.abi, VM, 0, 0);
+	machine_in.gpr[7] = 0x1003;
+	assert_false(raises(&spec));
 	undefined = 0;
 }
 
@@ -497,7 +567,7 @@ static void forgetting_is_foretold(void **state)
 /* Which of both does a call of this number, with a range that meets one of ours? Bit 0: raises, bit 1: forgets. */
 static int does(uint64_t number, bool guarded)
 {
-	struct gate_spec spec = { .raise = { .cpu_table = (uint64_t)(data + 8), .ncpus = 3, .abi = CLONE_ABI_CLONE },
+	struct gate_spec spec = { .raise = { .fast = (uint64_t)(data + 8), .raised = (uint64_t)(data + 9), .abi = CLONE_ABI_CLONE },
 				  .forget = { .table = (uint64_t)data, .n = 1, .abi = FORGET_MAP }, .forgets = guarded };
 	int n;
 
@@ -508,27 +578,28 @@ static int does(uint64_t number, bool guarded)
 	prepare(number & 127);
 	data[0] = 0x500000;
 	data[1] = 0x1000 - 7;
-	data[8] = data[9] = data[10] = 7;
+	data[8] = 7;
+	data[9] = 0;
 	machine_in.gpr[0] = number;
 	machine_in.gpr[7] = 0x500000;
 	machine_in.gpr[6] = 0x1000;
 	machine_in.gpr[2] = machine_in.gpr[10] = 0;
 	run("gate");
 	assert_memory_equal(machine_out.gpr, machine_in.gpr, sizeof(machine_in.gpr));
-	assert_true(data[8] == data[9] && data[9] == data[10]);
+	assert_true(data[8] ? !data[9] : data[9]);
 	return (data[8] ? 0 : 1) | (data[1] ? 0 : 2);
 }
 
 static void gates_are_foretold(void **state)
 {
-	static const uint64_t raising[] = { 56, 58, 435 }, forgetting[] = { 9, 10, 11, 25, 28, 329 };
+	static const uint64_t raising[] = { 56, 58, 158, 435 }, forgetting[] = { 9, 10, 11, 25, 28, 329 };
 
 	strict = true;
 	undefined = AF;
 	for (uint64_t number = 0; number < 500; number++) {
 		int want = 0;
 
-		for (int i = 0; i < 3; i++)
+		for (int i = 0; i < 4; i++)
 			want |= number == raising[i];
 		for (int i = 0; i < 6; i++)
 			want |= (number == forgetting[i]) << 1;
@@ -543,7 +614,7 @@ static void gates_are_foretold(void **state)
 /* Does a call with this first argument, and this number, hush? */
 static bool hushes(uint64_t number, uint64_t arg, uint8_t first, uint8_t n, uint32_t wanted)
 {
-	struct hush_spec spec = { (uint64_t)data, first, n, wanted };
+	struct hush_spec spec = { (uint64_t)data, (uint64_t)(data + 1), first, n, wanted };
 	int len;
 
 	memset(code_rw, 0xcc, CODE_SIZE);
@@ -630,6 +701,7 @@ int main(void)
 		cmocka_unit_test(a_body_is_done_without_a_cpu),
 		cmocka_unit_test(raising_is_foretold),
 		cmocka_unit_test(strangers_are_told),
+		cmocka_unit_test(new_threads_have_no_cpu),
 		cmocka_unit_test(bad_arguments_are_left_to_the_kernel),
 	};
 

@@ -7,6 +7,7 @@
 #define JAB_ARCH_X86_ASSEMBLE_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -29,6 +30,13 @@ static inline void put64(uint8_t **p, uint64_t v)
 {
 	memcpy(*p, &v, sizeof(v));
 	*p += sizeof(v);
+}
+
+/* rcx = the index into a table by CPU (CPU_TABLE_FEW, CPU_TABLE_MANY) from the CPU's number at cpu_off from the thread pointer */
+static inline void put_cpu(uint8_t **p, int32_t cpu_off, bool many)
+{
+	put(p, 0x64, 0x0f, many ? 0xb7 : 0xb6, 0x0c, 0x25);	/* movzbl or movzwl %fs:cpu_id,%ecx */
+	put32(p, cpu_off);
 }
 
 #define BRANCHES_MOST 6

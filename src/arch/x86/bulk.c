@@ -7,7 +7,7 @@
  *		slow routine			no ring: lost, out
  *		keep what C may change		on the stack: other memory could be seen by others
  *		registers -> context
- *		record(ring, desc, rsp)		gives the lock back
+ *		record(ref, desc, rsp)		gives the lock back
  *	out	restore
  *
  * C wants the direction flag clear. How it was is found out by letting an instruction move a pointer.
@@ -31,11 +31,12 @@ static void put_note(uint8_t **p, int reg, uint32_t off)
 	put32(p, off);
 }
 
-#define GIVE_BACK (2 + 10 + 2 + 2)
+#define GIVE_BACK (3 + 2 + 10 + 2 + 2)
 
 /* A copy of the owner counts nothing: over `skip` bytes. */
 static void put_give_back(uint8_t **p, uint64_t slow, uint8_t skip)
 {
+	put(p, 0x48, 0x8b, 0x09);		/* mov  (%rcx),%rcx: ring_ref.ring */
 	put(p, 0x89, 0xc2);			/* mov  %eax,%edx */
 	put(p, 0x48, 0xb8);			/* movabs $slow + EVENT_GIVE_BACK,%rax */
 	put64(p, slow + EVENT_GIVE_BACK);
@@ -50,10 +51,8 @@ static void put_give_back(uint8_t **p, uint64_t slow, uint8_t skip)
 static uint8_t *put_lost(uint8_t **p, const struct bulk_spec *spec)
 {
 	put(p, 0x48, 0x85, 0xc9);		/* test %rcx,%rcx */
-	put(p, 0x74, 8 + 2 + GIVE_BACK);	/* jz   1f */
-	put(p, 0x48, 0x83, 0xb9);		/* cmpq $0,scratch(%rcx) */
-	put32(p, offsetof(struct ring_head, bulk.scratch));
-	put(p, 0);
+	put(p, 0x74, 5 + 2 + GIVE_BACK);	/* jz   1f */
+	put(p, 0x48, 0x83, 0x79, offsetof(struct ring_ref, scratch), 0);	/* cmpq $0,scratch(%rcx) */
 	put(p, 0x75, GIVE_BACK + 10 + 4 + 5);	/* jne  2f */
 	put_give_back(p, spec->slow, 10 + 4);
 	put(p, 0x48, 0xb9);			/* 1: movabs $lost_shared,%rcx */
@@ -64,15 +63,14 @@ static uint8_t *put_lost(uint8_t **p, const struct bulk_spec *spec)
 	return *p;				/* 2: */
 }
 
-/* From here on rdi is the ring, rcx the context. In esi: 1 or -1 for the direction. */
+/* From here on rdi is the ring_ref, rcx the context. In esi: 1 or -1 for the direction. */
 static void put_keep(uint8_t **p)
 {
 	put(p, 0x57);				/* push %rdi */
 	for (int reg = 8; reg < 12; reg++)
 		put(p, 0x41, 0x50 + (reg & 7));	/* push %r8 ... %r11 */
 	put(p, 0x48, 0x89, 0xcf);		/* mov  %rcx,%rdi */
-	put(p, 0x48, 0x8b, 0x89);		/* mov  scratch(%rcx),%rcx */
-	put32(p, offsetof(struct ring_head, bulk.scratch));
+	put(p, 0x48, 0x8b, 0x49, offsetof(struct ring_ref, scratch));	/* mov  scratch(%rcx),%rcx */
 	put_note(p, RAX, CONTEXT(pid));		/* the tid goes over its upper half */
 	put(p, 0x89, 0x91);			/* mov  %edx,tid(%rcx) */
 	put32(p, CONTEXT(tid));

@@ -3,6 +3,9 @@
  * The code in a pad that counts a hit. It keeps every register, the flags and the red zone, and
  * assumes nothing of them.
  *
+ * Before anything else the process is asked whether its threads can be told apart (process_state.fast). While they
+ * can't, a thread pointer may be 0 or lead anywhere, and nothing relative to it is touched: the slow way.
+ *
  * The fast way is a restartable sequence: load this CPU's counter, add one, store it. If the
  * thread is preempted, moved to another CPU or interrupted by a signal between `start` and the
  * store, the kernel sets the PC to the abort address instead of letting it go on. The store is
@@ -10,7 +13,8 @@
  * and the branch without touching the flags.
  *
  * The slow way is a locked increment of one shared counter. Threads without rseq go there
- * (their cpu_id is -1 or -2, and the table holds 0 for those), and so does an aborted sequence.
+ * (their cpu_id is -1 or -2; the table has as many entries as the bits of it that are loaded can tell apart, and holds 0
+ * for those), and so does an aborted sequence.
  * It is not tried again: aborts are rare, and somebody who single-steps through here aborts it
  * every time and would never come out.
  */
@@ -20,30 +24,25 @@
 #include "arch/x86/rseq.h"
 #include "base/err.h"
 
-#define SLOW_LEN 27		/* with the signature in front */
-
 /*
- * Behind the hot code: descriptor and slow way. The descriptor is aligned by its address, the
- * slow way takes the gap in front of it if that is large enough, else the space behind it. So
- * there must be room for a gap that just isn't.
+ * Behind the hot code: the slow way and the descriptor, which is aligned by its address. Who leaves the sequence
+ * disarms it first; the kernel has done so where it aborts one; and who was never in it must not.
  */
-#define COLD_LEN (SLOW_LEN - 1 + sizeof(struct rseq_descriptor) + SLOW_LEN)
+#define SLOW_LEN (13 + 2 + 4 + 21 + 2)
+#define COLD_LEN (SLOW_LEN + RSEQ_DESCRIPTOR_ALIGN - 1 + sizeof(struct rseq_descriptor))
 
 struct cold {
+	uint64_t leave;		/* the sequence */
+	uint64_t slow;		/* behind the signature */
 	uint64_t descriptor;
-	uint64_t slow;		/* of the signature */
 };
 
 static struct cold place_cold(uint64_t at)
 {
-	struct cold c;
-
-	c.descriptor = (at + RSEQ_DESCRIPTOR_ALIGN - 1) & -(uint64_t)RSEQ_DESCRIPTOR_ALIGN;
-	if (c.descriptor - at >= SLOW_LEN)
-		c.slow = at;
-	else
-		c.slow = c.descriptor + sizeof(struct rseq_descriptor);
-	return c;
+	return (struct cold){
+		.leave = at, .slow = at + 13 + 2 + 4,
+		.descriptor = (at + SLOW_LEN + RSEQ_DESCRIPTOR_ALIGN - 1) & -(uint64_t)RSEQ_DESCRIPTOR_ALIGN,
+	};
 }
 
 static void put_enter(uint8_t **p)
@@ -79,9 +78,18 @@ static void put_rel8(uint8_t **p, const uint8_t *base, uint64_t at, uint64_t to)
 	put(p, to - (at + (*p - base) + 1));
 }
 
+/* The descriptor may be unmapped later: never leave it armed. */
+static void put_disarm(uint8_t **p, const struct count_spec *spec)
+{
+	put(p, 0x64, 0x48, 0xc7, 0x04, 0x25);	/* movq $0,%fs:rseq_cs */
+	put32(p, spec->rseq_off + RSEQ_CS);
+	put32(p, 0);
+}
+
 struct sequence {
 	uint64_t start;
 	uint64_t end;
+	uint64_t out;		/* behind the disarming */
 };
 
 static struct sequence put_sequence(uint8_t **p, uint64_t at, const struct count_spec *spec,
@@ -90,6 +98,10 @@ static struct sequence put_sequence(uint8_t **p, uint64_t at, const struct count
 	const uint8_t *base = *p;
 	struct sequence seq;
 
+	put(p, 0x48, 0xb9);			/* movabs $fast,%rcx */
+	put64(p, spec->fast);
+	put(p, 0x8b, 0x09, 0xe3);		/* mov  (%rcx),%ecx; jrcxz slow */
+	put_rel8(p, base, at, cold->slow);
 	put(p, 0x48, 0x8d, 0x05);		/* lea  descriptor(%rip),%rax */
 	put32(p, cold->descriptor - (at + (*p - base) + 4));
 	put(p, 0x64, 0x48, 0x89, 0x04, 0x25);	/* mov  %rax,%fs:rseq_cs */
@@ -97,28 +109,24 @@ static struct sequence put_sequence(uint8_t **p, uint64_t at, const struct count
 
 	/* Nothing between that store and the start, or a signal there would disarm it unseen. */
 	seq.start = at + (*p - base);
-	put(p, 0x64, 0x48, 0x63, 0x0c, 0x25);	/* movslq %fs:cpu_id,%rcx */
-	put32(p, spec->rseq_off + RSEQ_CPU_ID);
+	put_cpu(p, spec->rseq_off + RSEQ_CPU_ID, spec->many_cpus);
 	put(p, 0x48, 0xb8);			/* movabs $table,%rax */
 	put64(p, spec->cpu_table);
 	put(p, 0x48, 0x8b, 0x0c, 0xc8);		/* mov  (%rax,%rcx,8),%rcx */
-	put(p, 0xe3);				/* jrcxz slow */
-	put_rel8(p, base, at, cold->slow + 4);
+	put(p, 0xe3);				/* jrcxz leave */
+	put_rel8(p, base, at, cold->leave);
 	put(p, 0x48, 0x8b, 0x81);		/* mov  8*index(%rcx),%rax */
 	put32(p, 8 * spec->index);
 	put(p, 0x48, 0x8d, 0x40, 0x01);		/* lea  1(%rax),%rax */
 	put(p, 0x48, 0x89, 0x81);		/* mov  %rax,8*index(%rcx) */
 	put32(p, 8 * spec->index);
 	seq.end = at + (*p - base);
-
-	/* The descriptor may be unmapped later: never leave it armed. */
-	put(p, 0x64, 0x48, 0xc7, 0x04, 0x25);	/* movq $0,%fs:rseq_cs */
-	put32(p, spec->rseq_off + RSEQ_CS);
-	put32(p, 0);
+	put_disarm(p, spec);
+	seq.out = at + (*p - base);
 	return seq;
 }
 
-#define HOT_LEN 91		/* up to and with the jump over the cold part */
+#define HOT_LEN 105		/* up to and with the jump over the cold part */
 
 static void put_cold(uint8_t *base, uint64_t at, const struct count_spec *spec,
 		     const struct cold *cold, const struct sequence *seq)
@@ -126,15 +134,17 @@ static void put_cold(uint8_t *base, uint64_t at, const struct count_spec *spec,
 	struct rseq_descriptor d = {
 		.start_ip = seq->start,
 		.post_commit_offset = seq->end - seq->start,
-		.abort_ip = cold->slow + 4,
+		.abort_ip = cold->slow,
 	};
-	uint8_t *p = base + (cold->slow - at);
+	uint8_t *p = base + (cold->leave - at);
 
 	memcpy(base + (cold->descriptor - at), &d, sizeof(d));
+	put_disarm(&p, spec);
+	put(&p, 0xeb, 4);			/* jmp  over the signature */
 	put32(&p, spec->rseq_sig);
 	put_locked_inc(&p, spec->shared);
-	put(&p, 0xeb);				/* jmp  end */
-	put_rel8(&p, base, at, seq->end);
+	put(&p, 0xeb);				/* jmp  out */
+	put_rel8(&p, base, at, seq->out);
 }
 
 static int count_per_cpu(uint8_t *out, uint64_t at, const struct count_spec *spec)

@@ -3,17 +3,20 @@
  * The code in a pad that writes an event. Like the counting code it keeps every register, the flags
  * and the red zone, and assumes nothing of them.
  *
- *	hot	save; arm the sequence
+ *	hot	save; can threads be told apart?	no: locked
+ *		arm the sequence
  *	start	ring = table[cpu]; pid, tid	none of them there: slow
  *		room in it?			no: full
  *		write the event at head; head += len		<- the one store that commits
  *	end	disarm
  *	out	restore; over the cold part
  *	cold	descriptor
- *	slow	disarm; ask whether there is enough stack, and for a locked ring; none: lost
- *		room in it?			no: full
+ *	slow	disarm
+ *	locked	ask whether there is enough stack, and for a locked ring; none: lost
+ *		room in it?			no: give it back; lost
  *		write the event at head; the second routine puts in the time, commits and unlocks; out
- *	full	give the ring back, if it is locked; count it as lost
+ *	full	disarm; count it as lost in the ring of the CPU that we are on by now; it has none: lost
+ *	lost	count it for all rings together
  *
  * Preemption, a move to another CPU and signals between start and end lead to `slow`, and nothing
  * has happened. It isn't tried again: aborts are rare, and who single-steps through here aborts it
@@ -40,9 +43,10 @@ struct body {
 	uint64_t at;		/* address of base */
 	uint32_t len;		/* of the event */
 	uint8_t *to_descriptor;
-	uint8_t *to_slow[3];
+	uint8_t *to_slow[3], *to_locked;
 	int nslow;
-	uint8_t *to_full, *to_full_locked, *to_lost, *no_stack;
+	uint8_t *to_full, *to_full_locked, *to_lost[2], *no_stack;
+	int nlost;
 	uint8_t *start, *end, *out;
 };
 
@@ -73,6 +77,23 @@ static void put_jz_slow(struct body *b)
 	b->to_slow[b->nslow++] = put_later(&b->p);
 }
 
+static void put_jz_lost(struct body *b)
+{
+	put(&b->p, 0x0f, 0x84);			/* jz   lost */
+	b->to_lost[b->nlost++] = put_later(&b->p);
+}
+
+/* Nothing relative to the thread pointer before that. */
+static void put_is_fast(struct body *b)
+{
+	uint8_t **p = &b->p;
+
+	put(p, 0x48, 0xb9);			/* movabs $fast,%rcx */
+	put64(p, b->spec->fast);
+	put(p, 0x83, 0x39, 0, 0x0f, 0x84);	/* cmpl $0,(%rcx); je locked */
+	b->to_locked = put_later(p);
+}
+
 /* eax = pid, edx = tid */
 static void put_ids(uint8_t **p, uint64_t pid_cell, int32_t tid_off)
 {
@@ -98,8 +119,7 @@ static void put_find(struct body *b)
 
 	/* Nothing between that store and the start, or a signal there would disarm it unseen. */
 	b->start = *p;
-	put(p, 0x64, 0x48, 0x63, 0x0c, 0x25);	/* movslq %fs:cpu_id,%rcx */
-	put32(p, spec->rseq_off + RSEQ_CPU_ID);
+	put_cpu(p, spec->rseq_off + RSEQ_CPU_ID, spec->many_cpus);
 	put(p, 0x48, 0xb8);			/* movabs $table,%rax */
 	put64(p, spec->ring_table);
 	put(p, 0x48, 0x8b, 0x0c, 0xc8);		/* mov  (%rax,%rcx,8),%rcx */
@@ -282,6 +302,7 @@ static void put_sequence(struct body *b)
 {
 	uint8_t **p = &b->p;
 
+	put_is_fast(b);
 	put_find(b);
 	if (!b->spec->overwrite) {
 		put(p, 0x48, 0x8b, 0x31);	/* mov  (%rcx),%rsi */
@@ -329,8 +350,8 @@ static void put_locked(struct body *b)
 	put64(p, b->spec->slow);
 	put(p, 0xff, 0xd0);			/* call *%rax */
 	put(p, 0x48, 0x85, 0xc9);		/* test %rcx,%rcx */
-	put(p, 0x0f, 0x84);			/* jz   lost */
-	b->to_lost = put_later(p);
+	put_jz_lost(b);
+	put(p, 0x48, 0x8b, 0x09);		/* mov  (%rcx),%rcx: ring_ref.ring */
 	put_write_locked(b);
 	put(p, 0x48, 0xb8);			/* movabs $slow + EVENT_FINISH,%rax */
 	put64(p, b->spec->slow + EVENT_FINISH);
@@ -349,6 +370,7 @@ static void put_slow(struct body *b)
 	for (int i = 0; i < b->nslow; i++)
 		land(b->to_slow[i], b->p);
 	put_disarm(b);
+	land(b->to_locked, b->p);
 	put_locked(b);
 	put_jump(b, b->out);
 }
@@ -357,37 +379,51 @@ static void put_lost(struct body *b)
 {
 	uint8_t **p = &b->p;
 
-	land(b->to_lost, *p);
+	for (int i = 0; i < b->nlost; i++)
+		land(b->to_lost[i], *p);
 	put(p, 0x48, 0xb9);			/* movabs $lost_shared,%rcx */
 	put64(p, b->spec->lost_shared);
 	put(p, 0xf0, 0x48, 0xff, 0x01);		/* lock incq (%rcx) */
 	put_jump(b, b->out);
 }
 
-/* Both locked: we may be on another CPU by now. The probe's first: the ring's tells that it is there. */
-static void put_full(struct body *b, const uint8_t *then)
+/*
+ * Both locked: we may be on another CPU by now, and then it counts there, with the ring that goes with the counters. The
+ * probe's first: the ring's tells that it is there.
+ */
+static void put_full(struct body *b)
 {
 	uint8_t **p = &b->p;
 
-	put(p, 0x48, 0x8b, 0x71, offsetof(struct ring_head, lost_at));	/* mov  lost_at(%rcx),%rsi */
-	put(p, 0xf0, 0x48, 0xff, 0x86);		/* lock incq 8*index(%rsi) */
+	land(b->to_full, *p);
+	put_disarm(b);
+	put_cpu(p, b->spec->rseq_off + RSEQ_CPU_ID, b->spec->many_cpus);
+	put(p, 0x48, 0xb8);			/* movabs $ring_table,%rax */
+	put64(p, b->spec->ring_table);
+	put(p, 0x48, 0x8b, 0x34, 0xc8);		/* mov  (%rax,%rcx,8),%rsi */
+	put(p, 0x48, 0xb8);			/* movabs $lost_table,%rax */
+	put64(p, b->spec->lost_table);
+	put(p, 0x48, 0x8b, 0x0c, 0xc8);		/* mov  (%rax,%rcx,8),%rcx */
+	put(p, 0x48, 0x85, 0xf6);		/* test %rsi,%rsi */
+	put_jz_lost(b);
+	put(p, 0xf0, 0x48, 0xff, 0x81);		/* lock incq 8*index(%rcx) */
 	put32(p, 8 * b->spec->lost_index);
-	put(p, 0xf0, 0x48, 0xff, 0x41, offsetof(struct ring_head, lost));	/* lock incq lost(%rcx) */
-	put_jump(b, then);
+	put(p, 0xf0, 0x48, 0xff, 0x46, offsetof(struct ring_head, lost));	/* lock incq lost(%rsi) */
+	put_jump(b, b->out);
 }
 
-/* A copy of the owner has no ring to give back, and nothing was lost of it. */
+/* A copy of the owner has no ring to give back, and nothing was lost of it. Goes on where the lost are counted. */
 static void put_full_locked(struct body *b)
 {
 	uint8_t **p = &b->p;
 
+	land(b->to_full_locked, *p);
 	put(p, 0x8b, 0x54, 0x24, SAVED_PID);	/* mov  pid(%rsp),%edx */
 	put(p, 0x48, 0xb8);			/* movabs $slow + EVENT_GIVE_BACK,%rax */
 	put64(p, b->spec->slow + EVENT_GIVE_BACK);
 	put(p, 0xff, 0xd0);			/* call *%rax */
 	put(p, 0x0f, 0x85);			/* jnz  out */
 	land(put_later(p), b->out);
-	put_full(b, b->out);
 }
 
 static uint64_t address_of(const struct body *b, const uint8_t *p)
@@ -469,15 +505,11 @@ int x86_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec)
 		put_descriptor(&b);
 		put_slow(&b);
 	}
-	put_lost(&b);
-	if (b.to_full) {
-		land(b.to_full, b.p);
-		put_full(&b, b.end);
-	}
-	if (b.to_full_locked) {
-		land(b.to_full_locked, b.p);
+	if (b.to_full)
+		put_full(&b);
+	if (b.to_full_locked)
 		put_full_locked(&b);
-	}
+	put_lost(&b);
 	if (b.no_stack)
 		land(b.no_stack - 4, b.out);
 	land(over, b.p);

@@ -5,7 +5,7 @@
  *
  * The first gives back
  *
- *	rcx	a ring whose lock is ours, or 0
+ *	rcx	the struct ring_ref of a ring whose lock is ours, or 0
  *	eax	pid
  *	edx	tid
  *	rsi	its head
@@ -42,6 +42,9 @@
 #include "arch/x86/frame.h"
 #include "base/err.h"
 
+#define REF_SHIFT 5
+_Static_assert(sizeof(struct ring_ref) == 1 << REF_SHIFT && offsetof(struct ring_ref, ring) == 0, "code knows it");
+
 #define NR_GETPID 39
 #define NR_GETTID 186
 
@@ -61,13 +64,19 @@ static void land8(uint8_t *behind, const uint8_t *target)
 #define JNZ 0x75
 #define JMP8 0xeb
 
+/* rcx changes. Returns the branch of threads that can't be told apart: they may not look into their blocks. */
+static uint8_t *put_unless_fast(uint8_t **p, const struct event_slow_spec *spec)
+{
+	put(p, 0x48, 0xb9);			/* movabs $fast,%rcx */
+	put64(p, spec->fast);
+	put(p, 0x83, 0x39, 0x00);		/* cmpl $0,(%rcx) */
+	return put_jump8(p, JZ);
+}
+
 /* eax, edx as noted. The three branches go to where the kernel is asked. */
 static void put_noted(uint8_t **p, const struct event_slow_spec *spec, uint8_t *ret_unknown[3])
 {
-	put(p, 0x48, 0xb9);			/* movabs $table,%rcx */
-	put64(p, spec->ring_table);
-	put(p, 0x48, 0x83, 0x39, 0x00);		/* cmpq $0,(%rcx) */
-	ret_unknown[0] = put_jump8(p, JZ);
+	ret_unknown[0] = put_unless_fast(p, spec);
 	put(p, 0xa1);				/* movabs pid_cell,%eax */
 	put64(p, spec->pid_cell);
 	put(p, 0x85, 0xc0);			/* test %eax,%eax */
@@ -87,7 +96,7 @@ static void put_asking(uint8_t **p)
 /* Note eax, for who is edx in its thread block. rcx, rsi and r11 change. */
 static void put_note(uint8_t **p, const struct event_slow_spec *spec)
 {
-	uint8_t *other;
+	uint8_t *none = put_unless_fast(p, spec), *other;
 
 	put(p, 0x64, 0x39, 0x14, 0x25);		/* cmp  %edx,%fs:tid */
 	put32(p, spec->tid_off);
@@ -100,6 +109,7 @@ static void put_note(uint8_t **p, const struct event_slow_spec *spec)
 	put64(p, spec->pid_cell);
 	put(p, 0x4c, 0x0f, 0xb1, 0x19);		/* cmpxchg %r11,(%rcx) */
 	put(p, 0x89, 0xf0);			/* mov  %esi,%eax */
+	land8(none, *p);
 	land8(other, *p);
 }
 
@@ -208,7 +218,8 @@ static uint8_t *put_search(uint8_t **p, const struct event_slow_spec *spec)
 	put32(p, spec->nrings - 1);
 	put(p, 0x48, 0xb9);			/* movabs $rings,%rcx */
 	put64(p, spec->rings);
-	put(p, 0x48, 0x8b, 0x0c, 0xf9);		/* mov  (%rcx,%rdi,8),%rcx */
+	put(p, 0x89, 0xf8, 0xc1, 0xe0, REF_SHIFT);	/* mov  %edi,%eax; shl $5,%eax */
+	put(p, 0x48, 0x8b, 0x0c, 0x01);		/* mov  (%rcx,%rax),%rcx: ring_ref.ring */
 	absent = put_jump8(p, 0xe3);		/* jrcxz next */
 	put_try(p);
 	got = put_jump8(p, JZ);
@@ -222,6 +233,15 @@ static uint8_t *put_search(uint8_t **p, const struct event_slow_spec *spec)
 	return none;
 }
 
+/* rcx = that which was found by put_search(), whose edi is still there */
+static void put_ref(uint8_t **p, const struct event_slow_spec *spec)
+{
+	put(p, 0xc1, 0xe7, REF_SHIFT);		/* shl  $5,%edi */
+	put(p, 0x48, 0xb9);			/* movabs $rings,%rcx */
+	put64(p, spec->rings);
+	put(p, 0x48, 0x01, 0xf9);		/* add  %rdi,%rcx */
+}
+
 /* `anew`: where the kernel is asked, or NULL. The head is read before the last look at who we are. */
 static void put_lock(uint8_t **p, const struct event_slow_spec *spec, const uint8_t *anew)
 {
@@ -232,6 +252,7 @@ static void put_lock(uint8_t **p, const struct event_slow_spec *spec, const uint
 	none = put_search(p, spec);
 	put(p, 0x48, 0x8b, 0x31);		/* mov  (%rcx),%rsi */
 	forked = put_still(p, spec);
+	put_ref(p, spec);
 	land8(none, *p);
 	put(p, 0x58, 0x41, 0x58, 0x5f);		/* pop  %rax, %r8, %rdi */
 	put(p, 0xc3);				/* ret */
@@ -340,7 +361,7 @@ static void put_give_back(uint8_t **p, const struct event_slow_spec *spec)
 	put(p, 0x5a, 0x5e, 0xc3);		/* pop  %rdx, %rsi; ret */
 }
 
-/* rcx = number of the page of rdi, r11 = where it stands if it is good; rax changes */
+/* rcx = number of the page of rdi and the epoch, r11 = where it stands if it is good; rax changes */
 static void put_page(uint8_t **p, const struct event_slow_spec *spec)
 {
 	put(p, 0x48, 0x89, 0xf9);		/* mov  %rdi,%rcx */
@@ -350,6 +371,9 @@ static void put_page(uint8_t **p, const struct event_slow_spec *spec)
 	put(p, 0x49, 0xbb);			/* movabs $pages,%r11 */
 	put64(p, spec->pages);
 	put(p, 0x4d, 0x8d, 0x1c, 0xc3);		/* lea  (%r11,%rax,8),%r11 */
+	put(p, 0x48, 0xb8);			/* movabs $epoch,%rax */
+	put64(p, spec->epoch);
+	put(p, 0x48, 0x03, 0x08);		/* add  (%rax),%rcx */
 }
 
 static void put_room(uint8_t **p, const struct event_slow_spec *spec)
@@ -384,6 +408,7 @@ static void put_room(uint8_t **p, const struct event_slow_spec *spec)
 /* Nobody jumps into what is left of it. */
 static uint8_t *fill(uint8_t *p, uint8_t *to)
 {
+	assert(p <= to);
 	memset(p, 0xcc, to - p);
 	return to;
 }

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include "arch/x86/assemble.h"
 
-static const uint16_t raising[] = { SYS_clone, SYS_vfork, SYS_clone3 };
+static const uint16_t raising[] = { SYS_clone, SYS_vfork, SYS_clone3, SYS_arch_prctl };
 static const uint16_t forgetting[] = { SYS_mmap, SYS_mprotect, SYS_munmap, SYS_mremap, SYS_madvise, SYS_pkey_mprotect };
 
 /* The kernel looks at the lower half of rax only. */

@@ -25,6 +25,10 @@ int x86_emit_hush(uint8_t *out, const struct hush_spec *spec)
 	put64(&p, spec->word);
 	put(&p, 0xc7, 0x01);					/* movl $1,(%rcx) */
 	put32(&p, 1);
+	put(&p, 0x48, 0xb9);					/* movabs $told,%rcx */
+	put64(&p, spec->told);
+	put(&p, 0xc7, 0x01);					/* movl $1,(%rcx) */
+	put32(&p, 1);
 	harmless[-1] = p - harmless;
 	if (other)
 		other[-1] = p - other;

@@ -2,28 +2,35 @@
 /*
  * The code in front of a system call that makes a stranger: a thread that runs on its parent's
  * thread block (a vfork child, a bare clone) and so reads the CPU number that the kernel keeps for
- * the parent, while it has no restartable sequences itself. Two of them could count in one place.
- * This code clears the table of per-CPU counters before the stranger is born; from then on every
- * pad finds 0 there and takes the locked counter, which is right for everybody.
+ * the parent, while it has no restartable sequences itself. Two of them could count in one place. Or its thread pointer
+ * is 0, or leads to something else. This code clears process_state.fast before the stranger is born; from then on every
+ * pad takes the locked way, which is right for all threads and asks for nothing in a thread's block. The same goes for a call that
+ * gives a thread another thread pointer.
  *
  * A thread block of its own proves nothing: it may be a copy of another thread's, with the number and the CPU of that
- * one in it. C libraries have the kernel write a new thread's number into its block; who does not is taken for a stranger.
+ * one in it. C libraries have the kernel write a new thread's number into its block, at the one place that
+ * is known of the others; any other new thread is taken for a stranger. So the memory of a block is believed to be there only if
+ * it is the C library's.
+ *
+ * Such a block may have had another thread before, whose CPU number is still in it. The new thread runs code of the C library
+ * before it is registered, so the number is made to be none.
  */
 #include "arch/x86/x86.h"
 
 #include "arch/x86/assemble.h"
+#include "arch/x86/rseq.h"
 
 #define CLONE_VM 0x100
 #define CLONE_SETTLS 0x80000
 #define CLONE_PARENT_SETTID 0x100000
+#define ARCH_SET_FS 0x1002
 
 #define CLONE3_SIZE 64		/* of the kernel's first struct clone_args, */
 #define CLONE3_PTID 24		/* and where these are in it */
 #define CLONE3_TLS 56
 
-/* Where a thread block may have its number: proc/tid.c looks there, too. */
-#define NUMBER_FROM (-512)
-#define NUMBER_TO 2048
+#define SITE_RSP (128 + 3 * 8)	/* from rsp, here */
+#define NEAR 4096		/* above the stack pointer: C libraries have the struct in a caller's frame */
 
 static void put_test(uint8_t **p, uint32_t flag)
 {
@@ -31,8 +38,11 @@ static void put_test(uint8_t **p, uint32_t flag)
 	put32(p, flag);
 }
 
-/* eax = flags. What is no struct at all is the kernel's matter. */
-static void put_flags(uint8_t **p, enum clone_abi abi, struct branches *out)
+/*
+ * eax = flags. What is no struct at all is the kernel's matter. One that is not on the stack right above us may not be there
+ * at all: it is not read.
+ */
+static void put_flags(uint8_t **p, enum clone_abi abi, struct branches *out, struct branches *raise)
 {
 	if (abi == CLONE_ABI_CLONE) {
 		put(p, 0x48, 0x89, 0xf8);	/* mov  %rdi,%rax */
@@ -42,23 +52,42 @@ static void put_flags(uint8_t **p, enum clone_abi abi, struct branches *out)
 	put_branch(p, 0x74, out);		/* jz   out */
 	put(p, 0x48, 0x83, 0xfe, CLONE3_SIZE);	/* cmp  $64,%rsi */
 	put_branch(p, 0x72, out);		/* jb   out */
+	put(p, 0x48, 0x8d, 0x8c, 0x24);		/* lea  site's rsp,%rcx */
+	put32(p, SITE_RSP);
+	put(p, 0x48, 0x89, 0xf8);		/* mov  %rdi,%rax */
+	put(p, 0x48, 0x29, 0xc8);		/* sub  %rcx,%rax */
+	put(p, 0x48, 0x3d);			/* cmp  $NEAR - 64,%rax */
+	put32(p, NEAR - CLONE3_SIZE);
+	put_branch(p, 0x77, raise);		/* ja   raise */
 	put(p, 0x48, 0x8b, 0x07);		/* mov  (%rdi),%rax: args->flags */
 }
 
-/* CF: the kernel writes the new thread's number into its block. */
-static void put_is_numbered(uint8_t **p, enum clone_abi abi)
+/* ZF: the kernel writes the new thread's number into its block, where all threads have it. rcx = the block */
+static void put_is_numbered(uint8_t **p, const struct raise_spec *spec)
 {
-	if (abi == CLONE_ABI_CLONE) {
+	if (spec->abi == CLONE_ABI_CLONE) {
 		put(p, 0x48, 0x89, 0xd0);	/* mov  %rdx,%rax */
-		put(p, 0x4c, 0x29, 0xc0);	/* sub  %r8,%rax */
+		put(p, 0x4c, 0x89, 0xc1);	/* mov  %r8,%rcx */
 	} else {
 		put(p, 0x48, 0x8b, 0x47, CLONE3_PTID);	/* mov  parent_tid(%rdi),%rax */
-		put(p, 0x48, 0x2b, 0x47, CLONE3_TLS);	/* sub  tls(%rdi),%rax */
+		put(p, 0x48, 0x8b, 0x4f, CLONE3_TLS);	/* mov  tls(%rdi),%rcx */
 	}
-	put(p, 0x48, 0x05);			/* add  $-NUMBER_FROM,%rax */
-	put32(p, -NUMBER_FROM);
-	put(p, 0x48, 0x3d);			/* cmp  $NUMBER_TO - NUMBER_FROM,%rax */
-	put32(p, NUMBER_TO - NUMBER_FROM);
+	put(p, 0x48, 0x29, 0xc8);		/* sub  %rcx,%rax */
+	put(p, 0x48, 0x3d);			/* cmp  $tid_off,%rax */
+	put32(p, spec->tid_off);
+}
+
+/* Its CPU is not known before the kernel says so. In: rcx of put_is_numbered(). */
+static void put_unregister(uint8_t **p, const struct raise_spec *spec)
+{
+	if (!spec->has_rseq) {
+		memset(*p, 0x90, 10);		/* nop */
+		*p += 10;
+		return;
+	}
+	put(p, 0xc7, 0x81);			/* movl $-1,cpu_id(%rcx) */
+	put32(p, spec->rseq_off + RSEQ_CPU_ID);
+	put32(p, -1);
 }
 
 /* Leave, unless the new thread shares the memory and gets no thread block that can be believed. The length is always the same. */
@@ -66,7 +95,13 @@ static void put_condition(uint8_t **p, const struct raise_spec *spec, struct bra
 {
 	struct branches raise = { .n = 0 };
 
-	put_flags(p, spec->abi, out);
+	if (spec->abi == CLONE_ABI_SET_FS) {
+		put(p, 0x81, 0xff);		/* cmp  $ARCH_SET_FS,%edi */
+		put32(p, ARCH_SET_FS);
+		put_branch(p, 0x75, out);	/* jne  out */
+		return;
+	}
+	put_flags(p, spec->abi, out, &raise);
 	put_test(p, CLONE_VM);
 	put_branch(p, 0x74, out);		/* jz   out */
 	put_test(p, CLONE_SETTLS);
@@ -77,8 +112,10 @@ static void put_condition(uint8_t **p, const struct raise_spec *spec, struct bra
 		put(p, 0x90, 0x90);		/* nop, nop */
 	put_test(p, CLONE_PARENT_SETTID);
 	put_branch(p, 0x74, &raise);		/* jz   raise */
-	put_is_numbered(p, spec->abi);
-	put_branch(p, 0x72, out);		/* jb   out */
+	put_is_numbered(p, spec);
+	put_branch(p, spec->tid_off ? 0x75 : 0xeb, &raise);	/* jne or jmp raise */
+	put_unregister(p, spec);
+	put_branch(p, 0xeb, out);		/* jmp  out */
 	land_branches(&raise, *p);
 }
 
@@ -91,13 +128,14 @@ int x86_emit_raise(uint8_t *out, const struct raise_spec *spec)
 	put(&p, 0x9c, 0x50, 0x51);		/* pushf; push %rax; push %rcx */
 	if (spec->abi != CLONE_ABI_VFORK)
 		put_condition(&p, spec, &leave);
-	put(&p, 0x48, 0xb8);			/* movabs $table,%rax */
-	put64(&p, spec->cpu_table);
-	put(&p, 0xb9);				/* mov  $n,%ecx */
-	put32(&p, spec->ncpus);
-	put(&p, 0x48, 0xc7, 0x44, 0xc8, 0xf8);	/* 1: movq $0,-8(%rax,%rcx,8) */
+	put(&p, 0x48, 0xb8);			/* movabs $fast,%rax */
+	put64(&p, spec->fast);
+	put(&p, 0xc7, 0x00);			/* movl $0,(%rax) */
 	put32(&p, 0);
-	put(&p, 0xff, 0xc9, 0x75, 0xf3);	/* dec  %ecx; jnz 1b */
+	put(&p, 0x48, 0xb8);			/* movabs $raised,%rax */
+	put64(&p, spec->raised);
+	put(&p, 0xc7, 0x00);			/* movl $1,(%rax) */
+	put32(&p, 1);
 	land_branches(&leave, p);
 	put(&p, 0x59, 0x58, 0x9d);		/* pop  %rcx; pop %rax; popf */
 	put(&p, 0x48, 0x8d, 0xa4, 0x24);	/* lea  128(%rsp),%rsp */
