@@ -212,6 +212,9 @@ struct event_spec {
 	uint32_t id;
 	uint32_t nfields;
 	const struct event_field *fields;
+	uint64_t far;		/* where to go on if a field of kind EVENT_STACK is above the stack pointer and in another page, which
+				   may be missing: nothing has been done then. 0: believe that it is there */
+	uint32_t behind;	/* bytes of code that follow and are none of an event's: jumped over */
 };
 
 /* The way of those who can't use the ring of their CPU. Once per target. */

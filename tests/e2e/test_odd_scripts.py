@@ -32,6 +32,16 @@ def test_arguments_above_a_stack_that_ends(built):
     assert scalar(r.output, "s") == str(sum(i + 1000 for i in range(N // 2, N))), r
 
 
+@pytest.mark.parametrize("fields", ["x=arg6", "x=arg6 n=arg0 s=arg6:string"])
+def test_recorded_arguments_above_a_stack_that_ends(built, tmp_path, fields):
+    a = alone(built("stacktop"), N)
+    r = jab.run("trace", "-o", tmp_path / "out", f"exe:work {fields}", "--", built("stacktop"), N)
+    lines = [x for x in (tmp_path / "out").read_text().splitlines() if ":work" in x]
+    assert r.status == 0 and r.output == a.stdout and len(lines) == N, r
+    assert all("x=<fault" in x for x in lines[:N // 2]), lines[:3]
+    assert all(f"x={i + 1000:#x}" in x for i, x in enumerate(lines[N // 2:], N // 2)), lines[-3:]
+
+
 def test_text_where_the_direction_flag_is_set(built):
     """C code of ours would copy backwards."""
     r = run('u:exe:backwards+1 { @[str(reg("di"))] = count(); @b[buf(reg("di"), 5)] = count(); printf("%s\\n", str(reg("di"))) }',
