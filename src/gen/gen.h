@@ -84,6 +84,7 @@ struct gen_env {
 	uint32_t scratch_size;		/* of each locked ring; see struct ring_ref. gen_scratch() says how much */
 	bool may_call;			/* no seccomp: the kernel may be asked, */
 	uint64_t quiet;			/* unless process_state.quiet is not 0 any more; 0: no such word */
+	uint64_t timeless;		/* process_state.timeless: while it is not 0 nobody asks for the time; 0: no such word */
 	bool has_fsbase;		/* the thread pointer can be read by an instruction; else the kernel is asked */
 	uint64_t good;			/* struct gen_good; 0: nothing is known to be */
 

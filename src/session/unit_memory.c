@@ -277,6 +277,7 @@ int units_init(struct jab *j, struct target *t)
 		env->scratch_size = r->scratch_size;
 		env->may_call = r->may_read;
 		env->quiet = r->quiet_at;
+		env->timeless = r->timeless_at;
 		env->unwind = r->unwind_at;
 		fill_owner(t, env);
 		err = fill_clock(j, env);

@@ -48,3 +48,52 @@ def test_text_where_the_direction_flag_is_set(built):
             built("backwards"), N)
     assert keyed(r.output, "") == {"hello, world": str(N)} and list(keyed(r.output, "b").values()) == [str(N)], r
     assert r.output.count("hello, world\n") == N, r
+
+
+def test_calls_that_are_dispatched_before_we_come(built, target):
+    """A call of ours would be one of the program's own signals."""
+    if alone(built("dispatch"), "late", 1).returncode == 4:
+        pytest.skip("no Syscall User Dispatch here")
+    t = target("dispatch", "early")
+    with Script('u:exe:work { @n = count(); @s[str(arg0)] = count(); @c[comm] = count(); @u[ustack] = count() }', t.pid) as s:
+        t.run(N)
+        r = s.stop()
+    assert r.status == 0 and scalar(r.output, "n") == str(N) and "@s" not in r.output, r
+    assert "has forbidden system calls" in r.stderr, r
+    t.stop()
+
+
+def test_calls_that_are_dispatched_later(built):
+    if alone(built("dispatch"), "late", 1).returncode == 4:
+        pytest.skip("no Syscall User Dispatch here")
+    r = run("u:exe:work { @n = count(); @s[str(arg0)] = count() }", built("dispatch"), "late", N)
+    assert scalar(r.output, "n") == str(2 * N) and keyed(r.output, "s") == {"on the heap": str(N)}, r
+
+
+WITH_TIME = """u:exe:work { @n = count(); @k[arg0 & 3] = count() } call:exe:work { @d = hist(duration) } u:exe:work { @t = nsecs; @x = count() }
+    u:exe:work { printf("%d\\n", arg0) }"""
+
+
+def test_who_forbids_itself_the_clock(built):
+    """Counting goes on; what needs the time does not."""
+    r = run(WITH_TIME, built("timeless"), N)
+    assert scalar(r.output, "n") == str(2 * N) and scalar(r.output, "x") == str(N), r
+    assert [x for x in r.output.splitlines() if x.isdigit()] == [str(i) for i in range(N)], r
+    assert f"{N} events were lost" in r.stderr and "time stamp counter" in r.stderr, r
+
+
+def test_who_has_no_clock(target):
+    t = target("timeless")
+    with Script(WITH_TIME, t.pid) as s:
+        t.run(N)
+        r = s.stop()
+    assert scalar(r.output, "n") == str(N) and "@x" not in r.output and "time stamp counter" in r.stderr, r
+    t.stop()
+
+
+def test_record_of_who_forbids_itself_the_clock(built, tmp_path):
+    a = alone(built("timeless"), N)
+    r = jab.run("trace", "-o", tmp_path / "out", "exe:work n=arg0", "--", built("timeless"), N)
+    lines = [x for x in (tmp_path / "out").read_text().splitlines() if ":work" in x]
+    assert r.status == 0 and r.output == a.stdout and len(lines) == N, r
+    assert "time stamp counter" in r.stderr and "lost" in r.stderr, r

@@ -58,5 +58,6 @@ int main(int argc, char **argv)
 	}
 	if (start())
 		return 4;
-	return serve(do_run);
+	serve(do_run, NULL);
+	return verdict();
 }
