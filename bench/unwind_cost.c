@@ -31,13 +31,13 @@ enum start { FROM_KERNEL, FROM_PAGE, FROM_COPY };
 
 static uint32_t one_walk(const uint64_t *regs, uint64_t ip, enum start start, uint32_t limit)
 {
-	struct unwind_walk w = { .dir = tables.dir, .read = read_self, .copy = (uint8_t *)copy, .copy_room = sizeof(copy),
-		.ip = ip };
+	struct unwind_state s = { .ip = ip };
+	struct unwind_walk w = { .s = &s, .dir = tables.dir, .read = read_self, .copy = (uint8_t *)copy, .copy_room = sizeof(copy) };
 	enum unwind_end end;
 
-	memcpy(w.regs, regs, sizeof(w.regs));
-	w.copy_len = start == FROM_COPY ? sizeof(copy) : 0;
-	w.copy_at = regs[RSP];
+	memcpy(s.regs, regs, sizeof(s.regs));
+	s.copy_len = start == FROM_COPY ? sizeof(copy) : 0;
+	s.copy_at = regs[RSP];
 	if (start == FROM_PAGE)
 		unwind_copy_page(&w, regs[RSP], regs[RSP]);
 	return unwind_walk(&w, frames, limit, &end);

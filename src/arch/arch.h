@@ -107,8 +107,9 @@ struct gate_spec {
 
 /* In front of a call that may forbid others; its arguments are in their registers. */
 struct hush_spec {
-	uint64_t word;		/* process_state.quiet, which becomes 1, */
-	uint64_t told;		/* and a u32 for the tracer, which does so, too */
+	uint64_t word;		/* of struct process_state: becomes 1, */
+	uint64_t told;		/* and a u32 for the tracer, which does so, too, */
+	uint64_t clears;	/* and one that becomes 0 (0: there is none), */
 	uint8_t first, n;	/* if the lower half of the first argument is one of these */
 	uint32_t number;	/* and if the call has this number; 0: it has */
 };
@@ -206,7 +207,7 @@ struct arch_ops {
 
 #define COUNT_MAX 216
 #define GATE_MAX 256
-#define HUSH_MAX 64
+#define HUSH_MAX 80
 #define SPACE_LEN 67
 
 extern const struct arch_ops arch_x86_64;

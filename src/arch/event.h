@@ -80,6 +80,7 @@ struct process_state {
 	uint32_t fast;		/* not 0: every thread has a block that can be believed, with its number and its CPU.
 				   While it is 0 nothing relative to the thread pointer may be touched */
 	uint32_t quiet;		/* not 0: system calls may be forbidden by now */
+	uint32_t timeless;	/* not 0: reading the time stamp counter may be; fast is 0 then */
 };
 
 /* Entries of a table by CPU. cpu_id is cut to that, so that -1 and -2 (not registered) are its last two. */
@@ -212,6 +213,9 @@ struct event_spec {
 	uint32_t id;
 	uint32_t nfields;
 	const struct event_field *fields;
+	uint64_t far;		/* where to go on if a field of kind EVENT_STACK is above the stack pointer and in another page, which
+				   may be missing: nothing has been done then. 0: believe that it is there */
+	uint32_t behind;	/* bytes of code that follow and are none of an event's: jumped over */
 };
 
 /* The way of those who can't use the ring of their CPU. Once per target. */
@@ -227,6 +231,7 @@ struct event_slow_spec {
 	uint64_t pages;		/* u64[STACK_PAGES], see there; private to a process */
 	uint64_t epoch;		/* u64 of the tracer's: a multiple of STACK_EPOCH */
 	uint64_t quiet;		/* process_state.quiet: if it is not 0, may_call is over; 0: no such word */
+	uint64_t timeless;	/* process_state.timeless: if it is not 0 there is no ring for anybody; 0: no such word */
 };
 
 /*
@@ -316,7 +321,7 @@ struct bulk_spec {
 #define BULK_STRING_MIN 21	/* "<unreadable>", NUL, address */
 #define BULK_LEN_MAX EVENT_LEN_MAX
 #define EVENT_STACK_NEED 232	/* below the site's stack pointer, red zone included */
-#define BULK_STACK_MAX 512
+#define BULK_STACK_MAX 576
 
 /* The longest that this field can get in an event. */
 static inline uint64_t bulk_field_max(const struct bulk_field *f)
@@ -345,10 +350,10 @@ static inline uint64_t bulk_max_len(const struct bulk_field *fields, uint32_t n)
 
 /* bytes of code */
 #define EVENT_CODE_MAX 3584
-#define EVENT_SLOW_MAX 704
-#define EVENT_FINISH 320	/* the second routine of emit_event_slow(), from its start */
-#define EVENT_GIVE_BACK 456	/* the third */
-#define EVENT_ROOM 536		/* the fourth */
+#define EVENT_SLOW_MAX 720
+#define EVENT_FINISH 336	/* the second routine of emit_event_slow(), from its start */
+#define EVENT_GIVE_BACK 472	/* the third */
+#define EVENT_ROOM 552		/* the fourth */
 #define BULK_CODE_MAX 704
 
 static inline uint32_t event_len(uint32_t nfields)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #define PARK_SLOTS 32
+#define PARK_END_MS 10000	/* whoever wakes it before */
 #define PARK_LIMIT_MS 2000
 #define PARK_SLICE_MS 10	/* how often a sleeper looks whether its keeper lives */
 

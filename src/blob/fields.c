@@ -24,19 +24,32 @@ static uint64_t load(const void *at, uint32_t size)
 	}
 }
 
-static bool is_read(const struct bulk_field *f)
+/* A word at this distance above the stack pointer: at the top of a coroutine's stack the next page may be missing. */
+static bool is_in_next_page(const struct work *w, int64_t off)
 {
+	return off > 0 && ((w->rsp + off + 7) ^ w->rsp) >= PAGE;
+}
+
+static bool is_read(const struct work *w, const struct bulk_field *f)
+{
+	if (f->kind == EVENT_STACK)
+		return is_in_next_page(w, f->value);
 	return f->kind == EVENT_MEM || f->kind == EVENT_BYTES || f->kind == EVENT_STRING;
+}
+
+static bool pointer_is_good(const struct work *w, const struct bulk_field *f)
+{
+	return f->flags & BULK_GOOD_PTR && !(f->reg == BULK_RSP && is_in_next_page(w, f->value));
 }
 
 static uint32_t bytes_of(const struct bulk_field *f)
 {
-	return f->kind == EVENT_MEM ? f->size : f->limit;
+	return f->kind == EVENT_STACK ? 8 : f->kind == EVENT_MEM ? f->size : f->limit;
 }
 
 static uint64_t base_of(const struct work *w, const struct bulk_field *f)
 {
-	if (f->reg == BULK_RSP)
+	if (f->reg == BULK_RSP || f->kind == EVENT_STACK)
 		return w->rsp + f->value;
 	return (f->reg < 16 ? w->ctx->regs[f->reg] : 0) + f->value;
 }
@@ -94,12 +107,12 @@ bool fields_pointers(struct work *w)
 		uint64_t at = base_of(w, f);
 		uint32_t i = w->next;
 
-		if (!is_read(f))
+		if (!is_read(w, f))
 			continue;
 		w->ctx->from[i] = at;
 		if (!(f->flags & BULK_DEREF))
 			continue;
-		if (f->flags & BULK_GOOD_PTR)
+		if (pointer_is_good(w, f))
 			w->ctx->pointer[i] = load((const void *)at, 8);
 		else
 			pieces_add(w, i, &w->ctx->pointer[i], at, 8);
@@ -150,7 +163,7 @@ bool fields_bytes(struct work *w)
 		if (f->kind == EVENT_BACKTRACE) {
 			w->trace = w->place;
 			w->trace_field = w->next;
-		} else if (!is_read(f)) {
+		} else if (!is_read(w, f)) {
 			*(uint64_t *)w->place = plain_value(w, f);
 		} else if (!is_faulted(w, w->next)) {
 			clear(f, w->place);
@@ -188,7 +201,7 @@ static void show_fault(const struct work *w, const struct bulk_field *f)
 		string_fault(w->place, addr, w->faults >> (32 + w->next) & 1);
 	} else if (!(f->flags & BULK_PARTIAL)) {
 		memset(w->place, 0, bulk_field_max(f));
-		if (f->kind == EVENT_MEM || f->limit >= 8)
+		if (f->kind == EVENT_MEM || f->kind == EVENT_STACK || f->limit >= 8)
 			*(uint64_t *)w->place = addr;
 	}
 }
@@ -211,7 +224,7 @@ void fields_finish(struct work *w)
 /* How much of its place a field takes in the end: never more than there is, whatever stands there. */
 static uint32_t used(const struct bulk_field *f, uint8_t *place)
 {
-	uint32_t room = bulk_field_max(f), n = *(const uint32_t *)place;
+	uint32_t room = bulk_field_max(f), n = *(const volatile uint32_t *)place;	/* once: see inside.h */
 
 	if (f->kind == EVENT_BACKTRACE)
 		return n < f->limit ? 8 + 8 * n : room;

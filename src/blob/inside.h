@@ -3,9 +3,14 @@
  * What the files of the blob share. They run in the target: no libc, no data, no vector registers, little
  * stack (BULK_STACK_MAX for everything, so calls are not nested deeply), and no load from an address that is not known to be good.
  *
- * The scratch memory might be shared with other processes: a child that was forked in the middle of
- * this (by a signal handler) would then go on here beside its parent. So what decides where is written,
- * or which address is loaded from, stands on the stack or in registers.
+ * All memory that the target shares with its children may hold anything at any time: rings, maps, stacks. What is taken
+ * from there is a number, never an address, an offset or a limit that is not bounded by a constant.
+ *
+ * The scratch memory is the process's own. But two threads may work in one at the same time, if a child has written over
+ * the lock of its ring, and a child that was forked in the middle of this (by a signal handler) goes on in a copy of it.
+ * So here, too, what decides where is written, or which address is loaded from, is on the stack or in registers. One thing
+ * is not: the list of what the kernel is to write (struct bulk_piece). Each of its pieces begins in scratch memory and is no
+ * longer than a page, whichever thread has written which part of it, and behind all scratch memory there is a page to spare.
  */
 #ifndef JAB_BLOB_INSIDE_H
 #define JAB_BLOB_INSIDE_H
@@ -90,9 +95,7 @@ void string_copy(uint8_t *place, const uint8_t *from, uint32_t limit);
 void string_fault(uint8_t *place, uint64_t addr, bool refused);
 
 /* walk.c */
-struct unwind_walk *walk_start(struct work *w);
-struct unwind_walk *walk_set(struct bulk_context *ctx, void *area, uint32_t room, uint64_t unwind, bool may_call, bool entry);
-void walk_end(struct work *w, uint32_t frames, int end);
+void walk_stack(struct work *w);
 
 /* record.c */
 void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t rsp);

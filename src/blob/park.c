@@ -8,6 +8,8 @@
 
 #define NR_FUTEX 202
 #define NR_GETTID 186
+#define NR_CLOCK_GETTIME 228
+#define CLOCK_MONOTONIC 1
 #define ETIMEDOUT 110
 #define FUTEX_WAIT 0
 #define FUTEX_WAKE 1
@@ -25,6 +27,15 @@ static int64_t futex(uint32_t *word, int op, uint32_t value, const struct pause 
 			 : "0"((long)NR_FUTEX), "D"(word), "S"((long)op), "d"((uint64_t)value), "r"(r10)
 			 : "rcx", "r11", "memory");
 	return r;
+}
+
+static int64_t now_ms(void)
+{
+	struct pause t = { 0, 0 };
+	int64_t r;
+
+	__asm__ volatile("syscall" : "=a"(r) : "0"((long)NR_CLOCK_GETTIME), "D"((long)CLOCK_MONOTONIC), "S"(&t) : "rcx", "r11", "memory");
+	return t.s * 1000 + t.ns / 1000000;
 }
 
 static struct park_slot *take(struct park *p)
@@ -50,6 +61,7 @@ void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
 {
 	struct pause slice = { 0, PARK_SLICE_MS * 1000000 };
 	struct park_slot *s;
+	int64_t end;
 
 	if (!keeper_lives(p) || !(s = take(p)))
 		return;
@@ -62,9 +74,13 @@ void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
 	__atomic_store_n(&s->state, PARK_WAITING, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&p->bell, 1, __ATOMIC_RELEASE);
 	futex(&p->bell, FUTEX_WAKE, 1, 0);
-	/* Signals wake us, too; only what was slept through counts. */
+	/*
+	 * Signals wake us, too; only what was slept through counts, for the process may be stopped meanwhile. But whoever
+	 * shares this memory could wake us for ever, so there is an end by the clock as well.
+	 */
+	end = now_ms() + PARK_END_MS;
 	for (int slept = 0; slept < PARK_LIMIT_MS / PARK_SLICE_MS;) {
-		if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != PARK_WAITING || !keeper_lives(p))
+		if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != PARK_WAITING || !keeper_lives(p) || now_ms() > end)
 			break;
 		slept += futex(&s->state, FUTEX_WAIT, PARK_WAITING, &slice) == -ETIMEDOUT;
 	}

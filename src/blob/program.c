@@ -45,12 +45,12 @@ static uint64_t *guess_of(struct prog_run *run, const struct prog_op *op, uint32
 	return run->guess[k].prog == op->slot + number ? &run->guess[k].from : 0;
 }
 
-static bool take_ahead(struct prog_run *run, const struct prog_op *op, uint64_t addr, uint64_t *to)
+static bool take_ahead(struct prog_run *run, const struct prog_op *op, uint64_t addr)
 {
 	if (op->cap >= PROG_LOADS || !(run->ahead >> op->cap & 1) || run->ahead_from[op->cap] != addr)
 		return false;
 	run->ahead &= ~(1ull << op->cap);
-	*to = run->ahead_value[op->cap];
+	run->loaded = run->ahead_value[op->cap];
 	return true;
 }
 
@@ -67,11 +67,11 @@ static bool look_ahead(struct prog_run *run, const struct prog_op *op, const str
  * Read it, and with the same call what comes next. Pieces are copied in their order up to one that fails, so
  * how far it came tells which of them are there.
  */
-static __attribute__((noinline)) bool read_ahead(const struct ring_ref *ring, const struct prog_op *op, uint64_t addr, uint64_t *to)
+static __attribute__((noinline)) bool read_ahead(const struct ring_ref *ring, const struct prog_op *op, uint64_t addr)
 {
 	const struct prog_ahead *list = (const struct prog_ahead *)op->args;
 	struct prog_run *run = run_of(ring);
-	uint32_t n = pieces_put(context(ring), 0, (uint64_t)to, addr, op->size);
+	uint32_t n = pieces_put(context(ring), 0, (uint64_t)&run->loaded, addr, op->size);
 	uint64_t from, asked = 0;
 	int64_t got;
 
@@ -111,12 +111,12 @@ static ONE load(uint8_t *frame, const struct prog_op *op, const struct ring_ref 
 	*to = 0;
 	if (inherits(ring, op))
 		return PROG_OK;
-	if (take_ahead(run_of(ring), op, addr, to) || (may_call(op) && read_ahead(ring, op, addr, to))) {
-		*to = extended(op, *to);
-	} else {
-		*to = 0;
+	if (take_ahead(run_of(ring), op, addr))
+		*to = extended(op, run_of(ring)->loaded);
+	else if (may_call(op) && read_ahead(ring, op, addr))
+		*to = extended(op, run_of(ring)->loaded);
+	else
 		fault(ring, op, addr);
-	}
 	return PROG_OK;
 }
 
@@ -333,7 +333,7 @@ static ONE emit(uint8_t *frame, const struct prog_op *op, const struct ring_ref 
 		count_lost(ring, op->lost_index);
 		return PROG_OK;
 	}
-	to = (uint8_t *)h + RING_HEAD_SIZE + (head & (size - 1));
+	to = (uint8_t *)h + RING_HEAD_SIZE + (head & (size - 8));
 	words = (next - head) / 8;
 	__asm__ volatile("rep movsq" : "+D"(to), "+S"(event), "+c"(words) : : "memory");
 	if (op->flags & PROG_OVERWRITE) {

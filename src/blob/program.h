@@ -29,6 +29,7 @@ struct prog_run {
 	uint64_t ahead_from[PROG_LOADS], ahead_value[PROG_LOADS];
 	struct { uint64_t prog, from; } guess[PROG_GUESSES];	/* where loads have read the last time */
 	uint64_t address[64];		/* that failed, by bit */
+	uint64_t loaded;		/* by the last load */
 	uint64_t key[PROG_KEY_MAX / 8];
 };
 
@@ -80,7 +81,8 @@ struct prog_op {
 	uint64_t slot, slot2;
 	int64_t imm;
 	uint64_t mask;
-	uint64_t table;		/* struct prog_table */
+	uint64_t table;		/* struct prog_table, or struct prog_stacks */
+	uint64_t shape;		/* struct prog_shape, beside this description; PROG_STACK: words of the pool << 32 | of the index */
 	/* events */
 	uint64_t ring_size, pid_cell;
 	uint32_t max_len, lost_index;
@@ -102,7 +104,7 @@ struct prog_ahead {
 
 enum prog_flags { PROG_MAY_CALL = 1, PROG_OVERWRITE = 2, PROG_FAULTY = 4, PROG_SIGNED = 8, PROG_AT_ENTRY = 16 };
 
-_Static_assert(sizeof(struct prog_arg) == 32 && sizeof(struct prog_op) == 104, "both sides know it");
+_Static_assert(sizeof(struct prog_arg) == 32 && sizeof(struct prog_op) == 112, "both sides know it");
 
 /*
  * Keys are found by open addressing within PROG_WINDOW entries of where they belong. The state of an entry
@@ -127,21 +129,26 @@ struct prog_entry {
 	uint64_t key[];			/* then the value of others */
 } __attribute__((aligned(16)));
 
+/* In memory that the target and its children can write: nothing there leads anywhere. */
 struct prog_table {
 	uint64_t count;			/* keys that are there */
+	uint64_t pad[5];
+	/* entries */
+};
+
+/* How a table is made up: in code, or in the reader's own memory. */
+struct prog_shape {
 	uint32_t max_keys;
 	uint32_t mask;			/* entries - 1 */
 	uint32_t stride;		/* of entries, a multiple of 16 */
 	uint32_t key_words;
 	uint32_t value_words;		/* behind the key; 0: none */
 	uint32_t reuse;			/* entries may be used again */
-	uint64_t pad[2];
-	/* entries */
 };
 
-_Static_assert(sizeof(struct prog_table) == 48 && sizeof(struct prog_entry) == 16, "both sides know it");
+_Static_assert(sizeof(struct prog_table) == 48 && sizeof(struct prog_entry) == 16 && sizeof(struct prog_shape) == 24, "both sides know it");
 
-static inline struct prog_entry *prog_entry(const struct prog_table *t, const struct prog_table *shape, uint32_t i)
+static inline struct prog_entry *prog_entry(const struct prog_table *t, const struct prog_shape *shape, uint32_t i)
 {
 	return (struct prog_entry *)((uint8_t *)(t + 1) + (uint64_t)i * shape->stride);
 }
@@ -201,9 +208,7 @@ _Static_assert(sizeof(struct prog_agg) == 64, "both sides know it");
  */
 struct prog_stacks {
 	uint64_t used;		/* words of the pool; may be more than there are */
-	uint32_t words;
-	uint32_t mask;		/* of the index */
-	uint64_t pad[6];
+	uint64_t pad[7];
 	uint64_t index[];	/* then the pool */
 };
 

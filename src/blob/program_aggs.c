@@ -105,8 +105,10 @@ static uint64_t number_of(const struct prog_agg *a, const struct sums *s)
 	}
 	if (!s->count)
 		return 0;
+	if (!a->is_float && !a->is_unsigned)
+		return (int64_t)s->count < 0 ? 0 : (int64_t)sum / (int64_t)s->count;	/* -1 could trap */
 	if (!a->is_float)
-		return a->is_unsigned ? sum / s->count : (uint64_t)((int64_t)sum / (int64_t)s->count);
+		return sum / s->count;
 	__asm__("cvtsi2sdq %1, %%xmm1; movsd %0, %%xmm0; divsd %%xmm1, %%xmm0; movsd %%xmm0, %0" : "+m"(sum) : "r"(s->count));
 	return sum;
 }
@@ -114,13 +116,14 @@ static uint64_t number_of(const struct prog_agg *a, const struct sums *s)
 /* The entry of the key; -1: there is none. */
 static int64_t entry_of(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring, uint64_t *ret_state)
 {
+	const struct prog_shape *shape = shape_of(op);
 	const struct prog_table *t = table_of(op);
 	const uint64_t *key;
 
 	if (!op->nkeys)
 		return 0;
 	key = key_of(frame, op, ring);
-	return table_find(t, t, key, prog_hash(key, t->key_words), ret_state);
+	return table_find(t, shape, key, prog_hash(key, shape->key_words), ret_state);
 }
 
 ONE agg_get(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
@@ -149,14 +152,15 @@ ONE agg_has(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 /* Keys stay when a map is cleared, so each one is looked at. */
 ONE agg_len(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
+	const struct prog_shape *shape = shape_of(op);
 	const struct prog_table *t = table_of(op);
 	uint64_t n = 0;
 	struct sums s;
 
 	if (!op->table)
 		n = read_all(agg_of(op), 0, &s);
-	for (uint32_t i = 0; op->table && i <= t->mask; i++)
-		n += (table_state(prog_entry(t, t, i)) & PROG_STATE) == PROG_READY && read_all(agg_of(op), i, &s);
+	for (uint32_t i = 0; op->table && i <= shape->mask; i++)
+		n += (table_state(prog_entry(t, shape, i)) & PROG_STATE) == PROG_READY && read_all(agg_of(op), i, &s);
 	*word(frame, op->dst) = n;
 	return PROG_OK;
 }
@@ -194,7 +198,7 @@ ONE agg_delete(uint8_t *frame, const struct prog_op *op, const struct ring_ref *
 	bool there = at >= 0 && read_all(a, at, &s);
 
 	if (there && op->nkeys) {
-		there = table_delete_at(table_of(op), table_of(op), at, state);
+		there = table_delete_at(table_of(op), shape_of(op), at, state);
 	} else if (there) {
 		forget_counters(a);
 		if (a->flip)

@@ -49,12 +49,19 @@ static inline struct text *text_at(const struct ring_ref *ring, uint64_t slot)
 /* Never more than there is room for, whatever stands there. */
 static inline uint32_t text_len(const struct text *t, uint32_t cap)
 {
-	return t->len < cap ? t->len : cap;
+	uint32_t len = *(const volatile uint32_t *)&t->len;	/* once: it may change meanwhile */
+
+	return len < cap ? len : cap;
 }
 
 static inline struct prog_table *table_of(const struct prog_op *op)
 {
 	return (struct prog_table *)op->table;
+}
+
+static inline const struct prog_shape *shape_of(const struct prog_op *op)
+{
+	return (const struct prog_shape *)op->shape;
 }
 
 /* program_maps.c */

@@ -45,23 +45,24 @@ static bool lock_value(struct prog_entry *e, uint64_t state, uint32_t tid)
 }
 
 /* Apart, so that a key that is there is found with few registers. */
-static ONE make_key(struct prog_table *t, const uint64_t *key)
+static ONE make_key(struct prog_table *t, const struct prog_shape *shape, const uint64_t *key)
 {
 	uint64_t state;
 	bool made;
 
-	return table_make(t, t, key, 0, 0, &state, &made);
+	return table_make(t, shape, key, 0, 0, &state, &made);
 }
 
 ONE map_key(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
+	const struct prog_shape *shape = shape_of(op);
 	struct prog_table *t = table_of(op);
 	const uint64_t *key = key_of(frame, op, ring);
 	uint64_t state;
-	int64_t at = table_find(t, t, key, prog_hash(key, t->key_words), &state);
+	int64_t at = table_find(t, shape, key, prog_hash(key, shape->key_words), &state);
 
 	if (at < 0)
-		at = make_key(t, key);
+		at = make_key(t, shape, key);
 	return at < 0 ? PROG_FULL : at + PROG_KEY_BIAS;
 }
 
@@ -87,29 +88,30 @@ static void unpack(uint8_t *frame, const struct prog_op *op, const struct ring_r
 
 ONE map_get(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
+	const struct prog_shape *shape = shape_of(op);
 	struct prog_table *t = table_of(op);
 	const uint64_t *key = key_of(frame, op, ring);
-	uint64_t state, value, hash = prog_hash(key, t->key_words);
+	uint64_t state, value, hash = prog_hash(key, shape->key_words);
 	bool there = false;
 
 	for (int tries = 0; tries < TABLE_TRIES && !there; tries++) {
-		int64_t at = table_find(t, t, key, hash, &state);
-		struct prog_entry *e = prog_entry(t, t, at);
+		int64_t at = table_find(t, shape, key, hash, &state);
+		struct prog_entry *e = prog_entry(t, shape, at);
 
 		if (at < 0)
 			break;
-		if (!t->value_words) {
+		if (!shape->value_words) {
 			value = __atomic_load_n(&e->value, __ATOMIC_ACQUIRE);
 			there = table_still(e, state);
 		} else if (lock_value(e, state, context(ring)->tid)) {
-			unpack(frame, op, ring, e->key + t->key_words);
+			unpack(frame, op, ring, e->key + shape->key_words);
 			__atomic_store_n(&e->value, 0, __ATOMIC_RELEASE);
 			there = true;
 		}
 	}
 	if (!there)
 		unpack(frame, op, ring, 0);
-	else if (!t->value_words)
+	else if (!shape->value_words)
 		unpack(frame, op, ring, &value);
 	if (op->dst != PROG_NONE)
 		*word(frame, op->dst) = there;
@@ -118,12 +120,13 @@ ONE map_get(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 
 ONE map_set(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
+	const struct prog_shape *shape = shape_of(op);
 	struct prog_table *t = table_of(op);
 	const uint64_t *key = key_of(frame, op, ring);
 	uint64_t state, old, *values = 0, value = 0;
 	bool made;
 
-	if (t->value_words) {
+	if (shape->value_words) {
 		uint64_t *to = values = (uint64_t *)area_of(ring, op);
 
 		for (uint32_t k = op->nkeys; k < op->n; k++)
@@ -132,8 +135,8 @@ ONE map_set(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 		value = *word(frame, op->args[op->nkeys].word);
 	}
 	for (int tries = 0; tries < TABLE_TRIES; tries++) {
-		int64_t at = table_make(t, t, key, value, values, &state, &made);
-		struct prog_entry *e = prog_entry(t, t, at);
+		int64_t at = table_make(t, shape, key, value, values, &state, &made);
+		struct prog_entry *e = prog_entry(t, shape, at);
 
 		if (at < 0)
 			return PROG_FULL;
@@ -145,8 +148,8 @@ ONE map_set(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 				if (table_exchange(e, state, &old, value))
 					return PROG_OK;
 		} else if (lock_value(e, state, context(ring)->tid)) {
-			for (uint32_t i = 0; i < t->value_words; i++)
-				e->key[t->key_words + i] = values[i];
+			for (uint32_t i = 0; i < shape->value_words; i++)
+				e->key[shape->key_words + i] = values[i];
 			__atomic_store_n(&e->value, 0, __ATOMIC_RELEASE);
 			return PROG_OK;
 		}
@@ -156,14 +159,15 @@ ONE map_set(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 
 ONE map_add(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
+	const struct prog_shape *shape = shape_of(op);
 	struct prog_table *t = table_of(op);
 	const uint64_t *key = key_of(frame, op, ring);
 	uint64_t state, old = 0, by = *word(frame, op->a);
 	bool made, done = false;
 
 	for (int tries = 0; tries < TABLE_TRIES && !done; tries++) {
-		int64_t at = table_make(t, t, key, by, 0, &state, &made);
-		struct prog_entry *e = prog_entry(t, t, at);
+		int64_t at = table_make(t, shape, key, by, 0, &state, &made);
+		struct prog_entry *e = prog_entry(t, shape, at);
 
 		if (at < 0)
 			break;
@@ -179,11 +183,12 @@ ONE map_add(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 
 ONE map_delete(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
+	const struct prog_shape *shape = shape_of(op);
 	struct prog_table *t = table_of(op);
 	const uint64_t *key = key_of(frame, op, ring);
 	uint64_t state;
-	int64_t at = table_find(t, t, key, prog_hash(key, t->key_words), &state);
-	bool there = at >= 0 && table_delete_at(t, t, at, state);
+	int64_t at = table_find(t, shape, key, prog_hash(key, shape->key_words), &state);
+	bool there = at >= 0 && table_delete_at(t, shape, at, state);
 
 	if (op->dst != PROG_NONE)
 		*word(frame, op->dst) = there;
@@ -192,10 +197,11 @@ ONE map_delete(uint8_t *frame, const struct prog_op *op, const struct ring_ref *
 
 ONE map_has(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
+	const struct prog_shape *shape = shape_of(op);
 	struct prog_table *t = table_of(op);
 	const uint64_t *key = key_of(frame, op, ring);
 	uint64_t state;
 
-	*word(frame, op->dst) = table_find(t, t, key, prog_hash(key, t->key_words), &state) >= 0;
+	*word(frame, op->dst) = table_find(t, shape, key, prog_hash(key, shape->key_words), &state) >= 0;
 	return PROG_OK;
 }

@@ -5,7 +5,6 @@
  * for the longest that it can be: reads are what costs.
  */
 #include "blob/inside.h"
-#include "blob/unwind.h"
 
 static uint64_t time_now(void)
 {
@@ -73,15 +72,6 @@ static void read_fields(struct work *w)
 	fields_finish(w);
 }
 
-static void walk_stack(struct work *w)
-{
-	struct unwind_walk *walk = walk_start(w);
-	enum unwind_end end;
-	uint32_t n = unwind_walk(walk, (uint64_t *)(w->trace + 8), w->desc->fields[w->trace_field].limit, &end);
-
-	walk_end(w, n, end);
-}
-
 /* Returns the length of the event. */
 static uint32_t write_event(struct work *w, struct event_head *e)
 {
@@ -141,7 +131,7 @@ static void write_to(struct work *w, const struct ring_ref *ref, uint32_t flags)
 
 	if (was_forked(w))
 		return;
-	copy_words((uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 1)), area->event, len);
+	copy_words((uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 8)), area->event, len);
 	if (flags & BULK_OVERWRITE)
 		mark(ring, size, head, head + len);
 	commit(ring, head, head + len);

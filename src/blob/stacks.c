@@ -4,16 +4,26 @@
  * among those that were seen before (struct prog_stacks). The number is where it stands in the pool, and 1.
  */
 #include "blob/program_inside.h"
-#include "blob/unwind.h"
+#include "blob/walk.h"
 
 struct area {
 	uint64_t frames[PROG_STACKS_FRAMES];
 	uint8_t walk[];
 };
 
-static uint64_t *pool_of(struct prog_stacks *s)
+/* Where the index and the pool are, and how long: the numbers are the program's, the words are anybody's. */
+struct pool {
+	struct prog_stacks *s;
+	uint64_t *pool;
+	uint32_t words, mask;
+};
+
+static struct pool pool_of(const struct prog_op *op)
 {
-	return s->index + s->mask + 1;
+	struct prog_stacks *s = (struct prog_stacks *)op->table;
+	uint32_t index = op->shape;
+
+	return (struct pool){ s, s->index + index, op->shape >> 32, index - 1 };
 }
 
 static uint64_t hash_of(const uint64_t *frames, uint32_t n)
@@ -22,11 +32,11 @@ static uint64_t hash_of(const uint64_t *frames, uint32_t n)
 }
 
 /* Whatever stands there, nothing outside of the pool is looked at. */
-static bool is_same(struct prog_stacks *s, uint32_t number, const uint64_t *frames, uint32_t n)
+static bool is_same(const struct pool *p, uint32_t number, const uint64_t *frames, uint32_t n)
 {
-	const uint64_t *have = pool_of(s) + number;
+	const uint64_t *have = p->pool + number;
 
-	if (number >= s->words || s->words - number <= n || have[0] != n)
+	if (number >= p->words || p->words - number <= n || have[0] != n)
 		return false;
 	for (uint32_t i = 0; i < n; i++)
 		if (have[1 + i] != frames[i])
@@ -34,17 +44,22 @@ static bool is_same(struct prog_stacks *s, uint32_t number, const uint64_t *fram
 	return true;
 }
 
+static bool has_room(const struct pool *p, uint64_t at, uint32_t n)
+{
+	return at < p->words && p->words - at > n;
+}
+
 /* Words of the pool for it; -1: there are no more. */
-static __attribute__((noinline)) int64_t write_stack(struct prog_stacks *s, const uint64_t *frames, uint32_t n)
+static __attribute__((noinline)) int64_t write_stack(const struct pool *p, const uint64_t *frames, uint32_t n)
 {
 	uint64_t at, *to;
 
-	if (__atomic_load_n(&s->used, __ATOMIC_RELAXED) + n + 1 > s->words)
+	if (!has_room(p, __atomic_load_n(&p->s->used, __ATOMIC_RELAXED), n))
 		return -1;
-	at = __atomic_fetch_add(&s->used, n + 1, __ATOMIC_RELAXED);
-	if (at + n + 1 > s->words)
+	at = __atomic_fetch_add(&p->s->used, n + 1, __ATOMIC_RELAXED);
+	if (!has_room(p, at, n))
 		return -1;
-	to = pool_of(s) + at;
+	to = p->pool + at;
 	to[0] = n;
 	for (uint32_t i = 0; i < n; i++)
 		to[1 + i] = frames[i];
@@ -52,25 +67,28 @@ static __attribute__((noinline)) int64_t write_stack(struct prog_stacks *s, cons
 }
 
 /* Its number; 0: there is no room. */
-static __attribute__((noinline)) uint64_t find_stack(struct prog_stacks *s, const uint64_t *frames, uint32_t n)
+static __attribute__((noinline)) uint64_t find_stack(const struct prog_op *op, const uint64_t *frames, uint32_t n)
 {
+	struct pool p = pool_of(op);
 	uint64_t hash = hash_of(frames, n), tag = hash & ~0ull << 32, old;
 	int64_t own = -1;
+	int lost = 0;
 
-	for (uint32_t d = 0; d < PROG_STACKS_WINDOW; ) {
-		uint64_t *at = &s->index[(hash + d) & s->mask];
+	for (uint32_t d = 0; d < PROG_STACKS_WINDOW && lost < PROG_STACKS_WINDOW; ) {
+		uint64_t *at = &p.s->index[(hash + d) & p.mask];
 
 		old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
 		if (!old) {
 			if (own < 0)
-				own = write_stack(s, frames, n);
+				own = write_stack(&p, frames, n);
 			if (own < 0)
 				return 0;
 			if (__atomic_compare_exchange_n(at, &old, tag | (own + 1), false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 				return own + 1;
-			continue;		/* somebody was quicker: look what it is */
+			lost++;
+			continue;		/* another thread was quicker: look what it is */
 		}
-		if ((old & ~0ull << 32) == tag && is_same(s, (uint32_t)old - 1, frames, n))
+		if ((old & ~0ull << 32) == tag && is_same(&p, (uint32_t)old - 1, frames, n))
 			return (uint32_t)old;
 		d++;
 	}
@@ -96,15 +114,15 @@ static void note_registers(uint64_t *regs, const uint8_t *frame, const struct pr
 ONE stack_number(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	struct area *area = (struct area *)area_of(ring, op);
-	struct unwind_walk *w;
+	struct walk k;
 	enum unwind_end end;
 	uint32_t n;
 
 	note_registers(context(ring)->regs, frame, op);
-	w = walk_set(context(ring), area->walk, op->cap2 - sizeof(*area), op->slot, may_call(op),
-		     op->flags & PROG_AT_ENTRY);
-	unwind_copy_page(w, (uint64_t)frame + op->b, (uint64_t)frame);
-	n = unwind_walk(w, area->frames, op->cap, &end);
-	*word(frame, op->dst) = find_stack((struct prog_stacks *)op->table, area->frames, n < op->cap ? n : op->cap);
+	k.may_call = may_call(op);
+	walk_set(&k, context(ring), area->walk, op->cap2 - sizeof(*area), op->slot, op->flags & PROG_AT_ENTRY);
+	unwind_copy_page(&k.walk, (uint64_t)frame + op->b, (uint64_t)frame);
+	n = unwind_walk(&k.walk, area->frames, op->cap, &end);
+	*word(frame, op->dst) = find_stack(op, area->frames, n < op->cap ? n : op->cap);
 	return *word(frame, op->dst) ? PROG_OK : PROG_FULL;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Keys of maps, for pads and for the reader; struct prog_table says how it works. Nobody waits for long. How a table is made up
- * (`shape`) stands in it, and that is what pads go by; the reader has its own copy, which the target can't change under it.
+ * (`shape`) is a constant of the code, and the reader has its own copy: whatever a target or a child of it writes into a table, only
+ * its entries are touched, and every loop has an end.
  */
 #ifndef JAB_BLOB_TABLE_H
 #define JAB_BLOB_TABLE_H
@@ -22,18 +23,18 @@ static inline void table_pause(void)
 }
 
 /* A key that is being written will soon be there, unless its writer is dead or is what we interrupted. */
-static inline uint64_t table_settled(const struct prog_entry *e)
+static inline uint64_t table_settled(const struct prog_entry *e, int *spins)
 {
 	uint64_t s = table_state(e);
 
-	for (int i = 0; i < TABLE_SPINS && (s & PROG_STATE) == PROG_CLAIMED; i++) {
+	for (; *spins > 0 && (s & PROG_STATE) == PROG_CLAIMED; --*spins) {
 		table_pause();
 		s = table_state(e);
 	}
 	return s;
 }
 
-static inline bool table_has(const struct prog_table *shape, const struct prog_entry *e, const uint64_t *key)
+static inline bool table_has(const struct prog_shape *shape, const struct prog_entry *e, const uint64_t *key)
 {
 	for (uint32_t i = 0; i < shape->key_words; i++)
 		if (e->key[i] != key[i])
@@ -41,19 +42,21 @@ static inline bool table_has(const struct prog_table *shape, const struct prog_e
 	return true;
 }
 
-static inline uint32_t table_window(const struct prog_table *shape)
+static inline uint32_t table_window(const struct prog_shape *shape)
 {
 	return shape->mask < PROG_WINDOW ? shape->mask + 1 : PROG_WINDOW;
 }
 
 /* Among the entries at these distances from home: its number, and the state that it was seen in; -1: not there. */
-static inline int64_t table_find_in(const struct prog_table *t, const struct prog_table *shape, const uint64_t *key, uint64_t hash,
+static inline int64_t table_find_in(const struct prog_table *t, const struct prog_shape *shape, const uint64_t *key, uint64_t hash,
 				    uint32_t from, uint32_t to, uint64_t *ret_state)
 {
+	int spins = TABLE_SPINS;	/* for all of them: a table may be full of such keys */
+
 	for (uint32_t d = from; d < to; d++) {
 		uint32_t i = (hash + d) & shape->mask;
 		const struct prog_entry *e = prog_entry(t, shape, i);
-		uint64_t s = table_settled(e);
+		uint64_t s = table_settled(e, &spins);
 
 		if ((s & PROG_STATE) == PROG_FREE)
 			return -1;
@@ -66,7 +69,7 @@ static inline int64_t table_find_in(const struct prog_table *t, const struct pro
 	return -1;
 }
 
-static inline int64_t table_find(const struct prog_table *t, const struct prog_table *shape, const uint64_t *key, uint64_t hash,
+static inline int64_t table_find(const struct prog_table *t, const struct prog_shape *shape, const uint64_t *key, uint64_t hash,
 				 uint64_t *ret_state)
 {
 	return table_find_in(t, shape, key, hash, 0, table_window(shape), ret_state);
@@ -87,7 +90,7 @@ static inline void table_count(struct prog_table *t, int64_t n)
 	__atomic_fetch_add(&t->count, n, __ATOMIC_RELAXED);
 }
 
-static inline bool table_delete_at(struct prog_table *t, const struct prog_table *shape, uint32_t i, uint64_t state)
+static inline bool table_delete_at(struct prog_table *t, const struct prog_shape *shape, uint32_t i, uint64_t state)
 {
 	if (!table_change(prog_entry(t, shape, i), state, table_next(state, PROG_DELETED, state)))
 		return false;
@@ -96,7 +99,7 @@ static inline bool table_delete_at(struct prog_table *t, const struct prog_table
 }
 
 /* One that nobody uses, at distance *ret_far from home; -1: there is none. */
-static inline int64_t table_unused(const struct prog_table *t, const struct prog_table *shape, uint64_t hash, uint64_t *ret_state,
+static inline int64_t table_unused(const struct prog_table *t, const struct prog_shape *shape, uint64_t hash, uint64_t *ret_state,
 				   uint32_t *ret_far)
 {
 	for (uint32_t d = 0, n = table_window(shape); d < n; d++) {
@@ -115,7 +118,7 @@ static inline int64_t table_unused(const struct prog_table *t, const struct prog
 }
 
 /* The entry is ours: its key and its value, which nobody sees yet. */
-static inline void table_fill(const struct prog_table *shape, struct prog_entry *e, const uint64_t *key, uint64_t value,
+static inline void table_fill(const struct prog_shape *shape, struct prog_entry *e, const uint64_t *key, uint64_t value,
 			      const uint64_t *values)
 {
 	for (uint32_t i = 0; i < shape->key_words; i++)
@@ -157,7 +160,7 @@ static inline bool table_begin(struct prog_entry *e, uint64_t unused, uint64_t h
  * An entry that was made in vain. One that can be seen stays if it is used already: what was added to it would be lost. (Text is
  * not added to, and who has just set it might as well have come a moment earlier.)
  */
-static inline bool table_take_back(struct prog_table *t, const struct prog_table *shape, struct prog_entry *e, uint64_t state, uint64_t value)
+static inline bool table_take_back(struct prog_table *t, const struct prog_shape *shape, struct prog_entry *e, uint64_t state, uint64_t value)
 {
 	uint64_t deleted = table_next(state, PROG_DELETED, state);
 
@@ -168,7 +171,7 @@ static inline bool table_take_back(struct prog_table *t, const struct prog_table
 }
 
 /* The same key elsewhere in the window. */
-static inline int64_t table_twin(const struct prog_table *t, const struct prog_table *shape, const uint64_t *key, uint64_t hash,
+static inline int64_t table_twin(const struct prog_table *t, const struct prog_shape *shape, const uint64_t *key, uint64_t hash,
 				 uint32_t far, bool beyond, uint64_t *ret_state)
 {
 	int64_t at = beyond ? -1 : table_find_in(t, shape, key, hash, 0, far, ret_state);
@@ -182,7 +185,7 @@ static inline int64_t table_twin(const struct prog_table *t, const struct prog_t
  * it stays there. Where entries are used again, everybody looks whether his entry still is the one he knows, so
  * the same is done once more when it can be seen, and two who give way to each other begin anew. Returns the number of its entry.
  */
-static inline __attribute__((always_inline)) int64_t table_put(struct prog_table *t, const struct prog_table *shape, int64_t at, uint32_t far,
+static inline __attribute__((always_inline)) int64_t table_put(struct prog_table *t, const struct prog_shape *shape, int64_t at, uint32_t far,
 				uint64_t claimed, uint64_t hash, const uint64_t *key, uint64_t value, const uint64_t *values,
 				uint64_t *ret_state, bool *ret_made)
 {
@@ -209,7 +212,7 @@ static inline __attribute__((always_inline)) int64_t table_put(struct prog_table
  * Find a key or make it. Returns the number of its entry, -1 if there is no room. *ret_made: its value is
  * what was given.
  */
-static inline __attribute__((always_inline)) int64_t table_make(struct prog_table *t, const struct prog_table *shape,
+static inline __attribute__((always_inline)) int64_t table_make(struct prog_table *t, const struct prog_shape *shape,
 				 const uint64_t *key, uint64_t value, const uint64_t *values, uint64_t *ret_state, bool *ret_made)
 {
 	uint64_t hash = prog_hash(key, shape->key_words), old, claimed;

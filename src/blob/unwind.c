@@ -31,7 +31,7 @@ enum step { STEP_ON, STEP_END, STEP_FAULT, STEP_LOST };
 /* Frames follow one another in the same module more often than not, so the last span is tried first. */
 static const struct unwind_span *find_span(struct unwind_walk *w, const struct unwind_dir *dir, uint64_t pc)
 {
-	uint64_t a = 0, b = dir->n, mid = *(const volatile uint32_t *)&w->span;
+	uint64_t a = 0, b = dir->n, mid = *(const volatile uint32_t *)&w->s->span;
 	const struct unwind_span *s;
 
 	if (mid < b && pc - dir->span[mid].lo < dir->span[mid].hi - dir->span[mid].lo)
@@ -44,7 +44,7 @@ static const struct unwind_span *find_span(struct unwind_walk *w, const struct u
 		} else if (pc >= s->hi) {
 			a = mid + 1;
 		} else {
-			w->span = mid;
+			w->s->span = mid;
 			return s;
 		}
 	}
@@ -53,7 +53,7 @@ static const struct unwind_span *find_span(struct unwind_walk *w, const struct u
 
 static const struct unwind_rule *find_rule(struct unwind_walk *w, uint64_t pc)
 {
-	const struct unwind_dir *dir = *(const struct unwind_dir *const volatile *)&w->dir;
+	const struct unwind_dir *dir = w->dir;
 	const struct unwind_span *s = dir ? find_span(w, dir, pc) : 0;
 	const struct unwind_data *d;
 	const uint32_t *row;
@@ -82,18 +82,18 @@ void unwind_copy_page(struct unwind_walk *w, uint64_t rsp, uint64_t touched)
 		return;
 	if (n > w->copy_room / 8)
 		n = w->copy_room / 8;
-	w->copy_at = rsp;
-	w->copy_len = 8 * n;
+	w->s->copy_at = rsp;
+	w->s->copy_len = 8 * n;
 	__asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
 }
 
-/* Is it in the copy? Its place is read once: see the header for who may change it meanwhile. */
+/* Is it in the copy? What tells is read once: see the header for who may change it meanwhile. */
 static int from_copy(const struct unwind_walk *w, uint64_t addr, uint64_t *ret)
 {
-	uint64_t off = addr - *(const volatile uint64_t *)&w->copy_at;
-	uint32_t len = *(const volatile uint32_t *)&w->copy_len;
+	uint64_t off = addr - *(const volatile uint64_t *)&w->s->copy_at;
+	uint32_t len = *(const volatile uint32_t *)&w->s->copy_len;
 
-	if (len < 8 || off > len - 8)
+	if (len < 8 || len > w->copy_room || off > len - 8)
 		return 0;
 	__builtin_memcpy(ret, w->copy + off, 8);	/* a damaged stack is not aligned */
 	return 1;
@@ -112,44 +112,44 @@ static uint32_t chunk(const struct unwind_walk *w, uint64_t from)
 /* A word of the stack. A new copy begins a little below what is asked: the rest comes from there, too. */
 static int fetch(struct unwind_walk *w, uint64_t addr, uint64_t *ret)
 {
-	uint64_t sp = w->regs[RSP], from = addr;
+	uint64_t sp = w->s->regs[RSP], from = addr;
 
 	if (from_copy(w, addr, ret))
 		return 1;
 	if (addr >= sp)
 		from = addr - sp < BELOW ? sp : addr - BELOW;
-	w->copy_len = 0;
-	w->copy_at = from;
-	w->copy_len = w->read(w->arg, from, w->copy, chunk(w, from));
+	w->s->copy_len = 0;
+	w->s->copy_at = from;
+	w->s->copy_len = w->read(w->arg, from, w->copy, chunk(w, from));
 	if (from_copy(w, addr, ret))
 		return 1;
-	w->fault = addr;
+	w->s->fault = addr;
 	return 0;
 }
 
 /* ip and cfa are the caller's now. */
 static enum step arrive(struct unwind_walk *w)
 {
-	w->regs[RSP] = w->cfa;
-	if (!w->ip)
+	w->s->regs[RSP] = w->s->cfa;
+	if (!w->s->ip)
 		return STEP_END;
-	return w->ip >= 4096 && w->ip >> 47 == 0 ? STEP_ON : STEP_LOST;
+	return w->s->ip >= 4096 && w->s->ip >> 47 == 0 ? STEP_ON : STEP_LOST;
 }
 
 /* The chain of frame pointers ends with 0. */
 static enum step step_chain(struct unwind_walk *w)
 {
-	uint64_t bp = w->regs[RBP], sp = w->regs[RSP];
+	uint64_t bp = w->s->regs[RBP], sp = w->s->regs[RSP];
 
-	if (!(w->known & BIT(RBP)))
+	if (!(w->s->known & BIT(RBP)))
 		return STEP_LOST;
 	if (!bp)
 		return STEP_END;
 	if (bp & 7 || bp < sp || bp - sp > CHAIN_MAX)
 		return STEP_LOST;
-	w->cfa = bp + 16;
-	w->known = BIT(RSP) | BIT(RBP);
-	if (!fetch(w, w->cfa - 8, &w->ip) || !fetch(w, w->cfa - 16, &w->regs[RBP]))
+	w->s->cfa = bp + 16;
+	w->s->known = BIT(RSP) | BIT(RBP);
+	if (!fetch(w, w->s->cfa - 8, &w->s->ip) || !fetch(w, w->s->cfa - 16, &w->s->regs[RBP]))
 		return STEP_FAULT;
 	return arrive(w);
 }
@@ -157,31 +157,31 @@ static enum step step_chain(struct unwind_walk *w)
 static enum step step_signal(struct unwind_walk *w)
 {
 	/* r8-r15 rdi rsi rbp rbx rdx rax rcx rsp, a digit each, the first one lowest */
-	uint64_t order = 0x41023567fedcba98, at = w->regs[RSP] + UCONTEXT_REGS;
+	uint64_t order = 0x41023567fedcba98, at = w->s->regs[RSP] + UCONTEXT_REGS;
 
 	for (; order; order >>= 4, at += 8)
-		if (!fetch(w, at, (order & 15) == RSP ? &w->cfa : &w->regs[order & 15]))
+		if (!fetch(w, at, (order & 15) == RSP ? &w->s->cfa : &w->s->regs[order & 15]))
 			return STEP_FAULT;
-	if (!fetch(w, at, &w->ip))
+	if (!fetch(w, at, &w->s->ip))
 		return STEP_FAULT;
-	w->known = ALL_REGS;
+	w->s->known = ALL_REGS;
 	return arrive(w);
 }
 
 static enum step find_cfa(struct unwind_walk *w, const struct unwind_rule *rule)
 {
-	if (!(w->known & BIT(rule->reg)))
+	if (!(w->s->known & BIT(rule->reg)))
 		return STEP_LOST;
-	w->cfa = w->regs[rule->reg] + (int64_t)rule->off;
+	w->s->cfa = w->s->regs[rule->reg] + (int64_t)rule->off;
 	if (rule->kind == UNWIND_DEREF) {
-		if (!fetch(w, w->cfa, &w->cfa))
+		if (!fetch(w, w->s->cfa, &w->s->cfa))
 			return STEP_FAULT;
-		w->cfa += (int64_t)rule->add;
+		w->s->cfa += (int64_t)rule->add;
 	}
-	if (rule->kind == UNWIND_PLT && (w->ip & 15) >= (uint16_t)rule->add)
-		w->cfa += 8;
+	if (rule->kind == UNWIND_PLT && (w->s->ip & 15) >= (uint16_t)rule->add)
+		w->s->cfa += 8;
 	/* A leaf that keeps its return address in a register may use no stack at all. */
-	if (w->cfa < w->regs[RSP] || (w->cfa == w->regs[RSP] && !(rule->flags & UNWIND_RA_REG)))
+	if (w->s->cfa < w->s->regs[RSP] || (w->s->cfa == w->s->regs[RSP] && !(rule->flags & UNWIND_RA_REG)))
 		return STEP_LOST;
 	return STEP_ON;
 }
@@ -189,30 +189,30 @@ static enum step find_cfa(struct unwind_walk *w, const struct unwind_rule *rule)
 static enum step find_ip(struct unwind_walk *w, const struct unwind_rule *rule)
 {
 	if (!(rule->flags & UNWIND_RA_REG))
-		return fetch(w, w->cfa + (int64_t)rule->ra, &w->ip) ? STEP_ON : STEP_FAULT;
-	if (!(w->known & BIT(rule->ra)))
+		return fetch(w, w->s->cfa + (int64_t)rule->ra, &w->s->ip) ? STEP_ON : STEP_FAULT;
+	if (!(w->s->known & BIT(rule->ra)))
 		return STEP_LOST;
-	w->ip = w->regs[rule->ra];
+	w->s->ip = w->s->regs[rule->ra];
 	return STEP_ON;
 }
 
 static int fetch_saved(struct unwind_walk *w, int from_bp, int16_t off, uint32_t reg)
 {
-	w->known |= BIT(reg);
-	return fetch(w, (from_bp ? w->regs[RBP] : w->cfa) + (int64_t)off, &w->regs[reg]);
+	w->s->known |= BIT(reg);
+	return fetch(w, (from_bp ? w->s->regs[RBP] : w->s->cfa) + (int64_t)off, &w->s->regs[reg]);
 }
 
 /* rbx first: it may be counted from this frame's rbp. */
 static enum step find_saved(struct unwind_walk *w, const struct unwind_rule *rule)
 {
-	w->known &= BIT(RSP) | BIT(RBP) | BIT(RBX);
+	w->s->known &= BIT(RSP) | BIT(RBP) | BIT(RBX);
 	if (rule->flags & UNWIND_BX_LOST)
-		w->known &= ~BIT(RBX);
+		w->s->known &= ~BIT(RBX);
 	if (rule->flags & (UNWIND_BX_CFA | UNWIND_BX_BP) &&
 	    !fetch_saved(w, rule->flags & UNWIND_BX_BP, rule->bx, RBX))
 		return STEP_FAULT;
 	if (rule->flags & UNWIND_BP_LOST)
-		w->known &= ~BIT(RBP);
+		w->s->known &= ~BIT(RBP);
 	if (rule->flags & (UNWIND_BP_CFA | UNWIND_BP_BP) &&
 	    !fetch_saved(w, rule->flags & UNWIND_BP_BP, rule->bp, RBP))
 		return STEP_FAULT;
@@ -233,26 +233,26 @@ static enum step step_rule(struct unwind_walk *w, const struct unwind_rule *rule
 /* At a function's first instruction only the return address is on the stack. */
 static enum step step_entry(struct unwind_walk *w)
 {
-	w->cfa = w->regs[RSP] + 8;
-	return fetch(w, w->regs[RSP], &w->ip) ? arrive(w) : STEP_FAULT;
+	w->s->cfa = w->s->regs[RSP] + 8;
+	return fetch(w, w->s->regs[RSP], &w->s->ip) ? arrive(w) : STEP_FAULT;
 }
 
 /* ip is behind a call and may be the start of another function already, unless it is exact. */
 static enum step step(struct unwind_walk *w, uint32_t first)
 {
-	const struct unwind_rule *rule = find_rule(w, w->ip - !w->exact);
+	const struct unwind_rule *rule = find_rule(w, w->s->ip - !w->s->exact);
 
-	w->exact = 0;
+	w->s->exact = 0;
 	switch (rule ? rule->kind : UNWIND_NONE) {
 	case UNWIND_END:
 		return STEP_END;
 	case UNWIND_STOP:
 		return STEP_LOST;
 	case UNWIND_SIGNAL:
-		w->exact = 1;
+		w->s->exact = 1;
 		return step_signal(w);
 	case UNWIND_NONE:
-		return first && w->entry ? step_entry(w) : step_chain(w);
+		return first && w->s->entry ? step_entry(w) : step_chain(w);
 	default:
 		return step_rule(w, rule);
 	}
@@ -263,10 +263,10 @@ uint32_t unwind_walk(struct unwind_walk *w, uint64_t *frames, uint32_t limit, en
 	uint32_t n = 0;
 	enum step r = STEP_ON;
 
-	w->exact = 1;
-	w->known = ALL_REGS;
+	w->s->exact = 1;
+	w->s->known = ALL_REGS;
 	while (n < limit) {
-		frames[n++] = w->ip;
+		frames[n++] = w->s->ip;
 		if (n == limit)
 			break;
 		r = step(w, n == 1);

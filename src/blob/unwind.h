@@ -17,7 +17,7 @@
 enum unwind_end {
 	UNWIND_OUTERMOST,	/* complete */
 	UNWIND_LIMIT,		/* there may be more */
-	UNWIND_FAULT,		/* w->fault could not be read */
+	UNWIND_FAULT,		/* w->s->fault could not be read */
 	UNWIND_LOST,		/* the way on is not known */
 };
 
@@ -25,23 +25,18 @@ enum unwind_end {
 typedef uint32_t unwind_read(void *arg, uint64_t from, void *to, uint32_t len);
 
 /*
- * All state of a walk, for the scratch memory of an event rather than the stack. The caller sets
- * everything of the first part; a walk changes it.
+ * What changes during a walk, for the scratch memory of an event rather than the stack. The caller sets everything of the
+ * first part.
  *
- * This memory may be written at the same time by a copy of ourselves (a child forked by a signal handler
- * in the middle of a walk). Its frames are worthless then, but no load or call goes astray, as long as
- * read, arg and copy have the same values in both, and are never cleared in between.
+ * This memory may be written at the same time by another one that holds the ring, too: a copy of ourselves (a child forked
+ * by a signal handler in the middle of a walk), or a thread that was led there because a child has written over the lock.
+ * The frames are worthless then, but no load or call goes astray: what leads anywhere is in struct unwind_walk.
  */
-struct unwind_walk {
-	const struct unwind_dir *dir;	/* NULL: frame pointers only */
+struct unwind_state {
 	uint64_t regs[16];	/* by number of machine code; rsp as at the site */
 	uint64_t ip;		/* the site */
-	unwind_read *read;
-	void *arg;
-	uint8_t *copy;		/* room for a copy of the stack, 8-aligned */
-	uint32_t copy_room;	/* its bytes: at least 256, a multiple of 8 */
-	uint32_t copy_len;	/* what is already there (0: nothing), ... */
-	uint64_t copy_at;	/* ... and from which address */
+	uint64_t copy_at;	/* address that the copy is of, */
+	uint32_t copy_len;	/* and its bytes; 0: there is none */
 	uint32_t entry;		/* the site is a function's first instruction: used where no row tells */
 
 	uint32_t known;		/* its own from here: registers whose values are those of this frame */
@@ -49,6 +44,16 @@ struct unwind_walk {
 	uint32_t span;		/* where the last row was found */
 	uint64_t cfa;
 	uint64_t fault;		/* the address that could not be read */
+};
+
+/* Set by the caller, on its stack. */
+struct unwind_walk {
+	struct unwind_state *s;
+	const struct unwind_dir *dir;	/* NULL: frame pointers only */
+	unwind_read *read;
+	void *arg;
+	uint8_t *copy;		/* room for a copy of the stack, 8-aligned */
+	uint32_t copy_room;	/* its bytes: at least 256, a multiple of 8 */
 };
 
 /*

@@ -5,6 +5,14 @@
 #include "arch/arch.h"
 #include "base/err.h"
 
+static bool has_text(const struct gen *g, const struct ir_ins *i)
+{
+	for (uint32_t k = 0; k < i->n; k++)
+		if (ir_in_slot(g->p->args.v[i->first + k].type))
+			return true;
+	return false;
+}
+
 static bool depends_on_faults(const struct gen *g, const struct ir_ins *i)
 {
 	for (uint32_t k = 0; k < i->n; k++)
@@ -16,10 +24,7 @@ static bool depends_on_faults(const struct gen *g, const struct ir_ins *i)
 /* Such an event has no text and can't be faulty: it goes to the ring of the CPU. */
 bool g_is_plain_event(const struct gen *g, const struct ir_ins *i)
 {
-	for (uint32_t k = 0; k < i->n; k++)
-		if (ir_in_slot(g->p->args.v[i->first + k].type))
-			return false;
-	return !depends_on_faults(g, i);
+	return !has_text(g, i) && !depends_on_faults(g, i);
 }
 
 static struct event_field field_of(struct gen *g, uint32_t r)
@@ -71,6 +76,32 @@ static void put_emit(struct gen *g, const struct ir_ins *i)
 	for (uint32_t k = 0; k < i->n; k++)
 		fields[n++] = field_of(g, g->p->args.v[i->first + k].reg);
 	put_event(g, g->env->ids ? g->env->ids[i->record] : 0, fields, n);
+}
+
+static void put_faulty_emit(struct gen *g, struct cold *c)
+{
+	g->now = c->n[0];
+	g_call(g, c->p);
+	op(g, 0xe9);
+	g_land(g, g_later(g), c->back);
+}
+
+/* Numbers that may be faulty. Without a ring there were no faults so far, and then it is as good as a plain one. */
+static void put_emit_either(struct gen *g, const struct ir_ins *i)
+{
+	size_t self;
+
+	g_cold(g, put_faulty_emit);
+	self = g->cold.n - 1;
+	g->cold.v[self].p = i;
+	g->cold.v[self].n[0] = g->now;
+	op(g, 0x48, 0x83);				/* cmpq $0,ring(%rsp) */
+	g_rsp(g, 7, g->ring);
+	op(g, 0, 0x0f, 0x85);				/* jne  by call */
+	g->cold.v[self].from[0] = g_later(g);
+	put_emit(g, i);
+	g->cold.v[self].back = g->code.n;
+	g->acc = IR_NONE;
 }
 
 static void put_exit(struct gen *g, const struct ir_ins *i)
@@ -176,9 +207,12 @@ bool g_action(struct gen *g, const struct ir_ins *i)
 {
 	switch (i->op) {
 	case IR_EMIT:
-		if (!g_is_plain_event(g, i))
+		if (g_is_plain_event(g, i))
+			put_emit(g, i);
+		else if (!has_text(g, i) && i->n < EVENT_FIELDS_MAX)
+			put_emit_either(g, i);
+		else
 			return false;
-		put_emit(g, i);
 		return true;
 	case IR_EXIT:
 		put_exit(g, i);

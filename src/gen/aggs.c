@@ -100,7 +100,8 @@ static void put_flip(struct gen *g, const struct agg_site *s)
 {
 	bool u = s->m->num == IR_U64;
 
-	op(g, 0x48, 0x8b, 0x01);			/* mov  (%rcx),%rax */
+	op(g, 0x8b, 0x01);				/* mov  (%rcx),%eax */
+	op(g, 0x83, 0xe0, AGG_COPY);			/* and  $AGG_COPY,%eax: whatever stands there */
 	op(g, 0x48, 0x8d, 0x14, 0x01);			/* lea  (%rcx,%rax),%rdx */
 	op(g, 0x48, 0x83, 0xf0, AGG_COPY);		/* xor  $AGG_COPY,%rax */
 	g_address(g, RSI, g->env->maps + s->place->base);
@@ -231,22 +232,29 @@ static void put_shared(struct gen *g, const struct agg_site *s, enum what what)
 	put_update(g, s, what, true);
 }
 
-/* Behind the end: the descriptor, aligned by its address, and where an aborted sequence goes on. */
+enum { SEQUENCE, TO_DESCRIPTOR, SLOW, WHAT };	/* two offsets in one word: the second one << 32 */
+
+/*
+ * Behind the end: the descriptor, aligned by its address; the way out of the sequence, which disarms it; and where an aborted one
+ * goes on, which the kernel has disarmed, and who has not begun one.
+ */
 static void put_slow(struct gen *g, struct cold *c)
 {
 	struct agg_site s = site_of(g, c->p);
-	uint64_t here = g->at + g->code.n, d = (here + 31) & ~31ull;
+	uint64_t here = g->at + g->code.n, d = (here + 31) & ~31ull, start = (uint32_t)c->n[SEQUENCE];
 	struct rseq_descriptor desc = {
-		.start_ip = g->at + c->n[0], .post_commit_offset = c->n[1] - c->n[0], .abort_ip = here + 31 + 32 + 4,
+		.start_ip = g->at + start, .post_commit_offset = (c->n[SEQUENCE] >> 32) - start, .abort_ip = here + 31 + 32 + 13 + 2 + 4,
 	};
 
 	for (uint64_t k = here; k < here + 31 + 32; k++)
 		op(g, k >= d && k < d + 32 ? ((const uint8_t *)&desc)[k - d] : 0xcc);
-	g_land(g, c->n[3], d - g->at);
-	g_u32(g, g->env->event.rseq_sig);
-	g_land(g, c->n[2] >> 8, g->code.n);
+	g_land(g, c->n[TO_DESCRIPTOR], d - g->at);
+	g_land(g, (uint32_t)c->n[SLOW], g->code.n);
 	put_disarm(g);
-	put_shared(g, &s, c->n[2] & 255);
+	op(g, 0xeb, 4);					/* jmp  over the signature */
+	g_u32(g, g->env->event.rseq_sig);
+	g_land(g, c->n[SLOW] >> 32, g->code.n);
+	put_shared(g, &s, c->n[WHAT]);
 	op(g, 0xe9);
 	g_land(g, g_later(g), c->back);
 }
@@ -255,18 +263,21 @@ static void put_sequence(struct gen *g, const struct agg_site *s, enum what what
 {
 	const struct gen_env *e = g->env;
 	struct cold *c = g_cold(g, put_slow);
-	size_t to_descriptor, start, none, end;
+	size_t to_descriptor, start, none, end, alike;
 
+	g_address(g, RCX, e->event.fast);
+	op(g, 0x83, 0x39, 0, 0x0f, 0x84);		/* cmpl $0,(%rcx); je slow */
+	alike = g_later(g);
 	op(g, 0x48, 0x8d, 0x05);			/* lea  descriptor(%rip),%rax */
 	to_descriptor = g_later(g);
 	op(g, 0x64, 0x48, 0x89, 0x04, 0x25);		/* mov  %rax,%fs:rseq_cs */
 	g_u32(g, e->event.rseq_off + RSEQ_CS);
 	/* Nothing between that store and the start, or a signal there would disarm it unseen. */
 	start = g->code.n;
-	op(g, 0x64, 0x48, 0x63, 0x0c, 0x25);		/* movslq %fs:cpu_id,%rcx */
+	op(g, 0x64, 0x0f, e->event.many_cpus ? 0xb7 : 0xb6, 0x0c, 0x25);	/* movzbl, movzwl %fs:cpu_id,%ecx */
 	g_u32(g, e->event.rseq_off + RSEQ_CPU_ID);
 	g_address(g, RAX, e->cpu_table);
-	op(g, 0x48, 0x83, 0x3c, 0xc8, 0, 0x0f, 0x84);	/* cmpq $0,(%rax,%rcx,8); je slow */
+	op(g, 0x48, 0x83, 0x3c, 0xc8, 0, 0x0f, 0x84);	/* cmpq $0,(%rax,%rcx,8); je leave */
 	none = g_later(g);
 	op(g, 0x48, 0x69, 0xc9);			/* imul $part_size,%rcx,%rcx */
 	g_u32(g, g->layout ? g->layout->part_size : 0);
@@ -275,7 +286,7 @@ static void put_sequence(struct gen *g, const struct agg_site *s, enum what what
 	end = g->code.n;
 	put_disarm(g);					/* the descriptor may be unmapped later */
 	*c = (struct cold){ .put = put_slow, .p = s->i, .back = g->code.n,
-			    .n = { start, end, none << 8 | what, to_descriptor } };
+			    .n = { [SEQUENCE] = start | end << 32, [TO_DESCRIPTOR] = to_descriptor, [SLOW] = none | alike << 32, [WHAT] = what } };
 }
 
 static void put_one(struct gen *g, const struct agg_site *s, enum what what)

@@ -400,6 +400,11 @@ static int32_t dst_of(const struct gen *g, const struct ir_ins *i)
 	return i->dst == IR_NONE ? PROG_NONE : g->places[i->dst].off;
 }
 
+static bool is_keyed(const struct gen *g, const struct ir_ins *i)
+{
+	return i->op >= IR_MAP_GET && i->op <= IR_MAP_LEN && maps_has_table(&g->u->maps.v[i->map]);
+}
+
 static void describe_event(const struct gen *g, const struct ir_ins *i, struct prog_op *d)
 {
 	const struct ir_record *r = &g->u->records.v[i->record];
@@ -433,7 +438,7 @@ static struct prog_op describe(const struct gen *g, const struct ir_ins *i)
 		g_describe_stack(g, i, &d);
 	if (i->op == IR_SAVED)
 		d.a = g->pair + 8 * PAIR_FAULTS;
-	if (map && maps_has_table(&g->u->maps.v[i->map]))
+	if (is_keyed(g, i))
 		d.table = g->env->maps + (g->layout ? g->layout->maps[i->map].table : 0);
 	return d;
 }
@@ -476,6 +481,12 @@ void g_descriptions(struct gen *g)
 
 			d.slot = g->at + g->code.n;
 			g_bytes(g, (const uint8_t *)&a, sizeof(a));
+		}
+		if (is_keyed(g, i)) {
+			struct prog_shape shape = maps_shape(&g->u->maps.v[i->map], g_map_place(g, i->map));
+
+			d.shape = g->at + g->code.n;
+			g_bytes(g, (const uint8_t *)&shape, sizeof(shape));
 		}
 		g_land(g, g->ops.v[k].at, g->code.n);
 		g_bytes(g, (const uint8_t *)&d, sizeof(d));

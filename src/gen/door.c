@@ -29,13 +29,43 @@ static void put_early(struct gen *g, int cc)
 	*vec_add(&g->to_early) = g_later(g);
 }
 
+static bool reads_time(const struct gen *g)
+{
+	if (g->p->timed && (g->p->where == IR_WHERE_ENTRY || g->p->where == IR_WHERE_EXIT))
+		return true;
+	for (size_t i = 0; i < g->p->ins.n; i++) {
+		const struct ir_ins *x = &g->p->ins.v[i];
+
+		if (x->op == IR_RATE || (x->op == IR_CTX && (x->imm == IR_CTX_NSECS || x->imm == IR_CTX_ELAPSED || x->imm == IR_CTX_RAND)))
+			return true;
+	}
+	return false;
+}
+
+static void put_free_rcx(struct gen *g)
+{
+	if (!g->rcx_used)
+		g_store_word(g, RCX, FRAME_RCX(g));
+	g->rcx_used = true;
+}
+
+/* May the time stamp counter be read? */
+static void put_timeless(struct gen *g)
+{
+	if (!g->env->timeless || !reads_time(g))
+		return;
+	put_free_rcx(g);
+	g_address(g, RCX, g->env->timeless);
+	op(g, 0x83, 0x39, 0);				/* cmpl $0,(%rcx) */
+	put_early(g, 5);
+}
+
 /* Is this clause switched on? */
 static void put_enabled(struct gen *g)
 {
 	if (!g->env->enabled)
 		return;
-	g_store_word(g, RCX, FRAME_RCX(g));
-	g->rcx_used = true;
+	put_free_rcx(g);
 	g_address(g, RCX, g->env->enabled + 4ull * g->p->clause);
 	op(g, 0x66, 0x83, 0x39, GEN_ON);		/* cmpw $GEN_ON,(%rcx) */
 	put_early(g, 5);
@@ -210,6 +240,7 @@ size_t g_door(struct gen *g)
 	op(g, 0x9f, 0x0f, 0x90, 0xc0);			/* lahf; seto %al */
 	if (g->p->where == IR_WHERE_ENTRY || g->p->where == IR_WHERE_EXIT)
 		len = 0;
+	put_timeless(g);
 	put_enabled(g);
 	while (len && n < g->p->ins.n) {
 		if (is_given(g, &g->p->ins.v[n])) {

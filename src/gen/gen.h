@@ -36,9 +36,9 @@ struct maps_layout;		/* gen/maps.h */
 
 /*
  * Memory that stays readable as long as the program runs (session/good.c says why): what a pointer finds there is
- * loaded plainly, anything else by the kernel. It stands in memory shared with the target, so that it can be taken
- * back at any time: lengths become 0, in any order; nothing else is ever changed once code has been made. The first
- * range is the one that is looked at first.
+ * loaded plainly, anything else by the kernel. It is in memory that is private to a process and copied by a fork, and
+ * can be taken back at any time: lengths become 0, in any order; nothing else is ever changed once code has been made.
+ * The first range is the one that is looked at first.
  */
 #define GEN_GOOD 16
 #define GEN_GOOD_STACK GEN_GOOD	/* of the first thread: good from rsp on, if rsp is in there as well */
@@ -84,6 +84,7 @@ struct gen_env {
 	uint32_t scratch_size;		/* of each locked ring; see struct ring_ref. gen_scratch() says how much */
 	bool may_call;			/* no seccomp: the kernel may be asked, */
 	uint64_t quiet;			/* unless process_state.quiet is not 0 any more; 0: no such word */
+	uint64_t timeless;		/* process_state.timeless: while it is not 0 nobody asks for the time; 0: no such word */
 	bool has_fsbase;		/* the thread pointer can be read by an instruction; else the kernel is asked */
 	uint64_t good;			/* struct gen_good; 0: nothing is known to be */
 

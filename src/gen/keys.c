@@ -54,7 +54,7 @@ static void put_hash(struct gen *g, const struct ir_ins *i)
 static void put_look(struct gen *g, const struct ir_ins *i, int32_t offset)
 {
 	const struct map_place *p = g_map_place(g, i->map);
-	struct prog_table t = maps_shape(&g->u->maps.v[i->map], p);
+	struct prog_shape t = maps_shape(&g->u->maps.v[i->map], p);
 
 	put_hash(g, i);
 	op(g, 0x81, 0xe1);				/* and  $mask,%ecx */
@@ -65,7 +65,7 @@ static void put_look(struct gen *g, const struct ir_ins *i, int32_t offset)
 	g_store_word(g, RDX, offset);
 	op(g, 0x48, 0x69, 0xc9);			/* imul $stride,%rcx,%rcx */
 	g_u32(g, t.stride);
-	g_address(g, RDX, g->env->maps + p->table + sizeof(t));
+	g_address(g, RDX, g->env->maps + p->table + sizeof(struct prog_table));
 	op(g, 0x48, 0x01, 0xd1);			/* add  %rdx,%rcx */
 	op(g, 0x8b, 0x11, 0x83, 0xe2, PROG_STATE);	/* mov  (%rcx),%edx; and $PROG_STATE,%edx */
 	op(g, 0x83, 0xf2, PROG_READY);			/* xor  $PROG_READY,%edx */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loads. What lowering knows to be good is loaded as it is. Any other address is looked up first in the ranges that
+ * Loads. What lowering knows to be good is loaded as it is, and what is above the stack pointer if it is in the same page: at the top of
+ * a coroutine's stack there may be nothing in the next one. Any other address is looked up first in the ranges that
  * stay readable as long as the program runs (struct gen_good): the one that is hit most in line, the stack and the
  * others behind the end, and there also the call of the kernel for what is in none of them. Branches are
  * foreseen, so a chain of pointers waits for its loads alone.
  */
 #include "gen/emit.h"
+
+#define STACK_ABOVE 2040
 
 /* Integers are extended as they come; a float is its bits. */
 static void put_load(struct gen *g, const struct ir_ins *i, int32_t off)
@@ -123,6 +126,26 @@ static size_t put_is_faulty(struct gen *g, const struct ir_ins *i, size_t look)
 
 enum { FROM_LOOK, FROM_FAULTS, TO_LOOK, TO_LOAD };
 
+/* At the site's stack pointer + imm? Where it is in the same page as that, it is there. */
+static bool is_above_rsp(const struct gen *g, const struct ir_ins *i)
+{
+	if (i->imm < 0 || i->imm > STACK_ABOVE || g->defs[i->a] != 1)
+		return false;
+	for (size_t k = 0; k < g->p->ins.n; k++)
+		if (g->p->ins.v[k].dst == i->a)
+			return g->p->ins.v[k].op == IR_REG && g->p->ins.v[k].imm == RSP;
+	return false;
+}
+
+/* rax: the stack pointer. CF: it is in its page. */
+static void put_is_in_page(struct gen *g, const struct ir_ins *i)
+{
+	op(g, 0x89, 0xc1, 0x81, 0xe1);			/* mov  %eax,%ecx; and $4095,%ecx */
+	g_u32(g, 4095);
+	op(g, 0x81, 0xf9);				/* cmp  $4096 - size - imm + 1,%ecx */
+	g_u32(g, 4096 - ir_size(i->type) - i->imm + 1);
+}
+
 static void put_elsewhere(struct gen *g, struct cold *c)
 {
 	const struct ir_ins *i = c->p;
@@ -133,8 +156,10 @@ static void put_elsewhere(struct gen *g, struct cold *c)
 		faulty = put_is_faulty(g, i, c->n[TO_LOOK]);
 	}
 	g_land(g, c->n[FROM_LOOK], g->code.n);
-	put_is_in_stack(g, i, c->n[TO_LOAD]);
-	put_is_in_others(g, i, c->n[TO_LOAD]);
+	if (g->env->good) {
+		put_is_in_stack(g, i, c->n[TO_LOAD]);
+		put_is_in_others(g, i, c->n[TO_LOAD]);
+	}
 	if (faulty)
 		g_land(g, faulty, g->code.n);
 	put_checked(g, i);
@@ -154,8 +179,12 @@ static void put_looked_up(struct gen *g, const struct ir_ins *i)
 		c.n[FROM_FAULTS] = g_later(g);
 	}
 	c.n[TO_LOOK] = g->code.n;
-	g_address(g, RCX, range_at(g, 0));
-	put_is_in(g, i);
+	if (is_above_rsp(g, i)) {
+		put_is_in_page(g, i);
+	} else {
+		g_address(g, RCX, range_at(g, 0));
+		put_is_in(g, i);
+	}
 	op(g, 0x0f, 0x83);				/* jae  elsewhere */
 	c.n[FROM_LOOK] = g_later(g);
 	c.n[TO_LOAD] = g->code.n;
@@ -171,7 +200,7 @@ bool g_load_memory(struct gen *g, const struct ir_ins *i)
 		return false;
 	if (i->flags & IR_GOOD) {
 		put_plain(g, i);
-	} else if (g->env->good && i->imm == (int32_t)i->imm) {
+	} else if ((g->env->good || is_above_rsp(g, i)) && i->imm == (int32_t)i->imm) {
 		put_looked_up(g, i);
 	} else {
 		g_load(g, RAX, i->a);

@@ -32,9 +32,9 @@ static uint32_t words_of(const struct ir_part *p, uint32_t n)
 	return words;
 }
 
-static struct prog_table make_table(const struct ir_map *m, uint32_t entries)
+static struct prog_shape make_shape(const struct ir_map *m, uint32_t entries)
 {
-	struct prog_table t = {
+	struct prog_shape t = {
 		.max_keys = m->nkeys ? m->max_keys : 1, .mask = entries - 1, .key_words = words_of(m->keys, m->nkeys),
 		.value_words = maps_is_simple(m) ? 0 : words_of(m->values, m->nvalues), .reuse = m->kind == IR_MAP_VALUE,
 	};
@@ -43,9 +43,9 @@ static struct prog_table make_table(const struct ir_map *m, uint32_t entries)
 	return t;
 }
 
-struct prog_table maps_shape(const struct ir_map *m, const struct map_place *p)
+struct prog_shape maps_shape(const struct ir_map *m, const struct map_place *p)
 {
-	return make_table(m, p->entries);
+	return make_shape(m, p->entries);
 }
 
 static uint32_t entries_of(const struct ir_map *m)
@@ -73,11 +73,11 @@ static uint64_t place_values(const struct ir_map *m, struct maps_layout *l, stru
 
 static int place_map(const struct ir_map *m, struct maps_layout *l, struct map_place *p, uint64_t *shared)
 {
-	struct prog_table t;
+	struct prog_shape t;
 	uint64_t size = 0, values = 0;
 
 	p->entries = entries_of(m);
-	t = make_table(m, p->entries);
+	t = make_shape(m, p->entries);
 	if (m->nkeys && 2 * (uint64_t)m->max_keys > ENTRIES_MOST)
 		return fail(-E2BIG, "map %s has room for %u keys, but at most %u are possible", m->name, m->max_keys, ENTRIES_MOST / 2);
 	if (8 * t.key_words > PROG_KEY_MAX)
@@ -87,7 +87,7 @@ static int place_map(const struct ir_map *m, struct maps_layout *l, struct map_p
 		return fail(-E2BIG, "map %s: a value of up to %u bytes; %u are possible", m->name, 8 * t.value_words, PROG_VALUE_MAX);
 	if (maps_has_table(m)) {
 		p->table = l->size;
-		size = up(sizeof(t) + (uint64_t)t.stride * p->entries);
+		size = up(sizeof(struct prog_table) + (uint64_t)t.stride * p->entries);
 	}
 	if (m->kind != IR_MAP_VALUE) {
 		p->base = l->size + size;
@@ -167,15 +167,10 @@ static void fill_empty(const struct ir_map *m, uint8_t *block)
 
 void maps_init(const struct ir_unit *u, const struct maps_layout *l, uint8_t *memory)
 {
-	if (l->stacks)
-		*(struct prog_stacks *)(memory + l->stacks) = (struct prog_stacks){
-			.mask = l->stack_index - 1, .words = l->stack_words };
 	for (uint32_t i = 0; i < l->nmaps; i++) {
 		const struct ir_map *m = &u->maps.v[i];
 		const struct map_place *p = &l->maps[i];
 
-		if (maps_has_table(m))
-			*(struct prog_table *)(memory + p->table) = make_table(m, p->entries);
 		if (!agg_has_flip(m))
 			continue;
 		*(uint64_t *)(memory + p->base) = 1;	/* the epoch: no copy has it yet */

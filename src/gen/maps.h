@@ -54,8 +54,8 @@ uint32_t maps_part_words(const struct ir_part *p);
 /* -E2BIG with a sentence if a map is too large. */
 int maps_layout_new(const struct ir_unit *u, uint32_t ncpus, struct maps_layout **ret_layout);
 
-/* How its table is made up, with no keys in it. */
-struct prog_table maps_shape(const struct ir_map *m, const struct map_place *p);
+/* How its table is made up. */
+struct prog_shape maps_shape(const struct ir_map *m, const struct map_place *p);
 
 /* Fill memory that is zero. */
 void maps_init(const struct ir_unit *u, const struct maps_layout *l, uint8_t *memory);

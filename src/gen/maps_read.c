@@ -31,7 +31,7 @@ struct maps_reader {
 	const struct maps_layout *l;
 	uint8_t *memory;
 	struct view *views;
-	struct prog_table *shapes;	/* of their tables: what stands there is the target's to change */
+	struct prog_shape *shapes;	/* of their tables */
 };
 
 struct maps_reader *maps_reader_new(const struct ir_unit *u, const struct maps_layout *l, uint8_t *memory)
@@ -70,16 +70,9 @@ void maps_reader_free(struct maps_reader *r)
 	free(r);
 }
 
-/* Pads go by what stands in it: if a broken program has written there, that is put right. */
 static struct prog_table *table_at(const struct maps_reader *r, uint32_t map)
 {
-	struct prog_table *t = (struct prog_table *)(r->memory + r->l->maps[map].table);
-	const size_t from = offsetof(struct prog_table, max_keys), len = sizeof(*t) - from;
-	const uint8_t *good = (const uint8_t *)&r->shapes[map] + from;
-
-	if (maps_has_table(&r->u->maps.v[map]) && memcmp((uint8_t *)t + from, good, len))
-		memcpy((uint8_t *)t + from, good, len);
-	return t;
+	return (struct prog_table *)(r->memory + r->l->maps[map].table);
 }
 
 static uint64_t load(const void *p)
@@ -301,7 +294,7 @@ static void add_row(struct maps_reader *r, uint32_t map, uint32_t entry, struct 
 }
 
 /* A copy of an entry that was whole when it was taken. */
-static bool copy_entry(const struct prog_table *shape, const struct prog_entry *e, uint64_t *to)
+static bool copy_entry(const struct prog_shape *shape, const struct prog_entry *e, uint64_t *to)
 {
 	uint32_t words = 2 + shape->key_words + shape->value_words;
 
@@ -322,7 +315,8 @@ static void look(struct maps_reader *r, uint32_t map)
 {
 	const struct ir_map *m = &r->u->maps.v[map];
 	const struct map_place *p = &r->l->maps[map];
-	const struct prog_table *t = table_at(r, map), *shape = &r->shapes[map];
+	const struct prog_shape *shape = &r->shapes[map];
+	const struct prog_table *t = table_at(r, map);
 	struct bytes key = { 0 };
 	uint64_t *copy;
 
@@ -393,7 +387,7 @@ static bool del(void *store, uint32_t map, const struct bytes *key)
 	struct maps_reader *r = store;
 	const struct ir_map *m = &r->u->maps.v[map];
 	struct prog_table *t = table_at(r, map);
-	const struct prog_table *shape = &r->shapes[map];
+	const struct prog_shape *shape = &r->shapes[map];
 	uint64_t *words, state;
 	int64_t at;
 	bool there;
@@ -415,7 +409,7 @@ static bool put(struct maps_reader *r, uint32_t map, const struct bytes *key, co
 {
 	const struct ir_map *m = &r->u->maps.v[map];
 	struct prog_table *t = table_at(r, map);
-	const struct prog_table *shape = &r->shapes[map];
+	const struct prog_shape *shape = &r->shapes[map];
 	uint64_t *words = spread(m->keys, m->nkeys, key), state, old = 0;
 	bool made, done = false;
 
@@ -561,7 +555,8 @@ const struct map_ops maps_reader_ops = {
 void maps_reader_clean(struct maps_reader *r, bool (*dead)(void *arg, uint32_t tid), void *arg)
 {
 	for (uint32_t map = 0; map < r->l->nmaps; map++) {
-		const struct prog_table *t = table_at(r, map), *shape = &r->shapes[map];
+		const struct prog_shape *shape = &r->shapes[map];
+	const struct prog_table *t = table_at(r, map);
 
 		if (r->u->maps.v[map].kind != IR_MAP_VALUE || !shape->value_words)
 			continue;

@@ -112,9 +112,8 @@ static void put_ids(struct gen *g, const struct ir_ins *i)
 	c->p = i;
 	c->n[0] = g->now;
 	if (e->has_tid) {
-		g_address(g, RCX, e->ring_table);
-		g_mov_imm(g, RAX, 0);
-		op(g, 0x48, 0x39, 0x01, 0x0f, 0x84);	/* cmp  %rax,(%rcx); je ask */
+		g_address(g, RCX, e->fast);
+		op(g, 0x83, 0x39, 0, 0x0f, 0x84);	/* cmpl $0,(%rcx); je ask */
 		g->cold.v[self].from[0] = g_later(g);
 		op(g, 0xa1);				/* movabs pid_cell,%eax */
 		g_u64(g, e->pid_cell);
@@ -137,12 +136,16 @@ static void put_ids(struct gen *g, const struct ir_ins *i)
 static void put_cpu(struct gen *g)
 {
 	if (g->env->event.has_rseq) {
-		size_t known;
+		size_t known, alike;
 
+		g_address(g, RCX, g->env->event.fast);
+		op(g, 0x83, 0x39, 0, 0x74, 0);		/* cmpl $0,(%rcx); je 2f */
+		alike = g->code.n;
 		op(g, 0x64, 0x8b, 0x04, 0x25);		/* mov  %fs:cpu_id,%eax */
 		g_u32(g, g->env->event.rseq_off + RSEQ_CPU_ID);
 		op(g, 0x85, 0xc0, 0x79, 0);		/* test %eax,%eax; jns 1f */
 		known = g->code.n;
+		g->code.v[alike - 1] = g->code.n - alike;	/* 2: */
 		op(g, 0xb8, 0x7b, 0, 0, 0, 0x0f, 0x03, 0xc0, 0x25);	/* mov $0x7b,%eax; lsl %eax,%eax; and */
 		g_u32(g, 0xfff);
 		g->code.v[known - 1] = g->code.n - known;

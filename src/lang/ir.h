@@ -191,7 +191,7 @@ enum ir_error {
 };
 
 enum ir_flags {
-	IR_GOOD = 1 << 0,	/* this address can't fail: the stack around rsp */
+	IR_GOOD = 1 << 0,	/* this address can't fail: the stack from the red zone to the word at rsp */
 	IR_QUIET = 1 << 1,	/* don't count it */
 };
 

@@ -125,7 +125,7 @@ bool lower_some_fields(struct lower *w, struct ir_record *r, arg_list *list, con
 /* lower_loc.c */
 #define REG_SP 4
 #define STACK_GOOD_MIN (-128)
-#define STACK_GOOD_MAX 2040	/* above it the stack may end */
+#define STACK_GOOD_MAX 0		/* what is above may be another page, and that missing: gen/loads.c looks */
 /* Memory at so many bytes of this module's block, or of a variable that has a name. */
 struct val lower_thread_local(struct lower *w, const char *symbol, int64_t byte, const struct vtype *type, const struct expr *e);
 struct val lower_nodes(struct lower *w, const struct loc *loc, uint32_t last, const struct expr *e);

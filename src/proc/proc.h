@@ -130,6 +130,11 @@ struct text_call {
 };
 int proc_text_calls(struct proc *p, const struct text_call **ret_calls, size_t *ret_n);
 
+/* While stopped: does one of its threads have system calls dispatched to the program itself (as Wine does)? */
+bool proc_dispatches(struct proc *p);
+/* While stopped: may a thread of it not read the time stamp counter? One is asked, by a call of its own; word: u32 there, for the answer. */
+bool proc_is_timeless(struct proc *p, taddr word);
+
 int proc_rseq(struct proc *p, struct rseq_conf *ret_conf);	/* while stopped; usable: those who are registered agree */
 int proc_rseq_unregister(struct proc *p, const struct rseq_conf *conf);	/* those who are not find no CPU in their blocks */
 

@@ -64,11 +64,19 @@ static bool have_rseq(struct target *t)
 	       conf.signature == t->spec.rseq_sig && mend_new_threads(t, &conf);
 }
 
+/* Who takes the ring of its CPU reads the time stamp counter. */
+static bool may_read_time(struct target *t)
+{
+	uint32_t timeless = 1;
+
+	return !t->rings || (proc_read(t->proc, TADDR(t->rings->timeless_at), &timeless, sizeof(timeless)) == 0 && !timeless);
+}
+
 static bool all_are_known(struct target *t)
 {
 	int32_t off;
 
-	if (t->unwatched || strangers_present(t) || (t->spec.has_rseq && !have_rseq(t)))
+	if (!may_read_time(t) || t->unwatched || strangers_present(t) || (t->spec.has_rseq && !have_rseq(t)))
 		return false;
 	return !t->rings || !t->rings->spec.has_tid ||
 	       (proc_tid_offset(t->proc, &off) == 0 && off == t->rings->spec.tid_off);
@@ -90,11 +98,39 @@ static bool one_is_calling(const struct target *t)
 	return false;
 }
 
+static void set_word(struct target *t, uint64_t at, uint32_t *told)
+{
+	const uint32_t one = 1;
+
+	if (proc_write(t->proc, TADDR(at), &one, sizeof(one)) == 0)
+		__atomic_store_n(told, 1, __ATOMIC_RELEASE);
+}
+
+/* What it has forbidden itself before we came. The watches see what it forbids later. */
+static void note_forbidden(struct target *t)
+{
+	const uint32_t none = 0;
+	uint64_t word = t->rings->timeless_at;
+
+	if (proc_dispatches(t->proc)) {
+		set_word(t, t->rings->quiet_at, &counters_told(t)->quiet);
+		return;			/* a call of ours would be one of those */
+	}
+	if (!t->rings->may_call)
+		return;
+	if (proc_is_timeless(t->proc, TADDR(word)))
+		set_word(t, word, &counters_told(t)->timeless);
+	else
+		proc_write(t->proc, TADDR(word), &none, sizeof(none));
+}
+
 void target_settle(struct target *t)
 {
 	bool known = t->spec.has_rseq || (t->rings && t->rings->spec.has_tid);
 
-	known = known && !t->unwatched && !strangers_present(t) && !one_is_calling(t) && (!t->spec.has_rseq || have_rseq(t));
+	if (t->rings && t->rings->ready)
+		note_forbidden(t);
+	known = known && may_read_time(t) && !t->unwatched && !strangers_present(t) && !one_is_calling(t) && (!t->spec.has_rseq || have_rseq(t));
 	if (!known || put_fast(t, 1) < 0)
 		__atomic_store_n(&counters_told(t)->raised, 1, __ATOMIC_RELEASE);
 	log_info("process %d: its threads %s", t->proc->pid, known ? "can be told apart" : "can't be told apart now: locks are used");

@@ -15,6 +15,9 @@
 #include "session/units.h"
 
 #define PAGE 4096ull
+#define OWN_GOOD 64		/* in the page of struct process_state: struct gen_good */
+
+_Static_assert(sizeof(struct process_state) <= OWN_GOOD && OWN_GOOD + sizeof(struct gen_good) <= PAGE, "both in one page");
 
 static int make_room(struct jab *j, struct target *t)
 {
@@ -206,7 +209,7 @@ static int take_data(struct jab *j, struct target *t, const struct piece *p, siz
 	if (j->units.n) {
 		size_t off = p->len - units_data_size(j);
 
-		units_take(j, t, p->here + off, p->at.v + off, p[rings_npieces(t)].at.v + PAGE);
+		units_take(j, t, p->here + off, p->at.v + off, p[rings_npieces(t)].at.v + PAGE, t->state_at + OWN_GOOD);
 	}
 	return rings_take(j, t, p + 1, p->here + counters + parks, p->at.v + counters + parks);
 }

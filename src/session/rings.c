@@ -138,10 +138,10 @@ size_t rings_tables_size(const struct target *t)
 	return t->rings ? round_up(off_desc(t->rings) + t->rings->desc_size + walk_size(t->rings->walk), 64) : 0;
 }
 
-/* What a fork in the middle of an event must not share with its parent. */
+/* What a fork in the middle of an event must not share with its parent, and a page to spare: see blob/inside.h. */
 size_t rings_scratch_size(const struct target *t)
 {
-	return t->rings ? (size_t)t->rings->scratch_size * t->rings->nlocked : 0;
+	return t->rings ? (size_t)t->rings->scratch_size * t->rings->nlocked + PAGE : 0;
 }
 
 size_t rings_npieces(const struct target *t)
@@ -202,6 +202,7 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 	r->pid_cell = pieces[nrings(r)].at.v;
 	r->pages_at = r->pid_cell + OFF_PAGES;
 	r->quiet_at = t->state_at + offsetof(struct process_state, quiet);
+	r->timeless_at = t->state_at + offsetof(struct process_state, timeless);
 	r->lost_at = data_at;
 	r->lost_shared = (uint64_t *)(data + off_shared(r));
 	r->lost_shared_at = data_at + off_shared(r);
@@ -330,6 +331,7 @@ static int write_code(struct target *t)
 		.pages = r->pages_at,
 		.epoch = r->epoch_at,
 		.quiet = r->quiet_at,
+		.timeless = r->timeless_at,
 	};
 	uint8_t *here = arena_view(t->arena, TADDR(r->slow_at));
 
@@ -405,14 +407,24 @@ int rings_init(struct target *t)
 	return err;
 }
 
+static void say_timeless(struct target *t)
+{
+	if (t->rings->told_timeless || !__atomic_load_n(&counters_told(t)->timeless, __ATOMIC_RELAXED))
+		return;
+	t->rings->told_timeless = true;
+	log_warn("process %d, or a child of it, has forbidden itself to read the time stamp counter (PR_SET_TSC): from then on its "
+		 "events are lost, and clauses that ask for the time do nothing", t->proc->pid);
+}
+
 void rings_say_quiet(struct target *t)
 {
 	struct rings *r = t->rings;
 
+	say_timeless(t);
 	if (!r->bulk || !r->may_read || r->told_quiet || !__atomic_load_n(&counters_told(t)->quiet, __ATOMIC_RELAXED))
 		return;
 	r->told_quiet = true;
-	log_warn("process %d, or a child of it, has forbidden system calls (seccomp): what only the kernel could read is not read "
+	log_warn("process %d, or a child of it, has forbidden system calls (seccomp, or dispatch to itself): what only the kernel could read is not read "
 		 "any more", t->proc->pid);
 }
 

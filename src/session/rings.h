@@ -57,6 +57,8 @@ struct rings {
 	bool may_call;
 	bool may_read;		/* the kernel may be asked what stands somewhere, */
 	uint64_t quiet_at;	/* unless process_state.quiet is not 0 any more, see arch/x86/hush.c */
+	uint64_t timeless_at;	/* likewise: no events then */
+	bool told_timeless;
 	bool told_quiet;
 	bool told_lost;
 	uint64_t since;		/* ns: no event is older */
@@ -115,7 +117,7 @@ bool rings_hold(const struct target *t);		/* is there anything that was not take
 /* lower.c: strangers have been born; when they are gone, events go per CPU again */
 void rings_lower(struct target *t);
 
-void rings_say_quiet(struct target *t);		/* once, if it has forbidden system calls */
+void rings_say_quiet(struct target *t);		/* once, if it has forbidden system calls, or the clock */
 
 /* Now and then: what was a thread's stack may be something else by now. */
 void rings_forget_stacks(struct target *t);

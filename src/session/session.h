@@ -231,7 +231,8 @@ uint64_t *counters_lost_table(const struct target *t, uint64_t *ret_at);
 /* What pads tell us. Any process of the family may write here: it is believed as little as that. */
 struct told {
 	uint32_t raised;	/* one has cleared its process_state.fast */
-	uint32_t quiet;		/* one has set its process_state.quiet */
+	uint32_t quiet;		/* one has set its process_state.quiet, */
+	uint32_t timeless;	/* its process_state.timeless */
 };
 struct told *counters_told(const struct target *t);
 uint64_t counter_read(const struct target *t, uint32_t index);

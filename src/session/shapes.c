@@ -124,29 +124,46 @@ static uint16_t xmm_of(const struct shape *s)
 	return mask;
 }
 
-static int measure(struct shape *s)
+static int measure_bulk(struct shape *s)
 {
-	struct event_field plain[EVENT_FIELDS_MAX];
-	struct event_spec spec = { .ring_size = RING_SIZE_MIN, .no_stack = 1, .fields = plain, .nfields = s->fields.n };
-	int most = 0;
+	struct bulk_field bulk[BULK_FIELDS_MAX];
+	struct bulk_spec b = { .xmm = xmm_of(s) };
+	int most;
 
-	if (s->bulk) {
-		struct bulk_field bulk[BULK_FIELDS_MAX];
-		struct bulk_spec b = { .xmm = xmm_of(s) };
-
-		if (s->fields.n > BULK_FIELDS_MAX)
-			return -ERANGE;
-		for (size_t i = 0; i < s->fields.n; i++)
-			bulk[i] = bulk_field(s->fields.v[i], false, false, 0);
-		most = blob_check(bulk, s->fields.n);
-		s->len = 0;
-		s->body = most < 0 ? 0 : arch_x86_64.emit_bulk(NULL, &b);
-		return most;
-	}
-	if (s->fields.n > EVENT_FIELDS_MAX)
+	if (s->fields.n > BULK_FIELDS_MAX)
 		return -ERANGE;
 	for (size_t i = 0; i < s->fields.n; i++)
-		plain[i] = plain_field(s->fields.v[i], false, false, 0, 0);
+		bulk[i] = bulk_field(s->fields.v[i], false, false, 0);
+	most = blob_check(bulk, s->fields.n);
+	s->len = 0;
+	s->body = most < 0 ? 0 : arch_x86_64.emit_bulk(NULL, &b);
+	return most;
+}
+
+/* Those of a plain event, which may have to look like one that was read: nothing has failed then. */
+static uint32_t plain_fields(const struct shape *s, bool go, bool pushed, uint64_t site, const struct target *t, struct event_field *ret)
+{
+	uint32_t n = 0;
+
+	if (s->above)
+		ret[n++] = (struct event_field){ EVENT_IMM, 0, 8, 0 };
+	for (size_t i = 0; i < s->fields.n; i++)
+		ret[n++] = plain_field(s->fields.v[i], go, pushed, site, t ? target_constant(t, s->fields.v[i]) : 0);
+	return n;
+}
+
+static int measure(struct shape *s)
+{
+	struct event_field plain[EVENT_FIELDS_MAX + 1];
+	struct event_spec spec = { .ring_size = RING_SIZE_MIN, .no_stack = 1, .fields = plain, .far = s->above };
+	int most = 0, r = s->bulk || s->above ? measure_bulk(s) : 0;
+	uint32_t body = s->body;
+
+	if (r < 0 || s->bulk)
+		return r;
+	if (s->fields.n + s->above > EVENT_FIELDS_MAX)
+		return -ERANGE;
+	spec.nfields = plain_fields(s, false, false, 0, NULL, plain);
 	for (int way = 0; way < 8 && most >= 0; way++) {
 		int n;
 
@@ -156,9 +173,17 @@ static int measure(struct shape *s)
 		n = arch_x86_64.emit_event(NULL, 0, &spec);
 		most = n < 0 ? n : MAX(most, n);
 	}
-	s->len = event_len(s->fields.n);
-	s->body = most < 0 ? 0 : most;
+	s->len = event_len(spec.nfields);
+	s->body = most < 0 ? 0 : most + (s->above ? body : 0);
 	return most < 0 ? most : 0;
+}
+
+/* Arguments that are passed on the stack, and words there that were asked for. */
+static bool is_above(const struct field *f)
+{
+	struct source s = source_of(f, false, false);
+
+	return !f->deref && s.kind == EVENT_STACK && s.value > 0;
 }
 
 static int finish_shape(struct jab *j, const struct session_probe *p, struct shape *s)
@@ -169,10 +194,12 @@ static int finish_shape(struct jab *j, const struct session_probe *p, struct sha
 		*vec_add(&s->fields) = &j->events->context.v[i];
 	for (size_t i = 0; i < s->fields.n; i++)
 		s->bulk |= !field_is_plain(s->fields.v[i]) || s->fields.v[i]->is_void || (s->tails && s->fields.v[i]->is_result);
+	for (size_t i = 0; !s->bulk && i < s->fields.n; i++)
+		s->above |= is_above(s->fields.v[i]);
 	r = measure(s);
 	if (r == -ERANGE)
 		return fail(r, "probe '%s': its fields are more than one event can hold (%d fields, %d bytes)",
-			    p->spec->text, s->bulk ? BULK_FIELDS_MAX : EVENT_FIELDS_MAX, EVENT_LEN_MAX);
+			    p->spec->text, s->bulk || s->above ? BULK_FIELDS_MAX : EVENT_FIELDS_MAX, EVENT_LEN_MAX);
 	return r < 0 ? fail(r, "probe '%s': its fields can't be recorded", p->spec->text) : 0;
 }
 
@@ -349,7 +376,7 @@ int shape_declare(struct jab *j, uint32_t row)
 		free(name);
 		return r;
 	}
-	if (s->bulk)
+	if (s->bulk || s->above)
 		fields[n++] = (struct ctf_field){ .name = FAULTS, .kind = CTF_UNSIGNED, .bits = 64, .base = 16 };
 	for (size_t i = 0; i < s->fields.n; i++) {
 		fields[n] = s->fields.v[i]->type;
@@ -388,7 +415,7 @@ size_t shapes_desc_size(const struct jab *j)
 	size_t size = 0;
 
 	for (uint32_t i = 0; i < j->rows.n; i++)
-		if (!has_program(j, i) && shape_of(j, i)->bulk)
+		if (!has_program(j, i) && (shape_of(j, i)->bulk || shape_of(j, i)->above))
 			size += (sizeof(struct bulk_desc) + shape_of(j, i)->fields.n * sizeof(struct bulk_field) + 16) *
 				(1 + shape_of(j, i)->tails);
 	return size;
@@ -397,7 +424,7 @@ size_t shapes_desc_size(const struct jab *j)
 bool shapes_any_bulk(const struct jab *j)
 {
 	for (size_t i = 0; i < j->events->shapes.n; i++)
-		if (j->events->shapes.v[i].bulk)
+		if (j->events->shapes.v[i].bulk || j->events->shapes.v[i].above)
 			return true;
 	return units_are_heavy(j);
 }
@@ -450,16 +477,15 @@ struct place {
 	bool go, pushed, tail;
 };
 
-static int emit_plain(const struct place *p, uint64_t at, uint8_t *out)
+static int emit_plain(const struct place *p, uint64_t at, uint8_t *out, uint64_t far, uint32_t behind)
 {
-	struct event_field fields[EVENT_FIELDS_MAX];
+	struct event_field fields[EVENT_FIELDS_MAX + 1];
 	struct event_spec spec = p->t->rings->spec;
 
-	for (size_t i = 0; i < p->s->fields.n; i++)
-		fields[i] = plain_field(p->s->fields.v[i], p->go, p->pushed, p->site,
-					target_constant(p->t, p->s->fields.v[i]));
 	spec.fields = fields;
-	spec.nfields = p->s->fields.n;
+	spec.nfields = plain_fields(p->s, p->go, p->pushed, p->site, p->t, fields);
+	spec.far = far;
+	spec.behind = behind;
 	spec.id = p->row;
 	spec.overwrite = p->j->events->o.overwrite;
 	spec.lost_index = p->index;
@@ -521,6 +547,28 @@ static int emit_bulk(const struct place *p, uint8_t *out)
 	return err ? err : arch_x86_64.emit_bulk(out, &spec);
 }
 
+/* A plain event, and behind it the same as a bulk one, for words of the stack that may not be there. */
+static int emit_either(const struct place *p, uint64_t at, uint8_t *out)
+{
+	uint8_t room[EVENT_CODE_MAX];
+	int n = emit_plain(p, at, room, at, 0), m;
+
+	if (n < 0)
+		return n;
+	m = emit_bulk(p, out + n);
+	if (m < 0)
+		return m;
+	n = emit_plain(p, at, out, at + n, m);
+	return n < 0 ? n : n + m;
+}
+
+static int emit_event(const struct place *p, uint64_t at, uint8_t *out)
+{
+	if (p->s->bulk)
+		return emit_bulk(p, out);
+	return p->s->above ? emit_either(p, at, out) : emit_plain(p, at, out, 0, 0);
+}
+
 int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out)
 {
 	const struct site *s = &j->sites.v[w->id];
@@ -540,8 +588,8 @@ int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t a
 	p.s = shape_of(j, c->row);
 	rings_accept(p.t, c->row, p.s->len);
 	space = go_space(j, s);
-	m = p.s->bulk ? emit_bulk(&p, out + n + space) : emit_plain(&p, at + n + space, out + n + space);
+	m = emit_event(&p, at + n + space, out + n + space);
 	if (space && m > 0)
-		go_put_space(j, s, p.s->bulk ? GO_BULK : GO_EVENT, rings_no_stack_at(p.t, p.index), m, out + n);
+		go_put_space(j, s, p.s->bulk || p.s->above ? GO_BULK : GO_EVENT, rings_no_stack_at(p.t, p.index), m, out + n);
 	return m < 0 ? m : n + (int)space + m;
 }

@@ -17,6 +17,7 @@ struct shape {
 	field_list own;		/* those that are meant for one row only */
 	bool tails;		/* some of its events have no return value */
 	bool bulk;		/* needs checked reads or has no fixed length */
+	bool above;		/* likewise, but only if what it takes from above the stack pointer is in another page than that */
 	uint32_t body;		/* bytes of code */
 	uint32_t len;		/* of an event; 0: it varies */
 };

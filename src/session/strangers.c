@@ -24,6 +24,8 @@
 
 #define SITE_LEN 5
 #define REACH (0x7ff00000ull)
+#define HUSHES 4		/* in front of a call of any number */
+#define SET_DISPATCH 59		/* PR_SET_SYSCALL_USER_DISPATCH */
 
 static int abi_of(uint32_t nr)
 {
@@ -56,7 +58,7 @@ static struct loaded *planned_at(struct target *t, uint64_t at)
 
 static size_t pad_size(struct target *t, uint32_t watch)
 {
-	uint8_t scratch[GATE_MAX + 2 * HUSH_MAX];
+	uint8_t scratch[GATE_MAX + HUSHES * HUSH_MAX];
 
 	return strangers_body(t, watch, scratch) + 2 * SITE_LEN;
 }
@@ -87,7 +89,7 @@ static bool watch_add(struct target *t, const struct watch *w)
 		want->kind = WANT_INSN;
 		want->id = WATCH_ID | n;
 		if (w->any)
-			want->body = GATE_MAX + 2 * HUSH_MAX;
+			want->body = GATE_MAX + HUSHES * HUSH_MAX;
 		return true;
 	}
 	t->watches.v[n].pad = room_alloc(t->room, pad_size(t, n), w->at > REACH ? w->at - REACH : 0, w->at + REACH);
@@ -189,14 +191,31 @@ static uint64_t told_at(const struct target *t, size_t member)
 	return t->counters_at + member;
 }
 
-/* prctl(PR_SET_SECCOMP), seccomp(SECCOMP_SET_MODE_...). any: which of all calls it is is only known there. */
-static size_t put_hush(const struct target *t, bool seccomp, bool any, uint8_t *out)
+/* seccomp(SECCOMP_SET_MODE_...). any: which of all calls it is is only known there. */
+static size_t put_hush_seccomp(const struct target *t, bool any, uint8_t *out)
 {
-	struct hush_spec spec = { t->rings ? t->rings->quiet_at : 0, told_at(t, offsetof(struct told, quiet)),
-				  seccomp ? SECCOMP_SET_MODE_STRICT : PR_SET_SECCOMP, seccomp ? 2 : 1,
-				  !any ? 0 : seccomp ? SYS_seccomp : SYS_prctl };
+	struct hush_spec spec = { .word = t->rings ? t->rings->quiet_at : 0, .told = told_at(t, offsetof(struct told, quiet)),
+				  .first = SECCOMP_SET_MODE_STRICT, .n = 2, .number = any ? SYS_seccomp : 0 };
 
 	return arch_x86_64.emit_hush(out, &spec);
+}
+
+/* prctl(): PR_SET_SECCOMP, PR_SET_SYSCALL_USER_DISPATCH, PR_SET_TSC, whatever their other arguments are. */
+static size_t put_hush_prctl(const struct target *t, bool any, uint8_t *out)
+{
+	struct hush_spec spec = { .word = t->rings ? t->rings->quiet_at : 0, .told = told_at(t, offsetof(struct told, quiet)),
+				  .n = 1, .number = any ? SYS_prctl : 0 };
+	size_t n;
+
+	spec.first = PR_SET_SECCOMP;
+	n = arch_x86_64.emit_hush(out, &spec);
+	spec.first = SET_DISPATCH;
+	n += arch_x86_64.emit_hush(out + n, &spec);
+	spec.first = PR_SET_TSC;
+	spec.word = t->rings ? t->rings->timeless_at : 0;
+	spec.told = told_at(t, offsetof(struct told, timeless));
+	spec.clears = t->spec.fast ? t->spec.fast : 1;	/* it is not known yet when this is measured */
+	return n + arch_x86_64.emit_hush(out + n, &spec);
 }
 
 size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
@@ -211,14 +230,14 @@ size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
 		spec.tid_off = 0;
 
 	if (w->any) {
-		size_t n = w->hushes ? put_hush(t, false, true, out) : 0;
+		size_t n = w->hushes ? put_hush_prctl(t, true, out) : 0;
 
-		n += w->hushes ? put_hush(t, true, true, out + n) : 0;
+		n += w->hushes ? put_hush_seccomp(t, true, out + n) : 0;
 		return n + arch_x86_64.emit_gate(out + n, &(struct gate_spec){ spec, { units_good_at(t), GEN_GOOD + 1, 0 },
 									       w->forgets });
 	}
 	if (w->hushes)
-		return put_hush(t, w->abi, false, out);
+		return w->abi ? put_hush_seccomp(t, false, out) : put_hush_prctl(t, false, out);
 	if (w->parks)
 		return follow_body(t, w->park_kind, out);
 	if (w->forgets)

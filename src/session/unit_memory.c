@@ -7,8 +7,10 @@
  *	u64 errors[clauses][IR_ERRORS]
  *	u64 unpaired[clauses + 1]
  *	u32 enabled[clauses]
- *	struct gen_good			what may be read plainly
  *	maps
+ *
+ * What may be read plainly (struct gen_good) is in memory that each process has for itself and a fork copies: a child
+ * can't tell its parent that a page is still there.
  */
 #include "session/units.h"
 
@@ -52,7 +54,7 @@ bool units_read_memory(const struct jab *j)
 	return any_ins(j, is_checked_load);
 }
 
-/* All units use that of the first one. */
+/* All units have the same. */
 uint64_t units_good_at(const struct target *t)
 {
 	return t->nviews ? t->views[0].env.good : 0;
@@ -136,14 +138,9 @@ static uint64_t off_enabled(const struct unit *u)
 	return off_unpaired(u) + 8ull * (u->script->clauses.n + 1);
 }
 
-static uint64_t off_good(const struct unit *u)
-{
-	return up(off_enabled(u) + 4ull * u->script->clauses.n);
-}
-
 static uint64_t off_maps(const struct unit *u)
 {
-	return up(off_good(u) + sizeof(struct gen_good));
+	return up(off_enabled(u) + 4ull * u->script->clauses.n);
 }
 
 static uint64_t size_of(const struct unit *u)
@@ -172,7 +169,7 @@ static bool switches(const struct unit *u)
 	return false;
 }
 
-static void fill_env(const struct jab *j, const struct unit *u, struct unit_view *v, uint64_t private_at)
+static void fill_env(const struct jab *j, const struct unit *u, struct unit_view *v, uint64_t private_at, uint64_t own_at)
 {
 	v->env = (struct gen_env){
 		.ids = u->ids.v,
@@ -183,7 +180,7 @@ static void fill_env(const struct jab *j, const struct unit *u, struct unit_view
 		.unpaired = v->at + off_unpaired(u),
 		.enabled = j->budget || switches(u) ? v->at + off_enabled(u) : 0,
 		.nclauses = u->script->clauses.n,
-		.good = v->at + off_good(u),
+		.good = own_at,
 		.pairs = has_calls(j) ? private_at : 0,
 		.pair_bits = has_calls(j) ? PAIR_BITS : 0,
 		.uid = 0, .gid = 0,
@@ -197,7 +194,7 @@ static bool is_off(const struct unit *u, uint32_t clause)
 	return clause < u->off.n && u->off.v[clause];
 }
 
-void units_take(struct jab *j, struct target *t, uint8_t *here, uint64_t at, uint64_t private_at)
+void units_take(struct jab *j, struct target *t, uint8_t *here, uint64_t at, uint64_t private_at, uint64_t own_at)
 {
 	uint64_t off = 0;
 
@@ -212,7 +209,7 @@ void units_take(struct jab *j, struct target *t, uint8_t *here, uint64_t at, uin
 		v->here = here + off;
 		v->at = at + off;
 		v->maps = v->here + off_maps(u);
-		fill_env(j, u, v, private_at);
+		fill_env(j, u, v, private_at, own_at);
 		maps_init(lang_unit(u->lang), u->layout, v->maps);
 		for (uint32_t k = 0; k < u->script->clauses.n; k++)
 			((uint32_t *)(v->here + off_enabled(u)))[k] = is_off(u, k) ? 0 : GEN_ON;
@@ -246,12 +243,17 @@ static void fill_owner(const struct target *t, struct gen_env *env)
 }
 
 /* Code that reads it is not there yet. */
-static void fill_good(struct jab *j, struct target *t)
+static void fill_good(struct target *t)
 {
-	if (t->unguarded)
+	struct gen_good good;
+
+	if (t->unguarded) {
 		log_info("process %d: calls that take memory away can't be watched; all reads are checked", t->proc->pid);
-	else
-		good_find(t->proc, (struct gen_good *)(t->views[0].here + off_good(&j->units.v[0])));
+		return;
+	}
+	good_find(t->proc, &good);
+	if (proc_write(t->proc, TADDR(units_good_at(t)), &good, sizeof(good)) < 0)
+		log_info("process %d: what can be read plainly can't be noted; all reads are checked", t->proc->pid);
 }
 
 int units_init(struct jab *j, struct target *t)
@@ -260,7 +262,7 @@ int units_init(struct jab *j, struct target *t)
 	int err = 0;
 
 	if (units_read_memory(j) && t->nviews && !t->views[0].env.event.ring_size)
-		fill_good(j, t);
+		fill_good(t);
 	for (size_t i = 0; !err && i < t->nviews; i++) {
 		struct gen_env *env = &t->views[i].env;
 
@@ -271,11 +273,11 @@ int units_init(struct jab *j, struct target *t)
 		env->cpu_table = t->spec.cpu_table;
 		env->ncpus = counters_ncpus();
 		env->blob = t->blob_at;
-		env->good = units_good_at(t);
 		env->has_fsbase = getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE;
 		env->scratch_size = r->scratch_size;
 		env->may_call = r->may_read;
 		env->quiet = r->quiet_at;
+		env->timeless = r->timeless_at;
 		env->unwind = r->unwind_at;
 		fill_owner(t, env);
 		err = fill_clock(j, env);

@@ -73,11 +73,12 @@ static void walk_noise(const struct unwind_dir *dir)
 	enum unwind_end end;
 
 	for (uint64_t i = 0; i < 200; i++) {
-		struct unwind_walk w = { .dir = dir, .read = read_noise, .copy = (uint8_t *)copy, .copy_room = sizeof(copy) };
+		struct unwind_state s = { 0 };
+		struct unwind_walk w = { .s = &s, .dir = dir, .read = read_noise, .copy = (uint8_t *)copy, .copy_room = sizeof(copy) };
 
-		w.ip = BASE + i * 7919 % span;
+		s.ip = BASE + i * 7919 % span;
 		for (int k = 0; k < 16; k++)
-			w.regs[k] = STACK + 64 * ((i * k) % 7);
+			s.regs[k] = STACK + 64 * ((i * k) % 7);
 		if (unwind_walk(&w, frames, UNWIND_FRAMES_MAX, &end) > UNWIND_FRAMES_MAX)
 			abort();
 	}

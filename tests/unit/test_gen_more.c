@@ -5,9 +5,6 @@
  */
 #include "gen_world.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "blob/table.h"
 
 /* ---- stacks ---- */
@@ -131,7 +128,7 @@ static void too_many_stacks_are_counted(void **state)
 	world_start(w, true);
 	s = (struct prog_stacks *)(gen_maps_memory + w->l->stacks);
 	first = stack_hit(w, 1, 5, 127, machine_run);
-	s->used = s->words - 7;
+	s->used = w->l->stack_words - 7;
 	stack_hit(w, 2, 5, 127, machine_run);
 	for (int k = 0; k < 3; k++) {
 		gen_machine(0, 0);
@@ -234,25 +231,6 @@ static void aggregations_are_read(void **state)
 					read_aggs(nums[num], kind, way & 1, way & 2);
 }
 
-/* The program has written over what the reader goes by: it does not go astray. */
-static void damaged_tables_are_repaired(void **state)
-{
-	struct world *w = world_of_reads(IR_I64, 1, 1);
-
-	world_start(w, true);
-	for (int k = 0; k < 20; k++) {
-		struct prog_table *t = (struct prog_table *)(gen_maps_memory + w->l->maps[0].table);
-
-		hit(w, k % 5, 2 * k, machine_run);
-		fill_random(&t->max_keys, sizeof(*t) - offsetof(struct prog_table, max_keys));
-		same_maps(w);
-		fill_random(gen_maps_memory + w->l->maps[0].table, sizeof(*t));
-		maps_reader_ops.len(w->r, 0);
-		t->count = MIN(k + 1, 5);
-	}
-	world_free(w);
-}
-
 /* Whatever stands there is divided by. */
 static void damaged_numbers_are_divided(void **state)
 {
@@ -266,47 +244,6 @@ static void damaged_numbers_are_divided(void **state)
 	assert_int_equal(agg_divided(-7, 2), -3);
 }
 
-static atomic_bool enough;
-
-static void *scribble(void *table)
-{
-	struct prog_table *t = table;
-
-	for (uint32_t k = 0; !atomic_load(&enough); k++) {
-		__atomic_store_n(&t->key_words, k % 2 ? 1 : 1 << 16, __ATOMIC_RELAXED);
-		__atomic_store_n(&t->stride, k % 3 ? 32 : 1 << 30, __ATOMIC_RELAXED);
-		__atomic_store_n(&t->mask, k % 5 ? 15 : UINT32_MAX, __ATOMIC_RELAXED);
-		__atomic_store_n(&t->value_words, k % 7 ? 0 : 1 << 20, __ATOMIC_RELAXED);
-	}
-	return NULL;
-}
-
-/* It does so while the reader looks, also between any two of its looks. */
-static void tables_change_under_the_reader(void **state)
-{
-	struct world *w = world_of_reads(IR_I64, 1, 1);
-	uint64_t words[2] = { 0 };
-	struct bytes key = { (uint8_t *)words, 8, 0 };
-	pthread_t id;
-
-	world_start(w, true);
-	for (int k = 0; k < 5; k++)
-		hit(w, k, 2 * k, machine_run);
-	atomic_store(&enough, false);
-	assert_int_equal(pthread_create(&id, NULL, scribble, gen_maps_memory + w->l->maps[0].table), 0);
-	for (int k = 0; k < 20000; k++) {
-		struct map_entry e;
-
-		words[0] = k % 7;
-		maps_reader_ops.get(w->r, 0, &key, &e);
-		maps_reader_ops.agg(w->r, 0, &key, (num){ .i = k });
-		maps_reader_ops.del(w->r, 0, &key);
-	}
-	atomic_store(&enough, true);
-	pthread_join(id, NULL);
-	world_free(w);
-}
-
 /* ---- keys ---- */
 
 /*
@@ -318,7 +255,8 @@ static void keys_whose_maker_was_interrupted(void **state)
 	for (int kind = 0; kind < 2; kind++) {
 		struct world *w = world_new();
 		uint32_t rdi = reg_of(w, RDI), rsi = reg_of(w, RSI);
-		struct prog_table shape, *t;
+		struct prog_shape shape;
+		struct prog_table *t;
 
 		gen_map(&w->u, kind ? IR_MAP_SUM : IR_MAP_VALUE, IR_U64, 1)->max_keys = 64;
 		if (kind)
@@ -561,9 +499,7 @@ int main(void)
 		test(stack_at_an_entry),
 		test(too_many_stacks_are_counted),
 		test(aggregations_are_read),
-		test(damaged_tables_are_repaired),
 		test(damaged_numbers_are_divided),
-		test(tables_change_under_the_reader),
 		test(keys_whose_maker_was_interrupted),
 		test(entries_read_and_save),
 		test(more_saved_values_are_refused),

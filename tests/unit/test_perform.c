@@ -614,7 +614,7 @@ static void gates_are_foretold(void **state)
 /* Does a call with this first argument, and this number, hush? */
 static bool hushes(uint64_t number, uint64_t arg, uint8_t first, uint8_t n, uint32_t wanted)
 {
-	struct hush_spec spec = { (uint64_t)data, (uint64_t)(data + 1), first, n, wanted };
+	struct hush_spec spec = { (uint64_t)data, (uint64_t)(data + 1), (uint64_t)(data + 2), first, n, wanted };
 	int len;
 
 	memset(code_rw, 0xcc, CODE_SIZE);
@@ -623,11 +623,13 @@ static bool hushes(uint64_t number, uint64_t arg, uint8_t first, uint8_t n, uint
 	put_end(len);
 	prepare(arg & 127);
 	data[0] = 7ull << 32;
+	data[2] = 7ull << 32 | 5;
 	machine_in.gpr[0] = number;
 	machine_in.gpr[7] = arg;
 	run("hush");
 	assert_memory_equal(machine_out.gpr, machine_in.gpr, sizeof(machine_in.gpr));
 	assert_int_equal(data[0] >> 32, 7);
+	assert_int_equal(data[2], 7ull << 32 | ((uint32_t)data[0] ? 0 : 5));
 	return (uint32_t)data[0];
 }
 

@@ -252,7 +252,8 @@ static void directory(void **state)
 	uint64_t lo, hi;
 	size_t size = unwind_size(places, 3);
 	struct unwind_dir *dir = calloc(1, size);
-	struct unwind_walk w = { .dir = dir };
+	struct unwind_state s = { 0 };
+	struct unwind_walk w = { .s = &s, .dir = dir };
 
 	assert_int_equal(size % 8, 0);
 	assert_int_equal(size, 8 + 3 * sizeof(struct unwind_span) + module_unwind(a, &lo, &hi)->size +
@@ -306,13 +307,11 @@ static uint32_t walk(const char *program, uint64_t ip, uint64_t sp, uint64_t bp,
 				       program : "");
 	struct unwind_place place = { m, BIAS };
 	struct unwind_dir *dir = calloc(1, unwind_size(&place, 1));
-	struct unwind_walk w = { .dir = program ? dir : NULL, .ip = ip, .read = read_stack, .copy = malloc(room),
-		.copy_room = room };
+	struct unwind_state s = { .ip = ip, .regs = { [RSP] = sp, [RBP] = bp } };
+	struct unwind_walk w = { .s = &s, .dir = program ? dir : NULL, .read = read_stack, .copy = malloc(room), .copy_room = room };
 	uint32_t n;
 
 	unwind_write(&place, 1, dir);
-	w.regs[RSP] = sp;
-	w.regs[RBP] = bp;
 	reads = 0;
 	n = unwind_walk(&w, frames, limit, end);
 	free(w.copy);
@@ -457,15 +456,13 @@ static void walks_lost(void **state)
 static void entry_without_rows(void **state)
 {
 	uint64_t frames[4], copy[32];
-	struct unwind_walk w = { .ip = 0x400000, .read = read_stack, .copy = (uint8_t *)copy, .copy_room = sizeof(copy),
-		.entry = 1 };
+	struct unwind_state s = { .ip = 0x400000, .entry = 1, .regs = { [RSP] = STACK, [RBP] = STACK + 0x40 } };
+	struct unwind_walk w = { .s = &s, .read = read_stack, .copy = (uint8_t *)copy, .copy_room = sizeof(copy) };
 	enum unwind_end end;
 
 	memset(stack, 0, sizeof(stack));
 	set(STACK, 0x401000);
 	set(STACK + 0x48, 0x402000);
-	w.regs[RSP] = STACK;
-	w.regs[RBP] = STACK + 0x40;
 	assert_int_equal(unwind_walk(&w, frames, 4, &end), 3);
 	assert_int_equal(frames[1], 0x401000);
 	assert_int_equal(frames[2], 0x402000);

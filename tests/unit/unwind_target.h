@@ -137,7 +137,7 @@ static void tables_close(struct tables *t)
 	free(t->dir);
 }
 
-static inline void walk_registers(struct unwind_walk *w, const struct user_regs_struct *r)
+static inline void walk_registers(struct unwind_state *w, const struct user_regs_struct *r)
 {
 	uint64_t regs[16] = { r->rax, r->rcx, r->rdx, r->rbx, r->rsp, r->rbp, r->rsi, r->rdi,
 		r->r8, r->r9, r->r10, r->r11, r->r12, r->r13, r->r14, r->r15 };
@@ -151,13 +151,14 @@ static inline uint32_t walk_thread(const struct tables *t, pid_t tid, uint64_t *
 			    enum unwind_end *ret_end)
 {
 	static uint64_t copy[2048];
-	struct unwind_walk w = { .dir = t->dir, .read = read_other, .arg = &tid, .copy = (uint8_t *)copy,
+	struct unwind_state s = { 0 };
+	struct unwind_walk w = { .s = &s, .dir = t->dir, .read = read_other, .arg = &tid, .copy = (uint8_t *)copy,
 		.copy_room = sizeof(copy) };
 	struct user_regs_struct regs;
 
 	if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) < 0)
 		return 0;
-	walk_registers(&w, &regs);
+	walk_registers(&s, &regs);
 	return unwind_walk(&w, frames, limit, ret_end);
 }
 

@@ -480,12 +480,40 @@ static int check_spec(const struct event_spec *spec)
 	return 0;
 }
 
+/* Is all that is wanted of the stack in the page of its pointer? rax changes. Returns the branch of those who have more. */
+static uint8_t *put_is_near(struct body *b)
+{
+	int64_t most = 0;
+
+	for (uint32_t i = 0; i < b->spec->nfields; i++)
+		if (b->spec->fields[i].kind == EVENT_STACK && b->spec->fields[i].value > most)
+			most = b->spec->fields[i].value;
+	if (!b->spec->far || !most)
+		return NULL;
+	put(&b->p, 0x8d, 0x84, 0x24);		/* lea  SITE_RSP(%rsp),%eax */
+	put32(&b->p, SITE_RSP);
+	put(&b->p, 0x25);			/* and  $4095,%eax */
+	put32(&b->p, 4095);
+	put(&b->p, 0x3d);			/* cmp  $4096 - 8 - most,%eax */
+	put32(&b->p, 4096 - 8 - most);
+	put(&b->p, 0x0f, 0x87);			/* ja   far */
+	return put_later(&b->p);
+}
+
+static void put_far(struct body *b, uint8_t *from)
+{
+	land(from, b->p);
+	put_leave(&b->p);
+	put(&b->p, 0xe9);			/* jmp  there */
+	put32(&b->p, b->spec->far - (address_of(b, b->p) + 4));
+}
+
 int x86_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec)
 {
 	uint8_t scratch[EVENT_CODE_MAX];
 	struct event_spec own = *spec;
 	struct body b = { .spec = &own, .at = at, .len = event_len(spec->nfields) };
-	uint8_t *over;
+	uint8_t *over, *far;
 	int r = check_spec(spec);
 
 	if (r < 0)
@@ -493,6 +521,7 @@ int x86_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec)
 	own.has_rseq = spec->has_rseq && spec->has_tid;	/* without a tid the slow way asks for it */
 	b.base = b.p = out ? out : scratch;
 	put_enter(&b.p);
+	far = put_is_near(&b);
 	if (own.has_rseq)
 		put_sequence(&b);
 	else
@@ -512,6 +541,8 @@ int x86_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec)
 	put_lost(&b);
 	if (b.no_stack)
 		land(b.no_stack - 4, b.out);
-	land(over, b.p);
+	if (far)
+		put_far(&b, far);
+	land(over, b.p + spec->behind);
 	return b.p - b.base;
 }

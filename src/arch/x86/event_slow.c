@@ -270,7 +270,13 @@ static int put_take(uint8_t *base, const struct event_slow_spec *spec)
 {
 	uint8_t *unknown[3], *known = NULL, *p = base, *ask;
 
-	if (spec->has_tid) {
+	if (spec->timeless) {
+		put(&p, 0xa1);			/* movabs timeless,%eax */
+		put64(&p, spec->timeless);
+		put(&p, 0x85, 0xc0, 0x74, 3);	/* test %eax,%eax; jz 1f */
+		put_none(&p);
+	}
+	if (spec->has_tid) {			/* 1: */
 		put_noted(&p, spec, unknown);
 		known = put_jump8(&p, JMP8);
 		for (int i = 0; i < 3; i++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code in front of a system call that may forbid others (seccomp): before it is made, a word that the blob looks at
- * says that we make none any more. Only forms that can be done by hand (perform.c).
+ * The code in front of a system call that may forbid others (seccomp, dispatch to the program itself) or the time stamp counter:
+ * before it is made, a word that the blob or a pad looks at says that we use that no more. Only forms that can be done by hand
+ * (perform.c).
  */
 #include "arch/x86/x86.h"
 
@@ -29,6 +30,12 @@ int x86_emit_hush(uint8_t *out, const struct hush_spec *spec)
 	put64(&p, spec->told);
 	put(&p, 0xc7, 0x01);					/* movl $1,(%rcx) */
 	put32(&p, 1);
+	if (spec->clears) {
+		put(&p, 0x48, 0xb9);				/* movabs $clears,%rcx */
+		put64(&p, spec->clears);
+		put(&p, 0xc7, 0x01);				/* movl $0,(%rcx) */
+		put32(&p, 0);
+	}
 	harmless[-1] = p - harmless;
 	if (other)
 		other[-1] = p - other;
