@@ -146,6 +146,7 @@ TARGETS = {
     "oddthreads": c("oddthreads.c"),
     "oddthreads_static": c("oddthreads.c", "-static"),
     "vandal": c("vandal.c"),
+    "hostile": c("hostile.c", f"-I{ROOT / 'src'}", "-ldl"),
     "filler": c("filler.c"),
     "recluse": c("recluse.c"),
     "leaver": c("leaver.c"),
