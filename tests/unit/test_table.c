@@ -22,7 +22,7 @@
 /* The first entry's state is at the end of one page, its key at the start of the next. */
 static uint8_t *area;
 static struct prog_table *t;
-static struct prog_table shape;
+static struct prog_shape shape;
 
 static int reset(void **state)
 {
@@ -30,8 +30,7 @@ static int reset(void **state)
 		area = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memset(area, 0, 2 * PAGE);
 	t = (struct prog_table *)(area + PAGE - sizeof(struct prog_entry)) - 1;
-	*t = (struct prog_table){ .max_keys = ENTRIES, .mask = ENTRIES - 1, .stride = 32, .key_words = 1, .reuse = 1 };
-	shape = *t;
+	shape = (struct prog_shape){ .max_keys = ENTRIES, .mask = ENTRIES - 1, .stride = 32, .key_words = 1, .reuse = 1 };
 	return area == MAP_FAILED;
 }
 
@@ -155,7 +154,7 @@ static void no_reuse(void **state)
 	uint64_t a = key_at_home(1), b = key_at_home(a + 1), s;
 	bool made;
 
-	t->reuse = shape.reuse = 0;
+	shape.reuse = 0;
 	assert_int_equal(make(a, 5, &made), 0);
 	assert_int_equal(find(a, &s), 0);
 	assert_true(table_delete_at(t, &shape, 0, s));
@@ -167,7 +166,7 @@ static void no_more_than_allowed(void **state)
 	uint64_t key = 0;
 	bool made;
 
-	t->max_keys = shape.max_keys = 3;
+	shape.max_keys = 3;
 	for (int i = 0; i < 3; i++)
 		assert_true(make(++key, 1, &made) >= 0);
 	assert_int_equal(make(++key, 1, &made), -1);
