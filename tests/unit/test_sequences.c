@@ -118,7 +118,7 @@ static bool end(void)
 
 #define COUNT_INDEX 3
 
-static struct { uint64_t table_room[2 + MAX_CPUS], cpu[MAX_CPUS][8], shared; } counters;
+static struct { uint64_t table[CPU_TABLE_MANY], cpu[MAX_CPUS][8], shared; struct process_state state; } counters;
 
 static uint64_t counted(void)
 {
@@ -140,7 +140,8 @@ static const char *look_at_count(bool *ret_new)
 static void counts(void **state)
 {
 	struct count_spec spec = { .rseq_off = own_offset(), .rseq_sig = RSEQ_SIG, .has_rseq = true, .index = COUNT_INDEX,
-				   .cpu_table = (uint64_t)(counters.table_room + 2), .shared = (uint64_t)&counters.shared };
+				   .many_cpus = true, .fast = (uint64_t)&counters.state.fast,
+				   .cpu_table = (uint64_t)counters.table, .shared = (uint64_t)&counters.shared };
 	bool more = true;
 
 	for (int at = 0; more; at++) {
@@ -148,8 +149,9 @@ static void counts(void **state)
 		int len = arch_x86_64.emit_count(rw, (uint64_t)code_rx + BODY_OFF + at % 64, &spec);
 
 		memset(&counters, 0, sizeof(counters));
+		counters.state.fast = 1;
 		for (int i = 0; i < MAX_CPUS; i++)
-			counters.table_room[2 + i] = (uint64_t)counters.cpu[i];
+			counters.table[i] = (uint64_t)counters.cpu[i];
 		memcpy(rw + len, machine_back(), MACHINE_BACK);
 		machine_body = (uint64_t)code_rx + BODY_OFF + at % 64;
 		begin(at, look_at_count);
