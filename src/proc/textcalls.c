@@ -54,7 +54,7 @@ static bool leads_to(const uint8_t *bytes, size_t from, size_t to)
 	struct insn insn;
 
 	for (; from < to; from += insn.len)
-		if (arch_x86_64.decode(bytes + from, to + 2 - from, from, &insn) < 0 || insn.kind != INSN_PLAIN)
+		if (arch_x86_64.decode(bytes + from, to + 2 - from, from, &insn) < 0 || (insn.kind != INSN_PLAIN && insn.kind != INSN_NOP))
 			return false;
 	return from == to;
 }

@@ -129,6 +129,8 @@ TARGETS = {
     "local": c("local.c", f"-L{OUT}", "-Wl,--no-as-needed,-llinked,-learly,-rpath,$ORIGIN", "-ldl"),
     "chain": c("chain.c", f"-L{OUT}", "-Wl,--no-as-needed,-lchain,-rpath,$ORIGIN", "-ldl"),
     "everyday": c("everyday.c"),
+    "oddthreads": c("oddthreads.c"),
+    "oddthreads_static": c("oddthreads.c", "-static"),
     "vandal": c("vandal.c"),
     "filler": c("filler.c"),
     "recluse": c("recluse.c"),

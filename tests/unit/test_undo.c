@@ -259,6 +259,59 @@ static void test_gates(void **state)
 	assert_int_equal(found[1], 50);
 }
 
+struct other_call { size_t at, len, n; };
+
+static void note_far(void *arg, size_t offset, size_t len, uint32_t nr)
+{
+	struct other_call *c = arg;
+
+	assert_int_equal(nr, FAR_ARCH_PRCTL);
+	*c = (struct other_call){ offset, len, c->n + 1 };
+}
+
+static struct other_call find_far(const char *form, size_t n)
+{
+	struct other_call c = { 0 };
+	uint8_t bytes[64];
+
+	memset(bytes, 0x90, sizeof(bytes));
+	memcpy(bytes + 20, form, n);
+	calls_in(bytes, sizeof(bytes), note_far, &c);
+	return c;
+}
+
+/* What can change a thread pointer is found, and where a jump can stand. */
+static void test_thread_pointers(void **state)
+{
+	static const struct { const char *form; size_t n, at, len; } found[] = {
+		{ "\xb8\x9e\0\0\0\xbf\x02\x10\0\0\x0f\x05", 12, 20, 5 },	/* mov $158,%eax; mov $0x1002,%edi; syscall */
+		{ "\xb8\x9e\0\0\0\x90\x0f\x05", 8, 20, 5 },
+		{ "\x41\xb8\x9e\0\0\0\x90\x0f\x05", 9, 21, 0 },			/* may be another register's */
+		{ "\xb8\x9e\0\0\0\xeb\x00\x0f\x05", 9, 20, 0 },			/* a jump in between */
+		{ "\x48\xc7\xc0\x9e\0\0\0\x90\x0f\x05", 10, 20, 0 },
+		{ "\xf3\x48\x0f\xae\xd0", 5, 22, 0 },				/* wrfsbase %rax */
+		{ "\xf3\x49\x0f\xae\xd7", 5, 22, 0 },
+		{ "\xf3\x0f\xae\xd3", 4, 21, 0 },
+	};
+	static const struct { const char *form; size_t n; } others[] = {
+		{ "\xf3\x48\x0f\xae\xc0", 5 },		/* rdfsbase */
+		{ "\xf3\x48\x0f\xae\xd8", 5 },		/* wrgsbase */
+		{ "\x48\x0f\xae\xd0", 4 },
+		{ "\xf3\x48\x0f\xae\x10", 5 },
+		{ "\xb8\x9d\0\0\0\x90\x0f\x05", 8 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(found); i++) {
+		struct other_call c = find_far(found[i].form, found[i].n);
+
+		assert_int_equal(c.n, 1);
+		assert_int_equal(c.at, found[i].at);
+		assert_int_equal(c.len, found[i].len);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		assert_int_equal(find_far(others[i].form, others[i].n).n, 0);
+}
+
 static void note_clone(void *arg, size_t offset, size_t len, uint32_t nr)
 {
 	assert_int_equal(nr, 56);
@@ -403,6 +456,7 @@ int main(void)
 		cmocka_unit_test(test_restorers),
 		cmocka_unit_test(test_gates),
 		cmocka_unit_test(test_clone_of_musl),
+		cmocka_unit_test(test_thread_pointers),
 		cmocka_unit_test(test_gaps),
 		cmocka_unit_test(test_restless_gaps),
 	};

@@ -380,15 +380,6 @@ static void do_syscall(struct doing *d)
 	d->c->reg[R11] = d->c->flags;
 }
 
-/* The upper bits become 0. */
-static void do_narrow_load(struct doing *d, unsigned size)
-{
-	read_modrm(d, 0);
-	if (!d->in_memory)
-		stop(d, -ENOTSUP);
-	set_reg(d, d->reg, load(d, d->addr, size));
-}
-
 static void do_two_byte(struct doing *d)
 {
 	uint8_t op = next8(d);
@@ -411,7 +402,8 @@ static void do_two_byte(struct doing *d)
 	} else if (op == 0xb1) {
 		do_cmpxchg(d);
 	} else if (op == 0xb6 || op == 0xb7) {	/* movzbl, movzwl */
-		do_narrow_load(d, op - 0xb6 + 1);
+		read_modrm(d, 0);
+		set_reg(d, d->reg, d->in_memory ? load(d, d->addr, op - 0xb5) : (stop(d, -ENOTSUP), 0));
 	} else if (op == 0xc7) {
 		do_cmpxchg16(d);
 	} else {
