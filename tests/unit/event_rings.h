@@ -170,6 +170,7 @@ static inline struct event_slow_spec make_slow_spec(void)
 		.pages = (uint64_t)shared->pages,
 		.epoch = (uint64_t)&shared->epoch,
 		.quiet = (uint64_t)&shared->state.quiet,
+		.timeless = (uint64_t)&shared->state.timeless,
 	};
 }
 

@@ -108,7 +108,7 @@ static inline struct gen_env gen_make_env(bool has_rseq, const struct maps_layou
 		.errors = (uint64_t)gen_errors, .enabled = 0, .nclauses = 64, .blob = (uint64_t)gen_blob(),
 		.scratch_size = GEN_SCRATCH, .may_call = true, .mult = 1ull << 32, .pairs = (uint64_t)gen_pairs,
 		.pair_bits = GEN_PAIR_BITS, .unpaired = (uint64_t)gen_unpaired, .good = (uint64_t)&gen_good,
-		.has_fsbase = has_rseq && getauxval(AT_HWCAP2) & 2,
+		.timeless = (uint64_t)&shared->state.timeless, .has_fsbase = has_rseq && getauxval(AT_HWCAP2) & 2,
 		.uid = 11, .gid = 12, .online_cpus = 13, .cpid = 14,
 	};
 }
