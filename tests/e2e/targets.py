@@ -126,6 +126,7 @@ TARGETS = {
     "chain": c("chain.c", f"-L{OUT}", "-Wl,--no-as-needed,-lchain,-rpath,$ORIGIN", "-ldl"),
     "everyday": c("everyday.c"),
     "vandal": c("vandal.c"),
+    "many": c("many.c"),
     "filler": c("filler.c"),
     "recluse": c("recluse.c"),
     "leaver": c("leaver.c"),
