@@ -273,8 +273,10 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 	e->meaning = b;
 	if (b)
 		return language_name(c, e, number);
-	if (c->c_rules && strcmp(e->name, "backtrace") == 0)
+	if (c->c_rules && strcmp(e->name, "backtrace") == 0) {
+		e->meaning = B_USTACK;
 		return stack_type(c, e);
+	}
 	if (c->c_rules && e->name[0] == 'r' && register_number(e->name) >= 0) {
 		e->meaning = B_REG;
 		e->value = register_number(e->name);

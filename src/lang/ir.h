@@ -299,6 +299,7 @@ struct ir_record {
 	char *text;
 	uint32_t text_len;
 	uint32_t at;			/* offset in the source */
+	uint32_t owner;			/* struct lang_site */
 };
 
 void ir_record_free(struct ir_record *r);	/* what it owns */

@@ -41,6 +41,7 @@ struct lang_site {
 	int (*tls)(void *arg, const char *symbol, int64_t *ret_off);
 	void *tls_arg;
 	const char *func, *probe;	/* names, if all sites of this program share them; else NULL */
+	uint32_t owner;		/* programs share records of the same owner only */
 };
 
 struct lang;

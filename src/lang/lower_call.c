@@ -41,6 +41,7 @@ struct ir_record *lower_record(struct lower *w, uint8_t kind, const struct expr 
 	r->kind = kind;
 	r->map = IR_NONE;
 	r->at = e ? e->at : w->c->clause->at;
+	r->owner = w->c->site->owner;
 	return r;
 }
 
@@ -81,12 +82,15 @@ static bool same_record(const struct ir_record *a, const struct ir_record *b)
 	return a->text_len == b->text_len && (!a->text_len || memcmp(a->text, b->text, a->text_len) == 0);
 }
 
-/* A clause on many sites has one record for all that look the same. */
+/*
+ * A clause on many sites has one record for all that look the same and have the same owner. Records of one owner are
+ * made one after the other: no need to look further back. (If its programs are made at two times, it has two.)
+ */
 static uint32_t add_record(struct lower *w, struct ir_record *r)
 {
 	size_t i;
 
-	for (i = w->u->records.n; i-- > 0;)
+	for (i = w->u->records.n; i-- > 0 && w->u->records.v[i].owner == r->owner;)
 		if (same_record(&w->u->records.v[i], r)) {
 			ir_record_free(r);
 			return i;

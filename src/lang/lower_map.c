@@ -307,6 +307,12 @@ static struct val aggregate(struct lower *w, const struct expr *e)
 	return (struct val){ .kind = K_VOID, .type = &v_void };
 }
 
+/* What `+ 1` adds to a value of this type. */
+static uint64_t step_of(struct lower *w, const struct vtype *t)
+{
+	return t->kind == V_PTR ? MAX(v_pointee(w->pool, t)->size, 1u) : 1;
+}
+
 struct val lower_map_assign(struct lower *w, const struct expr *e)
 {
 	const struct map_info *m = e->a->ref;
@@ -316,13 +322,14 @@ struct val lower_map_assign(struct lower *w, const struct expr *e)
 	if (t->kind == V_AGG)
 		return aggregate(w, e);
 	b = lower_expr(w, e->b);
-	if ((e->op == '+' || e->op == '-') && t->kind == V_INT) {
+	if ((e->op == '+' || e->op == '-') && (t->kind == V_INT || t->kind == V_PTR)) {
 		struct val zero = val_const(&v_i64, 0);
 
+		b = lower_scaled(w, &b, step_of(w, t));
 		if (e->op == '-')
 			b = lower_math(w, '-', &v_i64, &zero, &b);
 		old = map_add(w, e->a, &b);
-		return lower_math(w, '+', common_type(w->c, t, t), &old, &b);
+		return lower_math(w, '+', t->kind == V_PTR ? t : common_type(w->c, t, t), &old, &b);
 	}
 	if (e->op) {
 		struct expr get = *e->a;
@@ -338,7 +345,8 @@ struct val lower_map_assign(struct lower *w, const struct expr *e)
 
 struct val lower_map_step(struct lower *w, const struct expr *e)
 {
-	struct val by = val_const(&v_i64, e->op == '+' ? 1 : -1), old = map_add(w, e->a, &by);
+	int64_t step = step_of(w, ((const struct map_info *)e->a->ref)->value);
+	struct val by = val_const(&v_i64, e->op == '+' ? step : -step), old = map_add(w, e->a, &by);
 
-	return e->prefix ? lower_math(w, '+', old.type->kind == V_PTR ? &v_u64 : old.type, &old, &by) : old;
+	return e->prefix ? lower_math(w, '+', old.type, &old, &by) : old;
 }

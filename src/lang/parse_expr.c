@@ -264,7 +264,7 @@ static struct expr *literal_expr(struct parser *p, uint8_t kind)
 	e->fvalue = p->tok.fvalue;
 	e->form = p->tok.form;
 	e->name = p->tok.text;
-	e->text_len = p->tok.text_len;
+	e->text_len = kind == E_STR ? strlen(e->name) : p->tok.text_len;	/* a text ends at \0 */
 	e->prefix = p->lex.s[p->tok.at] == '\'';
 	parse_advance(p);
 	while (kind == E_STR && p->tok.kind == T_STR) {	/* "a" "b" */

@@ -147,6 +147,7 @@ TARGETS = {
     "oddthreads_static": c("oddthreads.c", "-static"),
     "vandal": c("vandal.c"),
     "hostile": c("hostile.c", f"-I{ROOT / 'src'}", "-ldl"),
+    "many": c("many.c"),
     "filler": c("filler.c"),
     "recluse": c("recluse.c"),
     "leaver": c("leaver.c"),
