@@ -82,7 +82,7 @@ def check_output(kind, d, out):
             p = subprocess.run(["babeltrace2", str(trace)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                errors="replace", timeout=LIMIT)
             if p.returncode:
-                raise Trouble(f"babeltrace2: {p.stderr[-1500:]}")
+                raise Trouble("babeltrace2: " + " ".join(p.stderr.split("CAUSED BY")[-1].split())[:600])
 
 
 def end_jab(p, report):
