@@ -55,6 +55,7 @@ _Static_assert(sizeof(struct park) <= 4096, "a page");
 struct park_spec {
 	uint64_t park;		/* struct park, in the target */
 	uint64_t routine;	/* where blob_park() stands */
+	uint64_t quiet;		/* process_state.quiet: while it is not 0 nobody parks, which takes system calls */
 	uint32_t kind;
 };
 

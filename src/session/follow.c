@@ -109,7 +109,8 @@ void follow_watch(struct jab *j, struct target *t, const struct text_call *calls
 
 size_t follow_body(const struct target *t, uint8_t kind, uint8_t *out)
 {
-	struct park_spec spec = { t->park->at, t->blob_at + blob_offset(BLOB_PARK), kind };
+	struct park_spec spec = { .park = t->park->at, .routine = t->blob_at + blob_offset(BLOB_PARK), .kind = kind,
+				  .quiet = t->state_at + offsetof(struct process_state, quiet) };
 
 	return arch_x86_64.emit_park(out, &spec);
 }

@@ -198,11 +198,12 @@ def test_set_user_id_programs_are_not_followed_without_root(public_jab):      # 
     assert p.stdout == "bad 0\n" and p.stderr.count("has privileges that it would lose under a tracer: not followed") == 12, (p, out)
 
 
-def test_nobody_parks_under_a_filter(built):
+@pytest.mark.parametrize("when", [[], ["late"]])
+def test_nobody_parks_under_a_filter(built, when):
     """The filter kills whoever makes a system call that a parked thread makes; then a library is loaded."""
     if not can_suspend_seccomp():
         pytest.skip("this kernel does not let seccomp be suspended")
-    p = subprocess.Popen([str(built("forbids")), str(built("liblate.so"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    p = subprocess.Popen([str(built("forbids")), str(built("liblate.so")), *when], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert p.stdout.readline() == "ready\n"
     with scripts.Script("u:work { @n = count(); }", p.pid) as s:
         out, _ = p.communicate("go\n", timeout=LIMIT)

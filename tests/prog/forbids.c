@@ -4,6 +4,7 @@
  * is loaded.
  *
  *	forbids LIBRARY		says "ready", waits for a line, loads it and says "loaded"
+ *	forbids LIBRARY late	the filter comes after that line, when a tracer is there already
  */
 #include <dlfcn.h>
 #include <linux/filter.h>
@@ -30,14 +31,15 @@ int main(int argc, char **argv)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog p = { sizeof(f) / sizeof(f[0]), f };
+	int late = argc > 2;
 	char line[16];
 	long sum = 0;
 
-	if (argc < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p) < 0)
+	if (argc < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || (!late && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p) < 0))
 		return 2;
 	puts("ready");
 	fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin))
+	if (!fgets(line, sizeof(line), stdin) || (late && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &p) < 0))
 		return 2;
 	for (int i = 0; i < 1000; i++)
 		sum += work(i);
