@@ -197,7 +197,7 @@ static const struct vtype *check_unary(struct checker *c, struct expr *e)
 		return a->kind == V_INT ? promote(c, a) : check_no_operator(c, e, a, NULL);
 	}
 	/* The lowest number there is: its digits alone are one more than the highest. */
-	if (e->op == '-' && e->a->kind == E_INT && e->a->value == 1ull << 63)
+	if (e->op == '-' && e->a->kind == E_INT && !e->a->form && e->a->value == 1ull << 63)
 		return &v_i64;
 	return v_is_number(a) ? promote(c, a) : check_no_operator(c, e, a, NULL);
 }
