@@ -153,7 +153,7 @@ def test_uninterruptible_sleep(target, freezer):
     r = jab.run("count", "--json", "-p", str(t.pid), "-d", "0.1", "exe:work")
     assert r.status != 0 and "uninterruptible sleep" in r.stderr, r
     # Two seconds without the handling; a machine with much other work adds its own pauses.
-    assert int(t.ask("longest")) < 1000000
+    assert int(t.ask("longest")) < 1800000
     freezer.thaw()
     with jab.Count(t.pid, "exe:work") as c:
         t.run(1000)
@@ -165,6 +165,6 @@ def test_uninterruptible_sleep(target, freezer):
         freezer.thaw()
         r = c.wait()
     assert r.status == 0 and r.summary["clean"], r
-    assert int(t.ask("longest")) < 1000000
+    assert int(t.ask("longest")) < 1800000
     t.run(1000)
     t.stop()
