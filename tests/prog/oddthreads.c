@@ -14,7 +14,6 @@
  * work() is called; all but the first two wait for a line on standard input before that, if a second argument is given. Prints
  * how often it was called, or nothing was run.
  */
-#define _GNU_SOURCE
 #include "prog.h"
 
 #include <asm/prctl.h>
