@@ -135,6 +135,15 @@ static bool is_known_abort(const struct rseq_range *r, size_t n, uint64_t abort)
 }
 
 /*
+ * Is it the operand of a `mov $signature,%r10d` or `%r8d`? These hand it to the kernel or to syscall(), where a thread
+ * registers: glibc's start_thread() does.
+ */
+static bool is_operand(const uint8_t *start, const uint8_t *at)
+{
+	return at - start >= 2 && at[-2] == 0x41 && (at[-1] == 0xba || at[-1] == 0xb8);
+}
+
+/*
  * The kernel wants the C library's signature in front of the place where a restartable sequence goes on after an
  * abort. If the file names no sequence for it, its descriptor is made at run time, and the sequence may be any part
  * of this function: a jump in it would lead out of the sequence, and the kernel would not abort it there.
@@ -154,7 +163,7 @@ static const char *rseq_unnamed(struct code *c, const struct func *f)
 		return NULL;
 	n = module_rseqs(c->m, &r);
 	for (at = p; (at = memmem(at, p + len - at, rseq_signature, sizeof(rseq_signature))); at++)
-		if (!is_known_abort(r, n, f->addr + (at - p) + sizeof(rseq_signature)))
+		if (!is_operand(p, at) && !is_known_abort(r, n, f->addr + (at - p) + sizeof(rseq_signature)))
 			return "the function has a restartable sequence of the program whose bounds are not known";
 	return NULL;
 }
