@@ -20,7 +20,7 @@ static int no_option(const struct command *c, const char *word)
 		char name[64];
 
 		snprintf(name, sizeof(name), "--%s", o->name ? o->name : "");
-		if (o->name && is_near(word, name)) {
+		if (o->name && o->kind != OPT_REFUSED && is_near(word, name)) {
 			fprintf(stderr, "jab %s: no such option '%s'; did you mean %s? Try `jab %s --help`\n", c->name, word, name,
 				c->name);
 			return 2;
@@ -32,6 +32,12 @@ static int no_option(const struct command *c, const char *word)
 static int wrong_value(const struct command *c, const struct opt *o, const char *value)
 {
 	fprintf(stderr, "jab %s: '%s' is no good value for --%s %s; try `jab %s --help`\n", c->name, value, o->name, o->arg, c->name);
+	return 2;
+}
+
+static int refused(const struct command *c, const struct opt *o)
+{
+	fprintf(stderr, "jab %s: --%s is not supported: %s\n", c->name, o->name, o->help);
 	return 2;
 }
 
@@ -100,6 +106,8 @@ static int take(const struct opt *o, char *value)
 		return take_number(o->to, value);
 	case OPT_SIZE:
 		return take_size(o->to, value);
+	case OPT_REFUSED:
+		break;
 	}
 	return -EINVAL;
 }
@@ -122,6 +130,8 @@ static const struct opt *by_name(const struct command *c, const char *name, size
 			continue;
 		if (!o->name[len])
 			return o;
+		if (o->kind == OPT_REFUSED)
+			continue;
 		begun = o;
 		n++;
 	}
@@ -137,6 +147,8 @@ static int take_long(const struct command *c, int argc, char **argv, int *i)
 
 	if (!o)
 		return no_option(c, argv[*i]);
+	if (o->kind == OPT_REFUSED)
+		return refused(c, o);
 	if (!o->arg && value)
 		return wrong(c, "takes no value:", argv[*i]);
 	if (o->arg && !value) {
@@ -200,6 +212,8 @@ void opts_help(const struct command *c)
 	for (const struct opt *o = c->opts; o->help; o++) {
 		char left[64];
 
+		if (o->kind == OPT_REFUSED)
+			continue;
 		snprintf(left, sizeof(left), "%c%c%s%s%s%s%s", o->letter ? '-' : ' ',
 			 o->letter ? o->letter : ' ', o->name ? o->letter ? ", " : "  " : "",
 			 o->name ? "--" : "", o->name ? o->name : "", o->arg ? " " : "",

@@ -21,6 +21,7 @@ enum opt_kind {
 	OPT_NUMBER,	/* uint64_t *: 0NNN, NNN or 0xNNN */
 	OPT_SIZE,	/* uint64_t *: the same, with k, M or G behind it */
 	OPT_MORE,	/* int *: counts how often */
+	OPT_REFUSED,	/* a usage error with its help text as the reason; only by its full name, and not in --help */
 };
 
 struct opt {

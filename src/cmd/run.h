@@ -14,7 +14,7 @@ struct run {
 	text_list pids;
 	const char *command, *output;
 	double duration;		/* -1: no end */
-	bool json, strict, dry_run, allow_trap;
+	bool json, strict, dry_run;
 	bool announce;			/* on a terminal, that the probes are in: nothing else would tell */
 };
 extern struct run run;
@@ -26,7 +26,8 @@ extern struct run run;
 	{ 'd', "duration", "SECONDS", OPT_SECONDS, &run.duration, "stop after that time" }
 #define RUN_PLACING \
 	{ 0, "json", NULL, OPT_FLAG, &run.json, "one JSON object a line" }, \
-	{ 0, "allow-trap", NULL, OPT_FLAG, &run.allow_trap, "permit traps where no jump fits (this version has none)" }, \
+	{ 0, "allow-trap", NULL, OPT_REFUSED, NULL, "this version has no traps; a site that takes no jump is left out, " \
+	  "and `jab check` says why" }, \
 	{ 0, "strict", NULL, OPT_FLAG, &run.strict, "fail if one site can't be placed" }, \
 	{ 0, "dry-run", NULL, OPT_FLAG, &run.dry_run, "plan and tell, but touch nothing" }, \
 	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "tell what happens" }

@@ -35,10 +35,7 @@ struct want {
 
 struct plan;
 
-/*
- * body_size: bytes that the body of a want takes if it doesn't say. bias: live - link.
- * allow_trap is not for this stage: the slot is there so that a refused site can say so.
- */
+/* body_size: bytes that the body of a want takes if it doesn't say. bias: live - link. */
 int plan_create(struct code *c, struct room *room, uint64_t bias, size_t body_size, struct plan **ret_plan);
 void plan_free(struct plan *p);
 

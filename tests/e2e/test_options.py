@@ -80,6 +80,13 @@ def test_misspelt(words, message):
     assert r.stderr.count("\n") == 1, r
 
 
+@pytest.mark.parametrize("words", [["trace"], ["record", "-o", "none"], ["count"], ["-e", "BEGIN { exit() }"]])
+def test_an_option_that_would_do_nothing_is_refused(words):
+    r = jab.run(*words, "--allow-trap", "libc:exit", "--", "true")
+    assert r.status == 2 and "--allow-trap is not supported: this version has no traps" in r.stderr and not r.output, r
+    assert "allow-trap" not in jab.run(words[0], "--help").output
+
+
 def test_a_long_option_may_be_cut_short(built):
     whole, cut = (jab.run("check", *x, built("calls"), "work") for x in (["--summary", "--json"], ["--summ", "--js"]))
     drop = re.compile(r'"\w+_ns":\d+')
