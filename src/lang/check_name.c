@@ -196,11 +196,26 @@ static const struct vtype *script_constant(struct checker *c, struct expr *e)
 	return NULL;
 }
 
+/* A parameter is not looked for at a return: only its value at the entry means something. */
+static bool is_parameter(const struct checker *c, const char *name)
+{
+	const struct func_types *f;
+
+	if (!c->site || !c->site->types || types_func(c->site->types, c->site->entry, &f) < 0)
+		return false;
+	for (uint32_t i = 0; i < f->nparams; i++)
+		if (f->params[i].name && !strcmp(f->params[i].name, name))
+			return true;
+	return false;
+}
+
 static const struct vtype *unknown(struct checker *c, struct expr *e)
 {
 	const char *near = builtin_near(e->name, 0);
 
-	if (builtin_missing(e->name))
+	if (!in_tracer(c) && c->site->at == LANG_RETURN && is_parameter(c, e->name))
+		check_error(c, e, "'%s' is not known %s; a call: probe keeps it from the entry", e->name, at_name(c));
+	else if (builtin_missing(e->name))
 		check_error(c, e, "'%s' is not supported%s", e->name, builtin_missing(e->name));
 	else if (call_find(e->name))
 		check_error(c, e, "'%s' is a function: %s", e->name, call_find(e->name)->usage);

@@ -250,6 +250,8 @@ int jab_add_probe(struct jab *j, const char *text)
 	field_list fields = { 0 };
 	int r = spec_parse(text, &spec);
 
+	if (r == 0 && (r = explain_field(j, spec)) < 0)
+		spec_free(spec);
 	if (r < 0)
 		return r;
 	if (spec->rest && !j->events) {

@@ -405,6 +405,23 @@ int fields_parse_context(const char *text, field_list *list)
 	return r;
 }
 
+bool fields_is_term(const char *word)
+{
+	return numbered(word, "arg") >= 0 || numbered(word, "xmm") >= 0 || !strcmp(word, "retval") || *word == '$';
+}
+
+bool fields_is_type(const char *word)
+{
+	size_t len = strcspn(word, "[");
+
+	if (!strncmp(word, "string", MAX(len, 6u)) || !strncmp(word, "bytes", MAX(len, 5u)))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (strlen(types[i].name) == len && !strncmp(types[i].name, word, len))
+			return true;
+	return false;
+}
+
 void fields_free(field_list *list)
 {
 	for (size_t i = 0; i < list->n; i++) {

@@ -51,6 +51,10 @@ int fields_parse(const char *text, bool is_exit, field_list *list);
 /* One -t. */
 int fields_parse_context(const char *text, field_list *list);
 
+/* For words that were meant as fields: is it argN, xmmN, retval or $...; is it the name of a type? */
+bool fields_is_term(const char *word);
+bool fields_is_type(const char *word);
+
 void fields_free(field_list *list);
 
 /* Can emit_event() write it, or does it take a checked read or more than 8 bytes? */

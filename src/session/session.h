@@ -219,6 +219,13 @@ bool result_needs_program(struct jab *j, uint32_t probe);
 int resolve_probe(struct jab *j, uint32_t probe);
 int resolve_more(struct jab *j, uint32_t target);	/* all probes in one new target; finding nothing is fine */
 
+/*
+ * explain.c: no place matches: -ENOENT or -EINVAL with the sentence for it. any_object: a file that the probe names is
+ * there.
+ */
+int explain_probe(struct jab *j, const struct probe_spec *spec, bool any_object);
+int explain_field(struct jab *j, const struct probe_spec *spec);	/* a new probe that can only be meant as a field: -EINVAL */
+
 /* counts.c: rows, counters and their place in the data arena */
 uint32_t row_find(struct jab *j, uint32_t probe, uint32_t file, uint32_t func, uint64_t offset, bool is_return);
 uint32_t counter_add(struct jab *j, uint32_t target, uint32_t row, uint8_t role);

@@ -131,6 +131,7 @@ static const struct { const char *word; int kind; const char *later; } kinds[] =
 	{ "fentry", -1, "kernel function probes" }, { "f", -1, "kernel function probes" },
 	{ "fexit", -1, "kernel function probes" }, { "fr", -1, "kernel function probes" },
 	{ "tracepoint", -1, "kernel tracepoints" }, { "t", -1, "kernel tracepoints" },
+	{ "syscall", -1, "kernel system call probes" }, { "syscalls", -1, "kernel system call probes" },
 };
 
 /* Number of the kind that s[0..len) names, -1 if none. */
@@ -399,14 +400,34 @@ static void keep_rest(struct probe_spec *spec, const char *rest)
 		spec->rest = xstrdup(rest);
 }
 
+/* The system call that a kernel probe names: sys_enter_openat -> openat. None: open is an example. */
+static const char *call_name(const char *place, bool is_call)
+{
+	static const char *const fronts[] = { "__x64_sys_", "do_sys_", "ksys_", "sys_enter_", "sys_exit_" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(fronts); i++)
+		if (!strncmp(place, fronts[i], strlen(fronts[i])))
+			return place + strlen(fronts[i]);
+	return is_call ? place : "open";
+}
+
+static int not_yet(const struct probe_spec *spec, int kind, const char *place)
+{
+	const char *later = kinds[kind].later, *word = kinds[kind].word, *call = call_name(place, !strncmp(word, "syscall", 7));
+
+	if (strncmp(later, "kernel", 6))
+		return fail(-ENOTSUP, "probe '%s': %s (kind '%s') are not supported yet", spec->text, later, word);
+	return fail(-ENOTSUP, "probe '%s': %s (kind '%s') are not supported yet; functions of libc call the kernel, and can be "
+		    "probed: 'libc:%.*s'", spec->text, later, word, (int)strcspn(call, " %+{*"), call);
+}
+
 static int parse_kind(struct probe_spec *spec, const char *s, const struct layout *l, size_t *part)
 {
 	size_t len = l->nparts > 1 ? l->start[1] - 1 : 0;
 	int k = len ? find_kind(s, len) : -1;
 
 	if (k >= 0 && kinds[k].later)
-		return fail(-ENOTSUP, "probe '%s': %s (kind '%s') are not supported yet", spec->text,
-			    kinds[k].later, kinds[k].word);
+		return not_yet(spec, k, s + l->start[MIN(l->nparts, (size_t)MOST_PARTS) - 1]);
 	if (k >= 0) {
 		spec->kind = kinds[k].kind;
 		*part = 1;

@@ -210,6 +210,37 @@ def test_kind_that_does_not_exist_yet(idle, probe):
     refused(jab.run("count", "-p", idle.pid, probe), ("not yet", "not supported", "not there yet", "unsupported"))
 
 
+@pytest.mark.parametrize("words,what", [
+    (["arg0:int"], "field"), (["y=arg0+1"], "field"), (["retval"], "field"), (["$regs"], "field"), (["x:int"], "field"),
+    (["x"], "field"),           # a parameter of that function
+    (["rax"], "field"), (["backtrace"], "field"), (["if", "x == 1"], "condition"), (["if x == 1"], "condition"),
+])
+def test_fields_outside_of_the_quotes(built, words, what):
+    """The shell makes words of their own of them; none is a probe that is waited for."""
+    r = jab.run("trace", "exe:op_a", *words, "--", built("many"))
+    refused(r, f"'{words[0]}' is a {what}, not a probe", f"in one quoted argument: 'exe:op_a {words[0]}'")
+    assert not r.output, r
+    refused(jab.run("count", "exe:op_a", *words, "--", built("many")), f"'{words[0]}' is a {what}, not a probe")
+
+
+def test_functions_that_look_like_fields_are_probes(built):
+    r = jab.run("trace", "--dry-run", "backtrace", "libc:backtrace", "--", built("many"))
+    assert r.status == 0 and not r.stderr, r
+
+
+@pytest.mark.parametrize("words", [["trace", "exe:op_a%return x"], ["-e", "uretprobe:exe:op_a { print(x) }"]])
+def test_a_parameter_at_a_return(built, words):
+    r = jab.run(*words, "-c", built("many"))
+    assert r.status == 1 and "'x' is not known at a return; a call: probe keeps it from the entry" in r.stderr, r
+
+
+@pytest.mark.parametrize("probe,call", [("syscall:openat", "openat"), ("syscall:openat fd=arg0", "openat"),
+                                        ("tracepoint:syscalls:sys_enter_read", "read")])
+def test_probes_in_the_kernel(idle, probe, call):
+    refused(jab.run("trace", "-p", idle.pid, probe), "kernel", f"not supported yet; functions of libc call the kernel, "
+            f"and can be probed: 'libc:{call}'")
+
+
 def test_out_of_pad_room(target):
     t = target("full")
     before = jab.snapshot(t.pid)
