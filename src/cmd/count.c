@@ -71,7 +71,7 @@ static int count(struct jab *j, FILE *to)
 	summary(j, &table, to, &report);
 	run_say_report(&report);
 	table_free(&table);
-	return r < 0 ? run_still_in() : run_child_status(j, ended, status);
+	return r < 0 ? run_still_in() : run_child_status(j, to, ended, status);
 }
 
 static int run_count(text_list *words, char **rest)

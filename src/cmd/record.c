@@ -35,6 +35,8 @@ struct recording {
 	uint64_t start, shown_at, shown_events;
 	bool progress;
 	int failed;			/* the last write that did */
+	bool over;			/* the run is, and the command may go on: */
+	int ended, status;		/* as capture_loop() gave them */
 };
 
 static volatile sig_atomic_t snapshots_wanted;
@@ -137,16 +139,16 @@ static void say_result(struct recording *r)
 static int record(struct recording *r)
 {
 	struct jab_report report = { .clean = true };
-	int status = 0, ended, removed, bad = 0;
+	int removed, bad = 0;
 	bool last;
 
 	r->start = now_ns();
 	r->progress = !run.json && isatty(STDERR_FILENO);
-	ended = capture_loop(r->j, tick, r, &status);
+	r->ended = capture_loop(r->j, tick, r, &r->status);
 	clear_progress(r);
-	last = wants_last(r, ended > 0, status);
+	last = wants_last(r, r->ended > 0, r->status);
 	removed = jab_remove(r->j, &report);
-	if (ended != -EPIPE) {
+	if (r->ended != -EPIPE) {
 		int64_t n = events_drain(r->j, true);
 
 		bad = n < 0 ? n : 0;
@@ -159,8 +161,8 @@ static int record(struct recording *r)
 	say_result(r);
 	if (removed < 0)
 		return run_still_in();
-	status = run_child_status(r->j, ended > 0, status);
-	return status ? status : bad < 0 || r->failed < 0;
+	r->over = true;
+	return bad < 0 || r->failed < 0;
 }
 
 static int begin(struct recording *r, const text_list *probes, char **rest)
@@ -205,7 +207,7 @@ static int check_options(struct recording *r)
 static int record_from_start(struct recording *r, const text_list *probes, char **rest)
 {
 	struct sigaction sa = { .sa_handler = on_snapshot };
-	int status;
+	int status, child;
 
 	run_catch_signals();
 	sigaction(SIGUSR1, &sa, NULL);
@@ -216,9 +218,13 @@ static int record_from_start(struct recording *r, const text_list *probes, char 
 		r->out.unused = true;
 	else
 		status = run.dry_run ? run_say_plan(r->j, stdout, RUN_EVENTS) : record(r);
-	if (events_close(r->j) < 0 && r->failed >= 0 && !r->out.unused)
+	if (events_close(r->j) < 0 && r->failed >= 0 && !r->out.unused) {
 		status = complain();
+		r->over = false;
+	}
 	output_close(&r->out);
+	child = r->over ? run_child_status(r->j, stdout, r->ended > 0, r->status) : 0;
+	status = child ? child : status;
 	jab_free(r->j);
 	return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/run.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -251,14 +252,55 @@ int run_still_in(void)
 	return 1;
 }
 
-int run_child_status(struct jab *j, bool ended, int status)
+/* No reader waits for what comes no more. The FILE stays: its owner closes it and reports errors. */
+static void release_output(FILE *to)
 {
-	if (!jab_child_pid(j))
-		return 0;
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	if (fflush(to))
+		output_failed();
+	if (null < 0)
+		return;
+	dup2(null, fileno(to));
+	close(null);
+}
+
+#define SILENT_WAIT 200000000ull
+
+/* False: a signal has ended the wait. */
+static bool wait_for_child(struct jab *j, FILE *to, int *ret_status)
+{
+	uint64_t start = now_ns();
+	bool said = false;
+
+	release_output(to);
+	release_output(stdout);
 	run_interrupted = 0;
-	while (!ended && !run_interrupted && jab_child_ended(j, &status) == 0)
+	while (!run_interrupted) {
+		if (jab_child_ended(j, ret_status) != 0)
+			return true;
+		if (!said && now_ns() - start >= SILENT_WAIT) {
+			log_warn("waiting for process %d to end, which runs on without probes; Ctrl-C ends the wait", jab_child_pid(j));
+			said = true;
+		}
 		sleep_ns(5000000);
-	if (run_interrupted)
+	}
+	return false;
+}
+
+int run_child_status(struct jab *j, FILE *to, bool ended, int status)
+{
+	if (!jab_child_pid(j) || (!ended && !wait_for_child(j, to, &status)))
 		return 0;
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void run_end_child(struct jab *j, FILE *to, bool ended)
+{
+	int status = 0;
+
+	if (!jab_child_pid(j) || ended || jab_child_ended(j, &status) != 0)
+		return;
+	kill(jab_child_pid(j), SIGTERM);	/* not waited for yet, so the number is still its own */
+	wait_for_child(j, to, &status);
 }

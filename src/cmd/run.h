@@ -54,7 +54,12 @@ enum run_summary { RUN_HITS, RUN_EVENTS, RUN_SITES };
 int run_say_plan(struct jab *j, FILE *to, enum run_summary what);	/* --dry-run: what would be done. Returns 0 */
 void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, enum run_summary what);
 
-/* With -c the exit status is the command's own, as strace and perf do it. */
-int run_child_status(struct jab *j, bool ended, int status);
+/*
+ * With -c the exit status is the command's own, as strace and perf do it: what ends the run does not end the command,
+ * which is waited for. `to` and stdout are closed before, so that a reader sees their end. run_end_child() is for exit()
+ * of a script, which ends the command as well.
+ */
+int run_child_status(struct jab *j, FILE *to, bool ended, int status);
+void run_end_child(struct jab *j, FILE *to, bool ended);
 
 #endif

@@ -282,7 +282,10 @@ static int finish(struct running *x, int ended, int child_status)
 		return run_still_in();
 	if ((ended < 0 && ended != -ECANCELED) || written < 0)
 		return complain();
-	return exited ? status : run_child_status(x->j, ended > 0, child_status);
+	if (!exited)
+		return run_child_status(x->j, x->to, ended > 0, child_status);
+	run_end_child(x->j, x->to, ended > 0);
+	return status;
 }
 
 static int add_sites(void *arg, const struct jab_probe_info *p)

@@ -117,7 +117,7 @@ static int trace(struct printing *p)
 		return run_still_in();
 	if ((ended < 0 && ended != -ECANCELED) || (r2 < 0 && !p->done))
 		return complain();
-	return run_child_status(p->j, ended > 0, status);
+	return run_child_status(p->j, p->to, ended > 0, status);
 }
 
 static int trace_from_start(struct printing *p, const text_list *probes, char **rest)

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 
 import pytest
 
@@ -187,3 +188,54 @@ def test_odd_file_names(built, tmp_path, name):
     assert p.returncode == 0, p
     r = jab.Result(p.returncode, (tmp_path / "out").read_text(), "")
     assert r.hits("work") == 10, r
+
+
+# --- the run is over, the command is not ---
+
+AFTER = """import os, sys
+os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
+for _ in range(5):
+    os.getppid()
+sys.stdin.read()
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("words", [
+    ["trace", "-n", 2, "libc:getppid"], ["trace", "-d", .5, "libc:getppid"], ["trace", "-n", 2, "-o", "/dev/stdout", "libc:getppid"],
+    ["count", "-d", .5, "libc:getppid"], ["record", "-o", "-", "-n", 2, "libc:getppid"],
+    ["-d", .5, "-e", "u:libc:getppid { @ = count() }"],
+])
+def test_the_command_outlives_the_run(words):
+    """It is waited for, which is said; but a reader of our output does not wait, and its exit status is ours."""
+    p = subprocess.Popen([jab.JAB, *map(str, words), "--", "/usr/bin/python3", "-c", AFTER], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    hung = threading.Timer(jab.LIMIT, p.kill)
+    hung.start()
+    try:
+        assert p.stdout.read()                  # to its end
+        assert p.poll() is None
+        said = p.stderr.readline()
+        while said and b"waiting for process" not in said:
+            said = p.stderr.readline()
+        assert b"to end, which runs on without probes; Ctrl-C ends the wait" in said
+        p.stdin.close()
+        assert p.wait() == 3 and b"waiting" not in p.stderr.read()
+    finally:
+        hung.cancel()
+        p.kill()
+        p.stdin.close()
+
+
+def test_exit_of_a_script_ends_the_command():
+    """As with bpftrace."""
+    p = subprocess.Popen([jab.JAB, "-e", 'u:libc:getppid { printf("%d\\n", pid); exit(7) }', "--", "/usr/bin/python3", "-c", AFTER],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    hung = threading.Timer(jab.LIMIT, p.kill)
+    hung.start()
+    pid = int(p.stdout.readline())
+    assert p.wait() == 7 and "waiting" not in p.stderr.read()
+    hung.cancel()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    p.stdin.close()
