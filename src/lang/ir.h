@@ -65,7 +65,7 @@ enum ir_type {
 	IR_STRUCT,		/* the bytes of an object; show is the type */
 };
 
-/* `show` of IR_U64: a register as it is; what it holds may be narrower. %d takes 32 bits for an int. */
+/* `show` of IR_U64: a register as it is; what it holds may be narrower. %d takes 32 bits for an int; a field is hexadecimal. */
 #define IR_SHOW_RAW 1
 
 /* `show` of IR_STR: its cap is the common limit and not one of its own, so one that fills it was cut. */

@@ -312,7 +312,7 @@ static void lower_line(struct lower *w)
 	struct ir_record *r = lower_record(w, IR_RECORD_EVENT, NULL);
 	arg_list args = { 0 };
 	struct val v;
-	uint32_t i;
+	uint32_t i, before;
 
 	if (c->nfields == c->nmore)
 		default_fields(w, &args, r);
@@ -330,14 +330,15 @@ static void lower_line(struct lower *w)
 			continue;
 		}
 		v = lower_expr(w, e);
-		if (e->kind == E_NAME && e->meaning == B_REG)
-			v.type = &v_void_ptr;
 		in = e->kind == E_CAST ? e->a : e;
 		if (in != e && in->kind == E_CAST && in->at == e->at && in->len == e->len)	/* :x64 is two */
 			in = in->a;
 		name = f->kind == E_NAMED ? pool_text(w->pool, f->name, strlen(f->name)) :
 		       pool_text(w->pool, w->l->script->source + in->at, in->len);
+		before = r->nfields;
 		lower_fields(w, r, &args, name[0] == '$' ? name + 1 : name, &v);
+		if (e->kind == E_NAME && e->type->is_raw && r->nfields > before && r->fields[before].type == IR_U64)
+			r->fields[before].show = IR_SHOW_RAW;	/* as in events of plain fields */
 	}
 	lower_emit(w, r, &args);
 }

@@ -294,7 +294,7 @@ void lower_regs(struct lower *w, arg_list *list, struct ir_record *r)
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
 		struct val v = lower_site_reg(w, i);
 
-		v.type = &v_void_ptr;
 		lower_field(w, r, list, names[i], &v);
+		r->fields[r->nfields - 1].show = IR_SHOW_RAW;
 	}
 }

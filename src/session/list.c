@@ -45,6 +45,18 @@ static int each_of_module(struct jab *j, const struct probe_spec *spec, const st
 	return r < 0 ? r : 0;
 }
 
+/* Processes of one program have the same files: each is listed once, with the addresses of the first process. */
+static bool was_listed(const struct jab *j, size_t target, size_t loaded)
+{
+	uint32_t file = j->targets.v[target].loaded.v[loaded].file;
+
+	for (size_t t = 0; t < target; t++)
+		for (size_t i = 0; i < j->targets.v[t].loaded.n; i++)
+			if (j->targets.v[t].loaded.v[i].file == file)
+				return true;
+	return false;
+}
+
 /* A function that was only ever inlined can be probed, but there is none to be listed. */
 static size_t count_copies(struct jab *j, const char *name)
 {
@@ -104,7 +116,8 @@ int jab_each_function(struct jab *j, const char *pattern,
 				r = 0;
 				continue;
 			}
-			r = each_of_module(j, spec, l, each, arg, &found);
+			if (!was_listed(j, t, i))
+				r = each_of_module(j, spec, l, each, arg, &found);
 		}
 	}
 	if (!r && !found)

@@ -337,6 +337,8 @@ static void record_field(const struct ir_unit *u, const struct ir_field *f, uint
 		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_STRING };
 	else if (f->type <= IR_I64 || (f->type == IR_ENUM && u->shown.v[f->show]->is_signed))
 		ret_field->kind = CTF_SIGNED;
+	else if (f->type == IR_U64 && f->show == IR_SHOW_RAW)
+		ret_field->base = 16;
 	else if (ir_is_float(f->type))
 		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_FLOAT, .bits = 64 };
 	else if (f->type == IR_USTACK)

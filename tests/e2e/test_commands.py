@@ -190,6 +190,23 @@ def test_odd_file_names(built, tmp_path, name):
     assert r.hits("work") == 10, r
 
 
+def test_list_of_several_processes(built, tmp_path):
+    """By name: a file that all of them use is listed once."""
+    prog = shutil.copy(built("calls"), tmp_path / "twocalls")
+    targets = [subprocess.Popen([prog, "serve", "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for t in targets:
+            t.stdout.readline()
+        r = jab.run("list", "-p", "twocalls", "exe:*")
+        assert r.status == 0 and r.output.split().count("twocalls:work") == 1, r
+        assert len(r.output.split()) == len(set(r.output.split())), r
+        assert [x["function"] for x in jab.run("list", "--json", "-p", "twocalls", "exe:work").rows] == ["work"]
+    finally:
+        for t in targets:
+            t.kill()
+            t.communicate()
+
+
 # --- the run is over, the command is not ---
 
 AFTER = """import os, sys

@@ -243,3 +243,15 @@ def test_help_is_there():
         r = jab.run(command, "--help")
         assert r.status == 0 and f"usage: jab {command}" in r.output and f"man jab-{command}" in r.output
         assert os.path.exists(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "man", f"jab-{command}.1"))
+
+
+@pytest.mark.parametrize("more", ["", " if arg0 == 1", " ; z=1+1"])
+def test_untyped_values_look_alike_with_and_without_a_condition(built, more):
+    """A condition or an expression makes a program of the probe, which must not show: hexadecimal, and numbers in JSON."""
+    probe = "exe:op_a a=arg0 arg0 rdi $regs" + more.replace(" ;", "")
+    text = jab.run("trace", probe, "--", built("many")).output
+    line = next(x for x in text.splitlines() if "many:op_a" in x and " a=0x1 " in x)
+    assert " arg0=0x1 rdi=0x1 rax=0x" in line, line
+    r = jab.run("trace", "--json", probe, "--", built("many"))
+    fields = next(o["fields"] for o in r.objects if o.get("fields", {}).get("a") == 1)
+    assert fields["arg0"] == fields["rdi"] == 1 and isinstance(fields["rax"], int), fields
