@@ -2,6 +2,7 @@
 #include "cmd/capture.h"
 
 #include <inttypes.h>
+#include <string.h>
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
@@ -87,7 +88,9 @@ static int print_probe(void *arg, const struct jab_probe_info *p)
 {
 	char hits[24] = "-";
 
-	if (!p->uncounted)
+	if (p->not_placed)
+		strcpy(hits, "not placed");
+	else if (!p->uncounted)
 		snprintf(hits, sizeof(hits), "%" PRIu64, p->hits);
 	fprintf(arg, "%14s %14" PRIu64 " %14" PRIu64 "  ", hits, p->recorded, p->lost);
 	print_safe(arg, p->probe);

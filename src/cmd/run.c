@@ -173,6 +173,8 @@ static int json_probe(void *arg, const struct jab_probe_info *p)
 		fprintf(list->to, "%" PRIu64, p->hits);
 	if (list->what == RUN_EVENTS)
 		fprintf(list->to, ",\"recorded\":%" PRIu64 ",\"lost\":%" PRIu64, p->recorded, p->lost);
+	if (p->not_placed && !run.dry_run)
+		fputs(",\"placed\":false", list->to);
 	if (p->no_stack)
 		fprintf(list->to, ",\"no_stack\":%" PRIu64, p->no_stack);
 	putc('}', list->to);

@@ -63,9 +63,9 @@ static void name_text(const struct jab_count *c, char *out, size_t room)
 		n += snprintf(out + n, room - n, "+%#" PRIx64, c->offset);
 	if (c->open >= 0 && n < (int)room)
 		n += snprintf(out + n, room - n, "%%return");
-	if (c->open > 0 && n < (int)room)
+	if (c->open > 0 && !c->not_placed && n < (int)room)
 		n += snprintf(out + n, room - n, "  (%" PRId64 " left open)", c->open);
-	if (c->unplaced && n < (int)room)
+	if (c->unplaced && !c->not_placed && n < (int)room)
 		snprintf(out + n, room - n, "  (%" PRIu32 " exit%s not covered)", c->unplaced, c->unplaced == 1 ? "" : "s");
 }
 
@@ -110,22 +110,28 @@ void table_live(struct table *t, FILE *to, double elapsed)
 /* Functions that were never hit are only counted, unless all are asked for or there are few. */
 void table_final(struct table *t, FILE *to, bool all)
 {
-	size_t silent = 0;
+	size_t silent = 0, missing = 0;
 
 	fprintf(to, "%14s  %s\n", "HITS", "FUNCTION");
 	for (size_t i = 0; i < t->rows.n; i++) {
 		const struct jab_count *c = &t->rows.v[i].c;
 		char name[4096];
 
-		if (!c->hits && c->open <= 0 && !all && t->rows.n > 20) {
-			silent++;
+		if (!c->hits && (c->open <= 0 || c->not_placed) && !all && t->rows.n > 20) {
+			silent += !c->not_placed;
+			missing += c->not_placed;
 			continue;
 		}
 		name_text(c, name, sizeof(name));
-		fprintf(to, "%14" PRIu64 "  %s\n", c->hits, name);
+		if (c->not_placed)
+			fprintf(to, "%14s  %s\n", "not placed", name);
+		else
+			fprintf(to, "%14" PRIu64 "  %s\n", c->hits, name);
 	}
 	if (silent)
 		fprintf(to, "%14s  %zu more function%s not hit (-a lists them)\n", "0", silent, silent == 1 ? " was" : "s were");
+	if (missing)
+		fprintf(to, "%14s  %zu more function%s (-a lists them, `jab check` says why)\n", "not placed", missing, &"s"[missing == 1]);
 }
 
 void table_json(struct table *t, FILE *to)
@@ -144,6 +150,8 @@ void table_json(struct table *t, FILE *to)
 			fprintf(to, ",\"open\":%" PRId64, c->open);
 		if (c->unplaced)
 			fprintf(to, ",\"unplaced_exits\":%" PRIu32, c->unplaced);
+		if (c->not_placed)
+			fputs(",\"placed\":false", to);
 		fputs("}\n", to);
 	}
 }

@@ -133,6 +133,7 @@ int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count 
 			.hits = sums[i].hits,
 			.open = sums[i].has_entries ? (int64_t)(sums[i].entries - sums[i].hits) : -1,
 			.unplaced = unplaced[i],
+			.not_placed = !row->placed,
 		};
 
 		r = each(arg, &c);
@@ -152,13 +153,17 @@ int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_
 		struct jab_probe_info info = { probe_name(j, i), p->sites, p->refused, .left_out = p->left_out,
 					       .uncounted = p->unit && j->events && j->events->o.overwrite };
 
+		bool placed = false;
+
 		for (size_t k = 0; k < j->rows.n; k++)
 			if (j->rows.v[k].probe == i) {
+				placed |= j->rows.v[k].placed;
 				info.hits += sums[k].hits;
 				info.recorded += sums[k].recorded;
 				info.lost += sums[k].lost;
 				info.no_stack += sums[k].no_stack;
 			}
+		info.not_placed = p->sites && !placed;
 		r = each(arg, &info);
 	}
 	free(sums);

@@ -80,6 +80,8 @@ static void take_results(struct jab *j, struct target *t, const struct loaded *l
 		s->neighbour = w->neighbour;
 		if (w->tactic == TACTIC_NONE)
 			j->probes.v[s->probe].refused++;
+		else if (j->counters.v[s->counter].role == COUNT_HITS)
+			j->rows.v[j->counters.v[s->counter].row].placed = true;
 	}
 }
 

@@ -115,6 +115,7 @@ struct row {
 	uint64_t offset;	/* of the instruction; UINT64_MAX: the function as a whole */
 	bool is_return;
 	bool tails;		/* some exits go on in other functions */
+	bool placed;		/* a site of it, in any target, takes a jump: its hits are known */
 	bool left_out;		/* in one target at least its clause means nothing; it was said */
 	uint32_t shape;		/* number + 1; 0: not known yet */
 	uint32_t program;	/* number + 1 of its last one; 0: none */

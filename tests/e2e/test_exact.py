@@ -122,8 +122,22 @@ def test_short_functions(built):
         calls = 20000 if n == "packed_4" else 10000     # packed_jump ends in packed_4
         assert p["sites"] == 1, (n, p)
         assert p["hits"] == (0 if p["refused"] else calls), (n, p)
+        row = next(x for x in r.rows if x["probe"] == f"exe:{n}")
+        assert (p.get("placed"), row.get("placed")) == ((False, False) if p["refused"] else (None, None)), (n, p, row)
     for n in ["packed_5", "loose_1", "loose_2", "loose_3", "loose_4"]:
         assert got[n]["refused"] == 0, got[n]
+
+
+@pytest.mark.parametrize("command", ["count", "trace"])
+def test_what_is_not_placed_has_no_hits(built, command):
+    """Not even 0 of them: packed_1 and packed_1b have room for a jump in few runs."""
+    names = ["packed_1", "packed_1b", "packed_5"]
+    r = jab.run(command, *[f"exe:{n}" for n in names], "--", built("short"), 7)
+    lines = (r.output if command == "count" else r.stderr).splitlines()
+    table = lines[next(i for i, x in enumerate(lines) if x.split()[:1] == ["HITS"]) + 1:]
+    got = {x.split()[-1].split(":")[1]: x.split()[0] for x in table if "packed_" in x}
+    assert set(got) == set(names) and got["packed_5"] == "7" and set(got.values()) <= {"7", "not"}, r
+    assert r.status == 0 and ("not" in got.values()) == ("sites can't be placed" in r.stderr), r
 
 
 def test_branches_from_a_neighbour(built):
