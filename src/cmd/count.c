@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "cmd/run.h"
 #include "cmd/table.h"
+#include "session/events.h"
 
 static double interval = 1;
 static bool all, no_follow;
@@ -73,6 +74,7 @@ static int count(struct jab *j, FILE *to)
 		table_end(to);
 	r = jab_remove(j, &report);
 	summary(j, &table, to, &report);
+	probes_say_hints(j);
 	run_say_report(&report);
 	table_free(&table);
 	return r < 0 ? run_still_in() : run_child_status(j, to, ended, status);

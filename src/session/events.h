@@ -81,6 +81,9 @@ const char *events_module(struct jab *j, uint32_t pid, uint64_t addr);
 /* What went wrong in programs (conditions that could not be read, full maps...), told as warnings. */
 void units_say_errors(const struct jab *j);
 
+/* For probes without a hit: what is known of the reason, as warnings. At the end of a run. */
+void probes_say_hints(struct jab *j);
+
 int events_close(struct jab *j);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A probe that matches nothing: the sentence that says why, and what was meant. */
-#include "session/session.h"
+/* Probes that match nothing, or are never hit: the sentence that says why, and what was meant. */
+#include "session/events.h"
+#include "session/units.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -122,7 +123,6 @@ static int say_field(struct jab *j, const struct probe_spec *spec, uint32_t prob
 int explain_field(struct jab *j, const struct probe_spec *spec)
 {
 	const char *word = spec->object ? spec->object : spec->place;
-
 	bool meant = fields_is_term(word) || (!spec->object && !strcmp(word, "if"));
 
 	/* libc has a function of that name, which is hardly meant where a field would be. */
@@ -202,4 +202,107 @@ int explain_probe(struct jab *j, const struct probe_spec *spec, bool any_object)
 	r = fail(-ENOENT, "%s: no function matches '%s'%s; `jab list` shows what there is", spec->text, spec->place, why);
 	free(why);
 	return r;
+}
+
+/* ---- the end of a run: probes without a hit ---- */
+
+#define MOST_HINTS 4
+#define MOST_TARGETS 16			/* that are looked through for one hint */
+#define LARGE_FILE (64u << 20)		/* all of its debug info is not read for a hint */
+
+/* The target may have ended; a command of ours has the files that we see. */
+static struct module *module_of(struct jab *j, struct target *t, struct loaded *l)
+{
+	if (t->proc && target_open_file(j, t, l) == 0)
+		return j->files.v[l->file].m;
+	return t->proc && t->proc->started_by_us ? file_on_disk(j, l->path) : NULL;
+}
+
+/* A file of the targets, other than those that the probe names, that has the function. */
+static const char *home_beside(struct jab *j, const struct probe_spec *spec)
+{
+	for (size_t i = 0; i < MIN(j->targets.n, (size_t)MOST_TARGETS); i++)
+		for (size_t k = 0; k < j->targets.v[i].loaded.n; k++) {
+			struct loaded *l = &j->targets.v[i].loaded.v[k];
+			bool is_meant = spec_matches_object(spec, l->path, l->is_exe);
+			struct module *m = is_meant ? NULL : module_of(j, &j->targets.v[i], l);
+			func_list list = { 0 };
+			int n = m ? spec_match(spec, m, &list) : 0;
+
+			vec_free(&list);
+			if (n > 0)
+				return strrchr(l->path, '/') ? strrchr(l->path, '/') + 1 : l->path;
+		}
+	return NULL;
+}
+
+/* How many copies of it the compiler has put into others, in the files of its sites. */
+static size_t inlined_copies(struct jab *j, uint32_t probe)
+{
+	const struct session_probe *p = &j->probes.v[probe];
+	inlined_list list = { 0 };
+	size_t n = 0;
+
+	for (size_t i = 0; !p->is_copies && i < j->rows.n; i++) {
+		struct module *m = j->files.v[j->rows.v[i].file].m;
+		struct types *types;
+
+		if (j->rows.v[i].probe != probe || m->image_size > LARGE_FILE || module_types(m, &types) < 0)
+			continue;
+		n = types_inlined(types, p->spec->place, &list) > 0 ? list.n : 0;
+		break;
+	}
+	vec_free(&list);
+	return n;
+}
+
+/* Then it may have been reached, and nothing was recorded. */
+static bool is_conditional(const struct jab *j, uint32_t probe)
+{
+	const struct session_probe *p = &j->probes.v[probe];
+
+	return p->unit && j->units.v[p->unit - 1].script->clauses.v[p->clause]->predicate;
+}
+
+static bool say_hint(struct jab *j, uint32_t probe)
+{
+	const struct probe_spec *spec = j->probes.v[probe].spec;
+	const char *home = spec->place_kind == PLACE_NAME && spec->object ? home_beside(j, spec) : NULL;
+	size_t copies = spec->place_kind == PLACE_NAME && !spec->has_offset ? inlined_copies(j, probe) : 0;
+	char *bare;
+
+	if (copies)
+		log_warn("%s: no hit; calls that the compiler has inlined (%zu) don't reach its entry; @FILE:LINE probes a line of it",
+			 spec->text, copies);
+	else if (home)
+		log_warn("%s: no hit; %s has a function %s: '%s:%s'", spec->text, home, spec->place, home, spec->place);
+	if (copies || home || j->probes.v[probe].sites)
+		return copies || home;
+	bare = nameless(j, spec);
+	log_warn("%s: no hit; nothing that was loaded has such a place%s", spec->text, bare);
+	free(bare);
+	return true;
+}
+
+struct hitless { VEC(uint32_t) probes; uint32_t n; };
+
+static int add_hitless(void *arg, const struct jab_probe_info *p)
+{
+	struct hitless *h = arg;
+
+	if (!p->hits && !p->not_placed && !p->uncounted)
+		*vec_add(&h->probes) = h->n;
+	h->n++;
+	return 0;
+}
+
+void probes_say_hints(struct jab *j)
+{
+	struct hitless h = { 0 };
+	int said = 0;
+
+	jab_each_probe(j, add_hitless, &h);
+	for (size_t i = 0; i < h.probes.n && said < MOST_HINTS; i++)
+		said += !is_conditional(j, h.probes.v[i]) && say_hint(j, h.probes.v[i]);
+	vec_free(&h.probes);
 }

@@ -468,8 +468,8 @@ static void say_unpaired(const struct jab *j, uint32_t unit, uint32_t clause, co
 {
 	uint64_t n = unpaired(j, unit, clause), crowded = unpaired(j, unit, j->units.v[unit].script->clauses.n);
 
-	if (n)
-		log_warn("%s: %llu returns of calls that %sbegan before the probe was there, or in a function that jumps into "
+	if (n)	/* seldom of interest: any program has calls open when probes come */
+		log_info("%s: %llu returns of calls that %sbegan before the probe was there, or in a function that jumps into "
 			 "this one, are left out", probe, (unsigned long long)n, crowded ? "were too many at once or " : "");
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Which function an event is of, where one probe matches several of them and their code is the same."""
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -41,3 +42,44 @@ def test_a_backtrace_beside_a_variable(built, tmp_path, probe):
     for o in jab.Result(0, (tmp_path / "out").read_text(), "").rows:
         frames = [f["name"] for f in o["fields"]["backtrace"]]
         assert frames[0].startswith("many:op_a") and frames[1].startswith("many:main+"), o
+
+
+TWINS = {
+    "one.c": "int turn(int x) { return x * 2 + 1; }",
+    "twin.c": "int turn(int x) { return x; }",
+    "prog.c": """int turn(int x);
+int copied(int x) { __asm__ volatile("" : "+r"(x)); return x + 1; }
+__attribute__((noinline)) int idle(int x) { __asm__ volatile("" : "+r"(x)); return x; }
+int main(int argc, char **argv) { int s = 0; for (int i = 0; i < 3; i++) s += copied(i) + turn(i); return s == 1 ? idle(2) : 0; }
+""",
+}
+
+
+def make_twins(tmp_path):
+    for name, text in TWINS.items():
+        (tmp_path / name).write_text(text)
+    for name in "one", "twin":
+        subprocess.run(["gcc", "-O2", "-g", "-shared", "-fPIC", "-o", f"lib{name}.so", f"{name}.c"], cwd=tmp_path, check=True)
+    subprocess.run(["gcc", "-O2", "-g", "-o", "prog", "prog.c", "-L.", "-Wl,--no-as-needed", "-lone", "-ltwin",
+                    f"-Wl,-rpath,{tmp_path}"], cwd=tmp_path, check=True)
+    subprocess.run(["strip", "-o", "bare", "prog"], cwd=tmp_path, check=True)
+
+
+def test_hints_for_probes_without_a_hit(tmp_path):
+    """Where a reason is known it is said at the end, when the user wonders; else the 0 of the table is all."""
+    make_twins(tmp_path)
+    for prog, probe, hint in [
+        ("prog", "libtwin:turn", "libtwin:turn: no hit; libone.so has a function turn: 'libone.so:turn'"),
+        ("prog", "exe:copied", "exe:copied: no hit; calls that the compiler has inlined (1) don't reach its entry"),
+        ("bare", "copied", "copied: no hit; nothing that was loaded has such a place ("),
+        ("prog", "libnone:nothing", "libnone:nothing: no hit; nothing that was loaded has such a place"),
+        ("prog", "exe:idle", None), ("prog", "libone:turn", None),
+    ]:
+        for command in ["count"], ["trace"], ["record", "-o", tmp_path / "t"]:
+            r = jab.run(*command, probe, "--", tmp_path / prog)
+            said = [x for x in r.stderr.splitlines() if "no hit" in x]
+            assert r.status == 0 and len(said) == (hint is not None) and (not hint or said[0].startswith(f"jab: {hint}")), (probe, r)
+            assert prog != "bare" or "bare is stripped" in said[0], r
+            shutil.rmtree(tmp_path / "t", ignore_errors=True)
+    r = jab.run("trace", "libtwin:turn arg0 if arg0 == 77", "--", tmp_path / "prog")
+    assert r.status == 0 and "no hit" not in r.stderr, r       # it may have been reached

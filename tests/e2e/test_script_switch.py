@@ -24,9 +24,11 @@ def test_switched_off_for_good():
 
 def test_calls_that_are_open_while_their_clause_is_switched():
     """Switched off in the first round, deep inside, and on in the second: no exit of that one belongs to an entry of the first."""
-    r = scripts.run("""a=call:exe:sink_in { @[arg0] = count(); }
-        uprobe:exe:sink_in { @n++; if (@n == 4) { disable("a"); } if (@n == 8) { enable("a"); } }""",
-                    targets.build("script"), "deep", 3, 4)
+    text = """a=call:exe:sink_in { @[arg0] = count(); }
+        uprobe:exe:sink_in { @n++; if (@n == 4) { disable("a"); } if (@n == 8) { enable("a"); } }"""
+    r = scripts.run(text, targets.build("script"), "deep", 3, 4)
+    assert r.status == 0 and "returns of calls" not in r.stderr, r
+    r = scripts.run(text, targets.build("script"), "deep", 3, 4, options=["-v"])
     assert r.status == 0 and scalar(r.output, "n") == "12", r
     assert keyed(r.output, "") in ({str(k): "1" for k in range(1, 5)}, {"1": "2", "2": "1", "3": "1", "4": "1"}), r
     assert "returns of calls that began before the probe was there" in r.stderr, r
