@@ -109,14 +109,14 @@ static void set_word(struct target *t, uint64_t at, uint32_t *told)
 /* What it has forbidden itself before we came. The watches see what it forbids later. */
 static void note_forbidden(struct target *t)
 {
+	uint64_t word = t->state_at + offsetof(struct process_state, timeless);
 	const uint32_t none = 0;
-	uint64_t word = t->rings->timeless_at;
 
 	if (proc_dispatches(t->proc)) {
-		set_word(t, t->rings->quiet_at, &counters_told(t)->quiet);
+		set_word(t, t->state_at + offsetof(struct process_state, quiet), &counters_told(t)->quiet);
 		return;			/* a call of ours would be one of those */
 	}
-	if (!t->rings->may_call)
+	if (!t->rings || !t->rings->ready || !t->rings->may_call)
 		return;
 	if (proc_is_timeless(t->proc, TADDR(word)))
 		set_word(t, word, &counters_told(t)->timeless);
@@ -128,7 +128,7 @@ void target_settle(struct target *t)
 {
 	bool known = t->spec.has_rseq || (t->rings && t->rings->spec.has_tid);
 
-	if (t->rings && t->rings->ready)
+	if (t->park || (t->rings && t->rings->ready))
 		note_forbidden(t);
 	known = known && may_read_time(t) && !t->unwatched && !strangers_present(t) && !one_is_calling(t) && (!t->spec.has_rseq || have_rseq(t));
 	if (!known || put_fast(t, 1) < 0)

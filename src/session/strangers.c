@@ -158,7 +158,7 @@ static bool watch_gates(struct target *t, const struct text_call *calls, size_t 
 
 void strangers_watch(struct jab *j, struct target *t)
 {
-	bool hush = j->events && !t->scout;
+	bool hush = (j->events || follow_parks(j, t)) && !t->scout;	/* whatever makes system calls there */
 	const struct text_call *calls;
 	size_t n;
 
@@ -186,6 +186,11 @@ static bool writes_own_numbers(const struct target *t)
 	return t->rings && t->rings->spec.has_tid && t->rings->spec.tid_off < 0;
 }
 
+static uint64_t state_at(const struct target *t, size_t member)
+{
+	return t->state_at + member;
+}
+
 static uint64_t told_at(const struct target *t, size_t member)
 {
 	return t->counters_at + member;
@@ -194,7 +199,7 @@ static uint64_t told_at(const struct target *t, size_t member)
 /* seccomp(SECCOMP_SET_MODE_...). any: which of all calls it is is only known there. */
 static size_t put_hush_seccomp(const struct target *t, bool any, uint8_t *out)
 {
-	struct hush_spec spec = { .word = t->rings ? t->rings->quiet_at : 0, .told = told_at(t, offsetof(struct told, quiet)),
+	struct hush_spec spec = { .word = state_at(t, offsetof(struct process_state, quiet)), .told = told_at(t, offsetof(struct told, quiet)),
 				  .first = SECCOMP_SET_MODE_STRICT, .n = 2, .number = any ? SYS_seccomp : 0 };
 
 	return arch_x86_64.emit_hush(out, &spec);
@@ -203,7 +208,7 @@ static size_t put_hush_seccomp(const struct target *t, bool any, uint8_t *out)
 /* prctl(): PR_SET_SECCOMP, PR_SET_SYSCALL_USER_DISPATCH, PR_SET_TSC, whatever their other arguments are. */
 static size_t put_hush_prctl(const struct target *t, bool any, uint8_t *out)
 {
-	struct hush_spec spec = { .word = t->rings ? t->rings->quiet_at : 0, .told = told_at(t, offsetof(struct told, quiet)),
+	struct hush_spec spec = { .word = state_at(t, offsetof(struct process_state, quiet)), .told = told_at(t, offsetof(struct told, quiet)),
 				  .n = 1, .number = any ? SYS_prctl : 0 };
 	size_t n;
 
@@ -212,7 +217,7 @@ static size_t put_hush_prctl(const struct target *t, bool any, uint8_t *out)
 	spec.first = SET_DISPATCH;
 	n += arch_x86_64.emit_hush(out + n, &spec);
 	spec.first = PR_SET_TSC;
-	spec.word = t->rings ? t->rings->timeless_at : 0;
+	spec.word = state_at(t, offsetof(struct process_state, timeless));
 	spec.told = told_at(t, offsetof(struct told, timeless));
 	spec.clears = t->spec.fast ? t->spec.fast : 1;	/* it is not known yet when this is measured */
 	return n + arch_x86_64.emit_hush(out + n, &spec);

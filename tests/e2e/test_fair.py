@@ -208,6 +208,13 @@ def test_nobody_parks_under_a_filter(built, when):
         r = s.wait()
     assert p.returncode == 0 and out == "loaded\n" and r.status == 0 and scripts.scalar(r.output, "n") == "1000", (p.returncode, out, r)
 
+    p = subprocess.Popen([str(built("forbids")), str(built("liblate.so")), *when], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert p.stdout.readline() == "ready\n"
+    with jab.Count(p.pid, "exe:work") as c:
+        out, _ = p.communicate("go\n", timeout=LIMIT)
+        r = c.wait()
+    assert p.returncode == 0 and out == "loaded\n" and r.hits("work") == 1000, (p.returncode, out, r)
+
 
 def test_go_function_that_begins_again_counts_once(built):
     if not shutil.which("go"):
