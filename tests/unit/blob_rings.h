@@ -57,7 +57,8 @@ static inline void describe(const struct bulk_field *fields, uint32_t n, uint32_
 		.flags = flags,
 		.pid_cell = (uint64_t)pid_cell,
 	};
-	memcpy(desc->fields, fields, n * sizeof(*fields));
+	if (n)
+		memcpy(desc->fields, fields, n * sizeof(*fields));
 }
 
 /* The body for the description, and something behind it to come back by. */
