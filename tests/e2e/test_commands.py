@@ -227,7 +227,7 @@ def test_the_command_outlives_the_run(words):
     """It is waited for, which is said; but a reader of our output does not wait, and its exit status is ours."""
     p = subprocess.Popen([jab.JAB, *map(str, words), "--", "/usr/bin/python3", "-c", AFTER], stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    hung = threading.Timer(jab.LIMIT, p.kill)
+    hung = threading.Timer(jab.LIMIT, lambda: (p.kill(), p.stdin.close()))
     hung.start()
     try:
         assert p.stdout.read()                  # to its end
@@ -248,11 +248,15 @@ def test_exit_of_a_script_ends_the_command():
     """As with bpftrace."""
     p = subprocess.Popen([jab.JAB, "-e", 'u:libc:getppid { printf("%d\\n", pid); exit(7) }', "--", "/usr/bin/python3", "-c", AFTER],
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    hung = threading.Timer(jab.LIMIT, p.kill)
+    hung = threading.Timer(jab.LIMIT, lambda: (p.kill(), p.stdin.close()))
     hung.start()
-    pid = int(p.stdout.readline())
-    assert p.wait() == 7 and "waiting" not in p.stderr.read()
-    hung.cancel()
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
-    p.stdin.close()
+    try:
+        pid = int(p.stdout.readline())
+        assert p.wait() == 7
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        assert "waiting" not in p.stderr.read()
+    finally:
+        hung.cancel()
+        p.kill()
+        p.stdin.close()
