@@ -128,16 +128,29 @@ def test_short_functions(built):
         assert got[n]["refused"] == 0, got[n]
 
 
-@pytest.mark.parametrize("command", ["count", "trace"])
+PACKED = ["packed_1", "packed_2", "packed_3", "packed_4", "packed_1b", "packed_jump", "packed_3b", "packed_5"]
+
+
+@pytest.mark.parametrize("command", ["count", "trace", "json"])
 def test_what_is_not_placed_has_no_hits(built, command):
-    """Not even 0 of them: packed_1 and packed_1b have room for a jump in few runs."""
-    names = ["packed_1", "packed_1b", "packed_5"]
-    r = jab.run(command, *[f"exe:{n}" for n in names], "--", built("short"), 7)
-    lines = (r.output if command == "count" else r.stderr).splitlines()
-    table = lines[next(i for i, x in enumerate(lines) if x.split()[:1] == ["HITS"]) + 1:]
-    got = {x.split()[-1].split(":")[1]: x.split()[0] for x in table if "packed_" in x}
-    assert set(got) == set(names) and got["packed_5"] == "7" and set(got.values()) <= {"7", "not"}, r
-    assert r.status == 0 and ("not" in got.values()) == ("sites can't be placed" in r.stderr), r
+    """Not even 0 of them. Whether a jump fits at packed_1 depends on where the program is mapped: in most runs none does."""
+    seen = False
+    for _ in range(40):
+        words = ["count", "--json"] if command == "json" else [command]
+        r = jab.run(*words, *[f"exe:{n}" for n in PACKED], "--", built("short"), 7)
+        if command == "json":
+            got = {x["function"]: "not" if x.get("placed") is False else str(x["hits"]) for x in r.rows}
+            assert {p["probe"] for p in r.summary["probes"] if p.get("placed") is False} == {f"exe:{n}" for n, x in got.items() if x == "not"}, r
+        else:
+            lines = (r.output if command == "count" else r.stderr).splitlines()
+            table = lines[next(i for i, x in enumerate(lines) if x.split()[:1] == ["HITS"]) + 1:]
+            got = {x.split()[-1].split(":")[1]: x.split()[0] for x in table if "packed_" in x}
+        assert set(got) == set(PACKED) and got["packed_5"] == "7" and set(got.values()) <= {"7", "14", "not"}, r
+        assert r.status == 0 and ("not" in got.values()) == ("sites can't be placed" in r.stderr), r
+        if "not" in got.values():
+            seen = True
+            break
+    assert seen, "none was refused: this test needs another target"
 
 
 def test_branches_from_a_neighbour(built):
