@@ -92,7 +92,7 @@ static void make_code(void)
 		struct event_spec spec = make_spec(w->has_rseq, two, 2);
 
 		if (w->by == BY_EVENT) {
-			w->fn = (bulk_fn *)emit_body(512 * i, &spec, ret, sizeof(ret));
+			w->fn = (bulk_fn *)emit_body((EVENT_CODE_MAX + 64) * (i - 3), &spec, ret, sizeof(ret));	/* the first two of them */
 		} else if (w->by == BY_BULK) {
 			desc = map_or_die(4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
 			describe(w->fields, w->n, BULK_MAY_CALL);
