@@ -72,22 +72,6 @@ def test_exec_that_fails(built, tmp_path):
     check(tmp_path / "t", r)
 
 
-def test_counts_follow(built):
-    """As events do: all that a shell executes is in the table, also of processes that are long gone; and libraries."""
-    many = built("many")
-    command = ["sh", "-c", f"for i in $(seq 30); do {many}; done"]
-    r = jab.count_command(["many:op_*"], command)
-    assert r.status == 0 and [r.hits(f"op_{x}") for x in "abc"] == [60] * 3, r
-    assert r.probe("many:op_*")["hits"] == 180, r
-    r = jab.count_command(["op_a%return"], command)
-    assert r.status == 0 and r.hits("op_a") == 60 and r.rows[0]["open"] == 0, r
-    r = jab.count_command(["liblate:late_hit"], [built("late"), built("liblate.so"), 3])
-    assert r.status == 0 and r.hits("late_hit") == int(r.stdout) == 9, r
-    r = jab.count_command(["libc:printf"], command, ["--no-follow"])
-    assert r.status == 0 and r.hits("printf") == 0, r
-    assert jab.count_command(["libc:printf"], command).hits("printf") == 30
-
-
 def test_no_follow(built, tmp_path):
     r = traces.record(tmp_path / "t", ["sh:main"], ["sh", "-c", f"{built('told')} threads 10 1"], ["--no-follow"])
     assert r.status in (0, 1), r
