@@ -38,7 +38,7 @@ def test_new_threads_keep_the_fast_way(built, tmp_path):
 def test_foreign_thread_pointers(built, tmp_path, what, hits):
     c = jab.count_command(["exe:work"], [built("oddthreads"), what])
     assert (c.status, c.stdout.split()[-1], c.hits("work")) == (0, str(hits if hits > 1 else 1), hits), c
-    r = recorded(tmp_path / "t", ["exe:work"], [built("oddthreads"), what])
+    r = recorded(tmp_path / "t", ["exe:work"], [built("oddthreads"), what], ["--buffer-size", "16M"])
     assert (r.summary["probes"][0]["recorded"], r.summary["probes"][0]["lost"]) == (hits, 0), r
     b = recorded(tmp_path / "b", ["exe:work s=str(arg0)"], [built("oddthreads"), what])
     assert b.summary["probes"][0]["recorded"] + b.summary["probes"][0]["lost"] == hits, b

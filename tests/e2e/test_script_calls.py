@@ -9,8 +9,8 @@ import scripts
 from scripts import Script, histogram, keyed, scalar, told
 
 
-def run(prog, text, *args):
-    r = scripts.run(text, prog, *args)
+def run(prog, text, *args, options=()):
+    r = scripts.run(text, prog, *args, options=options)
     assert r.status == 0, r
     return r
 
@@ -52,7 +52,7 @@ def test_recursion(built):
 def test_deep_recursion(built, saved, most):
     """Deeper than calls are kept: those are counted, the rest is right, the program does not notice."""
     r = run(built("script"), "call:exe:sink_in { @all = count(); @bad = sum(retval != arg0 * (arg0 + 1) / 2 ? 1 : 0); %s }" % saved,
-            "deep", 3, 40000)
+            "deep", 3, 40000, options=["-v"])
     c = told(r.stdout)
     assert c["calls"] == "120000" and c["sum"] == str(3 * 40000 * 40001 // 2)
     assert scalar(r.output, "bad") == "0"
