@@ -34,7 +34,7 @@ SERVERS = {
 ONCE = {
     "new": ("oddthreads", "new", "2000"), "new_static": ("oddthreads_static", "new", "1000"), "bare": ("oddthreads", "bare"),
     "own": ("oddthreads", "own"), "moved": ("oddthreads", "moved"), "zeros": ("oddthreads", "zeros"),
-    "fresh": ("oddthreads", "fresh"), "clone3": ("oddthreads", "clone3"), "child": ("oddthreads", "child"),
+    "clone3": ("oddthreads", "clone3"), "child": ("oddthreads", "child"),
     "stacktop": ("stacktop", "2000"), "backwards": ("backwards", "2000"), "dispatch_late": ("dispatch", "late", "500"),
     "timeless_late": ("timeless", "500"), "deep": ("deep", "20"),
 }
