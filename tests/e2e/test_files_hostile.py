@@ -34,6 +34,23 @@ def test_a_process_that_changed_its_root_is_traced(target, tmp_path, how):
     t.stop()
 
 
+@needs_root
+@pytest.mark.parametrize("how", ["chroot", "pivot"])
+def test_another_build_of_that_name_below_the_new_root(target, built, tmp_path, how):
+    """The name leads to a file there, which is not the one that is mapped: its functions are at other addresses."""
+    other = tmp_path / str(built("jail")).lstrip("/")
+    other.parent.mkdir(parents=True)
+    shutil.copy(built("jail_changed"), other)
+    t = target("jail", how, tmp_path)
+    before = jab.text_hash(t.pid)
+    with jab.Count(t.pid, "exe:work") as c:
+        t.run(1000)
+        r = c.stop()
+    assert r.status == 0 and r.hits("work") == 1000, r
+    assert jab.text_hash(t.pid) == before
+    t.stop()
+
+
 AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
 
 

@@ -141,6 +141,47 @@ static void too_many_stacks_are_counted(void **state)
 	world_free(w);
 }
 
+/*
+ * The program may write into the index. A number there that leads out of the pool, or to a stack that would reach beyond its
+ * end, is none, even if the words there are those of the stack that is looked for.
+ */
+static void numbers_outside_the_pool(void **state)
+{
+	static const int32_t places[] = { -6, -5, -1, 0, 7 };	/* from the end; the first is good */
+	struct world *w = world_of_stacks(127);
+	struct prog_stacks *s;
+	uint64_t *pool, *entry = NULL, frames[PROG_STACKS_FRAMES], number;
+	uint32_t words, n;
+
+	world_start(w, true);
+	words = w->l->stack_words;
+	s = (struct prog_stacks *)(gen_maps_memory + w->l->stacks);
+	pool = s->index + w->l->stack_index;
+	stack_hit(w, 1, 4, 127, machine_run);
+	for (uint32_t i = 0; i < w->l->stack_index; i++)
+		entry = s->index[i] ? &s->index[i] : entry;
+	assert_non_null(entry);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		uint64_t *at = pool + words + places[i], kept[6];
+
+		memcpy(kept, at, sizeof(kept));
+		*entry = (*entry & ~0ull << 32) | (words + places[i] + 1);
+		gen_machine(0, 0);
+		n = make_chain(1, 4, frames);
+		assert_int_equal(n, 5);
+		at[0] = n;
+		memcpy(at + 1, frames, 8 * n);
+		assert_null(gen_run(machine_run));
+		number = *(uint64_t *)gen_native.payload;
+		if (i)
+			assert_in_range(number, 1, words - n);
+		else
+			assert_int_equal(number, words + places[i] + 1);
+		memcpy(at, kept, sizeof(kept));
+	}
+	world_free(w);
+}
+
 /* ---- aggregations, read ---- */
 
 static const uint8_t kinds[] = { IR_MAP_COUNT, IR_MAP_SUM, IR_MAP_AVG, IR_MAP_MIN, IR_MAP_MAX, IR_MAP_STATS, IR_MAP_HIST,
@@ -496,6 +537,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		test(stacks),
+		test(numbers_outside_the_pool),
 		test(stack_at_an_entry),
 		test(too_many_stacks_are_counted),
 		test(aggregations_are_read),

@@ -254,6 +254,43 @@ static void signals_do_interrupt(void **state)
 		}
 }
 
+/*
+ * A signal that is there before we are: the call is interrupted already, and stays so if we die before anything was given
+ * back. The target is held by SIGSTOP meanwhile, so that the signal waits.
+ */
+static void interrupted_before_we_came(void **state)
+{
+	static const struct row row = { "epoll_wait", c_epoll_wait, send_usr1, -EINTR };
+	struct kit *k = &kits[0];
+	struct job job = { &row, k };
+	struct proc *p;
+	int status;
+	pid_t us;
+
+	make_kit(k, 0);
+	k->child = start_target(sleeper_with_handler, &job);
+	assert_true(wait_until(&k->sh->ready, 1));
+	wait_state(k->child, 'S');
+	kill(k->child, SIGSTOP);
+	wait_state(k->child, 'T');
+	send_usr1(k);
+	us = fork();
+	if (!us) {
+		if (proc_open(k->child, &p) == 0 && proc_stop(p) == 0)
+			kill(getpid(), SIGKILL);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(us, &status, 0), us);
+	assert_true(WIFSIGNALED(status));
+	kill(k->child, SIGCONT);
+	if (!wait_until(&k->sh->stop, 1))
+		fail_msg("%s did not return", row.name);
+	assert_int_equal(k->sh->result, row.want);
+	assert_int_equal(k->sh->extra, 1);
+	end_target(k->child);
+	free_kit(k);
+}
+
 /* A signal that the program ignores is queued for a traced thread, but it is no interruption. */
 static void ignored_signals_do_not(void **state)
 {
@@ -285,6 +322,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_noticed),
 		cmocka_unit_test_prestate(nothing_is_noticed, "borrow"),
 		cmocka_unit_test(signals_do_interrupt),
+		cmocka_unit_test(interrupted_before_we_came),
 		cmocka_unit_test(ignored_signals_do_not),
 	};
 

@@ -121,6 +121,67 @@ static void spawning_goes_on(void **state)
 	end_target(pid);
 }
 
+/* A child in the same memory executes another program between being seized and being asked to stop, so it stops after that. */
+static int executes_when_asked(void *arg)
+{
+	char *const argv[] = { "sleep", "1000", NULL };
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (!sh->stop)
+		sh->turns[1]++;
+	syscall(SYS_execve, "/bin/sleep", argv, NULL);
+	return 1;
+}
+
+static void child_that_executes(void *arg)
+{
+	static char stack[65536];
+
+	sh->value = clone(executes_when_asked, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
+	for (;;)
+		pause();
+}
+
+static bool runs_sleep(pid_t pid)
+{
+	char path[64], name[32] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	return file_read(path, name, sizeof(name)) > 0 && !strcmp(name, "sleep\n");
+}
+
+static void let_it_execute(const char *step)
+{
+	if (strcmp(step, "stop: seized") || !status_of(sh->value, "TracerPid"))
+		return;
+	sh->stop = 1;
+	for (int i = 0; i < 50000 && !runs_sleep(sh->value); i++)
+		sleep_ns(100000);
+}
+
+static void child_has_executed_before_it_stops(void **state)
+{
+	struct proc *p;
+	pid_t pid;
+
+	fresh_shared();
+	pid = start_target(child_that_executes, NULL);
+	assert_true(wait_until(&sh->turns[1], 1));
+	p = opened(pid);
+	proc_step_hook = let_it_execute;
+	assert_ok(proc_stop(p));
+	proc_step_hook = NULL;
+	assert_int_equal(sh->stop, 1);
+	assert_true(runs_sleep(sh->value));
+	for (size_t i = 0; i < p->threads.n; i++)
+		assert_true(p->threads.v[i].gone || p->threads.v[i].pid == pid);
+	assert_int_equal(status_of(sh->value, "TracerPid"), 0);
+	assert_ok(proc_resume(p));
+	proc_close(p);
+	kill(sh->value, SIGKILL);
+	end_target(pid);
+}
+
 /* Killed, or executing another program, while we hold it or just before. */
 static void ends_in_the_middle(void **state)
 {
@@ -409,6 +470,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(vfork_parent_is_held),
 		cmocka_unit_test(spawning_goes_on),
 		cmocka_unit_test(last_of_many_children),
+		cmocka_unit_test(child_has_executed_before_it_stops),
 		cmocka_unit_test(ends_in_the_middle),
 		cmocka_unit_test(end_of_our_child),
 		cmocka_unit_test(executes_meanwhile),

@@ -14,6 +14,7 @@
 #include <elf.h>
 #include <gnu/lib-names.h>
 #include <link.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -456,6 +457,48 @@ static void test_rseq(void **state)
 	module_close(m);
 }
 
+/*
+ * Relocations of a section of sequences that reach beyond its end, or lie before it: the copy to which they are applied is
+ * taken from between two blocks of ours, and the second one keeps its length.
+ */
+static void test_rseq_relocations_outside(void **state)
+{
+	enum { AT = FRAMES + 0x100, SIZE = 2040, RELOCS = FRAMES + 0xa00 };
+	static const struct { uint64_t offset; bool inside; } relocs[] = {
+		{ AT + 8, true }, { AT + 24, true }, { AT - 8, false }, { AT - 1, false }, { AT + SIZE - 8, true }, { AT + SIZE - 7, false },
+		{ AT + SIZE, false }, { AT + SIZE + 8, false }, { UINT64_MAX, false }, { 0, false },
+	};
+	Elf64_Rela *rela;
+	const struct rseq_range *ranges;
+	const struct irel *irels;
+	void *hole, *behind;
+	struct module *m;
+	struct made e;
+	size_t size, i;
+
+	made_start(&e);
+	rela = (void *)(e.p + RELOCS);
+	for (i = 0; i < ARRAY_SIZE(relocs); i++)
+		rela[i] = (Elf64_Rela){ relocs[i].offset, ELF64_R_INFO(0, R_X86_64_RELATIVE), relocs[i].inside ? TEXT + 16 : -1 };
+	memcpy(e.p + AT + 16, &(uint64_t){ 32 }, 8);
+	made_section(&e, "__rseq_cs", SHT_PROGBITS, SHF_ALLOC, AT, SIZE);
+	made_section(&e, ".rela.dyn", SHT_RELA, SHF_ALLOC, RELOCS, sizeof(relocs) / sizeof(*relocs) * sizeof(*rela))->sh_entsize = sizeof(*rela);
+	size = made_finish(&e, ET_DYN);
+	assert_int_equal(module_open_memory(e.p, size, "made", &m), 0);
+	module_irelative(m, &irels);
+	hole = malloc(SIZE);
+	behind = malloc(SIZE);
+	size = malloc_usable_size(behind);
+	free(hole);
+	assert_int_equal(module_rseqs(m, &ranges), 1);
+	assert_int_equal(malloc_usable_size(behind), size);
+	assert_int_equal(ranges[0].start, TEXT + 16);
+	assert_int_equal(ranges[0].len, 32);
+	assert_int_equal(ranges[0].abort, TEXT + 16);
+	free(behind);
+	module_close(m);
+}
+
 static int find_libc(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	if (!strstr(info->dlpi_name, "/" LIBC_SO))
@@ -619,6 +662,7 @@ int main(void)
 		cmocka_unit_test(test_labels_outside_sections), cmocka_unit_test(test_func_at),
 		cmocka_unit_test(test_bytes), cmocka_unit_test(test_landing_pads), cmocka_unit_test(test_just_beyond),
 		cmocka_unit_test(test_self), cmocka_unit_test(test_ifunc_slot), cmocka_unit_test(test_rseq),
+		cmocka_unit_test(test_rseq_relocations_outside),
 		cmocka_unit_test(test_libc), cmocka_unit_test(test_without_sections), cmocka_unit_test(test_main_of_stripped),
 		cmocka_unit_test(test_fixed_address), cmocka_unit_test(test_vdso),
 		cmocka_unit_test(test_cut_anywhere),
