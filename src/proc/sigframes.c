@@ -94,7 +94,14 @@ static uint64_t stack_end(struct sigframes *s, struct proc *p, uint64_t sp, uint
 	return MIN(m->end, sp + STRANGE_MOST);
 }
 
-/* Make [sp, end) readable in s->buf; what can't be read is cut off. */
+/*
+ * Make [sp, end) readable in s->buf; what can't be read is cut off.
+ *
+ * A read of a page that is registered with a userfaultfd and was never there waits for the program's handler, which may
+ * be one of the threads that we hold. A stack is used from its end down, so the pages from the stack pointer on are there,
+ * unless the program has dropped them (MADV_DONTNEED) from a stack in use. That case is not handled: such a stop would last
+ * until jab is killed.
+ */
 static void load_stack(struct sigframes *s, struct proc *p, pid_t tid, uint64_t sp, uint64_t end)
 {
 	size_t len = end - sp;
