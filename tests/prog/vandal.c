@@ -56,8 +56,10 @@ int main(int argc, char **argv)
 	end = time(NULL) + (argc > 1 ? atoi(argv[1]) : 2);
 	for (long i = 0; n && time(NULL) <= end; i++) {
 		deed(i, "some text");
-		if (i % 8 == 0)
+		if (i % 8 == 0) {
 			scribble(v, n, &seed);
+			usleep(20);		/* as many events as a reader can print */
+		}
 	}
 	return 0;
 }
