@@ -156,6 +156,19 @@ static bool watch_gates(struct target *t, const struct text_call *calls, size_t 
 	return all;
 }
 
+/* Go's runtime gives a new thread its block itself, by arch_prctl, before the thread runs anything else of Go. */
+static bool is_start_in_go(const struct jab *j, const struct target *t, const struct text_call *c)
+{
+	for (size_t i = 0; abi_of(c->nr) == CLONE_ABI_SET_FS && i < t->loaded.n; i++) {
+		const struct loaded *l = &t->loaded.v[i];
+		const struct module *m = j->files.v[l->file].m;
+
+		if (c->at.v >= l->start && c->at.v < l->end)
+			return m && m->is_go;
+	}
+	return false;
+}
+
 void strangers_watch(struct jab *j, struct target *t)
 {
 	bool hush = (j->events || follow_parks(j, t)) && !t->scout;	/* whatever makes system calls there */
@@ -168,7 +181,7 @@ void strangers_watch(struct jab *j, struct target *t)
 	if (!t->proc || proc_text_calls(t->proc, &calls, &n) < 0)
 		return;
 	for (size_t i = 0; !t->scout && i < n; i++)
-		if (abi_of(calls[i].nr) >= 0)
+		if (abi_of(calls[i].nr) >= 0 && !is_start_in_go(j, t, &calls[i]))
 			t->unwatched |= !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v,
 								   .abi = abi_of(calls[i].nr), .far = calls[i].nr == FAR_ARCH_PRCTL });
 	follow_watch(j, t, calls, n);
