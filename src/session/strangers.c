@@ -161,7 +161,8 @@ static bool is_start_in_go(const struct jab *j, const struct target *t, const st
 {
 	for (size_t i = 0; abi_of(c->nr) == CLONE_ABI_SET_FS && i < t->loaded.n; i++) {
 		const struct loaded *l = &t->loaded.v[i];
-		const struct module *m = j->files.v[l->file].m;
+		/* A file that no probe asks for is not opened. */
+		const struct module *m = l->file < j->files.n ? j->files.v[l->file].m : NULL;
 
 		if (c->at.v >= l->start && c->at.v < l->end)
 			return m && m->is_go;
