@@ -281,6 +281,8 @@ static int wait_failed(struct proc *p, struct thread *t)
  * What we wait for takes microseconds. To sleep meanwhile and be woken can take ten times as long,
  * and all threads of the target wait with us. A frozen one (its cgroup) does not come at all before it
  * is thawed: then it is left to itself, and the frame on its stack leads it back.
+ * A signal to jab does not shorten that wait (three seconds): a thread left too early would still have to be waited for at
+ * the removal.
  */
 static int thread_wait(struct proc *p, struct thread *t, int *ret_status)
 {

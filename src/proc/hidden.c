@@ -352,7 +352,11 @@ void hidden_find(struct sigframes *s, struct proc *p)
 	for (size_t i = 0; i < s->suspects.n; i++)
 		for (uint64_t at = s->suspects.v[i].lo; at < s->suspects.v[i].hi; at += PAGE) {
 			size_t n = MIN(s->suspects.v[i].hi - at, PAGE + 16);
-			ssize_t got = read_some(priv(p)->via, at, s->buf, n);
+			ssize_t got;
+
+			if (!pages_are_there(p, at, n))
+				n = PAGE;
+			got = pages_are_there(p, at, n) ? read_some(priv(p)->via, at, s->buf, n) : 0;
 
 			if (got > 0)
 				look_through(s, p, s->buf, at, got, note_saved);

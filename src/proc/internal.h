@@ -64,6 +64,7 @@ struct proc_priv {
 	struct reaper *reaper;
 	uint64_t caught;	/* signals with a handler; valid for the current stop if known */
 	bool caught_known;
+	bool fills_pages;	/* filled.c: as of the last look */
 	int exit_status;
 	bool exited;		/* our child was reaped; exit_status holds */
 };
@@ -78,6 +79,10 @@ struct proc *proc_alloc(pid_t pid);
 int proc_check_machine(struct proc *p);	/* refuses what is not x86-64 */
 int proc_fill(struct proc *p);	/* everything proc_open() learns after it has been allowed */
 bool proc_memory_lives(struct proc *p);
+
+/* filled.c: of programs that fill pages themselves only what is there is touched */
+bool pages_are_there(struct proc *p, uint64_t at, size_t len);	/* true of all other programs */
+int stack_read(struct proc *p, uint64_t at, void *to, size_t len);	/* -EFAULT: not there */
 
 /* status.c: files of /proc, read whole */
 ssize_t file_read(const char *path, char *buf, size_t len);	/* NUL-terminated; -errno */

@@ -301,6 +301,7 @@ int proc_fill(struct proc *p)
 	priv(p)->task = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (priv(p)->task < 0)
 		return fail(-ESRCH, "process %d has ended", p->pid);
+	proc_fills_pages(p);
 	priv(p)->loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
 	r = read_paths(p);
 	return r < 0 ? r : read_identity(p);

@@ -33,6 +33,7 @@
 #include <unistd.h>
 #include "arch/cpu.h"
 #include "base/err.h"
+#include "proc/internal.h"
 
 enum { FRAME_STACK_SP = 3, FRAME_STACK_FLAGS = 4, FRAME_STACK_SIZE = 5, FRAME_SP = 21, FRAME_PC = 22, FRAME_CS = 24,
        FRAME_FLAGS = 23, FRAME_FPU = 29, FRAME_WORDS = 30 };
@@ -72,6 +73,7 @@ int sigframes_prepare(struct sigframes *s, struct proc *p)
 		memset(s->buf, 1, s->cap);	/* the pages are there before anybody is stopped */
 	}
 	s->maps_fresh = false;
+	proc_fills_pages(p);
 	return 0;
 }
 
@@ -94,14 +96,17 @@ static uint64_t stack_end(struct sigframes *s, struct proc *p, uint64_t sp, uint
 	return MIN(m->end, sp + STRANGE_MOST);
 }
 
-/*
- * Make [sp, end) readable in s->buf; what can't be read is cut off.
- *
- * A read of a page that is registered with a userfaultfd and was never there waits for the program's handler, which may
- * be one of the threads that we hold. A stack is used from its end down, so the pages from the stack pointer on are there,
- * unless the program has dropped them (MADV_DONTNEED) from a stack in use. That case is not handled: such a stop would last
- * until jab is killed.
- */
+/* Page by page: what is not there holds nothing, and what lies above it may still be a frame. */
+static void load_what_is_there(struct proc *p, uint8_t *to, uint64_t at, uint64_t end)
+{
+	for (uint64_t next, start = at; at < end; at = next) {
+		next = MIN((at | 4095) + 1, end);
+		if (stack_read(p, at, to + (at - start), next - at) < 0)
+			memset(to + (at - start), 0, next - at);
+	}
+}
+
+/* Make [sp, end) readable in s->buf; what can't be read is cut off. */
 static void load_stack(struct sigframes *s, struct proc *p, pid_t tid, uint64_t sp, uint64_t end)
 {
 	size_t len = end - sp;
@@ -112,11 +117,16 @@ static void load_stack(struct sigframes *s, struct proc *p, pid_t tid, uint64_t 
 		s->cap = len;
 		s->buf = xrealloc(s->buf, len);
 	}
+	s->lo = sp;
+	s->hi = end;
+	if (priv(p)->fills_pages) {
+		load_what_is_there(p, s->buf, sp, end);
+		return;
+	}
 	here = (struct iovec){ s->buf, len };
 	n = len ? process_vm_readv(tid, &here, 1, &there, 1, 0) : 0;
 	if (n < 0)
 		n = proc_read(p, TADDR(sp), s->buf, len) == 0 ? (ssize_t)len : 0;
-	s->lo = sp;
 	s->hi = sp + n;
 }
 
@@ -187,10 +197,10 @@ static bool frame_is_exact(struct proc *p, uint64_t at, const uint64_t *f)
 		return false;
 	if (!has_xsave())
 		return true;
-	if (proc_read(p, TADDR(f[FRAME_FPU] + FX_SW_OFFSET), sw, sizeof(sw)) < 0 || sw[0] != MAGIC1 ||
+	if (stack_read(p, f[FRAME_FPU] + FX_SW_OFFSET, sw, sizeof(sw)) < 0 || sw[0] != MAGIC1 ||
 	    sw[1] < 512 + 64 + 4 || sw[1] > FRAME_MOST)
 		return false;
-	return proc_read(p, TADDR(f[FRAME_FPU] + sw[1] - 4), &end, sizeof(end)) == 0 && end == MAGIC2;
+	return stack_read(p, f[FRAME_FPU] + sw[1] - 4, &end, sizeof(end)) == 0 && end == MAGIC2;
 }
 
 static bool is_frame(struct sigframes *s, struct proc *p, uint64_t at, uint64_t sp, const uint64_t *f)
@@ -225,7 +235,7 @@ int sigframe_at(struct proc *p, uint64_t at, struct hidden_frame *ret_frame)
 {
 	uint64_t f[FRAME_WORDS];
 
-	if (proc_read(p, TADDR(at), f, sizeof(f)) < 0 || f[FRAME_FPU] - at != TO_FPU ||
+	if (stack_read(p, at, f, sizeof(f)) < 0 || f[FRAME_FPU] - at != TO_FPU ||
 	    !frame_is_sane(at, f) || !frame_is_exact(p, at, f))
 		return -ENOENT;
 	*ret_frame = (struct hidden_frame){ f[FRAME_PC], f[FRAME_STACK_SP], f[FRAME_STACK_SIZE], true,
@@ -252,7 +262,7 @@ static bool popped_frame(struct sigframes *s, struct proc *p, const struct threa
 {
 	uint64_t at = t->regs.rsp - 8;
 
-	if (!in_restorer(s, t->regs.rip) || proc_read(p, TADDR(at), ret_frame, FRAME_WORDS * 8) < 0)
+	if (!in_restorer(s, t->regs.rip) || stack_read(p, at, ret_frame, FRAME_WORDS * 8) < 0)
 		return false;
 	*ret_at = at;
 	return frame_is_plausible(p, at, ret_frame);
@@ -336,7 +346,7 @@ int sigframe_load(struct proc *p, const struct saved_pc *s, struct cpu *ret_cpu)
 	uint64_t at = s->slot.v - FRAME_PC * 8, f[FRAME_WORDS];
 	struct cpu c = { 0 };
 
-	if (proc_read(p, TADDR(at), f, sizeof(f)) < 0 || !frame_is_exact(p, at, f))
+	if (stack_read(p, at, f, sizeof(f)) < 0 || !frame_is_exact(p, at, f))
 		return -EAGAIN;
 	for (int i = 0; i < 16; i++)
 		c.reg[i] = f[frame_reg[i]];

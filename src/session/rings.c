@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "session/rings.h"
 
-#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -286,30 +285,6 @@ static bool is_free_to_call(const struct target *t)
 	return proc_seccomp(t->proc) == 0;
 }
 
-/*
- * Does the program fill pages of its own (userfaultfd)? The kernel's read of one that is not there waits for that, and the
- * thread that was hit may be the one to do it.
- */
-static bool fills_pages(const struct target *t)
-{
-	char path[64], link[64];
-	bool does = false;
-	struct dirent *e;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", t->proc->pid);
-	d = opendir(path);
-	while (d && !does && (e = readdir(d))) {
-		ssize_t n = readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1);
-
-		link[MAX(n, 0)] = '\0';
-		does = strstr(link, "[userfaultfd]");
-	}
-	if (d)
-		closedir(d);
-	return does;
-}
-
 static void note_pid(struct target *t)
 {
 	if (proc_write(t->proc, TADDR(t->rings->pid_cell), &t->rings->ns_pid, sizeof(t->rings->ns_pid)) < 0)
@@ -382,7 +357,7 @@ int rings_init(struct target *t)
 	r->spec.many_cpus = t->spec.many_cpus;
 	r->spec.fast = t->spec.fast;
 	r->may_call = is_free_to_call(t);
-	r->may_read = r->may_call && !(r->bulk && fills_pages(t));
+	r->may_read = r->may_call && !(r->bulk && proc_fills_pages(t->proc));
 	r->spec.has_tid = !arena_tid(t->arena, &r->spec.tid_off);
 	r->spec.has_rseq = t->spec.has_rseq;
 	r->spec.rseq_off = t->spec.rseq_off;

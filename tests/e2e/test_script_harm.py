@@ -305,6 +305,20 @@ def test_who_fills_its_pages_itself(built, target):
     t.stop()
 
 
+def test_a_stack_of_pages_that_the_program_fills(built, target):
+    """Pages in the middle of a stack in use are not there, and the thread that would fill them is held: frames are looked for in the others."""
+    if subprocess.run([built("filler"), "ask"]).returncode:
+        pytest.skip("no userfaultfd here")
+    t = target("filler", "stack")
+    t.run(5)
+    for _ in range(3):
+        with Script("u:exe:work { @n = count() }", t.pid) as s:
+            t.run(20)
+            r = s.stop()
+        assert r.status == 0 and scalar(r.output, "n") == "20", r
+    t.stop()
+
+
 def test_go(built):
     """Goroutines begin on very small stacks, and move to others."""
     prog = built("hello_go")

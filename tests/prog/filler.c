@@ -2,7 +2,8 @@
 /*
  * Fills pages of its own when they are touched (userfaultfd): `filler` serves commands (prog.h). Each of N pages is
  * touched; the thread that fills it calls work(page), and only then the page is there. `filler ask` ends with 5 where
- * the kernel lets nobody do so.
+ * the kernel lets nobody do so. `filler stack`: one more thread is on a stack of such pages, with a large array in
+ * the middle of it that it never touches.
  */
 #include "prog.h"
 #include <fcntl.h>
@@ -48,6 +49,35 @@ static void run(long n)
 	munmap(p, (size_t)n * PAGE);
 }
 
+#define STACK (1024 * 1024ul)
+
+static noinline void rest(char *array)
+{
+	__asm__ volatile("" : : "r"(array));
+	for (;;)
+		usleep(500);
+}
+
+static void *skip(void *arg)
+{
+	char array[STACK / 2];
+
+	rest(array);
+	return arg;
+}
+
+static int start_on_such_a_stack(void)
+{
+	char *p = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_register r = { { (uintptr_t)p, STACK }, UFFDIO_REGISTER_MODE_MISSING, 0 };
+	pthread_attr_t attr;
+	pthread_t t;
+
+	pthread_attr_init(&attr);
+	return p == MAP_FAILED || ioctl(fd, UFFDIO_REGISTER, &r) < 0 || pthread_attr_setstack(&attr, p, STACK) ||
+	       pthread_create(&t, &attr, skip, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -56,9 +86,9 @@ int main(int argc, char **argv)
 	fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0)
 		return 5;
-	if (argc > 1)
+	if (argc > 1 && strcmp(argv[1], "ask") == 0)
 		return 0;
-	if (pthread_create(&t, NULL, fill, NULL))
+	if (pthread_create(&t, NULL, fill, NULL) || (argc > 1 && start_on_such_a_stack()))
 		return 4;
 	serve(run, NULL);
 	return verdict();
