@@ -119,6 +119,8 @@ static int64_t make_memfd(struct arena *a, uint64_t name)
 	if (fd == -EMFILE)
 		return fail(fd, "process %d has no descriptor left for a moment (ulimit -n): raise its limit with prlimit(1)",
 			    a->p->pid);
+	if (fd == -ETIMEDOUT)
+		return fd;	/* the thread does not run: that has been said */
 	if (fd < 0)
 		return fail(fd, "the target can't create shared memory: %s", strerror(-fd));
 	proc_step("arena: memfd made");

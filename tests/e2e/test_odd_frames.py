@@ -169,3 +169,45 @@ def test_uninterruptible_sleep(target, freezer):
     assert int(t.ask("longest")) < 1800000
     t.run(1000)
     t.stop()
+
+
+@pytest.fixture
+def freezer2():
+    """A control group of version 2: what is frozen there can be stopped by a tracer, and makes no system call."""
+    top = next((x for x in (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")) if (x / "cgroup.procs").exists()), None)
+    if not top:
+        pytest.skip("no control groups of version 2")
+    group = top / f"jab-test-{os.getpid()}"
+    group.mkdir()
+
+    def freeze(pid, on):
+        (group / "cgroup.procs").write_text(str(pid))
+        (group / "cgroup.freeze").write_text(str(int(on)))
+        while f"frozen {int(on)}" not in (group / "cgroup.events").read_text():
+            time.sleep(.001)
+
+    yield freeze
+    (group / "cgroup.freeze").write_text("0")
+    for pid in (group / "cgroup.procs").read_text().split():
+        (top / "cgroup.procs").write_text(pid)
+    group.rmdir()
+
+
+def test_frozen(target, freezer2):
+    """Frozen as a whole: refused when jab comes, waited for when it goes."""
+    t = target("spin", 2)
+    freezer2(t.pid, True)
+    r = jab.run("count", "-p", str(t.pid), "-d", "0.1", "exe:work")
+    assert r.status != 0 and "is the process frozen?" in r.stderr, r
+    freezer2(t.pid, False)
+    t.run(1000)
+    with jab.Count(t.pid, "exe:work") as c:
+        t.run(1000)
+        freezer2(t.pid, True)
+        c.process.send_signal(2)
+        time.sleep(.1)
+        freezer2(t.pid, False)
+        r = c.wait()
+    assert r.status == 0 and r.hits("work", "exe:work") == 1000 and r.summary["clean"], r
+    t.run(1000)
+    t.stop()
