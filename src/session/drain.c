@@ -103,19 +103,22 @@ static uint64_t up_to(const struct own_ring *own, const uint8_t *span, uint64_t 
 }
 
 /*
- * The good events of a span, counted. Times only grow, so the last one tells: what comes from the future comes
- * from somebody who writes in our rings, and no reader of the trace could go on behind it.
+ * The good events of a span, counted. Times only grow, so the first and the last one tell: what is older than this session, or
+ * comes from the future, was written by the target itself, and no reader of the trace could go on after it.
  */
-static void check_span(struct jab *j, struct own_ring *own, const uint8_t *data, uint64_t len, struct ctf_span *ret_span)
+static void check_span(struct jab *j, struct ctf *trace, struct own_ring *own, const uint8_t *data, uint64_t len,
+		       struct ctf_span *ret_span)
 {
 	struct events *e = j->events;
-	int r = ctf_check_counted(e->trace, data, len, e->recorded.v, ret_span);
+	int r = ctf_check_counted(trace, data, len, e->recorded.v, ret_span);
 	uint64_t now = clock_now();
 
-	if (ret_span->events && ret_span->last > now) {
+	if (ret_span->events && (ret_span->first < e->look.ticks || ret_span->last > now)) {
+		uint64_t good = ret_span->first < e->look.ticks ? 0 : up_to(own, data, ret_span->len, now);
+
 		uncount(e, ret_span, false);
 		r = -EBADMSG;
-		ctf_check_counted(e->trace, data, up_to(own, data, ret_span->len, now), e->recorded.v, ret_span);
+		ctf_check_counted(trace, data, good, e->recorded.v, ret_span);
 	}
 	if (r < 0)
 		ring_damage(&own->r, len - ret_span->len);
@@ -152,7 +155,7 @@ static int write_span(struct jab *j, struct target *t, struct own_ring *own, con
 	uint64_t lost;
 	int r;
 
-	check_span(j, own, data, len, &span);
+	check_span(j, e->trace, own, data, len, &span);
 	cut_span(j, own, &span);
 	lost = lost_of(t, own);
 	*ret_events = span.events;
@@ -486,8 +489,7 @@ static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *o
 	len = up_to(own, start, len, until);
 	translate(t, own, buf + (start - buf), len);
 	start = stacks_widen(j, t, start, len, &wide);
-	if (ctf_check_counted(trace, start, wide, j->events->recorded.v, &span) < 0)
-		ring_damage(&own->r, wide - span.len);
+	check_span(j, trace, own, start, wide, &span);
 	if (span.events)
 		r = ctf_packet(trace, own->stream, own->cpu, &span, lost_of(t, own));
 	if (!r) {

@@ -10,6 +10,7 @@ import pytest
 
 import jab
 import scripts
+import traces
 from targets import LIMIT
 
 SMALL = ["--buffer-size", "64k"]        # quickly searched
@@ -128,3 +129,21 @@ def test_lost_is_not_believed(target, tmp_path):
     assert f"jab: process {t.pid}: how many events it has lost is not known: it has written there itself\n" in err, err
     assert probe["lost"] < 1 << 40 and probe["hits"] < 1 << 40, probe
     assert jab.run("view", "--json", out).objects[-1]["summary"]["lost"] < 1 << 40
+
+
+@pytest.mark.parametrize("options", [[], ["--overwrite"]])
+def test_times_before_the_session(target, tmp_path, options):
+    """An event with a time near the counter's zero is none: readers would sort its packet after all others, or refuse the trace."""
+    if not traces.have_babeltrace():
+        pytest.skip("no babeltrace2")
+    t = target("forge")
+    p = subprocess.Popen([jab.JAB, "record", "-v", *SMALL, *options, "-o", str(tmp_path / "t"), "-p", str(t.pid),
+                          "exe:work arg0:string"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    next(x for x in iter(p.stderr.readline, "") if "active:" in x)
+    forge(t, "time 1")
+    forge(t, "plain", 2)
+    p.send_signal(signal.SIGINT)
+    _, err = p.communicate(timeout=LIMIT)
+    assert p.returncode == 0 and "jab: a buffer held what is no event" in err, err
+    events, _ = traces.babeltrace(tmp_path / "t")
+    assert options or len(events) >= 2, events

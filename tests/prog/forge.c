@@ -9,6 +9,7 @@
  *	pid N		pid and tid of the event, and every number in it that is ours
  *	value N		the latter only
  *	length N	the event's length
+ *	time N		its time
  *	lost PID	calls work() very often while the tracer PID is stopped, finds the words that count what is lost, and changes them
  */
 #include <fcntl.h>
@@ -86,6 +87,8 @@ static const char *change(const char *what, uint64_t to)
 		h->pid = h->tid = to;
 	if (!strcmp(what, "length"))
 		h->len = to;
+	if (!strcmp(what, "time"))
+		h->time = to;
 	return "forged";
 }
 
