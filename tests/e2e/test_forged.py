@@ -40,15 +40,15 @@ def test_records_of_other_clauses(target, tmp_path):
 
 @pytest.mark.parametrize("how", ["trace", "record"])
 def test_events_of_other_targets(target, tmp_path, how):
-    """Probe 1 has no site in the process that writes its id."""
+    """Probe 0 has no site in the process that writes its id."""
     t, other = target("forge"), target("calls", "serve", 1)
     out = tmp_path / "out"
     p = subprocess.Popen([jab.JAB, how, "-v", *SMALL, "-o", str(out), "-p", str(t.pid), "-p", str(other.pid),
-                          "mine=forge:work arg0:string", "theirs=calls:work arg0:string"], stdin=subprocess.DEVNULL,
+                          "theirs=calls:work arg0:string", "mine=forge:work arg0:string"], stdin=subprocess.DEVNULL,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     lines = iter(p.stderr.readline, "")
     next(x for x in lines if "active:" in x)
-    forge(t, "id 1")
+    forge(t, "id 0")
     other.run(3)
     forge(t, "plain")
     p.send_signal(signal.SIGINT)
