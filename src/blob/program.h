@@ -85,8 +85,7 @@ struct prog_op {
 	int64_t imm;
 	uint64_t mask;
 	uint64_t table;		/* struct prog_table, or struct prog_stacks */
-	uint64_t shape;		/* address of struct prog_shape, among the constants, too; PROG_STACK: words of the pool <<
-				   32 | of the index */
+	uint64_t shape;		/* address of struct prog_shape; PROG_STACK: words of the pool << 32 | words of the index */
 	/* events */
 	uint64_t ring_size, pid_cell;
 	uint32_t max_len, lost_index;
