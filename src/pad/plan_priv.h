@@ -70,7 +70,8 @@ struct site {
 	const struct fcode *f;	/* NULL: a plain entry without inner targets, see code_window_is_quiet() */
 	struct insn insn;	/* the instruction at `at` */
 	bool one;		/* never overwrite the start of a second instruction (Go, doubt) */
-	bool exact;		/* move no other instructions: they may be reached in unknown ways (doubt) */
+	bool exact;		/* runs neither begin before the site nor merge with windows: other code may be entered in
+				   unknown ways (doubt) */
 	bool is_entry;
 	bool only_exits;	/* all wants here are exits */
 	int flags;		/* enum line_flags: what its runs may contain */
