@@ -74,7 +74,7 @@ struct ring_ref {
 /* Flags of a whole process: in memory that is private to it and copied by a fork, so that no other process can change them. */
 struct process_state {
 	uint32_t fast;		/* not 0: every thread has a thread block (TLS) of its own whose tid and CPU number are
-				   right. While it is 0 no code of ours touches memory relative to the thread pointer */
+				   right. While it is 0 no pad touches memory relative to the thread pointer */
 	uint32_t quiet;		/* not 0: system calls may be forbidden by now (seccomp) */
 	uint32_t timeless;	/* not 0: rdtsc may be forbidden by now; fast is 0 then */
 };

@@ -12,7 +12,7 @@
 /* Keeps the message and returns the error: return fail(-ESRCH, "no process %d", pid); */
 int fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Puts text in front of the message that is kept: return fail_in(r, "%s", path); */
+/* Puts text before the kept message: return fail_in(r, "%s", path); */
 int fail_in(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* A message of several lines, in which names are already escaped; they stay lines also as a part of later messages. */

@@ -57,8 +57,8 @@ static void set_tail(struct ring *r, uint64_t tail)
 	r->tail = tail;
 	/*
 	 * Pairs with the writer's load of tail in its check for room: put_check() (arch/x86/event.c),
-	 * blob_record(), emit() in blob/program.c. Our reads are done before the writer overwrites these bytes. The
-	 * load in put_check() is plain: x86 does not move later stores before it.
+	 * blob_record(), emit() in blob/program.c. The reader's loads are done before the writer overwrites these
+	 * bytes. The load in put_check() is plain: x86 does not move later stores before it.
 	 */
 	__atomic_store_n(&r->head->tail, tail, __ATOMIC_RELEASE);
 }
@@ -86,7 +86,7 @@ uint64_t ring_peek_some(struct ring *r, uint64_t most, const uint8_t **ret_span)
 	/*
 	 * Pairs with the store to head that commits an event: addq in put_sequence() (arch/x86/event.c), cmpxchg16b
 	 * in put_finish() (event_slow.c), commit() in blob/record.c, emit() in blob/program.c. The event's bytes
-	 * are written before we see the new head.
+	 * are written before the new head is seen.
 	 */
 	uint64_t head = __atomic_load_n(&r->head->head, __ATOMIC_ACQUIRE);
 	uint64_t len = head - r->tail, off = 0;

@@ -151,9 +151,9 @@ static size_t unit_holding(const struct types *t, size_t first, size_t n, const 
 }
 
 /*
- * A name is mostly the first attribute, so the entry begins a few bytes before it. If one there has
- * its name exactly here, we can see already whether it is only a declaration, or no such thing at
- * all. That may be an accident, so it decides only which units are walked first.
+ * A name is mostly the first attribute, so the entry begins a few bytes before it. If an entry there has its name
+ * exactly at the hit, this shows whether it is only a declaration, or of another kind. That may be an accident, so
+ * it only decides which units are walked first.
  */
 static int looks_like(struct hits *h, const struct unit *u, const uint8_t *hit)
 {

@@ -130,7 +130,7 @@ void loc_push_cfa(struct symbolic *s)
 
 /*
  * A frame relative to rbp exists only while rbp is the function's own: not in the prologue, not after the epilogue.
- * The unwind table tells which.
+ * That is known from the unwind table.
  */
 static bool is_frame_up(struct symbolic *s)
 {

@@ -20,7 +20,7 @@ static void load_size(struct loading *l)
 		l->type->size = 0;
 }
 
-/* gcc says "long unsigned int", clang and most people "unsigned long". */
+/* gcc's debug info has "long unsigned int", clang's and C code "unsigned long". */
 static const char *usual_name(const char *name)
 {
 	static const char *const names[][2] = {
@@ -282,7 +282,7 @@ static bool is_copier(struct loading *l, Dwarf_Die *func)
 	return refers_to(&die, l->die) && !(die_next(&die) && dwarf_tag(&die) == DW_TAG_formal_parameter);
 }
 
-/* Nobody wrote it: it copies bytewise, if its members do. */
+/* Whether the function is implicit or defaulted: it copies bytewise, if its members do. */
 static bool is_default(Dwarf_Die *func)
 {
 	uint64_t how;
@@ -290,10 +290,7 @@ static bool is_default(Dwarf_Die *func)
 	return die_flag(func, DW_AT_artificial) || (die_number(func, DW_AT_defaulted, &how) && how == DW_DEFAULTED_in_class);
 }
 
-/*
- * A destructor, copy or move constructor that somebody wrote, or none that may be used: then the class travels by
- * address.
- */
+/* A class with a user-defined destructor, copy or move constructor, or without any usable one, is passed by address. */
 static bool travels_by_reference(struct loading *l)
 {
 	bool deleted = false, usable = false;

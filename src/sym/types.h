@@ -242,9 +242,9 @@ typedef VEC(struct var) var_list;	/* the caller frees it with vec_free() */
 enum types_lang { LANG_C, LANG_CXX, LANG_RUST, LANG_GO, LANG_OTHER };
 
 /*
- * A function at its first instruction: where its parameters are there, and where its return value will be at the
- * return. Compilers follow the ABI unless they know all callers (static functions, clones): for these a location
- * list that covers the first instruction takes precedence.
+ * A function: where its parameters are at its first instruction, and where its return value will be at the return.
+ * Compilers follow the ABI unless they know all callers (static functions, clones): for these a location list that
+ * covers the first instruction takes precedence.
  */
 struct func_types {
 	const char *name;	/* qualified, without parameters */

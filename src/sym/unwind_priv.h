@@ -27,7 +27,7 @@ void cfi_run(const struct frame_fde *fde, const struct cfi_state *start, struct 
 
 /* unwind_gaps.c: code without an FDE, [lo, hi) */
 void gap_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);
-bool sigreturn_row(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);	/* signal return code? */
+bool sigreturn_row(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);	/* if it is a signal return */
 
 bool is_sigreturn(const uint8_t *p, size_t n);
 size_t func_from(const struct module *m, uint64_t addr);	/* the first function at or after addr */

@@ -56,7 +56,7 @@ static bool read_prefix(uint8_t byte, struct prefixes *p)
 	}
 }
 
-/* A REX counts only right in front of the opcode. */
+/* A REX counts only right before the opcode. */
 static struct prefixes read_prefixes(const uint8_t *code, const struct insn *insn)
 {
 	struct prefixes p = { 0 };
