@@ -43,7 +43,7 @@ static struct park_slot *take(struct park *p)
 	for (uint32_t i = 0; i < PARK_SLOTS; i++) {
 		uint32_t none = PARK_FREE;
 
-		/* Pairs with the release store of PARK_FREE at the end of blob_park(). */
+		/* Pairs with the release store of PARK_FREE at the end of blob_park(). `missed` is a statistic. */
 		if (__atomic_compare_exchange_n(&p->slots[i].state, &none, PARK_CLAIMED, 0, __ATOMIC_ACQUIRE,
 						__ATOMIC_RELAXED))
 			return &p->slots[i];

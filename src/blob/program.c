@@ -304,6 +304,7 @@ static uint32_t make_event(uint8_t *frame, const struct prog_op *op, const struc
 	uint64_t bad = 0;
 	uint32_t low, high;
 
+	/* lfence: the time is read after the ring's lock was taken, as in time_now() of record.c. */
 	__asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
 	e->id = op->imm;
 	e->time = (uint64_t)high << 32 | low;

@@ -187,6 +187,11 @@ static void forget_counters(const struct prog_agg *a)
 	__atomic_store_n((uint64_t *)a->cleared, a->flip ? 0 : sum, __ATOMIC_RELEASE);
 }
 
+/*
+ * The new epoch makes the copies of all CPUs void: pads (gen/aggs.c) and read_flip() compare it with the epoch of a
+ * copy. The shared part has no epoch: its words are exchanged one by one, since pads add to them with locked
+ * instructions.
+ */
 static void forget_flip(const struct prog_agg *a)
 {
 	uint64_t block = block_at(a, a->nparts - 1, 0);

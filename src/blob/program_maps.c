@@ -104,6 +104,10 @@ ONE map_get(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 		if (at < 0)
 			break;
 		if (!shape->value_words) {
+			/*
+			 * Pairs with the cmpxchg16b in table_replace(): the value belongs to the state seen before
+			 * if that is unchanged.
+			 */
 			value = __atomic_load_n(&e->value, __ATOMIC_ACQUIRE);
 			there = table_still(e, state);
 		} else if (lock_value(e, state, context(ring)->tid)) {

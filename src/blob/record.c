@@ -147,6 +147,7 @@ void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint6
 {
 	struct bulk_area *area = (struct bulk_area *)ref->scratch;
 	struct ring_head *ring = head_of(ref);
+	/* Relaxed: BULK_MAY_CALL may be cleared at any time; no other memory depends on it. */
 	uint32_t flags = __atomic_load_n(&desc->flags, __ATOMIC_RELAXED);
 	struct work w = {
 		.ctx = &area->context, .desc = desc, .rsp = rsp, .may_call = flags & BULK_MAY_CALL && !is_quiet(desc->quiet),

@@ -11,6 +11,7 @@ int ring_attach(struct ring *r, void *head, const void *data, uint64_t size)
 		return fail(-EINVAL, "a ring can't have %lu bytes: a power of two from 64 KiB to 1 GiB",
 			    (unsigned long)size);
 	*r = (struct ring){ .head = head, .data = data, .size = size, .longest = EVENT_LEN_MAX };
+	/* Relaxed: only the reader writes tail. */
 	r->tail = __atomic_load_n(&r->head->tail, __ATOMIC_RELAXED);
 	return 0;
 }

@@ -33,7 +33,8 @@ static uint64_t oldest_safe(const struct ring *r, uint64_t head)
 
 /*
  * False: the writer overtook the copy. The acquire load pairs with the stores to head that commit events, see
- * ring_peek_some().
+ * ring_peek_some(). The marks are loaded relaxed: a mark that is too new or too old is rejected by mark_before() or
+ * is_run().
  */
 static bool copy(const struct ring *r, uint8_t *buf, struct part *part)
 {
