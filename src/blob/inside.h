@@ -48,7 +48,7 @@ struct work {
 
 /*
  * Whether the traced program may have forbidden system calls since the attach (seccomp): a probe before such a call
- * sets the flag at this address. Relaxed: no other memory is read on the strength of it.
+ * sets the flag at this address. Relaxed: no other memory depends on it.
  */
 static inline bool is_quiet(uint64_t word)
 {

@@ -52,7 +52,7 @@ static struct park_slot *take(struct park *p)
 	return 0;
 }
 
-/* Relaxed: no other memory is read on the strength of these flags. */
+/* Relaxed: no other memory depends on these flags. */
 static bool keeper_lives(const struct park *p)
 {
 	return __atomic_load_n(&p->open, __ATOMIC_RELAXED) &&

@@ -40,8 +40,8 @@ static void mark(struct ring_head *ring, uint64_t size, uint64_t head, uint64_t 
 /*
  * A signal handler that interrupted this code may have forked, and its child executes this code, too. The event and
  * the lock are its parent's; only the scratch memory is the child's own. As long as the pid cell has the event's
- * pid there was no fork, since a fork wipes it. If it has another number (a thread that has not noted its pid
- * there, see event_slow.c), the kernel is asked, as for every event of such a thread.
+ * pid there was no fork, since a fork wipes it. If it has another number (a vfork child or a bare clone never notes
+ * its pid there, see event_slow.c), the kernel is asked, as for every event of such a thread.
  */
 static bool is_known(const struct work *w)
 {

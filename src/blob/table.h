@@ -28,8 +28,8 @@ static inline void table_pause(void)
 }
 
 /*
- * Waits, for at most *spins rounds, while the entry is CLAIMED: its key is about to be READY, unless the thread
- * that writes it is dead or is the one that this signal handler has interrupted.
+ * Waits, for at most *spins rounds, while the entry is CLAIMED: it will be READY soon, unless the thread that
+ * claimed it is dead or was interrupted by the signal handler that runs this code.
  */
 static inline uint64_t table_settled(const struct prog_entry *e, int *spins)
 {
@@ -98,7 +98,7 @@ static inline uint64_t table_next(uint64_t state, enum prog_state to, uint64_t h
 	return to | ((state + PROG_TURN) & PROG_TURNS) | (hash & PROG_HASH);
 }
 
-/* Relaxed: the count only limits the number of keys and is shown; nothing is read on the strength of it. */
+/* Relaxed: the count only limits the number of keys and is shown; no other memory depends on it. */
 static inline void table_count(struct prog_table *t, int64_t n)
 {
 	__atomic_fetch_add(&t->count, n, __ATOMIC_RELAXED);

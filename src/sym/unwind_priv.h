@@ -6,7 +6,7 @@
 #include "sym/priv.h"
 #include "sym/unwind.h"
 
-/* unwind_rows.c: collects rows. Addresses must not go back; later rules for one address win. */
+/* unwind.c: collects rows. Addresses must not go backwards; of several rules for one address the last one counts. */
 struct row_writer;
 void row_add(struct row_writer *w, uint64_t addr, const struct unwind_rule *rule);
 
