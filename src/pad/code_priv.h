@@ -31,7 +31,7 @@ struct body {
 	VEC(struct ind_jump) inds;
 	addr_list stays;	/* jumps to thunks, and returns of thunks, that don't leave; sorted */
 	addr_list leas;		/* addresses taken with lea, for tables */
-	VEC(uint32_t) parts;	/* functions that are cold parts of this one */
+	VEC(uint32_t) parts;	/* functions that form one with this: its cold parts; of a cold part also its owners */
 	VEC(struct span) filler;
 	VEC(struct span) orphans;	/* blocks that no known branch reaches, ascending */
 };

@@ -136,8 +136,8 @@ struct probe_spec {
 	char *object;		/* path, name, "exe", "*"; NULL: not given (exe first, then all) */
 	char *place;		/* name, glob or regex */
 	char *rest;		/* the text after the place: fields, condition; NULL: none */
-	uint64_t addr;		/* PLACE_LINE: line number. PLACE_ADDR: link address if an object is given that is a file,
-				   else live address */
+	uint64_t addr;		/* PLACE_LINE: line number. PLACE_ADDR: live address if a process is probed and no object is
+				   given, else link address */
 	uint64_t offset;	/* func+off */
 	bool has_offset;
 	uint8_t kind, place_kind;
