@@ -112,7 +112,8 @@ struct ring_head {
  * between that check and the next instruction. So nothing after the check can take effect twice: one cmpxchg16b of
  * head and lock commits the event and releases the lock (or one cmpxchg releases the lock alone), and it expects
  * the values read before the check. Of the owner and its copy the first one succeeds, the other one changes
- * nothing.
+ * nothing. The blob commits and releases by two exchanges (commit() and unlock() in blob/record.c), each of which
+ * expects such values, too.
  */
 static inline uint32_t ring_lock_owner(uint64_t lock)
 {
