@@ -29,7 +29,7 @@
  *	BLOB_PARK	void park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
  *			Waits for the tracer, see arch/park.h.
  *	BLOB_PROGRAM	int64_t program(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
- *			One operation of clause code, see blob/program.h.
+ *			One operation of a program of the language, see blob/program.h.
  */
 enum blob_entry { BLOB_RECORD, BLOB_READ, BLOB_PARK, BLOB_PROGRAM, BLOB_ENTRIES };
 

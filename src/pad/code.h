@@ -42,7 +42,7 @@ struct code {
 int code_open(struct module *m, struct code **ret_code);
 void code_close(struct code *c);
 
-/* Returns the function that contains addr, decoded; NULL (with a message) if no function is known there. */
+/* The function around addr, decoded; NULL (with a sentence) if no function is known there. */
 const struct fcode *code_func(struct code *c, uint64_t addr);
 
 /* Frees a decoded function, for runs over a whole file. f and pointers into it are invalid afterwards. */

@@ -106,7 +106,7 @@ void plan_reset(struct plan *p)
 	p->nslots = 0;
 }
 
-/* The pads may be in use: they stay allocated in the room. */
+/* The pads may be in use: the room keeps them. */
 void plan_free(struct plan *p)
 {
 	if (!p)

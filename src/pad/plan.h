@@ -51,7 +51,7 @@ void plan_avoid(struct plan *p, uint32_t tactics);
  */
 void plan_foreign(struct plan *p, uint64_t lo, uint64_t hi);
 
-/* Discards the results of plan_solve(): the room that its pads took is free again. */
+/* Forget the results of plan_solve(): what its pads took of the room is free again. */
 void plan_reset(struct plan *p);
 
 /*

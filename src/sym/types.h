@@ -257,7 +257,7 @@ struct func_types {
 	bool is_void;		/* it returns nothing; false if the debug info has no types at all */
 	uint32_t line;		/* line in types_func_file() */
 	uint32_t nparams, nresults;
-	const struct var *params;	/* followed by Go's results, one by one: loc as in retval */
+	const struct var *params;	/* behind them Go's results, each for itself: loc as in retval */
 	struct var retval;	/* loc at the ret instruction; a large one in memory, at rax */
 };
 
