@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What jab must know of a CPU, as one table. Everything here is pure: bytes in, bytes out. The
- * addresses are only numbers to compute with; nothing is dereferenced and no process is known.
+ * Everything that depends on the CPU, as one table. All functions are pure: bytes in, bytes out. Addresses are only
+ * numbers to compute with; nothing is dereferenced and no process is accessed.
  */
 #ifndef JAB_ARCH_H
 #define JAB_ARCH_H
@@ -15,20 +15,20 @@
 #include "arch/park.h"
 
 enum insn_kind {
-	INSN_PLAIN,		/* goes on to the next instruction */
+	INSN_PLAIN,		/* continues with the next instruction */
 	INSN_NOP,		/* any nop form, one byte or many */
 	INSN_INT3,
-	INSN_ENDBR,		/* landing mark of indirect branches: never displaced */
+	INSN_ENDBR,		/* landing mark of indirect branches (endbr64): never displaced */
 	INSN_JMP,		/* direct jump; target is set */
 	INSN_JCC,		/* conditional jump; target is set */
 	INSN_LOOP,		/* loop, loopz, loopnz, jrcxz, jecxz: rel8 only; target is set */
-	INSN_XBEGIN,		/* target is where an abort goes */
+	INSN_XBEGIN,		/* target is the abort address */
 	INSN_CALL,		/* direct call; target is set */
 	INSN_JMP_IND,		/* jmp *reg, jmp *mem */
 	INSN_CALL_IND,		/* call *reg, call *mem */
 	INSN_RET,		/* ret, rep ret, ret imm16 */
 	INSN_SYSCALL,		/* syscall, sysenter, int 0x80 */
-	INSN_STOP,		/* ud2, hlt, int imm...: does not go on */
+	INSN_STOP,		/* ud2, hlt, int imm...: does not continue with the next instruction */
 };
 
 enum insn_flags {
@@ -44,7 +44,7 @@ struct insn {
 	uint8_t len;
 	uint8_t kind;		/* enum insn_kind */
 	uint8_t flags;		/* enum insn_flags */
-	uint8_t rel_off;	/* where the rel8/rel32/disp32 stands in the bytes; 0: there is none */
+	uint8_t rel_off;	/* offset of the rel8/rel32/disp32 in the bytes; 0: there is none */
 	uint8_t rel_size;	/* 1 or 4; 0: there is none */
 	uint64_t target;	/* of a direct branch or of a pc-relative operand */
 };
@@ -52,18 +52,17 @@ struct insn {
 #define INSN_MAX 15		/* longest instruction */
 #define RELOC_MAX 72		/* longest relocated form of one instruction */
 
-/* What the counting code of a pad must know. Addresses are the target's. */
+/* Parameters of a pad's counting code. All addresses are those of the target. */
 struct count_spec {
 	int32_t rseq_off;	/* rseq area from the thread pointer; used if has_rseq */
-	uint32_t rseq_sig;	/* the word the kernel wants in front of an abort address */
-	bool has_rseq;		/* every thread has registered: count per CPU without a lock */
+	uint32_t rseq_sig;	/* the signature that the kernel expects before an abort address */
+	bool has_rseq;		/* every thread has registered with rseq: count per CPU without a lock */
 	bool many_cpus;		/* as in struct event_spec */
-	uint64_t cpu_table;	/* u64 table[] by the lower bits of cpu_id: base of that CPU's counters, 0: it has none.
-				   The target can't write it */
+	uint64_t cpu_table;	/* u64 table[] by the lower bits of cpu_id: base address of that CPU's counters, 0: it has
+				   none. The target can't write it */
 	uint64_t fast;		/* process_state.fast */
-	uint64_t shared;	/* address of the counter for everybody else: threads without
-				   registration, and the few hits the kernel has interrupted.
-				   Hits = sum over the CPUs + this */
+	uint64_t shared;	/* address of the shared counter, for threads without rseq registration and for the few hits
+				   that were interrupted in the sequence. Hits = sum over the CPUs + this */
 	uint32_t index;		/* this counter is at base + 8 * index */
 };
 
@@ -72,136 +71,136 @@ enum clone_abi {
 	CLONE_ABI_VFORK,	/* always a child on its parent's thread block */
 	CLONE_ABI_CLONE,	/* clone(flags, ...) */
 	CLONE_ABI_CLONE3,	/* clone3(args, ...) */
-	CLONE_ABI_SET_FS,	/* arch_prctl(code, ...): no new thread, but another block for this one */
+	CLONE_ABI_SET_FS,	/* arch_prctl(code, ...): no new thread, but another thread block for this one */
 };
 
 struct raise_spec {
 	uint64_t fast;		/* process_state.fast: becomes 0 */
-	uint64_t raised;	/* u32 that tells the tracer so: becomes 1 */
-	int32_t tid_off;	/* where a thread block has its thread's number; 0: not known, no new block is believed */
-	int32_t rseq_off;	/* as in count_spec: a new thread's block gets a CPU number there that is none, */
+	uint64_t raised;	/* u32 that the tracer reads: becomes 1 */
+	int32_t tid_off;	/* offset of the tid in a thread block; 0: not known, no new block is relied on */
+	int32_t rseq_off;	/* as in count_spec: a new thread's block gets an invalid CPU number there, */
 	bool has_rseq;		/* if this is set */
 	enum clone_abi abi;
-	bool own_numbers;	/* new threads write their numbers into their blocks themselves */
+	bool own_numbers;	/* new threads write their tids into their blocks themselves */
 };
 
-/* What a system call can do to pages that pads load from; its arguments are in their registers. */
+/* The system call that can unmap or protect pages that pads load from; its arguments are in their registers. */
 enum forget_abi {
-	FORGET_RANGE,		/* munmap, mremap, madvise: whatever is in (address, length) */
-	FORGET_PROTECT,		/* mprotect, pkey_mprotect: if the right to read goes */
-	FORGET_MAP,		/* mmap: if the address is fixed */
+	FORGET_RANGE,		/* munmap, mremap, madvise: all pages in (address, length) */
+	FORGET_PROTECT,		/* mprotect, pkey_mprotect: if PROT_READ is not set */
+	FORGET_MAP,		/* mmap: if MAP_FIXED is set */
 };
 
 struct forget_spec {
-	uint64_t table;		/* of { u64 start, length }; the lengths become 0 */
+	uint64_t table;		/* array of { u64 start, length }; the lengths become 0 */
 	uint32_t n;
 	enum forget_abi abi;
 };
 
-/* In front of a call of any number, which is in its register like its arguments. */
+/* Code before a `syscall` of any number; the number and the arguments are in their registers. */
 struct gate_spec {
-	struct raise_spec raise;	/* whatever makes a child raises */
-	struct forget_spec forget;	/* and whatever changes a mapping forgets it, */
+	struct raise_spec raise;	/* what is done for any call that creates a thread or process */
+	struct forget_spec forget;	/* and for any call that changes a mapping, */
 	bool forgets;			/* if this is set */
 };
 
-/* In front of a call that may forbid others; its arguments are in their registers. */
+/* Code before a system call that may forbid other ones; its arguments are in their registers. */
 struct hush_spec {
-	uint64_t word;		/* of struct process_state: becomes 1, */
-	uint64_t told;		/* and a u32 for the tracer, which does so, too, */
-	uint64_t clears;	/* and one that becomes 0 (0: there is none), */
-	uint8_t first, n;	/* if the lower half of the first argument is one of these */
-	uint32_t number;	/* and if the call has this number; 0: it has */
+	uint64_t word;		/* address of a flag of struct process_state: becomes 1, */
+	uint64_t told;		/* address of a u32 that the tracer reads: becomes 1, */
+	uint64_t clears;	/* address of a u32 that becomes 0 (0: there is none), */
+	uint8_t first, n;	/* if the lower half of the first argument is one of n values from `first` on, */
+	uint32_t number;	/* and if the call has this number; 0: no check */
 };
 
-/* Is there room on a goroutine's stack? */
+/* Code that checks for room on a goroutine's stack. */
 struct space_spec {
-	int32_t g_off;		/* from the thread pointer: the address of g, which starts with that of the stack's end */
-	uint32_t need;		/* bytes below the site's stack pointer */
-	uint64_t instead;	/* counter of hits for which there was too little */
-	uint32_t body;		/* bytes that these jump over */
+	int32_t g_off;		/* offset from the thread pointer of the address of g, whose first member is the stack's
+				   lower end */
+	uint32_t need;		/* bytes needed below the site's stack pointer */
+	uint64_t instead;	/* address of the counter of hits without room */
+	uint32_t body;		/* bytes of the body, which is skipped without room */
 };
 
 struct arch_ops {
 	const char *name;
 	uint16_t elf_machine;
 
-	/* Decode one instruction. Returns 0, or -EILSEQ if the bytes are none. */
+	/* Decodes one instruction. Returns 0, or -EILSEQ if the bytes are not a valid one. */
 	int (*decode)(const uint8_t *code, size_t room, uint64_t addr, struct insn *ret_insn);
 
 	/*
-	 * Copy an instruction that stands at `from` so that it does the same at `to`. Returns the
-	 * length written to out (RELOC_MAX bytes of room), -ERANGE if its target is out of reach
-	 * from there, -ENOTSUP if this form can't be moved (syscall, endbr64). The length depends
-	 * on the instruction only, never on the addresses. A call leaves the original return
-	 * address, so what comes behind it in the pad is not reached.
+	 * Copies an instruction from the address `from` so that it does the same at `to`. Returns the length
+	 * written to out (RELOC_MAX bytes of room), -ERANGE if its target is out of reach from there, -ENOTSUP if
+	 * this form can't be moved (syscall, endbr64). The length depends on the instruction only, never on the
+	 * addresses. A call leaves the original return address, so the code after it in the pad is not reached.
 	 */
 	int (*relocate)(const uint8_t *code, const struct insn *insn, uint64_t from, uint64_t to,
 			uint8_t *out);
 
-	/* Write the 5-byte jump from `from` to `to`; -ERANGE if too far. */
+	/* Writes the 5-byte jump from `from` to `to`; -ERANGE if too far. */
 	int (*jump)(uint8_t *out, uint64_t from, uint64_t to);
 
 	/*
-	 * Write the counting code as it runs at address `at`: keeps every register, the flags and
-	 * the red zone, falls out at its end. Returns its length, at most COUNT_MAX. The length
-	 * does not depend on `at`, so a call with out == NULL measures it.
+	 * Writes the counting code as it runs at address `at`: keeps every register, the flags and the red zone,
+	 * continues after its last byte. Returns its length, at most COUNT_MAX. The length does not depend on `at`,
+	 * so a call with out == NULL measures it.
 	 */
 	int (*emit_count)(uint8_t *out, uint64_t at, const struct count_spec *spec);
 
 	/*
-	 * Write the code that stands in front of a clone and clears process_state.fast if
-	 * the new thread will not have restartable sequences of its own. Returns its length, at most
-	 * COUNT_MAX.
+	 * Writes the code before a clone that clears process_state.fast if the new thread will not have rseq and a
+	 * thread block of its own. Returns its length, at most COUNT_MAX.
 	 */
 	int (*emit_raise)(uint8_t *out, const struct raise_spec *spec);
 
-	/* The same for calls that take pages away: ranges that one of them meets are cleared, all of them. */
+	/*
+	 * Writes the code before a call that can unmap pages: if it touches one range of the table, the lengths of
+	 * all ranges become 0. Returns its length.
+	 */
 	int (*emit_forget)(uint8_t *out, const struct forget_spec *spec);
 
-	/* Both, where one `syscall` makes all calls. At most GATE_MAX. */
+	/* Writes both, for a `syscall` that makes calls of any number. Returns its length, at most GATE_MAX. */
 	int (*emit_gate)(uint8_t *out, const struct gate_spec *spec);
 
-	/* Notes that calls will be forbidden. At most HUSH_MAX. */
+	/* Writes the code that notes that calls may be forbidden from now on. Returns its length, at most HUSH_MAX. */
 	int (*emit_hush)(uint8_t *out, const struct hush_spec *spec);
 
-	/* Stands in front of a body in Go code. Always SPACE_LEN bytes. */
+	/* Writes the check before a body in Go code. Always SPACE_LEN bytes. */
 	int (*emit_space)(uint8_t *out, const struct space_spec *spec);
 
 	/*
-	 * Write the code that records an event as it runs at address `at`, with the same promises as
-	 * emit_count. Returns its length, at most EVENT_CODE_MAX; -ERANGE or -EINVAL for a spec that
-	 * makes no sense.
+	 * Writes the code that records an event as it runs at address `at`, with the same guarantees as emit_count.
+	 * Returns its length, at most EVENT_CODE_MAX; -ERANGE or -EINVAL for an invalid spec.
 	 */
 	int (*emit_event)(uint8_t *out, uint64_t at, const struct event_spec *spec);
 
 	/*
-	 * Write the routine that event code calls when it can't use the ring of its CPU; it may stand
-	 * anywhere. Returns its length, at most EVENT_SLOW_MAX.
+	 * Writes the routines that event code calls when it can't use the ring of its CPU; they may be at any
+	 * address. Returns their length, at most EVENT_SLOW_MAX.
 	 */
 	int (*emit_event_slow)(uint8_t *out, const struct event_slow_spec *spec);
 
 	/*
-	 * Do by hand the instruction that the thread stands at. Knows what the code above is made of:
-	 * -ENOTSUP for anything else, and nothing has changed. A lock that the code tries to take is
-	 * always found taken.
+	 * Emulates the instruction at the thread's pc. Knows only the instructions that the code above is made of:
+	 * -ENOTSUP for all others, with nothing changed. A lock that the code tries to take is always found taken.
 	 */
 	int (*perform)(struct cpu *c, const struct cpu_memory *m);
 
 	/*
-	 * Write the code that records a bulk event; it may stand anywhere and keeps what emit_count keeps.
-	 * Below the stack pointer it takes at most BULK_STACK_MAX bytes, everything that it calls included.
+	 * Writes the code that records a bulk event; it may be at any address and keeps what emit_count keeps.
+	 * Below the stack pointer it takes at most BULK_STACK_MAX bytes, including everything that it calls.
 	 * Returns its length, at most BULK_CODE_MAX.
 	 */
 	int (*emit_bulk)(uint8_t *out, const struct bulk_spec *spec);
 
 	/*
-	 * One instruction as a person reads it. Returns its length, or -EILSEQ; *ret_names: an address that it
-	 * names, 0 if none.
+	 * Writes one instruction as assembler text. Returns its length, or -EILSEQ; *ret_names: an address that it
+	 * names, 0: none.
 	 */
 	int (*text)(const uint8_t *code, size_t room, uint64_t addr, char *out, size_t out_room, uint64_t *ret_names);
 
-	/* Write the code in which a thread parks; keeps everything. At most PARK_CODE_MAX bytes. */
+	/* Writes the code in which a thread parks; keeps all registers. At most PARK_CODE_MAX bytes. */
 	int (*emit_park)(uint8_t *out, const struct park_spec *spec);
 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parking: a thread that is about to start another program, or has just mapped a library, waits in a pad
- * until we have done what must be done before it goes on. The memory that both sides share:
+ * Parking: a thread that is about to execute another program, or has just mapped a library, waits in a pad until
+ * the tracer has done what must be done before it goes on. This is the memory that both share:
  *
- *	thread	takes a free slot (0 -> CLAIMED), fills it, WAITING, rings the bell, sleeps on the state
- *	we	see the bell, do our work, WAITING -> GO, wake it
- *	thread	GO -> 0
+ *	thread	takes a free slot (FREE -> CLAIMED), fills it, WAITING, increments the bell, sleeps on the state
+ *	tracer	sees the bell, does its work, WAITING -> GO, wakes the thread
+ *	thread	GO -> FREE
  *
- * It never waits longer than the limit, not at all while `open` is 0, and it is woken by the kernel
- * when we die: our word in `keeper` is on a robust list.
+ * The thread never waits longer than the limit, and not at all while `open` is 0. When the tracer dies, the kernel
+ * sets OWNER_DIED in `keeper`, which is on the tracer's robust futex list, and the thread goes on.
  */
 #ifndef JAB_ARCH_PARK_H
 #define JAB_ARCH_PARK_H
@@ -17,14 +17,14 @@
 #include <stdint.h>
 
 #define PARK_SLOTS 32
-#define PARK_END_MS 10000	/* whoever wakes it before */
+#define PARK_END_MS 10000	/* by the clock, however often the thread was woken before */
 #define PARK_LIMIT_MS 2000
-#define PARK_SLICE_MS 10	/* how often a sleeper looks whether its keeper lives */
+#define PARK_SLICE_MS 10	/* how often a parked thread checks that the tracer lives */
 
 enum park_kind {
 	PARK_EXEC,		/* arg: path */
 	PARK_EXECAT,		/* arg: directory, path */
-	PARK_LOADED,		/* the loader has mapped or unmapped something */
+	PARK_LOADED,		/* the dynamic loader has mapped or unmapped a library */
 };
 
 enum park_state { PARK_FREE, PARK_CLAIMED, PARK_WAITING, PARK_GO };
@@ -38,9 +38,9 @@ struct park_slot {
 };
 
 struct park {
-	uint32_t bell;		/* counts requests; we sleep on it */
-	uint32_t open;		/* 0: nobody is there, go on */
-	uint32_t keeper;	/* our tid; the kernel sets OWNER_DIED here when we die */
+	uint32_t bell;		/* counts requests; the tracer sleeps on it */
+	uint32_t open;		/* 0: no tracer serves requests, threads don't park */
+	uint32_t keeper;	/* the tracer's tid; the kernel sets OWNER_DIED here when it dies */
 	uint32_t missed;	/* requests that found no slot */
 	uint8_t unused[48];
 	struct park_slot slots[PARK_SLOTS];
@@ -51,11 +51,11 @@ struct park {
 _Static_assert(sizeof(struct park_slot) == 64 && offsetof(struct park, slots) == 64, "both sides know it");
 _Static_assert(sizeof(struct park) <= 4096, "a page");
 
-/* What the code of a pad must know. */
+/* Parameters of the pad's code. */
 struct park_spec {
 	uint64_t park;		/* struct park, in the target */
-	uint64_t routine;	/* where blob_park() stands */
-	uint64_t quiet;		/* process_state.quiet: while it is not 0 nobody parks, which takes system calls */
+	uint64_t routine;	/* address of blob_park() */
+	uint64_t quiet;		/* process_state.quiet: while it is not 0 no thread parks, since that takes system calls */
 	uint32_t kind;
 };
 

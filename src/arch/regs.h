@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The registers that a person can name, and which of them carry arguments. */
+/* The registers that users can name, and which of them carry arguments. */
 #ifndef JAB_ARCH_REGS_H
 #define JAB_ARCH_REGS_H
 
@@ -7,14 +7,14 @@
 
 struct arch_regs {
 	const char *names[16];	/* by their number in machine code */
-	uint8_t args[6];	/* arguments of the C convention; more stand on the stack */
-	uint8_t go_args[9];	/* of Go since 1.17 */
+	uint8_t args[6];	/* of the C calling convention; further arguments are on the stack */
+	uint8_t go_args[9];	/* of Go's calling convention since 1.17 */
 	uint8_t ret, sp;
 };
 
 extern const struct arch_regs x86_regs;
 
-/* By name; -1: there is none. */
+/* The number of a register by its name; -1: there is none of that name. */
 int reg_number(const char *name);
 
 #endif

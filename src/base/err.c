@@ -8,14 +8,16 @@
 
 int log_level;
 
-#define LONGEST 8192	/* of a sentence: a probe with many fields has a warning with its line for each, and the error comes last */
+#define LONGEST 8192	/* of an error message: a probe with many fields has a warning with its line for each, and the error
+			   comes last */
 
 static _Thread_local char text[LONGEST];
-static _Thread_local char lines[LONGEST];	/* the last sentence with lines of our own */
+static _Thread_local char lines[LONGEST];	/* the last message of fail_lines() */
 
 /*
- * A sentence holds words that are not ours: they can't write to the terminal, nor begin a line. Lines that fail_lines() was
- * given are ours, also where they became part of another sentence.
+ * An error message contains names from outside of jab: they are escaped, so that they can neither control the
+ * terminal nor begin a line. Lines given to fail_lines() are jab's own, also where they became part of another
+ * message.
  */
 static size_t make_safe(const char *fresh, char *out, size_t room)
 {
@@ -28,7 +30,7 @@ static size_t make_safe(const char *fresh, char *out, size_t room)
 	return n + text_safe(own + strlen(lines), strlen(own) - strlen(lines), "", out + n, room - n);
 }
 
-/* The earlier sentence may be part of the new one. */
+/* The arguments may point to the earlier message. */
 int fail(int err, const char *fmt, ...)
 {
 	char fresh[sizeof(text)];
@@ -70,7 +72,7 @@ const char *err_text(void)
 	return text[0] ? text : "unknown error";
 }
 
-/* One write a message, so that lines of several writers never mix. */
+/* One write() per message, so that lines of several writers never mix. */
 static void say(const char *fmt, va_list ap)
 {
 	char fresh[LONGEST + 200], line[LONGEST + 200];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Below a root such as /proc/77/root a symbolic link must be followed as the target would follow it, or
- * /lib/libc.so.6 of a container would lead to our own libc. O_PATH gives a handle that can be looked at without the
- * file being opened; the handle is then opened through /proc/self/fd, so that what was looked at is what is read.
+ * /lib/libc.so.6 of a container would lead to the tracer's own libc. O_PATH gives a handle that can be inspected
+ * without opening the file; the handle is then opened through /proc/self/fd, so that the file that was inspected is
+ * the one that is read.
  */
 #include "base/file.h"
 
@@ -19,8 +20,8 @@
 #include "base/mem.h"
 
 /*
- * Without openat2 (kernels before 5.6, strict seccomp filters): one component at a time, and no symbolic link. The
- * paths in /proc/PID/maps have none.
+ * Without openat2 (kernels before 5.6, strict seccomp filters): opens one component at a time and refuses symbolic
+ * links. The paths in /proc/PID/maps have none.
  */
 static int walk(int dir, const char *path)
 {

@@ -41,7 +41,7 @@ void json_string(FILE *to, const char *s, size_t len)
 	putc('"', to);
 }
 
-/* -?digits[.digits][e[+-]digits], as printf writes numbers; 012 is none. */
+/* -?digits[.digits][e[+-]digits], as printf writes numbers; not 012. */
 static bool is_number(const char *s, size_t len)
 {
 	size_t i = len && *s == '-', digits = i;

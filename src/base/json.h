@@ -4,10 +4,13 @@
 
 #include <stdio.h>
 
-/* A string with its quotes. Names are any bytes, JSON is UTF-8: what is none becomes a replacement character. */
+/*
+ * Writes a string with its quotes. Names are any bytes, JSON is UTF-8: bytes that are not UTF-8 become a
+ * replacement character.
+ */
 void json_string(FILE *to, const char *s, size_t len);
 
-/* A word that JSON knows without quotes (a number, true, false) as it is, any other as a string. */
+/* Writes a word that JSON has without quotes (a number, true, false) unchanged, any other one as a string. */
 void json_word(FILE *to, const char *s, size_t len);
 
 #endif

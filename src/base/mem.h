@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of the tracer itself. Running out of it ends the tracer with a message: that is the same
- * as being killed, and the undo record in the target covers it (see `jab recover`).
+ * Memory of the tracer itself. Running out of it ends the tracer with a message: for the target that is the same as
+ * a killed tracer, and the undo record covers it (see `jab recover`).
  */
 #ifndef JAB_BASE_MEM_H
 #define JAB_BASE_MEM_H
@@ -15,8 +15,8 @@ char *xstrdup(const char *s);
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Growing arrays. VEC(int) list = { 0 }; *vec_add(&list) = 7; for (i < list.n) list.v[i];
- * vec_add() gives a zeroed new last element; pointers into v die with the next add.
+ * Growing arrays. VEC(int) list = { 0 }; *vec_add(&list) = 7; for (i < list.n) list.v[i]; vec_add() appends a
+ * zeroed element and returns its address; pointers into v are invalid after the next vec_add().
  */
 #define VEC(T) struct { T *v; size_t n, cap; }
 #define vec_add(vec) \

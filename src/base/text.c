@@ -4,7 +4,7 @@
 #include <string.h>
 #include "base/utf8.h"
 
-/* U+2028-202E and U+2066-2069, U+200E-200F and U+061C: separators of lines, and direction. */
+/* U+2028-202E and U+2066-2069, U+200E-200F and U+061C: line separators and direction marks; and C1 control characters. */
 static bool is_steering(const unsigned char *s, size_t len)
 {
 	if (len == 2)
@@ -27,7 +27,7 @@ size_t text_plain(const char *s, size_t n)
 	return is_steering(u, len) ? 0 : len;
 }
 
-/* The next piece as it is shown: a character, or an escape. Returns how many bytes of s it stands for. */
+/* The next piece as it is shown: a character, or an escape. Returns how many bytes of s it represents. */
 static size_t next_piece(const char *s, size_t n, const char *keep, char ret_piece[4], size_t *ret_len)
 {
 	static const char hex[] = "0123456789abcdef";

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Text that jab has not made itself (names in files, of files, of threads; strings of a target) on its way to a
- * terminal or into a message. What could steer a terminal or look like another line is shown as \xNN, byte by byte:
- * control characters (C0, DEL, and C1, also as UTF-8), bytes that are no UTF-8, line and paragraph separators, and the
- * characters that turn the direction of writing. A backslash stays as it is, so text that was made safe once stays the
- * same.
+ * Text from outside of jab (names in files, of files, of threads; strings of a target) on its way to a terminal or
+ * into a message. Bytes that could control a terminal or look like another line are shown as \xNN: control
+ * characters (C0, DEL, and C1, also as UTF-8), bytes that are not UTF-8, line and paragraph separators, and
+ * characters that change the direction of writing. A backslash is not escaped, so escaping a text twice changes
+ * nothing.
  */
 #ifndef JAB_BASE_TEXT_H
 #define JAB_BASE_TEXT_H
@@ -13,13 +13,16 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Bytes of the harmless character at s, of which n bytes are there; 0: the first byte is to be escaped. */
+/* Length of the harmless character at s, where n bytes are readable; 0: the first byte must be escaped. */
 size_t text_plain(const char *s, size_t n);
 
-/* To `out`, ended by a NUL, cut in front of what does not fit; `keep` has characters that stay. Returns the length. */
+/*
+ * Writes the escaped text to `out`, with a NUL, cut before the first character that does not fit; characters in
+ * `keep` are not escaped. Returns the length.
+ */
 size_t text_safe(const char *s, size_t len, const char *keep, char *out, size_t room);
 
-/* The same to a file. */
+/* Writes the escaped text to a file. */
 void write_safe(FILE *to, const char *s, size_t len, const char *keep);
 void print_safe(FILE *to, const char *s);
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Length of the character at s, of which n bytes are there; 0: no UTF-8 (overlong forms and surrogates are none). */
+/* Length of the character at s, where n bytes are readable; 0: not UTF-8 (overlong forms and surrogates are not). */
 static inline size_t utf8_len(const unsigned char *s, size_t n)
 {
 	size_t len = *s < 0x80 ? 1 : *s < 0xc2 ? 0 : *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : *s < 0xf5 ? 4 : 0;

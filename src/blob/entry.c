@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The start of the image: where its entries are, in the order of enum blob_entry. */
+/* The start of the image: the offsets of its entries, in the order of enum blob_entry. */
 __asm__(".section .entry, \"a\"\n"
 	"blob_start:\n"
 	".long blob_record - blob_start\n"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fields of a bulk event. First each goes to a place wide enough for the longest that it can be,
- * so that all reads can be made at once; then they are moved together. Up to three calls of the kernel
- * are made, each for all fields that need it:
+ * The fields of a bulk event. Each is first put where it would be if all fields had their greatest length, so that
+ * all reads can be made at once; then the gaps are closed. Up to three system calls are made, each for all fields
+ * that need it:
  *
  *	pointers	that have to be read before what they point to
  *	bytes		numbers, arrays, and strings up to the end of a page
@@ -24,7 +24,10 @@ static uint64_t load(const void *at, uint32_t size)
 	}
 }
 
-/* A word at this distance above the stack pointer: at the top of a coroutine's stack the next page may be missing. */
+/*
+ * Whether 8 bytes at this offset from the stack pointer reach into the next page: at the top of a coroutine's stack
+ * that page may not be mapped.
+ */
 static bool is_in_next_page(const struct work *w, int64_t off)
 {
 	return off > 0 && ((w->rsp + off + 7) ^ w->rsp) >= PAGE;
@@ -88,7 +91,7 @@ static void go_on(struct work *w, const struct bulk_field *f)
 	w->next++;
 }
 
-/* Is there more to do in this pass? If not, the next one begins. */
+/* Returns whether the pass has fields left. If not, prepares the next pass. */
 static bool is_open(struct work *w)
 {
 	if (w->next < w->desc->nfields)
@@ -98,7 +101,7 @@ static bool is_open(struct work *w)
 	return false;
 }
 
-/* Pointers that lead to fields: loaded, or asked for. */
+/* Gets the pointers that lead to fields: by a plain load, or with the next system call. */
 bool fields_pointers(struct work *w)
 {
 	const struct bulk_field *f;
@@ -144,7 +147,7 @@ static void ask_for(struct work *w, const struct bulk_field *f)
 		pieces_add(w, i, place, from, bytes_of(f));
 }
 
-/* What no read will write to. */
+/* Clears the bytes that no read will write to. */
 static void clear(const struct bulk_field *f, uint8_t *place)
 {
 	uint32_t room = bulk_field_max(f);
@@ -176,7 +179,7 @@ bool fields_bytes(struct work *w)
 	return is_open(w);
 }
 
-/* The bytes behind the first part of a string that has no NUL there. */
+/* Requests the rest of strings that have no NUL in their first part. */
 bool fields_rests(struct work *w)
 {
 	const struct bulk_field *f;
@@ -206,7 +209,7 @@ static void show_fault(const struct work *w, const struct bulk_field *f)
 	}
 }
 
-/* Everything has been read. */
+/* Completes the fields when everything has been read. */
 void fields_finish(struct work *w)
 {
 	const struct bulk_field *f;
@@ -221,10 +224,10 @@ void fields_finish(struct work *w)
 	}
 }
 
-/* How much of its place a field takes in the end: never more than there is, whatever stands there. */
+/* How many bytes of its room a field takes in the end: never more than the room, whatever the length says. */
 static uint32_t used(const struct bulk_field *f, uint8_t *place)
 {
-	uint32_t room = bulk_field_max(f), n = *(const volatile uint32_t *)place;	/* once: see inside.h */
+	uint32_t room = bulk_field_max(f), n = *(const volatile uint32_t *)place;	/* read once: see inside.h */
 
 	if (f->kind == EVENT_BACKTRACE)
 		return n < f->limit ? 8 + 8 * n : room;
@@ -235,7 +238,7 @@ static uint32_t used(const struct bulk_field *f, uint8_t *place)
 	return n;
 }
 
-/* Returns how many bytes all of them take. */
+/* Closes the gaps between fields. Returns their total length. */
 uint32_t fields_pack(struct work *w)
 {
 	const struct bulk_field *f = w->desc->fields;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The blob as seen from outside. Its bytes are in a file that embed.py makes. */
+/* The blob as the tracer sees it. Its bytes are in a file that embed.py generates. */
 #include "blob/blob.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static bool size_is_good(uint8_t size)
 	return size == 1 || size == 2 || size == 4 || size == 8;
 }
 
-/* Only what stands at an address that no register but rsp decides can be good for ever. */
+/* Only an address that depends on no register but rsp can be known to stay mapped. */
 static bool place_is_good(const struct bulk_field *f)
 {
 	bool fixed = f->reg == BULK_RSP || f->reg == BULK_NO_REG;

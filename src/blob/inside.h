@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the blob share. They run in the target: no libc, no data, no vector registers, little
- * stack (BULK_STACK_MAX for everything, so calls are not nested deeply), and no load from an address that is not known to be good.
+ * Shared by the files of the blob. They run in the target: no libc, no data, no vector registers, little stack
+ * (BULK_STACK_MAX in all, so calls are not nested deeply), and no load from an address that is not known to be
+ * mapped.
  *
- * All memory that the target shares with its children may hold anything at any time: rings, maps, stacks. What is taken
- * from there is a number, never an address, an offset or a limit that is not bounded by a constant.
+ * All memory that the target shares with its children may hold anything at any time: rings, maps, stacks. A value
+ * taken from there is only used as data, or is bounded by a constant before it is used as an offset or a limit; it
+ * is never used as an address.
  *
- * The scratch memory is the process's own. But two threads may work in one at the same time, if a child has written over
- * the lock of its ring, and a child that was forked in the middle of this (by a signal handler) goes on in a copy of it.
- * So here, too, what decides where is written, or which address is loaded from, is on the stack or in registers. One thing
- * is not: the list of what the kernel is to write (struct bulk_piece). Each of its pieces begins in scratch memory and is no
- * longer than a page, whichever thread has written which part of it, and behind all scratch memory there is a page to spare.
+ * The scratch memory is private to the process. But two threads may work in one at the same time, if a child has
+ * overwritten the lock of its ring; and a child that a signal handler forks meanwhile goes on in a copy of it. So
+ * here, too, everything that decides where is written, or which address is loaded from, is on the stack or in
+ * registers. The one exception is the list of what the kernel is to write (struct bulk_piece): each of its pieces
+ * begins in scratch memory and is no longer than a page, whichever thread has written which part of it, and after
+ * all scratch memory there is a spare page.
  */
 #ifndef JAB_BLOB_INSIDE_H
 #define JAB_BLOB_INSIDE_H
@@ -24,26 +27,29 @@
 #define NR_PROCESS_VM_READV 310
 
 /*
- * One event in the making. Each field has its widest place first; fields_pack() moves them together. The
- * functions of fields.c go through all fields and return true where they had to stop for a call of the
- * kernel: they want to be called again after it.
+ * One event in the making. Each field is first put where it would be if all fields had their greatest length;
+ * fields_pack() then closes the gaps. The functions of fields.c go through all fields and return true if they had
+ * to stop because a system call must be made first: they are called again after it.
  */
 struct work {
 	struct bulk_context *ctx;
 	const struct bulk_desc *desc;
-	uint8_t *fields;	/* behind _faults */
-	uint8_t *place;		/* of field `next`, */
-	uint32_t next;		/* where a pass goes on */
+	uint8_t *fields;	/* the first field, after _faults */
+	uint8_t *place;		/* where field `next` is put */
+	uint32_t next;		/* the field at which a pass goes on */
 	uint32_t npieces;
 	uint64_t faults;
-	uint64_t rsp;		/* the site's */
-	uint8_t *trace;		/* place of EVENT_BACKTRACE */
-	uint32_t walk_room;	/* bytes behind the area */
+	uint64_t rsp;		/* stack pointer at the site */
+	uint8_t *trace;		/* where EVENT_BACKTRACE is put */
+	uint32_t walk_room;	/* bytes after struct bulk_area */
 	uint8_t trace_field;
 	bool may_call;
 };
 
-/* The program may forbid calls by seccomp when we are there already: a probe in front of that sets the word. */
+/*
+ * Whether the traced program may have forbidden system calls since the attach (seccomp): a probe before such a call
+ * sets the flag at this address. Relaxed: no other memory depends on it.
+ */
 static inline bool is_quiet(uint64_t word)
 {
 	return word && __atomic_load_n((const uint32_t *)word, __ATOMIC_RELAXED);
@@ -57,7 +63,7 @@ static inline int64_t call0(long nr)
 	return r;
 }
 
-/* Pages of the process itself, by the number of a thread: its first one may have ended. */
+/* Reads this process's own memory. It is named by the tid of the calling thread: the thread group leader may have ended. */
 static inline int64_t call_read(uint32_t tid, const struct bulk_piece *local,
 				const struct bulk_piece *remote, uint32_t n)
 {
@@ -74,10 +80,10 @@ static inline int64_t call_read(uint32_t tid, const struct bulk_piece *local,
 }
 
 /* read.c */
-#define PIECES_OF_FIELD 2	/* none is longer than a page */
+#define PIECES_OF_FIELD 2	/* no field is longer than a page */
 void pieces_add(struct work *w, uint32_t field, void *to, uint64_t from, uint32_t len);
 void pieces_read(struct work *w);
-uint32_t pieces_put(struct bulk_context *ctx, uint32_t n, uint64_t to, uint64_t from, uint64_t len);	/* behind n others */
+uint32_t pieces_put(struct bulk_context *ctx, uint32_t n, uint64_t to, uint64_t from, uint64_t len);	/* after n others */
 int64_t blob_read(struct bulk_context *ctx, void *to, uint64_t from, uint64_t len);
 
 /* fields.c */

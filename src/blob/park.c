@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread waits for us, see arch/park.h. Whatever happens it goes on: when we say so, when we are dead,
- * when nobody has come within the limit, when all slots are taken.
+ * A thread waits for the tracer, see arch/park.h. It goes on in any case: when the tracer says so, when the tracer
+ * is dead, when it has not answered within the limit, when all slots are taken.
  */
 #include "arch/park.h"
 #include "blob/inside.h"
@@ -43,6 +43,7 @@ static struct park_slot *take(struct park *p)
 	for (uint32_t i = 0; i < PARK_SLOTS; i++) {
 		uint32_t none = PARK_FREE;
 
+		/* Pairs with the release store of PARK_FREE at the end of blob_park(). `missed` is a statistic. */
 		if (__atomic_compare_exchange_n(&p->slots[i].state, &none, PARK_CLAIMED, 0, __ATOMIC_ACQUIRE,
 						__ATOMIC_RELAXED))
 			return &p->slots[i];
@@ -51,6 +52,7 @@ static struct park_slot *take(struct park *p)
 	return 0;
 }
 
+/* Relaxed: no other memory depends on these flags. */
 static bool keeper_lives(const struct park *p)
 {
 	return __atomic_load_n(&p->open, __ATOMIC_RELAXED) &&
@@ -70,13 +72,15 @@ void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
 	s->pid = call0(NR_GETPID);
 	s->arg[0] = arg0;
 	s->arg[1] = arg1;
-	/* Pairs with the acquire load of whoever looks at the slots. */
+	/* Pairs with the acquire load in is_asking() (session/parks.c): the slot is filled before its state is seen. */
 	__atomic_store_n(&s->state, PARK_WAITING, __ATOMIC_RELEASE);
+	/* Pairs with the acquire load of the bell in poll_target() (session/parks.c). */
 	__atomic_add_fetch(&p->bell, 1, __ATOMIC_RELEASE);
 	futex(&p->bell, FUTEX_WAKE, 1, 0);
 	/*
-	 * Signals wake us, too; only what was slept through counts, for the process may be stopped meanwhile. But whoever
-	 * shares this memory could wake us for ever, so there is an end by the clock as well.
+	 * Signals end a wait early, and the process may be stopped for long: only waits that timed out count toward
+	 * the limit. A process that shares this memory could wake the thread for ever, so there is a limit by the
+	 * clock as well. The acquire load pairs with the exchange to PARK_GO in let_go() (session/parks.c).
 	 */
 	end = now_ms() + PARK_END_MS;
 	for (int slept = 0; slept < PARK_LIMIT_MS / PARK_SLICE_MS;) {
@@ -84,5 +88,6 @@ void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
 			break;
 		slept += futex(&s->state, FUTEX_WAIT, PARK_WAITING, &slice) == -ETIMEDOUT;
 	}
+	/* Pairs with the acquire exchange in take(). */
 	__atomic_store_n(&s->state, PARK_FREE, __ATOMIC_RELEASE);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What programs of the language have done for them in C. Maps of numbers need no memory but the frame and the
- * map; everything else works in the scratch memory of the ring that the program holds.
+ * The operations of clause programs that are done in C. Maps of numbers need no memory but the frame and the map;
+ * all other operations work in the scratch memory of the ring that the clause program has locked.
  */
 #include "blob/program_inside.h"
 
@@ -21,7 +21,7 @@ static void fault(const struct ring_ref *ring, const struct prog_op *op, uint64_
 	run_of(ring)->address[op->bit & 63] = addr;
 }
 
-/* Does it hang on something that has failed? Then it has failed, too. */
+/* If the operation depends on one that has failed, it fails, too, with the same address. Returns whether. */
 static bool inherits(const struct ring_ref *ring, const struct prog_op *op)
 {
 	uint64_t met = run_of(ring)->faults & op->mask;
@@ -54,7 +54,7 @@ static bool take_ahead(struct prog_run *run, const struct prog_op *op, uint64_t 
 	return true;
 }
 
-/* Where a load that follows will read, as far as that can be known. */
+/* The address from which a load that follows will read, if it is known or was read before. */
 static bool look_ahead(struct prog_run *run, const struct prog_op *op, const struct prog_ahead *a, uint64_t base, uint64_t *ret_from)
 {
 	const uint64_t *guess = a->sure ? 0 : guess_of(run, op, a->number, false);
@@ -64,8 +64,8 @@ static bool look_ahead(struct prog_run *run, const struct prog_op *op, const str
 }
 
 /*
- * Read it, and with the same call what comes next. Pieces are copied in their order up to one that fails, so
- * how far it came tells which of them are there.
+ * Reads the load's bytes, and with the same system call those of the loads that follow. The kernel copies pieces in
+ * order up to one that fails, so the number of bytes copied says which pieces were read.
  */
 static __attribute__((noinline)) bool read_ahead(const struct ring_ref *ring, const struct prog_op *op, uint64_t addr)
 {
@@ -129,7 +129,7 @@ static uint64_t most_bytes(uint8_t *frame, const struct prog_op *op)
 	return most;
 }
 
-/* Page by page: what is behind the end of a string need not be there. */
+/* Reads page by page: the page after the end of a string need not be mapped. */
 static ONE read_string(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	struct text *t = text_at(ring, op->slot);
@@ -254,13 +254,14 @@ static ONE find(uint8_t *frame, const struct prog_op *op, const struct ring_ref 
 
 /* ---- events ---- */
 
+/* Relaxed: statistics. */
 static void count_lost(const struct ring_ref *ring, uint32_t index)
 {
 	__atomic_fetch_add(&((uint64_t *)ring->lost)[index], 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&head_of(ring)->lost, 1, __ATOMIC_RELAXED);
 }
 
-/* See record.c. */
+/* See was_forked() in record.c. */
 static bool was_forked(const struct prog_op *op, const struct bulk_context *ctx)
 {
 	if ((op->pid_cell && *(const volatile uint32_t *)op->pid_cell == ctx->pid) || !may_call(op))
@@ -268,7 +269,7 @@ static bool was_forked(const struct prog_op *op, const struct bulk_context *ctx)
 	return (uint32_t)call0(NR_GETPID) != ctx->pid;
 }
 
-/* One field at `to`; returns what is behind it. */
+/* Writes one field at `to`; returns its end. */
 static uint8_t *put_field(uint8_t *frame, const struct prog_arg *a, const struct ring_ref *ring, uint8_t *to)
 {
 	uint64_t met = run_of(ring)->faults & a->mask;
@@ -303,6 +304,7 @@ static uint32_t make_event(uint8_t *frame, const struct prog_op *op, const struc
 	uint64_t bad = 0;
 	uint32_t low, high;
 
+	/* lfence: the time is read after the ring's lock was taken, as in time_now() of record.c. */
 	__asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
 	e->id = op->imm;
 	e->time = (uint64_t)high << 32 | low;
@@ -329,6 +331,7 @@ static ONE emit(uint8_t *frame, const struct prog_op *op, const struct ring_ref 
 	next = head + make_event(frame, op, ring, event);
 	if (was_forked(op, context(ring)))
 		return PROG_STOP;
+	/* Pairs with the release store in set_tail() (ring/ring.c): the reader is done with the bytes before tail. */
 	if (!(op->flags & PROG_OVERWRITE) && next - __atomic_load_n(&h->tail, __ATOMIC_ACQUIRE) > size) {
 		count_lost(ring, op->lost_index);
 		return PROG_OK;
@@ -342,11 +345,12 @@ static ONE emit(uint8_t *frame, const struct prog_op *op, const struct ring_ref 
 		if ((head ^ next) >> shift)
 			h->marks[(next >> shift) & ((size >> shift) - 1)] = next;
 	}
+	/* Pairs with the acquire load in ring_peek_some(). Why it is no plain store: see commit() in record.c. */
 	__atomic_compare_exchange_n(&h->head, &head, next, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 	return was_forked(op, context(ring)) ? PROG_STOP : PROG_OK;
 }
 
-/* They count for whatever depends on them, as if they had happened here. */
+/* Adds the faults met at the entry of the call: they count for all operations that depend on them. */
 static ONE take_faults(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	run_of(ring)->faults |= *word(frame, op->a);
@@ -376,7 +380,7 @@ static ONE thread_pointer(const struct prog_op *op)
 	return at;
 }
 
-/* ring: NULL for what needs no scratch memory. */
+/* ring: NULL for operations that need no scratch memory. */
 int64_t blob_program(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	switch (op->op) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Aggregations, read by a program: all parts merged, what was there at the last clear taken off. Doubles
- * are added by instructions that are spelt out, in xmm0 and xmm1, which a program that has them has put away.
+ * Aggregations read by clause code: all parts are merged, and what was there at the last clear is subtracted.
+ * Doubles are added by inline assembly in xmm0 and xmm1, which a clause program that uses doubles has saved.
  */
 #include "blob/program_inside.h"
 
@@ -14,6 +14,10 @@ static const struct prog_agg *agg_of(const struct prog_op *op)
 	return (const struct prog_agg *)op->slot;
 }
 
+/*
+ * Pairs with the stores of pads (gen/aggs.c): a copy is written before the index that makes it valid, and x86 keeps
+ * the order of stores. `cleared`: pairs with the release store in forget_counters().
+ */
 static uint64_t seen_word(uint64_t at)
 {
 	return __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
@@ -57,7 +61,7 @@ static void merge(const struct prog_agg *a, struct sums *to, const struct sums *
 		to->sum += from->sum;
 }
 
-/* The copy that holds, and once more if it has changed meanwhile. Everybody's part has no epoch. */
+/* Reads the valid copy, and again if another copy became valid meanwhile. The shared part has no epoch. */
 static void read_flip(const struct prog_agg *a, uint64_t block, bool shared, struct sums *to)
 {
 	struct sums s;
@@ -74,7 +78,7 @@ static void read_flip(const struct prog_agg *a, uint64_t block, bool shared, str
 		merge(a, to, &s);
 }
 
-/* Returns whether it is there. */
+/* Merges all parts of an entry. Returns whether the entry has a value to show. */
 static __attribute__((noinline)) bool read_all(const struct prog_agg *a, uint64_t entry, struct sums *to)
 {
 	uint64_t cleared = seen_word(a->cleared + 8 * entry), counters = 0;
@@ -106,14 +110,14 @@ static uint64_t number_of(const struct prog_agg *a, const struct sums *s)
 	if (!s->count)
 		return 0;
 	if (!a->is_float && !a->is_unsigned)
-		return (int64_t)s->count < 0 ? 0 : (int64_t)sum / (int64_t)s->count;	/* -1 could trap */
+		return (int64_t)s->count < 0 ? 0 : (int64_t)sum / (int64_t)s->count;	/* INT64_MIN / -1 would trap */
 	if (!a->is_float)
 		return sum / s->count;
 	__asm__("cvtsi2sdq %1, %%xmm1; movsd %0, %%xmm0; divsd %%xmm1, %%xmm0; movsd %%xmm0, %0" : "+m"(sum) : "r"(s->count));
 	return sum;
 }
 
-/* The entry of the key; -1: there is none. */
+/* Finds the entry of the key; -1: there is none. */
 static int64_t entry_of(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring, uint64_t *ret_state)
 {
 	const struct prog_shape *shape = shape_of(op);
@@ -149,7 +153,7 @@ ONE agg_has(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 	return PROG_OK;
 }
 
-/* Keys stay when a map is cleared, so each one is looked at. */
+/* Keys stay when a map is cleared, so the value of each one is read. */
 ONE agg_len(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	const struct prog_shape *shape = shape_of(op);
@@ -165,7 +169,10 @@ ONE agg_len(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 	return PROG_OK;
 }
 
-/* Without keys: as the tracer's clear() does it. */
+/*
+ * Clears an aggregation without keys, in the same way as the tracer's clear(). The release store pairs with the
+ * acquire load in seen_word().
+ */
 static void forget_counters(const struct prog_agg *a)
 {
 	uint64_t *before = (uint64_t *)a->before, sum = 0;
@@ -180,6 +187,11 @@ static void forget_counters(const struct prog_agg *a)
 	__atomic_store_n((uint64_t *)a->cleared, a->flip ? 0 : sum, __ATOMIC_RELEASE);
 }
 
+/*
+ * The new epoch makes the copies of all CPUs void: pads (gen/aggs.c) and read_flip() compare it with the epoch of a
+ * copy. The shared part has no epoch: its words are exchanged one by one, since pads add to them with locked
+ * instructions.
+ */
 static void forget_flip(const struct prog_agg *a)
 {
 	uint64_t block = block_at(a, a->nparts - 1, 0);

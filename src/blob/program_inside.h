@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files share that do the operations of programs. */
+/* Shared by the files that do the operations of clause programs. */
 #ifndef JAB_BLOB_PROGRAM_INSIDE_H
 #define JAB_BLOB_PROGRAM_INSIDE_H
 
@@ -46,10 +46,10 @@ static inline struct text *text_at(const struct ring_ref *ring, uint64_t slot)
 	return (struct text *)(slot < PROG_SLOT_LIMIT ? ring->scratch + slot : slot);
 }
 
-/* Never more than there is room for, whatever stands there. */
+/* The length of a text, limited to its capacity: the stored length may have been overwritten. */
 static inline uint32_t text_len(const struct text *t, uint32_t cap)
 {
-	uint32_t len = *(const volatile uint32_t *)&t->len;	/* once: it may change meanwhile */
+	uint32_t len = *(const volatile uint32_t *)&t->len;	/* read once: it may change meanwhile */
 
 	return len < cap ? len : cap;
 }
@@ -67,7 +67,7 @@ static inline const struct prog_shape *shape_of(const struct prog_op *op)
 /* program_maps.c */
 const uint64_t *pack_key(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring);
 
-/* Numbers alone stand in the frame as they are wanted. */
+/* Without a ring the key consists of numbers, which are already in the frame one after another. */
 static inline const uint64_t *key_of(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	if (!ring)

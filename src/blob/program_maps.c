@@ -29,7 +29,10 @@ __attribute__((noinline)) const uint64_t *pack_key(uint8_t *frame, const struct 
 	return run_of(ring)->key;
 }
 
-/* Of a map whose values are more than a number. */
+/*
+ * Locks a value of more than one number. The acquire exchange pairs with the release stores of 0 that unlock it,
+ * here and in map_get() and map_set().
+ */
 static bool lock_value(struct prog_entry *e, uint64_t state, uint32_t tid)
 {
 	for (int i = 0; i < TABLE_SPINS; i++) {
@@ -44,7 +47,7 @@ static bool lock_value(struct prog_entry *e, uint64_t state, uint32_t tid)
 	return false;
 }
 
-/* Apart, so that a key that is there is found with few registers. */
+/* Not inlined, so that finding an existing key takes few registers. */
 static ONE make_key(struct prog_table *t, const struct prog_shape *shape, const uint64_t *key)
 {
 	uint64_t state;
@@ -101,6 +104,10 @@ ONE map_get(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 		if (at < 0)
 			break;
 		if (!shape->value_words) {
+			/*
+			 * Pairs with the cmpxchg16b in table_replace(): the value belongs to the state seen before
+			 * if that is unchanged.
+			 */
 			value = __atomic_load_n(&e->value, __ATOMIC_ACQUIRE);
 			there = table_still(e, state);
 		} else if (lock_value(e, state, context(ring)->tid)) {

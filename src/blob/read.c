@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads that can't fault: the kernel is asked to copy our own memory to us (process_vm_readv), and says
- * how far it came. A signal is never sent, whatever the address is and whoever unmaps it meanwhile.
+ * Reads that can't fault: the kernel is asked to copy this process's own memory (process_vm_readv) and returns how
+ * many bytes it copied. No signal is ever raised, whatever the address, even if another thread unmaps it meanwhile.
  *
- * Reads are collected as pieces and made in one call. No piece crosses a page, so each of them is
- * copied completely or not at all, and the sum that comes back tells which one failed.
+ * Reads are collected as pieces and made in one call. No piece crosses a page, so each of them is copied completely
+ * or not at all, and the number of bytes copied says which one failed.
  */
 #include "blob/inside.h"
 
@@ -47,7 +47,10 @@ static bool same_page(const struct bulk_piece *a, const struct bulk_piece *b)
 	return !((a->addr ^ b->addr) & -(uint64_t)PAGE);
 }
 
-/* A field that fails is marked, with others that follow in that page; the rest goes on behind them. */
+/*
+ * Makes the collected reads. A field that fails is marked as faulted, with the following ones on the same page; the
+ * reads after them are made with another call.
+ */
 void pieces_read(struct work *w)
 {
 	const struct bulk_context *ctx = w->ctx;

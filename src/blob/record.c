@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One bulk event, from a ring whose lock we hold to the store that commits it. It is made in scratch memory
- * and goes to the ring as it is. How long it gets is known only then, but room is asked for first, and so
- * for the longest that it can be: reads are what costs.
+ * Writes one bulk event, between taking a ring's lock and the store that commits. The event is made in scratch
+ * memory and copied to the ring as a whole. Its length is known only then, but there must be room for the longest
+ * that it can be before anything is read: the reads are what costs.
  */
 #include "blob/inside.h"
 
@@ -10,7 +10,7 @@ static uint64_t time_now(void)
 {
 	uint32_t low, high;
 
-	/* Not before the lock was taken, or times in a ring could run backwards. */
+	/* lfence: the time is read after the lock was taken, otherwise times in a ring could run backwards. */
 	__asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
 	return (uint64_t)high << 32 | low;
 }
@@ -20,13 +20,14 @@ static struct ring_head *head_of(const struct ring_ref *ref)
 	return (struct ring_head *)ref->ring;
 }
 
+/* Relaxed: statistics. */
 static void count_lost(const struct ring_ref *ref, uint32_t index)
 {
 	__atomic_fetch_add(&((uint64_t *)ref->lost)[index], 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&head_of(ref)->lost, 1, __ATOMIC_RELAXED);
 }
 
-/* The first event of each stretch of the ring; see struct ring_head. */
+/* Notes where the first event of each stretch of the ring begins; see struct ring_head. */
 static void mark(struct ring_head *ring, uint64_t size, uint64_t head, uint64_t next)
 {
 	uint32_t stretch = ring_stretch(size);
@@ -37,9 +38,10 @@ static void mark(struct ring_head *ring, uint64_t size, uint64_t head, uint64_t 
 }
 
 /*
- * A signal handler that interrupted us may have forked, and its child is here, too. The event and the lock
- * are its parent's, only the scratch memory is its own. The pid cell tells quickly that all is well: a
- * fork wipes it. Where it has another number (strangers), the kernel is asked, as for every event of theirs.
+ * A signal handler that interrupted this code may have forked, and its child executes this code, too. The event and
+ * the lock are its parent's; only the scratch memory is the child's own. As long as the pid cell has the event's
+ * pid there was no fork, since a fork wipes it. If it has another number (a vfork child or a bare clone never notes
+ * its pid there, see event_slow.c), the kernel is asked, as for every event of such a thread.
  */
 static bool is_known(const struct work *w)
 {
@@ -72,7 +74,7 @@ static void read_fields(struct work *w)
 	fields_finish(w);
 }
 
-/* Returns the length of the event. */
+/* Makes the event at `e`. Returns its length. */
 static uint32_t write_event(struct work *w, struct event_head *e)
 {
 	uint64_t *faults = (uint64_t *)(e + 1);
@@ -97,15 +99,19 @@ static void copy_words(void *to, const void *from, uint32_t len)
 }
 
 /*
- * Pairs with the load in ring_peek(). Not a plain store: a copy of ourselves made since was_forked() said
- * no has written the same bytes once more, but must not take back what its parent has added since.
+ * Pairs with the acquire load in ring_peek_some(). A compare-and-exchange, not a store: a child forked after
+ * was_forked() has written the same bytes once more, but must not set head back when its parent has added events
+ * since.
  */
 static void commit(struct ring_head *ring, uint64_t head, uint64_t next)
 {
 	__atomic_compare_exchange_n(&ring->head, &head, next, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
-/* Unless it is that of a process of which we are the copy: see ring_lock_owner(). The lock is read first. */
+/*
+ * Releases the lock, unless this process is the child of its owner: see ring_lock_owner(). The lock is read before
+ * was_forked() is asked. The exchange pairs with the lock cmpxchg in put_try() (arch/x86/event_slow.c).
+ */
 static void unlock(const struct work *w, struct ring_head *ring)
 {
 	uint64_t lock = __atomic_load_n(&ring->lock, __ATOMIC_ACQUIRE);
@@ -115,7 +121,7 @@ static void unlock(const struct work *w, struct ring_head *ring)
 					    __ATOMIC_RELAXED);
 }
 
-/* What the copy of an owner can't make is no loss: its parent does. */
+/* For a forked child no event is lost: its parent writes it. */
 static void no_room(const struct work *w, const struct ring_ref *ref)
 {
 	if (!was_forked(w))
@@ -141,12 +147,14 @@ void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint6
 {
 	struct bulk_area *area = (struct bulk_area *)ref->scratch;
 	struct ring_head *ring = head_of(ref);
+	/* Relaxed: BULK_MAY_CALL may be cleared at any time; no other memory depends on it. */
 	uint32_t flags = __atomic_load_n(&desc->flags, __ATOMIC_RELAXED);
 	struct work w = {
 		.ctx = &area->context, .desc = desc, .rsp = rsp, .may_call = flags & BULK_MAY_CALL && !is_quiet(desc->quiet),
 		.walk_room = ref->scratch_size - sizeof(*area),
 	};
 
+	/* Pairs with the release store in set_tail() (ring/ring.c): the reader is done with the bytes before tail. */
 	if (!(flags & BULK_OVERWRITE) &&
 	    ring->head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) > desc->ring_size - desc->max_len)
 		no_room(&w, ref);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The number of the user stack: it is walked as for an event, into the area of the program, and looked for
- * among those that were seen before (struct prog_stacks). The number is where it stands in the pool, and 1.
+ * The number of the user stack. The stack is walked as for an event, into the memory of the operation, and looked
+ * up among those recorded before (struct prog_stacks). Its number is its position in the pool plus 1.
  */
 #include "blob/program_inside.h"
 #include "blob/walk.h"
@@ -11,7 +11,10 @@ struct area {
 	uint8_t walk[];
 };
 
-/* Where the index and the pool are, and how long: the numbers are the program's, the words are anybody's. */
+/*
+ * Where the index and the pool are, and their lengths. These come from the clause code; the words in them can be
+ * overwritten by the target and its children.
+ */
 struct pool {
 	struct prog_stacks *s;
 	uint64_t *pool;
@@ -28,10 +31,10 @@ static struct pool pool_of(const struct prog_op *op)
 
 static uint64_t hash_of(const uint64_t *frames, uint32_t n)
 {
-	return prog_hash(frames, n) | 1ull << 63;	/* a word of the index is never 0 */
+	return prog_hash(frames, n) | 1ull << 63;	/* so that a used word of the index is never 0 */
 }
 
-/* Whatever stands there, nothing outside of the pool is looked at. */
+/* Compares a stack with one in the pool. Whatever the words say, nothing outside of the pool is read. */
 static bool is_same(const struct pool *p, uint32_t number, const uint64_t *frames, uint32_t n)
 {
 	const uint64_t *have = p->pool + number;
@@ -49,7 +52,10 @@ static bool has_room(const struct pool *p, uint64_t at, uint32_t n)
 	return at < p->words && p->words - at > n;
 }
 
-/* Words of the pool for it; -1: there are no more. */
+/*
+ * Writes the stack to new words of the pool. Returns its position; -1: the pool is full. Relaxed: the counter only
+ * reserves words; the exchange in find_stack() makes them visible.
+ */
 static __attribute__((noinline)) int64_t write_stack(const struct pool *p, const uint64_t *frames, uint32_t n)
 {
 	uint64_t at, *to;
@@ -66,7 +72,10 @@ static __attribute__((noinline)) int64_t write_stack(const struct pool *p, const
 	return at;
 }
 
-/* Its number; 0: there is no room. */
+/*
+ * Finds the stack's number, recording it if it is new; 0: there is no room. The acquire load of an index word pairs
+ * with the release exchange that sets it: the frames are in the pool before.
+ */
 static __attribute__((noinline)) uint64_t find_stack(const struct prog_op *op, const uint64_t *frames, uint32_t n)
 {
 	struct pool p = pool_of(op);
@@ -86,7 +95,7 @@ static __attribute__((noinline)) uint64_t find_stack(const struct prog_op *op, c
 			if (__atomic_compare_exchange_n(at, &old, tag | (own + 1), false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 				return own + 1;
 			lost++;
-			continue;		/* another thread was quicker: look what it is */
+			continue;		/* another thread was first: compare with what it has entered */
 		}
 		if ((old & ~0ull << 32) == tag && is_same(&p, (uint32_t)old - 1, frames, n))
 			return (uint32_t)old;
@@ -95,7 +104,7 @@ static __attribute__((noinline)) uint64_t find_stack(const struct prog_op *op, c
 	return 0;
 }
 
-/* What the pad has not put there itself: rbx, rbp and r12 to r15 it has. */
+/* Notes the registers that the pad has saved in its frame; it has already stored rbx, rbp and r12 to r15 itself. */
 static void note_registers(uint64_t *regs, const uint8_t *frame, const struct prog_op *op)
 {
 	const uint64_t *kept = (const uint64_t *)(frame + op->a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Strings in an event: u32 len, then the bytes, which so begin 4 behind an 8-aligned place. Nothing
- * here loads a word that isn't aligned: the program may have switched on the check for it.
+ * Strings in an event: u32 len, then the bytes, which therefore begin 4 bytes after an 8-aligned address. All loads
+ * here are aligned: the traced program may have switched on alignment checks (EFLAGS.AC).
  */
 #include "blob/inside.h"
 
@@ -10,7 +10,7 @@ static void set_len(uint8_t *place, uint32_t len)
 	*(uint32_t *)place = len;
 }
 
-/* How much of it may be read without crossing a page. */
+/* How many bytes may be read without crossing a page. */
 uint32_t string_first_part(uint64_t from, uint32_t limit)
 {
 	uint32_t part = PAGE - (from & (PAGE - 1));
@@ -18,13 +18,13 @@ uint32_t string_first_part(uint64_t from, uint32_t limit)
 	return part < limit ? part : limit;
 }
 
-/* A bit in the place of the first byte that is 0, and maybe in later ones. */
+/* Sets the top bit of the first byte that is 0, and perhaps of later bytes. */
 static uint64_t zero_bytes(uint64_t word)
 {
 	return (word - 0x0101010101010101ull) & ~word & 0x8080808080808080ull;
 }
 
-/* The bytes up to and with the NUL, or n if there is none among them. */
+/* The length up to and including the NUL, or n if there is none among the n bytes. */
 static uint32_t len_with_nul(const uint8_t *place, uint32_t n)
 {
 	uint64_t zero = zero_bytes(*(const uint64_t *)place | 0xffffffffull);
@@ -42,7 +42,10 @@ static uint32_t len_with_nul(const uint8_t *place, uint32_t n)
 	return n;
 }
 
-/* `read` bytes of at most `limit` are there. If there is no NUL yet, it stays open (false). */
+/*
+ * Sets the length when `read` bytes of at most `limit` were read. If they have no NUL and more may follow, the
+ * string stays open (false).
+ */
 bool string_close(uint8_t *place, uint32_t read, uint32_t limit)
 {
 	uint32_t len = len_with_nul(place, read);
@@ -58,7 +61,7 @@ bool string_is_open(const uint8_t *place)
 	return !*(const uint32_t *)place;
 }
 
-/* From memory that is known to be good as far as the NUL. */
+/* Copies a string from memory that is known to be mapped up to its NUL. */
 void string_copy(uint8_t *place, const uint8_t *from, uint32_t limit)
 {
 	uint32_t len = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keys of maps, for pads and for the reader; struct prog_table says how it works. Nobody waits for long. How a table is made up
- * (`shape`) is a constant of the code, and the reader has its own copy: whatever a target or a child of it writes into a table, only
- * its entries are touched, and every loop has an end.
+ * The hash table of a map's keys, for pads and for the reader; the states of an entry are described at enum
+ * prog_state. No loop waits without a limit. The table's dimensions (`shape`) are constants of the code, and the
+ * reader has its own copy: whatever the target or a child of it writes into a table, only entries of that table are
+ * touched, and every loop ends.
  */
 #ifndef JAB_BLOB_TABLE_H
 #define JAB_BLOB_TABLE_H
@@ -12,6 +13,10 @@
 #define TABLE_TRIES 16
 #define TABLE_SPINS 200
 
+/*
+ * Pairs with the SEQ_CST exchange in table_put() and the cmpxchg16b in table_replace(): a thread that sees READY
+ * also sees the key and the value.
+ */
 static inline uint64_t table_state(const struct prog_entry *e)
 {
 	return __atomic_load_n(&e->state, __ATOMIC_ACQUIRE);
@@ -22,7 +27,10 @@ static inline void table_pause(void)
 	__asm__ volatile("pause");
 }
 
-/* A key that is being written will soon be there, unless its writer is dead or is what we interrupted. */
+/*
+ * Waits, for at most *spins rounds, while the entry is CLAIMED: it will be READY soon, unless the thread that
+ * claimed it is dead or was interrupted by the signal handler that runs this code.
+ */
 static inline uint64_t table_settled(const struct prog_entry *e, int *spins)
 {
 	uint64_t s = table_state(e);
@@ -47,11 +55,15 @@ static inline uint32_t table_window(const struct prog_shape *shape)
 	return shape->mask < PROG_WINDOW ? shape->mask + 1 : PROG_WINDOW;
 }
 
-/* Among the entries at these distances from home: its number, and the state that it was seen in; -1: not there. */
+/*
+ * Finds the key among the entries at the distances `from` to `to` - 1 from its home. Returns the entry's number and
+ * the state in which it was seen, or -1. A key counts as equal only if the state is still the same after the
+ * comparison.
+ */
 static inline int64_t table_find_in(const struct prog_table *t, const struct prog_shape *shape, const uint64_t *key, uint64_t hash,
 				    uint32_t from, uint32_t to, uint64_t *ret_state)
 {
-	int spins = TABLE_SPINS;	/* for all of them: a table may be full of such keys */
+	int spins = TABLE_SPINS;	/* for the whole search: many entries may be CLAIMED by dead threads */
 
 	for (uint32_t d = from; d < to; d++) {
 		uint32_t i = (hash + d) & shape->mask;
@@ -75,6 +87,7 @@ static inline int64_t table_find(const struct prog_table *t, const struct prog_s
 	return table_find_in(t, shape, key, hash, 0, table_window(shape), ret_state);
 }
 
+/* SEQ_CST: one total order of all changes of state. Pairs with the acquire load in table_state(). */
 static inline bool table_change(struct prog_entry *e, uint64_t from, uint64_t to)
 {
 	return __atomic_compare_exchange_n(&e->state, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
@@ -85,6 +98,7 @@ static inline uint64_t table_next(uint64_t state, enum prog_state to, uint64_t h
 	return to | ((state + PROG_TURN) & PROG_TURNS) | (hash & PROG_HASH);
 }
 
+/* Relaxed: the count only limits the number of keys and is shown; no other memory depends on it. */
 static inline void table_count(struct prog_table *t, int64_t n)
 {
 	__atomic_fetch_add(&t->count, n, __ATOMIC_RELAXED);
@@ -98,7 +112,11 @@ static inline bool table_delete_at(struct prog_table *t, const struct prog_shape
 	return true;
 }
 
-/* One that nobody uses, at distance *ret_far from home; -1: there is none. */
+/*
+ * Finds an entry that can be claimed, at the distance *ret_far from home; -1: there is none. A deleted entry whose
+ * value is locked can't be: the acquire load of the lock pairs with the release store that unlocks it (map_get(),
+ * map_set()).
+ */
 static inline int64_t table_unused(const struct prog_table *t, const struct prog_shape *shape, uint64_t hash, uint64_t *ret_state,
 				   uint32_t *ret_far)
 {
@@ -117,7 +135,10 @@ static inline int64_t table_unused(const struct prog_table *t, const struct prog
 	return -1;
 }
 
-/* The entry is ours: its key and its value, which nobody sees yet. */
+/*
+ * Writes key and value into an entry that this thread has claimed. Plain stores: other threads read them only after
+ * they have seen READY, see table_state().
+ */
 static inline void table_fill(const struct prog_shape *shape, struct prog_entry *e, const uint64_t *key, uint64_t value,
 			      const uint64_t *values)
 {
@@ -128,7 +149,10 @@ static inline void table_fill(const struct prog_shape *shape, struct prog_entry 
 		e->key[shape->key_words + i] = values ? values[i] : 0;
 }
 
-/* State and value of an entry with one number at once, if they are still these. *old: what value was there. */
+/*
+ * For entries whose value is one number: replaces state and value in one step if they are `from` and *old. On
+ * failure *old is the value that was found. Pairs with the acquire load in table_state().
+ */
 static inline bool table_replace(struct prog_entry *e, uint64_t from, uint64_t to, uint64_t *old, uint64_t value)
 {
 	bool done;
@@ -138,15 +162,16 @@ static inline bool table_replace(struct prog_entry *e, uint64_t from, uint64_t t
 	return done;
 }
 
-/* The value only, if its state is still this. */
+/* Replaces the value if the state is still `state` and the value *old. */
 static inline bool table_exchange(struct prog_entry *e, uint64_t state, uint64_t *old, uint64_t value)
 {
 	return table_replace(e, state, state, old, value);
 }
 
 /*
- * A number without a key needs nothing to be written in between: there is no moment in which others would have to
- * wait for somebody who was interrupted just then, or do without, as this table has no other entry.
+ * Inserts into a map without keys whose value is one number: from unused to READY in one step, without CLAIMED in
+ * between. This table has one entry only, so threads that met CLAIMED could neither wait for an interrupted writer
+ * nor use another entry. The relaxed load is only the expected value of the cmpxchg16b.
  */
 static inline bool table_begin(struct prog_entry *e, uint64_t unused, uint64_t hash, uint64_t value, uint64_t *ret_state)
 {
@@ -157,8 +182,9 @@ static inline bool table_begin(struct prog_entry *e, uint64_t unused, uint64_t h
 }
 
 /*
- * An entry that was made in vain. One that can be seen stays if it is used already: what was added to it would be lost. (Text is
- * not added to, and who has just set it might as well have come a moment earlier.)
+ * Deletes an entry that this thread has inserted although the key is in another entry, too. If the value is one
+ * number that another thread has changed since, the entry stays (false): what was added would be lost. (Other
+ * values of maps are only set, never added to: a value that was set in the meantime counts as overwritten.)
  */
 static inline bool table_take_back(struct prog_table *t, const struct prog_shape *shape, struct prog_entry *e, uint64_t state, uint64_t value)
 {
@@ -170,7 +196,10 @@ static inline bool table_take_back(struct prog_table *t, const struct prog_shape
 	return true;
 }
 
-/* The same key elsewhere in the window. */
+/*
+ * Finds the same key in another entry of the window: further from home than `far` if `beyond` is set; otherwise
+ * nearer to home, and in tables that reuse entries further from home as well.
+ */
 static inline int64_t table_twin(const struct prog_table *t, const struct prog_shape *shape, const uint64_t *key, uint64_t hash,
 				 uint32_t far, bool beyond, uint64_t *ret_state)
 {
@@ -181,9 +210,16 @@ static inline int64_t table_twin(const struct prog_table *t, const struct prog_s
 }
 
 /*
- * Entry `at`, which was claimed, gets the key. Others who wanted it meanwhile could not wait and may have it further on: then
- * it stays there. Where entries are used again, everybody looks whether his entry still is the one he knows, so
- * the same is done once more when it can be seen, and two who give way to each other begin anew. Returns the number of its entry.
+ * Inserts the key into entry `at`, which this thread has claimed. Threads that found `at` CLAIMED may have inserted
+ * the same key further from home: then that entry wins and ours is released. Otherwise ours becomes READY, and the
+ * window is searched again: an entry nearer to home wins. In tables that reuse entries every thread checks the
+ * state of its entry again before it uses it (table_still()), so there an entry further from home wins as well, and
+ * two threads that release their entries for each other's sake both start again.
+ *
+ * The exchange to READY pairs with the acquire load in table_state(). As a full barrier it also comes before the
+ * second search: of two threads that insert one key at the same time, at least one sees the other's entry.
+ *
+ * Returns the number of the entry that has the key.
  */
 static inline __attribute__((always_inline)) int64_t table_put(struct prog_table *t, const struct prog_shape *shape, int64_t at, uint32_t far,
 				uint64_t claimed, uint64_t hash, const uint64_t *key, uint64_t value, const uint64_t *values,
@@ -209,8 +245,8 @@ static inline __attribute__((always_inline)) int64_t table_put(struct prog_table
 }
 
 /*
- * Find a key or make it. Returns the number of its entry, -1 if there is no room. *ret_made: its value is
- * what was given.
+ * Finds a key or inserts it with this value. Returns the number of its entry, or -1 if there is no room. *ret_made:
+ * the key was inserted by this call.
  */
 static inline __attribute__((always_inline)) int64_t table_make(struct prog_table *t, const struct prog_shape *shape,
 				 const uint64_t *key, uint64_t value, const uint64_t *values, uint64_t *ret_state, bool *ret_made)
@@ -226,7 +262,7 @@ static inline __attribute__((always_inline)) int64_t table_make(struct prog_tabl
 			return at;
 		at = table_unused(t, shape, hash, &old, &far);
 		if (at < 0 || __atomic_load_n(&t->count, __ATOMIC_RELAXED) >= shape->max_keys)
-			return table_find(t, shape, key, hash, ret_state);	/* somebody may have made it just now */
+			return table_find(t, shape, key, hash, ret_state);	/* it may have been inserted just now */
 		if (!shape->key_words && !shape->value_words) {
 			if (!table_begin(prog_entry(t, shape, at), old, hash, value, ret_state))
 				continue;
@@ -243,7 +279,7 @@ static inline __attribute__((always_inline)) int64_t table_make(struct prog_tabl
 	return -1;
 }
 
-/* Is it still the same entry? */
+/* Whether the entry has not changed since it was found: any change of state also changes the turn count. */
 static inline bool table_still(const struct prog_entry *e, uint64_t state)
 {
 	return table_state(e) == state;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From frame to frame. Where a row tells how, it is believed; where none does (code made at run time,
- * hand-written assembly), rbp is taken for a frame pointer if it looks like one. A frame pointer is
- * never preferred to a row: in a program made without them rbp holds anything, now and then something
- * that looks right.
+ * Steps from frame to frame. Where the table has a row for the pc, its rule is used. Where it has none (code
+ * generated at run time, hand-written assembly), rbp is taken for a frame pointer if it is plausible as one. A row
+ * always takes precedence over rbp: in code compiled without frame pointers rbp holds anything, and at times a
+ * value that looks like a frame pointer.
  *
- * It ends: the stack pointer grows with every step but that out of a signal handler, and there are at
- * most `limit` steps. No pointer from the target is loaded from; the tables are our own.
+ * The walk ends: the stack pointer grows with every step except the one out of a signal handler, and there are at
+ * most `limit` steps. Nothing is loaded from an address found in the target; the tables are jab's own.
  */
 #include "blob/unwind.h"
 
@@ -15,7 +15,7 @@ enum { RBX = 3, RSP = 4, RBP = 5 };
 #define ALL_REGS 0xffffu
 #define BIT(reg) (1u << (reg))
 
-/* Further apart than this two frames are not by way of frame pointers. */
+/* Two frames further apart than this are not connected by frame pointers. */
 #define CHAIN_MAX (1u << 20)
 
 /* struct ucontext, as the kernel leaves it on the stack */
@@ -23,12 +23,12 @@ enum { RBX = 3, RSP = 4, RBP = 5 };
 
 #define PAGE 4096u
 #define CHUNK_MIN 1024u
-/* What a frame has saved is within this below its return address, and signal contexts are no longer. */
+/* A frame's saved registers are within this distance below its return address; no signal context is longer. */
 #define BELOW 192u
 
 enum step { STEP_ON, STEP_END, STEP_FAULT, STEP_LOST };
 
-/* Frames follow one another in the same module more often than not, so the last span is tried first. */
+/* Consecutive frames are often in the same module, so the last span is tried first. */
 static const struct unwind_span *find_span(struct unwind_walk *w, const struct unwind_dir *dir, uint64_t pc)
 {
 	uint64_t a = 0, b = dir->n, mid = *(const volatile uint32_t *)&w->s->span;
@@ -66,7 +66,7 @@ static const struct unwind_rule *find_rule(struct unwind_walk *w, uint64_t pc)
 	row = (const uint32_t *)((const char *)d + d->rows) + d->index[pc >> UNWIND_BLOCK_BITS];
 	n = d->index[(pc >> UNWIND_BLOCK_BITS) + 1] - d->index[pc >> UNWIND_BLOCK_BITS];
 	place = pc & (UNWIND_BLOCK - 1);
-	/* The last row that begins at or before the place; no branch that could be guessed wrong. */
+	/* The last row that begins at or before `place`, searched without branches that could be mispredicted. */
 	for (; n > 1; n -= half) {
 		half = n / 2;
 		row += (row[half] & (UNWIND_BLOCK - 1)) <= place ? half : 0;
@@ -87,7 +87,10 @@ void unwind_copy_page(struct unwind_walk *w, uint64_t rsp, uint64_t touched)
 	__asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
 }
 
-/* Is it in the copy? What tells is read once: see the header for who may change it meanwhile. */
+/*
+ * Takes 8 bytes at addr from the copy, if they are in it. copy_at and copy_len are read once: another thread may
+ * write them, see struct unwind_state.
+ */
 static int from_copy(const struct unwind_walk *w, uint64_t addr, uint64_t *ret)
 {
 	uint64_t off = addr - *(const volatile uint64_t *)&w->s->copy_at;
@@ -95,11 +98,11 @@ static int from_copy(const struct unwind_walk *w, uint64_t addr, uint64_t *ret)
 
 	if (len < 8 || len > w->copy_room || off > len - 8)
 		return 0;
-	__builtin_memcpy(ret, w->copy + off, 8);	/* a damaged stack is not aligned */
+	__builtin_memcpy(ret, w->copy + off, 8);	/* on a damaged stack addr need not be aligned */
 	return 1;
 }
 
-/* A read costs by the page: up to the end of this one, and the next only if there is little left of it. */
+/* The length to read: reads cost by the page, so to the end of this page, and one more page if little is left of this one. */
 static uint32_t chunk(const struct unwind_walk *w, uint64_t from)
 {
 	uint32_t len = PAGE - (from & (PAGE - 1));
@@ -109,7 +112,10 @@ static uint32_t chunk(const struct unwind_walk *w, uint64_t from)
 	return len < w->copy_room ? len : w->copy_room;
 }
 
-/* A word of the stack. A new copy begins a little below what is asked: the rest comes from there, too. */
+/*
+ * Fetches 8 bytes of the stack. If the copy does not have them, a new copy begins a little below: the frame's saved
+ * registers are there.
+ */
 static int fetch(struct unwind_walk *w, uint64_t addr, uint64_t *ret)
 {
 	uint64_t sp = w->s->regs[RSP], from = addr;
@@ -127,7 +133,7 @@ static int fetch(struct unwind_walk *w, uint64_t addr, uint64_t *ret)
 	return 0;
 }
 
-/* ip and cfa are the caller's now. */
+/* Ends a step, when ip and cfa are those of the calling frame. */
 static enum step arrive(struct unwind_walk *w)
 {
 	w->s->regs[RSP] = w->s->cfa;
@@ -156,7 +162,10 @@ static enum step step_chain(struct unwind_walk *w)
 
 static enum step step_signal(struct unwind_walk *w)
 {
-	/* r8-r15 rdi rsi rbp rbx rdx rax rcx rsp, a digit each, the first one lowest */
+	/*
+	 * the order in the signal context: r8-r15 rdi rsi rbp rbx rdx rax rcx rsp; one hexadecimal digit each, the
+	 * first one lowest
+	 */
 	uint64_t order = 0x41023567fedcba98, at = w->s->regs[RSP] + UCONTEXT_REGS;
 
 	for (; order; order >>= 4, at += 8)
@@ -180,7 +189,7 @@ static enum step find_cfa(struct unwind_walk *w, const struct unwind_rule *rule)
 	}
 	if (rule->kind == UNWIND_PLT && (w->s->ip & 15) >= (uint16_t)rule->add)
 		w->s->cfa += 8;
-	/* A leaf that keeps its return address in a register may use no stack at all. */
+	/* A leaf function that keeps its return address in a register may use no stack at all. */
 	if (w->s->cfa < w->s->regs[RSP] || (w->s->cfa == w->s->regs[RSP] && !(rule->flags & UNWIND_RA_REG)))
 		return STEP_LOST;
 	return STEP_ON;
@@ -202,7 +211,7 @@ static int fetch_saved(struct unwind_walk *w, int from_bp, int16_t off, uint32_t
 	return fetch(w, (from_bp ? w->s->regs[RBP] : w->s->cfa) + (int64_t)off, &w->s->regs[reg]);
 }
 
-/* rbx first: it may be counted from this frame's rbp. */
+/* rbx first: its slot may be relative to this frame's rbp. */
 static enum step find_saved(struct unwind_walk *w, const struct unwind_rule *rule)
 {
 	w->s->known &= BIT(RSP) | BIT(RBP) | BIT(RBX);
@@ -237,7 +246,10 @@ static enum step step_entry(struct unwind_walk *w)
 	return fetch(w, w->s->regs[RSP], &w->s->ip) ? arrive(w) : STEP_FAULT;
 }
 
-/* ip is behind a call and may be the start of another function already, unless it is exact. */
+/*
+ * A return address is the end of a call, and may be the start of the next function; so ip - 1 is looked up, unless
+ * ip is exact.
+ */
 static enum step step(struct unwind_walk *w, uint32_t first)
 {
 	const struct unwind_rule *rule = find_rule(w, w->s->ip - !w->s->exact);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * EVENT_BACKTRACE: what unwind.c needs around it. The walk works on a copy of the stack in the scratch
- * memory of the ring. Where the kernel may not be asked, it ends with the page of the stack pointer.
+ * EVENT_BACKTRACE: the walk of unwind.c on a copy of the stack in the scratch memory of the ring. Where system
+ * calls may be forbidden, it ends with the page of the stack pointer.
  */
 #include "blob/walk.h"
 
-/* The pad's first push, behind the red zone. */
+/* Below the site's stack pointer: the pad's first push, after the red zone. */
 #define TOUCHED (128 + 8)
 
 static uint32_t read_stack(void *arg, uint64_t from, void *to, uint32_t len)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decoding a function, once, when somebody asks. The decoding is linear: x86 compilers keep data out
- * of functions, and a byte that is no instruction marks the function as broken. What the bytes say
- * by themselves is gathered here; what it takes the rest of the module to know is in code_link.c.
+ * Decodes a function, once, at its first use. The decoding is linear: x86 compilers keep data out of functions, and
+ * a byte that is no instruction marks the function as broken. This file collects what the function's own bytes say;
+ * code_link.c adds what needs the rest of the module.
  */
 #include "pad/code_priv.h"
 
@@ -12,9 +12,9 @@
 #include "base/err.h"
 
 /*
- * What Go's run time does behind the compiler's back. After a recovered panic it enters a function
- * at its call of deferreturn, which may stand behind a call that never returns, so that nothing
- * looks odd there. And a goroutine's first function returns to the second byte of goexit.
+ * Control flow of Go's run time that is not in the code. After a recovered panic it enters a function at its call
+ * of deferreturn, which may follow a call that never returns, so that no orphan block reveals it. And a goroutine's
+ * first function returns to the second byte of goexit.
  */
 static void learn_go(struct code *c)
 {
@@ -88,7 +88,7 @@ void code_close(struct code *c)
 	free(c);
 }
 
-/* Pieces that were decoded only for the sake of this function go with it. */
+/* Cold parts that were decoded only for this function are freed with it. */
 void code_drop(struct code *c, const struct fcode *f)
 {
 	struct body *b = (struct body *)f;
@@ -137,7 +137,7 @@ uint64_t code_next_start(struct code *c, uint64_t addr)
 	return i < c->m->funcs.n ? c->m->funcs.v[i].addr : UINT64_MAX;
 }
 
-/* A table may say any size: never beyond the text, and a missing one ends at the next function. */
+/* The symbol table may have any size for a function: limited to the text; without a size the function ends at the next one. */
 uint64_t code_func_end(struct code *c, size_t num)
 {
 	const struct func *f = &c->m->funcs.v[num];
@@ -154,7 +154,7 @@ uint64_t code_func_end(struct code *c, size_t num)
 	return f->size < limit - f->addr ? f->addr + f->size : limit;
 }
 
-/* A function may hold the entry of another: then the inner one ends first, and we look behind it. */
+/* A function may contain the entry of another one: then the inner one may end first, and functions before it are tried. */
 size_t code_find(struct code *c, uint64_t addr)
 {
 	size_t n = code_starts_up_to(c, addr);
@@ -178,7 +178,7 @@ static bool is_pad_byte(const struct insn *in)
 	return in->kind == INSN_NOP || in->kind == INSN_INT3;
 }
 
-/* Instructions of the function, then the filler behind it up to `limit`. */
+/* Decodes the instructions of the function, then the filler after it up to `limit`. */
 static void decode_range(struct code *c, struct body *b, uint64_t limit)
 {
 	struct fcode *f = &b->f;
@@ -239,7 +239,7 @@ static void note_plain(struct code *c, struct body *b, const struct insn *in, ui
 	}
 }
 
-/* What one instruction says about where control can arrive. */
+/* Marks the targets of one instruction. */
 static void note_insn(struct code *c, struct body *b, const struct insn *in, uint64_t at)
 {
 	bool inside = in->target >= b->f.lo && in->target < b->f.hi;
@@ -262,7 +262,7 @@ static void note_insn(struct code *c, struct body *b, const struct insn *in, uin
 			body_mark(b, at, TARGET_LANDING);
 		break;
 	case INSN_SYSCALL:
-		/* A thread may sleep with its counter there, or be born there. */
+		/* A thread may sleep in the call with its pc there, or start there. */
 		body_mark(b, at + in->len, TARGET_RETURN);
 		break;
 	case INSN_JMP_IND:

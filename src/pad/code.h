@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is known of a module's instructions: where each begins, which bytes can be branched to,
- * where a function leaves, and where we are in doubt. Link addresses throughout. Functions are
- * decoded when first asked for.
+ * The instructions of a module: where each begins, which bytes are branch targets, where a function exits, and
+ * where the analysis is in doubt. Link addresses throughout. Functions are decoded at their first use.
  */
 #ifndef JAB_PAD_CODE_H
 #define JAB_PAD_CODE_H
@@ -14,23 +13,23 @@ enum exit_kind { EXIT_RET, EXIT_JMP, EXIT_JCC, EXIT_JMP_IND };
 
 struct code_exit { uint64_t addr; uint8_t kind; };
 
-/* Why a byte is a target: kept for the reason that `check` shows. */
+/* Why a byte is a branch target: kept for the reason that `jab check` shows. */
 enum target_why {
 	TARGET_NONE, TARGET_BRANCH, TARGET_TABLE, TARGET_LANDING, TARGET_POINTER, TARGET_ENTRY,
 	TARGET_LEA, TARGET_RSEQ, TARGET_RETURN,
 };
 
 struct fcode {
-	uint64_t lo, hi;	/* decoded range, filler behind the function included up to the next one */
+	uint64_t lo, hi;	/* decoded range, including filler after the function up to the next one */
 	uint64_t end;		/* end of the function itself */
 	const struct func *func;
-	VEC(struct insn) insns;	/* back to back from lo; undecodable bytes end the list early */
+	VEC(struct insn) insns;	/* contiguous from lo; undecodable bytes end the list early */
 	uint32_t *index;	/* index[addr - lo] = number of the instruction that begins there, or UINT32_MAX */
 	uint8_t *target;	/* target[addr - lo] = enum target_why */
 	VEC(struct code_exit) exits; /* exits in cold parts of this function included */
-	bool uncertain;		/* an edge was missed: only tactics that keep every instruction start valid */
-	bool broken;		/* undecodable or no bytes: not probed */
-	uint32_t orphans;	/* blocks that nobody is known to reach: the doubt in figures */
+	bool uncertain;		/* a branch may have been missed: only tactics that keep every instruction start valid */
+	bool broken;		/* undecodable or without bytes: not probed */
+	uint32_t orphans;	/* number of blocks that no known branch reaches: the extent of the doubt */
 	uint32_t lost_jumps;	/* computed jumps whose table was not found */
 };
 
@@ -46,47 +45,50 @@ void code_close(struct code *c);
 /* The function around addr, decoded; NULL (with a sentence) if no function is known there. */
 const struct fcode *code_func(struct code *c, uint64_t addr);
 
-/* Forget a decoded function, for runs over a whole file. f and what points into it is gone. */
+/* Frees a decoded function, for runs over a whole file. f and pointers into it are invalid afterwards. */
 void code_drop(struct code *c, const struct fcode *f);
 
-uint64_t fcode_addr(const struct fcode *f, uint32_t insn);	/* where instruction number insn stands */
+uint64_t fcode_addr(const struct fcode *f, uint32_t insn);	/* address of instruction number insn */
 
-/* May this byte be reached other than by falling into it? Knows branches from other functions too. */
+/*
+ * Whether and why this byte may be reached other than from the instruction before it. Includes branches from other
+ * functions.
+ */
 enum target_why code_target(struct code *c, const struct fcode *f, uint64_t addr);
 
-/* Make a byte a target for good: code_target() and later decodings know it from now on. False: it was one. */
+/* Marks a byte as a branch target permanently: code_target() and later decodings include it. False: it already was one. */
 bool code_add_target(struct code *c, uint64_t addr, enum target_why why);
 
 /*
- * Quick answer for a plain entry window, without decoding the function: is [lo, hi) free of inner
- * targets? Reads every byte of the function as if a rel8 or rel32 began there: true is certain,
- * false means decode and look closely.
+ * Quick check for a window at a function's entry, without decoding the function: whether [lo, hi) has no inner
+ * targets. Takes every byte of the function for the start of a rel8 or rel32: true is certain, false means that the
+ * function must be decoded.
  */
 bool code_window_is_quiet(struct code *c, const struct func *f, uint64_t lo, uint64_t hi);
 
 struct span { uint64_t lo, hi; };
 
 /*
- * With n == 0 the text is only read. Does code outside a window's own function branch to (or take the address of) one of its inner
- * bytes, lo < byte < hi? Any number of windows in any order: ret_hit[i] is set to 0 or 1. The bytes
- * that were hit are made targets (code_add_target), so a second planning sees them. The first call
- * reads the whole text once, about 1 ns a byte; later ones look up. True: a target was found that was
- * not known before (a window that was planned over a known one is fine as it is).
+ * Finds the windows that have an inner byte (lo < byte < hi) to which code outside of the window's own function
+ * branches, or whose address it takes. Any number of windows in any order: ret_hit[i] is set to 0 or 1. The bytes
+ * that were hit become targets (code_add_target), so a second planning includes them. The first call reads the
+ * whole text once, about 1 ns a byte; later calls look up; with n == 0 the text is only read. Returns true if a
+ * target was found that was not known before (a window that was planned over a known one is valid).
  */
 bool code_window_hit_from_outside(struct code *c, const struct span *windows, size_t n,
 				  uint8_t *ret_hit);
 
 /*
- * Filler: bytes that nothing reaches, unbroken nop/int3 behind an unconditional transfer or between
- * functions. Gives the nearest run of at least `need` bytes.
- * reach >= 0: addr <= lo <= addr + reach (the run may end beyond); a run that holds addr is cut there.
- * reach < 0: addr + reach <= lo and hi <= addr, cut at both.
- * To go on behind a run that is taken: again from its hi (or from its lo, with what reach is left).
+ * Filler: bytes that no code reaches: a run of nop/int3 after an unconditional branch or between functions. Finds
+ * the nearest run of at least `need` bytes.
+ *reach >= 0: addr <= lo <= addr + reach (the run may end beyond); a run that contains addr is cut there.
+ *reach < 0: addr + reach <= lo and hi <= addr, cut at both.
+ * To continue after a run that is taken: call again from its hi (or from its lo, with the remaining reach).
  */
 bool code_filler_near(struct code *c, uint64_t addr, int64_t reach, size_t need, struct span *ret_span);
 
-/* Reasons never to touch an address: sigreturn pattern, cancellation ranges, rseq, data. NULL: none. */
+/* Reasons never to change an address: sigreturn pattern, cancellation ranges, rseq, data. NULL: there is none. */
 const char *code_forbidden(struct code *c, uint64_t lo, uint64_t hi);
-const char *code_never(struct code *c, uint64_t addr);	/* the same, as far as the whole function is concerned */
+const char *code_never(struct code *c, uint64_t addr);	/* reasons that concern the whole function */
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Branches from one function into the middle of another. Compilers don't make them, assembler
- * programmers do, and a cold part jumps back. To find them without decoding the module, every byte
- * of the text is read as if a branch stood there; what would lead into the middle of another
- * function is kept. Few are left, and each is looked at closely when its target matters.
+ * Branches from one function into the middle of another. Compilers don't make them, assembler programmers do, and a
+ * cold part jumps back. To find them without decoding the module, every byte of the text is read as if a branch
+ * began there; those that would lead into the middle of another function are kept. Few are left, and each is
+ * checked when its target matters.
  *
- * The text is cut at every function start. A two-byte branch leaves its piece only near the edges,
- * so the inside of a piece is searched for four-byte distances alone, 16 bytes at a time.
+ * The text is cut at every function start. A branch with a rel8 leaves its piece only near the edges, so the inside
+ * of a piece is searched only for four-byte distances, 16 bytes at a time.
  */
 #include "pad/code_priv.h"
 
@@ -14,17 +14,17 @@
 #include <sys/mman.h>
 
 #define REL8_REACH 130
-#define GAP_REACH 64		/* filler behind a function */
+#define GAP_REACH 64		/* filler after a function */
 
 struct scan {
 	struct code *c;
 	const uint8_t *text;	/* bytes of the segment */
 	uint64_t text_lo, text_hi;
 	uint64_t all_lo, all_span;	/* all executable segments */
-	uint8_t *inner;		/* bit per byte: behind the start of a function, or in the gap behind it */
+	uint8_t *inner;		/* bit per byte: after the start of a function, or in the gap after it */
 };
 
-/* jmp, jcc, loop and jrcxz with a distance of one byte. */
+/* jmp, jcc, loop and jrcxz with a rel8. */
 static uint8_t rel8_opcode[256];
 
 static void fill_opcodes(void)
@@ -55,7 +55,7 @@ static void set_inner(struct scan *s, uint64_t lo, uint64_t hi)
 		s->inner[i / 8] |= 1 << i % 8;
 }
 
-/* Not the starts, where most calls lead to (but those of cold parts), nor the linker's stubs. */
+/* Excludes function starts, to which most calls lead (but not those of cold parts), and the linker's stubs. */
 static void map_inner(struct scan *s)
 {
 	const struct module *m = s->c->m;
@@ -89,7 +89,7 @@ static uint64_t rel32_target(const uint8_t *p, uint64_t at)
 	return at + 4 + (int64_t)distance;
 }
 
-/* call or jmp; jcc (0f 8x) or lea with a distance: where that stands, 0 if it is none of them. */
+/* Offset of the distance of a call, jmp, jcc (0f 8x) or lea; 0 if it is none of them. */
 static unsigned int rel32_at(const uint8_t *p)
 {
 	if ((p[0] & 0xfe) == 0xe8)
@@ -111,7 +111,7 @@ static void look_rel32(struct scan *s, uint64_t at, const struct span *piece)
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 
-/* rel32_at() for 16 bytes at once: a byte of the answer is 0xff where one may stand. */
+/* rel32_at() for 16 bytes at once: a byte of the result is 0xff where one may begin. */
 static void rel32_mask(const uint8_t *p, uint64_t ret_mask[2])
 {
 	bytes16 a, b, hit;
@@ -142,7 +142,7 @@ static void scan_rel32(struct scan *s, const struct span *piece)
 		look_rel32(s, at, piece);
 }
 
-/* Both conditions at once: each alone is often true, and a branch on it would be mispredicted. */
+/* Both conditions in one test: each alone is often true, and a branch on it would be mispredicted. */
 static void scan_rel8(struct scan *s, uint64_t lo, uint64_t hi, const struct span *piece)
 {
 	const uint8_t *p = s->text + (lo - s->text_lo);
@@ -199,7 +199,7 @@ static bool is_text(const struct segment *seg)
 	return (seg->prot & PROT_EXEC) && seg->filesz;
 }
 
-/* Around all text; false if there is none, or if the file lies about its size. */
+/* The range of all text; false if there is none, or if the file claims an impossible size. */
 static bool span_text(struct code *c, struct scan *s)
 {
 	uint64_t lo = UINT64_MAX, hi = 0;
@@ -252,7 +252,7 @@ size_t cross_lower(struct code *c, uint64_t addr)
 	return lo;
 }
 
-/* Is there really an instruction that leads to `to` around `from`? Decodes no further than that. */
+/* Whether the instruction around `from` leads to `to`. Decodes no further than that. */
 static bool is_branch_at(struct code *c, size_t num, uint64_t from, uint64_t to)
 {
 	uint64_t at = c->m->funcs.v[num].addr, end = code_func_end(c, num);
@@ -260,7 +260,7 @@ static bool is_branch_at(struct code *c, size_t num, uint64_t from, uint64_t to)
 	struct insn in;
 
 	for (; code && at <= from; at += in.len, code += in.len) {
-		/* Not code as we know it: anything may be true. */
+		/* Not decodable: taken as a branch. */
 		if (c->arch->decode(code, MIN(end - at, (uint64_t)INSN_MAX), at, &in) < 0)
 			return true;
 		if (from < at + in.len)
@@ -270,8 +270,8 @@ static bool is_branch_at(struct code *c, size_t num, uint64_t from, uint64_t to)
 }
 
 /*
- * Is it really a branch? Code that no function holds can't be decoded with certainty: there, what
- * looks like a branch counts as one.
+ * Whether it is a branch. Code outside of all functions can't be decoded with certainty: there, bytes that look
+ * like a branch count as one.
  */
 bool cross_confirm(struct code *c, size_t edge)
 {
@@ -302,7 +302,7 @@ static bool window_hit(struct code *c, const struct span *w)
 
 typedef uint32_t words4 __attribute__((vector_size(16)));
 
-/* Does any four bytes of [p, p+size) read as a distance that leads into `width` bytes at p+first? */
+/* Whether any four bytes of [p, p+size), as a distance, lead into `width` bytes at p+first. */
 static bool any_distance(const uint8_t *p, size_t size, uint32_t first, uint32_t width)
 {
 	words4 index = { 4, 8, 12, 16 }, hit = { 0 };
@@ -335,8 +335,8 @@ static bool any_short_branch(const uint8_t *p, size_t size, uint32_t first, uint
 }
 
 /*
- * For one window or a few, reading the text once for each of them in its plainest way is quicker than
- * listing all branches between functions. True is certain; false means that the list is needed.
+ * For a few windows, a simple pass over the text for each of them is faster than listing all branches between
+ * functions. True is certain; false means that the list is needed.
  */
 static bool surely_quiet(struct code *c, const struct span *w)
 {

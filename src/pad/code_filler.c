@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two questions about places: where is filler near an address, and which bytes must never be touched
- * though they could be. The second list is short and each entry has somebody who compares program
- * counters or bytes: unwinders know the signal return by its bytes, the C library knows its
- * cancellation points by their range, the kernel knows restartable sequences.
+ * Finds filler near an address, and bytes that must never be changed although they could be. The latter are few,
+ * and for each of them some code compares program counters or bytes: unwinders recognise the signal return by its
+ * bytes, the C library its cancellation points by their range, the kernel restartable sequences.
  */
 #include "pad/code_priv.h"
 
 #include <string.h>
 
-/* The first run that has `need` bytes from some address in [from, to] on. */
+/* Finds the first run that has `need` bytes from an address in [from, to] on. */
 static bool pick_forward(const struct body *b, uint64_t from, uint64_t to, size_t need,
 			 struct span *ret_span)
 {
@@ -26,7 +25,7 @@ static bool pick_forward(const struct body *b, uint64_t from, uint64_t to, size_
 	return false;
 }
 
-/* The last run that has `need` bytes within [from, to). */
+/* Finds the last run that has `need` bytes within [from, to). */
 static bool pick_backward(const struct body *b, uint64_t from, uint64_t to, size_t need,
 			  struct span *ret_span)
 {
@@ -70,7 +69,7 @@ bool code_filler_near(struct code *c, uint64_t addr, int64_t reach, size_t need,
 
 struct pattern { const char *bytes; size_t len; size_t before; const char *why; };
 
-/* before: bytes in front of the pattern that belong to it (glibc's unwind data begins there). */
+/* before: bytes before the pattern that belong to it (glibc's unwind data begins there). */
 static const struct pattern patterns[] = {
 	{ "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9, 1,
 	  "signal return code, which unwinders recognise by its bytes" },
@@ -135,8 +134,8 @@ static bool is_known_abort(const struct rseq_range *r, size_t n, uint64_t abort)
 }
 
 /*
- * Is it the operand of a `mov $signature,%r10d` or `%r8d`? These hand it to the kernel or to syscall(), where a thread
- * registers: glibc's start_thread() does.
+ * Whether it is the operand of a `mov $signature,%r10d` or `%r8d`, which passes it to the kernel or to syscall()
+ * when a thread registers: glibc's start_thread() does.
  */
 static bool is_operand(const uint8_t *start, const uint8_t *at)
 {
@@ -144,9 +143,9 @@ static bool is_operand(const uint8_t *start, const uint8_t *at)
 }
 
 /*
- * The kernel wants the C library's signature in front of the place where a restartable sequence goes on after an
- * abort. If the file names no sequence for it, its descriptor is made at run time, and the sequence may be any part
- * of this function: a jump in it would lead out of the sequence, and the kernel would not abort it there.
+ * The kernel requires the C library's signature before the abort address of a restartable sequence. If the file
+ * lists no sequence for it, the descriptor is made at run time, and the sequence may be any part of this function:
+ * a jump in it would lead out of the sequence, and the kernel would not abort it there.
  */
 static const char *rseq_unnamed(struct code *c, const struct func *f)
 {
@@ -206,8 +205,8 @@ static bool is_gap_filler(struct code *c, uint64_t lo, uint64_t hi)
 }
 
 /*
- * Bytes after a jump that nothing is known to lead to may be a table that is read, and look like a return. Where the
- * function was not looked at (yet), only its first instructions are asked for, and these are reached.
+ * Bytes after a jump that no known branch reaches may be a table, which can look like a return instruction. In a
+ * function that was not linked (yet) only the first instructions are ever requested, and these are reached.
  */
 static const char *orphan_near(struct code *c, size_t num, uint64_t lo, uint64_t hi)
 {

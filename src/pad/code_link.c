@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The second half of knowing a function: what others say about it. A compiler may split a function
- * into a hot body and cold parts far away; together they are one function, so a jump between them
- * is no exit, and an exit in a cold part is one of the function that jumps in. Which function that
- * is, is told by the jumps, never by names.
+ * The second step of analysing a function: what comes from elsewhere. A compiler may split a function into a hot
+ * body and cold parts far away; together they are one function, so a jump between them is no exit, and an exit in a
+ * cold part is an exit of the function that jumps into it. Which function that is follows from the jumps, never
+ * from names.
  *
- * At the end stands the test for what we missed: a block behind a jump or return that nobody is
- * known to reach is reached by somebody we don't know.
+ * At the end is the check for what was missed: a block after a jump or return that no known branch reaches must be
+ * reached by an unknown one.
  */
 #include "pad/code_priv.h"
 
@@ -18,7 +18,7 @@ static void note_pointers(struct code *c, struct body *b)
 		body_mark(b, list->v[i], TARGET_POINTER);
 }
 
-/* Other entries inside this body; a FDE that begins here says that somebody may start there. */
+/* Marks other entries inside this body; at the start of an FDE execution may start, too. */
 static void note_entries(struct code *c, struct body *b)
 {
 	const struct fde_range *fdes;
@@ -51,7 +51,7 @@ static void note_rseqs(struct code *c, struct body *b)
 	}
 }
 
-/* A landing pad elsewhere is in a cold part of ours: the unwinder's way out, not an exit. */
+/* A landing pad outside of the body is in a cold part of this function: entered by the unwinder, not an exit. */
 static void note_landing(void *arg, uint64_t addr)
 {
 	struct body *b = arg;
@@ -91,7 +91,7 @@ static void add_part(struct code *c, struct body *b, size_t num)
 	}
 }
 
-/* Does function num branch to a byte behind the entry of b? */
+/* Whether function num branches to a byte of b after its entry. */
 static bool branches_into(struct code *c, size_t num, const struct body *b)
 {
 	bool was_there = priv(c)->bodies[num] != NULL, yes = false;
@@ -105,8 +105,8 @@ static bool branches_into(struct code *c, size_t num, const struct body *b)
 }
 
 /*
- * Marked as cold, or looks like it: without a name, and a case of our switch, a landing pad of ours,
- * or jumping back into our middle. Stripped programs have cold parts whose unwind data looks like
+ * A cold part: marked as cold, or without a name and either a case of this function's switch, a landing pad of it,
+ * or code that jumps back into the middle of it. Stripped programs have cold parts whose unwind data looks like
  * that of a function.
  */
 static bool is_part(struct code *c, const struct body *b, size_t num, uint8_t edge_kind)
@@ -120,7 +120,7 @@ static bool is_part(struct code *c, const struct body *b, size_t num, uint8_t ed
 	return edge_kind == INSN_JMP_IND || branches_into(c, num, b);
 }
 
-/* Functions that jump into this cold part: by the scan of the text, and those it jumps back to. */
+/* Finds the functions that jump into this cold part by the scan of the text, and those that it jumps back to. */
 static void find_owners(struct code *c, struct body *b)
 {
 	code_scan_text(c);
@@ -164,7 +164,7 @@ static void find_parts(struct code *c, struct body *b)
 	}
 }
 
-/* Other entries share bytes with this one: its branches are not all in its own range. */
+/* Whether this function shares bytes with another one: then branches to it are also in the other's range. */
 static bool is_overlapped(struct code *c, const struct body *b)
 {
 	return b->num && code_func_end(c, b->num - 1) > b->f.lo;
@@ -184,8 +184,8 @@ static void note_cross(struct code *c, struct body *b)
 }
 
 /*
- * Does not go on to the next instruction. A hlt or int does not either, but compilers take it for
- * one that does and put behind it what comes next; only ud2 and its like end a block for them.
+ * Whether execution does not continue with the next instruction. After hlt or int it does not either, but compilers
+ * assume that it does and put the following code after it; only ud2 and similar instructions end a block for them.
  */
 static bool ends_block(const struct body *b, size_t i)
 {
@@ -215,8 +215,8 @@ static bool any_target(const struct fcode *f, size_t at, size_t len)
 }
 
 /*
- * An instruction of a block that nothing is known to reach, up to the first byte that something does reach: data is
- * decoded into what follows it. False: the block ends there.
+ * Adds an instruction of a block that no known branch reaches, up to the first byte that is a target: the decoding
+ * of data runs into the code after it. False: the block ends there.
  */
 static bool add_orphan(struct body *b, size_t i)
 {
@@ -244,7 +244,7 @@ static uint32_t count_orphans(struct body *b)
 
 		if (dead && any_target(f, b->at[i], is_filler_kind(in->kind) ? in->len : 1))
 			dead = false;
-		/* Nobody misses a ud2: compilers leave it where nothing comes. */
+		/* A ud2 is no sign of a missed branch: compilers put it where nothing comes. */
 		if (dead && (is_filler_kind(in->kind) || in->kind == INSN_STOP))
 			continue;
 		n += dead;
@@ -277,7 +277,7 @@ static bool stays(const struct body *b, uint64_t addr)
 	return i < b->stays.n && b->stays.v[i] == addr;
 }
 
-/* Exits of b that stand in `in`, which is b itself or one of its parts. */
+/* Adds the exits of b in `in`, which is b itself or one of its cold parts. */
 static void add_exits(struct code *c, struct body *b, const struct body *in)
 {
 	for (size_t i = 0; i < in->f.insns.n; i++)
@@ -321,8 +321,8 @@ static void add_filler(struct body *b, uint64_t lo, uint64_t hi)
 }
 
 /*
- * Behind the function the run must lead to the next known one. If something else follows, it may
- * be code that begins with a nop: then only what aligns it is ours.
+ * After the function the run must extend to the next known function. If something else follows, it may be code that
+ * begins with a nop: then only the alignment padding is filler.
  */
 static uint64_t filler_limit(struct code *c, const struct body *b)
 {
@@ -344,7 +344,7 @@ static void find_filler(struct code *c, struct body *b)
 		const struct insn *in = &f->insns.v[i];
 		uint64_t at = f->lo + b->at[i];
 
-		/* A call at the very end is to a function that does not return. */
+		/* A call as the last instruction calls a function that does not return. */
 		if (at == f->end)
 			dead = dead || last == INSN_CALL || last == INSN_CALL_IND || last == INSN_INT3;
 		if (any_target(f, b->at[i], in->len))

@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Indirect jumps: which of them stay inside, and where they go. Compilers write a switch in two ways:
+ * Indirect jumps: which of them stay inside the function, and where they go. Compilers emit a switch in two ways:
  *
  *	lea T(%rip),%a; movslq (%a,%i,4),%b; add %a,%b; jmp *%b		distances from T, 4 bytes each
  *	jmp *T(,%i,8)    or    mov (%a,%i,8),%b; jmp *%b		addresses, 8 bytes each
  *
- * For the first kind every address that the function takes with lea is tried as a table and read
- * for as long as its entries lead to instructions of this function. LLVM fills holes with the
- * address of the function's end: no target, but the table goes on. A false table only makes targets
- * that are none. Addresses of the second kind are found by their relocations (code_pointers()); here
- * it is only told whether the jump stays inside. Everything else is a tail call, except sums that
- * lead we don't know where: these are counted as lost.
+ * For the first kind every address that the function takes with lea is tried as a table and read for as long as its
+ * entries lead to instructions of this function. LLVM fills unused entries with the address of the function's end:
+ * not a target, but the table continues. A false table only adds targets that are not needed. Addresses of the
+ * second kind are found by their relocations (code_pointers()); here it is only decided whether the jump stays
+ * inside. All other jumps are tail calls, except sums whose target is unknown: these are counted as lost.
  *
- * The decoder gives no operands, hence the small reader of raw bytes; it knows just these shapes.
+ * The decoder returns no operands, hence the small reader of raw bytes here; it knows only these instructions.
  */
 #include "pad/code_priv.h"
 
 #include <string.h>
 
-#define TABLE_MAX 65536		/* entries of one table that we are willing to read */
-#define LOOK_BACK 24		/* instructions before the jump in which its address is made */
+#define TABLE_MAX 65536		/* most entries of one table that are read */
+#define LOOK_BACK 24		/* instructions before the jump in which its address is searched */
 
 /* Prefixes, opcode and operand bytes of an instruction with one-byte opcode. */
 struct shape {
 	uint8_t rex, op, modrm, sib;
 	bool notrack, two_bytes;
-	const uint8_t *disp;	/* behind ModRM and SIB */
+	const uint8_t *disp;	/* after ModRM and SIB */
 	const uint8_t *end;
 };
 
@@ -76,7 +75,7 @@ static bool is_reg_form(const struct shape *s)
 	return s->modrm >> 6 == 3;
 }
 
-/* Has an index that counts in steps of 1 << scale bytes. */
+/* Whether the operand has an index with a scale of 1 << scale bytes. */
 static bool is_indexed(const struct shape *s, int scale)
 {
 	bool index = (s->sib >> 3 & 7) != 4 || (s->rex & 2);
@@ -84,7 +83,7 @@ static bool is_indexed(const struct shape *s, int scale)
 	return !is_reg_form(s) && (s->modrm & 7) == 4 && s->sib >> 6 == scale && index;
 }
 
-/* The address before the index, where it is a constant: T(,%i,8). */
+/* The constant address before the index: T(,%i,8). */
 static bool constant_base(const struct shape *s, uint64_t *ret_base)
 {
 	int32_t disp;
@@ -103,7 +102,7 @@ bool code_is_lea(const uint8_t *p, size_t len)
 	return read_shape(p, len, &s) && s.op == 0x8d && !s.two_bytes;
 }
 
-/* An immediate of mov or push that may be an address: programs at fixed addresses take them so. */
+/* Whether this is an immediate of mov or push that may be an address, as in programs at fixed addresses. */
 bool code_imm_address(const uint8_t *p, size_t len, uint64_t *ret_value)
 {
 	struct shape s;
@@ -127,7 +126,7 @@ static bool shape_at(const struct body *b, uint32_t insn, struct shape *ret_shap
 	return read_shape(b->bytes + b->at[insn], b->f.insns.v[insn].len, ret_shape);
 }
 
-/* From a variable of the frame, or from a sum of two registers: how unoptimized code reads a table. */
+/* A load from a variable of the frame, or from the sum of two registers: unoptimized code reads a table like that. */
 static bool is_plain_load(const struct shape *s)
 {
 	int base = (s->modrm & 7) == 4 ? s->sib & 7 : s->modrm & 7;
@@ -135,7 +134,7 @@ static bool is_plain_load(const struct shape *s)
 	return is_indexed(s, 0) || (!(s->rex & 1) && (base == 4 || (base == 5 && s->modrm >> 6)));
 }
 
-/* How the register of a `jmp *reg` came about. */
+/* How the value of the register of a `jmp *reg` was computed. */
 enum origin { MADE_UNKNOWN, MADE_BY_SUM, MADE_BY_LOAD, MADE_BY_PLAIN_LOAD, MADE_BY_LOAD8 };
 
 static enum origin origin_of_write(const struct shape *s, int *reg, uint64_t *ret_base)
@@ -189,7 +188,7 @@ static enum origin find_origin(const struct body *b, uint32_t jump, int reg, uin
 	return MADE_UNKNOWN;
 }
 
-/* Does the function put the address of a label of its own into this register? */
+/* Whether the function loads the address of a label of its own into this register. */
 static bool takes_own_label(const struct body *b, int reg)
 {
 	for (uint32_t i = 0; i < b->f.insns.n; i++) {
@@ -207,7 +206,7 @@ static bool takes_own_label(const struct body *b, int reg)
 }
 
 /*
- * Is the frame taken down in the straight line that leads to the jump? Then it is a call of a computed
+ * Whether the frame is released in the straight line that leads to the jump. Then it is a call of a computed
  * address (a symbol's value plus the base of its library), not a switch.
  */
 static bool frame_goes(const struct body *b, uint32_t jump)
@@ -231,8 +230,8 @@ static bool frame_goes(const struct body *b, uint32_t jump)
 }
 
 /*
- * Is `to` in a piece of this function, or this a piece of that one? One of them is marked cold and
- * they branch to each other; or a plain branch of ours leads to the very same place, as to the
+ * Whether `to` is in a cold part of this function, or this is a cold part of that function: one of them is marked
+ * cold and they branch to each other; or a plain branch of this function leads to the same address, like the
  * default of a switch.
  */
 static bool is_related(struct code *c, struct body *b, size_t num, uint64_t to)
@@ -256,7 +255,10 @@ static bool is_related(struct code *c, struct body *b, size_t num, uint64_t to)
 	return false;
 }
 
-/* Take one entry; false if it can't be one: there the table ends. Counts those that lead somewhere. */
+/*
+ * Adds the target of one entry; false if it can't be an entry: the table ends there. Counts the entries that lead
+ * to an instruction.
+ */
 static bool take_entry(struct code *c, struct body *b, uint64_t from, uint64_t to, size_t *found)
 {
 	struct body *other;
@@ -282,7 +284,7 @@ static bool take_entry(struct code *c, struct body *b, uint64_t from, uint64_t t
 	return true;
 }
 
-/* Another table of ours begins there: this one has ended. */
+/* Another table of this function begins there: this one has ended. */
 static bool begins_other(const struct body *b, uint64_t addr)
 {
 	size_t i = addr_lower(&b->leas, addr);
@@ -299,7 +301,7 @@ static bool read_distance(struct code *c, uint64_t at, int32_t *ret_distance)
 	return p;
 }
 
-/* Distances count from `base`, which is the table itself where a compiler made it. */
+/* Distances count from `base`, which is the table itself in compiled code. */
 static size_t read_table4(struct code *c, struct body *b, uint64_t table, uint64_t base, uint64_t jump)
 {
 	size_t found = 0;
@@ -316,7 +318,7 @@ static size_t read_table4(struct code *c, struct body *b, uint64_t table, uint64
 	return found;
 }
 
-/* Could distances from this label be what the table holds? Five in a row are no accident. */
+/* Whether the table's entries may be distances from this label. Five in a row are taken as proof. */
 static bool fits_label(struct code *c, const struct body *b, uint64_t table, uint64_t label)
 {
 	for (size_t n = 0; n < 5; n++) {
@@ -332,7 +334,7 @@ static bool fits_label(struct code *c, const struct body *b, uint64_t table, uin
 	return true;
 }
 
-/* glibc's printf counts from a label of its own, which it takes with lea as well. */
+/* In glibc's printf the distances count from a label of its own, which it takes with lea as well. */
 static size_t try_labels(struct code *c, struct body *b, uint64_t table, uint64_t jump)
 {
 	size_t found = 0;
@@ -360,7 +362,7 @@ static size_t read_table8(struct code *c, struct body *b, uint64_t table, uint64
 	return found;
 }
 
-/* Every lea of the function is tried: the one we need may stand far away from its jump. */
+/* Tries every lea of the function: the one for this jump may be far away from it. */
 static size_t try_tables4(struct code *c, struct body *b, uint64_t jump)
 {
 	size_t found = 0;
@@ -378,7 +380,7 @@ static size_t try_tables4(struct code *c, struct body *b, uint64_t jump)
 	return found;
 }
 
-/* Pointers into the body other than to its entry. */
+/* Whether there are pointers into the body other than to its entry. */
 static bool has_inner_pointers(struct code *c, const struct body *b)
 {
 	const addr_list *list = code_pointers(c);
@@ -412,14 +414,14 @@ static enum indirect classify(struct code *c, struct body *b, uint64_t addr)
 	return code_jump_by(c, b, insn, shape_rm(&s), s.notrack);
 }
 
-/* A jump at instruction `insn` to where a register points. */
+/* Classifies the jump at instruction `insn` to the address in a register. */
 enum indirect code_jump_by(struct code *c, struct body *b, uint32_t insn, int reg, bool notrack)
 {
 	uint64_t base = 0;
 
 	switch (find_origin(b, insn, reg, &base)) {
 	case MADE_BY_SUM:
-		return frame_goes(b, insn) ? IND_TAIL : IND_LOST;	/* lost until a table is found */
+		return frame_goes(b, insn) ? IND_TAIL : IND_LOST;	/* counts as lost until a table is found */
 	case MADE_BY_LOAD8:
 		return classify_table8(c, b, base, b->f.lo + b->at[insn]);
 	case MADE_BY_PLAIN_LOAD:

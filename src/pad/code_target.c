@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Which bytes can be reached other than by falling into them: the answers, and the lists of the
- * module that they are taken from.
- */
+/* Which bytes can be reached other than from the instruction before, and the module's lists from which that is known. */
 #include "pad/code_priv.h"
 
 #include <string.h>
@@ -61,7 +58,7 @@ size_t addr_lower(const addr_list *list, uint64_t addr)
 	return lo;
 }
 
-/* First extra target at or above addr. */
+/* Index of the first extra target at or above addr. */
 static size_t extra_lower(struct code *c, uint64_t addr)
 {
 	size_t lo = 0, hi = priv(c)->extra.n;
@@ -112,7 +109,7 @@ bool code_add_target(struct code *c, uint64_t addr, enum target_why why)
 	return true;
 }
 
-/* Asked only if the whole text was scanned: then branches from other functions are known as well. */
+/* Finds something only if the whole text was scanned: then branches from other functions are known as well. */
 static enum target_why cross_at(struct code *c, uint64_t addr)
 {
 	for (size_t i = cross_lower(c, addr); i < priv(c)->cross.n; i++) {
@@ -148,7 +145,7 @@ enum target_why code_target(struct code *c, const struct fcode *f, uint64_t addr
 	return cross_at(c, addr);
 }
 
-/* Is there something in (lo, hi) that the function's own bytes don't show? */
+/* Whether there is a target in (lo, hi) that the function's own bytes don't show. */
 static bool known_inside(struct code *c, const struct func *f, uint64_t lo, uint64_t hi)
 {
 	const addr_list *pointers = code_pointers(c);
@@ -173,7 +170,7 @@ static void note_landing(void *arg, uint64_t addr)
 	struct span *s = arg;
 
 	if (addr > s->lo && addr < s->hi)
-		s->hi = s->lo;	/* remembered as an empty window */
+		s->hi = s->lo;	/* recorded as an empty window */
 }
 
 static uint32_t read32(const uint8_t *p)
@@ -184,7 +181,7 @@ static uint32_t read32(const uint8_t *p)
 	return v;
 }
 
-/* The inside of a window, as offsets from the function's begin. */
+/* The inside of a window, as offsets from the start of the function. */
 struct inside { uint32_t first, width; };
 
 static bool leads_inside(const struct inside *w, uint32_t to)
@@ -193,8 +190,8 @@ static bool leads_inside(const struct inside *w, uint32_t to)
 }
 
 /*
- * Some distance of 4 bytes that leads inside. All in 32 bits and without a branch: a wrong hit only
- * costs a closer look.
+ * Whether any 4 bytes, as a distance, lead inside. In 32 bits and without a branch: a false positive only costs a
+ * closer check.
  */
 static bool any_rel32(const uint8_t *code, size_t size, const struct inside *w)
 {
@@ -205,7 +202,7 @@ static bool any_rel32(const uint8_t *code, size_t size, const struct inside *w)
 	return hit;
 }
 
-/* The same for absolute addresses, where these fit into 32 bits. */
+/* Whether any 4 bytes, as an absolute address, lead inside: where addresses fit into 32 bits. */
 static bool any_abs32(const uint8_t *code, size_t size, const struct inside *w, uint32_t base)
 {
 	uint32_t hit = 0, first = base + w->first, width = w->width;
@@ -224,13 +221,13 @@ static size_t last_rel32(const uint8_t *code, size_t size, const struct inside *
 	return i;
 }
 
-/* jmp, jcc, loop and jrcxz with a distance of one byte. */
+/* jmp, jcc, loop and jrcxz with a rel8. */
 static bool is_rel8_opcode(uint8_t op)
 {
 	return op == 0xeb || (op & 0xf0) == 0x70 || (op & 0xfc) == 0xe0;
 }
 
-/* Offset of the last byte that would be such a branch; 0: none. (At 0 it would be the window itself.) */
+/* Offset of the distance of the last such branch that leads inside; 0: there is none. (At 0 it would be the window itself.) */
 static size_t last_rel8(const uint8_t *code, size_t size, const struct inside *w)
 {
 	size_t from = w->first > 130 ? w->first - 130 : 1;
@@ -243,8 +240,8 @@ static size_t last_rel8(const uint8_t *code, size_t size, const struct inside *w
 }
 
 /*
- * What looks like a branch into the window is mostly the middle of something else. Decode up to the
- * last such place and see; nothing is kept, so this costs a fraction of code_func().
+ * Bytes that look like a branch into the window are mostly the middle of another instruction. Decodes up to the
+ * last such offset to decide; nothing is kept, so this costs a fraction of code_func().
  */
 static bool really_branches(struct code *c, const uint8_t *code, size_t size, uint64_t addr, size_t last,
 			    const struct inside *w)

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Retpolines. A program that is built to avoid indirect branches calls or jumps to a thunk instead,
- * which puts the address over its own return address and returns there:
+ * Retpolines. A program that is built to avoid indirect branches calls or jumps to a thunk instead, which stores
+ * the address over its own return address and returns there:
  *
  *	call 1f
  *  2:	pause; lfence; jmp 2b
  *  1:	mov %reg,(%rsp)
  *	ret
  *
- * It stands by itself or in the middle of a function, at a jump or behind a call to it. So neither a
- * jump to one nor its ret need be an exit: it depends on where the register points.
+ * It is a function of its own or in the middle of one, at a jump or after a call to it. So neither a jump to a
+ * thunk nor its ret need be an exit: that depends on where the register points.
  */
 #include "pad/code_priv.h"
 
 #define SEARCH 32		/* bytes from the call to its target */
 
-/* The register of a thunk that begins at addr, and its ret; -1: there is none. */
+/* The register of a thunk at addr, and the address of its ret; -1: there is no thunk. */
 static int thunk_at(struct code *c, uint64_t addr, uint64_t *ret_exit)
 {
 	const uint8_t *p = module_bytes(c->m, addr, 5), *end;
@@ -41,7 +41,7 @@ static void note(struct body *b, uint64_t at, enum indirect what)
 		*vec_add(&b->inds) = (struct ind_jump){ at, IND_LOST };
 }
 
-/* Called from elsewhere in the function, it makes an indirect call. */
+/* A thunk that is called from elsewhere in the function makes an indirect call. */
 static bool is_called(const struct body *b, uint64_t thunk)
 {
 	for (size_t i = 0; i < b->f.insns.n; i++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Planning, as a story: sort the wants from high to low; give each the first tactic that fits,
- * together with every other want that its window happens to cover; at last see whether code
- * elsewhere branches into a window, and if so plan again with that knowledge.
+ * Planning: sorts the wants from high to low; gives each the first tactic that fits, together with all other wants
+ * that are in its window; finally checks whether code elsewhere branches into a window, and if so plans again with
+ * these targets.
  *
- * From high to low because a short jump may lean on the bytes behind it: they must be final.
+ * From high to low because a short jump may use the bytes after it as its displacement: they must be final.
  */
 #include "pad/plan_priv.h"
 
@@ -90,7 +90,6 @@ int plan_create(struct code *c, struct room *room, uint64_t bias, size_t body_si
 	return 0;
 }
 
-/* Forget the results; the room gets its bytes back. */
 void plan_reset(struct plan *p)
 {
 	while (p->windows.n) {
@@ -125,7 +124,7 @@ void plan_free(struct plan *p)
 	free(p);
 }
 
-/* What may be done around an instruction that nobody in particular has asked for. */
+/* The constraints at an instruction, independent of wants. */
 bool plan_site_at(struct plan *p, uint64_t at, struct site *ret_site)
 {
 	const struct fcode *f = code_func(p->code, at);
@@ -139,7 +138,7 @@ bool plan_site_at(struct plan *p, uint64_t at, struct site *ret_site)
 	return true;
 }
 
-/* All the wants at one address: mark them refused, with the reason. */
+/* Marks all wants at one address as refused, with the reason. */
 static void refuse(struct plan *p, size_t first, size_t n, uint8_t state, const char *reason)
 {
 	for (size_t i = first; i < first + n; i++) {
@@ -164,13 +163,13 @@ static const char *inside_text(struct plan *p, const struct fcode *f, uint64_t a
 				      (unsigned long long)(lo - f->lo), (unsigned long long)(hi - f->lo)));
 }
 
-/* Why none of the tactics did it. */
+/* Why no tactic was possible. */
 static const char *refusal_text(struct plan *p, const struct site *s)
 {
 	const char *why = why_text(p, &s->why), *never = code_never(p->code, s->at);
 
 	if (never)
-		return never;	/* whatever else prevents it */
+		return never;	/* this reason takes precedence */
 	if (!p->spots.n)
 		return "no room for a pad: every address within 2 GiB of it is in use";
 	if (room_full(p->room))
@@ -189,10 +188,9 @@ void plan_avoid(struct plan *p, uint32_t tactics)
 }
 
 /*
- * A hop's second jump stands where the program has no instruction. Go looks every PC up in its tables
- * when it interrupts or profiles a goroutine: in filler it finds none and gives up, inside another
- * instruction it finds the wrong one; and a goroutine parked there would wake up in what is there after
- * the removal.
+ * A hop's second jump is at an address where the program has no instruction. Go looks up every pc in its tables
+ * when it interrupts or profiles a goroutine: in filler it finds no entry and aborts, inside another instruction it
+ * finds the wrong one; and a goroutine parked there would continue in the original bytes after the removal.
  */
 static uint32_t avoided(const struct plan *p)
 {
@@ -219,7 +217,7 @@ static bool place_by_any(struct plan *p, struct site *s)
 {
 	if (tactic_retarget(p, s))
 		return true;
-	/* An indirect call costs a misprediction elsewhere: leave it where it is if possible. */
+	/* A moved indirect call costs a misprediction elsewhere: it is left in place if possible. */
 	if (s->insn.kind == INSN_CALL_IND && tactic_before(p, s))
 		return true;
 	if (place_cheaply(p, s) || tactic_before(p, s))
@@ -228,7 +226,7 @@ static bool place_by_any(struct plan *p, struct site *s)
 	return place_cheaply(p, s);
 }
 
-/* Better a dearer tactic than bytes in two pages, and better these than no place. */
+/* A more expensive tactic is better than bytes in two pages, and these are better than no place. */
 static bool place(struct plan *p, struct site *s)
 {
 	const struct site first = *s;
@@ -301,7 +299,7 @@ static void make_slots(struct plan *p, struct want *wants, size_t n)
 	p->slots = xcalloc(n, sizeof(*p->slots));
 	p->nslots = n;
 	for (size_t i = 0; i < n; i++) {
-		/* Callers mostly give them from low to high. */
+		/* Callers mostly pass them from low to high. */
 		struct slot *s = &p->slots[n - 1 - i];
 
 		*s = (struct slot){ .at = plan_effective(p, &wants[i]), .want = &wants[i], .order = i };
@@ -316,8 +314,8 @@ static void make_slots(struct plan *p, struct want *wants, size_t n)
 }
 
 /*
- * Does code elsewhere branch into a window? Compilers never make such branches, but people who write
- * assembler do: glibc's mempcpy jumps three bytes into memcpy.
+ * Whether code elsewhere branches into a window. Compilers never make such branches, but assembler programmers do:
+ * glibc's mempcpy jumps three bytes into memcpy.
  */
 static bool is_hit_from_outside(struct plan *p)
 {
@@ -351,7 +349,7 @@ int plan_solve(struct plan *p, struct want *wants, size_t n)
 		plan_all(p);
 		hit = is_hit_from_outside(p);
 	}
-	if (hit) {	/* each round knows more targets, so this does not happen; but nothing unsafe is done */
+	if (hit) {	/* each round adds targets, so this does not happen; if it does, nothing is placed */
 		plan_reset(p);
 		make_slots(p, wants, n);
 		refuse(p, 0, n, SLOT_BAD, "code elsewhere branches into every place that was tried");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From wanted places to bytes. All wants of a module are planned together, from high addresses to
- * low, because a short jump may lean on the final bytes behind it. Pure: works on a file alone.
+ * Plans the jumps. All wants of a module are planned together, from high addresses to low, because a short jump may
+ * use the final bytes after it as part of its displacement. Pure: needs only a file.
  */
 #ifndef JAB_PAD_PLAN_H
 #define JAB_PAD_PLAN_H
@@ -19,42 +19,45 @@ const char *tactic_cost(enum tactic t);	/* cost class: "jump", "jump+hop", "jump
 
 enum want_kind { WANT_INSN, WANT_ENTRY, WANT_EXIT };
 
-/* One place that a probe wants to see. Two wants may be at one address. */
+/* One address that a probe wants to observe. Two wants may have the same address. */
 struct want {
 	uint64_t addr;		/* link address of an instruction */
 	uint8_t kind;
-	uint8_t exit_kind;	/* WANT_EXIT: of a jcc only the taken way counts */
-	uint16_t body;		/* bytes that its body takes; 0: as many as plan_create() was told */
-	uint32_t id;		/* the caller's; its body is emitted for this want */
+	uint8_t exit_kind;	/* WANT_EXIT: of a jcc only the taken branch counts */
+	uint16_t body;		/* size of its body in bytes; 0: that given to plan_create() */
+	uint32_t id;		/* the caller's number; passed back when the body is emitted */
 	/* out: */
 	uint8_t tactic;
-	const char *reason;	/* why none (or why not a better tactic); static or owned by the plan */
-	uint64_t neighbour;	/* address of an instruction that got slower for it; 0: none */
-	bool pushed;		/* the body runs when the call that is wanted has pushed its return address */
+	const char *reason;	/* why there is no tactic (or no better one); static or owned by the plan */
+	uint64_t neighbour;	/* address of an instruction that became slower because of it; 0: none */
+	bool pushed;		/* the body runs after the observed call has pushed its return address */
 };
 
 struct plan;
 
-/* body_size: bytes that the body of a want takes if it doesn't say. bias: live - link. */
+/* body_size: size of the body of a want that does not specify it. bias: live - link. */
 int plan_create(struct code *c, struct room *room, uint64_t bias, size_t body_size, struct plan **ret_plan);
 void plan_free(struct plan *p);
 
-/* Plan all wants (any order; sorted inside, results written into them). Returns how many got no place. */
+/* Plans all wants (in any order; sorted inside, results written into them). Returns how many could not be placed. */
 int plan_solve(struct plan *p, struct want *wants, size_t n);
 
-/* Leave out some tactics (bits 1 << enum tactic): to try the others where they would not be needed. */
+/* Excludes tactics (bits 1 << enum tactic): to test the others where they would not be needed. */
 void plan_avoid(struct plan *p, uint32_t tactics);
 
-/* Bytes that are not as the file says (link addresses, ascending): nothing is moved there, nothing leans on them. */
+/*
+ * Bytes that differ from the file (link addresses, ascending): no instruction is moved from there, and no jump's
+ * displacement includes them.
+ */
 void plan_foreign(struct plan *p, uint64_t lo, uint64_t hi);
 
 /* Forget the results of plan_solve(): what its pads took of the room is free again. */
 void plan_reset(struct plan *p);
 
 /*
- * Write the pads and the patch. body(arg, want, at, out) writes exactly as many bytes as the want has for its body, as
- * it will run at live address `at`. here(arg, at) gives our own view of live address `at` of the room.
- * Edits and moves (live addresses) are appended to patch, unsorted.
+ * Writes the pads and the patch. body(arg, want, at, out) writes exactly as many bytes as the want has for its
+ * body, as it will run at live address `at`. here(arg, at) returns the tracer's own mapping of live address `at` of
+ * the room. Edits and moves (live addresses) are appended to patch, unsorted.
  */
 struct plan_output {
 	void *arg;

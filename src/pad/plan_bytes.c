@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What will stand at every byte of the text. A cell is zero until we touch its byte, so that the
- * kernel gives memory only for the parts of a large text that are planned.
+ * The final value of every byte of the text. A cell is zero until the plan touches its byte, so that the kernel
+ * allocates memory only for the planned parts of a large text.
  */
 #include "pad/plan_priv.h"
 
@@ -97,8 +97,8 @@ void plan_lean(struct plan *p, uint64_t addr, size_t n, int by)
 }
 
 /*
- * Text is written page by page. If we are killed in between, each page is new or old, and both must
- * work: so a jump, and bytes that make sense only together, stand in one page.
+ * Text is written page by page. If the tracer is killed in between, each page is new or old, and every combination
+ * must work: so a jump, and bytes that only work together, are in one page.
  */
 bool plan_same_page(const struct plan *p, uint64_t lo, uint64_t hi)
 {

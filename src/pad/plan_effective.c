@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a want's body really goes. An endbr64 stays in its place, so what is wanted there is done
- * before the next instruction. A Go function that needs more stack begins a second time: its entry
- * is behind the check, where registers and stack pointer are still those of the call.
+ * Where a want's body is executed. An endbr64 stays in its place, so a want at it is served before the next
+ * instruction. A Go function that needs more stack starts a second time: its entry is after the check, where
+ * registers and stack pointer are still those of the call.
  */
 #include "pad/plan_priv.h"
 
@@ -10,7 +10,7 @@
 
 #define ENDBR_LEN 4
 
-/* It reads the run time's own block, which is always there. */
+/* The check reads the run time's own g, which is always mapped. */
 bool plan_is_stack_check(const struct plan *p, uint64_t at, const struct insn *in)
 {
 	const uint8_t *code = module_bytes(p->m, at, in->len);
@@ -18,7 +18,7 @@ bool plan_is_stack_check(const struct plan *p, uint64_t at, const struct insn *i
 	return code && go_compares_stack(code, in->len);
 }
 
-/* Unless somebody else has changed it. */
+/* The address after the check, unless its bytes differ from the file. */
 static uint64_t behind_stack_check(const struct plan *p, uint64_t entry)
 {
 	uint64_t behind = module_behind_go_check(p->m, entry);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From a plan to bytes: every pad, the jumps that lead to them, and where a thread that stands in
- * the middle of either belongs on the other side.
+ * Writes the bytes of a plan: every pad, the jumps that lead to them, and for a thread that is in the middle of
+ * either where it must be moved to.
  *
  *	pad:	bodies of the wants at the first instruction
  *		first instruction
  *		bodies of the wants at the second
  *		...
- *		bodies of the wants just behind the window (tail)
- *		jump back behind the window
+ *		bodies of the wants at the end of the window (tail)
+ *		jump back to the end of the window
  *		bodies of the exits by a conditional jump, each with the jump to its target
  */
 #include "pad/plan_priv.h"
@@ -22,7 +22,7 @@ struct pen {
 	const struct plan_output *out;
 	struct text_patch *patch;
 	const struct window *w;
-	uint8_t *here;		/* our view of the pad */
+	uint8_t *here;		/* the tracer's mapping of the pad */
 	uint32_t at;		/* bytes written so far */
 	int err;
 };
@@ -51,7 +51,7 @@ static bool is_taken_exit(const struct slot *s)
 	return s->want->kind == WANT_EXIT && s->want->exit_kind == EXIT_JCC;
 }
 
-/* The bodies of the wants at addr; taken: only those of a conditional jump's taken way. */
+/* Writes the bodies of the wants at addr; taken: only those for the taken branch of a conditional jump. */
 static int put_bodies(struct pen *n, uint64_t addr, bool taken)
 {
 	size_t first, count = slots_in(n->p, addr, addr + 1, &first);
@@ -84,7 +84,7 @@ static bool has_taken(const struct pen *n, uint64_t addr)
 	return false;
 }
 
-/* Copy an instruction; in live addresses, because a moved call stores where it returns to. */
+/* Copies an instruction; with live addresses, because a moved call stores its return address. */
 static void put_insn(struct pen *n, uint64_t addr, struct insn in, uint64_t stub)
 {
 	uint8_t out[RELOC_MAX];
@@ -103,7 +103,7 @@ static void put_insn(struct pen *n, uint64_t addr, struct insn in, uint64_t stub
 	n->at += len;
 }
 
-/* A conditional jump whose taken way is wanted leads to its bodies, behind everything else. */
+/* A conditional jump whose taken branch is observed leads to its bodies, at the end of the pad. */
 struct stub { uint64_t addr, target, from; struct insn in; };
 
 static int put_run(struct pen *n, struct stub *stubs)
@@ -139,7 +139,7 @@ static void put_stub(struct pen *n, const struct stub *s)
 	uint32_t at = n->at;
 	size_t outs = n->patch->moves_out.n;
 
-	/* Point the copy here: written once more, now that the place is known. */
+	/* The copy is written a second time, now that the address of its bodies is known. */
 	n->at = s->from - n->w->pad;
 	put_insn(n, s->addr, s->in, n->w->pad + at);
 	n->patch->moves_out.n = outs;
@@ -157,7 +157,7 @@ static void put_displaced(struct pen *n)
 		put_stub(n, &stubs[i]);
 }
 
-/* A branch that kept its opcode: whoever comes here has done the call or taken the jump already. */
+/* A branch that kept its opcode: a thread that arrives here has executed the call or taken the jump already. */
 static void put_retargeted(struct pen *n)
 {
 	const struct window *w = n->w;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Plain entries, by the thousand. Nearly all of them take a jump over their first instructions, and
- * all that must be known is that nothing branches into these few bytes. The quick look of
- * code_window_is_quiet() settles most; where it has doubts, a closer one follows here, which still
- * decodes no more than the first instructions:
+ * Plain entries, thousands of them. Nearly all of them get a jump over their first instructions, and all that must
+ * be known is that nothing branches into these few bytes. The quick check of code_window_is_quiet() decides most;
+ * where it can't, a closer one follows here, which still decodes no more than the first instructions:
  *
- *  - a branch of one byte's reach must stand near: these are decoded;
- *  - a branch or address of four bytes is looked for at every byte, as before;
- *  - an indirect jump takes its targets from a table: each address that the function forms is read
- *    as one. (Tables of whole addresses are among the pointers that code_target() knows.)
+ * - a branch with a rel8 must be near: these bytes are decoded;
+ * - a branch or address of four bytes is searched at every byte, as before;
+ * - an indirect jump takes its targets from a table: each address that the function forms is read
+ *   as one. (Tables of 8-byte addresses are among the pointers that code_target() knows.)
  */
 #include "pad/plan_priv.h"
 
@@ -22,7 +21,7 @@ struct look {
 	struct plan *p;
 	const uint8_t *code;
 	uint64_t addr, size;	/* the function */
-	uint64_t lo, hi;	/* its bytes lo < byte < hi must not be reached */
+	uint64_t lo, hi;	/* bytes lo < byte < hi must not be targets */
 	bool hit;
 };
 
@@ -46,7 +45,7 @@ static void note_landing(void *arg, uint64_t addr)
 	l->hit |= is_inside(l, addr);
 }
 
-/* What others know: pointers, entries, branches from elsewhere, landing pads. */
+/* Targets that are known from elsewhere: pointers, entries, branches from other functions, landing pads. */
 static bool is_known_target(struct look *l)
 {
 	for (uint64_t at = l->lo + 1; at < l->hi; at++)
@@ -56,7 +55,7 @@ static bool is_known_target(struct look *l)
 	return l->hit;
 }
 
-/* jmp, jcc, loop and jrcxz with a distance of one byte, if an instruction began there. */
+/* Whether there would be a jmp, jcc, loop or jrcxz with a rel8 into the window, if an instruction began at any byte. */
 static bool near_branch_may_hit(const struct look *l)
 {
 	uint64_t end = MIN(l->size, l->hi + REL8_REACH - l->addr);
@@ -87,7 +86,7 @@ static bool near_branch_hits(const struct look *l)
 	return false;
 }
 
-/* Without a branch in the loop, so that several bytes are looked at together. */
+/* Without a branch in the loop, so that it is vectorized. */
 static bool far_branch_hits(const struct look *l)
 {
 	uint32_t first = l->lo + 1 - l->addr, width = l->hi - l->lo - 1, hit = 0, hit_abs = 0;
@@ -150,7 +149,7 @@ static bool is_quiet(struct plan *p, const struct func *fn, uint64_t lo, uint64_
 	       !any_table_hits(&l);
 }
 
-/* Give a plain entry its jump without decoding the function. False: look closely. */
+/* Gives a plain entry its jump without decoding the function. False: the function must be decoded. */
 bool plan_entry_quickly(struct plan *p, const struct slot *slot)
 {
 	const struct func *fn = module_func_at(p->m, slot->want->addr);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults that the program looks at. C++ and Ada make an exception of one if its PC is in a guarded
- * range. Go makes a panic of it, which a server recovers from, if the PC is in Go code; if not, it takes
- * the word on top of the stack for the address of the caller. In a function without a frame that is
- * right, so there an instruction may fault in a pad. Everywhere else it stays where it is.
+ * Faults that the traced program handles. C++ and Ada turn a fault into an exception if its pc is in a guarded
+ * range. Go turns it into a panic, from which a server recovers, if the pc is in Go code; if not, it takes the word
+ * on top of the stack for the return address. In a function without a frame that is right, so there an instruction
+ * may fault in a pad. Everywhere else it is not moved.
  */
 #include "pad/plan_priv.h"
 

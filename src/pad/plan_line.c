@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs of whole instructions that may be moved into a pad together, and the reason where a run
- * must end. What may be in a run is decided here and nowhere else:
+ * Runs of whole instructions that may be moved into a pad together, and the reason if a run must end. What a run
+ * may contain is decided here and nowhere else:
  *
- *  - nothing in it but its first byte is a target: not where an instruction begins, and not inside
- *    one either (some code jumps behind a lock prefix), except behind the overwritten bytes of the
- *    last one;
- *  - endbr64, syscall and direct calls are never in it; an indirect call only as its last;
- *  - behind an instruction that does not go on only filler follows, which is not executed;
- *  - a window planned before that begins in it becomes part of it, or ends it.
+ * - no byte of it but its first is a target: neither where an instruction begins, nor inside of
+ *   one (some code jumps over a lock prefix), except in the last instruction after the overwritten bytes;
+ * - endbr64, syscall and direct calls are never in it; an indirect call only as the last one;
+ * - after an instruction that does not continue with the next one, only filler follows, which is not executed;
+ * - an already planned window that begins in it becomes part of it, or ends it.
  */
 #include "pad/plan_priv.h"
 
@@ -27,7 +26,7 @@ bool insn_goes_on(const struct insn *in)
 	}
 }
 
-/* The instruction at addr; from the bytes alone if the function was not decoded. */
+/* The instruction at addr; decoded from the bytes if f is NULL. */
 bool line_insn(const struct plan *p, const struct fcode *f, uint64_t addr, struct insn *ret_insn)
 {
 	const uint8_t *code;
@@ -86,7 +85,7 @@ static bool may_be_moved(const struct insn *in, int flags, bool last_wanted, str
 	}
 }
 
-/* Put one instruction into the run. */
+/* Adds one instruction to the run. */
 static bool take(struct plan *p, struct line *l, uint64_t at, const struct insn *in)
 {
 	const uint8_t *code = module_bytes(p->m, at, in->len);
@@ -109,7 +108,7 @@ static bool take(struct plan *p, struct line *l, uint64_t at, const struct insn 
 	return true;
 }
 
-/* A window that begins here, behind our start: all of it becomes ours. */
+/* Merges a window that begins here, after the start of the run. */
 static bool swallow(struct plan *p, const struct site *s, struct line *l, struct window *w, int flags)
 {
 	uint64_t at = w->start;
@@ -128,7 +127,7 @@ static bool swallow(struct plan *p, const struct site *s, struct line *l, struct
 	return true;
 }
 
-/* How far does unused filler follow? Looks no further than asked. */
+/* Extends the run's room over unused filler, up to `want`. */
 static void add_filler(struct plan *p, const struct site *s, struct line *l, uint64_t want)
 {
 	struct insn in;
@@ -155,7 +154,7 @@ static bool end_of_line(struct plan *p, const struct site *s, struct line *l)
 	return stop(l, line_insn(p, s->f, at, &in) && plan_is_free(p, at, 1) ? STOP_CODE : STOP_END, at, 0);
 }
 
-/* One more instruction at the end of the run. */
+/* Adds the next instruction at the end of the run. */
 static bool step(struct plan *p, const struct site *s, struct line *l, size_t over, uint64_t through, int flags)
 {
 	uint64_t at = l->end, written = l->start + over;
@@ -179,8 +178,8 @@ static bool step(struct plan *p, const struct site *s, struct line *l, size_t ov
 }
 
 /*
- * The run from `start` that has at least `over` bytes to overwrite and executes the instruction at
- * `through` (or everything before it, with LINE_TAIL). False: ret_line->why says why not.
+ * Finds the run from `start` that has at least `over` bytes to overwrite and includes the instruction at `through`
+ * (with LINE_TAIL: everything before it). False: l->why has the reason.
  */
 bool line_walk(struct plan *p, const struct site *s, uint64_t start, size_t over, uint64_t through, int flags,
 	       struct line *l)
@@ -214,7 +213,7 @@ bool line_walk(struct plan *p, const struct site *s, uint64_t start, size_t over
 	return true;
 }
 
-/* The instruction from which control falls to addr and nowhere else comes from. */
+/* Finds the instruction before addr, if addr is reached only from it. */
 bool line_before(const struct plan *p, const struct site *s, uint64_t addr, uint64_t *ret_addr)
 {
 	const struct fcode *f = s->f;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Windows as objects: made from a run of instructions, given a pad, written into the cells, and
- * taken back when an attempt fails or a larger window takes their place.
+ * Windows: made from a run of instructions, given a pad, written into the cells, and removed when an attempt fails
+ * or a larger window replaces them.
  */
 #include "pad/plan_priv.h"
 
 #include <string.h>
 
-/* Windows stand from high to low: how many begin at or above addr? */
+/* Windows are sorted from high to low: the number of windows that begin at or above addr. */
 static size_t windows_from(const struct plan *p, uint64_t addr)
 {
 	size_t lo = 0, hi = p->windows.n;
@@ -37,7 +37,7 @@ struct window *window_over(const struct plan *p, uint64_t lo, uint64_t hi)
 	return i < p->windows.n && p->windows.v[i]->end > lo ? p->windows.v[i] : NULL;
 }
 
-/* Slots stand from high to low too: those in [lo, hi). */
+/* Finds the slots in [lo, hi); they are sorted from high to low, too. */
 size_t slots_in(const struct plan *p, uint64_t lo, uint64_t hi, size_t *ret_first)
 {
 	size_t a = 0, b = p->nslots, n = 0;
@@ -82,7 +82,7 @@ static void measure(const struct plan *p, const struct line *l, struct window *w
 	}
 }
 
-/* A window for a run, as a plain jump; the caller changes what it wants to be different. */
+/* Makes a window for a run, as a plain jump; the caller changes what must differ. */
 struct window *window_new(struct plan *p, const struct line *l, enum shape shape)
 {
 	struct window *w = xcalloc(1, sizeof(*w));
@@ -100,7 +100,10 @@ struct window *window_new(struct plan *p, const struct line *l, enum shape shape
 	return w;
 }
 
-/* A window in front of it serves the wants at its start: in this one they would run their bodies again. */
+/*
+ * Whether the window before this one runs the bodies of the wants at its start (tail): this one would run them a
+ * second time.
+ */
 static bool start_is_served(const struct plan *p, const struct window *w)
 {
 	const struct window *before = window_over(p, w->start - 1, w->start);
@@ -108,7 +111,7 @@ static bool start_is_served(const struct plan *p, const struct window *w)
 	return before && before->tail && before->end == w->start;
 }
 
-/* All bytes that its jump is made of and that change, or will: in one page. And no fault in the pad. */
+/* Whether all bytes of its jump that change, or will, are in one page; and no instruction may fault in the pad. */
 bool window_may_stand(const struct plan *p, const struct window *w, bool will_change)
 {
 	uint64_t hi = w->start + w->n;
@@ -123,7 +126,10 @@ bool window_may_stand(const struct plan *p, const struct window *w, bool will_ch
 	return plan_same_page(p, w->start, hi);
 }
 
-/* A jump that leads to it may stand on the other side of the module: then it must reach as far as here, too. */
+/*
+ * Finds a pad in reach of the module. If there is a second jump (tramp), which may be on the other side of the
+ * module, the pad must be in reach of that, too.
+ */
 bool window_place_near(struct plan *p, struct window *w)
 {
 	uint64_t lo = p->reach_lo, hi = p->reach_hi;
@@ -136,7 +142,7 @@ bool window_place_near(struct plan *p, struct window *w)
 	return w->pad != 0;
 }
 
-/* Where the jump may lead, its high bytes being those that stand behind the window. */
+/* The range that the jump can reach, if the bytes after the window are the high bytes of its displacement. */
 bool window_lean_range(const struct plan *p, const struct window *w, uint64_t *ret_lo, uint64_t *ret_hi)
 {
 	uint64_t base = w->start + w->rel + 4 + p->bias;
@@ -154,10 +160,7 @@ bool window_lean_range(const struct plan *p, const struct window *w, uint64_t *r
 	return *ret_lo < *ret_hi && room_open(p->room, *ret_lo, *ret_hi + INSN_MAX);
 }
 
-/*
- * A pad where the bytes behind the window lead. If it does not fit there as a whole, a jump to it
- * may.
- */
+/* Finds a pad where the bytes after the window lead. If the pad does not fit there, a jump to it may. */
 bool window_place_lean(struct plan *p, struct window *w)
 {
 	uint64_t lo, hi;
@@ -189,7 +192,7 @@ static void write_disp(struct plan *p, uint64_t at, uint64_t next, uint64_t dest
 		plan_write_byte(p, at + i, disp >> 8 * i);
 }
 
-/* Put its bytes into the cells, and lean on those behind it that belong to its displacement. */
+/* Writes its bytes into the cells, and leans on those after it that are part of its displacement. */
 void window_write(struct plan *p, const struct window *w)
 {
 	uint8_t own = window_own(w);
@@ -248,9 +251,8 @@ static bool merged_are_free(const struct plan *p, const struct line *l)
 }
 
 /*
- * Make the window real, in the place of those it swallows. near: its pad may be anywhere;
- * otherwise it stands where the bytes behind the window lead. False: nothing has changed and w is
- * gone.
+ * Adds the window to the plan, in place of those it contains. near: its pad may be anywhere in reach; otherwise it
+ * must be where the bytes after the window lead. False: nothing has changed and w was freed.
  */
 bool window_commit(struct plan *p, const struct line *l, struct window *w, bool near)
 {
@@ -274,7 +276,7 @@ bool window_commit(struct plan *p, const struct line *l, struct window *w, bool 
 	return true;
 }
 
-/* Tell the wants of a window that they have their place. s is NULL for a window nobody asked for. */
+/* Marks the wants of a window as placed. s is NULL for a window that was made only to help another one. */
 void window_settle(struct plan *p, struct window *w, const struct site *s, enum tactic t, uint64_t neighbour)
 {
 	size_t first, n = slots_in(p, w->start, w->end + w->tail, &first);

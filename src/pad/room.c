@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which bytes of the target's free address space hold pads. A page counts as taken while at least
- * one of its bytes is used; each has a map with a bit a byte, because some pads must stand at one
- * exact address. Taken pages are found by number in a hash, and in order through a second hash of
- * 2 MiB regions with a bit a page.
+ * Which bytes of the target's free address space are used by pads. A page counts as taken while at least one of its
+ * bytes is used; each has a bitmap of its bytes, because some pads must be at one exact address. Taken pages are
+ * found by number in a hash, and in order through a second hash of 2 MiB regions with a bit per page.
  *
- * Most pads may stand anywhere near their module. They are packed one behind the other in blocks
- * of 64 KiB, so that thousands of them need a handful of mappings.
+ * Most pads may be anywhere near their module. They are packed one after another in blocks of 64 KiB, so that
+ * thousands of them need a handful of mappings.
  */
 #include "pad/room.h"
 
@@ -28,16 +27,16 @@ struct region {
 	uint64_t taken[REGION_PAGES / 64];
 };
 
-/* From a number to a thing that begins with that number. */
+/* A hash from a number to an object whose first member is that number. */
 struct table { void **v; size_t n, cap; };
 
 struct block {
 	uint64_t lo, at, hi;
-	size_t failed;			/* so many bytes did not fit between at and hi; 0: not tried in vain */
+	size_t failed;			/* this many bytes did not fit between at and hi; 0: no attempt has failed */
 };
 
 struct room {
-	VEC(struct gap) gaps;		/* sorted, page-aligned, not touching */
+	VEC(struct gap) gaps;		/* sorted, page-aligned, not adjacent */
 	struct table pages, regions;
 	VEC(struct block) blocks;
 	size_t areas;			/* runs of taken pages */
@@ -176,7 +175,7 @@ static bool page_taken(const struct room *r, uint64_t no)
 	return g && (g->taken[no % REGION_PAGES / 64] >> (no % 64) & 1);
 }
 
-/* A page changes between taken and not: keep the region's bit and the number of areas. */
+/* Toggles whether a page is taken; keeps the number of areas up to date. */
 static void page_turn(struct room *r, uint64_t no)
 {
 	struct region *g = table_make(&r->regions, no / REGION_PAGES, sizeof(*g));
@@ -197,7 +196,7 @@ static uint64_t word_mask(unsigned int word, unsigned int from, unsigned int to)
 	return mask;
 }
 
-/* The last used byte among [from, to) of a page, or -1. */
+/* The last used byte in [from, to) of a page, or -1. */
 static int page_clash(const struct page *p, unsigned int from, unsigned int to)
 {
 	for (int w = (to - 1) / 64; w >= (int)(from / 64); w--) {
@@ -220,8 +219,8 @@ static void page_mark(struct page *p, unsigned int from, unsigned int to, bool u
 }
 
 /*
- * May [at, at+size) be taken? If not, *ret_next is the next address worth a try.
- * A page that is taken already was in a gap then, and no mapping of ours has been made since.
+ * Whether [at, at+size) is free. If not, *ret_next is the next address worth a try. A page that is already taken
+ * was in a gap then, and jab has made no mapping since.
  */
 static bool fits(struct room *r, uint64_t at, size_t size, uint64_t *ret_next)
 {
@@ -281,13 +280,13 @@ void room_release(struct room *r, uint64_t at, size_t size)
 	for (size_t i = r->blocks.n; i-- && i + 4 > r->blocks.n;) {
 		b = &r->blocks.v[i];
 		if (at >= b->lo && at < b->at && b->at - (at + size) < 16) {
-			b->at = at;	/* the last one goes back to its block */
+			b->at = at;	/* the most recent allocation is returned to its block */
 			b->failed = 0;
 		}
 	}
 }
 
-/* Pads with exact places cut a block to pieces: what was tried in vain is not tried again. */
+/* Allocates in a block. Pads at exact addresses fragment a block: a size that did not fit is not tried again. */
 static uint64_t block_take(struct room *r, struct block *b, size_t size)
 {
 	uint64_t at = (b->at + 15) & -16ull, next;
@@ -308,7 +307,7 @@ static uint64_t block_take(struct room *r, struct block *b, size_t size)
 	return 0;
 }
 
-/* No page of the block is taken. */
+/* Whether no page of the block is taken. */
 static bool block_is_fresh(const struct room *r, uint64_t lo, uint64_t len)
 {
 	for (uint64_t at = lo; at < lo + len; at += PAGE)
@@ -317,7 +316,7 @@ static bool block_is_fresh(const struct room *r, uint64_t lo, uint64_t len)
 	return true;
 }
 
-/* A fresh block in [lo, hi), as near to its lower or upper end as possible; 0: none. */
+/* Finds a block without taken pages in [lo, hi), as near to its lower or upper end as possible; 0: none. */
 static uint64_t block_at_end(const struct room *r, uint64_t lo, uint64_t hi, uint64_t len, bool upper)
 {
 	lo = (lo + len - 1) / len * len;
@@ -338,7 +337,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-/* A new block of len bytes as near to the middle of [lo, hi) as the gaps allow. */
+/* Makes a new block of len bytes as near to the middle of [lo, hi) as the gaps allow. */
 static bool block_make(struct room *r, uint64_t lo, uint64_t hi, uint64_t len)
 {
 	uint64_t middle = lo + (hi - lo) / 2, best = 0;
@@ -410,7 +409,7 @@ static uint64_t align_to(uint64_t x, uint64_t value, uint64_t step)
 	return x + (value - x % step + step) % step;
 }
 
-/* The first place that fits with lo <= x < hi. */
+/* The first address x with lo <= x < hi that fits. */
 static uint64_t first_fit(struct room *r, size_t size, uint64_t lo, uint64_t hi, uint64_t value,
 			  uint64_t step, int tries)
 {
@@ -460,7 +459,7 @@ static int area_order(const void *a, const void *b)
 	return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-/* May the addresses between two areas be mapped with them? They are not far apart and in one gap. */
+/* Whether the addresses between two areas may be mapped with them: they are not far apart and in one gap. */
 static bool may_join(const struct room *r, const struct area *a, const struct area *b, uint64_t most)
 {
 	size_t g = gap_above(r, a->lo);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Room for pads: address ranges of the target that are free, the pages of them that are taken, and
- * small allocations in those pages. Live addresses. Pure bookkeeping: mapping is done later, once,
- * from the list of areas.
+ * Room for pads: free address ranges of the target, the pages in them that are taken, and small allocations in
+ * those pages. Live addresses. Bookkeeping only: the areas are mapped later, all at once.
  */
 #ifndef JAB_PAD_ROOM_H
 #define JAB_PAD_ROOM_H
@@ -20,30 +19,30 @@ typedef VEC(struct area) area_list;
 struct room *room_create(const struct gap *gaps, size_t n);
 void room_free(struct room *r);
 
-/* `size` bytes somewhere in [lo, hi), 16-aligned, in pages already taken if possible; 0: no room. */
+/* Allocates `size` bytes in [lo, hi), 16-aligned, in pages already taken if possible; 0: no room. */
 uint64_t room_alloc(struct room *r, size_t size, uint64_t lo, uint64_t hi);
 
-/* `size` bytes at an address x with lo <= x < hi and x == value (mod step); 0: no room. */
+/* Allocates `size` bytes at an address x with lo <= x < hi and x == value (mod step); 0: no room. */
 uint64_t room_alloc_at(struct room *r, size_t size, uint64_t lo, uint64_t hi, uint64_t value, uint64_t step);
 
 void room_release(struct room *r, uint64_t at, size_t size);
 void room_areas(const struct room *r, area_list *ret_areas);	/* merged and sorted */
 
-/* The same with areas joined that are at most so far apart: fewer mappings, with unused pages in them. */
+/* Like room_areas(), with areas joined that are at most `most` bytes apart: fewer mappings, with unused pages in them. */
 void room_areas_joined(const struct room *r, uint64_t most, area_list *ret_areas);
 
-/* Might anything in [lo, hi) be had? False is certain: there is no gap. */
+/* Whether there may be room in [lo, hi). False is certain: there is no gap. */
 bool room_open(const struct room *r, uint64_t lo, uint64_t hi);
 
 /* The parts of the gaps that are in [lo, hi), sorted. */
 void room_gaps_in(const struct room *r, uint64_t lo, uint64_t hi, gap_list *ret_gaps);
 
-/* Was something refused because there are ROOM_MAX_AREAS areas already? */
+/* Whether an allocation was refused because there are already ROOM_MAX_AREAS areas. */
 bool room_full(const struct room *r);
 
 /*
- * Gaps for a file that is not loaded: as the kernel would lay it out (PIE, library or fixed), at the
- * bias that room_assume_bias() gives.
+ * The gaps for a file that is not loaded: as the kernel would map it (PIE, library or fixed), at the bias that
+ * room_assume_bias() returns.
  */
 void room_assume(const struct module *m, gap_list *ret_gaps);
 uint64_t room_assume_bias(const struct module *m);

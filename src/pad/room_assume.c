@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The address space that a file would find if it were loaded: for `check` without a process. A
- * program of fixed addresses stands low, with its heap behind it; a PIE has its heap behind it
- * too, and free space below; a library stands among others.
+ * The address space that a file would have if it were loaded: for `jab check` without a process. A program at fixed
+ * addresses is low, with its heap after it; a PIE also has its heap after it, and free space below; a library is
+ * among others.
  */
 #include "pad/room.h"
 
@@ -17,7 +17,7 @@
 
 enum layout { LAYOUT_FIXED, LAYOUT_PIE, LAYOUT_LIBRARY };
 
-/* The dynamic section of a PIE says so; a file from an old linker is judged by its name. */
+/* Whether DT_FLAGS_1 marks a PIE; for a file from an old linker layout_of() decides by its name. */
 static bool says_pie(const struct module *m)
 {
 	const Elf64_Ehdr *eh = (const void *)m->image;

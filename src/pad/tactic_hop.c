@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two bytes are enough if a long jump stands within a byte's reach: in filler, in bytes that are
- * dead because their instructions are done in a pad, or in the window of a neighbour that is
- * displaced for it.
+ * Two bytes are enough if there is a long jump within reach of a rel8: in filler, in bytes that are dead because
+ * their instructions are executed in a pad, or in the window of a neighbour that is displaced for it.
  */
 #include "pad/plan_priv.h"
 
@@ -28,7 +27,7 @@ static bool commit_hop(struct plan *p, struct site *s, const struct line *l, uin
 	return true;
 }
 
-/* Five free bytes in [lo, hi) that the hop can reach and that are not of its own run; 0: none. */
+/* Finds five free bytes in [lo, hi) that the hop can reach and that are not part of its own run; 0: none. */
 static uint64_t find_five(const struct plan *p, const struct line *l, uint64_t lo, uint64_t hi)
 {
 	for (uint64_t at = lo; at + JUMP_LEN <= hi; at++) {
@@ -62,7 +61,7 @@ static uint64_t find_filler(struct plan *p, const struct line *l)
 	return 0;
 }
 
-/* Calls `try` with the run at the site and with those that begin a little earlier. */
+/* Calls `try` with the run at the site and with runs that begin a little earlier. */
 static bool each_start(struct plan *p, struct site *s, bool (*try)(struct plan *, struct site *, struct line *))
 {
 	uint64_t start = s->at;
@@ -99,7 +98,7 @@ static bool has_target(struct plan *p, uint64_t lo, uint64_t hi)
 	return !f;
 }
 
-/* Bytes of a window in reach that are neither overwritten nor executed any more. */
+/* Finds bytes of a window in reach that are neither overwritten nor executed any more. */
 static uint64_t find_dead(struct plan *p, const struct line *l)
 {
 	uint64_t lo = l->start - 126, hi = l->start + HOP_LEN + 127;
@@ -114,7 +113,7 @@ static uint64_t find_dead(struct plan *p, const struct line *l)
 	return 0;
 }
 
-/* Displace ten bytes at v: five for its own jump, five for ours. */
+/* Displaces ten bytes at v: five for its own jump, five for the hop's. */
 static bool hop_over(struct plan *p, struct site *s, const struct line *l, uint64_t v)
 {
 	struct window *w;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tactics that cost one jump and burden nobody: a plain jump (over nops, over instructions,
- * into the filler behind), a jump that begins earlier and runs through the site, one that ends
- * just before it, and branches that keep their opcode and get another destination.
+ * The tactics that cost one jump and slow nothing else down: a plain jump (over nops, over instructions, into the
+ * filler after them), a jump that begins earlier and includes the site, one that ends just before it, and branches
+ * that keep their opcode and get another destination.
  */
 #include "pad/plan_priv.h"
 
@@ -17,7 +17,7 @@ static enum tactic jump_name(const struct line *l)
 	return l->room > l->end ? TACTIC_SLACK : TACTIC_JUMP;
 }
 
-/* The pad of a run, entered by a plain jump at its start. */
+/* Commits the pad of a run, entered by a plain jump at its start. */
 static bool commit_jump(struct plan *p, struct site *s, const struct line *l, enum tactic t, bool tail)
 {
 	struct window *w = window_new(p, l, SHAPE_JUMP);
@@ -52,7 +52,7 @@ bool tactic_jump(struct plan *p, struct site *s)
 	return false;
 }
 
-/* Begin at an earlier instruction of the straight line that leads here. */
+/* Begins at an earlier instruction of the straight line that leads to the site. */
 bool tactic_back(struct plan *p, struct site *s)
 {
 	uint64_t start = s->at;
@@ -70,7 +70,7 @@ bool tactic_back(struct plan *p, struct site *s)
 	return false;
 }
 
-/* Is the taken way of a branch wanted here? Its body can't run before the branch is decided. */
+/* Whether the taken branch of a conditional jump is observed here: its body can't run before the jump. */
 static bool wants_taken_way(const struct plan *p, uint64_t at)
 {
 	size_t first, n = slots_in(p, at, at + 1, &first);
@@ -82,8 +82,8 @@ static bool wants_taken_way(const struct plan *p, uint64_t at)
 }
 
 /*
- * A window that ends where the site begins: its pad runs the site's bodies last and jumps to the
- * untouched instruction. Nobody else comes there, so nothing is missed.
+ * A window that ends where the site begins: its pad runs the site's bodies last and jumps to the unchanged
+ * instruction. The site is reached in no other way, so no hit is missed.
  */
 bool tactic_before(struct plan *p, struct site *s)
 {
@@ -102,7 +102,7 @@ bool tactic_before(struct plan *p, struct site *s)
 	return false;
 }
 
-/* call *slot(%rip), with nothing in front that changes its meaning. */
+/* call *slot(%rip), without a prefix that changes its meaning. */
 static bool is_slot_call(const uint8_t *code, const struct insn *in)
 {
 	if (in->kind != INSN_CALL_IND || in->len < 6 || !(in->flags & INSN_PCREL))
@@ -113,7 +113,7 @@ static bool is_slot_call(const uint8_t *code, const struct insn *in)
 	return code[in->len - 6] == 0xff && code[in->len - 5] == 0x15;
 }
 
-/* A window that keeps the branch at `at` and changes where it leads; NULL if this is none. */
+/* Makes a window that keeps the branch at `at` and changes its destination; NULL if there is no such branch. */
 struct window *window_retarget(struct plan *p, uint64_t at, const struct insn *in, bool jcc)
 {
 	struct line l = { .start = at, .end = at + in->len, .n = 1 };

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jumps whose displacement is not all their own. The site takes one to four bytes, and what stands
- * behind them is read by the CPU as the high bytes of the displacement:
+ * Jumps that share their displacement with other code. The site takes one to four bytes, and the CPU reads the
+ * bytes after them as the high bytes of the displacement:
  *
  *	site: [prefixes] e9 d0 d1 | next: b0 b1 ...	goes to site + ... + (b1 b0 d1 d0)
  *
- * Prefixes mean nothing to a jump; each shifts the displacement by a byte, so that other bytes
- * become its top.
+ * Prefixes have no effect on a jump; each shifts the displacement by a byte, so that other bytes become its top.
  *
- * pun: the bytes behind stay as they are, and the pad is mapped where they lead.
- * evict: the next instruction becomes a jump of its own, to a pad at an address of our choice: its
- * displacement bytes are chosen so that ours lead to free room. Where the next instruction is
- * itself too short, the one behind it is displaced as well, and so on (a chain).
+ * pun: the bytes after the site stay unchanged, and the pad is mapped where they lead. evict: the next instruction
+ * becomes a jump of its own, to a pad at a chosen address: its displacement bytes are chosen so that the site's
+ * jump leads to free room. If the next instruction is too short itself, the one after it is displaced as well, and
+ * so on (a chain).
  */
 #include "pad/plan_priv.h"
 
@@ -22,9 +21,9 @@
 #define TRIES 384
 
 struct chain {
-	struct window *w[CHAIN_MAX];	/* from the site upwards; the last one owns its displacement */
+	struct window *w[CHAIN_MAX];	/* from the site upwards; the last one writes its whole displacement */
 	int n;
-	bool known;			/* the last one is in the plan already */
+	bool known;			/* the last one is already in the plan */
 };
 
 static struct window *short_window(struct plan *p, const struct line *l, int n, int prefixes)
@@ -38,7 +37,7 @@ static struct window *short_window(struct plan *p, const struct line *l, int n, 
 	return w;
 }
 
-/* Calls `try` for the longest short run at the site and for those that begin a little earlier. */
+/* Calls `try` for the longest short run at the site and for runs that begin a little earlier. */
 static bool each_run(struct plan *p, struct site *s, bool (*try)(struct plan *, struct site *, struct line *, int))
 {
 	uint64_t start = s->at;
@@ -74,7 +73,7 @@ bool tactic_pun(struct plan *p, struct site *s)
 	return each_run(p, s, lean_as_is);
 }
 
-/* An address in reach that looks random but is the same every time. */
+/* A pseudo-random address in reach, the same in every run. */
 static uint64_t random_spot(const struct plan *p, uint64_t seed)
 {
 	uint64_t x = seed * 0x9e3779b97f4a7c15ull;
@@ -108,7 +107,7 @@ static int good_tops(const struct plan *p, const struct window *w, uint8_t *tops
 	return n;
 }
 
-/* Where ordinary pads go at present: good company for one more. */
+/* Where ordinary pads are allocated at present: another pad there needs no new mapping. */
 static uint64_t near_spot(struct plan *p)
 {
 	uint64_t at = room_alloc(p->room, 16, p->reach_lo, p->reach_hi);
@@ -117,7 +116,7 @@ static uint64_t near_spot(struct plan *p)
 	return at;
 }
 
-/* Where the pad of w may be, as far as the bytes behind it decide. */
+/* The range for the pad of w, as far as the bytes after it decide. */
 static bool pad_range(const struct plan *p, const struct window *w, uint64_t *ret_lo, uint64_t *ret_hi)
 {
 	*ret_lo = p->reach_lo;
@@ -126,8 +125,8 @@ static bool pad_range(const struct plan *p, const struct window *w, uint64_t *re
 }
 
 /*
- * A place in [lo, hi) near y for the pad of w, such that byte j of its displacement is t. salt
- * varies the bytes below j: others may depend on them.
+ * Allocates the pad of w in [lo, hi) near y, such that byte j of its displacement is t. salt varies the bytes below
+ * j, on which other windows may depend.
  */
 static uint64_t place_with(struct plan *p, const struct window *w, uint64_t lo, uint64_t hi, uint64_t y, int j,
 			   uint8_t t, uint32_t salt)
@@ -148,7 +147,7 @@ static uint64_t place_with(struct plan *p, const struct window *w, uint64_t lo, 
 
 static bool chain_place(struct plan *p, const struct chain *c, int i, int *tries);
 
-/* The pad of window i is chosen: go on with the one below it. */
+/* The pad of window i is chosen: continues with the window below it. */
 static bool chain_below(struct plan *p, const struct chain *c, int i, int *tries)
 {
 	window_write(p, c->w[i]);
@@ -160,8 +159,8 @@ static bool chain_below(struct plan *p, const struct chain *c, int i, int *tries
 }
 
 /*
- * Window i owns the byte that is the top of the displacement of the one below: only values that
- * lead somewhere are tried, first in good company, then anywhere.
+ * Window i writes the byte that is the top of the displacement of the window below: tries only values that lead to
+ * free room, first near other pads, then anywhere.
  */
 static bool chain_aim(struct plan *p, const struct chain *c, int i, int j, uint64_t lo, uint64_t hi, int *tries)
 {
@@ -183,7 +182,7 @@ static bool chain_aim(struct plan *p, const struct chain *c, int i, int j, uint6
 	return false;
 }
 
-/* Places for the pads of windows i, i-1 ... 0, each leaning on those before. */
+/* Finds places for the pads of windows i, i-1 ... 0, each leaning on those before. */
 static bool chain_place(struct plan *p, const struct chain *c, int i, int *tries)
 {
 	struct window *w = c->w[i], *below = i ? c->w[i - 1] : NULL;
@@ -208,7 +207,7 @@ static bool chain_place(struct plan *p, const struct chain *c, int i, int *tries
 	return false;
 }
 
-/* Look for a place of the last one's pad that gives good places to all the others. */
+/* Searches a place for the last window's pad that gives all others a place, too. */
 static bool chain_search(struct plan *p, const struct chain *c)
 {
 	int tries = TRIES;
@@ -238,7 +237,7 @@ static bool chain_solve(struct plan *p, const struct chain *c)
 	return false;
 }
 
-/* The instruction at addr as a window that owns its whole displacement; NULL if it can't be. */
+/* The instruction at addr as a window that writes its whole displacement; NULL if that is not possible. */
 static struct window *full_window(struct plan *p, uint64_t addr)
 {
 	struct window *w;
@@ -269,7 +268,7 @@ static bool chain_with(struct plan *p, struct chain *c, struct window *w, uint64
 	return false;
 }
 
-/* The instruction at addr is too short for a jump of its own: lean as well. */
+/* The instruction at addr is too short for a jump of its own: it leans on the next one as well. */
 static bool chain_short(struct plan *p, struct chain *c, uint64_t addr)
 {
 	struct site s;
@@ -293,7 +292,7 @@ static bool chain_short(struct plan *p, struct chain *c, uint64_t addr)
 	return false;
 }
 
-/* Go on with the chain at addr, and solve it. */
+/* Continues the chain at addr, and solves it. */
 static bool chain_from(struct plan *p, struct chain *c, uint64_t addr)
 {
 	struct window *w = window_at(p, addr);

@@ -11,6 +11,7 @@ int ring_attach(struct ring *r, void *head, const void *data, uint64_t size)
 		return fail(-EINVAL, "a ring can't have %lu bytes: a power of two from 64 KiB to 1 GiB",
 			    (unsigned long)size);
 	*r = (struct ring){ .head = head, .data = data, .size = size, .longest = EVENT_LEN_MAX };
+	/* Relaxed: only the reader writes tail. */
 	r->tail = __atomic_load_n(&r->head->tail, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -44,7 +45,7 @@ bool ring_next(const struct ring *r, const uint8_t *span, uint64_t len, uint64_t
 	if (*off >= len || len - *off < sizeof(e))
 		return false;
 	memcpy(&e, span + *off, sizeof(e));
-	__asm__ volatile("" : "+m"(e));		/* checked and used as copied: never read again */
+	__asm__ volatile("" : "+m"(e));		/* the copy is checked and used; the shared memory is not read a second time */
 	if (!is_good(r, &e, len - *off))
 		return false;
 	*off += e.len;
@@ -56,8 +57,9 @@ static void set_tail(struct ring *r, uint64_t tail)
 {
 	r->tail = tail;
 	/*
-	 * Pairs with the writer's load of tail when it looks for room: our reads are done before it
-	 * writes there. x86 does not move its stores before that load.
+	 * Pairs with the writer's load of tail in its check for room: put_check() (arch/x86/event.c),
+	 * blob_record(), emit() in blob/program.c. The reader's loads are done before the writer overwrites these
+	 * bytes. The load in put_check() is plain: x86 does not move later stores before it.
 	 */
 	__atomic_store_n(&r->head->tail, tail, __ATOMIC_RELEASE);
 }
@@ -68,7 +70,7 @@ void ring_damage(struct ring *r, uint64_t bytes)
 	r->damaged_bytes += bytes > r->size ? r->size : bytes;
 }
 
-/* Go on with what comes after this. */
+/* Skips everything up to head as damaged. */
 static void give_up(struct ring *r, uint64_t head)
 {
 	ring_damage(r, head - r->tail);
@@ -82,7 +84,11 @@ uint64_t ring_peek(struct ring *r, const uint8_t **ret_span)
 
 uint64_t ring_peek_some(struct ring *r, uint64_t most, const uint8_t **ret_span)
 {
-	/* Pairs with the store to head that commits an event: it is whole before we see it. */
+	/*
+	 * Pairs with the store to head that commits an event: addq in put_sequence() (arch/x86/event.c), cmpxchg16b
+	 * in put_finish() (event_slow.c), commit() in blob/record.c, emit() in blob/program.c. The event's bytes
+	 * are written before the new head is seen.
+	 */
 	uint64_t head = __atomic_load_n(&r->head->head, __ATOMIC_ACQUIRE);
 	uint64_t len = head - r->tail, off = 0;
 	const uint8_t *span = r->data + (r->tail & (r->size - 1));
@@ -97,7 +103,7 @@ uint64_t ring_peek_some(struct ring *r, uint64_t most, const uint8_t **ret_span)
 		give_up(r, head);
 		return 0;
 	}
-	*ret_span = span;	/* if nonsense follows, the next peek finds it first */
+	*ret_span = span;	/* invalid bytes after these events are at the front of the next peek, and skipped there */
 	return off;
 }
 
@@ -108,11 +114,13 @@ void ring_consume(struct ring *r, uint64_t len)
 
 uint64_t ring_lost(const struct ring *r)
 {
+	/* Relaxed: a statistic. */
 	return __atomic_load_n(&r->head->lost, __ATOMIC_RELAXED);
 }
 
 uint32_t ring_owner(const struct ring *r)
 {
+	/* Relaxed: ring_free() reads the lock again and changes it only if the owner is still the same. */
 	return ring_lock_owner(__atomic_load_n(&r->head->lock, __ATOMIC_RELAXED));
 }
 
@@ -120,6 +128,7 @@ bool ring_free(struct ring *r, uint32_t owner)
 {
 	uint64_t lock = __atomic_load_n(&r->head->lock, __ATOMIC_RELAXED);
 
+	/* Pairs with the lock cmpxchg in put_try() (arch/x86/event_slow.c), which takes the lock next. */
 	return owner && ring_lock_owner(lock) == owner &&
 	       __atomic_compare_exchange_n(&r->head->lock, &lock, ring_lock_given_back(lock), false, __ATOMIC_ACQ_REL,
 					   __ATOMIC_RELAXED);

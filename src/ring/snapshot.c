@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Overwrite mode. The writer never looks at tail: at any time the bytes from head on, as many as the
- * largest event has, may be half written. So of a ring whose head was h1 before we copied it and h2
- * afterwards, what stands in the copy is good from h2 + largest - size to h1.
+ * Overwrite mode. The writer ignores tail: at any time the bytes from head on, as many as the largest event has,
+ * may be half written. If head was h1 before the ring was copied and h2 afterwards, the copy is valid from h2 +
+ * largest - size to h1.
  *
- * Where an event begins in there, the marks say: one for the first event of each stretch. From the
- * newest mark to the oldest, each run of events must end exactly where the next one begins; where
- * that fails the rest is older, or somebody has written into the ring.
+ * The marks say where events begin: one for the first event of each stretch of the ring. From the newest mark to
+ * the oldest, each run of events must end exactly where the next one begins. At the first run that does not, the
+ * rest is older than the copy, or the ring was overwritten with other bytes.
  */
 #include "ring/ring.h"
 
@@ -16,7 +16,7 @@
 
 #define TRIES 8
 
-/* The good part of a copy. Positions are bytes since ever. */
+/* The valid part of a copy. Positions count the bytes written since the ring was created. */
 struct part {
 	const uint8_t *buf;	/* byte `from` is buf[0] */
 	uint64_t from;
@@ -31,7 +31,11 @@ static uint64_t oldest_safe(const struct ring *r, uint64_t head)
 	return head > kept ? head - kept : 0;
 }
 
-/* False: the writer went round meanwhile. */
+/*
+ * False: the writer overtook the copy. The acquire load pairs with the stores to head that commit events, see
+ * ring_peek_some(). The marks are loaded relaxed: a mark that is too new or too old is rejected by mark_before() or
+ * is_run().
+ */
 static bool copy(const struct ring *r, uint8_t *buf, struct part *part)
 {
 	uint64_t h1 = __atomic_load_n(&r->head->head, __ATOMIC_ACQUIRE);
@@ -40,7 +44,11 @@ static bool copy(const struct ring *r, uint8_t *buf, struct part *part)
 	memcpy(buf, r->data + (from & (r->size - 1)), h1 - from);
 	for (int i = 0; i < RING_MARKS; i++)
 		part->marks[i] = __atomic_load_n(&r->head->marks[i], __ATOMIC_RELAXED);
-	/* The copy is done before head is looked at again. */
+	/*
+	 * All reads of the copy come before the second load of head. Pairs with the order of the writer's stores,
+	 * which x86 keeps: head of one event, then the bytes of the next event. So if the copy has any of those
+	 * bytes, h2 is at least that head.
+	 */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	h2 = __atomic_load_n(&r->head->head, __ATOMIC_RELAXED);
 	safe = oldest_safe(r, h2);
@@ -52,7 +60,7 @@ static bool copy(const struct ring *r, uint8_t *buf, struct part *part)
 	return true;
 }
 
-/* The newest mark in front of `end` that is in the copy. Position 0 needs none. */
+/* Finds the newest mark before `end` that is in the valid part. Position 0 needs no mark. */
 static bool mark_before(const struct part *part, uint64_t end, uint64_t *ret_mark)
 {
 	bool found = !part->from && end;
@@ -81,7 +89,7 @@ static bool is_run(const struct ring *r, const struct part *part, uint64_t from,
 	return off == len;
 }
 
-/* A copy with at least one event in it whose beginning is known. */
+/* Makes a copy in which the start of at least one event is known. */
 static bool take(const struct ring *r, uint8_t *buf, struct part *part)
 {
 	uint64_t mark;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bytes of a file. A mapping is cheap also for a debug file of a gigabyte, but it changes when the file does, and
- * neither our parsers nor libdw are made for bytes that change between a check and the use. So only a file that
- * no user but root and our own can change is mapped; any other is copied. A mapping is shared: a kernel uprobe
- * puts its breakpoint into every private mapping of its file, and then text with a foreign breakpoint would look the
- * same as its file. If a mapped file is truncated, guard.c puts zeros where it was.
+ * The bytes of a file. A mapping is cheap even for a debug file of a gigabyte, but it changes when the file does,
+ * and neither jab's parsers nor libdw can handle bytes that change between a check and the use. So a file is mapped
+ * only if no user but root and our own can change it; any other file is copied. A mapping is shared: a kernel
+ * uprobe puts its breakpoint into every private mapping of its file, and then text with a foreign breakpoint would
+ * look the same as its file. If a mapped file is truncated, guard.c puts zeros in the place of the missing pages.
  */
 #include "sym/priv.h"
 
@@ -20,8 +20,8 @@
 #endif
 
 /*
- * A file with holes may claim any size. File systems that compress come to a fourth or so of it, and some count no
- * blocks for small files or at all.
+ * A file with holes may claim any size. File systems that compress may use a quarter of it, and some count no
+ * blocks for small files, or none at all.
  */
 #define SPARSE_FREE (64ull << 20)
 #define SPARSE_RATIO 16
@@ -39,7 +39,7 @@ static bool is_our_root(const char *root)
 	       (stat(root, &a) == 0 && stat("/", &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino);
 }
 
-/* A FUSE server of any user says of its files that they are root's, and a container's root is not ours. */
+/* Any user's FUSE server can claim that its files belong to root, and a container's root user is not the host's. */
 static bool can_be_mapped(int fd, const struct stat *st, const char *root)
 {
 	struct statfs fs;

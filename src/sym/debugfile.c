@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define MINI_LIMIT (256u << 20)		/* unpacked; a few kB can claim to be terabytes */
+#define MINI_LIMIT (256u << 20)		/* limit of the unpacked size: a few kB can unpack to terabytes */
 
 void extra_close(struct extra *x)
 {
@@ -22,7 +22,7 @@ void extra_close(struct extra *x)
 	*x = (struct extra){ 0 };
 }
 
-/* What is looked for, and what was found. */
+/* A search for a debug file, and its result. */
 struct search {
 	struct module *m;
 	const char *root;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readable names. libiberty reads C++ (Itanium) and both Rust manglings; the text it makes of a
- * short but crafted name can be endless, so it is stopped at a limit. Names are demangled when
- * somebody asks and kept with the module.
+ * Readable names. libiberty demangles C++ (Itanium) and both Rust manglings; its output for a short but crafted
+ * name can be endless, so it is stopped at a limit. Names are demangled at their first use and kept with the
+ * module.
  */
 #include "sym/priv.h"
 
@@ -19,7 +19,7 @@ struct text {
 	jmp_buf too_long;
 };
 
-/* The callback form of the demanglers works on the stack, so that it can be left by longjmp. */
+/* The callback form of the demanglers allocates on the stack only, so that it can be left by longjmp. */
 static void add_text(const char *s, size_t len, void *opaque)
 {
 	struct text *t = opaque;
@@ -35,7 +35,7 @@ static void add_text(const char *s, size_t len, void *opaque)
 	t->v[t->n] = 0;
 }
 
-/* Rust's older mangling is C++'s with a hash behind: _ZN...17h0123456789abcdefE */
+/* Rust's older mangling is C++'s with a hash at its end: _ZN...17h0123456789abcdefE */
 static bool is_old_rust(const char *name)
 {
 	const char *h = strstr(name, "17h");
@@ -157,7 +157,7 @@ int bracket_step(const char *s, size_t i)
 	}
 }
 
-/* The length of the brackets that open at s, with all inside. */
+/* The length from the bracket at s to the one that closes it. */
 static size_t brackets_len(const char *s)
 {
 	int depth = 0;
@@ -172,7 +172,7 @@ static size_t brackets_len(const char *s)
 	return i;
 }
 
-/* Are the brackets at s[i] the function's own parameters? Else: where the name goes on. */
+/* Whether the brackets at s[i] are the function's own parameters. If not, *ret_next is where the name continues. */
 static bool is_parameters(const char *s, size_t i, size_t *ret_next)
 {
 	size_t end = i + brackets_len(s + i);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file to which dwz moved what several debug files have in common. It is known by its build id;
- * the name that is noted beside it is that of the machine where dwz ran, absolute or as seen from
- * the debug file. The traced program's owner may have written that name: root opens an absolute one only where
- * debug files are.
+ * The file to which dwz has moved common parts of several debug files. It is identified by its build id; the name
+ * noted with it is that on the machine where dwz ran, absolute or relative to the debug file. The traced program's
+ * owner may have written that name: as root, an absolute one is opened only below the directory of debug files.
  */
 #include "sym/types_priv.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attributes of a debugging entry. They may stand at the entry itself or at the one it was made
- * from (a declaration, an abstract function); libdw follows these for us, and not for ever.
+ * Attributes of a debugging entry. They may be at the entry itself or at the one it refers to (a declaration, an
+ * abstract function); libdw follows these references, up to a limit.
  */
 #include "sym/types_priv.h"
 
@@ -31,7 +31,7 @@ bool die_flag(Dwarf_Die *die, unsigned int name)
 	Dwarf_Attribute attr;
 	bool set = false;
 
-	/* What is said of the declaration is not said of the definition. */
+	/* DW_AT_declaration of the declaration does not apply to the definition. */
 	return dwarf_formflag(name == DW_AT_declaration ? dwarf_attr(die, name, &attr) :
 			      attr_of(die, name, &attr), &set) == 0 && set;
 }
@@ -57,8 +57,8 @@ bool die_number(Dwarf_Die *die, unsigned int name, uint64_t *ret_value)
 }
 
 /*
- * Go writes expressions as blocks, as DWARF 3 did, into units of DWARF 4, where libdw takes no block for an
- * expression. As long as the length is one byte, both look the same.
+ * Go emits expressions as blocks, as in DWARF 3, in units of DWARF 4, where libdw does not take a block for an
+ * expression. As long as the length is one byte, both have the same encoding.
  */
 bool die_place(Dwarf_Die *die, unsigned int name, Dwarf_Attribute *ret_attr)
 {
@@ -109,7 +109,7 @@ bool die_next(Dwarf_Die *die)
 {
 	const void *before = die->addr;
 
-	/* DW_AT_sibling of a damaged entry may point back. */
+	/* DW_AT_sibling of a damaged entry may point backwards. */
 	return dwarf_siblingof(die, die) == 0 && die->addr > before;
 }
 

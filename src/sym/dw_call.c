@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who called? A parameter that a function did not keep may still be known to its caller: what it
- * handed over is written down at the call ("the second argument is what rbx holds"), and the address
- * to which the function will return says which call it was.
+ * Finds the call by which a function was entered. A parameter that a function did not keep may still be known to
+ * its caller: the debug info describes at the call what was passed ("the second argument is the value of rbx"), and
+ * the return address of the function identifies the call.
  *
- * That is true only for a call instruction that names the function, and only if nothing came in
- * between: a function that ends in a jump to another one, which ends in a jump back to the first, has the
- * same return address and other arguments. So jumps are followed, and where one of them goes to a
- * place that is not known, nothing is said.
+ * That is valid only for a call instruction to this function, and only if nothing came in between: a function that
+ * ends in a jump to another one, which ends in a jump back to the first, has the same return address and other
+ * arguments. So jumps are followed, and if one of them has an unknown target, nothing is known.
  */
 #include "sym/types_priv.h"
 
 #include "sym/sort.h"
 
-#define MOST_JUMPS 256		/* functions that are looked at for a way back */
+#define MOST_JUMPS 256		/* most functions that are followed for a jump back */
 
 typedef VEC(struct sort_key) ref_list;
 struct answer { uint64_t entry; const char *why; struct dw_call *v; size_t n; };
 
 struct dw_calls {
-	ref_list refs;		/* sorted. addr: where a call instruction goes; index: its end, from lo */
+	ref_list refs;		/* sorted. addr: target of a call instruction; index: its end, relative to lo */
 	uint64_t lo;
 	VEC(struct answer) answers;
 };
@@ -34,7 +33,7 @@ void dw_calls_free(struct types *t)
 	t->calls = NULL;
 }
 
-/* Bytes that look like "call rel32". Those that are none are found out later: no debug info speaks of them. */
+/* Finds bytes that look like "call rel32". Those that are none are excluded later: no debug info describes them. */
 static void add_refs(struct module *m, struct range r, uint64_t lo, ref_list *refs)
 {
 	const uint8_t *p = module_bytes(m, r.lo, r.hi - r.lo);
@@ -84,7 +83,7 @@ static bool address_of(Dwarf_Die *die, unsigned int name, uint64_t *ret_addr)
 	return true;
 }
 
-/* Where it goes on after the call; before DWARF 5 that was its "low_pc". */
+/* The return address of the call; before DWARF 5 that was its "low_pc". */
 static bool return_of(Dwarf_Die *die, uint64_t *ret_addr)
 {
 	return address_of(die, DW_AT_call_return_pc, ret_addr) ||
@@ -96,7 +95,7 @@ static bool is_tail(Dwarf_Die *die)
 	return die_flag(die, DW_AT_call_tail_call) || die_flag(die, DW_AT_GNU_tail_call);
 }
 
-/* Calls each() for every call below a function's entry, until it says that this is enough. */
+/* Calls each() for every call below a function's entry, until it returns true. */
 typedef bool each_call(void *arg, Dwarf_Die *call);
 
 static bool walk_calls(Dwarf_Die *scope, int depth, each_call *each, void *arg)
@@ -121,7 +120,7 @@ static bool walk_calls(Dwarf_Die *scope, int depth, each_call *each, void *arg)
 
 struct jumps { struct types *t; uint64_t entry; VEC(uint64_t) seen; const char *why; };
 
-/* The function's whole name, as the linker has it where it has one. */
+/* The function's linkage name, or its plain name if it has none. */
 static const char *full_name(Dwarf_Die *die)
 {
 	Dwarf_Attribute attr;
@@ -130,7 +129,7 @@ static const char *full_name(Dwarf_Die *die)
 	return s ? s : die_name(die);
 }
 
-/* Is there the function that the debug info says is jumped to? */
+/* Whether there is the function at `to` that the debug info names as the target of the jump. */
 static bool is_jump_to(struct jumps *j, uint64_t to, Dwarf_Die *callee)
 {
 	const char *name = full_name(callee), *other;
@@ -144,7 +143,7 @@ static bool is_jump_to(struct jumps *j, uint64_t to, Dwarf_Die *callee)
 	return name && other && strcmp(name, other) == 0;
 }
 
-/* A jump's length is not told, so each one that could end there is tried. */
+/* The length of a jump is not known, so each form that could end there is tried. */
 static bool find_jump(struct jumps *j, Dwarf_Die *call, Dwarf_Die *callee, uint64_t *ret_to)
 {
 	uint64_t end, at;
@@ -199,7 +198,7 @@ static bool tells_all_jumps(Dwarf_Die *func)
 	       die_flag(func, DW_AT_GNU_all_call_sites) || die_flag(func, DW_AT_GNU_all_tail_call_sites);
 }
 
-/* NULL: who calls this function and finds it running has handed over what it has. */
+/* NULL: a return address in a caller proves that the arguments are those of that call. Otherwise the reason why not. */
 static const char *way_back(struct types *t, uint64_t entry)
 {
 	struct jumps j = { .t = t, .entry = entry };
@@ -240,7 +239,7 @@ static bool find_call(struct types *t, uint64_t ret, struct dw_call *ret_call)
 	struct unit *u;
 	uint64_t entry;
 
-	/* what the linker left out still claims to be at 0 */
+	/* code that the linker has removed still has the address 0 */
 	if (!dw_func_die(t, ret - 1, &u, &c.caller) || !dw_entry_pc(&c.caller, &entry) || !in_text(t->m, entry) ||
 	    !walk_calls(&c.caller, 0, returns_there, &w))
 		return false;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A name in all units, without having read them. Names are offsets into one table of strings: we
- * look up where the name stands there, then search the bytes of .debug_info for that number (or,
- * where names are numbered once more, the table of numbers). What is found that way may be an
- * accident, but what is not found is not there: only the few units with a hit are walked. It takes
- * about as long as reading the section, and no index has to be there.
+ * Finds a name in all units without reading them. Names are offsets into one table of strings: the offset of the
+ * name is looked up there, then the bytes of .debug_info are searched for that number (or, if names are numbered
+ * once more, the table of numbers). A hit may be an accident, but a name without a hit does not exist: only the few
+ * units with a hit are walked. It takes about as long as reading the section, and needs no index.
  */
 #include "sym/types_priv.h"
 
@@ -13,15 +12,15 @@
 typedef VEC(uint32_t) u32_list;
 
 struct wanted {
-	const char *name, *last;	/* whole as asked for, and behind its last "::" */
-	size_t len;			/* of last */
+	const char *name, *last;	/* the whole name, and the part after its last "::" */
+	size_t len;			/* length of last */
 	uint32_t hash;
 	enum find_what what;
 };
 
 /*
- * Behind the last :: that is in no brackets: "a::B<c::d>" is B<c::d>. Rust's pointers that know more than an address
- * are structs in no namespace: "*const [a::B]", "&dyn a::B".
+ * The part after the last :: outside of brackets: "a::B<c::d>" is B<c::d>. Rust's fat pointers are structs in no
+ * namespace: "*const [a::B]", "&dyn a::B".
  */
 static const char *last_part(const char *name)
 {
@@ -65,7 +64,7 @@ static bool tag_fits(enum find_what what, int tag)
 	       tag_is_alias(tag);
 }
 
-/* Does the qualified name end with what was asked for, at a border? */
+/* Whether the qualified name ends with the wanted one, at a boundary. */
 static bool name_fits(const char *full, const char *wanted)
 {
 	size_t n = strlen(full), k = strlen(wanted);
@@ -110,7 +109,7 @@ static void find_in(struct types *t, struct unit *u, const struct wanted *w, die
 	}
 }
 
-/* Where the string stands in a table of strings. The linker may have made it the end of another. */
+/* Finds the offsets of a string in a table of strings. The linker may have made it the end of another one. */
 static void find_string(struct bytes str, const char *s, size_t len, u32_list *list)
 {
 	const uint8_t *p = str.p, *end = str.p + str.n, *hit;
@@ -127,10 +126,10 @@ static void find_string(struct bytes str, const char *s, size_t len, u32_list *l
 		list->v = ends.v, list->n = ends.n, list->cap = ends.cap;
 }
 
-/* The units that might have it. */
+/* The units that may contain the name. */
 struct hits {
 	const struct types *t;
-	uint8_t *bits;		/* a byte a unit */
+	uint8_t *bits;		/* a byte per unit */
 	const struct wanted *what;	/* NULL: any hit counts */
 };
 
@@ -152,9 +151,9 @@ static size_t unit_holding(const struct types *t, size_t first, size_t n, const 
 }
 
 /*
- * A name is mostly the first attribute, so the entry begins a few bytes before it. If one there has
- * its name exactly here, we can see already whether it is only a declaration, or no such thing at
- * all. That may be an accident, so it decides only which units are walked first.
+ * A name is mostly the first attribute, so the entry begins a few bytes before it. If an entry there has its name
+ * exactly at the hit, this shows whether it is only a declaration, or of another kind. That may be an accident, so
+ * it only decides which units are walked first.
  */
 static int looks_like(struct hits *h, const struct unit *u, const uint8_t *hit)
 {
@@ -174,7 +173,7 @@ static int looks_like(struct hits *h, const struct unit *u, const uint8_t *hit)
 	return best ? best : HIT_MAYBE;
 }
 
-/* All units of `in` that have these bytes; after a good hit the rest of its unit is skipped. */
+/* Marks all units of `in` that contain these bytes; after a good hit the rest of its unit is skipped. */
 static void scan_bytes(struct hits *h, const struct dw_file *f, struct bytes in, const void *bytes, size_t n)
 {
 	const uint8_t *p = in.p, *end = p ? p + in.n : NULL, *hit;
@@ -194,7 +193,7 @@ static void scan_bytes(struct hits *h, const struct dw_file *f, struct bytes in,
 	}
 }
 
-/* Names by number: which units' part of .debug_str_offsets has the offset. */
+/* Names by number: marks units whose part of .debug_str_offsets has one of the offsets. */
 static void scan_numbered(struct hits *h, const struct dw_file *f, const u32_list *offsets)
 {
 	struct bytes b = f->str_offsets;
@@ -211,7 +210,7 @@ static void scan_numbered(struct hits *h, const struct dw_file *f, const u32_lis
 		base = v;
 		if (base < 8 || base > b.n)
 			continue;
-		/* unit_length in front counts from version, 4 bytes before the first offset */
+		/* unit_length counts from the version field, 4 bytes before the first offset */
 		next = base - 4 + get32(b.p + base - 8);
 		for (at = base; at + 4 <= MIN(next, b.n) && !h->bits[u]; at += 4)
 			for (i = get32(b.p + at), k = 0; k < offsets->n; k++)
@@ -220,7 +219,7 @@ static void scan_numbered(struct hits *h, const struct dw_file *f, const u32_lis
 	}
 }
 
-/* Too many places to look for one by one: walk all units. Only a name of a letter or two gets here. */
+/* If there are more strings than this, all units are walked. Happens only for names of a letter or two. */
 #define MOST_STRINGS 64
 
 static void scan(struct hits *h, const struct dw_file *f, const struct bytes *str, const struct wanted *w)
@@ -239,7 +238,7 @@ static void scan(struct hits *h, const struct dw_file *f, const struct bytes *st
 	if (offsets.n)
 		scan_numbered(h, f, &offsets);
 	vec_free(&offsets);
-	/* Short ones stand in .debug_info itself. */
+	/* Short names are in .debug_info itself. */
 	scan_bytes(h, f, f->info, w->last, w->len + 1);
 	scan_bytes(h, f, f->types, w->last, w->len + 1);
 }
@@ -251,7 +250,7 @@ void dw_mark_units(struct types *t, const void *bytes, size_t n, uint8_t *marked
 	scan_bytes(&h, &t->main, t->main.info, bytes, n);
 }
 
-/* Link-time optimisation: the copy with a place names the one with the name by its offset. */
+/* Link-time optimisation: the entry with a location refers to the one with the name by its offset. */
 void dw_find_copies(struct types *t, Dwarf_Die *of, die_list *list)
 {
 	uint8_t *marked = xcalloc(1, t->units.n + 1);
@@ -311,8 +310,8 @@ static void find_everywhere(struct types *t, struct unit *near, const struct wan
 #define MOST_ASKED 256
 
 /*
- * The same script asks for the same names at each of its sites, and each unit that only declares a struct asks for
- * the one that defines it: what was found the first time, or that nothing was, is kept.
+ * A script looks up the same names at each of its sites, and each unit that only declares a struct needs the one
+ * that defines it: the first result is kept, also a negative one.
  */
 static struct asked_name *asked_before(const struct types *t, const struct wanted *w)
 {
@@ -336,7 +335,7 @@ static void keep_answer(struct types *t, const struct wanted *w, const die_list 
 		a->die = list->n ? list->v[0] : declared->v[0];
 }
 
-/* Outside of the unit that was nearest; of what was found there before the first is enough, if one is wanted. */
+/* Searches outside of the nearest unit; if only one is wanted, the first one of an earlier search is used. */
 static void find_elsewhere(struct types *t, struct unit *near, const struct wanted *w, size_t most, die_list *list, die_list *declared)
 {
 	const struct asked_name *a = asked_before(t, w);
@@ -357,7 +356,7 @@ int dw_find(struct types *t, struct unit *near, const char *name, enum find_what
 {
 	struct wanted w = { name, last_part(name), 0, 0, what };
 	die_list declared = { 0 };
-	int budget = 1000;	/* imports: dwz makes a few dozen, damage makes circles */
+	int budget = 1000;	/* imports: dwz makes a few dozen; damaged debug info may have cycles */
 
 	w.len = strlen(w.last);
 	w.hash = name_hash(w.last, w.len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that were copied into others. The copies name the one entry that describes the function;
- * they are in its own unit, or, after link-time optimisation and dwz, in one that names it by its
- * offset in the whole file. That offset is searched as bytes, as dw_find.c does with names.
+ * Inlined functions. The copies refer to the one entry that describes the function; they are in its own unit, or,
+ * after link-time optimisation and dwz, in one that refers to it by its offset in the whole file. That offset is
+ * searched as bytes, in the way that dw_find.c searches names.
  */
 #include "sym/types_priv.h"
 
@@ -17,7 +17,7 @@ struct inline_search {
 };
 
 #define MOST_SITES 1000000
-#define MOST_FOREIGN 16		/* descriptions that are looked for in other units, too */
+#define MOST_FOREIGN 16		/* most descriptions that are searched in other units, too */
 
 static bool is_wanted(struct inline_search *q, Dwarf_Die *die)
 {
@@ -78,7 +78,7 @@ static void walk_unit(struct inline_search *q, struct unit *u)
 	for (i = 0; i < u->codes.n; i++) {
 		Dwarf_Die func;
 
-		/* Hot and cold parts are one function. */
+		/* Hot and cold parts belong to one function. */
 		if (u->codes.v[i].die == last || !die_at(u, u->codes.v[i].die, &func) ||
 		    !dw_entry_pc(&func, &q->caller) || q->caller != u->codes.v[i].lo)
 			continue;

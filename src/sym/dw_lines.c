@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which line tables know a file, without decoding them. Its last part stands in .debug_line itself
- * (DWARF 4), or in .debug_line_str or .debug_str, and its offset there in .debug_line (DWARF 5).
- * The linker may have made the name the end of a longer one, so every beginning of a part counts.
+ * Finds the line tables that list a file, without decoding them. The last part of its name is in .debug_line itself
+ * (DWARF 4), or in .debug_line_str or .debug_str, with its offset there in .debug_line (DWARF 5). The linker may
+ * have made the name the end of a longer string, so the offset of every path component before it counts as well.
  */
 #include "sym/types_priv.h"
 
@@ -36,7 +36,7 @@ static void list_tables(struct marking *k)
 		qsort(k->tables.v, k->tables.n, sizeof(*k->tables.v), compare_tables);
 }
 
-/* The unit whose table holds this offset of .debug_line; returns where that table ends. */
+/* Marks the unit whose table contains this offset of .debug_line; returns the end of that table. */
 static uint64_t mark_at(struct marking *k, uint64_t off)
 {
 	size_t a = 0, b = k->tables.n, i;
@@ -81,7 +81,7 @@ static void mark_strings(struct marking *k, struct bytes str, const char *name)
 				break;
 		}
 	}
-	if (tries >= 256)	/* one is as good as all */
+	if (tries >= 256)	/* too many candidates: all units are marked */
 		memset(k->marked + k->t->main.first, 1, k->t->main.n);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Location expressions. DWARF describes a place as a program for a stack machine; we run that program
- * once with symbols instead of values, so what is left is a list of nodes without a stack, and in
- * nearly all cases just a register or a distance from one.
+ * Location expressions. DWARF describes a location as instructions for a stack machine; these are executed once
+ * symbolically, so that the result is a list of nodes without a stack, in nearly all cases just a register or an
+ * offset from one.
  */
 #include "sym/dw_loc.h"
 
@@ -18,7 +18,7 @@ void loc_give_up(struct symbolic *s, const char *why)
 		s->why = why;
 }
 
-/* DWARF's order of registers is not the machine's. */
+/* DWARF numbers registers in another order than machine code. */
 static int machine_reg(uint64_t reg)
 {
 	static const uint8_t low[8] = { 0, 2, 1, 3, 6, 7, 5, 4 };
@@ -73,7 +73,7 @@ struct loc_node loc_at(struct symbolic *s, uint16_t n)
 	return n < s->nodes.n ? s->nodes.v[n] : (struct loc_node){ 0 };
 }
 
-/* x + c in the simplest form: sums of constants are made here, so reg + off stays recognisable. */
+/* a + c in the simplest form: constants are summed up here, so that reg + off stays recognisable. */
 uint16_t loc_plus(struct symbolic *s, uint16_t a, int64_t c)
 {
 	struct loc_node x = loc_at(s, a);
@@ -101,7 +101,7 @@ void loc_push_reg(struct symbolic *s, uint64_t reg, int64_t off)
 		loc_give_up(s, "it depends on a register that its caller did not keep");
 }
 
-/* The canonical frame address by the unwind tables: the stack pointer before the call. */
+/* Pushes the canonical frame address (the stack pointer before the call), as the unwind tables define it. */
 void loc_push_cfa(struct symbolic *s)
 {
 	Dwarf_CFI *cfi[2] = { dw_eh_frame(s->t), s->t->main.dw ? dwarf_getcfi(s->t->main.dw) : NULL };
@@ -118,7 +118,7 @@ void loc_push_cfa(struct symbolic *s)
 			loc_run(s, ops, n);
 		s->nested--;
 		free(frame);
-		s->is = IS_NONE;	/* "breg7 8; stack_value" is how libdw says it */
+		s->is = IS_NONE;	/* libdw expresses it as "breg7 8; stack_value" */
 		if (s->depth > before)
 			return;
 	}
@@ -129,8 +129,8 @@ void loc_push_cfa(struct symbolic *s)
 }
 
 /*
- * A frame that is counted from rbp is there only while rbp is the function's own: not in the prologue,
- * not behind the epilogue. The unwind table knows.
+ * A frame relative to rbp exists only while rbp is the function's own: not in the prologue, not after the epilogue.
+ * That is known from the unwind table.
  */
 static bool is_frame_up(struct symbolic *s)
 {
@@ -145,7 +145,7 @@ static bool is_frame_up(struct symbolic *s)
 	x = loc_at(s, loc_pop(s));
 	if (x.op == LOP_ADD)
 		x = loc_at(s, x.a);
-	return x.op != LOP_REG || x.a != 4;	/* from rsp: no */
+	return x.op != LOP_REG || x.a != 4;	/* relative to rsp: no frame */
 }
 
 static void push_frame_base(struct symbolic *s, int64_t off)
@@ -273,7 +273,7 @@ static void close_piece(struct symbolic *s, uint64_t size)
 		loc_give_up(s, too_complex);
 }
 
-/* Compilers may describe the first pieces only: the rest is nowhere, and not behind them. */
+/* Compilers may describe only the first pieces: the rest is not available, and not after them. */
 static void close_rest(struct symbolic *s)
 {
 	uint64_t have = 0;
@@ -298,7 +298,7 @@ static void take_bytes(struct symbolic *s, const Dwarf_Op *op)
 	s->nbytes = block.length;
 }
 
-/* Operations that have to do with places, not with numbers. */
+/* Operations on locations, not on numbers. */
 static void placing(struct symbolic *s, const Dwarf_Op *op)
 {
 	switch (op->atom) {
@@ -363,8 +363,8 @@ static size_t find_target(const Dwarf_Op *ops, size_t n, size_t from)
 }
 
 /*
- * Over a part of the expression, if the last value says so: that part is run on a copy, and wherever the two
- * stacks differ, the value chooses. Compilers write the smaller of two numbers in this way.
+ * A conditional branch over a part of the expression: that part is executed on a copy, and wherever the two stacks
+ * differ, the condition selects the value. Compilers express the smaller of two numbers in this way.
  */
 static size_t branch(struct symbolic *s, const Dwarf_Op *ops, size_t n, size_t from)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An expression while it is run with symbols instead of values: dw_loc*.c. */
+/* A DWARF expression while it is evaluated symbolically, with registers instead of values: dw_loc*.c. */
 #ifndef JAB_SYM_DW_LOC_H
 #define JAB_SYM_DW_LOC_H
 
@@ -11,11 +11,11 @@
 struct outer { uint16_t reg[16]; uint32_t known; };
 
 /*
- * A value on the stack. Its sort is 0 for plain 64 bits, which are what most expressions compute with; else it
- * has a type, and is held extended from its size as that says.
+ * A value on the expression stack. sort is 0 for a plain 64-bit value, which most expressions use; otherwise the
+ * value has a type and is kept extended from its size.
  */
 #define SORT_SIGNED 0x10
-struct loc_item { uint16_t node; uint8_t sort; };	/* sort: bytes, and SORT_SIGNED */
+struct loc_item { uint16_t node; uint8_t sort; };	/* sort: size in bytes | SORT_SIGNED */
 
 struct symbolic {
 	struct types *t;
@@ -23,14 +23,14 @@ struct symbolic {
 	uint64_t pc, size;
 	bool at_entry;
 	int nested;
-	const struct outer *outer;	/* set: in the caller's frame, at its call */
+	const struct outer *outer;	/* set: evaluated in the caller's frame, at its call */
 	Dwarf_Attribute *attr;
-	const char *why;	/* set: given up */
+	const char *why;	/* set: evaluation failed, for this reason */
 	VEC(struct loc_node) nodes;
 	VEC(struct loc_piece) pieces;
 	struct loc_item stack[MOST_STACK];
 	int depth;
-	/* what the last operations said, until DW_OP_piece or the end */
+	/* result of the last operations, until DW_OP_piece or the end */
 	enum { IS_NONE, IS_REGISTER, IS_VALUE, IS_BYTES } is;
 	uint64_t reg;
 	const uint8_t *bytes;
@@ -50,11 +50,11 @@ void loc_push_cfa(struct symbolic *s);
 void loc_run(struct symbolic *s, const Dwarf_Op *ops, size_t n);
 
 /* dw_loc_math.c */
-bool loc_arithmetic(struct symbolic *s, const Dwarf_Op *op);	/* false: it is no such operation */
-void loc_convert(struct symbolic *s, const Dwarf_Op *op);	/* the last value to the type that op names */
+bool loc_arithmetic(struct symbolic *s, const Dwarf_Op *op);	/* false: op is not arithmetic */
+void loc_convert(struct symbolic *s, const Dwarf_Op *op);	/* converts the last value to the type that op names */
 
 /* dw_loc_entry.c */
 void loc_push_entry(struct symbolic *s, const Dwarf_Op *op);
-bool loc_is_kept(struct symbolic *s, uint16_t address);	/* is what a caller says of this memory still true? */
+bool loc_is_kept(struct symbolic *s, uint16_t address);	/* whether what a caller says of this memory is still true */
 
 #endif

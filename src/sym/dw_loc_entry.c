@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an expression was when the function began. At its first instruction that is what it is; later,
- * registers that every function must give back are found by the unwind tables, and what was handed over in
- * others is asked of the caller: its debug info says at each call what it put there, in words of its own
- * registers. The return address picks the call; where it is none of those that are known, the value is unknown.
+ * The value of an expression at the entry of the function. At the first instruction that is its current value;
+ * later, callee-saved registers are found by the unwind tables, and values passed in other registers by the debug
+ * info of the caller: it describes for each call what was put there, in terms of the caller's own registers. The
+ * return address selects the call; if it is that of no known call, the value is unknown.
  */
 #include "sym/dw_loc.h"
 
@@ -12,7 +12,7 @@ static const char not_kept[] = "it is not kept up to this address; it is known a
 enum { RBX = 3, RBP = 6, R12 = 12 };	/* DWARF's numbers */
 static const uint8_t given_back[] = { RBX, RBP, R12, 13, 14, 15 };
 
-/* They are those of machine code, but for one. */
+/* The number in machine code. For these registers it differs only for rbp. */
 static int machine(uint8_t reg)
 {
 	return reg == RBP ? 5 : reg;
@@ -20,7 +20,7 @@ static int machine(uint8_t reg)
 
 enum rule { LOST, SAME, SAVED };
 
-/* Where the row of the unwind table says a register of the caller is: in itself, or so far from the CFA. */
+/* Where a register of the caller is according to the unwind table: in itself (SAME), or at an offset from the CFA (SAVED). */
 static enum rule rule_of(Dwarf_Frame *frame, uint8_t reg, int64_t *ret_off)
 {
 	Dwarf_Op room[3], *ops;
@@ -36,10 +36,7 @@ static enum rule rule_of(Dwarf_Frame *frame, uint8_t reg, int64_t *ret_off)
 	return SAVED;
 }
 
-/*
- * libdw takes rbx for a register that a function need not give back, where nothing is said of it; it means the
- * others, so they tell.
- */
+/* Without a rule for rbx libdw takes it for a register that is not callee-saved, unlike the others; so r12 decides. */
 static void add_reg(struct symbolic *s, Dwarf_Frame *frame, uint16_t cfa, uint8_t reg, struct outer *o)
 {
 	int64_t off = 0, unused;
@@ -54,7 +51,7 @@ static void add_reg(struct symbolic *s, Dwarf_Frame *frame, uint16_t cfa, uint8_
 	o->known |= 1u << r;
 }
 
-/* A function that never returns need not keep anything for its caller. */
+/* The caller's registers. A function that never returns need not save any. */
 static struct outer caller_regs(struct symbolic *s, uint16_t cfa)
 {
 	Dwarf_CFI *cfi[2] = { dw_eh_frame(s->t), s->t->main.dw ? dwarf_getcfi(s->t->main.dw) : NULL };
@@ -87,7 +84,7 @@ static bool is_same(struct symbolic *s, uint16_t a, uint16_t b)
 	return a == b || (x.op == LOP_REG && y.op == LOP_REG && x.a == y.a);
 }
 
-/* Compilers speak of memory only where nobody else can change it: in the frame, and constants. */
+/* Compilers describe only memory that nothing else changes: the frame, and constants. */
 bool loc_is_kept(struct symbolic *s, uint16_t address)
 {
 	uint16_t base = base_of(s, address);
@@ -96,7 +93,7 @@ bool loc_is_kept(struct symbolic *s, uint16_t address)
 	       (s->outer->known & 1u << 5 && is_same(s, base, base_of(s, s->outer->reg[5])));
 }
 
-/* One call: what it hands over, as a node. Everything is as before if that can't be said. */
+/* The value that one call passes, as a node. If it is not known, everything is restored. */
 static bool handed_over(struct symbolic *s, const struct dw_call *call, uint64_t reg, const struct outer *o, uint16_t *ret_node)
 {
 	struct symbolic before = *s;
@@ -153,7 +150,7 @@ static void push_from_calls(struct symbolic *s, uint64_t reg, uint16_t cfa, cons
 		loc_push(s, loc_make(s, LOP_KNOWN, chosen, is_known, 0));
 }
 
-/* The inner expression: nearly always it is one register. */
+/* The inner expression of DW_OP_entry_value: nearly always one register. */
 static bool inner_ops(struct symbolic *s, const Dwarf_Op *op, Dwarf_Attribute *attr, Dwarf_Op **ops, size_t *n)
 {
 	if (s->nested <= 2 && !s->outer && dwarf_getlocation_attr(s->attr, op, attr) == 0 && dwarf_getlocation(attr, ops, n) == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arithmetic of location expressions. Plain values are 64 bits, compared and divided as signed ones, but
- * with an unsigned remainder. Where that is not what the program computed, compilers name the type of the
- * operands: the result is then that of the type, cut to its size.
+ * Arithmetic of location expressions. Plain values have 64 bits and are compared and divided as signed ones, but
+ * with an unsigned remainder. Where the program computes otherwise, compilers specify the type of the operands: the
+ * result then has that type and is truncated to its size.
  */
 #include "sym/dw_loc.h"
 
@@ -23,7 +23,7 @@ static uint16_t extended(struct symbolic *s, uint16_t n, unsigned int size, bool
 	return size >= 8 || !size ? n : loc_make(s, sign ? LOP_SEXT : LOP_ZEXT, n, 0, size);
 }
 
-/* More than there are bits: nothing is left, or the sign. */
+/* A shift by 64 or more gives 0, or the sign. */
 static uint16_t shifted(struct symbolic *s, uint8_t op, uint16_t a, uint16_t b)
 {
 	uint16_t all, fits;
@@ -35,7 +35,7 @@ static uint16_t shifted(struct symbolic *s, uint8_t op, uint16_t a, uint16_t b)
 	return loc_make(s, LOP_IF, fits, loc_make(s, op, a, b, 0), all);
 }
 
-/* A program does not divide by zero; if it looks so here, nobody knows the result. */
+/* A program does not divide by zero; if the divisor is 0 here, the result is unknown. */
 static uint16_t divided(struct symbolic *s, uint8_t op, uint16_t a, uint16_t b)
 {
 	uint16_t n = loc_make(s, op, a, b, 0);
@@ -60,7 +60,7 @@ static uint16_t plain(struct symbolic *s, uint8_t op, uint16_t a, uint16_t b)
 	}
 }
 
-/* Of 64 bits without a sign: the others are compared well as what they are held in. */
+/* Comparison of unsigned 64-bit values. Narrower ones are extended, so a signed comparison is right for them. */
 static uint16_t compared(struct symbolic *s, uint8_t op, uint16_t a, uint16_t b)
 {
 	switch (op) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening the debug info of a module: its own, or that of the debug file which belongs to it, and
- * the file which dwz made of what several of those have in common. Only the headers of the units
- * are read here.
+ * Opens the debug info of a module: its own, or that of its debug file, and the file to which dwz has moved what
+ * several of those have in common. Only the headers of the units are read here.
  */
 #include "sym/types_priv.h"
 
@@ -20,7 +19,7 @@ static struct bytes section_of(Elf *elf, const char *wanted)
 		const char *name = gelf_getshdr(scn, &sh) ? elf_strptr(elf, names, sh.sh_name) : NULL;
 		Elf_Data *d;
 
-		/* libdw has unpacked it in place, .zdebug_ under its old name. */
+		/* libdw has unpacked the section in place, .zdebug_ under its old name. */
 		if (!name || (strcmp(name, wanted) != 0 &&
 			      !(strncmp(name, ".z", 2) == 0 && strcmp(name + 2, wanted + 1) == 0)))
 			continue;
@@ -58,7 +57,7 @@ static bool is_split(Dwarf_Die *cu, uint8_t kind)
 	       dwarf_hasattr(cu, DW_AT_GNU_dwo_name) || dwarf_hasattr(cu, DW_AT_dwo_name);
 }
 
-/* Returns how many of the units lie elsewhere. */
+/* Lists the units of a file. Returns how many of them are in other files (.dwo). */
 static size_t list_units(struct types *t, struct dw_file *f)
 {
 	Dwarf_CU *cu = NULL, *next;
@@ -92,11 +91,11 @@ static size_t list_units(struct types *t, struct dw_file *f)
 	return split;
 }
 
-/* DWARF is packed to about a third; what claims much more is made to fill our memory. */
+/* Compressed DWARF has about a third of its size; a section that claims much more is meant to exhaust the memory. */
 #define UNPACKED_FREE (64ull << 20)
 #define UNPACKED_RATIO 16
 
-/* How long a compressed section says that it will be; 0 if it is not compressed. */
+/* The unpacked size that a compressed section claims; 0 if it is not compressed. */
 static uint64_t unpacked_size(Elf *elf, Elf_Scn *scn, size_t names)
 {
 	GElf_Shdr sh;
@@ -117,7 +116,7 @@ static uint64_t unpacked_size(Elf *elf, Elf_Scn *scn, size_t names)
 	return n;
 }
 
-/* The sum for all sections, UINT64_MAX where it is none. */
+/* The sum for all sections, UINT64_MAX if it overflows. */
 static uint64_t all_unpacked(const uint8_t *p, size_t size)
 {
 	Elf *elf = elf_memory((char *)p, size);
@@ -134,7 +133,7 @@ static uint64_t all_unpacked(const uint8_t *p, size_t size)
 	return sum;
 }
 
-/* When libelf unpacks a section, it notes that in the section's header: a mapping can't be written to. */
+/* When libelf unpacks a section, it changes the section's header: a read-only mapping must be copied before. */
 static int prepare_unpacking(struct dw_file *f, const uint8_t **p, size_t size, bool mapped, const char *path)
 {
 	uint64_t n = all_unpacked(*p, size);

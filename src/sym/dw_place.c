@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Where a variable is at an address: which of its location expressions speaks of that address, or
- * the constant that it is.
- */
+/* Where a variable is at an address: which of its location expressions is valid there, or its constant value. */
 #include "sym/types_priv.h"
 
 struct loc loc_gone(const char *why)
@@ -48,10 +45,9 @@ static bool is_listed(Dwarf_Attribute *attr)
 }
 
 /*
- * Several entries may speak of one address: the machine's state there is one, but the program's is
- * followed through steps that have no instruction. Empty ranges are such steps. At the function's
- * entry the first one counts, before anything is assigned; elsewhere an empty one only for want of
- * another.
+ * Several entries may cover one address: the machine has one state there, but the debug info follows the program
+ * through steps that have no instruction. Empty ranges are such steps. At the function's entry the first entry
+ * counts, before anything is assigned; elsewhere an empty range counts only if there is no other.
  */
 static int location_at(Dwarf_Attribute *attr, uint64_t pc, bool first, Dwarf_Op **ops, size_t *n)
 {

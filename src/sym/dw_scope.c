@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is around an address: the function, the blocks in it, and the functions that the compiler
- * copied into it. And what has a name there.
+ * The scopes around an address: the function, the blocks in it, and the functions that were inlined into it; and
+ * the variables in them.
  */
 #include "sym/types_priv.h"
 
@@ -81,8 +81,8 @@ static bool has_code(Dwarf_Die *die, uint64_t pc)
 }
 
 /*
- * Empty ranges count: where an inlined function begins, gcc may say that it is entered at an
- * address although the instruction there is not its own. Its parameters are known there.
+ * Empty ranges count: gcc may say that an inlined function is entered at an address although the instruction there
+ * is not its own. Its parameters are known there.
  */
 static bool holds(Dwarf_Die *die, uint64_t pc)
 {
@@ -98,7 +98,7 @@ static bool holds(Dwarf_Die *die, uint64_t pc)
 	return dwarf_tag(die) == DW_TAG_inlined_subroutine && dw_entry_pc(die, &entry) && entry == pc;
 }
 
-/* A scope with code there comes before one that only begins there, unless that one is meant. */
+/* A scope with code at the address takes precedence over one that only begins there, unless the latter is the probed copy. */
 static bool inner_scope(Dwarf_Die *parent, uint64_t pc, bool is_copy, Dwarf_Die *ret_scope)
 {
 	bool begins = false;
@@ -182,8 +182,8 @@ static void add_scope(struct asked *q, Dwarf_Die *scope, uint16_t depth, bool sk
 }
 
 /*
- * What the source declares in a scope, but this copy of it does not even mention: statics, which need not be said again,
- * and what the compiler had no use for, which still hides outer ones of the same name.
+ * Adds variables that the source declares in a scope, but this copy of it does not mention: statics, which need not
+ * be repeated, and variables that were optimised away, which still hide outer ones of the same name.
  */
 static void add_missing(struct asked *q, Dwarf_Die *scope, uint16_t depth, size_t first, var_list *list)
 {
@@ -204,7 +204,7 @@ static void add_missing(struct asked *q, Dwarf_Die *scope, uint16_t depth, size_
 	} while (die_next(&die) && list->n < MOST_MEMBERS);
 }
 
-/* At the first instruction the calling convention knows better. */
+/* At the first instruction the calling convention takes precedence. */
 static bool add_params(struct asked *q, uint16_t depth, var_list *list)
 {
 	const struct func_types *f;
@@ -232,9 +232,9 @@ static void collect_scope(struct asked *q, scope_chain *chain, size_t i, var_lis
 }
 
 /*
- * Scopes that only begin at an address, where the instruction is not theirs, come behind all others:
- * who asks for a variable there means the function around it, unless it is the copy itself that is probed.
- * At the first instruction of the function itself all of them only begin.
+ * Counts the scopes that only begin at an address, where the instruction is not theirs. They come after all others:
+ * a variable requested there is that of the function around it, unless the copy itself is probed. At the first
+ * instruction of the function itself all of them only begin.
  */
 static size_t mere_beginnings(const scope_chain *chain, uint64_t pc)
 {
@@ -306,7 +306,7 @@ int types_copy_var(struct types *t, uint64_t pc, const char *name, struct var *r
 	return find_var(t, pc, name, true, ret_var);
 }
 
-/* The entry that says where it is; else one that at least is no mere declaration. */
+/* The entry that has a location; else one that is not just a declaration. */
 static Dwarf_Die *best_global(die_list *list)
 {
 	Dwarf_Die *kept = NULL;
@@ -322,7 +322,10 @@ static Dwarf_Die *best_global(die_list *list)
 	return kept;
 }
 
-/* Is it in the program? The linker leaves out what nobody uses; its entry then says byte 0, as that of another may. */
+/*
+ * Whether the variable is linked into the program. The linker leaves out unused ones; their entry then says byte 0,
+ * which may be that of another variable.
+ */
 static bool is_linked(const struct types *t, Dwarf_Die *die)
 {
 	Dwarf_Attribute attr;
@@ -332,7 +335,7 @@ static bool is_linked(const struct types *t, Dwarf_Die *die)
 	return name && module_tls_symbol(t->m, name, &byte);
 }
 
-/* What thread_local! makes of a name, in the order of the compiler's versions. */
+/* The names that thread_local! gives a variable, in the order of the compiler's versions. */
 static void find_rust_local(struct types *t, struct unit *near, const char *name, die_list *list)
 {
 	static const char *const inside[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From a debugging entry to a type. One function per kind; each reads its own entry and the entries
- * below it, and of the types it mentions only the numbers (and sizes, where its own depends on them).
+ * Makes a type from a debugging entry. One function per kind; each reads its own entry and the entries below it,
+ * and of the types it mentions only the numbers (and sizes, where its own depends on them).
  */
 #include "sym/types_priv.h"
 
@@ -20,7 +20,7 @@ static void load_size(struct loading *l)
 		l->type->size = 0;
 }
 
-/* gcc says "long unsigned int", people and clang "unsigned long". */
+/* gcc's debug info has "long unsigned int", clang's and C code "unsigned long". */
 static const char *usual_name(const char *name)
 {
 	static const char *const names[][2] = {
@@ -77,7 +77,7 @@ static uint32_t alignment_of(Dwarf_Die *die)
 	return die_number(die, DW_AT_alignment, &align) && align <= 1u << 20 ? align : 0;
 }
 
-/* typedef, const and the like: as large as what is behind it */
+/* typedefs and qualifiers: as large as the type they refer to */
 static void load_alias(struct loading *l, int kind)
 {
 	const struct type *to;
@@ -90,7 +90,7 @@ static void load_alias(struct loading *l, int kind)
 	l->type->least_align = alignment_of(l->die);
 }
 
-/* Elements of one dimension; false where that is known at run time only. */
+/* The number of elements of one dimension; false if it is known only at run time. */
 static bool dimension(struct loading *l, Dwarf_Die *range, uint64_t *ret_n)
 {
 	Dwarf_Sword first = 0;
@@ -106,7 +106,7 @@ static bool dimension(struct loading *l, Dwarf_Die *range, uint64_t *ret_n)
 	if (!die_number(range, DW_AT_lower_bound, &lower))
 		lower = first;
 	*ret_n = upper - lower + 1;
-	return (int64_t)*ret_n >= 0;	/* [0] has -1 as its upper bound */
+	return (int64_t)*ret_n >= 0;	/* an array [0] has the upper bound -1 */
 }
 
 static void make_array(struct types *t, struct type *y, type_id element, uint64_t n, bool known)
@@ -148,13 +148,13 @@ static void load_array(struct loading *l)
 	make_array(l->t, l->type, element, dims[0].n, dims[0].known);
 	if (die_flag(l->die, DW_AT_GNU_vector)) {
 		l->type->flags |= TYPE_VECTOR;
-		/* three elements take the room of four */
+		/* three elements take as much memory as four */
 		while (l->type->size & (l->type->size - 1))
 			l->type->size += l->type->size & -l->type->size;
 	}
 }
 
-/* Bytes from the beginning; false where it must be computed at run time (virtual bases). */
+/* Offset of a member in bytes; false if it must be computed at run time (virtual bases). */
 static bool member_at(Dwarf_Die *die, uint64_t *ret_bytes)
 {
 	Dwarf_Attribute attr;
@@ -194,7 +194,7 @@ static void add_member(struct loading *l, Dwarf_Die *die, member_list *list, uin
 	struct type_member m = { .flags = flags };
 	uint64_t bytes;
 
-	/* Static members have no place in the object. */
+	/* Static members are not part of the object. */
 	if (die_flag(die, DW_AT_declaration) || die_flag(die, DW_AT_external) || list->n >= MOST_MEMBERS)
 		return;
 	m.type = die_type(l->t, die);
@@ -243,8 +243,8 @@ static void add_variants(struct loading *l, Dwarf_Die *part, member_list *list)
 }
 
 /*
- * Is this parameter a reference to the class that is being read? Asked of the entries, not of the
- * types: the class has none yet, and what depends on its size must wait.
+ * Whether this parameter is a reference to the class that is being read. Decided by the entries, not by the types:
+ * the class has no type yet, and anything that depends on its size must wait.
  */
 static bool refers_to(Dwarf_Die *param, Dwarf_Die *class)
 {
@@ -262,7 +262,7 @@ static bool refers_to(Dwarf_Die *param, Dwarf_Die *class)
 	return false;
 }
 
-/* Is it a copy or move constructor? */
+/* Whether it is a copy or move constructor. */
 static bool is_copier(struct loading *l, Dwarf_Die *func)
 {
 	const char *name = die_name(func), *of = die_name(l->die), *cut;
@@ -282,7 +282,7 @@ static bool is_copier(struct loading *l, Dwarf_Die *func)
 	return refers_to(&die, l->die) && !(die_next(&die) && dwarf_tag(&die) == DW_TAG_formal_parameter);
 }
 
-/* Nobody wrote it: it copies bytewise, if its members do. */
+/* Whether the function is implicit or defaulted: it copies bytewise, if its members do. */
 static bool is_default(Dwarf_Die *func)
 {
 	uint64_t how;
@@ -290,10 +290,7 @@ static bool is_default(Dwarf_Die *func)
 	return die_flag(func, DW_AT_artificial) || (die_number(func, DW_AT_defaulted, &how) && how == DW_DEFAULTED_in_class);
 }
 
-/*
- * A destructor, copy or move constructor that somebody wrote, or none that may be used: then the class travels by
- * address.
- */
+/* A class with a user-defined destructor, copy or move constructor, or without any usable one, is passed by address. */
 static bool travels_by_reference(struct loading *l)
 {
 	bool deleted = false, usable = false;
@@ -380,7 +377,7 @@ static void load_enum(struct loading *l)
 					y->flags |= TYPE_SIGNED;
 			}
 		while (die_next(&die));
-	/* The type beneath knows better than the values do. */
+	/* The underlying type takes precedence over the values. */
 	if (y->ref)
 		y->flags = type_get(l->t, type_strip(l->t, y->ref))->flags & TYPE_SIGNED;
 	y->n = list.n;
@@ -414,7 +411,7 @@ static void load_func(struct loading *l)
 static void load_unspecified(struct loading *l)
 {
 	l->type->kind = TYPE_VOID;
-	/* decltype(nullptr) is handed over like a pointer */
+	/* decltype(nullptr) is passed like a pointer */
 	if (l->type->name && strstr(l->type->name, "nullptr")) {
 		l->type->kind = TYPE_PTR;
 		l->type->size = 8;

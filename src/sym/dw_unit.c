@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Units: which one an address belongs to, and what is in one. A unit is walked once, without the
- * bodies of functions, when the first question about it comes: that gives its names, its functions
- * and the scopes around them (an entry does not know what it lies in).
+ * Units: which one an address belongs to, and its content. A unit is walked once, without the bodies of functions,
+ * when it is first needed: that yields its names, its functions and the scopes around them (an entry has no
+ * reference to its parent).
  */
 #include "sym/types_priv.h"
 
@@ -24,7 +24,7 @@ static int compare_ranges(const void *a, const void *b)
 	return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
-/* Every unit says in its first entry where its code is; .debug_aranges may be incomplete. */
+/* Every unit has its code ranges in its first entry; .debug_aranges may be incomplete. */
 static void read_ranges(struct types *t)
 {
 	uint32_t i;
@@ -36,7 +36,7 @@ static void read_ranges(struct types *t)
 		ptrdiff_t at = 0;
 
 		while ((at = dwarf_ranges(&u->die, at, &base, &lo, &hi)) > 0)
-			if (lo < hi && lo)	/* 0: code that the linker left out */
+			if (lo < hi && lo)	/* 0: code that the linker has removed */
 				*vec_add(&t->ranges) = (struct unit_range){ lo, hi, t->main.first + i };
 	}
 	if (t->ranges.n)
@@ -58,7 +58,7 @@ struct unit *unit_at(struct types *t, uint64_t pc)
 		else
 			b = mid;
 	}
-	/* Ranges may overlap where code was folded: look a few back. */
+	/* Ranges may overlap where identical code was folded: a few earlier ones are checked. */
 	for (tries = 0; a > 0 && tries < MOST_DEPTH; a--, tries++)
 		if (pc < t->ranges.v[a - 1].hi)
 			return &t->units.v[t->ranges.v[a - 1].unit];
@@ -165,7 +165,7 @@ static void walk(struct walk *w, Dwarf_Die *parent, uint32_t outer, int depth)
 
 		visit(w, &die, outer, depth);
 		more = die_next(&die);
-		/* Those that end with their parent did not know where that is. */
+		/* Scopes that end with their parent get their end here. */
 		for (; more && mine < u->scopes.n && u->scopes.v[mine].lo >= at; mine++)
 			u->scopes.v[mine].hi = MIN(u->scopes.v[mine].hi, (const uint8_t *)die.addr);
 	} while (more);
@@ -187,7 +187,7 @@ static int compare_codes(const void *a, const void *b)
 	return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
-/* The number behind some words of the producer's name; 0: they are not there. */
+/* The number after some words of the producer's name; 0: they are not in it. */
 static uint16_t version_in(const char *producer, const char *words)
 {
 	const char *at = producer ? strstr(producer, words) : NULL;
@@ -195,7 +195,7 @@ static uint16_t version_in(const char *producer, const char *words)
 	return at ? MIN(strtoul(at + strlen(words), NULL, 10), 9999u) : 0;
 }
 
-/* Compilers hand over what is rare in ways of their own. */
+/* Reads the compiler's version: compilers differ in how they pass uncommon types. */
 static void read_producer(struct unit *u)
 {
 	Dwarf_Attribute attr;
@@ -287,7 +287,10 @@ bool unit_scope_die(struct types *t, Dwarf_Die *die, Dwarf_Die *ret_die)
 	return s != NO_SCOPE && die_at(u, u->scopes.v[s].lo, ret_die);
 }
 
-/* A definition outside of its class has its name, but not its place, from the declaration inside. */
+/*
+ * A definition outside of its class gets its name from the declaration inside of it, and the scope is that of the
+ * declaration.
+ */
 static void to_declaration(Dwarf_Die *die)
 {
 	Dwarf_Attribute attr;
@@ -299,7 +302,7 @@ static void to_declaration(Dwarf_Die *die)
 			return;
 }
 
-/* NULL: it gives no name to what is in it, as an enum of C does not. */
+/* The name of a scope; NULL: it does not qualify the names in it, like an enum in C. */
 static const char *scope_name(struct unit *u, const struct scope *s)
 {
 	const char *name;

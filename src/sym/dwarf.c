@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The small alphabet of DWARF: integers of fixed and variable length and encoded pointers, for
- * .eh_frame and exception tables.
+ * The basic data types of DWARF: integers of fixed and variable length and encoded pointers, for .eh_frame and
+ * exception tables.
  */
 #include "sym/priv.h"
 
@@ -61,7 +61,7 @@ void read_skip(struct reader *r, uint64_t n)
 	take(r, n);
 }
 
-/* Seven bits a byte, the low ones first; the last byte is the one without its top bit. */
+/* Seven bits per byte, the low ones first; the last byte has its top bit clear. */
 static uint64_t read_leb(struct reader *r, unsigned int *ret_bits, uint8_t *ret_last)
 {
 	uint64_t v = 0;
@@ -122,7 +122,7 @@ uint64_t read_encoded(struct reader *r, uint8_t encoding, uint64_t data)
 	case PE_DATAREL: v += data; break;
 	default: r->bad = true;
 	}
-	/* Nothing that is wanted here (code and tables of the same file) is reached indirectly. */
+	/* What is read here (code and tables of the same file) is never encoded indirectly. */
 	if (encoding & PE_INDIRECT)
 		r->bad = true;
 	return r->bad ? 0 : v;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * .eh_frame: the one table that even a stripped program keeps. From each FDE we want its range of
- * code, its exception table, and whether its first row is what holds at a function's entry
- * (CFA = rsp+8: only the return address on the stack). A piece that starts with anything else was
- * split off another function.
+ * .eh_frame: the one table that even a stripped program keeps. Of each FDE its code range, its exception table, and
+ * whether its first row is that of a function's entry (CFA = rsp+8: only the return address on the stack). A piece
+ * that starts with another row was split off from another function.
  */
 #include "sym/priv.h"
 #include "sym/sort.h"
 
 #define DWARF_RSP 7
 
-/* Linkers leave one CIE per style, not per FDE; a few slots remember all that are in use. */
+/* Linkers keep one CIE per kind, not per FDE; a few slots cache all that are in use. */
 #define CIE_SLOTS 64
 
 struct frames {
@@ -19,7 +18,7 @@ struct frames {
 	struct frame_cie cies[CIE_SLOTS];
 };
 
-/* Run call frame instructions up to the first that moves on to a later address. */
+/* Runs call frame instructions up to the first that advances to a later address. */
 static void first_row(struct reader *r, struct frame_row *row)
 {
 	while (r->p < r->end && !r->bad) {
@@ -69,7 +68,7 @@ static void first_row(struct reader *r, struct frame_row *row)
 	}
 }
 
-/* One entry's bytes behind its length; false at the end of the table. */
+/* The bytes of one entry after its length; false at the end of the table. */
 static bool next_entry(const struct frames *f, uint64_t *at, struct reader *ret)
 {
 	uint64_t len, head = 4;
@@ -159,7 +158,7 @@ static void parse_cie(const struct frames *f, uint64_t at, struct frame_cie *c)
 	if (c->augmented)
 		parse_augmentation(&r, aug + 1, c);
 	else if (aug[0])
-		r.bad = true;		/* "eh" of the last century */
+		r.bad = true;		/* obsolete augmentation "eh" */
 	c->ok = !r.bad && (version == 1 || version == 3);
 	c->program = r;
 	first_row(&r, &c->row);
@@ -191,14 +190,14 @@ static bool parse_fde(const struct frame_cie *c, struct reader *r, struct frame_
 		end = r->p + len;
 		if (c->has_lsda && len)
 			ret->lsda = read_encoded(r, c->lsda_enc, 0);
-		r->bad = false;		/* a strange LSDA does not spoil the range */
+		r->bad = false;		/* the range is valid even if the LSDA is not */
 		r->p = end;
 	}
 	ret->program = *r;
 	return !r->bad && ret->hi > ret->lo;
 }
 
-/* Without section headers .eh_frame_hdr tells where the table begins, but not where it ends. */
+/* Without section headers .eh_frame_hdr has the start of the table, but not its end. */
 static struct bytes frames_by_header(const struct image *e)
 {
 	uint64_t addr = 0;

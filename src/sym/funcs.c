@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Putting the sources together: one struct func per address at which code begins. Symbols and FDEs
- * are walked side by side, both sorted by address:
+ * Merges the sources: one struct func per address at which code begins. Symbols and FDEs are walked in parallel,
+ * both sorted by address:
  *
  *	symbols	  f,f_alias         g(size 0)        label
  *	FDEs	  [f    )  [piece)  [g     )         [label  )   [h   )
  *	result	  f        -        g (FDE's size)   label       func_0x...
  *
- * A label counts only where an FDE begins or the program itself does (musl's _start).
- * An FDE that begins inside a symbol's range is not an entry (clone() has two). One that no symbol
- * names is a function if its first row fits an entry, else the cold part of another one.
+ * A label counts only where an FDE or the program itself begins (musl's _start). An FDE that begins inside a
+ * symbol's range is not an entry (clone() has two). An FDE without a symbol is a function if its first row is that
+ * of an entry, else the cold part of another function.
  */
 #include "sym/priv.h"
 #include "sym/sort.h"
@@ -20,7 +20,7 @@ struct build {
 	struct module *m;
 	raw_list raw;
 	struct sort_key *keys;
-	uint64_t covered;	/* end of the symbol that reaches furthest so far */
+	uint64_t covered;	/* highest end of a symbol so far */
 };
 
 static const struct raw_symbol *raw_at(const struct build *b, size_t i)
@@ -28,7 +28,10 @@ static const struct raw_symbol *raw_at(const struct build *b, size_t i)
 	return &b->raw.v[b->keys[i].index];
 }
 
-/* Symbols [from, to) are at one address. alias and nalias hold this range until the names are made. */
+/*
+ * Adds the function of the symbols [from, to), which have the same address. alias and nalias hold this range until
+ * the names are made.
+ */
 static void add_named(struct build *b, size_t from, size_t to, bool fde_here)
 {
 	struct func f = { .addr = b->keys[from].addr, .alias = from, .nalias = MIN(to - from, 65535u) };
@@ -56,7 +59,7 @@ static void add_named(struct build *b, size_t from, size_t to, bool fde_here)
 	*vec_add(&b->m->funcs) = f;
 }
 
-/* jmp *slot(%rip), perhaps behind endbr64 and with a bnd prefix: what a PLT stub starts with. */
+/* jmp *slot(%rip), perhaps after endbr64 and with a bnd prefix: the start of a PLT stub. */
 static bool looks_like_plt(const struct module *m, const struct fde_range *fde)
 {
 	const uint8_t *p = module_bytes(m, fde->lo, 16);
@@ -71,8 +74,8 @@ static bool looks_like_plt(const struct module *m, const struct fde_range *fde)
 }
 
 /*
- * The unwinder looks up PC-1, so glibc's __restore_rt has its FDE begin a byte earlier; and ld.so's
- * _dl_tlsdesc_* have FDEs that begin in the filler before them. next: the first symbol behind lo.
+ * The unwinder looks up pc - 1, so the FDE of glibc's __restore_rt begins a byte earlier; and ld.so's _dl_tlsdesc_*
+ * have FDEs that begin in the filler before them. next: the first symbol after lo.
  */
 static bool belongs_to_next(const struct build *b, const struct fde_range *fde, size_t next)
 {
@@ -128,9 +131,9 @@ static void merge(struct build *b)
 }
 
 /*
- * End of the code around addr: of its section where sections are known, else of its segment. What lies
- * between sections ends where the next one begins, and a label right behind one has no code at all
- * (Go's runtime.etext, which would reach into the PLT).
+ * End of the code around addr: of its section if sections are known, else of its segment. Code between sections
+ * ends where the next one begins, and a label at the end of a section has no code at all (Go's runtime.etext, which
+ * would extend into the PLT).
  */
 static uint64_t area_end(const struct module *m, uint64_t addr)
 {
@@ -159,7 +162,7 @@ static uint64_t area_end(const struct module *m, uint64_t addr)
 	return is_end ? addr : MIN(end, next);
 }
 
-/* *j moves along with rising addresses: the first FDE that may still cover one. */
+/* *j advances with rising addresses: the first FDE that may still cover one. */
 static uint64_t guess_end(const struct module *m, uint64_t addr, uint64_t next, uint64_t area,
 			  size_t *j)
 {
@@ -172,7 +175,7 @@ static uint64_t guess_end(const struct module *m, uint64_t addr, uint64_t next, 
 	return MIN(next, area);
 }
 
-/* Fill in sizes that the tables left open, cut those that lie, and drop what has no bytes at all. */
+/* Sets sizes that the tables don't have, limits wrong ones, and removes functions without bytes. */
 static void set_sizes(struct module *m)
 {
 	uint64_t area = 0;
@@ -197,7 +200,7 @@ static void set_sizes(struct module *m)
 	m->funcs.n = n;
 }
 
-/* Which of two names of one function would a person use? */
+/* Orders the names of one function: the one that users are most likely to use comes first. */
 static int by_likeness(const void *pa, const void *pb)
 {
 	const struct raw_symbol *a = pa, *b = pb;
@@ -236,7 +239,7 @@ static void name_func(struct build *b, uint32_t index)
 		free(v);
 }
 
-/* See module_func_at(): skips at once all functions that ended before this one did. */
+/* Lets module_func_at() skip all functions that end before this one. */
 static void link_outer(struct module *m)
 {
 	uint32_t *outer = xcalloc(m->funcs.n, sizeof(*outer));

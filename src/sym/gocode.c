@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What can be told of Go's code. Where it is: a program may have C beside it, whose functions keep things below the stack
- * pointer and run on stacks of the system's. And where a thread has the address of g, the run time's record of the goroutine
- * that it runs: whatever is called from assembly loads it, always in the same way. And which functions begin by comparing
- * the stack pointer with the limit that g has.
+ * What is known of Go's code. Where it is: a program may also have C code, whose functions use memory below the
+ * stack pointer and run on system stacks. Where a thread has the address of g, the run time's record of its current
+ * goroutine: code that is called from assembly loads it, always in the same way. And which functions begin by
+ * comparing the stack pointer with the limit in g.
  */
 #include "sym/priv.h"
 
 #include "arch/arch.h"
 
-#define ENOUGH 3	/* loads that agree */
+#define ENOUGH 3	/* number of equal loads that are needed */
 
-/* From its own table. Older ones are not read: all of a program is Go's if nothing is linked to it at run time. */
+/*
+ * The range of Go's code, from its own table. Older tables are not read: then all of a program is Go code if it has
+ * no dynamic loader.
+ */
 static struct range go_range(const struct module *m)
 {
 	struct bytes table = go_table(m), funcs = { 0 };
@@ -94,7 +97,7 @@ static bool begins(const uint8_t *code, size_t len, const char *with, size_t n)
 	return len >= n && !memcmp(code, with, n);
 }
 
-/* One of the instructions in front of the comparison. */
+/* Whether this is one of the instructions before the comparison. */
 static bool is_frame_size(const uint8_t *c, size_t len)
 {
 	return begins(c, len, "\x4c\x8d\x64\x24", 4) ||		/* lea -8(%rsp),%r12 */
@@ -124,7 +127,7 @@ static const uint8_t *decode(const struct module *m, uint64_t at, struct insn *r
 	return code && arch_x86_64.decode(code, room, at, ret_insn) == 0 ? code : NULL;
 }
 
-/* Where the subtraction of a huge frame may go below 0, there is a branch in front of the comparison. */
+/* For a huge frame, whose subtraction may go below 0, there is a branch before the comparison. */
 uint64_t module_behind_go_check(const struct module *m, uint64_t entry)
 {
 	uint64_t at = entry;

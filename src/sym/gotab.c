@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Go's own function table (.gopclntab): its run time needs it for tracebacks, so that even a stripped
- * Go program has all its names. The layout since Go 1.18, all offsets from the table's start:
+ * Go's own function table (.gopclntab): the run time needs it for tracebacks, so even a stripped Go program has all
+ * its names. The layout since Go 1.18, all offsets from the table's start:
  *
  *	u32 magic, u8 0, 0, minimal instruction size, pointer size
  *	u64 functions, files, start of text; offsets of: names, units, files, pc tables, functions
@@ -20,7 +20,7 @@ static bool is_table(struct bytes b)
 	       !b.p[4] && !b.p[5] && b.p[6] == 1 && b.p[7] == 8;
 }
 
-/* Where it may begin anywhere, a header is not enough. */
+/* Where the table may begin at any address, a matching header is not enough. */
 static bool has_functions(struct bytes b)
 {
 	struct bytes funcs;
@@ -31,7 +31,7 @@ static bool has_functions(struct bytes b)
 	return funcs.n >= 12 && get64(b.p + 8) <= (funcs.n - 4) / 8 && get32(funcs.p) < get32(funcs.p + 8);
 }
 
-/* Another linker than Go's own puts it among the rest of what is read-only behind relocation. */
+/* Other linkers than Go's put the table into .data.rel.ro, among other data. */
 static struct bytes search(struct bytes b)
 {
 	for (; b.n >= HEADER_LEN; b.p += 8, b.n -= 8, b.addr += 8)
@@ -73,7 +73,7 @@ static void take_word(void *arg, const struct reloc *r)
 		w->value = r->addend;
 }
 
-/* In a position independent file a relocation sets it, and it may be 0 until then. */
+/* The start of text. In a position independent file a relocation sets it, and it may be 0 in the file. */
 uint64_t go_text_start(const struct module *m, struct bytes table)
 {
 	const Elf64_Shdr *text = image_section(&priv(m)->image, ".text");
@@ -86,7 +86,7 @@ uint64_t go_text_start(const struct module *m, struct bytes table)
 
 static const char *go_name(struct bytes names, uint32_t at)
 {
-	/* No name in Go comes near this. */
+	/* Longer than any name in Go. */
 	if (at >= names.n || !memchr(names.p + at, 0, MIN(names.n - at, 4096u)))
 		return NULL;
 	return (const char *)names.p + at;

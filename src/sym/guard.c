@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A read of a mapped file beyond its end raises SIGBUS, and a file can be truncated at any time. The handler maps zeros
- * over the rest of that mapping and notes it; the read goes on, parsers find a damaged file, and content_check() says why.
- * The handler is there only as long as a file is mapped. A SIGBUS of another cause goes to the handler that was
- * there before.
+ * A read of a mapped file beyond its end raises SIGBUS, and a file can be truncated at any time. The handler maps
+ * zeros over the rest of that mapping and records it; the read continues, parsers find a damaged file, and
+ * content_check() reports why. The handler is installed only while a file is mapped. A SIGBUS of another cause is
+ * passed to the previous handler.
  */
 #include "sym/priv.h"
 
@@ -16,7 +16,11 @@
 #define PAGE 4096ul
 #define MOST_GUARDED 1024
 
-/* A slot with lo of 0 is free. lo is written last and cleared first, since the handler may look at any time. */
+/*
+ * A slot with lo of 0 is free. lo is written last and cleared first, since the handler may run at any time: the
+ * sequentially consistent store of lo in guard_add() pairs with the load in find(), so a slot with lo set has its
+ * hi.
+ */
 static struct guarded {
 	atomic_uintptr_t lo, hi;
 	atomic_bool hit;
@@ -44,7 +48,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 	else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
 		before.sa_handler(sig);
 	else
-		signal(sig, SIG_DFL);	/* the instruction is run again and ends the process */
+		signal(sig, SIG_DFL);	/* the instruction is executed again and ends the process */
 }
 
 static void on_bus_error(int sig, siginfo_t *info, void *context)
@@ -70,7 +74,7 @@ static bool install(void)
 	return installed;
 }
 
-/* If the program has set another handler meanwhile, which may call ours, both stay. */
+/* If another handler was installed meanwhile, which may call this one, both stay. */
 static void uninstall(void)
 {
 	struct sigaction now;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading ELF headers as if an enemy had written them. Program headers decide whether a file can be
- * used at all, since the kernel and the loader need them too. Section headers are a help that may be
- * missing or wrong: if their table does not fit into the file, there are none.
+ * Parses ELF headers as hostile input. Program headers decide whether a file can be used at all, since the kernel
+ * and the loader need them, too. Section headers are an aid that may be missing or wrong: if their table does not
+ * fit into the file, they are ignored.
  */
 #include "sym/image.h"
 
 #include "base/err.h"
 #include "base/mem.h"
 
-/* Many more than any linker makes; keeps look-ups by address short. */
+/* Many more than any linker emits; keeps look-ups by address short. */
 #define MOST_SEGMENTS 256
 
 const uint8_t *image_at(const struct image *e, uint64_t off, uint64_t len)
@@ -166,7 +166,7 @@ const char *image_section_name(const struct image *e, const Elf64_Shdr *sh)
 	if (index >= e->nsh || sh->sh_name >= e->sh[index].sh_size)
 		return "";
 	p = image_at(e, e->sh[index].sh_offset, e->sh[index].sh_size);
-	/* No section name is longer; a damaged table may hold one endless string. */
+	/* No section name is longer; a damaged table may have one endless string. */
 	if (!p || !memchr(p + sh->sh_name, 0, MIN(e->sh[index].sh_size - sh->sh_name, 256u)))
 		return "";
 	return (const char *)p + sh->sh_name;
@@ -244,7 +244,7 @@ bool image_dynamic(const struct image *e, int64_t tag, uint64_t *ret_value)
 	return false;
 }
 
-/* Chains end at a hash with its lowest bit set: the longest one tells where the table ends. */
+/* Chains end at a hash with its lowest bit set: the end of the last one is the end of the table. */
 static size_t gnu_hash_count(struct bytes h)
 {
 	uint64_t buckets, first, bloom, i, last = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bytes of one ELF file and the only door to them. Headers are copied out (they may lie
- * unaligned in a damaged file), everything else is asked for by offset and length and answered with
- * NULL where the file does not have it. Nobody outside image.c adds an offset to a pointer unchecked.
+ * The bytes of one ELF file, and the only functions that access them. Headers are copied (in a damaged file they
+ * may be unaligned); everything else is requested by offset and length, and NULL is returned where the file does
+ * not have it. No code outside of image.c adds an unchecked offset to a pointer.
  */
 #ifndef JAB_SYM_IMAGE_H
 #define JAB_SYM_IMAGE_H
@@ -19,17 +19,17 @@ struct image {
 	Elf64_Ehdr eh;
 	Elf64_Phdr *ph;
 	size_t nph;
-	Elf64_Shdr *sh;		/* NULL where stripped or damaged: nothing may depend on them */
+	Elf64_Shdr *sh;		/* NULL if stripped or damaged: nothing may depend on them */
 	size_t nsh;
 };
 
-/* A piece of the file; addr is its link address where it has one. p is NULL where there is none. */
+/* A piece of the file; addr is its link address if it has one. p is NULL if there is none. */
 struct bytes { const uint8_t *p; size_t n; uint64_t addr; };
 
-/* A symbol table and its names. strings is cut behind its last NUL, so each name in it ends. */
+/* A symbol table and its names. strings is cut after its last NUL, so every name in it is terminated. */
 struct symbols { const uint8_t *p; size_t n; const char *strings; size_t strings_len; };
 
-/* Check that it is an ELF file for this CPU and copy its headers. path is for the sentence. */
+/* Checks that the file is an ELF file for this CPU and copies its headers. path is for the message. */
 int image_parse(struct image *e, const uint8_t *p, size_t size, const char *path);
 void image_release(struct image *e);
 
@@ -37,7 +37,7 @@ const uint8_t *image_at(const struct image *e, uint64_t off, uint64_t len);
 struct bytes image_vaddr(const struct image *e, uint64_t addr);	/* up to the segment's end */
 const char *image_section_name(const struct image *e, const Elf64_Shdr *sh);	/* never NULL */
 const Elf64_Shdr *image_section(const struct image *e, const char *name);
-struct bytes image_section_bytes(const struct image *e, const Elf64_Shdr *sh);	/* NULL sh is fine */
+struct bytes image_section_bytes(const struct image *e, const Elf64_Shdr *sh);	/* sh may be NULL */
 
 struct symbols image_symtab(const struct image *e, uint32_t sh_type);
 struct symbols image_dynsym(const struct image *e);	/* by section, else by PT_DYNAMIC */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Source lines. The line table of a unit is decoded when an address in it is asked for. For a line
- * of a file, the units that know such a file are found first: by the bytes of its name in the tables,
- * as dw_find.c finds names, so the tables of all others stay unread.
+ * Source lines. The line table of a unit is decoded when an address in it is first looked up. For a line of a file,
+ * the units that list such a file are found first: by the bytes of its name in the tables, in the way that
+ * dw_find.c finds names, so the tables of all other units are not read.
  */
 #include "sym/types_priv.h"
 
@@ -86,7 +86,7 @@ int lines_frames(struct types *t, uint64_t pc, line_list *list)
 	return 0;
 }
 
-/* "b.c" and "a/b.c" mean /src/a/b.c. */
+/* "b.c" and "a/b.c" match /src/a/b.c. */
 static bool file_fits(const char *file, const char *wanted)
 {
 	size_t n = strlen(file), k = strlen(wanted);
@@ -99,13 +99,13 @@ static bool file_fits(const char *file, const char *wanted)
 struct line_search {
 	struct types *t;
 	const char *file;
-	uint32_t line;		/* asked for */
-	uint32_t best;		/* the nearest with code, at or behind it; 0: none yet */
+	uint32_t line;		/* the requested line */
+	uint32_t best;		/* the nearest line with code, at or after it; 0: none yet */
 	bool file_seen;
 	line_list rows;
 };
 
-/* All rows of the nearest line so far. */
+/* Keeps all rows of the nearest line so far. */
 static void take_row(struct line_search *q, const struct line_site *s)
 {
 	if (s->line < q->line || (q->best && s->line > q->best) || !in_text(q->t->m, s->addr))
@@ -153,7 +153,7 @@ static void search_unit(struct line_search *q, struct unit *u)
 		if (dwarf_linebeginstatement(line, &stmt) != 0 || !stmt ||
 		    dwarf_lineendsequence(line, &end) != 0 || end || !row_of(line, &s))
 			continue;
-		/* The names of one file are one string. */
+		/* All names of one file are the same pointer. */
 		if (s.file != last)
 			fits = file_fits(s.file, q->file);
 		last = s.file;
@@ -169,7 +169,7 @@ static int compare_rows(const void *a, const void *b)
 	return x->addr < y->addr ? -1 : x->addr > y->addr;
 }
 
-/* The lowest address in each function and each copy of one. */
+/* Keeps the lowest address in each function and in each inlined copy. */
 static void keep_first(struct line_search *q, line_list *list)
 {
 	VEC(const uint8_t *) seen = { 0 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exception tables: where the unwinder may land inside a function. Usually a table's landing pads
- * are in the FDE that names it; splitters (basic block sections, BOLT) put them elsewhere, so a
- * module's stray pads are gathered once and asked too.
+ * Exception tables: where the unwinder may enter a function. Usually the landing pads of a table are in the FDE
+ * that refers to it; tools that split functions (basic block sections, BOLT) put them elsewhere, so all pads of a
+ * module outside of their FDE are collected once and checked, too.
  *
- * Usually only calls throw, and loads stand in guarded ranges because they are between two calls. A
- * range without any call shows a program that expects exceptions from faults (-fnon-call-exceptions).
+ * Usually only calls throw, and loads are in guarded ranges because they are between two calls. A range without any
+ * call is a sign of a program that expects exceptions from faults (-fnon-call-exceptions).
  */
 #include "sym/priv.h"
 
@@ -15,8 +15,8 @@ typedef void (*pad_fn)(void *arg, uint64_t addr);
 typedef void (*range_fn)(void *arg, uint64_t lo, uint64_t hi, uint64_t pad);
 
 /*
- * Each range of instructions whose exceptions land at a pad. Returns how much was read: a damaged file
- * may name one table a million times, callers stop then.
+ * Calls add() for each range of instructions whose exceptions lead to a pad. Returns how many bytes were read: a
+ * damaged file may refer to one table a million times, so callers limit the sum.
  */
 static size_t each_range(struct module *m, const struct fde_range *f, range_fn add, void *arg)
 {
@@ -31,7 +31,7 @@ static size_t each_range(struct module *m, const struct fde_range *f, range_fn a
 	if (enc != 0xff)
 		base = read_encoded(&r, enc, 0);
 	if (read_u8(&r) != 0xff)
-		read_uleb(&r);			/* where the types are */
+		read_uleb(&r);			/* offset of the type table */
 	enc = read_u8(&r);
 	len = read_uleb(&r);
 	if (r.bad || len > (uint64_t)(r.end - r.p))
@@ -66,7 +66,7 @@ static size_t each_pad(struct module *m, const struct fde_range *f, pad_fn add, 
 
 struct stray_search { struct module *m; struct sym_priv *p; const struct fde_range *fde; };
 
-/* Neither opcode of a call is among the bytes. */
+/* Whether neither opcode of a call is among the bytes. */
 static bool has_no_call(struct module *m, uint64_t lo, uint64_t hi)
 {
 	const uint8_t *code = lo < hi ? module_bytes(m, lo, hi - lo) : NULL;
@@ -108,7 +108,7 @@ static void find_strays(struct module *m)
 		qsort(p->strays.v, p->strays.n, sizeof(*p->strays.v), by_address);
 }
 
-/* First stray pad at or behind addr. */
+/* Index of the first stray pad at or after addr. */
 static size_t stray_from(const struct sym_priv *p, uint64_t addr)
 {
 	size_t a = 0, b = p->strays.n;
@@ -124,7 +124,7 @@ static size_t stray_from(const struct sym_priv *p, uint64_t addr)
 	return a;
 }
 
-/* First FDE that ends behind addr, as far as they are in order. */
+/* Index of the first FDE that ends after addr, as far as they are sorted. */
 static size_t fde_from(const struct sym_priv *p, uint64_t addr)
 {
 	size_t a = 0, b = p->fdes.n;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From a place as written to functions. A name is tried raw, and if it is mangled also in the
- * readable forms "void f<int>(int)", "f<int>(int)" and "f<int>". Demangling is what costs, so it is
- * left out where it can't matter: C++ and Rust keep identifiers as they are inside a mangled name,
- * so that one which does not hold the longest identifier of the pattern need not be looked at.
+ * Finds the functions that a place names. A name is compared raw, and if it is mangled also in the readable forms
+ * "void f<int>(int)", "f<int>(int)" and "f<int>". Demangling is expensive, so it is avoided where it can't matter:
+ * C++ and Rust keep identifiers unchanged inside a mangled name, so a name that does not contain the longest
+ * identifier of the pattern need not be demangled.
  */
 #include "sym/priv.h"
 
@@ -12,7 +12,7 @@
 #include <regex.h>
 #include <stdio.h>
 
-/* "[" .. "]" at glob: its length, 0 where it is no set; "[]" is a part of C++ names. */
+/* The length of a set "[" .. "]" at glob, 0 if it is none; "[]" is a part of C++ names. */
 static size_t set_len(const char *glob)
 {
 	const char *end = glob[1] == ']' ? NULL : strchr(glob, ']');
@@ -36,7 +36,7 @@ static bool in_set(const char *set, size_t len, unsigned char c)
 	return hit != not;
 }
 
-/* Match one character; *ret_next is the glob behind what was used. */
+/* Matches one character; *ret_next is the rest of the glob. */
 static bool one_char(const char *glob, char c, const char **ret_next)
 {
 	size_t n;
@@ -55,7 +55,7 @@ static bool one_char(const char *glob, char c, const char **ret_next)
 	return *glob == c;
 }
 
-/* On a mismatch only the last "*" has to be tried again one further: never exponential. */
+/* On a mismatch only the last "*" has to be retried one character further: never exponential. */
 bool glob_match(const char *glob, const char *s, size_t len)
 {
 	const char *end = s + len, *star = NULL, *retry = NULL, *next;
@@ -82,8 +82,8 @@ bool glob_match(const char *glob, const char *s, size_t len)
 struct matcher {
 	const struct probe_spec *spec;
 	struct module *m;
-	char *literal;		/* compare with this, whatever the kind; NULL: match as the kind says */
-	char *need;		/* an identifier that a mangled name must hold; NULL: any may do */
+	char *literal;		/* compared with this instead of the place, whatever the kind; NULL: by the kind */
+	char *need;		/* an identifier that a mangled name must contain; NULL: none */
 	char *buf;		/* a name form for regexec */
 	size_t buf_cap;
 };
@@ -125,12 +125,12 @@ static bool name_matches(struct matcher *t, uint32_t name)
 	parts = name_split(readable);
 	if (parts.start && text_matches(t, readable + parts.start, strlen(readable + parts.start)))
 		return true;
-	/* "f(int) [clone .part.0]" is a piece of f: who asks for f does not mean it */
+	/* "f(int) [clone .part.0]" is a part of f, which the name f alone does not include */
 	return !strstr(readable + parts.params, " [clone ") &&
 	       text_matches(t, readable + parts.start, parts.params - parts.start);
 }
 
-/* What a demangler writes of its own accord: no such word has to be in the mangled name. */
+/* Words that a demangler adds: they need not be in the mangled name. */
 static const char own_words[] =
 	" std string basic_string allocator istream ostream iostream basic_istream"
 	" basic_ostream basic_iostream char_traits operator anonymous namespace lambda"
@@ -151,7 +151,7 @@ static bool is_word_char(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* The longest run of identifier characters that every text the place means has to hold. */
+/* The longest run of identifier characters that every matching name must contain. */
 static char *needed_word(const struct probe_spec *spec)
 {
 	const char *s = spec->place, *best = NULL;
@@ -182,7 +182,7 @@ static void add_once(func_list *list, size_t first, uint32_t func)
 	*vec_add(list) = func;
 }
 
-/* "func_0x1234", as func_name() calls what has no name. */
+/* Compares with "func_0x1234", the name that func_name() gives to functions without a name. */
 static bool nameless_matches(struct matcher *t, const struct func *f)
 {
 	char made[32];
@@ -235,7 +235,7 @@ static int match_addr(const struct probe_spec *spec, struct module *m, func_list
 	return 1;
 }
 
-/* f(char*), operator*, (*T).Method: what is a name as it stands is that name and no pattern. */
+/* f(char*), operator*, (*T).Method: a place that is a name as a whole is that name, not a pattern. */
 bool spec_is_literal(const struct probe_spec *spec)
 {
 	return spec->place_kind == PLACE_GLOB && (strpbrk(spec->place, "([") || strstr(spec->place, "operator"));

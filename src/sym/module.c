@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening a module: map, check the headers, then ask every source for functions. All later answers
- * come from arrays sorted by address.
+ * Opens a module: maps it, checks the headers, then collects functions from every source. All later queries use
+ * arrays sorted by address.
  */
 #include "sym/priv.h"
 
@@ -109,7 +109,7 @@ static struct module *new_module(const char *path)
 	return m;
 }
 
-/* root is NULL where no debug file is to be looked for. */
+/* root is NULL if debug files are not to be searched. */
 static int load(struct module *m, const char *root, struct module **ret_module)
 {
 	struct sym_priv *p = priv(m);
@@ -228,7 +228,7 @@ const uint8_t *module_bytes(const struct module *m, uint64_t addr, size_t len)
 	return NULL;
 }
 
-/* Deeper nesting than any compiler makes; a damaged table must not cost more. */
+/* Deeper nesting than any compiler makes; limits the cost of a damaged table. */
 #define MOST_NESTED 1000
 
 const struct func *module_func_at(const struct module *m, uint64_t addr)
@@ -243,7 +243,7 @@ const struct func *module_func_at(const struct module *m, uint64_t addr)
 		else
 			b = mid;
 	}
-	/* The last one that starts at or before addr; if it has ended, one that ends later... */
+	/* The last function that starts at or before addr; if it has ended, the nearest one before it that ends later... */
 	for (n = 0; a > 0 && n < MOST_NESTED; n++) {
 		const struct func *f = &m->funcs.v[a - 1];
 

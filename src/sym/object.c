@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does "libc" mean /usr/lib/x86_64-linux-gnu/libc.so.6? */
+/* Whether an object name matches a file: "libc" matches /usr/lib/x86_64-linux-gnu/libc.so.6. */
 #include "sym/priv.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@ static bool is_version_tail(const char *object, const char *rest)
 	return rest[0] == '-' && isdigit((unsigned char)rest[1]) && strstr(rest, ".so");
 }
 
-/* /lib and /usr/lib are one folder on most systems; the target's maps show the real one. */
+/* /lib and /usr/lib are the same directory on most systems; the target's maps have the real one. */
 static bool same_path(const char *a, const char *b)
 {
 	if (strncmp(a, "/usr/", 5) == 0)

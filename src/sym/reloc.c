@@ -24,7 +24,7 @@ static void each_rela(struct bytes b, reloc_fn each, void *arg)
 	}
 }
 
-/* An even word is an address; an odd one a bit map over the 63 words behind it. */
+/* An even word is an address; an odd one a bit map of the 63 words after it. */
 static void each_relr(const struct module *m, struct bytes b, reloc_fn each, void *arg)
 {
 	struct reloc r = { .type = R_X86_64_RELATIVE };
@@ -70,8 +70,8 @@ static bool inside(const uint8_t *p, struct bytes b)
 }
 
 /*
- * What the loader uses comes first. Sections are asked only for tables that it does not know: a
- * static program's IRELATIVE relocations are applied by its own start code.
+ * The tables that the loader uses come first. Sections are only used for tables that it does not have: a static
+ * program's IRELATIVE relocations are applied by its own start code.
  */
 void relocs_each(const struct module *m, reloc_fn each, void *arg)
 {
@@ -151,7 +151,7 @@ static void scan_words(struct pointer_search *s, uint64_t lo, uint64_t hi)
 	}
 }
 
-/* All of a segment but its code sections; without section headers, code too: better one too many. */
+/* Scans a segment except its code sections; without section headers the code, too: too many pointers are harmless. */
 static void scan_segment(struct pointer_search *s, const struct segment *seg)
 {
 	const struct image *e = &priv(s->m)->image;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Restartable sequences that a program brings itself: descriptors in the section __rseq_cs, and
- * pointers to descriptors in __rseq_cs_ptr_array. In a position independent file the addresses in
- * both come from relocations, which are therefore applied to a copy.
+ * The program's own restartable sequences: descriptors in the section __rseq_cs, and pointers to descriptors in
+ * __rseq_cs_ptr_array. In a position independent file the addresses in both come from relocations, which are
+ * therefore applied to a copy.
  */
 #include "sym/priv.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Radix sort, lowest digit first. Addresses of one module share their high bits, so that two or
- * three passes of eleven bits do; digits in which all keys agree are skipped.
+ * Radix sort, lowest digit first. Addresses of one module share their high bits, so two or three passes of eleven
+ * bits suffice; digits that are equal in all keys are skipped.
  */
 #include "sym/sort.h"
 

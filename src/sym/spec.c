@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading a probe as the user wrote it. First the text is cut into parts at its single colons, and
- * at the blank that ends the place; then each part is read on its own:
+ * Parses a probe as the user wrote it. First the text is cut into parts at its single colons, and at the blank that
+ * ends the place; then each part is parsed on its own:
  *
  *	probe := [NAME "="] [kind ":"] [object ":"] place
  *	place := func | glob | /regex/ | func+off | 0xADDR | func%return | @file:line
  *
- * Names of C++ make this less simple than it looks: "::" separates nothing, and blanks, colons and
- * signs inside brackets or behind "operator" belong to the name. A backslash takes a character as
- * it is.
+ * C++ names make this less simple than it looks: "::" separates nothing, and blanks, colons and signs inside
+ * brackets or after "operator" belong to the name. A backslash makes the next character literal.
  */
 #include "sym/priv.h"
 
@@ -21,7 +20,7 @@
 
 struct layout {
 	size_t start[MOST_PARTS];	/* of each part */
-	size_t nparts;			/* may be more than fit: then it is an error anyway */
+	size_t nparts;			/* may be more than MOST_PARTS: that is an error anyway */
 	size_t end;			/* of the last part; fields and conditions follow */
 	bool balanced;
 };
@@ -37,8 +36,8 @@ static bool is_word_char(char c)
 }
 
 /*
- * Where the regex at s ends (behind its closing slash), 0 if it is none. A path starts with a slash
- * too, but its next one is followed by more of the path.
+ * Length of the regex at s including its closing slash, 0 if it is none. A path starts with a slash, too, but its
+ * next one is followed by more of the path.
  */
 static size_t regex_len(const char *s)
 {
@@ -79,7 +78,7 @@ static void add_part(struct layout *l, size_t start)
 	l->nparts++;
 }
 
-/* Cut s up. brackets: whether what is inside them is protected (see find_layout()). */
+/* Splits s into parts. brackets: whether text inside of them is never split (see find_layout()). */
 static void scan(const char *s, bool brackets, struct layout *l)
 {
 	size_t i = 0, op;
@@ -112,7 +111,7 @@ static void scan(const char *s, bool brackets, struct layout *l)
 	l->balanced = depth == 0;
 }
 
-/* In a glob like "vector<*" a bracket may stay open; then brackets protect nothing. */
+/* In a glob like "vector<*" a bracket may stay open; then brackets have no effect. */
 static void find_layout(const char *s, struct layout *l)
 {
 	scan(s, true, l);
@@ -134,7 +133,7 @@ static const struct { const char *word; int kind; const char *later; } kinds[] =
 	{ "syscall", -1, "kernel system call probes" }, { "syscalls", -1, "kernel system call probes" },
 };
 
-/* Number of the kind that s[0..len) names, -1 if none. */
+/* Index of the kind that s[0..len) names, -1 if none. */
 static int find_kind(const char *s, size_t len)
 {
 	size_t i;
@@ -161,7 +160,7 @@ static int parse_number(const char *s, uint64_t *ret_value)
 	return 0;
 }
 
-/* \xNN: a byte that no terminal should get, as lists show it. */
+/* \xNN: a byte that is not printable, as lists show it. */
 static bool is_byte(const char *s, size_t len)
 {
 	return len >= 4 && s[0] == '\\' && s[1] == 'x' && isxdigit((unsigned char)s[2]) && isxdigit((unsigned char)s[3]) &&
@@ -215,7 +214,7 @@ static char *find_sign(char *s, char c)
 				i++;
 			if (!s[i])
 				break;
-			continue;	/* whatever sign follows is the operator's */
+			continue;	/* a sign that follows is part of the operator's name */
 		}
 		if (s[i] == '\\' && s[i + 1])
 			i++;
@@ -227,7 +226,7 @@ static char *find_sign(char *s, char c)
 	return found;
 }
 
-/* Cut "%return" off. */
+/* Removes "%return". */
 static int take_return(struct probe_spec *spec, char *s)
 {
 	char *sign = find_sign(s, '%');
@@ -245,7 +244,7 @@ static int take_return(struct probe_spec *spec, char *s)
 	return 0;
 }
 
-/* Cut "+off" off. */
+/* Removes "+off". */
 static int take_offset(struct probe_spec *spec, char *s)
 {
 	char *sign = find_sign(s, '+');
@@ -271,7 +270,7 @@ static int take_suffixes(struct probe_spec *spec, char *s)
 	return r < 0 ? r : take_offset(spec, s);
 }
 
-/* "a++" means nothing to POSIX, and libc's compiler doubles its work with each such sign. */
+/* "a++" is undefined in POSIX, and libc's regcomp() doubles its work with each such sign. */
 static bool repeats_repetition(const char *regex)
 {
 	bool set = false;
@@ -287,7 +286,7 @@ static bool repeats_repetition(const char *regex)
 	return false;
 }
 
-/* s is "/regex/" with perhaps something behind; \/ is a slash inside it. */
+/* s is "/regex/", perhaps with a suffix; \/ is a slash inside it. */
 static int parse_regex(struct probe_spec *spec, char *s)
 {
 	size_t len = regex_len(s), i, n = 0;
@@ -338,7 +337,7 @@ static int parse_address(struct probe_spec *spec, char *s)
 	return 0;
 }
 
-/* s is "file:line", as it stands behind the @. */
+/* s is "file:line", the text after the @. */
 static int parse_line(struct probe_spec *spec, char *s)
 {
 	char *colon = strrchr(s, ':');
@@ -377,7 +376,7 @@ static int parse_place(struct probe_spec *spec, char *s)
 	return 0;
 }
 
-/* NAME "=": the length with its sign, 0 if there is none. operator= is no NAME. */
+/* NAME "=": the length including the sign, 0 if there is none. operator= is not a NAME. */
 static size_t name_len(const char *s)
 {
 	size_t n = 0;
@@ -391,7 +390,7 @@ static size_t name_len(const char *s)
 	return n + 1;
 }
 
-/* Fields and condition are not read here. */
+/* Keeps fields and condition, which are not parsed here. */
 static void keep_rest(struct probe_spec *spec, const char *rest)
 {
 	while (is_blank(*rest))
@@ -400,7 +399,7 @@ static void keep_rest(struct probe_spec *spec, const char *rest)
 		spec->rest = xstrdup(rest);
 }
 
-/* The system call that a kernel probe names: sys_enter_openat -> openat. None: open is an example. */
+/* The system call that a kernel probe names: sys_enter_openat -> openat. If it names none, "open" as an example. */
 static const char *call_name(const char *place, bool is_call)
 {
 	static const char *const fronts[] = { "__x64_sys_", "do_sys_", "ksys_", "sys_enter_", "sys_exit_" };
@@ -513,7 +512,7 @@ void spec_free(struct probe_spec *spec)
 	free(spec);
 }
 
-/* Names come from foreign files: never compile one as a regular expression, which no letter stands in front of. */
+/* Names come from untrusted files and must never be compiled as a regular expression, which has no letter before it. */
 static bool may_hold_regex(const char *text)
 {
 	for (size_t i = 0; text[i]; i++)
@@ -537,8 +536,9 @@ static bool reads_back(const char *text, const char *name)
 }
 
 /*
- * The next character of a name, with a backslash in front if that is wanted. One that would speak to a terminal
- * is written as its bytes; so is an x that would look like the beginning of such a byte. Returns what comes behind it.
+ * Writes the next character of a name, with a backslash if `quote` is set. A character that could control a
+ * terminal is written as \xNN bytes; so is an x that would look like the start of such a byte. Returns the rest of
+ * the name.
  */
 static const char *put_quoted(char **p, const char *name, bool quote)
 {
@@ -555,7 +555,7 @@ static const char *put_quoted(char **p, const char *name, bool quote)
 	return name + n;
 }
 
-/* signs: what gets a backslash; NULL: whatever might need one. */
+/* signs: the characters that get a backslash; NULL: all that might need one. */
 static char *escaped(const char *name, const char *signs)
 {
 	char *out = xcalloc(4, strlen(name) + 1), *p = out;
@@ -565,7 +565,7 @@ static char *escaped(const char *name, const char *signs)
 	return out;
 }
 
-/* People read this, too: no more backslashes than it takes. */
+/* Uses no more backslashes than needed, for readability. */
 char *spec_quote(const char *name)
 {
 	static const char *const signs[] = { "", " ", " *?[\\" };
@@ -580,12 +580,12 @@ char *spec_quote(const char *name)
 	return escaped(name, NULL);
 }
 
-/* A file name may hold anything; what means something in a spec gets a backslash. */
+/* A file name may contain any character; those with a meaning in a spec get a backslash. */
 char *spec_quote_object(const char *name)
 {
 	char *out = xcalloc(4, strlen(name) + 1), *p = out;
 
-	if (!strcmp(name, "[vdso]"))	/* reads back as it is */
+	if (!strcmp(name, "[vdso]"))	/* is parsed back without escapes */
 		return strcpy(out, name);
 	while (*name)
 		name = put_quoted(&p, name, strchr(" :\\=\"'{}()[],", *name) || (p == out && strchr("-@", *name)));

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main() of a stripped program. No table names it, but the program's first instructions hand its address to the C
- * library, and they have been these in glibc for many years:
+ * main() of a stripped program. It is in no symbol table, but the program's first instructions pass its address to
+ * the C library, and in glibc they have been these for many years:
  *
  *	31 ed  49 89 d1  5e  48 89 e2  48 83 e4 f0  50  54	xor %ebp,%ebp; mov %rdx,%r9; pop %rsi; mov %rsp,%rdx; ...
- *	...							what is handed over besides: two or three instructions
+ *	...							other arguments: two or three instructions
  *	48 8d 3d rel32  or  48 c7 c7 imm32			lea main(%rip),%rdi  or  mov $main,%rdi
  *	ff 15 rel32  or  [67] e8 rel32				call __libc_start_main
  *
- * Only what looks exactly so is believed, and only where unwind tables say that a function begins there.
+ * Only an exact match counts, and only if the unwind tables have a function at that address.
  */
 #include "sym/priv.h"
 
@@ -22,7 +22,7 @@ static bool is_call(const uint8_t *p)
 	return (p[0] == 0xff && p[1] == 0x15) || p[0] == 0xe8 || (p[0] == 0x67 && p[1] == 0xe8);
 }
 
-/* What %rdi gets right before the call; 0 if this is another beginning. */
+/* The value of %rdi right before the call; 0 if the code does not match. */
 static uint64_t handed_over(const struct module *m)
 {
 	const uint8_t *start = module_bytes(m, m->entry, LOOK), *p = start;

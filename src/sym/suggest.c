@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * "Did you mean ...": the names with the smallest edit distance. Nearly all of a hundred thousand
- * names are ruled out by their length or by the set of letters in them, before a distance is
- * worked out.
+ * "Did you mean ...": the names with the smallest edit distance. Nearly all of a hundred thousand names are
+ * excluded by their length or by the set of letters in them, before a distance is computed.
  */
 #include "sym/priv.h"
 
@@ -18,7 +17,7 @@ struct search {
 	const char *wanted;
 	size_t len;
 	uint64_t letters;
-	int limit;			/* distances above it are of no interest */
+	int limit;			/* greatest distance that is accepted */
 	int most;
 	struct candidate best[MOST_SHOWN];
 	int n, demangled;
@@ -34,7 +33,7 @@ static uint64_t letters_of(const char *s, size_t len)
 	return set;
 }
 
-/* Insertions, deletions, replacements and swaps of neighbours; limit + 1 where there are more. */
+/* The number of insertions, deletions, replacements and swaps of neighbours; limit + 1 if there are more. */
 static int distance(const char *a, size_t na, const char *b, size_t nb, int limit)
 {
 	int rows[3][MOST_WANTED + 1], *old = rows[0], *prev = rows[1], *row = rows[2], *t, least;
@@ -89,7 +88,7 @@ static void offer(struct search *s, const char *name, size_t len)
 	uint64_t letters;
 	int d;
 
-	/* foo.isra.0 and foo.constprop.0 are what became of foo */
+	/* foo.isra.0 and foo.constprop.0 are variants of foo */
 	if (len > s->len && name[s->len] == '.' && memcmp(name, s->wanted, s->len) == 0) {
 		insert(s, name, len, 0);
 		return;
@@ -106,8 +105,8 @@ static void offer(struct search *s, const char *name, size_t len)
 }
 
 /*
- * What is meant though it is written otherwise: "f" where there is ns::f, and "ns::f" or "ns::f(int)" where the compiler
- * made "ns::f(int) [clone .isra.0]" of it, which has to be named as a whole.
+ * Names that match in another form: "f" if there is ns::f, and "ns::f" or "ns::f(int)" if the compiler has made
+ * "ns::f(int) [clone .isra.0]" of it, which can only be named as a whole.
  */
 static bool offer_meant(struct search *s, const char *readable, struct name_parts parts)
 {
@@ -124,9 +123,9 @@ static bool offer_meant(struct search *s, const char *readable, struct name_part
 	return true;
 }
 
-static const char made_up[] = ":~<>() anonymous namespace";	/* by the demangler */
+static const char made_up[] = ":~<>() anonymous namespace";	/* added by the demangler */
 
-/* A mangled name holds the letters of its identifiers, so it can be ruled out unread. */
+/* A mangled name contains the letters of its identifiers, so it can be excluded without demangling. */
 static void offer_mangled(struct search *s, struct module *m, uint32_t name)
 {
 	const char *raw = m->names.v[name].name, *readable;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Modules and their functions. A module is one ELF file; what is known of it is in link addresses
- * (as its own symbol table and program headers count). Nothing here knows a live process, but a
- * `root` may be given through which files are found (/proc/PID/root), so that a container's own
- * libraries and debug files are read.
+ * Modules and their functions. A module is one ELF file; everything known of it is in link addresses (those of its
+ * own symbol table and program headers). Nothing here depends on a live process, but a `root` may be given below
+ * which files are found (/proc/PID/root), so that a container's own libraries and debug files are read.
  *
- * The file is foreign input: every offset and count in it may be a lie.
+ * The file is untrusted input: every offset and count in it may be wrong.
  */
 #ifndef JAB_SYM_H
 #define JAB_SYM_H
@@ -23,20 +22,19 @@ enum func_source {
 enum func_flags {
 	FUNC_IFUNC = 1 << 0,	/* addr is the resolver, not the code that runs */
 	FUNC_COLD = 1 << 1,	/* a cold part of another function: not an entry */
-	FUNC_SIZE_GUESSED = 1 << 2, /* the table said 0; taken from the FDE or the next function */
+	FUNC_SIZE_GUESSED = 1 << 2, /* the symbol's size is 0; taken from the FDE or the next function */
 };
 
 /*
- * One piece of code that begins at addr; several names may mean it. Sorted by addr, one per addr.
- * name is the raw (mangled) name that a person would choose among the aliases: global before local,
- * shortest leading underscores first; NULL where only .eh_frame knows the function (shown as
- * func_0xADDR, see func_name()).
+ * A function: code that begins at addr; it may have several names. Sorted by addr, one per addr. name is the raw
+ * (mangled) name, chosen among the aliases: global before local, fewest leading underscores first; NULL if only
+ * .eh_frame has the function (shown as func_0xADDR, see func_name()).
  */
 struct func {
 	uint64_t addr, size;
 	const char *name;
 	uint32_t alias;		/* first of its names in module.names */
-	uint16_t nalias;	/* how many; 0 where there is no name */
+	uint16_t nalias;	/* number of its names; 0: it has none */
 	uint8_t source, flags;
 };
 
@@ -65,46 +63,49 @@ struct module {
 };
 
 /*
- * Open a file. root is "" or a prefix such as "/proc/77/root"; path is the name below it. Debug
- * files are found below the same root (/usr/lib/debug/.build-id/xx/yyyy.debug, .gnu_debuglink),
- * then below our own. Errors: not ELF, truncated, 32-bit, another CPU: each a clear sentence.
+ * Opens a file. root is "" or a prefix such as "/proc/77/root"; path is the name below it. Debug files are found
+ * below the same root (/usr/lib/debug/.build-id/xx/yyyy.debug, .gnu_debuglink), then below the tracer's own. Not
+ * ELF, truncated, 32-bit, another CPU: an error with a message each.
  */
 int module_open(const char *root, const char *path, struct module **ret_module);
 
-/* The same from an open descriptor (e.g. /proc/PID/map_files/...), path only names it. */
+/* Like module_open(), from an open descriptor (e.g. /proc/PID/map_files/...); path is only its name. */
 int module_open_fd(int fd, const char *root, const char *path, struct module **ret_module);
 
-/* The same from memory (the vDSO); the bytes are copied. */
+/* Like module_open(), from memory (the vDSO); the bytes are copied. */
 int module_open_memory(const void *bytes, size_t size, const char *name, struct module **ret_module);
 void module_close(struct module *m);
 
 /*
- * gocode.c: is it Go's own code, not C's beside it? Yes, if that can't be told; but g is not known then. And where is g,
- * from the thread pointer? 0: not known.
+ * gocode.c. module_is_go_code(): whether addr is in code that the Go compiler made, not in C code linked with it;
+ * true if that can't be decided, but g is not known then. module_go_g(): offset of g from the thread pointer; 0:
+ * not known.
  */
 bool module_is_go_code(struct module *m, uint64_t addr);
 int32_t module_go_g(struct module *m);
 
 /*
- * A Go function that needs stack begins by comparing the stack pointer with its limit. What comes behind that and the
- * branch to the run time; entry: it does not compare. And is this instruction, of a Go function, such a comparison?
+ * A Go function that needs stack begins by comparing the stack pointer with its limit. module_behind_go_check():
+ * the address after that comparison and the branch to the run time; `entry` if the function does not compare.
+ * go_compares_stack(): whether this instruction of a Go function is such a comparison.
  */
 uint64_t module_behind_go_check(const struct module *m, uint64_t entry);
 bool go_compares_stack(const uint8_t *code, size_t len);
 
-/* The file bytes behind a link address: NULL if [addr, addr+len) is not in one file-backed segment. */
+/* The file's bytes at a link address: NULL if [addr, addr+len) is not in one file-backed segment. */
 const uint8_t *module_bytes(const struct module *m, uint64_t addr, size_t len);
 
-/* The function whose [addr, addr+size) holds addr; NULL if none. */
+/* The function whose range contains addr; NULL if there is none. */
 const struct func *module_func_at(const struct module *m, uint64_t addr);
 
-/* A variable of the symbol tables; link address. */
+/* Finds a variable in the symbol tables; its link address and size. */
 bool module_object(const struct module *m, const char *name, uint64_t *ret_addr, uint64_t *ret_size);
 
 /*
- * Thread-local storage. Where a program's own block begins, from the thread pointer; false: the file has none. A
- * slot into which the loader has written where byte `byte` of the file's own block is, from the thread pointer; false:
- * there is none. The byte of a block that a symbol names.
+ * Thread-local storage. module_tls(): offset of the main program's block from the thread pointer; false: the file
+ * has none. module_tls_slot(): a slot into which the loader has written the offset, from the thread pointer, of
+ * byte *ret_byte of the file's block; false: there is none. module_tls_symbol(): the byte of the block that a
+ * symbol names.
  */
 bool module_tls(const struct module *m, int64_t *ret_program_off);
 bool module_tls_slot(struct module *m, uint64_t *ret_slot, int64_t *ret_byte);
@@ -112,19 +113,19 @@ bool module_tls_symbol(const struct module *m, const char *name, uint64_t *ret_b
 
 bool module_dynamic(const struct module *m, uint64_t *ret_addr);	/* PT_DYNAMIC, link address */
 
-/* How a function is shown to a person: demangled, or func_0x1234. The text lives with the module. */
+/* The name of a function as it is shown: demangled, or func_0x1234. The text lives with the module. */
 const char *func_name(struct module *m, const struct func *f);
 
-/* C++ (Itanium) or Rust name made readable; NULL if it is neither. Caller frees. */
+/* Demangles a C++ (Itanium) or Rust name; NULL if it is neither. The caller frees the result. */
 char *demangle(const char *name);
 
 /*
  * A probe as the user wrote it:
  *   probe := [NAME "="] [kind ":"] [object ":"] place
  *   place := func | glob | /regex/ | func+off | 0xADDR | func%return | @file:line
- * kinds of this stage: uprobe|u (default), uretprobe|ur (= %return), insn (every instruction of
- * the functions that match), call (entry and exits as one). Numbers: 0NNN, NNN, 0xNNN. C++ names contain "::", which is no
- * separator: "ns::f(int)" is a place. Any other kind: -ENOTSUP with a sentence.
+ * Kinds: uprobe|u (default), uretprobe|ur (= %return), insn (every instruction of the functions that match), call
+ * (entry and exits as one). Numbers: 0NNN, NNN, 0xNNN. C++ names contain "::", which is not a separator:
+ * "ns::f(int)" is a place. Any other kind: -ENOTSUP with a message.
  */
 enum spec_kind { SPEC_ENTRY, SPEC_RETURN, SPEC_INSNS, SPEC_CALL };
 enum place_kind { PLACE_NAME, PLACE_GLOB, PLACE_REGEX, PLACE_ADDR, PLACE_LINE };
@@ -134,8 +135,9 @@ struct probe_spec {
 	char *name;		/* NAME or NULL */
 	char *object;		/* path, name, "exe", "*"; NULL: not given (exe first, then all) */
 	char *place;		/* name, glob or regex */
-	char *rest;		/* what follows the place: fields, condition; NULL: nothing */
-	uint64_t addr;		/* PLACE_LINE: its number. PLACE_ADDR: link address if object is given and a file is asked, else live */
+	char *rest;		/* the text after the place: fields, condition; NULL: none */
+	uint64_t addr;		/* PLACE_LINE: line number. PLACE_ADDR: live address if a process is probed and no object is
+				   given, else link address */
 	uint64_t offset;	/* func+off */
 	bool has_offset;
 	uint8_t kind, place_kind;
@@ -145,37 +147,38 @@ struct probe_spec {
 int spec_parse(const char *text, struct probe_spec **ret_spec);
 void spec_free(struct probe_spec *spec);
 
-/* A function's name such that spec_parse() reads it back as this place, escaped if need be. Caller frees. */
+/* Escapes a function's name so that spec_parse() reads it back as this place. The caller frees the result. */
 char *spec_quote(const char *name);
-char *spec_quote_object(const char *name);	/* the same for the name of a file */
+char *spec_quote_object(const char *name);	/* for the name of a file */
 
-/* Does the object part mean this file? is_exe: it is the main program. "libc" matches libc.so.6. */
+/* Whether the object part names this file. is_exe: it is the main program. "libc" matches libc.so.6. */
 bool spec_matches_object(const struct probe_spec *spec, const char *path, bool is_exe);
 
 /*
- * The functions of m that the place means, as indexes into m->funcs, sorted, each once. Raw and
- * demangled names (with and without the parameter list) both match, all aliases do. Cold parts and
- * PLT stubs never match a glob. Returns how many were added (0 is no error).
+ * Finds the functions of m that the place names, as indexes into m->funcs, sorted, each once. Raw and demangled
+ * names (with and without the parameter list) match, and so do all aliases. Cold parts and PLT stubs never match a
+ * glob. Returns how many were added (0 is no error).
  */
 typedef VEC(uint32_t) func_list;
 int spec_match(const struct probe_spec *spec, struct module *m, func_list *list);
 
-/* Names near to one that was not found, for the error message: writes up to `most` names, comma separated. */
+/* Finds names similar to one that was not found, for the error message: writes up to `most` names, comma separated. */
 void suggest_names(struct module *const *modules, size_t n, const char *wanted, int most, char *out, size_t room);
 
 /*
- * Where code can be entered other than by falling into it or by a direct branch: exception landing
- * pads (LSDA), words and relocations that point into text (8-byte tables), symbols. Calls add() for
- * each; addresses outside executable segments are left out.
+ * Addresses at which code can be entered other than from the instruction before or by a direct branch: exception
+ * landing pads (LSDA), words and relocations that point into text (8-byte tables), symbols. Calls add() for each;
+ * addresses outside of executable segments are left out.
  */
 void module_landing_pads(struct module *m, uint64_t lo, uint64_t hi, void (*add)(void *arg, uint64_t addr), void *arg);
-bool module_is_guarded(struct module *m, uint64_t addr);	/* a fault made an exception there would be caught */
+bool module_is_guarded(struct module *m, uint64_t addr);	/* an exception thrown because of a fault at addr would be
+								   caught */
 void module_text_pointers(struct module *m, void (*add)(void *arg, uint64_t addr), void *arg);
 
 /*
- * Slots that hold the implementation an ifunc's resolver chose, once the loader has run: read the
- * slot in the live process to find the code behind a FUNC_IFUNC. Link addresses; all IRELATIVE
- * relocations, and those of this module's slots against its own ifunc symbols.
+ * Slots that hold the implementation chosen by an ifunc's resolver, once the loader has run: reading the slot in
+ * the live process finds the code of a FUNC_IFUNC. Link addresses; all IRELATIVE relocations, and those of this
+ * module's slots against its own ifunc symbols.
  */
 struct irel { uint64_t resolver, slot; };
 size_t module_irelative(struct module *m, const struct irel **ret_irels);
@@ -184,7 +187,7 @@ size_t module_irelative(struct module *m, const struct irel **ret_irels);
 struct fde_range { uint64_t lo, hi; bool first_cfa_is_entry; uint64_t lsda; };
 size_t module_fdes(struct module *m, const struct fde_range **ret_fdes);
 
-/* Restartable sequences the program brings itself (section __rseq_cs): start, length, abort. */
+/* The traced program's own restartable sequences (section __rseq_cs): start, length, abort. */
 struct rseq_range { uint64_t start, len, abort; };
 size_t module_rseqs(struct module *m, const struct rseq_range **ret_ranges);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Symbol tables -> candidates for functions. Taken are functions, ifuncs, and untyped labels (a
- * label counts only if an FDE begins there: hand-written assembly often forgets the type).
+ * Finds candidates for functions in the symbol tables: functions, ifuncs, and untyped labels (a label counts only
+ * if an FDE begins there: hand-written assembly often lacks the type).
  */
 #include "sym/priv.h"
 
@@ -18,8 +18,8 @@ static bool in_plt(const struct sym_priv *p, uint64_t addr)
 }
 
 /*
- * Names that look like functions and are none: cgo gives a whole object's text the name
- * "net(.text)", Go's linker puts its build id into the text.
+ * Names of symbols that are not functions: cgo gives a whole object's text the name "net(.text)", Go's linker puts
+ * its build id into the text.
  */
 static bool is_no_function(const char *name, size_t len)
 {
@@ -28,7 +28,7 @@ static bool is_no_function(const char *name, size_t len)
 	return strcmp(name, "go.buildid") == 0 || strcmp(name, "go:buildid") == 0;
 }
 
-/* memcpy@@GLIBC_2.14 is memcpy: users know neither the version nor that there is one. */
+/* Removes the version: memcpy@@GLIBC_2.14 is memcpy for users. */
 static const char *plain_name(struct module *m, const char *name, size_t *len)
 {
 	const char *at = memchr(name, '@', *len);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Thread-local storage of a file. Where its block stands from the thread pointer is laid down by the linker for a program:
- * it ends right below. For a library the loader decides, and writes it into the slots of relocations.
+ * Thread-local storage of a file. The offset of a program's block from the thread pointer is fixed by the linker:
+ * it ends right below the thread pointer. For a library the loader decides, and writes offsets into the slots of
+ * relocations.
  */
 #include <string.h>
 
@@ -34,7 +35,7 @@ struct slot_search {
 	bool found;
 };
 
-/* What somebody else could define instead is no use. */
+/* Whether the symbol is this file's own; one that another file could define instead is not usable. */
 static bool is_own(const struct slot_search *s, const struct reloc *r, int64_t *ret_byte)
 {
 	Elf64_Sym sym;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The store: numbers for types, and the memory they live in. A number stands for a debugging entry
- * (known by its address) or for a type made here, such as the pointer of a cast. What an entry says
- * is read once, when it is asked for.
+ * The type store: numbers for types, and their memory. A number represents a debugging entry (known by its address)
+ * or a type made here, such as the pointer of a cast. An entry is read once, when it is first needed.
  */
 #include "sym/types_priv.h"
 
@@ -83,7 +82,7 @@ type_id type_of_die(struct types *t, Dwarf_Die *die)
 
 	if (id)
 		return id;
-	/* A declaration that says where its type unit is, is that type. */
+	/* A declaration with a reference to a type unit is that type. */
 	if (die_ref(die, DW_AT_signature, &whole) && whole.addr != die->addr) {
 		id = table_get(&t->by_die, whole.addr);
 		if (!id) {
@@ -116,7 +115,7 @@ const struct type *type_get(struct types *t, type_id id)
 		return t->slots.v[id].type;
 	if (t->depth >= MOST_DEPTH)
 		return &unknown;
-	/* Reading it may add numbers, and so move the slots. */
+	/* Reading it may add numbers, and so reallocate the slots. */
 	t->slots.v[id].loading = true;
 	copy = t->slots.v[id];
 	type = types_alloc(t, sizeof(*type));
@@ -150,7 +149,7 @@ static enum find_what wanted_of(const struct type *type)
 	return type->flags & TYPE_FWD_UNION ? FIND_UNION : FIND_STRUCT;
 }
 
-/* The definition of a declaration, wherever it is; the declaration itself if there is none. */
+/* The definition of a declaration in any unit; the declaration itself if there is none. */
 static type_id resolve(struct types *t, type_id id)
 {
 	const struct type *type = type_get(t, id);
@@ -206,7 +205,7 @@ int module_types(struct module *m, struct types **ret_types)
 		type_new(t, &(struct type){ .kind = TYPE_VOID });
 		r = dw_open(t);
 		if (r < 0) {
-			/* There is debug info, and callers may go on without. */
+			/* There is debug info, and callers may continue without it: hence the warning. */
 			if ((r == -EFBIG || r == -ESTALE) && !p->types_refused)
 				log_warn("%s", err_text());
 			p->types_refused = true;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Types, variables and source lines of one module, from its DWARF. The shape is BTF's, so that the
- * kernel's types can join: a type is a number, 0 is void, and everything else is asked by number.
+ * Types, variables and source lines of one module, from its DWARF. The interface is like BTF's, so that the
+ * kernel's types can be added: a type is a number, 0 is void, and everything else is requested by number.
  *
- * Nothing is read before it is asked for. A number is handed out for a type as soon as something
- * mentions it, but its debugging entry is read by the first type_get(), so a probe on one function
- * reads that function's compile unit and no other.
+ * Nothing is read before it is requested. A type gets its number as soon as it is mentioned, but its debugging
+ * entry is read by the first type_get(), so a probe on one function reads that function's compile unit and no
+ * other.
  *
- * All pointers that come out of here live until module_close(). Addresses are link addresses as in
- * sym.h. The debug info is foreign input: what makes no sense in it becomes TYPE_UNKNOWN, LOC_GONE or
- * an error with a sentence. Not to be used from two threads at once for the same module.
+ * All pointers returned here are valid until module_close(). Addresses are link addresses as in sym.h. The debug
+ * info is untrusted input: invalid parts become TYPE_UNKNOWN, LOC_GONE or an error with a message. Not to be used
+ * from two threads at once for the same module.
  */
 #ifndef JAB_SYM_TYPES_H
 #define JAB_SYM_TYPES_H
@@ -19,8 +19,8 @@
 struct types;
 
 /*
- * The types of a module; lent, they live with it. -ENODATA with a sentence where there is no debug
- * info, -ENOTSUP where it lies in .dwo files.
+ * The types of a module; they live with it and belong to it. -ENODATA with a message if there is no debug info,
+ * -ENOTSUP if it is in .dwo files.
  */
 int module_types(struct module *m, struct types **ret_types);
 
@@ -31,19 +31,19 @@ enum type_kind {
 	TYPE_VOID,
 	TYPE_INT,		/* also bool and characters, see flags */
 	TYPE_FLOAT,		/* size 4, 8, 16 (x87 or quad: TYPE_QUAD) */
-	TYPE_PTR,		/* ref: what it points to */
+	TYPE_PTR,		/* ref: the type that it points to */
 	TYPE_REF,		/* C++ & and && (TYPE_RVALUE): in memory and registers it is a pointer */
 	TYPE_ARRAY,		/* ref: element; n of them */
 	TYPE_STRUCT,		/* also class (TYPE_CLASS) */
 	TYPE_UNION,
-	TYPE_ENUM,		/* ref: the integer beneath, where known */
+	TYPE_ENUM,		/* ref: the underlying integer, if known */
 	TYPE_FWD,		/* struct, union, class or enum that is only declared: type_strip() finds its
 				   definition, if another unit of this module has one */
 	TYPE_TYPEDEF,
 	TYPE_CONST, TYPE_VOLATILE, TYPE_RESTRICT, TYPE_ATOMIC,
 	TYPE_FUNC,		/* ref: return type; members: parameters */
 	TYPE_MEMBER_PTR,	/* C++ pointer to member: ref is the member's type */
-	TYPE_UNKNOWN,		/* damaged, or a kind that no language here has */
+	TYPE_UNKNOWN,		/* damaged, or a kind that is not supported */
 };
 
 enum type_flags {
@@ -59,22 +59,23 @@ enum type_flags {
 	TYPE_QUAD = 1 << 9,	/* 16 bytes of IEEE quad, not of x87 */
 	TYPE_DECIMAL = 1 << 10,
 	TYPE_FWD_UNION = 1 << 11, TYPE_FWD_ENUM = 1 << 12,	/* which word to print for a TYPE_FWD */
-	TYPE_BY_REFERENCE = 1 << 13, /* C++ class that is handed over by address, as it has a copy constructor or destructor */
+	TYPE_BY_REFERENCE = 1 << 13, /* C++ class that is passed by address, because it has a copy constructor or destructor */
 };
 
 enum member_flags {
 	MEMBER_BASE = 1 << 0,	/* a base class; its members are found through it */
-	MEMBER_VIRTUAL = 1 << 1, /* virtual base: where it lies is known only at run time */
+	MEMBER_VIRTUAL = 1 << 1, /* virtual base: its offset is known only at run time */
 	MEMBER_ARTIFICIAL = 1 << 2, /* made by the compiler: _vptr */
-	MEMBER_DISCR = 1 << 3,	/* Rust: says which of the variants is there */
-	MEMBER_VARIANT = 1 << 4, /* Rust: one of several at the same place, there if the MEMBER_DISCR has this value */
+	MEMBER_DISCR = 1 << 3,	/* Rust: the discriminant */
+	MEMBER_VARIANT = 1 << 4, /* Rust: one of several variants at the same offset, valid if the MEMBER_DISCR has this
+				    value */
 };
 
-/* Also a parameter of a TYPE_FUNC: then only name and type mean something. */
+/* Also a parameter of a TYPE_FUNC: then only name and type are used. */
 struct type_member {
 	const char *name;	/* NULL: anonymous struct or union; its members are found through it */
 	type_id type;
-	uint64_t bit_off;	/* from the beginning; little endian, so bit 0 is the lowest of byte 0 */
+	uint64_t bit_off;	/* from the start of the struct; little endian, so bit 0 is the lowest of byte 0 */
 	uint32_t bit_size;	/* 0: no bit-field */
 	uint32_t flags;
 	uint64_t variant;	/* MEMBER_VARIANT: value of the discriminant; ~0: any other */
@@ -88,8 +89,9 @@ struct type {
 	type_id ref;
 	uint8_t kind;		/* enum type_kind */
 	uint32_t flags;		/* enum type_flags */
-	uint32_t align;		/* 0: not said */
-	uint32_t least_align;	/* of a struct: what one of its members asks for; of a typedef: what it does; 0 */
+	uint32_t align;		/* 0: not specified */
+	uint32_t least_align;	/* of a struct: alignment that one of its members requests; of a typedef: that it requests
+				   itself; 0: none */
 	uint64_t n;		/* elements, members, values, parameters */
 	union {
 		const struct type_member *members;
@@ -97,17 +99,17 @@ struct type {
 	};
 };
 
-/* Never NULL: a number that means nothing is a TYPE_UNKNOWN. The answer stays where it is. */
+/* Never NULL: an invalid number is a TYPE_UNKNOWN. The returned pointer stays valid. */
 const struct type *type_get(struct types *t, type_id id);
 
-/* Behind typedefs and qualifiers; a declaration becomes the definition that another unit has. */
+/* Removes typedefs and qualifiers; a declaration is replaced by the definition in another unit. */
 type_id type_strip(struct types *t, type_id id);
 
 /*
- * By name as C writes it: "int", "unsigned long", "foo_t", "struct foo", "enum e", "ns::Cls",
- * "alloc::string::String", "main.Point", each with any "const", "*" and "[N]" behind it. near: an
- * address in the code where the name is used, whose own unit is asked first (0: none). C's basic
- * types are known even where the program has none. -ENOENT with a sentence.
+ * Finds a type by its name in C's spelling: "int", "unsigned long", "foo_t", "struct foo", "enum e", "ns::Cls",
+ * "alloc::string::String", "main.Point", each with any "const", "*" and "[N]" after it. near: an address in the
+ * code where the name is used, whose own unit is searched first (0: none). C's basic types are found even if the
+ * program does not use them. -ENOENT with a message.
  */
 int type_find(struct types *t, const char *name, uint64_t near, type_id *ret_id);
 
@@ -115,63 +117,63 @@ type_id type_pointer_to(struct types *t, type_id id);
 type_id type_array_of(struct types *t, type_id id, uint64_t n);
 
 /*
- * The member of a struct, union or class (or of what a pointer to one points to: not done here), through
- * anonymous members and base classes. bit_off counts from the outermost beginning. -ENOENT with a
- * sentence that names near ones; -ENOTSUP for members of virtual bases.
+ * Finds the member of a struct, union or class, through anonymous members and base classes. (Does not follow a
+ * pointer to one.) bit_off counts from the start of the outermost struct. -ENOENT with a message that has similar
+ * names; -ENOTSUP for members of virtual bases.
  */
 int type_member(struct types *t, type_id id, const char *name, struct type_member *ret_member);
 
-/* The value of an enumerator, looked for in all enums that `near`'s unit has, then in all others. */
+/* Finds the value of an enumerator, first in the enums of `near`'s unit, then in all others. */
 int type_enumerator(struct types *t, const char *name, uint64_t near, type_id *ret_id, int64_t *ret_value);
-const char *type_value_name(struct types *t, type_id id, int64_t value);	/* NULL if no value has a name */
+const char *type_value_name(struct types *t, type_id id, int64_t value);	/* NULL if the value has no name */
 
 /* Strings that are not char *: std::string, std::string_view, &str, String, Go's string. */
 struct type_string {
-	uint32_t ptr_off, len_off;	/* bytes from the beginning of the object */
+	uint32_t ptr_off, len_off;	/* bytes from the start of the object */
 	uint8_t len_size;
 };
 bool type_is_string(struct types *t, type_id id, struct type_string *ret_string);
 
-/* In C's spelling. Caller frees. */
+/* In C's spelling. The caller frees the result. */
 char *type_name(struct types *t, type_id id);
 char *type_declare(struct types *t, type_id id, const char *name);	/* "char buf[16]", "int (*f)(int)" */
-char *type_layout(struct types *t, type_id id);	/* a struct with its members, offsets and sizes, one a line */
+char *type_layout(struct types *t, type_id id);	/* a struct with its members, offsets and sizes, one per line */
 
 /*
- * Where a value is: pieces in order of their bytes. Almost always one of the first five kinds.
- * What needs more is a list of nodes, each of which uses only earlier ones: a code generator can
- * walk it once from the beginning.
+ * Where a value is: pieces in the order of their bytes. Almost always one piece of one of the first five kinds.
+ * Other locations are a list of nodes, each of which uses only earlier ones, so that a code generator can go
+ * through it once from the start.
  */
 enum loc_kind {
 	LOC_REG,		/* in general register reg (number in machine code: 0 rax, 1 rcx, 7 rdi, 15 r15) */
 	LOC_XMM,		/* in the low bytes of xmm reg (ymm, zmm where size > 16) */
 	LOC_MEM,		/* in memory at reg + off */
 	LOC_GLOBAL,		/* in memory at link address off */
-	LOC_CONST,		/* is the value off; padding between pieces that nobody hands over is 0 */
+	LOC_CONST,		/* the value is off; padding between pieces that is not passed is 0 */
 	LOC_TLS,		/* in memory, off bytes into this module's block of thread-local storage */
 	LOC_ST,			/* x87 stack register st(reg) */
-	LOC_BYTES,		/* is the bytes at `bytes` (size of them) */
+	LOC_BYTES,		/* the value is the bytes at `bytes` (size of them) */
 	LOC_MEM_AT,		/* in memory at the address that node computes */
-	LOC_VALUE,		/* is the value that node computes */
-	LOC_GONE,		/* not there: see loc.why */
+	LOC_VALUE,		/* the value is the one that node computes */
+	LOC_GONE,		/* not available: see loc.why */
 };
 
 enum loc_op {
 	LOP_CONST,		/* imm */
 	LOP_REG,		/* general register a, as at the probed address */
-	LOP_ADDR,		/* link address imm (add where the module lies) */
+	LOP_ADDR,		/* link address imm (add the module's bias) */
 	LOP_TLS,		/* address of byte imm of this module's thread-local block */
 	LOP_LOAD,		/* zero-extended imm (1, 2, 4, 8) bytes at address a */
 	LOP_ADD, LOP_SUB, LOP_MUL, LOP_AND, LOP_OR, LOP_XOR,
 	LOP_SHL, LOP_SHR, LOP_SAR,	/* a by b, which is less than 64 */
-	LOP_SDIV, LOP_UMOD,	/* by zero: anything; a LOP_KNOWN sees to it */
+	LOP_SDIV, LOP_UMOD,	/* by zero: any result; a LOP_KNOWN excludes that */
 	LOP_UDIV,
 	LOP_EQ, LOP_NE, LOP_SLT, LOP_SLE, LOP_SGT, LOP_SGE,	/* 0 or 1, signed */
 	LOP_ULT, LOP_ULE,
 	LOP_NEG, LOP_NOT,
 	LOP_SEXT, LOP_ZEXT,	/* the low imm bytes of a, extended */
 	LOP_IF,			/* a != 0 ? b : node imm */
-	LOP_KNOWN,		/* a, if b is not 0; else nobody knows what it is */
+	LOP_KNOWN,		/* a, if b is not 0; otherwise the value is not known */
 };
 
 struct loc_node {
@@ -194,16 +196,16 @@ struct loc {
 	uint32_t n;
 	uint32_t nnodes;
 	const struct loc_node *nodes;
-	const char *why;	/* where a piece is LOC_GONE: the reason as a sentence's end, "it is optimised away here" */
+	const char *why;	/* if a piece is LOC_GONE: the reason as the end of a sentence, "it is optimised away here" */
 };
 
-/* Is it at one place, and that is not LOC_GONE? */
+/* Whether the value is one piece that is available. */
 static inline bool loc_is_whole(const struct loc *l)
 {
 	return l->n == 1 && l->pieces[0].kind != LOC_GONE;
 }
 
-/* Is all of it somewhere? */
+/* Whether all pieces of the value are available. */
 static inline bool loc_is_there(const struct loc *l)
 {
 	for (uint32_t i = 0; i < l->n; i++)
@@ -219,9 +221,9 @@ enum var_from {
 };
 
 enum var_flags {
-	VAR_ARTIFICIAL = 1 << 0, /* `this` and the like */
-	VAR_RESULT = 1 << 1,	/* Go: a named result, not there before the return */
-	VAR_DISPUTED = 1 << 2,	/* calling convention and debug info disagree; `from` says which is given */
+	VAR_ARTIFICIAL = 1 << 0, /* made by the compiler: `this` */
+	VAR_RESULT = 1 << 1,	/* Go: a named result, not available before the return */
+	VAR_DISPUTED = 1 << 2,	/* calling convention and debug info disagree; `from` says which one was used */
 	VAR_UNSURE = 1 << 3,	/* the compiler knew all callers and may have changed how they call */
 };
 
@@ -235,14 +237,14 @@ struct var {
 	struct loc loc;
 };
 
-typedef VEC(struct var) var_list;	/* of the caller: vec_free() */
+typedef VEC(struct var) var_list;	/* the caller frees it with vec_free() */
 
 enum types_lang { LANG_C, LANG_CXX, LANG_RUST, LANG_GO, LANG_OTHER };
 
 /*
- * A function at its first instruction: where its parameters are there, and where its return value
- * will be at the return. Compilers hand over as the ABI says unless all callers are known to them
- * (static functions, clones): there a location list that speaks of the first instruction wins.
+ * A function: where its parameters are at its first instruction, and where its return value will be at the return.
+ * Compilers follow the ABI unless they know all callers (static functions, clones): for these a location list that
+ * covers the first instruction takes precedence.
  */
 struct func_types {
 	const char *name;	/* qualified, without parameters */
@@ -252,8 +254,8 @@ struct func_types {
 	type_id ret;
 	uint8_t lang;		/* enum types_lang */
 	bool external, variadic;
-	bool is_void;		/* it returns nothing; not known where the debug info has no types at all */
-	uint32_t line;		/* of types_func_file() */
+	bool is_void;		/* it returns nothing; false if the debug info has no types at all */
+	uint32_t line;		/* line in types_func_file() */
 	uint32_t nparams, nresults;
 	const struct var *params;	/* behind them Go's results, each for itself: loc as in retval */
 	struct var retval;	/* loc at the ret instruction; a large one in memory, at rax */
@@ -264,55 +266,60 @@ const char *types_func_file(struct types *t, uint64_t entry);	/* reads the unit'
 char *types_func_declare(struct types *t, uint64_t entry);	/* "int f(char *a, ...)"; caller frees; NULL if not known */
 
 /*
- * Everything that has a name at an address: locals and parameters, innermost scope first, those of
- * inlined functions included. Statics and globals outside of functions are not listed: types_global()
- * finds them. A name that is shadowed comes again later. At a function's first instruction parameters are as in
- * types_func().
+ * Lists all locals and parameters at an address, innermost scope first, including those of inlined functions.
+ * Statics and globals outside of functions are not listed: types_global() finds them. A name that is shadowed is
+ * listed again later. At a function's first instruction parameters are as in types_func().
  */
 int types_vars_at(struct types *t, uint64_t pc, var_list *list);
 
-/* One of these by name, or a static or global; the innermost one. -ENOENT with near names. */
+/* Finds a variable of types_vars_at() by name, or a static or global; the innermost one. -ENOENT with similar names. */
 int types_var(struct types *t, uint64_t pc, const char *name, struct var *ret_var);
 
-/* The same where a copy of an inlined function is probed: its variables come first, even if the instruction is not its own. */
+/*
+ * Like types_var(), for a probe on an inlined copy of a function: its variables come first, even if the instruction
+ * belongs to another function.
+ */
 int types_copy_var(struct types *t, uint64_t pc, const char *name, struct var *ret_var);
 
-/* A global or static by name ("ns::x" too); the unit of `near` first. -ENOENT if there is none. */
+/* Finds a global or static by name ("ns::x" too); in the unit of `near` first. -ENOENT if there is none. */
 int types_global(struct types *t, const char *name, uint64_t near, struct var *ret_var);
 
-/* Every place where the compiler put a copy of a function into another one. */
+/* One place where the compiler has inlined a copy of a function. */
 struct inlined_site {
 	uint64_t entry;		/* first instruction of the copy: can be probed */
-	uint64_t caller;	/* entry of the function it lies in */
+	uint64_t caller;	/* entry of the function that contains it */
 	const char *name;
-	const char *file;	/* where it is called from; NULL, 0 if not known */
+	const char *file;	/* source position of the call; NULL, 0 if not known */
 	uint32_t line;
 };
 typedef VEC(struct inlined_site) inlined_list;
 
-/* Returns how many were added (0 is no error). name: plain or qualified. */
+/* Lists the inlined copies of a function. Returns how many were added (0 is no error). name: plain or qualified. */
 int types_inlined(struct types *t, const char *name, inlined_list *list);
 
 /* Source lines: lines.c */
 struct line_site {
 	uint64_t addr;
-	const char *file;	/* as the compiler was told, with its folder */
+	const char *file;	/* as given to the compiler, with its directory */
 	uint32_t line, column;
 	const char *func;	/* NULL if not known */
 };
 typedef VEC(struct line_site) line_list;
 
 /*
- * Where a line begins, once per function and per inlined copy. file matches by its last parts
- * ("b.c" and "a/b.c" both mean /src/a/b.c). A line without code means the next one that has some.
+ * Finds the addresses at which a line begins, one per function and per inlined copy. file matches by its last path
+ * components ("b.c" and "a/b.c" both match /src/a/b.c). For a line without code the next line with code is used.
  * -ENOENT if there is no such file, -ENODATA if it has no such line.
  */
 int lines_find(struct types *t, const char *file, uint32_t line, line_list *list);
 
-/* The line of an address; func is the innermost function, inlined ones included. */
+/* Finds the line of an address; func is the innermost function, including inlined ones. */
 int lines_at(struct types *t, uint64_t pc, struct line_site *ret_site);
 
-/* The same for a backtrace: the inlined functions at pc from the inside out, then the real one. */
+/*
+ * Lists the frames at an address, for a backtrace: the inlined functions at pc from the innermost outwards, then
+ * the function itself.
+ */
 int lines_frames(struct types *t, uint64_t pc, line_list *list);
 
 #endif

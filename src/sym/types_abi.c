@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The System V calling convention of x86-64. A value of up to 16 bytes is looked at in two halves of
- * 8 ("eightbytes"); what lies in a half decides whether it travels in a general register, in an SSE
- * register or, with everything larger, on the stack. C++ classes that must not be copied bytewise
- * travel by address.
+ * The System V calling convention of x86-64. A value of up to 16 bytes is classified in two halves of 8
+ * ("eightbytes"); the content of a half decides whether it is passed in a general register, in an SSE register or,
+ * with everything larger, on the stack. C++ classes that must not be copied bytewise are passed by address.
  */
 #include "sym/types_priv.h"
 
@@ -15,7 +14,7 @@ struct classes {
 	struct types *t;
 	uint8_t half[2];
 	bool wide;		/* one SIMD value of more than 16 bytes */
-	int steps;		/* damaged types may hold themselves */
+	int steps;		/* damaged types may contain themselves */
 };
 
 static const uint8_t int_regs[] = { R_DI, R_SI, R_DX, R_CX, 8, 9 };
@@ -71,7 +70,7 @@ static void classify_array(struct classes *c, const struct type *y, uint64_t at)
 
 	if (y->flags & TYPE_VECTOR) {
 		c->wide |= y->size > 16;
-		/* What is no vector for the machine is a number. */
+		/* A vector of less than 8 bytes is passed as an integer. */
 		put(c, at, y->size, y->size < 8 ? H_INT : H_SSE, H_SSEUP);
 		return;
 	}
@@ -83,7 +82,7 @@ static void classify_members(struct classes *c, const struct type *y, uint64_t a
 {
 	uint64_t i;
 
-	/* An empty class has one byte. gcc leaves out the members of transparent unions, which are pointers. */
+	/* An empty class has one byte. In the debug info of gcc transparent unions have no members; these are pointers. */
 	if (!y->n && y->size > 1)
 		put(c, at, y->size, H_INT, H_INT);
 	for (i = 0; i < y->n; i++) {
@@ -135,7 +134,7 @@ static void classify_whole(struct classes *c, type_id id)
 		c->half[1] = H_SSE;
 }
 
-/* What typedefs add, to what has a member of such a type. */
+/* The alignment that typedefs request for members of their type. */
 static uint64_t asked_align(struct types *t, type_id id)
 {
 	uint64_t least = 1;
@@ -159,7 +158,7 @@ uint64_t abi_align(struct types *t, type_id id)
 	t->depth++;
 	switch (y->kind) {
 	case TYPE_STRUCT: case TYPE_UNION:
-		/* Said only where it is not natural; a packed one is small for its members. */
+		/* The debug info has the alignment only if it is not natural; in a packed struct members are not aligned. */
 		for (i = 0; i < y->n && i < 256 && !y->align; i++) {
 			uint64_t a = y->members[i].bit_size ? 1 : abi_align(t, y->members[i].type);
 
@@ -217,7 +216,7 @@ struct loc abi_pointed(struct abi *a, uint64_t size)
 		return loc_one(a->t, (struct loc_piece){ .kind = LOC_MEM, .reg = int_regs[a->ints++], .size = size });
 	if (a->floats_why)
 		return loc_gone(a->floats_why);
-	/* The address itself is on the stack. */
+	/* The pointer itself is on the stack. */
 	n = types_alloc(a->t, 4 * sizeof(*n));
 	n[0] = (struct loc_node){ LOP_REG, R_SP, 0, 0 };
 	n[1] = (struct loc_node){ LOP_CONST, 0, 0, a->stack + 8 };
@@ -276,15 +275,15 @@ static struct loc in_registers(struct abi *a, const struct classes *c, uint64_t 
 			pieces_add(&p, (struct loc_piece){ .kind = LOC_REG, .reg = ints[a->ints++], .size = part });
 		else if (c->half[i] == H_SSE)
 			pieces_add(&p, (struct loc_piece){ .kind = LOC_XMM, .reg = a->floats++, .size = part });
-		else	/* padding alone */
+		else	/* only padding */
 			pieces_add(&p, (struct loc_piece){ .kind = LOC_CONST, .size = part });
 	}
 	return pieces_loc(a->t, &p);
 }
 
 /*
- * A number of 16 bytes for which there are not two registers. LLVM took each half for itself before version 18; since
- * then one register that is left over may count as used or not.
+ * A number of 16 bytes for which there are not two registers left. Before version 18 LLVM passed each half
+ * separately; since then a remaining register may count as used or not.
  */
 static struct loc half_left(struct abi *a)
 {
@@ -345,7 +344,7 @@ struct loc abi_param(struct abi *a, type_id type, bool by_ref)
 	if (a->kind == ABI_RUST)
 		return abi_rust_param(a, type);
 	l = sysv_param(a, type, by_ref);
-	/* On the stack it takes whole words, but it is no larger for that. */
+	/* On the stack it takes whole words, but its size stays the same. */
 	if (l.n == 1 && l.pieces[0].kind == LOC_MEM)
 		((struct loc_piece *)l.pieces)->size = y->size;
 	return l;

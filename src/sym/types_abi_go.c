@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Go's register convention (1.17 and later): every basic value inside a parameter gets a register
- * of its own, fields of structs too; what does not fit as a whole goes to the stack. Results use
- * the same registers again. Before 1.17 everything was on the stack.
+ * Go's register convention (1.17 and later): every basic value inside a parameter gets a register of its own,
+ * fields of structs too; a parameter that does not fit completely goes to the stack. Results use the same registers
+ * again. Before 1.17 everything was on the stack.
  */
 #include "sym/types_priv.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How rustc hands over values between Rust functions. It promises nothing, but has done this for
- * years: a type that is one number or two (a slice, an Option of a number) travels in one or two
- * registers, whatever is around them; another one of up to 8 bytes in one general register; the rest
- * by address. Where optimised code has location lists, these are asked as well (types_func.c).
+ * How rustc passes values between Rust functions. It guarantees nothing, but has done this for years: a type that
+ * consists of one or two numbers (a slice, an Option of a number) is passed in one or two registers, whatever types
+ * are around them; another one of up to 8 bytes in one general register; all others by address. Where optimised
+ * code has location lists, these are compared as well (types_func.c).
  */
 #include "sym/types_priv.h"
 
@@ -25,7 +25,7 @@ static uint8_t kind_of(struct types *t, const struct type *y)
 	return beneath->flags & TYPE_SIGNED ? SIGNED_NUMBER : NUMBER;
 }
 
-/* May variants of an enum have these in the same register? Up to 1.77 only if they are of the same kind. */
+/* Whether two variants of an enum have these scalars in the same register. Up to 1.77 only if they are of the same kind. */
 static bool share(const struct layout *l, const struct scalar *a, const struct scalar *b)
 {
 	if (a->off != b->off || a->size != b->size || (a->kind == REAL) != (b->kind == REAL))
@@ -38,7 +38,7 @@ static void add_scalar(struct layout *l, uint64_t off, const struct type *y, boo
 	struct scalar s = { off, y->size, kind_of(l->a->t, y), tag };
 	int i;
 
-	/* Variants of an enum lie over each other; so may the number that tells them apart. */
+	/* Variants of an enum overlap each other; so may the discriminant. */
 	for (i = 0; i < l->n; i++)
 		if (share(l, &l->v[i], &s)) {
 			if (l->v[i].tag)
@@ -57,8 +57,8 @@ static void add_scalar(struct layout *l, uint64_t off, const struct type *y, boo
 static void flatten(struct layout *l, type_id id, uint64_t off, bool tag);
 
 /*
- * An enum whose variants are told apart by values that a field of one of them never has. Only if the others are
- * empty it travels like that one.
+ * An enum whose discriminant is in values that a field of one variant never has. It is passed like that variant
+ * only if the others are empty.
  */
 static bool is_crowded(struct layout *l, const struct type *y)
 {
@@ -91,7 +91,7 @@ static void flatten(struct layout *l, type_id id, uint64_t off, bool tag)
 	const struct type *y = type_get(l->a->t, type_strip(l->a->t, id));
 	uint64_t i;
 
-	if (!y->size)	/* () and what is made of it */
+	if (!y->size)	/* () and types made of it */
 		return;
 	if (l->steps++ > 1000) {
 		l->aggregate = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Types by the name that a person writes, members by theirs. C's basic types have many spellings
- * ("unsigned long", "long unsigned int") and need no debug info: they are made here.
+ * Types by the name that users write, members by theirs. C's basic types have many spellings ("unsigned long",
+ * "long unsigned int") and need no debug info: they are made here.
  */
 #include "sym/types_priv.h"
 
@@ -61,7 +61,7 @@ static bool take_word(const char **s, const char *word)
 	return true;
 }
 
-/* All words are C's own: say it in the one spelling of the table. */
+/* If all words are C's own, finds the type by the one spelling of the table. */
 static type_id spelled_basic(struct types *t, const char *s)
 {
 	int longs = 0, shorts = 0, chars = 0, unsign = 0, sign = 0, wide = 0;
@@ -87,14 +87,14 @@ static type_id choose(struct types *t, const die_list *list)
 {
 	size_t i;
 
-	/* Where a name is both a struct's and a typedef's, C means the typedef. */
+	/* If a name is both a struct's and a typedef's, in C it is the typedef's. */
 	for (i = 0; i < list->n; i++)
 		if (tag_is_alias(dwarf_tag(&list->v[i])))
 			return type_of_die(t, &list->v[i]);
 	return type_of_die(t, &list->v[0]);
 }
 
-/* Without stars, brackets and qualifiers. */
+/* Finds a type by its name without stars, brackets and qualifiers. */
 static int find_plain(struct types *t, const char *name, struct unit *near, type_id *ret_id)
 {
 	static const struct { const char *word; enum find_what what; } words[] = {
@@ -137,7 +137,7 @@ static bool drop_suffix_word(char *s, size_t *n, const char *word)
 	return true;
 }
 
-/* Where the plain name ends: the rest is qualifiers, stars, references and brackets. */
+/* The length of the plain name: the rest is qualifiers, stars, references and brackets. */
 static size_t plain_length(char *s)
 {
 	size_t n = strlen(s), before;
@@ -156,7 +156,7 @@ static size_t plain_length(char *s)
 	return n;
 }
 
-/* What stands behind the name, read from the left; the first bracket is the outermost dimension. */
+/* Applies the text after the name, from left to right; the first bracket is the outermost dimension. */
 static int apply_suffix(struct types *t, const char *s, type_id *id)
 {
 	uint64_t dims[16];
@@ -195,7 +195,7 @@ int type_find(struct types *t, const char *name, uint64_t near, type_id *ret_id)
 	size_t n;
 	int r;
 
-	/* Rust and Go have * and [ in front: such a name is one whole. */
+	/* In Rust and Go * and [ come before the name: there they are part of it. */
 	skip_qualifiers(&s);
 	copy = xstrdup(s);
 	n = plain_length(copy);
@@ -210,7 +210,7 @@ int type_find(struct types *t, const char *name, uint64_t near, type_id *ret_id)
 	return r;
 }
 
-/* Damaged types may hold themselves, several times: count all steps. */
+/* Damaged types may contain themselves, several times: all steps are counted. */
 struct member_search { struct types *t; const char *name; int steps; };
 
 static bool find_member(struct member_search *q, type_id id, uint64_t bits, struct type_member *ret)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A function's parameters at its first instruction. At that place debug info of unoptimised code is
- * wrong (it says where the prologue will have put them), while the calling convention is right for
- * every function that strangers can call. A compiler that knows all callers may hand over
- * otherwise: then only a location list, which speaks of single instructions, tells the truth.
+ * A function's parameters at its first instruction. There the debug info of unoptimised code is wrong (it says
+ * where the prologue will have put them), while the calling convention is right for every function that other
+ * modules can call. A compiler that knows all callers may pass parameters otherwise: then only a location list,
+ * which is about single instructions, is right.
  */
 #include "sym/types_priv.h"
 
@@ -20,8 +20,8 @@ struct job {
 	struct func_types *f;
 	param_list params;
 	bool local;	/* all callers are known */
-	bool changed;	/* and are known to call in a way of their own */
-	bool unsure;	/* and nobody says whether they do */
+	bool changed;	/* all callers are known to use a convention of their own */
+	bool unsure;	/* it is not known whether callers do */
 };
 
 static void add_param(struct job *j, Dwarf_Die *die)
@@ -35,7 +35,7 @@ static void add_param(struct job *j, Dwarf_Die *die)
 	p->artificial = die_flag(die, DW_AT_artificial);
 }
 
-/* The entry below `concrete` that is a copy of the parameter `of`. */
+/* Finds the entry below `concrete` that is a copy of the parameter `of`. */
 static bool find_copy(Dwarf_Die *concrete, Dwarf_Die *of, Dwarf_Die *ret_die)
 {
 	Dwarf_Attribute attr;
@@ -55,8 +55,8 @@ static bool find_copy(Dwarf_Die *concrete, Dwarf_Die *of, Dwarf_Die *ret_die)
 }
 
 /*
- * In order of their declaration. A copy of a function lacks the parameters that were optimised away,
- * and constructors lack those that only some of their copies have.
+ * Lists the parameters in the order of their declaration. A copy of a function lacks parameters that were optimised
+ * away, and constructors lack those that only some of their copies have.
  */
 static void list_params(struct job *j)
 {
@@ -108,7 +108,7 @@ static bool has_gone(const struct loc *l)
 	return l->n == 0;
 }
 
-/* "f.constprop.0", "f.isra.0", "f.part.0": made for the callers that are there. LLVM says it by an attribute. */
+/* "f.constprop.0", "f.isra.0", "f.part.0": made for particular callers. LLVM marks such functions by an attribute. */
 static bool is_changed(struct job *j)
 {
 	const struct func *f = module_func_at(j->t->m, j->entry);
@@ -125,7 +125,7 @@ static uint8_t convention(struct job *j)
 		return j->u->go_regs ? ABI_GO : ABI_GO_STACK;
 	if (j->u->lang != LANG_RUST)
 		return ABI_SYSV;
-	/* extern "C" keeps its name, as C wants it. */
+	/* A function that is extern "C" has an unmangled name and C's convention. */
 	return j->f->linkage && (strncmp(j->f->linkage, "_ZN", 3) == 0 || strncmp(j->f->linkage, "_R", 2) == 0) ?
 	       ABI_RUST : ABI_SYSV;
 }
@@ -149,7 +149,7 @@ static void place_by_abi(struct job *j, struct var *vars)
 			vars[i].loc = abi_param(&a, j->params.v[i].type, false);
 }
 
-/* Unoptimised code has one place for each variable, and nothing inlined. */
+/* Unoptimised code has one location for each variable, and nothing inlined. */
 static bool is_optimised(Dwarf_Die *scope, int depth)
 {
 	Dwarf_Attribute attr;
@@ -174,8 +174,8 @@ static bool is_optimised(Dwarf_Die *scope, int depth)
 }
 
 /*
- * LLVM leaves out parameters of functions whose callers it knows. Since version 16 it says so
- * (DW_CC_nocall), but not of methods.
+ * LLVM leaves out parameters of functions whose callers it knows. Since version 16 it marks these functions
+ * (DW_CC_nocall), but not methods.
  */
 static bool may_have_changed(struct job *j)
 {
@@ -191,7 +191,10 @@ static bool is_constant(const struct loc *l)
 	return l->n == 1 && (l->pieces[0].kind == LOC_CONST || l->pieces[0].kind == LOC_BYTES);
 }
 
-/* Where the debug info is exact, compare; where the compiler was free to differ, believe it. */
+/*
+ * Where the debug info is exact, it is compared with the convention; where the compiler was free to deviate, it
+ * takes precedence.
+ */
 static void check_with_lists(struct job *j, struct var *vars)
 {
 	struct loc *listed = xcalloc(j->params.n + 1, sizeof(*listed));
@@ -206,7 +209,7 @@ static void check_with_lists(struct job *j, struct var *vars)
 		listed[i] = dw_location(j->t, &p->die, j->die, j->entry, type_get(j->t, p->type)->size, &exact[i]);
 		if (!exact[i] || has_gone(&listed[i]) || same_place(&listed[i], &vars[i].loc))
 			continue;
-		if (has_gone(&vars[i].loc)) {	/* the convention can't tell */
+		if (has_gone(&vars[i].loc)) {	/* the convention does not determine it */
 			vars[i].from = VAR_BY_DWARF;
 			vars[i].loc = listed[i];
 		} else {
@@ -220,7 +223,7 @@ static void check_with_lists(struct job *j, struct var *vars)
 		vars[i].from = VAR_BY_DWARF;
 		if (exact[i] || has_gone(&listed[i]) || is_constant(&listed[i]))
 			vars[i].loc = listed[i];
-		else	/* a place on the stack, which it gets only later */
+		else	/* a location on the stack, which is filled only later */
 			vars[i].loc = loc_gone("the compiler changed how this function is called; "
 					       "it is known some instructions later");
 	}
@@ -266,7 +269,7 @@ static type_id go_result_type(struct job *j, size_t first, size_t n)
 	return type_new(j->t, &(struct type){ .kind = TYPE_STRUCT, .size = (at + align - 1) & -align, .n = k, .members = m });
 }
 
-/* Several results are shown as one struct of them. */
+/* Several results become one struct. */
 static void place_go_results(struct job *j)
 {
 	const struct var *vars = j->f->params;
@@ -296,7 +299,7 @@ static void place_go_results(struct job *j)
 	j->f->retval.loc = pieces_loc(j->t, &p);
 }
 
-/* -g1 describes functions, but no types: what has none there may return anything. */
+/* -g1 describes functions, but no types: a function without a type may return anything there. */
 static bool has_types(struct job *j)
 {
 	size_t i;
@@ -325,7 +328,7 @@ static void place_return(struct job *j)
 		j->f->retval.flags |= VAR_UNSURE;
 }
 
-/* A result is no parameter, though the debug info lists it among them: it is not there before the return. */
+/* A result is not a parameter, though the debug info lists it among them: it is not available before the return. */
 static void results_last(struct job *j)
 {
 	struct var *vars = types_alloc(j->t, j->params.n * sizeof(*vars));

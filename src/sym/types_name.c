@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Types as C writes them, where the name stands in the middle: an array of pointers to functions
- * is `int (*f[3])(void)`. We start with the name and wrap it from the inside out.
+ * Types in C's syntax, which has the name in the middle: an array of pointers to functions is `int (*f[3])(void)`.
+ * The text starts with the name and grows outwards.
  */
 #include "sym/types_priv.h"
 
@@ -49,7 +49,7 @@ static char *declare_qualified(struct types *t, const struct type *y, const char
 		return declare(t, y->ref, s, depth + 1);
 	}
 	inner = declare(t, y->ref, inner, depth + 1);
-	if (kind == TYPE_ARRAY)	/* its elements say it, too */
+	if (kind == TYPE_ARRAY)	/* its elements have the same qualifier */
 		return inner;
 	s = xasprintf("%s %s", word, inner);
 	free(inner);
@@ -103,7 +103,7 @@ static const char *word_of(struct types *t, type_id id, const struct type *y)
 	return y->flags & TYPE_CLASS ? "class " : "struct ";
 }
 
-/* inner is taken over. */
+/* Takes ownership of inner. */
 static char *declare(struct types *t, type_id id, char *inner, int depth)
 {
 	const struct type *y = type_get(t, id);
@@ -112,7 +112,7 @@ static char *declare(struct types *t, type_id id, char *inner, int depth)
 		return with_word("", "...", inner);
 	switch (y->kind) {
 	case TYPE_PTR: case TYPE_MEMBER_PTR:
-		if (y->name)	/* Rust and Go name them */
+		if (y->name)	/* in Rust and Go they have names */
 			return with_word("", y->name, inner);
 		return declare_pointer(t, y, "*", inner, depth);
 	case TYPE_REF: return declare_pointer(t, y, y->flags & TYPE_RVALUE ? "&&" : "&", inner, depth);

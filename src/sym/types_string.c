@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Strings that know their length. They are recognised by their members, not by their names alone,
- * and the offsets are the debug info's: a library that lays them out otherwise still fits, and one
- * that hides them (libc++ keeps short ones in place of the pointer) does not match.
+ * Strings with a length. They are recognised by their members, not only by their names, and the offsets come from
+ * the debug info: a library with another layout is still supported, and one with a hidden layout (libc++ stores
+ * short strings in place of the pointer) does not match.
  */
 #include "sym/types_priv.h"
 
@@ -35,7 +35,7 @@ static bool member_path(struct types *t, type_id id, const char *const *path, ui
 #define PATH 8
 
 static const struct {
-	const char *name;	/* how the type's name begins, or is, if it ends with $ */
+	const char *name;	/* start of the type's name; the whole name if it ends with $ */
 	const char *ptr[PATH], *len[PATH];
 } shapes[] = {
 	{ "std::__cxx11::basic_string<char,", { "_M_dataplus", "_M_p" }, { "_M_string_length" } },
@@ -66,7 +66,7 @@ bool type_is_string(struct types *t, type_id id, struct type_string *ret_string)
 	size_t i;
 
 	/*
-	 * clang leaves it to the library to describe it, or the part of it that has the pointer. Its
+	 * clang leaves the description of this type, or of the part that has the pointer, to the library. Its
 	 * layout is part of libstdc++'s ABI.
 	 */
 	if (y->kind == TYPE_FWD && y->name && name_fits(y->name, shapes[0].name)) {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The unwind table of a module: all FDEs in order of address, the gaps between them told by whoever
- * knows them, rows cut into blocks, rules each once.
+ * Makes the unwind table of a module: all FDEs in order of address, rules for the gaps between them from other
+ * sources, rows cut into blocks, each rule stored once.
  */
 #include "sym/unwind_priv.h"
 
 #include "sym/sort.h"
 
-/* Text in several segments with a wide hole between them: nobody links like that. */
+/* Text in several segments with a larger hole between them does not occur in practice. */
 #define MOST_HOLE (16u << 20)
-/* Functions are padded to this: a smaller gap between two FDEs holds no code. */
+/* Functions are padded to this: a smaller gap between two FDEs has no code. */
 #define PADDING 16
 
 struct row_writer {
-	uint64_t lo, hi;	/* code it is about; lo is a multiple of a block */
-	uint64_t at;		/* of the last row */
-	uint32_t rule;		/* of the last row */
+	uint64_t lo, hi;	/* code that the table covers; lo is a multiple of a block */
+	uint64_t at;		/* address of the last row */
+	uint32_t rule;		/* rule of the last row */
 	VEC(uint32_t) index, rows;
 	VEC(struct unwind_rule) rules;
 	uint32_t *slots;	/* rule number + 1 by hash */
@@ -53,7 +53,7 @@ static void grow_slots(struct row_writer *w)
 	}
 }
 
-/* The number of a rule; 0 (nothing known) if a damaged file has more than a row can name. */
+/* The number of a rule; 0 (nothing known) if a damaged file has more rules than a row can refer to. */
 static uint32_t intern(struct row_writer *w, const struct unwind_rule *rule)
 {
 	uint32_t *slot;
@@ -77,7 +77,7 @@ static uint32_t intern(struct row_writer *w, const struct unwind_rule *rule)
 	return *slot - 1;
 }
 
-/* Begin all blocks up to this one, each with the rule that still holds. */
+/* Begins all blocks up to this one, each with the rule that is still valid. */
 static void open_blocks(struct row_writer *w, size_t block)
 {
 	while (w->index.n <= block) {
@@ -149,7 +149,7 @@ static void add_all(struct module *m, const struct fde_list *l, struct row_write
 	for (i = 0; i < l->fdes.n; i++) {
 		const struct fde_source *s = &l->fdes.v[keys[i].index];
 		const struct cie_source *c = &l->cies.v[s->cie];
-		/* where two overlap, the first one counts up to the second's start */
+		/* where two FDEs overlap, the first one is valid up to the start of the second */
 		uint64_t next = i + 1 < l->fdes.n ? MAX(keys[i + 1].addr, s->lo) : w->hi;
 		struct frame_fde fde = { s->lo, MIN(MIN(s->hi, next), w->hi), 0, s->program, &c->cie };
 
@@ -163,7 +163,7 @@ static void add_all(struct module *m, const struct fde_list *l, struct row_write
 	free(keys);
 }
 
-/* The span of code; where there is a wide hole in it, the part with the most code. */
+/* The range of the code; if there is a wide hole in it, the part with the most code. */
 static struct range code_span(const struct module *m)
 {
 	const struct sym_priv *p = priv(m);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Call frame instructions, run once outside so that nobody has to inside. Of all registers only those
- * are followed that a CFA is ever counted from at a call: rsp, rbp and rbx (the loader's resolver).
- * Others may be a CFA's base in the innermost frame only, where their values are known anyway.
+ * Call frame instructions, executed once in the tracer so that the target does not have to. Of all registers only
+ * those are followed that a CFA is ever based on at a call: rsp, rbp and rbx (the loader's resolver). Other
+ * registers may be the base of a CFA in the innermost frame only, where their values are known anyway.
  */
 #include "sym/unwind_priv.h"
 
@@ -13,7 +13,7 @@ enum {
 	OP_LIT0 = 0x30, OP_BREG0 = 0x70,
 };
 
-/* Compilers nest these once; whoever nests deeper gets no rows from there on. */
+/* Compilers nest these once; code with deeper nesting gets no rows from there on. */
 #define MOST_REMEMBERED 8
 /* A CIE is run for many FDEs; real ones have a dozen bytes. */
 #define MOST_CIE 256
@@ -29,7 +29,7 @@ struct cfi {
 	struct row_writer *w;
 };
 
-/* From DWARF's numbers to the machine's. */
+/* From DWARF's register numbers to those of machine code. */
 static const uint8_t machine_reg[16] = { 0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15 };
 
 static bool fits16(int64_t n)
@@ -37,7 +37,7 @@ static bool fits16(int64_t n)
 	return n == (int16_t)n;
 }
 
-/* One callee-saved register into the rule; `shift` is 0 for rbp, 2 for rbx. */
+/* Puts one callee-saved register into the rule; `shift` is 0 for rbp, 2 for rbx. */
 static void rule_place(struct unwind_rule *rule, const struct cfi_place *p, int shift, int16_t *n)
 {
 	uint8_t lost = shift ? UNWIND_BX_LOST : UNWIND_BP_LOST;
@@ -97,7 +97,7 @@ static struct reader sub_reader(struct reader *r)
 	return e;
 }
 
-/* rsp+8, and 8 more in the second half of a 16-byte entry: what linkers write for .plt */
+/* rsp+8, and 8 more in the second half of a 16-byte entry: what linkers emit for .plt */
 static bool is_plt(struct reader e, struct cfi_state *s)
 {
 	uint8_t limit;
@@ -141,7 +141,7 @@ static void cfa_expression(struct cfi_state *s, struct reader e)
 		s->kind = UNWIND_DEREF;
 }
 
-/* The only register expression in common use: frames realigned by way of rbp. */
+/* The only register expression in common use: frames realigned with the help of rbp. */
 static struct cfi_place place_expression(struct reader e)
 {
 	uint8_t op = read_u8(&e);
@@ -187,7 +187,7 @@ static int64_t factored(const struct cfi *c, uint64_t n)
 	return n * (uint64_t)c->cie->data_align;
 }
 
-/* The row is complete: say it, and go on to a later address. */
+/* Adds the complete row, and continues at a later address. */
 static void move_to(struct cfi *c, uint64_t loc)
 {
 	struct unwind_rule rule;
@@ -224,7 +224,7 @@ static void restore_state(struct cfi *c)
 		c->now = c->remembered[--c->nremembered];
 }
 
-/* Instructions that say where a register is; false if it is none of them. */
+/* Instructions that define where a register is saved; false if op is none of them. */
 static bool place_op(struct cfi *c, uint8_t op)
 {
 	struct reader *r = &c->r, e;
@@ -255,7 +255,7 @@ static bool place_op(struct cfi *c, uint8_t op)
 	return true;
 }
 
-/* Instructions that say what the CFA is. After an expression only a whole new one counts. */
+/* Instructions that define the CFA. After an expression only a complete new definition counts. */
 static bool cfa_op(struct cfi *c, uint8_t op)
 {
 	struct cfi_state *s = &c->now;
@@ -296,7 +296,7 @@ static void one_op(struct cfi *c)
 	case 0x0a: remember(c); break;
 	case 0x0b: restore_state(c); break;
 	case 0x2d: break;		/* register windows of another CPU */
-	case 0x2e: read_uleb(r); break;	/* size of arguments: rsp based CFAs have it already */
+	case 0x2e: read_uleb(r); break;	/* size of arguments: already part of CFAs based on rsp */
 	default: r->bad = true;
 	}
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Code that nobody tells anything of (a libc without unwind tables, hand-written assembly): read it. At a
- * function's start only the return address is on the stack; from there on each instruction is followed, and
- * what it does to the stack pointer is summed up. Compilers keep the sum the same on all ways to an
+ * Rows for code without any unwind information (a libc without unwind tables, hand-written assembly), from the
+ * instructions. At a function's start only the return address is on the stack; from there on each instruction is
+ * followed, and its changes of the stack pointer are summed up. Compilers keep the sum the same on all paths to an
  * instruction, so each is visited once.
  *
- * It is done twice: only after the first time all functions are known by their callers, and only then it is
- * seen that a function ended with a call that does not return. Cases of a switch are reached by nobody;
- * they are taken to have the stack of the last indirect jump in front of them.
+ * It is done twice: only after the first pass are all functions known by their callers, and only then can it be
+ * seen that a function ended with a call that does not return. The cases of a switch are not reached by any known
+ * branch; they are taken to have the stack of the last indirect jump before them.
  */
 #include "sym/unwind_priv.h"
 
@@ -16,17 +16,17 @@
 enum { RBX = 3, RSP = 4, RBP = 5 };
 
 #define UNKNOWN INT32_MIN
-#define MOST_CODE (4u << 20)	/* bytes of a module that are read like this: a tenth of a second */
+#define MOST_CODE (4u << 20)	/* most bytes of a module that are analysed in this way: a tenth of a second */
 
-#define POINTED_TO 4096		/* looking for pointers to functions is worth it from here on */
+#define POINTED_TO 4096		/* bytes of code from which on pointers to functions are searched */
 
 enum mark { MARK_ENTRY = 1, MARK_MAYBE = 2, MARK_JUMP = 4 };
 
-/* The CFA is `depth` above rsp and `fp` above rbp; bp and bx are saved at CFA + that (0: not saved). */
+/* The CFA is `depth` above rsp and `fp` above rbp; rbp and rbx are saved at CFA + bp and CFA + bx (0: not saved). */
 struct height {
 	int32_t depth, fp;
 	int16_t bp, bx;
-	uint8_t kind;		/* else it is this kind of row, all the way */
+	uint8_t kind;		/* not 0: all rows from here on are of this kind */
 };
 
 struct work { uint32_t off, state; };
@@ -35,7 +35,7 @@ struct flow {
 	uint64_t lo;
 	uint32_t len;
 	const uint8_t *code;
-	uint32_t *at;		/* by place: number of the state + 1, where an instruction begins */
+	uint32_t *at;		/* by offset: number of the state + 1, where an instruction begins */
 	uint8_t *size, *mark;
 	VEC(struct height) states;
 	VEC(struct work) work;
@@ -55,7 +55,7 @@ static struct unwind_rule rule_of(const struct height *h)
 	}
 	if (rule.off == UNKNOWN)
 		return (struct unwind_rule){ .kind = UNWIND_NONE };
-	if (rule.off < 8)	/* who has popped the return address does not return */
+	if (rule.off < 8)	/* code that has popped the return address does not return */
 		return (struct unwind_rule){ .kind = UNWIND_END };
 	rule.flags = (h->bp ? UNWIND_BP_CFA : 0) | (h->bx ? UNWIND_BX_CFA : 0);
 	rule.bp = h->bp;
@@ -168,7 +168,7 @@ static void wide_op(struct height *h, uint8_t op, const uint8_t *p, uint8_t rex)
 	}
 }
 
-/* What an instruction does to the stack; n bytes, checked by the decoder to be one. */
+/* Applies the effect of an instruction on the stack; n bytes, which the decoder has accepted. */
 static void apply(struct height *h, const uint8_t *p, size_t n)
 {
 	uint8_t rex = 0, op;
@@ -216,7 +216,7 @@ static void note(struct flow *f, uint64_t addr, uint8_t mark)
 		f->mark[addr - f->lo] |= mark;
 }
 
-/* One instruction; false if the next one doesn't follow it. */
+/* Visits one instruction; false if execution does not continue with the next one. */
 static bool visit(struct flow *f, uint32_t off, uint32_t *state)
 {
 	struct height h = f->states.v[*state], before = h;
@@ -267,7 +267,7 @@ static void follow(struct flow *f, uint32_t off, uint32_t state)
 	}
 }
 
-/* All places with that mark, as functions. */
+/* Follows all addresses with that mark as functions. */
 static void follow_marked(struct flow *f, uint8_t mark)
 {
 	for (uint32_t i = 0; i < f->len; i++)
@@ -295,7 +295,7 @@ static void follow_cases(struct flow *f)
 	}
 }
 
-/* The program's own start, and the ways back from signal handlers. */
+/* Starts at the program's entry point and at the signal return trampolines. */
 static void seed_special(struct flow *f, const struct module *m)
 {
 	static const uint8_t syscall_15[] = { 0x0f, 0, 0, 0, 0x0f, 0x05 };

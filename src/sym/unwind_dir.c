@@ -32,7 +32,7 @@ static void collect(const struct unwind_place *places, size_t n, entry_list *lis
 		qsort(list->v, list->n, sizeof(*list->v), by_address);
 }
 
-/* Where each table will stand; returns the end of all. */
+/* Sets the offset of each table; returns the total size. */
 static size_t lay_out(entry_list *list)
 {
 	size_t at = sizeof(struct unwind_dir) + list->n * sizeof(struct unwind_span), i, k;

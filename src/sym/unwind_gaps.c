@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Code without call frame information: hand-written assembly, libraries built without. What can be
- * said of it for certain is little, but it is what probes ask for: at a function's first instruction
- * only the return address is on the stack, and if it begins by making rbp its frame pointer, then
- * that holds from there on. And the end of a signal handler looks the same everywhere.
+ * Code without call frame information: hand-written assembly, libraries built without it. Little is certain of it,
+ * but enough for most probes: at a function's first instruction only the return address is on the stack, and if it
+ * begins by making rbp its frame pointer, rbp is valid from there on. The end of a signal handler has the same code
+ * everywhere.
  */
 #include "sym/unwind_priv.h"
 
@@ -41,7 +41,7 @@ bool sigreturn_row(struct module *m, uint64_t lo, uint64_t hi, struct row_writer
 
 	if (!p || !is_sigreturn(p, hi - lo))
 		return false;
-	row_add(w, lo - 1, &signal_frame);	/* what returns here was not called: its ip - 1 is looked for */
+	row_add(w, lo - 1, &signal_frame);	/* the handler returns here without a call: ip - 1 is looked up */
 	return true;
 }
 
@@ -69,7 +69,7 @@ static void function_rows(struct module *m, const struct func *f, uint64_t hi, s
 	}
 }
 
-/* Without a symbol (stripped), the trampoline is found by its bytes: it is always aligned. */
+/* Without a symbol (stripped file) the trampoline is found by its bytes: it is always aligned. */
 static void stray_trampolines(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w)
 {
 	const uint8_t *p = module_bytes(m, lo, hi - lo), *at = p, *end = p + (hi - lo);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of Go code from its own table (see gotab.c), which is there even in stripped programs: for each
- * function how far the stack pointer is below its place at entry, by address. A frame that is not empty has
- * the caller's rbp right below the return address.
+ * Rows of Go code from its own table (see gotab.c), which even stripped programs have: for each function how far
+ * the stack pointer is below its value at entry, by address. A frame that is not empty has the caller's rbp right
+ * below the return address.
  *
- * In a function's record: pcsp at 16, an offset into the pc tables; one byte of flags, whose place
- * depends on the version. A pc table is pairs of variable length numbers, change of the value (zigzag)
- * and length of code it held for, up to a change of 0.
+ * In a function's record: pcsp at 16, an offset into the pc tables; one byte of flags, whose offset depends on the
+ * version. A pc table is pairs of variable length numbers, change of the value (zigzag) and length of the code for
+ * which it is valid, up to a change of 0.
  */
 #include "sym/unwind_priv.h"
 
@@ -74,7 +74,10 @@ static void depth_rows(const struct go *g, uint32_t pcsp, uint64_t lo, uint64_t 
 	}
 }
 
-/* Go stops at the frames of threads and handlers, too. We go on: a thread was started, a handler interrupted somebody. */
+/*
+ * Go's own tracebacks also stop at the frames that start threads and signal handlers. This walk continues: a thread
+ * was started by another function, and a handler has interrupted one.
+ */
 static bool is_outermost(const struct go *g, uint32_t record)
 {
 	static const char *const others[] = { "runtime.mstart", "runtime.sigtramp" };

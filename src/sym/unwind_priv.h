@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The makers of unwind tables among themselves: who knows rules says them, in order, to one writer. */
+/* Shared by the makers of unwind tables: several sources of rules add them, in order of address, to one writer. */
 #ifndef JAB_SYM_UNWIND_PRIV_H
 #define JAB_SYM_UNWIND_PRIV_H
 
 #include "sym/priv.h"
 #include "sym/unwind.h"
 
-/* unwind_rows.c: collects rows. Addresses must not go back; later rules for one address win. */
+/* unwind.c: collects rows. Addresses must not go backwards; of several rules for one address the last one counts. */
 struct row_writer;
 void row_add(struct row_writer *w, uint64_t addr, const struct unwind_rule *rule);
 
@@ -14,9 +14,9 @@ void row_add(struct row_writer *w, uint64_t addr, const struct unwind_rule *rule
 enum cfi_how { CFI_SAME, CFI_AT_CFA, CFI_AT_BP, CFI_IN_REG, CFI_UNDEFINED, CFI_OTHER };
 struct cfi_place { uint8_t how; int64_t n; };
 
-/* What call frame instructions have said so far. Registers have DWARF's numbers. */
+/* The state of the call frame instructions. Registers have DWARF's numbers. */
 struct cfi_state {
-	uint8_t kind;		/* of the CFA: enum unwind_kind */
+	uint8_t kind;		/* kind of the CFA: enum unwind_kind */
 	uint64_t reg;
 	int64_t off, add;
 	struct cfi_place ra, bp, bx, sp;
@@ -25,17 +25,17 @@ struct cfi_state {
 void cfi_start(const struct frame_cie *cie, struct cfi_state *ret);
 void cfi_run(const struct frame_fde *fde, const struct cfi_state *start, struct row_writer *w);
 
-/* unwind_gaps.c: code that no FDE tells of, [lo, hi) */
+/* unwind_gaps.c: code without an FDE, [lo, hi) */
 void gap_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);
-bool sigreturn_row(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);	/* is it a signal's way back? */
+bool sigreturn_row(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);	/* if it is a signal return */
 
 bool is_sigreturn(const uint8_t *p, size_t n);
-size_t func_from(const struct module *m, uint64_t addr);	/* the first at or behind it */
+size_t func_from(const struct module *m, uint64_t addr);	/* the first function at or after addr */
 
-/* unwind_code.c: the same by reading the code; false where that is too much */
+/* unwind_code.c: rows for [lo, hi) from the instructions; false where that is too much code */
 bool code_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);
 
-/* unwind_go.c: the same from Go's own table; false where it has none */
+/* unwind_go.c: rows for [lo, hi) from Go's own table; false where it has none */
 bool go_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Variables by name, as the symbol tables know them: address and size, no type. */
+/* Variables by name in the symbol tables: address and size, no type. */
 #include <string.h>
 
 #include "sym/priv.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Event classes: the shape of an event, and whether some bytes have it. */
+/* Event classes: the layout of an event, and whether some bytes conform to it. */
 #include "trace/layout.h"
 
-/* Find out what can be known before an event is seen. */
+/* Computes what follows from the fields alone. */
 void class_measure(struct ctf_class *c)
 {
 	uint64_t len = sizeof(struct ctf_event_head);

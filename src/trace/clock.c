@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Measuring the TSC. The kernel's own figure (perf's page, the boot log) is no use here: it does
- * not follow the slewing by NTP, which CLOCK_MONOTONIC does, and ten parts in a million would be
- * ten microseconds a second. So the rate is taken from two looks at both clocks.
+ * Measuring the TSC. The kernel's own figure (perf's page, the boot log) is no use here: it does not follow the
+ * slewing by NTP, which CLOCK_MONOTONIC does, and ten parts in a million would be ten microseconds a second. So the
+ * rate is computed from two readings of both clocks.
  */
 #include "trace/clock.h"
 
@@ -22,7 +22,7 @@ bool tsc_is_invariant(void)
 	return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & (1u << 8));
 }
 
-/* The narrowest bracket is the one in which nothing came between. */
+/* The reading with the shortest time between the two rdtsc was not interrupted. */
 void clock_look(struct clock_pair *ret_pair)
 {
 	struct clock_pair best = { .width = UINT64_MAX };
@@ -48,7 +48,7 @@ static int64_t realtime_offset(void)
 	return t.tv_sec * NS_PER_S + t.tv_nsec - (int64_t)(a + (b - a) / 2);
 }
 
-/* Place the offset so that `at` is exactly right with the rounded rate. */
+/* Sets the offset so that `at` is exactly right with the rounded rate. */
 static void set_offset(struct tsc_clock *c, const struct clock_pair *at)
 {
 	__int128 wanted = (__int128)at->ns * c->hz / NS_PER_S - at->ticks;

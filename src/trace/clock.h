@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events carry raw TSC ticks: one instruction, no memory. What a tick means is measured here, once
- * per trace, against CLOCK_MONOTONIC, and kept as whole numbers in the form that CTF uses:
+ * Events carry raw TSC ticks: one instruction, no memory access. The length of a tick is measured here, once per
+ * trace, against CLOCK_MONOTONIC, and kept as whole numbers in the form that CTF uses:
  *
  *	ns of CLOCK_MONOTONIC = offset_s * 10^9 + (offset + ticks) * 10^9 / hz
  *
- * The offset is chosen to be right at the time of the measurement, so that rounding hz to a whole
- * number costs 0.2 ns per second of distance from it, and not per second of uptime.
+ * The offset is chosen to be right at the time of the measurement, so that rounding hz to a whole number costs 0.2
+ * ns per second of distance from that time, not per second of uptime.
  */
 #ifndef JAB_TRACE_CLOCK_H
 #define JAB_TRACE_CLOCK_H
@@ -24,24 +24,25 @@ struct tsc_clock {
 	int64_t realtime_ns;		/* CLOCK_REALTIME - CLOCK_MONOTONIC when measured */
 };
 
-/* One look at both clocks: a tick and the time at it, and how far off they may be. */
+/* One reading of both clocks: a tick, the time at it, and the greatest error between the two. */
 struct clock_pair {
 	uint64_t ticks, ns, width;
 };
 
-/* Does the TSC run at one rate, in all sleep states? Otherwise its ticks mean nothing. */
+/* Whether the TSC runs at one rate in all sleep states. Otherwise its ticks are no measure of time. */
 bool tsc_is_invariant(void);
 
-/* The best of some bracketed looks; about 10 us. */
+/* Reads both clocks several times and returns the most precise pair; takes about 10 us. */
 void clock_look(struct clock_pair *ret_pair);
 
 /*
- * Two looks make a clock. The longer ago the first one, the better: this waits until it is 50 ms
- * old, which keeps the error well below 1 us per second. So look first, work, then measure.
+ * Computes a clock from two readings, `first` and one made now. The longer ago the first one, the better: this
+ * waits until it is 50 ms old, which keeps the error well below 1 us per second. So read first, do other work, then
+ * measure.
  */
 int clock_measure(const struct clock_pair *first, struct tsc_clock *ret_clock);
 
-/* Saturate instead of overflowing: times in a trace are foreign input. */
+/* Both saturate instead of overflowing: times in a trace may be damaged. */
 int64_t clock_ns(const struct tsc_clock *c, uint64_t ticks);
 uint64_t clock_ticks(const struct tsc_clock *c, int64_t ns);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The front of the CTF writer: the directory or pipe, its classes and streams. */
+/* The interface of the CTF writer: the directory or pipe, its classes and streams. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -13,7 +13,7 @@
 
 #define MIN_FREE (64u << 10)
 
-/* What is recorded of a program is nothing for other users. */
+/* Other users must not be able to read what was recorded. */
 static int make_dir(const char *path)
 {
 	if (mkdir(path, 0700) == 0)
@@ -167,7 +167,7 @@ static int check_field(const struct ctf_field *f)
 	return 0;
 }
 
-/* As a reader would find it in the metadata, whatever way it was asked for. */
+/* The field as a reader finds it in the metadata, independent of how it was specified. */
 static struct ctf_field plain_field(const struct ctf_field *f)
 {
 	struct ctf_field plain = *f;
@@ -229,7 +229,7 @@ const struct ctf_class *ctf_find_class(const struct ctf *ctf, uint32_t id)
 	return id - CTF_MODULE_ID < CTF_OWN_CLASSES ? ctf->own[id - CTF_MODULE_ID] : NULL;
 }
 
-/* The memory may change while we look: each word is read once. */
+/* The memory may change meanwhile: each word is read once. */
 int ctf_check_counted(const struct ctf *ctf, const void *data, size_t len, uint64_t *counts,
 		      struct ctf_span *ret_span)
 {
@@ -265,7 +265,7 @@ int ctf_check(const struct ctf *ctf, const void *data, size_t len, struct ctf_sp
 	return ctf_check_counted(ctf, data, len, NULL, ret_span);
 }
 
-/* A stream takes a page at its beginning, and one at the end that says what was lost last. */
+/* A stream takes a page at its start, and one at its end that reports the last losses. */
 static uint64_t size_of(const struct ctf *ctf)
 {
 	return ctf->meta_size + ctf->stats.bytes + 2ull * CTF_PAGE * (ctf->begun + (ctf->own_stream != NULL));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events as JSON, one object a line:
+ * Events as JSON, one object per line:
  *
  *	{"time":1,"cpu":0,"pid":77,"tid":78,"comm":"prog","probe":"libc:malloc","fields":{"size":24}}
  *
- * Pointers are text, "0x..."; bytes are text in hex; a string that was cut is {"cut":"text"}; what could
- * not be read is {"fault":"0xADDR"}, or {"unreadable":"0xADDR"} where no read was allowed (null where the
- * address is not known); a backtrace is a list of {"address":"0x...","name":"main+0x12"}, without a name where none is known.
+ * Pointers are text, "0x..."; bytes are text in hex; a string that was cut is {"cut":"text"}; a value that could
+ * not be read is {"fault":"0xADDR"}, or {"unreadable":"0xADDR"} if no read was allowed (null if the address is not
+ * known); a backtrace is a list of {"address":"0x...","name":"main+0x12"}, without a name if none is known.
  */
 #include "base/addr.h"
 #include "base/utf8.h"
@@ -28,7 +28,7 @@ static void put_json_char(struct line *l, const uint8_t *s, size_t len)
 		put_bytes(l, (const char *)s, len);
 }
 
-/* What is no UTF-8 becomes a replacement character: JSON has nothing else. */
+/* Bytes that are not UTF-8 become a replacement character: JSON can't express them. */
 static void put_json_text(struct line *l, const uint8_t *s, size_t n)
 {
 	size_t len;
@@ -53,7 +53,7 @@ static void put_json_address(struct line *l, uint64_t address)
 	put_char(l, '"');
 }
 
-/* Infinity and what is no number can't be written as numbers. */
+/* Infinity and NaN can't be written as JSON numbers. */
 static void put_json_float(struct line *l, double f, unsigned int bits)
 {
 	bool odd = !isfinite(f);
@@ -118,7 +118,7 @@ static void put_json_fault(struct line *l, const struct trace_value *v)
 	put_char(l, '}');
 }
 
-/* A backtrace that ended early is as long as it got, and its last element says so. */
+/* The last element of a backtrace that ended early is the fault. */
 static void put_json_list(struct line *l, const struct trace_event *ev, const struct trace_value *v)
 {
 	put_char(l, '[');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What writer and reader must agree on, beside ctf.h. */
+/* The layout that writer and reader share, in addition to ctf.h. */
 #ifndef JAB_TRACE_LAYOUT_H
 #define JAB_TRACE_LAYOUT_H
 
@@ -11,12 +11,12 @@
 
 #define JAB_TRACE_FORMAT 1	/* env: trace_format */
 
-/* Packet header and context. No hole, so that an empty packet's content ends where this does. */
+/* Packet header and context. Without padding, so that the content of an empty packet ends with this struct. */
 struct packet_head {
 	uint32_t magic;
 	uint8_t uuid[16];
-	uint32_t stream_id;		/* the class: always 0 */
-	uint64_t stream_instance_id;	/* the ring: joins the parts of a stream */
+	uint32_t stream_id;		/* stream class: always 0 */
+	uint64_t stream_instance_id;	/* number of the ring: identifies the parts of a stream */
 	uint64_t first, last;
 	uint64_t content_bits, packet_bits;
 	uint64_t lost, seq, cpu;
@@ -26,10 +26,10 @@ _Static_assert(sizeof(struct packet_head) == 88, "as written in the metadata");
 struct ctf_class {
 	uint32_t id;
 	char *name;
-	struct ctf_field *fields;	/* names are owned */
+	struct ctf_field *fields;	/* the names belong to the class */
 	size_t n;
-	uint32_t fixed;			/* bytes of the event, or 0: it holds strings or addresses */
-	uint32_t tail;			/* padding behind the last field, if that is of fixed size */
+	uint32_t fixed;			/* length of the event; 0: it has strings or addresses */
+	uint32_t tail;			/* padding after the last field, if that is of fixed size */
 	bool has_faults;		/* its first field is CTF_FAULTS */
 };
 
@@ -43,13 +43,13 @@ static inline bool field_varies(const struct ctf_field *f)
 	return f->kind == CTF_STRING || f->kind == CTF_ADDRS;
 }
 
-/* One number, and no more. */
+/* Whether the field is a single number. */
 static inline bool field_is_number(const struct ctf_field *f)
 {
 	return f->kind <= CTF_FLOAT && !f->count;
 }
 
-/* The payload bytes of a field that has a fixed size: those that mean something, and all of them. */
+/* The payload of a field of fixed size: the significant bytes (field_used()), and with padding (field_room()). */
 static inline uint32_t field_used(const struct ctf_field *f)
 {
 	uint32_t each = f->kind == CTF_POINTER ? 8 : f->bits / 8;
@@ -66,18 +66,18 @@ void class_measure(struct ctf_class *c);
 void class_free(struct ctf_class *c);
 
 /*
- * Is this one event that fits its class? Gives the padding at its end. The length comes from
- * whoever read it first: the memory may change meanwhile.
+ * Whether these bytes are one event that conforms to its class. *ret_tail: the padding at its end. len is given by
+ * the caller that has read it once: the memory may change meanwhile.
  */
 bool class_fits(const struct ctf_class *c, const uint8_t *event, uint32_t len, uint32_t *ret_tail);
 
-/* tsdl.c: words of the metadata */
+/* tsdl.c: parts of the metadata text */
 char *tsdl_quote(const char *s);
 char *tsdl_field_name(const struct ctf_field *fields, size_t i);
 const char *tsdl_type(const struct ctf_field *f);
-/* The type behind a word that tsdl_type() gave; false if there is none. */
+/* Finds the type whose word tsdl_type() returned; false if there is none. */
 bool tsdl_type_parse(const char *word, struct ctf_field *ret_field);
-#define TSDL_PACKED "p"		/* in front of a type's word: as an element of an array */
+#define TSDL_PACKED "p"		/* prefix of a type's word: as an element of an array */
 char *tsdl_aliases(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A line of text being made. Numbers are formatted by hand: printing is where the time of `jab
- * view` goes. A line that gets too long is marked as full and made again with more room.
+ * A line of output. Numbers are formatted without printf: printing takes most of the time of `jab view`. A line
+ * that gets too long is marked as full and made again with more room.
  */
 #ifndef JAB_TRACE_LINE_H
 #define JAB_TRACE_LINE_H
@@ -38,7 +38,7 @@ static inline void put_word(struct line *l, const char *s)
 /* line.c */
 void put_decimal(struct line *l, uint64_t v);
 void put_signed(struct line *l, int64_t v);
-void put_padded(struct line *l, uint32_t v, unsigned int width);	/* zeros in front */
+void put_padded(struct line *l, uint32_t v, unsigned int width);	/* padded with zeros */
 void put_power(struct line *l, uint64_t v, unsigned int shift);	/* hexadecimal or octal, with its prefix */
 void put_hex(struct line *l, const uint8_t *s, size_t n);
 void put_float(struct line *l, double f, unsigned int bits);

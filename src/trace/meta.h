@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The metadata of one of our traces, parsed. */
+/* The parsed metadata of a trace that jab has written. */
 #ifndef JAB_TRACE_META_H
 #define JAB_TRACE_META_H
 
@@ -12,7 +12,7 @@ struct meta {
 	bool has_uuid;
 	struct tsc_clock clock;
 	VEC(struct env_entry) env;
-	VEC(struct ctf_class *) classes;	/* by id; holes are NULL */
+	VEC(struct ctf_class *) classes;	/* by id; unused ids are NULL */
 	struct ctf_class *own[CTF_OWN_CLASSES];	/* from CTF_MODULE_ID on */
 };
 

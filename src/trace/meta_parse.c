@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A parser for the metadata that we write, and for nothing more:
+ * A parser for the metadata that jab writes, and nothing more:
  *
  *	file   := { "typealias" ... ";" | word "{" { entry } "}" ";" }
  *	entry  := key "=" value ";" | key ":=" "struct" "{" { field } "}" ";"
@@ -8,8 +8,8 @@
  *		| "count_t" "__"name"_length" ";" ("text_t" | "addr_t") "_"name "[" word "]" ";"
  *		| "struct" "{" ("byte_t" | "p"type) word "[" number "]" ";" "}" "align" "(" "64" ")" "_"name ";"
  *
- * Types are looked up by their alias. The layouts of headers and contexts are not read: they belong
- * to the format's number in the environment. Foreign input: every step looks for the end.
+ * Types are looked up by their alias. The layouts of headers and contexts are not read: they are defined by the
+ * format number in the environment. Untrusted input: every step checks for the end.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@ enum token { T_END, T_WORD, T_STRING, T_MARK, T_BAD };
 struct lexer {
 	const char *p, *end;
 	enum token kind;
-	char mark;		/* T_MARK; ':' stands for := */
-	char *text;		/* T_WORD, T_STRING; owned, room for everything */
+	char mark;		/* T_MARK; ':' represents := */
+	char *text;		/* T_WORD, T_STRING; owned, as large as the whole text */
 	unsigned int line;
 };
 
@@ -49,7 +49,7 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '-';
 }
 
-/* Only what tsdl_quote() makes: three octal digits behind a backslash. */
+/* Only what tsdl_quote() writes: three octal digits after a backslash. */
 static enum token lex_string(struct lexer *l)
 {
 	char *out = l->text;
@@ -121,7 +121,7 @@ static int expect(struct lexer *l, const char *marks)
 	return 0;
 }
 
-/* To the semicolon that ends this, over whole braces. */
+/* Skips to the semicolon that ends the statement, over nested braces. */
 static int skip_statement(struct lexer *l)
 {
 	int depth = 0;
@@ -149,7 +149,7 @@ static bool parse_number(const char *s, int64_t *ret)
 	return errno == 0 && *s && !*end;
 }
 
-/* Behind a type: the name, without its underscore. */
+/* Reads the name after a type, without its underscore. */
 static int field_name(struct lexer *l, struct ctf_class *c)
 {
 	lex(l);
@@ -201,7 +201,7 @@ static int field_sequence(struct lexer *l, struct ctf_class *c)
 	return expect(l, "];");
 }
 
-/* One field; its first word has been read. */
+/* Parses one field, whose first word has been read. */
 static int parse_field(struct lexer *l, struct ctf_class *c)
 {
 	struct ctf_field *f;
@@ -333,7 +333,7 @@ static int keep_entry(struct lexer *l, struct meta *m, const char *block, const 
 	return 0;
 }
 
-/* trace, env, clock, stream: keep what matters of them. */
+/* Parses trace, env, clock or stream, and keeps the entries that are needed. */
 static int parse_block(struct lexer *l, struct meta *m, const char *block)
 {
 	char key[64];

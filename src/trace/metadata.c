@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The metadata file. It must be whole at every moment, or nobody can read the packets: a write that
- * SIGKILL interrupts may stop at a page boundary, so a block is written in one go where it does
- * not cross one, behind newlines if need be. The first block, and one larger than a page, go
- * into a hidden copy that takes the place of the file.
+ * The metadata file. It must be complete at every moment, or the packets can't be read: a write that SIGKILL
+ * interrupts may stop at a page boundary, so a block is written in one go where it does not cross one, after
+ * newlines if need be. The first block, and one larger than a page, are written to a hidden copy that then replaces
+ * the file.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static int copy_old(struct ctf *ctf, int fd)
 	return 0;
 }
 
-/* The whole file again, with this behind it. */
+/* Writes the whole file again, with this text at its end. */
 static int meta_replace(struct ctf *ctf, const char *text, size_t len)
 {
 	int fd = openat(ctf->dir, HIDDEN, CTF_NEW_FILE, 0600), r;
@@ -145,7 +145,7 @@ static void print_trace(FILE *f, const uint8_t *u)
 	      "\t\tu64_t stream_instance_id;\n\t};\n};\n", f);
 }
 
-/* len is not declared in the event's header: it is the hole in front of the aligned time. */
+/* len is not declared in the event's header: it is in the padding before the aligned time. */
 static void print_stream(FILE *f)
 {
 	fputs("typealias integer { size = 64; align = 64; map = clock.monotonic.value; } := tick_t;\n"
@@ -175,7 +175,7 @@ int meta_create(struct ctf *ctf)
 	return r;
 }
 
-/* Packed arrays can't be aligned by themselves: they sit in an aligned struct. */
+/* Packed arrays can't be aligned by themselves: they are in an aligned struct. */
 static void print_field(FILE *f, const struct ctf_class *c, size_t i)
 {
 	const struct ctf_field *field = &c->fields[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The module and thread tables of a trace, and the symbols of files that are still the same. */
+/* The module and thread tables of a trace, and the symbols of files that have not changed since. */
 #include "trace/names.h"
 
 #include <stdio.h>
@@ -7,12 +7,12 @@
 #include "base/err.h"
 #include "sym/sym.h"
 
-/* A file: opened when an address in it is first asked for. */
+/* A file: opened when an address in it is first looked up. */
 struct named_file {
 	char *path, *build_id;
 	struct module *m;
 	bool tried;
-	const char *why;		/* it can't be used; NULL: it can, or was not tried */
+	const char *why;		/* why it can't be used; NULL: it can, or was not tried */
 };
 
 struct mapped {
@@ -53,7 +53,7 @@ static uint32_t find_file(struct trace_names *n, char *path, char *build_id)
 	return i;
 }
 
-/* The values of one of our own events, if it has those that we know. */
+/* The values of one of jab's own events, if they have the known types. */
 static bool take_values(const struct trace_event *ev, const enum ctf_kind *kinds, size_t n, struct trace_value *v)
 {
 	size_t pos = 0, i = 0;
@@ -138,7 +138,7 @@ static bool covers(const struct mapped *m, uint64_t address)
 	return address - m->address < m->size;
 }
 
-/* The newest that was there at that time; if all came later, the first. */
+/* Finds the newest mapping that existed at that time; if all came later, the first. */
 static const struct mapped *find_in(const struct trace_names *n, size_t from, size_t to, uint64_t time,
 				    uint64_t address)
 {
@@ -153,7 +153,7 @@ static const struct mapped *find_in(const struct trace_names *n, size_t from, si
 	return best;
 }
 
-/* A forked child that was not told about has the files of somebody else who was. */
+/* Finds the mapping of an address. A forked child of which the trace lists no modules has those of another process. */
 static const struct mapped *find_mapped(const struct trace_names *n, const struct trace_event *ev, uint64_t address)
 {
 	size_t lo = 0, hi = n->maps.n, end;
@@ -203,7 +203,7 @@ static const char *last_part(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* What was written, not what would have been. */
+/* The number of bytes that snprintf() has written, not the number it would have. */
 static size_t clip(int n, size_t room)
 {
 	return n < 0 ? 0 : MIN((size_t)n, room - 1);

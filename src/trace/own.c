@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events that no probe makes: which files were mapped, what the threads are called, which probes were thinned. They have classes
- * and a stream of their own, so that a reader can take them first.
+ * jab's own events, which no probe makes: which files were mapped, the names of threads, which probes were thinned.
+ * They have classes and a stream of their own, so that a reader can read them first.
  */
 #include "base/err.h"
 #include "trace/writer.h"
@@ -31,7 +31,7 @@ static const struct own_class {
 	{ "jab:thinned", thinned_fields, ARRAY_SIZE(thinned_fields) },
 };
 
-/* The class, once it is first needed. */
+/* Adds the class when it is first needed. */
 static int need_class(struct ctf *ctf, uint32_t id)
 {
 	const struct own_class *own = &classes[id - CTF_MODULE_ID];
@@ -50,7 +50,7 @@ static int need_class(struct ctf *ctf, uint32_t id)
 	return r;
 }
 
-/* With its NUL, unless it is cut. */
+/* Writes a string with its NUL, unless it is cut. */
 static uint8_t *put_string(uint8_t *p, const char *s)
 {
 	uint32_t len = strnlen(s, TEXT_MAX);
@@ -91,7 +91,7 @@ static size_t put_thread(uint8_t *buf, const struct ctf_thread *t, uint64_t time
 		.tid = t->tid });
 }
 
-/* Two calls may have the same time; two packets may not. */
+/* Two calls may come with the same time, but two packets must not have the same. */
 static uint64_t own_time(struct ctf *ctf, uint64_t time)
 {
 	if (!ctf->own_stream)

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packets, in an order that leaves a good trace at every moment.
+ * Writes packets, in an order that leaves a valid trace at every moment.
  *
- * A write of more than a page can be cut short by SIGKILL or a full disk, and readers refuse a
- * file that ends inside a packet. So a stream's file always ends in an empty packet that reaches to
- * its end, "the rest", most of it a hole:
+ * A write of more than a page can be cut short by SIGKILL or a full disk, and readers refuse a file that ends
+ * inside a packet. So a stream's file always ends in an empty packet that extends to its end, "the rest", most of
+ * it a hole:
  *
  *	| packet | packet | rest: head, empty ...............................|
  *	                  ^ at                                               ^ size
  *
- * A packet is written into the rest in two steps. First its content, its padding to a page and
- * the head of the next rest, with one pwritev: all that is still inside the old rest and means
- * nothing yet. Then its own head in place of the old rest's: 88 bytes at the start of a page, which
- * the kernel copies in one piece. That is the commit. A failure before it has changed nothing.
+ * A packet is written into the rest in two steps. First its content, its padding to a page and the head of the next
+ * rest, with one pwritev: all of that is inside the old rest and has no meaning yet. Then its own head in place of
+ * the old rest's: 88 bytes at the start of a page, which the kernel copies in one piece. That is the commit. A
+ * failure before it has changed nothing.
  *
- * A file that is full is cut to what it holds, and the next part begins: made under a hidden
- * name, which readers skip, and renamed when it is good. Parts double in size, so there are few.
- * (A pipe has no such care to take: see tar.c.)
+ * A file that is full is truncated to its content, and the next part begins: created under a hidden name, which
+ * readers skip, and renamed when it is valid. Parts double in size, so there are few. (A pipe needs none of this:
+ * see tar.c.)
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,8 +39,8 @@ struct stream *stream_new(uint32_t id)
 }
 
 /*
- * A head for the packet number `seq`; without a span it is empty. Readers sort the packets of a
- * stream by their first time, so no two may be equal in nanoseconds: an empty one is a step behind the last event.
+ * Fills the head of packet number `seq`; without events the packet is empty. Readers sort the packets of a stream
+ * by their first time, so no two may be equal in nanoseconds: an empty one is a step after the last event.
  */
 void packet_fill_head(const struct ctf *ctf, const struct stream *s, struct packet_head *h, uint64_t seq,
 		      const struct ctf_span *span, uint64_t size, uint64_t lost)
@@ -82,7 +82,7 @@ static int write_all(int fd, struct iovec *v, int n, uint64_t at)
 	return 0;
 }
 
-/* In one page also here, so that the kernel never stops in the middle for the next one. */
+/* The buffer is within one page, too, so that the kernel does not have to fault in a second one in the middle. */
 static int write_head(int fd, const struct packet_head *head, uint64_t at)
 {
 	struct packet_head h __attribute__((aligned(128))) = *head;
@@ -95,8 +95,8 @@ static int write_head(int fd, const struct packet_head *head, uint64_t at)
 }
 
 /*
- * The heads of a new part. A stream's very first packet is an empty one that says "none lost so
- * far": without it readers don't know what the second one's count is to be compared with.
+ * Writes the heads of a new part. A stream's very first packet is an empty one with a lost count of 0: without it
+ * readers have nothing to compare the second one's count with.
  */
 static int fill_part(const struct ctf *ctf, struct stream *s, int fd, uint64_t size, uint64_t *ret_at)
 {
@@ -155,7 +155,7 @@ static int begin_part(struct ctf *ctf, struct stream *s, uint64_t needed)
 	return 0;
 }
 
-/* Cut the rest off. */
+/* Truncates the rest and closes the file. */
 static int end_part(struct stream *s)
 {
 	int r = 0;
@@ -170,7 +170,7 @@ static int end_part(struct stream *s)
 	return r;
 }
 
-/* It is out: the stream goes on behind it. */
+/* Updates the stream after a packet was written. */
 static void packet_done(struct ctf *ctf, struct stream *s, const struct ctf_span *span, const struct packet_head *head)
 {
 	s->seq++;
@@ -207,7 +207,7 @@ static int write_packet(struct ctf *ctf, struct stream *s, const struct ctf_span
 	return 0;
 }
 
-/* Room for the packet and the next rest; then write. */
+/* Makes room for the packet and the next rest. */
 static int make_room(struct ctf *ctf, struct stream *s, const struct ctf_span *span)
 {
 	uint64_t needed = align_up(sizeof(struct packet_head) + span->len, CTF_PAGE) + CTF_PAGE;
@@ -226,7 +226,7 @@ static int put_packet(struct ctf *ctf, struct stream *s, const struct ctf_span *
 	struct packet_head head;
 	int r;
 
-	if (s->parts == 0)	/* the empty packet is a step behind */
+	if (s->parts == 0)	/* the empty first packet is one step after this */
 		s->last = span->events ? span->first - 2 * ctf->step : ctf->options.start;
 	if (ctf->dir >= 0) {
 		r = make_room(ctf, s, span);
@@ -249,7 +249,7 @@ int stream_write(struct ctf *ctf, struct stream *s, const struct ctf_span *span,
 	int r;
 
 	s->told = MAX(s->told, lost);
-	if (!span->events && ctf_full(ctf))	/* stream_close() tells it */
+	if (!span->events && ctf_full(ctf))	/* stream_close() reports the loss */
 		return 0;
 	if (span->events && s->parts && (span->first < s->last || span->first < s->first + ctf->step))
 		r = fail(-EBADMSG, "events of stream %u are older than those before", s->id);
@@ -264,8 +264,8 @@ int stream_write(struct ctf *ctf, struct stream *s, const struct ctf_span *span,
 }
 
 /*
- * Losses that no packet tells about yet, because it could not be written, get an empty one. On a
- * disk that is still full that fails too, and then only our own words tell.
+ * Losses that no packet reports yet, because it could not be written, get an empty packet. On a disk that is still
+ * full that fails, too, and then only jab's own message reports them.
  */
 int stream_close(struct ctf *ctf, struct stream *s)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events as text, one line each, and behind it the frames of a backtrace:
+ * Events as text, one line each, followed by the frames of a backtrace:
  *
  *	1234.567890123 [001] 77/78 libc:malloc size=24 name="a\n" list=[1,2] key="cut"... where=<fault>
  *		0x7f0e4a2c9f50 libc.so.6:malloc
@@ -36,7 +36,7 @@ static void put_escaped(struct line *l, uint8_t c)
 		put_bytes(l, (char[]){ '\\', 'x', hex[c >> 4], hex[c & 15] }, 4);
 }
 
-/* Plain characters in runs; the others one by one. */
+/* Writes plain characters in runs, the others one by one. */
 static void put_text(struct line *l, const uint8_t *s, size_t n)
 {
 	size_t from = 0, i;
@@ -133,7 +133,7 @@ static void put_head(struct line *l, const struct trace_event *ev)
 	put_colour(l, PLAIN);
 }
 
-/* The fault marks themselves: the fields that they mean say it. Shown where there is no such field. */
+/* Whether the field _faults need not be shown, because each of its bits belongs to a field that shows the fault. */
 static bool is_said(const struct trace_event *ev, const struct trace_value *v)
 {
 	size_t behind = ev->class->n - 1;

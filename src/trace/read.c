@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading a trace: find the files, then hand out the events of all streams by time. Each stream is
- * one entry of a heap, with its next event ready; source.c moves it on.
+ * Reads a trace: finds the files, then returns the events of all streams by time. Each stream is one entry of a
+ * heap, with its next event ready; source.c advances it.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -21,12 +21,12 @@ struct trace {
 	int dir;
 	struct meta meta;
 	VEC(struct source *) sources;	/* all streams */
-	struct source **heap;		/* those with an event ready; the oldest in front */
+	struct source **heap;		/* streams with an event ready; the oldest first */
 	size_t n;
-	bool advance;			/* the front event has been handed out */
+	bool advance;			/* the first event has been returned */
 	bool own_only, filled;
 	struct trace_totals totals;
-	bool has_second;		/* the second of the event before: where it began */
+	bool has_second;		/* second_at and second_ns are set: the start of the second of the previous event */
 	uint64_t second_at;
 	int64_t second_ns;
 };
@@ -168,7 +168,7 @@ int trace_open_own(const char *path, struct trace **ret_trace)
 	return open_some(path, true, ret_trace);
 }
 
-/* clock_ns(), but cheaper: most events are in the same second as the one before. */
+/* clock_ns(), but faster: most events are in the same second as the one before. */
 static int64_t fast_ns(struct trace *t, uint64_t ticks)
 {
 	const struct tsc_clock *c = &t->meta.clock;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One stream being read. The file is read, not mapped: somebody may cut it while we look, and that
- * must not kill us. What does not fit together ends a packet or a part and counts as damage.
+ * Reads one stream. The file is read, not mapped: another process may truncate it meanwhile, and that must not kill
+ * the reader. Inconsistent data ends a packet or a part and counts as damage.
  */
 #include "trace/source.h"
 
@@ -57,7 +57,7 @@ __attribute__((format(printf, 2, 3))) static void damage(struct source *s, const
 	va_end(ap);
 }
 
-/* The file that is being read. */
+/* The number of the part that is being read. */
 static uint32_t this_part(const struct source *s)
 {
 	return s->next_part ? s->parts.v[s->next_part - 1] : 0;
@@ -71,7 +71,7 @@ static void drop_part(struct source *s)
 	s->at = s->end = s->packet = s->buf_len = 0;
 }
 
-/* Open the next part; false: there is none. */
+/* Opens the next part; false: there is none. */
 static bool next_part(struct source *s)
 {
 	char name[64];
@@ -96,7 +96,7 @@ static bool next_part(struct source *s)
 	return false;
 }
 
-/* The bytes at this place of the file, if there are that many. Moves the window. */
+/* The bytes at this offset of the file, if there are `need` of them. Moves the window. */
 static const uint8_t *window(struct source *s, uint64_t at, uint64_t need, uint64_t end)
 {
 	uint64_t want = MIN(WINDOW, end - at);
@@ -124,7 +124,7 @@ static bool head_is_good(const struct source *s, const struct packet_head *h)
 	       content >= sizeof(*h) && content <= size && size <= s->file_size - s->packet;
 }
 
-/* Enter the next packet of this part; false: the part is over. */
+/* Enters the next packet of this part; false: the part has ended. */
 static bool next_packet(struct source *s)
 {
 	struct packet_head h;
@@ -156,7 +156,7 @@ static bool next_packet(struct source *s)
 	return true;
 }
 
-/* The event at s->at, checked. */
+/* Reads and checks the event at s->at. */
 static bool take_event(struct source *s)
 {
 	uint64_t left = s->end - s->at;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trace through a pipe, as a tar archive that is never finished before the end. Nothing that was
- * written can be changed, so each packet is a file (a part of its stream), and the metadata is written
- * again whenever a packet needs more of it: unpacking lets the later entry replace the earlier.
+ * A trace through a pipe, as a tar archive that is not complete before the end. Nothing that was written can be
+ * changed, so each packet is a file (a part of its stream), and the metadata is written again whenever a packet
+ * needs more of it: on unpacking, the later entry replaces the earlier one.
  *
  *	metadata | stream_0_0 | stream_1_0 | stream_0_1 | metadata | stream_0_2 | ... | two empty blocks
  *
- * Packets are whole blocks of the archive, and the archive is a good one behind each of them. Nothing here waits
- * for a slow reader before the end: ask tar_ready() before the next packet, or it is kept in memory.
+ * Packets are whole blocks of the archive, and the archive is valid after each of them. Nothing here waits for a
+ * slow reader before the end: tar_ready() should be checked before the next packet, or it is kept in memory.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -22,9 +22,9 @@
 
 #define BLOCK 512u
 #define PATIENCE_MS 2
-#define PIPE_ROOM (1 << 20)	/* as much as anybody may have */
+#define PIPE_ROOM (1 << 20)	/* the most that an unprivileged process may have by default */
 
-/* The header of an entry, as POSIX has it (ustar). Numbers are octal text. */
+/* The header of an entry in the POSIX (ustar) format. Numbers are octal text. */
 struct tar_head {
 	char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], sum[8], type, link[100], magic[6],
 	     version[2], user[32], group[32], major[8], minor[8], prefix[155], unused[12];
@@ -55,8 +55,8 @@ static void fill_entry(struct tar_head *h, const char *name, uint64_t size)
 }
 
 /*
- * Without waiting, where we can tell: the reader of a pipe may be slow, or stopped, and we have others to
- * look after. Old kernels know no such call for a pipe; what poll() promises there is room for a page.
+ * Writes without waiting, where possible: the reader of a pipe may be slow, or stopped, and targets must be served
+ * meanwhile. Old kernels don't have RWF_NOWAIT for pipes; there poll() reports room for at least a page.
  */
 static ssize_t send_some(struct ctf *ctf, struct iovec *v, int n)
 {
@@ -74,7 +74,7 @@ static ssize_t send_some(struct ctf *ctf, struct iovec *v, int n)
 	return -1;
 }
 
-/* What could not be sent at once stays here, in front of whatever comes next. */
+/* Keeps what could not be sent at once, to be sent before anything else. */
 static void keep(struct ctf *ctf, const struct iovec *v, int n)
 {
 	for (; n; v++, n--) {
@@ -84,7 +84,7 @@ static void keep(struct ctf *ctf, const struct iovec *v, int n)
 	}
 }
 
-/* As much as the pipe takes now. A write that fails half-way spoils what would follow. */
+/* Sends as much as the pipe takes now. After a write that fails in the middle nothing more can be sent. */
 static void send_now(struct ctf *ctf, struct iovec **v, int *n)
 {
 	while (!ctf->broken && *n) {
@@ -103,7 +103,7 @@ static void send_now(struct ctf *ctf, struct iovec **v, int *n)
 	}
 }
 
-/* A reader that is at it is worth a moment. */
+/* Waits shortly, for a reader that is reading. */
 static bool wait_shortly(struct ctf *ctf)
 {
 	return poll(&(struct pollfd){ .fd = ctf->pipe, .events = POLLOUT }, 1, PATIENCE_MS) == 1;
@@ -141,7 +141,7 @@ static int send_all(struct ctf *ctf, struct iovec *v, int n)
 	return ctf->broken;
 }
 
-/* Nobody else waits for us any more; whoever ends us now has had enough. */
+/* Sends the rest. At the end nothing else has to be served, so this may wait; a signal ends it. */
 static int send_rest(struct ctf *ctf)
 {
 	while (!send_waiting(ctf))
@@ -171,7 +171,7 @@ int tar_metadata(struct ctf *ctf)
 	return 0;
 }
 
-/* A stream's first part begins with an empty packet that says that nothing is lost so far. */
+/* A stream's first part begins with an empty packet with a lost count of 0. */
 int tar_packet(struct ctf *ctf, struct stream *s, const struct ctf_span *span, uint64_t lost,
 	       struct packet_head *ret_head)
 {
@@ -216,7 +216,7 @@ int tar_end(struct ctf *ctf)
 	return send_rest(ctf);
 }
 
-/* A file is never slow for ever, and can't be asked. */
+/* Only pipes and sockets can stall for long; for a regular file poll() always reports room. */
 void tar_begin(struct ctf *ctf)
 {
 	struct stat st;

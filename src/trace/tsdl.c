@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Words of the metadata. Every type that a field may have gets a short alias at the top, so that an
- * event class stays small (it should fit a page, see metadata.c) and our own reader has words
- * to look up instead of a grammar to follow. All are 64-aligned: that is what makes a 32-bit
- * number in an 8-byte slot read right, the rest being padding. Elements of arrays have no padding:
- * their words begin with a p. Aliases must not be words that the fields of headers and contexts use.
+ * Parts of the metadata text. Every type that a field may have gets a short alias at the top, so that an event
+ * class stays small (it should fit a page, see metadata.c) and jab's own reader can look up words instead of
+ * parsing types. All aliases are 64-aligned: so a 32-bit number in an 8-byte slot is read correctly, the rest being
+ * padding. Elements of arrays have no padding: their words begin with a p. An alias must not be a word that the
+ * fields of headers and contexts use.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static const struct alias {
 	{ "addr_t", { .kind = CTF_ADDRS } },
 };
 
-/* A number, aligned by itself or packed. */
+/* Prints the alias of a number, 64-aligned or packed. */
 static void print_number(FILE *f, const struct alias *a, bool packed)
 {
 	const struct ctf_field *t = &a->type;
@@ -94,7 +94,7 @@ char *tsdl_aliases(void)
 	return text;
 }
 
-/* NULL: there is no such type. */
+/* The word of a type; NULL: there is no such type. */
 const char *tsdl_type(const struct ctf_field *f)
 {
 	struct ctf_field want = *f;
@@ -124,7 +124,7 @@ bool tsdl_type_parse(const char *word, struct ctf_field *ret_field)
 	return false;
 }
 
-/* A string with its quotes. Everything unusual as three octal digits, which no neighbour can extend. */
+/* Quotes a string. All special characters become three octal digits, which a following digit can't extend. */
 char *tsdl_quote(const char *s)
 {
 	char *out = xcalloc(strlen(s) * 4 + 3, 1), *p = out;
@@ -142,7 +142,7 @@ char *tsdl_quote(const char *s)
 	return out;
 }
 
-/* _NAME_length is the length of the string NAME. */
+/* _NAME_length is reserved for the length of the string NAME: such a name gets another underscore. */
 static char *not_a_length(char *name)
 {
 	size_t len = strlen(name);
@@ -166,8 +166,8 @@ static char *as_identifier(const char *s)
 }
 
 /*
- * A field's name as an identifier, without the leading underscore that keeps it apart from the
- * language's own words and that readers strip. Two that become the same are numbered.
+ * A field's name as an identifier, without the leading underscore that distinguishes it from the language's
+ * keywords and that readers strip. Names that become equal are numbered.
  */
 char *tsdl_field_name(const struct ctf_field *fields, size_t i)
 {

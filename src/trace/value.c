@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The values of an event. It was checked against its class before, so nothing here can be out of it. */
+/* The values of an event. It was already checked against its class, so no value can be outside of it. */
 #include "trace/trace.h"
 
 static uint64_t load64(const uint8_t *p)
@@ -38,7 +38,7 @@ static enum trace_fault fault_of(const struct trace_event *ev, size_t i)
 	return faults >> (i - 1) & 1 ? READ_FAULT : READ_WELL;
 }
 
-/* What stands in the place of a value that could not be read. */
+/* Reads the address that is in the place of a value that could not be read. */
 static void fault_address(const struct ctf_field *f, const uint8_t *p, struct trace_value *v)
 {
 	uint32_t len, text;
@@ -59,7 +59,7 @@ static void fault_address(const struct ctf_field *f, const uint8_t *p, struct tr
 	v->address = v->has_address ? load64(p) : 0;
 }
 
-/* A string, or addresses: the length stands in front. Returns the bytes that it takes. */
+/* A string, or addresses, with the length before it. Returns the number of bytes. */
 static size_t varying_value(const struct ctf_field *f, const uint8_t *p, struct trace_value *v)
 {
 	uint32_t len;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums, differences and bits with the flags that the CPU gives them. AF of bit operations is open. */
+/* Addition, subtraction and bit operations with the flags that the CPU sets. AF of bit operations is undefined. */
 #include "arch/x86/arith.h"
 
 uint64_t arith_flags(uint64_t v, unsigned size)

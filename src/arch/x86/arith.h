@@ -8,7 +8,7 @@
 
 enum { CF = 1, PF = 4, AF = 0x10, ZF = 0x40, SF = 0x80, DF = 0x400, OF = 0x800 };
 #define STATUS ((uint64_t)(CF | PF | AF | ZF | SF | OF))
-#define POPF_CHANGES (STATUS | 0x400)	/* and the direction */
+#define POPF_CHANGES (STATUS | 0x400)	/* and DF */
 
 /* In the order of machine code. */
 enum { ARITH_ADD, ARITH_OR, ARITH_ADC, ARITH_SBB, ARITH_AND, ARITH_SUB, ARITH_XOR, ARITH_CMP };
@@ -18,7 +18,7 @@ static inline uint64_t cut(uint64_t v, unsigned size)
 	return size == 8 ? v : v & ((1ull << 8 * size) - 1);
 }
 
-/* a and b are cut to their size already. */
+/* a and b are already truncated to their size. */
 uint64_t arith_do(unsigned op, uint64_t a, uint64_t b, unsigned size, uint64_t *flags);
 uint64_t arith_inc(uint64_t v, unsigned size, uint64_t *flags);
 uint64_t arith_dec(uint64_t v, unsigned size, uint64_t *flags);

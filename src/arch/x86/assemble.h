@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing machine code by hand: each line of a generator is one instruction, its bytes on the
- * left and its text in a comment on the right. The pointer moves on as bytes are put.
+ * Writing machine code: each line of a generator is one instruction, its bytes on the left and its text in a
+ * comment on the right. The pointer advances with each byte that is put.
  */
 #ifndef JAB_ARCH_X86_ASSEMBLE_H
 #define JAB_ARCH_X86_ASSEMBLE_H
@@ -32,7 +32,10 @@ static inline void put64(uint8_t **p, uint64_t v)
 	*p += sizeof(v);
 }
 
-/* rcx = the index into a table by CPU (CPU_TABLE_FEW, CPU_TABLE_MANY) from the CPU's number at cpu_off from the thread pointer */
+/*
+ * rcx = the index into a table by CPU (CPU_TABLE_FEW, CPU_TABLE_MANY), from the CPU number at cpu_off from the
+ * thread pointer
+ */
 static inline void put_cpu(uint8_t **p, int32_t cpu_off, bool many)
 {
 	put(p, 0x64, 0x0f, many ? 0xb7 : 0xb6, 0x0c, 0x25);	/* movzbl or movzwl %fs:cpu_id,%ecx */
@@ -41,7 +44,7 @@ static inline void put_cpu(uint8_t **p, int32_t cpu_off, bool many)
 
 #define BRANCHES_MOST 6
 
-/* Short branches to one place that comes later: where each of them ends. */
+/* Short branches to one address that comes later: the end of each of them. */
 struct branches { uint8_t *v[BRANCHES_MOST]; int n; };
 
 static inline void put_branch(uint8_t **p, uint8_t opcode, struct branches *b)

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code in a pad that has a bulk event written: it takes a locked ring, notes the registers in the
- * ring's scratch memory, and calls the C code of the blob, which knows nothing of sites.
+ * The code in a pad that has a bulk event written: it takes a locked ring, stores the registers in the ring's
+ * scratch memory, and calls the C code of the blob, which is the same for all sites.
  *
- *		save; ask for stack		none: count that, out
+ *		save; check the stack		too little: count that, out
  *		slow routine			no ring: lost, out
- *		keep what C may change		on the stack: other memory could be seen by others
+ *		save what C may change		on the stack: other threads could overwrite other memory
  *		registers -> context
- *		record(ref, desc, rsp)		gives the lock back
+ *		record(ref, desc, rsp)		releases the lock
  *	out	restore
  *
- * C wants the direction flag clear. How it was is found out by letting an instruction move a pointer.
+ * C code needs the direction flag clear. Its old value is found by the direction in which lods moves a pointer.
  */
 #include "arch/x86/x86.h"
 
 #include "arch/x86/frame.h"
 #include "base/err.h"
 
-/* What is pushed behind put_enter(), and so between rsp and SAVED_*. */
+/* Bytes pushed after put_enter(), between rsp and SAVED_*. */
 #define KEPT (8 * 5)
-#define SAVED_DIRECTION (KEPT + SAVED_FLAGS + 4)	/* nobody else wants these four bytes */
+#define SAVED_DIRECTION (KEPT + SAVED_FLAGS + 4)	/* SAVED_PID, which bulk code does not use */
 
 #define CONTEXT(member) offsetof(struct bulk_context, member)
 #define CONTEXT_REG(n) (CONTEXT(regs) + 8 * (n))
@@ -33,7 +33,7 @@ static void put_note(uint8_t **p, int reg, uint32_t off)
 
 #define GIVE_BACK (3 + 2 + 10 + 2 + 2)
 
-/* A copy of the owner counts nothing: over `skip` bytes. */
+/* Releases the lock. In a copy of the owner (NZ) skips the next `skip` bytes, which count the event as lost. */
 static void put_give_back(uint8_t **p, uint64_t slow, uint8_t skip)
 {
 	put(p, 0x48, 0x8b, 0x09);		/* mov  (%rcx),%rcx: ring_ref.ring */
@@ -45,8 +45,8 @@ static void put_give_back(uint8_t **p, uint64_t slow, uint8_t skip)
 }
 
 /*
- * No ring, or one that is not for us: count it and go, over what is put next. Returns the place behind
- * the distance of that jump.
+ * If there is no ring, or the ring has no scratch memory: counts the event as lost and jumps over the code that is
+ * put next. Returns the address after the rel32 of that jump, which the caller patches.
  */
 static uint8_t *put_lost(uint8_t **p, const struct bulk_spec *spec)
 {
@@ -63,7 +63,7 @@ static uint8_t *put_lost(uint8_t **p, const struct bulk_spec *spec)
 	return *p;				/* 2: */
 }
 
-/* From here on rdi is the ring_ref, rcx the context. In esi: 1 or -1 for the direction. */
+/* From here on rdi is the ring_ref, rcx the context, esi 1 or -1 by the direction flag. */
 static void put_keep(uint8_t **p)
 {
 	put(p, 0x57);				/* push %rdi */
@@ -71,7 +71,7 @@ static void put_keep(uint8_t **p)
 		put(p, 0x41, 0x50 + (reg & 7));	/* push %r8 ... %r11 */
 	put(p, 0x48, 0x89, 0xcf);		/* mov  %rcx,%rdi */
 	put(p, 0x48, 0x8b, 0x49, offsetof(struct ring_ref, scratch));	/* mov  scratch(%rcx),%rcx */
-	put_note(p, RAX, CONTEXT(pid));		/* the tid goes over its upper half */
+	put_note(p, RAX, CONTEXT(pid));		/* the tid then overwrites the upper half */
 	put(p, 0x89, 0x91);			/* mov  %edx,tid(%rcx) */
 	put32(p, CONTEXT(tid));
 	put(p, 0x48, 0x89, 0xe6);		/* mov  %rsp,%rsi */
@@ -81,7 +81,7 @@ static void put_keep(uint8_t **p)
 	put(p, 0xfc);				/* cld */
 }
 
-/* As pushf would show them; interrupts are always on. In: esi of put_keep(). */
+/* Stores the flags as pushf would; IF is always set. In: esi of put_keep(). */
 static void put_note_flags(uint8_t **p)
 {
 	put(p, 0x8b, 0x44, 0x24, KEPT + SAVED_FLAGS);	/* mov  flags(%rsp),%eax */
@@ -129,7 +129,7 @@ static void put_note_registers(uint8_t **p, const struct bulk_spec *spec)
 	}
 }
 
-/* The other two arguments, rdi and rdx, are there already. */
+/* The other two arguments, rdi and rdx, are already set. */
 static void put_record(uint8_t **p, const struct bulk_spec *spec)
 {
 	put(p, 0x48, 0xbe);			/* movabs $desc,%rsi */

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code in a pad that counts a hit. It keeps every register, the flags and the red zone, and
- * assumes nothing of them.
+ * The code in a pad that counts a hit. It keeps every register, the flags and the red zone, and assumes nothing of
+ * them.
  *
- * Before anything else the process is asked whether its threads can be told apart (process_state.fast). While they
- * can't, a thread pointer may be 0 or lead anywhere, and nothing relative to it is touched: the slow way.
+ * First process_state.fast is checked. While it is 0 a thread pointer may be 0 or an arbitrary address, and nothing
+ * relative to it is touched: the slow path.
  *
- * The fast way is a restartable sequence: load this CPU's counter, add one, store it. If the
- * thread is preempted, moved to another CPU or interrupted by a signal between `start` and the
- * store, the kernel sets the PC to the abort address instead of letting it go on. The store is
- * the last instruction, so the count has happened or it hasn't. lea and jrcxz do the arithmetic
- * and the branch without touching the flags.
+ * The fast path is a restartable sequence: load this CPU's counter, add one, store it. If the thread is preempted,
+ * moved to another CPU or interrupted by a signal between `start` and the store, the kernel sets the pc to the
+ * abort address. The store is the last instruction, so the hit was counted or it was not. lea and jrcxz do the
+ * arithmetic and the branch without touching the flags.
  *
- * The slow way is a locked increment of one shared counter. Threads without rseq go there
- * (their cpu_id is -1 or -2; the table has as many entries as the bits of it that are loaded can tell apart, and holds 0
- * for those), and so does an aborted sequence.
- * It is not tried again: aborts are rare, and somebody who single-steps through here aborts it
- * every time and would never come out.
+ * The slow path is a locked increment of one shared counter. Threads without rseq take it (their cpu_id is -1 or
+ * -2; the table has an entry for each value of the bits that are loaded, and 0 in these two), and so does an
+ * aborted sequence. The sequence is not tried again: aborts are rare, and under a debugger that single-steps it
+ * would abort every time, for ever.
  */
 #include "arch/x86/x86.h"
 
@@ -25,15 +23,16 @@
 #include "base/err.h"
 
 /*
- * Behind the hot code: the slow way and the descriptor, which is aligned by its address. Who leaves the sequence
- * disarms it first; the kernel has done so where it aborts one; and who was never in it must not.
+ * After the hot code: the slow path and the descriptor, which is aligned by its address. Code that leaves the
+ * sequence disarms it first. At the abort address the kernel has already disarmed it. A thread that has not entered
+ * it (fast is 0) must not disarm it.
  */
 #define SLOW_LEN (13 + 2 + 4 + 21 + 2)
 #define COLD_LEN (SLOW_LEN + RSEQ_DESCRIPTOR_ALIGN - 1 + sizeof(struct rseq_descriptor))
 
 struct cold {
-	uint64_t leave;		/* the sequence */
-	uint64_t slow;		/* behind the signature */
+	uint64_t leave;		/* leaves the sequence */
+	uint64_t slow;		/* after the signature */
 	uint64_t descriptor;
 };
 
@@ -72,13 +71,13 @@ static void put_locked_inc(uint8_t **p, uint64_t counter)
 	put(p, 0x9e);				/* sahf */
 }
 
-/* One byte for a branch to `to`; p is the byte, base[0] is at address `at`. */
+/* The rel8 of a branch to `to`; *p is its byte, base[0] is at address `at`. */
 static void put_rel8(uint8_t **p, const uint8_t *base, uint64_t at, uint64_t to)
 {
 	put(p, to - (at + (*p - base) + 1));
 }
 
-/* The descriptor may be unmapped later: never leave it armed. */
+/* The descriptor may be unmapped later, so the sequence never stays armed. */
 static void put_disarm(uint8_t **p, const struct count_spec *spec)
 {
 	put(p, 0x64, 0x48, 0xc7, 0x04, 0x25);	/* movq $0,%fs:rseq_cs */
@@ -89,7 +88,7 @@ static void put_disarm(uint8_t **p, const struct count_spec *spec)
 struct sequence {
 	uint64_t start;
 	uint64_t end;
-	uint64_t out;		/* behind the disarming */
+	uint64_t out;		/* after the sequence is disarmed */
 };
 
 static struct sequence put_sequence(uint8_t **p, uint64_t at, const struct count_spec *spec,
@@ -107,7 +106,7 @@ static struct sequence put_sequence(uint8_t **p, uint64_t at, const struct count
 	put(p, 0x64, 0x48, 0x89, 0x04, 0x25);	/* mov  %rax,%fs:rseq_cs */
 	put32(p, spec->rseq_off + RSEQ_CS);
 
-	/* Nothing between that store and the start, or a signal there would disarm it unseen. */
+	/* No instruction may be between that store and the start, or a signal there would disarm the sequence unnoticed. */
 	seq.start = at + (*p - base);
 	put_cpu(p, spec->rseq_off + RSEQ_CPU_ID, spec->many_cpus);
 	put(p, 0x48, 0xb8);			/* movabs $table,%rax */
@@ -126,7 +125,7 @@ static struct sequence put_sequence(uint8_t **p, uint64_t at, const struct count
 	return seq;
 }
 
-#define HOT_LEN 105		/* up to and with the jump over the cold part */
+#define HOT_LEN 105		/* up to and including the jump over the cold part */
 
 static void put_cold(uint8_t *base, uint64_t at, const struct count_spec *spec,
 		     const struct cold *cold, const struct sequence *seq)

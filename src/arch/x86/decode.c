@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes to struct insn. Zydis finds the length and the fields; we only say what the instruction
- * means for somebody who wants to move it: where control goes, which four bytes hold a distance,
- * whether the stack or the flags matter.
+ * Decodes bytes to struct insn. Zydis finds the length and the fields; this file says what matters for moving the
+ * instruction: where control goes, which four bytes hold a distance, whether the stack or the flags are used.
  *
- * Operands cost as much to decode as the rest, so they are decoded only for the few instructions
- * whose raw fields leave open whether rsp is meant (register number 4 is also xmm4, ah and "/4").
+ * Operands cost as much to decode as the rest, so they are decoded only for the few instructions whose raw fields
+ * leave open whether rsp is used (register number 4 is also xmm4, ah and "/4").
  */
 #include "arch/x86/x86.h"
 
@@ -107,14 +106,14 @@ static bool has_modrm(const ZydisDecodedInstruction *z)
 	return z->attributes & ZYDIS_ATTRIB_HAS_MODRM;
 }
 
-/* Moves to control registers have mod 0 and no memory operand, hence the look at disp. */
+/* Moves to control registers have mod 0 and no memory operand, hence the check of disp. */
 static bool is_rip_relative(const ZydisDecodedInstruction *z)
 {
 	return has_modrm(z) && z->raw.modrm.mod == 0 && z->raw.modrm.rm == 5 &&
 	       z->raw.disp.size == 32;
 }
 
-/* Where the distance stands and where it leads. A 16-bit one (66 xbegin) has no place here. */
+/* Sets the offset of the distance and its target. A 16-bit distance (66 xbegin) can't be expressed. */
 static void set_target(const ZydisDecodedInstruction *z, uint64_t addr, struct insn *insn)
 {
 	uint64_t next = addr + z->length;
@@ -136,7 +135,7 @@ static void set_target(const ZydisDecodedInstruction *z, uint64_t addr, struct i
 	}
 }
 
-/* Memory named by no ModRM byte, but touched all the same. */
+/* Instructions that access memory without a ModRM operand. */
 static bool has_hidden_memory(const ZydisDecodedInstruction *z)
 {
 	switch (z->meta.category) {
@@ -202,8 +201,8 @@ static void high_bits(const ZydisDecodedInstruction *z, bool *ret_base, bool *re
 }
 
 /*
- * Stack and own data are taken to be there; so is thread-local data at a fixed %fs offset. An
- * index register may lead away from any of them.
+ * Memory at a fixed offset from rsp, rbp or rip is taken to be mapped, and so is thread-local data at a fixed %fs
+ * offset. An index register may lead away from any of them.
  */
 static bool is_trusted_address(const ZydisDecodedInstruction *z)
 {
@@ -237,7 +236,7 @@ static bool may_fault(const ZydisDecodedInstruction *z)
 	return !is_trusted_address(z);
 }
 
-/* Number 4 stands somewhere a register number stands: it may be rsp. */
+/* A register field has the number 4: it may be rsp. */
 static bool may_name_sp(const ZydisDecodedInstruction *z)
 {
 	if (has_modrm(z))
@@ -295,7 +294,7 @@ static bool uses_sp(struct decoded *d, enum insn_kind kind)
 	}
 }
 
-/* With a count of zero these leave the flags alone. */
+/* With a count of zero these instructions leave the flags unchanged. */
 static bool writes_flags_maybe(const ZydisDecodedInstruction *z)
 {
 	if (z->meta.category == ZYDIS_CATEGORY_SHIFT || z->meta.category == ZYDIS_CATEGORY_ROTATE)

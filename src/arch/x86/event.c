@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code in a pad that writes an event. Like the counting code it keeps every register, the flags
- * and the red zone, and assumes nothing of them.
+ * The code in a pad that writes an event. Like the counting code it keeps every register, the flags and the red
+ * zone, and assumes nothing of them.
  *
- *	hot	save; can threads be told apart?	no: locked
+ *	hot	save; process_state.fast?	0: locked
  *		arm the sequence
- *	start	ring = table[cpu]; pid, tid	none of them there: slow
- *		room in it?			no: full
+ *	start	ring = table[cpu]; pid, tid	one of them is 0: slow
+ *		room in the ring?		no: full
  *		write the event at head; head += len		<- the one store that commits
  *	end	disarm
- *	out	restore; over the cold part
+ *	out	restore; jump over the cold part
  *	cold	descriptor
  *	slow	disarm
- *	locked	ask whether there is enough stack, and for a locked ring; none: lost
- *		room in it?			no: give it back; lost
- *		write the event at head; the second routine puts in the time, commits and unlocks; out
+ *	locked	check the stack; take a locked ring; none: lost
+ *		room in the ring?		no: release it; lost
+ *		write the event at head; the second routine sets the time, commits and unlocks; out
  *	full	disarm; count it as lost in the ring of the CPU that we are on by now; it has none: lost
  *	lost	count it for all rings together
  *
- * Preemption, a move to another CPU and signals between start and end lead to `slow`, and nothing
- * has happened. It isn't tried again: aborts are rare, and who single-steps through here aborts it
- * every time. Where there is no rseq, slow stands in the place of the sequence.
+ * Preemption, a move to another CPU and signals between start and end lead to `slow`, with nothing committed. The
+ * sequence is not tried again: aborts are rare, and a debugger that single-steps through it aborts it every time.
+ * Without rseq, `locked` is in the place of the sequence.
  */
 #include "arch/x86/x86.h"
 
@@ -29,9 +29,9 @@
 #include "base/err.h"
 
 /*
- * The reader has had the lines of the ring since we last wrote them, and a store that waits for its line holds up all behind it. So the
- * line that comes a few events later is asked for now: 2 to 4 ns less for each event. Behind the end of a ring there is nothing to fear,
- * and a CPU that does not know the instruction does nothing.
+ * The reader has had the cache lines of the ring since they were last written, and a store that waits for its line
+ * delays all later stores. So the line that is needed a few events later is requested now, which saves 2 to 4 ns
+ * per event. A prefetch after the end of a ring does no harm, and a CPU without prefetchw treats it as a nop.
  */
 #define AHEAD 512
 
@@ -50,7 +50,7 @@ struct body {
 	uint8_t *start, *end, *out;
 };
 
-/* rel32 for now 0; returns where it stands. */
+/* A rel32 that is still 0; returns its address, for land(). */
 static uint8_t *put_later(uint8_t **p)
 {
 	put32(p, 0);
@@ -83,7 +83,7 @@ static void put_jz_lost(struct body *b)
 	b->to_lost[b->nlost++] = put_later(&b->p);
 }
 
-/* Nothing relative to the thread pointer before that. */
+/* Comes before anything relative to the thread pointer. */
 static void put_is_fast(struct body *b)
 {
 	uint8_t **p = &b->p;
@@ -104,8 +104,8 @@ static void put_ids(uint8_t **p, uint64_t pid_cell, int32_t tid_off)
 }
 
 /*
- * Arm the sequence and find this CPU's ring: rcx. A thread block without a tid is not libc's, and its
- * CPU number is none either.
+ * Arms the sequence and finds this CPU's ring: rcx. A thread block without a tid is not libc's, and the CPU number
+ * in it is not valid either.
  */
 static void put_find(struct body *b)
 {
@@ -117,7 +117,7 @@ static void put_find(struct body *b)
 	put(p, 0x64, 0x48, 0x89, 0x04, 0x25);	/* mov  %rax,%fs:rseq_cs */
 	put32(p, spec->rseq_off + RSEQ_CS);
 
-	/* Nothing between that store and the start, or a signal there would disarm it unseen. */
+	/* No instruction may be between that store and the start, or a signal there would disarm the sequence unnoticed. */
 	b->start = *p;
 	put_cpu(p, spec->rseq_off + RSEQ_CPU_ID, spec->many_cpus);
 	put(p, 0x48, 0xb8);			/* movabs $table,%rax */
@@ -132,7 +132,11 @@ static void put_find(struct body *b)
 	put_jz_slow(b);
 }
 
-/* Is there room behind the head in rsi, which changes? Returns the branch of those who have none. */
+/*
+ * Checks that the event fits after the head in rsi, which changes. Returns the branch taken if it does not. The
+ * load of tail is plain and pairs with the release store in set_tail() (ring/ring.c): x86 does not move the stores
+ * of the event before it.
+ */
 static uint8_t *put_check(struct body *b)
 {
 	uint8_t **p = &b->p;
@@ -144,7 +148,10 @@ static uint8_t *put_check(struct body *b)
 	return put_later(p);
 }
 
-/* If the event ends in another stretch than it begins: the next one is the first there. Head in rdx, which stays. */
+/*
+ * If the event ends in another stretch than it begins in, the next event is the first one there: sets that
+ * stretch's mark. Head in rdx, which is kept.
+ */
 static void put_mark(struct body *b)
 {
 	uint32_t stretch = ring_stretch(b->spec->ring_size);
@@ -210,7 +217,7 @@ static void put_xmm(uint8_t **p, int reg, uint32_t off)
 	put32(p, off);
 }
 
-/* rax = so many bytes */
+/* rax = f->size bytes at the address f->value */
 static void put_absolute(uint8_t **p, const struct event_field *f)
 {
 	if (f->size < 4)
@@ -255,7 +262,7 @@ static void put_time(uint8_t **p)
 	put_store(p, RDX, offsetof(struct event_head, time));
 }
 
-/* rsi = where the event of the head in rsi stands */
+/* rsi = address of the event whose position is in rsi */
 static void put_place(struct body *b)
 {
 	uint8_t **p = &b->p;
@@ -281,7 +288,7 @@ static void put_payload(struct body *b)
 		put_field(p, &spec->fields[i], event_len(i));
 }
 
-/* In: ring in rcx, pid in eax, tid in edx. */
+/* Writes the event. Ring in rcx, pid in eax, tid in edx. */
 static void put_write(struct body *b)
 {
 	uint8_t **p = &b->p;
@@ -298,6 +305,7 @@ static void put_write(struct body *b)
 	put_payload(b);
 }
 
+/* The addq is the commit. It pairs with the acquire load of head in ring_peek_some(); x86 keeps the order of stores. */
 static void put_sequence(struct body *b)
 {
 	uint8_t **p = &b->p;
@@ -316,9 +324,9 @@ static void put_sequence(struct body *b)
 }
 
 /*
- * The event at the head as it was when the lock was taken, in rsi: that of this moment could be another one, for a
- * copy of the owner (see ring_lock_owner()). So what the copy writes is the same once more, in the same place. Pid in eax,
- * tid in edx. Out: rsi is where it stands, rdx the head.
+ * Writes the event at the head read when the lock was taken (rsi): in a copy of the owner (see ring_lock_owner())
+ * the current head could belong to another event. So a copy writes the same bytes once more, at the same position.
+ * Pid in eax, tid in edx. Out: rsi is the address of the event, rdx the head.
  */
 static void put_write_locked(struct body *b)
 {
@@ -339,7 +347,7 @@ static void put_write_locked(struct body *b)
 	put_payload(b);
 }
 
-/* The same in a ring behind a lock. What it calls needs stack. */
+/* Writes the event to a ring with a lock. The routines it calls need stack. */
 static void put_locked(struct body *b)
 {
 	uint8_t **p = &b->p;
@@ -364,7 +372,7 @@ static void put_jump(struct body *b, const uint8_t *to)
 	land(put_later(&b->p), to);
 }
 
-/* Behind the signature: where an aborted sequence goes on, too. */
+/* The slow path, after the signature: the address at which an aborted sequence continues. */
 static void put_slow(struct body *b)
 {
 	for (int i = 0; i < b->nslow; i++)
@@ -388,8 +396,9 @@ static void put_lost(struct body *b)
 }
 
 /*
- * Both locked: we may be on another CPU by now, and then it counts there, with the ring that goes with the counters. The
- * probe's first: the ring's tells that it is there.
+ * Counts an event that found the ring full. Both increments are locked: the thread may be on another CPU by now,
+ * and then counts in that CPU's ring and counters. The probe's counter is incremented first: the ring's counter
+ * says that there is something to read.
  */
 static void put_full(struct body *b)
 {
@@ -412,7 +421,10 @@ static void put_full(struct body *b)
 	put_jump(b, b->out);
 }
 
-/* A copy of the owner has no ring to give back, and nothing was lost of it. Goes on where the lost are counted. */
+/*
+ * The locked ring is full: releases it, then falls through to put_lost(). A copy of the owner has no ring to
+ * release and has lost nothing: it leaves.
+ */
 static void put_full_locked(struct body *b)
 {
 	uint8_t **p = &b->p;
@@ -431,7 +443,7 @@ static uint64_t address_of(const struct body *b, const uint8_t *p)
 	return b->at + (p - b->base);
 }
 
-/* Aligned by its address; the room for that is always taken, so that the length stays the same. */
+/* Aligned by its address. The room for the alignment is always taken, so that the length does not depend on `at`. */
 static void put_descriptor(struct body *b)
 {
 	uint8_t *room_end = b->p + RSEQ_DESCRIPTOR_ALIGN - 1 + sizeof(struct rseq_descriptor);
@@ -480,7 +492,10 @@ static int check_spec(const struct event_spec *spec)
 	return 0;
 }
 
-/* Is all that is wanted of the stack in the page of its pointer? rax changes. Returns the branch of those who have more. */
+/*
+ * Branches if a field on the stack is not in the page of the stack pointer. rax changes. Returns the branch, or
+ * NULL if no check is needed.
+ */
 static uint8_t *put_is_near(struct body *b)
 {
 	int64_t most = 0;
@@ -518,7 +533,7 @@ int x86_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec)
 
 	if (r < 0)
 		return r;
-	own.has_rseq = spec->has_rseq && spec->has_tid;	/* without a tid the slow way asks for it */
+	own.has_rseq = spec->has_rseq && spec->has_tid;	/* without a tid in the thread block the slow path asks the kernel */
 	b.base = b.p = out ? out : scratch;
 	put_enter(&b.p);
 	far = put_is_near(&b);

@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The routines of events that can't use the ring of their CPU: threads without rseq, aborted
- * sequences, processes that don't know their own number yet, strangers.
+ * Routines for events that can't use the ring of their CPU: in threads without rseq, after an aborted sequence, in
+ * processes that have not noted their pid yet, in threads without a thread block of their own (strangers, see
+ * docs/glossary.md).
  *
- * The first gives back
+ * The first routine takes a ring and returns
  *
- *	rcx	the struct ring_ref of a ring whose lock is ours, or 0
+ *	rcx	the struct ring_ref of a ring that is now locked by this thread, or 0
  *	eax	pid
  *	edx	tid
- *	rsi	its head
+ *	rsi	the ring's head
  *
- * and changes only these and the flags, all of which its caller has saved. The lock has the owner's
- * tid, so that the locks of the dead can be freed. It never waits: each ring is tried once. A signal
- * handler that interrupts an owner finds that ring taken and gets the next.
+ * It changes only these registers and the flags, all of which its caller has saved. The lock holds the owner's tid,
+ * so that the locks of dead threads can be released. The routine never waits: each ring is tried once. A signal
+ * handler that interrupts an owner finds that ring locked and takes the next one.
  *
- * pid and tid are those that the process has noted, while they can be believed; else the kernel is
- * asked. The answer is noted for next time only if the thread block has the same tid: a vfork child
- * and a bare clone run on somebody else's.
+ * pid and tid are the noted ones (pid cell, thread block) while these are known to be right; otherwise the kernel
+ * is asked. Its answer is noted for the next time only if the thread block has the same tid: a vfork child and a
+ * bare clone run on another thread's block.
  *
- * Who was forked between these answers and the lock (by a signal handler) has taken it in its parent's
- * name, or its parent has; which of them can't be known. So it is left alone and the child begins
- * anew: a lock that nobody has is found by who reads the rings.
+ * If a signal handler forks between these answers and the lock, either the child or the parent has taken the lock
+ * with the parent's tid, and neither can know which. So the child leaves the lock alone and starts again; the
+ * tracer finds and releases locks whose owner does not use them (session/locks.c).
  *
- * The second one puts the time into an event, commits it and gives the lock back: rcx is the ring, rsi where
- * the event stands in it, rdx the head; the caller's stack is that of put_enter(), with the pid. It
- * changes all of these, rax and the flags. If we are the copy of an owner made by a fork since, it does
- * nothing; and if the fork comes behind that look, the two of them commit one event, with one time: see
- * ring_lock_owner(). (What the copy has written of the event itself was the same once more. A copy that
- * sleeps in the middle of that until the ring has been gone round spoils what is there by then. Only another
- * memory in its place could prevent that; the child of a handler that goes on in what its parent was interrupted in is
- * too rare to make every fork pay for it.)
+ * The second routine puts the time into an event, commits it and releases the lock: rcx is the ring, rsi the
+ * address of the event in it, rdx the head; the caller's stack is that of put_enter(), with the pid. It changes all
+ * of these, rax and the flags. In a copy of the owner that was forked before its check it does nothing. If the fork
+ * comes after the check, owner and copy commit one event with one time: see ring_lock_owner(). (The copy has
+ * written the same bytes of the event once more. A copy that is suspended in the middle of that until the ring has
+ * wrapped overwrites newer events. Only private memory could prevent that; a child forked by a handler that returns
+ * into the interrupted code is too rare to make every fork pay for it.)
  *
- * The third one gives the lock of rcx back without an event; edx is the pid. It changes rax, rdx and the flags, and
- * says NZ to the copy of an owner.
+ * The third routine releases the lock of rcx without an event; edx is the pid. It changes rax, rdx and the flags,
+ * and returns NZ in a copy of the owner.
  *
- * The fourth one says whether there is stack down to the address in rdi: rcx is 0, or 1 if there is none. It is jumped
- * to, with the address to go on at in rdx, and changes rax, r11 and the flags; see STACK_PAGES.
+ * The fourth routine checks that the stack is mapped down to the address in rdi: rcx is 0 if it is, 1 if not. It is
+ * jumped to, with the address to continue at in rdx, and changes rax, r11 and the flags; see STACK_PAGES.
  */
 #include "arch/x86/x86.h"
 
@@ -48,7 +48,7 @@ _Static_assert(sizeof(struct ring_ref) == 1 << REF_SHIFT && offsetof(struct ring
 #define NR_GETPID 39
 #define NR_GETTID 186
 
-/* rel8 for now 0; returns the byte behind it. */
+/* A branch whose rel8 is still 0; returns the address after it, for land8(). */
 static uint8_t *put_jump8(uint8_t **p, uint8_t opcode)
 {
 	put(p, opcode, 0);
@@ -64,7 +64,7 @@ static void land8(uint8_t *behind, const uint8_t *target)
 #define JNZ 0x75
 #define JMP8 0xeb
 
-/* rcx changes. Returns the branch of threads that can't be told apart: they may not look into their blocks. */
+/* Branches if process_state.fast is 0: then nothing in a thread block may be read. rcx changes. Returns the branch. */
 static uint8_t *put_unless_fast(uint8_t **p, const struct event_slow_spec *spec)
 {
 	put(p, 0x48, 0xb9);			/* movabs $fast,%rcx */
@@ -73,7 +73,7 @@ static uint8_t *put_unless_fast(uint8_t **p, const struct event_slow_spec *spec)
 	return put_jump8(p, JZ);
 }
 
-/* eax, edx as noted. The three branches go to where the kernel is asked. */
+/* eax = noted pid, edx = noted tid. The three branches go to the code that asks the kernel. */
 static void put_noted(uint8_t **p, const struct event_slow_spec *spec, uint8_t *ret_unknown[3])
 {
 	ret_unknown[0] = put_unless_fast(p, spec);
@@ -87,13 +87,16 @@ static void put_noted(uint8_t **p, const struct event_slow_spec *spec, uint8_t *
 	ret_unknown[2] = put_jump8(p, JZ);
 }
 
-/* eax = what stands for us in `asking`: not 0, and another thread or a handler has another one */
+/* eax = this thread's value for `asking`: not 0, and different in every other thread and signal handler */
 static void put_asking(uint8_t **p)
 {
 	put(p, 0x8d, 0x44, 0x24, 0x01);		/* lea  1(%rsp),%eax */
 }
 
-/* Note eax, for who is edx in its thread block. rcx, rsi and r11 change. */
+/*
+ * Notes the pid in eax if the thread block has the tid in edx and `asking` is unchanged: one cmpxchg of both halves
+ * of struct pid_page. It is not locked: other threads of the process note the same pid. rcx, rsi and r11 change.
+ */
 static void put_note(uint8_t **p, const struct event_slow_spec *spec)
 {
 	uint8_t *none = put_unless_fast(p, spec), *other;
@@ -113,7 +116,7 @@ static void put_note(uint8_t **p, const struct event_slow_spec *spec)
 	land8(other, *p);
 }
 
-/* May the kernel still be asked? Returns the branch of those who may not, or NULL. eax changes. */
+/* Branches if system calls may be forbidden. Returns the branch, or NULL if there is no such flag. eax changes. */
 static uint8_t *put_quiet(uint8_t **p, const struct event_slow_spec *spec)
 {
 	if (!spec->quiet)
@@ -130,7 +133,7 @@ static void put_none(uint8_t **p)
 	put(p, 0xc3);				/* ret */
 }
 
-/* eax, edx from the kernel, which changes rcx and r11. Who may not ask gets no ring. */
+/* eax = pid, edx = tid, from the kernel; rcx and r11 change. No ring where system calls may be forbidden. */
 static void put_asked(uint8_t **p, const struct event_slow_spec *spec)
 {
 	uint8_t *quiet = put_quiet(p, spec), *may;
@@ -159,7 +162,7 @@ static void put_asked(uint8_t **p, const struct event_slow_spec *spec)
 	put(p, 0x41, 0x5b);			/* pop  %r11 */
 }
 
-/* eax = number; rcx and r11 stay */
+/* eax = result of system call nr; rcx and r11 are kept */
 static void put_call(uint8_t **p, uint32_t nr)
 {
 	put(p, 0x51, 0x41, 0x53);		/* push %rcx, %r11 */
@@ -170,8 +173,9 @@ static void put_call(uint8_t **p, uint32_t nr)
 }
 
 /*
- * With the lock, and the pid on the stack: are we still who we were? Strangers are asked once more. Returns the branch
- * of those who are not; the others are behind it.
+ * With the lock taken and the pid on the stack: checks that this is still the process that took it. Threads whose
+ * pid is not in the cell ask the kernel again. Returns the branch taken by a forked child; the owner continues
+ * after it.
  */
 static uint8_t *put_still(uint8_t **p, const struct event_slow_spec *spec)
 {
@@ -193,7 +197,10 @@ static uint8_t *put_still(uint8_t **p, const struct event_slow_spec *spec)
 	return other;
 }
 
-/* ZF if the lock of the ring in rcx is ours now. */
+/*
+ * Tries to take the lock of the ring in rcx; ZF if it was taken. The lock cmpxchg pairs with the releases:
+ * cmpxchg16b in put_finish(), cmpxchg in put_give_back(), unlock() in blob/record.c, ring_free() in ring/ring.c.
+ */
 static void put_try(uint8_t **p)
 {
 	uint8_t *busy;
@@ -206,7 +213,10 @@ static void put_try(uint8_t **p)
 	land8(busy, *p);
 }
 
-/* rcx = a ring, each tried once, beginning with another one for each thread; or 0, by the branch that is returned. */
+/*
+ * rcx = a locked ring. Each ring is tried once, beginning with the one that the tid in edi selects; if all are
+ * locked rcx is 0 and the returned branch is taken.
+ */
 static uint8_t *put_search(uint8_t **p, const struct event_slow_spec *spec)
 {
 	uint8_t *again, *absent, *got, *none;
@@ -233,7 +243,7 @@ static uint8_t *put_search(uint8_t **p, const struct event_slow_spec *spec)
 	return none;
 }
 
-/* rcx = that which was found by put_search(), whose edi is still there */
+/* rcx = the ring_ref of the ring that put_search() found; its number is still in edi */
 static void put_ref(uint8_t **p, const struct event_slow_spec *spec)
 {
 	put(p, 0xc1, 0xe7, REF_SHIFT);		/* shl  $5,%edi */
@@ -242,7 +252,7 @@ static void put_ref(uint8_t **p, const struct event_slow_spec *spec)
 	put(p, 0x48, 0x01, 0xf9);		/* add  %rdi,%rcx */
 }
 
-/* `anew`: where the kernel is asked, or NULL. The head is read before the last look at who we are. */
+/* Takes a ring. `anew`: the code that asks the kernel, or NULL. The head is read before the last check for a fork. */
 static void put_lock(uint8_t **p, const struct event_slow_spec *spec, const uint8_t *anew)
 {
 	uint8_t *forked, *none;
@@ -295,8 +305,8 @@ static int put_take(uint8_t *base, const struct event_slow_spec *spec)
 }
 
 /*
- * Is the pid at off(%rsp) ours? By the cell, and where that has another number, by the kernel: eax and the flags change.
- * Returns the branch of those who are another process.
+ * Compares the pid at off(%rsp) with the pid cell, and if it differs, with the kernel's answer: eax and the flags
+ * change. Returns the branch taken if it is another process's.
  */
 static uint8_t *put_own(uint8_t **p, const struct event_slow_spec *spec, uint8_t off)
 {
@@ -318,7 +328,7 @@ static uint8_t *put_own(uint8_t **p, const struct event_slow_spec *spec, uint8_t
 	return other;
 }
 
-/* ring_lock_given_back() of rcx or rsi */
+/* reg = ring_lock_given_back(reg), for rcx or rsi */
 static void put_given_back(uint8_t **p, int reg)
 {
 	put(p, 0x48, 0xc1, 0xe8 | reg, 0x20);	/* shr  $32,%reg */
@@ -327,8 +337,9 @@ static void put_given_back(uint8_t **p, int reg)
 }
 
 /*
- * Lock and time are read before we look who we are: a copy made since has the same ones. Behind that look, each
- * step is either the same once more or can be done only once.
+ * The second routine. Lock and time are read before the check for a fork, so a copy forked after the check has the
+ * same values. Each step after the check either stores the same bytes once more or can succeed only once. The
+ * cmpxchg16b pairs with the acquire load of head in ring_peek_some() and with the lock cmpxchg in put_try().
  */
 static void put_finish(uint8_t **p, const struct event_slow_spec *spec)
 {
@@ -353,6 +364,7 @@ static void put_finish(uint8_t **p, const struct event_slow_spec *spec)
 	put(p, 0x5a, 0x5b, 0x5f, 0xc3);		/* pop  %rdx, %rbx, %rdi; ret */
 }
 
+/* The third routine. Its cmpxchg pairs with the lock cmpxchg in put_try(). */
 static void put_give_back(uint8_t **p, const struct event_slow_spec *spec)
 {
 	uint8_t *other;
@@ -367,7 +379,7 @@ static void put_give_back(uint8_t **p, const struct event_slow_spec *spec)
 	put(p, 0x5a, 0x5e, 0xc3);		/* pop  %rdx, %rsi; ret */
 }
 
-/* rcx = number of the page of rdi and the epoch, r11 = where it stands if it is good; rax changes */
+/* rcx = number of the page of rdi plus the epoch, r11 = its entry in the cache of mapped pages; rax changes */
 static void put_page(uint8_t **p, const struct event_slow_spec *spec)
 {
 	put(p, 0x48, 0x89, 0xf9);		/* mov  %rdi,%rcx */
@@ -382,6 +394,7 @@ static void put_page(uint8_t **p, const struct event_slow_spec *spec)
 	put(p, 0x48, 0x03, 0x08);		/* add  (%rax),%rcx */
 }
 
+/* The fourth routine: if the page is not in the cache, time() has the kernel write to it. */
 static void put_room(uint8_t **p, const struct event_slow_spec *spec)
 {
 	uint8_t *known, *quiet = NULL, *bad = NULL;
@@ -411,7 +424,7 @@ static void put_room(uint8_t **p, const struct event_slow_spec *spec)
 	put(p, 0xff, 0xe2);			/* jmp  *%rdx */
 }
 
-/* Nobody jumps into what is left of it. */
+/* Fills the unused bytes up to `to` with int3. */
 static uint8_t *fill(uint8_t *p, uint8_t *to)
 {
 	assert(p <= to);
@@ -428,7 +441,7 @@ int x86_emit_event_slow(uint8_t *out, const struct event_slow_spec *spec)
 	    spec->ring_size > RING_SIZE_MAX || spec->ring_size & (spec->ring_size - 1))
 		return -EINVAL;
 	p = fill(base + put_take(base, spec), base + EVENT_FINISH);
-	if (spec->has_tid || spec->may_call)		/* otherwise nobody ever gets a ring */
+	if (spec->has_tid || spec->may_call)		/* otherwise no thread ever gets a ring */
 		put_finish(&p, spec);
 	p = fill(p, base + EVENT_GIVE_BACK);
 	if (spec->has_tid || spec->may_call)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code in front of a system call that may take pages away. If one of them is in a range that pads load from
- * plainly, all ranges are taken back before the call is made: every pad then finds lengths of 0 and asks the kernel.
- * Only forms that can be done by hand (perform.c).
+ * The code before a system call that may unmap or protect pages. If the call touches one of the ranges from which
+ * pads load without a check, the lengths of all ranges become 0 before the call is made; pads then have the kernel
+ * read. Uses only instructions that perform.c can emulate.
  */
 #include "arch/x86/x86.h"
 
@@ -10,7 +10,7 @@
 
 #define MAP_FIXED 0x10
 
-/* Leave where nothing can be lost. Returns where the jump stands, or NULL. */
+/* Branches out if the call makes no page unreadable. Returns the end of the jump, or NULL. */
 static uint8_t *put_condition(uint8_t **p, enum forget_abi abi)
 {
 	if (abi == FORGET_RANGE)
@@ -32,14 +32,17 @@ static void put_start(uint8_t **p, const struct forget_spec *spec)
 	put32(p, spec->n);
 }
 
-/* To the next one; ends where all have been seen. */
+/* Goes to the next range; the loop ends after the last one. */
 static void put_next(uint8_t **p, const uint8_t *head)
 {
 	put(p, 0x48, 0x83, 0xc0, 16, 0xff, 0xc9, 0x75, 0);	/* add $16,%rax; dec %ecx; jnz head */
 	(*p)[-1] = head - *p;
 }
 
-/* The call's range is from rdi on, rsi bytes. Does it meet any of ours? Returns the jumps of those who know. */
+/*
+ * Branches to `hit` if the call's range (rsi bytes from rdi on) overlaps one of the table. Returns the ends of
+ * these branches.
+ */
 static void put_search(uint8_t **p, const struct forget_spec *spec, uint8_t *hit[2])
 {
 	uint8_t *head, *empty;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How event code begins and ends: the red zone is skipped, and four registers and the flags are kept on
- * the stack. The flags go through ah and al, not pushf: what pushes them while somebody single-steps
- * would bring the trap flag back after he has gone.
+ * The prologue and epilogue of event code: the red zone is skipped, and four registers and the flags are saved on
+ * the stack. The flags go through ah and al, not pushf: a pushf that is single-stepped saves the trap flag, and
+ * popf would set it again after the debugger has gone.
  */
 #ifndef JAB_ARCH_X86_FRAME_H
 #define JAB_ARCH_X86_FRAME_H
@@ -12,9 +12,9 @@
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
 
-/* From rsp to what put_enter() has pushed, and to the site's own rsp. */
+/* Offsets from rsp to what put_enter() has pushed, and to the rsp of the site. */
 #define SAVED_FLAGS 0
-#define SAVED_PID 4		/* of who holds a ring: the flags leave these four bytes free */
+#define SAVED_PID 4		/* pid of the ring's owner, in four bytes that the flags leave free */
 #define SAVED_RSI 8
 #define SAVED_RDX 16
 #define SAVED_RCX 24
@@ -29,8 +29,9 @@ static inline void put_enter(uint8_t **p)
 }
 
 /*
- * Behind put_enter(): is there stack for `need` bytes below the site's stack pointer? Who has none counts that and
- * goes on at a place whose distance is to be put behind what is returned. rax, rcx, rdx and the flags change.
+ * After put_enter(): checks that the stack has `need` bytes below the site's stack pointer. Otherwise *no_stack is
+ * incremented and a jmp is taken; the caller patches its rel32, the four bytes before the returned pointer. rax,
+ * rcx, rdx and the flags change.
  */
 static inline uint8_t *put_ask_room(uint8_t **p, uint64_t slow, uint64_t no_stack, int32_t need)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code in front of the `syscall` of a function that makes any call, as libc's syscall(): the number is known only
- * now. It looks for those calls in front of which raise.c or forget.c would stand and does what they do, whatever
- * the other arguments are: calls that are made in this way are rare, and both are right when they need not have been.
- * All other calls pay for a comparison with each number, which can't be seen beside the call itself.
+ * The code before the `syscall` of a function that makes calls of any number, like libc's syscall(): the number is
+ * known only there. It finds the calls before which the code of raise.c or forget.c is needed and does what these
+ * do, whatever the other arguments are: calls made in this way are rare, and both are harmless when they were not
+ * needed. All other calls pay for a comparison with each number, which is nothing compared to the call itself.
  */
 #include "arch/x86/x86.h"
 
@@ -13,7 +13,7 @@
 static const uint16_t raising[] = { SYS_clone, SYS_vfork, SYS_clone3, SYS_arch_prctl };
 static const uint16_t forgetting[] = { SYS_mmap, SYS_mprotect, SYS_munmap, SYS_mremap, SYS_madvise, SYS_pkey_mprotect };
 
-/* The kernel looks at the lower half of rax only. */
+/* Compares the lower half of rax: the kernel ignores the upper one. */
 static void put_numbers(uint8_t **p, const uint16_t *numbers, size_t n, struct branches *found)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code in front of a system call that may forbid others (seccomp, dispatch to the program itself) or the time stamp counter:
- * before it is made, a word that the blob or a pad looks at says that we use that no more. Only forms that can be done by hand
- * (perform.c).
+ * The code before a system call that may forbid other calls (seccomp, syscall user dispatch) or rdtsc: sets a flag
+ * that pads and the blob read, so that they no longer use what may be forbidden. Uses only instructions that
+ * perform.c can emulate.
  */
 #include "arch/x86/x86.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The x86-64 row of the table in arch.h, and the one operation too small for a file. */
+/* The table of arch.h for x86-64, and the one operation that has no file of its own. */
 #include "arch/x86/x86.h"
 
 #include <elf.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The code of a pad in which a thread parks: keeps everything and calls the blob. */
+/* The code of a pad in which a thread parks: saves all registers that C may change and calls the blob. */
 #include "arch/x86/x86.h"
 
 #include "arch/x86/assemble.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One instruction, done by hand. It knows the integer forms that our generated code is made of and
- * says -ENOTSUP to every other: whoever asked must then let the thread itself run.
+ * Emulates one instruction. It knows the integer instructions that generated code is made of and returns -ENOTSUP
+ * for every other one: the caller must then let the thread itself run.
  *
- * Who wants the lock of a ring always finds it taken: whoever is no thread of the target can't be its owner, and
- * code that finds no ring counts the event as lost. What else is known of compare-and-exchange is done in a
- * ring whose lock the thread itself has.
+ * The lock of a ring is always found taken: only a thread of the target can be its owner, and code that finds no
+ * ring counts the event as lost. The other forms of compare-and-exchange that are known work on a ring whose lock
+ * the thread already holds.
  */
 #include "arch/x86/x86.h"
 
@@ -17,7 +17,7 @@
 
 enum { RAX = 0, RCX = 1, RDX = 2, RBX = 3, RSP = 4, RSI = 6, RDI = 7, R11 = 11 };
 
-/* An instruction being read and done. The first error stays; nothing after it counts. */
+/* An instruction that is being emulated. The first error stays; nothing after it has an effect. */
 struct doing {
 	struct cpu *c;
 	const struct cpu_memory *m;
@@ -25,8 +25,8 @@ struct doing {
 	unsigned n, at;
 	uint8_t rex;
 	bool fs, lock;
-	unsigned size;		/* of the operands: 1, 4 or 8 */
-	bool in_memory;		/* what ModRM names */
+	unsigned size;		/* size of the operands: 1, 4 or 8 */
+	bool in_memory;		/* the ModRM operand is in memory */
 	unsigned reg, rm;
 	uint64_t addr;
 	int err;
@@ -80,7 +80,7 @@ static void store(struct doing *d, uint64_t at, unsigned size, uint64_t v)
 		stop(d, r);
 }
 
-/* Without REX, byte registers 4 to 7 are ah to bh, which we never use. */
+/* Without REX, byte registers 4 to 7 are ah to bh, which generated code never uses. */
 static bool is_high_byte(const struct doing *d, unsigned n)
 {
 	return d->size == 1 && !d->rex && n >= 4;
@@ -131,7 +131,7 @@ static uint64_t read_sib(struct doing *d, unsigned mod)
 	return at + d->c->reg[base];
 }
 
-/* imm: bytes that follow the operand, since memory relative to rip is counted from the very end. */
+/* imm: bytes that follow the operand, since rip-relative addresses count from the end of the instruction. */
 static void read_modrm(struct doing *d, unsigned imm)
 {
 	uint8_t modrm = next8(d);
@@ -187,7 +187,7 @@ static uint64_t pop(struct doing *d)
 	return v;
 }
 
-/* Jumps are counted from the end of the instruction, where `at` is by then. */
+/* Jumps count from the end of the instruction; x86_perform() adds its length. */
 static void jump_by(struct doing *d, uint64_t distance)
 {
 	d->c->pc += distance;
@@ -246,12 +246,12 @@ static void do_shift(struct doing *d)
 	out = (d->reg & 7) == 4 ? v >> (bits - by) & 1 : v >> (by - 1) & 1;
 	turned = v;
 	v = cut((d->reg & 7) == 4 ? v << by : v >> by, d->size);
-	turned = (turned ^ v) >> (bits - 1) & 1;	/* the sign: what OF says of a shift by one */
+	turned = (turned ^ v) >> (bits - 1) & 1;	/* OF of a shift by one: whether the sign has changed */
 	set_rm(d, v);
 	set_flags(d, STATUS, arith_flags(v, d->size) | (out ? CF : 0) | (turned ? OF : 0));
 }
 
-/* The only addition that others make at the same time. */
+/* The only memory that other threads change at the same time. */
 static void do_locked_inc(struct doing *d)
 {
 	uint64_t v = load(d, d->addr, 8);
@@ -302,7 +302,7 @@ static void do_group5(struct doing *d)
 	}
 }
 
-/* The value that pop stores goes by the stack pointer as it is afterwards. */
+/* pop computes the address it stores to with the stack pointer after the pop. */
 static void do_pop_rm(struct doing *d)
 {
 	unsigned begin = d->at;
@@ -331,7 +331,10 @@ static void do_rdtsc(struct doing *d)
 	d->c->reg[RDX] = now >> 32;
 }
 
-/* As event_slow.c writes it: the lock of the ring in rcx, from rsi. With an owner in it, it would be taken. */
+/*
+ * cmpxchg as event_slow.c uses it: the lock of the ring in rcx, new value in rsi. A new value with an owner is an
+ * attempt to take the lock, which fails.
+ */
 static void do_cmpxchg(struct doing *d)
 {
 	uint64_t v;
@@ -349,7 +352,10 @@ static void do_cmpxchg(struct doing *d)
 	set_reg(d, RAX, v);
 }
 
-/* Likewise: head and lock of the ring in rdi. What is given back last lets others in. */
+/*
+ * cmpxchg16b as event_slow.c uses it: head and lock of the ring in rdi. The lock is stored last, since its release
+ * lets other threads in.
+ */
 static void do_cmpxchg16(struct doing *d)
 {
 	uint64_t *reg = d->c->reg, low, high;
@@ -370,7 +376,10 @@ static void do_cmpxchg16(struct doing *d)
 	set_flags(d, ZF, 0);
 }
 
-/* The question for stack (event_slow.c): nobody can ask in a thread's name, so there is none. */
+/*
+ * The check for stack (event_slow.c): the kernel can't be asked on behalf of the thread, so the answer is that
+ * there is none.
+ */
 static void do_syscall(struct doing *d)
 {
 	if (d->c->reg[RAX] != NR_TIME)
@@ -537,7 +546,7 @@ static void do_one_byte(struct doing *d, uint8_t op)
 	}
 }
 
-/* Prefixes that change nothing we do are taken; those that would are not known. */
+/* Accepts prefixes that make no difference here; others are not known. */
 static uint8_t read_prefixes(struct doing *d)
 {
 	uint8_t op;
@@ -559,13 +568,13 @@ static uint8_t read_prefixes(struct doing *d)
 	return op;
 }
 
-/* A lock in front of anything else would be a promise that we don't keep. */
+/* Only these are emulated with the atomicity that a lock prefix demands. */
 static bool may_be_locked(const struct doing *d, uint8_t op)
 {
 	return op == 0xff || (op == 0x0f && (d->code[d->at] == 0xb1 || d->code[d->at] == 0xc7));
 }
 
-/* What is left to read may be shorter than the longest instruction. */
+/* At the end of a mapping fewer bytes than the longest instruction may be readable. */
 static void fetch(struct doing *d)
 {
 	for (d->n = INSN_MAX; d->n; d->n--)

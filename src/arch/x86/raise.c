@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code in front of a system call that makes a stranger: a thread that runs on its parent's
- * thread block (a vfork child, a bare clone) and so reads the CPU number that the kernel keeps for
- * the parent, while it has no restartable sequences itself. Two of them could count in one place. Or its thread pointer
- * is 0, or leads to something else. This code clears process_state.fast before the stranger is born; from then on every
- * pad takes the locked way, which is right for all threads and asks for nothing in a thread's block. The same goes for a call that
- * gives a thread another thread pointer.
+ * The code before a system call that creates a stranger: a thread that runs on its parent's thread block (a vfork
+ * child, a bare clone). It reads the CPU number that the kernel keeps for the parent, and has no restartable
+ * sequences itself, so it and its parent could count in the same place at the same time. Or its thread pointer is
+ * 0, or points to something else. This code clears process_state.fast before the stranger exists; from then on
+ * every pad takes the locked path, which is right for all threads and reads nothing in a thread block. It is also
+ * put before a call that gives a thread another thread pointer (arch_prctl).
  *
- * A thread block of its own proves nothing: it may be a copy of another thread's, with the number and the CPU of that
- * one in it. C libraries have the kernel write a new thread's number into its block, at the one place that
- * is known of the others; any other new thread is taken for a stranger. So the memory of a block is believed to be there only if
- * it is the C library's.
+ * That a thread has a block of its own proves nothing: it may be a copy of another thread's block, with that
+ * thread's tid and CPU number. C libraries have the kernel write a new thread's tid into its block, at an offset
+ * that is known from the other threads; any other new thread counts as a stranger. So only blocks of the C library
+ * are relied on.
  *
- * Such a block may have had another thread before, whose CPU number is still in it. The new thread runs code of the C library
- * before it is registered, so the number is made to be none.
+ * Such a block may have belonged to another thread before, whose CPU number is still in it. The new thread runs
+ * code of the C library before it is registered with rseq, so its CPU number is made invalid.
  */
 #include "arch/x86/x86.h"
 
@@ -25,12 +25,12 @@
 #define CLONE_PARENT_SETTID 0x100000
 #define ARCH_SET_FS 0x1002
 
-#define CLONE3_SIZE 64		/* of the kernel's first struct clone_args, */
-#define CLONE3_PTID 24		/* and where these are in it */
+#define CLONE3_SIZE 64		/* size of the kernel's first struct clone_args, */
+#define CLONE3_PTID 24		/* and offsets in it */
 #define CLONE3_TLS 56
 
-#define SITE_RSP (128 + 3 * 8)	/* from rsp, here */
-#define NEAR 4096		/* above the stack pointer: C libraries have the struct in a caller's frame */
+#define SITE_RSP (128 + 3 * 8)	/* offset from rsp, in this code */
+#define NEAR 4096		/* bytes above the stack pointer: C libraries have the struct in a caller's frame */
 
 static void put_test(uint8_t **p, uint32_t flag)
 {
@@ -39,8 +39,8 @@ static void put_test(uint8_t **p, uint32_t flag)
 }
 
 /*
- * eax = flags. What is no struct at all is the kernel's matter. One that is not on the stack right above us may not be there
- * at all: it is not read.
+ * eax = flags of the call. With an invalid struct (NULL, too small) there is no new thread. A struct that is not on
+ * the stack right above the site may be unmapped: it is not read, and the new thread counts as a stranger.
  */
 static void put_flags(uint8_t **p, enum clone_abi abi, struct branches *out, struct branches *raise)
 {
@@ -62,7 +62,7 @@ static void put_flags(uint8_t **p, enum clone_abi abi, struct branches *out, str
 	put(p, 0x48, 0x8b, 0x07);		/* mov  (%rdi),%rax: args->flags */
 }
 
-/* ZF: the kernel writes the new thread's number into its block, where all threads have it. rcx = the block */
+/* ZF: the kernel will write the new thread's tid into its block, at the same offset as in all threads. rcx = the block */
 static void put_is_numbered(uint8_t **p, const struct raise_spec *spec)
 {
 	if (spec->abi == CLONE_ABI_CLONE) {
@@ -77,7 +77,7 @@ static void put_is_numbered(uint8_t **p, const struct raise_spec *spec)
 	put32(p, spec->tid_off);
 }
 
-/* Its CPU is not known before the kernel says so. In: rcx of put_is_numbered(). */
+/* Makes the CPU number of the new thread's block invalid. In: rcx of put_is_numbered(). */
 static void put_unregister(uint8_t **p, const struct raise_spec *spec)
 {
 	if (!spec->has_rseq) {
@@ -90,7 +90,10 @@ static void put_unregister(uint8_t **p, const struct raise_spec *spec)
 	put32(p, -1);
 }
 
-/* Leave, unless the new thread shares the memory and gets no thread block that can be believed. The length is always the same. */
+/*
+ * Branches out unless the new thread shares the memory and gets no thread block that can be relied on. The length
+ * is always the same.
+ */
 static void put_condition(uint8_t **p, const struct raise_spec *spec, struct branches *out)
 {
 	struct branches raise = { .n = 0 };

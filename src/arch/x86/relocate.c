@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An instruction at another address. Most are copied as they are; a distance in the bytes is
- * repaired in place, and the branches that have room for one byte of it only get a longer form.
- * No register or flag is ever needed, so this works in front of any code.
+ * Copies an instruction to another address. Most are copied unchanged; a distance in the bytes is corrected, and
+ * branches with a distance of one byte get a longer form. No other register or flag is needed, so this works before
+ * any code.
  *
- * Calls are the hard ones: the callee must find the original return address, for unwinders and
- * for the time after the pad is gone. So the address is stored by hand and the call becomes a
- * jump. A `call` to the next instruction comes first: without it every outer return would be
- * mispredicted, because the CPU's own stack of return addresses would be one short. The int3
- * between makes it count (a call of distance 0 doesn't); nothing ever reaches it.
+ * Calls are the hard ones: the callee must find the original return address, for unwinders and for the time after
+ * the pad is gone. So the address is stored by two moves and the call becomes a jump. A `call` to the next
+ * instruction comes first: without it every outer return would be mispredicted, because the CPU's return stack
+ * would be one entry short. The int3 between makes it count (a call with distance 0 does not); nothing ever reaches
+ * it.
  */
 #include "arch/x86/x86.h"
 
@@ -16,7 +16,7 @@
 #include "base/err.h"
 
 struct prefixes {
-	uint8_t len;		/* all of them, REX included */
+	uint8_t len;		/* of all prefixes, REX included */
 	uint8_t rex;
 	bool data16;
 	bool addr32;
@@ -25,7 +25,7 @@ struct prefixes {
 	uint8_t segment;	/* 64, 65 or 0: the other segments start at 0 */
 };
 
-/* Take in one legacy prefix; false if the byte is none. */
+/* Reads one legacy prefix; false if the byte is none. */
 static bool read_prefix(uint8_t byte, struct prefixes *p)
 {
 	switch (byte) {
@@ -56,7 +56,7 @@ static bool read_prefix(uint8_t byte, struct prefixes *p)
 	}
 }
 
-/* A REX counts only right in front of the opcode. */
+/* A REX counts only right before the opcode. */
 static struct prefixes read_prefixes(const uint8_t *code, const struct insn *insn)
 {
 	struct prefixes p = { 0 };
@@ -72,7 +72,7 @@ static struct prefixes read_prefixes(const uint8_t *code, const struct insn *ins
 	return p;
 }
 
-/* Put the distance from the end of these four bytes (`end` is its address) to the target. */
+/* Writes the distance from the end of these four bytes (whose address is `end`) to the target. */
 static int put_rel32(uint8_t **p, uint64_t end, uint64_t target)
 {
 	int64_t distance = target - end;
@@ -84,8 +84,8 @@ static int put_rel32(uint8_t **p, uint64_t end, uint64_t target)
 }
 
 /*
- * The same bytes with another distance: rel32 branches, rip-relative memory, xbegin. Memory
- * relative to eip wraps at 32 bits, so it is always in reach; branches ignore that prefix.
+ * Copies the bytes with another distance: rel32 branches, rip-relative memory, xbegin. Memory relative to eip wraps
+ * at 32 bits, so it is always in reach; branches ignore that prefix.
  */
 static int copy_repaired(const uint8_t *code, const struct insn *insn, const struct prefixes *pre,
 			 uint64_t to, uint8_t *out)
@@ -102,7 +102,7 @@ static int copy_repaired(const uint8_t *code, const struct insn *insn, const str
 	return insn->len;
 }
 
-/* jmp and jcc of one byte: the long form has the same prefixes. */
+/* jmp and jcc with a rel8: the long form has the same prefixes. */
 static int widen_branch(const uint8_t *code, const struct insn *insn, uint64_t to, uint8_t *out)
 {
 	int opcode = insn->rel_off - 1;
@@ -118,7 +118,7 @@ static int widen_branch(const uint8_t *code, const struct insn *insn, uint64_t t
 	return p - out;
 }
 
-/* loop and jrcxz have no long form: let them jump to a jump. */
+/* loop and jrcxz have no long form: they jump to a jump. */
 static int widen_loop(const uint8_t *code, const struct insn *insn, uint64_t to, uint8_t *out)
 {
 	uint8_t *p = out;
@@ -132,7 +132,7 @@ static int widen_loop(const uint8_t *code, const struct insn *insn, uint64_t to,
 	return p - out;				/* over: */
 }
 
-/* Write a value where rsp points; push takes no more than 32 bits. */
+/* Writes a value to where rsp points; push takes no more than 32 bits. */
 static void put_store_at_sp(uint8_t **p, uint64_t v)
 {
 	put(p, 0xc7, 0x04, 0x24);		/* movl $low,(%rsp) */
@@ -183,11 +183,11 @@ static int call_register(const uint8_t *code, const struct insn *insn, const str
 	return p - out;
 }
 
-/* Push the operand of a call: its bytes with /6 for /2, and without hints for branches. */
+/* Pushes the operand of a call: its bytes with /6 in place of /2, and without the branch hints. */
 static int push_operand(const uint8_t *code, const struct insn *insn, const struct prefixes *pre,
 			uint64_t to, uint8_t *out)
 {
-	int tail = pre->len + 2;		/* behind opcode and ModRM */
+	int tail = pre->len + 2;		/* after opcode and ModRM */
 	struct insn push = *insn;
 	uint8_t bytes[INSN_MAX];
 	uint8_t *p = bytes;
@@ -252,7 +252,7 @@ static int call_indirect(const uint8_t *code, const struct insn *insn, const str
 	return call_memory(code, insn, pre, from, to, out);
 }
 
-/* Those that get other bytes, so that a strange prefix would mean something else. */
+/* Instructions that get other bytes, with which an unexpected prefix would mean something else. */
 static bool is_rewritten(const struct insn *insn)
 {
 	switch (insn->kind) {
@@ -279,7 +279,7 @@ static bool is_movable(const uint8_t *code, const struct insn *insn, const struc
 	if (is_rewritten(insn) && pre->data16 && !(pre->rex & 8))
 		return false;
 
-	/* Far calls and jumps through memory: nobody uses them, and a call pushes its address. */
+	/* Far calls and jumps through memory: not used in practice, and a call pushes its own address. */
 	if (insn->kind == INSN_STOP && code[pre->len] == 0xff) {
 		reg = code[pre->len + 1] >> 3 & 7;
 		return reg != 3 && reg != 5;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code in front of a body that takes more of a goroutine's stack than there may be. Go's run time knows where
- * that stack begins: g, whose address every thread has in its thread-local storage, starts with it. If too little is
- * left above it, the hit is counted elsewhere and the body is jumped over. Who is not on that stack (the thread's own one,
- * or that of its signals) has enough, and so has a thread without g, which is not Go's.
+ * The code before a body that may need more stack than a goroutine has left. Go's run time knows where that stack
+ * begins: g, whose address every thread has in its thread-local storage, starts with it. If too little is left
+ * above it, the hit is counted elsewhere and the body is skipped. A thread that is on another stack (the thread's
+ * own one, or the signal stack) has enough, and so has a thread without g, which is not one of Go's.
  *
- * It pushes two words itself, right below the stack pointer: Go keeps nothing there.
+ * The code pushes two words itself, right below the stack pointer: Go uses no red zone.
  */
 #include "arch/x86/x86.h"
 

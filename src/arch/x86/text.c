@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Instructions as text, for people who want to see what a pad does. */
+/* Instructions as text, to show what a pad does. */
 #include "arch/x86/x86.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-/* The address that an operand is, or points to; 0: small numbers and registers are none. */
+/* The address that an operand is or points to; 0: it is a small number or a register. */
 static uint64_t address_of(const ZydisDisassembledInstruction *d, const ZydisDecodedOperand *o)
 {
 	ZyanU64 value;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of this folder share. The rest of the program sees only arch_x86_64. */
+/* Shared by the files of this folder. The rest of jab sees only arch_x86_64. */
 #ifndef JAB_ARCH_X86_H
 #define JAB_ARCH_X86_H
 
 #include "arch/arch.h"
 
-#define NR_TIME 201		/* of all calls that write to an address the one that wants nothing else */
+#define NR_TIME 201		/* the one system call that writes to an address and has no other effect */
 
 int x86_decode(const uint8_t *code, size_t room, uint64_t addr, struct insn *ret_insn);
 int x86_relocate(const uint8_t *code, const struct insn *insn, uint64_t from, uint64_t to,
