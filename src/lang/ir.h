@@ -39,6 +39,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/mem.h"
+#include "blob/leave.h"
 
 #define IR_NONE UINT32_MAX	/* no register, no slot */
 
@@ -180,10 +181,8 @@ enum ir_ctx {
 	IR_CTX_THREAD,		/* the thread pointer: thread-local variables are at fixed distances from it, as far
 				   as the site says so. A thread without any may have any number there */
 	IR_CTX_TAIL,		/* ADDR_TAIL_CALL at an exit that goes on in another function, else 0 */
-	IR_CTX_LEFT,		/* enum ir_left: how the frame of a call was left (programs with is_left) */
+	IR_CTX_LEFT,		/* enum call_left: how the frame of a call was left (programs with is_left) */
 };
-
-enum ir_left { IR_LEFT_THROWN = 1, IR_LEFT_LONGJMP };
 
 enum ir_error {
 	IR_ERR_FAULT,		/* a condition, key or value could not be read */

@@ -220,7 +220,7 @@ struct val lower_left(struct lower *w, const struct vtype *type)
 		return v;
 	}
 	how = lower_pure(w, IR_CTX, IR_I64, IR_NONE, IR_NONE, IR_CTX_LEFT);
-	is_thrown = lower_pure(w, IR_EQ, IR_I64, how, lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, IR_LEFT_THROWN), 0);
+	is_thrown = lower_pure(w, IR_EQ, IR_I64, how, lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, LEFT_THROWN), 0);
 	v.slot = lower_slot(w, LEFT_LEN, NULL);
 	end = lower_label(w);
 	copy_word(w, v.slot, "thrown");
