@@ -150,9 +150,15 @@ static void end_call(const struct leave_desc *d, const struct gone *g, uint64_t 
 			 : : [left] "r"(left), [sp] "r"(g->sp), [entry] "r"(d->leavers + 8ull * n) : "memory", "cc");
 }
 
+/* A thread that is cancelled is unwound; the last step of that, in glibc, is a longjmp() of its own. */
+static uint64_t how_left(const struct leave_desc *d, uint64_t sp, uint32_t how)
+{
+	return how == LEAVE_JMP_BUF && *(const uint64_t *)sp - d->end >= d->end_size ? LEFT_LONGJMP : LEFT_THROWN;
+}
+
 void blob_leave(const struct leave_desc *d, uint64_t sp, uint64_t where, uint32_t how)
 {
-	uint64_t fs, to, lo, hi, left = how == LEAVE_JMP_BUF ? LEFT_LONGJMP : LEFT_THROWN;
+	uint64_t fs, to, lo, hi, left = how_left(d, sp, how);
 
 	if (how == LEAVE_JMP_BUF) {
 		fs = thread_pointer(d);

@@ -198,16 +198,46 @@ static uint64_t stack_top(const struct target *t)
 	return 0;
 }
 
-static void fill_desc(struct target *t)
+static bool has_longjmp(const struct loaded *l)
+{
+	for (size_t i = 0; i < l->wants.n; i++)
+		if (l->wants.v[i].id == (LANDING_ID | LEAVE_JMP_BUF))
+			return true;
+	return false;
+}
+
+/* Code that calls longjmp() to end a thread: the C library, or in a program that it is a part of the one function. */
+static struct span thread_end(const struct jab *j, const struct target *t)
+{
+	for (size_t i = 0; i < t->loaded.n; i++) {
+		const struct loaded *l = &t->loaded.v[i];
+		const struct module *m = l->file == UINT32_MAX ? NULL : j->files.v[l->file].m;
+
+		if (!m || !has_longjmp(l))
+			continue;
+		if (!l->is_exe)
+			return (struct span){ l->start, l->end };
+		for (size_t k = 0; k < m->names.n; k++) {
+			const struct func *f = &m->funcs.v[m->names.v[k].func];
+
+			if (!strcmp(m->names.v[k].name, "unwind_stop"))
+				return (struct span){ f->addr + l->bias, f->addr + l->bias + f->size };
+		}
+	}
+	return (struct span){ 0 };
+}
+
+static void fill_desc(const struct jab *j, struct target *t)
 {
 	const struct gen_env *env = &t->views[0].env;
+	struct span end = thread_end(j, t);
 
 	if (t->left->pairs || !env->pairs)
 		return;
 	*t->left = (struct leave_desc){
 		.pairs = env->pairs, .marks = GEN_PAIRS_TABLES(env->pair_bits), .maps = env->pairs + 2 * GEN_PAIRS_TABLES(env->pair_bits),
 		.map_words = GEN_PAIRS_MAP_WORDS(env->pair_bits), .nleavers = t->counter_cap, .leavers = t->left_at + sizeof(*t->left),
-		.stack_top = stack_top(t), .quiet = t->rings->quiet_at, .may_call = t->rings->may_read, .has_fsbase = env->has_fsbase,
+		.stack_top = stack_top(t), .end = end.lo, .end_size = end.hi - end.lo, .quiet = t->rings->quiet_at, .may_call = t->rings->may_read, .has_fsbase = env->has_fsbase,
 	};
 }
 
@@ -226,7 +256,7 @@ int left_emit(struct jab *j, struct target *t)
 
 	if (!main->left || !main->nviews)
 		return 0;
-	fill_desc(main);
+	fill_desc(j, main);
 	for (size_t i = 0; i < t->leavers.n; i++) {
 		const struct leaver *l = &t->leavers.v[i];
 		uint8_t *out = arena_view(t->arena, TADDR(l->at));
