@@ -39,7 +39,7 @@ static uint64_t thread_pointer(const struct leave_desc *d)
 }
 
 /* Can all pages between those of lo and hi be read? Ends of stacks can't. */
-static bool is_whole(const struct leave_desc *d, uint64_t lo, uint64_t hi)
+static __attribute__((noinline)) bool is_whole(const struct leave_desc *d, uint64_t lo, uint64_t hi)
 {
 	struct bulk_piece far[PAGES], here;
 	uint64_t page = (lo | (PAGE - 1)) + 1, end = hi & -(uint64_t)PAGE;
@@ -118,21 +118,33 @@ static bool is_open(const struct leave_desc *d, uint64_t slot, uint64_t lo, uint
 	       *(const volatile uint32_t *)(slot + PAIR_HIGH) != PAIR_FREE;
 }
 
-/* The next one behind `g` in one page of the stack. */
-static bool find_next(const struct leave_desc *d, uint64_t lo, uint64_t hi, struct gone *g)
+/* The better one of what was found in a page of the stack and the slots of one word of its map: what is next behind `from`. */
+static void look_at_word(const struct leave_desc *d, uint32_t word, uint64_t bits, const struct gone *from, uint64_t hi, struct gone *best)
 {
-	const uint64_t *map = (const uint64_t *)d->maps + (uint64_t)leave_map_of(lo) * d->map_words;
-	struct gone best = { ~0ull, 0 };
 	uint64_t sp, slot;
 
-	for (uint32_t i = 0; i < d->map_words; i++)
-		for (uint64_t bits = map[i]; bits; bits &= bits - 1) {
-			slot = d->pairs + (((uint64_t)i * 64 + __builtin_ctzll(bits)) << PAIR_UNIT_SHIFT);
-			if (is_open(d, slot, lo, hi, &sp) && (sp > g->sp || (sp == g->sp && slot > g->slot)) &&
-			    (sp < best.sp || (sp == best.sp && slot < best.slot)))
-				best = (struct gone){ sp, slot };
+	for (; bits; bits &= bits - 1) {
+		slot = d->pairs + (((uint64_t)word * 64 + __builtin_ctzll(bits)) << PAIR_UNIT_SHIFT);
+		if (is_open(d, slot, from->sp, hi, &sp) && (sp > from->sp || slot > from->slot) &&
+		    (sp < best->sp || (sp == best->sp && slot < best->slot)))
+			*best = (struct gone){ sp, slot };
+	}
+}
+
+static bool find_next(const struct leave_desc *d, uint64_t hi, struct gone *g)
+{
+	uint32_t n = leave_map_of(g->sp), words = d->map_words;
+	const uint64_t *map = (const uint64_t *)d->maps + (uint64_t)n * words, *sums = (const uint64_t *)d->sums + n * (words / 64);
+	struct gone best = { ~0ull, 0 };
+
+	for (uint32_t i = 0; i < words / 64; i++)
+		for (uint64_t bits = sums[i]; bits; bits &= bits - 1) {
+			uint32_t word = i * 64 + __builtin_ctzll(bits);
+
+			look_at_word(d, word, map[word], g, hi, &best);
 		}
-	*g = best;
+	if (best.slot)
+		*g = best;
 	return best.slot;
 }
 
@@ -169,11 +181,11 @@ void blob_leave(const struct leave_desc *d, uint64_t sp, uint64_t where, uint32_
 		lo = find_thrown(d, sp, to);
 	}
 	for (; lo < to; lo = hi) {
-		struct gone g = { 0, 0 };
+		struct gone g = { lo, 0 };
 
 		hi = (lo | (PAGE - 1)) + 1;
 		hi = hi < to ? hi : to;
-		while (find_next(d, lo, hi, &g))
+		while (find_next(d, hi, &g))
 			end_call(d, &g, left);
 	}
 }

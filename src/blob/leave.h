@@ -5,8 +5,8 @@
  *
  * The tables of open calls are followed by marks, one for each slot, at the same distance from all: what the key of a
  * slot was made of. They are written when a slot gets another key, which is seldom; and behind them maps: a bit for each slot
- * (of 64 bytes; longer ones have the first bit of many) in the map of the page of the stack that its call is in. A bit is never
- * cleared: it only says where to look.
+ * (of 64 bytes; longer ones have the first bit of many) in the map of the page of the stack that its call is in; and sums, with a
+ * bit for each word of the maps. A bit is never cleared: it only says where to look.
  */
 #ifndef JAB_BLOB_LEAVE_H
 #define JAB_BLOB_LEAVE_H
@@ -48,7 +48,8 @@ struct leave_desc {
 	uint64_t pairs;			/* tables of open calls */
 	uint64_t marks;			/* from a slot to its mark */
 	uint64_t maps;			/* u64[LEAVE_MAPS][map_words] */
-	uint32_t map_words;
+	uint64_t sums;			/* u64[LEAVE_MAPS][map_words / 64] */
+	uint32_t map_words;		/* a multiple of 64 */
 	uint32_t nleavers;
 	uint64_t leavers;		/* u64[nleavers]: code, called with the stack pointer of the call and enum call_left on the stack */
 	uint64_t stack_top;		/* of the first thread; 0: not known */
@@ -58,6 +59,6 @@ struct leave_desc {
 	uint32_t has_fsbase;		/* the thread pointer can be read by an instruction */
 };
 
-#define LEAVE_STACK 640			/* that a pad must ask for: everything but what code of leavers asks for itself */
+#define LEAVE_STACK 704			/* that a pad must ask for: everything but what code of leavers asks for itself */
 
 #endif

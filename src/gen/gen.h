@@ -33,8 +33,9 @@
 #define GEN_PAIRS_FEW(bits) (((1ull << (bits)) + GEN_PAIR_WAYS) * GEN_PAIR_SIZE)
 #define GEN_PAIRS_TABLES(bits) (GEN_PAIRS_FEW(bits) + (((1ull << (bits)) + (GEN_PAIR_WAYS << GEN_PAIR_MANY)) * GEN_PAIR_SIZE))
 /* Behind them marks, as far from each slot as the tables are long, and maps of where to look for which of them: blob/leave.h. */
-#define GEN_PAIRS_MAP_WORDS(bits) ((GEN_PAIRS_TABLES(bits) / GEN_PAIR_SIZE + 63) / 64)
-#define GEN_PAIRS_SIZE(bits) (2 * GEN_PAIRS_TABLES(bits) + 8ull * LEAVE_MAPS * GEN_PAIRS_MAP_WORDS(bits))
+#define GEN_PAIRS_MAP_WORDS(bits) ((GEN_PAIRS_TABLES(bits) / GEN_PAIR_SIZE + 4095) / 4096 * 64)
+#define GEN_PAIRS_SUMS(bits) (2 * GEN_PAIRS_TABLES(bits) + 8ull * LEAVE_MAPS * GEN_PAIRS_MAP_WORDS(bits))	/* where they begin */
+#define GEN_PAIRS_SIZE(bits) (GEN_PAIRS_SUMS(bits) + LEAVE_MAPS * GEN_PAIRS_MAP_WORDS(bits) / 8)
 
 struct maps_layout;		/* gen/maps.h */
 

@@ -46,6 +46,9 @@ void g_left_mark(struct gen *g)
 	op(g, 0x48, 0x01, 0xc2);			/* add  %rax,%rdx */
 	g_address(g, RAX, g->env->pairs + 2 * GEN_PAIRS_TABLES(g->env->pair_bits));
 	op(g, 0xf0, 0x48, 0x0f, 0xab, 0x10);		/* lock bts %rdx,(%rax) */
+	op(g, 0x48, 0xc1, 0xea, 6);			/* shr  $6,%rdx: the word */
+	g_address(g, RAX, g->env->pairs + GEN_PAIRS_SUMS(g->env->pair_bits));
+	op(g, 0xf0, 0x48, 0x0f, 0xab, 0x10);		/* lock bts %rdx,(%rax) */
 }
 
 /* ---- the pad where frames go away ---- */
