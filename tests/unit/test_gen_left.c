@@ -13,7 +13,7 @@
 #define LANDING_AT 16384
 #define LEAVERS 3
 
-struct ended { uint64_t value, sp, left; };
+struct ended { uint64_t value, sp, left, time; };
 static struct ended ended[64];
 static uint32_t nended;
 static uint64_t leavers[LEAVERS];
@@ -21,11 +21,15 @@ static struct leave_desc desc;
 
 struct left_world { struct world *w; struct ir_prog *left; struct gen_env env; };
 
+/* By their time: they may be in the rings of several CPUs. */
 static void note_ended(int ring, const struct event_head *e, const uint64_t *fields)
 {
-	if (nended < ARRAY_SIZE(ended))
-		ended[nended] = (struct ended){ fields[0], fields[1], fields[2] };
-	nended++;
+	uint32_t at = nended++;
+
+	assert_true(at < ARRAY_SIZE(ended));
+	for (; at && ended[at - 1].time > e->time; at--)
+		ended[at] = ended[at - 1];
+	ended[at] = (struct ended){ fields[0], fields[1], fields[2], e->time };
 }
 
 static void put_code(struct left_world *c, struct gen_landing *l)
