@@ -138,18 +138,49 @@ static const struct ir_prog *left_of(const struct jab *j, const struct counter *
 	return c->role == COUNT_ENTRIES && c->program ? j->programs.v[c->program - 1].progs[2] : NULL;
 }
 
+/* known: so many were there before this plan. */
+static uint32_t number_of(struct target *main, size_t known, uint32_t row, uint64_t bias)
+{
+	for (size_t i = 0; i < known; i++)
+		if (main->left_funcs.v[i].row == row && main->left_funcs.v[i].bias == bias)
+			return i;
+	*vec_add(&main->left_funcs) = (struct left_func){ row, bias };
+	return main->left_funcs.n - 1;
+}
+
+uint32_t left_number(const struct jab *j, const struct target *t, uint32_t site)
+{
+	size_t lo = 0, hi = t->leavers.n;
+
+	while (lo < hi) {
+		size_t mid = (lo + hi) / 2;
+
+		if (t->leavers.v[mid].site < site)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < t->leavers.n && t->leavers.v[lo].site == site && t->leavers.v[lo].number < j->targets.v[t->main].counter_cap ?
+	       t->leavers.v[lo].number + 1 : 0;
+}
+
 static int plan_leavers(struct jab *j, struct target *t)
 {
+	struct target *main = main_part(j, t);
 	uint32_t target = t - j->targets.v;
+	size_t known;
 
 	t->leavers.n = 0;
+	if (t == main)
+		t->left_funcs.n = 0;
+	known = main->left_funcs.n;
 	for (size_t i = 0; i < j->sites.n; i++) {
 		const struct site *s = &j->sites.v[i];
 		struct leaver l = { .site = i };
 
 		if (s->target != target || s->counter == UINT32_MAX || !left_of(j, &j->counters.v[s->counter]) || go_g_off(j, s))
 			continue;
-		l.number = j->counters.v[s->counter].index;
+		l.number = number_of(main, known, j->counters.v[s->counter].row, t->loaded.v[s->loaded].bias);
 		l.size = j->programs.v[j->counters.v[s->counter].program - 1].body[2] + GEN_LEAVER_MORE;
 		l.at = room_alloc(t->room, l.size, 0, UINT64_MAX);
 		if (!l.at)

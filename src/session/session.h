@@ -59,8 +59,11 @@ struct watch {
 #define WATCHED_LEN 8
 #define WATCH_ID 0x80000000u	/* in want.id: the rest is the number of the watch, not of a site */
 
-/* Code that ends calls of one function whose frames have gone away; see left.h. */
+/* Code that ends calls of one function whose frames have gone away; see left.h. By ascending site: that of the entry. */
 struct leaver { uint32_t site, number, size; uint64_t at; };
+
+/* A function where it is mapped: its calls have the same keys, and so the same leaver, if its library goes and comes back. */
+struct left_func { uint32_t row; uint64_t bias; };
 
 /* An address that a field reads, as it is in one target. */
 struct constant { const struct field *field; uint64_t value; };
@@ -75,6 +78,7 @@ struct target {
 	VEC(struct loaded) loaded;
 	VEC(struct watch) watches;
 	VEC(struct leaver) leavers;
+	VEC(struct left_func) left_funcs;	/* by number of leaver; of the main part */
 	struct leave_desc *left;	/* in the tables of the main part, with their addresses behind it; NULL: no calls are watched */
 	uint64_t left_at;
 	struct room *room;

@@ -496,6 +496,7 @@ void target_free(struct jab *j, struct target *t)
 	vec_free(&t->loaded);
 	vec_free(&t->watches);
 	vec_free(&t->leavers);
+	vec_free(&t->left_funcs);
 	vec_free(&t->patch.edits);
 	vec_free(&t->patch.moves_in);
 	vec_free(&t->patch.moves_out);

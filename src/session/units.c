@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "session/budget.h"
 #include "session/go.h"
+#include "session/left.h"
 #include "session/rings.h"
 #include "session/shapes.h"
 
@@ -238,8 +239,8 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	site.pushed = w->pushed;
 	site.size = w->body - space;
 	site.need = unit_stack(p);
-	if (p->progs[2] && is_entry(j, s) && main->left && c->index < main->counter_cap)
-		site.leaver = c->index + 1;
+	if (p->progs[2] && is_entry(j, s) && main->left)
+		site.leaver = left_number(j, t, w->id);
 	/* the entry of a call is no hit */
 	site.no_stack = p->progs[1] && is_entry(j, s) ? rings_calls_without_stack(main) : rings_no_stack_at(main, c->index);
 	if (space)
