@@ -106,6 +106,11 @@ void walk_stack(struct work *w);
 /* record.c */
 void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t rsp);
 
+/* leave.c */
+struct leave_desc;
+void blob_leave(const struct leave_desc *d, uint64_t sp, uint64_t where, uint32_t how);
+void blob_nothing(void);
+
 void *memcpy(void *to, const void *from, size_t n);
 void *memmove(void *to, const void *from, size_t n);
 void *memset(void *to, int c, size_t n);

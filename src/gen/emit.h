@@ -182,6 +182,10 @@ void g_pair_duration(struct gen *g);
 bool g_is_duration(const struct gen *g, uint32_t r);		/* of a call: not negative */
 uint32_t g_pair_words(const struct gen *g);
 uint32_t g_pair_word(const struct gen *g, uint32_t n);	/* of saved value n */
+/* left.c: calls that are left without a return */
+enum { LEFT_SP = 8, LEFT_HOW = 16 };		/* from the stack pointer of who has called the routine */
+int32_t g_left_word(const struct gen *g, int32_t off);
+void g_left_mark(struct gen *g);		/* rcx: slot, rdx: its new key; rax and rdx change */
 void g_routines(struct gen *g);
 void g_heavy(struct gen *g, const struct ir_ins *i);	/* the call alone: operands are there */
 void g_descriptions(struct gen *g);

@@ -17,6 +17,7 @@
 #define JAB_GEN_H
 
 #include "arch/event.h"
+#include "blob/leave.h"
 #include "lang/ir.h"
 
 #define GEN_STACK_MAX 768	/* few programs need half of it; Go has 800 */
@@ -30,7 +31,11 @@
 #define GEN_PAIR_BITS_MAX 20
 #define GEN_SAVED_MAX 32
 #define GEN_PAIRS_FEW(bits) (((1ull << (bits)) + GEN_PAIR_WAYS) * GEN_PAIR_SIZE)
-#define GEN_PAIRS_SIZE(bits) (GEN_PAIRS_FEW(bits) + (((1ull << (bits)) + (GEN_PAIR_WAYS << GEN_PAIR_MANY)) * GEN_PAIR_SIZE))
+#define GEN_PAIRS_TABLES(bits) (GEN_PAIRS_FEW(bits) + (((1ull << (bits)) + (GEN_PAIR_WAYS << GEN_PAIR_MANY)) * GEN_PAIR_SIZE))
+/* Behind them marks, as far from each slot as the tables are long, and maps of where to look for which of them: blob/leave.h. */
+#define GEN_PAIRS_MAP_WORDS(bits) ((GEN_PAIRS_TABLES(bits) / GEN_PAIR_SIZE + 4095) / 4096 * 64)
+#define GEN_PAIRS_SUMS(bits) (2 * GEN_PAIRS_TABLES(bits) + 8ull * LEAVE_MAPS * GEN_PAIRS_MAP_WORDS(bits))	/* where they begin */
+#define GEN_PAIRS_SIZE(bits) (GEN_PAIRS_SUMS(bits) + LEAVE_MAPS * GEN_PAIRS_MAP_WORDS(bits) / 8)
 
 struct maps_layout;		/* gen/maps.h */
 
@@ -113,6 +118,7 @@ struct gen_site {
 	bool tail;			/* an exit that goes on in another function */
 	uint64_t func;			/* call probes: what entry and exits of a function have in common */
 	int32_t g_off;			/* likewise: it is Go's, and there a thread has the address of g; 0: it is not */
+	uint32_t leaver;		/* entry of a call: number + 1 of the code that ends it if its frame goes away; 0: none */
 	uint64_t missed;		/* likewise: u32 that counts entries which were jumped over; 0: none are */
 	int32_t need;			/* ask for so much stack (entry and exits for the same); 0: for what the program takes */
 	uint64_t no_stack;		/* u64: hits that found less */
@@ -141,5 +147,21 @@ uint32_t gen_open_calls(const struct ir_prog *p, uint32_t pair_bits);	/* how man
  */
 int gen_emit(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env,
 	     const struct gen_site *site, uint64_t at, uint8_t *out);
+
+/*
+ * A program with is_left is no body of a pad but a routine: blob_leave() calls it with the stack pointer of a call and how it
+ * was left on the stack, and it ends with a return that is behind gen_measure() bytes or earlier.
+ */
+#define GEN_LEAVER_MORE 1
+
+/* The body of a pad where frames go away: hands the stack pointer and a register to blob_leave(). Returns its length. */
+#define GEN_LANDING_MAX 256
+struct gen_landing {
+	uint8_t how;			/* enum leave_how */
+	uint64_t blob;			/* where the image stands */
+	uint64_t desc;			/* struct leave_desc */
+	uint64_t slow;			/* where the code of emit_event_slow() stands */
+};
+int gen_landing(const struct gen_landing *l, uint8_t *out);
 
 #endif

@@ -22,7 +22,7 @@
 #include "gen/emit.h"
 
 #define SLOT_TIME 8
-#define SLOT_HIGH 12
+#define SLOT_HIGH PAIR_HIGH
 #define SLOT_CHECK 16
 #define SLOT_FAULTS 24
 #define SLOT_SAVED 32
@@ -30,7 +30,7 @@
 #define FEW_SHIFT 6
 #define FEW (((1 << FEW_SHIFT) - SLOT_SAVED) / 8)
 #define MANY_SHIFT (FEW_SHIFT + GEN_PAIR_MANY)
-#define FREE 0x80000000u
+#define FREE PAIR_FREE
 
 #define HASH_FROM 26		/* the bits of a product that depend on the lowest and on high ones of a key */
 
@@ -131,6 +131,12 @@ static void put_plain_key(struct gen *g, int reg)
 {
 	uint64_t h = (g->site->func + 0x632be59bd9b4e019u * g->p->clause) * 0x9e3779b97f4a7c15u;
 
+	if (g->p->is_left) {
+		g_load_word(g, reg, g_left_word(g, LEFT_SP));
+		op(g, 0x48, 0x81, 0xc0 | reg);		/* add  $number,%reg */
+		g_u32(g, h >> 34);
+		return;
+	}
 	op(g, 0x48, 0x8d);				/* lea  site's rsp + number,%reg */
 	g_rsp(g, reg, (int32_t)(h >> 34) + g->frame + 128 + 8 * g->site->pushed);
 }
@@ -197,7 +203,7 @@ static void put_is_free(struct gen *g)
  */
 static void put_claim(struct gen *g, struct cold *c)
 {
-	size_t again, nobodys, first, taken, lost;
+	size_t again, nobodys, first, taken, lost, claimed;
 
 	g_store_word(g, RAX, word(g, PAIR_KEY));
 	op(g, 0x48, 0xc7);				/* movq $2 * ways,count(%rsp) */
@@ -220,9 +226,8 @@ static void put_claim(struct gen *g, struct cold *c)
 	g->code.v[nobodys - 1] = g->code.n - nobodys;
 	op(g, 0xf0, 0x48, 0x0f, 0xb1, 0x11, 0x75, 0);	/* 2: lock cmpxchg %rdx,(%rcx); jne 3f */
 	lost = g->code.n;
-	put_high(g, 0);					/* so nobody else takes it */
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->back);
+	op(g, 0xe9);					/* jmp  claimed */
+	claimed = g_later(g);
 	g->code.v[first - 1] = g->code.n - first;
 	g->code.v[taken - 1] = g->code.n - taken;
 	g->code.v[lost - 1] = g->code.n - lost;
@@ -242,7 +247,11 @@ static void put_claim(struct gen *g, struct cold *c)
 	op(g, 0xf0, 0x48, 0xff, 0x00);			/* lock incq (%rax) */
 	op(g, 0x48, 0x81, 0xe9);			/* sub  $size * ways,%rcx */
 	g_u32(g, slot_size(g) * GEN_PAIR_WAYS);
-	op(g, 0x48, 0x89, 0x11, 0xe9);			/* mov  %rdx,(%rcx) */
+	op(g, 0x48, 0x89, 0x11);			/* mov  %rdx,(%rcx) */
+	g_land(g, claimed, g->code.n);
+	put_high(g, 0);					/* claimed: so nobody else takes it */
+	g_left_mark(g);
+	op(g, 0xe9);
 	g_land(g, g_later(g), c->back);
 }
 

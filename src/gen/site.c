@@ -27,6 +27,8 @@ static void put_register(struct gen *g, const struct ir_ins *i)
 
 	if (i->imm < 3) {
 		g_load_word(g, RAX, saved[i->imm]);
+	} else if (i->imm == RSP && g->p->is_left) {
+		g_load_word(g, RAX, g_left_word(g, LEFT_SP));
 	} else if (i->imm == RSP) {
 		op(g, 0x48, 0x8d);			/* lea  site(%rsp),%rax */
 		g_rsp(g, RAX, g->frame + 128 + 8 * g->site->pushed);
@@ -191,6 +193,11 @@ static void put_context(struct gen *g, const struct ir_ins *i)
 	case IR_CTX_CPID: g_address(g, RAX, g->env->cpid); break;
 	case IR_CTX_THREAD: put_thread(g, i); break;
 	case IR_CTX_TAIL: g_address(g, RAX, g->site->tail ? ADDR_TAIL_CALL : 0); break;
+	case IR_CTX_LEFT:
+		if (!g->p->is_left)
+			g->error = g_refuse(g, "how a frame was left that is there");
+		g_load_word(g, RAX, g_left_word(g, LEFT_HOW));
+		break;
 	case IR_CTX_DURATION:
 		if (g->p->where == IR_WHERE_EXIT) {
 			g_pair_duration(g);

@@ -11,7 +11,7 @@ enum builtin {
 	B_PID, B_TID, B_CPU, B_NSECS, B_ELAPSED, B_DURATION, B_UID, B_GID, B_RAND, B_NCPUS, B_CPID,	/* numbers */
 	B_ERRNO,
 	B_PROBETYPE, B_USERMODE, B_HAS_CPID, B_USERNAME,
-	B_COMM, B_FUNC, B_PROBE, B_USTACK, B_RETVAL, B_ARGS,
+	B_COMM, B_FUNC, B_PROBE, B_USTACK, B_RETVAL, B_LEFT, B_ARGS,
 	B_ARG, B_SARG,			/* with their number behind them */
 	B_PARAMS, B_REGS, B_STACK,	/* $params, $regs, $stack of probe lines */
 	B_REG,				/* a register, in probe lines */

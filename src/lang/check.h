@@ -61,6 +61,8 @@ struct checker {
 	VEC(struct variable *) vars;
 };
 
+#define LEFT_LEN 8		/* of `left`: more than any of its words has */
+
 /* check.c */
 struct map_info *map_find(struct lang *l, const char *name, uint32_t at);
 struct variable *variable_find(struct checker *c, const char *name, bool make);

@@ -242,6 +242,7 @@ static const struct vtype *language_name(struct checker *c, struct expr *e, uint
 	case B_USERNAME: return &v_user;
 	case B_USTACK: case B_STACK: return stack_type(c, e);
 	case B_RETVAL:	return check_retval(c, e);
+	case B_LEFT:	return v_text(c->l->pool, LEFT_LEN);
 	case B_ARGS:	return &v_args;
 	case B_ARG: case B_SARG: return check_arg(c, e, number);
 	case B_ERRNO:
@@ -254,6 +255,12 @@ static const struct vtype *language_name(struct checker *c, struct expr *e, uint
 		return &v_error;
 	default:	return check_number(c, e);
 	}
+}
+
+/* A word of the language in calls only: too many programs have a variable of that name. */
+static bool is_call_word(const struct checker *c, enum builtin b)
+{
+	return b != B_LEFT || (c->site && c->site->at == LANG_CALL);
 }
 
 /*
@@ -280,6 +287,8 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 	t = script_constant(c, e);
 	if (t)
 		return t;
+	if (!is_call_word(c, b))
+		b = B_NONE;
 	if (!b || is_hidden(c, e, b)) {
 		t = program_name(c, e, &found);
 		if (found)

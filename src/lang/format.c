@@ -102,7 +102,7 @@ int format_fields(const struct ir_record *r, const uint8_t *payload, size_t len,
 static const char *fault_word(const struct field_value *v)
 {
 	return v->n.u == ADDR_TAIL_CALL ? "<tail call>" : v->n.u == ADDR_NOT_KEPT ? "<optimized out>" :
-	       v->n.u == ADDR_NO_RESULT ? "<void>" : "<fault>";
+	       v->n.u == ADDR_NO_RESULT ? "<void>" : v->n.u == ADDR_NO_FRAME ? "<none>" : "<fault>";
 }
 
 /* A name that is not the script's. */

@@ -39,6 +39,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/mem.h"
+#include "blob/leave.h"
 
 #define IR_NONE UINT32_MAX	/* no register, no slot */
 
@@ -180,6 +181,7 @@ enum ir_ctx {
 	IR_CTX_THREAD,		/* the thread pointer: thread-local variables are at fixed distances from it, as far
 				   as the site says so. A thread without any may have any number there */
 	IR_CTX_TAIL,		/* ADDR_TAIL_CALL at an exit that goes on in another function, else 0 */
+	IR_CTX_LEFT,		/* enum call_left: how the frame of a call was left (programs with is_left) */
 };
 
 enum ir_error {
@@ -299,8 +301,10 @@ struct ir_record {
 	char *text;
 	uint32_t text_len;
 	uint32_t at;			/* offset in the source */
-	uint32_t owner;			/* struct lang_site */
+	uint32_t owner;			/* struct lang_site; with IR_OWNER_LEFT: of a program with is_left */
 };
+
+#define IR_OWNER_LEFT 0x80000000u
 
 void ir_record_free(struct ir_record *r);	/* what it owns */
 
@@ -326,6 +330,8 @@ struct ir_prog {
 	bool placed;			/* has addresses in it: good for this bias only */
 	bool choosy;			/* at the exit: some calls are not watched, by what their entry said */
 	bool timed;			/* entry and exit: the duration is asked for */
+	bool is_left;			/* for an exit that is none: the frame is gone, there is no return value and no register */
+	struct ir_prog *left;		/* of an exit: such a program for the same calls; NULL: none */
 	uint32_t rounds;		/* the most loop rounds that can happen, nested ones multiplied */
 };
 

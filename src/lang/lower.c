@@ -163,6 +163,8 @@ uint32_t lower_bit(struct lower *w)
 {
 	if (w->loop_depth)
 		return w->loop_bit;
+	while (w->next_bit < 63 && w->entry_bits >> w->next_bit & 1)
+		w->next_bit++;
 	return w->next_bit < 63 ? w->next_bit++ : 63;
 }
 
@@ -305,6 +307,18 @@ static void default_fields(struct lower *w, arg_list *args, struct ir_record *r)
 	w->at = NULL;
 }
 
+/* Events of calls that did not return have a field more, which says so. */
+static void add_left(struct lower *w, arg_list *args, struct ir_record *r)
+{
+	struct val v;
+
+	for (uint32_t i = 0; i < r->nfields; i++)
+		if (r->fields[i].name && !strcmp(r->fields[i].name, "left"))
+			return;
+	v = lower_left(w, v_text(w->pool, LEFT_LEN));
+	lower_some_fields(w, r, args, "left", &v);
+}
+
 /* The fields of a probe line: one event. */
 static void lower_line(struct lower *w)
 {
@@ -340,6 +354,8 @@ static void lower_line(struct lower *w)
 		if (e->kind == E_NAME && e->type->is_raw && r->nfields > before && r->fields[before].type == IR_U64)
 			r->fields[before].show = IR_SHOW_RAW;	/* as in events of plain fields */
 	}
+	if (w->p->is_left)
+		add_left(w, &args, r);
 	lower_emit(w, r, &args);
 }
 
@@ -349,7 +365,7 @@ static bool needs_exit(const struct expr *e)
 
 	if (!e)
 		return false;
-	if (e->kind == E_NAME && (e->meaning == B_RETVAL || e->meaning == B_DURATION))
+	if (e->kind == E_NAME && (e->meaning == B_RETVAL || e->meaning == B_DURATION || e->meaning == B_LEFT))
 		return true;
 	for (i = 0; i < e->nlist; i++)
 		if (needs_exit(e->list[i]))
@@ -428,11 +444,67 @@ static bool asks_duration(const struct ir_prog *p)
 	return false;
 }
 
+/* What happens once control is back in the caller; `early`: the entry has decided whether it matters. */
+static void lower_exit(struct lower *w, bool early)
+{
+	uint32_t end = w->end = lower_label(w);
+
+	if (!early)
+		lower_condition(w);
+	lower_body(w);
+	w->end = end;
+	end_program(w);
+}
+
+/* Those that a read of the entry can have set. */
+static uint64_t bits_of(const struct ir_prog *p)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < p->ins.n; i++)
+		if (p->ins.v[i].op == IR_READ_STR || p->ins.v[i].op == IR_READ_BUF || p->ins.v[i].op == IR_LOAD)
+			bits |= 1ull << p->ins.v[i].bit;
+	return bits;
+}
+
+/*
+ * The same once more, for calls that are left by an exception or by longjmp. Nothing is said of it: what was to be said, the
+ * exit has said; and where it can't be done (more fields than an event has marks for), such calls stay open.
+ */
+static void lower_left_exit(struct lower *w, struct ir_prog *exit, bool early)
+{
+	struct diags *d = w->l->diags;
+	size_t had = d->list.n;
+	size_t nprogs = w->u->progs.n;
+	struct ir_prog *left;
+
+	if (w->failed)
+		return;
+	left = ir_prog_new(w->u, IR_WHERE_EXIT, exit->clause);
+	left->is_left = true;
+	left->choosy = early;
+	for (size_t i = 0; i < w->c->vars.n; i++)
+		w->c->vars.v[i]->val = NULL;
+	w->known.n = 0;
+	w->p = left;
+	w->next_bit = 0;
+	w->entry_bits = bits_of(w->entry);
+	lower_exit(w, early);
+	w->entry_bits = 0;
+	free(diags_take_back(d, had));
+	if (!w->failed && !ir_verify(w->u, left)) {
+		exit->left = left;
+		return;
+	}
+	w->failed = false;
+	ir_progs_drop(w->u, nprogs);
+}
+
 static void lower_call_probe(struct lower *w, uint32_t clause)
 {
 	struct ir_prog *exit = ir_prog_new(w->u, IR_WHERE_EXIT, clause);
 	bool early = w->c->clause->predicate && !needs_exit(w->c->clause->predicate);
-	uint32_t no = 0, exit_end, yes;
+	uint32_t no = 0, yes;
 
 	/* While the entry program is written as a plain one, `entry` is not set: nothing is saved. */
 	if (early) {
@@ -442,15 +514,15 @@ static void lower_call_probe(struct lower *w, uint32_t clause)
 	exit->choosy = early;
 	w->entry = w->p;
 	swap_programs(w, exit);
-	w->end = exit_end = lower_label(w);
-	if (!early)
-		lower_condition(w);
-	lower_body(w);
-	w->end = exit_end;
-	end_program(w);
+	lower_exit(w, early);
+	lower_left_exit(w, exit, early);
 	swap_programs(w, w->entry);
 	w->p->nsaved = exit->nsaved = w->saved.n;
 	w->p->timed = exit->timed = asks_duration(exit);
+	if (exit->left) {
+		exit->left->nsaved = exit->nsaved;
+		exit->left->timed = exit->timed;
+	}
 	yes = lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 1);
 	lower_ins(w, IR_RET)->a = yes;
 	if (early) {

@@ -47,6 +47,7 @@ struct lower {
 	VEC(struct saved) saved;
 	uint32_t end;			/* label of the program's end */
 	uint32_t next_bit;
+	uint64_t entry_bits;		/* while a program with is_left is written: those that the entry has */
 	uint32_t loop_depth;
 	uint32_t loop_bit;
 	uint32_t on_break, on_continue;
@@ -137,6 +138,9 @@ uint64_t lower_unknown(struct lower *w, uint32_t address);	/* a value is not kno
 
 /* lower_name.c */
 struct val lower_site_reg(struct lower *w, uint32_t number);
+struct val lower_asked_reg(struct lower *w, uint32_t number, const struct vtype *type);	/* one that the user names */
+struct val lower_stack(struct lower *w, const struct expr *e, uint32_t frames);
+struct val lower_left(struct lower *w, const struct vtype *type);	/* how the call ended */
 struct val lower_name(struct lower *w, const struct expr *e);
 struct val lower_program_var(struct lower *w, const struct expr *e);
 struct val lower_var_object(struct lower *w, const struct expr *e);

@@ -41,7 +41,7 @@ struct ir_record *lower_record(struct lower *w, uint8_t kind, const struct expr 
 	r->kind = kind;
 	r->map = IR_NONE;
 	r->at = e ? e->at : w->c->clause->at;
-	r->owner = w->c->site->owner;
+	r->owner = w->c->site->owner | (w->c->site->owner && w->p->is_left ? IR_OWNER_LEFT : 0);
 	return r;
 }
 
@@ -504,7 +504,7 @@ struct val lower_call(struct lower *w, const struct expr *e)
 	case C_NTOP: case C_PTON: case C_MACADDR: case C_STRERROR: return lower_net(w, e);
 	case C_JOIN:	return lower_join(w, e);
 	case C_UADDR:	return val_const(e->type, (int64_t)lower_live(w, e->value));
-	case C_REG:	return val_reg(e->type, lower_pure(w, IR_REG, IR_I64, IR_NONE, IR_NONE, e->value), 0);
+	case C_REG:	return lower_asked_reg(w, e->value, e->type);
 	case C_EXIT:	return lower_exit(w, e);
 	case C_BSWAP:	return lower_bswap(w, e);
 	case C_STRFTIME: return lower_strftime(w, e);
@@ -514,7 +514,7 @@ struct val lower_call(struct lower *w, const struct expr *e)
 	case C_LIMIT:	return lower_cell(w, e, IR_LIMIT);
 	case C_RATE:	return lower_cell(w, e, IR_RATE);
 	case C_ENABLE: case C_DISABLE: return lower_switch(w, e);
-	case C_USTACK:	return val_reg(e->type, lower_pure(w, IR_STACK, IR_I64, IR_NONE, IR_NONE, e->value), 0);
+	case C_USTACK:	return lower_stack(w, e, e->value);
 	case C_NSECS:
 		reg = lower_reg(w, IR_I);
 		i = lower_ins(w, IR_CTX);

@@ -175,9 +175,59 @@ static struct val lower_comm(struct lower *w, const struct expr *e)
 	return (struct val){ .kind = K_SLOT, .type = e->type, .slot = slot, .reg = IR_NONE };
 }
 
-static struct val lower_stack(struct lower *w, const struct expr *e)
+/* Of a frame that is gone the stack is not known: it has no frames then. */
+struct val lower_stack(struct lower *w, const struct expr *e, uint32_t frames)
 {
-	return val_reg(e->type, lower_pure(w, IR_STACK, IR_I64, IR_NONE, IR_NONE, 127), 0);
+	if (w->p->is_left)
+		return val_const(e->type, 0);
+	return val_reg(e->type, lower_pure(w, IR_STACK, IR_I64, IR_NONE, IR_NONE, frames), 0);
+}
+
+static uint64_t gone_mask(struct lower *w)
+{
+	struct val gone = val_const(&v_u64, ADDR_NO_FRAME);
+
+	return lower_unknown(w, val_in_reg(w, &gone));
+}
+
+/* Where a frame is gone, only its stack pointer is known. */
+struct val lower_asked_reg(struct lower *w, uint32_t number, const struct vtype *type)
+{
+	struct val v = lower_site_reg(w, number);
+
+	v.type = type;
+	if (w->p->is_left && number != REG_SP)
+		v.mask |= gone_mask(w);
+	return v;
+}
+
+static void copy_word(struct lower *w, uint32_t slot, const char *word)
+{
+	uint32_t text = lower_slot(w, strlen(word), word);
+	struct ir_ins *i = lower_ins(w, IR_SLOT_COPY);
+
+	i->slot = slot;
+	i->slot2 = text;
+}
+
+struct val lower_left(struct lower *w, const struct vtype *type)
+{
+	struct val v = { .kind = K_SLOT, .type = type, .reg = IR_NONE };
+	uint32_t how, is_thrown, end;
+
+	if (!w->p->is_left) {
+		v.slot = lower_slot(w, strlen("return"), "return");
+		return v;
+	}
+	how = lower_pure(w, IR_CTX, IR_I64, IR_NONE, IR_NONE, IR_CTX_LEFT);
+	is_thrown = lower_pure(w, IR_EQ, IR_I64, how, lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, LEFT_THROWN), 0);
+	v.slot = lower_slot(w, LEFT_LEN, NULL);
+	end = lower_label(w);
+	copy_word(w, v.slot, "thrown");
+	lower_jump(w, IR_JNZ, is_thrown, end);
+	copy_word(w, v.slot, "longjmp");
+	lower_place_label(w, end);
+	return v;
 }
 
 /* Where the function goes on in another one, its value is not there yet. */
@@ -192,6 +242,8 @@ static struct val return_value(struct lower *w, const struct expr *e)
 
 	if (e->value)	/* the function returns nothing */
 		v.mask |= lower_unknown(w, val_in_reg(w, &none));
+	else if (w->p->is_left)
+		v.mask |= gone_mask(w);
 	else if (w->c->site->tails)
 		v.mask |= tail_mask(w);
 	return v;
@@ -223,12 +275,13 @@ struct val lower_name(struct lower *w, const struct expr *e)
 	case B_HAS_CPID:
 		v = context(w, &v_i64, IR_CTX_CPID);
 		return val_reg(e->type, lower_pure(w, IR_NE, IR_I64, v.reg, lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0), 0), 0);
-	case B_USTACK: case B_STACK: return lower_stack(w, e);
+	case B_USTACK: case B_STACK: return lower_stack(w, e, 127);
 	case B_ENUMERATOR: case B_CONSTANT: return val_const(e->type, e->value);
 	case B_VAR:	return lower_program_var(w, e);
 	case B_ARG: case B_SARG: return w->entry ? saved_value(w, e) : at_entry(w, e);
 	case B_RETVAL:	return return_value(w, e);
-	case B_REG:	return lower_site_reg(w, e->value);
+	case B_LEFT:	return lower_left(w, e->type);
+	case B_REG:	return lower_asked_reg(w, e->value, &v_u64);
 	case B_ERRNO:	return errno_value(w, e);
 	default:
 		return context(w, e->type, ctx[e->meaning]);
@@ -292,7 +345,7 @@ void lower_regs(struct lower *w, arg_list *list, struct ir_record *r)
 	uint32_t i;
 
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		struct val v = lower_site_reg(w, i);
+		struct val v = lower_asked_reg(w, i, &v_u64);
 
 		lower_field(w, r, list, names[i], &v);
 		r->fields[r->nfields - 1].show = IR_SHOW_RAW;

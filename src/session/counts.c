@@ -171,6 +171,9 @@ static void rehash(struct jab *j)
 	for (size_t i = 0; i < j->rows.n; i++) {
 		size_t at = row_slot(j, &j->rows.v[i]);
 
+		if (j->rows.v[i].is_left)
+			continue;
+
 		while (j->row_hash[at])
 			at = (at + 1) & (j->row_hash_size - 1);
 		j->row_hash[at] = i + 1;

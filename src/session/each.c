@@ -94,8 +94,16 @@ static struct sums *sum_rows(struct jab *j)
 		sums[i].no_stack += j->past.v[i].no_stack;
 	}
 	for (size_t i = 0; j->events && i < j->events->rows; i++) {
+		uint32_t left = j->rows.v[i].left;
+
+		if (j->rows.v[i].is_left)
+			continue;
 		sums[i].recorded = j->events->recorded.v[i];
 		sums[i].lost += j->events->unwritten.v[i];
+		if (left && left <= j->events->rows) {
+			sums[i].recorded += j->events->recorded.v[left - 1];
+			sums[i].lost += j->events->unwritten.v[left - 1];
+		}
 		if (!j->events->o.overwrite)	/* then they were counted, too */
 			sums[i].hits = sums[i].recorded + sums[i].lost;
 	}
@@ -136,7 +144,8 @@ int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count 
 			.not_placed = !row->placed,
 		};
 
-		r = each(arg, &c);
+		if (!row->is_left)
+			r = each(arg, &c);
 	}
 	free(unplaced);
 	free(sums);

@@ -12,6 +12,7 @@
 #include "blob/blob.h"
 #include "proc/ids.h"
 #include "proc/keeper.h"
+#include "session/left.h"
 #include "session/newcomers.h"
 #include "session/parks.h"
 #include "session/rings.h"
@@ -188,7 +189,8 @@ int follow_probe(struct jab *j, uint32_t target)
 	int r = scout ? 0 : resolve_more(j, target);
 
 	/* Without a site, a process is still watched for what it will execute. */
-	if (!r && !scout && !has_sites(j, target) && j->targets.v[target].main != target)
+	if (!r && !scout && !has_sites(j, target) && j->targets.v[target].main != target &&
+	    !left_is_wanted(j, &j->targets.v[target]))
 		return 0;
 	if (!r)
 		r = units_compile(j);

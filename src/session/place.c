@@ -10,11 +10,13 @@
 #include "blob/blob.h"
 #include "session/budget.h"
 #include "session/follow.h"
+#include "session/left.h"
 #include "session/rings.h"
 #include "session/shapes.h"
 #include "session/units.h"
 
 #define PAGE 4096ull
+#define OWN_ID (WATCH_ID | LANDING_ID)
 #define OWN_GOOD 64		/* in the page of struct process_state: struct gen_good */
 
 _Static_assert(sizeof(struct process_state) <= OWN_GOOD && OWN_GOOD + sizeof(struct gen_good) <= PAGE, "both in one page");
@@ -74,6 +76,10 @@ static void take_results(struct jab *j, struct target *t, const struct loaded *l
 			watch_planned(t, w->id & ~WATCH_ID, w->tactic != TACTIC_NONE);
 			continue;
 		}
+		if (w->id & LANDING_ID) {
+			left_planned(t, l, w);
+			continue;
+		}
 		s = &j->sites.v[w->id];
 		s->tactic = w->tactic;
 		s->reason = w->reason;
@@ -92,7 +98,7 @@ static void place_forget(struct jab *j, struct target *t)
 		struct loaded *l = &t->loaded.v[i];
 
 		for (size_t k = 0; k < l->wants.n; k++)
-			if (l->wants.v[k].tactic == TACTIC_NONE && !(l->wants.v[k].id & WATCH_ID))
+			if (l->wants.v[k].tactic == TACTIC_NONE && !(l->wants.v[k].id & OWN_ID))
 				j->probes.v[j->sites.v[l->wants.v[k].id].probe].refused--;
 		plan_free(l->plan);
 		l->plan = NULL;
@@ -147,6 +153,8 @@ int place_plan(struct jab *j, struct target *t, bool alone)
 		w->id = i;
 		w->body = shape_body(j, s);	/* the code depends on what only a stop tells, its size does not */
 	}
+	if (!r && !alone)
+		r = left_plan(j, t);
 	if (!r && !alone && is_main)
 		r = plan_own(j, t);
 	for (size_t i = 0; !r && i < t->loaded.n; i++) {
@@ -220,19 +228,21 @@ static int take_data(struct jab *j, struct target *t, const struct piece *p, siz
  * What pads and the blob take as an address, an offset or a limit is in a piece that the target can't write: a child
  * of it with fewer rights shares these pages.
  */
-static size_t tables_size(const struct target *t)
+static size_t tables_size(const struct jab *j, const struct target *t)
 {
-	return (counters_tables_size(t) + rings_tables_size(t) + PAGE - 1) / PAGE * PAGE;
+	return (counters_tables_size(t) + rings_tables_size(t) + left_tables_size(j, t) + PAGE - 1) / PAGE * PAGE;
 }
 
-static void take_tables(struct target *t, const struct piece *p)
+static void take_tables(const struct jab *j, struct target *t, const struct piece *p)
 {
-	size_t off = counters_tables_size(t);
+	size_t off = counters_tables_size(t), left = off + rings_tables_size(t);
 
 	t->tables = p->here;
 	t->tables_at = p->at.v;
 	if (t->rings)
 		rings_take_tables(t, p->here + off, p->at.v + off);
+	if (left_tables_size(j, t))
+		left_take(t, p->here + left, p->at.v + left);
 }
 
 /*
@@ -243,7 +253,7 @@ static int make_arena(struct jab *j, struct target *t, struct jab_times *times)
 {
 	bool is_main = main_part(j, t) == t;
 	size_t counters = is_main ? counters_size(t) : 0, parks = is_main ? follow_data_size(t) : 0, n, own;
-	size_t tables = is_main ? tables_size(t) : 0;
+	size_t tables = is_main ? tables_size(j, t) : 0;
 	area_list areas = { 0 };
 	struct piece *pieces;
 	int r;
@@ -268,7 +278,7 @@ static int make_arena(struct jab *j, struct target *t, struct jab_times *times)
 		r = touch_pads(t, times);
 	if (!r && is_main) {
 		t->state_at = pieces[own].at.v;
-		take_tables(t, &pieces[n - 1]);
+		take_tables(j, t, &pieces[n - 1]);
 		r = take_data(j, t, &pieces[n], counters, parks);
 	}
 	times->data_bytes += pieces[n].len + tables;
@@ -286,6 +296,8 @@ static void emit_body(void *arg, const struct want *w, uint64_t at, uint8_t *out
 
 	if (w->id & WATCH_ID)
 		n = strangers_body(x->t, w->id & ~WATCH_ID, out);
+	else if (w->id & LANDING_ID)
+		n = left_landing_body(x->j, x->t, w->id & ~LANDING_ID, out);
 	else
 		n = shape_emit(x->j, x->t, w, at, out);
 	if (n < 0)
@@ -322,7 +334,7 @@ static int emit_all(struct jab *j, struct target *t)
 	if (main_part(j, t) == t)
 		strangers_emit(t);
 	text_patch_sort(p);
-	return 0;
+	return left_emit(j, t);
 }
 
 /* Which way may the pads count? Seen in the same stop in which the arena was made. */
@@ -343,7 +355,7 @@ static bool has_wants(const struct target *t)
 {
 	for (size_t i = 0; i < t->loaded.n; i++)
 		for (size_t k = 0; k < t->loaded.v[i].wants.n; k++)
-			if (!(t->loaded.v[i].wants.v[k].id & WATCH_ID))
+			if (!(t->loaded.v[i].wants.v[k].id & OWN_ID))
 				return true;
 	return false;
 }
@@ -404,6 +416,7 @@ static void forget_memory(struct jab *j, struct target *t)
 	t->rings = NULL;
 	t->park = NULL;
 	t->arena = NULL;
+	t->left = NULL;
 	t->counters = NULL;
 }
 

@@ -19,6 +19,7 @@
 #include "session/fields.h"
 #include "sym/sym.h"
 
+struct leave_desc;
 struct unit_view;
 
 /* A file, read once however many targets map it. */
@@ -58,6 +59,12 @@ struct watch {
 #define WATCHED_LEN 8
 #define WATCH_ID 0x80000000u	/* in want.id: the rest is the number of the watch, not of a site */
 
+/* Code that ends calls of one function whose frames have gone away; see left.h. By ascending site: that of the entry. */
+struct leaver { uint32_t site, number, size; uint64_t at; };
+
+/* A function where it is mapped: its calls have the same keys, and so the same leaver, if its library goes and comes back. */
+struct left_func { uint32_t row; uint64_t bias; };
+
 /* An address that a field reads, as it is in one target. */
 struct constant { const struct field *field; uint64_t value; };
 
@@ -70,6 +77,10 @@ struct target {
 	uint32_t main;		/* number of the main part: mostly its own */
 	VEC(struct loaded) loaded;
 	VEC(struct watch) watches;
+	VEC(struct leaver) leavers;
+	VEC(struct left_func) left_funcs;	/* by number of leaver; of the main part */
+	struct leave_desc *left;	/* in the tables of the main part, with their addresses behind it; NULL: no calls are watched */
+	uint64_t left_at;
 	struct room *room;
 	struct arena *arena;
 	struct text_patch patch;
@@ -119,6 +130,8 @@ struct row {
 	bool left_out;		/* in one target at least its clause means nothing; it was said */
 	uint32_t shape;		/* number + 1; 0: not known yet */
 	uint32_t program;	/* number + 1 of its last one; 0: none */
+	uint32_t left;		/* number + 1 of the row for events of its calls that were left without a return; 0: none */
+	bool is_left;		/* it is such a row: only its events are its own */
 	const char *name;	/* unit_probe_name(); NULL: not asked yet */
 };
 

@@ -305,7 +305,7 @@ static const struct shape *shape_of(const struct jab *j, uint32_t row)
 static bool has_other_rows(const struct jab *j, uint32_t row)
 {
 	for (uint32_t i = 0; i < j->rows.n; i++)
-		if (i != row && j->rows.v[i].probe == j->rows.v[row].probe)
+		if (i != row && j->rows.v[i].probe == j->rows.v[row].probe && j->rows.v[i].is_left == j->rows.v[row].is_left)
 			return true;
 	return false;
 }

@@ -8,6 +8,7 @@
 #include "proc/undo.h"
 #include "session/budget.h"
 #include "session/follow.h"
+#include "session/left.h"
 #include "session/newcomers.h"
 #include "session/rings.h"
 #include "session/units.h"
@@ -116,6 +117,7 @@ static void drop_unmapped(struct jab *j, uint32_t main)
 
 		if (i == main || t->main != main || !t->inserted || !is_unmapped(t))
 			continue;
+		left_forget(j, t);
 		if (text_remove(t->proc, t->arena, &report) < 0 || report.arena_left)
 			continue;	/* tried again at the end */
 		t->inserted = false;
@@ -493,6 +495,8 @@ void target_free(struct jab *j, struct target *t)
 	}
 	vec_free(&t->loaded);
 	vec_free(&t->watches);
+	vec_free(&t->leavers);
+	vec_free(&t->left_funcs);
 	vec_free(&t->patch.edits);
 	vec_free(&t->patch.moves_in);
 	vec_free(&t->patch.moves_out);

@@ -135,13 +135,27 @@ static uint32_t known_program(const struct jab *j, uint32_t row, const struct si
 	return 0;
 }
 
-/* Records that came with the last program belong to this row. */
-static void give_ids(struct unit *u, uint32_t row)
+/* Records that came with the last program belong to this row, or to the one for calls that did not return. */
+static void give_ids(struct unit *u, uint32_t row, uint32_t left)
 {
 	const struct ir_unit *ir = lang_unit(u->lang);
 
 	for (uint32_t i = u->ids.n; i < ir->records.n; i++)
-		*vec_add(&u->ids) = u->is_line ? row : i;
+		*vec_add(&u->ids) = !u->is_line ? i : ir->records.v[i].owner & IR_OWNER_LEFT ? left : row;
+}
+
+/* Events of calls that did not return are of another class, and that is a row of its own. */
+static uint32_t left_row(struct jab *j, uint32_t row)
+{
+	if (!j->rows.v[row].left) {
+		struct row r = j->rows.v[row];
+
+		r.is_left = true;
+		r.shape = r.program = 0;
+		*vec_add(&j->rows) = r;
+		j->rows.v[row].left = j->rows.n;
+	}
+	return j->rows.v[row].left - 1;
 }
 
 #define BODY_MOST 60000	/* a want's size has 16 bits */
@@ -202,7 +216,7 @@ static int measure_one(struct jab *j, struct unit *u, struct program *p, int par
 
 static int measure(struct jab *j, struct unit *u, struct program *p, const char *probe)
 {
-	for (int i = 0; i < 2 && p->progs[i]; i++) {
+	for (int i = 0; i < PARTS && p->progs[i]; i++) {
 		int n = measure_one(j, u, p, i);
 
 		if (n >= 0 && n > BODY_MOST)
@@ -250,7 +264,9 @@ static int compile(struct jab *j, uint32_t row, const struct site *s, uint32_t *
 		say_warnings(u);
 	if (!p.progs[0]->placed && (!p.progs[1] || !p.progs[1]->placed))
 		p.bias = UINT64_MAX;
-	give_ids(u, row);
+	p.progs[2] = p.progs[1] ? p.progs[1]->left : NULL;
+	give_ids(u, row, u->is_line && p.progs[2] ? left_row(j, row) : UINT32_MAX);
+	at = &j->rows.v[row];
 	r = measure(j, u, &p, probe->spec->text);
 	if (r < 0)
 		return r;
@@ -272,7 +288,7 @@ static bool is_one_of_many(const struct jab *j, uint32_t probe)
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < j->rows.n && n < 2; i++)
-		n += j->rows.v[i].probe == probe;
+		n += j->rows.v[i].probe == probe && !j->rows.v[i].is_left;
 	return n > 1 || j->units.v[j->probes.v[probe].unit - 1].layout;
 }
 
@@ -290,7 +306,7 @@ static int compile_or_leave(struct jab *j, uint32_t site, left_list *left)
 	r = compile(j, c->row, s, &c->program);
 	if (!r || errors == d->errors || !is_one_of_many(j, s->probe))
 		return r && errors != d->errors && u->is_line ? unit_say_errors(u, r) : r;
-	give_ids(u, UINT32_MAX);
+	give_ids(u, UINT32_MAX, UINT32_MAX);
 	*vec_add(left) = (struct left){ s->probe, s->counter, site, diags_take_back(d, had) };
 	return 0;
 }
@@ -408,7 +424,7 @@ static int compile_tracer(struct unit *u)
 			u->tracer.v[u->tracer.n - 1] = progs[0];
 		}
 	}
-	give_ids(u, 0);
+	give_ids(u, 0, 0);
 	return r;
 }
 
@@ -425,7 +441,8 @@ static int compile_guesses(struct jab *j, uint32_t unit, const struct first_site
 			continue;
 		r = unit_try(u, i, &x->sites[i], x->known[i], p.progs);
 		if (!r) {
-			give_ids(u, UINT32_MAX);
+			p.progs[2] = p.progs[1] ? p.progs[1]->left : NULL;
+			give_ids(u, UINT32_MAX, UINT32_MAX);
 			r = measure(j, u, &p, x->sites[i].probe);
 		}
 		if (!r)

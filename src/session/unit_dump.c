@@ -193,7 +193,7 @@ static void print_code(struct listing *l)
 static bool switches(const struct jab *j)
 {
 	for (size_t i = 0; i < j->programs.n; i++)
-		for (int k = 0; k < 2 && j->programs.v[i].progs[k]; k++)
+		for (int k = 0; k < PARTS && j->programs.v[i].progs[k]; k++)
 			for (size_t n = 0; n < j->programs.v[i].progs[k]->ins.n; n++)
 				if (j->programs.v[i].progs[k]->ins.v[n].op == IR_ENABLE)
 					return true;
@@ -219,7 +219,7 @@ static int dump_program(struct jab *j, const struct program *p, int part, FILE *
 			fputs(" at ", to);
 			print_safe(to, func_name(m, &m->funcs.v[row->func]));
 		}
-		fprintf(to, "%s: %d bytes\n", prog->where == IR_WHERE_EXIT ? " (exit)" : prog->where == IR_WHERE_ENTRY ? " (entry)" : "", n);
+		fprintf(to, "%s: %d bytes\n", prog->is_left ? " (left)" : prog->where == IR_WHERE_EXIT ? " (exit)" : prog->where == IR_WHERE_ENTRY ? " (entry)" : "", n);
 		l.len = n;
 		print_code(&l);
 		fputc('\n', to);
@@ -236,7 +236,7 @@ static int dump_asm(struct jab *j, uint32_t unit, FILE *to)
 	if (!r && !j->programs.n)
 		log_warn("nothing of this script is machine code: begin, end and interval run in jab itself");
 	for (size_t i = 0; !r && i < j->programs.n; i++)
-		for (int k = 0; !r && k < 2 && j->programs.v[i].progs[k]; k++)
+		for (int k = 0; !r && k < PARTS && j->programs.v[i].progs[k]; k++)
 			if (j->programs.v[i].unit == unit)
 				r = dump_program(j, &j->programs.v[i], k, to);
 	return r;
@@ -251,7 +251,7 @@ static void dump_ir(const struct unit *u, FILE *to)
 		char *text = ir_dump(ir, ir->progs.v[i]);
 
 		fprintf(to, "%s%s:\n%s\n", c->nprobes ? c->probes[0]->text : "",
-			ir->progs.v[i]->where == IR_WHERE_EXIT ? " (exit)" : "", text);
+			ir->progs.v[i]->is_left ? " (left)" : ir->progs.v[i]->where == IR_WHERE_EXIT ? " (exit)" : "", text);
 		free(text);
 	}
 }

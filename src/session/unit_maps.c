@@ -174,7 +174,7 @@ static bool is_sum(struct unit_maps *m, uint32_t map)
 	m->sums = xcalloc(m->nmaps + 1, sizeof(*m->sums));
 	m->looked_at = j->programs.n;
 	for (size_t i = 0; i < j->programs.n; i++)
-		for (int k = 0; k < 2 && j->programs.v[i].unit == m->unit; k++)
+		for (int k = 0; k < PARTS && j->programs.v[i].unit == m->unit; k++)
 			note_uses(j->programs.v[i].progs[k], uses, m->nmaps, false);
 	for (size_t i = 0; i < u->tracer.n; i++)
 		note_uses(u->tracer.v[i], uses, m->nmaps, true);

@@ -29,7 +29,7 @@
 static bool any_ins(const struct jab *j, bool (*is)(const struct ir_ins *i))
 {
 	for (size_t i = 0; i < j->programs.n; i++)
-		for (int k = 0; k < 2 && j->programs.v[i].progs[k]; k++) {
+		for (int k = 0; k < PARTS && j->programs.v[i].progs[k]; k++) {
 			const struct ir_prog *p = j->programs.v[i].progs[k];
 
 			for (size_t n = 0; n < p->ins.n; n++)
@@ -70,7 +70,8 @@ uint32_t units_scratch(const struct jab *j)
 	uint32_t most = 0;
 
 	for (size_t i = 0; i < j->programs.n; i++)
-		most = MAX(most, MAX(j->programs.v[i].scratch[0], j->programs.v[i].scratch[1]));
+		for (int k = 0; k < PARTS; k++)
+			most = MAX(most, j->programs.v[i].scratch[k]);
 	return most;
 }
 
@@ -85,11 +86,12 @@ uint32_t units_event_max(const struct jab *j)
 	uint32_t most = 0;
 
 	for (size_t i = 0; i < j->programs.n; i++)
-		most = MAX(most, MAX(j->programs.v[i].event_max[0], j->programs.v[i].event_max[1]));
+		for (int k = 0; k < PARTS; k++)
+			most = MAX(most, j->programs.v[i].event_max[k]);
 	return most;
 }
 
-static bool has_calls(const struct jab *j)
+bool units_have_calls(const struct jab *j)
 {
 	for (size_t i = 0; i < j->programs.n; i++)
 		if (j->programs.v[i].progs[1])
@@ -99,7 +101,7 @@ static bool has_calls(const struct jab *j)
 
 size_t units_private_size(const struct jab *j)
 {
-	return has_calls(j) ? (GEN_PAIRS_SIZE(PAIR_BITS) + 4095) & ~4095ull : 0;
+	return units_have_calls(j) ? (GEN_PAIRS_SIZE(PAIR_BITS) + 4095) & ~4095ull : 0;
 }
 
 int units_plan(struct jab *j)
@@ -181,8 +183,8 @@ static void fill_env(const struct jab *j, const struct unit *u, struct unit_view
 		.enabled = j->budget || switches(u) ? v->at + off_enabled(u) : 0,
 		.nclauses = u->script->clauses.n,
 		.good = own_at,
-		.pairs = has_calls(j) ? private_at : 0,
-		.pair_bits = has_calls(j) ? PAIR_BITS : 0,
+		.pairs = units_have_calls(j) ? private_at : 0,
+		.pair_bits = units_have_calls(j) ? PAIR_BITS : 0,
 		.uid = 0, .gid = 0,
 		.online_cpus = get_nprocs(),
 		.cpid = j->child,

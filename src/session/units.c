@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "session/budget.h"
 #include "session/go.h"
+#include "session/left.h"
 #include "session/rings.h"
 #include "session/shapes.h"
 
@@ -164,9 +165,9 @@ static void accept_events(struct target *main, const struct unit *u, const struc
 			rings_accept(main, u->ids.v[p->ins.v[i].record], 0);
 }
 
-int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out)
+/* What programs know of their site and its target; index: of the counter of their events. */
+static int describe(struct jab *j, struct target *t, const struct site *s, uint32_t index, struct gen_env *ret_env, struct gen_site *ret_site)
 {
-	const struct site *s = &j->sites.v[w->id];
 	const struct counter *c = &j->counters.v[s->counter];
 	const struct program *p = &j->programs.v[c->program - 1];
 	const struct loaded *l = &t->loaded.v[s->loaded];
@@ -175,28 +176,77 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	struct target *main = main_part(j, t);
 	struct unit *u = &j->units.v[p->unit];
 	const struct ir_unit *ir = lang_unit(u->lang);
-	struct gen_env env = main->views[p->unit].env;
-	size_t space = go_space(j, s);
-	struct gen_site site = { .addr = s->addr + l->bias, .number = c->row, .pushed = w->pushed, .tail = site_is_tail(s),
-				 .at_entry = s->kind == WANT_ENTRY, .size = w->body - space, .g_off = go_g_off(j, s),
-				 .missed = space ? rings_calls_without_stack(main) : 0, .need = unit_stack(p) };
-	int r;
 
 	if (ir->maps.n > u->layout->nmaps || ir->ncells > u->ncells)
 		return fail(-ENOSPC, "there is no memory for what this clause keeps, since nothing was known of the file when it was made; "
 			    "name it by its whole path");
-	env.ids = u->ids.v;
-	env.stack_max = go_stack(j, s);
-	env.event.lost_index = c->index;
-	env.event.lost_shared = main->rings->lost_shared_at + 8ull * c->index;
+	*ret_env = main->views[p->unit].env;
+	ret_env->ids = u->ids.v;
+	ret_env->stack_max = go_stack(j, s);
+	ret_env->event.lost_index = index;
+	ret_env->event.lost_shared = main->rings->lost_shared_at + 8ull * index;
+	*ret_site = (struct gen_site){ .addr = s->addr + l->bias, .number = c->row, .tail = site_is_tail(s),
+				       .at_entry = s->kind == WANT_ENTRY, .g_off = go_g_off(j, s),
+				       .missed = go_space(j, s) ? rings_calls_without_stack(main) : 0 };
 	/* Calls of two probes on one function are two calls. */
-	site.func = (l->bias + entry) ^ c->row * 0x9e3779b97f4a7c15ull;
+	ret_site->func = (l->bias + entry) ^ c->row * 0x9e3779b97f4a7c15ull;
+	return 0;
+}
+
+/* That of the exits, for the entry of a call. */
+static uint32_t exit_index(const struct jab *j, const struct site *s)
+{
+	const struct counter *c = &j->counters.v[s->counter];
+
+	for (size_t i = s->counter; i-- > 0;)	/* it was made right before */
+		if (j->counters.v[i].row == c->row && j->counters.v[i].target == c->target && j->counters.v[i].role == COUNT_HITS)
+			return j->counters.v[i].index;
+	return c->index;
+}
+
+int unit_emit_left(struct jab *j, struct target *t, uint32_t number, uint64_t at, uint8_t *out)
+{
+	const struct site *s = &j->sites.v[number];
+	const struct program *p = &j->programs.v[j->counters.v[s->counter].program - 1];
+	struct unit *u = &j->units.v[p->unit];
+	struct target *main = main_part(j, t);
+	uint32_t index = exit_index(j, s);
+	struct gen_site site;
+	struct gen_env env;
+	int r = describe(j, t, s, index, &env, &site);
+
+	if (r < 0)
+		return r;
+	site.no_stack = rings_no_stack_at(main, index);
+	accept_events(main, u, p->progs[2]);
+	return gen_emit(lang_unit(u->lang), p->progs[2], &env, &site, at, out);
+}
+
+int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out)
+{
+	const struct site *s = &j->sites.v[w->id];
+	const struct counter *c = &j->counters.v[s->counter];
+	const struct program *p = &j->programs.v[c->program - 1];
+	struct target *main = main_part(j, t);
+	struct unit *u = &j->units.v[p->unit];
+	size_t space = go_space(j, s);
+	struct gen_site site;
+	struct gen_env env;
+	int r = describe(j, t, s, c->index, &env, &site);
+
+	if (r < 0)
+		return r;
+	site.pushed = w->pushed;
+	site.size = w->body - space;
+	site.need = unit_stack(p);
+	if (p->progs[2] && is_entry(j, s) && main->left)
+		site.leaver = left_number(j, t, w->id);
 	/* the entry of a call is no hit */
 	site.no_stack = p->progs[1] && is_entry(j, s) ? rings_calls_without_stack(main) : rings_no_stack_at(main, c->index);
 	if (space)
 		go_put_space(j, s, GO_PROGRAM, site.no_stack, site.size, out);
 	accept_events(main, u, p->progs[part_of(j, s, p)]);
-	r = gen_emit(ir, p->progs[part_of(j, s, p)], &env, &site, at + space, out + space);
+	r = gen_emit(lang_unit(u->lang), p->progs[part_of(j, s, p)], &env, &site, at + space, out + space);
 	if (r > 0 && j->budget)
 		budget_body(j, t, p->unit, j->probes.v[s->probe].clause, at + space, r);
 	return r < 0 ? fail_in(r, "probe '%s'", j->probes.v[s->probe].spec->text) : (int)space + r;

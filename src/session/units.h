@@ -40,12 +40,14 @@ struct unit {
 	uint32_t ncells;		/* that there is room for */
 };
 
+#define PARTS 3
+
 struct program {
 	uint32_t unit, row;
 	uint64_t bias;			/* UINT64_MAX: good for all */
-	struct ir_prog *progs[2];	/* [1]: at the exits of a call */
-	uint32_t body[2];		/* bytes of code */
-	uint32_t scratch[2], stack[2], event_max[2];	/* gen_scratch(), gen_stack_need(), gen_event_max() */
+	struct ir_prog *progs[PARTS];	/* [1]: at the exits of a call; [2]: where its frame has gone away without a return */
+	uint32_t body[PARTS];		/* bytes of code */
+	uint32_t scratch[PARTS], stack[PARTS], event_max[PARTS];	/* gen_scratch(), gen_stack_need(), gen_event_max() */
 	uint32_t next;			/* number + 1 of the next one of this row */
 	uint32_t only;			/* number + 1 of the only target it is for: it knows distances there; 0: any */
 };
@@ -100,6 +102,7 @@ bool units_are_heavy(const struct jab *j);
 bool units_want_stacks(const struct jab *j);
 uint32_t units_scratch(const struct jab *j);	/* bytes of it that one program may want */
 uint32_t units_event_max(const struct jab *j);	/* bytes of the longest event */
+bool units_have_calls(const struct jab *j);
 size_t units_private_size(const struct jab *j);
 size_t units_data_size(const struct jab *j);
 
@@ -110,6 +113,7 @@ void units_look_after(struct jab *j, struct target *t);	/* what the dead have le
 
 size_t unit_body(const struct jab *j, const struct site *s);
 int32_t unit_stack(const struct program *p);	/* of a call, entry and exits want the same: none goes on without the other */
+int unit_emit_left(struct jab *j, struct target *t, uint32_t site, uint64_t at, uint8_t *out);	/* site: the entry of a call */
 int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
 
 /* The record that a row's events are, of a line. */

@@ -106,6 +106,10 @@ static void put_json_fault(struct line *l, const struct trace_value *v)
 		put_word(l, "{\"unknown\":\"optimized out\"}");
 		return;
 	}
+	if (v->has_address && v->address == ADDR_NO_FRAME) {
+		put_word(l, "{\"unknown\":\"none\"}");
+		return;
+	}
 	if (v->has_address && v->address == ADDR_NO_RESULT) {
 		put_word(l, "{\"unknown\":\"void\"}");
 		return;

@@ -82,6 +82,7 @@ static void put_fault(struct line *l, const struct trace_value *v)
 	put_word(l, v->has_address && v->address == ADDR_TAIL_CALL ? "<tail call>" :
 		 v->has_address && v->address == ADDR_NOT_KEPT ? "<optimized out>" :
 		 v->has_address && v->address == ADDR_NO_RESULT ? "<void>" :
+		 v->has_address && v->address == ADDR_NO_FRAME ? "<none>" :
 		 v->fault == READ_FAULT ? "<fault>" : "<unreadable>");
 	put_colour(l, PLAIN);
 }

@@ -70,32 +70,35 @@ def test_deep_recursion_with_a_condition(built):
     assert [int(scalar(r.output, "all")) + int(x) for x in said] == [120000] and len(r.stderr.splitlines()) == 1, r
 
 
-@pytest.mark.parametrize("action, times", [("count()", 0), ("sum(retval + arg0)", 0), ("hist(duration)", 2), ("sum(duration + arg0)", 2)])
+@pytest.mark.parametrize("action, times", [("count()", 0), ("sum(retval + arg0)", 0), ("hist(duration)", 3), ("sum(duration + arg0)", 3)])
 def test_the_clock_is_read_where_it_is_asked_for(built, action, times):
     out = jab.run("--dump", "asm", "-e", "call:%s:sink_in { @ = %s }" % (built("script"), action)).output
-    assert out.count("(entry)") == out.count("(exit)") == 1 and out.count(" rdtsc") == times, out
+    assert out.count("(entry)") == out.count("(exit)") == out.count("(left)") == 1 and out.count(" rdtsc") == times, out
 
 
 def test_longjmp(built):
-    r = run(built("script"), "call:exe:leap { @n = count(); @sum = sum(retval); @bad = sum(retval != arg0 + 7 ? 1 : 0) }",
+    r = run(built("script"), "call:exe:leap { @n[left] = count(); @sum = sum(retval); @bad = sum(retval != arg0 + 7 ? 1 : 0) }",
             "jump", 300)
     c = told(r.stdout)
-    assert scalar(r.output, "n") == str(300 - int(c["left"]))
+    assert keyed(r.output, "n") == {"return": str(300 - int(c["left"])), "longjmp": c["left"]}
     assert (scalar(r.output, "sum"), scalar(r.output, "bad")) == (c["sum"], "0")
 
 
 def test_longjmp_and_a_condition(built):
     """Who is not watched is not taken for one that was, never returned, and had the same place on the stack."""
-    r = run(built("script"), "call:exe:leap /arg0 % 3 == 0/ { @never[arg0] = count() } "
-            "call:exe:leap /arg0 % 6 == 0 || arg0 % 6 == 1/ { @n = count(); @bad = sum(retval != arg0 + 7 ? 1 : 0) }",
+    r = run(built("script"), "call:exe:leap /arg0 % 3 == 0/ { if (left == \"return\") { @never[arg0] = count() } } "
+            "call:exe:leap /arg0 % 6 == 0 || arg0 % 6 == 1/ { if (left == \"return\") { @n = count() } @bad = sum(retval != arg0 + 7 ? 1 : 0) }",
             "jump", 300)
     assert "@never" not in r.output and (scalar(r.output, "n"), scalar(r.output, "bad")) == ("50", "0"), r
 
 
 def test_exceptions(built):
-    r = run(built("throw"), """call:exe:source { @["source"] = count() } call:exe:shop::through { @["shop::through"] = count() }
-        call:exe:shop::rethrow { @["shop::rethrow"] = count() } call:exe:catcher { @["catcher"] = count(); @r[arg0] = sum(retval) }""", 400)
-    want = {x.split()[0]: x.split()[2] for x in r.stdout.splitlines() if not x.startswith("sum")}
+    r = run(built("throw"), """call:exe:source { @["source", left] = count() } call:exe:shop::through { @["shop::through", left] = count() }
+        call:exe:shop::rethrow { @["shop::rethrow", left] = count() }
+        call:exe:catcher { @["catcher", left] = count(); @r[arg0] = sum(retval) }""", 400)
+    want = {}
+    for name, entries, returns in (x.split() for x in r.stdout.splitlines() if not x.startswith("sum")):
+        want.update({f"{name}, {how}": str(n) for how, n in (("return", int(returns)), ("thrown", int(entries) - int(returns))) if n})
     assert keyed(r.output, "") == want
     got = {int(k): int(v) for k, v in keyed(r.output, "r").items()}
     assert sum(got.values()) == int(re.search(r"^sum (\S+)", r.stdout, re.M)[1])
