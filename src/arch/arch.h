@@ -122,6 +122,37 @@ struct space_spec {
 	uint32_t body;		/* bytes that these jump over */
 };
 
+/*
+ * Notes of calls that have left their function by a tail jump and are not back in their caller yet. A note is one word, found by the
+ * stack pointer and the return address at that jump, which are the same at the `ret` that ends the call, and by the function:
+ *
+ *	bits 16...63	of a hash of these; bit 16 is always set
+ *	bit 15		the call has jumped to the entry of its own function: the next note of this key adds to it
+ *	bits 0...14	calls that this word stands for
+ *
+ * A word of 0 is free. Words stand in buckets of one cache line; a note that finds its bucket full takes the place of another one,
+ * and that is counted. All changes are made by one compare-and-exchange.
+ */
+#define TAIL_BUCKETS 1024
+#define TAIL_BUCKET_SIZE 64
+#define TAIL_TABLE_SIZE (TAIL_BUCKETS * TAIL_BUCKET_SIZE)
+#define TAIL_CODE_MAX 256
+
+enum tail_code {
+	TAIL_NOTE,		/* at the jump: write the note */
+	TAIL_NOTE_AGAIN,	/* likewise, and the jump leads to the entry of the same function */
+	TAIL_AGAIN,		/* at a jump of another function to that entry: mark the note, if there is one */
+	TAIL_TAKE,		/* at a ret: take one call off the note and go on behind this code; without a note, jump over `body` */
+};
+
+struct tail_spec {
+	enum tail_code code;
+	uint64_t func;		/* a number for the function and the probe */
+	uint64_t table;		/* TAIL_TABLE_SIZE bytes, zeroed, aligned to TAIL_BUCKET_SIZE */
+	uint64_t crowded;	/* u64: notes that took the place of another one */
+	uint32_t body;		/* TAIL_TAKE: bytes that are jumped over */
+};
+
 struct arch_ops {
 	const char *name;
 	uint16_t elf_machine;
@@ -167,6 +198,9 @@ struct arch_ops {
 
 	/* Stands in front of a body in Go code. Always SPACE_LEN bytes. */
 	int (*emit_space)(uint8_t *out, const struct space_spec *spec);
+
+	/* Write the code of a note of a tail call; it takes less than STACK_UNASKED of stack. At most TAIL_CODE_MAX bytes. */
+	int (*emit_tail)(uint8_t *out, const struct tail_spec *spec);
 
 	/*
 	 * Write the code that records an event as it runs at address `at`, with the same promises as

@@ -58,7 +58,7 @@ int jab_each_site(struct jab *j, int (*each)(void *arg, const struct jab_site *s
 		struct jab_site out;
 		int r;
 
-		if (!j->targets.v[j->sites.v[i].target].loaded.n)	/* was put away */
+		if (!j->targets.v[j->sites.v[i].target].loaded.n || j->sites.v[i].link)	/* was put away; is for the end of tail calls */
 			continue;
 		describe_site(j, &j->sites.v[i], &out);
 		r = each(arg, &out);
@@ -110,7 +110,7 @@ static uint32_t *unplaced_exits(struct jab *j)
 	for (size_t i = 0; i < j->sites.n; i++) {
 		const struct site *s = &j->sites.v[i];
 
-		if (s->kind == WANT_EXIT && s->tactic == TACTIC_NONE && s->counter != UINT32_MAX)
+		if (s->kind == WANT_EXIT && s->tactic == TACTIC_NONE && s->counter != UINT32_MAX && !s->link)
 			n[j->counters.v[s->counter].row]++;
 	}
 	return n;

@@ -425,7 +425,7 @@ static bool is_in_program(const struct jab *j, uint32_t probe, uint32_t main)
 	for (size_t i = 0; i < j->sites.n; i++) {
 		const struct site *s = &j->sites.v[i];
 
-		if (s->probe == probe && j->targets.v[s->target].main == main && !j->targets.v[s->target].lost &&
+		if (s->probe == probe && !s->link && j->targets.v[s->target].main == main && !j->targets.v[s->target].lost &&
 		    j->targets.v[s->target].loaded.v[s->loaded].is_exe)
 			return true;
 	}

@@ -100,6 +100,7 @@ int rings_plan(struct jab *j, struct target *t)
  *	u64 lost[nrings][cap]
  *	u64 lost_shared[cap]
  *	u64 no_stack[cap + 1]		the last one: entries of calls
+ *	u64 crowded			notes of tail calls that took the place of another one
  *
  * and in the piece that the target can only read:
  *
@@ -130,7 +131,7 @@ static uint64_t off_no_stack(const struct rings *r)
 
 size_t rings_data_size(const struct target *t)
 {
-	return t->rings ? round_up(off_no_stack(t->rings) + 8ull * (t->rings->cap + 1), PAGE) : 0;
+	return t->rings ? round_up(off_no_stack(t->rings) + 8ull * (t->rings->cap + 2), PAGE) : 0;
 }
 
 size_t rings_tables_size(const struct target *t)
@@ -510,6 +511,18 @@ uint64_t rings_no_stack_at(const struct target *t, uint32_t index)
 uint64_t rings_calls_without_stack(const struct target *t)
 {
 	return rings_no_stack_at(t, t->rings->cap);
+}
+
+uint64_t rings_crowded_at(const struct target *t)
+{
+	return rings_no_stack_at(t, t->rings->cap + 1);
+}
+
+uint64_t rings_crowded(const struct target *t)
+{
+	const struct rings *r = t->rings;
+
+	return r && r->v ? read_lost(t, &r->no_stack[r->cap + 1], lost_most(r)) : 0;
 }
 
 bool rings_hold(const struct target *t)

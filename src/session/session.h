@@ -20,6 +20,7 @@
 #include "sym/sym.h"
 
 struct unit_view;
+struct tail_link;
 
 /* A file, read once however many targets map it. */
 struct file {
@@ -90,6 +91,9 @@ struct target {
 	struct unit_view *views;	/* memory of the units; of the main part */
 	size_t nviews;
 	VEC(struct constant) constants;
+	VEC(struct tail_link) links;	/* tails.h */
+	uint64_t notes_at;	/* of the main part: of tail calls; 0: there are none */
+	bool has_notes;		/* that memory is there */
 	bool unwatched;		/* a call that makes strangers has no probe of ours: count the locked way */
 	bool unguarded;		/* a call that takes pages away has none: nothing is read plainly */
 	bool apart;		/* pads take as little address space as they can */
@@ -139,6 +143,8 @@ struct site {
 	uint64_t addr;		/* link address */
 	uint8_t kind;		/* enum want_kind */
 	uint8_t exit_kind, tactic;
+	uint32_t link;		/* number + 1 in target.links: an exit of that function, where calls of the row's may end; 0: an own site */
+	uint32_t next;		/* likewise: where this tail jump leads; 0: not known */
 	bool never_returns;	/* no place at all: a function without an exit */
 	const char *reason;
 	uint64_t neighbour;

@@ -500,6 +500,7 @@ void target_free(struct jab *j, struct target *t)
 	unit_views_free(j, t);
 	rings_free(t->rings);
 	vec_free(&t->constants);
+	vec_free(&t->links);
 	if (t->arena)
 		arena_forget(t->arena);
 	park_free(t->park);

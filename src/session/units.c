@@ -7,6 +7,7 @@
 #include "session/go.h"
 #include "session/rings.h"
 #include "session/shapes.h"
+#include "session/tails.h"
 
 /* ---- from text to probes ---- */
 
@@ -170,14 +171,12 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	const struct counter *c = &j->counters.v[s->counter];
 	const struct program *p = &j->programs.v[c->program - 1];
 	const struct loaded *l = &t->loaded.v[s->loaded];
-	const struct module *m = j->files.v[l->file].m;
-	uint64_t entry = s->func < m->funcs.n ? m->funcs.v[s->func].addr : s->addr;
 	struct target *main = main_part(j, t);
 	struct unit *u = &j->units.v[p->unit];
 	const struct ir_unit *ir = lang_unit(u->lang);
 	struct gen_env env = main->views[p->unit].env;
 	size_t space = go_space(j, s);
-	struct gen_site site = { .addr = s->addr + l->bias, .number = c->row, .pushed = w->pushed, .tail = site_is_tail(s),
+	struct gen_site site = { .addr = s->addr + l->bias, .number = c->row, .pushed = w->pushed, .tail = tails_ends_early(j, s),
 				 .at_entry = s->kind == WANT_ENTRY, .size = w->body - space, .g_off = go_g_off(j, s),
 				 .missed = space ? rings_calls_without_stack(main) : 0, .need = unit_stack(p) };
 	int r;
@@ -189,8 +188,7 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	env.stack_max = go_stack(j, s);
 	env.event.lost_index = c->index;
 	env.event.lost_shared = main->rings->lost_shared_at + 8ull * c->index;
-	/* Calls of two probes on one function are two calls. */
-	site.func = (l->bias + entry) ^ c->row * 0x9e3779b97f4a7c15ull;
+	site.func = tails_func(j, t, s);
 	/* the entry of a call is no hit */
 	site.no_stack = p->progs[1] && is_entry(j, s) ? rings_calls_without_stack(main) : rings_no_stack_at(main, c->index);
 	if (space)

@@ -31,6 +31,7 @@ const struct arch_ops arch_x86_64 = {
 	.emit_gate = x86_emit_gate,
 	.emit_hush = x86_emit_hush,
 	.emit_space = x86_emit_space,
+	.emit_tail = x86_emit_tail,
 	.emit_event = x86_emit_event,
 	.emit_event_slow = x86_emit_event_slow,
 	.perform = x86_perform,

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Notes of tail calls (arch/arch.h, docs/why/tail-calls.md). The code keeps every register, the flags and the red zone. It uses
+ * rax, rcx and rdx: rax is the upper part of the note's word, rcx the address of a word.
+ *
+ * Only the thread whose call it is writes to a note, except that another one may take the word of a full bucket away. A
+ * compare-and-exchange that fails therefore means that the note is gone: it is not tried again.
+ */
+#include "arch/x86/x86.h"
+
+#include "arch/x86/assemble.h"
+
+#define SAVED (128 + 4 * 8)	/* from the stack pointer here to that of the site */
+#define AGAIN 0x8000u
+#define HASH 0x9e3779b97f4a7c15ull
+
+_Static_assert(SAVED < STACK_UNASKED, "no stack is asked for");
+_Static_assert(TAIL_BUCKETS == 1 << 10 && TAIL_BUCKET_SIZE == 1 << 6, "as the shifts below say");
+
+static void put_save(uint8_t **p)
+{
+	put(p, 0x48, 0x8d, 0x64, 0x24, 0x80);		/* lea  -128(%rsp),%rsp */
+	put(p, 0x50, 0x51, 0x52);			/* push %rax; push %rcx; push %rdx */
+	put(p, 0x9f, 0x0f, 0x90, 0xc0, 0x50);		/* lahf; seto %al; push %rax */
+}
+
+static void put_restore(uint8_t **p)
+{
+	put(p, 0x58, 0x04, 0x7f, 0x9e);			/* pop  %rax; add $127,%al; sahf */
+	put(p, 0x5a, 0x59, 0x58);			/* pop  %rdx; pop %rcx; pop %rax */
+	put(p, 0x48, 0x8d, 0xa4, 0x24);			/* lea  128(%rsp),%rsp */
+	put32(p, 128);
+}
+
+/* rax = the word of this call without its lower 16 bits, rcx = its bucket */
+static void put_find_bucket(uint8_t **p, const struct tail_spec *spec)
+{
+	put(p, 0x48, 0x8d, 0x84, 0x24);			/* lea  site's rsp,%rax */
+	put32(p, SAVED);
+	put(p, 0x48, 0x8b, 0x8c, 0x24);			/* mov  return address,%rcx */
+	put32(p, SAVED);
+	put(p, 0x48, 0xba);				/* movabs $func,%rdx */
+	put64(p, spec->func);
+	put(p, 0x48, 0x01, 0xd0);			/* add  %rdx,%rax */
+	put(p, 0x48, 0xba);				/* movabs $HASH,%rdx */
+	put64(p, HASH);
+	put(p, 0x48, 0x0f, 0xaf, 0xc2);			/* imul %rdx,%rax */
+	put(p, 0x48, 0x31, 0xc8);			/* xor  %rcx,%rax */
+	put(p, 0x48, 0x0f, 0xaf, 0xc2);			/* imul %rdx,%rax */
+	put(p, 0x66, 0x31, 0xc0);			/* xor  %ax,%ax */
+	put(p, 0x48, 0x0d);				/* or   $0x10000,%rax: never 0 */
+	put32(p, 0x10000);
+	put(p, 0x48, 0x89, 0xc1);			/* mov  %rax,%rcx */
+	put(p, 0x48, 0xc1, 0xe9, 54);			/* shr  $54,%rcx */
+	put(p, 0x48, 0xc1, 0xe1, 6);			/* shl  $6,%rcx */
+	put(p, 0x48, 0xba);				/* movabs $table,%rdx */
+	put64(p, spec->table);
+	put(p, 0x48, 0x01, 0xd1);			/* add  %rdx,%rcx */
+}
+
+/* The next word of the bucket, at `loop`; goes on behind the last one. */
+static void put_next(uint8_t **p, const uint8_t *loop)
+{
+	put(p, 0x48, 0x83, 0xc1, 8);			/* add  $8,%rcx */
+	put(p, 0xf6, 0xc1, TAIL_BUCKET_SIZE - 1);	/* test $63,%cl */
+	put(p, 0x75, loop - (*p + 2));			/* jne  loop */
+}
+
+/* Branches to `found` with rcx = address of the note and rdx = its lower 16 bits. */
+static void put_search(uint8_t **p, struct branches *found)
+{
+	const uint8_t *loop = *p;
+
+	put(p, 0x48, 0x8b, 0x11);			/* mov  (%rcx),%rdx */
+	put(p, 0x48, 0x31, 0xc2);			/* xor  %rax,%rdx */
+	put(p, 0x48, 0x81, 0xfa);			/* cmp  $0x10000,%rdx */
+	put32(p, 0x10000);
+	put_branch(p, 0x72, found);			/* jb   found */
+	put_next(p, loop);
+}
+
+static void put_exchange(uint8_t **p)
+{
+	put(p, 0xf0, 0x48, 0x0f, 0xb1, 0x11);		/* lock cmpxchg %rdx,(%rcx) */
+}
+
+/* rcx: behind the bucket. A free word of it, or else one that is in use: which of them depends on the note. */
+static void put_new_note(uint8_t **p, const struct tail_spec *spec, uint32_t low, struct branches *done)
+{
+	struct branches taken = { .n = 0 };
+	const uint8_t *loop;
+
+	put(p, 0x48, 0x83, 0xe9, TAIL_BUCKET_SIZE);	/* sub  $64,%rcx */
+	put(p, 0x48, 0x89, 0xc2);			/* mov  %rax,%rdx */
+	put(p, 0x48, 0x81, 0xca);			/* or   $low,%rdx */
+	put32(p, low);
+	loop = *p;
+	put(p, 0x31, 0xc0);				/* xor  %eax,%eax */
+	put(p, 0x48, 0x39, 0x01);			/* cmp  %rax,(%rcx) */
+	put_branch(p, 0x75, &taken);			/* jne  taken */
+	put_exchange(p);
+	put_branch(p, 0x74, done);			/* je   done */
+	land_branches(&taken, *p);
+	put_next(p, loop);
+	put(p, 0x89, 0xd0);				/* mov  %edx,%eax */
+	put(p, 0xc1, 0xe8, 20);				/* shr  $20,%eax */
+	put(p, 0x83, 0xe0, 7);				/* and  $7,%eax */
+	put(p, 0x48, 0x89, 0x54, 0xc1, 0x100 - TAIL_BUCKET_SIZE);	/* mov %rdx,-64(%rcx,%rax,8) */
+	put(p, 0x48, 0xb9);				/* movabs $crowded,%rcx */
+	put64(p, spec->crowded);
+	put(p, 0xf0, 0x48, 0xff, 0x01);			/* lock incq (%rcx) */
+}
+
+/* One that is there is what is left of a call that has ended in another way, unless that has come back to its function by a jump. */
+static void put_old_note(uint8_t **p, uint32_t low, struct branches *done)
+{
+	struct branches adds = { .n = 0 };
+
+	put(p, 0x48, 0x09, 0xd0);			/* or   %rdx,%rax */
+	put(p, 0x66, 0x3d, 0xff, 0xff);			/* cmp  $0xffff,%ax */
+	put_branch(p, 0x74, done);			/* je   done: it can't hold more */
+	put(p, 0x48, 0x8d, 0x50, 0x01);			/* lea  1(%rax),%rdx */
+	if (!(low & AGAIN))
+		put(p, 0x48, 0x0f, 0xba, 0xf2, 15);	/* btr  $15,%rdx */
+	put(p, 0x66, 0x85, 0xc0);			/* test %ax,%ax */
+	put_branch(p, 0x78, &adds);			/* js   1f */
+	put(p, 0x66, 0xba, low & 0xff, low >> 8);	/* mov  $low,%dx */
+	land_branches(&adds, *p);
+	put_exchange(p);				/* 1: */
+}
+
+static void put_note(uint8_t **p, const struct tail_spec *spec)
+{
+	uint32_t low = spec->code == TAIL_NOTE_AGAIN ? AGAIN | 1 : 1;
+	struct branches found = { .n = 0 }, done = { .n = 0 };
+
+	put_search(p, &found);
+	put_new_note(p, spec, low, &done);
+	put_branch(p, 0xeb, &done);			/* jmp  done */
+	land_branches(&found, *p);
+	put_old_note(p, low, &done);
+	land_branches(&done, *p);
+	put_restore(p);
+}
+
+static void put_again(uint8_t **p)
+{
+	struct branches found = { .n = 0 }, done = { .n = 0 };
+
+	put_search(p, &found);
+	put_branch(p, 0xeb, &done);			/* jmp  done */
+	land_branches(&found, *p);
+	put(p, 0x48, 0x09, 0xd0);			/* or   %rdx,%rax */
+	put(p, 0x48, 0x89, 0xc2);			/* mov  %rax,%rdx */
+	put(p, 0x48, 0x0f, 0xba, 0xea, 15);		/* bts  $15,%rdx */
+	put_exchange(p);
+	land_branches(&done, *p);
+	put_restore(p);
+}
+
+static void put_take(uint8_t **p, uint32_t body)
+{
+	struct branches found = { .n = 0 }, more = { .n = 0 };
+	const uint8_t *none;
+	uint8_t *over;
+
+	put_search(p, &found);
+	none = *p;
+	put_restore(p);
+	put(p, 0xe9);					/* jmp  over the rest and the body */
+	put32(p, 0);
+	over = *p;
+	land_branches(&found, *p);
+	put(p, 0x48, 0x09, 0xd0);			/* or   %rdx,%rax */
+	put(p, 0x48, 0x8d, 0x50, 0xff);			/* lea  -1(%rax),%rdx */
+	put(p, 0x48, 0x0f, 0xba, 0xf2, 15);		/* btr  $15,%rdx */
+	put(p, 0x66, 0xf7, 0xc2, 0xff, 0x7f);		/* test $0x7fff,%dx */
+	put_branch(p, 0x75, &more);			/* jne  1f */
+	put(p, 0x31, 0xd2);				/* xor  %edx,%edx */
+	land_branches(&more, *p);
+	put_exchange(p);				/* 1: */
+	put(p, 0x75, none - (*p + 2));			/* jne  none */
+	put_restore(p);
+	memcpy(over - 4, &(uint32_t){ *p - over + body }, 4);
+}
+
+int x86_emit_tail(uint8_t *out, const struct tail_spec *spec)
+{
+	uint8_t *p = out;
+
+	put_save(&p);
+	put_find_bucket(&p, spec);
+	switch (spec->code) {
+	case TAIL_NOTE: case TAIL_NOTE_AGAIN:
+		put_note(&p, spec);
+		break;
+	case TAIL_AGAIN:
+		put_again(&p);
+		break;
+	case TAIL_TAKE:
+		put_take(&p, spec->body);
+	}
+	return p - out;
+}
