@@ -128,7 +128,9 @@ struct space_spec {
  *
  *	bits 16...63	of a hash of these; bit 16 is always set
  *	bit 15		the call has jumped to the entry of its own function: the next note of this key adds to it
- *	bits 0...14	calls that this word stands for
+ *	bit 14		it has just jumped to another function, at whose entry this bit is cleared. An entry that finds a note without it
+ *			was called: the note is what is left of a call that has ended by an exception or longjmp
+ *	bits 0...13	calls that this word stands for
  *
  * A word of 0 is free. Words stand in buckets of one cache line; a note that finds its bucket full takes the place of another one,
  * and that is counted. All changes are made by one compare-and-exchange.
@@ -142,6 +144,8 @@ enum tail_code {
 	TAIL_NOTE,		/* at the jump: write the note */
 	TAIL_NOTE_AGAIN,	/* likewise, and the jump leads to the entry of the same function */
 	TAIL_AGAIN,		/* at a jump of another function to that entry: mark the note, if there is one */
+	TAIL_PASS,		/* at a jump from one of the other functions to the next: likewise */
+	TAIL_ENTER,		/* at the entry of one of these: clear that mark, or forget a note that does not have it */
 	TAIL_TAKE,		/* at a ret: take one call off the note and go on behind this code; without a note, jump over `body` */
 };
 

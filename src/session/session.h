@@ -127,9 +127,10 @@ struct row {
 };
 
 /* What targets that are gone have added to a row. */
-struct past { uint64_t hits, entries, lost, no_stack; };
+struct past { uint64_t hits, entries, lost, no_stack, early; };
 
-enum counter_role { COUNT_HITS, COUNT_ENTRIES };	/* entries of a %return probe: to tell the open ones */
+/* Entries of a %return probe: to tell the open ones. Early: calls that ended, for us, at a jump to an unknown function. */
+enum counter_role { COUNT_HITS, COUNT_ENTRIES, COUNT_EARLY };
 
 struct counter {
 	uint32_t row, target, index;
@@ -145,6 +146,7 @@ struct site {
 	uint8_t exit_kind, tactic;
 	uint32_t link;		/* number + 1 in target.links: an exit of that function, where calls of the row's may end; 0: an own site */
 	uint32_t next;		/* likewise: where this tail jump leads; 0: not known */
+	uint32_t early;		/* number + 1 of the counter of calls that end at this tail jump although they go on; 0: none */
 	bool never_returns;	/* no place at all: a function without an exit */
 	const char *reason;
 	uint64_t neighbour;

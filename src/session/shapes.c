@@ -458,17 +458,35 @@ static size_t own_body(const struct jab *j, const struct site *s)
 
 size_t shape_body(const struct jab *j, const struct site *s)
 {
-	return own_body(j, s) + tails_room(j, s);
+	return own_body(j, s) + tails_room(j, s) + (s->early ? count_body() : 0);
+}
+
+static struct count_spec count_spec(const struct jab *j, const struct target *t, uint32_t counter)
+{
+	struct count_spec spec = t->spec;
+
+	spec.index = j->counters.v[counter].index;
+	spec.shared = counter_shared_at(t, spec.index);
+	return spec;
+}
+
+/* Calls that end here although they go on. Libraries that came later may find no counter left. */
+static int emit_early(const struct jab *j, const struct target *t, const struct site *s, uint64_t at, uint8_t *out)
+{
+	struct count_spec spec;
+
+	if (!s->early || !tails_ends_early(j, s) || j->counters.v[s->early - 1].index >= t->counter_cap)
+		return 0;
+	spec = count_spec(j, t, s->early - 1);
+	return arch_x86_64.emit_count(out, at, &spec);
 }
 
 static int emit_count(const struct jab *j, const struct target *t, const struct site *s, uint64_t at, uint8_t *out)
 {
-	struct count_spec spec = t->spec;
+	struct count_spec spec = count_spec(j, t, s->counter);
 	size_t space = go_space(j, s);
 	int n;
 
-	spec.index = j->counters.v[s->counter].index;
-	spec.shared = counter_shared_at(t, spec.index);
 	n = arch_x86_64.emit_count(out + space, at + space, &spec);
 	if (space && n > 0)
 		go_put_space(j, s, GO_COUNT, spec.shared, n, out);
@@ -618,6 +636,7 @@ int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t a
 
 	if (!tails_emit(j, t, w, out, &code))
 		return code.before;
+	code.before += emit_early(j, main_part(j, t), &j->sites.v[w->id], at + code.before, out + code.before);
 	own.body -= code.before + code.after;
 	n = emit_own(j, t, &own, at + code.before, out + code.before);
 	if (n < 0 || !code.after)

@@ -14,13 +14,14 @@
 #define MOST_LINKS 48		/* of one row */
 #define MOST_EXITS 256		/* of all links of a row */
 #define MOST_AT_ONCE 16		/* rows whose calls may end at one exit */
+#define MOST_SAID 5		/* names in one sentence */
 
 struct dest { uint32_t loaded, func; };
 
 /* What is found for one row. */
 struct search {
 	struct jab *j;
-	uint32_t target, home, counter, probe;
+	uint32_t target, home, counter, probe, early;
 	size_t first, exits;	/* link; exits of links so far */
 	bool cut, is_call;
 };
@@ -150,9 +151,12 @@ static void add_exits(struct search *x, size_t link, far_list *found)
 	const struct module *m = module_of(x->j, x->target, l.loaded);
 	const struct fcode *f = decoded(x->j, x->target, l.loaded, m->funcs.v[l.func].addr);
 
+	*vec_add(found) = (struct far_site){ { .probe = x->probe, .target = x->target, .loaded = l.loaded, .counter = x->counter, .func = l.func,
+					       .addr = m->funcs.v[l.func].addr, .kind = WANT_ENTRY, .link = link + 1 }, l.depth };
 	for (size_t i = 0; f && i < f->exits.n; i++) {
 		struct site s = { .probe = x->probe, .target = x->target, .loaded = l.loaded, .counter = x->counter, .func = l.func,
-				  .addr = f->exits.v[i].addr, .kind = WANT_EXIT, .exit_kind = f->exits.v[i].kind, .link = link + 1 };
+				  .addr = f->exits.v[i].addr, .kind = WANT_EXIT, .exit_kind = f->exits.v[i].kind, .link = link + 1,
+				  .early = f->exits.v[i].kind == EXIT_RET ? 0 : x->early };
 		struct dest d;
 
 		if (s.exit_kind != EXIT_RET && dest_of(x->j, x->target, l.loaded, s.addr, s.exit_kind, &d))
@@ -165,7 +169,7 @@ static void add_exits(struct search *x, size_t link, far_list *found)
 static size_t search_row(struct jab *j, size_t from, far_list *found, size_t *cut)
 {
 	struct site *s = &j->sites.v[from];
-	struct search x = { j, s->target, s->loaded, s->counter, s->probe, .first = j->targets.v[s->target].links.n,
+	struct search x = { j, s->target, s->loaded, s->counter, s->probe, s->early, .first = j->targets.v[s->target].links.n,
 			    .is_call = j->probes.v[s->probe].spec->kind == SPEC_CALL };
 	size_t i;
 
@@ -242,6 +246,65 @@ static bool may_follow(const struct jab *j, const struct site *s)
 	       !module_of(j, s->target, s->loaded)->is_go;
 }
 
+/* ---- what is not known ---- */
+
+static bool asks_duration(const struct jab *j, uint32_t counter)
+{
+	uint32_t program = j->counters.v[counter].program;
+	const struct ir_prog *p = program ? j->programs.v[program - 1].progs[1] : NULL;
+
+	for (size_t i = 0; p && i < p->ins.n; i++)
+		if (ir_is_duration(&p->ins.v[i]))
+			return true;
+	return false;
+}
+
+/* "a, b and 3 more" of the functions of a probe with such jumps; the caller frees it. NULL: there are none. */
+static char *unknown_of(const struct jab *j, uint32_t probe, size_t first, uint8_t *seen)
+{
+	char *text = NULL;
+	size_t n = 0;
+
+	for (size_t i = first; i < j->sites.n; i++) {
+		const struct site *s = &j->sites.v[i];
+		const struct row *row = s->counter == UINT32_MAX ? NULL : &j->rows.v[j->counters.v[s->counter].row];
+		char *more;
+
+		if (s->probe != probe || !row || !site_is_tail(s) || (s->next && !j->targets.v[s->target].links.v[s->next - 1].cut) ||
+		    seen[row - j->rows.v] || !asks_duration(j, s->counter))
+			continue;
+		seen[row - j->rows.v] = 1;
+		if (n++ >= MOST_SAID)
+			continue;
+		more = xasprintf("%s%s%s", text ? text : "", text ? ", " : "",
+				 func_name(j->files.v[row->file].m, &j->files.v[row->file].m->funcs.v[row->func]));
+		free(text);
+		text = more;
+	}
+	if (n > MOST_SAID) {
+		char *more = xasprintf("%s and %zu more", text, n - MOST_SAID);
+
+		free(text);
+		text = more;
+	}
+	return text;
+}
+
+static void say_unknown(const struct jab *j, size_t first)
+{
+	uint8_t *seen = xcalloc(j->rows.n + 1, 1);
+
+	for (uint32_t i = 0; i < j->probes.n; i++) {
+		char *names = j->probes.v[i].spec->kind == SPEC_CALL ? unknown_of(j, i, first, seen) : NULL;
+
+		if (names)
+			log_warn("%s: %s may end with a jump to a function that is not known before; duration ends there then",
+				 j->probes.v[i].spec->text, names);
+		free(names);
+	}
+	free(seen);
+}
+
 void tails_resolve(struct jab *j, size_t first)
 {
 	far_list found = { 0 };
@@ -256,12 +319,13 @@ void tails_resolve(struct jab *j, size_t first)
 	if (cut || left)
 		log_info("tail calls: %zu functions lead to more others than are followed, and %zu exits end calls of too many: "
 			 "some calls end at their jump", cut, left);
+	say_unknown(j, first);
 	vec_free(&found);
 }
 
 /* ---- code ---- */
 
-enum what { WHAT_BODY, WHAT_NOTHING, WHAT_NOTE, WHAT_NOTE_AGAIN, WHAT_AGAIN, WHAT_TAKE };
+enum what { WHAT_BODY, WHAT_NOTHING, WHAT_NOTE, WHAT_NOTE_AGAIN, WHAT_AGAIN, WHAT_PASS, WHAT_ENTER, WHAT_TAKE };
 
 static bool is_followed(const struct tail_link *l)
 {
@@ -278,7 +342,9 @@ static enum what what_at(const struct jab *j, const struct site *s)
 		return !next ? WHAT_BODY : next->self ? WHAT_NOTE_AGAIN : WHAT_NOTE;
 	if (!is_followed(link_of(j, s)))
 		return WHAT_NOTHING;
-	return !next ? WHAT_TAKE : next->self ? WHAT_AGAIN : WHAT_NOTHING;
+	if (s->kind == WANT_ENTRY)
+		return WHAT_ENTER;
+	return !next ? WHAT_TAKE : next->self ? WHAT_AGAIN : WHAT_PASS;
 }
 
 bool tails_ends_early(const struct jab *j, const struct site *s)
@@ -308,7 +374,8 @@ size_t tails_room(const struct jab *j, const struct site *s)
 bool tails_emit(const struct jab *j, const struct target *t, const struct want *w, uint8_t *out, struct tails_code *ret)
 {
 	static const enum tail_code codes[] = {
-		[WHAT_NOTE] = TAIL_NOTE, [WHAT_NOTE_AGAIN] = TAIL_NOTE_AGAIN, [WHAT_AGAIN] = TAIL_AGAIN, [WHAT_TAKE] = TAIL_TAKE,
+		[WHAT_NOTE] = TAIL_NOTE, [WHAT_NOTE_AGAIN] = TAIL_NOTE_AGAIN, [WHAT_AGAIN] = TAIL_AGAIN, [WHAT_PASS] = TAIL_PASS,
+		[WHAT_ENTER] = TAIL_ENTER, [WHAT_TAKE] = TAIL_TAKE,
 	};
 	const struct site *s = &j->sites.v[w->id];
 	const struct target *main = &j->targets.v[t->main];
@@ -355,7 +422,8 @@ int tails_take_memory(struct jab *j, struct target *t)
 
 void tails_not_placed(struct jab *j, const struct site *s)
 {
-	link_of(j, s)->bad = true;
+	if (s->kind == WANT_EXIT)	/* without the entry, only stale notes are not told from others */
+		link_of(j, s)->bad = true;
 }
 
 void tails_forget_plan(struct target *t)

@@ -372,6 +372,8 @@ static void keep_counts(struct jab *j, uint32_t target)
 		n = counter_read(&j->targets.v[target], c->index);
 		if (c->role == COUNT_ENTRIES) {
 			j->past.v[c->row].entries += n;
+		} else if (c->role == COUNT_EARLY) {
+			j->past.v[c->row].early += n;
 		} else {
 			j->past.v[c->row].hits += n;
 			j->past.v[c->row].lost += rings_lost(&j->targets.v[target], c->index);
@@ -429,6 +431,8 @@ static void forget_sites(struct jab *j)
 			continue;
 		if (s.counter != UINT32_MAX)
 			s.counter = moved[s.counter];
+		if (s.early)
+			s.early = moved[s.early - 1] + 1;
 		j->sites.v[n++] = s;
 	}
 	j->sites.n = n;

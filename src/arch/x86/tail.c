@@ -12,6 +12,8 @@
 
 #define SAVED (128 + 4 * 8)	/* from the stack pointer here to that of the site */
 #define AGAIN 0x8000u
+#define JUMPED 0x4000u
+#define MOST (JUMPED - 1)	/* calls of one note */
 #define HASH 0x9e3779b97f4a7c15ull
 
 _Static_assert(SAVED < STACK_UNASKED, "no stack is asked for");
@@ -114,24 +116,28 @@ static void put_new_note(uint8_t **p, const struct tail_spec *spec, uint32_t low
 /* One that is there is what is left of a call that has ended in another way, unless that has come back to its function by a jump. */
 static void put_old_note(uint8_t **p, uint32_t low, struct branches *done)
 {
-	struct branches adds = { .n = 0 };
+	struct branches adds = { .n = 0 }, write = { .n = 0 };
 
 	put(p, 0x48, 0x09, 0xd0);			/* or   %rdx,%rax */
-	put(p, 0x66, 0x3d, 0xff, 0xff);			/* cmp  $0xffff,%ax */
-	put_branch(p, 0x74, done);			/* je   done: it can't hold more */
 	put(p, 0x48, 0x8d, 0x50, 0x01);			/* lea  1(%rax),%rdx */
-	if (!(low & AGAIN))
-		put(p, 0x48, 0x0f, 0xba, 0xf2, 15);	/* btr  $15,%rdx */
 	put(p, 0x66, 0x85, 0xc0);			/* test %ax,%ax */
 	put_branch(p, 0x78, &adds);			/* js   1f */
 	put(p, 0x66, 0xba, low & 0xff, low >> 8);	/* mov  $low,%dx */
+	put_branch(p, 0xeb, &write);			/* jmp  2f */
 	land_branches(&adds, *p);
-	put_exchange(p);				/* 1: */
+	put(p, 0xf7, 0xc2);				/* 1: test $MOST,%edx */
+	put32(p, MOST);
+	put_branch(p, 0x74, done);			/* jz   done: it can't hold more */
+	if (!(low & AGAIN))
+		put(p, 0x48, 0x0f, 0xba, 0xf2, 15);	/* btr  $15,%rdx */
+	put(p, 0x48, 0x0f, 0xba, 0xea, 14);		/* bts  $14,%rdx */
+	land_branches(&write, *p);
+	put_exchange(p);				/* 2: */
 }
 
 static void put_note(uint8_t **p, const struct tail_spec *spec)
 {
-	uint32_t low = spec->code == TAIL_NOTE_AGAIN ? AGAIN | 1 : 1;
+	uint32_t low = JUMPED | 1 | (spec->code == TAIL_NOTE_AGAIN ? AGAIN : 0);
 	struct branches found = { .n = 0 }, done = { .n = 0 };
 
 	put_search(p, &found);
@@ -143,7 +149,24 @@ static void put_note(uint8_t **p, const struct tail_spec *spec)
 	put_restore(p);
 }
 
-static void put_again(uint8_t **p)
+/* rax is the word of the note, rdx the same with the bits of a jump, or at an entry without. */
+static void put_marked(uint8_t **p, enum tail_code code)
+{
+	struct branches jumped = { .n = 0 };
+
+	put(p, 0x48, 0x89, 0xc2);			/* mov  %rax,%rdx */
+	if (code == TAIL_ENTER) {
+		put(p, 0x48, 0x0f, 0xba, 0xf2, 14);	/* btr  $14,%rdx */
+		put_branch(p, 0x72, &jumped);		/* jc   1f */
+		put(p, 0x31, 0xd2);			/* xor  %edx,%edx */
+		land_branches(&jumped, *p);		/* 1: */
+	} else {
+		put(p, 0x48, 0x81, 0xca);		/* or   $bits,%rdx */
+		put32(p, JUMPED | (code == TAIL_AGAIN ? AGAIN : 0));
+	}
+}
+
+static void put_mark(uint8_t **p, enum tail_code code)
 {
 	struct branches found = { .n = 0 }, done = { .n = 0 };
 
@@ -151,8 +174,7 @@ static void put_again(uint8_t **p)
 	put_branch(p, 0xeb, &done);			/* jmp  done */
 	land_branches(&found, *p);
 	put(p, 0x48, 0x09, 0xd0);			/* or   %rdx,%rax */
-	put(p, 0x48, 0x89, 0xc2);			/* mov  %rax,%rdx */
-	put(p, 0x48, 0x0f, 0xba, 0xea, 15);		/* bts  $15,%rdx */
+	put_marked(p, code);
 	put_exchange(p);
 	land_branches(&done, *p);
 	put_restore(p);
@@ -173,8 +195,8 @@ static void put_take(uint8_t **p, uint32_t body)
 	land_branches(&found, *p);
 	put(p, 0x48, 0x09, 0xd0);			/* or   %rdx,%rax */
 	put(p, 0x48, 0x8d, 0x50, 0xff);			/* lea  -1(%rax),%rdx */
-	put(p, 0x48, 0x0f, 0xba, 0xf2, 15);		/* btr  $15,%rdx */
-	put(p, 0x66, 0xf7, 0xc2, 0xff, 0x7f);		/* test $0x7fff,%dx */
+	put(p, 0xf7, 0xc2);				/* test $MOST,%edx */
+	put32(p, MOST);
 	put_branch(p, 0x75, &more);			/* jne  1f */
 	put(p, 0x31, 0xd2);				/* xor  %edx,%edx */
 	land_branches(&more, *p);
@@ -194,8 +216,8 @@ int x86_emit_tail(uint8_t *out, const struct tail_spec *spec)
 	case TAIL_NOTE: case TAIL_NOTE_AGAIN:
 		put_note(&p, spec);
 		break;
-	case TAIL_AGAIN:
-		put_again(&p);
+	case TAIL_AGAIN: case TAIL_PASS: case TAIL_ENTER:
+		put_mark(&p, spec->code);
 		break;
 	case TAIL_TAKE:
 		put_take(&p, spec->body);
