@@ -287,7 +287,7 @@ int follow_poll(struct jab *j)
 {
 	int n = j->follow ? parks_poll(j) : 0;
 
-	return n + newcomers_poll(j);
+	return n + newcomers_poll(j) + tails_poll(j);
 }
 
 #define MOST_BELLS 64

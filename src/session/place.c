@@ -50,6 +50,18 @@ static int solve_alone(struct jab *j, struct loaded *l)
 	return missed;
 }
 
+/* Another part of the process may have jumps in the same module. */
+static void plan_beside_others(const struct jab *j, const struct target *t, const struct loaded *l)
+{
+	for (size_t i = 0; i < j->targets.n; i++) {
+		const struct target *o = &j->targets.v[i];
+
+		for (size_t k = 0; o != t && o->main == t->main && o->inserted && k < o->loaded.n; k++)
+			if (o->loaded.v[k].start == l->start && o->loaded.v[k].file == l->file && o->loaded.v[k].plan)
+				plan_beside(l->plan, o->loaded.v[k].plan);
+	}
+}
+
 static int plan_module(struct jab *j, struct target *t, struct loaded *l, bool alone)
 {
 	struct file *f = &j->files.v[l->file];
@@ -58,8 +70,10 @@ static int plan_module(struct jab *j, struct target *t, struct loaded *l, bool a
 	if (!r)
 		r = plan_create(f->code, t->room, t->proc ? l->bias : room_assume_bias(f->m),
 				COUNT_MAX, &l->plan);
-	if (!r && t->proc)
+	if (!r && t->proc) {
 		foreign_find(t, l, f->m);
+		plan_beside_others(j, t, l);
+	}
 	if (!r)
 		r = alone ? solve_alone(j, l) : plan_solve(l->plan, l->wants.v, l->wants.n);
 	return r;

@@ -115,6 +115,7 @@ uint64_t rings_calls_without_stack(const struct target *t);
 /* Notes of tail calls that took the place of another one: where they are counted, and how many. */
 uint64_t rings_crowded_at(const struct target *t);
 uint64_t rings_crowded(const struct target *t);
+struct tail_asked *rings_asked(const struct target *t, uint64_t *ret_at);	/* what pads tell of return addresses */
 
 bool rings_hold(const struct target *t);		/* is there anything that was not taken out? */
 

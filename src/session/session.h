@@ -21,6 +21,7 @@
 
 struct unit_view;
 struct tail_link;
+struct learned;
 
 /* A file, read once however many targets map it. */
 struct file {
@@ -94,6 +95,8 @@ struct target {
 	VEC(struct tail_link) links;	/* tails.h */
 	uint64_t notes_at;	/* of the main part: of tail calls; 0: there are none */
 	bool has_notes;		/* that memory is there */
+	VEC(struct learned) learned;	/* of the main part: return addresses that were told of; returns.c */
+	uint64_t learned_at;	/* when they were looked at last */
 	bool unwatched;		/* a call that makes strangers has no probe of ours: count the locked way */
 	bool unguarded;		/* a call that takes pages away has none: nothing is read plainly */
 	bool apart;		/* pads take as little address space as they can */
@@ -146,6 +149,7 @@ struct site {
 	uint8_t exit_kind, tactic;
 	uint32_t link;		/* number + 1 in target.links: an exit of that function, where calls of the row's may end; 0: an own site */
 	uint32_t next;		/* likewise: where this tail jump leads; 0: not known */
+	bool again;		/* a tail jump to the entry of the row's function, of a call probe: the call ends there, and another begins */
 	uint32_t early;		/* number + 1 of the counter of calls that end at this tail jump although they go on; 0: none */
 	bool never_returns;	/* no place at all: a function without an exit */
 	const char *reason;
@@ -195,6 +199,12 @@ struct jab {
 static inline bool site_is_tail(const struct site *s)
 {
 	return s->kind == WANT_EXIT && s->exit_kind != EXIT_RET;
+}
+
+/* A return address at which calls end that have gone on in unknown functions (returns.c). */
+static inline bool site_is_back(const struct site *s)
+{
+	return s->link && s->kind == WANT_INSN;
 }
 
 static inline struct target *main_part(struct jab *j, const struct target *t)

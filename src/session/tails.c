@@ -22,8 +22,9 @@ struct dest { uint32_t loaded, func; };
 struct search {
 	struct jab *j;
 	uint32_t target, home, counter, probe, early;
+	uint64_t number;
 	size_t first, exits;	/* link; exits of links so far */
-	bool cut, is_call;
+	bool cut, is_call, unknown;
 };
 
 struct far_site { struct site s; uint32_t depth; };
@@ -116,8 +117,19 @@ static bool dest_of(struct jab *j, uint32_t target, uint32_t loaded, uint64_t ad
 	return !(to->flags & FUNC_IFUNC);
 }
 
+uint64_t tails_func(const struct jab *j, const struct target *t, const struct site *s)
+{
+	const struct loaded *l = &t->loaded.v[s->loaded];
+	const struct module *m = j->files.v[l->file].m;
+
+	if (s->link)
+		return t->links.v[s->link - 1].number;
+	/* Calls of two probes on one function are two calls. */
+	return (l->bias + (s->func < m->funcs.n ? m->funcs.v[s->func].addr : s->addr)) ^ j->counters.v[s->counter].row * 0x9e3779b97f4a7c15ull;
+}
+
 /* Number + 1 of the link for a function, new or known; 0: it can't be followed. */
-static uint32_t link_to(struct search *x, const struct dest *d, uint32_t depth)
+static uint32_t link_to(struct search *x, const struct dest *d, uint32_t depth, bool *ret_again)
 {
 	struct jab *j = x->j;
 	struct target *t = &j->targets.v[x->target];
@@ -126,10 +138,11 @@ static uint32_t link_to(struct search *x, const struct dest *d, uint32_t depth)
 	const struct fcode *f;
 	bool self = d->loaded == x->home && d->func == row->func;
 
-	if (self && x->is_call)		/* it has one slot for its entry: the call ends where the next one begins */
+	*ret_again = self && x->is_call;	/* it has one slot for its entry: the call ends where the next one begins */
+	if (*ret_again)
 		return 0;
 	for (size_t i = x->first; i < t->links.n; i++)
-		if (t->links.v[i].loaded == d->loaded && t->links.v[i].func == d->func)
+		if (t->links.v[i].loaded == d->loaded && t->links.v[i].func == d->func && !t->links.v[i].guard)
 			return i + 1;
 	f = m->is_go ? NULL : decoded(j, x->target, d->loaded, m->funcs.v[d->func].addr);
 	if (!f || f->broken)
@@ -139,8 +152,7 @@ static uint32_t link_to(struct search *x, const struct dest *d, uint32_t depth)
 		return 0;
 	}
 	x->exits += f->exits.n;
-	*vec_add(&t->links) = (struct tail_link){ x->counter, x->home, d->loaded, d->func, depth,
-						  .self = self };
+	*vec_add(&t->links) = (struct tail_link){ x->number, d->loaded, d->func, depth, .self = self };
 	return t->links.n;
 }
 
@@ -153,16 +165,30 @@ static void add_exits(struct search *x, size_t link, far_list *found)
 
 	*vec_add(found) = (struct far_site){ { .probe = x->probe, .target = x->target, .loaded = l.loaded, .counter = x->counter, .func = l.func,
 					       .addr = m->funcs.v[l.func].addr, .kind = WANT_ENTRY, .link = link + 1 }, l.depth };
-	for (size_t i = 0; f && i < f->exits.n; i++) {
+	for (size_t i = 0; f && !l.guard && i < f->exits.n; i++) {
 		struct site s = { .probe = x->probe, .target = x->target, .loaded = l.loaded, .counter = x->counter, .func = l.func,
 				  .addr = f->exits.v[i].addr, .kind = WANT_EXIT, .exit_kind = f->exits.v[i].kind, .link = link + 1,
 				  .early = f->exits.v[i].kind == EXIT_RET ? 0 : x->early };
 		struct dest d;
 
 		if (s.exit_kind != EXIT_RET && dest_of(x->j, x->target, l.loaded, s.addr, s.exit_kind, &d))
-			s.next = link_to(x, &d, l.depth + 1);
+			s.next = link_to(x, &d, l.depth + 1, &s.again);
+		x->unknown |= s.exit_kind != EXIT_RET && !s.next && !s.again;
 		*vec_add(found) = (struct far_site){ s, l.depth };
 	}
+}
+
+/* The row's function as a link of which only the entry counts: there, notes of calls that have ended otherwise are forgotten. */
+static void add_guard(struct search *x, far_list *found)
+{
+	struct target *t = &x->j->targets.v[x->target];
+	const struct row *row = &x->j->rows.v[x->j->counters.v[x->counter].row];
+
+	for (size_t i = x->first; i < t->links.n; i++)
+		if (t->links.v[i].self)
+			return;
+	*vec_add(&t->links) = (struct tail_link){ x->number, x->home, row->func, 0, .self = true, .guard = true };
+	add_exits(x, t->links.n - 1, found);
 }
 
 /* The sites of one row from number `from` on, up to the next row's: what their tail jumps lead to. */
@@ -173,15 +199,23 @@ static size_t search_row(struct jab *j, size_t from, far_list *found, size_t *cu
 			    .is_call = j->probes.v[s->probe].spec->kind == SPEC_CALL };
 	size_t i;
 
+	x.number = tails_func(j, &j->targets.v[x.target], s);
 	for (i = from; i < j->sites.n && j->sites.v[i].counter == x.counter; i++) {
+		uint32_t next = 0;
+		bool again = false;
 		struct dest d;
 
 		s = &j->sites.v[i];
 		if (site_is_tail(s) && dest_of(j, x.target, s->loaded, s->addr, s->exit_kind, &d))
-			j->sites.v[i].next = link_to(&x, &d, 1);
+			next = link_to(&x, &d, 1, &again);
+		j->sites.v[i].next = next;
+		j->sites.v[i].again = again;
+		x.unknown |= site_is_tail(&j->sites.v[i]) && !next && !again;
 	}
 	for (size_t k = x.first; k < j->targets.v[x.target].links.n; k++)
 		add_exits(&x, k, found);
+	if (x.unknown)		/* a note of a call that has gone on there must not outlive it */
+		add_guard(&x, found);
 	*cut += x.cut;
 	return i;
 }
@@ -325,7 +359,9 @@ void tails_resolve(struct jab *j, size_t first)
 
 /* ---- code ---- */
 
-enum what { WHAT_BODY, WHAT_NOTHING, WHAT_NOTE, WHAT_NOTE_AGAIN, WHAT_AGAIN, WHAT_PASS, WHAT_ENTER, WHAT_TAKE };
+enum what {
+	WHAT_BODY, WHAT_NOTHING, WHAT_NOTE, WHAT_NOTE_AGAIN, WHAT_AGAIN, WHAT_PASS, WHAT_ENTER, WHAT_TAKE, WHAT_BACK, WHAT_ASK, WHAT_ASK_FAR,
+};
 
 static bool is_followed(const struct tail_link *l)
 {
@@ -338,61 +374,64 @@ static enum what what_at(const struct jab *j, const struct site *s)
 
 	if (next && !is_followed(next))
 		next = NULL;
+	if (!s->link && !site_is_tail(s))
+		return WHAT_BODY;
 	if (!s->link)
-		return !next ? WHAT_BODY : next->self ? WHAT_NOTE_AGAIN : WHAT_NOTE;
+		return next ? (next->self ? WHAT_NOTE_AGAIN : WHAT_NOTE) : s->early && !s->again ? WHAT_ASK : WHAT_BODY;
 	if (!is_followed(link_of(j, s)))
 		return WHAT_NOTHING;
-	if (s->kind == WANT_ENTRY)
-		return WHAT_ENTER;
-	return !next ? WHAT_TAKE : next->self ? WHAT_AGAIN : WHAT_PASS;
+	if (s->kind != WANT_EXIT)
+		return s->kind == WANT_ENTRY ? WHAT_ENTER : WHAT_BACK;
+	return next ? (next->self ? WHAT_AGAIN : WHAT_PASS) : site_is_tail(s) && !s->again ? WHAT_ASK_FAR : WHAT_TAKE;
 }
 
 bool tails_ends_early(const struct jab *j, const struct site *s)
 {
 	enum what what = what_at(j, s);
 
-	return site_is_tail(s) && (what == WHAT_BODY || what == WHAT_TAKE);
-}
-
-uint64_t tails_func(const struct jab *j, const struct target *t, const struct site *s)
-{
-	uint32_t row = j->counters.v[s->counter].row, func = s->link ? j->rows.v[row].func : s->func;
-	const struct loaded *l = &t->loaded.v[s->link ? link_of(j, s)->home : s->loaded];
-	const struct module *m = j->files.v[l->file].m;
-
-	/* Calls of two probes on one function are two calls. */
-	return (l->bias + (func < m->funcs.n ? m->funcs.v[func].addr : s->addr)) ^ row * 0x9e3779b97f4a7c15ull;
+	return site_is_tail(s) && (what == WHAT_BODY || what >= WHAT_TAKE);
 }
 
 #define JUMP_LEN 5
 
 size_t tails_room(const struct jab *j, const struct site *s)
 {
+	if (site_is_tail(s) && s->early)
+		return TAIL_ASK_MAX + JUMP_LEN;
 	return s->link || s->next ? TAIL_CODE_MAX + JUMP_LEN : 0;
+}
+
+static struct tail_spec spec_of(const struct jab *j, const struct target *t, const struct site *s, enum tail_code code)
+{
+	const struct target *main = &j->targets.v[t->main];
+	struct tail_spec spec = { .code = code, .func = tails_func(j, t, s), .table = main->notes_at, .crowded = rings_crowded_at(main),
+				  .ret = s->addr + t->loaded.v[s->loaded].bias, .known = tails_known_at(main),
+				  .id = j->counters.v[s->counter].index };
+
+	rings_asked(main, &spec.asked);
+	return spec;
 }
 
 bool tails_emit(const struct jab *j, const struct target *t, const struct want *w, uint8_t *out, struct tails_code *ret)
 {
 	static const enum tail_code codes[] = {
 		[WHAT_NOTE] = TAIL_NOTE, [WHAT_NOTE_AGAIN] = TAIL_NOTE_AGAIN, [WHAT_AGAIN] = TAIL_AGAIN, [WHAT_PASS] = TAIL_PASS,
-		[WHAT_ENTER] = TAIL_ENTER, [WHAT_TAKE] = TAIL_TAKE,
+		[WHAT_ENTER] = TAIL_ENTER, [WHAT_TAKE] = TAIL_TAKE, [WHAT_BACK] = TAIL_BACK, [WHAT_ASK] = TAIL_ASK,
+		[WHAT_ASK_FAR] = TAIL_ASK_FAR,
 	};
 	const struct site *s = &j->sites.v[w->id];
-	const struct target *main = &j->targets.v[t->main];
 	enum what what = what_at(j, s);
-	struct tail_spec spec = { .code = codes[what] };
+	struct tail_spec spec;
 
 	*ret = (struct tails_code){ 0 };
 	if (what == WHAT_BODY || what == WHAT_NOTHING)
 		return what == WHAT_BODY;
-	spec.func = tails_func(j, t, s);
-	spec.table = main->notes_at;
-	spec.crowded = rings_crowded_at(main);
+	spec = spec_of(j, t, s, codes[what]);
 	ret->before = arch_x86_64.emit_tail(out, &spec);
-	if (what != WHAT_TAKE)
+	if (what < WHAT_TAKE)
 		return false;
-	/* A call probe has one call at most that can end here. */
-	ret->after = j->probes.v[s->probe].spec->kind == SPEC_CALL ? 0 : JUMP_LEN;
+	/* Of a call probe one call at most can end here. */
+	ret->after = (what == WHAT_TAKE || what == WHAT_BACK) && j->probes.v[s->probe].spec->kind != SPEC_CALL ? JUMP_LEN : 0;
 	spec.body = w->body - ret->before;
 	arch_x86_64.emit_tail(out, &spec);
 	return true;
@@ -404,7 +443,7 @@ size_t tails_memory(const struct jab *j)
 {
 	for (size_t i = 0; j->events && i < j->probes.n; i++)
 		if (j->probes.v[i].spec->kind == SPEC_RETURN || j->probes.v[i].spec->kind == SPEC_CALL)
-			return TAIL_TABLE_SIZE;
+			return TAIL_TABLE_SIZE + TAIL_KNOWN_SIZE;
 	return 0;
 }
 
@@ -413,9 +452,9 @@ int tails_take_memory(struct jab *j, struct target *t)
 	struct target *main = main_part(j, t);
 	int r;
 
-	if (!t->links.n || main->has_notes)
+	if (!t->links.n || main->has_notes || !main->rings)
 		return 0;
-	r = proc_take_memory(main->proc, TADDR(main->notes_at), TAIL_TABLE_SIZE);
+	r = proc_take_memory(main->proc, TADDR(main->notes_at), TAIL_TABLE_SIZE + TAIL_KNOWN_SIZE);
 	main->has_notes = !r;
 	return r;
 }

@@ -6,6 +6,7 @@
  *	tails_resolve()		when the sites of rows are known: adds links and sites
  *	tails_room()		what their code takes beside that of an exit
  *	tails_emit()		the code
+ *	tails_poll()		return addresses that pads have told of become sites
  */
 #ifndef JAB_SESSION_TAILS_H
 #define JAB_SESSION_TAILS_H
@@ -13,11 +14,11 @@
 #include "session/session.h"
 
 struct tail_link {
-	uint32_t counter;	/* while sites are being found: of the row whose calls may end here */
-	uint32_t home;		/* in target.loaded: where the row's function is */
+	uint64_t number;	/* tails_func() of that row */
 	uint32_t loaded, func;	/* this function */
 	uint32_t depth;		/* jumps to here, at least */
 	bool self;		/* it is the row's function */
+	bool guard;		/* likewise, and only its entry counts: no call of it goes on there */
 	bool cut;		/* an exit of it would end calls of too many: calls don't go on to it, but end at the jump */
 	bool bad;		/* likewise, since an exit of it got no place */
 };
@@ -45,5 +46,13 @@ bool tails_ends_early(const struct jab *j, const struct site *s);
 struct tails_code { size_t before, after; };
 size_t tails_room(const struct jab *j, const struct site *s);
 bool tails_emit(const struct jab *j, const struct target *t, const struct want *w, uint8_t *out, struct tails_code *ret);
+
+/* returns.c: probes at return addresses that pads have told of. Returns how many there are more. */
+int tails_poll(struct jab *j);
+
+static inline uint64_t tails_known_at(const struct target *main)
+{
+	return main->notes_at + TAIL_TABLE_SIZE;
+}
 
 #endif

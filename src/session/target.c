@@ -505,6 +505,7 @@ void target_free(struct jab *j, struct target *t)
 	rings_free(t->rings);
 	vec_free(&t->constants);
 	vec_free(&t->links);
+	vec_free(&t->learned);
 	if (t->arena)
 		arena_forget(t->arena);
 	park_free(t->park);

@@ -176,7 +176,7 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	const struct ir_unit *ir = lang_unit(u->lang);
 	struct gen_env env = main->views[p->unit].env;
 	size_t space = go_space(j, s);
-	struct gen_site site = { .addr = s->addr + l->bias, .number = c->row, .pushed = w->pushed, .tail = tails_ends_early(j, s),
+	struct gen_site site = { .addr = s->addr + l->bias, .number = c->row, .pushed = site_is_back(s) ? -1 : w->pushed, .tail = tails_ends_early(j, s),
 				 .at_entry = s->kind == WANT_ENTRY, .size = w->body - space, .g_off = go_g_off(j, s),
 				 .missed = space ? rings_calls_without_stack(main) : 0, .need = unit_stack(p) };
 	int r;

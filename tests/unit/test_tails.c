@@ -16,6 +16,8 @@
 #define STACK 2048
 
 static uint64_t table[TAIL_TABLE_SIZE / 8] __attribute__((aligned(TAIL_BUCKET_SIZE)));
+static uint64_t known[TAIL_KNOWN_SIZE / 8] __attribute__((aligned(TAIL_BUCKET_SIZE)));
+static struct tail_asked asked[TAIL_ASKED];
 static uint64_t crowded;
 static uint8_t stack[STACK] __attribute__((aligned(16)));
 static uint8_t *code;
@@ -23,6 +25,8 @@ static int make(void **state)
 {
 	code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memset(table, 0, sizeof(table));
+	memset(known, 0, sizeof(known));
+	memset(asked, 0, sizeof(asked));
 	crowded = 0;
 	return code == MAP_FAILED ? -1 : 0;
 }
@@ -44,11 +48,11 @@ static size_t put_landing(size_t at, void (*where)(void))
 /* One run at a stack pointer with a return address. 1: it went on behind the code, 2: over a body of 14 bytes. */
 static uint32_t run(enum tail_code what, uint64_t func, size_t sp, uint64_t ret)
 {
-	struct tail_spec spec = { what, func, (uint64_t)table, (uint64_t)&crowded, 14 };
+	struct tail_spec spec = { what, func, (uint64_t)table, (uint64_t)&crowded, 14, ret, (uint64_t)known, (uint64_t)asked, 77 };
 	uint8_t below[128], above[STACK];
 	int n = arch_x86_64.emit_tail(code, &spec);
 
-	assert_in_range(n, 1, TAIL_CODE_MAX);
+	assert_in_range(n, 1, what < TAIL_ASK ? TAIL_CODE_MAX : TAIL_ASK_MAX);
 	put_landing(put_landing(n, machine_landing), machine_landing_2);
 	machine_fill(random_word() % 128, (uint64_t)(stack + sp));
 	fill_random(stack, STACK);
@@ -179,6 +183,63 @@ static void random_orders_are_as_the_model_says(void **state)
 	assert_int_equal(crowded, 0);
 }
 
+static void learn(uint64_t func, uint64_t ret)
+{
+	uint32_t bucket;
+	uint64_t word = arch_x86_64.tail_known(func, ret, &bucket), *at = &known[8 * bucket];
+
+	while (*at)
+		at++;
+	assert_true(at < &known[8 * bucket + 8]);
+	*at = word;
+}
+
+static uint32_t tellings(uint64_t ret)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < TAIL_ASKED; i++) {
+		n += asked[i].at == ret && asked[i].id == 77;
+		if (asked[i].at != ret)
+			assert_int_equal(asked[i].at, 0);
+	}
+	memset(asked, 0, sizeof(asked));
+	return n;
+}
+
+static void an_unknown_return_address_is_told(void **state)
+{
+	for (uint64_t ret = 0x55555555a000; ret < 0x55555555a400; ret++) {
+		assert_int_equal(run(TAIL_ASK, 7, 512, ret), 1);	/* it ends here */
+		assert_int_equal(tellings(ret), 1);
+		assert_false(takes(7, 512, ret));
+		assert_int_equal(run(TAIL_ASK_FAR, 7, 512, ret), 2);	/* another one's: not a word */
+		assert_int_equal(tellings(ret), 0);
+		run(TAIL_NOTE, 7, 512, ret);
+		assert_int_equal(run(TAIL_ASK_FAR, 7, 512, ret), 1);
+		assert_int_equal(tellings(ret), 1);
+		assert_false(takes(7, 512, ret));
+	}
+}
+
+static void a_known_one_ends_the_call(void **state)
+{
+	for (uint64_t ret = 0x55555555a000; ret < 0x55555555a040; ret++) {
+		learn(7, ret);
+		assert_int_equal(run(TAIL_ASK, 7, 512, ret), 2);
+		assert_int_equal(run(TAIL_BACK, 8, 520, ret), 2);
+		assert_int_equal(run(TAIL_BACK, 7, 512, ret), 2);	/* the return has taken its address off the stack */
+		assert_int_equal(run(TAIL_BACK, 7, 520, ret), 1);
+		assert_int_equal(run(TAIL_BACK, 7, 520, ret), 2);
+		run(TAIL_NOTE, 7, 512, ret);
+		assert_int_equal(run(TAIL_ASK_FAR, 7, 512, ret), 2);
+		assert_int_equal(run(TAIL_BACK, 7, 520, ret), 1);
+		assert_int_equal(tellings(ret), 0);
+		assert_int_equal(run(TAIL_ASK, 8, 512, ret), 1);	/* not of that function */
+		assert_int_equal(tellings(ret), 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +248,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_function_that_comes_back_to_itself_counts, make, unmake),
 		cmocka_unit_test_setup_teardown(a_note_can_be_full, make, unmake),
 		cmocka_unit_test_setup_teardown(full_buckets_give_up_one, make, unmake),
+		cmocka_unit_test_setup_teardown(an_unknown_return_address_is_told, make, unmake),
+		cmocka_unit_test_setup_teardown(a_known_one_ends_the_call, make, unmake),
 		cmocka_unit_test_setup_teardown(random_orders_are_as_the_model_says, make, unmake),
 	};
 

@@ -32,6 +32,7 @@ const struct arch_ops arch_x86_64 = {
 	.emit_hush = x86_emit_hush,
 	.emit_space = x86_emit_space,
 	.emit_tail = x86_emit_tail,
+	.tail_known = x86_tail_known,
 	.emit_event = x86_emit_event,
 	.emit_event_slow = x86_emit_event_slow,
 	.perform = x86_perform,

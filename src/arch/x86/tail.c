@@ -37,10 +37,15 @@ static void put_restore(uint8_t **p)
 /* rax = the word of this call without its lower 16 bits, rcx = its bucket */
 static void put_find_bucket(uint8_t **p, const struct tail_spec *spec)
 {
-	put(p, 0x48, 0x8d, 0x84, 0x24);			/* lea  site's rsp,%rax */
-	put32(p, SAVED);
-	put(p, 0x48, 0x8b, 0x8c, 0x24);			/* mov  return address,%rcx */
-	put32(p, SAVED);
+	put(p, 0x48, 0x8d, 0x84, 0x24);			/* lea  rsp with the return address,%rax */
+	put32(p, SAVED - (spec->code == TAIL_BACK ? 8 : 0));
+	if (spec->code == TAIL_BACK) {
+		put(p, 0x48, 0xb9);			/* movabs $return address,%rcx */
+		put64(p, spec->ret);
+	} else {
+		put(p, 0x48, 0x8b, 0x8c, 0x24);		/* mov  return address,%rcx */
+		put32(p, SAVED);
+	}
 	put(p, 0x48, 0xba);				/* movabs $func,%rdx */
 	put64(p, spec->func);
 	put(p, 0x48, 0x01, 0xd0);			/* add  %rdx,%rax */
@@ -137,9 +142,10 @@ static void put_old_note(uint8_t **p, uint32_t low, struct branches *done)
 
 static void put_note(uint8_t **p, const struct tail_spec *spec)
 {
-	uint32_t low = JUMPED | 1 | (spec->code == TAIL_NOTE_AGAIN ? AGAIN : 0);
+	uint32_t low = 1 | (spec->code == TAIL_ASK ? 0 : JUMPED) | (spec->code == TAIL_NOTE_AGAIN ? AGAIN : 0);
 	struct branches found = { .n = 0 }, done = { .n = 0 };
 
+	put_find_bucket(p, spec);
 	put_search(p, &found);
 	put_new_note(p, spec, low, &done);
 	put_branch(p, 0xeb, &done);			/* jmp  done */
@@ -166,32 +172,68 @@ static void put_marked(uint8_t **p, enum tail_code code)
 	}
 }
 
-static void put_mark(uint8_t **p, enum tail_code code)
+static void put_mark(uint8_t **p, const struct tail_spec *spec)
 {
 	struct branches found = { .n = 0 }, done = { .n = 0 };
 
+	put_find_bucket(p, spec);
 	put_search(p, &found);
 	put_branch(p, 0xeb, &done);			/* jmp  done */
 	land_branches(&found, *p);
 	put(p, 0x48, 0x09, 0xd0);			/* or   %rdx,%rax */
-	put_marked(p, code);
+	put_marked(p, spec->code);
 	put_exchange(p);
 	land_branches(&done, *p);
 	put_restore(p);
 }
 
-static void put_take(uint8_t **p, uint32_t body)
+/* jmp over what follows, to be landed by land_far() */
+static uint8_t *put_far(uint8_t **p)
+{
+	put(p, 0xe9);
+	put32(p, 0);
+	return *p;
+}
+
+static void land_far(uint8_t *behind, const uint8_t *target)
+{
+	memcpy(behind - 4, &(int32_t){ target - behind }, 4);
+}
+
+/* Tell the tracer of the return address, unless that was the last one there. */
+static void put_tell(uint8_t **p, const struct tail_spec *spec)
+{
+	struct branches told = { .n = 0 };
+
+	put(p, 0x48, 0x8b, 0x84, 0x24);			/* mov  return address,%rax */
+	put32(p, SAVED);
+	put(p, 0x8d, 0x8c, 0x00);			/* lea  something of the id(%rax,%rax),%ecx */
+	put32(p, spec->id * 37 % TAIL_ASKED * sizeof(struct tail_asked));
+	put(p, 0x81, 0xe1);				/* and  $63 * 16,%ecx */
+	put32(p, (TAIL_ASKED - 1) * sizeof(struct tail_asked));
+	put(p, 0x48, 0xba);				/* movabs $asked,%rdx */
+	put64(p, spec->asked);
+	put(p, 0x48, 0x01, 0xd1);			/* add  %rdx,%rcx */
+	put(p, 0x48, 0x39, 0x01);			/* cmp  %rax,(%rcx) */
+	put_branch(p, 0x74, &told);			/* je   1f */
+	put(p, 0x48, 0x89, 0x01);			/* mov  %rax,(%rcx) */
+	put(p, 0xc7, 0x41, offsetof(struct tail_asked, id));	/* movl $id,id(%rcx) */
+	put32(p, spec->id);
+	land_branches(&told, *p);			/* 1: */
+}
+
+/* Goes on behind the code with a call taken off its note, else behind the body. */
+static void put_take(uint8_t **p, const struct tail_spec *spec)
 {
 	struct branches found = { .n = 0 }, more = { .n = 0 };
 	const uint8_t *none;
 	uint8_t *over;
 
+	put_find_bucket(p, spec);
 	put_search(p, &found);
 	none = *p;
 	put_restore(p);
-	put(p, 0xe9);					/* jmp  over the rest and the body */
-	put32(p, 0);
-	over = *p;
+	over = put_far(p);
 	land_branches(&found, *p);
 	put(p, 0x48, 0x09, 0xd0);			/* or   %rdx,%rax */
 	put(p, 0x48, 0x8d, 0x50, 0xff);			/* lea  -1(%rax),%rdx */
@@ -202,8 +244,78 @@ static void put_take(uint8_t **p, uint32_t body)
 	land_branches(&more, *p);
 	put_exchange(p);				/* 1: */
 	put(p, 0x75, none - (*p + 2));			/* jne  none */
+	if (spec->code == TAIL_ASK_FAR)
+		put_tell(p, spec);
 	put_restore(p);
-	memcpy(over - 4, &(uint32_t){ *p - over + body }, 4);
+	land_far(over, *p + spec->body);
+}
+
+/* Branches to `known` if there is a probe at the return address. */
+static void put_ask(uint8_t **p, const struct tail_spec *spec, struct branches *known)
+{
+	const uint8_t *loop;
+
+	put(p, 0x48, 0x8b, 0x84, 0x24);			/* mov  return address,%rax */
+	put32(p, SAVED);
+	put(p, 0x48, 0xba);				/* movabs $func,%rdx */
+	put64(p, spec->func);
+	put(p, 0x48, 0x01, 0xd0);			/* add  %rdx,%rax */
+	put(p, 0x48, 0xba);				/* movabs $HASH,%rdx */
+	put64(p, HASH);
+	put(p, 0x48, 0x0f, 0xaf, 0xc2);			/* imul %rdx,%rax */
+	put(p, 0x48, 0x83, 0xc8, 1);			/* or   $1,%rax: never 0 */
+	put(p, 0x48, 0x89, 0xc1);			/* mov  %rax,%rcx */
+	put(p, 0x48, 0xc1, 0xe9, 57);			/* shr  $57,%rcx */
+	put(p, 0x48, 0xc1, 0xe1, 6);			/* shl  $6,%rcx */
+	put(p, 0x48, 0xba);				/* movabs $known,%rdx */
+	put64(p, spec->known);
+	put(p, 0x48, 0x01, 0xd1);			/* add  %rdx,%rcx */
+	loop = *p;
+	put(p, 0x48, 0x39, 0x01);			/* cmp  %rax,(%rcx) */
+	put_branch(p, 0x74, known);			/* je   known */
+	put_next(p, loop);
+}
+
+_Static_assert(TAIL_KNOWN_BUCKETS == 1 << 7, "as that shift says");
+
+uint64_t x86_tail_known(uint64_t func, uint64_t ret, uint32_t *ret_bucket)
+{
+	uint64_t word = (func + ret) * HASH | 1;
+
+	*ret_bucket = word >> 57;
+	return word;
+}
+
+/* At a jump of the function itself to an unknown one. */
+static void put_ask_own(uint8_t **p, const struct tail_spec *spec)
+{
+	struct branches known = { .n = 0 };
+	uint8_t *to_body, *over;
+
+	put_ask(p, spec, &known);
+	put_tell(p, spec);
+	put_restore(p);
+	to_body = put_far(p);
+	land_branches(&known, *p);
+	put_note(p, spec);
+	over = put_far(p);
+	land_far(to_body, *p);
+	land_far(over, *p + spec->body);
+}
+
+static void put_ask_far(uint8_t **p, const struct tail_spec *spec)
+{
+	struct branches known = { .n = 0 }, unknown = { .n = 0 };
+	uint8_t *over;
+
+	put_ask(p, spec, &known);
+	put_branch(p, 0xeb, &unknown);
+	land_branches(&known, *p);
+	put_restore(p);
+	over = put_far(p);
+	land_branches(&unknown, *p);
+	put_take(p, spec);
+	land_far(over, *p + spec->body);
 }
 
 int x86_emit_tail(uint8_t *out, const struct tail_spec *spec)
@@ -211,16 +323,21 @@ int x86_emit_tail(uint8_t *out, const struct tail_spec *spec)
 	uint8_t *p = out;
 
 	put_save(&p);
-	put_find_bucket(&p, spec);
 	switch (spec->code) {
 	case TAIL_NOTE: case TAIL_NOTE_AGAIN:
 		put_note(&p, spec);
 		break;
 	case TAIL_AGAIN: case TAIL_PASS: case TAIL_ENTER:
-		put_mark(&p, spec->code);
+		put_mark(&p, spec);
 		break;
-	case TAIL_TAKE:
-		put_take(&p, spec->body);
+	case TAIL_TAKE: case TAIL_BACK:
+		put_take(&p, spec);
+		break;
+	case TAIL_ASK:
+		put_ask_own(&p, spec);
+		break;
+	case TAIL_ASK_FAR:
+		put_ask_far(&p, spec);
 	}
 	return p - out;
 }
