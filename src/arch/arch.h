@@ -122,6 +122,60 @@ struct space_spec {
 	uint32_t body;		/* bytes of the body, which is skipped without room */
 };
 
+/*
+ * Notes of calls that have left their function by a tail jump and are not back in their caller yet. A note is one word, found by the
+ * stack pointer and the return address at that jump, which are the same at the `ret` that ends the call, and by the function:
+ *
+ *	bits 16...63	of a hash of these; bit 16 is always set
+ *	bit 15		the call has jumped to the entry of its own function: the next note of this key adds to it
+ *	bit 14		it has just jumped to another function, at whose entry this bit is cleared. An entry that finds a note without it
+ *			was called: the note is what is left of a call that has ended by an exception or longjmp
+ *	bits 0...13	calls that this word stands for
+ *
+ * A word of 0 is free. Words stand in buckets of one cache line; a note that finds its bucket full takes the place of another one,
+ * and that is counted. All changes are made by one compare-and-exchange.
+ */
+#define TAIL_BUCKETS 1024
+#define TAIL_BUCKET_SIZE 64
+#define TAIL_TABLE_SIZE (TAIL_BUCKETS * TAIL_BUCKET_SIZE)
+#define TAIL_CODE_MAX 256
+#define TAIL_ASK_MAX 448	/* of TAIL_ASK and TAIL_ASK_FAR */
+
+/*
+ * Where a tail jump leads to a function that is not known, its call can be seen to end at its return address, if a probe is there. Which
+ * return addresses have one is said by a table of words, hashes of the address and the function, in buckets as above; others are told to
+ * the tracer. What is told may be anything: any process of a family can write there.
+ */
+#define TAIL_KNOWN_BUCKETS 128
+#define TAIL_KNOWN_SIZE (TAIL_KNOWN_BUCKETS * TAIL_BUCKET_SIZE)
+#define TAIL_ASKED 64
+struct tail_asked { uint64_t at; uint32_t id, unused; };
+
+enum tail_code {
+	TAIL_NOTE,		/* at the jump: write the note */
+	TAIL_NOTE_AGAIN,	/* likewise, and the jump leads to the entry of the same function */
+	TAIL_AGAIN,		/* at a jump of another function to that entry: mark the note, if there is one */
+	TAIL_PASS,		/* at a jump from one of the other functions to the next: likewise */
+	TAIL_ENTER,		/* at the entry of one of these: clear that mark, or forget a note that does not have it */
+	TAIL_TAKE,		/* at a ret: take one call off the note and go on behind this code; without a note, jump over `body` */
+	TAIL_BACK,		/* at a return address: likewise */
+	TAIL_ASK,		/* at a jump to an unknown function: if its return address has a probe, write the note and jump over
+				   `body`; else tell of that address */
+	TAIL_ASK_FAR,		/* likewise at such a jump of another function: leave the note, or take it as TAIL_TAKE does */
+};
+
+struct tail_spec {
+	enum tail_code code;
+	uint64_t func;		/* a number for the function and the probe */
+	uint64_t table;		/* TAIL_TABLE_SIZE bytes, zeroed, aligned to TAIL_BUCKET_SIZE */
+	uint64_t crowded;	/* u64: notes that took the place of another one */
+	uint32_t body;		/* bytes that are jumped over */
+	uint64_t ret;		/* TAIL_BACK: that address */
+	uint64_t known;		/* TAIL_ASK: TAIL_KNOWN_SIZE bytes, aligned to TAIL_BUCKET_SIZE, */
+	uint64_t asked;		/* struct tail_asked[TAIL_ASKED], */
+	uint32_t id;		/* what is told with the address */
+};
+
 struct arch_ops {
 	const char *name;
 	uint16_t elf_machine;
@@ -168,6 +222,10 @@ struct arch_ops {
 
 	/* Writes the check before a body in Go code. Always SPACE_LEN bytes. */
 	int (*emit_space)(uint8_t *out, const struct space_spec *spec);
+
+	/* Write the code of a note of a tail call; it takes less than STACK_UNASKED of stack. At most TAIL_CODE_MAX (TAIL_ASK_MAX) bytes. */
+	int (*emit_tail)(uint8_t *out, const struct tail_spec *spec);
+	uint64_t (*tail_known)(uint64_t func, uint64_t ret, uint32_t *ret_bucket);	/* the word of such a table */
 
 	/*
 	 * Writes the code that records an event as it runs at address `at`, with the same guarantees as emit_count.

@@ -271,6 +271,7 @@ static int finish(struct running *x, int ended, int child_status)
 	exited = script_exited(x->s, &status);
 	written = script_end(x->s);
 	units_say_errors(x->j);
+	rows_say_early(x->j);
 	events_totals(x->j, &t);
 	say_newcomers(x->j);
 	capture_say_lost(&t, exited ? ", or came behind exit()" : "");

@@ -114,7 +114,7 @@ struct gen_env {
 struct gen_site {
 	uint64_t addr;			/* live address of the site: rip */
 	uint64_t number;		/* IR_CTX_SITE */
-	bool pushed;			/* a call has pushed its return address already: rsp is 8 too low */
+	int8_t pushed;			/* 1: a call has pushed its return address already, rsp is 8 too low; -1: a return has taken it away */
 	bool tail;			/* an exit that goes on in another function */
 	uint64_t func;			/* call probes: what entry and exits of a function have in common */
 	int32_t g_off;			/* likewise: it is Go's, and there a thread has the address of g; 0: it is not */

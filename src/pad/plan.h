@@ -51,6 +51,9 @@ void plan_avoid(struct plan *p, uint32_t tactics);
  */
 void plan_foreign(struct plan *p, uint64_t lo, uint64_t hi);
 
+/* Keep away from what another plan of the same text has written, moved or leans on. After the last plan_foreign(). */
+void plan_beside(struct plan *p, const struct plan *other);
+
 /* Forget the results of plan_solve(): what its pads took of the room is free again. */
 void plan_reset(struct plan *p);
 

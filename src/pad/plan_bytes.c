@@ -19,6 +19,38 @@ void plan_foreign(struct plan *p, uint64_t lo, uint64_t hi)
 	*vec_add(&p->foreign) = (struct span){ lo, hi };
 }
 
+static int compare_span(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+
+	return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+void plan_beside(struct plan *p, const struct plan *other)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < other->windows.n; i++) {
+		const struct window *w = other->windows.v[i];
+
+		plan_foreign(p, w->start, MAX(w->end, w->start + w->rel + 4));
+		if (w->shape == SHAPE_HOP)
+			plan_foreign(p, w->land, w->land + JUMP_LEN);
+	}
+	if (!p->foreign.n)
+		return;
+	qsort(p->foreign.v, p->foreign.n, sizeof(*p->foreign.v), compare_span);
+	for (size_t i = 1; i < p->foreign.n; i++) {
+		struct span *last = &p->foreign.v[n], s = p->foreign.v[i];
+
+		if (s.lo <= last->hi)
+			last->hi = MAX(last->hi, s.hi);
+		else
+			p->foreign.v[++n] = s;
+	}
+	p->foreign.n = n + 1;
+}
+
 bool plan_is_foreign(const struct plan *p, uint64_t lo, uint64_t hi)
 {
 	size_t a = 0, b = p->foreign.n;

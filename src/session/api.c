@@ -6,6 +6,7 @@
 #include "session/newcomers.h"
 #include "session/parks.h"
 #include "session/shapes.h"
+#include "session/tails.h"
 #include "session/units.h"
 
 #include <signal.h>
@@ -307,6 +308,8 @@ int jab_resolve(struct jab *j)
 		r = constants_resolve(j);
 	if (!r && j->events)
 		r = shapes_make(j);
+	if (!r)
+		tails_resolve(j, 0);
 	j->times.symbols_ns = now_ns() - start;
 	return r;
 }

@@ -58,7 +58,7 @@ int jab_each_site(struct jab *j, int (*each)(void *arg, const struct jab_site *s
 		struct jab_site out;
 		int r;
 
-		if (!j->targets.v[j->sites.v[i].target].loaded.n)	/* was put away */
+		if (!j->targets.v[j->sites.v[i].target].loaded.n || j->sites.v[i].link)	/* was put away; is for the end of tail calls */
 			continue;
 		describe_site(j, &j->sites.v[i], &out);
 		r = each(arg, &out);
@@ -68,7 +68,7 @@ int jab_each_site(struct jab *j, int (*each)(void *arg, const struct jab_site *s
 	return 0;
 }
 
-struct sums { uint64_t hits, entries, recorded, lost, no_stack; bool has_entries; };
+struct sums { uint64_t hits, entries, early, recorded, lost, no_stack; bool has_entries; };
 
 static struct sums *sum_rows(struct jab *j)
 {
@@ -81,6 +81,8 @@ static struct sums *sum_rows(struct jab *j)
 		if (c->role == COUNT_ENTRIES) {
 			sums[c->row].entries += n;
 			sums[c->row].has_entries = true;
+		} else if (c->role == COUNT_EARLY) {
+			sums[c->row].early += n;
 		} else {
 			sums[c->row].hits += n;
 			sums[c->row].lost += rings_lost(&j->targets.v[c->target], c->index);
@@ -90,6 +92,7 @@ static struct sums *sum_rows(struct jab *j)
 	for (size_t i = 0; i < j->past.n; i++) {
 		sums[i].hits += j->past.v[i].hits;
 		sums[i].entries += j->past.v[i].entries;
+		sums[i].early += j->past.v[i].early;
 		sums[i].lost += j->past.v[i].lost;
 		sums[i].no_stack += j->past.v[i].no_stack;
 	}
@@ -118,7 +121,7 @@ static uint32_t *unplaced_exits(struct jab *j)
 	for (size_t i = 0; i < j->sites.n; i++) {
 		const struct site *s = &j->sites.v[i];
 
-		if (s->kind == WANT_EXIT && s->tactic == TACTIC_NONE && s->counter != UINT32_MAX)
+		if (s->kind == WANT_EXIT && s->tactic == TACTIC_NONE && s->counter != UINT32_MAX && !s->link)
 			n[j->counters.v[s->counter].row]++;
 	}
 	return n;
@@ -177,4 +180,25 @@ int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_
 	}
 	free(sums);
 	return r;
+}
+
+void rows_say_early(struct jab *j)
+{
+	struct sums *sums = sum_rows(j);
+
+	for (uint32_t i = 0; i < j->probes.n; i++) {
+		uint64_t n = 0, funcs = 0;
+
+		for (size_t k = 0; k < j->rows.n; k++)
+			if (j->rows.v[k].probe == i && sums[k].early) {
+				n += sums[k].early;
+				if (funcs++ < 3 || log_level)
+					log_info("%s: %llu calls of it", name_of(j, j->rows.v[k].file, j->rows.v[k].func),
+						 (unsigned long long)sums[k].early);
+			}
+		if (n)
+			log_warn("%s: %llu calls%s went on in a function that is not known where it jumps to (<tail call>): for these, time and "
+				 "value are those of the jump", probe_name(j, i), (unsigned long long)n, funcs > 1 ? " of several functions" : "");
+	}
+	free(sums);
 }

@@ -80,6 +80,7 @@ const char *events_module(struct jab *j, uint32_t pid, uint64_t addr);
 
 /* What went wrong in programs (conditions that could not be read, full maps...), told as warnings. */
 void units_say_errors(const struct jab *j);
+void rows_say_early(struct jab *j);	/* calls whose end was not seen, since they went on in an unknown function */
 
 /* For probes without a hit: what is known of the reason, as warnings. At the end of a run. */
 void probes_say_hints(struct jab *j);

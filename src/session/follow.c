@@ -17,6 +17,7 @@
 #include "session/parks.h"
 #include "session/rings.h"
 #include "session/shapes.h"
+#include "session/tails.h"
 #include "session/units.h"
 
 /* The file that the kernel has mapped as the program's loader; NULL: it has none. */
@@ -186,6 +187,7 @@ static void refuse_surplus(struct jab *j, uint32_t target)
 int follow_probe(struct jab *j, uint32_t target)
 {
 	bool scout = j->targets.v[target].scout;
+	size_t first = j->sites.n;
 	int r = scout ? 0 : resolve_more(j, target);
 
 	/* Without a site, a process is still watched for what it will execute. */
@@ -199,6 +201,8 @@ int follow_probe(struct jab *j, uint32_t target)
 	if (!r && j->events)
 		r = shapes_make(j);
 	refuse_surplus(j, target);
+	if (!r)
+		tails_resolve(j, first);
 	if (!r)
 		r = place_plan(j, &j->targets.v[target], false);
 	if (!r && j->events)
@@ -285,7 +289,7 @@ int follow_poll(struct jab *j)
 {
 	int n = j->follow ? parks_poll(j) : 0;
 
-	return n + newcomers_poll(j);
+	return n + newcomers_poll(j) + tails_poll(j);
 }
 
 #define MOST_BELLS 64

@@ -13,6 +13,7 @@
 #include "session/left.h"
 #include "session/rings.h"
 #include "session/shapes.h"
+#include "session/tails.h"
 #include "session/units.h"
 
 #define PAGE 4096ull
@@ -51,6 +52,18 @@ static int solve_alone(struct jab *j, struct loaded *l)
 	return missed;
 }
 
+/* Another part of the process may have jumps in the same module. */
+static void plan_beside_others(const struct jab *j, const struct target *t, const struct loaded *l)
+{
+	for (size_t i = 0; i < j->targets.n; i++) {
+		const struct target *o = &j->targets.v[i];
+
+		for (size_t k = 0; o != t && o->main == t->main && o->inserted && k < o->loaded.n; k++)
+			if (o->loaded.v[k].start == l->start && o->loaded.v[k].file == l->file && o->loaded.v[k].plan)
+				plan_beside(l->plan, o->loaded.v[k].plan);
+	}
+}
+
 static int plan_module(struct jab *j, struct target *t, struct loaded *l, bool alone)
 {
 	struct file *f = &j->files.v[l->file];
@@ -59,8 +72,10 @@ static int plan_module(struct jab *j, struct target *t, struct loaded *l, bool a
 	if (!r)
 		r = plan_create(f->code, t->room, t->proc ? l->bias : room_assume_bias(f->m),
 				COUNT_MAX, &l->plan);
-	if (!r && t->proc)
+	if (!r && t->proc) {
 		foreign_find(t, l, f->m);
+		plan_beside_others(j, t, l);
+	}
 	if (!r)
 		r = alone ? solve_alone(j, l) : plan_solve(l->plan, l->wants.v, l->wants.n);
 	return r;
@@ -84,7 +99,9 @@ static void take_results(struct jab *j, struct target *t, const struct loaded *l
 		s->tactic = w->tactic;
 		s->reason = w->reason;
 		s->neighbour = w->neighbour;
-		if (w->tactic == TACTIC_NONE)
+		if (s->link && w->tactic == TACTIC_NONE)
+			tails_not_placed(j, s);
+		else if (w->tactic == TACTIC_NONE)
 			j->probes.v[s->probe].refused++;
 		else if (j->counters.v[s->counter].role == COUNT_HITS)
 			j->rows.v[j->counters.v[s->counter].row].placed = true;
@@ -94,11 +111,12 @@ static void take_results(struct jab *j, struct target *t, const struct loaded *l
 /* Forget a plan, so that place_plan() can make a new one. */
 static void place_forget(struct jab *j, struct target *t)
 {
+	tails_forget_plan(t);
 	for (size_t i = 0; i < t->loaded.n; i++) {
 		struct loaded *l = &t->loaded.v[i];
 
 		for (size_t k = 0; k < l->wants.n; k++)
-			if (l->wants.v[k].tactic == TACTIC_NONE && !(l->wants.v[k].id & OWN_ID))
+			if (l->wants.v[k].tactic == TACTIC_NONE && !(l->wants.v[k].id & OWN_ID) && !j->sites.v[l->wants.v[k].id].link)
 				j->probes.v[j->sites.v[l->wants.v[k].id].probe].refused--;
 		plan_free(l->plan);
 		l->plan = NULL;
@@ -144,7 +162,7 @@ int place_plan(struct jab *j, struct target *t, bool alone)
 		const struct site *s = &j->sites.v[i];
 		struct want *w;
 
-		if (s->target != target || s->counter == UINT32_MAX)
+		if (s->target != target || s->counter == UINT32_MAX || (alone && s->link))
 			continue;
 		w = vec_add(&t->loaded.v[s->loaded].wants);
 		w->addr = s->addr;
@@ -272,12 +290,14 @@ static int make_arena(struct jab *j, struct target *t, struct jab_times *times)
 	if (t->rings)
 		rings_pieces(t, &pieces[n + 1]);
 	own = n + 1 + rings_npieces(t);
-	pieces[own] = (struct piece){ .kind = PIECE_SCRATCH, .len = PAGE + rings_scratch_size(t) };
+	pieces[own] = (struct piece){ .kind = PIECE_SCRATCH, .len = PAGE + rings_scratch_size(t) + tails_memory(j) };
 	r = arena_create(t->proc, pieces, is_main ? own + 1 : n, most_edits(t), &t->arena);
 	if (!r)
 		r = touch_pads(t, times);
 	if (!r && is_main) {
 		t->state_at = pieces[own].at.v;
+		t->notes_at = t->state_at + PAGE + rings_scratch_size(t);
+		t->has_notes = false;
 		take_tables(j, t, &pieces[n - 1]);
 		r = take_data(j, t, &pieces[n], counters, parks);
 	}
@@ -287,7 +307,7 @@ static int make_arena(struct jab *j, struct target *t, struct jab_times *times)
 	return r;
 }
 
-struct emit_context { struct jab *j; struct target *t; const struct arch_ops *arch; int err; };
+struct emit_context { struct jab *j; struct target *t; int err; };
 
 static void emit_body(void *arg, const struct want *w, uint64_t at, uint8_t *out)
 {
@@ -302,10 +322,8 @@ static void emit_body(void *arg, const struct want *w, uint64_t at, uint8_t *out
 		n = shape_emit(x->j, x->t, w, at, out);
 	if (n < 0)
 		x->err = n;
-	else if (n + 5 <= size)	/* the shorter form: jump over what is left */
-		x->arch->jump(out + n, at + n, at + size);
 	else
-		memset(out + n, 0x90, size - n);
+		shape_fill(out, at, n, size);
 }
 
 static uint8_t *view(void *arg, uint64_t at)
@@ -321,7 +339,7 @@ static int emit_all(struct jab *j, struct target *t)
 
 	for (size_t i = 0; i < t->loaded.n; i++) {
 		struct loaded *l = &t->loaded.v[i];
-		struct emit_context x = { j, t, &arch_x86_64, 0 };
+		struct emit_context x = { j, t, 0 };
 		struct plan_output out = { &x, emit_body, view };
 		int r;
 
@@ -439,6 +457,8 @@ int place_insert(struct jab *j, uint32_t target)
 		r = rings_init(main_part(j, t));
 	if (!r && has_wants(t))
 		r = units_init(j, main_part(j, t));
+	if (!r)
+		r = tails_take_memory(j, t);
 	if (!r)
 		r = emit_all(j, t);
 	t->patch.held = main_part(j, t) == t ? settle : NULL;

@@ -84,7 +84,8 @@ static int add_entry(const struct match *x, uint32_t func)
 static int add_exits(const struct match *x, uint32_t func)
 {
 	const struct fcode *f = decoded(x, x->m->funcs.v[func].addr);
-	uint32_t hits;
+	uint32_t hits, early = 0;
+	bool tails = false;
 
 	if (!f || f->broken) {
 		add_refused(x, func, x->m->funcs.v[func].addr, WANT_EXIT, "its code can't be decoded");
@@ -99,9 +100,15 @@ static int add_exits(const struct match *x, uint32_t func)
 	}
 	hits = new_counter(x, func, UINT64_MAX, true, COUNT_HITS);
 	for (size_t i = 0; i < f->exits.n; i++)
+		tails |= f->exits.v[i].kind != EXIT_RET;
+	x->j->rows.v[x->j->counters.v[hits].row].tails |= tails;
+	if (tails && x->j->events && !x->m->is_go)
+		early = new_counter(x, func, UINT64_MAX, true, COUNT_EARLY) + 1;
+	for (size_t i = 0; i < f->exits.n; i++) {
 		add_site(x, func, f->exits.v[i].addr, WANT_EXIT, f->exits.v[i].kind, hits);
-	for (size_t i = 0; i < f->exits.n; i++)
-		x->j->rows.v[x->j->counters.v[hits].row].tails |= f->exits.v[i].kind != EXIT_RET;
+		if (f->exits.v[i].kind != EXIT_RET)
+			x->j->sites.v[x->j->sites.n - 1].early = early;
+	}
 	if (x->j->probes.v[x->probe].unit && spec_of(x)->kind != SPEC_CALL)	/* nobody asks how many are open */
 		return 0;
 	add_site(x, func, x->m->funcs.v[func].addr, WANT_ENTRY, 0,
@@ -425,7 +432,7 @@ static bool is_in_program(const struct jab *j, uint32_t probe, uint32_t main)
 	for (size_t i = 0; i < j->sites.n; i++) {
 		const struct site *s = &j->sites.v[i];
 
-		if (s->probe == probe && j->targets.v[s->target].main == main && !j->targets.v[s->target].lost &&
+		if (s->probe == probe && !s->link && j->targets.v[s->target].main == main && !j->targets.v[s->target].lost &&
 		    j->targets.v[s->target].loaded.v[s->loaded].is_exe)
 			return true;
 	}

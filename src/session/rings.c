@@ -99,6 +99,8 @@ int rings_plan(struct jab *j, struct target *t)
  *	u64 lost[nrings][cap]
  *	u64 lost_shared[cap]
  *	u64 no_stack[cap + 1]		the last one: entries of calls
+ *	u64 crowded			notes of tail calls that took the place of another one
+ *	struct tail_asked[]		padding to 16 in front of it
  *
  * and in the piece that the target can only read:
  *
@@ -127,9 +129,14 @@ static uint64_t off_no_stack(const struct rings *r)
 	return off_shared(r) + 8ull * r->cap;
 }
 
+static uint64_t off_asked(const struct rings *r)
+{
+	return round_up(off_no_stack(r) + 8ull * (r->cap + 2), 16);
+}
+
 size_t rings_data_size(const struct target *t)
 {
-	return t->rings ? round_up(off_no_stack(t->rings) + 8ull * (t->rings->cap + 1), PAGE) : 0;
+	return t->rings ? round_up(off_asked(t->rings) + TAIL_ASKED * sizeof(struct tail_asked), PAGE) : 0;
 }
 
 size_t rings_tables_size(const struct target *t)
@@ -485,6 +492,27 @@ uint64_t rings_no_stack_at(const struct target *t, uint32_t index)
 uint64_t rings_calls_without_stack(const struct target *t)
 {
 	return rings_no_stack_at(t, t->rings->cap);
+}
+
+uint64_t rings_crowded_at(const struct target *t)
+{
+	return rings_no_stack_at(t, t->rings->cap + 1);
+}
+
+struct tail_asked *rings_asked(const struct target *t, uint64_t *ret_at)
+{
+	const struct rings *r = t->rings;
+	uint64_t off = off_asked(r) - off_no_stack(r);
+
+	*ret_at = r->no_stack_at + off;
+	return (struct tail_asked *)((uint8_t *)r->no_stack + off);
+}
+
+uint64_t rings_crowded(const struct target *t)
+{
+	const struct rings *r = t->rings;
+
+	return r && r->v ? read_lost(t, &r->no_stack[r->cap + 1], lost_most(r)) : 0;
 }
 
 bool rings_hold(const struct target *t)

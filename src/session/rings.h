@@ -112,6 +112,11 @@ uint64_t rings_lost_hint(const struct target *t, const struct own_ring *own);	/*
 uint64_t rings_no_stack_at(const struct target *t, uint32_t index);
 uint64_t rings_calls_without_stack(const struct target *t);
 
+/* Notes of tail calls that took the place of another one: where they are counted, and how many. */
+uint64_t rings_crowded_at(const struct target *t);
+uint64_t rings_crowded(const struct target *t);
+struct tail_asked *rings_asked(const struct target *t, uint64_t *ret_at);	/* what pads tell of return addresses */
+
 bool rings_hold(const struct target *t);		/* is there anything that was not taken out? */
 
 /* lower.c: strangers have been born; when they are gone, events go per CPU again */

@@ -21,6 +21,8 @@
 
 struct leave_desc;
 struct unit_view;
+struct tail_link;
+struct learned;
 
 /* A file, read once however many targets map it. */
 struct file {
@@ -101,6 +103,11 @@ struct target {
 	struct unit_view *views;	/* memory of the units; of the main part */
 	size_t nviews;
 	VEC(struct constant) constants;
+	VEC(struct tail_link) links;	/* tails.h */
+	uint64_t notes_at;	/* of the main part: of tail calls; 0: there are none */
+	bool has_notes;		/* that memory is there */
+	VEC(struct learned) learned;	/* of the main part: return addresses that were told of; returns.c */
+	uint64_t learned_at;	/* when they were looked at last */
 	bool unwatched;		/* a call that makes strangers has no probe of ours: count the locked way */
 	bool unguarded;		/* a call that takes pages away has none: nothing is read plainly */
 	bool apart;		/* pads take as little address space as they can */
@@ -136,9 +143,10 @@ struct row {
 };
 
 /* What targets that are gone have added to a row. */
-struct past { uint64_t hits, entries, lost, no_stack; };
+struct past { uint64_t hits, entries, lost, no_stack, early; };
 
-enum counter_role { COUNT_HITS, COUNT_ENTRIES };	/* entries of a %return probe: to tell the open ones */
+/* Entries of a %return probe: to tell the open ones. Early: calls that ended, for us, at a jump to an unknown function. */
+enum counter_role { COUNT_HITS, COUNT_ENTRIES, COUNT_EARLY };
 
 struct counter {
 	uint32_t row, target, index;
@@ -152,6 +160,10 @@ struct site {
 	uint64_t addr;		/* link address */
 	uint8_t kind;		/* enum want_kind */
 	uint8_t exit_kind, tactic;
+	uint32_t link;		/* number + 1 in target.links: an exit of that function, where calls of the row's may end; 0: an own site */
+	uint32_t next;		/* likewise: where this tail jump leads; 0: not known */
+	bool again;		/* a tail jump to the entry of the row's function, of a call probe: the call ends there, and another begins */
+	uint32_t early;		/* number + 1 of the counter of calls that end at this tail jump although they go on; 0: none */
 	bool never_returns;	/* no place at all: a function without an exit */
 	const char *reason;
 	uint64_t neighbour;
@@ -200,6 +212,12 @@ struct jab {
 static inline bool site_is_tail(const struct site *s)
 {
 	return s->kind == WANT_EXIT && s->exit_kind != EXIT_RET;
+}
+
+/* A return address at which calls end that have gone on in unknown functions (returns.c). */
+static inline bool site_is_back(const struct site *s)
+{
+	return s->link && s->kind == WANT_INSN;
 }
 
 static inline struct target *main_part(struct jab *j, const struct target *t)

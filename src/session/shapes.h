@@ -76,6 +76,9 @@ size_t shape_body(const struct jab *j, const struct site *s);
 /* Write the code of a site as it runs at `at`. Returns its length, or an error. */
 int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
 
+/* A body of `used` bytes that has room for `size`: goes on behind that. */
+void shape_fill(uint8_t *out, uint64_t at, size_t used, size_t size);
+
 /* The name of a row's events: NAME, or module:function. Caller frees. */
 char *row_name(const struct jab *j, uint32_t row);
 

@@ -374,6 +374,8 @@ static void keep_counts(struct jab *j, uint32_t target)
 		n = counter_read(&j->targets.v[target], c->index);
 		if (c->role == COUNT_ENTRIES) {
 			j->past.v[c->row].entries += n;
+		} else if (c->role == COUNT_EARLY) {
+			j->past.v[c->row].early += n;
 		} else {
 			j->past.v[c->row].hits += n;
 			j->past.v[c->row].lost += rings_lost(&j->targets.v[target], c->index);
@@ -431,6 +433,8 @@ static void forget_sites(struct jab *j)
 			continue;
 		if (s.counter != UINT32_MAX)
 			s.counter = moved[s.counter];
+		if (s.early)
+			s.early = moved[s.early - 1] + 1;
 		j->sites.v[n++] = s;
 	}
 	j->sites.n = n;
@@ -504,6 +508,8 @@ void target_free(struct jab *j, struct target *t)
 	unit_views_free(j, t);
 	rings_free(t->rings);
 	vec_free(&t->constants);
+	vec_free(&t->links);
+	vec_free(&t->learned);
 	if (t->arena)
 		arena_forget(t->arena);
 	park_free(t->park);

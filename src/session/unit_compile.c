@@ -228,21 +228,6 @@ static int measure(struct jab *j, struct unit *u, struct program *p, const char 
 	return 0;
 }
 
-/*
- * What is measured may be a few instructions, if the work is done by the function that is jumped to (docs/why/exits.md).
- * Where a pattern has matched many, nobody wants to read it of each.
- */
-static void warn_of_tails(const struct jab *j, const struct row *row, const struct program *p)
-{
-	const struct probe_spec *spec = j->probes.v[row->probe].spec;
-	bool asks = false;
-
-	for (size_t i = 0; p->progs[1] && i < p->progs[1]->ins.n; i++)
-		asks |= p->progs[1]->ins.v[i].op == IR_CTX && p->progs[1]->ins.v[i].imm == IR_CTX_DURATION;
-	if (asks && row->tails && !row->program && spec->place_kind == PLACE_NAME)
-		log_warn("%s: it may end with a jump to another function, and duration ends there", spec->text);
-}
-
 static int compile(struct jab *j, uint32_t row, const struct site *s, uint32_t *ret_program)
 {
 	uint64_t bias = bias_of(j, s);
@@ -270,7 +255,6 @@ static int compile(struct jab *j, uint32_t row, const struct site *s, uint32_t *
 	r = measure(j, u, &p, probe->spec->text);
 	if (r < 0)
 		return r;
-	warn_of_tails(j, at, &p);
 	*vec_add(&j->programs) = p;
 	*ret_program = at->program = j->programs.n;
 	return 0;

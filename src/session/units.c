@@ -8,6 +8,7 @@
 #include "session/left.h"
 #include "session/rings.h"
 #include "session/shapes.h"
+#include "session/tails.h"
 
 /* ---- from text to probes ---- */
 
@@ -171,8 +172,6 @@ static int describe(struct jab *j, struct target *t, const struct site *s, uint3
 	const struct counter *c = &j->counters.v[s->counter];
 	const struct program *p = &j->programs.v[c->program - 1];
 	const struct loaded *l = &t->loaded.v[s->loaded];
-	const struct module *m = j->files.v[l->file].m;
-	uint64_t entry = s->func < m->funcs.n ? m->funcs.v[s->func].addr : s->addr;
 	struct target *main = main_part(j, t);
 	struct unit *u = &j->units.v[p->unit];
 	const struct ir_unit *ir = lang_unit(u->lang);
@@ -185,11 +184,10 @@ static int describe(struct jab *j, struct target *t, const struct site *s, uint3
 	ret_env->stack_max = go_stack(j, s);
 	ret_env->event.lost_index = index;
 	ret_env->event.lost_shared = main->rings->lost_shared_at + 8ull * index;
-	*ret_site = (struct gen_site){ .addr = s->addr + l->bias, .number = c->row, .tail = site_is_tail(s),
+	*ret_site = (struct gen_site){ .addr = s->addr + l->bias, .number = c->row, .tail = tails_ends_early(j, s),
 				       .at_entry = s->kind == WANT_ENTRY, .g_off = go_g_off(j, s),
 				       .missed = go_space(j, s) ? rings_calls_without_stack(main) : 0 };
-	/* Calls of two probes on one function are two calls. */
-	ret_site->func = (l->bias + entry) ^ c->row * 0x9e3779b97f4a7c15ull;
+	ret_site->func = tails_func(j, t, s);
 	return 0;
 }
 
@@ -236,7 +234,7 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 
 	if (r < 0)
 		return r;
-	site.pushed = w->pushed;
+	site.pushed = site_is_back(s) ? -1 : w->pushed;
 	site.size = w->body - space;
 	site.need = unit_stack(p);
 	if (p->progs[2] && is_entry(j, s) && main->left)

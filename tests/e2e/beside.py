@@ -87,6 +87,11 @@ CASES = [
     Case("exit", "<script> tail 2000000", r'uprobe:<script>:tail /arg0 == 3/ { printf("out\n"); exit(); }'),
     Case("recursion", "<script> deep 5 10", "uprobe:<script>:sink_in { @[arg0] = count(); } uretprobe:<script>:sink_in { @r[retval] = count(); }"),
     Case("threads", "<script> threads 4 2000", "uprobe:<script>:take { @[str(arg1)] = count(); @s = sum(arg0); }"),
+    # functions that end with a jump to another one
+    Case("tail_calls", "<tails> 20 calm", " ".join(f"uprobe:<tails>:{n} {{ @e[\"{n}\"] = count(); }} uretprobe:<tails>:{n} {{ @n[\"{n}\"] = count(); "
+         f"@s[\"{n}\"] = sum((int64)retval); }}" for n in ("leaf", "direct", "twice", "maybe", "both", "even", "odd", "round_one", "round_two"))),
+    Case("tail_latency", "<tails> 20 calm", " ".join(f"uprobe:<tails>:{n} {{ @start[tid] = nsecs; }} uretprobe:<tails>:{n} /@start[tid]/ "
+         f"{{ @[\"{n}\"] = lhist(nsecs - @start[tid], 0, 600000, 300000); delete(@start[tid]); }}" for n in ("direct", "round_one")), totals=True),
     # tools
     Case("latency", "<everyday> sleep 20", "uprobe:<everyday>:pause_for { @start[tid] = nsecs; } uretprobe:<everyday>:pause_for /@start[tid]/ "
          "{ @us = hist((nsecs - @start[tid]) / 1000); delete(@start[tid]); }", totals=True),
@@ -111,7 +116,7 @@ CASES = [
 
 # What `make check` asks: one of each kind. Nothing of libc: its uprobes would be seen in every process of the machine,
 # and so by other tests that compare text.
-QUICK = ["hist_by_text", "printf", "members", "latency", "readline"]
+QUICK = ["hist_by_text", "printf", "members", "latency", "readline", "tail_calls", "tail_latency"]
 
 
 def fill(text):
@@ -121,7 +126,7 @@ def fill(text):
         if m[1] == "bash":
             return own_copy("/bin/bash")
         return library(m[1]) if m[1].startswith("lib") else own_copy(str(targets.build(m[1])))
-    return re.sub(r"<(libc|libssl|script|everyday|openssl|bash)>", one, text)
+    return re.sub(r"<(libc|libssl|script|tails|everyday|openssl|bash)>", one, text)
 
 
 copies = {}

@@ -61,6 +61,8 @@ TARGETS = {
     "returns_thunk": c("returns.c", "-mindirect-branch=thunk"),
     "returns_thunk_inline": c("returns.c", "-mindirect-branch=thunk-inline"),
     "returns_clang_thunk": c("returns.c", "-mretpoline", cc="clang"),
+    "tails": {"sources": ["tails.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-Wextra", "-pthread", "-Wl,-z,now"]},
+    "tails_lazy": {"sources": ["tails.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-Wextra", "-pthread", "-Wl,-z,lazy"]},
     "throw": {"sources": ["throw.cc"], "command": ["g++", "-O2", "-g", "-Wall"]},
     "left": {"sources": ["left.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-Wextra", "-pthread"]},
     "left_static": {"sources": ["left.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-Wextra", "-pthread", "-static"]},

@@ -105,14 +105,6 @@ def test_exceptions(built):
     assert got[1] == -1 and got[4] == -1 and got[2] == 5
 
 
-def test_durations_that_end_with_a_jump_are_told(built):
-    warning = "call:exe:tail: it may end with a jump to another function, and duration ends there"
-    r = scripts.run("call:exe:tail { @ = min(duration) }", built("script"), "tail", 3)
-    assert r.status == 0 and r.stderr.count(warning) == 1, r
-    r = scripts.run("call:exe:tail { @ = count() } call:exe:tail_end { @d = min(duration) }", built("script"), "tail", 3)
-    assert r.status == 0 and "duration ends" not in r.stderr, r
-
-
 def test_tail_calls(built):
     r = run(built("script"), "call:exe:tail { @n = count(); @a = sum(arg0) } call:exe:tail_end { @end = count(); @sum = sum(retval) }",
             "tail", 100)

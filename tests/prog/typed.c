@@ -125,6 +125,17 @@ noinline long tail_call(long n)
 	return n + 100;
 }
 
+static long (*volatile ending)(long) = tail_end;
+
+/* The same through a pointer: nobody knows before where it leads. */
+noinline long tail_away(long n)
+{
+	if (n & 1)
+		return ending(n + 1);
+	keep(n);
+	return n + 100;
+}
+
 static void fill(struct item *it, int n)
 {
 	it->id = 10 + n;
@@ -187,7 +198,7 @@ int main(int argc, char **argv)
 			    (struct large){ { n, 2, 3, 4, -n * 9L } }, -n - 100, 65000 + n, items[n].mood, n + 0.75f, n * -1.5,
 			    items[n].name, -70 - n, 'a' + n);
 		sink += give_pair(n).b + give_large(n).v[1] + give_mood(n) + give_float(n) + give_char(n) + *give_text(n) +
-			give_item(n)->id + tail_call(n) + give_bool(&(struct pair){ n, n * 11 });
+			give_item(n)->id + tail_call(n) + tail_away(n) + give_bool(&(struct pair){ n, n * 11 });
 		exported++;
 	}
 	return 0;

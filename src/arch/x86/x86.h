@@ -18,6 +18,8 @@ int x86_emit_forget(uint8_t *out, const struct forget_spec *spec);
 int x86_emit_gate(uint8_t *out, const struct gate_spec *spec);
 int x86_emit_hush(uint8_t *out, const struct hush_spec *spec);
 int x86_emit_space(uint8_t *out, const struct space_spec *spec);
+int x86_emit_tail(uint8_t *out, const struct tail_spec *spec);
+uint64_t x86_tail_known(uint64_t func, uint64_t ret, uint32_t *ret_bucket);
 int x86_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec);
 int x86_emit_event_slow(uint8_t *out, const struct event_slow_spec *spec);
 int x86_emit_bulk(uint8_t *out, const struct bulk_spec *spec);

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A call that has gone on in a function which is not known ends when control is back at its return address. Pads tell of such
+ * addresses as they meet them; each gets a probe, as a part of the process of its own, and is then written to a table in which the
+ * pads look. What is told may be anything: an address is believed if there is a call in front of it, in code that is mapped, and the number
+ * that comes with it is that of a row. A wrong pair of both costs a site at which no call ever ends.
+ */
+#include "session/tails.h"
+
+#include <string.h>
+#include "base/clock.h"
+#include "base/err.h"
+#include "session/rings.h"
+
+#define LOOK_NS 50000000ull	/* between two looks, and so between two stops for new sites */
+#define MOST_LEARNED 512	/* of one process */
+
+struct learned { uint64_t at; uint32_t id; };
+typedef VEC(struct learned) learned_list;
+
+static bool is_learned(const struct target *t, const struct learned *x)
+{
+	for (size_t i = 0; i < t->learned.n; i++)
+		if (t->learned.v[i].at == x->at && t->learned.v[i].id == x->id)
+			return true;
+	return false;
+}
+
+/* What was told since the last look. */
+static void take_asked(struct target *t, learned_list *list)
+{
+	struct tail_asked *asked;
+	uint64_t at;
+
+	asked = rings_asked(t, &at);
+	for (int i = 0; i < TAIL_ASKED && t->learned.n < MOST_LEARNED; i++) {
+		struct learned x = { .at = __atomic_load_n(&asked[i].at, __ATOMIC_RELAXED) };
+
+		if (!x.at)
+			continue;
+		x.id = __atomic_load_n(&asked[i].id, __ATOMIC_RELAXED);
+		__atomic_store_n(&asked[i].at, 0, __ATOMIC_RELAXED);	/* others who return there are heard, too */
+		if (is_learned(t, &x))
+			continue;
+		*vec_add(&t->learned) = x;
+		*vec_add(list) = x;
+	}
+}
+
+/* An own tail jump of the row that has this number in the target's counters. */
+static const struct site *tail_of(const struct jab *j, uint32_t main, uint32_t id)
+{
+	for (size_t i = 0; i < j->sites.n; i++) {
+		const struct site *s = &j->sites.v[i];
+		const struct counter *c = s->counter == UINT32_MAX ? NULL : &j->counters.v[s->counter];
+
+		if (c && !s->link && s->early && c->target == main && c->index == id && c->role == COUNT_HITS && site_is_tail(s))
+			return s;
+	}
+	return NULL;
+}
+
+/* The module around a live address, of any part of the process: as one of the new part. UINT32_MAX: none. */
+static uint32_t module_around(struct jab *j, uint32_t part, uint64_t at)
+{
+	struct target *p = &j->targets.v[part];
+
+	for (uint32_t i = 0; i < p->loaded.n; i++)
+		if (at >= p->loaded.v[i].start && at < p->loaded.v[i].end)
+			return i;
+	for (size_t i = 0; i < j->targets.n; i++) {
+		struct target *t = &j->targets.v[i];
+
+		for (size_t k = 0; i != part && t->main == p->main && !t->lost && k < t->loaded.n; k++) {
+			struct loaded *l = &t->loaded.v[k], copy;
+
+			if (at < l->start || at >= l->end || target_open_file(j, t, l) < 0 || target_may_patch(t, l) < 0)
+				continue;
+			copy = (struct loaded){ .file = l->file, .path = xstrdup(l->path), .bias = l->bias, .start = l->start, .end = l->end,
+						.is_exe = l->is_exe };
+			*vec_add(&p->loaded) = copy;
+			return p->loaded.n - 1;
+		}
+	}
+	return UINT32_MAX;
+}
+
+/* Does an instruction begin there, behind a call? */
+static bool is_behind_call(const struct fcode *f, uint64_t at)
+{
+	uint32_t n = f && !f->broken && at - f->lo < f->end - f->lo ? f->index[at - f->lo] : UINT32_MAX;
+	uint8_t kind;
+
+	if (n == UINT32_MAX || !n || fcode_addr(f, n - 1) + f->insns.v[n - 1].len != at)
+		return false;
+	kind = f->insns.v[n - 1].kind;
+	return kind == INSN_CALL || kind == INSN_CALL_IND;
+}
+
+static bool add_return(struct jab *j, uint32_t part, const struct learned *x)
+{
+	const struct site *own = tail_of(j, j->targets.v[part].main, x->id);
+	uint32_t loaded = own ? module_around(j, part, x->at) : UINT32_MAX;
+	struct target *t = &j->targets.v[part];
+	const struct fcode *f;
+	struct file *file;
+	struct site s;
+
+	if (loaded == UINT32_MAX)
+		return false;
+	file = &j->files.v[t->loaded.v[loaded].file];
+	if (file->m->is_go || (!file->code && code_open(file->m, &file->code) < 0))
+		return false;
+	s = (struct site){ .probe = own->probe, .target = part, .loaded = loaded, .counter = own->counter,
+			   .addr = x->at - t->loaded.v[loaded].bias, .kind = WANT_INSN, .link = t->links.n + 1 };
+	f = code_func(file->code, s.addr);
+	if (!is_behind_call(f, s.addr))
+		return false;
+	s.func = f->func - file->m->funcs.v;
+	*vec_add(&t->links) = (struct tail_link){ .number = tails_func(j, &j->targets.v[own->target], own), .loaded = loaded, .func = s.func };
+	*vec_add(&j->sites) = s;
+	return true;
+}
+
+/* The pads may leave calls to this return address from now on. A bucket that is full stays so: these calls end at the jump. */
+static bool write_known(struct jab *j, uint32_t main, const struct site *s)
+{
+	const struct target *t = &j->targets.v[s->target], *m = &j->targets.v[main];
+	uint64_t words[TAIL_BUCKET_SIZE / 8], at, word;
+	uint32_t bucket;
+
+	word = arch_x86_64.tail_known(tails_func(j, t, s), s->addr + t->loaded.v[s->loaded].bias, &bucket);
+	at = tails_known_at(m) + (uint64_t)bucket * TAIL_BUCKET_SIZE;
+	if (proc_read(m->proc, TADDR(at), words, sizeof(words)) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (!words[i])
+			return proc_write(m->proc, TADDR(at + 8 * i), &word, sizeof(word)) == 0;
+	return false;
+}
+
+static int learn(struct jab *j, uint32_t main, const learned_list *list)
+{
+	uint32_t part = j->targets.n;
+	size_t first = j->sites.n;
+	struct target *t = vec_add(&j->targets);
+	int r = 0, known = 0;
+
+	t->main = main;
+	t->proc = j->targets.v[main].proc;
+	for (size_t i = 0; i < list->n; i++)
+		r += add_return(j, part, &list->v[i]);
+	if (!r) {
+		target_drop(j, &j->targets.v[part]);
+		return 0;
+	}
+	r = place_plan(j, &j->targets.v[part], false);
+	if (!r)
+		r = place_insert(j, part);
+	if (r < 0) {
+		log_info("process %d: %s; where calls return that have gone on in another function is not probed",
+			 j->targets.v[main].proc->pid, err_text());
+		return 0;
+	}
+	for (size_t i = first; i < j->sites.n; i++)
+		if (j->sites.v[i].target == part && j->sites.v[i].tactic != TACTIC_NONE)
+			known += write_known(j, main, &j->sites.v[i]);
+	log_info("process %d: %d return addresses of calls that have gone on in another function are probed", j->targets.v[main].proc->pid, known);
+	return known;
+}
+
+int tails_poll(struct jab *j)
+{
+	uint64_t now = now_ns();
+	size_t n = j->targets.n;
+	int found = 0;
+
+	for (uint32_t i = 0; j->events && i < n; i++) {
+		struct target *t = &j->targets.v[i];
+		learned_list list = { 0 };
+
+		if (t->main != i || !t->has_notes || !t->inserted || t->lost || now - t->learned_at < LOOK_NS || !proc_alive(t->proc))
+			continue;
+		t->learned_at = now;
+		take_asked(t, &list);
+		if (list.n)
+			found += learn(j, i, &list);
+		vec_free(&list);
+	}
+	return found;
+}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""A call lasts until control is back in its caller, also where its function ends with a jump to another one (tests/prog/tails.cc)."""
+import re
+import subprocess
+import time
+
+import pytest
+
+import jab
+import scripts
+from scripts import keyed, scalar
+from targets import LIMIT
+
+STRAIGHT = ["direct", "twice", "maybe", "both"]
+ROUND = ["even", "odd", "round_one", "round_two"]       # come back to themselves
+UNKNOWN = ["through_plt", "by_pointer", "to_pointer"]
+NOT_KNOWN = "calls went on in a function"
+
+
+class Running(subprocess.Popen):
+    def __init__(self, *args):
+        super().__init__([*map(str, args)], stdout=subprocess.DEVNULL)
+
+    def __exit__(self, *args):
+        self.kill()
+        super().__exit__(*args)
+
+
+def told(text):
+    """{name: (calls, returns, sum)} as the program has counted them itself."""
+    return {n: tuple(map(int, rest)) for n, *rest in (line.split() for line in text.splitlines())}
+
+
+def clauses(kind, names):
+    return " ".join(f'{kind}:exe:{n} {{ @n["{n}"] = count(); @s["{n}"] = sum((int64)retval) }}' for n in names)
+
+
+def numbers(output):
+    return {n: (int(v), int(keyed(output, "s").get(n, 0))) for n, v in keyed(output, "n").items()}
+
+
+@pytest.mark.parametrize("args", [(40,), (40, 4)])
+def test_returns(built, args):
+    names = STRAIGHT + ROUND + ["via"]
+    r = scripts.run(clauses("uretprobe", names), built("tails"), *args)
+    c = told(r.stdout)
+    assert numbers(r.output) == {n: c[n][1:] for n in names}, r
+    assert NOT_KNOWN not in r.stderr, r
+
+
+@pytest.mark.parametrize("args", [(40,), (40, 4)])
+def test_calls(built, args):
+    names = STRAIGHT + ["via"]
+    r = scripts.run(clauses("call", names), built("tails"), *args)
+    c = told(r.stdout)
+    assert numbers(r.output) == {n: c[n][1:] for n in names} and r.status == 0, r
+    assert NOT_KNOWN not in r.stderr and "duration" not in r.stderr, r
+
+
+def test_calls_that_come_back_to_their_function(built):
+    """Each entry is a call."""
+    r = scripts.run(clauses("call", ROUND), built("tails"), 40)
+    c = told(r.stdout)
+    assert {n: v[0] for n, v in numbers(r.output).items()} == {n: c[n][0] for n in ROUND}, r
+
+
+def test_plain_events(built):
+    """Probes without a program: events of fixed fields, one probe for each and one for all."""
+    plain = built("tails")
+    c = told(subprocess.run([plain, "30"], capture_output=True, text=True, check=True).stdout)
+    for probes in [f"exe:{n}%return" for n in STRAIGHT + ROUND], ["exe:*%return retval:long"]:
+        r = jab.run("trace", "--json", *probes, "--", plain, 30)
+        for n in STRAIGHT + ROUND:
+            got = [o["fields"]["retval"] for o in r.objects if o.get("probe", "").endswith(f":{n}%return") and "fields" in o]
+            got = [x if isinstance(x, int) else int(x, 0) for x in got]
+            assert (len(got), sum(got)) == c[n][1:], (n, probes)
+
+
+def test_durations_are_nested(built):
+    """The inner call ends first, and no call is shorter than the one that it goes on in."""
+    order = ["leaf", "direct", "twice"]
+    r = scripts.run(" ".join(f'call:exe:{n} {{ printf("{n} %d\\n", duration) }}' for n in order), built("tails"), 60)
+    lines = [(n, int(d)) for n, d in re.findall(r"^(\w+) (\d+)$", r.output, re.M)]
+    for (a, da), (b, db) in zip(lines, lines[1:]):
+        if b != "leaf":
+            assert a == order[order.index(b) - 1] and db >= da, (a, da, b, db)
+    c = told(r.stdout)
+    for n in order[1:]:
+        own = [d for m, d in lines if m == n]
+        assert len(own) == c[n][1] and max(own) >= 300000, n     # where leaf sleeps
+
+
+def test_unknown_functions_are_counted_and_said(built):
+    """A call whose end is not seen is one all the same; it says so, one by one and for patterns."""
+    path = built("tails_lazy")
+    for probe in ["call:exe:by_pointer", "call:exe:*_pointer"]:
+        r = scripts.run(f"{probe} {{ @n[func] = count(); @d = max(duration) }}", path, 20)
+        c = told(r.stdout)
+        assert keyed(r.output, "n").get("by_pointer") == str(c["by_pointer"][0]), r
+        assert f"{probe}: by_pointer" in r.stderr and "may end with a jump to a function that is not known before" in r.stderr, r
+        assert re.search(rf"{re.escape(probe)}: \d+ {NOT_KNOWN}|{re.escape(probe)}: \d+ calls of several functions", r.stderr), r
+    r = scripts.run('uretprobe:exe:through_plt { printf("%d\\n", retval) }', path, 1)
+    assert r.output.split("\n")[0] in ("<tail call>", "0"), r
+
+
+@pytest.mark.parametrize("kind", ["call", "uretprobe"])
+@pytest.mark.parametrize("name", ["by_pointer", "to_pointer", "through_plt"])
+def test_return_addresses_are_learned(built, kind, name):
+    """After a while calls end where they return, with their value."""
+    with Running(built("tails_lazy"), 1000000, "calm") as t, \
+         scripts.Script(f'{kind}:exe:{name} {{ printf("v %d\\n", retval); @n = count() }}', t.pid) as s:
+        end = time.monotonic() + LIMIT
+        while not any("return addresses" in x for x in s.stderr) and time.monotonic() < end:
+            time.sleep(.01)
+        assert any("return addresses" in x for x in s.stderr), s.stderr
+        time.sleep(.5)
+        r = s.stop()
+    values = re.findall(r"^v (.*)$", r.output, re.M)
+    assert len(values) > 20 and all(re.fullmatch(r"\d+", v) for v in values[-20:]), values[-20:]
+    assert int(scalar(r.output, "n")) == len(values)
+
+
+def test_forks(built):
+    """A child returns from the function that its parent has jumped to, too."""
+    r = scripts.run(clauses("uretprobe", ["forked"]), built("tails"), 6, "fork")
+    assert numbers(r.output) == {"forked": (12, 2 * sum(range(1, 7)) + 6000)}, r

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Functions that end with a jump to another one in every way: directly, over several functions, on a condition, back and
+ * forth, through the PLT and through pointers, and left by an exception behind the jump. `tails N [THREADS]` prints
+ * "name calls returns sum", counted by the caller's side; sum is that of the returned values. `tails N calm` throws nothing:
+ * no function may be left by an exception while the kernel has its return address.
+ *
+ * `tails N fork`: every call of forked() makes a child in the function that it jumps to, which returns, too.
+ */
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define body extern "C" __attribute__((noipa))
+
+static volatile long sink;
+static bool calm;
+
+body long leaf(long n)
+{
+	struct timespec t = { 0, 300000 };
+
+	if (n % 4 == 0)
+		nanosleep(&t, nullptr);
+	sink = n;
+	return n * 3;
+}
+
+body long direct(long n) { return leaf(n + 1); }
+body long twice(long n) { return direct(n + 2); }
+body long maybe(long n) { return n & 1 ? direct(n) : n; }
+body long both(long n) { return n & 2 ? twice(n) : maybe(n); }
+
+body long odd(long n);
+body long even(long n) { return n ? odd(n - 1) : 1; }
+body long odd(long n) { return n ? even(n - 1) : 0; }
+
+/* Only some of the ways lead back. */
+body long round_two(long n);
+body long round_one(long n) { return n > 3 ? round_two(n - 1) : leaf(n | 1); }
+body long round_two(long n) { return n & 1 ? round_one(n - 2) : n; }
+
+body long through_plt(const char *text) { return strtol(text, nullptr, 10); }
+
+static long (*volatile ways[])(long) = { leaf, direct, maybe };
+
+body long by_pointer(long n) { return ways[n % 3](n); }
+body long to_pointer(long n) { return by_pointer(n + 1); }
+
+body long thrower(long n)
+{
+	if (n % 3 == 0)
+		throw n;
+	sink = n;
+	return n;
+}
+
+body long via(long n) { return thrower(n + 1); }
+
+/* One instruction calls both: what is left of a call that was left by an exception must not be taken for the next one. */
+body long one_place(long (*f)(long), long n)
+{
+	try {
+		return f(n);
+	} catch (long v) {
+		return -v;
+	}
+}
+
+struct tally { const char *name; unsigned long calls, returns; long sum; };
+
+enum { DIRECT, TWICE, MAYBE, BOTH, EVEN, ODD, ONE, TWO, PLT, POINTER, TO, VIA, NALL };
+
+static const char *const names[NALL] = {
+	"direct", "twice", "maybe", "both", "even", "odd", "round_one", "round_two", "through_plt", "by_pointer", "to_pointer", "via",
+};
+
+static void note(struct tally *t, int which, long value)
+{
+	t[which].calls++;
+	t[which].returns++;
+	t[which].sum += value;
+}
+
+/* What happens inside, as the source says. */
+static void expect(struct tally *t, int which, long n)
+{
+	long v = 0;
+
+	switch (which) {
+	case DIRECT: v = (n + 1) * 3; break;
+	case TWICE: expect(t, DIRECT, n + 2); v = (n + 3) * 3; break;
+	case MAYBE:
+		if (n & 1)
+			expect(t, DIRECT, n);
+		v = n & 1 ? (n + 1) * 3 : n;
+		break;
+	case BOTH:
+		expect(t, n & 2 ? TWICE : MAYBE, n);
+		v = n & 2 ? (n + 3) * 3 : n & 1 ? (n + 1) * 3 : n;
+		break;
+	case EVEN:
+		if (n)
+			expect(t, ODD, n - 1);
+		v = n % 2 == 0;
+		break;
+	case ODD:
+		if (n)
+			expect(t, EVEN, n - 1);
+		v = n % 2 == 1;
+		break;
+	}
+	note(t, which, v);
+}
+
+static long expect_round(struct tally *t, int which, long n)
+{
+	long v = which == ONE ? (n > 3 ? expect_round(t, TWO, n - 1) : (n | 1) * 3) : n & 1 ? expect_round(t, ONE, n - 2) : n;
+
+	note(t, which, v);
+	return v;
+}
+
+static void one_round(struct tally *t, long n)
+{
+	char text[24];
+	long got = 0;
+
+	got += direct(n) + twice(n) + maybe(n) + both(n) + even(n % 7) + round_one(n % 9);
+	expect(t, DIRECT, n);
+	expect(t, TWICE, n);
+	expect(t, MAYBE, n);
+	expect(t, BOTH, n);
+	expect(t, EVEN, n % 7);
+	expect_round(t, ONE, n % 9);
+	snprintf(text, sizeof(text), "%ld", n);
+	got += through_plt(text);
+	note(t, PLT, n);
+	for (int i = 0; i < 2; i++) {
+		long m = n + i, v = i ? to_pointer(n) : by_pointer(n);
+
+		if (m % 3 == 1)
+			expect(t, DIRECT, m);
+		else if (m % 3 == 2)
+			expect(t, MAYBE, m);
+		note(t, POINTER, v);
+		if (i)
+			note(t, TO, v);
+		got += v;
+	}
+	for (int i = 0; !calm && i < 2; i++) {
+		got += one_place(via, n + i);
+		t[VIA].calls++;
+		if ((n + i + 1) % 3) {
+			t[VIA].returns++;
+			t[VIA].sum += n + i + 1;
+		}
+		got += one_place(thrower, n + i);
+	}
+	sink = got;
+}
+
+struct worker { pthread_t thread; long n; struct tally all[NALL]; };
+
+static void *work(void *arg)
+{
+	struct worker *w = (struct worker *)arg;
+
+	for (long i = 0; i < w->n; i++)
+		one_round(w->all, i);
+	return nullptr;
+}
+
+body long forks(long n)
+{
+	pid_t child = fork();
+
+	if (child > 0)
+		waitpid(child, nullptr, 0);
+	return child ? n : n + 1000;
+}
+
+body long forked(long n) { return forks(n + 1); }
+
+int main(int argc, char **argv)
+{
+	static struct worker w[16];
+	long n = argc > 1 ? atol(argv[1]) : 10;
+	int threads = argc > 2 && atoi(argv[2]) ? atoi(argv[2]) : 1;
+
+	calm = argc > 2 && !strcmp(argv[2], "calm");
+	if (argc > 2 && !strcmp(argv[2], "fork")) {
+		for (long i = 0; i < n; i++)
+			if (forked(i) >= 1000)
+				_exit(0);
+		return 0;
+	}
+	for (int i = 0; i < threads; i++) {
+		w[i].n = n;
+		if (threads == 1)
+			work(&w[i]);
+		else
+			pthread_create(&w[i].thread, nullptr, work, &w[i]);
+	}
+	for (int i = 0; threads > 1 && i < threads; i++)
+		pthread_join(w[i].thread, nullptr);
+	for (int k = 0; k < NALL; k++) {
+		struct tally t = { names[k], 0, 0, 0 };
+
+		for (int i = 0; i < threads; i++) {
+			t.calls += w[i].all[k].calls;
+			t.returns += w[i].all[k].returns;
+			t.sum += w[i].all[k].sum;
+		}
+		printf("%s %lu %lu %ld\n", t.name, t.calls, t.returns, t.sum);
+	}
+	return 0;
+}
