@@ -110,6 +110,7 @@ struct hush_spec {
 	uint64_t told;		/* address of a u32 that the tracer reads: becomes 1, */
 	uint64_t clears;	/* address of a u32 that becomes 0 (0: there is none), */
 	uint8_t first, n;	/* if the lower half of the first argument is one of n values from `first` on, */
+	uint8_t second;		/* and the lower half of the second one is this; 0: no check, */
 	uint32_t number;	/* and if the call has this number; 0: no check */
 };
 
@@ -264,7 +265,7 @@ struct arch_ops {
 
 #define COUNT_MAX 216
 #define GATE_MAX 256
-#define HUSH_MAX 80
+#define HUSH_MAX 88
 #define SPACE_LEN 67
 
 extern const struct arch_ops arch_x86_64;

@@ -320,6 +320,8 @@ static void emit_body(void *arg, const struct want *w, uint64_t at, uint8_t *out
 		n = left_landing_body(x->j, x->t, w->id & ~LANDING_ID, out);
 	else
 		n = shape_emit(x->j, x->t, w, at, out);
+	if (n > size)
+		n = fail(-ENOSPC, "the code at %#llx takes %d bytes, and has room for %d", (unsigned long long)at, n, size);
 	if (n < 0)
 		x->err = n;
 	else

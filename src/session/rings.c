@@ -394,7 +394,7 @@ static void say_timeless(struct target *t)
 	if (t->rings->told_timeless || !__atomic_load_n(&counters_told(t)->timeless, __ATOMIC_RELAXED))
 		return;
 	t->rings->told_timeless = true;
-	log_warn("process %d, or a child of it, has forbidden itself to read the time stamp counter (PR_SET_TSC): from then on its "
+	log_warn("process %d, or a child of it, has forbidden itself to read the time stamp counter (PR_SET_TSC, strict seccomp): from then on its "
 		 "events are lost, and clauses that ask for the time do nothing", t->proc->pid);
 }
 

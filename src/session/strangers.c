@@ -24,7 +24,7 @@
 
 #define SITE_LEN 5
 #define REACH (0x7ff00000ull)
-#define HUSHES 4		/* in front of a call of any number */
+#define HUSHES 6		/* before a call of any number */
 #define SET_DISPATCH 59		/* PR_SET_SYSCALL_USER_DISPATCH */
 
 static int abi_of(uint32_t nr)
@@ -88,8 +88,8 @@ static bool watch_add(struct target *t, const struct watch *w)
 		want->addr = w->at - l->bias;
 		want->kind = WANT_INSN;
 		want->id = WATCH_ID | n;
-		if (w->any)
-			want->body = GATE_MAX + HUSHES * HUSH_MAX;
+		if (w->any || w->hushes)
+			want->body = (w->any ? GATE_MAX : 0) + HUSHES * HUSH_MAX;
 		return true;
 	}
 	t->watches.v[n].pad = room_alloc(t->room, pad_size(t, n), w->at > REACH ? w->at - REACH : 0, w->at + REACH);
@@ -210,16 +210,30 @@ static uint64_t told_at(const struct target *t, size_t member)
 	return t->counters_at + member;
 }
 
-/* seccomp(SECCOMP_SET_MODE_...). any: which of all calls it is is only known there. */
+/* For a call that takes the time stamp counter away. */
+static void set_timeless(const struct target *t, struct hush_spec *spec)
+{
+	spec->word = state_at(t, offsetof(struct process_state, timeless));
+	spec->told = told_at(t, offsetof(struct told, timeless));
+	spec->clears = t->spec.fast ? t->spec.fast : 1;	/* its address is not known yet when this code is measured */
+}
+
+/* seccomp(SECCOMP_SET_MODE_...); the strict mode forbids rdtsc, too. any: the number of the call is only known when it is made. */
 static size_t put_hush_seccomp(const struct target *t, bool any, uint8_t *out)
 {
 	struct hush_spec spec = { .word = state_at(t, offsetof(struct process_state, quiet)), .told = told_at(t, offsetof(struct told, quiet)),
 				  .first = SECCOMP_SET_MODE_STRICT, .n = 2, .number = any ? SYS_seccomp : 0 };
+	size_t n = arch_x86_64.emit_hush(out, &spec);
 
-	return arch_x86_64.emit_hush(out, &spec);
+	spec.n = 1;
+	set_timeless(t, &spec);
+	return n + arch_x86_64.emit_hush(out + n, &spec);
 }
 
-/* prctl(): PR_SET_SECCOMP, PR_SET_SYSCALL_USER_DISPATCH, PR_SET_TSC, whatever their other arguments are. */
+/*
+ * prctl(): PR_SET_SECCOMP, PR_SET_SYSCALL_USER_DISPATCH, PR_SET_TSC, whatever their other arguments are; and the strict mode
+ * of the first one, which forbids rdtsc, too.
+ */
 static size_t put_hush_prctl(const struct target *t, bool any, uint8_t *out)
 {
 	struct hush_spec spec = { .word = state_at(t, offsetof(struct process_state, quiet)), .told = told_at(t, offsetof(struct told, quiet)),
@@ -231,9 +245,10 @@ static size_t put_hush_prctl(const struct target *t, bool any, uint8_t *out)
 	spec.first = SET_DISPATCH;
 	n += arch_x86_64.emit_hush(out + n, &spec);
 	spec.first = PR_SET_TSC;
-	spec.word = state_at(t, offsetof(struct process_state, timeless));
-	spec.told = told_at(t, offsetof(struct told, timeless));
-	spec.clears = t->spec.fast ? t->spec.fast : 1;	/* it is not known yet when this is measured */
+	set_timeless(t, &spec);
+	n += arch_x86_64.emit_hush(out + n, &spec);
+	spec.first = PR_SET_SECCOMP;
+	spec.second = SECCOMP_MODE_STRICT;
 	return n + arch_x86_64.emit_hush(out + n, &spec);
 }
 

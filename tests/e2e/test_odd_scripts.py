@@ -82,6 +82,22 @@ def test_who_forbids_itself_the_clock(built):
     assert f"{N} events were lost" in r.stderr and "time stamp counter" in r.stderr, r
 
 
+@pytest.mark.parametrize("how", ["prctl", "seccomp"])
+def test_strict_mode(built, tmp_path, how):
+    """The strict mode of seccomp forbids the time stamp counter as well: each kind of code that reads it stops doing so."""
+    a = alone(built("timeless"), N, how)
+    if a.returncode:
+        pytest.skip("no strict mode here")
+    r = run(WITH_TIME, built("timeless"), N, how)
+    assert scalar(r.output, "n") == str(2 * N) and scalar(r.output, "x") == str(N), r
+    for probe in ("exe:work n=arg0", "call:exe:work", "exe:work%return"):
+        r = jab.run("trace", "-o", tmp_path / "out", probe, "--", built("timeless"), N, how)
+        lines = [x for x in (tmp_path / "out").read_text().splitlines() if ":work" in x]
+        assert r.status == 0 and r.output == a.stdout and len(lines) == N, r
+    r = jab.run("record", "-o", tmp_path / "t", "exe:work", "--", built("timeless"), N, how)
+    assert r.status == 0 and r.output == a.stdout, r
+
+
 def test_who_has_no_clock(target):
     t = target("timeless")
     with Script(WITH_TIME, t.pid) as s:

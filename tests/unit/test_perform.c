@@ -612,9 +612,9 @@ static void gates_are_foretold(void **state)
 }
 
 /* Does a call with this first argument, and this number, hush? */
-static bool hushes(uint64_t number, uint64_t arg, uint8_t first, uint8_t n, uint32_t wanted)
+static bool hushes_with(uint64_t number, uint64_t arg, uint64_t arg2, uint8_t first, uint8_t n, uint8_t second, uint32_t wanted)
 {
-	struct hush_spec spec = { (uint64_t)data, (uint64_t)(data + 1), (uint64_t)(data + 2), first, n, wanted };
+	struct hush_spec spec = { (uint64_t)data, (uint64_t)(data + 1), (uint64_t)(data + 2), first, n, second, wanted };
 	int len;
 
 	memset(code_rw, 0xcc, CODE_SIZE);
@@ -626,11 +626,17 @@ static bool hushes(uint64_t number, uint64_t arg, uint8_t first, uint8_t n, uint
 	data[2] = 7ull << 32 | 5;
 	machine_in.gpr[0] = number;
 	machine_in.gpr[7] = arg;
+	machine_in.gpr[6] = arg2;
 	run("hush");
 	assert_memory_equal(machine_out.gpr, machine_in.gpr, sizeof(machine_in.gpr));
 	assert_int_equal(data[0] >> 32, 7);
 	assert_int_equal(data[2], 7ull << 32 | ((uint32_t)data[0] ? 0 : 5));
 	return (uint32_t)data[0];
+}
+
+static bool hushes(uint64_t number, uint64_t arg, uint8_t first, uint8_t n, uint32_t wanted)
+{
+	return hushes_with(number, arg, 1, first, n, 0, wanted);
 }
 
 static void hushing_is_foretold(void **state)
@@ -643,6 +649,8 @@ static void hushing_is_foretold(void **state)
 		assert_int_equal(hushes(317, arg, 0, 2, 317), arg < 2);
 		assert_int_equal(hushes(0xdead00000000 | 317, 0xbeef00000000 | arg, 0, 2, 317), arg < 2);	/* as the kernel sees it */
 		assert_false(hushes(158, arg, 22, 1, 157));
+		for (uint64_t arg2 = 0; arg2 < 4; arg2++)
+			assert_int_equal(hushes_with(157, arg, arg2, 22, 1, 1, 157), arg == 22 && arg2 == 1);
 	}
 	assert_false(hushes(317, -1, 0, 2, 317));
 	undefined = 0;

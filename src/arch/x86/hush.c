@@ -10,7 +10,7 @@
 
 int x86_emit_hush(uint8_t *out, const struct hush_spec *spec)
 {
-	uint8_t *p = out, *other = NULL, *harmless;
+	uint8_t *p = out, *other = NULL, *second = NULL, *harmless;
 
 	put(&p, 0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c, 0x51);	/* lea  -128(%rsp),%rsp; pushf; push %rcx */
 	if (spec->number) {
@@ -22,6 +22,10 @@ int x86_emit_hush(uint8_t *out, const struct hush_spec *spec)
 	put(&p, 0x8d, 0x4f, -spec->first);			/* lea  -first(%rdi),%ecx */
 	put(&p, 0x83, 0xf9, spec->n, 0x73, 0);			/* cmp  $n,%ecx; jae out */
 	harmless = p;
+	if (spec->second) {
+		put(&p, 0x83, 0xfe, spec->second, 0x75, 0);	/* cmp  $second,%esi; jne out */
+		second = p;
+	}
 	put(&p, 0x48, 0xb9);					/* movabs $word,%rcx */
 	put64(&p, spec->word);
 	put(&p, 0xc7, 0x01);					/* movl $1,(%rcx) */
@@ -39,6 +43,8 @@ int x86_emit_hush(uint8_t *out, const struct hush_spec *spec)
 	harmless[-1] = p - harmless;
 	if (other)
 		other[-1] = p - other;
+	if (second)
+		second[-1] = p - second;
 	put(&p, 0x59, 0x9d, 0x48, 0x8d, 0xa4, 0x24);		/* out: pop %rcx; popf; lea 128(%rsp),%rsp */
 	put32(&p, 128);
 	return p - out;
