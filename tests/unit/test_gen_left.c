@@ -193,6 +193,22 @@ static void marks_belong_to_their_keys(void **state)
 	left_end(&c);
 }
 
+static void what_was_left_unseen_is_counted(void **state)
+{
+	struct left_world c = left_begin(LEAVE_RETURN);
+
+	for (uint64_t k = 0; k < 5; k++) {
+		enter_at(&c, sp_at(64), 7 + k);
+		assert_int_equal(gen_unpaired[65], k);
+	}
+	land(sp_at(200), RCX, sp_at(0));
+	assert_int_equal(nended, 1);
+	expect(0, 11, sp_at(64), LEFT_THROWN);
+	enter_at(&c, sp_at(64), 1);
+	assert_int_equal(gen_unpaired[65], 4);
+	left_end(&c);
+}
+
 static uint8_t *pages(int n)
 {
 	return map_or_die(n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -353,6 +369,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		test(calls_between_are_ended),
 		test(marks_belong_to_their_keys),
+		test(what_was_left_unseen_is_counted),
 		test(stacks_have_ends),
 		test(jumps_on_the_first_stack),
 		test(ends_of_threads),
