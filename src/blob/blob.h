@@ -32,10 +32,8 @@
  *			One operation of a program of the language, see blob/program.h.
  *	BLOB_LEAVE	void leave(const struct leave_desc *d, uint64_t rsp, uint64_t where, uint32_t how)
  *			Frames go away, see blob/leave.h.
- *	BLOB_NOTHING	void nothing(void)
- *			Stands in for code that is no longer there.
  */
-enum blob_entry { BLOB_RECORD, BLOB_READ, BLOB_PARK, BLOB_PROGRAM, BLOB_LEAVE, BLOB_NOTHING, BLOB_ENTRIES };
+enum blob_entry { BLOB_RECORD, BLOB_READ, BLOB_PARK, BLOB_PROGRAM, BLOB_LEAVE, BLOB_ENTRIES };
 
 extern const uint8_t blob_image[];
 extern const size_t blob_size;

@@ -7,5 +7,4 @@ __asm__(".section .entry, \"a\"\n"
 	".long blob_park - blob_start\n"
 	".long blob_program - blob_start\n"
 	".long blob_leave - blob_start\n"
-	".long blob_nothing - blob_start\n"
 	".previous\n");

@@ -109,7 +109,6 @@ void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint6
 /* leave.c */
 struct leave_desc;
 void blob_leave(const struct leave_desc *d, uint64_t sp, uint64_t where, uint32_t how);
-void blob_nothing(void);
 
 void *memcpy(void *to, const void *from, size_t n);
 void *memmove(void *to, const void *from, size_t n);

@@ -148,18 +148,15 @@ static bool find_next(const struct leave_desc *d, uint64_t hi, struct gone *g)
 	return best.slot;
 }
 
-/*
- * One instruction takes the address and goes there: a thread is either still here, and will find the entry as it is
- * then, or in that code, where it is seen.
- */
 static void end_call(const struct leave_desc *d, const struct gone *g, uint64_t left)
 {
 	uint32_t n = ((const volatile struct pair_mark *)(g->slot + d->marks))->leaver;
+	uint64_t code = n < d->nleavers ? ((const volatile uint64_t *)d->leavers)[n] : 0;
 
-	if (n >= d->nleavers)
+	if (!code)
 		return;
-	__asm__ volatile("push %[left]\n\tpush %[sp]\n\tcall *(%[entry])\n\tadd $16,%%rsp"
-			 : : [left] "r"(left), [sp] "r"(g->sp), [entry] "r"(d->leavers + 8ull * n) : "memory", "cc");
+	__asm__ volatile("push %[left]\n\tpush %[sp]\n\tcall *%[code]\n\tadd $16,%%rsp"
+			 : : [left] "r"(left), [sp] "r"(g->sp), [code] "r"(code) : "memory", "cc");
 }
 
 /* A thread that is cancelled is unwound; the last step of that, in glibc, is a longjmp() of its own. */
@@ -188,8 +185,4 @@ void blob_leave(const struct leave_desc *d, uint64_t sp, uint64_t where, uint32_
 		while (find_next(d, hi, &g))
 			end_call(d, &g, left);
 	}
-}
-
-void blob_nothing(void)
-{
 }

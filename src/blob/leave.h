@@ -51,7 +51,7 @@ struct leave_desc {
 	uint64_t sums;			/* u64[LEAVE_MAPS][map_words / 64] */
 	uint32_t map_words;		/* a multiple of 64 */
 	uint32_t nleavers;
-	uint64_t leavers;		/* u64[nleavers]: code, called with the stack pointer of the call and enum call_left on the stack */
+	uint64_t leavers;		/* u64[nleavers]: code (0: none, yet), called with the stack pointer of the call and enum call_left on the stack */
 	uint64_t stack_top;		/* of the first thread; 0: not known */
 	uint64_t end, end_size;		/* code that calls longjmp() to end a thread which was unwound */
 	uint64_t quiet;			/* process_state.quiet: not 0: don't call the kernel */

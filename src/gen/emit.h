@@ -185,6 +185,7 @@ uint32_t g_pair_word(const struct gen *g, uint32_t n);	/* of saved value n */
 /* left.c: calls that are left without a return */
 enum { LEFT_SP = 8, LEFT_HOW = 16 };		/* from the stack pointer of who has called the routine */
 int32_t g_left_word(const struct gen *g, int32_t off);
+void g_left_unseen(struct gen *g, struct cold *c);
 void g_left_mark(struct gen *g);		/* rcx: slot, rdx: its new key; rax and rdx change */
 void g_routines(struct gen *g);
 void g_heavy(struct gen *g, const struct ir_ins *i);	/* the call alone: operands are there */

@@ -99,7 +99,8 @@ struct gen_env {
 	/*
 	 * Call probes: memory of GEN_PAIRS_SIZE(pair_bits) bytes, zeroed, private to the process and wiped by
 	 * a fork; of GEN_PAIR_BITS_MIN to _MAX. unpaired: u64[clauses + 1], exits whose entry was not found; the
-	 * last one entries that took the place of another.
+	 * last one entries that took the place of another. Behind them u64[clauses]: calls that were left unseen, as the next one
+	 * with their stack pointer has found.
 	 */
 	uint64_t pairs, unpaired;
 	uint32_t pair_bits;

@@ -51,6 +51,14 @@ void g_left_mark(struct gen *g)
 	op(g, 0xf0, 0x48, 0x0f, 0xab, 0x10);		/* lock bts %rdx,(%rax) */
 }
 
+/* rcx: slot. The last call of this function with this stack pointer is still open there, and can't be any more. */
+void g_left_unseen(struct gen *g, struct cold *c)
+{
+	g_address(g, RAX, g->env->unpaired + 8 * (g->env->nclauses + 1 + g->p->clause));
+	op(g, 0xf0, 0x48, 0xff, 0x00, 0xe9);		/* lock incq (%rax) */
+	g_land(g, g_later(g), c->back);
+}
+
 /* ---- the pad where frames go away ---- */
 
 /* Words of its frame. What is needed to ask for stack comes first, at the top: more must not be written before. */

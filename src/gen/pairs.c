@@ -381,6 +381,7 @@ void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 {
 	int32_t imm = 1;
 	struct cold *c;
+	size_t claim;
 
 	if (ret->a != IR_NONE && !g_is_imm32(g, ret->a, &imm)) {
 		c = g_cold(g, put_unwatched);
@@ -397,8 +398,13 @@ void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 		g_store_word(g, RAX, word(g, PAIR_KEY));
 	op(g, 0x48, 0x39, 0x01, 0x0f, 0x85);		/* cmp  %rax,(%rcx); jne claim */
 	c = g_cold(g, put_claim);
+	claim = g->cold.n - 1;
 	c->from[0] = g_later(g);
-	c->back = g->code.n;
+	put_is_free(g);
+	op(g, 0x0f, 0x85);				/* jne  unseen */
+	c = g_cold(g, g_left_unseen);
+	c->from[0] = g_later(g);
+	c->back = g->cold.v[claim].back = g->code.n;
 	put_values(g);
 	put_entered(g);
 	put_same_key(g, RDX);

@@ -2,7 +2,6 @@
 /* The public face: include/jab/jab.h, in its order. */
 #include "session/budget.h"
 #include "session/follow.h"
-#include "session/left.h"
 #include "session/newcomers.h"
 #include "session/parks.h"
 #include "session/shapes.h"
@@ -404,7 +403,6 @@ int jab_remove(struct jab *j, struct jab_report *ret_report)
 		if (!t->inserted)
 			continue;
 		t->inserted = false;
-		left_forget(j, t);
 		r = text_remove(t->proc, t->arena, &one) ?: r;
 		if (t->proc->gone)
 			report.gone++;

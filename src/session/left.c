@@ -2,12 +2,13 @@
 #include "session/left.h"
 
 #include <string.h>
-#include <sys/auxv.h>
 #include "base/err.h"
-#include "blob/blob.h"
+#include "session/follow.h"
 #include "session/go.h"
 #include "session/rings.h"
 #include "session/units.h"
+
+#define LATER_SIZE (256u << 10)
 
 /* Where the stack pointer of another frame is loaded, by the name of the function. */
 static const struct { const char *name; uint8_t how; } places[] = {
@@ -138,13 +139,27 @@ static const struct ir_prog *left_of(const struct jab *j, const struct counter *
 	return c->role == COUNT_ENTRIES && c->program ? j->programs.v[c->program - 1].progs[2] : NULL;
 }
 
+/* Code of libraries that come later goes where room was kept for it. */
+static uint64_t room_for(struct target *t, struct target *main, uint32_t size)
+{
+	uint64_t at = main->left_room;
+
+	if (t == main)
+		return room_alloc(t->room, size, 0, UINT64_MAX);
+	if (main->left_end - at < size)
+		return 0;
+	main->left_room += size;
+	return at;
+}
+
 /* known: so many were there before this plan. */
-static uint32_t number_of(struct target *main, size_t known, uint32_t row, uint64_t bias)
+static uint32_t number_of(struct target *t, struct target *main, size_t known, const struct left_func *f)
 {
 	for (size_t i = 0; i < known; i++)
-		if (main->left_funcs.v[i].row == row && main->left_funcs.v[i].bias == bias)
+		if (main->left_funcs.v[i].row == f->row && main->left_funcs.v[i].bias == f->bias)
 			return i;
-	*vec_add(&main->left_funcs) = (struct left_func){ row, bias };
+	*vec_add(&main->left_funcs) = *f;
+	main->left_funcs.v[main->left_funcs.n - 1].at = room_for(t, main, f->size);
 	return main->left_funcs.n - 1;
 }
 
@@ -160,34 +175,41 @@ uint32_t left_number(const struct jab *j, const struct target *t, uint32_t site)
 		else
 			hi = mid;
 	}
-	return lo < t->leavers.n && t->leavers.v[lo].site == site && t->leavers.v[lo].number < j->targets.v[t->main].counter_cap ?
-	       t->leavers.v[lo].number + 1 : 0;
+	return lo < t->leavers.n && t->leavers.v[lo].site == site ? t->leavers.v[lo].number + 1 : 0;
 }
 
-static int plan_leavers(struct jab *j, struct target *t)
+/* Those that find no room are left out: such calls stay open. */
+static void plan_leavers(struct jab *j, struct target *t)
 {
 	struct target *main = main_part(j, t);
-	uint32_t target = t - j->targets.v;
+	uint32_t target = t - j->targets.v, none = 0;
 	size_t known;
 
 	t->leavers.n = 0;
-	if (t == main)
+	if (t == main) {
 		t->left_funcs.n = 0;
+		t->left_room = follow_parks(j, t) ? room_alloc(t->room, LATER_SIZE, 0, UINT64_MAX) : 0;
+		t->left_end = t->left_room ? t->left_room + LATER_SIZE : 0;
+	}
 	known = main->left_funcs.n;
 	for (size_t i = 0; i < j->sites.n; i++) {
 		const struct site *s = &j->sites.v[i];
-		struct leaver l = { .site = i };
+		const struct counter *c = s->counter == UINT32_MAX ? NULL : &j->counters.v[s->counter];
+		struct left_func f;
+		uint32_t n;
 
-		if (s->target != target || s->counter == UINT32_MAX || !left_of(j, &j->counters.v[s->counter]) || go_g_off(j, s))
+		if (s->target != target || !c || !left_of(j, c) || go_g_off(j, s))
 			continue;
-		l.number = number_of(main, known, j->counters.v[s->counter].row, t->loaded.v[s->loaded].bias);
-		l.size = j->programs.v[j->counters.v[s->counter].program - 1].body[2] + GEN_LEAVER_MORE;
-		l.at = room_alloc(t->room, l.size, 0, UINT64_MAX);
-		if (!l.at)
-			return fail(-ENOSPC, "process %d has no room for code of ours", t->proc->pid);
-		*vec_add(&t->leavers) = l;
+		f = (struct left_func){ .row = c->row, .bias = t->loaded.v[s->loaded].bias,
+					.size = j->programs.v[c->program - 1].body[2] + GEN_LEAVER_MORE };
+		n = number_of(t, main, known, &f);
+		if (main->left_funcs.v[n].at && (t == main || n < main->counter_cap))
+			*vec_add(&t->leavers) = (struct leaver){ i, n };
+		else
+			none++;
 	}
-	return 0;
+	if (none)
+		log_info("process %d: no room for the code that ends calls of %u functions if they are left without a return", t->proc->pid, none);
 }
 
 int left_plan(struct jab *j, struct target *t)
@@ -196,7 +218,8 @@ int left_plan(struct jab *j, struct target *t)
 		return 0;
 	for (size_t i = 0; i < t->loaded.n; i++)
 		look(j, t, &t->loaded.v[i], true);
-	return plan_leavers(j, t);
+	plan_leavers(j, t);
+	return 0;
 }
 
 void left_planned(const struct target *t, const struct loaded *l, const struct want *w)
@@ -217,8 +240,7 @@ void left_take(struct target *t, uint8_t *here, uint64_t at)
 {
 	t->left = (struct leave_desc *)here;
 	t->left_at = at;
-	for (uint32_t i = 0; i < t->counter_cap; i++)
-		((uint64_t *)(t->left + 1))[i] = t->blob_at + blob_offset(BLOB_NOTHING);
+	memset(here, 0, sizeof(*t->left) + 8ull * t->counter_cap);
 }
 
 static uint64_t stack_top(const struct target *t)
@@ -283,34 +305,24 @@ int left_landing_body(struct jab *j, struct target *t, uint32_t how, uint8_t *ou
 int left_emit(struct jab *j, struct target *t)
 {
 	struct target *main = main_part(j, t);
-	int n;
 
 	if (!main->left || !main->nviews)
 		return 0;
 	fill_desc(j, main);
 	for (size_t i = 0; i < t->leavers.n; i++) {
 		const struct leaver *l = &t->leavers.v[i];
-		uint8_t *out = arena_view(t->arena, TADDR(l->at));
+		struct left_func *f = &main->left_funcs.v[l->number];
+		uint8_t *out = f->done ? NULL : arena_view(main->arena, TADDR(f->at));
+		int n;
 
-		if (!out || l->number >= main->counter_cap)
+		if (!out)
 			continue;
-		n = unit_emit_left(j, t, l->site, l->at, out);
+		n = unit_emit_left(j, t, l->site, f->at, out);
 		if (n < 0)
 			return n;
 		out[n] = 0xc3;
-		__atomic_store_n(&((uint64_t *)(main->left + 1))[l->number], l->at, __ATOMIC_RELEASE);
+		f->done = true;
+		__atomic_store_n(&((uint64_t *)(main->left + 1))[l->number], f->at, __ATOMIC_RELEASE);
 	}
 	return 0;
-}
-
-void left_forget(struct jab *j, struct target *t)
-{
-	struct target *main = main_part(j, t);
-
-	for (size_t i = 0; main->left && i < t->leavers.n; i++) {
-		uint32_t n = t->leavers.v[i].number;
-
-		if (n < main->counter_cap)
-			__atomic_store_n(&((uint64_t *)(main->left + 1))[n], main->blob_at + blob_offset(BLOB_NOTHING), __ATOMIC_RELEASE);
-	}
 }

@@ -21,6 +21,5 @@ uint32_t left_number(const struct jab *j, const struct target *t, uint32_t site)
 size_t left_tables_size(const struct jab *j, const struct target *t);
 void left_take(struct target *t, uint8_t *here, uint64_t at);
 int left_emit(struct jab *j, struct target *t);		/* leavers; the units' memory is there */
-void left_forget(struct jab *j, struct target *t);	/* before its code goes: nobody is sent there any more */
 
 #endif

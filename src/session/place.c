@@ -370,12 +370,12 @@ static void choose_way(struct target *t)
 		 "by a locked increment: its threads have no restartable sequences");
 }
 
-/* Any site of a probe in it, not only watches of our own? */
+/* Anything in it that uses the memory of rings and programs, not only watches? */
 static bool has_wants(const struct target *t)
 {
 	for (size_t i = 0; i < t->loaded.n; i++)
 		for (size_t k = 0; k < t->loaded.v[i].wants.n; k++)
-			if (!(t->loaded.v[i].wants.v[k].id & OWN_ID))
+			if (!(t->loaded.v[i].wants.v[k].id & WATCH_ID))
 				return true;
 	return false;
 }

@@ -62,10 +62,13 @@ struct watch {
 #define WATCH_ID 0x80000000u	/* in want.id: the rest is the number of the watch, not of a site */
 
 /* Code that ends calls of one function whose frames have gone away; see left.h. By ascending site: that of the entry. */
-struct leaver { uint32_t site, number, size; uint64_t at; };
+struct leaver { uint32_t site, number; };
 
-/* A function where it is mapped: its calls have the same keys, and so the same leaver, if its library goes and comes back. */
-struct left_func { uint32_t row; uint64_t bias; };
+/*
+ * A function where it is mapped, and its leaver's code, which is the main part's: slots may lead there when the library is gone. If it
+ * comes back its calls have the same keys, and so the same leaver.
+ */
+struct left_func { uint32_t row, size; uint64_t bias, at; bool done; };
 
 /* An address that a field reads, as it is in one target. */
 struct constant { const struct field *field; uint64_t value; };
@@ -83,6 +86,7 @@ struct target {
 	VEC(struct left_func) left_funcs;	/* by number of leaver; of the main part */
 	struct leave_desc *left;	/* in the tables of the main part, with their addresses behind it; NULL: no calls are watched */
 	uint64_t left_at;
+	uint64_t left_room, left_end;	/* for code of leavers of libraries that come later; equal: none */
 	struct room *room;
 	struct arena *arena;
 	struct text_patch patch;

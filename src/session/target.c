@@ -8,7 +8,6 @@
 #include "proc/undo.h"
 #include "session/budget.h"
 #include "session/follow.h"
-#include "session/left.h"
 #include "session/newcomers.h"
 #include "session/rings.h"
 #include "session/units.h"
@@ -117,7 +116,6 @@ static void drop_unmapped(struct jab *j, uint32_t main)
 
 		if (i == main || t->main != main || !t->inserted || !is_unmapped(t))
 			continue;
-		left_forget(j, t);
 		if (text_remove(t->proc, t->arena, &report) < 0 || report.arena_left)
 			continue;	/* tried again at the end */
 		t->inserted = false;

@@ -5,7 +5,7 @@
  *
  *	u64 cells[ncells]
  *	u64 errors[clauses][IR_ERRORS]
- *	u64 unpaired[clauses + 1]
+ *	u64 unpaired[clauses + 1], unseen[clauses]
  *	u32 enabled[clauses]
  *	maps
  *
@@ -137,7 +137,7 @@ static uint64_t off_unpaired(const struct unit *u)
 
 static uint64_t off_enabled(const struct unit *u)
 {
-	return off_unpaired(u) + 8ull * (u->script->clauses.n + 1);
+	return off_unpaired(u) + 8ull * (2 * u->script->clauses.n + 1);
 }
 
 static uint64_t off_maps(const struct unit *u)
@@ -475,6 +475,15 @@ static void say_unpaired(const struct jab *j, uint32_t unit, uint32_t clause, co
 			 "this one, are left out", probe, (unsigned long long)n, crowded ? "were too many at once or " : "");
 }
 
+/* Left by an exit that has no probe, or in a way that is none of those we watch (docs/why/exits.md). */
+static void say_unseen(const struct jab *j, uint32_t unit, uint32_t clause, const char *probe)
+{
+	uint64_t n = unpaired(j, unit, j->units.v[unit].script->clauses.n + 1 + clause);
+
+	if (n)
+		log_warn("%s: %llu calls were left in a way that is not watched, and have no event", probe, (unsigned long long)n);
+}
+
 /* Calls of all clauses stand in the same tables. Which one was full is not known: say the lower number. */
 static void say_crowded(const struct jab *j, uint32_t unit)
 {
@@ -504,6 +513,7 @@ static void say_unit(const struct jab *j, uint32_t unit)
 				log_warn("%s: %llu %s", probe, (unsigned long long)times, error_texts[e]);
 		}
 		say_unpaired(j, unit, i, probe);
+		say_unseen(j, unit, i, probe);
 	}
 	say_crowded(j, unit);
 }

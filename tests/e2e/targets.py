@@ -69,6 +69,8 @@ TARGETS = {
     "left_static_gcc": {"sources": ["left.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-Wextra", "-pthread", "-static-libgcc"]},
     "left_clang": {"sources": ["left.cc"], "command": ["clang++", "-O2", "-g", "-Wall", "-pthread"]},
     "left_rs": {"sources": ["left.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "left"]},
+    "libleft.so": {"sources": ["left_plug.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-shared", "-fPIC"]},
+    "left_host": c("left_host.c", "-ldl"),
     "leaps": c("leaps.c"),
     "leaps_static": c("leaps.c", "-static"),
     "leaps_musl": c("leaps.c", "-DPLAIN", cc="musl-gcc"),

@@ -13,8 +13,8 @@ import jab
 import scripts
 from scripts import keyed, scalar
 
-# None of these are there for ever: the frames of coroutines that are jumped away from, at the end.
-STAY = {"yields"}
+# Not seen: frames of coroutines that are jumped away from, at the end; and what setcontext() does.
+STAY = {"yields", "escapes"}
 
 
 def told(text):
@@ -66,6 +66,13 @@ def test_longjmp(built, tmp_path, build, threads):
     assert {k: (n[k, "return"], n[k, "longjmp"]) for k in told(want)} == \
         {k: (v[1], 0 if k in STAY else v[2]) for k, v in told(want).items()}
     assert not [k for k in n if k[1] == "thrown"]
+
+
+def test_what_is_not_seen_is_counted(built, tmp_path):
+    """By the next call that finds the place of the last one taken."""
+    found, r = events(built("leaps"), ["escapes", "inner"], (0, 16), tmp_path)
+    assert "escapes" not in [n for n, _ in found]
+    assert re.findall(r"call:exe:(\w+): (\d+) calls were left in a way that is not watched, and have no event", r.stderr) == [("escapes", "4")], r
 
 
 def test_order_and_durations(built, tmp_path):
@@ -139,6 +146,38 @@ def test_fields(built, tmp_path):
         else:
             assert f["how"] == "return" and isinstance(f["retval"], int) and "left" not in f, f
         assert int(str(f["arg0"]), 0) == i and int(str(f["rsp"]), 0) == int(str(found[0][1]["rsp"]), 0), f
+
+
+def test_libraries_that_come_and_go(built):
+    """The unwinder comes with a library, goes with it and comes back; so does the code that ends its calls."""
+    lib, host = built("libleft.so"), built("left_host")
+    r = scripts.run("call:libleft.so:plug_bottom { @b[left] = count() } call:libleft.so:plug_top { @t[left] = count() }", host, lib, 4)
+    assert r.status == 0 and plain(host, lib, 4) in r.stdout, r
+    assert keyed(r.output, "b") == {"return": "200", "thrown": "200"} and keyed(r.output, "t") == {"return": "400"}, r
+
+
+def test_leavers_stay(built):
+    """A call that seems to be open when its library goes: frames go away over it, and there is code for it still."""
+    lib, host = built("libleft.so"), built("left_host")
+    r = scripts.run("call:libleft.so:plug_escape { @[left] = count() }", host, lib, 3)
+    assert r.status == 0 and plain(host, lib, 3) in r.stdout and keyed(r.output, "") == {"longjmp": "3"}, r
+
+
+def test_comes_and_goes_while_frames_go_away(built, tmp_path):
+    """Pads, leavers and landings are taken out under threads that are in the middle of them."""
+    t = subprocess.Popen([str(built("left")), "4", "1000000000"], stdout=subprocess.DEVNULL)
+    thrown = n = 0
+    try:
+        while n < 4 or not thrown:
+            out = tmp_path / f"out{n}"
+            r = jab.run("trace", "-d", "0.1", "-o", out, "-p", t.pid, *(f"call:exe:{x}" for x in ("bottom", "through", "deep")))
+            assert r.status == 0 and t.poll() is None, r
+            thrown += out.read_text().count('left="thrown"')
+            n += 1
+        assert not [x for x in jab.maps(t.pid) if "jab-" in str(x)]
+    finally:
+        t.kill()
+        t.wait()
 
 
 @pytest.mark.skipif(not shutil.which("babeltrace2"), reason="babeltrace2 is not installed")

@@ -103,7 +103,7 @@ def test_dump_asm_is_what_objdump_says(built, tmp_path):
     """Every line of code is an instruction, one behind the other, from the first byte to the last."""
     out = lines("--dump", "asm", "-e", f"call:{built('calls')}:work {{ @[pid] = hist(duration); printf(\"%s\", str(arg0)); }}")
     heads = [x for x in out if x.endswith(" bytes")]
-    assert [x.split(" at ")[1].split(":")[0] for x in heads] == ["work (entry)", "work (exit)"], heads
+    assert [x.split(" at ")[1].split(":")[0] for x in heads] == ["work (entry)", "work (exit)", "work (left)"], heads
     assert not [x for x in out if "(bad)" in x]
     code = [int(x.split()[0], 16) for x in out if x and x not in heads]
     entry = code[:code.index(0x10000000, 1)]

@@ -21,10 +21,10 @@
 
 enum { INNER, MIDDLE, OUTER, HANDLED, WAITS,
 #ifndef PLAIN
-	YIELDS,
+	YIELDS, ESCAPES,
 #endif
 	FUNCTIONS };
-static const char *const names[] = { "inner", "middle", "outer", "handled", "waits", "yields" };
+static const char *const names[] = { "inner", "middle", "outer", "handled", "waits", "yields", "escapes" };
 static long called[FUNCTIONS], returned[FUNCTIONS], sum, turns;
 static __thread jmp_buf near, far;
 static __thread sigjmp_buf handled_env;
@@ -120,6 +120,25 @@ static void resume(int who, int first)
 	longjmp(there[who], 1);
 }
 
+/* By no way that is watched. */
+noinline void escapes(ucontext_t *to)
+{
+	COUNT(ESCAPES, called);
+	if (to)
+		setcontext(to);
+	COUNT(ESCAPES, returned);
+}
+
+static void escape(void)
+{
+	volatile int times = 0;
+	ucontext_t here;
+
+	getcontext(&here);
+	if (times++ < 5)
+		escapes(&here);
+}
+
 static void coroutines(long rounds)
 {
 	for (int i = 0; i < 2; i++) {
@@ -167,6 +186,7 @@ int main(int argc, char **argv)
 	sum += handled(SIGUSR2);
 #ifndef PLAIN
 	coroutines(rounds);
+	escape();
 #endif
 	for (int i = 0; i < FUNCTIONS; i++)
 		printf("%s %ld %ld %ld\n", names[i], called[i], returned[i], called[i] - returned[i]);

@@ -29,7 +29,7 @@ static uint64_t gen_errors[64][IR_ERRORS];
 static uint64_t gen_cells[256];
 #define GEN_PAIR_BITS 6
 static uint8_t gen_pairs[GEN_PAIRS_SIZE(GEN_PAIR_BITS)];
-static uint64_t gen_unpaired[65];		/* the last one: calls that were given up */
+static uint64_t gen_unpaired[65 + 64];		/* [64]: calls that were given up; behind it those that were left unseen */
 static uint32_t gen_ids[256];
 static struct gen_good gen_good;		/* of zeros: nothing is good */
 

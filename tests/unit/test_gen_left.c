@@ -16,7 +16,7 @@
 struct ended { uint64_t value, sp, left, time; };
 static struct ended ended[64];
 static uint32_t nended;
-static uint64_t leavers[LEAVERS];
+static uint64_t leavers[LEAVERS + 1];	/* the last one is not theirs */
 static struct leave_desc desc;
 
 struct left_world { struct world *w; struct ir_prog *left; struct gen_env env; };
@@ -73,7 +73,7 @@ static struct left_world left_begin(uint8_t how)
 	memset(gen_unpaired, 0, sizeof(gen_unpaired));
 	memset(gen_pairs, 0, sizeof(gen_pairs));
 	put_code(&c, &l);
-	for (int k = 0; k < LEAVERS; k++)
+	for (int k = 0; k <= LEAVERS; k++)
 		leavers[k] = (uint64_t)code_rx + BODY_OFF + LEAVER_AT;
 	desc = (struct leave_desc){
 		.pairs = c.env.pairs, .marks = GEN_PAIRS_TABLES(GEN_PAIR_BITS), .maps = c.env.pairs + 2 * GEN_PAIRS_TABLES(GEN_PAIR_BITS),
@@ -161,6 +161,7 @@ static void calls_between_are_ended(void **state)
 		assert_int_equal(nended, n - want);
 	}
 	assert_true(whole > 200);
+	assert_int_equal(gen_unpaired[0], 0);	/* nobody was sent to one that is over */
 	left_end(&c);
 }
 
@@ -184,12 +185,28 @@ static void marks_belong_to_their_keys(void **state)
 	land(sp_at(200), RCX, sp_at(0));
 	assert_int_equal(nended, 0);
 	m->leaver = 0;
-	leavers[0] = (uint64_t)gen_blob() + blob_offset(BLOB_NOTHING);	/* it is no longer there */
+	leavers[0] = 0;			/* it is not there yet */
 	land(sp_at(200), RCX, sp_at(0));
 	assert_int_equal(nended, 0);
 	m->leaver = 1;
 	land(sp_at(200), RCX, sp_at(0));
 	assert_int_equal(nended, 1);
+	left_end(&c);
+}
+
+static void what_was_left_unseen_is_counted(void **state)
+{
+	struct left_world c = left_begin(LEAVE_RETURN);
+
+	for (uint64_t k = 0; k < 5; k++) {
+		enter_at(&c, sp_at(64), 7 + k);
+		assert_int_equal(gen_unpaired[65], k);
+	}
+	land(sp_at(200), RCX, sp_at(0));
+	assert_int_equal(nended, 1);
+	expect(0, 11, sp_at(64), LEFT_THROWN);
+	enter_at(&c, sp_at(64), 1);
+	assert_int_equal(gen_unpaired[65], 4);
 	left_end(&c);
 }
 
@@ -353,6 +370,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		test(calls_between_are_ended),
 		test(marks_belong_to_their_keys),
+		test(what_was_left_unseen_is_counted),
 		test(stacks_have_ends),
 		test(jumps_on_the_first_stack),
 		test(ends_of_threads),
