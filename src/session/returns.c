@@ -12,8 +12,11 @@
 #include "base/err.h"
 #include "session/rings.h"
 
-#define LOOK_NS 50000000ull	/* between two looks, and so between two stops for new sites */
-#define MOST_LEARNED 512	/* of one process */
+/* Between two looks, and so between two stops for new sites; longer and longer. */
+#define LOOK_NS 50000000ull
+#define LOOK_DOUBLED 6
+#define MOST_ROUNDS 40		/* of one process: each takes an arena of its own */
+#define MOST_LEARNED 512
 
 struct learned { uint64_t at; uint32_t id; };
 typedef VEC(struct learned) learned_list;
@@ -179,12 +182,15 @@ int tails_poll(struct jab *j)
 		struct target *t = &j->targets.v[i];
 		learned_list list = { 0 };
 
-		if (t->main != i || !t->has_notes || !t->inserted || t->lost || now - t->learned_at < LOOK_NS || !proc_alive(t->proc))
+		if (t->main != i || !t->has_notes || !t->inserted || t->lost || t->learned_rounds == MOST_ROUNDS ||
+		    now - t->learned_at < LOOK_NS << MIN(t->learned_rounds / 4, LOOK_DOUBLED) || !proc_alive(t->proc))
 			continue;
 		t->learned_at = now;
 		take_asked(t, &list);
-		if (list.n)
+		if (list.n) {
+			t->learned_rounds++;
 			found += learn(j, i, &list);
+		}
 		vec_free(&list);
 	}
 	return found;
