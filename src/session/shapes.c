@@ -470,12 +470,12 @@ static struct count_spec count_spec(const struct jab *j, const struct target *t,
 	return spec;
 }
 
-/* Calls that end here although they go on. Libraries that came later may find no counter left. */
+/* Calls that end here although they go on. */
 static int emit_early(const struct jab *j, const struct target *t, const struct site *s, uint64_t at, uint8_t *out)
 {
 	struct count_spec spec;
 
-	if (!s->early || !tails_ends_early(j, s) || j->counters.v[s->early - 1].index >= t->counter_cap)
+	if (!s->early || !tails_ends_early(j, s))
 		return 0;
 	spec = count_spec(j, t, s->early - 1);
 	return arch_x86_64.emit_count(out, at, &spec);

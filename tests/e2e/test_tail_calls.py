@@ -124,3 +124,35 @@ def test_forks(built):
     """A child returns from the function that its parent has jumped to, too."""
     r = scripts.run(clauses("uretprobe", ["forked"]), built("tails"), 6, "fork")
     assert numbers(r.output) == {"forked": (12, 2 * sum(range(1, 7)) + 6000)}, r
+
+
+def test_what_is_behind_no_call_is_not_learned(built):
+    """A word on the stack is a return address only if a call is in front of it: nothing is put there."""
+    with Running(built("tails_lazy"), 1000000, "odd") as t, \
+         scripts.Script('uretprobe:exe:by_pointer { printf("v %d\\n", retval) }', t.pid) as s:
+        time.sleep(1)
+        r = s.stop()
+        assert t.poll() is None
+    values = re.findall(r"^v (.*)$", r.output, re.M)
+    assert len(values) > 20 and set(values) == {"<tail call>"}, values[-20:]
+    assert "return addresses" not in r.stderr, r
+
+
+def test_results_with_every_instruction_probed(built):
+    """Where there are jumps already, no second one is put over them or over what they lean on."""
+    plain = subprocess.run([built("tails_lazy"), "800", "calm"], capture_output=True, text=True, check=True).stdout
+    r = scripts.run("insn:exe:one_round { @i = count() } uretprobe:exe:*_pointer,uretprobe:exe:through_plt { @n[func] = count() }",
+                    built("tails_lazy"), 800, "calm")
+    assert r.stdout == plain, r
+    c = told(plain)
+    assert keyed(r.output, "n") == {n: str(c[n][1]) for n in UNKNOWN}, r
+
+
+@pytest.mark.parametrize("kind", ["call", "uretprobe"])
+def test_exits_where_many_calls_end(built, kind):
+    """More functions jump to one than are followed: no call is lost, and those of the others are said not to be whole."""
+    r = scripts.run(f"{kind}:exe:many_* {{ @n = count(); @s = sum((int64)retval); @by[func] = count() }}", built("tails"), 50, "many")
+    calls, _, total = told(r.stdout)["many"]
+    assert scalar(r.output, "n") == str(calls) and set(keyed(r.output, "by").values()) == {"50"}, r
+    early = int(re.search(r"(\d+) calls of several functions went on", r.stderr)[1])
+    assert 0 < early <= 4 * 50 and 0 < int(scalar(r.output, "s")) < total, r
