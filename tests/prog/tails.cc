@@ -127,7 +127,7 @@ static long expect_round(struct tally *t, int which, long n)
 	return v;
 }
 
-static void one_round(struct tally *t, long n)
+static __attribute__((noipa)) void one_round(struct tally *t, long n)
 {
 	char text[24];
 	long got = 0;
