@@ -7,6 +7,7 @@
  *
  * `tails N odd` calls a function with a return address that is not behind a call instruction.
  * `tails N many`: as many functions jump to one as it has letters in the alphabet, almost.
+ * `tails N loop`: one instruction calls three functions in turn, each some time, and each jumps through a pointer.
  * `tails N fork`: every call of forked() makes a child in the function that it jumps to, which returns, too.
  */
 #include <cstdio>
@@ -195,6 +196,20 @@ static void call_many(long n)
 	printf("many %ld %ld %ld\n", 20 * n, 20 * n, got);
 }
 
+body long turn_one(long n) { return ways[0](n); }
+body long turn_two(long n) { return ways[0](n + 1); }
+body long turn_three(long n) { return ways[0](n + 2); }
+
+static void turns(long n)
+{
+	static long (*volatile all[])(long) = { turn_one, turn_two, turn_three };
+	long got = 0;
+
+	for (long i = 0; i < n; i++)
+		got += all[i / 500 % 3](4 * i);
+	sink = got;
+}
+
 /* As a call of by_pointer() would be, but no call instruction is in front of where it returns to. */
 body long pushed(long n)
 {
@@ -228,6 +243,10 @@ int main(int argc, char **argv)
 		for (long i = 0; i < n; i++)
 			if (pushed(i) != ways[i % 3](i))
 				return 1;
+		return 0;
+	}
+	if (argc > 2 && !strcmp(argv[2], "loop")) {
+		turns(n);
 		return 0;
 	}
 	if (argc > 2 && !strcmp(argv[2], "many")) {
