@@ -15,7 +15,7 @@ from targets import LIMIT
 STRAIGHT = ["direct", "twice", "maybe", "both"]
 ROUND = ["even", "odd", "round_one", "round_two"]       # come back to themselves
 UNKNOWN = ["through_plt", "by_pointer", "to_pointer"]
-NOT_KNOWN = "calls went on in a function"
+NOT_KNOWN = "calls went on in a function that was not known"
 LEARNED = re.compile(r"probes at return addresses .*: [1-9]")
 
 
