@@ -134,7 +134,7 @@ struct space_spec {
  *	bits 0...13	calls that this word stands for
  *
  * A word of 0 is free. Words stand in buckets of one cache line; a note that finds its bucket full takes the place of another one,
- * and that is counted. All changes are made by one compare-and-exchange.
+ * and that is counted. All changes are made by one compare-and-exchange, with a lock where a free word is taken.
  */
 #define TAIL_BUCKETS 1024
 #define TAIL_BUCKET_SIZE 64

@@ -189,16 +189,17 @@ void rows_say_early(struct jab *j)
 	for (uint32_t i = 0; i < j->probes.n; i++) {
 		uint64_t n = 0, funcs = 0;
 
-		for (size_t k = 0; k < j->rows.n; k++)
-			if (j->rows.v[k].probe == i && sums[k].early) {
-				n += sums[k].early;
-				if (funcs++ < 3 || log_level)
-					log_info("%s: %llu calls of it", name_of(j, j->rows.v[k].file, j->rows.v[k].func),
-						 (unsigned long long)sums[k].early);
-			}
+		for (size_t k = 0; k < j->rows.n; k++) {
+			if (j->rows.v[k].probe != i || !sums[k].early)
+				continue;
+			n += sums[k].early;
+			funcs++;
+			log_info("%s: %llu calls went on in a function that was not known", name_of(j, j->rows.v[k].file, j->rows.v[k].func),
+				 (unsigned long long)sums[k].early);
+		}
 		if (n)
-			log_warn("%s: %llu calls%s went on in a function that is not known where it jumps to (<tail call>): for these, time and "
-				 "value are those of the jump", probe_name(j, i), (unsigned long long)n, funcs > 1 ? " of several functions" : "");
+			log_warn("%s: %llu calls%s went on in a function that was not known (<tail call>); their time and value are those of the "
+				 "jump to it", probe_name(j, i), (unsigned long long)n, funcs > 1 ? " of several functions" : "");
 	}
 	free(sums);
 }

@@ -98,12 +98,12 @@ static int add_exits(const struct match *x, uint32_t func)
 		x->j->probes.v[x->probe].refused--;
 		return 0;
 	}
-	hits = new_counter(x, func, UINT64_MAX, true, COUNT_HITS);
 	for (size_t i = 0; i < f->exits.n; i++)
 		tails |= f->exits.v[i].kind != EXIT_RET;
-	x->j->rows.v[x->j->counters.v[hits].row].tails |= tails;
-	if (tails && x->j->events && !x->m->is_go)
+	if (tails && x->j->events && !x->m->is_go)	/* first: where there is a counter for hits, there is one for these */
 		early = new_counter(x, func, UINT64_MAX, true, COUNT_EARLY) + 1;
+	hits = new_counter(x, func, UINT64_MAX, true, COUNT_HITS);
+	x->j->rows.v[x->j->counters.v[hits].row].tails |= tails;
 	for (size_t i = 0; i < f->exits.n; i++) {
 		add_site(x, func, f->exits.v[i].addr, WANT_EXIT, f->exits.v[i].kind, hits);
 		if (f->exits.v[i].kind != EXIT_RET)

@@ -12,8 +12,12 @@
 #include "base/err.h"
 #include "session/rings.h"
 
-#define LOOK_NS 50000000ull	/* between two looks, and so between two stops for new sites */
-#define MOST_LEARNED 512	/* of one process */
+/* Between two looks, and so between two stops for new sites; longer and longer. */
+#define LOOK_NS 50000000ull
+#define LOOK_DOUBLED 6
+#define MOST_ROUNDS 40		/* of one process: each takes an arena of its own */
+#define MOST_LEARNED 1000	/* pairs of an address and a row */
+#define MOST_AT_ONE 24		/* rows whose calls may end at one return address */
 
 struct learned { uint64_t at; uint32_t id; };
 typedef VEC(struct learned) learned_list;
@@ -139,6 +143,38 @@ static bool write_known(struct jab *j, uint32_t main, const struct site *s)
 	return false;
 }
 
+/* May calls of this row go on in an unknown function at this jump? */
+static bool is_unknown(const struct jab *j, const struct site *s)
+{
+	const struct tail_link *next = s->next ? &j->targets.v[s->target].links.v[s->next - 1] : NULL;
+
+	return s->early && site_is_tail(s) && !s->again && (!next || next->cut || next->bad);
+}
+
+/*
+ * One instruction may call many functions through a pointer, and where a probe is, no second one fits later: rows that have not told of this
+ * return address yet are served there, too.
+ */
+static void add_others(struct jab *j, uint32_t main, uint64_t at, learned_list *list)
+{
+	struct target *t = &j->targets.v[main];
+	size_t n = 0;
+
+	for (size_t i = 0; i < list->n; i++)
+		n += list->v[i].at == at;
+	for (size_t i = 0; i < j->sites.n && n < MOST_AT_ONE && t->learned.n < MOST_LEARNED; i++) {
+		const struct site *s = &j->sites.v[i];
+		const struct counter *c = s->counter == UINT32_MAX ? NULL : &j->counters.v[s->counter];
+		struct learned x = { at, c ? c->index : 0 };
+
+		if (!c || c->target != main || c->role != COUNT_HITS || !is_unknown(j, s) || is_learned(t, &x))
+			continue;
+		*vec_add(&t->learned) = x;
+		*vec_add(list) = x;
+		n++;
+	}
+}
+
 static int learn(struct jab *j, uint32_t main, const learned_list *list)
 {
 	uint32_t part = j->targets.n;
@@ -165,7 +201,7 @@ static int learn(struct jab *j, uint32_t main, const learned_list *list)
 	for (size_t i = first; i < j->sites.n; i++)
 		if (j->sites.v[i].target == part && j->sites.v[i].tactic != TACTIC_NONE)
 			known += write_known(j, main, &j->sites.v[i]);
-	log_info("process %d: %d return addresses of calls that have gone on in another function are probed", j->targets.v[main].proc->pid, known);
+	log_info("process %d: probes at return addresses of calls that have gone on in another function: %d", j->targets.v[main].proc->pid, known);
 	return known;
 }
 
@@ -179,12 +215,17 @@ int tails_poll(struct jab *j)
 		struct target *t = &j->targets.v[i];
 		learned_list list = { 0 };
 
-		if (t->main != i || !t->has_notes || !t->inserted || t->lost || now - t->learned_at < LOOK_NS || !proc_alive(t->proc))
+		if (t->main != i || !t->has_notes || !t->inserted || t->lost || t->learned_rounds == MOST_ROUNDS ||
+		    now - t->learned_at < LOOK_NS << MIN(t->learned_rounds / 4, LOOK_DOUBLED) || !proc_alive(t->proc))
 			continue;
 		t->learned_at = now;
 		take_asked(t, &list);
-		if (list.n)
+		for (size_t k = list.n; k-- > 0;)
+			add_others(j, i, list.v[k].at, &list);
+		if (list.n) {
+			t->learned_rounds++;
 			found += learn(j, i, &list);
+		}
 		vec_free(&list);
 	}
 	return found;

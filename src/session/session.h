@@ -112,6 +112,7 @@ struct target {
 	bool has_notes;		/* that memory is there */
 	VEC(struct learned) learned;	/* of the main part: return addresses that were told of; returns.c */
 	uint64_t learned_at;	/* when they were looked at last */
+	uint32_t learned_rounds;	/* looks that found some */
 	bool unwatched;		/* a call that makes strangers has no probe of ours: count the locked way */
 	bool unguarded;		/* a call that takes pages away has none: nothing is read plainly */
 	bool apart;		/* pads take as little address space as they can */

@@ -432,7 +432,7 @@ bool shapes_any_bulk(const struct jab *j)
 	return units_are_heavy(j);
 }
 
-static size_t count_body(void)
+size_t count_body(void)
 {
 	struct count_spec with = { .has_rseq = true }, without = { .has_rseq = false };
 
@@ -444,7 +444,7 @@ static bool records(const struct jab *j, const struct site *s)
 	return j->events && j->counters.v[s->counter].role == COUNT_HITS;
 }
 
-static size_t own_body(const struct jab *j, const struct site *s)
+size_t shape_own_body(const struct jab *j, const struct site *s)
 {
 	size_t space;
 
@@ -456,37 +456,14 @@ static size_t own_body(const struct jab *j, const struct site *s)
 	return shape_of(j, j->counters.v[s->counter].row)->body + space + (j->events->o.overwrite ? count_body() + space : 0);
 }
 
-size_t shape_body(const struct jab *j, const struct site *s)
-{
-	return own_body(j, s) + tails_room(j, s) + (s->early ? count_body() : 0);
-}
-
-static struct count_spec count_spec(const struct jab *j, const struct target *t, uint32_t counter)
-{
-	struct count_spec spec = t->spec;
-
-	spec.index = j->counters.v[counter].index;
-	spec.shared = counter_shared_at(t, spec.index);
-	return spec;
-}
-
-/* Calls that end here although they go on. Libraries that came later may find no counter left. */
-static int emit_early(const struct jab *j, const struct target *t, const struct site *s, uint64_t at, uint8_t *out)
-{
-	struct count_spec spec;
-
-	if (!s->early || !tails_ends_early(j, s) || j->counters.v[s->early - 1].index >= t->counter_cap)
-		return 0;
-	spec = count_spec(j, t, s->early - 1);
-	return arch_x86_64.emit_count(out, at, &spec);
-}
-
 static int emit_count(const struct jab *j, const struct target *t, const struct site *s, uint64_t at, uint8_t *out)
 {
-	struct count_spec spec = count_spec(j, t, s->counter);
+	struct count_spec spec = t->spec;
 	size_t space = go_space(j, s);
 	int n;
 
+	spec.index = j->counters.v[s->counter].index;
+	spec.shared = counter_shared_at(t, spec.index);
 	n = arch_x86_64.emit_count(out + space, at + space, &spec);
 	if (space && n > 0)
 		go_put_space(j, s, GO_COUNT, spec.shared, n, out);
@@ -595,7 +572,7 @@ static int emit_event(const struct place *p, uint64_t at, uint8_t *out)
 	return p->s->above ? emit_either(p, at, out) : emit_plain(p, at, out, 0, 0);
 }
 
-static int emit_own(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out)
+int shape_emit_own(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out)
 {
 	const struct site *s = &j->sites.v[w->id];
 	const struct counter *c = &j->counters.v[s->counter];
@@ -618,30 +595,4 @@ static int emit_own(struct jab *j, struct target *t, const struct want *w, uint6
 	if (space && m > 0)
 		go_put_space(j, s, p.s->bulk || p.s->above ? GO_BULK : GO_EVENT, rings_no_stack_at(p.t, p.index), m, out + n);
 	return m < 0 ? m : n + (int)space + m;
-}
-
-void shape_fill(uint8_t *out, uint64_t at, size_t used, size_t size)
-{
-	if (used + 5 <= size)	/* the shorter form: jump over what is left */
-		arch_x86_64.jump(out + used, at + used, at + size);
-	else
-		memset(out + used, 0x90, size - used);
-}
-
-int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out)
-{
-	struct want own = *w;
-	struct tails_code code;
-	int n;
-
-	if (!tails_emit(j, t, w, out, &code))
-		return code.before;
-	code.before += emit_early(j, main_part(j, t), &j->sites.v[w->id], at + code.before, out + code.before);
-	own.body -= code.before + code.after;
-	n = emit_own(j, t, &own, at + code.before, out + code.before);
-	if (n < 0 || !code.after)
-		return n < 0 ? n : (int)code.before + n;
-	shape_fill(out + code.before, at + code.before, n, own.body);
-	arch_x86_64.jump(out + w->body - code.after, at + w->body - code.after, at);
-	return w->body;
 }

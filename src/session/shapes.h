@@ -70,11 +70,14 @@ void events_free(struct events *e);
 size_t shapes_desc_size(const struct jab *j);
 bool shapes_any_bulk(const struct jab *j);
 
-/* Bytes of code that a site takes in a pad. */
+/* Bytes of code that a site takes in a pad; what is its row's of them; what counting a hit takes. */
 size_t shape_body(const struct jab *j, const struct site *s);
+size_t shape_own_body(const struct jab *j, const struct site *s);
+size_t count_body(void);
 
-/* Write the code of a site as it runs at `at`. Returns its length, or an error. */
+/* Write the code of a site as it runs at `at`, or what is its row's of it. Returns its length, or an error. */
 int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
+int shape_emit_own(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
 
 /* A body of `used` bytes that has room for `size`: goes on behind that. */
 void shape_fill(uint8_t *out, uint64_t at, size_t used, size_t size);

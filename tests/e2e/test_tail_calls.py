@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A call lasts until control is back in its caller, also where its function ends with a jump to another one (tests/prog/tails.cc)."""
+import os
 import re
 import subprocess
 import time
@@ -14,7 +15,8 @@ from targets import LIMIT
 STRAIGHT = ["direct", "twice", "maybe", "both"]
 ROUND = ["even", "odd", "round_one", "round_two"]       # come back to themselves
 UNKNOWN = ["through_plt", "by_pointer", "to_pointer"]
-NOT_KNOWN = "calls went on in a function"
+NOT_KNOWN = "calls went on in a function that was not known"
+LEARNED = re.compile(r"probes at return addresses .*: [1-9]")
 
 
 class Running(subprocess.Popen):
@@ -29,6 +31,21 @@ class Running(subprocess.Popen):
 def told(text):
     """{name: (calls, returns, sum)} as the program has counted them itself."""
     return {n: tuple(map(int, rest)) for n, *rest in (line.split() for line in text.splitlines())}
+
+
+def until(script, enough):
+    """Wait until what a script has printed so far is enough."""
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        text = os.pread(script.out.fileno(), 1 << 26, 0).decode(errors="replace")
+        if enough(text[:text.rfind("\n") + 1]):
+            return
+        time.sleep(.05)
+    raise AssertionError(f"not enough: {text[-500:]!r} {script.stderr[-20:]}")
+
+
+def are_numbers(values, n):
+    return len(values) >= n and all(re.fullmatch(r"\d+", v) for v in values[-n:])
 
 
 def clauses(kind, names):
@@ -109,18 +126,53 @@ def test_return_addresses_are_learned(built, kind, name):
     """After a while calls end where they return, with their value."""
     with Running(built("tails_lazy"), 1000000, "calm") as t, \
          scripts.Script(f'{kind}:exe:{name} {{ printf("v %d\\n", retval); @n = count() }}', t.pid) as s:
-        end = time.monotonic() + LIMIT
-        while not any("return addresses" in x for x in s.stderr) and time.monotonic() < end:
-            time.sleep(.01)
-        assert any("return addresses" in x for x in s.stderr), s.stderr
-        time.sleep(.5)
+        until(s, lambda text: are_numbers(re.findall(r"^v (.*)$", text, re.M), 20))
         r = s.stop()
     values = re.findall(r"^v (.*)$", r.output, re.M)
-    assert len(values) > 20 and all(re.fullmatch(r"\d+", v) for v in values[-20:]), values[-20:]
     assert int(scalar(r.output, "n")) == len(values)
+    assert any(LEARNED.search(x) for x in s.stderr) and re.search(rf"\d+ {NOT_KNOWN}", r.stderr), r
 
 
 def test_forks(built):
     """A child returns from the function that its parent has jumped to, too."""
     r = scripts.run(clauses("uretprobe", ["forked"]), built("tails"), 6, "fork")
     assert numbers(r.output) == {"forked": (12, 2 * sum(range(1, 7)) + 6000)}, r
+
+
+def test_what_is_behind_no_call_is_not_learned(built):
+    """A word on the stack is a return address only if a call is in front of it: nothing is put there."""
+    with Running(built("tails_lazy"), 1000000, "odd") as t, \
+         scripts.Script('uretprobe:exe:by_pointer { printf("v %d\\n", retval) }', t.pid) as s:
+        until(s, lambda text: text.count("v ") > 2000)      # it takes longer than a look of the tracer's
+        r = s.stop()
+        assert t.poll() is None
+    values = re.findall(r"^v (.*)$", r.output, re.M)
+    assert len(values) > 20 and set(values) == {"<tail call>"}, values[-20:]
+    assert not LEARNED.search(r.stderr), r
+
+
+def test_results_with_every_instruction_probed(built):
+    """Where there are jumps already, no second one is put over them or over what they lean on."""
+    plain = subprocess.run([built("tails_lazy"), "800", "calm"], capture_output=True, text=True, check=True).stdout
+    r = scripts.run("insn:exe:one_round { @i = count() } uretprobe:exe:*_pointer,uretprobe:exe:through_plt { @n[func] = count() }",
+                    built("tails_lazy"), 800, "calm")
+    assert r.stdout == plain, r
+    c = told(plain)
+    assert keyed(r.output, "n") == {n: str(c[n][1]) for n in UNKNOWN}, r
+
+
+@pytest.mark.parametrize("kind", ["call", "uretprobe"])
+def test_exits_where_many_calls_end(built, kind):
+    """More functions jump to one than are followed: no call is lost, and those of the others are said not to be whole."""
+    r = scripts.run(f"{kind}:exe:many_* {{ @n = count(); @s = sum((int64)retval); @by[func] = count() }}", built("tails"), 50, "many")
+    calls, _, total = told(r.stdout)["many"]
+    assert scalar(r.output, "n") == str(calls) and set(keyed(r.output, "by").values()) == {"50"}, r
+    early = int(re.search(r"(\d+) calls of several functions went on", r.stderr)[1])
+    assert 0 < early <= 4 * 50 and 0 < int(scalar(r.output, "s")) < total, r
+
+
+def test_one_place_that_calls_many_is_learned_once(built):
+    """Functions that are called through one pointer one after the other, each of them with a jump to an unknown one."""
+    with Running(built("tails_lazy"), 1000000, "loop") as t, \
+         scripts.Script('call:exe:turn_* { printf("%s %d\\n", func, retval) }', t.pid) as s:
+        until(s, lambda text: all(are_numbers(re.findall(rf"^{n} (.*)$", text, re.M), 20) for n in ("turn_one", "turn_two", "turn_three")))

@@ -5,6 +5,9 @@
  * "name calls returns sum", counted by the caller's side; sum is that of the returned values. `tails N calm` throws nothing:
  * no function may be left by an exception while the kernel has its return address.
  *
+ * `tails N odd` calls a function with a return address that is not behind a call instruction.
+ * `tails N many`: as many functions jump to one as it has letters in the alphabet, almost.
+ * `tails N loop`: one instruction calls three functions in turn, each some time, and each jumps through a pointer.
  * `tails N fork`: every call of forked() makes a child in the function that it jumps to, which returns, too.
  */
 #include <cstdio>
@@ -125,7 +128,7 @@ static long expect_round(struct tally *t, int which, long n)
 	return v;
 }
 
-static void one_round(struct tally *t, long n)
+static __attribute__((noipa)) void one_round(struct tally *t, long n)
 {
 	char text[24];
 	long got = 0;
@@ -175,6 +178,49 @@ static void *work(void *arg)
 	return nullptr;
 }
 
+body long end_of_many(long n) { sink = n; return n + 7; }
+
+#define MANY(x) body long many_##x(long n) { return end_of_many(n + sizeof(#x)); }
+#define EACH(op) op(a) op(b) op(c) op(d) op(e) op(f) op(g) op(h) op(i) op(j) op(k) op(l) op(m) op(n) op(o) op(p) op(q) op(r) op(s) op(t)
+EACH(MANY)
+
+#define CALL(x) got += many_##x(i);
+
+static void call_many(long n)
+{
+	long got = 0;
+
+	for (long i = 0; i < n; i++) {
+		EACH(CALL)
+	}
+	printf("many %ld %ld %ld\n", 20 * n, 20 * n, got);
+}
+
+body long turn_one(long n) { return ways[0](n); }
+body long turn_two(long n) { return ways[0](n + 1); }
+body long turn_three(long n) { return ways[0](n + 2); }
+
+static void turns(long n)
+{
+	static long (*volatile all[])(long) = { turn_one, turn_two, turn_three };
+	long got = 0;
+
+	for (long i = 0; i < n; i++)
+		got += all[i / 500 % 3](4 * i);
+	sink = got;
+}
+
+/* As a call of by_pointer() would be, but no call instruction is in front of where it returns to. */
+body long pushed(long n)
+{
+	long r;
+
+	asm volatile("mov %%rsp, %%rbx\n and $-16, %%rsp\n sub $256, %%rsp\n lea 1f(%%rip), %%rax\n push %%rax\n jmp by_pointer\n nop\n"
+		     "1: mov %%rbx, %%rsp"
+		     : "=a"(r), "+D"(n) : : "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc");
+	return r;
+}
+
 body long forks(long n)
 {
 	pid_t child = fork();
@@ -193,6 +239,20 @@ int main(int argc, char **argv)
 	int threads = argc > 2 && atoi(argv[2]) ? atoi(argv[2]) : 1;
 
 	calm = argc > 2 && !strcmp(argv[2], "calm");
+	if (argc > 2 && !strcmp(argv[2], "odd")) {
+		for (long i = 0; i < n; i++)
+			if (pushed(i) != ways[i % 3](i))
+				return 1;
+		return 0;
+	}
+	if (argc > 2 && !strcmp(argv[2], "loop")) {
+		turns(n);
+		return 0;
+	}
+	if (argc > 2 && !strcmp(argv[2], "many")) {
+		call_many(n);
+		return 0;
+	}
 	if (argc > 2 && !strcmp(argv[2], "fork")) {
 		for (long i = 0; i < n; i++)
 			if (forked(i) >= 1000)

@@ -553,10 +553,90 @@ static void go_faults_where_it_did(void **state)
 	fix_close(&x);
 }
 
+/* What the CPU reads of a jump at e, of which some bytes may be those that were there before. */
+static size_t jump_len(const struct edit *e)
+{
+	return e->new[0] == 0xe9 ? 5 : e->new[0] == 0x0f ? 6 : e->len;
+}
+
+static void apply(uint8_t *text, const struct text_patch *patch)
+{
+	for (size_t i = 0; i < patch->edits.n; i++)
+		memcpy(text + (patch->edits.v[i].at.v - BASE - TEXT_OFF), patch->edits.v[i].new, patch->edits.v[i].len);
+}
+
+/* A second plan for the instruction at `off`, made when the jumps of the first are there. Returns whether it has a place. */
+static bool plan_second(struct fix *x, const struct text_patch *first, const uint8_t *text, size_t len, uint32_t off)
+{
+	struct plan_output out = { x, body, view };
+	struct want w = at(off, WANT_INSN, 3);
+	struct text_patch patch = { 0 };
+	uint8_t after[256];
+	struct plan *p;
+	int missed;
+
+	assert_int_equal(plan_create(x->code, x->room, 0, 40, &p), 0);
+	plan_beside(p, x->p);
+	missed = plan_solve(p, &w, 1);
+	assert_int_equal(plan_emit(p, &out, &patch), 0);
+	memcpy(after, text, len);
+	apply(after, &patch);
+	for (size_t i = 0; i < first->edits.n; i++) {
+		uint64_t from = first->edits.v[i].at.v - BASE - TEXT_OFF;
+
+		for (size_t k = from; k < from + jump_len(&first->edits.v[i]) && k < len; k++)
+			assert_int_equal(after[k], text[k]);
+	}
+	for (size_t i = 0; i < first->moves_in.n; i++)		/* what was moved to a pad is not moved again */
+		for (size_t k = 0; k < patch.edits.n; k++)
+			assert_true(patch.edits.v[k].at.v + patch.edits.v[k].len <= first->moves_in.v[i].from.v ||
+				    patch.edits.v[k].at.v > first->moves_in.v[i].from.v);
+	plan_free(p);
+	patch_free(&patch);
+	for (int i = 0; i < x->n; i++)
+		free(x->view[i]);
+	x->n = 0;
+	return !missed;
+}
+
+/* Every way to place a jump, and then another one beside it. */
+static void a_second_plan_keeps_away(void **state)
+{
+	unsigned int placed = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct row *row = &rows[i];
+		struct want w = at(row->at, row->kind, 1);
+		struct text_patch patch;
+		uint8_t text[256];
+		struct fix x;
+		size_t len = 0;
+
+		if (row->bias || row->no_room || row->foreign)
+			continue;
+		fix_open(&x, row->bytes);
+		w.exit_kind = row->exit_kind;
+		plan_avoid(x.p, row->avoid);
+		plan_solve(x.p, &w, 1);
+		emit(&x, &patch);
+		while (len < sizeof(text) && module_bytes(x.m, BASE + TEXT_OFF, len + 1))
+			len++;
+		memcpy(text, module_bytes(x.m, BASE + TEXT_OFF, len), len);
+		apply(text, &patch);
+		for (uint32_t off = 0; off < len && len < sizeof(text); off++)
+			placed += plan_second(&x, &patch, text, len, off);
+		patch_free(&patch);
+		fix_close(&x);
+	}
+	assert_in_range(placed, 20, 10000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(table),
+		cmocka_unit_test(a_second_plan_keeps_away),
 		cmocka_unit_test(pads_are_in_reach_of_what_leads_there),
 		cmocka_unit_test(sites_close_together_share),
 		cmocka_unit_test(a_window_swallows_the_next),

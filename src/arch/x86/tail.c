@@ -86,9 +86,10 @@ static void put_search(uint8_t **p, struct branches *found)
 	put_next(p, loop);
 }
 
+/* A note that is there: others don't write to it, unless it is taken away just now. Then one note more is lost, but no word is torn. */
 static void put_exchange(uint8_t **p)
 {
-	put(p, 0xf0, 0x48, 0x0f, 0xb1, 0x11);		/* lock cmpxchg %rdx,(%rcx) */
+	put(p, 0x48, 0x0f, 0xb1, 0x11);			/* cmpxchg %rdx,(%rcx) */
 }
 
 /* rcx: behind the bucket. A free word of it, or else one that is in use: which of them depends on the note. */
@@ -105,7 +106,7 @@ static void put_new_note(uint8_t **p, const struct tail_spec *spec, uint32_t low
 	put(p, 0x31, 0xc0);				/* xor  %eax,%eax */
 	put(p, 0x48, 0x39, 0x01);			/* cmp  %rax,(%rcx) */
 	put_branch(p, 0x75, &taken);			/* jne  taken */
-	put_exchange(p);
+	put(p, 0xf0, 0x48, 0x0f, 0xb1, 0x11);		/* lock cmpxchg %rdx,(%rcx) */
 	put_branch(p, 0x74, done);			/* je   done */
 	land_branches(&taken, *p);
 	put_next(p, loop);
