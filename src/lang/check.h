@@ -90,6 +90,7 @@ const struct vtype *check_step(struct checker *c, struct expr *e);
 const struct vtype *check_name(struct checker *c, struct expr *e);
 /* Go's package.variable, which looks like a member; NULL: it is none. */
 const struct vtype *check_package_var(struct checker *c, struct expr *e);
+const struct var *check_result_var(const struct lang_site *site, const struct func_types *f);	/* what retval is there */
 const char *check_probe_type(const struct checker *c);	/* "uprobe", "interval", ... */
 bool check_is_args(struct checker *c, const struct expr *e);	/* the word of the language, and no variable of that name */
 const struct vtype *check_args_member(struct checker *c, struct expr *e);

@@ -119,6 +119,8 @@ TARGETS = {
     "errno_musl_static": c("errno.c", "-static", cc="musl-gcc"),
     "local_rs_0": {"sources": ["local.rs"], "command": ["rustc", "-g", "--edition", "2021", "--crate-name", "local"]},
     "local_rs_2": {"sources": ["local.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "local"]},
+    "results_rs_0": {"sources": ["results.rs"], "command": ["rustc", "-g", "--edition", "2021", "--crate-name", "results"]},
+    "results_rs_2": {"sources": ["results.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "results"]},
     "variants_0": {"sources": ["variants.rs"], "command": ["rustc", "-g", "--edition", "2021", "--crate-name", "variants"]},
     "pieces": c("pieces.c", cc="clang"),
     "results_O0": c("results.c", "-O0"),
