@@ -390,15 +390,28 @@ bool script_has_errors(const struct script_run *s)
 
 bool script_has_sites(const struct script_run *s)
 {
-	return s->j->probes.n;
+	for (size_t i = 0; i < s->j->probes.n; i++)
+		if (!s->j->probes.v[i].missing)
+			return true;
+	return false;
 }
 
+bool script_may_miss(const struct script_run *s)
+{
+	uint8_t how = lang_config(unit_of(s)->lang)->missing_probes;
+
+	return how == MISSING_WARN || how == MISSING_IGNORE;
+}
+
+/* A file that is not there is said where its probes are looked for. */
 const char *script_object(const struct script_run *s, size_t n)
 {
+	bool may_miss = script_may_miss(s);
+
 	for (size_t i = 0; i < s->j->probes.n; i++) {
 		const char *object = s->j->probes.v[i].spec->object;
 
-		if (object && strchr(object, '/') && !n--)
+		if (object && strchr(object, '/') && !(may_miss && access(object, F_OK) < 0) && !n--)
 			return object;
 	}
 	return NULL;
