@@ -4,7 +4,7 @@
  * until we have done what must be done before it goes on. The memory that both sides share:
  *
  *	thread	takes a free slot (0 -> CLAIMED), fills it, WAITING, rings the bell, sleeps on the state
- *	we	see the bell, do our work, WAITING -> GO, wake it
+ *	we	see the bell, do our work, leave an answer in arg[0] if there is one, WAITING -> GO, wake it
  *	thread	GO -> 0
  *
  * It never waits longer than the limit, not at all while `open` is 0, and it is woken by the kernel
@@ -19,12 +19,16 @@
 #define PARK_SLOTS 32
 #define PARK_END_MS 10000	/* whoever wakes it before */
 #define PARK_LIMIT_MS 2000
+#define PARK_TURN_MS 2		/* how often one that wants an answer and found no slot tries again */
+#define PARK_NO_ANSWER 0ull
+#define PARK_FULL (~0ull)	/* no answer: there was no slot */
 #define PARK_SLICE_MS 10	/* how often a sleeper looks whether its keeper lives */
 
 enum park_kind {
 	PARK_EXEC,		/* arg: path */
 	PARK_EXECAT,		/* arg: directory, path */
 	PARK_LOADED,		/* the loader has mapped or unmapped something */
+	PARK_IDS,		/* which numbers have we for this thread? Answer: pid << 32 | tid */
 };
 
 enum park_state { PARK_FREE, PARK_CLAIMED, PARK_WAITING, PARK_GO };

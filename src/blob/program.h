@@ -43,7 +43,7 @@ enum prog_ops {
 	PROG_COMM,
 	PROG_SLOT_COPY, PROG_SLOT_AND, PROG_SLOT_LOAD, PROG_STR_CMP, PROG_STR_LEN, PROG_STR_FIND,
 	PROG_EMIT,		/* id imm */
-	PROG_IDS,		/* dst = pid << 32 | tid, from the kernel */
+	PROG_IDS,		/* dst = pid << 32 | tid, from the kernel; with a table (arch/event.h) as we have them. shape: struct park */
 	PROG_THREAD,		/* returns the thread pointer, from the kernel */
 	PROG_STACK,		/* dst = number of the stack; PROG_FULL: it is 0 */
 	PROG_FAULTS,		/* the word a has faults of the entry of this call; where is forgotten */

@@ -180,12 +180,14 @@ enum ir_ctx {
 	IR_CTX_THREAD,		/* the thread pointer: thread-local variables are at fixed distances from it, as far
 				   as the site says so. A thread without any may have any number there */
 	IR_CTX_TAIL,		/* ADDR_TAIL_CALL at an exit that goes on in another function, else 0 */
+	IR_CTX_NS_PID, IR_CTX_NS_TID,	/* in the target's own pid namespace */
 };
 
 enum ir_error {
 	IR_ERR_FAULT,		/* a condition, key or value could not be read */
 	IR_ERR_DIV, IR_ERR_RANGE, IR_ERR_LOOP,
 	IR_ERR_MAP_FULL,
+	IR_ERR_IDS,		/* our number of the process or thread is not known */
 	IR_ERR_DELETE,		/* delete of what was not there (and nobody looked at the answer) */
 	IR_ERRORS
 };

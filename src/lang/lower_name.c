@@ -221,7 +221,7 @@ struct val lower_name(struct lower *w, const struct expr *e)
 	static const uint8_t ctx[] = {
 		[B_PID] = IR_CTX_PID, [B_TID] = IR_CTX_TID, [B_CPU] = IR_CTX_CPU, [B_NSECS] = IR_CTX_NSECS,
 		[B_ELAPSED] = IR_CTX_ELAPSED, [B_DURATION] = IR_CTX_DURATION, [B_UID] = IR_CTX_UID, [B_GID] = IR_CTX_GID,
-		[B_RAND] = IR_CTX_RAND, [B_NCPUS] = IR_CTX_NCPUS, [B_CPID] = IR_CTX_CPID,
+		[B_RAND] = IR_CTX_RAND, [B_NCPUS] = IR_CTX_NCPUS, [B_CPID] = IR_CTX_CPID, [B_NS_PID] = IR_CTX_NS_PID, [B_NS_TID] = IR_CTX_NS_TID,
 	};
 	struct val v;
 

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "proc/arrivals.h"
 #include "session/follow.h"
+#include "session/parks.h"
 
 #define MOST_TARGETS 1000
 #define FDS_EACH 8
@@ -77,7 +78,7 @@ static bool is_known(void *arg, pid_t pid)
 	for (size_t i = 0; i < j->targets.n; i++) {
 		const struct target *t = &j->targets.v[i];
 
-		if (t->proc && t->proc->pid == pid && t->inserted && t->park && proc_alive(t->proc))
+		if (t->proc && t->proc->pid == pid && t->inserted && t->park && t->park->follows && proc_alive(t->proc))
 			return true;
 	}
 	return false;

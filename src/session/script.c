@@ -327,8 +327,8 @@ static void moment(void *data, struct interp_site *at)
 
 static void fill_site(struct script_run *s, struct interp_site *at)
 {
-	at->ctx[IR_CTX_PID] = getpid();
-	at->ctx[IR_CTX_TID] = gettid();
+	at->ctx[IR_CTX_PID] = at->ctx[IR_CTX_NS_PID] = getpid();
+	at->ctx[IR_CTX_TID] = at->ctx[IR_CTX_NS_TID] = gettid();
 	at->ctx[IR_CTX_UID] = getuid();
 	at->ctx[IR_CTX_GID] = getgid();
 	at->ctx[IR_CTX_NCPUS] = sysconf(_SC_NPROCESSORS_ONLN);

@@ -151,6 +151,7 @@ TARGETS = {
     "vandal": c("vandal.c"),
     "hostile": c("hostile.c", f"-I{ROOT / 'src'}", "-ldl"),
     "many": c("many.c"),
+    "numbers": c("numbers.c"),
     "filler": c("filler.c"),
     "recluse": c("recluse.c"),
     "leaver": c("leaver.c"),
