@@ -11,14 +11,17 @@ class Part:
     name: str
     weight: float
     run: Callable        # takes seconds; True: it was content
-    least: float = 1     # with less time it has nothing to do
+    least: float = 1     # so long it takes to begin and to do one thing
 
 
-def shares(parts, seconds, clock=time.monotonic, say=print):
-    """Runs all of them, in their order. The names of those that were not content."""
+def shares(parts, seconds, leave_out=True, clock=time.monotonic, say=print):
+    """Runs them in their order. leave_out: not those for which there is no time any more. The names of those that were not content."""
     end, bad, took = clock() + seconds, [], []
     for i, part in enumerate(parts):
         begin = clock()
+        if leave_out and end - begin < part.least / 2:
+            say(f"{part.name:16} left out: there is no time for it")
+            continue
         share = max((end - begin) * part.weight / sum(p.weight for p in parts[i:]), part.least)
         if not part.run(share):
             bad.append(part.name)
