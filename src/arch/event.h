@@ -135,6 +135,21 @@ struct pid_page {
 	uint32_t asking;
 };
 
+/*
+ * Numbers of processes and threads in another pid namespace, and ours for the same: theirs | ours << 32, at the place that the
+ * lower bits of theirs say, or at its other one. ours is 0 where nobody has told us. The table is private to a process and wiped
+ * by a fork: a child may be in a namespace of its own, in which the same numbers are other processes. A process that finds
+ * itself missing asks the tracer (PARK_IDS).
+ */
+#define ID_TABLE 4096		/* entries, a power of two */
+#define ID_OTHER 1024		/* the other place of an entry: its number with this bit changed */
+#define ID_TABLE_BYTES (8 * ID_TABLE)
+
+static inline uint64_t id_entry(uint32_t theirs, uint32_t ours)
+{
+	return theirs | (uint64_t)ours << 32;
+}
+
 _Static_assert(offsetof(struct ring_head, head) == 0 && offsetof(struct ring_head, lock) == 8, "changed at once");
 _Static_assert(offsetof(struct ring_head, tail) == 64, "pads know it");
 _Static_assert(offsetof(struct ring_head, marks) == 2048, "pads know it");

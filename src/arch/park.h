@@ -4,7 +4,7 @@
  * the tracer has done what must be done before it goes on. This is the memory that both share:
  *
  *	thread	takes a free slot (FREE -> CLAIMED), fills it, WAITING, increments the bell, sleeps on the state
- *	tracer	sees the bell, does its work, WAITING -> GO, wakes the thread
+ *	tracer	sees the bell, does its work, puts an answer into arg[0] if there is one, WAITING -> GO, wakes the thread
  *	thread	GO -> FREE
  *
  * The thread never waits longer than the limit, and not at all while `open` is 0. When the tracer dies, the kernel
@@ -19,12 +19,16 @@
 #define PARK_SLOTS 32
 #define PARK_END_MS 10000	/* by the clock, however often the thread was woken before */
 #define PARK_LIMIT_MS 2000
+#define PARK_TURN_MS 2		/* how often a thread that wants an answer and found no slot tries again */
+#define PARK_NO_ANSWER 0ull
+#define PARK_FULL (~0ull)	/* no answer: there was no slot */
 #define PARK_SLICE_MS 10	/* how often a parked thread checks that the tracer lives */
 
 enum park_kind {
 	PARK_EXEC,		/* arg: path */
 	PARK_EXECAT,		/* arg: directory, path */
 	PARK_LOADED,		/* the dynamic loader has mapped or unmapped a library */
+	PARK_IDS,		/* asks for the thread's numbers in the tracer's pid namespace. Answer: pid << 32 | tid */
 };
 
 enum park_state { PARK_FREE, PARK_CLAIMED, PARK_WAITING, PARK_GO };

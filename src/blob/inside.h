@@ -103,6 +103,10 @@ void string_fault(uint8_t *place, uint64_t addr, bool refused);
 /* walk.c */
 void walk_stack(struct work *w);
 
+/* park.c */
+struct park;
+uint64_t park_ask(struct park *p, uint32_t kind);	/* PARK_NO_ANSWER: the tracer has not said */
+
 /* record.c */
 void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t rsp);
 

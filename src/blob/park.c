@@ -59,14 +59,18 @@ static bool keeper_lives(const struct park *p)
 	       !(__atomic_load_n(&p->keeper, __ATOMIC_RELAXED) & PARK_OWNER_DIED);
 }
 
-void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
+static uint64_t park_wait(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
 {
+	uint64_t answer = PARK_NO_ANSWER;
 	struct pause slice = { 0, PARK_SLICE_MS * 1000000 };
 	struct park_slot *s;
 	int64_t end;
 
-	if (!keeper_lives(p) || !(s = take(p)))
-		return;
+	if (!keeper_lives(p))
+		return PARK_NO_ANSWER;
+	s = take(p);
+	if (!s)
+		return PARK_FULL;
 	s->kind = kind;
 	s->tid = call0(NR_GETTID);
 	s->pid = call0(NR_GETPID);
@@ -88,6 +92,29 @@ void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
 			break;
 		slept += futex(&s->state, FUTEX_WAIT, PARK_WAITING, &slice) == -ETIMEDOUT;
 	}
+	/* Pairs with the exchange to PARK_GO in let_go(): the answer is there when the state says so. */
+	if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == PARK_GO)
+		answer = s->arg[0];
 	/* Pairs with the acquire exchange in take(). */
 	__atomic_store_n(&s->state, PARK_FREE, __ATOMIC_RELEASE);
+	return answer;
+}
+
+void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
+{
+	park_wait(p, kind, arg0, arg1);
+}
+
+/* Many threads that start at a time may want to know: each has its turn. Nobody wakes those that have no slot yet. */
+uint64_t park_ask(struct park *p, uint32_t kind)
+{
+	struct pause slice = { 0, PARK_TURN_MS * 1000000 };
+	uint64_t answer = PARK_FULL;
+
+	for (int i = 0; i < PARK_LIMIT_MS / PARK_TURN_MS && answer == PARK_FULL; i++) {
+		if (i)
+			futex(&p->missed, FUTEX_WAIT, __atomic_load_n(&p->missed, __ATOMIC_RELAXED), &slice);
+		answer = park_wait(p, kind, PARK_NO_ANSWER, 0);
+	}
+	return answer == PARK_FULL ? PARK_NO_ANSWER : answer;
 }

@@ -3,6 +3,7 @@
  * The operations of clause programs that are done in C. Maps of numbers need no memory but the frame and the map;
  * all other operations work in the scratch memory of the ring that the clause program has locked.
  */
+#include "arch/park.h"
 #include "blob/program_inside.h"
 
 #define NR_GETTID 186
@@ -358,15 +359,48 @@ static ONE take_faults(uint8_t *frame, const struct prog_op *op, const struct ri
 	return PROG_OK;
 }
 
+/* ---- numbers of the process and the thread ---- */
+
+#define ID_ABSENT (~0ull)
+
+static uint64_t id_find(const uint64_t *table, uint32_t theirs)
+{
+	uint64_t e = __atomic_load_n(&table[theirs % ID_TABLE], __ATOMIC_RELAXED);
+
+	if ((uint32_t)e != theirs)
+		e = __atomic_load_n(&table[(theirs % ID_TABLE) ^ ID_OTHER], __ATOMIC_RELAXED);
+	return (uint32_t)e == theirs ? e >> 32 : ID_ABSENT;
+}
+
+/* What was there gets its other place. Threads that do so at a time may lose an entry, and ask again. */
+static void id_note(uint64_t *table, uint32_t theirs, uint32_t ours)
+{
+	uint64_t *at = &table[theirs % ID_TABLE], had = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+	if ((uint32_t)had != theirs)
+		__atomic_store_n(&table[(theirs % ID_TABLE) ^ ID_OTHER], had, __ATOMIC_RELAXED);
+	__atomic_store_n(at, id_entry(theirs, ours), __ATOMIC_RELAXED);
+}
+
 static ONE ids(const struct prog_op *op)
 {
-	uint64_t pid, tid;
+	uint64_t *table = (uint64_t *)op->table, pid, tid, our_pid, our_tid, answer;
 
 	if (!may_call(op))
 		return 0;
 	tid = call0(NR_GETTID);
 	pid = call0(NR_GETPID);
-	return pid << 32 | tid;
+	if (!table)
+		return pid << 32 | tid;
+	our_tid = id_find(table, tid);
+	our_pid = id_find(table, pid);
+	if (our_tid != ID_ABSENT && our_pid != ID_ABSENT)
+		return our_pid << 32 | our_tid;
+	/* Without an answer 0 is noted: one that waits in vain does so once. */
+	answer = op->shape ? park_ask((struct park *)op->shape, PARK_IDS) : PARK_NO_ANSWER;
+	id_note(table, pid, answer >> 32);
+	id_note(table, tid, answer);
+	return answer;
 }
 
 static ONE thread_pointer(const struct prog_op *op)

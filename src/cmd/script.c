@@ -177,6 +177,8 @@ static int choose_targets(struct running *x, char **rest)
 		return run_targets(x->j, rest);
 	if (!script_has_sites(x->s))
 		return 0;
+	if (!script_object(x->s, 0) && script_may_miss(x->s))
+		return 0;
 	if (!script_object(x->s, 0)) {
 		fprintf(stderr, "jab -e: no target given (-p PID, -c CMD or -- CMD), and no probe of the script names a file by "
 			"its path; try `jab -e --help`\n");
@@ -185,10 +187,27 @@ static int choose_targets(struct running *x, char **rest)
 	return dump ? open_objects(x) : attach_users(x);
 }
 
+static int count_tracers(void *arg, const char *text, bool of_tracer)
+{
+	*(size_t *)arg += of_tracer;
+	return 0;
+}
+
+/* missing_probes: a script that runs without some of its probes, but not without all. */
+static int has_something(struct running *x)
+{
+	size_t n = 0;
+
+	script_each_probe(x->s, count_tracers, &n);
+	return n || script_has_sites(x->s) ? 0 : fail(-ENOENT, "none of the script's probes can be placed");
+}
+
 static int prepare(struct running *x)
 {
 	int r = jab_resolve(x->j);
 
+	if (!r)
+		r = has_something(x);
 	if (!r && dump)
 		return script_dump_text(x->s, dump, x->to);
 	if (!r && !run.dry_run)

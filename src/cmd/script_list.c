@@ -39,15 +39,25 @@ static bool is_path(const char *object)
 
 #define PLAIN "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$@:"
 
-/* As a script can have it: names of C++ stand between quotes. */
+/* Is it the name itself, but for backslashes in front of blanks? A script's quotes do that; for all else they do nothing. */
+static bool only_blanks_differ(const char *quoted, const char *name)
+{
+	for (; *name; quoted++, name++) {
+		quoted += quoted[0] == '\\' && quoted[1] == ' ';
+		if (*quoted != *name)
+			return false;
+	}
+	return !*quoted;
+}
+
+/* As a script can have it: names of C++ stand between quotes; what means something in a probe has a backslash, as in jab list. */
 static char *quoted_place(const char *name)
 {
-	size_t n = strlen(name), i = 0, len;
+	char *quoted = spec_quote(name);
 
-	while (i < n && (len = text_plain(name + i, n - i)))
-		i += len;
-	if (!name[strspn(name, PLAIN)] || strpbrk(name, "\"\\") || i < n)
-		return spec_quote(name);
+	if (!name[strspn(name, PLAIN)] || strchr(name, '"') || !only_blanks_differ(quoted, name))
+		return quoted;
+	free(quoted);
 	return xasprintf("\"%s\"", name);
 }
 

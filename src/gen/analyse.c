@@ -172,6 +172,8 @@ static int32_t stack_of_call(const struct gen *g, const struct ir_ins *x)
 		return BELOW_STACK;
 	if (g_is_heavy(g, x))
 		return x->op >= IR_MAP_GET && x->op <= IR_MAP_HAS ? BELOW_MAPS : BELOW_HEAVY;
+	if (g_ids_are_theirs(g, x))
+		return BELOW_ASK;
 	return g_is_call(g, x) ? BELOW_LIGHT : 0;
 }
 

@@ -38,12 +38,23 @@ bool g_is_heavy(const struct gen *g, const struct ir_ins *i)
 	return has_slot(g, i) || !maps_is_simple(&g->u->maps.v[i->map]);
 }
 
+static bool is_ids(const struct ir_ins *i)
+{
+	return i->op == IR_CTX && (i->imm == IR_CTX_PID || i->imm == IR_CTX_TID || i->imm == IR_CTX_NS_PID || i->imm == IR_CTX_NS_TID);
+}
+
+/* Numbers that must be translated. */
+bool g_ids_are_theirs(const struct gen *g, const struct ir_ins *i)
+{
+	return g->env->ids_table && i->op == IR_CTX && (i->imm == IR_CTX_PID || i->imm == IR_CTX_TID);
+}
+
 bool g_is_call(const struct gen *g, const struct ir_ins *i)
 {
 	if (i->op >= IR_MAP_GET && i->op <= IR_MAP_LEN)
 		return i->op != IR_MAP_AGG || g->u->maps.v[i->map].nkeys;
 	if (i->op == IR_CTX)
-		return i->imm == IR_CTX_PID || i->imm == IR_CTX_TID || (i->imm == IR_CTX_THREAD && !g->env->has_fsbase);
+		return is_ids(i) || (i->imm == IR_CTX_THREAD && !g->env->has_fsbase);
 	return g_is_heavy(g, i);
 }
 
@@ -280,10 +291,12 @@ static void put_answer(struct gen *g, const struct ir_ins *i)
 {
 	switch (i->op) {
 	case IR_CTX:
-		if (i->imm == IR_CTX_PID)
+		if (i->imm == IR_CTX_PID || i->imm == IR_CTX_NS_PID)
 			op(g, 0x48, 0xc1, 0xe8, 32);	/* shr  $32,%rax */
-		else if (i->imm == IR_CTX_TID)
+		else if (is_ids(i))
 			op(g, 0x89, 0xc0);		/* mov  %eax,%eax */
+		if (g_ids_are_theirs(g, i))
+			put_error_if(g, i, 0, IR_ERR_IDS);
 		break;
 	case IR_SLOT_LOAD:
 		put_error_if(g, i, PROG_RANGE, IR_ERR_RANGE);
@@ -436,6 +449,10 @@ static struct prog_op describe(const struct gen *g, const struct ir_ins *i)
 		describe_event(g, i, &d);
 	if (i->op == IR_STACK)
 		g_describe_stack(g, i, &d);
+	if (g_ids_are_theirs(g, i)) {
+		d.table = g->env->ids_table;
+		d.shape = g->env->park;
+	}
 	if (i->op == IR_SAVED)
 		d.a = g->pair + 8 * PAIR_FAULTS;
 	if (is_keyed(g, i))

@@ -42,7 +42,7 @@ struct gen;
 /* A part of the code that is written behind the end. */
 struct cold {
 	void (*put)(struct gen *g, struct cold *c);
-	size_t from[2];		/* branches that lead here; 0: none */
+	size_t from[4];		/* branches that lead here; 0: none */
 	size_t back;		/* where it goes on */
 	uint64_t n[4];
 	const void *p;
@@ -110,6 +110,7 @@ enum { PAIR_NS, PAIR_FAULTS };
 #define BELOW_FLAGS 8
 #define BELOW_EVENT 88
 #define BELOW_LIGHT 208		/* maps of numbers */
+#define BELOW_ASK 264		/* the tracer, for a number */
 #define BELOW_HEAVY 200		/* text */
 #define BELOW_MAPS 296		/* text in maps */
 #define BELOW_STACK 320
@@ -128,6 +129,7 @@ void g_to_out(struct gen *g);
 void g_jcc(struct gen *g, int cc, uint32_t label);
 void g_mov_imm(struct gen *g, int reg, uint64_t v);
 void g_address(struct gen *g, int reg, uint64_t v);	/* always as long */
+bool g_ids_are_theirs(const struct gen *g, const struct ir_ins *i);
 struct cold *g_cold(struct gen *g, void (*put)(struct gen *, struct cold *));
 void g_cold_unless(struct gen *g, int cc, struct cold *c);	/* go on if cc; c is the last that was noted */
 void g_error(struct gen *g, const struct ir_ins *i, enum ir_error e);	/* count it; rax stays */

@@ -79,7 +79,7 @@ static void put_cold_parts(struct gen *g)
 	for (size_t k = 0; k < g->cold.n && !g->error; k++) {
 		struct cold c = g->cold.v[k];
 
-		for (int b = 0; b < 2; b++)
+		for (size_t b = 0; b < ARRAY_SIZE(c.from); b++)
 			if (c.from[b])
 				g_land(g, c.from[b], g->code.n);
 		g->acc = IR_NONE;
@@ -180,7 +180,7 @@ static int generate(const struct ir_unit *u, const struct ir_prog *p, const stru
 
 int gen_measure(const struct ir_unit *u, const struct ir_prog *p)
 {
-	struct gen_env env = { .enabled = 1, .timeless = 8, .pair_bits = GEN_PAIR_BITS_MIN, .good = 8, .mult = UINT64_MAX };
+	struct gen_env env = { .enabled = 1, .timeless = 8, .ids_table = 8, .pair_bits = GEN_PAIR_BITS_MIN, .good = 8, .mult = UINT64_MAX };
 	struct gen_site site = { .addr = 0x123456789abcdef, .number = 0x123456789abcdef, .pushed = 1,
 				 .leaver = p->is_left ? 0 : 1, .g_off = -8, .missed = 8, .need = GEN_STACK_MAX + 1 };	/* the longest there are */
 	const char *wrong = ir_verify(u, p);
@@ -217,7 +217,7 @@ int gen_scratch(const struct ir_unit *u, const struct ir_prog *p)
 
 int gen_stack_need(const struct ir_unit *u, const struct ir_prog *p)
 {
-	struct gen_env env = { .enabled = 1, .pair_bits = GEN_PAIR_BITS_MIN };
+	struct gen_env env = { .enabled = 1, .ids_table = 8, .pair_bits = GEN_PAIR_BITS_MIN };
 	struct gen_site site = { 0 };
 	struct gen g = { .u = u, .p = p, .env = &env, .site = &site };
 	int r = g_analyse(&g);

@@ -108,6 +108,8 @@ struct gen_env {
 	uint32_t uid, gid;
 	uint32_t online_cpus;		/* IR_CTX_NCPUS */
 	uint32_t cpid;
+	uint64_t ids_table;		/* the target's numbers are not ours: see ID_TABLE; 0: they are */
+	uint64_t park;			/* struct park, to ask for those that are missing there; 0: nobody can be asked */
 	int32_t stack_max;		/* bytes of stack, if GEN_STACK_MAX is too much here; 0: it is not */
 	uint64_t unwind;		/* tables for stacks, as in struct bulk_desc; 0: frame pointers only */
 };

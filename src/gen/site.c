@@ -101,6 +101,23 @@ static void put_ask(struct gen *g, struct cold *c)
 	g_land(g, g_later(g), c->back);
 }
 
+/* eax: from their number to ours, see ID_TABLE. What is not at its first place is looked for by the blob. */
+static void put_ours(struct gen *g, struct cold *c)
+{
+	size_t from;
+
+	op(g, 0x89, 0xc1, 0x81, 0xe1);			/* mov  %eax,%ecx; and $ID_TABLE - 1,%ecx */
+	g_u32(g, ID_TABLE - 1);
+	g_address(g, RDX, g->env->ids_table);
+	op(g, 0x48, 0x8b, 0x0c, 0xca);			/* mov  (%rdx,%rcx,8),%rcx */
+	op(g, 0x39, 0xc1, 0x0f, 0x85);			/* cmp  %eax,%ecx; jne ask */
+	from = g_later(g);
+	c->from[2] = from;
+	op(g, 0x48, 0x89, 0xc8, 0x48, 0xc1, 0xe8, 32, 0x0f, 0x84);	/* mov %rcx,%rax; shr $32,%rax; jz ask */
+	from = g_later(g);
+	c->from[3] = from;
+}
+
 /*
  * As noted in the pid cell and in the thread block, while they can be believed; else the kernel is asked,
  * which gives both: pid in the upper half.
@@ -110,6 +127,7 @@ static void put_ids(struct gen *g, const struct ir_ins *i)
 	const struct event_spec *e = &g->env->event;
 	struct cold *c = g_cold(g, put_ask);
 	size_t self = g->cold.n - 1, from;
+	bool is_tid = i->imm == IR_CTX_TID || i->imm == IR_CTX_NS_TID;
 
 	c->p = i;
 	c->n[0] = g->now;
@@ -122,10 +140,12 @@ static void put_ids(struct gen *g, const struct ir_ins *i)
 		op(g, 0x85, 0xc0, 0x0f, 0x84);		/* test %eax,%eax; jz ask */
 		from = g_later(g);
 		g->cold.v[self].from[1] = from;
-		if (i->imm == IR_CTX_TID) {
+		if (is_tid) {
 			op(g, 0x64, 0x8b, 0x04, 0x25);	/* mov  %fs:tid,%eax */
 			g_u32(g, e->tid_off);
 		}
+		if (g_ids_are_theirs(g, i))
+			put_ours(g, &g->cold.v[self]);
 	} else {
 		op(g, 0xe9);
 		g->cold.v[self].from[0] = g_later(g);
@@ -182,7 +202,7 @@ static void put_context(struct gen *g, const struct ir_ins *i)
 	g->acc = IR_NONE;
 	switch (i->imm) {
 	case IR_CTX_SITE: g_address(g, RAX, g->site->number); break;
-	case IR_CTX_PID: case IR_CTX_TID: put_ids(g, i); return;
+	case IR_CTX_PID: case IR_CTX_TID: case IR_CTX_NS_PID: case IR_CTX_NS_TID: put_ids(g, i); return;
 	case IR_CTX_CPU: put_cpu(g); break;
 	case IR_CTX_NSECS: g_clock(g, 0); break;
 	case IR_CTX_ELAPSED: g_clock(g, g->env->start_ns); break;

@@ -10,6 +10,7 @@
 static const struct { const char *name; uint8_t b; } names[] = {
 	{ "pid", B_PID }, { "tid", B_TID }, { "cpu", B_CPU }, { "nsecs", B_NSECS }, { "elapsed", B_ELAPSED },
 	{ "duration", B_DURATION }, { "uid", B_UID }, { "gid", B_GID }, { "rand", B_RAND }, { "ncpus", B_NCPUS },
+	{ NS_PID, B_NS_PID }, { NS_TID, B_NS_TID },
 	{ "cpid", B_CPID }, { "errno", B_ERRNO }, { "comm", B_COMM }, { "func", B_FUNC }, { "probe", B_PROBE }, { "ustack", B_USTACK },
 	{ "retval", B_RETVAL }, { "args", B_ARGS }, { "probetype", B_PROBETYPE }, { "usermode", B_USERMODE }, { "has_cpid", B_HAS_CPID },
 	{ "username", B_USERNAME }, { "left", B_LEFT },
@@ -34,7 +35,7 @@ static const struct call_info calls[] = {
 	{ "enable", C_ENABLE, 1, 1, "enable(\"name\")" }, { "disable", C_DISABLE, 1, 1, "disable(\"name\")" },
 	{ "ustack", C_USTACK, 0, 2, "ustack(mode, frames)" }, { "uptr", C_UPTR, 1, 1, "uptr(pointer)" },
 	{ "uaddr", C_UADDR, 1, 1, "uaddr(\"symbol\")" },
-	{ "nsecs", C_NSECS, 0, 1, "nsecs(boot)" }, { "pid", C_PID, 0, 1, "pid(curr_ns)" }, { "tid", C_PID, 0, 1, "tid(curr_ns)" },
+	{ "nsecs", C_NSECS, 0, 1, "nsecs(boot)" }, { "pid", C_PID, 0, 1, "pid(target_ns)" }, { "tid", C_PID, 0, 1, "tid(target_ns)" },
 	{ "join", C_JOIN, 1, 2, "join(pointers, \" \")" }, { "ntop", C_NTOP, 1, 2, "ntop(family, address)" },
 	{ "pton", C_PTON, 1, 1, "pton(\"address\")" }, { "macaddr", C_MACADDR, 1, 1, "macaddr(bytes)" },
 	{ "strerror", C_STRERROR, 1, 1, "strerror(number)" },

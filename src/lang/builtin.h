@@ -6,9 +6,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Names for pid(target_ns) and tid(target_ns) that nobody can write otherwise. */
+#define NS_PID "pid(target_ns)"
+#define NS_TID "tid(target_ns)"
+
 enum builtin {
 	B_NONE,
-	B_PID, B_TID, B_CPU, B_NSECS, B_ELAPSED, B_DURATION, B_UID, B_GID, B_RAND, B_NCPUS, B_CPID,	/* numbers */
+	B_PID, B_TID, B_CPU, B_NSECS, B_ELAPSED, B_DURATION, B_UID, B_GID, B_RAND, B_NCPUS, B_CPID, B_NS_PID, B_NS_TID,	/* numbers */
 	B_ERRNO,
 	B_PROBETYPE, B_USERMODE, B_HAS_CPID, B_USERNAME,
 	B_COMM, B_FUNC, B_PROBE, B_USTACK, B_RETVAL, B_LEFT, B_ARGS,

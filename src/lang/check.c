@@ -203,6 +203,8 @@ static void check_let(struct checker *c, struct stmt *s)
 		s->var->ref = v;
 	}
 	set_variable(c, s->var, t ? t : as, s->a ? s->a : s->var);
+	if (!as && !((struct variable *)s->var->ref)->first)
+		((struct variable *)s->var->ref)->first = s->a;
 }
 
 static void check_unroll(struct checker *c, struct stmt *s)

@@ -11,6 +11,7 @@
 struct variable {
 	const char *name;
 	const struct vtype *type;	/* NULL: not yet */
+	const struct expr *first;	/* what was first assigned, unless its type was declared */
 	bool nested;			/* first written inside of a block: needs a value before it */
 	struct val *val;		/* lower.c: where it is */
 };
@@ -92,6 +93,7 @@ const struct vtype *check_step(struct checker *c, struct expr *e);
 const struct vtype *check_name(struct checker *c, struct expr *e);
 /* Go's package.variable, which looks like a member; NULL: it is none. */
 const struct vtype *check_package_var(struct checker *c, struct expr *e);
+const struct var *check_result_var(const struct lang_site *site, const struct func_types *f);	/* what retval is there */
 const char *check_probe_type(const struct checker *c);	/* "uprobe", "interval", ... */
 bool check_is_args(struct checker *c, const struct expr *e);	/* the word of the language, and no variable of that name */
 const struct vtype *check_args_member(struct checker *c, struct expr *e);
@@ -102,6 +104,9 @@ const struct vtype *check_call(struct checker *c, struct expr *e);
 const struct vtype *check_aggregate(struct checker *c, struct expr *map, struct expr *call);
 
 bool check_literal(struct checker *c, const struct expr *e, const struct call_info *i);	/* a string, known when compiling */
+
+/* check_size.c: what sizeof() says of an expression of that type */
+uint64_t check_size(const struct checker *c, const struct expr *e, const struct vtype *t);
 
 /* check_format.c */
 void check_format(struct checker *c, struct expr *e, const struct call_info *info);

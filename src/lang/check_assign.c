@@ -127,11 +127,13 @@ static const struct vtype *assign_variable(struct checker *c, struct expr *e, co
 		return &v_error;
 	}
 	t = stored_type(c, e->op ? updated_type(c, v->type, b) : b);
-	if (!v->type || v->type->kind == V_ERROR)
+	if (!v->type || v->type->kind == V_ERROR) {
 		v->type = t;
-	else if (!v_same(v->type, t))
+		v->first = e->b;
+	} else if (!v_same(v->type, t)) {
 		check_error(c, e->b, "$%s holds %s, but this is %s", e->a->name, v_name(c->l->pool, v->type),
 			    v_name(c->l->pool, t));
+	}
 	return e->a->type = v->type;
 }
 

@@ -379,14 +379,19 @@ static const struct vtype *check_exit(struct checker *c, struct expr *e, const s
 	return &v_void;
 }
 
-/* pid(), pid(curr_ns): the same as pid. */
+/* pid(), pid(curr_ns): the same as pid, in our namespace. pid(target_ns): as the process itself has it. */
 static const struct vtype *check_pid(struct checker *c, struct expr *e)
 {
-	if (e->nlist && (e->list[0]->kind != E_NAME || strcmp(e->list[0]->name, "curr_ns") != 0)) {
-		check_error(c, e->list[0], "%s() is that of our own namespace, %s(curr_ns); others are not supported", e->name, e->name);
+	const char *where = e->nlist && e->list[0]->kind == E_NAME ? e->list[0]->name : "";
+
+	if (e->nlist && strcmp(where, "curr_ns") != 0 && strcmp(where, "target_ns") != 0) {
+		check_error(c, e->list[0], "%s() is that of our own pid namespace, %s(curr_ns), or the program's, %s(target_ns); others are not "
+			    "supported", e->name, e->name, e->name);
 		return &v_error;
 	}
 	e->kind = E_NAME;
+	if (strcmp(where, "target_ns") == 0)
+		e->name = strcmp(e->name, "pid") == 0 ? NS_PID : NS_TID;
 	return check_name(c, e);
 }
 

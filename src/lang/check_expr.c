@@ -372,7 +372,7 @@ static const struct vtype *check_sizeof(struct checker *c, struct expr *e)
 {
 	const struct vtype *t = type_or_value(c, e);
 
-	e->value = e->a && e->a->kind == E_STR ? e->a->text_len + 1 : t->size;	/* a literal has its NUL, as in C */
+	e->value = e->a && !e->to ? check_size(c, e->a, t) : t->size;
 	return &v_u64;
 }
 

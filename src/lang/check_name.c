@@ -79,6 +79,11 @@ static void warn_unsure(struct checker *c, const struct expr *e, const struct va
 		diag_warn(c->l->diags, e->at, e->len, "the compiler may have changed how this static function is called");
 }
 
+const struct var *check_result_var(const struct lang_site *site, const struct func_types *f)
+{
+	return site->at == LANG_CALL && f->result_at.loc.n ? &f->result_at : &f->retval;
+}
+
 static const struct vtype *check_retval(struct checker *c, struct expr *e)
 {
 	const struct func_types *f;
@@ -96,7 +101,7 @@ static const struct vtype *check_retval(struct checker *c, struct expr *e)
 	if (type_get(c->site->types, type_strip(c->site->types, f->ret))->kind == TYPE_VOID)
 		return &v_raw;
 	v = pool_new(c->l->pool, struct var);
-	*v = f->retval;
+	*v = *check_result_var(c->site, f);
 	if (!loc_is_there(&v->loc)) {
 		check_error(c, e, "retval can't be read: %s", v->loc.why ? v->loc.why : "its type is empty or not known");
 		return &v_error;

@@ -15,7 +15,7 @@
 struct interp_site {
 	uint64_t regs[18];		/* as IR_REG numbers them */
 	uint64_t xmm[16];		/* low lanes */
-	uint64_t ctx[16];		/* by enum ir_ctx */
+	uint64_t ctx[IR_CTX_END];	/* by enum ir_ctx */
 	const char *comm;
 	uint64_t saved[INTERP_SAVED];	/* between the entry and the exit program of a call */
 	uint64_t faults;		/* of the entry program, for the exit program */

@@ -106,7 +106,7 @@ static const char *const type_names[] = {
 };
 
 static const char *const ctx_names[] = {
-	"site", "pid", "tid", "cpu", "nsecs", "elapsed", "duration", "uid", "gid", "rand", "ncpus", "cpid", "thread", "tail", "left",
+	"site", "pid", "tid", "cpu", "nsecs", "elapsed", "duration", "uid", "gid", "rand", "ncpus", "cpid", "thread", "tail", "left", "ns_pid", "ns_tid",
 };
 
 /* Instructions whose type says something. */

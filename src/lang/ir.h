@@ -182,12 +182,15 @@ enum ir_ctx {
 				   as the site says so. A thread without any may have any number there */
 	IR_CTX_TAIL,		/* ADDR_TAIL_CALL at an exit that goes on in another function, else 0 */
 	IR_CTX_LEFT,		/* enum call_left: how the frame of a call was left (programs with is_left) */
+	IR_CTX_NS_PID, IR_CTX_NS_TID,	/* in the target's own pid namespace */
+	IR_CTX_END
 };
 
 enum ir_error {
 	IR_ERR_FAULT,		/* a condition, key or value could not be read */
 	IR_ERR_DIV, IR_ERR_RANGE, IR_ERR_LOOP,
 	IR_ERR_MAP_FULL,
+	IR_ERR_IDS,		/* our number of the process or thread is not known */
 	IR_ERR_DELETE,		/* delete of what was not there (and nobody looked at the answer) */
 	IR_ERRORS
 };

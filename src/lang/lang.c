@@ -56,12 +56,24 @@ static void config_name(const char *name, char out[40])
 	out[i] = 0;
 }
 
+static bool config_missing(const char *value, uint8_t *ret_how)
+{
+	static const char *const words[] = { [MISSING_WARN] = "warn", [MISSING_IGNORE] = "ignore", [MISSING_ERROR] = "error" };
+
+	for (uint8_t i = MISSING_WARN; i < ARRAY_SIZE(words); i++)
+		if (strcmp(value, words[i]) == 0) {
+			*ret_how = i;
+			return true;
+		}
+	return false;
+}
+
 /* Those of bpftrace that change nothing here. */
 static const char *const ignored[] = {
 	"cache_user_symbols", "cpp_demangle", "lazy_symbolication", "license", "log_size", "max_bpf_progs",
 	"max_probes", "on_stack_limit", "perf_rb_pages", "show_debug_info", "symbol_source", "unstable_map_decl",
 	"unstable_tseries", "unstable_addr", "unstable_import", "use_blazesym", "max_ast_nodes", "debug_output",
-	"max_type_res_iterations", "missing_probes",
+	"max_type_res_iterations",
 };
 
 /* False: there is no such setting. */
@@ -84,11 +96,11 @@ static bool read_config(struct lang *l, const struct config *c)
 		good = config_stack(c->value, &l->config.stack_mode);
 	else if (strcmp(name, "print_maps_on_exit") == 0)
 		good = config_bool(c->value, &l->config.print_maps_on_exit);
+	else if (strcmp(name, "missing_probes") == 0)
+		good = config_missing(c->value, &l->config.missing_probes);
 	else if (strcmp(name, "str_trunc_trailer") == 0)
 		good = (l->config.str_trunc_trailer = c->value) != NULL;
 	else {
-		if (strcmp(name, "missing_probes") == 0)
-			l->config.missing_probes_ok = strcmp(c->value, "error") != 0;
 		for (i = 0; i < ARRAY_SIZE(ignored); i++)
 			if (strcmp(name, ignored[i]) == 0)
 				return true;

@@ -67,6 +67,9 @@ int lang_compile(struct lang *l, uint32_t clause, const struct lang_site *site, 
 
 struct ir_unit *lang_unit(struct lang *l);
 
+/* What becomes of probes whose place does not exist. Not said: an error, unless it may come later. */
+enum missing_probes { MISSING_NOT_SAID, MISSING_WARN, MISSING_IGNORE, MISSING_ERROR };
+
 /* config = { } as far as the rest of jab must know it. */
 struct lang_config {
 	uint32_t max_strlen;		/* bytes of str() and buf() */
@@ -75,7 +78,7 @@ struct lang_config {
 	uint8_t stack_mode;		/* enum ir_stack_mode */
 	bool print_maps_on_exit;
 	uint32_t max_cat_bytes;		/* of a file that cat() shows */
-	bool missing_probes_ok;
+	uint8_t missing_probes;		/* enum missing_probes */
 	const char *str_trunc_trailer;
 };
 const struct lang_config *lang_config(const struct lang *l);

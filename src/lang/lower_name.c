@@ -38,7 +38,7 @@ static struct val argument(struct lower *w, uint32_t n)
 
 static struct val at_entry(struct lower *w, const struct expr *e)
 {
-	if (e->meaning == B_VAR)
+	if (e->meaning == B_VAR || e->meaning == B_RETVAL)
 		return lower_var(w, e->ref, e->type, e);
 	if (e->meaning == B_SARG)
 		return from_stack(w, 8 + 8 * (int64_t)e->value);
@@ -236,10 +236,22 @@ static uint64_t tail_mask(struct lower *w)
 	return lower_unknown(w, context(w, &v_u64, IR_CTX_TAIL).reg);
 }
 
+/* Rust: the address of a result in memory is known at the entry, and only there. */
+static bool is_kept_result(const struct lower *w, const struct expr *e)
+{
+	const struct func_types *f;
+
+	return w->entry && e->ref && types_func(w->c->site->types, w->c->site->entry, &f) == 0 && f->result_at.loc.n;
+}
+
 static struct val return_value(struct lower *w, const struct expr *e)
 {
-	struct val v = e->ref ? lower_var(w, e->ref, e->type, e) : lower_site_reg(w, 0), none = val_const(&v_u64, ADDR_NO_RESULT);
+	struct val v, none = val_const(&v_u64, ADDR_NO_RESULT);
 
+	if (is_kept_result(w, e))
+		v = saved_value(w, e);
+	else
+		v = e->ref ? lower_var(w, e->ref, e->type, e) : lower_site_reg(w, 0);
 	if (e->value)	/* the function returns nothing */
 		v.mask |= lower_unknown(w, val_in_reg(w, &none));
 	else if (w->p->is_left)
@@ -261,7 +273,7 @@ struct val lower_name(struct lower *w, const struct expr *e)
 	static const uint8_t ctx[] = {
 		[B_PID] = IR_CTX_PID, [B_TID] = IR_CTX_TID, [B_CPU] = IR_CTX_CPU, [B_NSECS] = IR_CTX_NSECS,
 		[B_ELAPSED] = IR_CTX_ELAPSED, [B_DURATION] = IR_CTX_DURATION, [B_UID] = IR_CTX_UID, [B_GID] = IR_CTX_GID,
-		[B_RAND] = IR_CTX_RAND, [B_NCPUS] = IR_CTX_NCPUS, [B_CPID] = IR_CTX_CPID,
+		[B_RAND] = IR_CTX_RAND, [B_NCPUS] = IR_CTX_NCPUS, [B_CPID] = IR_CTX_CPID, [B_NS_PID] = IR_CTX_NS_PID, [B_NS_TID] = IR_CTX_NS_TID,
 	};
 	struct val v;
 
@@ -308,7 +320,8 @@ bool lower_shows_result(struct lower *w)
 	const struct func_types *f;
 
 	return !w->c->site->types || types_func(w->c->site->types, w->c->site->entry, &f) < 0 ||
-	       (type_get(w->c->site->types, type_strip(w->c->site->types, f->ret))->kind == TYPE_VOID ? !f->is_void : is_shown(w, &f->retval));
+	       (type_get(w->c->site->types, type_strip(w->c->site->types, f->ret))->kind == TYPE_VOID ? !f->is_void :
+		is_shown(w, check_result_var(w->c->site, f)));
 }
 
 /* $params: all parameters of the function, by name. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "arch/event.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "proc/internal.h"
@@ -131,6 +132,7 @@ struct id_map {
 	char ns[64];		/* link text of their pid namespace */
 	VEC(struct id) ids;	/* sorted by theirs */
 	uint64_t read_at, took;
+	uint64_t unknown;	/* times that a number stayed as it was */
 };
 
 /* Unknown numbers may be made up by the target: not more than a tenth of our time goes into looking them up. */
@@ -175,13 +177,32 @@ static int by_number(const void *a, const void *b)
 	return x->theirs < y->theirs ? -1 : x->theirs > y->theirs;
 }
 
-static void read_ids(struct id_map *m)
+#define MOST_IDS 65536
+
+/* Those that are known by a newer entry, or are too many, are forgotten. Both lists are sorted. */
+static void keep_ended(struct id_map *m, size_t had)
+{
+	struct id *old = m->ids.v, *new = m->ids.v + had;
+	size_t n = m->ids.n - had, k = 0, kept = 0;
+
+	for (size_t i = 0; i < had && had < MOST_IDS; i++) {
+		while (k < n && new[k].theirs < old[i].theirs)
+			k++;
+		if (k == n || new[k].theirs != old[i].theirs)
+			old[kept++] = old[i];
+	}
+	memmove(old + kept, new, n * sizeof(*new));
+	m->ids.n = kept + n;
+}
+
+/* Events of threads that have ended since may still be in the rings, so what was known stays known. */
+void id_map_read(struct id_map *m)
 {
 	char path[64], ns[64];
 	struct dirent *e;
 	DIR *d = opendir("/proc");
+	size_t had = m->ids.n;
 
-	m->ids.n = 0;
 	m->read_at = now_ns();
 	while (d && (e = readdir(d))) {
 		ssize_t n;
@@ -196,6 +217,10 @@ static void read_ids(struct id_map *m)
 	}
 	if (d)
 		closedir(d);
+	if (m->ids.n > had)
+		qsort(m->ids.v + had, m->ids.n - had, sizeof(*m->ids.v), by_number);
+	if (had)
+		keep_ended(m, had);
 	if (m->ids.n)
 		qsort(m->ids.v, m->ids.n, sizeof(*m->ids.v), by_number);
 	m->took = now_ns() - m->read_at;
@@ -213,7 +238,7 @@ void id_map_translate(struct id_map *m, uint32_t *pid, uint32_t *tid)
 	const struct id *i = find_id(m, *tid);
 
 	if (!i && now_ns() - m->read_at > MAX(READ_AGAIN, READ_SHARE * m->took)) {
-		read_ids(m);
+		id_map_read(m);
 		i = find_id(m, *tid);
 	}
 	if (i) {
@@ -221,9 +246,15 @@ void id_map_translate(struct id_map *m, uint32_t *pid, uint32_t *tid)
 		*pid = i->pid;
 		return;
 	}
+	m->unknown++;
 	i = find_id(m, *pid);
 	if (i)
 		*pid = i->pid;
+}
+
+uint64_t id_map_unknown(const struct id_map *m)
+{
+	return m ? m->unknown : 0;
 }
 
 void id_map_free(struct id_map *m)
@@ -232,6 +263,18 @@ void id_map_free(struct id_map *m)
 		return;
 	vec_free(&m->ids);
 	free(m);
+}
+
+void proc_note_ids(struct proc *p, uint64_t *table)
+{
+	struct id_map m = { 0 };
+	char pid[24];
+
+	snprintf(pid, sizeof(pid), "%d", p->pid);
+	add_threads(&m, pid);
+	for (size_t i = 0; i < m.ids.n; i++)
+		table[m.ids.v[i].theirs % ID_TABLE] = id_entry(m.ids.v[i].theirs, m.ids.v[i].tid);
+	vec_free(&m.ids);
 }
 
 /* In our own namespace a number is a directory; in another one, all its threads are asked. */
@@ -246,7 +289,7 @@ bool proc_has_tid(struct proc *p, uint32_t tid, bool foreign)
 		return access(path, F_OK) == 0;
 	}
 	m = id_map_new(p);
-	read_ids(m);
+	id_map_read(m);
 	found = !m->ids.n || find_id(m, tid);	/* nobody left to ask: believe it */
 	id_map_free(m);
 	return found;

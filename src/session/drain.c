@@ -443,6 +443,18 @@ static bool is_merged(const struct jab *j)
 	return j->events->each || j->events->raw;
 }
 
+static void say_unknown(const struct jab *j)
+{
+	for (size_t i = 0; i < j->targets.n; i++) {
+		const struct target *t = &j->targets.v[i];
+		uint64_t n = t->rings && t->proc ? id_map_unknown(t->rings->ids) : 0;
+
+		if (n && !j->events->raw)	/* scripts have their own way: IR_CTX_PID */
+			log_warn("process %d: %llu events were read when their threads had ended: they show tid, or pid and tid, as in "
+				 "the program's own pid namespace", t->proc->pid, (unsigned long long)n);
+	}
+}
+
 /* Nothing is to come: don't go by hints. */
 static void forget_hints(struct jab *j)
 {
@@ -467,6 +479,8 @@ int64_t drain(struct jab *j, bool last)
 	choose_wait(j);
 	if (!is_merged(j) && !ctf_ready(j->events->trace))
 		j->events->wait_ns = WAIT_LEAST;
+	if (last)
+		say_unknown(j);
 	targets_retire(j);
 	return r;
 }

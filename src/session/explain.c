@@ -72,7 +72,7 @@ static char *nameless(const struct jab *j, const struct probe_spec *spec)
 			const struct loaded *l = &t->loaded.v[k];
 			const struct module *m = l->file == UINT32_MAX ? NULL : j->files.v[l->file].m;
 
-			if (!m || !(spec->object ? spec_matches_object(spec, l->path, l->is_exe) : l->is_exe))
+			if (!m || !(spec->object ? target_has_object(t, l, spec) : l->is_exe))
 				continue;
 			path = l->path;
 			for (size_t f = 0; f < m->funcs.n; f++)
@@ -224,7 +224,7 @@ static const char *home_beside(struct jab *j, const struct probe_spec *spec)
 	for (size_t i = 0; i < MIN(j->targets.n, (size_t)MOST_TARGETS); i++)
 		for (size_t k = 0; k < j->targets.v[i].loaded.n; k++) {
 			struct loaded *l = &j->targets.v[i].loaded.v[k];
-			bool is_meant = spec_matches_object(spec, l->path, l->is_exe);
+			bool is_meant = target_has_object(&j->targets.v[i], l, spec);
 			struct module *m = is_meant ? NULL : module_of(j, &j->targets.v[i], l);
 			func_list list = { 0 };
 			int n = m ? spec_match(spec, m, &list) : 0;

@@ -61,6 +61,15 @@ bool follow_parks(const struct jab *j, const struct target *t)
 	return j->follow && (t->scout || !newcomers_suffice(j));
 }
 
+/* Scripts may ask for numbers, which are not the target's own where it is in another pid namespace. */
+bool follow_answers(const struct jab *j, const struct target *t)
+{
+	bool foreign = false;
+	uint32_t pid;
+
+	return j->units.n && !t->scout && proc_ns_pid(t->proc, &pid, &foreign) == 0 && foreign;
+}
+
 int follow_plan(struct jab *j, struct target *t)
 {
 	if (t->park)
@@ -72,6 +81,7 @@ int follow_plan(struct jab *j, struct target *t)
 		return 0;
 	}
 	t->park = xcalloc(1, sizeof(*t->park));
+	t->park->follows = follow_parks(j, t);
 	return 0;
 }
 
@@ -95,7 +105,7 @@ static void watch_loader(struct jab *j, struct target *t)
 
 void follow_watch(struct jab *j, struct target *t, const struct text_call *calls, size_t n)
 {
-	if (!t->park)
+	if (!t->park || !t->park->follows)
 		return;
 	if (!t->served)		/* else the loader has a pad already */
 		watch_loader(j, t);
@@ -287,9 +297,7 @@ void follow_executed(struct jab *j, struct proc *p)
 
 int follow_poll(struct jab *j)
 {
-	int n = j->follow ? parks_poll(j) : 0;
-
-	return n + newcomers_poll(j) + tails_poll(j);
+	return parks_poll(j) + newcomers_poll(j) + tails_poll(j);
 }
 
 #define MOST_BELLS 64
@@ -307,7 +315,7 @@ void follow_wait(struct jab *j, uint64_t ns)
 	if (door)
 		bells[n++] = (struct bell){ heard, (uint64_t)door, 2 /* FUTEX_32 */, 0 };
 	ns = parks_wait(j, ns);
-	for (size_t i = j->targets.n; j->follow && i-- > 0;) {
+	for (size_t i = j->targets.n; i-- > 0;) {
 		struct park_view *v = j->targets.v[i].park;
 
 		if (!park_listens(v) || !j->targets.v[i].inserted)

@@ -18,6 +18,7 @@
 struct park_view;
 struct text_call;
 
+bool follow_answers(const struct jab *j, const struct target *t);	/* may its threads ask for their numbers? */
 bool follow_parks(const struct jab *j, const struct target *t);	/* do its threads wait for us, ever? */
 int follow_plan(struct jab *j, struct target *t);
 void follow_watch(struct jab *j, struct target *t, const struct text_call *calls, size_t n);

@@ -98,7 +98,7 @@ void unit_guess(struct jab *j, uint32_t unit, struct lang_site *sites, uint8_t *
 	for (size_t i = 0; j->follow && i < j->probes.n; i++) {
 		const struct session_probe *p = &j->probes.v[i];
 
-		if (p->unit == unit + 1 && known[p->clause] == SITE_NONE)
+		if (p->unit == unit + 1 && known[p->clause] == SITE_NONE && !p->missing)
 			known[p->clause] = guess_site(j, p->spec, &sites[p->clause]) ? SITE_ON_DISK : SITE_GUESSED;
 	}
 }

@@ -108,7 +108,7 @@ int jab_each_function(struct jab *j, const char *pattern,
 		for (size_t i = 0; !r && i < target->loaded.n; i++) {
 			struct loaded *l = &target->loaded.v[i];
 
-			if (!spec_matches_object(spec, l->path, l->is_exe))
+			if (!target_has_object(target, l, spec))
 				continue;
 			r = target_open_file(j, target, l);
 			if (r < 0) {

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "proc/arrivals.h"
 #include "session/follow.h"
-#include "sym/types.h"
+#include "session/parks.h"
 
 #define MOST_TARGETS 1000
 #define FDS_EACH 8
@@ -78,7 +78,7 @@ static bool is_known(void *arg, pid_t pid)
 	for (size_t i = 0; i < j->targets.n; i++) {
 		const struct target *t = &j->targets.v[i];
 
-		if (t->proc && t->proc->pid == pid && t->inserted && t->park && proc_alive(t->proc))
+		if (t->proc && t->proc->pid == pid && t->inserted && t->park && t->park->follows && proc_alive(t->proc))
 			return true;
 	}
 	return false;
@@ -345,36 +345,7 @@ bool newcomers_suffice(const struct jab *j)
 	return j->newcomers && j->newcomers->suffice;
 }
 
-static bool has_place(struct module *m, const struct probe_spec *spec)
+bool newcomers_watches(const struct jab *j, const struct probe_spec *spec)
 {
-	func_list funcs = { 0 };
-	line_list lines = { 0 };
-	inlined_list inlined = { 0 };
-	struct types *types = NULL;
-	bool found;
-
-	if (spec->place_kind == PLACE_ADDR)
-		return spec->addr >= m->lo && spec->addr < m->hi;
-	module_types(m, &types);
-	if (spec->place_kind == PLACE_LINE)
-		found = types && lines_find(types, spec->place, spec->addr, &lines) >= 0 && lines.n;
-	else
-		found = spec_match(spec, m, &funcs) >= 0 && funcs.n;
-	if (!found && types && spec->place_kind == PLACE_NAME)
-		found = types_inlined(types, spec->place, &inlined) >= 0 && inlined.n;
-	vec_free(&funcs);
-	vec_free(&lines);
-	vec_free(&inlined);
-	return found;
-}
-
-int newcomers_check(struct jab *j, uint32_t probe)
-{
-	const struct probe_spec *spec = j->probes.v[probe].spec;
-	struct module *m;
-
-	if (!j->newcomers || !spec->object || !is_watched(j->newcomers, spec->object))
-		return 1;
-	m = file_on_disk(j, spec->object);
-	return m && has_place(m, spec) ? 0 : -ENOENT;
+	return j->newcomers && spec->object && is_watched(j->newcomers, spec->object);
 }

@@ -19,7 +19,7 @@ bool is_jab(pid_t pid);	/* runs it our own program? */
 bool newcomers_may_come(const struct jab *j);
 bool newcomers_are_all(const struct jab *j);	/* whoever is meant comes this way: what targets execute need not be followed */
 bool newcomers_suffice(const struct jab *j);	/* neither need the libraries that they load */
-int newcomers_check(struct jab *j, uint32_t probe);	/* nobody has its file: has the file its place? 1: it is not watched */
+bool newcomers_watches(const struct jab *j, const struct probe_spec *spec);	/* its file */
 void newcomers_get(const struct jab *j, struct jab_newcomers *ret);
 
 #endif

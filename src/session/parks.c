@@ -178,20 +178,28 @@ static enum result serve(struct jab *j, uint32_t target, uint32_t slot, uint64_t
 	uint64_t word = v->at + offsetof(struct park, slots) + slot * sizeof(struct park_slot);
 	int r;
 
+	if (a->kind == PARK_LOADED && !v->follows)
+		return DROPPED;
 	if (a->kind == PARK_LOADED && parks_follow(j, t->proc->pid))
 		return NOT_YET;		/* a thread of it is seized, and the process can't be stopped as a whole */
 	if (a->kind == PARK_LOADED) {
 		follow_loaded(j, target);
 		return SERVED;
 	}
-	if (a->kind > PARK_LOADED)
+	if (a->kind > PARK_IDS || (a->kind != PARK_IDS && !v->follows))
 		return DROPPED;
 	r = sleeper_find(&a->sleeper, t->arena, TADDR(word), until);
 	if (!r && now_ns() - a->since > IN_TIME_NS)
 		r = fail(-ETIME, "no thread that calls itself %u has fallen asleep in its slot", a->sleeper.their_tid);
 	if (r < 0)	/* one may be a thread that was killed; more of them get a message of their own */
-		(v->bad ? log_info : log_warn)("what process %d executes is not followed: %s", t->proc->pid, err_text());
-	return r < 0 ? DROPPED : !r ? NOT_YET : begin_exec(j, target, slot);
+		(v->bad ? log_info : log_warn)(a->kind == PARK_IDS ? "process %d: pid and tid of a thread are not known: %s" :
+					       "what process %d executes is not followed: %s", t->proc->pid, err_text());
+	if (r <= 0)
+		return r < 0 ? DROPPED : NOT_YET;
+	if (a->kind != PARK_IDS)
+		return begin_exec(j, target, slot);
+	__atomic_store_n(&v->here->slots[slot].arg[0], (uint64_t)a->sleeper.pid << 32 | a->sleeper.tid, __ATOMIC_RELAXED);
+	return SERVED;
 }
 
 /* Is there something to do about it? A slot that another thread has taken since is a new one. */

@@ -34,6 +34,7 @@ struct park_view {
 	uint32_t bad;		/* slots in a row that were dropped */
 	bool more;		/* there are slots to look at without a bell */
 	bool closed;		/* it is no longer followed */
+	bool follows;		/* programs and libraries; else its threads only ask for their numbers */
 	uint64_t rests;		/* until then it is not looked at */
 };
 

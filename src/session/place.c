@@ -144,7 +144,7 @@ static int plan_own(struct jab *j, struct target *t)
 	if ((j->events || follow_parks(j, t)) && !t->blob_at)
 		return fail(-ENOSPC, "process %d has no room for code of ours", t->proc->pid);
 	t->blob_at = (t->blob_at + BLOB_ALIGN - 1) / BLOB_ALIGN * BLOB_ALIGN;
-	if (follow_parks(j, t))
+	if (follow_parks(j, t) || follow_answers(j, t))
 		r = follow_plan(j, t);
 	strangers_watch(j, t);
 	if (!r && j->events && !t->scout)

@@ -5,6 +5,7 @@
  * instruction) is told here, with what stands next to it.
  */
 #include "session/newcomers.h"
+#include "session/units.h"
 
 #include <libgen.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ struct match {
 	uint32_t probe, target, loaded;
 	struct module *m;
 	uint32_t file;
+	bool dry;		/* only look whether the places are code: there is no target, and no site is added */
 };
 
 static struct probe_spec *spec_of(const struct match *x)
@@ -40,8 +42,11 @@ static const struct fcode *decoded(const struct match *x, uint64_t addr)
 static void add_site(const struct match *x, uint32_t func, uint64_t addr, uint8_t kind,
 		     uint8_t exit_kind, uint32_t counter)
 {
-	struct site *s = vec_add(&x->j->sites);
+	struct site *s;
 
+	if (x->dry)
+		return;
+	s = vec_add(&x->j->sites);
 	s->probe = x->probe;
 	s->target = x->target;
 	s->loaded = x->loaded;
@@ -57,6 +62,8 @@ static void add_site(const struct match *x, uint32_t func, uint64_t addr, uint8_
 static void add_refused(const struct match *x, uint32_t func, uint64_t addr, uint8_t kind,
 			const char *reason)
 {
+	if (x->dry)
+		return;
 	add_site(x, func, addr, kind, 0, UINT32_MAX);
 	x->j->sites.v[x->j->sites.n - 1].reason = reason;
 	x->j->probes.v[x->probe].refused++;
@@ -65,9 +72,9 @@ static void add_refused(const struct match *x, uint32_t func, uint64_t addr, uin
 static uint32_t new_counter(const struct match *x, uint32_t func, uint64_t offset, bool is_return,
 			    uint8_t role)
 {
-	uint32_t row = row_find(x->j, x->probe, x->file, func, offset, is_return);
-
-	return counter_add(x->j, x->j->targets.v[x->target].main, row, role);
+	if (x->dry)
+		return UINT32_MAX;
+	return counter_add(x->j, x->j->targets.v[x->target].main, row_find(x->j, x->probe, x->file, func, offset, is_return), role);
 }
 
 static int add_entry(const struct match *x, uint32_t func)
@@ -83,10 +90,13 @@ static int add_entry(const struct match *x, uint32_t func)
  */
 static int add_exits(const struct match *x, uint32_t func)
 {
-	const struct fcode *f = decoded(x, x->m->funcs.v[func].addr);
+	const struct fcode *f;
 	uint32_t hits, early = 0;
 	bool tails = false;
 
+	if (x->dry)
+		return 0;
+	f = decoded(x, x->m->funcs.v[func].addr);
 	if (!f || f->broken) {
 		add_refused(x, func, x->m->funcs.v[func].addr, WANT_EXIT, "its code can't be decoded");
 		return 0;
@@ -119,8 +129,11 @@ static int add_exits(const struct match *x, uint32_t func)
 static int add_insns(const struct match *x, uint32_t func)
 {
 	uint64_t lo = x->m->funcs.v[func].addr;
-	const struct fcode *f = decoded(x, lo);
+	const struct fcode *f;
 
+	if (x->dry)
+		return 0;
+	f = decoded(x, lo);
 	if (!f || f->broken) {
 		add_refused(x, func, lo, WANT_INSN, "its code can't be decoded");
 		return 0;
@@ -166,12 +179,12 @@ static int add_address(const struct match *x, uint64_t addr, const char *shown)
  */
 static uint32_t resolve_ifunc(const struct match *x, uint32_t func)
 {
-	const struct target *t = &x->j->targets.v[x->target];
-	const struct loaded *l = &t->loaded.v[x->loaded];
+	const struct target *t = x->dry ? NULL : &x->j->targets.v[x->target];
+	const struct loaded *l = t ? &t->loaded.v[x->loaded] : NULL;
 	const struct irel *rel;
 	size_t n = module_irelative(x->m, &rel);
 
-	for (size_t i = 0; t->proc && i < n; i++) {
+	for (size_t i = 0; t && t->proc && i < n; i++) {
 		const struct func *f;
 		uint64_t value;
 
@@ -250,13 +263,12 @@ static int match_names(const struct match *x, size_t *found)
 
 static int match_address(const struct match *x, size_t *found)
 {
-	const struct target *t = &x->j->targets.v[x->target];
-	const struct loaded *l = &t->loaded.v[x->loaded];
+	const struct target *t = x->dry ? NULL : &x->j->targets.v[x->target];
 	const struct probe_spec *spec = spec_of(x);
 	uint64_t addr = spec->addr;
 
-	if (t->proc && !spec->object)
-		addr -= l->bias;
+	if (t && t->proc && !spec->object)
+		addr -= t->loaded.v[x->loaded].bias;
 	if (addr < x->m->lo || addr >= x->m->hi)
 		return 0;
 	++*found;
@@ -282,6 +294,15 @@ static int match_line(const struct match *x, size_t *found)
 	return r;
 }
 
+static int match_module(const struct match *x, size_t *found)
+{
+	switch (spec_of(x)->place_kind) {
+	case PLACE_ADDR: return match_address(x, found);
+	case PLACE_LINE: return match_line(x, found);
+	default: return match_names(x, found);
+	}
+}
+
 /* An address without an object is looked up in the one module that holds it; nothing else is opened. */
 static bool may_hold(const struct target *t, const struct loaded *l, const struct probe_spec *spec)
 {
@@ -304,12 +325,12 @@ static int match_all(struct jab *j, uint32_t probe, uint32_t first, int exe_pass
 	for (uint32_t t = first; t < j->targets.n; t++) {
 		for (uint32_t i = 0; !j->targets.v[t].lost && i < j->targets.v[t].loaded.n; i++) {
 			struct loaded *l = &j->targets.v[t].loaded.v[i];
-			struct match x = { j, probe, t, i, NULL, 0 };
+			struct match x = { .j = j, .probe = probe, .target = t, .loaded = i };
 			int r;
 
 			if (exe_pass >= 0 && l->is_exe != !!exe_pass)
 				continue;
-			if (!spec_matches_object(spec, l->path, l->is_exe) ||
+			if (!target_has_object(&j->targets.v[t], l, spec) ||
 			    !may_hold(&j->targets.v[t], l, spec))
 				continue;
 			*any_object = true;
@@ -326,8 +347,7 @@ static int match_all(struct jab *j, uint32_t probe, uint32_t first, int exe_pass
 			}
 			x.file = l->file;
 			x.m = j->files.v[l->file].m;
-			r = spec->place_kind == PLACE_ADDR ? match_address(&x, found) :
-			    spec->place_kind == PLACE_LINE ? match_line(&x, found) : match_names(&x, found);
+			r = match_module(&x, found);
 			if (r < 0)
 				return r;
 		}
@@ -341,7 +361,7 @@ static int match_all(struct jab *j, uint32_t probe, uint32_t first, int exe_pass
  */
 static bool may_come_later(const struct jab *j, const struct probe_spec *spec, bool any_object)
 {
-	if (!j->follow || spec->place_kind == PLACE_ADDR)
+	if (!j->follow || spec->place_kind == PLACE_ADDR || !(j->targets.n || newcomers_may_come(j)))
 		return false;
 	return spec->object ? !any_object : j->child != 0;
 }
@@ -376,9 +396,9 @@ static int match_all_inlined(struct jab *j, uint32_t probe, size_t *found)
 	for (uint32_t t = 0; !r && t < j->targets.n; t++)
 		for (uint32_t i = 0; !r && !j->targets.v[t].lost && i < j->targets.v[t].loaded.n; i++) {
 			const struct loaded *l = &j->targets.v[t].loaded.v[i];
-			struct match x = { j, probe, t, i, NULL, l->file };
+			struct match x = { .j = j, .probe = probe, .target = t, .loaded = i, .file = l->file };
 
-			if (l->file == UINT32_MAX || !spec_matches_object(spec, l->path, l->is_exe))
+			if (l->file == UINT32_MAX || !target_has_object(&j->targets.v[t], l, spec))
 				continue;
 			x.m = j->files.v[l->file].m;
 			r = match_inlined(&x, found);
@@ -386,10 +406,49 @@ static int match_all_inlined(struct jab *j, uint32_t probe, size_t *found)
 	return r;
 }
 
-int resolve_probe(struct jab *j, uint32_t probe)
+/*
+ * Whether the file that is on disk has the place, for when a process uses it. 1: there is no such file; -ENOENT: it does not
+ * have the place; -EINVAL with a sentence: the place is no code.
+ */
+static int match_on_disk(struct jab *j, uint32_t probe)
+{
+	struct match x = { .j = j, .probe = probe, .dry = true };
+	const struct probe_spec *spec = spec_of(&x);
+	size_t found = 0;
+	int r;
+
+	x.m = spec->object ? file_on_disk(j, spec->object) : NULL;
+	if (!x.m)
+		return 1;
+	while (x.file < j->files.n && j->files.v[x.file].m != x.m)
+		x.file++;
+	r = match_module(&x, &found);
+	if (!r && !found && spec->place_kind == PLACE_NAME && !spec->has_offset && spec->kind == SPEC_ENTRY)
+		r = match_inlined(&x, &found);
+	return r < 0 ? r : found ? 0 : -ENOENT;
+}
+
+static uint8_t missing_probes(const struct jab *j, uint32_t probe)
+{
+	uint32_t unit = j->probes.v[probe].unit;
+
+	return unit ? lang_config(j->units.v[unit - 1].lang)->missing_probes : MISSING_NOT_SAID;
+}
+
+/* err_text() says what is missing. */
+static void say_waits(const struct probe_spec *spec, bool lacks)
+{
+	const char *said = err_text();
+
+	log_warn("%s%s%s %s", said, lacks ? "; the file of that name on disk has no such place" : "",
+		 said[strlen(said) - 1] == '?' ? " If not," : ";", spec->object ?
+		 "the probe waits until one is loaded" : "it is probed when a program or library has it");
+}
+
+static int find_probe(struct jab *j, uint32_t probe)
 {
 	const struct probe_spec *spec = j->probes.v[probe].spec;
-	bool any_object = false;
+	bool any_object = false, on_disk, lacks;
 	size_t found = 0;
 	int r;
 
@@ -406,21 +465,32 @@ int resolve_probe(struct jab *j, uint32_t probe)
 		return r;
 	if (found)
 		return 0;
-	if (!any_object) {
-		r = newcomers_check(j, probe);
-		if (!r)
-			return 0;
-		any_object = r < 0;	/* the file is there, its place is not */
-	}
+	r = any_object ? 1 : match_on_disk(j, probe);
+	if (r <= 0 && r != -ENOENT && newcomers_watches(j, spec))
+		return r;
+	/* Targets may have another file of that name; those that are waited for use the one that is watched. */
+	lacks = r < 0;
+	any_object |= lacks && (newcomers_watches(j, spec) || missing_probes(j, probe) == MISSING_ERROR);
+	on_disk = !r;
 	r = explain_probe(j, spec, any_object);
-	if (r == -ENOENT && may_come_later(j, spec, any_object)) {
-		const char *said = err_text();
+	if (r != -ENOENT || !may_come_later(j, spec, any_object) || (missing_probes(j, probe) == MISSING_ERROR && !on_disk))
+		return r;
+	if (missing_probes(j, probe) != MISSING_IGNORE)
+		say_waits(spec, lacks);
+	return 0;
+}
 
-		log_warn("%s%s %s", said, said[strlen(said) - 1] == '?' ? " If not," : ";", spec->object ?
-			 "the probe waits until one is loaded" : "it is probed when a program or library has it");
-		return 0;
-	}
-	return r;
+int resolve_probe(struct jab *j, uint32_t probe)
+{
+	uint8_t how = missing_probes(j, probe);
+	int r = find_probe(j, probe);
+
+	if ((r != -ENOENT && r != -EINVAL) || (how != MISSING_WARN && how != MISSING_IGNORE))
+		return r;
+	if (how == MISSING_WARN)
+		log_warn("%s; the probe is left out", err_text());
+	j->probes.v[probe].missing = true;
+	return 0;
 }
 
 /*
@@ -450,7 +520,7 @@ int resolve_more(struct jab *j, uint32_t target)
 		const struct probe_spec *spec = j->probes.v[i].spec;
 
 		found = 0;
-		if (spec->place_kind == PLACE_ADDR && !spec->object)	/* meant where it was given */
+		if (j->probes.v[i].missing || (spec->place_kind == PLACE_ADDR && !spec->object))	/* meant where it was given */
 			continue;
 		if (spec->object) {
 			r = match_all(j, i, target, -1, &found, &any);

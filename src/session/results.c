@@ -28,7 +28,7 @@ static bool is_more_in(struct jab *j, const struct session_probe *p, struct targ
 	struct types *types;
 	bool more;
 
-	if (!(spec->object ? spec_matches_object(spec, l->path, l->is_exe) : l->is_exe) || target_open_file(j, t, l) < 0)
+	if (!(spec->object ? target_has_object(t, l, spec) : l->is_exe) || target_open_file(j, t, l) < 0)
 		return false;
 	m = j->files.v[l->file].m;
 	more = spec_match(spec, m, &list) > 0 && module_types(m, &types) == 0 && is_more_of(m, &list, f);

@@ -90,6 +90,8 @@ int rings_plan(struct jab *j, struct target *t)
 	if (!r->walk && walk_is_wanted(j))
 		r->walk = walk_prepare(j, t);
 	r->private_size = PAGE + units_private_size(j);
+	r->has_ids_table = follow_answers(j, t);
+	r->private_size += r->has_ids_table ? ID_TABLE_BYTES : 0;
 	r->scratch_size = round_up(MAX(SCRATCH, units_scratch(j)), PAGE);
 	r->slow_at = room_alloc(t->room, EVENT_SLOW_MAX, 0, UINT64_MAX);
 	return r->slow_at ? 0 : fail(-ENOSPC, "process %d has no room for code of ours", t->proc->pid);
@@ -207,6 +209,7 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 	}
 	r->pid_cell = pieces[nrings(r)].at.v;
 	r->pages_at = r->pid_cell + OFF_PAGES;
+	r->ids_table = r->has_ids_table ? r->pid_cell + r->private_size - ID_TABLE_BYTES : 0;
 	r->quiet_at = t->state_at + offsetof(struct process_state, quiet);
 	r->timeless_at = t->state_at + offsetof(struct process_state, timeless);
 	r->lost_at = data_at;
@@ -298,6 +301,17 @@ static void note_pid(struct target *t)
 		log_info("process %d: its number can't be noted; the first event will", t->proc->pid);
 }
 
+/* Threads that start later, and children, ask. */
+static void note_ids(struct target *t)
+{
+	uint64_t *table = xcalloc(1, ID_TABLE_BYTES);
+
+	proc_note_ids(t->proc, table);
+	if (proc_write(t->proc, TADDR(t->rings->ids_table), table, ID_TABLE_BYTES) < 0)
+		log_info("process %d: the numbers of its threads can't be noted; each will ask", t->proc->pid);
+	free(table);
+}
+
 static int write_code(struct target *t)
 {
 	struct rings *r = t->rings;
@@ -379,6 +393,12 @@ int rings_init(struct target *t)
 		err = write_code(t);
 	if (!err)
 		note_pid(t);
+	if (!err && r->ids_table)
+		note_ids(t);
+	if (!err && r->foreign_ids && !r->ids) {	/* its events may be taken out when it has ended */
+		r->ids = id_map_new(t->proc);
+		id_map_read(r->ids);
+	}
 	if (r->may_call && !r->may_read)
 		log_warn("process %d fills pages itself (userfaultfd), so that a read of ours might wait for ever: what may be in such "
 			 "a page is not read", t->proc->pid);

@@ -69,6 +69,8 @@ struct rings {
 	uint64_t *desc_of;	/* by counter: where its description stands; 0: not made */
 	VEC(uint32_t) lens;	/* by id: of events that its sites write, as ring_expect() takes it; never empty */
 	struct id_map *ids;
+	bool has_ids_table;	/* behind all else that is private: ID_TABLE of arch/event.h */
+	uint64_t ids_table;
 	struct walk_tables *walk;	/* NULL: no event has a backtrace */
 	bool foreign_ids;	/* that is not our number for it: another pid namespace */
 };

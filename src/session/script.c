@@ -327,8 +327,8 @@ static void moment(void *data, struct interp_site *at)
 
 static void fill_site(struct script_run *s, struct interp_site *at)
 {
-	at->ctx[IR_CTX_PID] = getpid();
-	at->ctx[IR_CTX_TID] = gettid();
+	at->ctx[IR_CTX_PID] = at->ctx[IR_CTX_NS_PID] = getpid();
+	at->ctx[IR_CTX_TID] = at->ctx[IR_CTX_NS_TID] = gettid();
 	at->ctx[IR_CTX_UID] = getuid();
 	at->ctx[IR_CTX_GID] = getgid();
 	at->ctx[IR_CTX_NCPUS] = sysconf(_SC_NPROCESSORS_ONLN);
@@ -390,15 +390,28 @@ bool script_has_errors(const struct script_run *s)
 
 bool script_has_sites(const struct script_run *s)
 {
-	return s->j->probes.n;
+	for (size_t i = 0; i < s->j->probes.n; i++)
+		if (!s->j->probes.v[i].missing)
+			return true;
+	return false;
 }
 
+bool script_may_miss(const struct script_run *s)
+{
+	uint8_t how = lang_config(unit_of(s)->lang)->missing_probes;
+
+	return how == MISSING_WARN || how == MISSING_IGNORE;
+}
+
+/* A file that is not there is said where its probes are looked for. */
 const char *script_object(const struct script_run *s, size_t n)
 {
+	bool may_miss = script_may_miss(s);
+
 	for (size_t i = 0; i < s->j->probes.n; i++) {
 		const char *object = s->j->probes.v[i].spec->object;
 
-		if (object && strchr(object, '/') && !n--)
+		if (object && strchr(object, '/') && !(may_miss && access(object, F_OK) < 0) && !n--)
 			return object;
 	}
 	return NULL;

@@ -130,6 +130,7 @@ struct session_probe {
 	size_t sites, refused;
 	size_t left_out;	/* of the refused: its clause means nothing there, which was said */
 	bool is_copies;		/* its sites are where copies of an inlined function begin */
+	bool missing;		/* its place does not exist, and the script wants to run without it */
 	bool is_unsure;		/* parameters that nobody asked for may be wrong, which was said once */
 };
 
@@ -235,6 +236,7 @@ int target_add(struct jab *j, struct proc *p);
 struct target *target_add_part(struct jab *j, uint32_t main);	/* of what was mapped since; NULL: nothing was */
 int target_add_file(struct jab *j, const char *path);
 int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
+bool target_has_object(const struct target *t, const struct loaded *l, const struct probe_spec *spec);	/* is it the probe's? */
 int target_may_patch(const struct target *t, const struct loaded *l);	/* -ENOTSUP: its text is mapped shared */
 bool target_lost(struct jab *j, struct target *t);	/* after a failure: can the run go on without it? */
 void target_drop(struct jab *j, struct target *t);	/* before it was probed */

@@ -14,10 +14,12 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
@@ -269,6 +271,38 @@ static int open_module(struct target *t, const struct loaded *l, struct module *
 		module_close(*ret_m);
 	}
 	return open_by_map(t, l, ret_m);
+}
+
+static bool is_file(const struct stat *a, uint64_t dev, uint64_t inode)
+{
+	return a->st_dev == dev && a->st_ino == inode;
+}
+
+/*
+ * A path that is not the process's own name for the file may still be that file: /proc/PID/root/bin/x of a process in a
+ * container, a hard link, another mount.
+ */
+static bool is_same_file(const struct target *t, const struct loaded *l, const char *object)
+{
+	const struct map *m = proc_map_at(t->proc, l->start);
+	char path[PATH_MAX];
+	struct stat wanted, its;
+
+	if (!m || stat(object, &wanted) < 0)
+		return false;
+	if (is_file(&wanted, makedev(m->dev_major, m->dev_minor), m->inode))
+		return true;
+	/* Some file systems give other numbers for a mapping than for the file. */
+	return snprintf(path, sizeof(path), "%s%s", t->proc->root, l->path) < (int)sizeof(path) && !m->deleted && l->path[0] == '/' &&
+	       stat(path, &its) == 0 && is_file(&wanted, its.st_dev, its.st_ino);
+}
+
+bool target_has_object(const struct target *t, const struct loaded *l, const struct probe_spec *spec)
+{
+	if (spec_matches_object(spec, l->path, l->is_exe))
+		return true;
+	return t->proc && spec->object && strchr(spec->object, '/') && !strpbrk(spec->object, "*?[") &&
+	       is_same_file(t, l, spec->object);
 }
 
 /*

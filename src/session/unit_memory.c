@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "proc/ids.h"
 #include "session/good.h"
+#include "session/parks.h"
 #include "session/rings.h"
 #include "session/shapes.h"
 
@@ -281,6 +282,8 @@ int units_init(struct jab *j, struct target *t)
 		env->quiet = r->quiet_at;
 		env->timeless = r->timeless_at;
 		env->unwind = r->unwind_at;
+		env->ids_table = r->ids_table;
+		env->park = t->park ? t->park->at : 0;
 		fill_owner(t, env);
 		err = fill_clock(j, env);
 		if (!err && env->pairs)
@@ -430,6 +433,7 @@ static const char *const error_texts[IR_ERRORS] = {
 	[IR_ERR_DIV] = "divisions by zero (or of the smallest number by -1) gave 0",
 	[IR_ERR_RANGE] = "times an index was out of range and 0 was taken",
 	[IR_ERR_LOOP] = "loops were ended by their bound",
+	[IR_ERR_IDS] = "times pid or tid of another pid namespace was not known and 0 was taken",
 	[IR_ERR_MAP_FULL] = "values were left out because a map was full, or in the middle of a change",
 };
 

@@ -258,7 +258,9 @@ struct func_types {
 	uint32_t line;		/* line in types_func_file() */
 	uint32_t nparams, nresults;
 	const struct var *params;	/* behind them Go's results, each for itself: loc as in retval */
-	struct var retval;	/* loc at the ret instruction; a large one in memory, at rax */
+	struct var retval;	/* loc at the ret instruction; a large one in memory, at rax, but see result_at */
+	struct var result_at;	/* Rust: a result in memory, loc at the entry, where its address is known; it is written
+				   by the time of the return. loc.n == 0: none, retval is to be used */
 };
 
 int types_func(struct types *t, uint64_t entry, const struct func_types **ret_func);

@@ -313,6 +313,20 @@ static bool has_types(struct job *j)
 	return j->u->imports.n;
 }
 
+/*
+ * The address for a result in memory is handed over as the first parameter. System V has it in rax at the return. Rust's own
+ * convention does not say so: newer compilers leave anything there, and debug info does not tell which functions do.
+ */
+static void place_rust_result(struct job *j, struct abi *a)
+{
+	if (a->kind != ABI_RUST || !abi_returns_in_memory(a, j->f->ret))
+		return;
+	j->f->result_at = j->f->retval;
+	j->f->result_at.loc = abi_pointed(a, type_get(j->t, type_strip(j->t, j->f->ret))->size);
+	j->f->retval.loc = loc_gone("it is in memory, and Rust does not keep its address until the return; "
+				    "a call: probe keeps it from the entry");
+}
+
 static void place_return(struct job *j)
 {
 	struct abi a = { .t = j->t, .kind = convention(j), .clang = j->u->clang, .rustc = j->u->rustc };
@@ -326,6 +340,7 @@ static void place_return(struct job *j)
 	j->f->is_void = type_strip(j->t, j->f->ret) == TYPE_ID_VOID && has_types(j);
 	if (j->changed || j->unsure)
 		j->f->retval.flags |= VAR_UNSURE;
+	place_rust_result(j, &a);
 }
 
 /* A result is not a parameter, though the debug info lists it among them: it is not available before the return. */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """list, check, count: what they print, for people and as JSON, and their exit status."""
+import contextlib
 import json
 import os
 import shutil
@@ -218,6 +219,30 @@ sys.exit(3)
 """
 
 
+@contextlib.contextmanager
+def started(*words):
+    """jab with a command. Whatever becomes of jab, the command, which has the same pipes and may be stopped, ends as well."""
+    p = subprocess.Popen([jab.JAB, *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                         errors="replace", start_new_session=True)
+
+    def end():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(p.pid, signal.SIGKILL)
+
+    hung = threading.Timer(jab.LIMIT, end)
+    hung.start()
+    try:
+        yield p
+    finally:
+        hung.cancel()
+        end()
+        with contextlib.suppress(BrokenPipeError):
+            p.stdin.close()
+        p.stdout.close()
+        p.stderr.close()
+        p.wait()
+
+
 @pytest.mark.parametrize("words", [
     ["trace", "-n", 2, "libc:getppid"], ["trace", "-d", .5, "libc:getppid"], ["trace", "-n", 2, "-o", "/dev/stdout", "libc:getppid"],
     ["count", "-d", .5, "libc:getppid"], ["record", "-o", "-", "-n", 2, "libc:getppid"],
@@ -225,38 +250,22 @@ sys.exit(3)
 ])
 def test_the_command_outlives_the_run(words):
     """It is waited for, which is said; but a reader of our output does not wait, and its exit status is ours."""
-    p = subprocess.Popen([jab.JAB, *map(str, words), "--", "/usr/bin/python3", "-c", AFTER], stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    hung = threading.Timer(jab.LIMIT, lambda: (p.kill(), p.stdin.close()))
-    hung.start()
-    try:
+    with started(*words, "--", "/usr/bin/python3", "-c", AFTER) as p:
         assert p.stdout.read()                  # to its end
         assert p.poll() is None
         said = p.stderr.readline()
-        while said and b"waiting for process" not in said:
+        while said and "waiting for process" not in said:
             said = p.stderr.readline()
-        assert b"to end, which runs on without probes; Ctrl-C ends the wait" in said
+        assert "to end, which runs on without probes; Ctrl-C ends the wait" in said
         p.stdin.close()
-        assert p.wait() == 3 and b"waiting" not in p.stderr.read()
-    finally:
-        hung.cancel()
-        p.kill()
-        p.stdin.close()
+        assert p.wait() == 3 and "waiting" not in p.stderr.read()
 
 
 def test_exit_of_a_script_ends_the_command():
     """As with bpftrace."""
-    p = subprocess.Popen([jab.JAB, "-e", 'u:libc:getppid { printf("%d\\n", pid); exit(7) }', "--", "/usr/bin/python3", "-c", AFTER],
-                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    hung = threading.Timer(jab.LIMIT, lambda: (p.kill(), p.stdin.close()))
-    hung.start()
-    try:
+    with started("-e", 'u:libc:getppid { printf("%d\\n", pid); exit(7) }', "--", "/usr/bin/python3", "-c", AFTER) as p:
         pid = int(p.stdout.readline())
         assert p.wait() == 7
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
         assert "waiting" not in p.stderr.read()
-    finally:
-        hung.cancel()
-        p.kill()
-        p.stdin.close()

@@ -238,6 +238,29 @@ def test_own_mount_and_pid_namespace(built, tmp_path):
         t.stop()
 
 
+@needs_root
+def test_file_of_a_container_by_its_root(built, tmp_path):
+    """/proc/PID/root/FILE is the file that the process has, whatever name it has for it and we have for its root."""
+    root = tmp_path / "root"
+    root.mkdir()
+    program = built("calls_static")
+    inner = (f"mount -t tmpfs none {root} && cp {program} {root}/program-there && exec chroot {root} /program-there serve 1")
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inner]
+    probe = subprocess.run(command[:5] + ["true"], capture_output=True)
+    if probe.returncode:
+        pytest.skip("this machine does not let root make namespaces: " + probe.stderr.decode())
+    with targets.Target("calls_static", command=command) as t:
+        pid = child_of(t.pid)
+        path = f"/proc/{pid}/root/program-there"
+        with jab.Count(pid, f"{path}:work") as c:
+            t.run(50)
+            assert c.stop().probe(f"{path}:work")["hits"] == 50
+        with scripts.Script(f"uprobe:{path}:work {{ @n = count() }}") as s:
+            t.run(50)
+            assert "@n: 50" in s.stop().output
+        t.stop()
+
+
 def ldd(program):
     text = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True).stdout
     return [w for line in text.splitlines() for w in line.split() if w.startswith("/")]

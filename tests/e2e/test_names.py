@@ -85,3 +85,29 @@ def test_hints_for_probes_without_a_hit(tmp_path):
             shutil.rmtree(tmp_path / "t", ignore_errors=True)
     r = jab.run("trace", "libtwin:turn arg0 if arg0 == 77", "--", tmp_path / "prog")
     assert r.status == 0 and "no hit" not in r.stderr, r       # it may have been reached
+
+
+ODD_NAMES = ["odd name", "a:b", "x+1", "t%return", "g*", "0x12", "b\\s", "q[1]", "f(char const*)", "V::operator*(V const&) const",
+             "int V::get<int>(int, char const*)", "bool f<int>()", "plain", "x if y", "$dollar"]
+
+
+def test_listed_names_mean_the_function_when_they_are_typed(tmp_path):
+    """As probes of commands and of scripts: each function by the text that stands for it in the list, and no other one."""
+    def symbol(name):
+        quoted = '"' + name.replace("\\", "\\\\") + '"'
+        return f".globl {quoted}\n.type {quoted},@function\n{quoted}: nop; nop; nop; nop; nop; ret\n.size {quoted},6\n"
+
+    source, path = tmp_path / "odd.S", tmp_path / "odd"
+    # near misses of those that would be patterns
+    source.write_text("".join(map(symbol, [*ODD_NAMES, "gx", "x", "t", "f(char constant)", "int V::get<int>(int, char constant)"])) +
+                      ".globl _start\n_start: ret\n.section .note.GNU-stack\n")
+    subprocess.run(["gcc", "-nostdlib", "-o", str(path), str(source)], check=True)
+    rows = jab.run("list", "--json", path).rows
+    assert set(ODD_NAMES) <= {r["function"] for r in rows}
+    for r in rows:
+        assert [x["function"] for x in jab.run("list", "--json", path, r["spec"]).rows] == [r["function"]], r
+    lines = jab.run("-l", path).output.splitlines()
+    assert len(lines) == len(set(lines)) >= len(rows) and "uprobe:" + str(path) + ':"odd name"' in lines, lines
+    for line in lines:
+        assert jab.run("-l", "-e", line + " { }").output.splitlines() == [line], line
+        assert jab.run("-l", line).output.splitlines() == [line], line

@@ -130,3 +130,35 @@ def test_converted(built, tmp_path):
                          "give_double%return retval:int": [0, 1], "full_int%return retval:double": [-4, -4]}.items():
         _, got = shown(path, {"p": "exe:" + text}, tmp_path)
         assert [f["retval"] for f in got["p"]] == values, (text, got)
+
+
+RUST_RETURN = "it is in memory, and Rust does not keep its address until the return; a call: probe keeps it from the entry"
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_rust_in_memory(built, tmp_path, level):
+    """Their address is a hidden parameter: known at the entry, and in no register at the return."""
+    path = built(f"results_rs_{level}")
+    probes = {n: f"call:exe:results::{n} retval" for n in ("Db::insert", "array")}
+    probes = {n.replace("::", "_"): text for n, text in probes.items()}
+    wanted, got = shown(path, probes, tmp_path)
+    assert [list(f.values()) for f in got["Db_insert"]] == [[int(x) for x in parts] for parts in wanted["Db::insert"]], got
+    plain = scripts.run("call:exe:results::array { print((first, retval)); @[retval[3]] = count() }", path)
+    assert "(40, [40,2,3,4])\n(50, [50,2,3,4])\n" in plain.output and "@[4]: 2" in plain.output, plain
+    r = scripts.run('call:exe:results::Db::find { record(retval) }', path)
+    assert re.findall(r"retval=(\w+) .*len=(\d+) .*=(.*)", r.output) == [("Err", "3", ""), ("Ok", "0", "found 50")] or \
+        re.findall(r"retval=(\w+) \S+=(.*) \S+len=(\d+)", r.output) == [("Err", "", "3"), ("Ok", "found 50", "0")], r
+    if_ = jab.run("trace", "--json", "call:exe:results::Db::insert retval.c if retval.a == 50", "--", path)
+    assert [list(o["fields"].values()) for o in if_.objects if "fields" in o] == [[2]], if_
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_rust_in_memory_at_a_return(built, level):
+    """Nothing is made up where the address is not known."""
+    path = built(f"results_rs_{level}")
+    for how in (["trace", "exe:results::array%return retval"], ["trace", "exe:results::Db::insert%return retval if retval.a"],
+                ["-e", "uretprobe:exe:results::Db::insert { print(retval) }"]):
+        r = jab.run(*how, "--", path)
+        assert r.status == 1 and RUST_RETURN in r.stderr, r
+    r = jab.run("trace", "exe:results::Db::insert%return", "--", path)
+    assert r.status == 0 and "retval" not in r.output, r

@@ -12,6 +12,7 @@ import pytest
 
 import jab
 import scripts
+import targets
 from scripts import Script, keyed, scalar, told
 from targets import LIMIT
 
@@ -276,4 +277,69 @@ def test_programs_in_a_namespace_of_their_own(built):
     inner = f"{calls} 20 1; {calls} 300 2; exec unshare --pid --fork {calls} 4000 1"
     r = scripts.run(f"u:{calls}:work {{ @n = count(); @p[pid] = count() }}", "unshare", "--pid", "--fork", "sh", "-c", inner)
     assert r.status == 0 and r.stdout == "20\n300\n4000\n", r
-    assert scalar(r.output, "n") == "4320" and keyed(r.output, "p")["1"] == "4000", r
+    assert scalar(r.output, "n") == "4320", r
+    counts = keyed(r.output, "p")
+    assert sorted(map(int, counts.values())) == [20, 300, 4000] and all(int(pid) > 20 for pid in counts), r
+
+
+IN_A_NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child"]
+NUMBERS = "@[pid, tid, pid(target_ns), tid(target_ns)] = count()"
+
+
+def namespace():
+    if not shutil.which("unshare") or os.geteuid() != 0:
+        pytest.skip("no own pid namespace")
+    probe = subprocess.run([*IN_A_NAMESPACE, "true"], capture_output=True)
+    if probe.returncode:
+        pytest.skip("no pid namespaces can be made here: " + probe.stderr.decode(errors="replace"))
+
+
+def child_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as f:
+        return int(f.read().split()[0])
+
+
+def rows(output):
+    return {tuple(map(int, key.split(", "))): int(n) for key, n in re.findall(r"^@\[([\d, ]+)\]: (\d+)$", output, re.M)}
+
+
+def test_numbers_of_a_container(built):
+    """pid and tid are ours, as the user knows them and jab trace has them; what the process calls itself is asked for by name."""
+    namespace()
+    with targets.Target("calls", command=[*IN_A_NAMESPACE, str(built("calls")), "serve", "4"]) as t:
+        pid = child_of(t.pid)
+        with scripts.Script(f"u:exe:work {{ {NUMBERS} }} u:exe:work /pid == {pid} && tid != pid/ {{ @mine = count() }}", pid) as s:
+            t.run(1000)
+            r = s.stop()
+        found = rows(r.output)
+        assert sum(found.values()) == 1000 and {(k[0], k[2]) for k in found} == {(pid, 1)}, r
+        assert all((b == pid) == (d == 1) and b >= pid and d < 100 for _, b, _, d in found), r
+        others = sum(n for k, n in found.items() if k[0] != k[1])
+        assert others and scalar(r.output, "mine") == str(others), r
+        t.stop()
+
+
+def test_numbers_of_threads_and_children_that_come_later(built):
+    """Each asks once. They are gone when it ends, so what they were is told by what they say and by what must be so."""
+    namespace()
+    with targets.Target("numbers", command=[*IN_A_NAMESPACE, str(built("numbers")), "40"]) as t:
+        pid = child_of(t.pid)
+        with scripts.Script(f"u:exe:work {{ {NUMBERS} }}", pid) as s:
+            said = [t.ask("go")]
+            while said[-1] != "over":
+                said.append(t.line())
+            r = s.stop()
+    said = [tuple(map(int, line.split())) for line in said[:-1]]
+    found = rows(r.output)
+    assert sorted((k[2], k[3]) for k in found) == sorted(set(said)) and set(found.values()) == {5}, r
+    assert "was not known" not in r.stderr, r
+    assert len({k[0] for k in found}) == len({k[2] for k in found}) == 4 and len({k[1] for k in found}) == len(found), r
+    assert all((a == b) == (c == d) and a > c and b > d for a, b, c, d in found), r
+    assert {k[0] for k in found if k[2] == 1} == {pid} and (pid, pid, 1, 1) in found, r
+
+
+def test_numbers_here(built):
+    """Without a namespace of its own both are the same."""
+    r = scripts.run(f"u:exe:work {{ {NUMBERS} }}", built("calls"), 50, 2)
+    found = rows(r.output)
+    assert sum(found.values()) == 50 and all(k[:2] == k[2:] for k in found), r

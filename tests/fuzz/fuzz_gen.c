@@ -197,7 +197,7 @@ static void add_bits(struct made *m, bool in_branch)
 
 static void add_source(struct made *m, bool in_branch)
 {
-	static const uint8_t ctx[] = { IR_CTX_SITE, IR_CTX_PID, IR_CTX_TID, IR_CTX_UID, IR_CTX_GID, IR_CTX_NCPUS, IR_CTX_CPID, IR_CTX_THREAD };
+	static const uint8_t ctx[] = { IR_CTX_SITE, IR_CTX_PID, IR_CTX_TID, IR_CTX_NS_PID, IR_CTX_NS_TID, IR_CTX_UID, IR_CTX_GID, IR_CTX_NCPUS, IR_CTX_CPID, IR_CTX_THREAD };
 	int kind = below(5);
 	struct ir_ins *i = gen_ins(m->p, kind == 0 ? IR_CONST : kind == 1 ? IR_REG : kind == 2 ? IR_XMM : kind == 3 ? IR_FCONST : IR_CTX);
 

@@ -13,6 +13,7 @@
  *	lost PID	calls work() very often while the tracer PID is stopped, finds the words that count what is lost, and changes them
  */
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include "prog.h"
@@ -101,6 +102,7 @@ static const char *change_in_child(pid_t *child)
 		return "missed";
 	*child = fork();
 	if (!*child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);	/* a test that fails half-way ends its parent only */
 		change("plain", 0);
 		c = write(done[1], "x", 1);
 		for (;;)

@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Every script of tests/e2e/beside.py by bpftrace and by jab, or those that are named. Needs root; takes a second or two
-for each. Ends with status 1 if one differs."""
+"""Scripts of tests/e2e/beside.py by bpftrace and by jab.
+
+    bpftrace.py [--seconds N] [--seed N] [--only NAME,...] [--all]
+
+In random order for so long, or all. Needs root; takes a second or two for each. Ends with status 1 if one differs."""
+import random
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-
-import beside       # noqa: E402
-import targets      # noqa: E402
+from common import Report, arguments
+import beside
+import targets
 
 
 def one(case):
@@ -26,14 +28,19 @@ def one(case):
 
 
 def main():
+    a = arguments(__doc__.splitlines()[0])
     why = beside.missing()
+    report = Report(a.seconds, seed=a.seed)
     if why:
-        print(f"skipped: {why}")
-        return 0
-    chosen = [c for c in beside.CASES if c.name in sys.argv[1:] or not sys.argv[1:]]
-    bad = [c.name for c in chosen if not one(c)]
-    print(f"{len(chosen) - len(bad)} of {len(chosen)} agree")
-    return bool(bad)
+        report.line(skipped=why)
+        return report.end()
+    cases = [c for c in beside.CASES if not a.only or c.name in a.only]
+    for case in report.in_time(cases, random.Random(a.seed), a.all):
+        report.count("compared")
+        if not one(case):
+            report.fail(case.name, "they differ")
+    return report.end()
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

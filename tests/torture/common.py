@@ -16,6 +16,7 @@ def arguments(what, more=None):
     p.add_argument("--seconds", type=float, default=60, help="start nothing new after that long (default 60)")
     p.add_argument("--seed", type=int, default=None, help="repeat a run (printed at its start)")
     p.add_argument("--only", default="", help="names to run, separated by commas")
+    p.add_argument("--all", action="store_true", help="each case once, whatever time it takes")
     p.add_argument("--without", action="append", default=[], help="a set of probes to leave out")
     if more:
         more(p)
@@ -39,6 +40,14 @@ class Report:
 
     def time_left(self):
         return self.seconds - (time.monotonic() - self.begin)
+
+    def in_time(self, cases, dice, is_all=False):
+        """Cases in random order while there is time, at least one of them; the others are counted as left out."""
+        for i, case in enumerate(dice.sample(cases, len(cases))):
+            if i and not is_all and self.time_left() <= 0:
+                self.count("cases left out", len(cases) - i)
+                return
+            yield case
 
     def count(self, what, n=1):
         self.tally[what] = self.tally.get(what, 0) + n

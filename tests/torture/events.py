@@ -202,9 +202,7 @@ def main():
     cases = [c for c in CASES if not a.only or c.__name__ in a.only]
     rounds, scale = 0, 1
     while rounds == 0 or report.time_left() > 0:
-        for case in cases:
-            if rounds and report.time_left() <= 0:
-                break
+        for case in report.in_time(cases, random, a.all and not rounds):
             with tempfile.TemporaryDirectory(prefix="jab-torture-") as d:
                 try:
                     report.line(case=case.__name__, scale=scale, **case(Path(d), scale))

@@ -85,7 +85,7 @@ def main():
         made["tight", "library"] = library(Path(d))
         alone = subprocess.run([made["tight", "plain"], "100", "300"], capture_output=True, text=True).stdout
         rounds = 0
-        while report.time_left() > 0 or rounds < len(WAYS):
+        while report.time_left() > 0 or not rounds or a.all and rounds < len(WAYS):
             way = list(WAYS)[rounds % len(WAYS)]
             rounds += 1
             if rounds == 2 * len(WAYS):     # from now on without names, but for Go's own

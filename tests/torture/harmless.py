@@ -10,6 +10,7 @@ chosen functions. A set that the time does not allow is left out, the first one 
 """
 import hashlib
 import os
+import random
 import re
 import shutil
 import signal
@@ -399,10 +400,9 @@ def run_case(case, d, report):
 
 def main():
     a = arguments(__doc__.splitlines()[0])
-    report = Report(a.seconds, cases=[c.name for c in CASES], jab=jab.JAB)
-    for case in CASES:
-        if a.only and case.name not in a.only:
-            continue
+    report = Report(a.seconds, seed=a.seed, cases=[c.name for c in CASES], jab=jab.JAB)
+    cases = [c for c in CASES if not a.only or c.name in a.only]
+    for case in report.in_time(cases, random.Random(a.seed), a.all):
         if not case.available():
             report.line(case=case.name, skipped="not installed here")
             continue

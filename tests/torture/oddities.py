@@ -154,9 +154,7 @@ def main():
     names = [n for n in [*SERVERS, *ONCE] if not a.only or n in a.only]
     first = True
     while first or report.time_left() > 0:
-        for name in dice.sample(names, len(names)):
-            if not first and report.time_left() <= 0:
-                break
+        for name in report.in_time(names, dice, a.all and first):
             with tempfile.TemporaryDirectory() as d:
                 try:
                     (serve if name in SERVERS else once)(name, dice, report, Path(d))
@@ -166,8 +164,6 @@ def main():
                 except (Trouble, AssertionError, TimeoutError, OSError, subprocess.TimeoutExpired) as e:
                     err = Path(d) / "err"
                     report.fail(name, f"{type(e).__name__}: {e}; jab said {err.read_text()[-800:] if err.exists() else ''}")
-            if report.time_left() <= 0 and a.seconds < 60:
-                break
         first = False
     return report.end()
 

@@ -162,6 +162,8 @@ def explain(p, k, mine, other, code, is_entry, is_optimised):
     """Why the two may differ; None if they may not. is_entry: a function begins there."""
     if mine == {"unknown": "optimized out"} and isinstance(other, dict) and "gone" in other:
         return "gone for both"
+    if mine == "0x0" and other == 0 and isinstance(other, int):
+        return "nullptr, whose type is int for gdb"
     if isinstance(mine, dict) and mine.get("unknown") == "tail call" and code[:2] in ("e9", "eb", "ff", "41"):
         return "tail call"
     refused = mine.get("refused", "") if isinstance(mine, dict) else ""

@@ -12,6 +12,7 @@ time does not allow is left out, the first one never.
 """
 import contextlib
 import os
+import random
 import signal
 import sys
 import tempfile
@@ -145,10 +146,9 @@ def run_case(case, d, report, sets):
 
 def main():
     a = arguments(__doc__.splitlines()[0])
-    report = Report(a.seconds, cases=[c.name for c in CASES], jab=jab.JAB)
-    for case in CASES:
-        if a.only and case.name not in a.only:
-            continue
+    report = Report(a.seconds, seed=a.seed, cases=[c.name for c in CASES], jab=jab.JAB)
+    cases = [c for c in CASES if not a.only or c.name in a.only]
+    for case in report.in_time(cases, random.Random(a.seed), a.all):
         if not case.available():
             report.line(case=case.name, skipped="not installed here")
             continue

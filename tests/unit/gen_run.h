@@ -166,6 +166,8 @@ static inline void gen_machine(int flags, int misalign)
 	machine_fill(flags & 127, (uint64_t)gen_stack + GEN_STACK - GEN_KEPT - misalign);
 }
 
+static uint32_t gen_their_pid, gen_our_pid, gen_our_tid;	/* of another pid namespace; 0: the process's own */
+
 static inline struct interp_site gen_interp_site(void)
 {
 	struct interp_site s = { .comm = "comm" };
@@ -176,8 +178,10 @@ static inline struct interp_site gen_interp_site(void)
 	for (int i = 0; i < 16; i++)
 		memcpy(&s.xmm[i], machine_in.fx + 160 + 16 * i, 8);
 	s.ctx[IR_CTX_SITE] = 77;
-	s.ctx[IR_CTX_PID] = getpid();
-	s.ctx[IR_CTX_TID] = gettid();
+	s.ctx[IR_CTX_NS_PID] = gen_their_pid ? gen_their_pid : (uint32_t)getpid();
+	s.ctx[IR_CTX_NS_TID] = gettid();
+	s.ctx[IR_CTX_PID] = gen_our_pid ? gen_our_pid : (uint32_t)getpid();
+	s.ctx[IR_CTX_TID] = gen_our_tid ? gen_our_tid : (uint32_t)gettid();
 	s.ctx[IR_CTX_UID] = 11;
 	s.ctx[IR_CTX_GID] = 12;
 	s.ctx[IR_CTX_NCPUS] = 13;

@@ -134,6 +134,7 @@ static void set_value(struct interp_site *s, const char *name, const char *value
 	};
 	static const char *const ctx[] = {
 		"site", "pid", "tid", "cpu", "nsecs", "elapsed", "duration", "uid", "gid", "rand", "ncpus", "cpid",
+		"thread", "tail", "ns_pid", "ns_tid",
 	};
 	double d = strtod(value, NULL);
 	float f = d;
@@ -224,7 +225,7 @@ static void add_memory(struct world *w, const char *kind, char *text)
 
 static void show_errors(struct world *w)
 {
-	static const char *const names[] = { "fault", "div", "range", "loop", "full", "delete" };
+	static const char *const names[] = { "fault", "div", "range", "loop", "full", "ids", "delete" };
 	size_t i;
 
 	for (i = 0; i < IR_ERRORS; i++)

@@ -7,6 +7,23 @@
 
 static int steps_left, calls_left;
 static int repeat = 1;	/* deaths at each step, of each of five targets; $JAB_ROUNDS for more */
+static uint64_t end_ns;	/* $JAB_SECONDS: then no further step is begun; 0: all of them */
+static uint64_t share_ns;	/* of each test */
+static int first_step;	/* with an end: somewhere, so that all have their turn some day */
+
+static bool is_over(void)
+{
+	return end_ns && now_ns() > end_ns;
+}
+
+/* A test begins. */
+static int begin_steps(void)
+{
+	if (!share_ns)
+		return 0;
+	end_ns = now_ns() + share_ns;
+	return first_step;
+}
 
 static void die_at_step(const char *step)
 {
@@ -104,7 +121,7 @@ static void kill_at_each_step(void (*body)(struct control *), int slot)
 
 	c->gentle = 1;
 	before = look_at(pid);
-	for (step = 0; !ended; step++)
+	for (step = begin_steps(); !ended && !is_over(); step++)
 		for (i = 0; i < repeat; i++) {
 			status = run_tracer(pid, step, die_at_step, NULL);
 			ended += WIFEXITED(status);
@@ -114,7 +131,7 @@ static void kill_at_each_step(void (*body)(struct control *), int slot)
 			assert_works(c, slot);
 		}
 	print_message("%d steps, %d deaths\n", step, killed);
-	assert_true(step > 40);
+	assert_true(step > 40 || is_over());
 	look_free(&before);
 	target_end(pid, c);
 }
@@ -161,7 +178,7 @@ static void test_late_calls(void **state)
 	struct look before = look_at(pid);
 	int call, i, status, ended = 0;
 
-	for (call = 0; !ended; call++)
+	for (call = share_ns ? begin_steps() % 5 : 0; !ended && !is_over(); call++)
 		for (i = 0; i < 2 * repeat && !ended; i++) {
 			status = run_tracer(pid, call, die_at_call, NULL);
 			ended = WIFEXITED(status);
@@ -169,7 +186,7 @@ static void test_late_calls(void **state)
 			usleep(2000);
 			assert_same(pid, &before);
 		}
-	assert_true(call > 5);
+	assert_true(call > 5 || is_over());
 	assert_works(c, 1);
 	look_free(&before);
 	target_end(pid, c);
@@ -196,7 +213,7 @@ static void test_kill_forked(void **state)
 	struct look before = look_at(pid), child;
 
 	c->gentle = 1;
-	for (step = 0; !ended; step++)
+	for (step = begin_steps(); !ended && !is_over(); step++)
 		for (i = 0; i < repeat; i++) {
 			c->answer = 0;
 			status = run_tracer(pid, step, die_at_step, c);
@@ -217,7 +234,7 @@ static void test_kill_forked(void **state)
 			kill(c->answer, SIGKILL);
 		}
 	print_message("%d steps, %d deaths\n", step, killed);
-	assert_true(step > 40);
+	assert_true(step > 40 || is_over());
 	look_free(&before);
 	target_end(pid, c);
 }
@@ -230,7 +247,7 @@ static void test_kill_inside(void **state)
 	int step, i, status, ended = 0;
 	struct look before = look_at(pid);
 
-	for (step = 0; !ended; step++)
+	for (step = begin_steps(); !ended && !is_over(); step++)
 		for (i = 0; i < repeat; i++) {
 			status = run_tracer(pid, step, die_at_step, NULL);
 			ended += WIFEXITED(status);
@@ -239,7 +256,7 @@ static void test_kill_inside(void **state)
 			/* A thread that was borrowed may still be on its own way back. */
 			wait_for_pc(pid, (char *)stay + 3);
 		}
-	assert_true(step > 40);
+	assert_true(step > 40 || is_over());
 	look_free(&before);
 	target_end(pid, c);
 }
@@ -303,7 +320,7 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-	const char *rounds = getenv("JAB_ROUNDS");
+	const char *rounds = getenv("JAB_ROUNDS"), *seconds = getenv("JAB_SECONDS");
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_kill_one_thread),
@@ -316,5 +333,10 @@ int main(void)
 
 	if (rounds)
 		repeat = MAX(atoi(rounds), 1);
+	if (seconds) {
+		share_ns = strtod(seconds, NULL) * 1e9 / (ARRAY_SIZE(tests) - 1);
+		first_step = now_ns() / 1000 % 40;
+		print_message("from step %d on\n", first_step);
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
