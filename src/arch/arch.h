@@ -131,7 +131,7 @@ struct space_spec {
  *	bit 15		the call has jumped to the entry of its own function: the next note of this key adds to it
  *	bit 14		it has just jumped to another function, at whose entry this bit is cleared. An entry that finds a note without it
  *			was called: the note is what is left of a call that has ended by an exception or longjmp
- *	bits 0...13	calls that this word stands for
+ *	bits 0...13	number of calls
  *
  * A word of 0 is free. Words stand in buckets of one cache line; a note that finds its bucket full takes the place of another one,
  * and that is counted. All changes are made by one compare-and-exchange, with a lock where a free word is taken.
@@ -144,8 +144,8 @@ struct space_spec {
 
 /*
  * Where a tail jump leads to a function that is not known, its call can be seen to end at its return address, if a probe is there. Which
- * return addresses have one is said by a table of words, hashes of the address and the function, in buckets as above; others are told to
- * the tracer. What is told may be anything: any process of a family can write there.
+ * return addresses have one is said by a table of words, hashes of the address and the function, in buckets as above; others are reported to
+ * the tracer. What is reported may be anything: any process of a family can write there.
  */
 #define TAIL_KNOWN_BUCKETS 128
 #define TAIL_KNOWN_SIZE (TAIL_KNOWN_BUCKETS * TAIL_BUCKET_SIZE)
@@ -158,7 +158,7 @@ enum tail_code {
 	TAIL_AGAIN,		/* at a jump of another function to that entry: mark the note, if there is one */
 	TAIL_PASS,		/* at a jump from one of the other functions to the next: likewise */
 	TAIL_ENTER,		/* at the entry of one of these: clear that mark, or forget a note that does not have it */
-	TAIL_TAKE,		/* at a ret: take one call off the note and go on behind this code; without a note, jump over `body` */
+	TAIL_TAKE,		/* at a ret: take one call off the note and go on after this code; without a note, jump over `body` */
 	TAIL_BACK,		/* at a return address: likewise */
 	TAIL_ASK,		/* at a jump to an unknown function: if its return address has a probe, write the note and jump over
 				   `body`; else tell of that address */
@@ -174,7 +174,7 @@ struct tail_spec {
 	uint64_t ret;		/* TAIL_BACK: that address */
 	uint64_t known;		/* TAIL_ASK: TAIL_KNOWN_SIZE bytes, aligned to TAIL_BUCKET_SIZE, */
 	uint64_t asked;		/* struct tail_asked[TAIL_ASKED], */
-	uint32_t id;		/* what is told with the address */
+	uint32_t id;		/* what is reported with the address */
 };
 
 struct arch_ops {

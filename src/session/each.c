@@ -182,10 +182,22 @@ int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_
 	return r;
 }
 
+static void say_crowded(const struct jab *j)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (j->targets.v[i].main == i && j->targets.v[i].has_notes)
+			n += rings_crowded(&j->targets.v[i]);
+	if (n)
+		log_warn("%llu calls that went on in another function were given up, because too many were open at once", (unsigned long long)n);
+}
+
 void rows_say_early(struct jab *j)
 {
 	struct sums *sums = sum_rows(j);
 
+	say_crowded(j);
 	for (uint32_t i = 0; i < j->probes.n; i++) {
 		uint64_t n = 0, funcs = 0;
 

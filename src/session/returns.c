@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A call that has gone on in a function which is not known ends when control is back at its return address. Pads tell of such
+ * A call that has gone on in a function which is not known ends when control is back at its return address. Pads report such
  * addresses as they meet them; each gets a probe, as a part of the process of its own, and is then written to a table in which the
- * pads look. What is told may be anything: an address is believed if there is a call in front of it, in code that is mapped, and the number
+ * pads look. What is reported may be anything: an address is believed if there is a call in front of it, in code that is mapped, and the number
  * that comes with it is that of a row. A wrong pair of both costs a site at which no call ever ends.
  */
 #include "session/tails.h"
@@ -30,7 +30,7 @@ static bool is_learned(const struct target *t, const struct learned *x)
 	return false;
 }
 
-/* What was told since the last look. */
+/* What was reported since the last look. */
 static void take_asked(struct target *t, learned_list *list)
 {
 	struct tail_asked *asked;
@@ -43,7 +43,7 @@ static void take_asked(struct target *t, learned_list *list)
 		if (!x.at)
 			continue;
 		x.id = __atomic_load_n(&asked[i].id, __ATOMIC_RELAXED);
-		__atomic_store_n(&asked[i].at, 0, __ATOMIC_RELAXED);	/* others who return there are heard, too */
+		__atomic_store_n(&asked[i].at, 0, __ATOMIC_RELAXED);	/* so that other rows can report it, too */
 		if (is_learned(t, &x))
 			continue;
 		*vec_add(&t->learned) = x;
@@ -89,7 +89,7 @@ static uint32_t module_around(struct jab *j, uint32_t part, uint64_t at)
 	return UINT32_MAX;
 }
 
-/* Does an instruction begin there, behind a call? */
+/* True if an instruction begins there and the one in front of it is a call. */
 static bool is_behind_call(const struct fcode *f, uint64_t at)
 {
 	uint32_t n = f && !f->broken && at - f->lo < f->end - f->lo ? f->index[at - f->lo] : UINT32_MAX;
@@ -143,7 +143,7 @@ static bool write_known(struct jab *j, uint32_t main, const struct site *s)
 	return false;
 }
 
-/* May calls of this row go on in an unknown function at this jump? */
+/* True if calls of this row may go on in an unknown function at this jump. */
 static bool is_unknown(const struct jab *j, const struct site *s)
 {
 	const struct tail_link *next = s->next ? &j->targets.v[s->target].links.v[s->next - 1] : NULL;
@@ -152,7 +152,7 @@ static bool is_unknown(const struct jab *j, const struct site *s)
 }
 
 /*
- * One instruction may call many functions through a pointer, and where a probe is, no second one fits later: rows that have not told of this
+ * One instruction may call many functions through a pointer, and where a probe is, no second one fits later: rows that have not reported this
  * return address yet are served there, too.
  */
 static void add_others(struct jab *j, uint32_t main, uint64_t at, learned_list *list)

@@ -110,7 +110,7 @@ struct target {
 	VEC(struct tail_link) links;	/* tails.h */
 	uint64_t notes_at;	/* of the main part: of tail calls; 0: there are none */
 	bool has_notes;		/* that memory is there */
-	VEC(struct learned) learned;	/* of the main part: return addresses that were told of; returns.c */
+	VEC(struct learned) learned;	/* of the main part: return addresses that were reported; returns.c */
 	uint64_t learned_at;	/* when they were looked at last */
 	uint32_t learned_rounds;	/* looks that found some */
 	bool unwatched;		/* a call that makes strangers has no probe of ours: count the locked way */

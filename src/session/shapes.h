@@ -79,7 +79,7 @@ size_t count_body(void);
 int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
 int shape_emit_own(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
 
-/* A body of `used` bytes that has room for `size`: goes on behind that. */
+/* A body of `used` bytes that has room for `size`: goes on after that. */
 void shape_fill(uint8_t *out, uint64_t at, size_t used, size_t size);
 
 /* The name of a row's events: NAME, or module:function. Caller frees. */

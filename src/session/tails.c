@@ -44,7 +44,7 @@ static const struct fcode *decoded(struct jab *j, uint32_t target, uint32_t load
 	return code_func(f->code, addr);
 }
 
-/* jmp *slot(%rip), perhaps behind endbr64 and with a prefix: what a stub of the PLT is, and how code without a PLT jumps. */
+/* jmp *slot(%rip), perhaps after endbr64 and with a prefix: what a stub of the PLT is, and how code without a PLT jumps. */
 static bool slot_at(const struct module *m, uint64_t at, uint64_t *ret_slot)
 {
 	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa };
@@ -97,7 +97,7 @@ static bool dest_by_slot(struct jab *j, uint32_t target, uint32_t loaded, uint64
 	return func_at_live(j, target, value, ret);
 }
 
-/* Where does a tail jump lead? False: that is not known. */
+/* Finds where a tail jump leads. False: that is not known. */
 static bool dest_of(struct jab *j, uint32_t target, uint32_t loaded, uint64_t addr, uint8_t kind, struct dest *ret)
 {
 	const struct fcode *f = decoded(j, target, loaded, addr);
@@ -461,7 +461,7 @@ int tails_take_memory(struct jab *j, struct target *t)
 
 void tails_not_placed(struct jab *j, const struct site *s)
 {
-	if (s->kind == WANT_EXIT)	/* without the entry, only stale notes are not told from others */
+	if (s->kind == WANT_EXIT)	/* without the entry, stale notes can.t be recognized, but no call is lost */
 		link_of(j, s)->bad = true;
 }
 

@@ -6,7 +6,7 @@
  *	tails_resolve()		when the sites of rows are known: adds links and sites
  *	tails_room()		what their code takes beside that of an exit
  *	tails_emit()		the code
- *	tails_poll()		return addresses that pads have told of become sites
+ *	tails_poll()		return addresses that pads have reported become sites
  */
 #ifndef JAB_SESSION_TAILS_H
 #define JAB_SESSION_TAILS_H
@@ -36,18 +36,18 @@ int tails_take_memory(struct jab *j, struct target *t);
 void tails_not_placed(struct jab *j, const struct site *s);	/* the plan has no place for a site of a link */
 void tails_forget_plan(struct target *t);
 
-/* Does a call end at this site although control is not back in its caller? */
+/* True if a call ends at this site although control is not back in its caller. */
 bool tails_ends_early(const struct jab *j, const struct site *s);
 
 /*
- * Code beside that of the exit itself: bytes of room for it, and what was put. `before` bytes stand in front of the body, and behind it,
+ * Code beside that of the exit itself: bytes of room for it, and what was put. `before` bytes are in front of the body, and after it,
  * with `after`, a jump to the begin of all. False: there is no body.
  */
 struct tails_code { size_t before, after; };
 size_t tails_room(const struct jab *j, const struct site *s);
 bool tails_emit(const struct jab *j, const struct target *t, const struct want *w, uint8_t *out, struct tails_code *ret);
 
-/* returns.c: probes at return addresses that pads have told of. Returns how many there are more. */
+/* returns.c: probes at return addresses that pads have reported. Returns how many there are more. */
 int tails_poll(struct jab *j);
 
 static inline uint64_t tails_known_at(const struct target *main)

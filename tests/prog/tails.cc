@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Functions that end with a jump to another one in every way: directly, over several functions, on a condition, back and
- * forth, through the PLT and through pointers, and left by an exception behind the jump. `tails N [THREADS]` prints
+ * forth, through the PLT and through pointers, and left by an exception after the jump. `tails N [THREADS]` prints
  * "name calls returns sum", counted by the caller's side; sum is that of the returned values. `tails N calm` throws nothing:
  * no function may be left by an exception while the kernel has its return address.
  *
- * `tails N odd` calls a function with a return address that is not behind a call instruction.
+ * `tails N odd` calls a function with a return address that is not after a call instruction.
  * `tails N many`: as many functions jump to one as it has letters in the alphabet, almost.
  * `tails N loop`: one instruction calls three functions in turn, each some time, and each jumps through a pointer.
  * `tails N fork`: every call of forked() makes a child in the function that it jumps to, which returns, too.

@@ -127,7 +127,7 @@ noinline long tail_call(long n)
 
 static long (*volatile ending)(long) = tail_end;
 
-/* The same through a pointer: nobody knows before where it leads. */
+/* The same through a pointer: where it leads is not known before. */
 noinline long tail_away(long n)
 {
 	if (n & 1)

@@ -65,7 +65,7 @@ static void put_find_bucket(uint8_t **p, const struct tail_spec *spec)
 	put(p, 0x48, 0x01, 0xd1);			/* add  %rdx,%rcx */
 }
 
-/* The next word of the bucket, at `loop`; goes on behind the last one. */
+/* The next word of the bucket, at `loop`; goes on after the last one. */
 static void put_next(uint8_t **p, const uint8_t *loop)
 {
 	put(p, 0x48, 0x83, 0xc1, 8);			/* add  $8,%rcx */
@@ -92,7 +92,7 @@ static void put_exchange(uint8_t **p)
 	put(p, 0x48, 0x0f, 0xb1, 0x11);			/* cmpxchg %rdx,(%rcx) */
 }
 
-/* rcx: behind the bucket. A free word of it, or else one that is in use: which of them depends on the note. */
+/* rcx: the end of the bucket. A free word of it, or else one that is in use: which of them depends on the note. */
 static void put_new_note(uint8_t **p, const struct tail_spec *spec, uint32_t low, struct branches *done)
 {
 	struct branches taken = { .n = 0 };
@@ -201,7 +201,7 @@ static void land_far(uint8_t *behind, const uint8_t *target)
 	memcpy(behind - 4, &(int32_t){ target - behind }, 4);
 }
 
-/* Tell the tracer of the return address, unless that was the last one there. */
+/* Report the return address to the tracer, unless that was the last one there. */
 static void put_tell(uint8_t **p, const struct tail_spec *spec)
 {
 	struct branches told = { .n = 0 };
@@ -223,7 +223,7 @@ static void put_tell(uint8_t **p, const struct tail_spec *spec)
 	land_branches(&told, *p);			/* 1: */
 }
 
-/* Goes on behind the code with a call taken off its note, else behind the body. */
+/* Goes on after the code with a call taken off its note, else after the body. */
 static void put_take(uint8_t **p, const struct tail_spec *spec)
 {
 	struct branches found = { .n = 0 }, more = { .n = 0 };
