@@ -65,6 +65,19 @@ static void text_span(struct plan *p)
 	}
 }
 
+static size_t cells_size(const struct plan *p)
+{
+	return (p->text_hi - p->text_lo) * sizeof(*p->cells);
+}
+
+/* Of a large text only the cells around windows are touched, so no zeros are written to all of them. */
+static uint16_t *map_cells(const struct plan *p)
+{
+	void *cells = mmap(NULL, cells_size(p), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return cells == MAP_FAILED ? NULL : cells;
+}
+
 int plan_create(struct code *c, struct room *room, uint64_t bias, size_t body_size, struct plan **ret_plan)
 {
 	struct plan *p = xcalloc(1, sizeof(*p));
@@ -80,7 +93,11 @@ int plan_create(struct code *c, struct room *room, uint64_t bias, size_t body_si
 		free(p);
 		return fail(-ENOEXEC, "%s has no text that could be probed", c->m->path);
 	}
-	p->cells = xcalloc(p->text_hi - p->text_lo, sizeof(*p->cells));
+	p->cells = map_cells(p);
+	if (!p->cells) {
+		free(p);
+		return fail(-ENOMEM, "no memory for a plan of %s", c->m->path);
+	}
 	p->reach_lo = p->m->hi + bias > REACH ? p->m->hi + bias - REACH : 4096;
 	p->reach_hi = p->m->lo + bias + REACH;
 	room_gaps_in(room, p->reach_lo, p->reach_hi, &p->spots);
@@ -121,7 +138,7 @@ void plan_free(struct plan *p)
 	vec_free(&p->foreign);
 	vec_free(&p->spots);
 	free(p->slots);
-	free(p->cells);
+	munmap(p->cells, cells_size(p));
 	free(p);
 }
 

@@ -67,19 +67,18 @@ static int touch(uint8_t *at, size_t len)
 	return 0;
 }
 
-static bool is_touched(const struct piece *c)
+/* Code and rings may be larger than what is used of them: arena_touch() is for those. */
+static size_t used_at_once(const struct piece *c)
 {
-	return c->kind == PIECE_DATA || c->kind == PIECE_TABLE;
+	return c->kind == PIECE_DATA || c->kind == PIECE_TABLE ? c->len - c->spare : 0;
 }
 
-/* Code and rings may be larger than what is used of them: arena_touch() is for those. */
 static int touch_data(struct arena *a)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < a->n; i++)
-		if (is_touched(&a->pieces[i]))
-			r = touch(a->pieces[i].here, a->pieces[i].len);
+		r = touch(a->pieces[i].here, used_at_once(&a->pieces[i]));
 	return r;
 }
 
@@ -117,7 +116,7 @@ int arena_touch(struct arena *a, taddr at, size_t len)
 
 static bool is_sound(const struct piece *c)
 {
-	if (!c->len || c->len % PAGE || c->at.v % PAGE)
+	if (!c->len || c->len % PAGE || c->at.v % PAGE || c->spare > c->len)
 		return false;
 	if (c->kind == PIECE_CODE)
 		return c->at.v != 0;
@@ -174,8 +173,7 @@ static int check_room(const struct arena *a)
 	int r;
 
 	for (size_t i = 0; i < a->n; i++)
-		if (is_touched(&a->pieces[i]))
-			need += a->pieces[i].len;
+		need += used_at_once(&a->pieces[i]);
 	r = need >= TABLES ? proc_memory_check(a->p, need / 512) : 0;
 	return r == 0 && need >= LARGE ? own_memory_check(need) : r;
 }

@@ -11,8 +11,6 @@
  */
 #include "proc/arrivals.h"
 
-#include <asm/prctl.h>
-#include <elf.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,6 +23,7 @@
 #include "base/err.h"
 #include "proc/door.h"
 #include "proc/internal.h"
+#include "proc/loading.h"
 
 #define OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
 #define MOST_AT_ONCE 64
@@ -52,7 +51,7 @@ struct visit {
 	enum state state;
 	uint64_t came, moved;	/* its last stop */
 	uint64_t since;		/* when it came, later by the time in which we did not look */
-	uint64_t cache;		/* where it is mapped */
+	struct loading loading;
 	uint64_t given_up;	/* when; 0: not yet */
 };
 
@@ -105,39 +104,6 @@ static void detach(struct visit *v, int sig)
 	v->state = GONE;
 }
 
-/* 0: it has none */
-static uint64_t loader_of(pid_t pid)
-{
-	Elf64_auxv_t auxv[64];
-	char path[64];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
-	n = file_read(path, (char *)auxv, sizeof(auxv));
-	for (size_t i = 0; n > 0 && (i + 1) * sizeof(auxv[0]) <= (size_t)n; i++)
-		if (auxv[i].a_type == AT_BASE)
-			return auxv[i].a_un.a_val;
-	return 0;
-}
-
-/* Where the loader has mapped its cache; 0: nowhere. */
-static uint64_t find_cache(pid_t pid)
-{
-	char path[64], *text, *at;
-	uint64_t start = 0;
-	size_t len;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	text = file_load(path, &len);
-	at = text ? strstr(text, "/ld.so.cache\n") : NULL;
-	while (at && at > text && at[-1] != '\n')
-		at--;
-	if (at)
-		start = strtoull(at, NULL, 16);
-	free(text);
-	return start;
-}
-
 static int ready(struct visit *v, bool loaded, struct arrival *ret_arrival)
 {
 	struct proc *p;
@@ -180,7 +146,7 @@ static int at_stop(struct visit *v, struct arrival *ret_arrival)
 		return 0;
 	}
 	if (v->state == ENTERING && !has_failed(&regs)) {
-		uint64_t loader = loader_of(v->pid);
+		uint64_t loader = loading_base(v->pid);
 
 		if (v->kind == DOOR_OPEN && loader && regs.rip - loader >= LOADER_MOST) {
 			detach(v, 0);	/* only reads the file */
@@ -197,8 +163,8 @@ static int at_stop(struct visit *v, struct arrival *ret_arrival)
 static int at_exec(struct visit *v, struct arrival *ret_arrival)
 {
 	v->tid = v->pid;
-	v->cache = 0;
-	if (!loader_of(v->pid))
+	v->loading.cache = 0;
+	if (!loading_base(v->pid))
 		return ready(v, true, ret_arrival);
 	v->state = STEPPING;
 	go_on(v, 0);
@@ -208,20 +174,15 @@ static int at_exec(struct visit *v, struct arrival *ret_arrival)
 static int at_call(struct visit *v, struct arrival *ret_arrival)
 {
 	struct user_regs_struct regs;
+	enum loading_at at;
 
 	if (ptrace(PTRACE_GETREGS, v->tid, 0, &regs) < 0) {
 		v->state = GONE;
 		return 0;
 	}
-	if (v->state == STEPPING && (int64_t)regs.rax == -ENOSYS) {	/* before the call */
-		if (regs.orig_rax == SYS_arch_prctl && regs.rdi == ARCH_SET_FS) {
-			v->cache = find_cache(v->pid);
-			if (!v->cache)
-				return ready(v, false, ret_arrival);
-		}
-		if (regs.orig_rax == SYS_munmap && v->cache && regs.rdi == v->cache)
-			return ready(v, true, ret_arrival);
-	}
+	at = v->state == STEPPING ? loading_look(&v->loading, v->pid, &regs) : LOADING_ON;
+	if (at != LOADING_ON)
+		return ready(v, at == LOADING_READY, ret_arrival);
 	go_on(v, 0);
 	return 0;
 }

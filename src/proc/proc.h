@@ -148,7 +148,8 @@ int proc_tid_offset(struct proc *p, int32_t *ret_off);
  * Shared memory, one object per target (see undo.h for its first pages), mapped in pieces.
  * All pieces are made in one stop; a target that is held already stays held. The undo record has
  * room for max_edits edits, over all text_apply() calls together. Afterwards every page of the data
- * and table pieces is there and charged to us; for code and rings arena_touch() does that, as far as is needed.
+ * and table pieces, but for what they have to spare, is there and charged to us; for code, rings and the rest arena_touch() does
+ * that, as far as is needed.
  *
  * A ring is seen at addresses of len + (len - RING_HEAD_SIZE) bytes, there and here: its head, its
  * data, and the same data once more. The private piece and the scratch one are not shared, with us neither; a
@@ -167,6 +168,7 @@ enum piece_kind {
 struct piece {
 	taddr at;		/* page-aligned address there; v == 0: chosen, and it is filled in */
 	size_t len;		/* page multiple */
+	size_t spare;		/* of a data or table piece: so much of its end is not used yet */
 	enum piece_kind kind;
 	uint8_t *here;		/* out: our own view */
 	uint64_t offset;	/* out: in what is shared */

@@ -80,10 +80,12 @@ struct target {
 	uint64_t state_at;	/* its struct process_state */
 	uint64_t blob_at;	/* C code of ours; 0: not needed */
 	uint32_t ncounters, counter_cap;	/* in use; room for */
+	uint32_t touched;	/* counters whose memory is there */
 	struct park_view *park;	/* where its threads wait for us; NULL: they don't */
 	bool scout;		/* a new program whose libraries are not there yet: only its loader is watched */
 	uint32_t serves;	/* number + 1 of the target that it became */
 	bool served;		/* has such a scout */
+	bool followed;		/* a program that another target has executed: there may be many one after the other */
 	bool newcomer;		/* one of many that come and go: it gets less memory */
 	struct count_spec spec;
 	struct rings *rings;	/* NULL: this target does not record */
@@ -233,6 +235,8 @@ uint32_t counter_add(struct jab *j, uint32_t target, uint32_t row, uint8_t role)
 size_t counters_size(const struct target *t);
 size_t counters_tables_size(const struct target *t);
 void counters_init(struct target *t);
+int counters_touch(struct target *t);	/* those that came since the last time get their memory, also of lost events */
+int counters_touch_block(struct target *t, uint64_t at, uint32_t from);	/* one block: from that one to the last in use */
 uint64_t *counters_ring_table(const struct target *t, uint64_t *ret_at);
 uint64_t *counters_lost_table(const struct target *t, uint64_t *ret_at);
 
