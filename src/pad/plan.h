@@ -37,6 +37,7 @@ struct plan;
 
 /* body_size: bytes that the body of a want takes if it doesn't say. bias: live - link. */
 int plan_create(struct code *c, struct room *room, uint64_t bias, size_t body_size, struct plan **ret_plan);
+void plan_done(struct plan *p);	/* it was written: from now on only the reasons that it gave are kept */
 void plan_free(struct plan *p);
 
 /* Plan all wants (any order; sorted inside, results written into them). Returns how many got no place. */

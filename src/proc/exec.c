@@ -23,6 +23,7 @@
 #include "base/mem.h"
 #include "proc/internal.h"
 #include "proc/loading.h"
+#include "proc/near.h"
 
 #define OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
 #define PATIENCE_NS 2000000000ull
@@ -122,6 +123,7 @@ static int at_exec(struct exec_way *w, pid_t got)
 	w->executed = true;
 	w->loading = (struct loading){ 0 };
 	w->loaded = !loading_base(w->pid);
+	near_to(w->pid, w->pid);
 	if (w->loaded)
 		return 1;
 	ptrace(PTRACE_SYSCALL, got, 0, 0);

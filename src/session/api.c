@@ -41,9 +41,7 @@ void jab_free(struct jab *j)
 	for (size_t i = 0; i < j->targets.n; i++)
 		target_free(j, &j->targets.v[i]);
 	for (size_t i = 0; i < j->files.n; i++) {
-		code_close(j->files.v[i].code);
-		module_close(j->files.v[i].m);
-		free(j->files.v[i].path);
+		file_close(&j->files.v[i]);
 	}
 	for (size_t i = 0; i < j->probes.n; i++) {
 		spec_free(j->probes.v[i].spec);

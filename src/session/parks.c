@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "proc/ids.h"
+#include "proc/near.h"
 
 #define ROUND_NS 8000000ull	/* of all targets together; what was begun is ended */
 #define SHARE_NS 2000000ull	/* of one target */
@@ -171,6 +172,7 @@ static int poll_execs(struct jab *j, uint64_t until)
 		sched_yield();
 		n += look_at_execs(j, until);
 	}
+	near_leave();
 	return n;
 }
 

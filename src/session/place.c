@@ -492,6 +492,8 @@ int place_insert(struct jab *j, uint32_t target)
 		return r;
 	}
 	t->inserted = true;
+	for (size_t i = 0; i < t->loaded.n; i++)
+		plan_done(t->loaded.v[i].plan);
 	if (main_part(j, t) == t)
 		foreign_warn(t);
 	if (j->budget && main_part(j, t) == t && has_wants(t) && budget_watch(j, t) < 0)

@@ -20,7 +20,7 @@
 #define DEFAULT_SIZE (4ull << 20)
 #define BULK_SIZE (1ull << 20)		/* there are more of them */
 #define FOLLOWED_SIZE (256ull << 10)
-#define FIRST_PART (32ull << 10)	/* see rings_touch_rest() */
+#define FIRST_PART (16ull << 10)	/* see rings_touch_rest() */
 #define REST_AFTER 5000000ull
 #define LATER_DESC (64u << 10)	/* descriptions of what comes later */
 #define SCRATCH (32u << 10)	/* per locked ring, for bulky events; programs may want more */
@@ -302,7 +302,7 @@ bool rings_touch_rest(struct target *t)
 	if (now_ns() - r->since < REST_AFTER)
 		return true;
 	r->in_parts = false;
-	for (uint32_t i = 0; i < nrings(r); i++)
+	for (uint32_t i = 0; proc_alive(t->proc) && i < nrings(r); i++)
 		if (r->v[i].live && touch_ring(t, &r->v[i], RING_HEAD_SIZE + r->size) < 0)
 			log_info("process %d: %s", t->proc->pid, err_text());
 	return false;

@@ -21,8 +21,12 @@
 
 struct unit_view;
 
+/* What a probe matches in a file. */
+struct known_match { uint32_t probe; func_list funcs; };
+
 /* A file, read once however many targets map it. */
 struct file {
+	VEC(struct known_match) matches;
 	uint64_t dev, inode;
 	char *path;
 	struct module *m;
@@ -174,7 +178,7 @@ struct jab {
 	struct unit_maps *tracer_maps;	/* of the script, for what runs in the tracer; NULL: none */
 	uint64_t started_ns;
 	size_t gone;		/* targets that were put away */
-	uint64_t looked_at;	/* for such, last time */
+	uint64_t looked_at, retired_at;	/* for such, last time */
 	uint64_t give_way_at;	/* when to look for breakpoints next */
 	uint32_t *row_hash;
 	size_t row_hash_size;
@@ -200,6 +204,7 @@ static inline struct target *main_part(struct jab *j, const struct target *t)
 int target_add(struct jab *j, struct proc *p);
 struct target *target_add_part(struct jab *j, uint32_t main);	/* of what was mapped since; NULL: nothing was */
 int target_add_file(struct jab *j, const char *path);
+void file_close(struct file *f);
 int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
 int target_may_patch(const struct target *t, const struct loaded *l);	/* -ENOTSUP: its text is mapped shared */
 bool target_lost(struct jab *j, struct target *t);	/* after a failure: can the run go on without it? */

@@ -287,6 +287,16 @@ int target_may_patch(const struct target *t, const struct loaded *l)
 	return 0;
 }
 
+void file_close(struct file *f)
+{
+	for (size_t i = 0; i < f->matches.n; i++)
+		vec_free(&f->matches.v[i].funcs);
+	vec_free(&f->matches);
+	code_close(f->code);
+	module_close(f->m);
+	free(f->path);
+}
+
 static struct file *known_file(struct jab *j, const struct map *map)
 {
 	uint64_t dev = (uint64_t)map->dev_major << 32 | map->dev_minor;
@@ -401,6 +411,7 @@ static void put_away(struct jab *j, struct target *t)
 /* How many dead ones are kept before somebody looks: with few, looking costs more than memory. */
 #define MOST_DEAD 8
 #define LOOK_AGAIN 100000000ull
+#define RETIRE_AGAIN 300000000ull	/* all processes are looked at for it */
 
 static bool is_put_away(const struct target *t)
 {
@@ -480,8 +491,10 @@ void targets_retire(struct jab *j)
 			t->seen_dead = now;
 		dead += t->seen_dead != 0;
 	}
-	if (dead > MOST_DEAD)
+	if (dead > MOST_DEAD && now - j->retired_at >= RETIRE_AGAIN) {
+		j->retired_at = now;
 		retire_dead(j, now);
+	}
 }
 
 void target_free(struct jab *j, struct target *t)
