@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include "proc/internal.h"
 
 #define COARSE_NS 3000000000ull		/* FAT has the coarsest times, of two seconds */
@@ -26,16 +27,24 @@ static bool stat_mapped(const struct proc *p, const struct map *m, struct stat *
 	return fstatat(AT_FDCWD, path, ret_stat, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 && ret_stat->st_ino == m->inode;
 }
 
+struct file_id file_id_of(const struct stat *st)
+{
+	return (struct file_id){
+		.dev = (uint64_t)major(st->st_dev) << 32 | minor(st->st_dev), .inode = st->st_ino, .size = st->st_size,
+		.modified = ns_of(&st->st_mtim), .changed = ns_of(&st->st_ctim),
+	};
+}
+
 bool proc_file_id(const struct proc *p, const struct map *m, struct file_id *ret_id)
 {
 	struct stat st;
 
 	if (!m->inode || !stat_mapped(p, m, &st) || !S_ISREG(st.st_mode))
 		return false;
-	*ret_id = (struct file_id){
-		.dev = (uint64_t)m->dev_major << 32 | m->dev_minor, .inode = m->inode, .size = st.st_size,
-		.modified = ns_of(&st.st_mtim), .changed = ns_of(&st.st_ctim),
-	};
+	*ret_id = file_id_of(&st);
+	/* Some file systems have other numbers there than in the mappings. */
+	ret_id->dev = (uint64_t)m->dev_major << 32 | m->dev_minor;
+	ret_id->inode = m->inode;
 	return true;
 }
 

@@ -13,7 +13,10 @@ struct file_id {
 	uint64_t modified, changed;	/* ns */
 };
 
+struct stat;
+
 bool proc_file_id(const struct proc *p, const struct map *m, struct file_id *ret_id);	/* false: not known */
+struct file_id file_id_of(const struct stat *st);	/* of a file by its name */
 bool file_id_same(const struct file_id *a, const struct file_id *b);
 
 /*

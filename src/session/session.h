@@ -15,6 +15,7 @@
 #include <jab/jab.h>
 #include "base/mem.h"
 #include "pad/plan.h"
+#include "proc/fileid.h"
 #include "proc/text.h"
 #include "session/fields.h"
 #include "sym/sym.h"
@@ -27,7 +28,10 @@ struct known_match { uint32_t probe; func_list funcs; };
 /* A file, read once however many targets map it. */
 struct file {
 	VEC(struct known_match) matches;
-	uint64_t dev, inode;
+	struct file_id id;
+	bool is_exact;		/* all of id is known, not only device and inode */
+	bool is_settled;	/* a change since it was read would show in id */
+	bool kept;		/* types of scripts refer to it */
 	char *path;
 	struct module *m;
 	struct code *code;
@@ -204,13 +208,19 @@ static inline struct target *main_part(struct jab *j, const struct target *t)
 int target_add(struct jab *j, struct proc *p);
 struct target *target_add_part(struct jab *j, uint32_t main);	/* of what was mapped since; NULL: nothing was */
 int target_add_file(struct jab *j, const char *path);
-void file_close(struct file *f);
-int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
-int target_may_patch(const struct target *t, const struct loaded *l);	/* -ENOTSUP: its text is mapped shared */
 bool target_lost(struct jab *j, struct target *t);	/* after a failure: can the run go on without it? */
 void target_drop(struct jab *j, struct target *t);	/* before it was probed */
 void targets_retire(struct jab *j);	/* those that are gone and empty are put away: only their counts stay */
 void target_free(struct jab *j, struct target *t);
+
+bool is_module_code(const struct map *m);
+
+/* files.c: what is known of them */
+struct file *file_add(struct jab *j, const char *path, struct module *m);
+void file_note_id(struct file *f, const struct file_id *before, const struct file_id *after);	/* it was read in between; NULL: not known */
+void file_close(struct file *f);
+int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
+int target_may_patch(const struct target *t, const struct loaded *l);	/* -ENOTSUP: its text is mapped shared */
 
 /* guess.c: a file as it is on disk; NULL: it can't be read */
 struct module *file_on_disk(struct jab *j, const char *path);

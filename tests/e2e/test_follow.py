@@ -65,6 +65,19 @@ def test_program_spawned(built, tmp_path):
     check(tmp_path / "t", r)
 
 
+def test_program_that_is_changed_in_place(built, tmp_path):
+    """The same inode and name, another program: what was known of the first is not used for the second. And one that has not changed
+    is one file, whoever executes it, however young it is."""
+    prog = tmp_path / "prog"
+    text = f"cat {built('told')} >{prog}; chmod +x {prog}; {prog} threads 100 2; {prog} threads 10 1; cat {built('told_static')} >{prog}; " \
+           f"{prog} threads 50 1; {prog} threads 20 1"
+    r = traces.record(tmp_path / "t", [HIT], ["sh", "-c", text])
+    check(tmp_path / "t", r)
+    assert "has changed" not in r.stderr, r
+    classes = (tmp_path / "t" / "metadata").read_bytes().count(b"prog:hit")
+    assert classes == 2, classes
+
+
 def test_exec_that_fails(built, tmp_path):
     """A search along PATH tries many files; none of these attempts costs the program anything."""
     env = dict(os.environ, PATH="/nowhere:/nowhere/else:/tmp:" + os.environ["PATH"])
