@@ -22,8 +22,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "proc/door.h"
+#include "proc/door_queue.h"
 #include "proc/internal.h"
 #include "proc/loading.h"
+#include "proc/near.h"
 
 #define OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
 #define MOST_AT_ONCE 64
@@ -49,7 +51,8 @@ struct visit {
 	pid_t tid, pid;
 	enum door_kind kind;
 	enum state state;
-	uint64_t came, moved;	/* its last stop */
+	uint64_t came;		/* to the door */
+	uint64_t moved;		/* its last stop */
 	uint64_t since;		/* when it came, later by the time in which we did not look */
 	struct loading loading;
 	uint64_t given_up;	/* when; 0: not yet */
@@ -74,7 +77,12 @@ static void welcome(struct arrivals *a, const struct caller *c)
 	struct visit v = { .tid = c->tid, .pid = pid, .kind = c->kind, .state = ENTERING, .since = now_ns(), .caller = *c };
 	int r = 0;
 
-	v.moved = v.came = v.since;
+	v.moved = v.since;
+	v.came = c->since ? c->since : v.since;
+	if (door_is_late(c->since, doorman_crowd(a->door), v.since)) {	/* the doorman lets it go, and counts it */
+		doorman_answer(a->door, c, DOOR_DONE);
+		return;
+	}
 	if (!pid || (c->kind == DOOR_OPEN && a->known(a->arg, pid))) {
 		doorman_answer(a->door, c, DOOR_GO);
 		doorman_answer(a->door, c, DOOR_DONE);
@@ -322,8 +330,8 @@ int arrivals_poll(struct arrivals *a, bool accept, struct arrival *ret_arrival)
 			moved_at = now;
 		if (accept && has_rung(a))
 			ask(a);
-		else if (!moved && now - moved_at < SPIN_NS)
-			sched_yield();
+		else if (!moved && now - moved_at < SPIN_NS && !doorman_crowd(a->door))
+			sched_yield();	/* but in a crowd this would give our turn to others, and a sleeper gets it at once */
 		else if (!moved)
 			sleep_ns(NAP_NS);
 	} while (!r && a->visits.n && now < until);
