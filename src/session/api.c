@@ -201,6 +201,8 @@ void jab_follow(struct jab *j)
 
 int jab_poll(struct jab *j)
 {
+	if (!j->events)		/* else events_drain() does it, when it has what they wrote */
+		targets_retire(j);
 	return follow_poll(j);
 }
 

@@ -356,7 +356,7 @@ static int match_all(struct jab *j, uint32_t probe, uint32_t first, int exe_pass
  */
 static bool may_come_later(const struct jab *j, const struct probe_spec *spec, bool any_object)
 {
-	if (!j->follow || spec->place_kind == PLACE_ADDR)
+	if (!j->follow || spec->place_kind == PLACE_ADDR || (spec->object && !strcmp(spec->object, "exe")))
 		return false;
 	return spec->object ? !any_object : j->child != 0;
 }
