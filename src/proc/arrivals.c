@@ -266,6 +266,12 @@ static bool takes_long(const struct arrivals *a, const struct visit *v, uint64_t
 	       (a->door && doorman_crowd(a->door) && now - v->came > CROWD_NS);
 }
 
+/* Of many some are on each CPU, and on each of them we would have to wait for our turn. */
+static bool is_alone(const struct arrivals *a)
+{
+	return a->visits.n == 1 && a->door && !doorman_crowd(a->door);
+}
+
 /* One look at everybody. 1: one is there. */
 static int look(struct arrivals *a, bool *moved, struct arrival *ret_arrival)
 {
@@ -279,6 +285,8 @@ static int look(struct arrivals *a, bool *moved, struct arrival *ret_arrival)
 		if (v->state == WANTED)
 			try_again(v);
 		else if (next_status(v, &status) > 0) {
+			if (v->state == ENTERING && is_alone(a))
+				near_to(v->pid, v->tid);
 			r = at_status(v, status, ret_arrival);
 			v->moved = now;
 			*moved = true;
