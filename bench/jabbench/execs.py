@@ -3,8 +3,11 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
+import time
 
 from .common import Skip, Wrong, median, number, table
 
@@ -45,6 +48,72 @@ def ways(jab, program):
     return out
 
 
+# --- another user's flood ---
+
+FLOOD = 200		# processes
+FLOOD_SECONDS = 6
+
+
+def single_execs(program, watched, seconds):
+    """Milliseconds of execs of one user, one at a time and with pauses."""
+    out, end = [], time.monotonic() + seconds
+    while time.monotonic() < end:
+        p = subprocess.run([program, "1", watched], capture_output=True, text=True, timeout=120, check=True)
+        out.append(float(p.stdout) / 1e3)
+        time.sleep(.1)
+    return out
+
+
+class Watching:
+    """jab, told of every process that executes a file."""
+
+    def __init__(self, jab, watched):
+        self.process = subprocess.Popen([jab, "-v", "-e", "uprobe:%s:main { @n = count(); }" % watched], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in self.process.stderr:
+            if "active" in line:
+                break
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        if self.process.poll() is not None:
+            raise Wrong("jab does not watch %s" % watched)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(60)
+
+
+def flooded(builder, program, watched):
+    flood = builder.program("flood", ["flood.c"])
+    shutil.copy(flood, os.path.dirname(watched))
+    p = subprocess.Popen([os.path.join(os.path.dirname(watched), "flood"), str(FLOOD), str(FLOOD_SECONDS), watched], start_new_session=True)
+    time.sleep(.3)
+    try:
+        return single_execs(program, watched, FLOOD_SECONDS - 1.5)
+    finally:
+        if p.wait(60):
+            raise Skip("no flood: status %d" % p.returncode)
+
+
+def others(jab, builder, program, result):
+    """Execs of a watched program by root, while another user floods jab with them."""
+    if os.geteuid():
+        print("  (another user's flood: not measured: needs root)")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        watched = os.path.join(folder, "watched")
+        shutil.copy(builder.program("watched", ["watched.c"]), watched)
+        rows = [["alone", single_execs(program, watched, 1)], ["flood of %d" % FLOOD, flooded(builder, program, watched)]]
+        with Watching(jab, watched):
+            rows += [["jab", single_execs(program, watched, 1)], ["jab and flood", flooded(builder, program, watched)]]
+    table(["ms each, another user's execs", "median", "worst", "n"], [[name, "%.2f" % median(v), "%.2f" % max(v), len(v)] for name, v in rows])
+    result.data["exec_flood"] = {name: {"median_ms": median(v), "worst_ms": max(v)} for name, v in rows}
+    result.target("an exec while another user floods", 100, "ms", max(rows[3][1]), "without jab %s ms" % number(max(rows[1][1])))
+
+
 def run(jab, builder, result):
     if not os.path.exists(PROGRAM):
         raise Skip("no %s" % PROGRAM)
@@ -64,3 +133,4 @@ def run(jab, builder, result):
     followed = best["jab trace, a probe that matches"]
     result.target("following an exec", 2, "ms", followed - best["alone"],
                   "best tenths: alone %s ms, with jab %s ms" % (number(best["alone"]), number(followed)))
+    others(jab, builder, program, result)
