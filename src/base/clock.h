@@ -5,6 +5,15 @@
 #include <stdint.h>
 #include <time.h>
 
+/* Of the clock that is the same in all namespaces, and that files have their times from. */
+static inline uint64_t wall_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
 /* Nanoseconds of CLOCK_MONOTONIC. */
 static inline uint64_t now_ns(void)
 {

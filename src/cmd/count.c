@@ -9,13 +9,14 @@
 #include "session/events.h"
 
 static double interval = 1;
-static bool all;
+static bool all, no_follow;
 
 static const struct opt opts[] = {
 	RUN_TARGETS,
 	{ 'i', "interval", "SECONDS", OPT_SECONDS, &interval, "refresh the live table so often (1)" },
 	{ 'o', "output", "FILE", OPT_TEXT, &run.output, "write our output there instead of stdout" },
 	{ 'a', "all", NULL, OPT_FLAG, &all, "list functions without a hit, too" },
+	{ 0, "no-follow", NULL, OPT_FLAG, &no_follow, "leave programs executed and libraries loaded later alone" },
 	RUN_PLACING,
 	{ 0 }
 };
@@ -27,7 +28,10 @@ static int wait_for_end(struct jab *j, struct table *table, bool live, int *stat
 
 	while (!run_interrupted) {
 		double elapsed = (now_ns() - start) / 1e9;
-		int over = run_over(j, start, status);
+		int over;
+
+		jab_poll(j);
+		over = run_over(j, start, status);
 
 		if (over >= 0)
 			return over;
@@ -38,7 +42,7 @@ static int wait_for_end(struct jab *j, struct table *table, bool live, int *stat
 			table_live(table, stdout, elapsed);
 		}
 		/* Quick at first, so that a short command does not wait for us; then in no hurry. */
-		sleep_ns(run.duration >= 0 ? MIN(step, (uint64_t)((run.duration - elapsed) * 1e9) + 1000) : step);
+		jab_wait(j, run.duration >= 0 ? MIN(step, (uint64_t)((run.duration - elapsed) * 1e9) + 1000) : step);
 		step = MIN(step + step / 4, 50000000);
 	}
 	return 0;
@@ -88,6 +92,8 @@ static int run_count(text_list *words, char **rest)
 		return complain();
 	run_catch_signals();
 	jab_new(&j);
+	if (!no_follow)
+		jab_follow(j);
 	r = run_targets(j, rest);
 	if (!r)
 		r = run_place(j, words);

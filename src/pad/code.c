@@ -33,6 +33,27 @@ static void learn_go(struct code *c)
 	}
 }
 
+uint16_t *code_take_cells(struct code *c, size_t size)
+{
+	uint16_t *cells = priv(c)->cells;
+
+	priv(c)->cells = NULL;
+	if (cells && priv(c)->cells_size == size)
+		return cells;
+	if (cells)
+		munmap(cells, priv(c)->cells_size);
+	cells = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return cells == MAP_FAILED ? NULL : cells;
+}
+
+void code_give_cells(struct code *c, uint16_t *cells, size_t size)
+{
+	if (priv(c)->cells)
+		munmap(priv(c)->cells, priv(c)->cells_size);
+	priv(c)->cells = cells;
+	priv(c)->cells_size = size;
+}
+
 int code_open(struct module *m, struct code **ret_code)
 {
 	struct code_priv *pr;
@@ -84,6 +105,8 @@ void code_close(struct code *c)
 	vec_free(&priv(c)->pointers);
 	vec_free(&priv(c)->cross);
 	vec_free(&priv(c)->extra);
+	if (priv(c)->cells)
+		munmap(priv(c)->cells, priv(c)->cells_size);
 	free(priv(c));
 	free(c);
 }

@@ -42,6 +42,13 @@ struct code {
 int code_open(struct module *m, struct code **ret_code);
 void code_close(struct code *c);
 
+/*
+ * Memory for the cells of a plan, all zero: of a large text only those around windows are ever touched. Given back all zero,
+ * it is used by the next plan.
+ */
+uint16_t *code_take_cells(struct code *c, size_t size);	/* NULL: no memory */
+void code_give_cells(struct code *c, uint16_t *cells, size_t size);
+
 /* The function around addr, decoded; NULL (with a sentence) if no function is known there. */
 const struct fcode *code_func(struct code *c, uint64_t addr);
 

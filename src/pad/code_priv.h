@@ -49,6 +49,8 @@ struct code_priv {
 	VEC(struct cross_edge) cross; /* sorted by to */
 	bool have_cross;
 	VEC(struct extra_target) extra; /* sorted by addr */
+	uint16_t *cells;	/* of a plan that is done, all zero, for the next one; NULL: none */
+	size_t cells_size;
 };
 
 static inline struct code_priv *priv(struct code *c)

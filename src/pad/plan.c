@@ -65,6 +65,11 @@ static void text_span(struct plan *p)
 	}
 }
 
+static size_t cells_size(const struct plan *p)
+{
+	return (p->text_hi - p->text_lo) * sizeof(*p->cells);
+}
+
 int plan_create(struct code *c, struct room *room, uint64_t bias, size_t body_size, struct plan **ret_plan)
 {
 	struct plan *p = xcalloc(1, sizeof(*p));
@@ -80,7 +85,11 @@ int plan_create(struct code *c, struct room *room, uint64_t bias, size_t body_si
 		free(p);
 		return fail(-ENOEXEC, "%s has no text that could be probed", c->m->path);
 	}
-	p->cells = xcalloc(p->text_hi - p->text_lo, sizeof(*p->cells));
+	p->cells = code_take_cells(c, cells_size(p));
+	if (!p->cells) {
+		free(p);
+		return fail(-ENOMEM, "no memory for a plan of %s", c->m->path);
+	}
 	p->reach_lo = p->m->hi + bias > REACH ? p->m->hi + bias - REACH : 4096;
 	p->reach_hi = p->m->lo + bias + REACH;
 	room_gaps_in(room, p->reach_lo, p->reach_hi, &p->spots);
@@ -106,11 +115,23 @@ void plan_reset(struct plan *p)
 	p->nslots = 0;
 }
 
+/* What was written there is taken back, so that they are all zero. */
+void plan_done(struct plan *p)
+{
+	if (!p || !p->cells)
+		return;
+	for (size_t i = p->windows.n; i-- > 0;)
+		window_unwrite(p, p->windows.v[i]);
+	code_give_cells(p->code, p->cells, cells_size(p));
+	p->cells = NULL;
+}
+
 /* The pads may be in use: the room keeps them. */
 void plan_free(struct plan *p)
 {
 	if (!p)
 		return;
+	plan_done(p);
 	for (size_t i = 0; i < p->windows.n; i++)
 		free(p->windows.v[i]);
 	for (size_t i = 0; i < p->texts.n; i++)
@@ -120,7 +141,6 @@ void plan_free(struct plan *p)
 	vec_free(&p->foreign);
 	vec_free(&p->spots);
 	free(p->slots);
-	free(p->cells);
 	free(p);
 }
 

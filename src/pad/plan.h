@@ -37,6 +37,7 @@ struct plan;
 
 /* body_size: size of the body of a want that does not specify it. bias: live - link. */
 int plan_create(struct code *c, struct room *room, uint64_t bias, size_t body_size, struct plan **ret_plan);
+void plan_done(struct plan *p);	/* it was written: from now on only the reasons that it gave are kept */
 void plan_free(struct plan *p);
 
 /* Plans all wants (in any order; sorted inside, results written into them). Returns how many could not be placed. */

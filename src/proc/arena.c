@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -67,19 +68,18 @@ static int touch(uint8_t *at, size_t len)
 	return 0;
 }
 
-static bool is_touched(const struct piece *c)
+/* Code and rings may be larger than what is used of them: arena_touch() is for those. */
+static size_t used_at_once(const struct piece *c)
 {
-	return c->kind == PIECE_DATA || c->kind == PIECE_TABLE;
+	return c->kind == PIECE_DATA || c->kind == PIECE_TABLE ? c->len - c->spare : 0;
 }
 
-/* Code and rings may be larger than what is used of them: arena_touch() is for those. */
 static int touch_data(struct arena *a)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < a->n; i++)
-		if (is_touched(&a->pieces[i]))
-			r = touch(a->pieces[i].here, a->pieces[i].len);
+		r = touch(a->pieces[i].here, used_at_once(&a->pieces[i]));
 	return r;
 }
 
@@ -117,7 +117,7 @@ int arena_touch(struct arena *a, taddr at, size_t len)
 
 static bool is_sound(const struct piece *c)
 {
-	if (!c->len || c->len % PAGE || c->at.v % PAGE)
+	if (!c->len || c->len % PAGE || c->at.v % PAGE || c->spare > c->len)
 		return false;
 	if (c->kind == PIECE_CODE)
 		return c->at.v != 0;
@@ -174,8 +174,7 @@ static int check_room(const struct arena *a)
 	int r;
 
 	for (size_t i = 0; i < a->n; i++)
-		if (is_touched(&a->pieces[i]))
-			need += a->pieces[i].len;
+		need += used_at_once(&a->pieces[i]);
 	r = need >= TABLES ? proc_memory_check(a->p, need / 512) : 0;
 	return r == 0 && need >= LARGE ? own_memory_check(need) : r;
 }
@@ -185,34 +184,50 @@ static bool map_fixed(const struct arena *a, uint8_t *at, size_t len, uint64_t o
 	return mmap(at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, a->data_fd, offset) != MAP_FAILED;
 }
 
-/* Head and data, and the data once more right behind: as in the target. */
-static int view_ring(struct arena *a, struct piece *c)
+/* Addresses for all of them at once. */
+static int reserve_rings(struct arena *a)
 {
-	size_t span = piece_span(c);
-	uint8_t *at = mmap(NULL, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *at;
 
+	for (size_t i = 0; i < a->n; i++)
+		if (a->pieces[i].kind == PIECE_RING)
+			a->rings_len += piece_span(&a->pieces[i]);
+	if (!a->rings_len)
+		return 0;
+	at = mmap(NULL, a->rings_len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
-		return fail(-errno, "mapping %zu bytes of shared memory here: %s", span, strerror(errno));
+		return fail(-errno, "mapping %zu bytes of shared memory here: %s", a->rings_len, strerror(errno));
+	a->rings_view = at;
+	return 0;
+}
+
+/* Head and data, and the data once more right behind: as in the target. */
+static int view_ring(struct arena *a, struct piece *c, uint8_t *at)
+{
 	c->here = at;
 	if (!map_fixed(a, at, c->len, c->offset) ||
 	    !map_fixed(a, at + c->len, c->len - RING_HEAD_SIZE, c->offset + RING_HEAD_SIZE))
-		return fail(-errno, "mapping %zu bytes of shared memory here: %s", span, strerror(errno));
-	madvise(at, span, MADV_DONTFORK);
+		return fail(-errno, "mapping %zu bytes of shared memory here: %s", piece_span(c), strerror(errno));
 	return 0;
 }
 
 static int view_pieces(struct arena *a)
 {
-	int r = 0;
+	int r = reserve_rings(a);
+	uint8_t *ring = a->rings_view;
 
 	for (size_t i = 0; r == 0 && i < a->n; i++) {
 		struct piece *c = &a->pieces[i];
 
-		if (c->kind == PIECE_RING)
-			r = view_ring(a, c);
-		else if (is_shared(c))
+		if (c->kind == PIECE_RING) {
+			r = view_ring(a, c, ring);
+			ring += piece_span(c);
+		} else if (is_shared(c)) {
 			c->here = (is_data(c) ? a->data_view : a->view) + c->offset;
+		}
 	}
+	if (a->rings_view)
+		madvise(a->rings_view, a->rings_len, MADV_DONTFORK);
 	return r;
 }
 
@@ -340,6 +355,13 @@ const struct rseq_conf *arena_rseq(const struct arena *a)
 	return &a->rseq;
 }
 
+bool arena_is_timeless(struct arena *a, taddr word)
+{
+	if (a->clock && a->made_in == priv(a->p)->stops)
+		return a->clock == PR_TSC_SIGSEGV;
+	return proc_is_timeless(a->p, word);
+}
+
 int arena_tid(const struct arena *a, int32_t *ret_off)
 {
 	if (!a->has_tid)
@@ -391,9 +413,8 @@ void arena_forget(struct arena *a)
 		munmap(a->view, a->size);
 	if (a->data_view)
 		munmap(a->data_view, a->data_view_len);
-	for (size_t i = 0; i < a->n; i++)
-		if (a->pieces[i].kind == PIECE_RING && a->pieces[i].here)
-			munmap(a->pieces[i].here, piece_span(&a->pieces[i]));
+	if (a->rings_view)
+		munmap(a->rings_view, a->rings_len);
 	vec_free(&a->tids);
 	close_fd(&a->fd);
 	close_fd(&a->data_fd);

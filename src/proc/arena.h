@@ -29,12 +29,16 @@ struct arena {
 	size_t data_view_len;	/* of our view of it: all but the rings */
 	struct undo_book book;	/* our own copy of the record, and where the shared one is */
 	uint8_t *view, *data_view;	/* here; the first begins with the shared record */
+	uint8_t *rings_view;	/* likewise: the rings, one behind the other */
+	size_t rings_len;
 	struct piece *pieces;
 	size_t n;
 	bool mapped;		/* the target has the mappings */
 	bool undumped;		/* and keeps them out of core dumps */
 	struct sigframes frames;
 	struct rseq_conf rseq;	/* of the threads that were there when it was made */
+	uint32_t made_in;	/* priv(p)->stops then */
+	int clock;		/* PR_TSC_...: may it read the time stamp counter? As of that stop; 0: not known */
 	tid_list tids;		/* the same threads, until it is known where they keep their numbers */
 	bool has_tid;
 	int32_t tid_off;

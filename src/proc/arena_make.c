@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/err.h"
@@ -87,9 +88,11 @@ struct there { int code, data; };
 
 #define CODE_THERE 0xc0deull	/* in the table of calls, until the descriptors are known */
 #define DATA_THERE 0xda7aull
+#define CLOCK_THERE 0xc10cull	/* likewise, where the answer goes */
+#define CLOCK_AT (SCRATCH_LEN - 8)	/* in the scratch memory, behind names and the answer of a batch */
 #define NAME_ROOM 128
 
-_Static_assert(NAME_ROOM >= ARENA_NAME_MAX && 2 * NAME_ROOM <= SCRATCH_LEN, "room for two names");
+_Static_assert(NAME_ROOM >= ARENA_NAME_MAX && 2 * NAME_ROOM <= CLOCK_AT, "room for two names");
 
 /*
  * The flag says that the file can't become executable as a program; mapping it PROT_EXEC is another
@@ -206,12 +209,14 @@ static int size_and_seal(struct arena *a)
 }
 
 /* The table was made before the stop, when the numbers of the descriptors were not known. */
-static void fill_in(struct batch *b, const struct there *there)
+static void fill_in(struct batch *b, const struct there *there, taddr scratch)
 {
 	for (size_t i = 0; i < b->calls.n; i++) {
 		struct batch_call *c = &b->calls.v[i];
 		uint64_t *fd = c->nr == SYS_mmap ? &c->args[4] : &c->args[0];
 
+		if (c->nr == SYS_prctl && c->args[1] == CLOCK_THERE)
+			c->args[1] = scratch.v + CLOCK_AT;
 		if (c->nr != SYS_mmap && c->nr != SYS_close)
 			continue;
 		if (*fd == CODE_THERE)
@@ -254,7 +259,7 @@ static void add_piece(struct batch *b, const struct piece *c)
 			CODE_THERE, c->offset);
 }
 
-/* Failing to keep it out of core dumps is no reason to give up: that comes last. */
+/* Failing to keep it out of core dumps is no reason to give up, nor is an answer that does not come: these are last. */
 static void list_calls(const struct arena *a, struct batch *b)
 {
 	struct gap *all = xcalloc(a->n, sizeof(*all));
@@ -270,12 +275,13 @@ static void list_calls(const struct arena *a, struct batch *b)
 	batch_add(b, "", 0, SYS_madvise, a->record_at.v, a->record_len + a->desk_len, MADV_DONTDUMP, 0, 0, 0);
 	for (i = 0; i < n; i++)
 		batch_add(b, "", 0, SYS_madvise, all[i].lo, all[i].hi - all[i].lo, MADV_DONTDUMP, 0, 0, 0);
+	batch_add(b, "", 0, SYS_prctl, PR_GET_TSC, CLOCK_THERE, 0, 0, 0, 0);
 	free(all);
 }
 
 size_t arena_calls(const struct arena *a)
 {
-	return 3 * a->n + 4;	/* two for a piece and one against dumps; record, its dump, two descriptors */
+	return 3 * a->n + 5;	/* two for a piece and one against dumps; record, its dump, two descriptors; the clock */
 }
 
 /* The record goes last: as long as anything of ours is mapped, it can be found. */
@@ -349,6 +355,16 @@ static int take_back(struct arena *a, const struct batch *b, size_t n, int64_t g
 	return cant_map(bad->want, bad->args[1], got);
 }
 
+static void read_clock(struct arena *a)
+{
+	uint32_t how;
+	size_t room;
+	taddr at;
+
+	if (proc_scratch(a->p, &at, &room) == 0 && proc_read(a->p, TADDR(at.v + CLOCK_AT), &how, sizeof(how)) == 0)
+		a->clock = how;
+}
+
 /* Record and desk are mapped: everything else from there. */
 static int map_pieces(struct arena *a, const struct there *there, const struct batch *b)
 {
@@ -363,8 +379,10 @@ static int map_pieces(struct arena *a, const struct there *there, const struct b
 		return r;
 	if (done < b->need)
 		return take_back(a, b, done, got, *there);
-	a->undumped = done == b->calls.n;
+	a->undumped = done + 1 >= b->calls.n;
 	a->mapped = true;
+	if (done == b->calls.n)
+		read_clock(a);
 	proc_step("arena: all mapped");
 	return 0;
 }
@@ -386,17 +404,21 @@ static int map_record(struct arena *a, const struct there *there, const struct b
 static int make_held(struct arena *a, const char names[2 * NAME_ROOM], struct batch *b)
 {
 	struct there there = { -1, -1 };
+	size_t room;
+	taddr scratch;
 	int r = make_memfds(a, names, &there);
 
 	if (r == 0)
 		r = take_descriptors(a, &there);
 	if (r == 0)
 		r = size_and_seal(a);
+	if (r == 0)
+		r = proc_scratch(a->p, &scratch, &room);
 	if (r < 0) {
 		close_there(a, &there);
 		return r;
 	}
-	fill_in(b, &there);
+	fill_in(b, &there, scratch);
 	batch_write(b, a->view + a->record_len);
 	undo_start(&a->book, (struct undo_head *)a->view, &a->label.tracer);
 	proc_step("arena: record written");
@@ -412,6 +434,7 @@ static int make_once(struct arena *a, const char names[2 * NAME_ROOM], struct ba
 		return r;
 	}
 	proc_step("arena: stopped");
+	a->made_in = priv(a->p)->stops;
 	tids_note(a->p, &a->tids);
 	r = proc_rseq(a->p, &a->rseq);
 	if (r == 0)

@@ -11,8 +11,6 @@
  */
 #include "proc/arrivals.h"
 
-#include <asm/prctl.h>
-#include <elf.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -24,7 +22,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "proc/door.h"
+#include "proc/door_queue.h"
 #include "proc/internal.h"
+#include "proc/loading.h"
+#include "proc/near.h"
 
 #define OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
 #define MOST_AT_ONCE 64
@@ -50,9 +51,10 @@ struct visit {
 	pid_t tid, pid;
 	enum door_kind kind;
 	enum state state;
-	uint64_t came, moved;	/* its last stop */
+	uint64_t came;		/* to the door */
+	uint64_t moved;		/* its last stop */
 	uint64_t since;		/* when it came, later by the time in which we did not look */
-	uint64_t cache;		/* where it is mapped */
+	struct loading loading;
 	uint64_t given_up;	/* when; 0: not yet */
 };
 
@@ -75,7 +77,12 @@ static void welcome(struct arrivals *a, const struct caller *c)
 	struct visit v = { .tid = c->tid, .pid = pid, .kind = c->kind, .state = ENTERING, .since = now_ns(), .caller = *c };
 	int r = 0;
 
-	v.moved = v.came = v.since;
+	v.moved = v.since;
+	v.came = c->since ? c->since : v.since;
+	if (door_is_late(c->since, doorman_crowd(a->door), v.since)) {	/* the doorman lets it go, and counts it */
+		doorman_answer(a->door, c, DOOR_DONE);
+		return;
+	}
 	if (!pid || (c->kind == DOOR_OPEN && a->known(a->arg, pid))) {
 		doorman_answer(a->door, c, DOOR_GO);
 		doorman_answer(a->door, c, DOOR_DONE);
@@ -103,39 +110,6 @@ static void detach(struct visit *v, int sig)
 {
 	ptrace(PTRACE_DETACH, v->tid, 0, sig);
 	v->state = GONE;
-}
-
-/* 0: it has none */
-static uint64_t loader_of(pid_t pid)
-{
-	Elf64_auxv_t auxv[64];
-	char path[64];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
-	n = file_read(path, (char *)auxv, sizeof(auxv));
-	for (size_t i = 0; n > 0 && (i + 1) * sizeof(auxv[0]) <= (size_t)n; i++)
-		if (auxv[i].a_type == AT_BASE)
-			return auxv[i].a_un.a_val;
-	return 0;
-}
-
-/* Where the loader has mapped its cache; 0: nowhere. */
-static uint64_t find_cache(pid_t pid)
-{
-	char path[64], *text, *at;
-	uint64_t start = 0;
-	size_t len;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	text = file_load(path, &len);
-	at = text ? strstr(text, "/ld.so.cache\n") : NULL;
-	while (at && at > text && at[-1] != '\n')
-		at--;
-	if (at)
-		start = strtoull(at, NULL, 16);
-	free(text);
-	return start;
 }
 
 static int ready(struct visit *v, bool loaded, struct arrival *ret_arrival)
@@ -180,7 +154,7 @@ static int at_stop(struct visit *v, struct arrival *ret_arrival)
 		return 0;
 	}
 	if (v->state == ENTERING && !has_failed(&regs)) {
-		uint64_t loader = loader_of(v->pid);
+		uint64_t loader = loading_base(v->pid);
 
 		if (v->kind == DOOR_OPEN && loader && regs.rip - loader >= LOADER_MOST) {
 			detach(v, 0);	/* only reads the file */
@@ -197,8 +171,8 @@ static int at_stop(struct visit *v, struct arrival *ret_arrival)
 static int at_exec(struct visit *v, struct arrival *ret_arrival)
 {
 	v->tid = v->pid;
-	v->cache = 0;
-	if (!loader_of(v->pid))
+	v->loading.cache = 0;
+	if (!loading_base(v->pid))
 		return ready(v, true, ret_arrival);
 	v->state = STEPPING;
 	go_on(v, 0);
@@ -208,20 +182,15 @@ static int at_exec(struct visit *v, struct arrival *ret_arrival)
 static int at_call(struct visit *v, struct arrival *ret_arrival)
 {
 	struct user_regs_struct regs;
+	enum loading_at at;
 
 	if (ptrace(PTRACE_GETREGS, v->tid, 0, &regs) < 0) {
 		v->state = GONE;
 		return 0;
 	}
-	if (v->state == STEPPING && (int64_t)regs.rax == -ENOSYS) {	/* before the call */
-		if (regs.orig_rax == SYS_arch_prctl && regs.rdi == ARCH_SET_FS) {
-			v->cache = find_cache(v->pid);
-			if (!v->cache)
-				return ready(v, false, ret_arrival);
-		}
-		if (regs.orig_rax == SYS_munmap && v->cache && regs.rdi == v->cache)
-			return ready(v, true, ret_arrival);
-	}
+	at = v->state == STEPPING ? loading_look(&v->loading, v->pid, &regs) : LOADING_ON;
+	if (at != LOADING_ON)
+		return ready(v, at == LOADING_READY, ret_arrival);
 	go_on(v, 0);
 	return 0;
 }
@@ -297,6 +266,12 @@ static bool takes_long(const struct arrivals *a, const struct visit *v, uint64_t
 	       (a->door && doorman_crowd(a->door) && now - v->came > CROWD_NS);
 }
 
+/* Of many some are on each CPU, and on each of them we would have to wait for our turn. */
+static bool is_alone(const struct arrivals *a)
+{
+	return a->visits.n == 1 && a->door && !doorman_crowd(a->door);
+}
+
 /* One look at everybody. 1: one is there. */
 static int look(struct arrivals *a, bool *moved, struct arrival *ret_arrival)
 {
@@ -310,6 +285,8 @@ static int look(struct arrivals *a, bool *moved, struct arrival *ret_arrival)
 		if (v->state == WANTED)
 			try_again(v);
 		else if (next_status(v, &status) > 0) {
+			if (v->state == ENTERING && is_alone(a))
+				near_to(v->pid, v->tid);
 			r = at_status(v, status, ret_arrival);
 			v->moved = now;
 			*moved = true;
@@ -361,8 +338,8 @@ int arrivals_poll(struct arrivals *a, bool accept, struct arrival *ret_arrival)
 			moved_at = now;
 		if (accept && has_rung(a))
 			ask(a);
-		else if (!moved && now - moved_at < SPIN_NS)
-			sched_yield();
+		else if (!moved && now - moved_at < SPIN_NS && !doorman_crowd(a->door))
+			sched_yield();	/* but in a crowd this would give our turn to others, and a sleeper gets it at once */
 		else if (!moved)
 			sleep_ns(NAP_NS);
 	} while (!r && a->visits.n && now < until);

@@ -77,7 +77,7 @@ static const uint8_t code[] = {
 _Static_assert(sizeof(code) <= FUTEX_AT, "the table comes behind it");
 _Static_assert(sizeof(struct batch_call) == 64, "the code knows it");
 _Static_assert(SYS_futex == 0xca && FUTEX_WAIT == 0, "the code knows it");
-_Static_assert(ANSWER_AT + sizeof(struct answer) <= SCRATCH_LEN, "room for it");
+_Static_assert(ANSWER_AT + sizeof(struct answer) <= SCRATCH_LEN - 8, "room for it, and for an answer of a call");
 
 void batch_add(struct batch *b, const char *step, uint64_t want, long nr, uint64_t x, uint64_t y, uint64_t z,
 	       uint64_t u, uint64_t v, uint64_t w)

@@ -137,9 +137,9 @@ static bool is_stopped(const struct door *d)
 
 /* ---- asking ---- */
 
-static bool tell(struct door *d, uint32_t id, pid_t tid, enum door_kind kind)
+static bool tell(struct door *d, uint32_t id, pid_t tid, enum door_kind kind, uint64_t since)
 {
-	struct caller c = { id, kind, tid };
+	struct caller c = { id, kind, tid, since };
 
 	if (send(d->sock, &c, sizeof(c), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return false;
@@ -177,7 +177,7 @@ static bool is_ours(const struct door *d, pid_t tid)
 	return tid <= 0 || syscall(SYS_tgkill, d->tracer, tid, 0) == 0 || syscall(SYS_tgkill, getpid(), tid, 0) == 0;
 }
 
-/* Is it a process to ask about? */
+/* Is it a process to ask about? Whether it is a loader that opens takes two files more: not of a user who has too many already. */
 static bool is_wanted(struct door *d, pid_t tid, int fd, enum door_kind kind, uint32_t *ret_uid)
 {
 	char status[2048];
@@ -187,17 +187,17 @@ static bool is_wanted(struct door *d, pid_t tid, int fd, enum door_kind kind, ui
 	if (!__atomic_load_n(&d->page->open, __ATOMIC_ACQUIRE) || is_ours(d, tid) ||
 	    read_file(tid, "status", status, sizeof(status)) <= 0)
 		return false;
+	*ret_uid = status_number(status, "Uid:");
 	if (kind == DOOR_OPEN && is_cache(fd)) {
 		i = later_index(status_number(status, "Tgid:"));
 		if (i < 0)
 			return false;
 		later[i] = later[--nlater];
-	} else if (kind == DOOR_OPEN && d->exact && !is_loader(tid)) {
+	} else if (kind == DOOR_OPEN && d->exact && !queue_is_full(*ret_uid, most_waiting) && !is_loader(tid)) {
 		return false;
 	}
 	tracer = status_number(status, "TracerPid:");
 	d->page->counts.foreign += tracer && tracer != d->tracer;
-	*ret_uid = status_number(status, "Uid:");
 	return !tracer;
 }
 
@@ -207,7 +207,7 @@ static void ask_next(struct door *d)
 	struct waiting *w;
 
 	while ((w = queue_next(now_ns())))
-		if (!tell(d, w->id, w->tid, w->kind)) {
+		if (!tell(d, w->id, w->tid, w->kind, w->since)) {
 			d->page->counts.unheard++;
 			queue_done(w->id, true, now_ns());
 			let_one_go(d, w - queue_at(0));
@@ -229,7 +229,7 @@ static void consider(struct door *d, pid_t tid, int fd, enum door_kind kind)
 	}
 	w.since = now_ns();
 	if (!d->exact) {
-		tell(d, 0, tid, DOOR_LATE);
+		tell(d, 0, tid, DOOR_LATE, 0);
 		allow(d, fd);
 	} else if (asleep || silent) {
 		allow(d, fd);
@@ -241,22 +241,6 @@ static void consider(struct door *d, pid_t tid, int fd, enum door_kind kind)
 	} else {
 		next_id++;
 	}
-}
-
-/* false: this is not the kernel that we know */
-static bool read_events(struct door *d)
-{
-	static char buf[AT_ONCE * EVENT] __attribute__((aligned(8)));
-	ssize_t n = read(d->fan, buf, at_once * EVENT);
-	struct fanotify_event_metadata *m = (void *)buf;
-
-	for (; n > 0 && FAN_EVENT_OK(m, n); m = FAN_EVENT_NEXT(m, n)) {
-		if (m->vers != FANOTIFY_METADATA_VERSION)
-			return false;
-		if (m->fd >= 0)
-			consider(d, m->pid, m->fd, m->mask & (FAN_OPEN_EXEC_PERM | FAN_OPEN_EXEC) ? DOOR_EXEC : DOOR_OPEN);
-	}
-	return true;
 }
 
 /* ---- answers ---- */
@@ -300,7 +284,7 @@ static void look_at_later(struct door *d, uint64_t now)
 {
 	for (size_t i = nlater; i-- > 0;)
 		if (now - later[i].since > LATER) {
-			tell(d, 0, later[i].pid, DOOR_LATE);
+			tell(d, 0, later[i].pid, DOOR_LATE, 0);
 			later[i] = later[--nlater];
 		}
 	if (!nlater)
@@ -345,6 +329,45 @@ static void look_at_tracer(struct door *d, uint64_t now)
 }
 
 /*
+ * What does not wait for events: answers, the next to ask about, those that have waited for too long. false: the tracer
+ * is gone
+ */
+static bool attend(struct door *d)
+{
+	uint64_t now;
+
+	if (!read_answers(d))
+		return false;
+	ask_next(d);
+	now = now_ns();
+	__atomic_store_n(&d->page->crowd, queue_is_crowded(now), __ATOMIC_RELAXED);
+	if (queue_length() || nlater || __atomic_load_n(&d->page->holding, __ATOMIC_RELAXED))
+		look_at_tracer(d, now);
+	return true;
+}
+
+/*
+ * It is attended to the rest after each event: else whoever was answered, and a user whose turn it is, would wait for as many
+ * events as another user can make. false: the tracer is gone, or this is not the kernel that we know
+ */
+static bool read_events(struct door *d)
+{
+	static char buf[AT_ONCE * EVENT] __attribute__((aligned(8)));
+	ssize_t n = read(d->fan, buf, at_once * EVENT);
+	struct fanotify_event_metadata *m = (void *)buf;
+
+	for (; n > 0 && FAN_EVENT_OK(m, n); m = FAN_EVENT_NEXT(m, n)) {
+		if (m->vers != FANOTIFY_METADATA_VERSION)
+			return false;
+		if (m->fd >= 0)
+			consider(d, m->pid, m->fd, m->mask & (FAN_OPEN_EXEC_PERM | FAN_OPEN_EXEC) ? DOOR_EXEC : DOOR_OPEN);
+		if (!attend(d))
+			return false;
+	}
+	return true;
+}
+
+/*
  * Every event is a descriptor of ours until it is answered. There must always be some left: the kernel says no to
  * whomever it can't tell us of.
  */
@@ -382,6 +405,18 @@ static void leave_groups(void)
 	}
 }
 
+/* Where the kernel shares CPUs between sessions, a priority counts only within ours, in which there is nobody else: both are raised. */
+static void get_priority(void)
+{
+	int fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? write(fd, "-10", 3) : 0;
+
+	(void)n;
+	if (fd >= 0)
+		close(fd);
+	setpriority(PRIO_PROCESS, 0, -10);
+}
+
 /* Nothing of the tracer's stays open with us, and no signal that was meant for it reaches us. */
 static void settle(struct door *d)
 {
@@ -402,7 +437,7 @@ static void settle(struct door *d)
 	for (int i = 1; i < 32; i++)
 		signal(i, SIG_DFL);
 	prctl(PR_SET_NAME, "jab-door");
-	setpriority(PRIO_PROCESS, 0, -10);
+	get_priority();
 	if (chdir("/") < 0)
 		return;
 	if (d->cache >= 0)
@@ -415,17 +450,11 @@ void door_keep(struct door *d)
 	for (; at_once > 3;) {	/* else there is no room for anybody */
 		struct pollfd fds[] = { { .fd = d->sock, .events = POLLIN }, { .fd = d->fan, .events = POLLIN } };
 		bool busy = queue_length() || nlater || __atomic_load_n(&d->page->holding, __ATOMIC_RELAXED);
-		uint64_t now;
 
 		__atomic_add_fetch(&d->page->door_beat, 1, __ATOMIC_RELEASE);
 		poll(fds, 2, busy ? TICK_MS : 200);
-		if (!read_answers(d) || !read_events(d))
+		if (!attend(d) || !read_events(d) || !attend(d))
 			return;
-		ask_next(d);
-		now = now_ns();
-		__atomic_store_n(&d->page->crowd, queue_is_crowded(now), __ATOMIC_RELAXED);
-		look_at_later(d, now);
-		if (busy)
-			look_at_tracer(d, now);
+		look_at_later(d, now_ns());
 	}
 }

@@ -85,9 +85,14 @@ static size_t count_under_way(uint32_t uid)
 	return n;
 }
 
+bool queue_is_full(uint32_t uid, size_t most)
+{
+	return nwaiting >= most || nwaiting >= DOOR_MOST_WAITING || count_waiting(uid) >= MOST_OF_USER;
+}
+
 bool queue_add(const struct waiting *w, size_t most)
 {
-	bool full = nwaiting >= most || nwaiting >= DOOR_MOST_WAITING || count_waiting(w->uid) >= MOST_OF_USER;
+	bool full = queue_is_full(w->uid, most);
 
 	if (full)
 		crowded_at = w->since;
@@ -100,6 +105,11 @@ bool queue_add(const struct waiting *w, size_t most)
 bool queue_is_crowded(uint64_t now)
 {
 	return crowded_at && now - crowded_at < CROWD_NS;
+}
+
+bool door_is_late(uint64_t since, bool crowd, uint64_t now)
+{
+	return since && now - since > (crowd ? LONGEST_CROWD : LONGEST_OWN);
 }
 
 bool queue_is_old(size_t i, uint64_t now)

@@ -19,10 +19,12 @@ struct waiting {
 };
 
 bool queue_add(const struct waiting *w, size_t most);	/* false: too many wait already */
+bool queue_is_full(uint32_t uid, size_t most);	/* would it be, for another one of that user? */
 struct waiting *queue_next(uint64_t now);	/* the tracer is to be asked about it now; NULL: about none */
 void queue_done(uint32_t id, bool good, uint64_t now);	/* the tracer has done with it */
 
 bool queue_is_crowded(uint64_t now);	/* more have come of late than may wait */
+bool door_is_late(uint64_t since, bool crowd, uint64_t now);	/* one that the tracer was asked about has been let go by then */
 bool queue_is_old(size_t i, uint64_t now);	/* it has waited for so long that it is let go */
 
 size_t queue_length(void);

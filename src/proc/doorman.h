@@ -26,7 +26,7 @@ enum door_kind {
 	DOOR_LATE,		/* does not wait: it may have gone on already */
 };
 
-struct caller { uint32_t id, kind; pid_t tid; };
+struct caller { uint32_t id, kind; pid_t tid; uint64_t since; };	/* since: it waits since then; 0: it does not */
 
 enum door_answer {
 	DOOR_GO,

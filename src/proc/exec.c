@@ -2,7 +2,8 @@
 /*
  * Following a thread through its exec. It is traced from before the call until the new program is
  * held; our death in between lets it go on, and it runs without probes. If the call fails (a search
- * along PATH does that often), the stop at its end tells, and the thread is let go.
+ * along PATH does that often), the stop at its end tells, and the thread is let go. After the exec it goes on from
+ * one system call to the next until its loader is ready (loading.h), so that one attach is enough.
  */
 #include "proc/exec.h"
 
@@ -21,9 +22,13 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "proc/internal.h"
+#include "proc/loading.h"
+#include "proc/near.h"
 
 #define OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
 #define PATIENCE_NS 2000000000ull
+#define LOADING_NS 1000000000ull	/* then its loader is watched by a pad instead */
+#define MOVES_NS 1000000ull
 #define MOST_STOPS 16
 
 int proc_may_follow(struct proc *p, pid_t tid, int dir, const char *path)
@@ -48,8 +53,13 @@ int proc_may_follow(struct proc *p, pid_t tid, int dir, const char *path)
 
 struct exec_way {
 	pid_t pid, tid;
-	uint64_t since;
+	uint64_t since;		/* it began, or the new program did */
+	uint64_t moved;		/* its last stop */
+	struct loading loading;
 	bool went;		/* go() was called */
+	bool executed;		/* the new program is there, and its loader works */
+	bool loaded;		/* its libraries are there, too */
+	bool late;		/* its loader takes too long: it is held at its next stop */
 	bool leaving;		/* to be let go at its next stop */
 };
 
@@ -105,27 +115,59 @@ static int let_go(pid_t tid, int status, int r)
 	return r;
 }
 
-/* One stop. 1: that of the new program; 0: it goes on; else the way is over */
+/* The new program is mapped, and its loader if it has one. */
+static int at_exec(struct exec_way *w, pid_t got)
+{
+	w->tid = w->pid;
+	w->since = now_ns();
+	w->executed = true;
+	w->loading = (struct loading){ 0 };
+	w->loaded = !loading_base(w->pid);
+	near_to(w->pid, w->pid);
+	if (w->loaded)
+		return 1;
+	ptrace(PTRACE_SYSCALL, got, 0, 0);
+	return 0;
+}
+
+/* At the begin or the end of a system call. */
+static int at_call(struct exec_way *w, pid_t got, int status)
+{
+	struct user_regs_struct regs;
+	enum loading_at at;
+
+	if (!w->executed)
+		return exec_has_failed(got) ? let_go(got, status, -ENOENT) : 0;
+	if (ptrace(PTRACE_GETREGS, got, 0, &regs) < 0)
+		return 0;	/* killed this moment */
+	at = loading_look(&w->loading, w->pid, &regs);
+	w->loaded = at == LOADING_READY;
+	return at != LOADING_ON;
+}
+
+/* One stop. 1: the new program is ready to be probed; 0: it goes on; else the way is over */
 static int at_stop(struct exec_way *w, pid_t got, int status, void (*go)(void *arg), void *arg)
 {
-	int event = status >> 16, sig = 0;
+	int event = status >> 16, sig = 0, r = 0;
 
 	if (!WIFSTOPPED(status))
 		return -ENOENT;
 	if (w->leaving)
 		return let_go(got, status, -ETIME);
 	if (event == PTRACE_EVENT_EXEC)
-		return 1;
+		return at_exec(w, got);
 	if (event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP) {
 		ptrace(PTRACE_LISTEN, got, 0, 0);
 		return 0;
 	}
-	if (!event && WSTOPSIG(status) == (SIGTRAP | 0x80)) {
-		if (exec_has_failed(got))
-			return let_go(got, status, -ENOENT);
-	} else if (!event) {
+	if (event == PTRACE_EVENT_STOP && w->late)
+		return 1;
+	if (!event && WSTOPSIG(status) == (SIGTRAP | 0x80))
+		r = at_call(w, got, status);
+	else if (!event)
 		sig = WSTOPSIG(status);
-	}
+	if (r)
+		return r;
 	if (!w->went)
 		go(arg);
 	w->went = true;
@@ -169,21 +211,42 @@ int exec_begin(pid_t pid, pid_t tid, struct exec_way **ret_way)
 	return 0;
 }
 
-int exec_poll(struct exec_way *w, void (*go)(void *arg), void *arg, struct proc **ret_proc)
+/* A loader that takes long (its files may be far away) is left to itself: it parks when it is ready. */
+static void look_at_clock(struct exec_way *w, uint64_t now)
+{
+	if (w->leaving || now - w->since <= (w->executed ? LOADING_NS : PATIENCE_NS))
+		return;
+	if (!w->executed) {
+		exec_leave(w);
+	} else if (!w->late) {
+		w->late = true;
+		ptrace(PTRACE_INTERRUPT, w->pid, 0, 0);
+	}
+}
+
+int exec_poll(struct exec_way *w, void (*go)(void *arg), void *arg, struct proc **ret_proc, bool *ret_loaded)
 {
 	int status, r = 0;
 	pid_t got = 0;
 
 	/* Signals stop it as often as they come: what it sends itself does not keep us here. */
-	for (int i = 0; !r && i < MOST_STOPS && (got = next_stop(w, &status)) > 0; i++)
+	for (int i = 0; !r && i < MOST_STOPS && (got = next_stop(w, &status)) > 0; i++) {
 		r = at_stop(w, got, status, go, arg);
+		w->moved = now_ns();
+	}
+	*ret_loaded = w->loaded;
 	if (r > 0)
 		return proc_adopt(w->pid, w->pid, ret_proc) ?: 1;
 	if (!r && got < 0)
 		return -ENOENT;
-	if (!r && !w->leaving && now_ns() - w->since > PATIENCE_NS)
-		exec_leave(w);
+	if (!r)
+		look_at_clock(w, now_ns());
 	return r;
+}
+
+bool exec_moves(const struct exec_way *w)
+{
+	return now_ns() - w->moved < MOVES_NS;
 }
 
 void exec_leave(struct exec_way *w)

@@ -5,9 +5,10 @@
 #include "proc/proc.h"
 
 /*
- * A thread is about to execute another program and waits for us. It is seized, let go on (go), and its process held before
- * the first instruction of the new program, as proc_stop() holds it. None of these functions waits for the thread: it may
- * take as long as it likes.
+ * A thread is about to execute another program and waits for us. It is seized, let go on (go), and its process held, as
+ * proc_stop() holds it, when the libraries of the new program are ready and before any of its code runs. A program without a
+ * loader is held before its first instruction; one whose loader can't be followed, or takes long, somewhere in the loader
+ * (loaded is false then). None of these functions waits for the thread: it may take as long as it likes.
  */
 struct exec_way;
 int exec_begin(pid_t pid, pid_t tid, struct exec_way **ret_way);
@@ -16,7 +17,8 @@ int exec_begin(pid_t pid, pid_t tid, struct exec_way **ret_way);
  * 1: the new program is there; 0: not yet; -ENOENT: its exec failed; -ETIME: it did something else. From -ENOENT and -ETIME on
  * it runs as before, and the way is over, as it is after 1 and after any other error.
  */
-int exec_poll(struct exec_way *w, void (*go)(void *arg), void *arg, struct proc **ret_proc);
+int exec_poll(struct exec_way *w, void (*go)(void *arg), void *arg, struct proc **ret_proc, bool *ret_loaded);
+bool exec_moves(const struct exec_way *w);	/* it has stopped a moment ago, and will again soon */
 void exec_leave(struct exec_way *w);	/* it is let go at its next stop, which exec_poll() sees */
 void exec_free(struct exec_way *w);
 

@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include "base/err.h"
 
 #define MIB (1ull << 20)
@@ -33,8 +34,9 @@
 
 static uint64_t lowest_allowed(void)
 {
+	static uint64_t lowest;
 	unsigned long long min = 0;
-	FILE *f = fopen("/proc/sys/vm/mmap_min_addr", "re");
+	FILE *f = lowest ? NULL : fopen("/proc/sys/vm/mmap_min_addr", "re");
 
 	if (f) {
 		if (fscanf(f, "%llu", &min) != 1)
@@ -42,48 +44,40 @@ static uint64_t lowest_allowed(void)
 		fclose(f);
 	}
 	min = (min + PAGE - 1) & ~(PAGE - 1);
-	return MAX(min, LOW_END);
+	if (!lowest)
+		lowest = MAX(min, LOW_END);
+	return lowest;
 }
 
 /* Field 47 of stat: where the heap begins, for a program that has none yet. 0: not told. */
 static uint64_t start_brk(struct proc *p)
 {
+	struct proc_priv *v = priv(p);
 	char path[64], line[2048], *at;
-	size_t n;
-	FILE *f;
-	int i;
+	bool still = proc_is_still(p);
+	uint64_t heap;
 
+	if (still && v->heap)
+		return v->heap;
 	snprintf(path, sizeof(path), "/proc/%d/stat", p->pid);
-	f = fopen(path, "re");
-	if (!f)
+	if (file_read(path, line, sizeof(line)) < 0)
 		return 0;
-	n = fread(line, 1, sizeof(line) - 1, f);
-	fclose(f);
-	line[n] = 0;
 	at = strrchr(line, ')');
-	for (i = 2; at && i < 47; i++)
+	for (int i = 2; at && i < 47; i++)
 		at = strchr(at + 1, ' ');
-	return at ? strtoull(at + 1, NULL, 10) : 0;
+	heap = at ? strtoull(at + 1, NULL, 10) : 0;
+	if (still)
+		v->heap = heap;
+	return heap;
 }
 
 static uint64_t stack_limit(struct proc *p)
 {
-	char path[64], line[256];
-	uint64_t limit = STACK_MOST;
-	FILE *f;
+	struct rlimit l;
 
-	snprintf(path, sizeof(path), "/proc/%d/limits", p->pid);
-	f = fopen(path, "re");
-	if (!f)
-		return limit;
-	while (fgets(line, sizeof(line), f)) {
-		unsigned long long v;
-
-		if (strncmp(line, "Max stack size", 14) == 0 && sscanf(line + 14, " %llu", &v) == 1)
-			limit = v;
-	}
-	fclose(f);
-	return MIN(MAX(limit, STACK_LEAST), STACK_MOST);
+	if (prlimit(p->pid, RLIMIT_STACK, NULL, &l) < 0)
+		return STACK_MOST;
+	return MIN(MAX(l.rlim_cur, STACK_LEAST), STACK_MOST);
 }
 
 /* Ranges that nothing of ours may touch though nothing is mapped there. */

@@ -47,6 +47,7 @@ struct proc_priv {
 	pid_t via;		/* a live thread; /proc/PID/... is empty when the main one has ended */
 	int task;		/* /proc/PID/task */
 	int depth;		/* proc_stop() calls not yet undone */
+	uint32_t stops;		/* how often it was stopped, so far */
 	char *chroot;		/* the target's root as we see it, "" if it is ours */
 	uint8_t auxv[1024];	/* as of the open: differs after an exec */
 	size_t auxv_len;
@@ -56,6 +57,8 @@ struct proc_priv {
 	VEC(pid_t) sharers;	/* other processes with the same memory, as of the last stop */
 	pid_list limbo;		/* seized, but could not be stopped when we let go */
 	map_list maps;		/* borrow's own copy: p->maps belongs to the callers */
+	char *maps_text;	/* as read in this stop, see proc_is_still(); NULL: not read yet */
+	uint64_t heap;		/* gaps.c: likewise; 0: not read yet */
 	VEC(struct text_call) calls;	/* textcalls.c */
 	VEC(struct searched) searched;
 	gap_list free_before, restless;	/* gaps.c: as of the last look; where looks differed */
@@ -88,7 +91,7 @@ int stack_read(struct proc *p, uint64_t at, void *to, size_t len);	/* -EFAULT: n
 ssize_t file_read(const char *path, char *buf, size_t len);	/* NUL-terminated; -errno */
 char *file_load(const char *path, size_t *ret_len);		/* any length; NULL + errno */
 char *file_load_at(int dir, const char *path, size_t *ret_len);
-struct task_stat { char state; pid_t ppid; uint64_t flags, start_time; };
+struct task_stat { char state; pid_t ppid; uint64_t flags, start_time; int cpu; };
 int task_stat(pid_t pid, pid_t tid, struct task_stat *ret_stat);
 int status_field(const char *status, const char *name, int base, uint64_t *ret_value);
 void task_comm(pid_t pid, char buf[32]);
@@ -98,7 +101,12 @@ uint64_t proc_memory_room(struct proc *p);	/* bytes it may take before its memor
 int proc_memory_check(struct proc *p, uint64_t need);	/* -ENOSPC: it may not take so much, and would be killed */
 int own_memory_check(uint64_t need);		/* the same of us; whoever is killed then */
 
-/* maps.c */
+/*
+ * maps.c. A process all of whose threads are held, and none borrowed, changes nothing: what was read of it in a stop need not be
+ * read again. proc_stirs() is called when a thread is borrowed or goes on.
+ */
+bool proc_is_still(const struct proc *p);
+void proc_stirs(struct proc *p);
 int maps_load(struct proc *p, map_list *maps);
 void maps_free(map_list *maps);
 const struct map *maps_at(const map_list *maps, uint64_t addr);

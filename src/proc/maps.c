@@ -73,11 +73,34 @@ static void parse_line(struct proc *p, char *line, struct map *m)
 	m->path = map_path(p, line, &m->deleted);
 }
 
-int maps_load(struct proc *p, map_list *maps)
+bool proc_is_still(const struct proc *p)
 {
-	char path[64], *text, *line, *next;
+	for (size_t i = 0; i < p->threads.n; i++)
+		if (!p->threads.v[i].stopped && !p->threads.v[i].held && !p->threads.v[i].gone)
+			return false;
+	return priv(p)->depth > 0 && !priv(p)->borrow.tid;
+}
+
+void proc_stirs(struct proc *p)
+{
+	struct proc_priv *v = priv(p);
+
+	free(v->maps_text);
+	v->maps_text = NULL;
+	v->heap = 0;
+}
+
+static int read_text(struct proc *p, char **ret_text)
+{
+	struct proc_priv *v = priv(p);
+	bool still = proc_is_still(p);
+	char path[64], *text;
 	size_t len;
 
+	if (still && v->maps_text) {
+		*ret_text = xstrdup(v->maps_text);
+		return 0;
+	}
 	if (proc_path(p, "maps", path, sizeof(path)) < 0)
 		return fail(-ESRCH, "process %d has ended", p->pid);
 	text = file_load(path, &len);
@@ -85,6 +108,19 @@ int maps_load(struct proc *p, map_list *maps)
 		return fail(-ESRCH, "process %d has ended", p->pid);
 	if (!text)
 		return fail(-errno, "%s can't be read: %s", path, strerror(errno));
+	if (still)
+		v->maps_text = xstrdup(text);
+	*ret_text = text;
+	return 0;
+}
+
+int maps_load(struct proc *p, map_list *maps)
+{
+	char *text = NULL, *line, *next;
+	int r = read_text(p, &text);
+
+	if (r < 0)
+		return r;
 	maps_free(maps);
 	for (line = text; *line; line = next) {
 		next = line + strcspn(line, "\n");

@@ -14,6 +14,7 @@
 #include "base/err.h"
 
 #define SPARE (256u << 10)	/* what is taken meanwhile by others */
+#define NO_LIMIT (INT64_MAX / 2)	/* version 1 has a number for that */
 
 struct names { const char *mount, *limit, *used, *inactive, *active; };
 
@@ -48,6 +49,8 @@ static uint64_t room_in(const struct names *n, const char *group)
 	if (read_in(n, group, n->limit, buf, sizeof(buf)) <= 0 || !strncmp(buf, "max", 3))
 		return UINT64_MAX;
 	limit = strtoull(buf, NULL, 10);
+	if (limit > NO_LIMIT)
+		return UINT64_MAX;
 	if (read_in(n, group, n->used, buf, sizeof(buf)) <= 0)
 		return UINT64_MAX;
 	used = strtoull(buf, NULL, 10);
@@ -121,7 +124,7 @@ int own_memory_check(uint64_t need)
 
 bool proc_memory_is_limited(struct proc *p)
 {
-	return proc_memory_room(p) < INT64_MAX / 2;	/* version 1 has a number for "none" */
+	return proc_memory_room(p) < NO_LIMIT;
 }
 
 int proc_memory_check(struct proc *p, uint64_t need)

@@ -64,8 +64,9 @@ static pid_t live_thread(pid_t pid)
 int proc_path(struct proc *p, const char *name, char *buf, size_t len)
 {
 	pid_t via = priv(p)->via;
+	const struct thread *t = proc_is_still(p) ? thread_find(p, via) : NULL;
 
-	if (!task_lives(p->pid, via)) {
+	if (!(t && t->stopped) && !task_lives(p->pid, via)) {
 		via = live_thread(p->pid);
 		if (!via)
 			return -ESRCH;
@@ -430,6 +431,7 @@ void proc_close(struct proc *p)
 	vec_free(&v->searched);
 	vec_free(&v->free_before);
 	vec_free(&v->restless);
+	proc_stirs(p);
 	free(v->chroot);
 	free(v->borrow.old);
 	free(v);

@@ -149,7 +149,8 @@ int proc_tid_offset(struct proc *p, int32_t *ret_off);
  * Shared memory, one object per target (see undo.h for its first pages), mapped in pieces.
  * All pieces are made in one stop; a target that is held already stays held. The undo record has
  * room for max_edits edits, over all text_apply() calls together. Afterwards every page of the data
- * and table pieces is there and charged to us; for code and rings arena_touch() does that, as far as is needed.
+ * and table pieces, but for what they have to spare, is there and charged to us; for code, rings and the rest arena_touch() does
+ * that, as far as is needed.
  *
  * A ring is seen at addresses of len + (len - RING_HEAD_SIZE) bytes, there and here: its head, its
  * data, and the same data once more. The private piece and the scratch one are not shared, with us neither; a
@@ -168,6 +169,7 @@ enum piece_kind {
 struct piece {
 	taddr at;		/* page-aligned address there; v == 0: chosen, and it is filled in */
 	size_t len;		/* page multiple */
+	size_t spare;		/* of a data or table piece: so much of its end is not used yet */
 	enum piece_kind kind;
 	uint8_t *here;		/* out: our own view */
 	uint64_t offset;	/* out: in what is shared */
@@ -181,6 +183,7 @@ int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edit
 uint8_t *arena_view(struct arena *a, taddr at);	/* our view of an address there; NULL: not in a piece */
 int arena_touch(struct arena *a, taddr at, size_t len);	/* pages that will be used: before they are */
 const struct rseq_conf *arena_rseq(const struct arena *a);	/* as of the stop in which it was made */
+bool arena_is_timeless(struct arena *a, taddr word);	/* while stopped: proc_is_timeless(), or what is known since it was made in the same stop */
 int arena_tid(const struct arena *a, int32_t *ret_off);	/* proc_tid_offset() as of the same stop */
 /*
  * While stopped: is every thread, and whatever its signal handlers interrupted, outside of the pads and of

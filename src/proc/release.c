@@ -63,6 +63,7 @@ void threads_let_go(struct proc *p)
 	size_t i;
 
 	borrow_end(p);
+	proc_stirs(p);
 	let_go_but(p, NULL);
 	for (i = 0; i < p->threads.n; i++)
 		p->threads.v[i].held = p->threads.v[i].seized = false;
@@ -98,7 +99,10 @@ bool threads_let_others_go(struct proc *p)
 {
 	struct thread *stays = borrow_candidate(p);
 
-	return may_stay_alone(p, stays) && leaves_a_cpu(p, stays) && let_go_but(p, stays) > 0;
+	if (!may_stay_alone(p, stays) || !leaves_a_cpu(p, stays))
+		return false;
+	proc_stirs(p);
+	return let_go_but(p, stays) > 0;
 }
 
 static bool any_stopped(const struct proc *p)

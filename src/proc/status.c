@@ -91,6 +91,12 @@ int task_stat(pid_t pid, pid_t tid, struct task_stat *ret_stat)
 	if (!at)
 		return -ESRCH;
 	s.start_time = strtoull(at, NULL, 10);
+	for (; i < 39 && at; i++) {
+		at = strchr(at, ' ');
+		if (at)
+			at++;
+	}
+	s.cpu = at ? atoi(at) : -1;
 	*ret_stat = s;
 	return 0;
 }

@@ -3,10 +3,11 @@
  * System calls that stand in a target's text with their number right in front: the code that ends a
  * signal handler (we borrow it, and it marks signal frames), the calls that make children, and those that
  * change mappings. And two that C libraries write by hand, with the number further away. The text is read once, a megabyte at a time, with the target running; mappings already searched are
- * not read again.
+ * not read again, nor those of a file that was searched in another process (knowncalls.c).
  */
 #include "arch/arch.h"
 #include "proc/internal.h"
+#include "proc/knowncalls.h"
 #include "proc/undo.h"
 
 #include <emmintrin.h>
@@ -153,35 +154,68 @@ static bool is_wanted(uint32_t nr)
 	return false;
 }
 
+static void note_call(void *arg, const struct text_call *c)
+{
+	struct proc_priv *v = priv(arg);
+
+	for (size_t i = 0; i < v->calls.n; i++)
+		if (v->calls.v[i].at.v == c->at.v)
+			return;
+	*vec_add(&v->calls) = *c;
+}
+
 static void add_call(void *arg, size_t offset, size_t len, uint32_t nr)
 {
 	struct search *s = arg;
-	struct proc_priv *v = priv(s->p);
-	uint64_t at = s->base + offset;
-	struct text_call *c;
+	struct text_call c = { .at = TADDR(s->base + offset), .nr = nr, .len = len };
 
 	if (!is_wanted(nr) || ((nr == SYS_arch_prctl || nr == FAR_ARCH_PRCTL) && s->loader))
 		return;
-	for (size_t i = 0; i < v->calls.n; i++)
-		if (v->calls.v[i].at.v == at)
-			return;
-	c = vec_add(&v->calls);
-	*c = (struct text_call){ .at = TADDR(at), .nr = nr, .len = len };
-	memcpy(c->bytes, s->bytes + offset, len);
+	memcpy(c.bytes, s->bytes + offset, len);
+	note_call(s->p, &c);
 }
 
-/* In overlapping chunks, so that nothing is lost at a border. Unreadable parts are skipped. */
-static void search_map(struct proc *p, const struct map *m, uint8_t *buf)
+/* In overlapping chunks, so that nothing is lost at a border. Unreadable parts are skipped. Returns whether all was read. */
+static bool read_map(struct proc *p, const struct map *m, uint8_t *buf)
 {
+	bool all = true;
+
 	for (uint64_t at = m->start; at < m->end; at += CHUNK - OVERLAP) {
 		size_t n = MIN(m->end - at, (uint64_t)CHUNK);
 		struct search s = { p, at, buf, is_loader(m) };
 
 		if (proc_read(p, TADDR(at), buf, n) == 0)
 			calls_in(buf, n, add_call, &s);
+		else
+			all = false;
 		if (n < CHUNK)
 			break;
 	}
+	return all;
+}
+
+static bool has_call_in(const struct proc_priv *v, const struct map *m)
+{
+	for (size_t i = 0; i < v->calls.n; i++)
+		if (v->calls.v[i].at.v >= m->start && v->calls.v[i].at.v < m->end)
+			return true;
+	return false;
+}
+
+static void search_map(struct proc *p, const struct map *m, uint8_t **buf)
+{
+	struct proc_priv *v = priv(p);
+	bool is_new = !has_call_in(v, m);	/* else what is found twice is not all of this file */
+	size_t before = v->calls.n;
+	struct file_id id;
+
+	if (is_new && known_calls_take(p, m, is_loader(m), note_call, p))
+		return;
+	is_new = is_new && proc_file_id(p, m, &id);
+	if (!*buf)
+		*buf = xrealloc(NULL, CHUNK);
+	if (read_map(p, m, *buf) && is_new)
+		known_calls_keep(p, m, is_loader(m), &id, v->calls.v + before, v->calls.n - before);
 }
 
 static bool was_searched(const struct proc_priv *v, const struct map *m)
@@ -213,9 +247,7 @@ int proc_text_calls(struct proc *p, const struct text_call **ret_calls, size_t *
 
 		if (!is_worth_it(m) || was_searched(v, m))
 			continue;
-		if (!buf)
-			buf = xrealloc(NULL, CHUNK);
-		search_map(p, m, buf);
+		search_map(p, m, &buf);
 		*vec_add(&v->searched) = (struct searched){ m->start, m->end, m->inode };
 	}
 	free(buf);

@@ -418,6 +418,7 @@ static int stop_attempt(struct proc *p)
 	int r;
 
 	threads_settle(p);
+	proc_stirs(p);
 	gadget_find(p);		/* now, not while it is stopped; whether it is there shows when needed */
 	frame_prepare();
 	p->threads.n = 0;
@@ -439,6 +440,7 @@ static int stop_attempt(struct proc *p)
 		return r;
 	}
 	v->depth = 1;
+	v->stops++;
 	proc_step("stop: all stopped");
 	return 0;
 }
@@ -519,6 +521,7 @@ int threads_adopt(struct proc *p, pid_t tid)
 		return r;
 	}
 	priv(p)->depth = 1;
+	priv(p)->stops++;
 	return 0;
 }
 
@@ -532,6 +535,7 @@ int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t),
 	size_t i, n = 0;
 	int r;
 
+	proc_stirs(p);
 	for (i = 0; i < p->threads.n; i++) {
 		struct thread *t = &p->threads.v[i];
 

@@ -29,15 +29,21 @@ static uint64_t pidns_of(const char *proc)
 
 int tracer_self(struct tracer_id *ret_id)
 {
+	static struct tracer_id self;	/* a forked child has another number */
 	struct tracer_id id = { .pid = getpid() };
 	struct task_stat st;
-	int r = task_stat(id.pid, id.pid, &st);
+	int r;
 
+	if (self.pid == id.pid) {
+		*ret_id = self;
+		return 0;
+	}
+	r = task_stat(id.pid, id.pid, &st);
 	if (r < 0)
 		return fail(r, "/proc/self/stat can't be read: is /proc mounted?");
 	id.start = st.start_time;
 	id.pidns = pidns_of("self");
-	*ret_id = id;
+	*ret_id = self = id;
 	return 0;
 }
 

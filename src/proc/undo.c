@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
+#include "base/clock.h"
 #include "base/err.h"
 
 #define PAGE 4096ull
@@ -84,15 +84,6 @@ int undo_init(struct undo_book *b, size_t max_edits, struct gap private, struct 
 	if (getrandom(b->nonce, sizeof(b->nonce), 0) != sizeof(b->nonce))
 		return fail(-errno, "no random numbers: %s", strerror(errno));
 	return 0;
-}
-
-/* Of the clock that is the same in all namespaces. */
-static uint64_t wall_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
 /* The magic word last: without it nothing was written. */

@@ -42,9 +42,7 @@ void jab_free(struct jab *j)
 	for (size_t i = 0; i < j->targets.n; i++)
 		target_free(j, &j->targets.v[i]);
 	for (size_t i = 0; i < j->files.n; i++) {
-		code_close(j->files.v[i].code);
-		module_close(j->files.v[i].m);
-		free(j->files.v[i].path);
+		file_close(&j->files.v[i]);
 	}
 	for (size_t i = 0; i < j->probes.n; i++) {
 		spec_free(j->probes.v[i].spec);
@@ -204,6 +202,8 @@ void jab_follow(struct jab *j)
 
 int jab_poll(struct jab *j)
 {
+	if (!j->events)		/* else events_drain() does it, when it has what they wrote */
+		targets_retire(j);
 	return follow_poll(j);
 }
 

@@ -5,6 +5,9 @@
  *	struct told			what pads tell us; padding to 64
  *	u64 cpu0[n] ... cpuN[n], shared[n]      each block padded to 64 bytes
  *
+ * There are many more than are in use at first, for programs and libraries that come later. That costs addresses only: memory
+ * is taken for those in use.
+ *
  * and where the target can't write, by the lower bits of the CPU's number (CPU_TABLE_FEW, CPU_TABLE_MANY):
  *
  *	u64 table[]		address of each CPU's own counters; 0: it has none
@@ -12,7 +15,7 @@
  *
  * A total is the sum over the CPUs and the shared one, which is for threads without registration.
  */
-#include "session/session.h"
+#include "session/rings.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -111,13 +114,34 @@ void counters_init(struct target *t)
 {
 	uint64_t *table = (uint64_t *)t->tables;
 
-	memset(t->counters, 0, counters_size(t));
 	memset(t->tables, 0, counters_tables_size(t));
 	for (unsigned cpu = 0; cpu < nblocks(); cpu++)
 		table[cpu] = t->counters_at + BLOCKS + cpu * block_size(t);
 	t->spec.cpu_table = t->tables_at;
 	t->spec.many_cpus = many_cpus();
 	t->spec.fast = t->state_at + offsetof(struct process_state, fast);
+}
+
+int counters_touch_block(struct target *t, uint64_t at, uint32_t from)
+{
+	uint64_t lo = (at + 8ull * from) & ~4095ull, hi = round_up(at + 8ull * MIN(t->ncounters, t->counter_cap), 4096);
+
+	return hi > lo ? arena_touch(t->arena, TADDR(lo), hi - lo) : 0;
+}
+
+int counters_touch(struct target *t)
+{
+	uint32_t n = MIN(t->ncounters, t->counter_cap);
+	int r = 0;
+
+	if (t->touched == n && n)
+		return 0;
+	for (unsigned cpu = 0; !r && cpu <= nblocks(); cpu++)
+		r = counters_touch_block(t, t->counters_at + BLOCKS + cpu * block_size(t), t->touched);
+	if (!r && t->rings)
+		r = rings_touch_lost(t, t->touched);
+	t->touched = n;
+	return r;
 }
 
 uint64_t *counters_ring_table(const struct target *t, uint64_t *ret_at)
@@ -137,7 +161,7 @@ uint64_t counter_read(const struct target *t, uint32_t index)
 	uint64_t sum = 0;
 
 	/* Sites of libraries that came later and found no counter left have an index, but no place. */
-	if (!t->counters || index >= t->counter_cap)
+	if (!t->counters || index >= t->touched)
 		return 0;
 	for (unsigned cpu = 0; cpu <= nblocks(); cpu++) {
 		const uint64_t *block = (const void *)(t->counters + BLOCKS + cpu * block_size(t));

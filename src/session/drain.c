@@ -22,6 +22,7 @@
 #define HOLD_NS 2000000
 #define WAIT_LEAST 1000000ull
 #define WAIT_MOST 50000000ull
+#define WAIT_IN_PARTS 5000000ull	/* a program has just begun, and its rings are not all there */
 #define FORGET_AFTER 1000000000ull
 
 static uint32_t nrings(const struct target *t)
@@ -411,7 +412,7 @@ static void choose_wait(struct jab *j)
 	e->wait_ns = most ? (double)past * (size / 8) / most : WAIT_MOST;
 	if (most > size / 2)	/* it may have been full: the rate is higher than it seems */
 		e->wait_ns = WAIT_LEAST;
-	e->wait_ns = j->budget ? WAIT_LEAST : MIN(MAX(e->wait_ns, WAIT_LEAST), WAIT_MOST);
+	e->wait_ns = j->budget ? WAIT_LEAST : MIN(MAX(e->wait_ns, WAIT_LEAST), e->in_parts ? WAIT_IN_PARTS : WAIT_MOST);
 	e->drained_at = now;
 }
 
@@ -421,6 +422,7 @@ static void look_after(struct jab *j)
 
 	if (forget)
 		j->events->forgot_at = now_ns();
+	j->events->in_parts = false;
 	for (size_t i = 0; i < j->targets.n; i++) {
 		struct target *t = &j->targets.v[i];
 
@@ -432,6 +434,7 @@ static void look_after(struct jab *j)
 			units_look_after(j, t);
 			rings_lower(t);
 			rings_follow_cpus(t);
+			j->events->in_parts |= rings_touch_rest(t);
 			if (forget)
 				rings_forget_stacks(t);
 		}

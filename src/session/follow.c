@@ -236,7 +236,7 @@ static void grow_up(struct jab *j, uint32_t scout)
 		return;
 	}
 	target = j->targets.n - 1;
-	j->targets.v[target].served = true;
+	j->targets.v[target].served = j->targets.v[target].followed = true;
 	j->targets.v[scout].serves = target + 1;
 	follow_probe(j, target);
 }
@@ -281,18 +281,25 @@ void follow_loaded(struct jab *j, uint32_t target)
 		follow_probe(j, j->targets.n - 1);
 }
 
-void follow_executed(struct jab *j, struct proc *p)
+void follow_executed(struct jab *j, struct proc *p, bool loaded)
 {
-	bool is_fixed = !loader_of(p);
+	struct target *t;
+	uint32_t target;
 
 	if (target_add(j, p) < 0) {
 		proc_close(p);
 		return;
 	}
-	j->targets.v[j->targets.n - 1].scout = !is_fixed;
+	target = j->targets.n - 1;
+	t = &j->targets.v[target];
+	t->scout = !loaded;
+	t->followed = loaded;
 	log_info("process %d executes %s", p->pid, p->exe);
-	follow_probe(j, j->targets.n - 1);
+	follow_probe(j, target);
 	proc_resume(p);
+	t = &j->targets.v[target];
+	if (!t->inserted)
+		target_drop(j, t);
 }
 
 int follow_poll(struct jab *j)

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include "base/err.h"
 
 /* Kept as any other file, and found again by its number when somebody has it. */
 struct module *file_on_disk(struct jab *j, const char *path)
 {
+	struct file_id before, after;
 	struct module *m;
 	struct stat st;
 	struct file *f;
@@ -25,13 +25,14 @@ struct module *file_on_disk(struct jab *j, const char *path)
 	for (size_t i = 0; i < j->files.n; i++)
 		if (!strcmp(j->files.v[i].path, path))
 			return j->files.v[i].m;
+	before = file_id_of(&st);
 	if (module_open("", path, &m) < 0)
 		return NULL;
-	f = vec_add(&j->files);
-	f->dev = (uint64_t)major(st.st_dev) << 32 | minor(st.st_dev);
-	f->inode = st.st_ino;
-	f->path = xstrdup(path);
-	f->m = m;
+	after = stat(path, &st) == 0 ? file_id_of(&st) : (struct file_id){ 0 };
+	f = file_add(j, path, m);
+	f->id = (struct file_id){ .dev = before.dev, .inode = before.inode };
+	file_note_id(f, &before, &after);
+	f->kept = true;
 	return m;
 }
 

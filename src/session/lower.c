@@ -118,7 +118,7 @@ static void note_forbidden(struct target *t)
 	}
 	if (!t->rings || !t->rings->ready || !t->rings->may_call)
 		return;
-	if (proc_is_timeless(t->proc, TADDR(word)))
+	if (arena_is_timeless(t->arena, TADDR(word)))
 		set_word(t, word, &counters_told(t)->timeless);
 	else
 		proc_write(t->proc, TADDR(word), &none, sizeof(none));

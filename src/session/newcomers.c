@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "proc/arrivals.h"
+#include "proc/near.h"
 #include "session/follow.h"
 #include "session/parks.h"
 
@@ -217,6 +218,7 @@ static int poll_arrivals(struct jab *j, int *ret_probed)
 			take(j, &one);
 		*ret_probed += r > 0;
 	} while (r > 0 || arrivals_busy(new->arrivals));
+	near_leave();
 	return r;
 }
 

@@ -3,12 +3,14 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
 #include "proc/ids.h"
+#include "proc/near.h"
 
 #define ROUND_NS 8000000ull	/* of all targets together; what was begun is ended */
 #define SHARE_NS 2000000ull	/* of one target */
@@ -114,7 +116,7 @@ static enum result begin_exec(struct jab *j, uint32_t target, uint32_t slot)
 	return NOT_YET;
 }
 
-static void end_exec(struct jab *j, struct exec_guest *g, int r, struct proc *p)
+static void end_exec(struct jab *j, struct exec_guest *g, int r, struct proc *p, bool loaded)
 {
 	struct park_view *v = view_of(j, g);
 
@@ -127,12 +129,12 @@ static void end_exec(struct jab *j, struct exec_guest *g, int r, struct proc *p)
 	if (v)
 		note(&j->targets.v[g->target], r != -ETIME);
 	if (r > 0)
-		follow_executed(j, p);
+		follow_executed(j, p, loaded);
 	exec_free(g->way);
 	free(g->path);
 }
 
-static int poll_execs(struct jab *j, uint64_t until)
+static int look_at_execs(struct jab *j, uint64_t until)
 {
 	int n = 0;
 
@@ -140,14 +142,37 @@ static int poll_execs(struct jab *j, uint64_t until)
 		struct exec_guest g = j->execs.v[i];
 		struct going going = { j, &g };
 		struct proc *p = NULL;
-		int r = exec_poll(g.way, guest_goes, &going, &p);
+		bool loaded = false;
+		int r = exec_poll(g.way, guest_goes, &going, &p, &loaded);
 
 		if (!r)
 			continue;
 		j->execs.v[i] = j->execs.v[--j->execs.n];
-		end_exec(j, &g, r, p);
+		end_exec(j, &g, r, p, loaded);
 		n++;
 	}
+	return n;
+}
+
+static bool any_moves(const struct jab *j)
+{
+	for (size_t i = 0; i < j->execs.n; i++)
+		if (exec_moves(j->execs.v[i].way))
+			return true;
+	return false;
+}
+
+/* A loader makes some fifty stops, each a few microseconds after the one before: between them we only yield. */
+static int poll_execs(struct jab *j, uint64_t until)
+{
+	int n = look_at_execs(j, until);
+
+	until = MIN(until, now_ns() + SHARE_NS);
+	while (any_moves(j) && now_ns() < until) {
+		sched_yield();
+		n += look_at_execs(j, until);
+	}
+	near_leave();
 	return n;
 }
 

@@ -54,6 +54,6 @@ bool park_listens(const struct park_view *v);	/* does its bell matter now? */
 
 /* follow.c: what they wait for */
 void follow_loaded(struct jab *j, uint32_t target);
-void follow_executed(struct jab *j, struct proc *p);
+void follow_executed(struct jab *j, struct proc *p, bool loaded);	/* loaded: its libraries are there */
 
 #endif

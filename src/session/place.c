@@ -126,16 +126,34 @@ static void place_forget(struct jab *j, struct target *t)
 	t->room = NULL;
 }
 
-/* Probes on libraries that come later share the counters. */
-#define SPARE_COUNTERS 4096
-#define SPARE_OF_NEWCOMERS 256
+/*
+ * Probes on libraries that come later share the counters. Those to spare cost addresses only, eight bytes each for every CPU,
+ * and for every ring where there are events: less where the target has few addresses, or all its memory is locked.
+ */
+#define SPARE_COUNTERS (1 << 18)
+#define SPARE_OF_EVENTS (1 << 15)
+#define SPARE_APART 1024
+
+static uint32_t spare_counters(const struct jab *j, const struct target *t)
+{
+	if (!follow_parks(j, t))
+		return 0;
+	return t->apart ? SPARE_APART : j->events ? SPARE_OF_EVENTS : SPARE_COUNTERS;
+}
+
+static void choose_cap(const struct jab *j, struct target *t)
+{
+	t->counter_cap = t->ncounters + spare_counters(j, t);
+	if (t->rings)
+		t->rings->cap = (t->counter_cap + 7) / 8 * 8;
+}
 
 /* What is needed beside the pads: watches, memory and code of our own. */
 static int plan_own(struct jab *j, struct target *t)
 {
 	int r = 0;
 
-	t->counter_cap = t->ncounters + (!follow_parks(j, t) ? 0 : t->newcomer ? SPARE_OF_NEWCOMERS : SPARE_COUNTERS);
+	choose_cap(j, t);
 	if (!t->proc)
 		return 0;
 	t->blob_at = 0;
@@ -157,6 +175,8 @@ int place_plan(struct jab *j, struct target *t, bool alone)
 	uint32_t target = t - j->targets.v;
 	bool is_main = main_part(j, t) == t;
 	int r = make_room(j, t);
+
+	t->apart = t->apart || (t->proc && !alone && proc_locks_memory(t->proc));
 
 	for (size_t i = 0; !r && i < j->sites.n; i++) {
 		const struct site *s = &j->sites.v[i];
@@ -198,7 +218,7 @@ int place_plan(struct jab *j, struct target *t, bool alone)
 
 static void find_areas(const struct target *t, area_list *areas)
 {
-	room_areas_joined(t->room, t->apart || proc_locks_memory(t->proc) ? 0 : JOIN, areas);
+	room_areas_joined(t->room, t->apart ? 0 : JOIN, areas);
 }
 
 /* Only the pages that hold pads are ever touched. */
@@ -225,21 +245,28 @@ static size_t most_edits(const struct target *t)
 	return n;
 }
 
-/* The data piece: counters, places to park, what the rings need. */
-static int take_data(struct jab *j, struct target *t, const struct piece *p, size_t counters, size_t parks)
+/* Of one target, in the order in which they are made; see arena_create(). */
+struct own_pieces {
+	size_t tables, counters, data, rings, own;	/* numbers */
+	size_t n;
+};
+
+/* Counters and what the rings have lost; places to park and memory of scripts. */
+static int take_data(struct jab *j, struct target *t, const struct piece *pieces, const struct own_pieces *own)
 {
-	t->counters = p->here;
-	t->counters_at = p->at.v;
+	const struct piece *c = &pieces[own->counters], *d = &pieces[own->data];
+	size_t parks = follow_data_size(t);
+
+	t->counters = c->here;
+	t->counters_at = c->at.v;
+	t->touched = 0;
 	if (parks)
-		follow_take(t, p->here + counters, p->at.v + counters);
+		follow_take(t, d->here, d->at.v);
 	if (!t->rings)
 		return 0;
-	if (j->units.n) {
-		size_t off = p->len - units_data_size(j);
-
-		units_take(j, t, p->here + off, p->at.v + off, p[rings_npieces(t)].at.v + PAGE, t->state_at + OWN_GOOD);
-	}
-	return rings_take(j, t, p + 1, p->here + counters + parks, p->at.v + counters + parks);
+	if (j->units.n)
+		units_take(j, t, d->here + parks, d->at.v + parks, pieces[own->own - 1].at.v + PAGE, t->state_at + OWN_GOOD);
+	return rings_take(j, t, &pieces[own->rings], c->here + counters_size(t), c->at.v + counters_size(t));
 }
 
 /*
@@ -267,41 +294,59 @@ static void take_tables(const struct jab *j, struct target *t, const struct piec
  * The pieces of memory: an executable one per area of pads; in the main part one for tables, one for the counters, the
  * rings, and one that each process of a family has for itself: its state, and scratch memory.
  */
+static size_t add_areas(const area_list *areas, struct piece *pieces)
+{
+	for (size_t i = 0; i < areas->n; i++)
+		pieces[i] = (struct piece){ .kind = PIECE_CODE, .at = TADDR(areas->v[i].lo), .len = areas->v[i].hi - areas->v[i].lo };
+	return areas->n;
+}
+
+static void add_own(struct jab *j, struct target *t, struct piece *pieces, size_t n, struct own_pieces *ret_own)
+{
+	size_t tables = tables_size(j, t), counters = counters_size(t) + rings_data_size(t);
+	size_t data = follow_data_size(t) + (t->rings ? units_data_size(j) : 0);
+
+	ret_own->tables = n;
+	pieces[n++] = (struct piece){ .kind = PIECE_TABLE, .len = tables, .spare = rings_tables_spare(j, t) };
+	ret_own->counters = n;
+	pieces[n++] = (struct piece){ .kind = PIECE_DATA, .len = counters, .spare = counters };
+	ret_own->data = n;
+	if (data)
+		pieces[n++] = (struct piece){ .kind = PIECE_DATA, .len = data };
+	ret_own->rings = n;
+	if (t->rings)
+		rings_pieces(t, &pieces[n]);
+	ret_own->own = n + rings_npieces(t);
+	pieces[ret_own->own] = (struct piece){ .kind = PIECE_SCRATCH, .len = PAGE + rings_scratch_size(t) + tails_memory(j) };
+	ret_own->n = ret_own->own + 1;
+}
+
 static int make_arena(struct jab *j, struct target *t, struct jab_times *times)
 {
 	bool is_main = main_part(j, t) == t;
-	size_t counters = is_main ? counters_size(t) : 0, parks = is_main ? follow_data_size(t) : 0, n, own;
-	size_t tables = is_main ? tables_size(j, t) : 0;
+	struct own_pieces own = { 0 };
 	area_list areas = { 0 };
 	struct piece *pieces;
 	int r;
 
 	find_areas(t, &areas);
-	pieces = xcalloc(areas.n + 3 + rings_npieces(t), sizeof(*pieces));
-	for (size_t i = 0; i < areas.n; i++) {
-		pieces[i].at = TADDR(areas.v[i].lo);
-		pieces[i].len = areas.v[i].hi - areas.v[i].lo;
-		pieces[i].kind = PIECE_CODE;
-	}
-	n = areas.n;
+	pieces = xcalloc(areas.n + 4 + rings_npieces(t), sizeof(*pieces));
+	own.n = add_areas(&areas, pieces);
 	if (is_main)
-		pieces[n++] = (struct piece){ .kind = PIECE_TABLE, .len = tables };
-	pieces[n].len = counters + parks + rings_data_size(t) + (is_main && t->rings ? units_data_size(j) : 0);
-	if (t->rings)
-		rings_pieces(t, &pieces[n + 1]);
-	own = n + 1 + rings_npieces(t);
-	pieces[own] = (struct piece){ .kind = PIECE_SCRATCH, .len = PAGE + rings_scratch_size(t) + tails_memory(j) };
-	r = arena_create(t->proc, pieces, is_main ? own + 1 : n, most_edits(t), &t->arena);
+		add_own(j, t, pieces, own.n, &own);
+	r = arena_create(t->proc, pieces, own.n, most_edits(t), &t->arena);
 	if (!r)
 		r = touch_pads(t, times);
 	if (!r && is_main) {
-		t->state_at = pieces[own].at.v;
+		t->state_at = pieces[own.own].at.v;
 		t->notes_at = t->state_at + PAGE + rings_scratch_size(t);
 		t->has_notes = false;
-		take_tables(j, t, &pieces[n - 1]);
-		r = take_data(j, t, &pieces[n], counters, parks);
+		take_tables(j, t, &pieces[own.tables]);
+		r = take_data(j, t, pieces, &own);
 	}
-	times->data_bytes += pieces[n].len + tables;
+	for (size_t i = areas.n; i < own.n; i++)
+		if (pieces[i].kind == PIECE_TABLE || pieces[i].kind == PIECE_DATA)
+			times->data_bytes += pieces[i].len - pieces[i].spare;
 	free(pieces);
 	vec_free(&areas);
 	return r;
@@ -402,6 +447,8 @@ static int make_arena_frugally(struct jab *j, struct target *t)
 
 	if (r == -ENOMEM && !t->arena && !t->apart) {
 		t->apart = true;
+		if (main_part(j, t) == t)
+			choose_cap(j, t);
 		r = make_arena(j, t, &j->times);
 	}
 	return r;
@@ -455,6 +502,8 @@ int place_insert(struct jab *j, uint32_t target)
 		return r;
 	if (!r && main_part(j, t) == t)
 		r = init_own(t);
+	if (!r)
+		r = counters_touch(main_part(j, t));
 	if (!r && has_wants(t))
 		r = rings_init(main_part(j, t));
 	if (!r && has_wants(t))
@@ -478,6 +527,8 @@ int place_insert(struct jab *j, uint32_t target)
 		return r;
 	}
 	t->inserted = true;
+	for (size_t i = 0; i < t->loaded.n; i++)
+		plan_done(t->loaded.v[i].plan);
 	if (main_part(j, t) == t)
 		foreign_warn(t);
 	if (j->budget && main_part(j, t) == t && has_wants(t) && budget_watch(j, t) < 0)

@@ -249,15 +249,37 @@ static int add_functions(const struct match *x, const func_list *list)
 	return r;
 }
 
+/* The same for all targets that have the file. */
+static int matching_functions(const struct match *x, func_list *ret_funcs)
+{
+	struct file *f = &x->j->files.v[x->file];
+	func_list list = { 0 };
+	int r;
+
+	for (size_t i = 0; i < f->matches.n; i++)
+		if (f->matches.v[i].probe == x->probe) {
+			*ret_funcs = f->matches.v[i].funcs;
+			return 0;
+		}
+	r = spec_match(spec_of(x), x->m, &list);
+	if (r < 0) {
+		vec_free(&list);
+		return r;
+	}
+	*vec_add(&f->matches) = (struct known_match){ x->probe, list };
+	*ret_funcs = list;
+	return 0;
+}
+
 static int match_names(const struct match *x, size_t *found)
 {
-	func_list list = { 0 };
-	int r = spec_match(spec_of(x), x->m, &list);
+	func_list list;
+	int r = matching_functions(x, &list);
 
-	if (r >= 0)
-		r = add_functions(x, &list);
+	if (r < 0)
+		return r;
 	*found += list.n;
-	vec_free(&list);
+	r = add_functions(x, &list);
 	return r < 0 ? r : 0;
 }
 
@@ -361,7 +383,8 @@ static int match_all(struct jab *j, uint32_t probe, uint32_t first, int exe_pass
  */
 static bool may_come_later(const struct jab *j, const struct probe_spec *spec, bool any_object)
 {
-	if (!j->follow || spec->place_kind == PLACE_ADDR || !(j->targets.n || newcomers_may_come(j)))
+	if (!j->follow || spec->place_kind == PLACE_ADDR || (spec->object && !strcmp(spec->object, "exe")) ||
+	    !(j->targets.n || newcomers_may_come(j)))
 		return false;
 	return spec->object ? !any_object : j->child != 0;
 }

@@ -19,6 +19,9 @@
 #define DEFAULT_SIZE (4ull << 20)
 #define BULK_SIZE (1ull << 20)		/* there are more of them */
 #define FOLLOWED_SIZE (256ull << 10)
+#define FIRST_PART (16ull << 10)	/* see rings_touch_rest() */
+#define REST_AFTER 5000000ull
+#define LATER_DESC (64u << 10)	/* descriptions of what comes later */
 #define SCRATCH (32u << 10)	/* per locked ring, for bulky events; programs may want more */
 
 static uint64_t round_up(uint64_t n, uint64_t to)
@@ -32,7 +35,7 @@ static uint64_t ring_size(const struct jab *j, const struct target *t)
 	uint64_t want = j->events->o.buffer_size, size = RING_SIZE_MIN;
 
 	if (!want)
-		want = t->served || t->newcomer ? FOLLOWED_SIZE : shapes_any_bulk(j) ? BULK_SIZE : DEFAULT_SIZE;
+		want = t->followed || t->newcomer ? FOLLOWED_SIZE : shapes_any_bulk(j) ? BULK_SIZE : DEFAULT_SIZE;
 
 	while ((size < want || size < 4 * units_event_max(j)) && size < RING_SIZE_MAX)
 		size *= 2;
@@ -57,7 +60,7 @@ static uint32_t wanted_locked(const struct target *t)
 {
 	if (t->rings->bulk)
 		return t->rings->nlocked;
-	return t->spec.has_rseq ? 2 : t->rings->nlocked / 2;
+	return t->spec.has_rseq ? 2 : t->rings->nlocked;
 }
 
 static uint32_t nrings(const struct rings *r)
@@ -83,10 +86,10 @@ int rings_plan(struct jab *j, struct target *t)
 		return fail(-E2BIG, "events of %u bytes can't be kept by a flight recorder; give str() and buf() a length", r->longest);
 	r->size = ring_size(j, t);
 	r->ncpu = get_nprocs_conf();
-	r->nlocked = locked_rings(r->ncpu);
-	r->cap = round_up(t->counter_cap, 8);
-	r->desc_size = round_up(shapes_desc_size(j) + (!follow_parks(j, t) ? 0 : t->newcomer ? 8 << 10 : 64 << 10), 64);
 	r->bulk = shapes_any_bulk(j);
+	r->nlocked = locked_rings(r->ncpu) / (r->bulk ? 1 : 2);	/* see wanted_locked() */
+	r->cap = round_up(t->counter_cap, 8);
+	r->desc_size = round_up(shapes_desc_size(j) + (follow_parks(j, t) ? LATER_DESC : 0), 64);
 	if (!r->walk && walk_is_wanted(j))
 		r->walk = walk_prepare(j, t);
 	r->private_size = PAGE + units_private_size(j);
@@ -100,7 +103,8 @@ int rings_plan(struct jab *j, struct target *t)
 /*
  *	u64 lost[nrings][cap]
  *	u64 lost_shared[cap]
- *	u64 no_stack[cap + 1]		the last one: entries of calls
+ *	u64 calls_without_stack		entries of calls
+ *	u64 no_stack[cap]
  *	u64 crowded			notes of tail calls that took the place of another one
  *	struct tail_asked[]		padding to 16 in front of it
  *
@@ -108,8 +112,8 @@ int rings_plan(struct jab *j, struct target *t)
  *
  *	u64 epoch			padding to 64
  *	struct ring_ref locked[nlocked]
- *	descriptions
  *	tables for backtraces
+ *	descriptions
  */
 #define OFF_LOCKED 64
 
@@ -118,9 +122,14 @@ static uint64_t off_shared(const struct rings *r)
 	return 8ull * r->cap * nrings(r);
 }
 
+static uint64_t off_walk(const struct rings *r)
+{
+	return round_up(OFF_LOCKED + r->nlocked * sizeof(struct ring_ref), 64);
+}
+
 static uint64_t off_desc(const struct rings *r)
 {
-	return OFF_LOCKED + r->nlocked * sizeof(struct ring_ref);
+	return off_walk(r) + walk_size(r->walk);
 }
 
 #define OFF_PAGES 2048		/* in the private page */
@@ -143,7 +152,13 @@ size_t rings_data_size(const struct target *t)
 
 size_t rings_tables_size(const struct target *t)
 {
-	return t->rings ? round_up(off_desc(t->rings) + t->rings->desc_size + walk_size(t->rings->walk), 64) : 0;
+	return t->rings ? off_desc(t->rings) + t->rings->desc_size : 0;
+}
+
+/* What is written there later is written by us: so it is there then. */
+size_t rings_tables_spare(const struct jab *j, const struct target *t)
+{
+	return t->rings && follow_parks(j, t) ? LATER_DESC : 0;
 }
 
 /* What a fork in the middle of an event must not share with its parent, and a page to spare: see blob/inside.h. */
@@ -190,8 +205,8 @@ void rings_take_tables(struct target *t, uint8_t *here, uint64_t at)
 	r->desc = here + off_desc(r);
 	r->desc_at = at + off_desc(r);
 	if (r->walk) {
-		walk_write(r->walk, r->desc + r->desc_size);
-		r->unwind_at = r->desc_at + r->desc_size;
+		walk_write(r->walk, here + off_walk(r));
+		r->unwind_at = at + off_walk(r);
 	}
 }
 
@@ -202,7 +217,6 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 
 	rings_accept(t, 0, RING_NO_EVENT);
 	r->v = xcalloc(nrings(r), sizeof(*r->v));
-	r->desc_of = xcalloc(r->cap, sizeof(*r->desc_of));
 	for (uint32_t i = 0; !err && i < nrings(r); i++) {
 		err = take_ring(j, t, i, &pieces[i]);
 		r->v[i].lost = (uint64_t *)data + (uint64_t)r->cap * i;
@@ -215,8 +229,8 @@ int rings_take(struct jab *j, struct target *t, const struct piece *pieces, uint
 	r->lost_at = data_at;
 	r->lost_shared = (uint64_t *)(data + off_shared(r));
 	r->lost_shared_at = data_at + off_shared(r);
-	r->no_stack = (uint64_t *)(data + off_no_stack(r));
-	r->no_stack_at = data_at + off_no_stack(r);
+	r->no_stack = (uint64_t *)(data + off_no_stack(r)) + 1;
+	r->no_stack_at = data_at + off_no_stack(r) + 8;
 	r->scratch_at = t->state_at + PAGE;
 	return err;
 }
@@ -230,17 +244,38 @@ void rings_accept(struct target *t, uint32_t id, uint32_t len)
 	r->lens.v[id] = len;
 }
 
+static uint64_t lost_of_ring(const struct rings *r, uint32_t i)
+{
+	return r->lost_at + 8ull * r->cap * i;
+}
+
+static int touch_ring(struct target *t, struct own_ring *own, uint64_t bytes)
+{
+	int err = own->touched < bytes ? arena_touch(t->arena, TADDR(own->at + own->touched), bytes - own->touched) : 0;
+
+	own->touched = MAX(own->touched, bytes);
+	return err;
+}
+
+/* Where the target may have little memory, all of it is there before it can ask for it. */
+static bool may_wait(const struct target *t)
+{
+	return (t->followed || t->newcomer) && !proc_memory_is_limited(t->proc);
+}
+
 /* Every page is touched by us before a pad can: it is charged to us then, and no pad waits for it. */
 static int make_live(struct target *t, uint32_t i)
 {
 	struct rings *r = t->rings;
 	struct own_ring *own = &r->v[i];
-	uint64_t lost = r->lost_at + 8ull * r->cap * i;
+	uint64_t lost = lost_of_ring(r, i), all = RING_HEAD_SIZE + r->size;
 	int err;
 
 	if (own->live)
 		return 0;
-	err = arena_touch(t->arena, TADDR(own->at), RING_HEAD_SIZE + r->size);
+	err = touch_ring(t, own, r->in_parts ? MIN(all, RING_HEAD_SIZE + FIRST_PART) : all);
+	if (!err)
+		err = counters_touch_block(t, lost, 0);
 	if (err < 0)
 		return err;
 	if (i >= r->ncpu) {
@@ -252,6 +287,46 @@ static int make_live(struct target *t, uint32_t i)
 	}
 	own->live = true;
 	return 0;
+}
+
+/* What tail calls report. */
+static int touch_tails(struct target *t)
+{
+	uint64_t lo = rings_crowded_at(t) & ~(PAGE - 1), hi;
+
+	rings_asked(t, &hi);
+	hi = round_up(hi + TAIL_ASKED * sizeof(struct tail_asked), PAGE);
+	return arena_touch(t->arena, TADDR(lo), hi - lo);
+}
+
+int rings_touch_lost(struct target *t, uint32_t from)
+{
+	struct rings *r = t->rings;
+	int err = counters_touch_block(t, r->lost_shared_at, from);
+
+	if (!err)
+		err = counters_touch_block(t, r->no_stack_at, from);
+	if (!err && !from)
+		err = touch_tails(t);
+	for (uint32_t i = 0; !err && r->v && i < nrings(r); i++)
+		if (r->v[i].live)
+			err = counters_touch_block(t, lost_of_ring(r, i), from);
+	return err;
+}
+
+bool rings_touch_rest(struct target *t)
+{
+	struct rings *r = t->rings;
+
+	if (!r->in_parts)
+		return false;
+	if (now_ns() - r->since < REST_AFTER)
+		return true;
+	r->in_parts = false;
+	for (uint32_t i = 0; proc_alive(t->proc) && i < nrings(r); i++)
+		if (r->v[i].live && touch_ring(t, &r->v[i], RING_HEAD_SIZE + r->size) < 0)
+			log_info("process %d: %s", t->proc->pid, err_text());
+	return false;
 }
 
 static void cpus_of_thread(pid_t tid, cpu_set_t *all)
@@ -353,6 +428,7 @@ static int fill_tables(struct target *t)
 	cpu_set_t set;
 	int err = 0;
 
+	r->in_parts = may_wait(t);
 	cpus_of_target(t, &set);
 	for (uint32_t i = 0; !err && t->spec.has_rseq && i < r->ncpu; i++)
 		if (may_use(&set, i))
@@ -460,11 +536,12 @@ uint64_t rings_lost(const struct target *t, uint32_t index)
 	const struct rings *r = t->rings;
 	uint64_t sum = 0, most;
 
-	if (!r || !r->v || index >= r->cap)
+	if (!r || !r->v || index >= t->touched)
 		return 0;
 	most = lost_most(r);
 	for (uint32_t i = 0; i < nrings(r); i++)
-		sum += read_lost(t, &r->v[i].lost[index], most);
+		if (r->v[i].live)
+			sum += read_lost(t, &r->v[i].lost[index], most);
 	return sum + read_lost(t, &r->lost_shared[index], most) + rings_no_stack(t, index);
 }
 
@@ -472,7 +549,7 @@ uint64_t rings_no_stack(const struct target *t, uint32_t index)
 {
 	const struct rings *r = t->rings;
 
-	return r && r->v && index < r->cap ? read_lost(t, &r->no_stack[index], lost_most(r)) : 0;
+	return r && r->v && index < t->touched ? read_lost(t, &r->no_stack[index], lost_most(r)) : 0;
 }
 
 static bool is_first_locked(const struct target *t, const struct own_ring *own)
@@ -485,8 +562,8 @@ uint64_t rings_lost_in(const struct target *t, const struct own_ring *own)
 	const struct rings *r = t->rings;
 	uint64_t sum = 0, most = lost_most(r);
 
-	for (uint32_t i = 0; i < MIN(r->cap, t->ncounters); i++) {
-		sum += read_lost(t, &own->lost[i], most);
+	for (uint32_t i = 0; i < t->touched; i++) {
+		sum += own->live ? read_lost(t, &own->lost[i], most) : 0;
 		if (is_first_locked(t, own))
 			sum += read_lost(t, &r->lost_shared[i], most) + read_lost(t, &r->no_stack[i], most);
 	}
@@ -499,7 +576,7 @@ uint64_t rings_lost_hint(const struct target *t, const struct own_ring *own)
 	const struct rings *r = t->rings;
 	uint64_t sum = ring_lost(&own->r) + own->r.damaged + own->cut;
 
-	for (uint32_t i = 0; is_first_locked(t, own) && i < MIN(r->cap, t->ncounters); i++)
+	for (uint32_t i = 0; is_first_locked(t, own) && i < t->touched; i++)
 		sum += __atomic_load_n(&r->lost_shared[i], __ATOMIC_RELAXED) + __atomic_load_n(&r->no_stack[i], __ATOMIC_RELAXED);
 	return sum;
 }
@@ -511,18 +588,18 @@ uint64_t rings_no_stack_at(const struct target *t, uint32_t index)
 
 uint64_t rings_calls_without_stack(const struct target *t)
 {
-	return rings_no_stack_at(t, t->rings->cap);
+	return t->rings->no_stack_at - 8;	/* in the same page as the first of those */
 }
 
 uint64_t rings_crowded_at(const struct target *t)
 {
-	return rings_no_stack_at(t, t->rings->cap + 1);
+	return rings_no_stack_at(t, t->rings->cap);
 }
 
 struct tail_asked *rings_asked(const struct target *t, uint64_t *ret_at)
 {
 	const struct rings *r = t->rings;
-	uint64_t off = off_asked(r) - off_no_stack(r);
+	uint64_t off = off_asked(r) - off_no_stack(r) - 8;
 
 	*ret_at = r->no_stack_at + off;
 	return (struct tail_asked *)((uint8_t *)r->no_stack + off);
@@ -532,7 +609,7 @@ uint64_t rings_crowded(const struct target *t)
 {
 	const struct rings *r = t->rings;
 
-	return r && r->v ? read_lost(t, &r->no_stack[r->cap + 1], lost_most(r)) : 0;
+	return r && r->v ? read_lost(t, &r->no_stack[r->cap], lost_most(r)) : 0;
 }
 
 bool rings_hold(const struct target *t)
@@ -552,7 +629,7 @@ void rings_free(struct rings *r)
 	id_map_free(r->ids);
 	walk_free(r->walk);
 	vec_free(&r->lens);
-	free(r->desc_of);
+	vec_free(&r->desc_of);
 	free(r->v);
 	free(r);
 }

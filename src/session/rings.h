@@ -32,6 +32,7 @@ struct own_ring {
 	uint64_t held_head, held_since;
 	uint64_t before;	/* bytes taken out up to the last drain */
 	bool live;		/* pads may find it */
+	uint64_t touched;	/* bytes of it that are there */
 };
 
 struct rings {
@@ -54,6 +55,7 @@ struct rings {
 	uint32_t longest;	/* event that a program may write */
 	bool bulk;		/* some event needs the blob */
 	bool ready;		/* rings_init() was called: there are pads that record */
+	bool in_parts;		/* rings_touch_rest() has something to do */
 	bool may_call;
 	bool may_read;		/* the kernel may be asked what stands somewhere, */
 	uint64_t quiet_at;	/* unless process_state.quiet is not 0 any more, see arch/x86/hush.c */
@@ -66,7 +68,7 @@ struct rings {
 	uint64_t looked_at, look_wait;			/* locks.c */
 	uint32_t ns_pid;	/* how the target calls itself */
 	uint64_t unwind_at;	/* tables for backtraces; 0: none */
-	uint64_t *desc_of;	/* by counter: where its description stands; 0: not made */
+	VEC(uint64_t) desc_of;	/* by counter, may be shorter: where its description stands; 0: not made */
 	VEC(uint32_t) lens;	/* by id: of events that its sites write, as ring_expect() takes it; never empty */
 	struct id_map *ids;
 	bool has_ids_table;	/* behind all else that is private: ID_TABLE of arch/event.h */
@@ -79,6 +81,7 @@ struct rings {
 int rings_plan(struct jab *j, struct target *t);
 size_t rings_data_size(const struct target *t);
 size_t rings_tables_size(const struct target *t);
+size_t rings_tables_spare(const struct jab *j, const struct target *t);	/* of it, at its end: for what comes later */
 
 size_t rings_scratch_size(const struct target *t);
 
@@ -96,6 +99,14 @@ int rings_init(struct target *t);	/* once; nothing if it does not record */
  * put there itself: that is no event (a script's system() in another clause, a probe of another process).
  */
 void rings_accept(struct target *t, uint32_t id, uint32_t len);
+
+int rings_touch_lost(struct target *t, uint32_t from);	/* see counters_touch() */
+
+/*
+ * Rings of programs that come and go are there in part at first: most of these end before they need more. The rest of them,
+ * once the program has run for a moment. Returns whether there is more to do later.
+ */
+bool rings_touch_rest(struct target *t);
 
 /* CPUs that the target may run on by now get their ring. */
 void rings_follow_cpus(struct target *t);

@@ -15,6 +15,7 @@
 #include <jab/jab.h>
 #include "base/mem.h"
 #include "pad/plan.h"
+#include "proc/fileid.h"
 #include "proc/text.h"
 #include "session/fields.h"
 #include "sym/sym.h"
@@ -24,9 +25,16 @@ struct unit_view;
 struct tail_link;
 struct learned;
 
+/* What a probe matches in a file. */
+struct known_match { uint32_t probe; func_list funcs; };
+
 /* A file, read once however many targets map it. */
 struct file {
-	uint64_t dev, inode;
+	VEC(struct known_match) matches;
+	struct file_id id;
+	bool is_exact;		/* all of id is known, not only device and inode */
+	bool is_settled;	/* a change since it was read would show in id */
+	bool kept;		/* types of scripts refer to it */
 	char *path;
 	struct module *m;
 	struct code *code;
@@ -97,10 +105,12 @@ struct target {
 	uint64_t state_at;	/* its struct process_state */
 	uint64_t blob_at;	/* C code of ours; 0: not needed */
 	uint32_t ncounters, counter_cap;	/* in use; room for */
+	uint32_t touched;	/* counters whose memory is there */
 	struct park_view *park;	/* where its threads wait for us; NULL: they don't */
 	bool scout;		/* a new program whose libraries are not there yet: only its loader is watched */
 	uint32_t serves;	/* number + 1 of the target that it became */
 	bool served;		/* has such a scout */
+	bool followed;		/* a program that another target has executed: there may be many one after the other */
 	bool newcomer;		/* one of many that come and go: it gets less memory */
 	struct count_spec spec;
 	struct rings *rings;	/* NULL: this target does not record */
@@ -203,7 +213,7 @@ struct jab {
 	struct unit_maps *tracer_maps;	/* of the script, for what runs in the tracer; NULL: none */
 	uint64_t started_ns;
 	size_t gone;		/* targets that were put away */
-	uint64_t looked_at;	/* for such, last time */
+	uint64_t looked_at, retired_at;	/* for such, last time */
 	uint64_t give_way_at;	/* when to look for breakpoints next */
 	uint32_t *row_hash;
 	size_t row_hash_size;
@@ -235,13 +245,20 @@ static inline struct target *main_part(struct jab *j, const struct target *t)
 int target_add(struct jab *j, struct proc *p);
 struct target *target_add_part(struct jab *j, uint32_t main);	/* of what was mapped since; NULL: nothing was */
 int target_add_file(struct jab *j, const char *path);
-int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
 bool target_has_object(const struct target *t, const struct loaded *l, const struct probe_spec *spec);	/* is it the probe's? */
-int target_may_patch(const struct target *t, const struct loaded *l);	/* -ENOTSUP: its text is mapped shared */
 bool target_lost(struct jab *j, struct target *t);	/* after a failure: can the run go on without it? */
 void target_drop(struct jab *j, struct target *t);	/* before it was probed */
 void targets_retire(struct jab *j);	/* those that are gone and empty are put away: only their counts stay */
 void target_free(struct jab *j, struct target *t);
+
+bool is_module_code(const struct map *m);
+
+/* files.c: what is known of them */
+struct file *file_add(struct jab *j, const char *path, struct module *m);
+void file_note_id(struct file *f, const struct file_id *before, const struct file_id *after);	/* it was read in between; NULL: not known */
+void file_close(struct file *f);
+int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
+int target_may_patch(const struct target *t, const struct loaded *l);	/* -ENOTSUP: its text is mapped shared */
 
 /* guess.c: a file as it is on disk; NULL: it can't be read */
 struct module *file_on_disk(struct jab *j, const char *path);
@@ -271,6 +288,8 @@ uint32_t counter_add(struct jab *j, uint32_t target, uint32_t row, uint8_t role)
 size_t counters_size(const struct target *t);
 size_t counters_tables_size(const struct target *t);
 void counters_init(struct target *t);
+int counters_touch(struct target *t);	/* those that came since the last time get their memory, also of lost events */
+int counters_touch_block(struct target *t, uint64_t at, uint32_t from);	/* one block: from that one to the last in use */
 uint64_t *counters_ring_table(const struct target *t, uint64_t *ret_at);
 uint64_t *counters_lost_table(const struct target *t, uint64_t *ret_at);
 

@@ -523,14 +523,16 @@ static int make_desc(const struct place *p, uint64_t *ret_at)
 	struct rings *r = p->t->rings;
 	uint32_t size = (sizeof(struct bulk_desc) + p->s->fields.n * sizeof(struct bulk_field) + 15) & ~15u;
 
-	if (!r->desc_of[p->index]) {
+	while (r->desc_of.n <= p->index)
+		vec_add(&r->desc_of);
+	if (!r->desc_of.v[p->index]) {
 		if (size * (1 + p->s->tails) > r->desc_size - r->desc_used)
 			return fail(-ENOSPC, "no room for the description of an event");
-		r->desc_of[p->index] = r->desc_at + r->desc_used;
+		r->desc_of.v[p->index] = r->desc_at + r->desc_used;
 		for (int tail = 0; tail <= p->s->tails; tail++, r->desc_used += size)
 			put_desc(p, (void *)(r->desc + r->desc_used), tail);
 	}
-	*ret_at = r->desc_of[p->index] + (p->tail && p->s->tails ? size : 0);
+	*ret_at = r->desc_of.v[p->index] + (p->tail && p->s->tails ? size : 0);
 	return 0;
 }
 

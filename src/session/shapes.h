@@ -43,6 +43,7 @@ struct events {
 	uint64_t unread, unread_bytes;	/* what was no event: how often, and how much */
 	uint64_t forgot_at;	/* which pages are of stacks */
 	uint64_t drained_at, wait_ns;
+	bool in_parts;		/* some rings are not all there yet */
 	uint8_t *copy;		/* of what is being written */
 	uint64_t copy_size;
 	VEC(uint32_t) stacked;	/* by row, may be shorter: number + 1 of the record that has stacks; 0: none has */

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Which files a process has mapped as code, and where. Files are named as the process names them and
- * opened through its own root, so that a container's library is read and not ours of the same name;
- * and the notes in memory are held against the file, so that a library which was replaced on disk
- * since it was mapped is refused instead of patched at the wrong places.
- */
+/* Which files a process has mapped as code, and where; processes that come and go. */
 #include "proc/undo.h"
 #include "session/budget.h"
 #include "session/follow.h"
@@ -14,12 +9,10 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
@@ -32,7 +25,7 @@ static bool same_file(const struct map *a, const struct map *b)
 }
 
 /* Code of a real file: has an inode and a path. The vDSO and JIT code are not for this stage. */
-static bool is_module_code(const struct map *m)
+bool is_module_code(const struct map *m)
 {
 	return (m->prot & PROT_EXEC) && m->inode && m->path[0] == '/' && !is_arena_path(m->path);
 }
@@ -159,210 +152,14 @@ int target_add_file(struct jab *j, const char *path)
 
 	if (r < 0)
 		return r;
-	f = vec_add(&j->files);
-	f->path = xstrdup(path);
-	f->m = m;
+	f = file_add(j, path, m);
 	t = vec_add(&j->targets);
 	t->main = j->targets.n - 1;
 	l = vec_add(&t->loaded);
-	l->file = j->files.n - 1;
+	l->file = f - j->files.v;
 	l->path = xstrdup(path);
 	l->is_exe = true;
 	return 0;
-}
-
-/* live - link, from the executable mapping that starts at l->start. */
-static int find_bias(const struct target *t, const struct module *m, struct loaded *l)
-{
-	const struct map *map = proc_map_at(t->proc, l->start);
-
-	for (size_t i = 0; map && i < m->segments.n; i++) {
-		const struct segment *s = &m->segments.v[i];
-		uint64_t lo = s->offset & ~4095ull, hi = s->offset + s->filesz;
-
-		if ((s->prot & PROT_EXEC) && map->offset >= lo && map->offset < hi) {
-			l->bias = map->start - map->offset - (s->addr - s->offset);
-			l->end = l->bias + m->hi;
-			return 0;
-		}
-	}
-	return fail(-EINVAL, "%s: its code is not mapped as its program headers say", l->path);
-}
-
-/* Are the notes (build id among them) and the ELF header in memory those of the file? */
-static int check_same_build(struct target *t, const struct module *m, const struct loaded *l)
-{
-	const Elf64_Ehdr *eh = (const void *)m->image;
-	uint8_t memory[1024];
-
-	for (unsigned i = 0; i < eh->e_phnum; i++) {
-		uint64_t at = eh->e_phoff + (uint64_t)i * sizeof(Elf64_Phdr);
-		Elf64_Phdr ph;
-		const uint8_t *bytes;
-
-		if (at > m->image_size || m->image_size - at < sizeof(ph))
-			break;
-		memcpy(&ph, m->image + at, sizeof(ph));
-		if (ph.p_type != PT_NOTE || !ph.p_filesz || ph.p_filesz > sizeof(memory))
-			continue;
-		bytes = module_bytes(m, ph.p_vaddr, ph.p_filesz);
-		if (!bytes || proc_read(t->proc, TADDR(l->bias + ph.p_vaddr), memory, ph.p_filesz) < 0)
-			continue;
-		if (memcmp(bytes, memory, ph.p_filesz))
-			return fail(-ESTALE, "%s has changed on disk since process %d mapped it (the "
-				    "build id differs): restart the program, or put the old file back",
-				    l->path, t->proc->pid);
-	}
-	return 0;
-}
-
-/* The file of a mapping by the kernel's own link, which needs no name: a descriptor, or a negative errno. */
-static int open_mapping(const struct target *t, const struct loaded *l, const struct map *map)
-{
-	char path[96];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", t->proc->pid, (unsigned long)map->start,
-		 (unsigned long)map->end);
-	fd = open_below("", path);
-	if (fd < 0 && l->is_exe && proc_path(t->proc, "exe", path, sizeof(path)) == 0)	/* which does not need root */
-		fd = open_below("", path);
-	return fd;
-}
-
-/* A process that called chroot() has mapped files of the root that it had before, which is ours most often. */
-static int open_in_our_root(const struct loaded *l, const struct map *map)
-{
-	int fd = map->deleted ? -ENOENT : open_below("", l->path);
-	struct stat st;
-
-	if (fd >= 0 && (fstat(fd, &st) < 0 || st.st_ino != map->inode)) {
-		close(fd);
-		return -ENOENT;
-	}
-	return fd;
-}
-
-/* A mapping that has no name any more below the process's root, or whose name is another file's there. */
-static int open_by_map(const struct target *t, const struct loaded *l, struct module **ret_m)
-{
-	const struct map *map = proc_map_at(t->proc, l->start);
-	int fd = map ? open_mapping(t, l, map) : -ENOENT, err = fd, r;
-
-	if (map && fd < 0)
-		fd = open_in_our_root(l, map);
-	if (fd < 0)
-		return fail(-ESTALE, "%s was removed or replaced since process %d mapped it, or the process has another root "
-			    "directory since, and the mapped file can't be opened (%s): run as root, or restart the program",
-			    l->path, t->proc->pid, strerror(-err));
-	r = module_open_fd(fd, t->proc->root, l->path, ret_m);
-	close(fd);
-	return r;
-}
-
-static int open_module(struct target *t, const struct loaded *l, struct module **ret_m)
-{
-	const struct map *map = proc_map_at(t->proc, l->start);
-	struct loaded try = *l;
-
-	if (map && !map->deleted && module_open(t->proc->root, l->path, ret_m) == 0) {
-		if (!find_bias(t, *ret_m, &try) && !check_same_build(t, *ret_m, &try))
-			return 0;
-		module_close(*ret_m);
-	}
-	return open_by_map(t, l, ret_m);
-}
-
-static bool is_file(const struct stat *a, uint64_t dev, uint64_t inode)
-{
-	return a->st_dev == dev && a->st_ino == inode;
-}
-
-/*
- * A path that is not the process's own name for the file may still be that file: /proc/PID/root/bin/x of a process in a
- * container, a hard link, another mount.
- */
-static bool is_same_file(const struct target *t, const struct loaded *l, const char *object)
-{
-	const struct map *m = proc_map_at(t->proc, l->start);
-	char path[PATH_MAX];
-	struct stat wanted, its;
-
-	if (!m || stat(object, &wanted) < 0)
-		return false;
-	if (is_file(&wanted, makedev(m->dev_major, m->dev_minor), m->inode))
-		return true;
-	/* Some file systems give other numbers for a mapping than for the file. */
-	return snprintf(path, sizeof(path), "%s%s", t->proc->root, l->path) < (int)sizeof(path) && !m->deleted && l->path[0] == '/' &&
-	       stat(path, &its) == 0 && is_file(&wanted, its.st_dev, its.st_ino);
-}
-
-bool target_has_object(const struct target *t, const struct loaded *l, const struct probe_spec *spec)
-{
-	if (spec_matches_object(spec, l->path, l->is_exe))
-		return true;
-	return t->proc && spec->object && strchr(spec->object, '/') && !strpbrk(spec->object, "*?[") &&
-	       is_same_file(t, l, spec->object);
-}
-
-/*
- * A jump in text that is mapped shared would be in the file, for every process that maps it and for all that
- * start later; where the kernel does not permit to write there, it could not be placed.
- */
-int target_may_patch(const struct target *t, const struct loaded *l)
-{
-	for (size_t i = 0; t->proc && i < t->proc->maps.n; i++) {
-		const struct map *m = &t->proc->maps.v[i];
-
-		if (m->shared && is_module_code(m) && m->start < l->end && m->end > l->start)
-			return fail(-ENOTSUP, "%s is mapped shared into process %d: a jump in its code would be written to "
-				    "the file itself", l->path, t->proc->pid);
-	}
-	return 0;
-}
-
-static struct file *known_file(struct jab *j, const struct map *map)
-{
-	uint64_t dev = (uint64_t)map->dev_major << 32 | map->dev_minor;
-
-	for (size_t i = 0; i < j->files.n; i++) {
-		struct file *f = &j->files.v[i];
-
-		if (f->dev == dev && f->inode == map->inode && !strcmp(f->path, map->path))
-			return f;
-	}
-	return NULL;
-}
-
-int target_open_file(struct jab *j, struct target *t, struct loaded *l)
-{
-	const struct map *map;
-	struct module *m;
-	struct file *f;
-	int r;
-
-	if (l->file != UINT32_MAX)
-		return 0;
-	map = proc_map_at(t->proc, l->start);
-	if (!map)
-		return fail(-ENOENT, "%s is no longer mapped", l->path);
-	f = known_file(j, map);
-	if (!f) {
-		r = open_module(t, l, &m);
-		if (r < 0)
-			return r;
-		f = vec_add(&j->files);
-		f->dev = (uint64_t)map->dev_major << 32 | map->dev_minor;
-		f->inode = map->inode;
-		f->path = xstrdup(l->path);
-		f->m = m;
-	}
-	r = find_bias(t, f->m, l);
-	if (!r)
-		r = check_same_build(t, f->m, l);
-	if (!r)
-		l->file = f - j->files.v;
-	return r;
 }
 
 /*
@@ -437,6 +234,7 @@ static void put_away(struct jab *j, struct target *t)
 /* How many dead ones are kept before somebody looks: with few, looking costs more than memory. */
 #define MOST_DEAD 8
 #define LOOK_AGAIN 100000000ull
+#define RETIRE_AGAIN 300000000ull	/* all processes are looked at for it */
 
 static bool is_put_away(const struct target *t)
 {
@@ -518,8 +316,10 @@ void targets_retire(struct jab *j)
 			t->seen_dead = now;
 		dead += t->seen_dead != 0;
 	}
-	if (dead > MOST_DEAD)
+	if (dead > MOST_DEAD && now - j->retired_at >= RETIRE_AGAIN) {
+		j->retired_at = now;
 		retire_dead(j, now);
+	}
 }
 
 void target_free(struct jab *j, struct target *t)

@@ -145,7 +145,12 @@ def test_symbol_not_found_in_a_library(idle):
 
 
 def test_object_not_found(idle):
-    refused(jab.run("count", "-p", idle.pid, "libnothing:malloc"), "libnothing")
+    refused(jab.run("count", "--no-follow", "-p", idle.pid, "libnothing:malloc"), "libnothing")
+
+
+def test_object_that_may_come_later(idle):
+    r = jab.run("count", "-d", ".1", "-p", idle.pid, "libnothing:malloc")
+    assert r.status == 0 and "the probe waits until one is loaded" in r.stderr, r
 
 
 def test_glob_that_matches_nothing(idle):

@@ -65,11 +65,88 @@ def test_program_spawned(built, tmp_path):
     check(tmp_path / "t", r)
 
 
+def test_program_that_is_changed_in_place(built, tmp_path):
+    """The same inode and name, another program: what was known of the first is not used for the second. And one that has not changed
+    is one file, whoever executes it, however young it is."""
+    prog = tmp_path / "prog"
+    text = f"cat {built('told')} >{prog}; chmod +x {prog}; {prog} threads 100 2; {prog} threads 10 1; cat {built('told_static')} >{prog}; " \
+           f"{prog} threads 50 1; {prog} threads 20 1"
+    r = traces.record(tmp_path / "t", [HIT], ["sh", "-c", text])
+    check(tmp_path / "t", r)
+    assert "has changed" not in r.stderr, r
+    classes = (tmp_path / "t" / "metadata").read_bytes().count(b"prog:hit")
+    assert classes == 2, classes
+
+
 def test_exec_that_fails(built, tmp_path):
     """A search along PATH tries many files; none of these attempts costs the program anything."""
     env = dict(os.environ, PATH="/nowhere:/nowhere/else:/tmp:" + os.environ["PATH"])
     r = traces.record(tmp_path / "t", [HIT], ["sh", "-c", f"nosuchprogram; /dev/null; {built('told')} threads 10 1"], env=env)
     check(tmp_path / "t", r)
+
+
+def test_counts_follow(built):
+    """As events do: all that a shell executes is in the table, also of processes that are long gone; and libraries."""
+    many = built("many")
+    command = ["sh", "-c", f"for i in $(seq 30); do {many}; done"]
+    r = jab.count_command(["many:op_*"], command)
+    assert r.status == 0 and [r.hits(f"op_{x}") for x in "abc"] == [60] * 3, r
+    assert r.probe("many:op_*")["hits"] == 180, r
+    r = jab.count_command(["op_a%return"], command)
+    assert r.status == 0 and r.hits("op_a") == 60 and r.rows[0]["open"] == 0, r
+    r = jab.count_command(["liblate:late_hit"], [built("late"), built("liblate.so"), 3])
+    assert r.status == 0 and r.hits("late_hit") == int(r.stdout) == 9, r
+    r = jab.count_command(["libc:printf"], command, ["--no-follow"])
+    assert r.status == 0 and r.hits("printf") == 0, r
+    assert jab.count_command(["libc:printf"], command).hits("printf") == 30
+
+
+FUNCTIONS = 6000
+
+BIG = """
+extern int (*const all[])(void);
+int call_all(void) { int n = 0; for (int i = 0; i < %d; i++) n += all[i]() == i; return n; }
+""" % FUNCTIONS
+
+LOADS = """
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	void *lib = dlopen(argv[argc - 1], RTLD_NOW);
+	int (*call)(void) = (int (*)(void))dlsym(lib, "call_all");
+	printf("%d\\n", call() + call());
+	return 0;
+}
+"""
+
+
+@pytest.fixture
+def large_library(tmp_path):
+    """A program, and a library with many functions that it loads."""
+    code = "".join(f".globl big{i}\n.type big{i},@function\nbig{i}: mov ${i},%eax\nret\n.size big{i},.-big{i}\n" for i in range(FUNCTIONS))
+    table = "".join(f".quad big{i}\n" for i in range(FUNCTIONS))
+    (tmp_path / "big.S").write_text(f".text\n{code}.data\n.globl all\nall:\n{table}.section .note.GNU-stack,\"\",@progbits\n")
+    (tmp_path / "call.c").write_text(BIG)
+    (tmp_path / "loads.c").write_text(LOADS)
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", "libbig.so", "big.S", "call.c"], cwd=tmp_path, check=True)
+    subprocess.run(["gcc", "-O1", "-o", "loads", "loads.c", "-ldl"], cwd=tmp_path, check=True)
+    return [str(tmp_path / "loads"), str(tmp_path / "libbig.so")]
+
+
+def test_counters_of_a_large_library_that_comes_later(large_library):
+    """There is room for them: none is refused, and each has its own."""
+    r = jab.count_command(["libbig:big*"], large_library)
+    assert r.status == 0 and int(r.stdout) == 2 * FUNCTIONS and "not probed" not in r.stderr, r
+    assert r.probe("libbig:big*")["hits"] == 2 * FUNCTIONS and {row["hits"] for row in r.rows} == {2}, r
+    assert len(r.rows) == FUNCTIONS
+
+
+def test_events_of_a_large_library_that_comes_later(large_library, tmp_path):
+    r = traces.record(tmp_path / "t", ["libbig:big*"], large_library)
+    assert r.status == 0 and int(r.stdout) == 2 * FUNCTIONS and "not probed" not in r.stderr, r
+    summary = r.summary["probes"][0]
+    assert summary["recorded"] + summary["lost"] == 2 * FUNCTIONS, r
 
 
 def test_no_follow(built, tmp_path):

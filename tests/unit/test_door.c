@@ -133,6 +133,27 @@ static void a_crowd_keeps_others_for_a_moment_only(void **state)
 	assert_true(!queue_is_old(n, now + 39 * MS) && queue_is_old(n, now + 41 * MS));
 }
 
+/* The tracer may have been busy: who was let go meanwhile is not held once more. */
+static void who_was_let_go_is_late(void **state)
+{
+	(void)state;
+	assert_true(!door_is_late(now, true, now + 39 * MS) && door_is_late(now, true, now + 41 * MS));
+	assert_true(!door_is_late(now, false, now + 4999 * MS) && door_is_late(now, false, now + 5001 * MS));
+	assert_false(door_is_late(0, true, now));		/* it does not wait */
+}
+
+/* Nothing more is asked about one whose user has too many already, whoever else waits. */
+static void a_user_with_too_many_is_known(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 63; i++)
+		assert_true(add(1));
+	assert_false(queue_is_full(1, DOOR_MOST_WAITING));
+	assert_true(add(1) && queue_is_full(1, DOOR_MOST_WAITING));
+	assert_false(queue_is_full(2, DOOR_MOST_WAITING));
+	assert_true(queue_is_full(2, 64));
+}
+
 static void those_that_come_to_nothing_get_a_pause(void **state)
 {
 	(void)state;
@@ -171,6 +192,8 @@ int main(void)
 		test(only_so_many_wait),
 		test(nobody_waits_long),
 		test(a_crowd_keeps_others_for_a_moment_only),
+		test(who_was_let_go_is_late),
+		test(a_user_with_too_many_is_known),
 		test(those_that_come_to_nothing_get_a_pause),
 		test(what_is_not_heard_of_is_over),
 	};

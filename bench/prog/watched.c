@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* A program that does nothing. */
+int main(void)
+{
+	return 0;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * System calls that were found in a file's text, kept for the next process that maps the same file in the same way. A page that
+ * the process has a private copy of may differ from the file: then its text is read again. Places that are written to are
+ * compared with the live bytes in any case.
+ */
+#include "proc/knowncalls.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "proc/fileid.h"
+#include "proc/internal.h"
+
+#define MOST_FILES 64
+#define MOST_CALLS 4096		/* of one file; no library has so many */
+#define AT_ONCE 512
+#define IS_FILES (1ull << 61)	/* the page belongs to the file */
+#define IS_THERE (3ull << 62)	/* present, or swapped out */
+
+struct known {
+	struct file_id id;
+	uint64_t offset, len;	/* of the mapping */
+	bool loader;		/* it was searched as one */
+	VEC(struct text_call) calls;	/* at: from its start */
+	uint64_t used;
+};
+
+static VEC(struct known) known;
+static uint64_t uses;
+
+static struct known *find(const struct map *m, const struct file_id *id, bool loader)
+{
+	for (size_t i = 0; i < known.n; i++) {
+		struct known *k = &known.v[i];
+
+		if (file_id_same(&k->id, id) && k->offset == m->offset && k->len == m->end - m->start && k->loader == loader)
+			return k;
+	}
+	return NULL;
+}
+
+/* Not known: it may have one. */
+static bool has_private_pages(struct proc *p, const struct map *m)
+{
+	uint64_t entries[AT_ONCE];
+	bool has = false;
+	char path[64];
+	int fd;
+
+	if (proc_path(p, "pagemap", path, sizeof(path)) < 0)
+		return true;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	for (uint64_t at = m->start; !has && at < m->end; at += AT_ONCE * 4096ull) {
+		size_t want = MIN((m->end - at) / 4096, (uint64_t)AT_ONCE);
+		ssize_t n = pread(fd, entries, want * sizeof(entries[0]), at / 4096 * sizeof(entries[0]));
+
+		has = n != (ssize_t)(want * sizeof(entries[0]));
+		for (size_t i = 0; !has && i < want; i++)
+			has = (entries[i] & IS_THERE) && !(entries[i] & IS_FILES);
+	}
+	close(fd);
+	return has;
+}
+
+bool known_calls_take(struct proc *p, const struct map *m, bool loader, void (*take)(void *arg, const struct text_call *c), void *arg)
+{
+	struct file_id id;
+	struct known *k;
+
+	if (!known.n || !proc_file_id(p, m, &id))
+		return false;
+	k = find(m, &id, loader);
+	if (!k || has_private_pages(p, m))
+		return false;
+	k->used = ++uses;
+	for (size_t i = 0; i < k->calls.n; i++) {
+		struct text_call c = k->calls.v[i];
+
+		c.at.v += m->start;
+		take(arg, &c);
+	}
+	return true;
+}
+
+static struct known *oldest(void)
+{
+	struct known *k = &known.v[0];
+
+	if (known.n < MOST_FILES)
+		return vec_add(&known);
+	for (size_t i = 1; i < known.n; i++)
+		if (known.v[i].used < k->used)
+			k = &known.v[i];
+	vec_free(&k->calls);
+	return k;
+}
+
+void known_calls_keep(struct proc *p, const struct map *m, bool loader, const struct file_id *before,
+		      const struct text_call *calls, size_t n)
+{
+	struct file_id after;
+	struct known *k;
+
+	if (n > MOST_CALLS || !proc_file_id(p, m, &after) || !file_id_same(before, &after) ||
+	    !file_id_is_settled(&after, wall_ns()) || has_private_pages(p, m) || find(m, &after, loader))
+		return;
+	k = oldest();
+	*k = (struct known){ .id = after, .offset = m->offset, .len = m->end - m->start, .loader = loader, .used = ++uses };
+	for (size_t i = 0; i < n; i++)
+		if (calls[i].at.v >= m->start && calls[i].at.v < m->end) {
+			struct text_call *c = vec_add(&k->calls);
+
+			*c = calls[i];
+			c->at.v -= m->start;
+		}
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A new program whose loader works, followed from one system call to the next by its tracer. The last call that glibc's loader
+ * makes before constructors run is the one that unmaps its cache, right after it has reported to debuggers that all
+ * libraries are ready: relocated, with the thread block and restartable sequences set up.
+ */
+#ifndef JAB_PROC_LOADING_H
+#define JAB_PROC_LOADING_H
+
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+struct loading { uint64_t cache; };	/* where it is mapped; 0: not known yet */
+
+enum loading_at {
+	LOADING_ON,		/* it works on */
+	LOADING_READY,		/* the call that unmaps the cache begins */
+	LOADING_UNSEEN,		/* a loader without that cache: its end can't be seen in this way. No thread block yet */
+};
+
+/* The thread stands at the begin or the end of a system call. */
+enum loading_at loading_look(struct loading *l, pid_t pid, const struct user_regs_struct *regs);
+
+uint64_t loading_base(pid_t pid);	/* where the loader is; 0: it has none */
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* What is kept of files from one process to the next, and how far a loader is. */
+#include <asm/prctl.h>
+#include <search.h>
+#include "proc_target.h"
+#include "proc/fileid.h"
+#include "proc/loading.h"
+
+#define SECOND 1000000000ull
+
+/* ---- which file, and in which state ---- */
+
+static void every_part_of_an_identity_counts(void **state)
+{
+	const struct file_id a = { 1, 2, 3, 4, 5 };
+	struct file_id b[] = { { 9, 2, 3, 4, 5 }, { 1, 9, 3, 4, 5 }, { 1, 2, 9, 4, 5 }, { 1, 2, 3, 9, 5 }, { 1, 2, 3, 4, 9 } };
+
+	(void)state;
+	assert_true(file_id_same(&a, &a));
+	for (size_t i = 0; i < ARRAY_SIZE(b); i++)
+		assert_false(file_id_same(&a, &b[i]));
+}
+
+/* Two changes within the grain of a file system's times look like one. */
+static void a_file_that_was_just_changed_is_not_settled(void **state)
+{
+	struct file_id id = { .changed = 100 * SECOND };
+
+	(void)state;
+	assert_false(file_id_is_settled(&id, 100 * SECOND));
+	assert_false(file_id_is_settled(&id, 102 * SECOND));
+	assert_false(file_id_is_settled(&id, 99 * SECOND));	/* a clock that was set back */
+	assert_true(file_id_is_settled(&id, 104 * SECOND));
+}
+
+/* ---- system calls in the text ---- */
+
+static void sleeps(void *arg)
+{
+	(void)arg;
+	sh->ready = 1;
+	for (;;)
+		pause();
+}
+
+/* Into a function that it does not use: a vfork with its number right in front. The page becomes a private one. */
+static const uint8_t vfork_bytes[] = { 0xb8, SYS_vfork, 0, 0, 0, 0x0f, 0x05 };
+
+static uint64_t changed_at(void)
+{
+	return (uint64_t)(uintptr_t)lfind;
+}
+
+static void changes_its_text(void *arg)
+{
+	int fd = open("/proc/self/mem", O_RDWR);
+
+	if (pwrite(fd, vfork_bytes, sizeof(vfork_bytes), changed_at()) != sizeof(vfork_bytes))
+		sh->wrong = __LINE__;
+	close(fd);
+	sleeps(arg);
+}
+
+static size_t calls_of(void (*run)(void *), struct text_call *out, size_t most)
+{
+	const struct text_call *calls;
+	struct proc *p;
+	pid_t pid;
+	size_t n;
+
+	fresh_shared();
+	pid = start_target(run, NULL);
+	while (!sh->ready)
+		sleep_ns(1000000);
+	assert_int_equal(sh->wrong, 0);
+	assert_int_equal(proc_open(pid, &p), 0);
+	assert_int_equal(proc_text_calls(p, &calls, &n), 0);
+	assert_true(n && n <= most);
+	memcpy(out, calls, n * sizeof(*calls));
+	proc_close(p);
+	end_target(pid);
+	return n;
+}
+
+static bool has_call(const struct text_call *v, size_t n, uint64_t at)
+{
+	for (size_t i = 0; i < n; i++)
+		if (v[i].at.v == at)
+			return true;
+	return false;
+}
+
+#define MOST 4096
+
+static void calls_are_the_same_when_they_are_known(void **state)
+{
+	static struct text_call first[MOST], then[MOST];
+	size_t n = calls_of(sleeps, first, MOST);
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(calls_of(sleeps, then, MOST), n);
+		for (size_t k = 0; k < n; k++) {
+			assert_true(has_call(first, n, then[k].at.v));
+			assert_memory_equal(then[k].bytes, (void *)then[k].at.v, then[k].len);	/* it is a fork of ours */
+		}
+	}
+}
+
+static void text_that_a_process_has_changed_is_searched(void **state)
+{
+	static struct text_call calls[MOST];
+	size_t n = calls_of(changes_its_text, calls, MOST);
+
+	(void)state;
+	assert_true(has_call(calls, n, changed_at()));
+	n = calls_of(sleeps, calls, MOST);		/* what was found there is nobody else's */
+	assert_false(has_call(calls, n, changed_at()));
+	n = calls_of(changes_its_text, calls, MOST);	/* and what is known of the file is not all of it */
+	assert_true(has_call(calls, n, changed_at()));
+}
+
+/* ---- loaders ---- */
+
+static struct user_regs_struct at_entry(uint64_t nr, uint64_t arg)
+{
+	return (struct user_regs_struct){ .orig_rax = nr, .rdi = arg, .rax = -ENOSYS };
+}
+
+static void a_loader_is_ready_when_it_unmaps_its_cache(void **state)
+{
+	struct loading l = { .cache = 0x7000 };
+	struct user_regs_struct r = at_entry(SYS_munmap, 0x7000);
+
+	(void)state;
+	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_READY);
+	r.rax = 0;		/* the end of that call: too late to be the begin */
+	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_ON);
+	r = at_entry(SYS_munmap, 0x8000);
+	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_ON);
+	r = at_entry(SYS_mmap, 0x7000);
+	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_ON);
+	l.cache = 0;
+	r = at_entry(SYS_munmap, 0);
+	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_ON);
+}
+
+static void a_loader_without_a_cache_is_told_from_others(void **state)
+{
+	struct loading l = { 0 };
+	struct user_regs_struct r = at_entry(SYS_arch_prctl, ARCH_SET_FS);
+	int fd = open("/etc/ld.so.cache", O_RDONLY);
+	void *cache;
+
+	(void)state;
+	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_UNSEEN);
+	if (fd < 0)
+		skip();
+	cache = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	assert_ptr_not_equal(cache, MAP_FAILED);
+	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_ON);
+	assert_int_equal(l.cache, (uint64_t)(uintptr_t)cache);
+	munmap(cache, 4096);
+	close(fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_part_of_an_identity_counts),
+		cmocka_unit_test(a_file_that_was_just_changed_is_not_settled),
+		cmocka_unit_test(text_that_a_process_has_changed_is_searched),	/* before anything is known */
+		cmocka_unit_test(calls_are_the_same_when_they_are_known),
+		cmocka_unit_test(a_loader_is_ready_when_it_unmaps_its_cache),
+		cmocka_unit_test(a_loader_without_a_cache_is_told_from_others),
+	};
+
+	return cmocka_run_group_tests_name("known", tests, NULL, NULL);
+}
