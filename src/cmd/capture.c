@@ -131,6 +131,7 @@ void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
 	}
 	units_say_errors(j);
 	rows_say_early(j);
+	run_say_refused(j);
 	probes_say_hints(j);
 	if (is_full(j) && t.lost)
 		log_warn("ended by --max-size; %" PRIu64 " more events happened until the probes were out, or were lost before", t.lost);
