@@ -42,6 +42,7 @@ struct events {
 	uint64_t damaged;		/* events, each for itself, that made no sense */
 	uint64_t unread, unread_bytes;	/* what was no event: how often, and how much */
 	uint64_t forgot_at;	/* which pages are of stacks */
+	bool any_quiet;		/* a target has forbidden system calls, which was said */
 	uint64_t drained_at, wait_ns;
 	uint8_t *copy;		/* of what is being written */
 	uint64_t copy_size;
