@@ -113,7 +113,9 @@ void capture_say_lost(const struct events_totals *t, const char *also)
 		log_warn("%" PRIu64 " hits were left out, because the stack had too little room for what the probe does there",
 			 t->no_stack);
 	if (lost)
-		log_warn("%" PRIu64 " events were lost%s; a larger --buffer-size may help", lost, also);
+		log_warn("%" PRIu64 " events were lost%s; %s", lost, also,
+			 t->timeless ? "a process has forbidden itself to read the time stamp counter" :
+			 capture.write_failed ? "the trace could not be written for a time" : "a larger --buffer-size may help");
 	say_damaged(t);
 }
 

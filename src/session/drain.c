@@ -429,6 +429,7 @@ static void look_after(struct jab *j)
 		if (nrings(t)) {
 			rings_free_locks(t);
 			j->events->any_quiet |= rings_say_quiet(t);
+			j->events->any_timeless |= t->rings->told_timeless;
 			units_look_after(j, t);
 			rings_lower(t);
 			rings_follow_cpus(t);

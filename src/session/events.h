@@ -65,6 +65,7 @@ struct events_totals {
 	uint64_t damaged;	/* times that a ring held what is no event; each counts as one that was lost */
 	uint64_t damaged_bytes;
 	uint64_t no_stack;	/* of the lost: for want of stack, not of room in rings */
+	bool timeless;		/* some may be lost because the time could not be read */
 };
 bool events_full(const struct jab *j);	/* has the trace reached the size that it may have? */
 void events_totals(struct jab *j, struct events_totals *ret_totals);
