@@ -85,6 +85,7 @@ void rows_say_early(struct jab *j);	/* calls whose end was not seen, since they 
 
 /* For probes without a hit: what is known of the reason, as warnings. At the end of a run. */
 void probes_say_hints(struct jab *j);
+void probes_say_unmatched(struct jab *j);	/* scripts, whose hits are not counted: only those that never had a place */
 
 int events_close(struct jab *j);
 
