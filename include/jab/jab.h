@@ -124,6 +124,7 @@ struct jab_count {
 	int64_t open;		/* exits: calls that did not return (yet); -1: not known */
 	uint32_t unplaced;	/* exits that got no place: returns through them are not counted, and look open */
 	bool not_placed;	/* none of its sites takes a jump: nothing is counted, and hits mean nothing */
+	bool is_return;		/* exits are counted, not entries */
 };
 JAB_API int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count *c), void *arg);
 
@@ -135,7 +136,8 @@ struct jab_probe_info {
 	bool uncounted;		/* hits are not known: only the newest events are kept, and a condition or the like makes them */
 	size_t left_out;	/* of the refused: what its expressions name is not known there; a warning has said so */
 	uint64_t no_stack;	/* of the lost: a goroutine's stack had too little room for what is done there */
-	bool not_placed;	/* it has sites, and none of them takes a jump */
+	bool not_placed;	/* it has sites, and none of its functions is traced: what it takes for that has no jump */
+	const char *why;	/* of the first refused: function, offset and reason; NULL: none, or a warning has said it */
 };
 JAB_API int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_info *p),
 			   void *arg);

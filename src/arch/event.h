@@ -369,6 +369,7 @@ static inline uint64_t bulk_max_len(const struct bulk_field *fields, uint32_t n)
 /* lengths of code, in bytes */
 #define EVENT_CODE_MAX 3584
 #define EVENT_SLOW_MAX 720
+#define EVENT_UNTIMED 16	/* with a timeless flag: offset at which the first routine goes on after it has looked at that */
 #define EVENT_FINISH 336	/* offset of the second routine of emit_event_slow() */
 #define EVENT_GIVE_BACK 472	/* offset of the third one */
 #define EVENT_ROOM 552		/* offset of the fourth one */

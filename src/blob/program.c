@@ -16,10 +16,19 @@ prog_do blob_program;
 
 /* ---- reads ---- */
 
-static void fault(const struct ring_ref *ring, const struct prog_op *op, uint64_t addr)
+static void fault(const struct ring_ref *ring, const struct prog_op *op, uint64_t addr, bool refused)
 {
-	run_of(ring)->faults |= 1ull << (op->bit & 63);
-	run_of(ring)->address[op->bit & 63] = addr;
+	struct prog_run *run = run_of(ring);
+	uint64_t bit = 1ull << (op->bit & 63);
+
+	run->faults |= bit;
+	run->refused = refused ? run->refused | bit : run->refused & ~bit;
+	run->address[op->bit & 63] = addr;
+}
+
+static bool was_refused(const struct prog_run *run, uint64_t met)
+{
+	return met && run->refused >> __builtin_ctzll(met) & 1;
 }
 
 /* If the operation depends on one that has failed, it fails, too, with the same address. Returns whether. */
@@ -28,13 +37,18 @@ static bool inherits(const struct ring_ref *ring, const struct prog_op *op)
 	uint64_t met = run_of(ring)->faults & op->mask;
 
 	if (met)
-		fault(ring, op, run_of(ring)->address[__builtin_ctzll(met)]);
+		fault(ring, op, run_of(ring)->address[__builtin_ctzll(met)], was_refused(run_of(ring), met));
 	return met;
 }
 
+/* If it can't be read, the operation fails. */
 static bool can_read(const struct ring_ref *ring, const struct prog_op *op, void *to, uint64_t from, uint64_t len)
 {
-	return may_call(op) && blob_read(context(ring), to, from, len) == (int64_t)len;
+	int64_t r = may_call(op) ? blob_read(context(ring), to, from, len) : -1;
+
+	if (r != (int64_t)len)
+		fault(ring, op, from, r < 0);
+	return r == (int64_t)len;
 }
 
 static uint64_t *guess_of(struct prog_run *run, const struct prog_op *op, uint32_t number, bool make)
@@ -66,7 +80,7 @@ static bool look_ahead(struct prog_run *run, const struct prog_op *op, const str
 
 /*
  * Reads the load's bytes, and with the same system call those of the loads that follow. The kernel copies pieces in
- * order up to one that fails, so the number of bytes copied says which pieces were read.
+ * order up to one that fails, so the number of bytes copied says which pieces were read. If the load's are not, it fails.
  */
 static __attribute__((noinline)) bool read_ahead(const struct ring_ref *ring, const struct prog_op *op, uint64_t addr)
 {
@@ -74,7 +88,7 @@ static __attribute__((noinline)) bool read_ahead(const struct ring_ref *ring, co
 	struct prog_run *run = run_of(ring);
 	uint32_t n = pieces_put(context(ring), 0, (uint64_t)&run->loaded, addr, op->size);
 	uint64_t from, asked = 0;
-	int64_t got;
+	int64_t got, r;
 
 	for (uint32_t k = 0; k < op->n; k++) {
 		if (!look_ahead(run, op, &list[k], addr - op->imm, &from))
@@ -84,7 +98,8 @@ static __attribute__((noinline)) bool read_ahead(const struct ring_ref *ring, co
 		n = pieces_put(context(ring), n, (uint64_t)&run->ahead_value[list[k].number], from, list[k].size);
 		asked |= 1ull << k;
 	}
-	got = call_read(context(ring)->tid, context(ring)->local, context(ring)->remote, n) - op->size;
+	r = call_read(context(ring)->tid, context(ring)->local, context(ring)->remote, n);
+	got = r - op->size;
 	for (uint32_t k = 0; k < op->n; k++) {
 		run->ahead &= ~(1ull << list[k].number);
 		if (asked >> k & 1 && (got -= list[k].size) >= 0)
@@ -94,7 +109,9 @@ static __attribute__((noinline)) bool read_ahead(const struct ring_ref *ring, co
 	}
 	if (op->cap < PROG_LOADS)
 		*guess_of(run, op, op->cap, true) = addr;
-	return got >= 0;
+	if (r < op->size)
+		fault(ring, op, addr, r < 0 && r != -EFAULT);
+	return r >= op->size;
 }
 
 static uint64_t extended(const struct prog_op *op, uint64_t v)
@@ -114,10 +131,10 @@ static ONE load(uint8_t *frame, const struct prog_op *op, const struct ring_ref 
 		return PROG_OK;
 	if (take_ahead(run_of(ring), op, addr))
 		*to = extended(op, run_of(ring)->loaded);
-	else if (may_call(op) && read_ahead(ring, op, addr))
+	else if (!may_call(op))
+		fault(ring, op, addr, true);
+	else if (read_ahead(ring, op, addr))
 		*to = extended(op, run_of(ring)->loaded);
-	else
-		fault(ring, op, addr);
 	return PROG_OK;
 }
 
@@ -144,10 +161,8 @@ static ONE read_string(uint8_t *frame, const struct prog_op *op, const struct ri
 		uint32_t part = PAGE - ((from + len) & (PAGE - 1));
 
 		part = part < most - len ? part : most - len;
-		if (!can_read(ring, op, t->bytes + len, from + len, part)) {
-			fault(ring, op, from + len);
+		if (!can_read(ring, op, t->bytes + len, from + len, part))
 			return PROG_OK;
-		}
 		for (; part && t->bytes[len]; part--)
 			len++;
 		if (part)
@@ -167,8 +182,6 @@ static ONE read_bytes(uint8_t *frame, const struct prog_op *op, const struct rin
 		return PROG_OK;
 	if (!most || can_read(ring, op, t->bytes, from, most))
 		t->len = most;
-	else
-		fault(ring, op, from);
 	return PROG_OK;
 }
 
@@ -282,12 +295,12 @@ static uint8_t *put_field(uint8_t *frame, const struct prog_arg *a, const struct
 		*(uint64_t *)to = failed ? *failed : *word(frame, a->word);
 		return to + 8;
 	}
-	if (failed) {		/* "<fault>", NUL, the address */
-		*(uint32_t *)to = 16;
-		*(uint64_t *)(to + 4) = 0x3e746c7561663c;
-		*(uint64_t *)(to + 12) = *failed;
-		*(uint32_t *)(to + 20) = 0;
-		return to + 24;
+	if (failed) {
+		string_fault(to, *failed, was_refused(run_of(ring), met));
+		len = 4 + *(uint32_t *)to;
+		for (; len & 7; len++)
+			to[len] = 0;
+		return to + len;
 	}
 	t = text_at(ring, a->slot);
 	len = text_len(t, a->cap < a->slot_cap ? a->cap : a->slot_cap);
@@ -296,6 +309,14 @@ static uint8_t *put_field(uint8_t *frame, const struct prog_arg *a, const struct
 	for (len += 4; len < all + 4 || len & 7; len++)
 		to[len] = 0;
 	return to + len;
+}
+
+/* Which bit of the event says that field k could not be read; with at most 32 fields there is another one if it was refused. */
+static uint32_t fault_bit(const struct prog_run *run, const struct prog_op *op, uint32_t k)
+{
+	if (op->n <= 32 && was_refused(run, run->faults & op->args[k].mask))
+		return 32 + k;
+	return k < 63 ? k : 63;
 }
 
 static uint32_t make_event(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring, uint8_t *event)
@@ -314,7 +335,7 @@ static uint32_t make_event(uint8_t *frame, const struct prog_op *op, const struc
 	if (op->flags & PROG_FAULTY) {
 		for (uint32_t k = 0; k < op->n; k++)
 			if (run_of(ring)->faults & op->args[k].mask)
-				bad |= 1ull << (k < 63 ? k : 63);
+				bad |= 1ull << fault_bit(run_of(ring), op, k);
 		*(uint64_t *)to = bad;
 		to += 8;
 	}
@@ -355,6 +376,7 @@ static ONE emit(uint8_t *frame, const struct prog_op *op, const struct ring_ref 
 static ONE take_faults(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	run_of(ring)->faults |= *word(frame, op->a);
+	run_of(ring)->refused = may_call(op) ? 0 : *word(frame, op->a);	/* what is forbidden stays forbidden */
 	memset(run_of(ring)->address, 0, sizeof(run_of(ring)->address));
 	return PROG_OK;
 }

@@ -30,6 +30,7 @@ struct prog_run {
 	uint64_t ahead_from[PROG_LOADS], ahead_value[PROG_LOADS];
 	struct { uint64_t prog, from; } guess[PROG_GUESSES];	/* addresses that loads have read from the last time */
 	uint64_t address[64];		/* the address that failed, by bit of `faults` */
+	uint64_t refused;		/* of the bits in `faults`: no read was allowed; bits that are not in `faults` mean nothing */
 	uint64_t loaded;		/* value of the last load */
 	uint64_t key[PROG_KEY_MAX / 8];
 };

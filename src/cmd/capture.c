@@ -113,7 +113,9 @@ void capture_say_lost(const struct events_totals *t, const char *also)
 		log_warn("%" PRIu64 " hits were left out, because the stack had too little room for what the probe does there",
 			 t->no_stack);
 	if (lost)
-		log_warn("%" PRIu64 " events were lost%s; a larger --buffer-size may help", lost, also);
+		log_warn("%" PRIu64 " events were lost%s; %s", lost, also,
+			 t->timeless ? "a process has forbidden itself to read the time stamp counter" :
+			 capture.write_failed ? "the trace could not be written for a time" : "a larger --buffer-size may help");
 	say_damaged(t);
 }
 
@@ -131,6 +133,7 @@ void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
 	}
 	units_say_errors(j);
 	rows_say_early(j);
+	run_say_refused(j);
 	probes_say_hints(j);
 	if (is_full(j) && t.lost)
 		log_warn("ended by --max-size; %" PRIu64 " more events happened until the probes were out, or were lost before", t.lost);

@@ -10,6 +10,7 @@ struct capture {
 	text_list places, functions, contexts;
 	uint64_t buffer_size, most, max_size;
 	uint64_t printed;	/* bytes of `jab trace`, for max_size */
+	bool write_failed;	/* the trace could not be written, at least for a time */
 	bool overwrite, no_follow;
 	double max_overhead;	/* percent; 0: no limit */
 	uint64_t wait_most;	/* ns: somebody wants to be called again; 0: nobody */

@@ -74,6 +74,7 @@ static int count(struct jab *j, FILE *to)
 		table_end(to);
 	r = jab_remove(j, &report);
 	summary(j, &table, to, &report);
+	run_say_refused(j);
 	probes_say_hints(j);
 	run_say_report(&report);
 	table_free(&table);

@@ -259,7 +259,8 @@ int split_words(const char *line, text_list *ret_words)
 			quote = *p;
 			open = true;
 		} else {
-			if (*p == '\\' && quote != '\'' && p[1])
+			/* in double quotes sh takes a backslash away only before these */
+			if (*p == '\\' && quote != '\'' && p[1] && (!quote || strchr("$`\"\\\n", p[1])))
 				p++;
 			word[n++] = *p;
 			open = true;

@@ -75,6 +75,7 @@ static int write_failed(struct recording *r, int err)
 	if (err == r->failed && err != -EPIPE)
 		return 0;
 	r->failed = err;
+	capture.write_failed |= err < 0;
 	clear_progress(r);
 	if (err == -EPIPE) {
 		log_warn("nobody reads %s any more: the recording ends", r->out.name);

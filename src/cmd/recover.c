@@ -7,8 +7,10 @@
 #include "cmd/common.h"
 
 static bool json;
+static text_list pids;
 
 static const struct opt opts[] = {
+	{ 'p', "pid", "PID", OPT_LIST, &pids, "the same as PID" },
 	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object" },
 	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "tell what happens" },
 	{ 0 }
@@ -42,10 +44,11 @@ static bool may_look(pid_t pid)
 static int run(text_list *words, char **rest)
 {
 	struct jab_report report = { .clean = true };
+	const char *word = words->n ? words->v[0] : pids.n ? pids.v[0] : NULL;
 	pid_t pid = 0;
 	int r;
 
-	if (rest || words->n > 1 || (words->n && !is_pid(words->v[0], &pid))) {
+	if (rest || words->n + pids.n > 1 || (word && !is_pid(word, &pid))) {
 		fprintf(stderr, "jab recover: give one pid, or none for all processes; try `jab recover --help`\n");
 		return 2;
 	}
@@ -73,5 +76,5 @@ static int run(text_list *words, char **rest)
 }
 
 const struct command cmd_recover = {
-	"recover", "[PID]", "Undo what a killed tracer left behind.", opts, run
+	"recover", "[[-p] PID]", "Undo what a killed tracer left behind.", opts, run
 };

@@ -175,6 +175,8 @@ static int json_probe(void *arg, const struct jab_probe_info *p)
 		fprintf(list->to, ",\"recorded\":%" PRIu64 ",\"lost\":%" PRIu64, p->recorded, p->lost);
 	if (p->not_placed && !run.dry_run)
 		fputs(",\"placed\":false", list->to);
+	if (p->why)
+		json_pair(list->to, "reason", p->why, false);
 	if (p->no_stack)
 		fprintf(list->to, ",\"no_stack\":%" PRIu64, p->no_stack);
 	putc('}', list->to);
@@ -199,6 +201,31 @@ void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, 
 		",\"pause_ns\":%" PRIu64 ",\"pads\":%zu,\"pad_bytes\":%zu,\"data_bytes\":%zu},\"clean\":%s}}\n",
 		t.symbols_ns, t.plan_ns, t.write_ns, t.pause_ns, t.pads, t.pad_bytes, t.data_bytes,
 		report->clean ? "true" : "false");
+}
+
+#define MOST_REFUSED 3		/* probes that are named at the end */
+
+static int say_refused(void *arg, const struct jab_probe_info *p)
+{
+	size_t *said = arg, sites = p->refused - p->left_out;
+
+	if (!p->why || (*said)++ >= MOST_REFUSED)
+		return 0;
+	if (p->not_placed)
+		log_warn("%s: not placed, so it is not known how often it was reached (%s)", p->probe, p->why);
+	else
+		log_warn("%s: %zu of %zu sites %s not placed (%s%s)", p->probe, sites, p->sites, sites == 1 ? "was" : "were", p->why,
+			 sites > 1 ? "; `jab check` shows all" : "");
+	return 0;
+}
+
+void run_say_refused(struct jab *j)
+{
+	size_t said = 0;
+
+	jab_each_probe(j, say_refused, &said);
+	if (said > MOST_REFUSED)
+		log_warn("%zu more probes have sites that were not placed; `jab check` shows all", said - MOST_REFUSED);
 }
 
 static int print_plan(void *arg, const struct jab_probe_info *p)

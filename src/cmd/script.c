@@ -291,6 +291,8 @@ static int finish(struct running *x, int ended, int child_status)
 	written = script_end(x->s);
 	units_say_errors(x->j);
 	rows_say_early(x->j);
+	run_say_refused(x->j);
+	probes_say_unmatched(x->j);
 	events_totals(x->j, &t);
 	say_newcomers(x->j);
 	capture_say_lost(&t, exited ? ", or came behind exit()" : "");

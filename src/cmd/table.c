@@ -61,7 +61,7 @@ static void name_text(const struct jab_count *c, char *out, size_t room)
 
 	if (c->has_offset && n < (int)room)
 		n += snprintf(out + n, room - n, "+%#" PRIx64, c->offset);
-	if (c->open >= 0 && n < (int)room)
+	if (c->is_return && n < (int)room)
 		n += snprintf(out + n, room - n, "%%return");
 	if (c->open > 0 && !c->not_placed && n < (int)room)
 		n += snprintf(out + n, room - n, "  (%" PRId64 " left open)", c->open);

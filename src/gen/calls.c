@@ -88,11 +88,22 @@ static void put_light(struct gen *g)
 	op(g, 0xc3);
 }
 
-/* Take a ring: rdx; rax stays. Returns the branch of those who got none. */
+static bool emits(const struct gen *g)
+{
+	for (size_t i = 0; i < g->p->ins.n; i++)
+		if (g->p->ins.v[i].op == IR_EMIT)
+			return true;
+	return false;
+}
+
+/*
+ * Take a ring: rdx; rax stays. Returns the branch of those who got none. A program that writes no event only needs the
+ * scratch memory: it gets a ring also where the time can't be read (what it reads of the time itself, the door asks for).
+ */
 static void put_take(struct gen *g, size_t lost[2])
 {
 	op(g, 0x49, 0x89, 0xc0);			/* mov  %rax,%r8 */
-	g_address(g, RAX, g->env->event.slow);
+	g_address(g, RAX, g->env->event.slow + (g->env->timeless && !emits(g) ? EVENT_UNTIMED : 0));
 	op(g, 0xff, 0xd0);				/* call *%rax */
 	op(g, 0x48, 0x85, 0xc9, 0x0f, 0x84);		/* test %rcx,%rcx; jz lost */
 	lost[0] = g_later(g);

@@ -49,15 +49,59 @@ static void put_free_rcx(struct gen *g)
 	g->rcx_used = true;
 }
 
-/* May the time stamp counter be read? */
+/* An event is written at each hit, whatever the program finds. The entry of a call writes none. */
+static bool always_emits(const struct gen *g)
+{
+	if (g->p->where == IR_WHERE_ENTRY)
+		return false;
+	for (size_t i = 0; i < g->p->ins.n; i++) {
+		uint8_t o = g->p->ins.v[i].op;
+
+		if (o == IR_EMIT)
+			return true;
+		if (o == IR_JMP || o == IR_JZ || o == IR_JNZ || o == IR_IF_FAULT || o == IR_RET)
+			return false;
+	}
+	return false;
+}
+
+static void put_out(struct gen *g)
+{
+	if (g->rcx_used)
+		g_load_word(g, RCX, FRAME_RCX(g));
+	op(g, 0x04, 0x7f, 0x9e);			/* add  $127,%al; sahf */
+	g_load_word(g, RAX, FRAME_RAX(g));
+	op(g, 0x48, 0x8d);				/* lea  128 + frame(%rsp),%rsp */
+	g_rsp(g, RSP, 128 + g->frame);
+}
+
+static void put_lost(struct gen *g, struct cold *c)
+{
+	(void)c;
+	g_address(g, RCX, g->env->event.lost_shared);
+	op(g, 0xf0, 0x48, 0xff, 0x01);			/* lock incq (%rcx) */
+	put_out(g);
+	op(g, 0xe9);					/* jmp  behind all */
+	*vec_add(&g->to_end) = g_later(g);
+}
+
+/* May the time stamp counter be read? If not, the event of this hit is lost. */
 static void put_timeless(struct gen *g)
 {
+	struct cold *c;
+
 	if (!g->env->timeless || !reads_time(g))
 		return;
 	put_free_rcx(g);
 	g_address(g, RCX, g->env->timeless);
 	op(g, 0x83, 0x39, 0);				/* cmpl $0,(%rcx) */
-	put_early(g, 5);
+	if (!always_emits(g)) {
+		put_early(g, 5);
+		return;
+	}
+	op(g, 0x0f, 0x85);				/* jne  lost */
+	c = g_cold(g, put_lost);
+	c->from[0] = g_later(g);
 }
 
 /* Is this clause switched on? */
@@ -240,8 +284,8 @@ size_t g_door(struct gen *g)
 	op(g, 0x9f, 0x0f, 0x90, 0xc0);			/* lahf; seto %al */
 	if (g->p->where == IR_WHERE_ENTRY || g->p->where == IR_WHERE_EXIT)
 		len = 0;
-	put_timeless(g);
 	put_enabled(g);
+	put_timeless(g);
 	while (len && n < g->p->ins.n) {
 		if (is_given(g, &g->p->ins.v[n])) {
 			n++;
@@ -276,16 +320,6 @@ static void put_constants(struct gen *g)
 		g_land(g, g->constants.v[k].from, g->code.n);
 		g_u64(g, g->constants.v[k].value);
 	}
-}
-
-static void put_out(struct gen *g)
-{
-	if (g->rcx_used)
-		g_load_word(g, RCX, FRAME_RCX(g));
-	op(g, 0x04, 0x7f, 0x9e);			/* add  $127,%al; sahf */
-	g_load_word(g, RAX, FRAME_RAX(g));
-	op(g, 0x48, 0x8d);				/* lea  128 + frame(%rsp),%rsp */
-	g_rsp(g, RSP, 128 + g->frame);
 }
 
 /* It goes to the very end of the room that there is, so that no jump is needed behind it. */

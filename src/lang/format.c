@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Events as text. Formats are printf's, except that integers are always 64 bits wide unless h or hh
- * says otherwise, and %r shows bytes. What could not be read shows as <fault>.
+ * says otherwise, and %r shows bytes. What could not be read shows as <fault>, or as <unreadable> if no read was allowed.
  */
 #include "lang/format.h"
 
@@ -68,8 +68,8 @@ static bool take_field(const struct ir_field *f, const uint8_t *p, size_t len, s
 		return false;
 	v->text = p + *at + 4;
 	v->len = n;
-	if (v->fault && n == IR_FAULT_LEN)
-		memcpy(&v->n, v->text + sizeof(IR_FAULT_TEXT), 8);
+	if (v->fault && n == (v->refused ? IR_REFUSED_LEN : IR_FAULT_LEN))
+		memcpy(&v->n, v->text + n - 8, 8);
 	else if (f->type == IR_STR && n && !v->text[n - 1])
 		v->len--;
 	v->full = v->len == f->cap;
@@ -90,7 +90,9 @@ int format_fields(const struct ir_record *r, const uint8_t *payload, size_t len,
 		at = 8;
 	}
 	for (i = 0; i < r->nfields; i++) {
-		ret_values[i] = (struct field_value){ .fault = bad >> MIN(i, 63u) & 1 };
+		bool refused = r->nfields <= 32 && bad >> (32 + i) & 1;
+
+		ret_values[i] = (struct field_value){ .fault = refused || bad >> MIN(i, 63u) & 1, .refused = refused };
 		if (!take_field(&r->fields[i], payload, len, &at, &ret_values[i]))
 			return -EBADMSG;
 	}
@@ -102,7 +104,8 @@ int format_fields(const struct ir_record *r, const uint8_t *payload, size_t len,
 static const char *fault_word(const struct field_value *v)
 {
 	return v->n.u == ADDR_TAIL_CALL ? "<tail call>" : v->n.u == ADDR_NOT_KEPT ? "<optimized out>" :
-	       v->n.u == ADDR_NO_RESULT ? "<void>" : v->n.u == ADDR_NO_FRAME ? "<none>" : "<fault>";
+	       v->n.u == ADDR_NO_RESULT ? "<void>" : v->n.u == ADDR_NO_FRAME ? "<none>" :
+	       v->refused ? "<unreadable>" : "<fault>";
 }
 
 /* A name that is not the script's. */
@@ -407,7 +410,7 @@ static void print_join(FILE *f, const struct ir_record *r, const struct field_va
 	for (i = 1; i <= n; i++) {
 		fputs(i > 1 ? r->text : "", f);
 		if (v[i].fault)
-			fputs("<fault>", f);
+			fputs(fault_word(&v[i]), f);
 		else if (names && names->safe)
 			write_safe(f, (const char *)v[i].text, v[i].len, "");
 		else

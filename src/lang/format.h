@@ -22,7 +22,7 @@ size_t format_conv(const char *s, struct conv *ret_conv);
 #define FORMAT_FRAMES 1024	/* the most of a stack that are shown */
 
 /* A field of an event. */
-struct field_value { bool fault, full; num n; const uint8_t *text; uint32_t len; };
+struct field_value { bool fault, refused, full; num n; const uint8_t *text; uint32_t len; };
 
 /* What is not in the payload: names of addresses, stacks and sites, the clock. All may be NULL. */
 struct format_names {

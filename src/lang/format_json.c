@@ -10,7 +10,8 @@
  *	{"type":"hist","data":{"@":[{"min":2,"max":3,"count":1}]}}		a bucket without an end has no max
  *	{"type":"quantile","data":{"@":{"count":2,"quantiles":{"0.5":6}}}}
  *
- * Addresses are strings, "0x..."; what could not be read is {"fault":"0xADDR"}.
+ * Addresses are strings, "0x..."; what could not be read is {"fault":"0xADDR"}, or
+ * {"unreadable":"0xADDR"} if no read was allowed.
  */
 #include "lang/format.h"
 
@@ -131,7 +132,7 @@ static void put_value(const struct writer *w, uint8_t type, uint32_t show, const
 	char *text;
 
 	if (v->fault) {
-		fprintf(w->f, v->n.u ? "{\"fault\":\"0x%" PRIx64 "\"}" : "{\"fault\":null}", v->n.u);
+		fprintf(w->f, v->n.u ? "{\"%s\":\"0x%" PRIx64 "\"}" : "{\"%s\":null}", v->refused ? "unreadable" : "fault", v->n.u);
 	} else if (type == IR_STRUCT && show < w->u->shown.n) {
 		put_object(w->f, &pool, w->u->shown.v[show], v->text, v->len);
 	} else if (ir_is_float(type) && isfinite(v->n.f)) {

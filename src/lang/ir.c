@@ -79,7 +79,7 @@ uint32_t ir_record_room(const struct ir_record *r)
 	uint32_t i, room = r->faulty ? 8 : 0;
 
 	for (i = 0; i < r->nfields; i++)
-		room += ir_in_slot(r->fields[i].type) ? (4 + MAX(r->fields[i].cap, IR_FAULT_LEN) + 7) & ~7u : 8;
+		room += ir_in_slot(r->fields[i].type) ? (4 + MAX(r->fields[i].cap, IR_REFUSED_LEN) + 7) & ~7u : 8;
 	return room;
 }
 

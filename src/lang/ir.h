@@ -287,13 +287,15 @@ struct ir_field {
 
 /*
  * Payload of an event, behind struct event_head: if `faulty`, one u64 with a bit for each field that
- * failed; then the fields, each 8-aligned: numbers 8 bytes (floats as double; F32 too), slots a u32
+ * failed (with at most 32 fields bit 32 + i: field i, if no read was allowed); then the fields, each 8-aligned: numbers 8 bytes (floats as double; F32 too), slots a u32
  * length, the bytes, zeros up to 8. The length of a string counts a NUL behind it, which only one that
- * fills its cap does not have. A failed slot is "<fault>", its NUL and the address. So an event can be
+ * fills its cap does not have. A failed slot is "<fault>" or "<unreadable>", its NUL and the address. So an event can be
  * written to a trace as it stands (trace/ctf.h).
  */
 #define IR_FAULT_TEXT "<fault>"
 #define IR_FAULT_LEN 16u
+#define IR_REFUSED_TEXT "<unreadable>"
+#define IR_REFUSED_LEN 21u
 
 struct ir_record {
 	uint8_t kind;

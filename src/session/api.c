@@ -47,6 +47,7 @@ void jab_free(struct jab *j)
 	for (size_t i = 0; i < j->probes.n; i++) {
 		spec_free(j->probes.v[i].spec);
 		fields_free(&j->probes.v[i].fields);
+		free(j->probes.v[i].why);
 	}
 	events_free(j->events);
 	units_free(j);

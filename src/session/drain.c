@@ -430,7 +430,8 @@ static void look_after(struct jab *j)
 			ring_expect(&t->rings->v[k].r, t->rings->lens.v, t->rings->lens.n);
 		if (nrings(t)) {
 			rings_free_locks(t);
-			rings_say_quiet(t);
+			j->events->any_quiet |= rings_say_quiet(t);
+			j->events->any_timeless |= t->rings->told_timeless;
 			units_look_after(j, t);
 			rings_lower(t);
 			rings_follow_cpus(t);

@@ -4,6 +4,7 @@
 #include "session/shapes.h"
 #include "session/units.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include "base/err.h"
 
@@ -68,6 +69,18 @@ int jab_each_site(struct jab *j, int (*each)(void *arg, const struct jab_site *s
 	return 0;
 }
 
+void site_refused(struct jab *j, const struct site *s)
+{
+	struct session_probe *p = &j->probes.v[s->probe];
+	struct jab_site out;
+
+	p->refused++;
+	if (p->why)
+		return;
+	describe_site(j, s, &out);
+	p->why = xasprintf("%s+%#" PRIx64 ": %s", out.function, out.offset, out.reason);
+}
+
 struct sums { uint64_t hits, entries, early, recorded, lost, no_stack; bool has_entries; };
 
 static struct sums *sum_rows(struct jab *j)
@@ -127,6 +140,12 @@ static uint32_t *unplaced_exits(struct jab *j)
 	return n;
 }
 
+/* An event of a call needs its entry as well as an exit. */
+static bool row_is_placed(const struct jab *j, const struct row *row)
+{
+	return row->placed && (row->entered || j->probes.v[row->probe].spec->kind != SPEC_CALL);
+}
+
 int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count *c), void *arg)
 {
 	struct sums *sums = sum_rows(j);
@@ -142,9 +161,10 @@ int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count 
 			.has_offset = row->offset != UINT64_MAX,
 			.offset = row->offset == UINT64_MAX ? 0 : row->offset,
 			.hits = sums[i].hits,
-			.open = sums[i].has_entries ? (int64_t)(sums[i].entries - sums[i].hits) : -1,
+			.open = row->entered && sums[i].has_entries ? (int64_t)(sums[i].entries - sums[i].hits) : -1,
 			.unplaced = unplaced[i],
-			.not_placed = !row->placed,
+			.not_placed = !row_is_placed(j, row),
+			.is_return = row->is_return,
 		};
 
 		if (!row->is_left)
@@ -162,14 +182,14 @@ int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_
 
 	for (uint32_t i = 0; !r && i < j->probes.n; i++) {
 		const struct session_probe *p = &j->probes.v[i];
-		struct jab_probe_info info = { probe_name(j, i), p->sites, p->refused, .left_out = p->left_out,
+		struct jab_probe_info info = { probe_name(j, i), p->sites, p->refused, .left_out = p->left_out, .why = p->why,
 					       .uncounted = p->unit && j->events && j->events->o.overwrite };
 
 		bool placed = false;
 
 		for (size_t k = 0; k < j->rows.n; k++)
 			if (j->rows.v[k].probe == i) {
-				placed |= j->rows.v[k].placed;
+				placed |= row_is_placed(j, &j->rows.v[k]);
 				info.hits += sums[k].hits;
 				info.recorded += sums[k].recorded;
 				info.lost += sums[k].lost;

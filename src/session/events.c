@@ -137,7 +137,7 @@ void events_totals(struct jab *j, struct events_totals *ret_totals)
 
 	*ret_totals = (struct events_totals){ .events = e->events, .bytes = e->bytes, 
 						  .lost = e->unread + e->damaged, .damaged = e->unread + e->damaged,
-						  .damaged_bytes = e->unread_bytes };
+						  .damaged_bytes = e->unread_bytes, .timeless = e->any_timeless };
 	for (uint32_t i = 0; i < e->rows; i++)
 		ret_totals->lost += e->unwritten.v[i];
 	for (size_t i = 0; i < j->past.n; i++) {

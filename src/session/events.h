@@ -65,6 +65,7 @@ struct events_totals {
 	uint64_t damaged;	/* times that a ring held what is no event; each counts as one that was lost */
 	uint64_t damaged_bytes;
 	uint64_t no_stack;	/* of the lost: for want of stack, not of room in rings */
+	bool timeless;		/* some may be lost because the time could not be read */
 };
 bool events_full(const struct jab *j);	/* has the trace reached the size that it may have? */
 void events_totals(struct jab *j, struct events_totals *ret_totals);
@@ -84,6 +85,7 @@ void rows_say_early(struct jab *j);	/* calls whose end was not seen, since they 
 
 /* For probes without a hit: what is known of the reason, as warnings. At the end of a run. */
 void probes_say_hints(struct jab *j);
+void probes_say_unmatched(struct jab *j);	/* scripts, whose hits are not counted: only those that never had a place */
 
 int events_close(struct jab *j);
 

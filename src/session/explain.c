@@ -9,6 +9,8 @@
 #include "base/err.h"
 #include "sym/types.h"
 
+#define LARGE_FILE (64u << 20)		/* all of its debug info is not read for a hint */
+
 /* No module has such a line: the sentence of the one that has the file is the best. */
 static int explain_line(struct jab *j, const struct probe_spec *spec)
 {
@@ -172,6 +174,33 @@ static int explain_no_object(struct jab *j, const struct probe_spec *spec)
 	return fail(-ENOENT, "%s: no mapped file matches '%s'; `jab list` shows what there is", spec->text, spec->object);
 }
 
+/* Copies have no return, nor instructions of their own: only where they begin is known. */
+static int explain_inlined(struct jab *j, const struct probe_spec *spec)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; spec->kind != SPEC_ENTRY && spec->place_kind == PLACE_NAME && i < j->files.n; i++) {
+		struct module *m = j->files.v[i].m;
+		inlined_list list = { 0 };
+		struct types *types;
+
+		if (m->image_size <= LARGE_FILE && module_types(m, &types) == 0 && types_inlined(types, spec->place, &list) > 0)
+			n += list.n;
+		vec_free(&list);
+	}
+	return !n ? 0 : fail(-EINVAL, "%s: the compiler has inlined %s wherever it is called (%zu cop%s), so nothing returns; the probe "
+			     "'%s' is hit where a copy begins", spec->text, spec->place, n, n == 1 ? "y" : "ies", spec->place);
+}
+
+/* The program that is there now may only start the one that is meant. */
+static const char *later_hint(const struct jab *j, const struct probe_spec *spec)
+{
+	bool any_file = spec->object && (!strcmp(spec->object, "exe") || !strcmp(spec->object, "*"));
+
+	return j->child && j->follow && any_file ? "; for a program that it executes later, write the "
+						   "function alone or PROGRAM:FUNCTION" : "";
+}
+
 int explain_probe(struct jab *j, const struct probe_spec *spec, bool any_object)
 {
 	struct module **mods;
@@ -190,6 +219,9 @@ int explain_probe(struct jab *j, const struct probe_spec *spec, bool any_object)
 			    "anonymous memory or huge pages), so its functions can't be found", spec->text);
 	if (!any_object)
 		return explain_no_object(j, spec);
+	r = explain_inlined(j, spec);
+	if (r < 0)
+		return r;
 	mods = xcalloc(j->files.n, sizeof(*mods));
 	for (size_t i = 0; i < j->files.n; i++)
 		mods[n++] = j->files.v[i].m;
@@ -197,9 +229,10 @@ int explain_probe(struct jab *j, const struct probe_spec *spec, bool any_object)
 		suggest_names(mods, n, spec->place, 3, near, sizeof(near));
 	free(mods);
 	if (near[0])
-		return fail(-ENOENT, "%s: no function '%s'; did you mean %s?", spec->text, spec->place, near);
+		return fail(-ENOENT, "%s: no function '%s'%s; did you mean %s?", spec->text, spec->place, later_hint(j, spec), near);
 	why = nameless(j, spec);
-	r = fail(-ENOENT, "%s: no function matches '%s'%s; `jab list` shows what there is", spec->text, spec->place, why);
+	r = fail(-ENOENT, "%s: no function matches '%s'%s%s; `jab list` shows what there is", spec->text, spec->place, why,
+		 later_hint(j, spec));
 	free(why);
 	return r;
 }
@@ -208,7 +241,6 @@ int explain_probe(struct jab *j, const struct probe_spec *spec, bool any_object)
 
 #define MOST_HINTS 4
 #define MOST_TARGETS 16			/* that are looked through for one hint */
-#define LARGE_FILE (64u << 20)		/* all of its debug info is not read for a hint */
 
 /* The target may have ended; a command of ours has the files that we see. */
 static struct module *module_of(struct jab *j, struct target *t, struct loaded *l)
@@ -264,12 +296,19 @@ static bool is_conditional(const struct jab *j, uint32_t probe)
 	return p->unit && j->units.v[p->unit - 1].script->clauses.v[p->clause]->predicate;
 }
 
+static void say_unmatched(const struct jab *j, const struct probe_spec *spec)
+{
+	char *bare = nameless(j, spec);
+
+	log_warn("%s: no hit; nothing that was loaded has such a place%s", spec->text, bare);
+	free(bare);
+}
+
 static bool say_hint(struct jab *j, uint32_t probe)
 {
 	const struct probe_spec *spec = j->probes.v[probe].spec;
 	const char *home = spec->place_kind == PLACE_NAME && spec->object ? home_beside(j, spec) : NULL;
 	size_t copies = spec->place_kind == PLACE_NAME && !spec->has_offset ? inlined_copies(j, probe) : 0;
-	char *bare;
 
 	if (copies)
 		log_warn("%s: no hit; calls that the compiler has inlined (%zu) don't reach its entry; @FILE:LINE probes a line of it",
@@ -278,9 +317,7 @@ static bool say_hint(struct jab *j, uint32_t probe)
 		log_warn("%s: no hit; %s has a function %s: '%s:%s'", spec->text, home, spec->place, home, spec->place);
 	if (copies || home || j->probes.v[probe].sites)
 		return copies || home;
-	bare = nameless(j, spec);
-	log_warn("%s: no hit; nothing that was loaded has such a place%s", spec->text, bare);
-	free(bare);
+	say_unmatched(j, spec);
 	return true;
 }
 
@@ -294,6 +331,17 @@ static int add_hitless(void *arg, const struct jab_probe_info *p)
 		*vec_add(&h->probes) = h->n;
 	h->n++;
 	return 0;
+}
+
+void probes_say_unmatched(struct jab *j)
+{
+	int said = 0;
+
+	for (size_t i = 0; !j->newcomers && i < j->probes.n && said < MOST_HINTS; i++)
+		if (!j->probes.v[i].sites) {
+			say_unmatched(j, j->probes.v[i].spec);
+			said++;
+		}
 }
 
 void probes_say_hints(struct jab *j)

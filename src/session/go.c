@@ -121,6 +121,6 @@ void go_refuse(struct jab *j)
 			continue;
 		s->counter = UINT32_MAX;
 		s->reason = why;
-		j->probes.v[s->probe].refused++;
+		site_refused(j, s);
 	}
 }

@@ -102,9 +102,11 @@ static void take_results(struct jab *j, struct target *t, const struct loaded *l
 		if (s->link && w->tactic == TACTIC_NONE)
 			tails_not_placed(j, s);
 		else if (w->tactic == TACTIC_NONE)
-			j->probes.v[s->probe].refused++;
+			site_refused(j, s);
 		else if (j->counters.v[s->counter].role == COUNT_HITS)
 			j->rows.v[j->counters.v[s->counter].row].placed = true;
+		else if (j->counters.v[s->counter].role == COUNT_ENTRIES)
+			j->rows.v[j->counters.v[s->counter].row].entered = true;
 	}
 }
 

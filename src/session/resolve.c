@@ -66,7 +66,7 @@ static void add_refused(const struct match *x, uint32_t func, uint64_t addr, uin
 		return;
 	add_site(x, func, addr, kind, 0, UINT32_MAX);
 	x->j->sites.v[x->j->sites.n - 1].reason = reason;
-	x->j->probes.v[x->probe].refused++;
+	site_refused(x->j, &x->j->sites.v[x->j->sites.n - 1]);
 }
 
 static uint32_t new_counter(const struct match *x, uint32_t func, uint64_t offset, bool is_return,
@@ -102,10 +102,10 @@ static int add_exits(const struct match *x, uint32_t func)
 		return 0;
 	}
 	if (!f->exits.n) {	/* nothing to be placed, so nothing is refused: it is only listed */
-		add_refused(x, func, x->m->funcs.v[func].addr, WANT_EXIT, "it has no exit: it never returns");
+		add_site(x, func, x->m->funcs.v[func].addr, WANT_EXIT, 0, UINT32_MAX);
+		x->j->sites.v[x->j->sites.n - 1].reason = "it has no exit: it never returns";
 		x->j->sites.v[x->j->sites.n - 1].never_returns = true;
 		x->j->probes.v[x->probe].sites--;
-		x->j->probes.v[x->probe].refused--;
 		return 0;
 	}
 	for (size_t i = 0; i < f->exits.n; i++)

@@ -475,6 +475,8 @@ int rings_init(struct target *t)
 		r->ids = id_map_new(t->proc);
 		id_map_read(r->ids);
 	}
+	if (!r->may_call && r->bulk)
+		log_warn("process %d has forbidden system calls (seccomp): what only the kernel could read is not read", t->proc->pid);
 	if (r->may_call && !r->may_read)
 		log_warn("process %d fills pages itself (userfaultfd), so that a read of ours might wait for ever: what may be in such "
 			 "a page is not read", t->proc->pid);
@@ -494,16 +496,19 @@ static void say_timeless(struct target *t)
 		 "events are lost, and clauses that ask for the time do nothing", t->proc->pid);
 }
 
-void rings_say_quiet(struct target *t)
+bool rings_say_quiet(struct target *t)
 {
 	struct rings *r = t->rings;
 
 	say_timeless(t);
-	if (!r->bulk || !r->may_read || r->told_quiet || !__atomic_load_n(&counters_told(t)->quiet, __ATOMIC_RELAXED))
-		return;
+	if (!r->may_call || r->told_quiet)
+		return true;
+	if (!r->bulk || !r->may_read || !__atomic_load_n(&counters_told(t)->quiet, __ATOMIC_RELAXED))
+		return false;
 	r->told_quiet = true;
 	log_warn("process %d, or a child of it, has forbidden system calls (seccomp, or dispatch to itself): what only the kernel could read is not read "
 		 "any more", t->proc->pid);
+	return true;
 }
 
 void rings_forget_stacks(struct target *t)

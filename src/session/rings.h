@@ -135,7 +135,7 @@ bool rings_hold(const struct target *t);		/* is there anything that was not take
 /* lower.c: strangers have been born; when they are gone, events go per CPU again */
 void rings_lower(struct target *t);
 
-void rings_say_quiet(struct target *t);		/* once, if it has forbidden system calls, or the clock */
+bool rings_say_quiet(struct target *t);		/* once, if it has forbidden system calls (then true), or the clock */
 
 /* Now and then: what was a thread's stack may be something else by now. */
 void rings_forget_stacks(struct target *t);

@@ -139,6 +139,7 @@ struct session_probe {
 	uint32_t unit, clause;	/* number + 1 of the unit whose clause runs there; 0: none, it counts or records */
 	size_t sites, refused;
 	size_t left_out;	/* of the refused: its clause means nothing there, which was said */
+	char *why;		/* function, offset and reason of the first refused site that was not left out; NULL: none */
 	bool is_copies;		/* its sites are where copies of an inlined function begin */
 	bool missing;		/* its place does not exist, and the script wants to run without it */
 	bool is_unsure;		/* parameters that nobody asked for may be wrong, which was said once */
@@ -150,6 +151,7 @@ struct row {
 	bool is_return;
 	bool tails;		/* some exits go on in other functions */
 	bool placed;		/* a site of it, in any target, takes a jump: its hits are known */
+	bool entered;		/* so does a site that counts its entries */
 	bool left_out;		/* in one target at least its clause means nothing; it was said */
 	uint32_t shape;		/* number + 1; 0: not known yet */
 	uint32_t program;	/* number + 1 of its last one; 0: none */
@@ -270,6 +272,9 @@ uint64_t target_constant(const struct target *t, const struct field *f);
 
 /* results.c: is the return value that a probe asks for more than plain fields can hold? */
 bool result_needs_program(struct jab *j, uint32_t probe);
+
+/* each.c */
+void site_refused(struct jab *j, const struct site *s);	/* it takes no jump, for its reason: its probe counts it */
 
 /* resolve.c: from specs to sites */
 int resolve_probe(struct jab *j, uint32_t probe);

@@ -42,6 +42,8 @@ struct events {
 	uint64_t damaged;		/* events, each for itself, that made no sense */
 	uint64_t unread, unread_bytes;	/* what was no event: how often, and how much */
 	uint64_t forgot_at;	/* which pages are of stacks */
+	bool any_quiet;		/* a target has forbidden system calls, which was said */
+	bool any_timeless;	/* a target has forbidden itself to read the time, likewise */
 	uint64_t drained_at, wait_ns;
 	bool in_parts;		/* some rings are not all there yet */
 	uint8_t *copy;		/* of what is being written */

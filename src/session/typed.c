@@ -186,10 +186,12 @@ bool typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list
 	for (uint32_t i = 0; i < f->nparams && list->n < 16; i++) {
 		if (!f->params[i].name)
 			continue;
-		if (take_var(t, &f->params[i], add(list, f->params[i].name), "") < 0)
+		if (take_var(t, &f->params[i], add(list, f->params[i].name), "") < 0) {
 			drop_last(list);
-		else
-			unsure |= f->params[i].flags & VAR_UNSURE;
+			log_info("parameter %s is no plain number or pointer, and is left out unless it is named", f->params[i].name);
+			continue;
+		}
+		unsure |= f->params[i].flags & VAR_UNSURE;
 	}
 	return !unsure;
 }

@@ -514,7 +514,9 @@ static void say_unit(const struct jab *j, uint32_t unit)
 			if (times && e == IR_ERR_MAP_FULL)
 				say_full(j, unit, i, probe, times);
 			else if (times && error_texts[e])
-				log_warn("%s: %llu %s", probe, (unsigned long long)times, error_texts[e]);
+				log_warn("%s: %llu %s%s", probe, (unsigned long long)times, error_texts[e],
+					 e == IR_ERR_FAULT && j->events && j->events->any_quiet ?
+					 ": a process has forbidden system calls (seccomp), which it takes to read memory" : "");
 		}
 		say_unpaired(j, unit, i, probe);
 		say_unseen(j, unit, i, probe);

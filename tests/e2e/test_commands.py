@@ -269,3 +269,32 @@ def test_exit_of_a_script_ends_the_command():
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
         assert "waiting" not in p.stderr.read()
+
+
+def test_words_of_the_command_are_those_of_sh(tmp_path):
+    """In double quotes a backslash stays before what it does not protect."""
+    line = r'''printf '%s|' "a\b" "c\"d" "e\\f" "g\$h" i\j 'k\l' "" '''
+    want = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True).stdout
+    r = jab.run("count", "-o", tmp_path / "out", "-c", line, "libc:puts")
+    assert r.status == 0 and r.output == want, (want, r)
+
+
+def test_recover_takes_the_pid_as_the_others(target):
+    t = target("calls", "serve", 1)
+    r = jab.run("recover", "-p", t.pid)
+    assert r.status == 0 and r.output == "nothing was left behind\n", r
+    assert jab.run("recover", "-p", t.pid, t.pid).status == 2
+    t.stop()
+
+
+def test_a_script_says_what_never_had_a_place(built):
+    path = built("calls")
+    r = jab.run("-c", f"env {path} 10 1", "-e", f"u:{path}:wrok {{ @a = count(); }} u:{path}:work {{ @b = count(); }}")
+    assert r.status == 0 and f"u:{path}:wrok: no hit; nothing that was loaded has such a place" in r.stderr, r
+    assert f"u:{path}:work: no hit" not in r.stderr, r
+
+
+@pytest.mark.parametrize("probe", ["exe:work", "*:work"])
+def test_a_program_that_is_executed_later_has_a_name(built, probe):
+    r = jab.run("trace", "-c", f"env {built('calls')} 10 1", probe)
+    assert r.status == 1 and "for a program that it executes later, write the function alone or PROGRAM:FUNCTION" in r.stderr, r

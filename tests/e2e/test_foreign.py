@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Text that somebody else has changed is left alone, and the rest is probed."""
 import os
+import subprocess
 
 import jab
 
@@ -49,3 +50,42 @@ def test_exits_without_a_place_are_told(target):
     assert table.count("not covered") == 1, table
     put_byte(t.pid, exits[0], old)
     t.stop()
+
+
+def without_entry(t):
+    """main runs already and returns when the target is asked to end; its entry gets a breakpoint."""
+    sites = jab.run("check", "-p", t.pid, "--json", "exe:main").rows
+    put_byte(t.pid, next(int(s["address"], 16) for s in sites if s.get("kind") == "entry"), b"\xcc")
+
+
+def test_a_call_whose_entry_has_no_place(target):
+    """Its exit alone makes no event: that is not a function without calls."""
+    t = target("calls", "serve", 1)
+    without_entry(t)
+    words = ("-d", "0.1", "-p", t.pid)
+    r = jab.run("trace", *words, "call:exe:main", "exe:work")
+    table = [x.split()[-5:] for x in r.stderr.splitlines() if x.endswith("  call:exe:main")]
+    assert r.status == 0 and table == [["not", "placed", "0", "0", "call:exe:main"]], r
+    why = "call:exe:main: not placed, so it is not known how often it was reached (main+0: the text differs from its file here"
+    assert why in r.stderr and "no hit" not in r.stderr, r
+    r = jab.run("trace", "--json", *words, "call:exe:main", "exe:work")
+    assert r.probe("call:exe:main")["placed"] is False and "placed" not in r.probe("exe:work"), r
+    assert r.probe("call:exe:main")["reason"].startswith("main+0: the text differs") and "reason" not in r.probe("exe:work"), r
+    r = jab.run(*words, "-e", "call:exe:main { @a = count(); } uprobe:exe:work { @b = count(); }")
+    assert r.status == 0 and why in r.stderr and "exe:work" not in r.stderr, r
+    t.stop()
+
+
+def test_the_table_names_returns(target, tmp_path):
+    """Also where the entry has no place, so that it is not known how many are open."""
+    t = target("calls", "serve", 1)
+    without_entry(t)
+    out = tmp_path / "table"
+    p = subprocess.Popen([jab.JAB, "count", "-v", "-p", str(t.pid), "-o", str(out), "exe:main", "exe:main%return"],
+                         stderr=subprocess.PIPE, text=True)
+    while "active:" not in (line := p.stderr.readline()):
+        assert line, "it ended"
+    t.stop()
+    said = p.communicate()[1]
+    rows = [x.split() for x in out.read_text().splitlines()[1:]]
+    assert sorted(x[:-1] + [x[-1].split(":")[1]] for x in rows) == [["1", "main%return"], ["not", "placed", "main"]], (rows, said)

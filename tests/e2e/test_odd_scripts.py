@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Programs that do odd but legal things with their stack, their flags, their clock and their system calls: what they print is
 what they print alone, and what a script or a recording shows of them is right or says that it could not be read."""
+import json
 import subprocess
 
 import pytest
@@ -112,4 +113,18 @@ def test_record_of_who_forbids_itself_the_clock(built, tmp_path):
     r = jab.run("trace", "-o", tmp_path / "out", "exe:work n=arg0", "--", built("timeless"), N)
     lines = [x for x in (tmp_path / "out").read_text().splitlines() if ":work" in x]
     assert r.status == 0 and r.output == a.stdout and len(lines) == N, r
-    assert "time stamp counter" in r.stderr and "lost" in r.stderr, r
+    assert "time stamp counter" in r.stderr and "lost" in r.stderr and "--buffer-size" not in r.stderr, r
+
+
+def test_calls_without_a_clock_are_lost(built, tmp_path):
+    """The entry of a call is no hit: each call is counted once."""
+    r = jab.run("trace", "--json", "-o", tmp_path / "out", "call:exe:work n=arg0", "--", built("timeless"), N)
+    said = json.loads((tmp_path / "out").read_text().splitlines()[-1])["summary"]["probes"][0]
+    assert r.status == 0 and (said["hits"], said["recorded"], said["lost"]) == (2 * N, N, N), (said, r)
+
+
+def test_text_without_a_clock(built):
+    """A clause that needs the scratch memory of a ring, and no event, goes on."""
+    r = run("u:exe:work { @c[comm] = count() } call:exe:work { @e[comm, arg0 & 1] = count() }", built("timeless"), N)
+    assert keyed(r.output, "c") == {"timeless": str(2 * N)} and "lost" not in r.stderr.replace("events are lost", ""), r
+    assert sum(map(int, keyed(r.output, "e").values())) == 2 * N, r

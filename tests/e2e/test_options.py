@@ -101,6 +101,7 @@ def test_a_long_option_may_be_cut_short(built):
     (["check", "{calls}", "@call.c:1"], "no source file call.c in the debug info of {calls}"),
     (["check", "{throw}", "through"], "did you mean shop::through?"),
     (["list", "{places}", "copied"], "no function matches 'copied': it was inlined; a probe on it means its copies"),
+    (["check", "{places}", "copied%return"], "copied%return: the compiler has inlined copied wherever it is called"),
     (["check", "{calls}", "libpthread:work"], "no mapped file matches 'libpthread'; calls has a function work"),
 ])
 def test_what_is_not_there(built, words, message):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Scripts never hurt the target: bad addresses, divisions, endless strings, full maps, hardly any stack. What could
 not be done is counted and said; what the program prints is what it prints alone."""
+import json
 import re
 import resource
 import subprocess
@@ -278,7 +279,9 @@ def test_a_thread_that_is_shut_in(target):
         t.run(200)
         r = s.stop()
     assert r.status == 0 and scalar(r.output, "n") == "200" and "@s" not in r.output, r
-    assert r.output.startswith("<fault>\n" * 200), r
+    assert r.output.startswith("<unreadable>\n" * 200), r
+    assert f"process {t.pid} has forbidden system calls (seccomp)" in r.stderr, r
+    assert "could not be read: a process has forbidden system calls" in r.stderr, r
     t.stop()
 
 
@@ -292,6 +295,19 @@ def test_events_of_who_forbids_calls_later(built, tmp_path):
     assert [x.endswith("text=<unreadable>") for x in lines] == [False] * 100 + [True] * 100, r
 
 
+@pytest.mark.parametrize("field", ["arg0:string", "p:string", "p->text:string", "p->value"])
+@pytest.mark.parametrize("probe", ["exe:look", "call:exe:look"])
+def test_the_word_for_what_must_not_be_read(built, tmp_path, probe, field):
+    """Whichever code reads the field, and also if it was read at the entry of the call."""
+    alone = subprocess.run([built("recluse"), "syscall", "10"], capture_output=True, text=True)
+    if alone.returncode:
+        pytest.skip("no seccomp here")
+    r = jab.run("trace", "--json", "-o", tmp_path / "out", f"{probe} it={field}", "--", built("recluse"), "syscall", 10)
+    assert r.status == 0 and r.output == alone.stdout, r
+    events = [json.loads(x) for x in (tmp_path / "out").read_text(errors="replace").split("\n") if '"probe":"recluse:look' in x]
+    assert [isinstance(e["fields"]["it"], dict) and list(e["fields"]["it"]) == ["unreadable"] for e in events] == [False] * 10 + [True] * 10, r
+
+
 def test_who_fills_its_pages_itself(built, target):
     """The thread that fills a page (userfaultfd) comes by before it has: a read of that page would wait for that thread."""
     if subprocess.run([built("filler"), "ask"]).returncode:
@@ -301,7 +317,7 @@ def test_who_fills_its_pages_itself(built, target):
         t.run(20)
         r = s.stop()
     assert r.status == 0 and "userfaultfd" in r.stderr and scalar(r.output, "n") == "20", r
-    assert r.output.startswith("<fault>\n" * 20) and "@s" not in r.output, r
+    assert r.output.startswith("<unreadable>\n" * 20) and "@s" not in r.output, r
     t.stop()
 
 

@@ -285,6 +285,7 @@ static int put_take(uint8_t *base, const struct event_slow_spec *spec)
 		put64(&p, spec->timeless);
 		put(&p, 0x85, 0xc0, 0x74, 3);	/* test %eax,%eax; jz 1f */
 		put_none(&p);
+		assert(p == base + EVENT_UNTIMED);
 	}
 	if (spec->has_tid) {			/* 1: */
 		put_noted(&p, spec, unknown);
