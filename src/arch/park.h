@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PARK_SLOTS 32
+#define PARK_SLOTS 255	/* they fill four pages */
 #define PARK_END_MS 10000	/* whoever wakes it before */
 #define PARK_LIMIT_MS 2000
 #define PARK_SLICE_MS 10	/* how often a sleeper looks whether its keeper lives */
@@ -41,15 +41,17 @@ struct park {
 	uint32_t bell;		/* counts requests; we sleep on it */
 	uint32_t open;		/* 0: nobody is there, go on */
 	uint32_t keeper;	/* our tid; the kernel sets OWNER_DIED here when we die */
-	uint32_t missed;	/* requests that found no slot */
-	uint8_t unused[48];
+	uint32_t missed;	/* programs executed without us: no slot was free, or we did not come in time */
+	uint32_t missed_loads;	/* libraries, the same */
+	uint8_t unused[44];
 	struct park_slot slots[PARK_SLOTS];
 };
 
 #define PARK_OWNER_DIED 0x40000000u
 
 _Static_assert(sizeof(struct park_slot) == 64 && offsetof(struct park, slots) == 64, "both sides know it");
-_Static_assert(sizeof(struct park) <= 4096, "a page");
+#define PARK_SIZE 16384u
+_Static_assert(sizeof(struct park) <= PARK_SIZE, "whole pages");
 
 /* What the code of a pad must know. */
 struct park_spec {

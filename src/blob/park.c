@@ -47,8 +47,12 @@ static struct park_slot *take(struct park *p)
 						__ATOMIC_RELAXED))
 			return &p->slots[i];
 	}
-	__atomic_add_fetch(&p->missed, 1, __ATOMIC_RELAXED);
 	return 0;
+}
+
+static void miss(struct park *p, uint32_t kind)
+{
+	__atomic_add_fetch(kind == PARK_LOADED ? &p->missed_loads : &p->missed, 1, __ATOMIC_RELAXED);
 }
 
 static bool keeper_lives(const struct park *p)
@@ -63,8 +67,13 @@ void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
 	struct park_slot *s;
 	int64_t end;
 
-	if (!keeper_lives(p) || !(s = take(p)))
+	if (!keeper_lives(p))
 		return;
+	s = take(p);
+	if (!s) {
+		miss(p, kind);
+		return;
+	}
 	s->kind = kind;
 	s->tid = call0(NR_GETTID);
 	s->pid = call0(NR_GETPID);
@@ -84,5 +93,6 @@ void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
 			break;
 		slept += futex(&s->state, FUTEX_WAIT, PARK_WAITING, &slice) == -ETIMEDOUT;
 	}
-	__atomic_store_n(&s->state, PARK_FREE, __ATOMIC_RELEASE);
+	if (__atomic_exchange_n(&s->state, PARK_FREE, __ATOMIC_ACQ_REL) == PARK_WAITING && keeper_lives(p))
+		miss(p, kind);
 }

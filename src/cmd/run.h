@@ -46,7 +46,7 @@ int run_insert(struct jab *j);			/* its second half: what was resolved is planne
 /* Is it over? 1: our child has ended, 0: time or targets are, -1: not yet. */
 int run_over(struct jab *j, uint64_t start_ns, int *ret_status);
 
-void run_say_report(const struct jab_report *r);
+void run_say_report(struct jab *j, const struct jab_report *r);
 void run_say_times(struct jab *j, const struct jab_report *r);
 int run_still_in(void);		/* after a failed removal: the exit status */
 /* What is told per probe: its hits, also what became of its events; scripts count neither. */

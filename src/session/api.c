@@ -199,6 +199,11 @@ void jab_follow(struct jab *j)
 	j->follow = true;
 }
 
+void jab_get_unfollowed(const struct jab *j, struct jab_unfollowed *ret_unfollowed)
+{
+	*ret_unfollowed = j->unfollowed;
+}
+
 int jab_poll(struct jab *j)
 {
 	return follow_poll(j);

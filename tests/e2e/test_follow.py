@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -83,6 +84,38 @@ def test_exec_that_fails(built, tmp_path):
     env = dict(os.environ, PATH="/nowhere:/nowhere/else:/tmp:" + os.environ["PATH"])
     r = traces.record(tmp_path / "t", [HIT], ["sh", "-c", f"nosuchprogram; /dev/null; {built('told')} threads 10 1"], env=env)
     check(tmp_path / "t", r)
+
+
+def crowd(built, tmp_path, n, wrap=()):
+    """n processes that execute a program at the same moment, each with three calls."""
+    script = f"""
+import os
+go, gate = os.pipe()
+for i in range({n}):
+    if not os.fork():
+        os.close(gate)
+        os.read(go, 1)
+        os.execv('{built('told')}', ['told', 'threads', '3', '1'])
+os.close(gate)
+for i in range({n}):
+    os.wait()
+"""
+    r = traces.record(tmp_path / "t", [HIT], [sys.executable, "-c", script], wrap=wrap)
+    assert r.status == 0 and sum(traces.told(r).values()) == 3 * n, r
+    return r, r.summary["probes"][0]["recorded"], r.summary.get("not_followed")
+
+
+def test_programs_executed_at_the_same_time(built, tmp_path):
+    r, recorded, passed = crowd(built, tmp_path, 100)
+    assert passed is None and recorded == 300, r
+    assert "not probed" not in r.stderr, r
+
+
+def test_programs_beyond_what_can_be_traced_are_counted(built, tmp_path):
+    """With few descriptors there are few targets."""
+    r, recorded, passed = crowd(built, tmp_path, 60, ["sh", "-c", 'ulimit -n 256; exec "$@"', "sh"])
+    assert passed["programs"] > 0 and recorded == 3 * (60 - passed["programs"]) > 0, r
+    assert f"{passed['programs']} programs were executed and not probed: too many were traced at that time" in r.stderr, r
 
 
 def test_no_follow(built, tmp_path):
