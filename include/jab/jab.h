@@ -59,7 +59,7 @@ struct jab_newcomers {
 };
 JAB_API void jab_get_newcomers(const struct jab *j, struct jab_newcomers *ret_newcomers);
 
-JAB_API int jab_spawn(struct jab *j, char *const argv[]);	/* held at its entry until jab_insert() */
+JAB_API int jab_spawn(struct jab *j, char *const argv[]);	/* held before constructors run, until jab_insert() */
 JAB_API int jab_open_file(struct jab *j, const char *path);	/* no process: list and check only */
 
 /*

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +45,24 @@ def test_library_of_musl(built, tmp_path):
     assert r.status == 0, r
     events, lost = traces.babeltrace(tmp_path / "t")
     assert lost == 0 and [int(e.fields["who"]) for e in events][:3] == [-1, 0, 0], r
+
+
+def libc_folder():
+    """Named in the environment, the loader does not open its cache, which would show when it is ready."""
+    text = Path("/proc/self/maps").read_text()
+    return str(Path(next(line.split()[-1] for line in text.splitlines() if line.endswith("/libc.so.6"))).parent)
+
+
+@pytest.mark.parametrize("libc, cache", [("", True), ("", False), ("_musl", True)], ids=["glibc", "no-cache", "musl"])
+@pytest.mark.parametrize("before", [[], ["env"]], ids=["started", "executed"])
+def test_constructor_of_a_library(built, tmp_path, libc, cache, before):
+    """It runs before the entry point of the program; a command is probed earlier, as a program that is executed is."""
+    lib = built(f"liblate{libc}.so")
+    env = None if cache else dict(os.environ, LD_LIBRARY_PATH=libc_folder())
+    r = traces.record(tmp_path / "t", [f"liblate{libc}:late_hit who=arg0:int"], [*before, built(f"late_linked{libc}"), lib, 1], env=env)
+    assert r.status == 0, r
+    events, lost = traces.babeltrace(tmp_path / "t")
+    assert lost == 0 and [int(e.fields["who"]) for e in events] == [-1, 0, 0], r
 
 
 @pytest.mark.parametrize("name", ["told", "told_static", "told_musl", "told_musl_static"])
