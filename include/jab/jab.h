@@ -93,6 +93,8 @@ struct jab_report {
 	size_t foreign;		/* runs left alone because somebody else had changed them */
 	size_t pages_kept;	/* private copies of text pages that could not be dropped */
 	size_t gone;		/* targets that had ended or started another program */
+	size_t left;		/* processes that the program of jab_spawn() has started, and that go on after its end */
+	pid_t one_left;
 	bool clean;		/* everything is as it was, and that was checked */
 	bool arena_left;	/* a thread stayed in a pad: `jab recover` later */
 };

@@ -224,6 +224,8 @@ void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, 
 	if (e.damaged)
 		fprintf(to, ",\"unreadable\":{\"times\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", e.damaged, e.damaged_bytes);
 	json_unfollowed(j, to);
+	if (report->left)
+		fprintf(to, ",\"left_running\":%zu", report->left);
 	fprintf(to, ",\"attach\":{\"symbols_ns\":%" PRIu64 ",\"plan_ns\":%" PRIu64 ",\"write_ns\":%" PRIu64
 		",\"pause_ns\":%" PRIu64 ",\"pads\":%zu,\"pad_bytes\":%zu,\"data_bytes\":%zu},\"clean\":%s}}\n",
 		t.symbols_ns, t.plan_ns, t.write_ns, t.pause_ns, t.pads, t.pad_bytes, t.data_bytes,
@@ -254,6 +256,10 @@ int run_say_plan(struct jab *j, FILE *to, enum run_summary what)
 void run_say_report(struct jab *j, const struct jab_report *r)
 {
 	say_unfollowed(j);
+	if (r->left == 1)
+		log_warn("process %d, which the command has started, goes on and is no longer traced", r->one_left);
+	else if (r->left)
+		log_warn("%zu processes that the command has started go on and are no longer traced (one is %d)", r->left, r->one_left);
 	if (r->foreign)
 		log_warn("%zu places had been changed by somebody else meanwhile and were left alone", r->foreign);
 	if (r->arena_left)
