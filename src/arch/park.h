@@ -19,7 +19,8 @@
 #define PARK_SLOTS 255	/* they fill four pages */
 #define PARK_END_MS 10000	/* whoever wakes it before */
 #define PARK_LIMIT_MS 2000
-#define PARK_SLICE_MS 10	/* how often a sleeper looks whether its keeper lives */
+#define PARK_SLICE_MS 10	/* how often a sleeper looks whether its keeper lives, at first; */
+#define PARK_SLICE_MOST_MS 50	/* later less often: on a busy machine each look is a wait for a CPU, in which it is not seen asleep */
 
 enum park_kind {
 	PARK_EXEC,		/* arg: path */

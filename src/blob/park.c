@@ -63,7 +63,7 @@ static bool keeper_lives(const struct park *p)
 
 void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
 {
-	struct pause slice = { 0, PARK_SLICE_MS * 1000000 };
+	int ms = PARK_SLICE_MS;
 	struct park_slot *s;
 	int64_t end;
 
@@ -88,10 +88,15 @@ void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
 	 * shares this memory could wake us for ever, so there is an end by the clock as well.
 	 */
 	end = now_ms() + PARK_END_MS;
-	for (int slept = 0; slept < PARK_LIMIT_MS / PARK_SLICE_MS;) {
+	for (int slept = 0; slept < PARK_LIMIT_MS;) {
+		struct pause slice = { 0, ms * 1000000 };
+
 		if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != PARK_WAITING || !keeper_lives(p) || now_ms() > end)
 			break;
-		slept += futex(&s->state, FUTEX_WAIT, PARK_WAITING, &slice) == -ETIMEDOUT;
+		if (futex(&s->state, FUTEX_WAIT, PARK_WAITING, &slice) != -ETIMEDOUT)
+			continue;
+		slept += ms;
+		ms = ms < PARK_SLICE_MOST_MS ? ms + PARK_SLICE_MS : ms;
 	}
 	if (__atomic_exchange_n(&s->state, PARK_FREE, __ATOMIC_ACQ_REL) == PARK_WAITING && keeper_lives(p))
 		miss(p, kind);

@@ -17,7 +17,7 @@
 #define RETRY_NS 100000ull
 #define EXEC_NS 50000ull	/* how often those in an exec are looked at */
 #define RESTS 9			/* a target without a good slot rests for so many times what it took */
-#define IN_TIME_NS 1000000000ull	/* then a thread that has a slot must be asleep there */
+#define IN_TIME_NS 2000000000ull	/* then a thread that has a slot must be asleep there */
 #define MOST_BAD 16
 #define LET_GO_NS 200000000ull
 #define MOST_EXECS 512		/* on the way through an exec at a time; the others stay in their slots */

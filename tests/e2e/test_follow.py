@@ -137,6 +137,16 @@ def test_programs_beyond_what_can_be_traced_are_counted(built, tmp_path):
     assert f"{passed['programs']} programs were executed and not probed: too many were traced at that time" in r.stderr, r
 
 
+def test_process_that_the_command_leaves_behind(built, tmp_path):
+    """A fork that lives on, as a daemon does, is no longer traced: that is said, and not for a fork that has ended."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    r = traces.record(tmp_path / "t", [HIT], ["sh", "-c", f"(:) & wait; (read x <{gate}) >/dev/null 2>&1 & exit 3"])
+    gate.write_text("")
+    assert r.status == 0 and r.summary["left_running"] == 1, r
+    assert "which the command has started, goes on and is no longer traced" in r.stderr, r
+
+
 def test_no_follow(built, tmp_path):
     r = traces.record(tmp_path / "t", ["sh:main"], ["sh", "-c", f"{built('told')} threads 10 1"], ["--no-follow"])
     assert r.status in (0, 1), r

@@ -14,7 +14,7 @@
 #include "arch/park.h"
 #include "blob/blob.h"
 
-#define ENOUGH 50	/* wake-ups of a parked thread; at the limit of 2 s it would have 200 whole slices */
+#define ENOUGH 50	/* wake-ups of a parked thread; at the limit of 2 s it would have 42 whole slices, which signals cut short */
 
 static struct park park;
 static void (*blob_park)(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1);
