@@ -59,7 +59,7 @@ struct jab_newcomers {
 };
 JAB_API void jab_get_newcomers(const struct jab *j, struct jab_newcomers *ret_newcomers);
 
-JAB_API int jab_spawn(struct jab *j, char *const argv[]);	/* held at its entry until jab_insert() */
+JAB_API int jab_spawn(struct jab *j, char *const argv[]);	/* held before constructors run, until jab_insert() */
 JAB_API int jab_open_file(struct jab *j, const char *path);	/* no process: list and check only */
 
 /*
@@ -68,6 +68,15 @@ JAB_API int jab_open_file(struct jab *j, const char *path);	/* no process: list 
  * and sleep in jab_wait() in between: it returns early when somebody waits.
  */
 JAB_API void jab_follow(struct jab *j);
+
+/* What was not probed although it should have been; complete after jab_remove(). */
+struct jab_unfollowed {
+	uint64_t missed;	/* programs that were executed without waiting for us, or not for long enough */
+	uint64_t crowded;	/* programs that were more than can be followed at a time */
+	uint64_t failed;	/* programs that could not be probed; why was said */
+	uint64_t libraries;	/* that were loaded without waiting for us, or not for long enough */
+};
+JAB_API void jab_get_unfollowed(const struct jab *j, struct jab_unfollowed *ret_unfollowed);
 JAB_API int jab_poll(struct jab *j);	/* how many were waiting */
 JAB_API void jab_wait(struct jab *j, uint64_t ns);
 
@@ -84,6 +93,8 @@ struct jab_report {
 	size_t foreign;		/* runs left alone because somebody else had changed them */
 	size_t pages_kept;	/* private copies of text pages that could not be dropped */
 	size_t gone;		/* targets that had ended or started another program */
+	size_t left;		/* processes that the program of jab_spawn() has started, and that go on after its end */
+	pid_t one_left;
 	bool clean;		/* everything is as it was, and that was checked */
 	bool arena_left;	/* a thread stayed in a pad: `jab recover` later */
 };

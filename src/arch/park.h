@@ -16,13 +16,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PARK_SLOTS 32
+#define PARK_SLOTS 255	/* they fill four pages */
 #define PARK_END_MS 10000	/* by the clock, however often the thread was woken before */
 #define PARK_LIMIT_MS 2000
 #define PARK_TURN_MS 2		/* how often a thread that wants an answer and found no slot tries again */
 #define PARK_NO_ANSWER 0ull
 #define PARK_FULL (~0ull)	/* no answer: there was no slot */
-#define PARK_SLICE_MS 10	/* how often a parked thread checks that the tracer lives */
+#define PARK_SLICE_MS 10	/* how often a parked thread checks that the tracer lives, at first; */
+#define PARK_SLICE_MOST_MS 50	/* later less often: on a busy machine each check waits for a CPU, and the thread is not seen asleep */
 
 enum park_kind {
 	PARK_EXEC,		/* arg: path */
@@ -45,15 +46,17 @@ struct park {
 	uint32_t bell;		/* counts requests; the tracer sleeps on it */
 	uint32_t open;		/* 0: no tracer serves requests, threads don't park */
 	uint32_t keeper;	/* the tracer's tid; the kernel sets OWNER_DIED here when it dies */
-	uint32_t missed;	/* requests that found no slot */
-	uint8_t unused[48];
+	uint32_t missed;	/* programs executed without the tracer: no slot was free, or it did not answer in time */
+	uint32_t missed_loads;	/* libraries, for the same reasons */
+	uint8_t unused[44];
 	struct park_slot slots[PARK_SLOTS];
 };
 
 #define PARK_OWNER_DIED 0x40000000u
 
 _Static_assert(sizeof(struct park_slot) == 64 && offsetof(struct park, slots) == 64, "both sides know it");
-_Static_assert(sizeof(struct park) <= 4096, "a page");
+#define PARK_SIZE 16384u
+_Static_assert(sizeof(struct park) <= PARK_SIZE, "whole pages");
 
 /* Parameters of the pad's code. */
 struct park_spec {

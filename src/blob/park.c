@@ -48,8 +48,15 @@ static struct park_slot *take(struct park *p)
 						__ATOMIC_RELAXED))
 			return &p->slots[i];
 	}
-	__atomic_add_fetch(&p->missed, 1, __ATOMIC_RELAXED);
 	return 0;
+}
+
+/* Numbers that are not known are counted elsewhere. */
+static void miss(struct park *p, uint32_t kind)
+{
+	if (kind == PARK_IDS)
+		return;
+	__atomic_add_fetch(kind == PARK_LOADED ? &p->missed_loads : &p->missed, 1, __ATOMIC_RELAXED);
 }
 
 /* Relaxed: no other memory depends on these flags. */
@@ -62,7 +69,7 @@ static bool keeper_lives(const struct park *p)
 static uint64_t park_wait(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
 {
 	uint64_t answer = PARK_NO_ANSWER;
-	struct pause slice = { 0, PARK_SLICE_MS * 1000000 };
+	int ms = PARK_SLICE_MS;
 	struct park_slot *s;
 	int64_t end;
 
@@ -87,22 +94,29 @@ static uint64_t park_wait(struct park *p, uint32_t kind, uint64_t arg0, uint64_t
 	 * clock as well. The acquire load pairs with the exchange to PARK_GO in let_go() (session/parks.c).
 	 */
 	end = now_ms() + PARK_END_MS;
-	for (int slept = 0; slept < PARK_LIMIT_MS / PARK_SLICE_MS;) {
+	for (int slept = 0; slept < PARK_LIMIT_MS;) {
+		struct pause slice = { 0, ms * 1000000 };
+
 		if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != PARK_WAITING || !keeper_lives(p) || now_ms() > end)
 			break;
-		slept += futex(&s->state, FUTEX_WAIT, PARK_WAITING, &slice) == -ETIMEDOUT;
+		if (futex(&s->state, FUTEX_WAIT, PARK_WAITING, &slice) != -ETIMEDOUT)
+			continue;
+		slept += ms;
+		ms = ms < PARK_SLICE_MOST_MS ? ms + PARK_SLICE_MS : ms;
 	}
 	/* Pairs with the exchange to PARK_GO in let_go(): the answer is there when the state says so. */
 	if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == PARK_GO)
 		answer = s->arg[0];
 	/* Pairs with the acquire exchange in take(). */
-	__atomic_store_n(&s->state, PARK_FREE, __ATOMIC_RELEASE);
+	if (__atomic_exchange_n(&s->state, PARK_FREE, __ATOMIC_ACQ_REL) == PARK_WAITING && keeper_lives(p))
+		miss(p, kind);
 	return answer;
 }
 
 void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
 {
-	park_wait(p, kind, arg0, arg1);
+	if (park_wait(p, kind, arg0, arg1) == PARK_FULL)
+		miss(p, kind);
 }
 
 /* Many threads that start at a time may want to know: each has its turn. Nobody wakes those that have no slot yet. */

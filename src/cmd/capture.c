@@ -145,5 +145,5 @@ void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
 		say_damaged(&t);
 	else
 		capture_say_lost(&t, "");
-	run_say_report(report);
+	run_say_report(j, report);
 }

@@ -76,7 +76,7 @@ static int count(struct jab *j, FILE *to)
 	summary(j, &table, to, &report);
 	run_say_refused(j);
 	probes_say_hints(j);
-	run_say_report(&report);
+	run_say_report(j, &report);
 	table_free(&table);
 	return r < 0 ? run_still_in() : run_child_status(j, to, ended, status);
 }

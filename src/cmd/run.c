@@ -183,6 +183,34 @@ static int json_probe(void *arg, const struct jab_probe_info *p)
 	return 0;
 }
 
+static void json_unfollowed(struct jab *j, FILE *to)
+{
+	struct jab_unfollowed u;
+
+	jab_get_unfollowed(j, &u);
+	if (u.missed + u.crowded + u.failed + u.libraries)
+		fprintf(to, ",\"not_followed\":{\"programs\":%" PRIu64 ",\"libraries\":%" PRIu64 "}", u.missed + u.crowded + u.failed,
+			u.libraries);
+}
+
+static void say_programs(uint64_t n, const char *why)
+{
+	if (n)
+		log_warn("%" PRIu64 " program%s executed and not probed: %s", n, n == 1 ? " was" : "s were", why);
+}
+
+static void say_unfollowed(struct jab *j)
+{
+	struct jab_unfollowed u;
+
+	jab_get_unfollowed(j, &u);
+	say_programs(u.missed, "jab did not come in time");
+	say_programs(u.crowded, "too many were traced at that time");
+	say_programs(u.failed, "see above");
+	if (u.libraries)
+		log_warn("%" PRIu64 " times a library was loaded or unloaded and not looked at: jab did not come in time", u.libraries);
+}
+
 void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, enum run_summary what)
 {
 	struct json_list list = { to, false, what };
@@ -197,6 +225,9 @@ void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, 
 		events_totals(j, &e);
 	if (e.damaged)
 		fprintf(to, ",\"unreadable\":{\"times\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", e.damaged, e.damaged_bytes);
+	json_unfollowed(j, to);
+	if (report->left)
+		fprintf(to, ",\"left_running\":%zu", report->left);
 	fprintf(to, ",\"attach\":{\"symbols_ns\":%" PRIu64 ",\"plan_ns\":%" PRIu64 ",\"write_ns\":%" PRIu64
 		",\"pause_ns\":%" PRIu64 ",\"pads\":%zu,\"pad_bytes\":%zu,\"data_bytes\":%zu},\"clean\":%s}}\n",
 		t.symbols_ns, t.plan_ns, t.write_ns, t.pause_ns, t.pads, t.pad_bytes, t.data_bytes,
@@ -249,8 +280,13 @@ int run_say_plan(struct jab *j, FILE *to, enum run_summary what)
 	return 0;
 }
 
-void run_say_report(const struct jab_report *r)
+void run_say_report(struct jab *j, const struct jab_report *r)
 {
+	say_unfollowed(j);
+	if (r->left == 1)
+		log_warn("process %d, which the command has started, goes on and is no longer traced", r->one_left);
+	else if (r->left)
+		log_warn("%zu processes that the command has started go on and are no longer traced (one is %d)", r->left, r->one_left);
 	if (r->foreign)
 		log_warn("%zu places had been changed by somebody else meanwhile and were left alone", r->foreign);
 	if (r->arena_left)

@@ -47,7 +47,7 @@ int run_insert(struct jab *j);			/* its second half: what was resolved is planne
 int run_over(struct jab *j, uint64_t start_ns, int *ret_status);
 
 void run_say_refused(struct jab *j);	/* at the end: probes with sites that were not placed, and why */
-void run_say_report(const struct jab_report *r);
+void run_say_report(struct jab *j, const struct jab_report *r);
 void run_say_times(struct jab *j, const struct jab_report *r);
 int run_still_in(void);		/* after a failed removal: the exit status */
 /* What is told per probe: its hits, also what became of its events; scripts count neither. */

@@ -299,7 +299,7 @@ static int finish(struct running *x, int ended, int child_status)
 	if (run.json)
 		run_json_summary(x->j, x->to, &report, RUN_SITES);
 	run_say_times(x->j, &report);
-	run_say_report(&report);
+	run_say_report(x->j, &report);
 	if (r < 0)
 		return run_still_in();
 	if ((ended < 0 && ended != -ECANCELED) || written < 0)

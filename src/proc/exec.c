@@ -60,6 +60,7 @@ struct exec_way {
 	bool executed;		/* the new program is there, and its loader works */
 	bool loaded;		/* its libraries are there, too */
 	bool late;		/* its loader takes too long: it is held at its next stop */
+	bool ready;		/* it stands still and can be probed */
 	bool leaving;		/* to be let go at its next stop */
 };
 
@@ -224,19 +225,19 @@ static void look_at_clock(struct exec_way *w, uint64_t now)
 	}
 }
 
-int exec_poll(struct exec_way *w, void (*go)(void *arg), void *arg, struct proc **ret_proc, bool *ret_loaded)
+int exec_poll(struct exec_way *w, void (*go)(void *arg), void *arg)
 {
-	int status, r = 0;
+	int status, r = w->ready;
 	pid_t got = 0;
 
+	if (w->ready && w->leaving)
+		return -ETIME;
 	/* Signals stop it as often as they come: what it sends itself does not keep us here. */
 	for (int i = 0; !r && i < MOST_STOPS && (got = next_stop(w, &status)) > 0; i++) {
 		r = at_stop(w, got, status, go, arg);
 		w->moved = now_ns();
 	}
-	*ret_loaded = w->loaded;
-	if (r > 0)
-		return proc_adopt(w->pid, w->pid, ret_proc) ?: 1;
+	w->ready = r > 0;
 	if (!r && got < 0)
 		return -ENOENT;
 	if (!r)
@@ -244,14 +245,33 @@ int exec_poll(struct exec_way *w, void (*go)(void *arg), void *arg, struct proc 
 	return r;
 }
 
+bool exec_is_ready(const struct exec_way *w)
+{
+	return w->ready;
+}
+
 bool exec_moves(const struct exec_way *w)
 {
-	return now_ns() - w->moved < MOVES_NS;
+	return !w->ready && now_ns() - w->moved < MOVES_NS;
+}
+
+int exec_take(struct exec_way *w, struct proc **ret_proc, bool *ret_loaded)
+{
+	int r = proc_adopt(w->pid, w->pid, ret_proc), status;
+
+	*ret_loaded = w->loaded;
+	if (r < 0)
+		stop_of(w->pid, &status);	/* if it was killed there, its parent waits for us */
+	return r;
 }
 
 void exec_leave(struct exec_way *w)
 {
 	w->leaving = true;
+	if (w->ready) {
+		ptrace(PTRACE_DETACH, w->pid, 0, 0);
+		return;
+	}
 	ptrace(PTRACE_INTERRUPT, w->tid, 0, 0);
 	if (w->pid != w->tid)
 		ptrace(PTRACE_INTERRUPT, w->pid, 0, 0);

@@ -14,11 +14,13 @@ struct exec_way;
 int exec_begin(pid_t pid, pid_t tid, struct exec_way **ret_way);
 
 /*
- * 1: the new program is there; 0: not yet; -ENOENT: its exec failed; -ETIME: it did something else. From -ENOENT and -ETIME on
- * it runs as before, and the way is over, as it is after 1 and after any other error.
+ * 1: the new program is there, and stands still until exec_take(); 0: not yet; -ENOENT: its exec failed; -ETIME: it did
+ * something else. From -ENOENT and -ETIME on it runs as before, and the way is over, as it is after exec_take().
  */
-int exec_poll(struct exec_way *w, void (*go)(void *arg), void *arg, struct proc **ret_proc, bool *ret_loaded);
+int exec_poll(struct exec_way *w, void (*go)(void *arg), void *arg);
+bool exec_is_ready(const struct exec_way *w);	/* exec_poll() has returned 1 */
 bool exec_moves(const struct exec_way *w);	/* it has stopped a moment ago, and will again soon */
+int exec_take(struct exec_way *w, struct proc **ret_proc, bool *ret_loaded);
 void exec_leave(struct exec_way *w);	/* it is let go at its next stop, which exec_poll() sees */
 void exec_free(struct exec_way *w);
 

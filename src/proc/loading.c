@@ -3,12 +3,13 @@
 
 #include <asm/prctl.h>
 #include <elf.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include "proc/internal.h"
 
-uint64_t loading_base(pid_t pid)
+uint64_t loading_auxv(pid_t pid, uint64_t type)
 {
 	Elf64_auxv_t auxv[64];
 	char path[64];
@@ -17,9 +18,14 @@ uint64_t loading_base(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
 	n = file_read(path, (char *)auxv, sizeof(auxv));
 	for (size_t i = 0; n > 0 && (i + 1) * sizeof(auxv[0]) <= (size_t)n; i++)
-		if (auxv[i].a_type == AT_BASE)
+		if (auxv[i].a_type == type)
 			return auxv[i].a_un.a_val;
 	return 0;
+}
+
+uint64_t loading_base(pid_t pid)
+{
+	return loading_auxv(pid, AT_BASE);
 }
 
 static uint64_t find_cache(pid_t pid)
@@ -37,6 +43,45 @@ static uint64_t find_cache(pid_t pid)
 		start = strtoull(at, NULL, 16);
 	free(text);
 	return start;
+}
+
+/* The program's dynamic section; 0: not found */
+static uint64_t find_dynamic(struct proc *p, size_t *ret_n)
+{
+	uint64_t at = loading_auxv(p->pid, AT_PHDR), n = loading_auxv(p->pid, AT_PHNUM), self = 0, dynamic = 0;
+	Elf64_Phdr ph;
+
+	for (uint64_t i = 0; i < MIN(n, 64u); i++) {
+		if (proc_read(p, TADDR(at + i * sizeof(ph)), &ph, sizeof(ph)) < 0)
+			return 0;
+		if (ph.p_type == PT_PHDR)
+			self = ph.p_vaddr;
+		if (ph.p_type == PT_DYNAMIC) {
+			dynamic = ph.p_vaddr;
+			*ret_n = MIN(ph.p_memsz / sizeof(Elf64_Dyn), 256u);
+		}
+	}
+	return self && dynamic ? dynamic + at - self : 0;
+}
+
+bool loading_reports(struct proc *p, uint64_t *ret_at)
+{
+	size_t n = 0;
+	uint64_t at = find_dynamic(p, &n);
+	struct r_debug debug;
+	Elf64_Dyn d;
+
+	for (size_t i = 0; at && i < n; i++) {
+		if (proc_read(p, TADDR(at + i * sizeof(d)), &d, sizeof(d)) < 0 || d.d_tag == DT_NULL)
+			return false;
+		if (d.d_tag != DT_DEBUG)
+			continue;
+		if (!d.d_un.d_ptr || proc_read(p, TADDR(d.d_un.d_ptr), &debug, sizeof(debug)) < 0 || debug.r_state != RT_ADD)
+			return false;
+		*ret_at = debug.r_brk;
+		return debug.r_brk;
+	}
+	return false;
 }
 
 enum loading_at loading_look(struct loading *l, pid_t pid, const struct user_regs_struct *regs)

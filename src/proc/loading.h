@@ -7,9 +7,12 @@
 #ifndef JAB_PROC_LOADING_H
 #define JAB_PROC_LOADING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/user.h>
+
+struct proc;
 
 struct loading { uint64_t cache; };	/* where it is mapped; 0: not known yet */
 
@@ -22,6 +25,10 @@ enum loading_at {
 /* The thread stands at the begin or the end of a system call. */
 enum loading_at loading_look(struct loading *l, pid_t pid, const struct user_regs_struct *regs);
 
+uint64_t loading_auxv(pid_t pid, uint64_t type);	/* what the kernel has passed to the program; 0: nothing */
 uint64_t loading_base(pid_t pid);	/* where the loader is; 0: it has none */
+
+/* What the loader calls when libraries are ready (r_brk of struct r_debug). false: it has not said so yet */
+bool loading_reports(struct proc *p, uint64_t *ret_at);
 
 #endif

@@ -593,6 +593,9 @@ int clean_process(struct proc *p, const struct undo *u, uint64_t deadline, struc
 	if (target_left(p, r)) {
 		report->gone = true;
 		r = 0;
+	} else if (r == 0) {
+		report->running++;
+		report->one_running = p->pid;
 	}
 	report->processes += r == 0;
 	vec_free(&c.arena);

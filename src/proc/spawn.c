@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starting a program and holding it at its entry point. The child waits until we have seized it,
- * then executes; at the stop that follows, the kernel has mapped the program and its loader, and a
- * breakpoint is put on the program's entry: there the loader has mapped and relocated everything.
- * The breakpoint is gone before anything else is done, and until then our death ends the child.
+ * Starting a program and holding it before code of it or of its libraries runs. The child waits until we have seized it,
+ * then executes; at the stop that follows, the kernel has mapped the program and its loader. The loader is followed from one system
+ * call to the next until libraries are ready and constructors have not run (loading.h). A loader that shows no such call
+ * gets a breakpoint where it reports to debuggers, and in any case there is one on the program's entry, where a static program
+ * begins, and musl's before constructors. They are gone before anything else is done, and until then our death ends the child.
  */
 #include "proc/internal.h"
+#include "proc/loading.h"
+#include "proc/near.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -121,16 +124,46 @@ static int ended_early(const char *path, int status)
 		    WEXITSTATUS(status));
 }
 
-struct entry { uint64_t at; uint8_t old; bool set; };
+struct trap { uint64_t at; uint8_t old; bool set; };
 
-/* After an exec: the memory is new, so is everything we know of it. */
-static int break_at_entry(struct proc *p, struct entry *e)
+/* Where the new program is held: what comes first. */
+struct begin {
+	struct loading loading;
+	bool loads;		/* its loader is followed from call to call */
+	struct trap entry;	/* of the program */
+	struct trap loaded;	/* what the loader calls when libraries are ready, if no call shows it */
+};
+
+static int set_trap(struct proc *p, struct trap *t, uint64_t at)
 {
 	const uint8_t int3 = 0xcc;
-	Elf64_auxv_t auxv[64];
+	int r = proc_read(p, TADDR(at), &t->old, 1);
+
+	if (r == 0)
+		r = proc_write(p, TADDR(at), &int3, 1);
+	t->at = at;
+	t->set = r == 0;
+	return r;
+}
+
+static int clear_traps(struct proc *p, struct begin *b)
+{
+	struct trap *traps[] = { &b->entry, &b->loaded };
+	int r = 0;
+
+	for (int i = 0; i < 2 && !r; i++) {
+		if (traps[i]->set)
+			r = proc_write(p, TADDR(traps[i]->at), &traps[i]->old, 1);
+		traps[i]->set = false;
+	}
+	return r;
+}
+
+/* After an exec: the memory is new, so is everything we know of it. */
+static int at_exec(struct proc *p, struct begin *b)
+{
 	char path[64];
-	ssize_t n;
-	size_t i;
+	uint64_t at;
 	int r = proc_check_machine(p);
 
 	if (r < 0)
@@ -139,72 +172,94 @@ static int break_at_entry(struct proc *p, struct entry *e)
 		close(p->mem);
 	snprintf(path, sizeof(path), "/proc/%d/mem", p->pid);
 	p->mem = open(path, O_RDWR | O_CLOEXEC);
-	snprintf(path, sizeof(path), "/proc/%d/auxv", p->pid);
-	n = file_read(path, (char *)auxv, sizeof(auxv));
-	if (p->mem < 0 || n <= 0)
+	if (p->mem < 0)
 		return fail(-EIO, "the started program can't be read");
-	for (i = 0; (i + 1) * sizeof(auxv[0]) <= (size_t)n && auxv[i].a_type != AT_ENTRY; i++)
-		;
-	if ((i + 1) * sizeof(auxv[0]) > (size_t)n)
+	at = loading_auxv(p->pid, AT_ENTRY);
+	if (!at)
 		return fail(-EIO, "the started program has no entry point");
-	e->at = auxv[i].a_un.a_val;
-	r = proc_read(p, TADDR(e->at), &e->old, 1);
-	if (r == 0)
-		r = proc_write(p, TADDR(e->at), &int3, 1);
-	e->set = r == 0;
-	return r;
+	*b = (struct begin){ .loads = loading_base(p->pid) };
+	if (b->loads)
+		near_to(p->pid, p->pid);
+	return set_trap(p, &b->entry, at);
 }
 
-/* Returns 1 if this stop is the breakpoint: then it is taken out and the thread stands before it. */
-static int at_entry(struct proc *p, const struct entry *e, int sig)
+/* Returns 1 if its libraries are ready and none of their constructors has run. */
+static int at_call(struct proc *p, struct begin *b)
+{
+	struct user_regs_struct regs;
+	enum loading_at at;
+	uint64_t brk;
+
+	if (!b->loads || ptrace(PTRACE_GETREGS, p->pid, 0, &regs) < 0)
+		return 0;
+	at = loading_look(&b->loading, p->pid, &regs);
+	b->loads = at == LOADING_ON;
+	if (at == LOADING_READY)
+		return clear_traps(p, b) ?: 1;
+	if (at == LOADING_UNSEEN && loading_reports(p, &brk))
+		set_trap(p, &b->loaded, brk);
+	return 0;
+}
+
+/* Returns 1 if this stop is one of the traps: then they are taken out and the thread stands before it. */
+static int at_trap(struct proc *p, struct begin *b, int sig)
 {
 	struct user_regs_struct regs;
 	int r;
 
-	if (sig != SIGTRAP || !e->set || ptrace(PTRACE_GETREGS, p->pid, 0, &regs) < 0 ||
-	    regs.rip != e->at + 1)
+	if (sig != SIGTRAP || ptrace(PTRACE_GETREGS, p->pid, 0, &regs) < 0 ||
+	    !((b->entry.set && regs.rip == b->entry.at + 1) || (b->loaded.set && regs.rip == b->loaded.at + 1)))
 		return 0;
-	r = proc_write(p, TADDR(e->at), &e->old, 1);
+	r = clear_traps(p, b);
 	if (r < 0)
 		return r;
-	regs.rip = e->at;
+	regs.rip--;
 	if (ptrace(PTRACE_SETREGS, p->pid, 0, &regs) < 0)
 		return fail(-errno, "registers of process %d: %s", p->pid, strerror(errno));
 	return 1;
 }
 
-/* Let it run to its entry; signals meanwhile are its own. */
-static int run_to_entry(struct proc *p, const char *path)
+/* One stop. 1: it is held where it should be; 0: it goes on; signals meanwhile are its own. */
+static int at_stop(struct proc *p, struct begin *b, int status)
 {
-	struct entry entry = { 0 };
-	int status, sig, r;
+	int sig = 0, r = 0;
 
-	for (;;) {
+	if (status >> 16 == PTRACE_EVENT_EXEC) {
+		r = at_exec(p, b);
+	} else if (WSTOPSIG(status) == (SIGTRAP | 0x80)) {
+		r = at_call(p, b);
+	} else if (!(status >> 16)) {
+		sig = WSTOPSIG(status);
+		r = at_trap(p, b, sig);
+	} else if (WSTOPSIG(status) != SIGTRAP) {
+		ptrace(PTRACE_LISTEN, p->pid, 0, 0);	/* a group stop: until SIGCONT */
+		return 0;
+	}
+	if (!r)
+		ptrace(b->loads ? PTRACE_SYSCALL : PTRACE_CONT, p->pid, 0, sig);
+	return r;
+}
+
+static int run_to_begin(struct proc *p, const char *path)
+{
+	struct begin begin = { 0 };
+	int status, r;
+
+	do {
 		r = waitpid(p->pid, &status, __WALL);
-		if (r < 0 && errno == EINTR)
+		if (r < 0 && errno == EINTR) {
+			r = 0;
 			continue;
+		}
 		if (r < 0)
 			return fail(-errno, "waiting for %s: %s", path, strerror(errno));
 		if (!WIFSTOPPED(status)) {
 			p->gone = true;
 			return ended_early(path, status);
 		}
-		sig = 0;
-		if (status >> 16 == PTRACE_EVENT_EXEC) {
-			r = break_at_entry(p, &entry);
-			if (r < 0)
-				return r;
-		} else if (!(status >> 16)) {
-			sig = WSTOPSIG(status);
-			r = at_entry(p, &entry, sig);
-			if (r != 0)
-				return r < 0 ? r : 0;
-		} else if (WSTOPSIG(status) != SIGTRAP) {
-			ptrace(PTRACE_LISTEN, p->pid, 0, 0);	/* a group stop: until SIGCONT */
-			continue;
-		}
-		ptrace(PTRACE_CONT, p->pid, 0, sig);
-	}
+		r = at_stop(p, &begin, status);
+	} while (!r);
+	return r < 0 ? r : 0;
 }
 
 /* From this stop to the kind that proc_stop() makes; from now on it outlives us. */
@@ -247,7 +302,8 @@ static int start(struct proc *p, const char *path, int go, int result)
 		;
 	if (r == sizeof(err))
 		return exec_failed(path, err);
-	r = run_to_entry(p, path);
+	r = run_to_begin(p, path);
+	near_leave();
 	if (r == 0)
 		r = proc_fill(p);
 	if (r == 0)

@@ -58,6 +58,8 @@ struct text_report {
 	size_t restored, foreign;	/* edits put back; edits that somebody else changed meanwhile */
 	size_t pages_kept;		/* private page copies that could not be dropped */
 	size_t processes;		/* that were cleaned, forked children included */
+	size_t running;			/* of these, that go on */
+	pid_t one_running;
 	bool verified;			/* text, mappings, descriptors as before */
 	bool arena_left;		/* a thread never left a pad, or a foreign edit needs it: still mapped */
 	bool gone;			/* the process ended or executed another program meanwhile */

@@ -201,6 +201,11 @@ void jab_follow(struct jab *j)
 	j->follow = true;
 }
 
+void jab_get_unfollowed(const struct jab *j, struct jab_unfollowed *ret_unfollowed)
+{
+	*ret_unfollowed = j->unfollowed;
+}
+
 int jab_poll(struct jab *j)
 {
 	if (!j->events)		/* else events_drain() does it, when it has what they wrote */
@@ -389,9 +394,22 @@ static void add_report(struct jab_report *to, const struct text_report *from)
 	to->clean &= from->verified && !from->foreign && !from->arena_left;
 }
 
+/* Counted once for each process: not in its parts, nor in what watched its loader. */
+static void add_left(const struct jab *j, uint32_t target, struct jab_report *to, const struct text_report *from)
+{
+	const struct target *t = &j->targets.v[target];
+
+	if (!j->child || t->main != target || t->serves || !(t->proc->started_by_us || t->followed))
+		return;
+	to->left += from->running;
+	if (from->running)
+		to->one_left = from->one_running;
+}
+
 int jab_remove(struct jab *j, struct jab_report *ret_report)
 {
 	struct jab_report report = { .clean = true, .gone = j->gone };
+	bool runs = false;
 	int r = 0;
 
 	newcomers_stop(j);
@@ -408,7 +426,11 @@ int jab_remove(struct jab *j, struct jab_report *ret_report)
 		if (t->proc->gone)
 			report.gone++;
 		add_report(&report, &one);
+		add_left(j, i, &report, &one);
+		runs |= t->proc->started_by_us && proc_alive(t->proc);
 	}
+	if (runs)	/* it is not over */
+		report.left = 0;
 	if (ret_report)
 		*ret_report = report;
 	return r;

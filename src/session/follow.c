@@ -129,7 +129,7 @@ size_t follow_body(const struct target *t, uint8_t kind, uint8_t *out)
 
 size_t follow_data_size(const struct target *t)
 {
-	return t->park ? 4096 : 0;
+	return t->park ? PARK_SIZE : 0;
 }
 
 void follow_take(struct target *t, uint8_t *here, uint64_t at)
@@ -233,12 +233,14 @@ static void grow_up(struct jab *j, uint32_t scout)
 
 	if (proc_open(pid, &p) < 0 || target_add(j, p) < 0) {
 		log_warn("process %d: %s", pid, err_text());
+		j->unfollowed.failed++;
 		return;
 	}
 	target = j->targets.n - 1;
 	j->targets.v[target].served = j->targets.v[target].followed = true;
 	j->targets.v[scout].serves = target + 1;
-	follow_probe(j, target);
+	if (follow_probe(j, target) < 0 && !j->targets.v[target].lost)
+		j->unfollowed.failed++;
 }
 
 /*
@@ -285,8 +287,10 @@ void follow_executed(struct jab *j, struct proc *p, bool loaded)
 {
 	struct target *t;
 	uint32_t target;
+	int r;
 
 	if (target_add(j, p) < 0) {
+		j->unfollowed.failed += proc_alive(p);
 		proc_close(p);
 		return;
 	}
@@ -295,9 +299,10 @@ void follow_executed(struct jab *j, struct proc *p, bool loaded)
 	t->scout = !loaded;
 	t->followed = loaded;
 	log_info("process %d executes %s", p->pid, p->exe);
-	follow_probe(j, target);
+	r = follow_probe(j, target);
 	proc_resume(p);
 	t = &j->targets.v[target];
+	j->unfollowed.failed += r < 0 && !t->lost;
 	if (!t->inserted)
 		target_drop(j, t);
 }

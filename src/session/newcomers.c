@@ -13,8 +13,6 @@
 #include "session/follow.h"
 #include "session/parks.h"
 
-#define MOST_TARGETS 1000
-#define FDS_EACH 8
 #define SOON (-10)		/* priority while others wait */
 #define ACCEPT_NS 20000000ull	/* then events want to be taken out again */
 
@@ -99,19 +97,6 @@ static int open_arrivals(struct jab *j, const struct door_file *files, size_t n)
 	return r;
 }
 
-static void choose_most(struct newcomers *new)
-{
-	struct rlimit l;
-
-	new->most = MOST_TARGETS;
-	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
-		return;
-	l.rlim_cur = l.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &l);
-	getrlimit(RLIMIT_NOFILE, &l);
-	new->most = MIN(new->most, l.rlim_cur / FDS_EACH);
-}
-
 int newcomers_watch(struct jab *j, const char *const *paths, size_t n)
 {
 	struct newcomers *new = j->newcomers = xcalloc(1, sizeof(*new));
@@ -134,7 +119,7 @@ int newcomers_watch(struct jab *j, const char *const *paths, size_t n)
 	}
 	new->all = all_are_watched(j);
 	new->suffice &= new->all;
-	choose_most(new);
+	new->most = targets_most();
 	if (!r)
 		r = open_arrivals(j, files.v, files.n);
 	vec_free(&files);
@@ -144,15 +129,6 @@ int newcomers_watch(struct jab *j, const char *const *paths, size_t n)
 }
 
 /* ---- they come ---- */
-
-static size_t living(const struct jab *j)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < j->targets.n; i++)
-		n += j->targets.v[i].proc && j->targets.v[i].main == i && !j->targets.v[i].seen_dead;
-	return n;
-}
 
 /* To trace another one of our kind, which may be about to trace us, could hold both for ever. */
 bool is_jab(pid_t pid)
@@ -173,7 +149,7 @@ static bool is_turned_away(struct jab *j, const struct proc *p)
 		new->counts.foreign++;
 		return true;
 	}
-	if (living(j) < new->most)
+	if (targets_living(j) < new->most)
 		return false;
 	if (!new->counts.crowded++)
 		log_warn("%zu processes are traced at a time, which is the most: those that start now are not probed", new->most);

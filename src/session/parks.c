@@ -17,9 +17,11 @@
 #define RETRY_NS 100000ull
 #define EXEC_NS 50000ull	/* how often those in an exec are looked at */
 #define RESTS 9			/* a target without a good slot rests for so many times what it took */
-#define IN_TIME_NS 1000000000ull	/* then a thread that has a slot must be asleep there */
+#define IN_TIME_NS 2000000000ull	/* then a thread that has a slot must be asleep there */
 #define MOST_BAD 16
 #define LET_GO_NS 200000000ull
+#define MOST_EXECS 512		/* on the way through an exec at a time; the others stay in their slots */
+#define MOST_EXECS_EACH 256	/* of these, of one target */
 
 enum result { SERVED, NOT_YET, DROPPED };
 
@@ -37,10 +39,30 @@ static void forget(struct park_view *v, uint32_t slot)
 	memset(&v->asks[slot], 0, sizeof(v->asks[slot]));
 }
 
+/* A thread that has left its slot by itself may have made room for another one, which still waits. */
 static void finish(struct park_view *v, uint32_t slot)
 {
-	let_go(&v->here->slots[slot]);
+	struct park_slot *s = &v->here->slots[slot];
+
+	if (__atomic_load_n(&s->tid, __ATOMIC_RELAXED) == v->asks[slot].sleeper.their_tid)
+		let_go(s);
 	forget(v, slot);
+}
+
+static uint32_t take_new(uint32_t *word, uint32_t *seen)
+{
+	uint32_t now = __atomic_load_n(word, __ATOMIC_RELAXED), n = now - *seen;
+
+	*seen = now;
+	return n;
+}
+
+void park_count_missed(struct jab *j, struct park_view *v)
+{
+	if (!v || !v->here)
+		return;
+	j->unfollowed.missed += take_new(&v->here->missed, &v->missed);
+	j->unfollowed.libraries += take_new(&v->here->missed_loads, &v->missed_loads);
 }
 
 static void close_park(struct park_view *v)
@@ -80,6 +102,11 @@ static struct park_view *view_of(struct jab *j, const struct exec_guest *g)
 	return v && v->here ? v : NULL;
 }
 
+static bool has_slot(const struct park_view *v, const struct exec_guest *g)
+{
+	return v && v->asks[g->slot].follows && v->asks[g->slot].number == g->number;
+}
+
 struct going { struct jab *j; const struct exec_guest *g; };
 
 static void guest_goes(void *arg)
@@ -87,8 +114,31 @@ static void guest_goes(void *arg)
 	const struct going *x = arg;
 	struct park_view *v = view_of(x->j, x->g);
 
-	if (v && v->asks[x->g->slot].follows)
+	if (has_slot(v, x->g))
 		finish(v, x->g->slot);
+}
+
+/* Those that are dead have descriptors until they are put away. */
+static bool are_too_many(struct jab *j)
+{
+	size_t most = targets_most(), n = j->execs.n;
+
+	for (size_t i = 0; i < j->targets.n; i++)
+		n += j->targets.v[i].proc && j->targets.v[i].main == i;
+	if (n < most)
+		return false;
+	if (!j->unfollowed.crowded++)
+		log_warn("%zu programs are traced at a time, which is the most: those that are executed now are not probed", most);
+	return true;
+}
+
+static bool must_wait(const struct jab *j, uint32_t target)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->execs.n; i++)
+		n += j->execs.v[i].target == target;
+	return j->execs.n >= MOST_EXECS || n >= MOST_EXECS_EACH;
 }
 
 static enum result begin_exec(struct jab *j, uint32_t target, uint32_t slot)
@@ -96,19 +146,24 @@ static enum result begin_exec(struct jab *j, uint32_t target, uint32_t slot)
 	struct target *t = &j->targets.v[target];
 	struct ask *a = &t->park->asks[slot];
 	bool at = a->kind == PARK_EXECAT;
-	struct exec_guest g = { .target = target, .slot = slot };
+	struct exec_guest g = { .target = target, .slot = slot, .number = a->number };
 	char path[4096] = "";
 	int r;
 
 	thread_read_text(a->sleeper.tid, TADDR(a->arg[at]), path, sizeof(path));	/* a fork has a memory of its own */
 	r = proc_may_follow(t->proc, a->sleeper.tid, at ? (int)a->arg[0] : AT_FDCWD, path);
+	if (!r && are_too_many(j))
+		return SERVED;
 	if (!r)
 		r = exec_begin(a->sleeper.pid, a->sleeper.tid, &g.way);
-	if (r < 0) {
-		if (r != -ENOENT)
-			log_warn("%s", err_text());
-		return SERVED;
+	if (r == -EAGAIN && now_ns() - a->since < IN_TIME_NS)
+		return NOT_YET;		/* on a busy machine we were not fast enough */
+	if (r < 0 && r != -ENOENT) {
+		log_warn("%s", err_text());
+		j->unfollowed.failed++;
 	}
+	if (r < 0)
+		return SERVED;
 	a->follows = true;
 	g.pid = a->sleeper.pid;
 	g.path = xstrdup(path);
@@ -116,41 +171,96 @@ static enum result begin_exec(struct jab *j, uint32_t target, uint32_t slot)
 	return NOT_YET;
 }
 
-static void end_exec(struct jab *j, struct exec_guest *g, int r, struct proc *p, bool loaded)
+/* The oldest first. */
+static struct exec_guest take_guest(struct jab *j, size_t i)
+{
+	struct exec_guest g = j->execs.v[i];
+
+	j->execs.n--;
+	memmove(&j->execs.v[i], &j->execs.v[i + 1], (j->execs.n - i) * sizeof(g));
+	return g;
+}
+
+static void end_exec(struct jab *j, struct exec_guest *g, int r)
 {
 	struct park_view *v = view_of(j, g);
 
 	if (r == -ENOENT)
 		log_info("an exec of %s has failed", g->path);
-	else if (r < 0 && r != -ETIME)
-		log_warn("%s: not followed: %s", g->path, err_text());
-	if (v && v->asks[g->slot].follows)
+	else if (r == -ETIME && v && !v->closed)
+		j->unfollowed.missed++;
+	if (has_slot(v, g))
 		finish(v, g->slot);
 	if (v)
 		note(&j->targets.v[g->target], r != -ETIME);
-	if (r > 0)
-		follow_executed(j, p, loaded);
 	exec_free(g->way);
 	free(g->path);
 }
 
-static int look_at_execs(struct jab *j, uint64_t until)
+/* All go on by some steps. Those that are ready stand still, and the others come to the same place meanwhile. */
+static int move_execs(struct jab *j, uint64_t until)
+{
+	size_t looked = 0, n = j->execs.n;
+	int ended = 0;
+
+	for (; looked < n && j->execs.n && now_ns() < until; looked++) {
+		size_t i = j->exec_next % j->execs.n;
+		struct exec_guest g = j->execs.v[i];
+		struct going going = { j, &g };
+		int r = exec_poll(g.way, guest_goes, &going);
+
+		j->exec_next = i + (r >= 0);
+		if (r >= 0)
+			continue;
+		g = take_guest(j, i);
+		end_exec(j, &g, r);
+		ended++;
+	}
+	return ended;
+}
+
+/* Targets take turns, as their parked threads do; of one target the oldest. j->execs.n: none is ready */
+static size_t next_ready(const struct jab *j)
+{
+	size_t best = j->execs.n;
+	uint32_t least = UINT32_MAX;
+
+	for (size_t i = 0; i < j->execs.n; i++) {
+		uint32_t turn = j->execs.v[i].target - j->exec_last - 1;
+
+		if (exec_is_ready(j->execs.v[i].way) && (turn < least || best == j->execs.n)) {
+			best = i;
+			least = turn;
+		}
+	}
+	return best;
+}
+
+static int attach_ready(struct jab *j, uint64_t until)
 {
 	int n = 0;
 
-	for (size_t i = j->execs.n; i-- > 0 && now_ns() < until;) {
-		struct exec_guest g = j->execs.v[i];
-		struct going going = { j, &g };
+	do {
+		size_t i = next_ready(j);
 		struct proc *p = NULL;
-		bool loaded = false;
-		int r = exec_poll(g.way, guest_goes, &going, &p, &loaded);
+		struct exec_guest g;
+		bool loaded;
+		int r;
 
+		if (i == j->execs.n)
+			break;
+		g = take_guest(j, i);
+		j->exec_last = g.target;
+		r = exec_take(g.way, &p, &loaded);
+		if (r < 0 && r != -ESRCH) {
+			log_warn("%s: not followed: %s", g.path, err_text());
+			j->unfollowed.failed++;
+		}
+		end_exec(j, &g, 0);
 		if (!r)
-			continue;
-		j->execs.v[i] = j->execs.v[--j->execs.n];
-		end_exec(j, &g, r, p, loaded);
+			follow_executed(j, p, loaded);
 		n++;
-	}
+	} while (now_ns() < until);
 	return n;
 }
 
@@ -165,13 +275,14 @@ static bool any_moves(const struct jab *j)
 /* A loader makes some fifty stops, each a few microseconds after the one before: between them we only yield. */
 static int poll_execs(struct jab *j, uint64_t until)
 {
-	int n = look_at_execs(j, until);
+	int n = move_execs(j, until);
+	uint64_t soon = MIN(until, now_ns() + SHARE_NS);
 
-	until = MIN(until, now_ns() + SHARE_NS);
-	while (any_moves(j) && now_ns() < until) {
+	while (any_moves(j) && now_ns() < soon) {
 		sched_yield();
-		n += look_at_execs(j, until);
+		n += move_execs(j, soon);
 	}
+	n += attach_ready(j, until);
 	near_leave();
 	return n;
 }
@@ -186,6 +297,7 @@ static void take_ask(struct target *t, uint32_t slot, uint64_t now)
 
 	forget(t->park, slot);
 	a->since = now;
+	a->number = ++t->park->asked;
 	a->kind = __atomic_load_n(&s->kind, __ATOMIC_RELAXED);
 	for (int i = 0; i < 2; i++)
 		a->arg[i] = __atomic_load_n(&s->arg[i], __ATOMIC_RELAXED);
@@ -213,12 +325,17 @@ static enum result serve(struct jab *j, uint32_t target, uint32_t slot, uint64_t
 	}
 	if (a->kind > PARK_IDS || (a->kind != PARK_IDS && !v->follows))
 		return DROPPED;
+	if (must_wait(j, target)) {
+		a->since = now_ns();
+		return NOT_YET;
+	}
 	r = sleeper_find(&a->sleeper, t->arena, TADDR(word), until);
 	if (!r && now_ns() - a->since > IN_TIME_NS)
 		r = fail(-ETIME, "no thread that calls itself %u has fallen asleep in its slot", a->sleeper.their_tid);
 	if (r < 0)	/* one may be a thread that was killed; more of them get a message of their own */
 		(v->bad ? log_info : log_warn)(a->kind == PARK_IDS ? "process %d: pid and tid of a thread are not known: %s" :
 					       "what process %d executes is not followed: %s", t->proc->pid, err_text());
+	j->unfollowed.missed += r < 0 && a->kind != PARK_IDS;
 	if (r <= 0)
 		return r < 0 ? DROPPED : NOT_YET;
 	if (a->kind != PARK_IDS)
@@ -299,7 +416,7 @@ int parks_poll(struct jab *j)
 {
 	uint64_t until = now_ns() + ROUND_NS;
 	uint32_t n = j->targets.n, first = n ? j->park_next % n : 0;
-	int served = poll_execs(j, until);
+	int served = move_execs(j, until);
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (now_ns() > until)
@@ -335,13 +452,15 @@ void parks_stop(struct jab *j)
 	uint64_t until = now_ns() + LET_GO_NS;
 
 	for (size_t i = 0; i < j->targets.n; i++)
-		if (j->targets.v[i].park && j->targets.v[i].park->here)
+		if (j->targets.v[i].park && j->targets.v[i].park->here) {
+			park_count_missed(j, j->targets.v[i].park);
 			close_park(j->targets.v[i].park);
+		}
 	for (size_t i = 0; i < j->execs.n; i++)
 		exec_leave(j->execs.v[i].way);
 	/* Those that don't stop in time are let go by the kernel when we end. */
 	while (j->execs.n && now_ns() < until)
-		if (!poll_execs(j, until))
+		if (!move_execs(j, until))
 			sleep_ns(50000);
 	for (size_t i = 0; i < j->execs.n; i++) {
 		exec_free(j->execs.v[i].way);

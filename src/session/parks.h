@@ -19,6 +19,7 @@ struct ask {
 	uint32_t kind;
 	uint64_t arg[2];
 	struct sleeper sleeper;
+	uint32_t number;	/* of this request; a slot is used again and again */
 	bool follows;		/* its thread is on the way through its exec */
 };
 
@@ -30,6 +31,8 @@ struct park_view {
 	uint32_t heard;		/* the bell, when we last looked */
 	uint32_t calls;		/* of the loader */
 	struct ask asks[PARK_SLOTS];
+	uint32_t asked;		/* requests so far */
+	uint32_t missed, missed_loads;	/* of struct park, as far as they are counted */
 	uint32_t next;		/* slot to begin with */
 	uint32_t bad;		/* slots in a row that were dropped */
 	bool more;		/* there are slots to look at without a bell */
@@ -42,12 +45,13 @@ struct park_view {
 struct exec_guest {
 	struct exec_way *way;
 	pid_t pid;
-	uint32_t target, slot;
+	uint32_t target, slot, number;	/* whose request it was */
 	char *path;
 };
 
 int parks_poll(struct jab *j);	/* one round; returns how many were served */
 void parks_stop(struct jab *j);	/* all go on, none parks any more */
+void park_count_missed(struct jab *j, struct park_view *v);	/* those that have not waited, since the last call */
 uint64_t parks_wait(struct jab *j, uint64_t ns);	/* not longer than until there is something to look at */
 bool parks_follow(const struct jab *j, pid_t pid);	/* is a thread of it on the way through an exec? */
 bool park_listens(const struct park_view *v);	/* does its bell matter now? */

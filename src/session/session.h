@@ -199,6 +199,9 @@ struct jab {
 	struct events *events;	/* NULL: probes count */
 	bool follow;		/* other programs and libraries that come later are probed, too */
 	VEC(struct exec_guest) execs;	/* threads on the way through an exec; parks.c */
+	uint32_t exec_next;	/* of these, the one that is looked at first */
+	uint32_t exec_last;	/* target that had the last one that was attached to */
+	struct jab_unfollowed unfollowed;
 	uint32_t park_next;	/* target whose parked threads are looked at first */
 	struct newcomers *newcomers;	/* processes that begin to use a file are targets, too; NULL: they are not */
 	VEC(struct file) files;
@@ -250,6 +253,8 @@ int target_add_file(struct jab *j, const char *path);
 bool target_has_object(const struct target *t, const struct loaded *l, const struct probe_spec *spec);	/* is it the probe's? */
 bool target_lost(struct jab *j, struct target *t);	/* after a failure: can the run go on without it? */
 void target_drop(struct jab *j, struct target *t);	/* before it was probed */
+size_t targets_most(void);	/* at a time; lifts the limit of descriptors as far as it may */
+size_t targets_living(const struct jab *j);
 void targets_retire(struct jab *j);	/* those that are gone and empty are put away: only their counts stay */
 void target_free(struct jab *j, struct target *t);
 

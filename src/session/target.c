@@ -4,6 +4,7 @@
 #include "session/budget.h"
 #include "session/follow.h"
 #include "session/newcomers.h"
+#include "session/parks.h"
 #include "session/rings.h"
 #include "session/units.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -219,6 +221,7 @@ void target_drop(struct jab *j, struct target *t)
 
 	if (j->budget)
 		budget_forget(j, t);
+	park_count_missed(j, t->park);
 	target_free(j, t);
 	*t = (struct target){ .main = main, .lost = true };
 }
@@ -229,6 +232,32 @@ static void put_away(struct jab *j, struct target *t)
 	unit_views_keep(j, t);
 	target_drop(j, t);
 	j->gone++;
+}
+
+#define MOST_TARGETS 1000
+#define FDS_EACH 8
+
+size_t targets_most(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+		return MOST_TARGETS;
+	if (l.rlim_cur < l.rlim_max) {
+		l.rlim_cur = l.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &l);
+		getrlimit(RLIMIT_NOFILE, &l);
+	}
+	return MIN((rlim_t)MOST_TARGETS, l.rlim_cur / FDS_EACH);
+}
+
+size_t targets_living(const struct jab *j)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->targets.n; i++)
+		n += j->targets.v[i].proc && j->targets.v[i].main == i && !j->targets.v[i].seen_dead;
+	return n;
 }
 
 /* How many dead ones are kept before somebody looks: with few, looking costs more than memory. */

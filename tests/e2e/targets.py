@@ -51,6 +51,8 @@ TARGETS = {
     "late_musl": c("late.c", cc="musl-gcc"),
     "liblate.so": c("late_lib.c", "-shared", "-fPIC"),
     "liblate_musl.so": c("late_lib.c", "-shared", "-fPIC", cc="musl-gcc"),
+    "late_linked": c("late.c", f"-L{OUT}", "-Wl,--no-as-needed,-llate,-rpath,$ORIGIN", "-ldl"),
+    "late_linked_musl": c("late.c", f"-L{OUT}", "-Wl,--no-as-needed,-llate_musl,-rpath,$ORIGIN", cc="musl-gcc"),
     "told_static": c("told.c", "-static"),
     "told_musl": c("told.c", cc="musl-gcc"),
     "told_musl_static": c("told.c", "-static", cc="musl-gcc"),

@@ -3,7 +3,9 @@
 import os
 import signal
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +45,24 @@ def test_library_of_musl(built, tmp_path):
     assert r.status == 0, r
     events, lost = traces.babeltrace(tmp_path / "t")
     assert lost == 0 and [int(e.fields["who"]) for e in events][:3] == [-1, 0, 0], r
+
+
+def libc_folder():
+    """Named in the environment, the loader does not open its cache, which would show when it is ready."""
+    text = Path("/proc/self/maps").read_text()
+    return str(Path(next(line.split()[-1] for line in text.splitlines() if line.endswith("/libc.so.6"))).parent)
+
+
+@pytest.mark.parametrize("libc, cache", [("", True), ("", False), ("_musl", True)], ids=["glibc", "no-cache", "musl"])
+@pytest.mark.parametrize("before", [[], ["env"]], ids=["started", "executed"])
+def test_constructor_of_a_library(built, tmp_path, libc, cache, before):
+    """It runs before the entry point of the program; a command is probed earlier, as a program that is executed is."""
+    lib = built(f"liblate{libc}.so")
+    env = None if cache else dict(os.environ, LD_LIBRARY_PATH=libc_folder())
+    r = traces.record(tmp_path / "t", [f"liblate{libc}:late_hit who=arg0:int"], [*before, built(f"late_linked{libc}"), lib, 1], env=env)
+    assert r.status == 0, r
+    events, lost = traces.babeltrace(tmp_path / "t")
+    assert lost == 0 and [int(e.fields["who"]) for e in events] == [-1, 0, 0], r
 
 
 @pytest.mark.parametrize("name", ["told", "told_static", "told_musl", "told_musl_static"])
@@ -147,6 +167,48 @@ def test_events_of_a_large_library_that_comes_later(large_library, tmp_path):
     assert r.status == 0 and int(r.stdout) == 2 * FUNCTIONS and "not probed" not in r.stderr, r
     summary = r.summary["probes"][0]
     assert summary["recorded"] + summary["lost"] == 2 * FUNCTIONS, r
+
+
+def crowd(built, tmp_path, n, wrap=()):
+    """n processes that execute a program at the same moment, each with three calls."""
+    script = f"""
+import os
+go, gate = os.pipe()
+for i in range({n}):
+    if not os.fork():
+        os.close(gate)
+        os.read(go, 1)
+        os.execv('{built('told')}', ['told', 'threads', '3', '1'])
+os.close(gate)
+for i in range({n}):
+    os.wait()
+"""
+    r = traces.record(tmp_path / "t", [HIT], [sys.executable, "-c", script], wrap=wrap)
+    assert r.status == 0 and sum(traces.told(r).values()) == 3 * n, r
+    return r, r.summary["probes"][0]["recorded"], r.summary.get("not_followed")
+
+
+def test_programs_executed_at_the_same_time(built, tmp_path):
+    r, recorded, passed = crowd(built, tmp_path, 100)
+    assert passed is None and recorded == 300, r
+    assert "not probed" not in r.stderr, r
+
+
+def test_programs_beyond_what_can_be_traced_are_counted(built, tmp_path):
+    """With few descriptors there are few targets."""
+    r, recorded, passed = crowd(built, tmp_path, 60, ["sh", "-c", 'ulimit -n 256; exec "$@"', "sh"])
+    assert passed["programs"] > 0 and recorded == 3 * (60 - passed["programs"]) > 0, r
+    assert f"{passed['programs']} programs were executed and not probed: too many were traced at that time" in r.stderr, r
+
+
+def test_process_that_the_command_leaves_behind(built, tmp_path):
+    """A fork that lives on, as a daemon does, is no longer traced: that is said, and not for a fork that has ended."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    r = traces.record(tmp_path / "t", [HIT], ["sh", "-c", f"(:) & wait; (read x <{gate}) >/dev/null 2>&1 & exit 3"])
+    gate.write_text("")
+    assert r.status == 3 and r.summary["left_running"] == 1, r
+    assert "which the command has started, goes on and is no longer traced" in r.stderr, r
 
 
 def test_no_follow(built, tmp_path):

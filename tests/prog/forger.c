@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SLOTS 32
+#define SLOTS 255
 
 struct slot { uint32_t state, kind, tid, pid; uint64_t arg[2]; uint8_t unused[32]; };
 struct park { uint32_t bell, open, keeper, missed; uint8_t unused[48]; struct slot slots[SLOTS]; };

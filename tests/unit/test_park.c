@@ -14,7 +14,7 @@
 #include "arch/park.h"
 #include "blob/blob.h"
 
-#define ENOUGH 50	/* wake-ups of a parked thread; at the limit of 2 s it would have 200 whole slices */
+#define ENOUGH 50	/* wake-ups of a parked thread; at the limit of 2 s it would have 42 whole slices, which signals cut short */
 
 static struct park park;
 static void (*blob_park)(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1);
@@ -123,7 +123,26 @@ static void all_slots_are_taken(void **state)
 	for (int i = 0; i < PARK_SLOTS; i++)
 		park.slots[i].state = PARK_WAITING;
 	blob_park(&park, PARK_EXEC, 1, 2);
-	assert_true(park.missed == 1 && park.bell == 0);
+	assert_true(park.missed == 1 && park.missed_loads == 0 && park.bell == 0);
+	blob_park(&park, PARK_LOADED, 0, 0);
+	assert_true(park.missed == 1 && park.missed_loads == 1 && park.bell == 0);
+}
+
+static void is_counted_when_nobody_comes(void **state)
+{
+	(void)state;
+	blob_park(&park, PARK_EXEC, 1, 2);
+	assert_true(park.missed == 1 && park.bell == 1 && park.slots[0].state == PARK_FREE);
+}
+
+static void is_not_counted_when_served(void **state)
+{
+	pthread_t t = park_one();
+
+	(void)state;
+	__atomic_store_n(&park.slots[0].state, PARK_GO, __ATOMIC_RELEASE);
+	pthread_join(t, NULL);
+	assert_true(park.missed == 0 && park.slots[0].state == PARK_FREE);
 }
 
 int main(void)
@@ -134,6 +153,8 @@ int main(void)
 		test(goes_on_when_nobody_listens),
 		test(does_not_park_without_a_tracer),
 		test(all_slots_are_taken),
+		test(is_counted_when_nobody_comes),
+		test(is_not_counted_when_served),
 	};
 
 	return cmocka_run_group_tests_name("park", tests, set_up, NULL);
