@@ -79,7 +79,8 @@ static void welcome(struct arrivals *a, const struct caller *c)
 
 	v.moved = v.since;
 	v.came = c->since ? c->since : v.since;
-	if (door_is_late(c->since, doorman_crowd(a->door), v.since)) {	/* the doorman lets it go, and counts it */
+	if (door_is_late(c->since, doorman_crowd(a->door), v.since)) {
+		doorman_answer(a->door, c, DOOR_MISSED);
 		doorman_answer(a->door, c, DOOR_DONE);
 		return;
 	}

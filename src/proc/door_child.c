@@ -270,6 +270,7 @@ static bool read_answers(struct door *d)
 		}
 		for (size_t i = 0; i < queue_length(); i++)
 			if (queue_at(i)->id == v.id) {
+				d->page->counts.unheard += v.answer == DOOR_MISSED;
 				if (v.answer == DOOR_LATER)
 					postpone(d, queue_at(i)->tid);
 				let_one_go(d, i);

@@ -30,6 +30,7 @@ struct caller { uint32_t id, kind; pid_t tid; uint64_t since; };	/* since: it wa
 
 enum door_answer {
 	DOOR_GO,
+	DOOR_MISSED,		/* the same, if it still waits: it was too late for it */
 	DOOR_LATER,		/* can't be seized as long as its exec lasts: ask again when its loader opens its cache */
 	DOOR_DONE,		/* later: nothing is left to do about it, so that we can be asked about another one */
 	DOOR_BAD,		/* the same, and it came to nothing: it was let go because it took too long */
