@@ -134,7 +134,7 @@ static void set_value(struct interp_site *s, const char *name, const char *value
 	};
 	static const char *const ctx[] = {
 		"site", "pid", "tid", "cpu", "nsecs", "elapsed", "duration", "uid", "gid", "rand", "ncpus", "cpid",
-		"thread", "tail", "ns_pid", "ns_tid",
+		"thread", "tail", "left", "ns_pid", "ns_tid",
 	};
 	double d = strtod(value, NULL);
 	float f = d;
