@@ -296,6 +296,14 @@ static bool is_conditional(const struct jab *j, uint32_t probe)
 	return p->unit && j->units.v[p->unit - 1].script->clauses.v[p->clause]->predicate;
 }
 
+/* The script's missing_probes says what becomes of a probe without a place: it was said, or is not to be. */
+static bool may_be_missing(const struct jab *j, uint32_t probe)
+{
+	const struct session_probe *p = &j->probes.v[probe];
+
+	return p->missing || (p->unit && lang_config(j->units.v[p->unit - 1].lang)->missing_probes == MISSING_IGNORE);
+}
+
 static void say_unmatched(const struct jab *j, const struct probe_spec *spec)
 {
 	char *bare = nameless(j, spec);
@@ -315,7 +323,7 @@ static bool say_hint(struct jab *j, uint32_t probe)
 			 spec->text, copies);
 	else if (home)
 		log_warn("%s: no hit; %s has a function %s: '%s:%s'", spec->text, home, spec->place, home, spec->place);
-	if (copies || home || j->probes.v[probe].sites)
+	if (copies || home || j->probes.v[probe].sites || may_be_missing(j, probe))
 		return copies || home;
 	say_unmatched(j, spec);
 	return true;
@@ -338,7 +346,7 @@ void probes_say_unmatched(struct jab *j)
 	int said = 0;
 
 	for (size_t i = 0; !j->newcomers && i < j->probes.n && said < MOST_HINTS; i++)
-		if (!j->probes.v[i].sites) {
+		if (!j->probes.v[i].sites && !may_be_missing(j, i)) {
 			say_unmatched(j, j->probes.v[i].spec);
 			said++;
 		}
