@@ -49,10 +49,10 @@ static void put_free_rcx(struct gen *g)
 	g->rcx_used = true;
 }
 
-/* An event is written at each hit, whatever the program finds. The entry of a call writes none. */
+/* An event is written at each hit, whatever the program finds; at an exit also whatever the entry has found. */
 static bool always_emits(const struct gen *g)
 {
-	if (g->p->where == IR_WHERE_ENTRY)
+	if (g->p->choosy)
 		return false;
 	for (size_t i = 0; i < g->p->ins.n; i++) {
 		uint8_t o = g->p->ins.v[i].op;
@@ -85,7 +85,7 @@ static void put_lost(struct gen *g, struct cold *c)
 	*vec_add(&g->to_end) = g_later(g);
 }
 
-/* May the time stamp counter be read? If not, the event of this hit is lost. */
+/* May the time stamp counter be read? If not, the event of this hit is lost; who might have written none counts none. */
 static void put_timeless(struct gen *g)
 {
 	struct cold *c;

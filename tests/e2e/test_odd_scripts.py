@@ -2,6 +2,7 @@
 """Programs that do odd but legal things with their stack, their flags, their clock and their system calls: what they print is
 what they print alone, and what a script or a recording shows of them is right or says that it could not be read."""
 import json
+import re
 import subprocess
 
 import pytest
@@ -121,6 +122,20 @@ def test_calls_without_a_clock_are_lost(built, tmp_path):
     r = jab.run("trace", "--json", "-o", tmp_path / "out", "call:exe:work n=arg0", "--", built("timeless"), N)
     said = json.loads((tmp_path / "out").read_text().splitlines()[-1])["summary"]["probes"][0]
     assert r.status == 0 and (said["hits"], said["recorded"], said["lost"]) == (2 * N, N, N), (said, r)
+
+
+@pytest.mark.parametrize("clause, lost", [
+    ('u:exe:work { printf("%d %d\\n", arg0, nsecs); }', N),
+    ('call:exe:work { printf("%d %d\\n", arg0, duration); }', N),
+    ('u:exe:work /arg0 < 50/ { printf("%d\\n", nsecs); }', 0),
+    ('call:exe:work /arg0 < 50/ { printf("%d\\n", duration); }', 0)])
+def test_clauses_that_read_the_clock_count_what_is_lost(built, clause, lost):
+    """A clause that asks for the time does nothing without a clock: the event that it would have written at each hit is lost.
+    One with a condition has not asked for that either: no number is made up."""
+    r = run(clause, built("timeless"), N)
+    said = re.search(r"(\d+) events were lost", r.stderr)
+    assert r.status == 0 and len(r.output.splitlines()) == (N if lost else 50), r
+    assert (int(said[1]) if said else 0) == lost, r
 
 
 def test_text_without_a_clock(built):
