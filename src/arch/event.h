@@ -339,7 +339,8 @@ struct bulk_spec {
 #define BULK_STRING_MIN 21	/* "<unreadable>", NUL, address */
 #define BULK_LEN_MAX EVENT_LEN_MAX
 #define EVENT_STACK_NEED 232	/* below the site's stack pointer, red zone included */
-#define BULK_STACK_MAX 576
+#define BULK_STACK_MAX 640
+#define BULK_STACK_PAD 216	/* of that: the pad, up to the return address of what it calls */
 
 /* The greatest length of this field in an event. */
 static inline uint64_t bulk_field_max(const struct bulk_field *f)

@@ -40,6 +40,17 @@ extern const size_t blob_size;
 
 #define BLOB_ALIGN 64		/* alignment of the image in the target */
 
+/*
+ * The most stack that BLOB_PROGRAM takes for a kind of work, below its return address: counted in the machine code when the
+ * blob is built (depth.py), since each compiler makes other frames. BLOB_RECORD and BLOB_LEAVE have a limit, and a blob that takes
+ * more is not built: their pads ask for a fixed number of bytes.
+ */
+enum blob_work { BLOB_OTHER_WORK, BLOB_IDS, BLOB_MAPS, BLOB_STACKS };
+extern const uint32_t blob_work_depths[];
+uint32_t blob_depth(enum blob_work work);
+#define BLOB_RECORD_DEPTH (BULK_STACK_MAX - BULK_STACK_PAD)
+#define BLOB_LEAVE_DEPTH (LEAVE_STACK - LEAVE_STACK_PAD)
+
 /* Offset of an entry's code from the start of the image. */
 uint32_t blob_offset(enum blob_entry entry);
 

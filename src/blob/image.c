@@ -14,6 +14,11 @@ uint32_t blob_offset(enum blob_entry entry)
 	return offset;
 }
 
+uint32_t blob_depth(enum blob_work work)
+{
+	return blob_work_depths[work];
+}
+
 static bool size_is_good(uint8_t size)
 {
 	return size == 1 || size == 2 || size == 4 || size == 8;

@@ -60,5 +60,6 @@ struct leave_desc {
 };
 
 #define LEAVE_STACK 704			/* that a pad must ask for: everything but what code of leavers asks for itself */
+#define LEAVE_STACK_PAD 224		/* of that: the pad, up to the return address of what it calls */
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "blob/blob.h"
 
 typedef void visit(struct gen *g, uint32_t r, bool written, size_t at);
 
@@ -162,19 +163,25 @@ static uint32_t words_of_call(const struct gen *g, const struct ir_ins *x)
 	return g_is_call(g, x) || x->op == IR_RATE ? 2 : 0;
 }
 
+static enum blob_work work_of_call(const struct ir_ins *x)
+{
+	if (x->op >= IR_MAP_GET && x->op <= IR_MAP_LEN)
+		return BLOB_MAPS;
+	return x->op == IR_STACK ? BLOB_STACKS : x->op == IR_CTX ? BLOB_IDS : BLOB_OTHER_WORK;
+}
+
+static int32_t below_blob(enum blob_work work)
+{
+	return BELOW_BLOB + (int32_t)blob_depth(work);
+}
+
 static int32_t stack_of_call(const struct gen *g, const struct ir_ins *x)
 {
 	if (x->op == IR_REG)
 		return x->imm == BULK_FLAGS ? BELOW_FLAGS : 0;
 	if (x->op == IR_EXIT || (x->op == IR_EMIT && g_is_plain_event(g, x)))
 		return BELOW_EVENT;
-	if (x->op == IR_STACK)
-		return BELOW_STACK;
-	if (g_is_heavy(g, x))
-		return x->op >= IR_MAP_GET && x->op <= IR_MAP_HAS ? BELOW_MAPS : BELOW_HEAVY;
-	if (g_ids_are_theirs(g, x))
-		return BELOW_ASK;
-	return g_is_call(g, x) ? BELOW_LIGHT : 0;
+	return g_is_call(g, x) ? below_blob(work_of_call(x)) : 0;
 }
 
 static void look(struct gen *g)
@@ -183,7 +190,7 @@ static void look(struct gen *g)
 
 	if (g->entry_bits) {			/* they want a place */
 		g->calls = g->heavy = true;
-		g->below = BELOW_HEAVY;
+		g->below = below_blob(BLOB_OTHER_WORK);
 	}
 	for (size_t i = 0; i < g->p->ins.n; i++) {
 		const struct ir_ins *x = &g->p->ins.v[i];

@@ -109,11 +109,7 @@ enum { PAIR_NS, PAIR_FAULTS };
 /* Stack that is needed below the frame, with return addresses. */
 #define BELOW_FLAGS 8
 #define BELOW_EVENT 88
-#define BELOW_LIGHT 208		/* maps of numbers */
-#define BELOW_ASK 264		/* the tracer, for a number */
-#define BELOW_HEAVY 200		/* text */
-#define BELOW_MAPS 296		/* text in maps */
-#define BELOW_STACK 320
+#define BELOW_BLOB 24		/* the local routine and the flags; the blob's own need is measured when it is built */
 
 /* code.c */
 void g_bytes(struct gen *g, const uint8_t *b, size_t n);

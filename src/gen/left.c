@@ -99,6 +99,8 @@ static size_t put_ask(struct gen *g, const struct gen_landing *l)
 	return none;
 }
 
+_Static_assert(128 + W_SIZE + 16 == LEAVE_STACK_PAD, "the flags and the return address come below the frame");
+
 static void put_hand_over(struct gen *g, const struct gen_landing *l)
 {
 	op(g, 0x9c, 0xfc);				/* pushf; cld */

@@ -21,6 +21,8 @@
 #define KEPT (8 * 5)
 #define SAVED_DIRECTION (KEPT + SAVED_FLAGS + 4)	/* SAVED_PID, which bulk code does not use */
 
+_Static_assert(SITE_RSP + KEPT + 8 == BULK_STACK_PAD, "the return address comes below what is kept");
+
 #define CONTEXT(member) offsetof(struct bulk_context, member)
 #define CONTEXT_REG(n) (CONTEXT(regs) + 8 * (n))
 
