@@ -13,6 +13,7 @@
 #include "arch/cpu.h"
 #include "arch/event.h"
 #include "arch/park.h"
+#include "arch/regs.h"
 
 enum insn_kind {
 	INSN_PLAIN,		/* continues with the next instruction */
@@ -177,9 +178,15 @@ struct tail_spec {
 	uint32_t id;		/* what is reported with the address */
 };
 
-struct arch_ops {
+#define ANY_CALL UINT32_MAX
+#define FAR_ARCH_PRCTL (UINT32_MAX - 1)
+#define FAR_LEN 32
+typedef void (*call_found)(void *arg, size_t offset, size_t len, uint32_t nr);
+
+struct arch {
 	const char *name;
 	uint16_t elf_machine;
+	const struct arch_regs *regs;
 
 	/* Decodes one instruction. Returns 0, or -EILSEQ if the bytes are not a valid one. */
 	int (*decode)(const uint8_t *code, size_t room, uint64_t addr, struct insn *ret_insn);
@@ -195,6 +202,14 @@ struct arch_ops {
 
 	/* Writes the 5-byte jump from `from` to `to`; -ERANGE if too far. */
 	int (*jump)(uint8_t *out, uint64_t from, uint64_t to);
+
+	/*
+	 * Calls found() for each system call in the text with a constant number, with the offset and the length of an instruction
+	 * before it that a jump can replace (0: there is none). Of glibc's syscall(), which makes any call, the number is ANY_CALL;
+	 * of calls and instructions that change the thread pointer FAR_ARCH_PRCTL, if other instructions are in between (at most
+	 * FAR_LEN bytes in all).
+	 */
+	void (*find_calls)(const uint8_t *bytes, size_t n, call_found found, void *arg);
 
 	/*
 	 * Writes the counting code as it runs at address `at`: keeps every register, the flags and the red zone,
@@ -268,6 +283,15 @@ struct arch_ops {
 #define HUSH_MAX 88
 #define SPACE_LEN 67
 
-extern const struct arch_ops arch_x86_64;
+extern const struct arch arch_x86_64;
+
+/* The CPU of an ELF file; NULL: this build does not trace it. */
+const struct arch *arch_of_machine(uint16_t elf_machine);
+
+/* The CPU that this build runs on. */
+const struct arch *arch_host(void);
+
+/* The CPUs that this build traces, as a list for messages: "x86-64". */
+const char *arch_names(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A thread's integer registers, and access to its memory by callbacks: enough to emulate generated code from
- * outside. See arch_ops.perform.
+ * outside. See arch.perform.
  */
 #ifndef JAB_ARCH_CPU_H
 #define JAB_ARCH_CPU_H

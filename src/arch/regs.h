@@ -15,6 +15,6 @@ struct arch_regs {
 extern const struct arch_regs x86_regs;
 
 /* The number of a register by its name; -1: there is none of that name. */
-int reg_number(const char *name);
+int reg_number(const struct arch_regs *regs, const char *name);
 
 #endif

@@ -36,6 +36,7 @@ struct map_info {
 };
 
 struct lang {
+	const struct arch_regs *regs;
 	struct script *script;
 	struct pool *pool;
 	struct diags *diags;

@@ -124,7 +124,6 @@ void lower_fields(struct lower *w, struct ir_record *r, arg_list *list, const ch
 bool lower_some_fields(struct lower *w, struct ir_record *r, arg_list *list, const char *name, const struct val *v); /* false: none */
 
 /* lower_loc.c */
-#define REG_SP 4
 #define STACK_GOOD_MIN (-128)
 #define STACK_GOOD_MAX 0		/* what is above may be another page, and that missing: gen/loads.c looks */
 /* Memory at so many bytes of this module's block, or of a variable that has a name. */

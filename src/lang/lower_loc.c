@@ -264,7 +264,7 @@ struct val lower_located(struct lower *w, const struct loc *loc, const struct vt
 		v.kind = K_MEM;
 		v.type = type;
 		v.off = p->off;
-		v.good = p->reg == REG_SP && p->off >= STACK_GOOD_MIN && p->off <= STACK_GOOD_MAX;
+		v.good = p->reg == w->l->regs->sp && p->off >= STACK_GOOD_MIN && p->off <= STACK_GOOD_MAX;
 		return v_is_scalar(type) ? val_load(w, &v) : v;
 	case LOC_GLOBAL:
 		v = val_const(&v_u64, lower_live(w, p->off));

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "arch/regs.h"
+#include "arch/arch.h"
 #include "base/addr.h"
 #include "base/err.h"
 
@@ -15,7 +15,7 @@ struct val lower_site_reg(struct lower *w, uint32_t number)
 
 static struct val from_stack(struct lower *w, int64_t off)
 {
-	struct val m = lower_site_reg(w, REG_SP);
+	struct val m = lower_site_reg(w, w->l->regs->sp);
 
 	m.kind = K_MEM;
 	m.off = off;
@@ -27,10 +27,10 @@ static struct val from_stack(struct lower *w, int64_t off)
 static struct val argument(struct lower *w, uint32_t n)
 {
 	bool go = w->c->site && w->c->site->is_go;
-	uint32_t in_regs = go ? ARRAY_SIZE(x86_regs.go_args) : ARRAY_SIZE(x86_regs.args);
+	uint32_t in_regs = go ? ARRAY_SIZE(w->l->regs->go_args) : ARRAY_SIZE(w->l->regs->args);
 
 	if (n < in_regs)
-		return lower_site_reg(w, go ? x86_regs.go_args[n] : x86_regs.args[n]);
+		return lower_site_reg(w, go ? w->l->regs->go_args[n] : w->l->regs->args[n]);
 	return from_stack(w, 8 + 8 * (int64_t)(n - in_regs));
 }
 
@@ -196,7 +196,7 @@ struct val lower_asked_reg(struct lower *w, uint32_t number, const struct vtype 
 	struct val v = lower_site_reg(w, number);
 
 	v.type = type;
-	if (w->p->is_left && number != REG_SP)
+	if (w->p->is_left && number != w->l->regs->sp)
 		v.mask |= gone_mask(w);
 	return v;
 }

@@ -59,13 +59,11 @@ int code_open(struct module *m, struct code **ret_code)
 	struct code_priv *pr;
 	struct code *c;
 
-	if (m->machine != arch_x86_64.elf_machine)
-		return fail(-ENOTSUP, "%s: this CPU is not supported", m->path);
 	pr = xcalloc(1, sizeof(*pr));
 	pr->bodies = xcalloc(m->funcs.n, sizeof(*pr->bodies));
 	c = xcalloc(1, sizeof(*c));
 	c->m = m;
-	c->arch = &arch_x86_64;
+	c->arch = m->arch;
 	c->priv = pr;
 	if (m->is_go)
 		learn_go(c);

@@ -35,7 +35,7 @@ struct fcode {
 
 struct code {
 	struct module *m;
-	const struct arch_ops *arch;
+	const struct arch *arch;
 	void *priv;
 };
 

@@ -101,7 +101,7 @@ enum line_flags { LINE_CALL_IND = 1, LINE_NO_MERGE = 2, LINE_TAIL = 4 };
 struct plan {
 	struct code *code;
 	struct module *m;
-	const struct arch_ops *arch;
+	const struct arch *arch;
 	struct room *room;
 	uint64_t bias;
 	size_t body;

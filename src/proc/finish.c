@@ -171,7 +171,7 @@ static int perform_all(struct rest *r)
 			continue;
 		}
 		r->at_slot = jumps_by_slot(r);
-		if (arch_x86_64.perform(&r->cpu, &memory) < 0)
+		if (r->f->p->arch->perform(&r->cpu, &memory) < 0)
 			return -EAGAIN;
 	}
 	return -EAGAIN;

@@ -168,10 +168,6 @@ bool is_about_to_exec(const struct thread *t);	/* now, or so soon that it is bet
 bool child_is_held(struct proc *p, const struct thread *t);
 bool still_shares(struct proc *p, const struct thread *t);
 
-/* textcalls.c; the pure part, for tests */
-typedef void (*call_found)(void *arg, size_t offset, size_t len, uint32_t nr);
-void calls_in(const uint8_t *bytes, size_t n, call_found found, void *arg);
-
 /* calls.c */
 void call_rewind(struct proc *p, struct thread *t);	/* right after the stop */
 void call_unwind(struct proc *p, struct thread *t);	/* right before it is let go */

@@ -27,6 +27,7 @@ struct proc *proc_alloc(pid_t pid)
 	struct proc_priv *v = xcalloc(1, sizeof(*v));
 
 	p->pid = v->via = pid;
+	p->arch = arch_host();
 	p->mem = v->task = v->loadavg = -1;
 	p->priv = v;
 	v->chroot = xstrdup("");
@@ -85,16 +86,16 @@ bool proc_memory_lives(struct proc *p)
 	return pread(p->mem, &byte, 1, priv(p)->probe_at) == 1;
 }
 
-static int refuse_machine(pid_t pid, const Elf64_Ehdr *eh)
+static int check_header(struct proc *p, const Elf64_Ehdr *eh)
 {
 	if (memcmp(eh->e_ident, ELFMAG, SELFMAG) != 0)
 		return 0;
 	if (eh->e_ident[EI_CLASS] == ELFCLASS32)
 		return fail(-ENOTSUP, "process %d runs a 32-bit program: not supported yet; try a 64-bit build",
-			    pid);
-	if (eh->e_machine != EM_X86_64)
-		return fail(-ENOTSUP, "process %d runs a program for another CPU (ELF machine %u): only "
-			    "x86-64 is supported", pid, eh->e_machine);
+			    p->pid);
+	if (arch_of_machine(eh->e_machine) != p->arch)
+		return fail(-ENOTSUP, "process %d runs a program for another CPU (ELF machine %u): this jab traces only "
+			    "processes of %s", p->pid, eh->e_machine, p->arch->name);
 	return 0;
 }
 
@@ -241,7 +242,7 @@ int proc_check_machine(struct proc *p)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;	/* the memory is ours to read: what matters shows there */
-	r = read(fd, &eh, sizeof(eh)) == sizeof(eh) ? refuse_machine(p->pid, &eh) : 0;
+	r = read(fd, &eh, sizeof(eh)) == sizeof(eh) ? check_header(p, &eh) : 0;
 	close(fd);
 	return r;
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/user.h>
+#include "arch/arch.h"
 #include "base/addr.h"
 #include "base/mem.h"
 
@@ -52,6 +53,7 @@ struct rseq_conf { bool usable, all; int32_t offset; uint32_t signature; };
 
 struct proc {
 	pid_t pid;
+	const struct arch *arch;
 	int mem;		/* /proc/PID/task/TID/mem, read and write */
 	bool started_by_us;
 	bool gone;		/* died or executed another program */
@@ -120,9 +122,6 @@ bool proc_locks_memory(struct proc *p);
  * between (at most FAR_LEN bytes in all), and for whatever else can change a thread pointer. And glibc's syscall(), which can make each of them: its
  * number is ANY_CALL. The list lives with p until the next call.
  */
-#define ANY_CALL UINT32_MAX
-#define FAR_ARCH_PRCTL (UINT32_MAX - 1)
-#define FAR_LEN 32
 struct text_call {
 	taddr at;		/* of an instruction not far before the syscall, mostly that which loads the number */
 	uint32_t nr;

@@ -27,6 +27,7 @@ const char *jab_error(void)
 int jab_new(struct jab **ret_jab)
 {
 	*ret_jab = xcalloc(1, sizeof(**ret_jab));
+	(*ret_jab)->arch = arch_host();
 	(*ret_jab)->started_ns = now_ns();
 	return 0;
 }
@@ -273,7 +274,7 @@ int jab_add_probe(struct jab *j, const char *text)
 			    "scripts; count 'FUNCTION' or 'FUNCTION%%return'", text);
 	}
 	/* What is more than plain fields is a program. */
-	if (j->budget || spec->kind == SPEC_CALL || (spec->rest && fields_parse(spec->rest, spec->kind == SPEC_RETURN, &fields) < 0) ||
+	if (j->budget || spec->kind == SPEC_CALL || (spec->rest && fields_parse(j->arch->regs, spec->rest, spec->kind == SPEC_RETURN, &fields) < 0) ||
 	    wants_names(j, &fields)) {
 		fields_free(&fields);
 		spec_free(spec);

@@ -7,7 +7,7 @@
 
 size_t shape_body(const struct jab *j, const struct site *s)
 {
-	return shape_own_body(j, s) + tails_room(j, s) + (s->early ? count_body() : 0);
+	return shape_own_body(j, s) + tails_room(j, s) + (s->early ? count_body(j->arch) : 0);
 }
 
 /* Calls that end here although they go on. */
@@ -19,13 +19,13 @@ static int emit_early(const struct jab *j, const struct target *t, const struct 
 		return 0;
 	spec.index = j->counters.v[s->early - 1].index;
 	spec.shared = counter_shared_at(t, spec.index);
-	return arch_x86_64.emit_count(out, at, &spec);
+	return j->arch->emit_count(out, at, &spec);
 }
 
-void shape_fill(uint8_t *out, uint64_t at, size_t used, size_t size)
+void shape_fill(const struct arch *arch, uint8_t *out, uint64_t at, size_t used, size_t size)
 {
 	if (used + 5 <= size)	/* the shorter form: jump over what is left */
-		arch_x86_64.jump(out + used, at + used, at + size);
+		arch->jump(out + used, at + used, at + size);
 	else
 		memset(out + used, 0x90, size - used);
 }
@@ -43,7 +43,7 @@ int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t a
 	n = shape_emit_own(j, t, &own, at + code.before, out + code.before);
 	if (n < 0 || !code.after)
 		return n < 0 ? n : (int)code.before + n;
-	shape_fill(out + code.before, at + code.before, n, own.body);
-	arch_x86_64.jump(out + w->body - code.after, at + w->body - code.after, at);
+	shape_fill(j->arch, out + code.before, at + code.before, n, own.body);
+	j->arch->jump(out + w->body - code.after, at + w->body - code.after, at);
 	return w->body;
 }

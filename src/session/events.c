@@ -25,7 +25,7 @@ int events_enable(struct jab *j, const struct events_options *o)
 
 int events_context(struct jab *j, const char *text)
 {
-	return fields_parse_context(text, &j->events->context);
+	return fields_parse_context(j->arch->regs, text, &j->events->context);
 }
 
 int events_clock(struct jab *j, struct tsc_clock *ret_clock)

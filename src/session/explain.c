@@ -160,7 +160,7 @@ static int explain_late_field(struct jab *j, const struct probe_spec *spec, bool
 		return 0;
 	probe--;
 	if (spec->object ? !fields_is_type(spec->place) :
-	    reg_number(spec->place) < 0 && !is_variable(j, probe, spec->place))
+	    reg_number(j->arch->regs, spec->place) < 0 && !is_variable(j, probe, spec->place))
 		return 0;
 	return say_field(j, spec, probe);
 }

@@ -16,6 +16,7 @@
 
 /* A word of the input and where it came from, for messages. */
 struct words {
+	const struct arch_regs *regs;
 	const char *whole;
 	bool is_exit;
 	bool by_name;		/* names of the source mean something here */
@@ -163,7 +164,7 @@ static void add_regs(const struct words *w)
 	struct field *f;
 
 	for (int i = 0; i < 16; i++) {
-		f = add(w, x86_regs.names[i]);
+		f = add(w, w->regs->names[i]);
 		f->from = FROM_REG;
 		f->reg = i;
 	}
@@ -176,7 +177,7 @@ static void add_stack(const struct words *w, uint32_t bytes)
 	struct field *f = add(w, "stack");
 
 	f->from = FROM_REG;
-	f->reg = x86_regs.sp;
+	f->reg = w->regs->sp;
 	f->deref = true;
 	f->type = (struct ctf_field){ .kind = CTF_BYTES, .size = bytes };
 }
@@ -250,7 +251,7 @@ static int add_term(const struct words *w, const char *name, const char *term)
 		add(w, name ? name : term)->from = FROM_PC;
 		return 0;
 	}
-	n = reg_number(term);
+	n = reg_number(w->regs, term);
 	if (n < 0 && w->by_name && is_identifier(term)) {
 		f = add(w, name ? name : term);
 		f->from = FROM_NAME;
@@ -303,10 +304,10 @@ static int parse_field(const struct words *w, char *text)
 }
 
 /* Fields are separated by blanks; a type may have them inside, as in "unsigned long": written with _ there. */
-int fields_parse(const char *text, bool is_exit, field_list *list)
+int fields_parse(const struct arch_regs *regs, const char *text, bool is_exit, field_list *list)
 {
 	char *copy = xstrdup(text), *save = NULL;
-	struct words w = { text, is_exit, true, list };
+	struct words w = { regs, text, is_exit, true, list };
 	int r = 0;
 
 	for (char *p = strtok_r(copy, " \t\n", &save); p && !r; p = strtok_r(NULL, " \t\n", &save)) {
@@ -375,9 +376,9 @@ static int parse_sized(const struct words *w, const char *word, const char *numb
 	return 0;
 }
 
-int fields_parse_context(const char *text, field_list *list)
+int fields_parse_context(const struct arch_regs *regs, const char *text, field_list *list)
 {
-	struct words w = { text, false, false, list };
+	struct words w = { regs, text, false, false, list };
 	char *copy = xstrdup(text), *first = strchr(copy, ':'), *second;
 	int r = 0;
 

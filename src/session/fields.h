@@ -15,6 +15,7 @@
 #define JAB_SESSION_FIELDS_H
 
 #include "arch/event.h"
+#include "arch/regs.h"
 #include "base/mem.h"
 #include "trace/ctf.h"
 
@@ -46,10 +47,10 @@ struct field {
 typedef VEC(struct field) field_list;
 
 /* The fields behind a probe. is_exit: retval is there, arguments are not. */
-int fields_parse(const char *text, bool is_exit, field_list *list);
+int fields_parse(const struct arch_regs *regs, const char *text, bool is_exit, field_list *list);
 
 /* One -t. */
-int fields_parse_context(const char *text, field_list *list);
+int fields_parse_context(const struct arch_regs *regs, const char *text, field_list *list);
 
 /* For words that were meant as fields: is it argN, xmmN, retval or $...; is it the name of a type? */
 bool fields_is_term(const char *word);

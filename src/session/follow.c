@@ -124,7 +124,7 @@ size_t follow_body(const struct target *t, uint8_t kind, uint8_t *out)
 	struct park_spec spec = { .park = t->park->at, .routine = t->blob_at + blob_offset(BLOB_PARK), .kind = kind,
 				  .quiet = t->state_at + offsetof(struct process_state, quiet) };
 
-	return arch_x86_64.emit_park(out, &spec);
+	return t->proc->arch->emit_park(out, &spec);
 }
 
 size_t follow_data_size(const struct target *t)

@@ -90,7 +90,7 @@ void go_put_space(const struct jab *j, const struct site *s, enum go_body kind, 
 		spec.need = BULK_STACK_MAX;
 	if (kind == GO_PROGRAM)
 		spec.need = unit_stack(&j->programs.v[j->counters.v[s->counter].program - 1]);
-	arch_x86_64.emit_space(out, &spec);
+	j->arch->emit_space(out, &spec);
 }
 
 /* Of a call, the entry and all exits, since they are of one function and both programs are looked at. */

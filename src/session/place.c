@@ -372,7 +372,7 @@ static void emit_body(void *arg, const struct want *w, uint64_t at, uint8_t *out
 	if (n < 0)
 		x->err = n;
 	else
-		shape_fill(out, at, n, size);
+		shape_fill(x->j->arch, out, at, n, size);
 }
 
 static uint8_t *view(void *arg, uint64_t at)

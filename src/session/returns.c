@@ -133,7 +133,7 @@ static bool write_known(struct jab *j, uint32_t main, const struct site *s)
 	uint64_t words[TAIL_BUCKET_SIZE / 8], at, word;
 	uint32_t bucket;
 
-	word = arch_x86_64.tail_known(tails_func(j, t, s), s->addr + t->loaded.v[s->loaded].bias, &bucket);
+	word = j->arch->tail_known(tails_func(j, t, s), s->addr + t->loaded.v[s->loaded].bias, &bucket);
 	at = tails_known_at(m) + (uint64_t)bucket * TAIL_BUCKET_SIZE;
 	if (proc_read(m->proc, TADDR(at), words, sizeof(words)) < 0)
 		return false;

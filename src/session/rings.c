@@ -408,7 +408,7 @@ static int write_code(struct target *t)
 
 	if (!here)
 		return fail(-EFAULT, "no view of our own code");
-	return arch_x86_64.emit_event_slow(here, &slow) < 0 ? fail(-EINVAL, "the slow routine can't be made") : 0;
+	return t->proc->arch->emit_event_slow(here, &slow) < 0 ? fail(-EINVAL, "the slow routine can't be made") : 0;
 }
 
 /* It is the target's own. Where that may have little memory it gets all of it now, or we leave. */

@@ -196,6 +196,7 @@ struct budget;
 struct exec_guest;
 
 struct jab {
+	const struct arch *arch;	/* of all targets */
 	struct events *events;	/* NULL: probes count */
 	bool follow;		/* other programs and libraries that come later are probed, too */
 	VEC(struct exec_guest) execs;	/* threads on the way through an exec; parks.c */

@@ -33,22 +33,22 @@ static uint32_t bytes_of(const struct field *f)
 /* Where a term's value is found at a site. */
 struct source { uint8_t kind, reg; int64_t value; };
 
-static struct source argument(const struct field *f, bool go, bool pushed)
+static struct source argument(const struct arch_regs *regs, const struct field *f, bool go, bool pushed)
 {
-	uint64_t in_regs = go ? ARRAY_SIZE(x86_regs.go_args) : ARRAY_SIZE(x86_regs.args), n = f->value;
+	uint64_t in_regs = go ? ARRAY_SIZE(regs->go_args) : ARRAY_SIZE(regs->args), n = f->value;
 
 	if (n < in_regs)
-		return (struct source){ EVENT_REG, go ? x86_regs.go_args[n] : x86_regs.args[n], 0 };
-	return (struct source){ EVENT_STACK, x86_regs.sp, 8 + 8 * (int64_t)(n - in_regs) + 8 * pushed };
+		return (struct source){ EVENT_REG, go ? regs->go_args[n] : regs->args[n], 0 };
+	return (struct source){ EVENT_STACK, regs->sp, 8 + 8 * (int64_t)(n - in_regs) + 8 * pushed };
 }
 
-static struct source source_of(const struct field *f, bool go, bool pushed)
+static struct source source_of(const struct arch_regs *regs, const struct field *f, bool go, bool pushed)
 {
 	switch (f->from) {
 	case FROM_ARG:
-		return argument(f, go, pushed);
+		return argument(regs, f, go, pushed);
 	case FROM_RET:
-		return (struct source){ EVENT_REG, x86_regs.ret, 0 };
+		return (struct source){ EVENT_REG, regs->ret, 0 };
 	case FROM_XMM:
 		return (struct source){ EVENT_XMM, f->reg, 0 };
 	case FROM_PC:
@@ -56,15 +56,15 @@ static struct source source_of(const struct field *f, bool go, bool pushed)
 	case FROM_CONST:
 		return (struct source){ EVENT_IMM, BULK_NO_REG, f->value };
 	case FROM_STACK:
-		return (struct source){ EVENT_STACK, x86_regs.sp, f->value + 8 * pushed };
+		return (struct source){ EVENT_STACK, regs->sp, f->value + 8 * pushed };
 	default:
-		return (struct source){ EVENT_REG, f->reg, f->reg == x86_regs.sp && pushed ? 8 : 0 };
+		return (struct source){ EVENT_REG, f->reg, f->reg == regs->sp && pushed ? 8 : 0 };
 	}
 }
 
-static struct event_field plain_field(const struct field *f, bool go, bool pushed, uint64_t site, int64_t constant)
+static struct event_field plain_field(const struct arch_regs *regs, const struct field *f, bool go, bool pushed, uint64_t site, int64_t constant)
 {
-	struct source s = source_of(f, go, pushed);
+	struct source s = source_of(regs, f, go, pushed);
 	struct event_field e = { .kind = s.kind, .reg = s.reg, .size = f->type.bits / 8, .value = s.value };
 
 	if (f->from == FROM_PC) {
@@ -77,7 +77,7 @@ static struct event_field plain_field(const struct field *f, bool go, bool pushe
 	return e;
 }
 
-static struct bulk_field read_field(const struct field *f, struct source s, int64_t constant)
+static struct bulk_field read_field(const struct arch_regs *regs, const struct field *f, struct source s, int64_t constant)
 {
 	struct bulk_field b = { .kind = EVENT_MEM, .reg = s.reg, .size = f->type.bits / 8, .value = s.value };
 
@@ -90,27 +90,27 @@ static struct bulk_field read_field(const struct field *f, struct source s, int6
 	b.kind = f->type.kind == CTF_STRING ? EVENT_STRING : EVENT_BYTES;
 	b.limit = bytes_of(f);
 	b.size = 0;
-	if (f->from == FROM_REG && f->reg == x86_regs.sp && b.kind == EVENT_BYTES)
+	if (f->from == FROM_REG && f->reg == regs->sp && b.kind == EVENT_BYTES)
 		b.flags |= BULK_PARTIAL;	/* as much of the stack as there is */
 	return b;
 }
 
 /* A read that fails, and says why by its address. */
-static struct bulk_field lost_field(const struct field *f, uint64_t why)
+static struct bulk_field lost_field(const struct arch_regs *regs, const struct field *f, uint64_t why)
 {
 	struct source s = { EVENT_IMM, BULK_NO_REG, 0 };
 
-	return read_field(f, s, why);
+	return read_field(regs, f, s, why);
 }
 
-static struct bulk_field bulk_field(const struct field *f, bool go, bool pushed, int64_t constant)
+static struct bulk_field bulk_field(const struct arch_regs *regs, const struct field *f, bool go, bool pushed, int64_t constant)
 {
-	struct source s = source_of(f, go, pushed);
+	struct source s = source_of(regs, f, go, pushed);
 
 	if (f->from == FROM_WALK)
 		return (struct bulk_field){ .kind = EVENT_BACKTRACE, .limit = f->limit };
 	if (f->deref)
-		return read_field(f, s, constant);
+		return read_field(regs, f, s, constant);
 	return (struct bulk_field){ .kind = s.kind, .reg = s.reg, .size = f->type.bits / 8,
 				    .value = f->from == FROM_CONST ? constant : s.value };
 }
@@ -134,10 +134,10 @@ static int measure_bulk(struct shape *s)
 	if (s->fields.n > BULK_FIELDS_MAX)
 		return -ERANGE;
 	for (size_t i = 0; i < s->fields.n; i++)
-		bulk[i] = bulk_field(s->fields.v[i], false, false, 0);
+		bulk[i] = bulk_field(s->arch->regs, s->fields.v[i], false, false, 0);
 	most = blob_check(bulk, s->fields.n);
 	s->len = 0;
-	s->body = most < 0 ? 0 : arch_x86_64.emit_bulk(NULL, &b);
+	s->body = most < 0 ? 0 : s->arch->emit_bulk(NULL, &b);
 	return most;
 }
 
@@ -149,7 +149,7 @@ static uint32_t plain_fields(const struct shape *s, bool go, bool pushed, uint64
 	if (s->above)
 		ret[n++] = (struct event_field){ EVENT_IMM, 0, 8, 0 };
 	for (size_t i = 0; i < s->fields.n; i++)
-		ret[n++] = plain_field(s->fields.v[i], go, pushed, site, t ? target_constant(t, s->fields.v[i]) : 0);
+		ret[n++] = plain_field(s->arch->regs, s->fields.v[i], go, pushed, site, t ? target_constant(t, s->fields.v[i]) : 0);
 	return n;
 }
 
@@ -171,7 +171,7 @@ static int measure(struct shape *s)
 		spec.has_rseq = spec.has_tid = way & 1;
 		spec.overwrite = way & 2;
 		spec.ring_size = way & 4 ? RING_SIZE_MAX : RING_SIZE_MIN;
-		n = arch_x86_64.emit_event(NULL, 0, &spec);
+		n = s->arch->emit_event(NULL, 0, &spec);
 		most = n < 0 ? n : MAX(most, n);
 	}
 	s->len = event_len(spec.nfields);
@@ -180,9 +180,9 @@ static int measure(struct shape *s)
 }
 
 /* Arguments that are passed on the stack, and words there that were asked for. */
-static bool is_above(const struct field *f)
+static bool is_above(const struct arch_regs *regs, const struct field *f)
 {
-	struct source s = source_of(f, false, false);
+	struct source s = source_of(regs, f, false, false);
 
 	return !f->deref && s.kind == EVENT_STACK && s.value > 0;
 }
@@ -191,12 +191,13 @@ static int finish_shape(struct jab *j, const struct session_probe *p, struct sha
 {
 	int r;
 
+	s->arch = j->arch;
 	for (size_t i = 0; i < j->events->context.n; i++)
 		*vec_add(&s->fields) = &j->events->context.v[i];
 	for (size_t i = 0; i < s->fields.n; i++)
 		s->bulk |= !field_is_plain(s->fields.v[i]) || s->fields.v[i]->is_void || (s->tails && s->fields.v[i]->is_result);
 	for (size_t i = 0; !s->bulk && i < s->fields.n; i++)
-		s->above |= is_above(s->fields.v[i]);
+		s->above |= is_above(s->arch->regs, s->fields.v[i]);
 	r = measure(s);
 	if (r == -ERANGE)
 		return fail(r, "probe '%s': its fields are more than one event can hold (%d fields, %d bytes)",
@@ -432,11 +433,11 @@ bool shapes_any_bulk(const struct jab *j)
 	return units_are_heavy(j);
 }
 
-size_t count_body(void)
+size_t count_body(const struct arch *arch)
 {
 	struct count_spec with = { .has_rseq = true }, without = { .has_rseq = false };
 
-	return MAX(arch_x86_64.emit_count(NULL, 0, &with), arch_x86_64.emit_count(NULL, 0, &without));
+	return MAX(arch->emit_count(NULL, 0, &with), arch->emit_count(NULL, 0, &without));
 }
 
 static bool records(const struct jab *j, const struct site *s)
@@ -452,8 +453,8 @@ size_t shape_own_body(const struct jab *j, const struct site *s)
 		return unit_body(j, s);
 	space = go_space(j, s);
 	if (!records(j, s))
-		return count_body() + space;
-	return shape_of(j, j->counters.v[s->counter].row)->body + space + (j->events->o.overwrite ? count_body() + space : 0);
+		return count_body(j->arch) + space;
+	return shape_of(j, j->counters.v[s->counter].row)->body + space + (j->events->o.overwrite ? count_body(j->arch) + space : 0);
 }
 
 static int emit_count(const struct jab *j, const struct target *t, const struct site *s, uint64_t at, uint8_t *out)
@@ -464,7 +465,7 @@ static int emit_count(const struct jab *j, const struct target *t, const struct 
 
 	spec.index = j->counters.v[s->counter].index;
 	spec.shared = counter_shared_at(t, spec.index);
-	n = arch_x86_64.emit_count(out + space, at + space, &spec);
+	n = j->arch->emit_count(out + space, at + space, &spec);
 	if (space && n > 0)
 		go_put_space(j, s, GO_COUNT, spec.shared, n, out);
 	return n < 0 ? n : (int)space + n;
@@ -494,7 +495,7 @@ static int emit_plain(const struct place *p, uint64_t at, uint8_t *out, uint64_t
 	spec.lost_index = p->index;
 	spec.lost_shared = p->t->rings->lost_shared_at + 8ull * p->index;
 	spec.no_stack = rings_no_stack_at(p->t, p->index);
-	return arch_x86_64.emit_event(out, at, &spec);
+	return p->j->arch->emit_event(out, at, &spec);
 }
 
 static void put_desc(const struct place *p, struct bulk_desc *d, bool tail)
@@ -508,9 +509,9 @@ static void put_desc(const struct place *p, struct bulk_desc *d, bool tail)
 		.flags = (p->j->events->o.overwrite ? BULK_OVERWRITE : 0) | (r->may_read ? BULK_MAY_CALL : 0),
 	};
 	for (uint32_t i = 0; i < n; i++)
-		d->fields[i] = p->s->fields.v[i]->is_void ? lost_field(p->s->fields.v[i], ADDR_NO_RESULT) :
-			       tail && p->s->fields.v[i]->is_result ? lost_field(p->s->fields.v[i], ADDR_TAIL_CALL) :
-			       bulk_field(p->s->fields.v[i], p->go, p->pushed, target_constant(p->t, p->s->fields.v[i]));
+		d->fields[i] = p->s->fields.v[i]->is_void ? lost_field(p->j->arch->regs, p->s->fields.v[i], ADDR_NO_RESULT) :
+			       tail && p->s->fields.v[i]->is_result ? lost_field(p->j->arch->regs, p->s->fields.v[i], ADDR_TAIL_CALL) :
+			       bulk_field(p->j->arch->regs, p->s->fields.v[i], p->go, p->pushed, target_constant(p->t, p->s->fields.v[i]));
 	d->max_len = bulk_max_len(d->fields, n);
 }
 
@@ -549,7 +550,7 @@ static int emit_bulk(const struct place *p, uint8_t *out)
 	};
 	int err = make_desc(p, &spec.desc);
 
-	return err ? err : arch_x86_64.emit_bulk(out, &spec);
+	return err ? err : p->j->arch->emit_bulk(out, &spec);
 }
 
 /* A plain event, and behind it the same as a bulk one, for words of the stack that may not be there. */

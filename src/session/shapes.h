@@ -13,6 +13,7 @@
 #include "session/session.h"
 
 struct shape {
+	const struct arch *arch;
 	VEC(const struct field *) fields;
 	field_list own;		/* those that are meant for one row only */
 	bool tails;		/* some of its events have no return value */
@@ -76,14 +77,14 @@ bool shapes_any_bulk(const struct jab *j);
 /* Bytes of code that a site takes in a pad; what is its row's of them; what counting a hit takes. */
 size_t shape_body(const struct jab *j, const struct site *s);
 size_t shape_own_body(const struct jab *j, const struct site *s);
-size_t count_body(void);
+size_t count_body(const struct arch *arch);
 
 /* Write the code of a site as it runs at `at`, or what is its row's of it. Returns its length, or an error. */
 int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
 int shape_emit_own(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
 
 /* A body of `used` bytes that has room for `size`: goes on after that. */
-void shape_fill(uint8_t *out, uint64_t at, size_t used, size_t size);
+void shape_fill(const struct arch *arch, uint8_t *out, uint64_t at, size_t used, size_t size);
 
 /* The name of a row's events: NAME, or module:function. Caller frees. */
 char *row_name(const struct jab *j, uint32_t row);

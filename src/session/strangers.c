@@ -223,11 +223,11 @@ static size_t put_hush_seccomp(const struct target *t, bool any, uint8_t *out)
 {
 	struct hush_spec spec = { .word = state_at(t, offsetof(struct process_state, quiet)), .told = told_at(t, offsetof(struct told, quiet)),
 				  .first = SECCOMP_SET_MODE_STRICT, .n = 2, .number = any ? SYS_seccomp : 0 };
-	size_t n = arch_x86_64.emit_hush(out, &spec);
+	size_t n = t->proc->arch->emit_hush(out, &spec);
 
 	spec.n = 1;
 	set_timeless(t, &spec);
-	return n + arch_x86_64.emit_hush(out + n, &spec);
+	return n + t->proc->arch->emit_hush(out + n, &spec);
 }
 
 /*
@@ -241,15 +241,15 @@ static size_t put_hush_prctl(const struct target *t, bool any, uint8_t *out)
 	size_t n;
 
 	spec.first = PR_SET_SECCOMP;
-	n = arch_x86_64.emit_hush(out, &spec);
+	n = t->proc->arch->emit_hush(out, &spec);
 	spec.first = SET_DISPATCH;
-	n += arch_x86_64.emit_hush(out + n, &spec);
+	n += t->proc->arch->emit_hush(out + n, &spec);
 	spec.first = PR_SET_TSC;
 	set_timeless(t, &spec);
-	n += arch_x86_64.emit_hush(out + n, &spec);
+	n += t->proc->arch->emit_hush(out + n, &spec);
 	spec.first = PR_SET_SECCOMP;
 	spec.second = SECCOMP_MODE_STRICT;
-	return n + arch_x86_64.emit_hush(out + n, &spec);
+	return n + t->proc->arch->emit_hush(out + n, &spec);
 }
 
 size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
@@ -267,7 +267,7 @@ size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
 		size_t n = w->hushes ? put_hush_prctl(t, true, out) : 0;
 
 		n += w->hushes ? put_hush_seccomp(t, true, out + n) : 0;
-		return n + arch_x86_64.emit_gate(out + n, &(struct gate_spec){ spec, { units_good_at(t), GEN_GOOD + 1, 0 },
+		return n + t->proc->arch->emit_gate(out + n, &(struct gate_spec){ spec, { units_good_at(t), GEN_GOOD + 1, 0 },
 									       w->forgets });
 	}
 	if (w->hushes)
@@ -275,8 +275,8 @@ size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
 	if (w->parks)
 		return follow_body(t, w->park_kind, out);
 	if (w->forgets)
-		return arch_x86_64.emit_forget(out, &(struct forget_spec){ units_good_at(t), GEN_GOOD + 1, w->forgets - 1 });
-	return arch_x86_64.emit_raise(out, &spec);
+		return t->proc->arch->emit_forget(out, &(struct forget_spec){ units_good_at(t), GEN_GOOD + 1, w->forgets - 1 });
+	return t->proc->arch->emit_raise(out, &spec);
 }
 
 /* The pad: our code, the instruction, the way back. All registers are the program's at the last two. */
@@ -288,14 +288,14 @@ static void emit(struct target *t, uint32_t n)
 	struct edit *e = vec_add(&t->patch.edits);
 
 	memcpy(here + body, w->bytes, SITE_LEN);
-	arch_x86_64.jump(here + body + SITE_LEN, w->pad + body + SITE_LEN, w->at + SITE_LEN);
+	t->proc->arch->jump(here + body + SITE_LEN, w->pad + body + SITE_LEN, w->at + SITE_LEN);
 	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad), TADDR(w->at) };
 	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad + body), TADDR(w->at) };
 	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad + body + SITE_LEN), TADDR(w->at + SITE_LEN) };
 	e->at = e->resume = TADDR(w->at);
 	e->len = SITE_LEN;
 	memcpy(e->old, w->bytes, SITE_LEN);
-	arch_x86_64.jump(e->new, w->at, w->pad);
+	t->proc->arch->jump(e->new, w->at, w->pad);
 }
 
 void strangers_emit(struct target *t)

@@ -427,13 +427,13 @@ bool tails_emit(const struct jab *j, const struct target *t, const struct want *
 	if (what == WHAT_BODY || what == WHAT_NOTHING)
 		return what == WHAT_BODY;
 	spec = spec_of(j, t, s, codes[what]);
-	ret->before = arch_x86_64.emit_tail(out, &spec);
+	ret->before = j->arch->emit_tail(out, &spec);
 	if (what < WHAT_TAKE)
 		return false;
 	/* Of a call probe one call at most can end here. */
 	ret->after = (what == WHAT_TAKE || what == WHAT_BACK) && j->probes.v[s->probe].spec->kind != SPEC_CALL ? JUMP_LEN : 0;
 	spec.body = w->body - ret->before;
-	arch_x86_64.emit_tail(out, &spec);
+	j->arch->emit_tail(out, &spec);
 	return true;
 }
 

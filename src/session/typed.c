@@ -35,7 +35,7 @@ static bool number_type(struct types *t, type_id id, struct ctf_field *ret_field
 }
 
 /* Where it is, in the terms that pads know. */
-static bool take_place(const struct loc *l, struct field *f)
+static bool take_place(const struct module *m, const struct loc *l, struct field *f)
 {
 	const struct loc_piece *p = &l->pieces[0];
 
@@ -51,7 +51,7 @@ static bool take_place(const struct loc *l, struct field *f)
 		f->reg = p->reg;
 		return true;
 	case LOC_MEM:
-		if (p->reg != x86_regs.sp || p->off < EVENT_STACK_MIN || p->off > EVENT_STACK_MAX)
+		if (p->reg != m->arch->regs->sp || p->off < EVENT_STACK_MIN || p->off > EVENT_STACK_MAX)
 			return false;
 		f->from = FROM_STACK;
 		f->value = p->off;
@@ -62,11 +62,11 @@ static bool take_place(const struct loc *l, struct field *f)
 }
 
 /* A type that was written behind the name counts; otherwise the program's own. */
-static int take_var(struct types *t, const struct var *v, struct field *f, const char *where)
+static int take_var(const struct module *m, struct types *t, const struct var *v, struct field *f, const char *where)
 {
 	struct ctf_field type;
 
-	if (!take_place(&v->loc, f))
+	if (!take_place(m, &v->loc, f))
 		return fail(-ENOTSUP, "%s: '%s' can't be recorded there: %s", where, f->name,
 			    v->loc.why ? v->loc.why : "it is neither in a register nor near on the stack");
 	if (f->has_type)
@@ -94,7 +94,7 @@ int typed_lookup(struct module *m, uint64_t pc, struct field *f, const char *whe
 	r = types_var(t, pc, f->symbol, &v);
 	if (r < 0)
 		return fail_in(r, "%s", where);
-	return take_var(t, &v, f, where);
+	return take_var(m, t, &v, f, where);
 }
 
 static struct field *add(field_list *list, const char *name)
@@ -128,7 +128,7 @@ int typed_result(struct module *m, uint64_t entry, struct field *f, const char *
 	f->is_void = func->is_void;
 	if (has_no_type(t, func))
 		return 0;
-	r = take_var(t, &func->retval, &typed, where);
+	r = take_var(m, t, &func->retval, &typed, where);
 	if (!r)
 		*f = typed;
 	return r;
@@ -152,7 +152,7 @@ bool typed_result_is_more(struct module *m, uint64_t entry, const struct field *
 		return false;
 	if (has_no_type(t, func))
 		return func->is_void && f->has_type;
-	return type_get(t, type_strip(t, func->ret))->kind == TYPE_REF || take_var(t, &func->retval, &plain, "") < 0 ||
+	return type_get(t, type_strip(t, func->ret))->kind == TYPE_REF || take_var(m, t, &func->retval, &plain, "") < 0 ||
 	       (f->has_type && is_converted(&plain.type, f));
 }
 
@@ -178,7 +178,7 @@ bool typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list
 			struct field *result = add(list, "retval");
 
 			result->is_result = true;
-			if (take_var(t, &f->retval, result, "") < 0)
+			if (take_var(m, t, &f->retval, result, "") < 0)
 				drop_last(list);
 		}
 		return true;
@@ -186,7 +186,7 @@ bool typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list
 	for (uint32_t i = 0; i < f->nparams && list->n < 16; i++) {
 		if (!f->params[i].name)
 			continue;
-		if (take_var(t, &f->params[i], add(list, f->params[i].name), "") < 0) {
+		if (take_var(m, t, &f->params[i], add(list, f->params[i].name), "") < 0) {
 			drop_last(list);
 			log_info("parameter %s is no plain number or pointer, and is left out unless it is named", f->params[i].name);
 			continue;

@@ -95,6 +95,7 @@ static struct gen_env made_up_env(const struct unit *u, bool switches)
 
 /* Code of one program, and which bytes of it begin an instruction that can be reached. */
 struct listing {
+	const struct arch *arch;
 	const struct unit *u;
 	const uint8_t *code;
 	size_t len;
@@ -127,7 +128,7 @@ static void follow(struct listing *l, uint64_t addr)
 	struct insn insn;
 
 	while (addr - CODE < l->len && !l->starts[addr - CODE] &&
-	       arch_x86_64.decode(l->code + (addr - CODE), l->len - (addr - CODE), addr, &insn) == 0) {
+	       l->arch->decode(l->code + (addr - CODE), l->len - (addr - CODE), addr, &insn) == 0) {
 		l->starts[addr - CODE] = 1;
 		if (insn.kind == INSN_JMP || insn.kind == INSN_JCC || insn.kind == INSN_CALL || insn.kind == INSN_XBEGIN ||
 		    insn.kind == INSN_LOOP)
@@ -178,7 +179,7 @@ static void print_code(struct listing *l)
 
 	find_starts(l);
 	for (size_t at = 0; at < l->len; ) {
-		int n = !l->starts[at] ? -1 : arch_x86_64.text(l->code + at, l->len - at, CODE + at, text, sizeof(text), &names);
+		int n = !l->starts[at] ? -1 : l->arch->text(l->code + at, l->len - at, CODE + at, text, sizeof(text), &names);
 
 		if (n < 0) {
 			at += print_data(l, at);
@@ -210,7 +211,7 @@ static int dump_program(struct jab *j, const struct program *p, int part, FILE *
 	struct gen_site site = { .addr = 0x401000, .number = p->row, .func = 0x401000, .need = unit_stack(p),
 				 .no_stack = areas[NO_STACK].at };
 	uint8_t *code = xcalloc(p->body[part] + 1, 1);
-	struct listing l = { .u = u, .code = code, .starts = xcalloc(p->body[part] + 1, 1), .to = to };
+	struct listing l = { .arch = j->arch, .u = u, .code = code, .starts = xcalloc(p->body[part] + 1, 1), .to = to };
 	int n = gen_emit(lang_unit(u->lang), prog, &env, &site, CODE, code);
 
 	if (n >= 0) {

@@ -124,7 +124,7 @@ static const uint8_t *decode(const struct module *m, uint64_t at, struct insn *r
 	while (room && !module_bytes(m, at, room))
 		room--;
 	code = room ? module_bytes(m, at, room) : NULL;
-	return code && arch_x86_64.decode(code, room, at, ret_insn) == 0 ? code : NULL;
+	return code && m->arch->decode(code, room, at, ret_insn) == 0 ? code : NULL;
 }
 
 /* For a huge frame, whose subtraction may go below 0, there is a branch before the comparison. */

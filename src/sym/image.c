@@ -6,6 +6,7 @@
  */
 #include "sym/image.h"
 
+#include "arch/arch.h"
 #include "base/err.h"
 #include "base/mem.h"
 
@@ -38,17 +39,17 @@ static int check_machine(const struct image *e, const char *path)
 	const char *name = machine_name(e->eh.e_machine);
 
 	if (e->eh.e_ident[EI_CLASS] == ELFCLASS32)
-		return fail(-ENOTSUP, "%s is a 32-bit program; only x86-64 is supported yet", path);
+		return fail(-ENOTSUP, "%s is a 32-bit program; this jab traces only %s", path, arch_names());
 	if (e->eh.e_ident[EI_CLASS] != ELFCLASS64)
 		return fail(-ENOEXEC, "%s: damaged ELF header (class %d)", path,
 			    e->eh.e_ident[EI_CLASS]);
 	if (e->eh.e_ident[EI_DATA] != ELFDATA2LSB)
-		return fail(-ENOTSUP, "%s is for a big-endian CPU; only x86-64 is supported yet", path);
-	if (e->eh.e_machine != EM_X86_64 && name)
-		return fail(-ENOTSUP, "%s is for %s; only x86-64 is supported yet", path, name);
-	if (e->eh.e_machine != EM_X86_64)
-		return fail(-ENOTSUP, "%s is for another CPU (ELF machine %u); only x86-64 is "
-			    "supported yet", path, e->eh.e_machine);
+		return fail(-ENOTSUP, "%s is for a big-endian CPU; this jab traces only %s", path, arch_names());
+	if (!arch_of_machine(e->eh.e_machine) && name)
+		return fail(-ENOTSUP, "%s is for %s; this jab traces only %s", path, name, arch_names());
+	if (!arch_of_machine(e->eh.e_machine))
+		return fail(-ENOTSUP, "%s is for another CPU (ELF machine %u); this jab traces only %s", path,
+			    e->eh.e_machine, arch_names());
 	if (e->eh.e_type != ET_EXEC && e->eh.e_type != ET_DYN)
 		return fail(-ENOTSUP, "%s is %s, neither a program nor a shared library", path,
 			    e->eh.e_type == ET_CORE ? "a core dump" :

@@ -90,7 +90,7 @@ static void read_identity(struct module *m)
 	const struct image *e = &priv(m)->image;
 	struct bytes id = image_note(e, "GNU", NT_GNU_BUILD_ID);
 
-	m->machine = e->eh.e_machine;
+	m->arch = arch_of_machine(e->eh.e_machine);
 	m->is_exec = e->eh.e_type == ET_EXEC;
 	m->entry = e->eh.e_entry;
 	m->build_id_len = MIN(id.n, sizeof(m->build_id));

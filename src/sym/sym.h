@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "arch/arch.h"
 #include "base/mem.h"
 
 enum func_source {
@@ -49,7 +50,7 @@ struct module {
 	char *path;		/* as the user or the target names it */
 	const uint8_t *image;	/* the file's bytes, mapped read-only (private) */
 	size_t image_size;
-	uint16_t machine;	/* EM_X86_64 */
+	const struct arch *arch;
 	bool is_exec;		/* ET_EXEC: link addresses are live addresses */
 	bool is_go;
 	uint8_t build_id[32];

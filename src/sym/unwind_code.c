@@ -32,6 +32,7 @@ struct height {
 struct work { uint32_t off, state; };
 
 struct flow {
+	const struct arch *arch;
 	uint64_t lo;
 	uint32_t len;
 	const uint8_t *code;
@@ -222,7 +223,7 @@ static bool visit(struct flow *f, uint32_t off, uint32_t *state)
 	struct height h = f->states.v[*state], before = h;
 	struct insn in;
 
-	if (arch_x86_64.decode(f->code + off, MIN(f->len - off, (uint32_t)INSN_MAX), f->lo + off, &in) < 0)
+	if (f->arch->decode(f->code + off, MIN(f->len - off, (uint32_t)INSN_MAX), f->lo + off, &in) < 0)
 		return false;
 	f->at[off] = *state + 1;
 	f->size[off] = in.len;
@@ -358,7 +359,7 @@ static void run(struct flow *f, struct module *m)
 
 bool code_rows(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w)
 {
-	struct flow f = { .lo = lo, .len = hi - lo, .code = module_bytes(m, lo, hi - lo) };
+	struct flow f = { .arch = m->arch, .lo = lo, .len = hi - lo, .code = module_bytes(m, lo, hi - lo) };
 	struct sym_priv *p = priv(m);
 
 	if (!f.code || hi - lo > MOST_CODE || p->unwind_read + (hi - lo) > MOST_CODE)

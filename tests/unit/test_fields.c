@@ -88,16 +88,21 @@ static void expect(const struct row *r, int (*parse)(const char *text, bool is_e
 	fields_free(&list);
 }
 
+static int parse(const char *text, bool is_exit, field_list *list)
+{
+	return fields_parse(&x86_regs, text, is_exit, list);
+}
+
 static int parse_context(const char *text, bool is_exit, field_list *list)
 {
 	(void)is_exit;
-	return fields_parse_context(text, list);
+	return fields_parse_context(&x86_regs, text, list);
 }
 
 static void reads_fields(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-		expect(&fields[i], fields_parse);
+		expect(&fields[i], parse);
 }
 
 static void reads_contexts(void **state)
@@ -110,7 +115,7 @@ static void reads_all_registers(void **state)
 {
 	field_list list = { 0 };
 
-	assert_int_equal(fields_parse_context("regs", &list), 0);
+	assert_int_equal(fields_parse_context(&x86_regs, "regs", &list), 0);
 	assert_int_equal(list.n, 17);
 	assert_string_equal(list.v[4].name, "rsp");
 	assert_string_equal(list.v[16].name, "rip");
@@ -149,8 +154,8 @@ static void refuses(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		field_list list = { 0 };
-		int r = wrong[i].context ? fields_parse_context(wrong[i].text, &list) :
-					   fields_parse(wrong[i].text, wrong[i].is_exit, &list);
+		int r = wrong[i].context ? fields_parse_context(&x86_regs, wrong[i].text, &list) :
+					   fields_parse(&x86_regs, wrong[i].text, wrong[i].is_exit, &list);
 
 		if (r != -EINVAL || !strstr(err_text(), wrong[i].says))
 			fail_msg("'%s': %d, %s", wrong[i].text, r, err_text());
@@ -162,7 +167,7 @@ static void knows_what_is_plain(void **state)
 {
 	field_list list = { 0 };
 
-	assert_int_equal(fields_parse("arg0 arg0:string arg1:double arg0:int[2] backtrace", false, &list), 0);
+	assert_int_equal(fields_parse(&x86_regs, "arg0 arg0:string arg1:double arg0:int[2] backtrace", false, &list), 0);
 	assert_true(field_is_plain(&list.v[0]));
 	assert_false(field_is_plain(&list.v[1]));
 	assert_true(field_is_plain(&list.v[2]));

@@ -320,7 +320,7 @@ static void test_restorers(void **state)
 		memset(bytes, 0x0f, sizeof(bytes));
 		memcpy(bytes + at, mov, sizeof(mov));
 		found[0] = 0;
-		calls_in(bytes, sizeof(bytes), note, found);
+		arch_x86_64.find_calls(bytes, sizeof(bytes), note, found);
 		assert_int_equal(found[0], 1);
 		assert_int_equal(found[1], at);
 	}
@@ -329,7 +329,7 @@ static void test_restorers(void **state)
 	memcpy(bytes + 20, "\xb8\x0f\0\0\0\x0f\x05", 7);	/* the short form */
 	memcpy(bytes + 40, "\xb8\x0e\0\0\0\x0f\x05", 7);	/* another call */
 	found[0] = 0;
-	calls_in(bytes, sizeof(bytes), note, found);
+	arch_x86_64.find_calls(bytes, sizeof(bytes), note, found);
 	assert_int_equal(found[0], 1);
 	assert_int_equal(found[1], 20);
 }
@@ -353,10 +353,10 @@ static void test_gates(void **state)
 	memcpy(bytes, "\x8b\x4c\x24\x08\x0f\x05", 6);	/* its first byte is not there */
 	for (int i = 0; i < 3; i++)
 		memcpy(bytes + 10 + 10 * i, others[i], 7);
-	calls_in(bytes, sizeof(bytes), note_gate, found);
+	arch_x86_64.find_calls(bytes, sizeof(bytes), note_gate, found);
 	assert_int_equal(found[0], 0);
 	memcpy(bytes + 50, "\x4c\x8b\x4c\x24\x08\x0f\x05", 7);
-	calls_in(bytes, sizeof(bytes), note_gate, found);
+	arch_x86_64.find_calls(bytes, sizeof(bytes), note_gate, found);
 	assert_int_equal(found[0], 1);
 	assert_int_equal(found[1], 50);
 }
@@ -378,7 +378,7 @@ static struct other_call find_far(const char *form, size_t n)
 
 	memset(bytes, 0x90, sizeof(bytes));
 	memcpy(bytes + 20, form, n);
-	calls_in(bytes, sizeof(bytes), note_far, &c);
+	arch_x86_64.find_calls(bytes, sizeof(bytes), note_far, &c);
 	return c;
 }
 
@@ -429,10 +429,10 @@ static void test_clone_of_musl(void **state)
 
 	memset(bytes, 0x90, sizeof(bytes));
 	memcpy(bytes + 30, form, sizeof(form) - 1);
-	calls_in(bytes, sizeof(bytes), note_clone, &found);
+	arch_x86_64.find_calls(bytes, sizeof(bytes), note_clone, &found);
 	assert_int_equal(found, 30);
 	found = 0;
-	calls_in(bytes + 31, sizeof(bytes) - 31, note_clone, &found);	/* its beginning is not there */
+	arch_x86_64.find_calls(bytes + 31, sizeof(bytes) - 31, note_clone, &found);	/* its beginning is not there */
 	assert_int_equal(found, 0);
 }
 

@@ -19,12 +19,14 @@ int x86_jump(uint8_t *out, uint64_t from, uint64_t to)
 	return 0;
 }
 
-const struct arch_ops arch_x86_64 = {
-	.name = "x86_64",
+const struct arch arch_x86_64 = {
+	.name = "x86-64",
 	.elf_machine = EM_X86_64,
+	.regs = &x86_regs,
 	.decode = x86_decode,
 	.relocate = x86_relocate,
 	.jump = x86_jump,
+	.find_calls = x86_find_calls,
 	.emit_count = x86_emit_count,
 	.emit_raise = x86_emit_raise,
 	.emit_forget = x86_emit_forget,

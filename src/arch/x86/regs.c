@@ -12,10 +12,10 @@ const struct arch_regs x86_regs = {
 	.sp = 4,
 };
 
-int reg_number(const char *name)
+int reg_number(const struct arch_regs *regs, const char *name)
 {
 	for (int i = 0; i < 16; i++)
-		if (!strcmp(x86_regs.names[i], name))
+		if (!strcmp(regs->names[i], name))
 			return i;
 	return -1;
 }

@@ -11,6 +11,7 @@ int x86_decode(const uint8_t *code, size_t room, uint64_t addr, struct insn *ret
 int x86_relocate(const uint8_t *code, const struct insn *insn, uint64_t from, uint64_t to,
 		 uint8_t *out);
 int x86_perform(struct cpu *c, const struct cpu_memory *m);
+void x86_find_calls(const uint8_t *bytes, size_t n, call_found found, void *arg);
 int x86_jump(uint8_t *out, uint64_t from, uint64_t to);
 int x86_emit_count(uint8_t *out, uint64_t at, const struct count_spec *spec);
 int x86_emit_raise(uint8_t *out, const struct raise_spec *spec);
