@@ -260,10 +260,8 @@ static void close_fd(int *fd)
 static int finish(struct arena *a)
 {
 	struct stat st = { 0 };
-	int r;
+	int r = fstat(a->fd, &st) < 0 ? fail(-errno, "shared memory: %s", strerror(errno)) : view_data(a);
 
-	madvise(a->view, a->size, MADV_DONTFORK);	/* a child of ours would look like one of the target's */
-	r = fstat(a->fd, &st) < 0 ? fail(-errno, "shared memory: %s", strerror(errno)) : view_data(a);
 	a->inode = st.st_ino;
 	if (r == 0)
 		r = view_pieces(a);

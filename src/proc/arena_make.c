@@ -210,6 +210,7 @@ static int size_and_seal(struct arena *a)
 	if (view == MAP_FAILED)
 		return fail(-errno, "mapping %zu bytes of shared memory here: %s", a->size, strerror(errno));
 	a->view = view;
+	madvise(view, a->size, MADV_DONTFORK);	/* a child of ours would look like one of the target's */
 	if (fcntl(a->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return fail(-errno, "shared memory can't be sealed (Linux 5.1 or later can): %s", strerror(errno));
 	return 0;
