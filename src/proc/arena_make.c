@@ -9,7 +9,7 @@
  * The borrowed thread makes two memfds, which we take over. The one with record, desk, code and tables gets the seal
  * F_SEAL_FUTURE_WRITE as soon as we have our own view of it: the target's mappings of it can't be made writable, also
  * not by a child that inherits them. From memfd_create to close no thread runs: a child forked in between
- * would keep the descriptors.
+ * would keep the descriptors. As soon as they are closed, the others go on, if the borrowed thread can stay alone.
  */
 #include "proc/clean.h"
 
@@ -190,14 +190,22 @@ static int take_descriptors(struct arena *a, const struct there *there)
 	return r < 0 || there->data < 0 ? r : take_descriptor(a, there->data, &a->data_fd);
 }
 
+static int set_size(int fd, size_t size)
+{
+	if (ftruncate(fd, size) < 0)
+		return fail(-errno, "%zu bytes of shared memory: %s%s", size, strerror(errno),
+			    errno == EFBIG ? " (our own limit, ulimit -f)" : "");
+	return 0;
+}
+
 /* Our view first: after the seal there can be no other that is writable, here or there. */
 static int size_and_seal(struct arena *a)
 {
 	void *view;
+	int r = set_size(a->fd, a->size);
 
-	if (ftruncate(a->fd, a->size) < 0 || (a->data_size && ftruncate(a->data_fd, a->data_size) < 0))
-		return fail(-errno, "%zu bytes of shared memory: %s%s", a->size + a->data_size, strerror(errno),
-			    errno == EFBIG ? " (our own limit, ulimit -f)" : "");
+	if (r < 0)
+		return r;
 	view = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
 	if (view == MAP_FAILED)
 		return fail(-errno, "mapping %zu bytes of shared memory here: %s", a->size, strerror(errno));
@@ -366,7 +374,7 @@ static void read_clock(struct arena *a)
 }
 
 /* Record and desk are mapped: everything else from there. */
-static int map_pieces(struct arena *a, const struct there *there, const struct batch *b)
+static int map_pieces(struct arena *a, const struct there *there, struct batch *b)
 {
 	struct desk desk = { TADDR(a->record_at.v + a->record_len), a->view + a->record_len };
 	int64_t got;
@@ -374,6 +382,8 @@ static int map_pieces(struct arena *a, const struct there *there, const struct b
 	int r;
 
 	proc_step("arena: record mapped");
+	if (threads_can_let_others_go(a->p))
+		b->made = threads_let_others_go;
 	r = batch_run(a->p, b, &desk, &done, &got);
 	if (r < 0)
 		return r;
@@ -387,7 +397,7 @@ static int map_pieces(struct arena *a, const struct there *there, const struct b
 	return 0;
 }
 
-static int map_record(struct arena *a, const struct there *there, const struct batch *b)
+static int map_record(struct arena *a, const struct there *there, struct batch *b)
 {
 	size_t len = a->record_len + a->desk_len;
 	int64_t got = borrow(a->p, SYS_mmap, a->record_at.v, len, PROT_READ | PROT_EXEC,
@@ -460,6 +470,8 @@ int arena_make(struct arena *a)
 	list_calls(a, &b);
 	lifted = limit_lift(0, RLIMIT_FSIZE, MAX(a->size, a->data_size), &old);
 	r = make_once(a, names, &b);
+	if (r == 0 && a->data_size)
+		r = set_size(a->data_fd, a->data_size);
 	if (lifted)
 		limit_restore(0, RLIMIT_FSIZE, &old);
 	batch_free(&b);

@@ -147,6 +147,8 @@ struct errand {
 	struct robust_list_head *owned;
 	taddr answer_at;
 	struct answer answer;
+	uint64_t since;			/* when the thread was set going */
+	bool complete;			/* its registers say that each call had the result wanted */
 };
 
 static uint32_t *futex_of(const struct errand *e)
@@ -175,17 +177,19 @@ static int set_regs(struct errand *e, const struct user_regs_struct *regs)
 	return 0;
 }
 
-static int set_out(struct errand *e, size_t calls)
+/* `calls` of the table, from `first` on. */
+static int set_out(struct errand *e, size_t first, size_t calls)
 {
 	struct user_regs_struct regs = e->t->regs;
 	int r;
 
+	e->answer = (struct answer){ 0 };
 	r = proc_write(e->p, e->answer_at, &e->answer, sizeof(e->answer));
 	if (r < 0)
 		return r;
 	regs.rip = e->desk->at.v;
 	regs.rsp = priv(e->p)->borrow.sp;
-	regs.rbx = e->desk->at.v + TABLE_AT;
+	regs.rbx = e->desk->at.v + TABLE_AT + first * sizeof(struct batch_call);
 	regs.r12 = calls;
 	regs.r13 = e->answer_at.v;
 	regs.r14 = priv(e->p)->gadget.start;
@@ -197,6 +201,7 @@ static int set_out(struct errand *e, size_t calls)
 		return r;
 	proc_step("batch: ready");
 	priv(e->p)->borrow.plain = false;
+	e->since = now_ns();
 	if (ptrace(PTRACE_CONT, e->t->tid, 0, 0) < 0)
 		return fail(-ESRCH, "thread %d has ended", e->t->tid);
 	proc_step("batch: running");
@@ -210,13 +215,14 @@ static bool take_answer(struct errand *e)
 
 /*
  * It takes microseconds: to be told of its end would take longer. But not too many looks either, for each takes the
- * lock that its calls want. If it takes its time it may wait for our CPU.
+ * lock that its calls want. If it takes its time it may wait for our CPU. It may also have had our CPU and be ready by
+ * now: so the time runs from the moment in which it was set going.
  */
 static void wait_a_little(struct errand *e, uint64_t most)
 {
-	uint64_t start = now_ns(), gone = 0, look = FIRST_LOOK_NS;
+	uint64_t gone = now_ns() - e->since, look = FIRST_LOOK_NS;
 
-	for (; gone < most; gone = now_ns() - start) {
+	for (most += gone; gone < most; gone = now_ns() - e->since) {
 		if (gone >= look) {
 			if (take_answer(e))
 				return;
@@ -243,6 +249,7 @@ static int stop_and_look(struct errand *e)
 		return fail(-errno, "registers of thread %d: %s", e->t->tid, strerror(errno));
 	if (regs.rip - e->desk->at.v >= sizeof(code))
 		return fail(-EFAULT, "thread %d could not make system calls for us", e->t->tid);
+	e->complete = regs.r12 == 0;
 	return regs.rip - e->desk->at.v >= CODE_END && take_answer(e) ? 0 : 1;
 }
 
@@ -264,6 +271,7 @@ static int collect(struct errand *e)
 		if (now_ns() > deadline)
 			return fail(-EIO, "thread %d does not do what it is told", e->t->tid);
 		priv(e->p)->borrow.plain = false;
+		e->since = now_ns();
 		if (ptrace(PTRACE_CONT, e->t->tid, 0, 0) < 0)
 			return fail(-ESRCH, "thread %d has ended", e->t->tid);
 	}
@@ -280,12 +288,12 @@ static int leave_desk(struct errand *e)
 	return set_regs(e, &regs);
 }
 
-static int run_from_desk(struct errand *e, size_t calls)
+static int run_from_desk(struct errand *e, size_t first, size_t calls)
 {
 	int r;
 
 	futex_own(e);
-	r = set_out(e, calls);
+	r = set_out(e, first, calls);
 	if (r == 0)
 		r = collect(e);
 	proc_step("batch: collected");
@@ -296,11 +304,21 @@ static int run_from_desk(struct errand *e, size_t calls)
 	return r;
 }
 
+/* Those that are not needed. If that fails they were not made. */
+static size_t run_rest(struct errand *e, const struct batch *b)
+{
+	size_t n = b->calls.n - b->need;
+
+	if (!n || run_from_desk(e, b->need + 1, n) < 0)
+		return 0;
+	return n - MIN(e->answer.left, n);
+}
+
 int batch_run(struct proc *p, const struct batch *b, const struct desk *desk, size_t *ret_done,
 	      int64_t *ret_value)
 {
 	struct errand e = { .p = p, .desk = desk, .owned = owned_futexes() };
-	size_t room, all = b->calls.n + 1;
+	size_t room, n = b->made ? b->need : b->calls.n, all = n + 1;
 	int r;
 
 	if (!e.owned)
@@ -310,12 +328,16 @@ int batch_run(struct proc *p, const struct batch *b, const struct desk *desk, si
 		return r;
 	e.answer_at.v += ANSWER_AT;
 	e.t = thread_find(p, proc_borrowed_tid(p));
-	r = run_from_desk(&e, all);
+	r = run_from_desk(&e, 0, all);
 	if (r < 0)
 		return r;
 	if (e.answer.left == all)
 		return one_by_one(p, b, ret_done, ret_value);
-	*ret_done = b->calls.n - MIN(e.answer.left, b->calls.n);
+	*ret_done = n - MIN(e.answer.left, n);
 	*ret_value = e.answer.value;
+	if (b->made && *ret_done == n && e.complete) {
+		b->made(p);
+		*ret_done += run_rest(&e, b);
+	}
 	return 0;
 }

@@ -128,6 +128,7 @@ uint64_t status_of(pid_t tid, const char *name);	/* a number of /proc/TID/status
 int proc_adopt(pid_t pid, pid_t tid, struct proc **ret_proc);	/* a thread that is seized and stands in any stop: hold its process */
 
 /* release.c */
+void release_prepare(void);	/* what takes its time (the number of CPUs is read from a file), before the target is stopped */
 void thread_let_go(struct proc *p, struct thread *t);
 void threads_let_go(struct proc *p);
 
@@ -136,6 +137,7 @@ void threads_let_go(struct proc *p);
  * whether they do: if there are none, or not all is as it should be for that, nothing changes.
  */
 bool threads_let_others_go(struct proc *p);
+bool threads_can_let_others_go(struct proc *p);	/* whether it would */
 
 /* burst.c: around a loop that wakes this many threads */
 struct burst { int policy; struct sched_param param; };

@@ -82,6 +82,13 @@ static bool may_stay_alone(struct proc *p, const struct thread *t)
 	       t->pid == p->pid && borrow_has_own_stack(p, t);
 }
 
+static long cpus = 1;
+
+void release_prepare(void)
+{
+	cpus = sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 /*
  * A borrowed thread that has to wait for a CPU until others have had their turn takes many times as long as all
  * of them would have had to wait for it. So there must be one left for it.
@@ -92,17 +99,22 @@ static bool leaves_a_cpu(struct proc *p, const struct thread *stays)
 
 	for (size_t i = 0; i < p->threads.n; i++)
 		busy += &p->threads.v[i] != stays && p->threads.v[i].seized && !slept(&p->threads.v[i]);
-	return busy < sysconf(_SC_NPROCESSORS_ONLN);
+	return busy < cpus;
+}
+
+bool threads_can_let_others_go(struct proc *p)
+{
+	struct thread *stays = borrow_candidate(p);
+
+	return p->threads.n > 1 && may_stay_alone(p, stays) && leaves_a_cpu(p, stays);
 }
 
 bool threads_let_others_go(struct proc *p)
 {
-	struct thread *stays = borrow_candidate(p);
-
-	if (!may_stay_alone(p, stays) || !leaves_a_cpu(p, stays))
+	if (!threads_can_let_others_go(p))
 		return false;
 	proc_stirs(p);
-	return let_go_but(p, stays) > 0;
+	return let_go_but(p, borrow_candidate(p)) > 0;
 }
 
 static bool any_stopped(const struct proc *p)

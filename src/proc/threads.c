@@ -421,6 +421,7 @@ static int stop_attempt(struct proc *p)
 	proc_stirs(p);
 	gadget_find(p);		/* now, not while it is stopped; whether it is there shows when needed */
 	frame_prepare();
+	release_prepare();
 	p->threads.n = 0;
 	v->sharers.n = 0;
 	v->caught_known = false;

@@ -95,6 +95,7 @@ TARGETS = {
     "spin": c("spin.c"),
     "storm": c("storm.c"),
     "churn": c("churn.c"),
+    "openers": c("openers.c"),
     "mapper": c("mapper.c"),
     "forks": c("forks.c"),
     "vfork": c("vfork.c"),

@@ -162,3 +162,14 @@ def test_nothing_to_open(target):
         assert ours and all(("w" in x.split()[1]) == ("-data" in x) for x in ours), ours
         c.stop()
     t.stop()
+
+
+@pytest.mark.parametrize("forkers", [1, 3])
+def test_no_descriptor_gets_out(target, forkers):
+    """While jab attaches, other threads fork and open files: no child has a descriptor of ours, and no open() finds one."""
+    t = target("openers", forkers)
+    for _ in range(int(os.environ.get("JAB_ATTACHES", 30))):
+        r = jab.run("count", "-d", "0.01", "-p", t.pid, "exe:work")
+        assert r.status == 0, r
+    t.run(10)
+    t.stop()
