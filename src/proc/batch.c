@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "proc/internal.h"
+#include "proc/near.h"
 
 #define FIRST_LOOK_NS 20000ull	/* it can't be ready before */
 #define LOOK_NS 5000ull
@@ -214,17 +215,19 @@ static bool take_answer(struct errand *e)
  */
 static void wait_a_little(struct errand *e, uint64_t most)
 {
-	uint64_t start = now_ns(), gone = 0, look = FIRST_LOOK_NS;
+	uint64_t start = now_ns(), gone = 0, look = FIRST_LOOK_NS, spin = SPIN_NS;
 
+	if (near_is())	/* as long as we spin, it waits */
+		look = spin = 0;
 	for (; gone < most; gone = now_ns() - start) {
-		if (gone >= look) {
+		if (gone > look) {
 			if (take_answer(e))
 				return;
 			look = gone + LOOK_NS;
 		}
 		if (gone > YIELD_NS)
 			sleep_ns(SLEEP_NS);
-		else if (gone > SPIN_NS)
+		else if (gone >= spin)
 			sched_yield();
 		else
 			_mm_pause();
