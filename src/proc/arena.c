@@ -281,7 +281,7 @@ static int give_way(struct arena *a)
 	holder_list list = { 0 };
 	int r = 0;
 
-	holders_in_maps(a->p->pid, &list);
+	holders_in(a->p, &list);
 	for (size_t i = 0; r == 0 && i < list.n; i++)
 		if (!same_tracer(&list.v[i].label.tracer, &a->label.tracer) && holder_is_older(&list.v[i], a))
 			r = refuse_living(&list.v[i]);

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "proc/internal.h"
+#include "proc/near.h"
 
 #define FIRST_LOOK_NS 20000ull	/* it can't be ready before */
 #define LOOK_NS 5000ull
@@ -220,8 +221,10 @@ static bool take_answer(struct errand *e)
  */
 static void wait_a_little(struct errand *e, uint64_t most)
 {
-	uint64_t gone = now_ns() - e->since, look = FIRST_LOOK_NS;
+	uint64_t gone = now_ns() - e->since, look = FIRST_LOOK_NS, spin = SPIN_NS;
 
+	if (near_is())	/* as long as we spin, it waits */
+		look = spin = 0;
 	for (most += gone; gone < most; gone = now_ns() - e->since) {
 		if (gone >= look) {
 			if (take_answer(e))
@@ -230,7 +233,7 @@ static void wait_a_little(struct errand *e, uint64_t most)
 		}
 		if (gone > YIELD_NS)
 			sleep_ns(SLEEP_NS);
-		else if (gone > SPIN_NS)
+		else if (gone >= spin)
 			sched_yield();
 		else
 			_mm_pause();

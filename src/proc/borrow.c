@@ -407,7 +407,7 @@ static int borrow_begin(struct proc *p)
 	if (priv(p)->depth == 0)
 		return fail(-EINVAL, "process %d is not stopped", p->pid);
 	r = gadget_find(p);
-	proc_stirs(p);
+	proc_maps_stir(p);
 	if (r < 0)
 		return r;
 	t = choose(p, &top);
@@ -482,7 +482,7 @@ void borrow_lost(struct proc *p)
 		ptrace(PTRACE_SETOPTIONS, b->tid, 0, PTRACE_O_TRACESYSGOOD);
 	b->tid = 0;
 	b->seccomp = b->moved = b->plain = false;
-	proc_stirs(p);
+	proc_maps_stir(p);
 }
 
 /* The mask before the registers, for the same reason as in enter(). */

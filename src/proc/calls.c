@@ -72,12 +72,12 @@ static uint64_t pending_in(pid_t tid, unsigned flags)
 static uint64_t caught(struct proc *p)
 {
 	struct proc_priv *v = priv(p);
-	char path[64], status[4096];
+	char status[STATUS_MAX];
 
 	if (v->caught_known)
 		return v->caught;
 	v->caught = ~0ull;
-	if (proc_path(p, "status", path, sizeof(path)) == 0 && file_read(path, status, sizeof(status)) > 0)
+	if (proc_read_status(p, status) == 0)
 		status_field(status, "SigCgt", 16, &v->caught);
 	v->caught_known = true;
 	return v->caught;

@@ -57,6 +57,7 @@ typedef VEC(struct holder) holder_list;
 #define HOLDERS_MOST 8		/* of each kind, in one process: what is beyond was made to keep us busy */
 
 void holders_in_maps(pid_t pid, holder_list *list);	/* appends: one entry for each arena mapped */
+void holders_in(struct proc *p, holder_list *list);	/* the same of a process that we have opened */
 void holders_in_fds(pid_t pid, pid_t tid, holder_list *list);	/* appends: one for each descriptor */
 int holders_everywhere(bool descriptors, holder_list *list);
 bool holder_shares(const struct holder *h, const struct arena *a);	/* the very memory, by a challenge */

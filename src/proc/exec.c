@@ -56,6 +56,7 @@ struct exec_way {
 	uint64_t since;		/* it began, or the new program did */
 	uint64_t moved;		/* its last stop */
 	struct loading loading;
+	bool ours;		/* a child of ours */
 	bool went;		/* go() was called */
 	bool executed;		/* the new program is there, and its loader works */
 	bool loaded;		/* its libraries are there, too */
@@ -73,10 +74,15 @@ static bool is_our_child(pid_t pid)
 }
 
 /* 0: nothing yet; -ECHILD: it is gone */
-static pid_t stop_of(pid_t tid, int *ret_status)
+static pid_t stop_of(pid_t tid, bool ours, int *ret_status)
 {
 	siginfo_t info = { 0 };
 
+	if (!ours) {
+		pid_t got = waitpid(tid, ret_status, __WALL | WNOHANG);
+
+		return got < 0 ? -ECHILD : got;
+	}
 	if (waitid(P_PID, tid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) < 0)
 		return -ECHILD;
 	if (!info.si_pid)
@@ -89,10 +95,10 @@ static pid_t stop_of(pid_t tid, int *ret_status)
 /* A non-leader that executes becomes the leader: its stop comes under the other number. */
 static pid_t next_stop(const struct exec_way *w, int *ret_status)
 {
-	pid_t got = stop_of(w->tid, ret_status), first = got;
+	pid_t got = stop_of(w->tid, w->ours, ret_status), first = got;
 
 	if (got <= 0 && w->pid != w->tid)
-		got = stop_of(w->pid, ret_status);
+		got = stop_of(w->pid, w->ours, ret_status);
 	return got > 0 ? got : MAX(got, first) < 0 ? -ECHILD : 0;
 }
 
@@ -184,15 +190,19 @@ int proc_adopt(pid_t pid, pid_t tid, struct proc **ret_proc)
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
 	p->mem = open(path, O_RDWR | O_CLOEXEC);
-	r = p->mem < 0 ? fail(-errno, "the memory of process %d can't be opened", pid) : proc_fill(p);
+	r = p->mem < 0 ? fail(-errno, "the memory of process %d can't be opened", pid) : proc_open_task(p);
+	if (!r)
+		r = hold_thread(p, tid);
+	if (r < 0)
+		ptrace(PTRACE_DETACH, tid, 0, 0);
+	/* Held first: what is read of it now is read once. */
+	if (!r)
+		r = proc_fill(p);
 	if (!r)
 		r = proc_read_maps(p);
 	if (!r)
 		r = gadget_find(p);
-	if (!r)
-		r = hold_thread(p, tid);
 	if (r < 0) {
-		ptrace(PTRACE_DETACH, tid, 0, 0);
 		proc_close(p);
 		return r;
 	}
@@ -200,7 +210,7 @@ int proc_adopt(pid_t pid, pid_t tid, struct proc **ret_proc)
 	return 0;
 }
 
-int exec_begin(pid_t pid, pid_t tid, struct exec_way **ret_way)
+int exec_begin(pid_t pid, pid_t tid, bool alone, struct exec_way **ret_way)
 {
 	int r = seize_soon(tid, OPTIONS);
 
@@ -208,7 +218,8 @@ int exec_begin(pid_t pid, pid_t tid, struct exec_way **ret_way)
 		return fail(r, "thread %d can't be followed through its exec: %s", tid, strerror(-r));
 	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 	*ret_way = xcalloc(1, sizeof(**ret_way));
-	**ret_way = (struct exec_way){ .pid = pid, .tid = tid, .since = now_ns() };
+	**ret_way = (struct exec_way){ .pid = pid, .tid = tid, .since = now_ns(), .ours = is_our_child(pid) };
+	(*ret_way)->moved = alone ? (*ret_way)->since : 0;	/* it will stop at once: worth staying for */
 	return 0;
 }
 
@@ -261,7 +272,7 @@ int exec_take(struct exec_way *w, struct proc **ret_proc, bool *ret_loaded)
 
 	*ret_loaded = w->loaded;
 	if (r < 0)
-		stop_of(w->pid, &status);	/* if it was killed there, its parent waits for us */
+		stop_of(w->pid, w->ours, &status);	/* if it was killed there, its parent waits for us */
 	return r;
 }
 

@@ -11,7 +11,7 @@
  * (loaded is false then). None of these functions waits for the thread: it may take as long as it likes.
  */
 struct exec_way;
-int exec_begin(pid_t pid, pid_t tid, struct exec_way **ret_way);
+int exec_begin(pid_t pid, pid_t tid, bool alone, struct exec_way **ret_way);	/* alone: no other is on the way */
 
 /*
  * 1: the new program is there, and stands still until exec_take(); 0: not yet; -ENOENT: its exec failed; -ETIME: it did

@@ -28,6 +28,8 @@ bool proc_fills_pages(struct proc *p)
 	struct dirent *e;
 	DIR *d;
 
+	if (proc_is_still(p) && priv(p)->fills_looked == priv(p)->stops)
+		return priv(p)->fills_pages;
 	snprintf(path, sizeof(path), "/proc/%d/fd", priv(p)->via);
 	d = opendir(path);
 	while (d && !does && (e = readdir(d))) {
@@ -39,6 +41,7 @@ bool proc_fills_pages(struct proc *p)
 	if (d)
 		closedir(d);
 	priv(p)->fills_pages = does;
+	priv(p)->fills_looked = proc_is_still(p) ? priv(p)->stops : 0;
 	return does;
 }
 

@@ -69,11 +69,10 @@
 
 enum hidden_risk hidden_risk(struct proc *p)
 {
-	char path[64], status[4096];
+	char status[STATUS_MAX];
 	uint64_t caught = 0, rss = 0, swap = 0;
 
-	if (proc_path(p, "status", path, sizeof(path)) < 0 || file_read(path, status, sizeof(status)) <= 0 ||
-	    status_field(status, "SigCgt", 16, &caught) < 0)
+	if (proc_read_status(p, status) < 0 || status_field(status, "SigCgt", 16, &caught) < 0)
 		return HIDDEN_LIKELY;
 	caught &= ~OF_LIBC;
 	if (!caught)
@@ -358,6 +357,7 @@ void hidden_find(struct sigframes *s, struct proc *p)
 				n = PAGE;
 			got = pages_are_there(p, at, n) ? read_some(priv(p)->via, at, s->buf, n) : 0;
 
+			s->used = MAX(s->used, (size_t)MAX(got, 0));
 			if (got > 0)
 				look_through(s, p, s->buf, at, got, note_saved);
 		}

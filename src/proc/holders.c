@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -91,11 +92,11 @@ static char *load_maps(pid_t pid, pid_t *ret_via)
 	return text;
 }
 
-void holders_in_maps(pid_t pid, holder_list *list)
+/* Lines are cut where they end. */
+static void holders_in_text(char *text, pid_t pid, pid_t via, holder_list *list)
 {
 	size_t first = list->n;
-	pid_t via;
-	char *text = load_maps(pid, &via), *line, *end;
+	char *line, *end;
 
 	if (text && strstr(text, ARENA_PATH)) {
 		for (line = text; *line; line = end + 1) {
@@ -106,6 +107,23 @@ void holders_in_maps(pid_t pid, holder_list *list)
 			take_line(line, pid, via, list, first);
 		}
 	}
+}
+
+void holders_in_maps(pid_t pid, holder_list *list)
+{
+	pid_t via;
+	char *text = load_maps(pid, &via);
+
+	holders_in_text(text, pid, via, list);
+	free(text);
+}
+
+void holders_in(struct proc *p, holder_list *list)
+{
+	char *text = NULL;
+
+	if (proc_maps_text(p, &text) == 0)
+		holders_in_text(text, p->pid, priv(p)->via, list);
 	free(text);
 }
 
@@ -187,12 +205,27 @@ bool holder_shares(const struct holder *h, const struct arena *a)
 	       memcmp(head.nonce, a->book.nonce, sizeof(head.nonce)) == 0;
 }
 
+/* One line of maps, without reading all. false: not known, or no arena begins there */
+static bool holder_at(struct holder *h, uint64_t at)
+{
+	char name[PATH_MAX];
+	struct map_query q;
+
+	if (map_query(h->pid, at, &q, name, sizeof(name)) < 0 || q.start != at || q.offset || !arena_name_parse(name, &h->label) || h->label.data)
+		return false;
+	h->record = at;
+	h->inode = q.inode;
+	return true;
+}
+
 bool arena_is_mapped(const struct arena *a, pid_t pid)
 {
+	struct holder h = { .pid = pid, .via = pid, .fd = -1 };
 	holder_list list = { 0 };
-	bool found = false;
+	bool found = holder_at(&h, a->record_at.v) && holder_shares(&h, a);	/* nearly always: a fork has it at the same place */
 
-	holders_in_maps(pid, &list);
+	if (!found)
+		holders_in_maps(pid, &list);
 	for (size_t i = 0; !found && i < list.n; i++)
 		found = holder_shares(&list.v[i], a);
 	vec_free(&list);

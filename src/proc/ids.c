@@ -15,29 +15,38 @@
 
 int proc_status_number(struct proc *p, const char *name, uint64_t *ret_value)
 {
-	char path[64], status[4096];
+	char status[STATUS_MAX];
 
-	if (proc_path(p, "status", path, sizeof(path)) < 0 || file_read(path, status, sizeof(status)) < 0)
+	if (proc_read_status(p, status) < 0)
 		return -ESRCH;
 	return status_field(status, name, 10, ret_value);
 }
 
-/* Each thread has its own. One whose status can't be read has ended; where there is no such line it is not known. */
+/* Where there is no such line it is not known. */
+static uint64_t seccomp_of(const char *status)
+{
+	uint64_t mode;
+
+	return status_field(status, "Seccomp", 10, &mode) < 0 ? 2 : mode;
+}
+
+/* Each thread has its own. One whose status can't be read has ended. */
 int proc_seccomp(struct proc *p)
 {
-	char path[300], status[4096];
+	char path[300], status[STATUS_MAX];
 	uint64_t mode, found = 0;
 	struct dirent *e;
 	DIR *d;
 
+	if (proc_is_still(p) && p->threads.n == 1 && p->threads.v[0].stopped && proc_read_status(p, status) == 0)
+		return seccomp_of(status);
 	snprintf(path, sizeof(path), "/proc/%d/task", p->pid);
 	d = opendir(path);
 	while (d && found != 1 && (e = readdir(d))) {
 		snprintf(path, sizeof(path), "/proc/%d/task/%s/status", p->pid, e->d_name);
 		if (e->d_name[0] == '.' || file_read(path, status, sizeof(status)) < 0)
 			continue;
-		if (status_field(status, "Seccomp", 10, &mode) < 0)
-			mode = 2;
+		mode = seccomp_of(status);
 		found = mode ? mode : found;
 	}
 	if (!d)
@@ -90,10 +99,10 @@ bool innermost_pid(pid_t pid, uint32_t *ret_pid)
 
 int proc_ns_pid(struct proc *p, uint32_t *ret_pid, bool *ret_foreign)
 {
-	char path[64], status[4096];
+	char status[STATUS_MAX];
 	uint32_t pid;
 
-	if (proc_path(p, "status", path, sizeof(path)) < 0 || file_read(path, status, sizeof(status)) < 0)
+	if (proc_read_status(p, status) < 0)
 		return fail(-ESRCH, "process %d has ended", p->pid);
 	if (!status_last(status, "\nNStgid:", &pid))	/* a kernel without namespaces */
 		pid = p->pid;

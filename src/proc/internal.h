@@ -57,8 +57,10 @@ struct proc_priv {
 	VEC(pid_t) sharers;	/* other processes with the same memory, as of the last stop */
 	pid_list limbo;		/* seized, but could not be stopped when we let go */
 	map_list maps;		/* borrow's own copy: p->maps belongs to the callers */
-	char *maps_text;	/* as read in this stop, see proc_is_still(); NULL: not read yet */
+	char *maps_text, *status_text;	/* as read in this stop, see proc_is_still(); NULL: not read yet */
 	uint64_t heap;		/* gaps.c: likewise; 0: not read yet */
+	bool unlimited;		/* memgroup.c: likewise, its memory cgroup has no limit */
+	VEC(struct gap) pristine;	/* knowncalls.c: likewise, text of which it has no page of its own */
 	VEC(struct text_call) calls;	/* textcalls.c */
 	VEC(struct searched) searched;
 	gap_list free_before, restless;	/* gaps.c: as of the last look; where looks differed */
@@ -68,6 +70,7 @@ struct proc_priv {
 	uint64_t caught;	/* signals with a handler; valid for the current stop if known */
 	bool caught_known;
 	bool fills_pages;	/* filled.c: as of the last look */
+	uint32_t fills_looked;	/* in this stop; 0: in none */
 	int exit_status;
 	bool exited;		/* our child was reaped; exit_status holds */
 };
@@ -80,6 +83,7 @@ static inline struct proc_priv *priv(const struct proc *p)
 /* open.c */
 struct proc *proc_alloc(pid_t pid);
 int proc_check_machine(struct proc *p);	/* refuses what is not x86-64 */
+int proc_open_task(struct proc *p);	/* /proc/PID/task, which stopping needs */
 int proc_fill(struct proc *p);	/* everything proc_open() learns after it has been allowed */
 bool proc_memory_lives(struct proc *p);
 
@@ -103,10 +107,22 @@ int own_memory_check(uint64_t need);		/* the same of us; whoever is killed then 
 
 /*
  * maps.c. A process all of whose threads are held, and none borrowed, changes nothing: what was read of it in a stop need not be
- * read again. proc_stirs() is called when a thread is borrowed or goes on.
+ * read again. proc_stirs() is called when a thread goes on.
  */
 bool proc_is_still(const struct proc *p);
 void proc_stirs(struct proc *p);
+void proc_maps_stir(struct proc *p);	/* a borrowed thread makes calls of ours: these change its mappings and nothing else */
+#define STATUS_MAX 4096
+int proc_read_status(struct proc *p, char status[STATUS_MAX]);	/* /proc/PID/status of a live thread; -ESRCH: it is gone */
+/* One mapping, by PROCMAP_QUERY of Linux 6.11, which older headers don't have. <0: not known */
+struct map_query {
+	uint64_t size, flags, at, start, end, its_flags, page_size, offset, inode;
+	uint32_t dev_major, dev_minor, name_size, build_id_size;
+	uint64_t name, build_id;
+};
+#define MAP_QUERY _IOWR('f', 17, struct map_query)
+int map_query(pid_t pid, uint64_t at, struct map_query *ret, char *name, size_t room);
+int proc_maps_text(struct proc *p, char **ret_text);	/* to be freed */
 int maps_load(struct proc *p, map_list *maps);
 void maps_free(map_list *maps);
 const struct map *maps_at(const map_list *maps, uint64_t addr);

@@ -63,7 +63,19 @@ static bool has_private_pages(struct proc *p, const struct map *m)
 			has = (entries[i] & IS_THERE) && !(entries[i] & IS_FILES);
 	}
 	close(fd);
+	if (!has && proc_is_still(p))
+		*vec_add(&priv(p)->pristine) = (struct gap){ m->start, m->end };
 	return has;
+}
+
+bool proc_text_is_files(const struct proc *p, uint64_t lo, uint64_t hi)
+{
+	const struct proc_priv *v = priv(p);
+
+	for (size_t i = 0; proc_is_still(p) && i < v->pristine.n; i++)
+		if (lo >= v->pristine.v[i].lo && hi <= v->pristine.v[i].hi)
+			return true;
+	return false;
 }
 
 bool known_calls_take(struct proc *p, const struct map *m, bool loader, void (*take)(void *arg, const struct text_call *c), void *arg)

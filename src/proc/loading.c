@@ -3,9 +3,11 @@
 
 #include <asm/prctl.h>
 #include <elf.h>
+#include <limits.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include "proc/internal.h"
 
@@ -43,6 +45,25 @@ static uint64_t find_cache(pid_t pid)
 		start = strtoull(at, NULL, 16);
 	free(text);
 	return start;
+}
+
+/* It is the first file that is mapped in this way: then all mappings need not be read. */
+static bool maps_like_cache(const struct user_regs_struct *regs)
+{
+	return regs->orig_rax == SYS_mmap && !regs->rdi && regs->rdx == PROT_READ && (int)regs->r8 >= 0 && !regs->r9;
+}
+
+static bool is_cache(pid_t pid, uint64_t at)
+{
+	static const char its[] = "/ld.so.cache";
+	char name[PATH_MAX];
+	struct map_query q;
+	size_t len;
+
+	if (map_query(pid, at, &q, name, sizeof(name)) < 0 || q.start != at)
+		return false;
+	len = strlen(name);
+	return len >= strlen(its) && !strcmp(name + len - strlen(its), its);
 }
 
 /* The program's dynamic section; 0: not found */
@@ -86,10 +107,13 @@ bool loading_reports(struct proc *p, uint64_t *ret_at)
 
 enum loading_at loading_look(struct loading *l, pid_t pid, const struct user_regs_struct *regs)
 {
-	if ((int64_t)regs->rax != -ENOSYS)	/* the end of a call */
+	if ((int64_t)regs->rax != -ENOSYS) {	/* the end of a call */
+		if (!l->mapped && maps_like_cache(regs))
+			l->mapped = regs->rax;
 		return LOADING_ON;
+	}
 	if (regs->orig_rax == SYS_arch_prctl && regs->rdi == ARCH_SET_FS) {
-		l->cache = find_cache(pid);
+		l->cache = l->mapped && is_cache(pid, l->mapped) ? l->mapped : find_cache(pid);
 		return l->cache ? LOADING_ON : LOADING_UNSEEN;
 	}
 	return regs->orig_rax == SYS_munmap && l->cache && regs->rdi == l->cache ? LOADING_READY : LOADING_ON;

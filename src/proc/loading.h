@@ -14,7 +14,10 @@
 
 struct proc;
 
-struct loading { uint64_t cache; };	/* where it is mapped; 0: not known yet */
+struct loading {
+	uint64_t cache;		/* where it is mapped; 0: not known yet */
+	uint64_t mapped;	/* the first mapping that may be it */
+};
 
 enum loading_at {
 	LOADING_ON,		/* it works on */

@@ -2,7 +2,9 @@
 /* The target's mappings, and reading and writing its memory through /proc/PID/mem. */
 #include "proc/internal.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -81,16 +83,59 @@ bool proc_is_still(const struct proc *p)
 	return priv(p)->depth > 0 && !priv(p)->borrow.tid;
 }
 
-void proc_stirs(struct proc *p)
+void proc_maps_stir(struct proc *p)
 {
 	struct proc_priv *v = priv(p);
 
 	free(v->maps_text);
 	v->maps_text = NULL;
 	v->heap = 0;
+	v->pristine.n = 0;
 }
 
-static int read_text(struct proc *p, char **ret_text)
+void proc_stirs(struct proc *p)
+{
+	proc_maps_stir(p);
+	free(priv(p)->status_text);
+	priv(p)->status_text = NULL;
+	priv(p)->unlimited = false;
+}
+
+int map_query(pid_t pid, uint64_t at, struct map_query *ret, char *name, size_t room)
+{
+	char path[64];
+	int fd, r;
+
+	*ret = (struct map_query){ .size = sizeof(*ret), .at = at, .name_size = room, .name = (uint64_t)name };
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = ioctl(fd, MAP_QUERY, ret) < 0 ? -errno : 0;
+	close(fd);
+	if (r == 0 && !ret->name_size)
+		name[0] = 0;
+	return r;
+}
+
+int proc_read_status(struct proc *p, char status[STATUS_MAX])
+{
+	struct proc_priv *v = priv(p);
+	bool still = proc_is_still(p);
+	char path[64];
+
+	if (still && v->status_text) {
+		snprintf(status, STATUS_MAX, "%s", v->status_text);
+		return 0;
+	}
+	if (proc_path(p, "status", path, sizeof(path)) < 0 || file_read(path, status, STATUS_MAX) <= 0)
+		return -ESRCH;
+	if (still)
+		v->status_text = xstrdup(status);
+	return 0;
+}
+
+int proc_maps_text(struct proc *p, char **ret_text)
 {
 	struct proc_priv *v = priv(p);
 	bool still = proc_is_still(p);
@@ -117,7 +162,7 @@ static int read_text(struct proc *p, char **ret_text)
 int maps_load(struct proc *p, map_list *maps)
 {
 	char *text = NULL, *line, *next;
-	int r = read_text(p, &text);
+	int r = proc_maps_text(p, &text);
 
 	if (r < 0)
 		return r;

@@ -94,9 +94,15 @@ static uint64_t room_of(const char *groups)
 
 uint64_t proc_memory_room(struct proc *p)
 {
+	struct proc_priv *v = priv(p);
 	char path[64];
+	uint64_t room;
 
-	return proc_path(p, "cgroup", path, sizeof(path)) < 0 ? UINT64_MAX : room_of(path);
+	if (proc_is_still(p) && v->unlimited)
+		return UINT64_MAX;
+	room = proc_path(p, "cgroup", path, sizeof(path)) < 0 ? UINT64_MAX : room_of(path);
+	v->unlimited = proc_is_still(p) && room == UINT64_MAX;
+	return room;
 }
 
 static uint64_t room_on_machine(void)

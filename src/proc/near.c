@@ -21,6 +21,11 @@ void near_to(pid_t pid, pid_t tid)
 	is_away = sched_setaffinity(0, sizeof(one), &one) == 0 || is_away;
 }
 
+bool near_is(void)
+{
+	return is_away;
+}
+
 void near_leave(void)
 {
 	if (is_away)

@@ -7,9 +7,11 @@
 #ifndef JAB_PROC_NEAR_H
 #define JAB_PROC_NEAR_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 void near_to(pid_t pid, pid_t tid);
+bool near_is(void);	/* we run where a thread runs that we work on */
 void near_leave(void);	/* we run where we ran before; nothing if we never went */
 
 #endif

@@ -292,17 +292,25 @@ static int read_identity(struct proc *p)
 	return 0;
 }
 
-int proc_fill(struct proc *p)
+int proc_open_task(struct proc *p)
 {
 	char path[64];
-	int r = proc_check_machine(p);
 
-	if (r < 0)
-		return r;
+	if (priv(p)->task >= 0)
+		return 0;
 	snprintf(path, sizeof(path), "/proc/%d/task", p->pid);
 	priv(p)->task = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (priv(p)->task < 0)
-		return fail(-ESRCH, "process %d has ended", p->pid);
+	return priv(p)->task < 0 ? fail(-ESRCH, "process %d has ended", p->pid) : 0;
+}
+
+int proc_fill(struct proc *p)
+{
+	int r = proc_check_machine(p);
+
+	if (r == 0)
+		r = proc_open_task(p);
+	if (r < 0)
+		return r;
 	proc_fills_pages(p);
 	priv(p)->loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
 	r = read_paths(p);
@@ -433,6 +441,7 @@ void proc_close(struct proc *p)
 	vec_free(&v->free_before);
 	vec_free(&v->restless);
 	proc_stirs(p);
+	vec_free(&v->pristine);
 	free(v->chroot);
 	free(v->borrow.old);
 	free(v);
@@ -441,10 +450,10 @@ void proc_close(struct proc *p)
 
 bool proc_locks_memory(struct proc *p)
 {
-	char path[64], status[4096];
+	char status[STATUS_MAX];
 	uint64_t kb = 0;
 
-	if (proc_path(p, "status", path, sizeof(path)) < 0 || file_read(path, status, sizeof(status)) <= 0)
+	if (proc_read_status(p, status) < 0)
 		return true;	/* not known: be careful */
 	status_field(status, "VmLck", 10, &kb);
 	return kb > 0;

@@ -95,6 +95,7 @@ int proc_read_maps(struct proc *p);
 const struct map *proc_map_at(const struct proc *p, uint64_t addr);
 bool proc_alive(struct proc *p);	/* same process, same program */
 
+bool proc_text_is_files(const struct proc *p, uint64_t lo, uint64_t hi);	/* known in this stop: no page there is its own copy */
 bool proc_fills_pages(struct proc *p);	/* has a userfaultfd: an access of ours may have to wait for its threads */
 int proc_read(struct proc *p, taddr at, void *to, size_t len);
 int proc_write(struct proc *p, taddr at, const void *from, size_t len);	/* also into read-only text */

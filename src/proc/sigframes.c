@@ -70,7 +70,10 @@ int sigframes_prepare(struct sigframes *s, struct proc *p)
 	if (!s->buf) {
 		s->cap = 256 * 1024;
 		s->buf = xcalloc(1, s->cap);
-		memset(s->buf, 1, s->cap);	/* the pages are there before anybody is stopped */
+		if (!proc_is_still(p)) {
+			memset(s->buf, 1, s->cap);	/* the pages are there before anybody is stopped */
+			s->used = s->cap;
+		}
 	}
 	s->maps_fresh = false;
 	proc_fills_pages(p);
@@ -117,6 +120,7 @@ static void load_stack(struct sigframes *s, struct proc *p, pid_t tid, uint64_t 
 		s->cap = len;
 		s->buf = xrealloc(s->buf, len);
 	}
+	s->used = MAX(s->used, len);
 	s->lo = sp;
 	s->hi = end;
 	if (priv(p)->fills_pages) {
@@ -386,7 +390,7 @@ void sigframes_free(struct sigframes *s)
 	vec_free(&s->saved);
 	vec_free(&s->suspects);
 	if (s->buf)
-		explicit_bzero(s->buf, s->cap);	/* see hidden_search() */
+		explicit_bzero(s->buf, s->used);	/* see hidden_search() */
 	free(s->buf);
 	*s = (struct sigframes){ 0 };
 }

@@ -21,7 +21,7 @@ struct sigframes {
 	VEC(uint64_t) restorers;	/* addresses of `mov $15, %rax; syscall` */
 	VEC(struct saved_pc) saved;	/* out of sigframes_find() */
 	uint8_t *buf;			/* part of the stack that is being looked at */
-	size_t cap;
+	size_t cap, used;		/* its first `used` bytes have held something */
 	uint64_t lo, hi;		/* target addresses of what buf holds */
 	bool maps_fresh;
 	VEC(struct gap) suspects;	/* out of hidden_search(): sigframes_find() looks there as well */

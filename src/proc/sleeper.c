@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "proc/sleeper.h"
 
+#include <immintrin.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -11,6 +12,7 @@
 #include "proc/ids.h"
 #include "proc/internal.h"
 
+#define MOMENT_NS 20000ull
 #define SOON_NS 2000000ull	/* so long a thread may take from its slot into its sleep before others are looked at */
 
 enum sleeps { SLEEPS_ELSEWHERE, MAY_SLEEP, SLEEPS_THERE };
@@ -120,7 +122,9 @@ int sleeper_find(struct sleeper *s, const struct arena *a, taddr at, uint64_t un
 
 	if (!s->since)
 		s->since = now;
-	its = sleeps_at(s->pid, s->tid, at.v);
+	/* It rings before it sleeps: a moment later is much earlier than the next round. */
+	while ((its = sleeps_at(s->pid, s->tid, at.v)) == MAY_SLEEP && now_ns() - s->since < MOMENT_NS)
+		_mm_pause();
 	if (its == SLEEPS_THERE && arena_is_mapped(a, s->pid))
 		return 1;
 	if (its == MAY_SLEEP && now - s->since < SOON_NS)

@@ -61,20 +61,22 @@ void foreign_find(const struct target *t, const struct loaded *l, const struct m
 {
 	struct look x = { t, l, m };
 	char path[64];
-	int fd;
+	int fd = -1;
 
-	if (proc_path(t->proc, "pagemap", path, sizeof(path)) < 0)
-		return;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
 	for (size_t i = 0; i < m->segments.n; i++) {
 		const struct segment *s = &m->segments.v[i];
+		uint64_t lo = s->addr + l->bias, hi = lo + s->filesz;
 
-		if (s->prot & PROT_EXEC)
-			look_at_segment(&x, fd, s->addr + l->bias, s->addr + s->filesz + l->bias);
+		if (!(s->prot & PROT_EXEC) || proc_text_is_files(t->proc, lo, hi))
+			continue;
+		if (fd < 0 && proc_path(t->proc, "pagemap", path, sizeof(path)) == 0)
+			fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			return;
+		look_at_segment(&x, fd, lo, hi);
 	}
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 }
 
 /* The kernel maps a page of this name where it runs the instructions of uprobes. */

@@ -155,7 +155,7 @@ static enum result begin_exec(struct jab *j, uint32_t target, uint32_t slot)
 	if (!r && are_too_many(j))
 		return SERVED;
 	if (!r)
-		r = exec_begin(a->sleeper.pid, a->sleeper.tid, &g.way);
+		r = exec_begin(a->sleeper.pid, a->sleeper.tid, !j->execs.n, &g.way);
 	if (r == -EAGAIN && now_ns() - a->since < IN_TIME_NS)
 		return NOT_YET;		/* on a busy machine we were not fast enough */
 	if (r < 0 && r != -ENOENT) {

@@ -71,6 +71,10 @@ static uint32_t nrings(const struct rings *r)
 int rings_plan(struct jab *j, struct target *t)
 {
 	struct rings *r = t->rings ? t->rings : xcalloc(1, sizeof(*r));
+	static uint32_t ncpu;
+
+	if (!ncpu)
+		ncpu = get_nprocs_conf();	/* it reads a file */
 
 	/* Strict mode forbids even the time stamp counter. */
 	if (proc_seccomp(t->proc) == 1) {
@@ -85,7 +89,7 @@ int rings_plan(struct jab *j, struct target *t)
 	if (r->longest > EVENT_LEN_MAX && j->events->o.overwrite)
 		return fail(-E2BIG, "events of %u bytes can't be kept by a flight recorder; give str() and buf() a length", r->longest);
 	r->size = ring_size(j, t);
-	r->ncpu = get_nprocs_conf();
+	r->ncpu = ncpu;
 	r->bulk = shapes_any_bulk(j);
 	r->nlocked = locked_rings(r->ncpu) / (r->bulk ? 1 : 2);	/* see wanted_locked() */
 	r->cap = round_up(t->counter_cap, 8);

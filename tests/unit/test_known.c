@@ -4,6 +4,8 @@
 #include <search.h>
 #include "proc_target.h"
 #include "proc/fileid.h"
+#include "proc/internal.h"
+#include "proc/knowncalls.h"
 #include "proc/loading.h"
 
 #define SECOND 1000000000ull
@@ -120,6 +122,91 @@ static void text_that_a_process_has_changed_is_searched(void **state)
 	assert_true(has_call(calls, n, changed_at()));
 }
 
+/* ---- what is kept for the time of a stop ---- */
+
+static void drop_call(void *arg, const struct text_call *c)
+{
+	(void)arg;
+	(void)c;
+}
+
+/* Is the page with that function known to be the file's, in a stop and in the next one, in which nobody has looked? */
+static void look_at_text(void (*run)(void *), bool *ret_in_stop, bool *ret_next)
+{
+	const struct map *m;
+	struct proc *p;
+	pid_t pid;
+
+	fresh_shared();
+	pid = start_target(run, NULL);
+	while (!sh->ready)
+		sleep_ns(1000000);
+	assert_int_equal(proc_open(pid, &p), 0);
+	assert_int_equal(proc_stop(p), 0);
+	assert_int_equal(proc_read_maps(p), 0);
+	m = proc_map_at(p, changed_at());
+	assert_non_null(m);
+	known_calls_take(p, m, false, drop_call, NULL);
+	*ret_in_stop = proc_text_is_files(p, changed_at(), changed_at() + 1);
+	assert_int_equal(proc_resume(p), 0);
+	assert_int_equal(proc_stop(p), 0);
+	*ret_next = proc_text_is_files(p, changed_at(), changed_at() + 1);
+	assert_int_equal(proc_resume(p), 0);
+	proc_close(p);
+	end_target(pid);
+}
+
+static void text_is_known_to_be_the_files_for_one_stop(void **state)
+{
+	bool in_stop, next;
+
+	(void)state;
+	look_at_text(sleeps, &in_stop, &next);
+	assert_true(in_stop);
+	assert_false(next);
+	look_at_text(changes_its_text, &in_stop, &next);
+	assert_false(in_stop);
+}
+
+static void locks_a_page(void *arg)
+{
+	(void)arg;
+	sh->ready = 1;
+	while (!sh->stop)
+		sleep_ns(1000000);
+	if (mlock((void *)sh, 4096) < 0)
+		sh->wrong = __LINE__;
+	sh->ready = 2;
+	for (;;)
+		pause();
+}
+
+static void the_status_of_one_stop_is_not_that_of_the_next(void **state)
+{
+	struct proc *p;
+	pid_t pid;
+
+	(void)state;
+	fresh_shared();
+	pid = start_target(locks_a_page, NULL);
+	while (!sh->ready)
+		sleep_ns(1000000);
+	assert_int_equal(proc_open(pid, &p), 0);
+	assert_int_equal(proc_stop(p), 0);
+	assert_false(proc_locks_memory(p));
+	assert_int_equal(proc_resume(p), 0);
+	sh->stop = 1;
+	while (sh->ready < 2)
+		sleep_ns(1000000);
+	if (sh->wrong)
+		skip();		/* it may lock none */
+	assert_int_equal(proc_stop(p), 0);
+	assert_true(proc_locks_memory(p));
+	assert_int_equal(proc_resume(p), 0);
+	proc_close(p);
+	end_target(pid);
+}
+
 /* ---- loaders ---- */
 
 static struct user_regs_struct at_entry(uint64_t nr, uint64_t arg)
@@ -164,6 +251,36 @@ static void a_loader_without_a_cache_is_told_from_others(void **state)
 	close(fd);
 }
 
+/* The first file that is mapped as the cache would be may be another one. */
+static void another_file_is_not_taken_for_the_cache(void **state)
+{
+	struct loading l = { 0 };
+	struct user_regs_struct r = at_entry(SYS_mmap, 0);
+	int fd = open("/proc/self/exe", O_RDONLY), cache_fd = open("/etc/ld.so.cache", O_RDONLY);
+	void *other = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0), *cache;
+
+	(void)state;
+	r.rdx = PROT_READ;
+	r.r8 = fd;
+	r.rax = (uint64_t)(uintptr_t)other;
+	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_ON);
+	assert_int_equal(l.mapped, (uint64_t)(uintptr_t)other);
+	r = at_entry(SYS_arch_prctl, ARCH_SET_FS);
+	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_UNSEEN);
+	if (cache_fd < 0)
+		skip();
+	cache = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, cache_fd, 0);
+	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_ON);
+	assert_int_equal(l.cache, (uint64_t)(uintptr_t)cache);
+	l = (struct loading){ .mapped = (uint64_t)(uintptr_t)cache };
+	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_ON);
+	assert_int_equal(l.cache, (uint64_t)(uintptr_t)cache);
+	munmap(cache, 4096);
+	munmap(other, 4096);
+	close(cache_fd);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,8 +288,11 @@ int main(void)
 		cmocka_unit_test(a_file_that_was_just_changed_is_not_settled),
 		cmocka_unit_test(text_that_a_process_has_changed_is_searched),	/* before anything is known */
 		cmocka_unit_test(calls_are_the_same_when_they_are_known),
+		cmocka_unit_test(text_is_known_to_be_the_files_for_one_stop),
+		cmocka_unit_test(the_status_of_one_stop_is_not_that_of_the_next),
 		cmocka_unit_test(a_loader_is_ready_when_it_unmaps_its_cache),
 		cmocka_unit_test(a_loader_without_a_cache_is_told_from_others),
+		cmocka_unit_test(another_file_is_not_taken_for_the_cache),
 	};
 
 	return cmocka_run_group_tests_name("known", tests, NULL, NULL);
