@@ -2,8 +2,8 @@
 /*
  * A thread that can't be stopped now (in vfork, in an uninterruptible sleep, or without its turn) is
  * "in limbo" when we let go of the others: it stops one day, and must then be released, which the
- * kernel permits only then. That is done whenever we come by (threads_settle()), also when its target
- * was closed long ago; if we end, the kernel does it.
+ * kernel permits only then. That is done whenever we come by (threads_settle(), and proc_settle() where there
+ * may be no target any more), also when its target was closed long ago; if we end, the kernel does it.
  */
 #include "proc/internal.h"
 
@@ -61,6 +61,11 @@ static void settle_all(struct proc *p, pid_list *list)
 void threads_settle(struct proc *p)
 {
 	settle_all(p, &priv(p)->limbo);
+	settle_all(NULL, &left);
+}
+
+void proc_settle(void)
+{
 	settle_all(NULL, &left);
 }
 

@@ -73,6 +73,7 @@ struct proc {
  */
 int proc_open(pid_t pid, struct proc **ret_proc);
 void proc_close(struct proc *p);	/* lets go of everything still held */
+void proc_settle(void);		/* of closed ones: lets go of threads that could not be stopped then, and have stopped since */
 
 /* Pids of processes whose name (comm or basename of exe) is `name`. */
 typedef VEC(pid_t) pid_list;

@@ -517,12 +517,27 @@ static void wait_or_search(struct clean *c, uint64_t *wait)
 		search_hidden(c);
 }
 
+/*
+ * Where a short jump leads to a long one, the long one is all that stands there: code that a signal has interrupted between the two
+ * must be led away before the text is back. No thread may lead to its frame, so memory is searched first.
+ */
+static void search_landings(struct clean *c)
+{
+	for (size_t i = 0; c->risk != HIDDEN_NEVER && i < c->u->edits.n; i++)
+		if (c->u->edits.v[i].resume.v != c->u->edits.v[i].at.v) {
+			hidden_search(&c->frames, c->p, NULL, 0, c->risk == HIDDEN_LIKELY ? SEARCH_NS : SEARCH_SHORT_NS);
+			proc_step("remove: memory searched for landings");
+			return;
+		}
+}
+
 static int clean_patiently(struct clean *c, uint64_t deadline)
 {
 	uint64_t wait = FIRST_WAIT_NS;
 	int r, end;
 
 	c->risk = hidden_risk(c->p);
+	search_landings(c);
 	for (;;) {
 		r = proc_stop(c->p);
 		if (r < 0)

@@ -178,7 +178,7 @@ static bool strictly_inside(const struct apply *ap, uint64_t pc)
 {
 	const struct edit *e = edit_around(ap->patch->edits.v, ap->patch->edits.n, pc);
 
-	return e && e->at.v != pc;
+	return e && (e->at.v != pc || e->resume.v != pc);
 }
 
 /* Where a counter has to go: 0 if it may stay; -EAGAIN if it is inside a window and has no way out. */

@@ -446,7 +446,10 @@ static int stop_attempt(struct proc *p)
 	return 0;
 }
 
-/* With all threads running: wait until the one that prevented the stop has woken up. False: it has not. */
+/*
+ * With all threads running: wait until the one that prevented the stop has woken up. False: it has not. Others were waiting for
+ * a CPU when they were let go, and stop only when they get one: they are not left standing meanwhile.
+ */
 static bool wait_for_waking(struct proc *p, uint64_t deadline)
 {
 	struct task_stat s;
@@ -459,6 +462,7 @@ static bool wait_for_waking(struct proc *p, uint64_t deadline)
 		if (now_ns() > deadline)
 			return false;
 		sleep_ns(DEEP_LOOK_NS);
+		threads_settle(p);
 	}
 	return now_ns() <= deadline;
 }

@@ -211,6 +211,7 @@ int jab_poll(struct jab *j)
 {
 	if (!j->events)		/* else events_drain() does it, when it has what they wrote */
 		targets_retire(j);
+	proc_settle();
 	return follow_poll(j);
 }
 

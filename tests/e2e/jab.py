@@ -153,7 +153,7 @@ def text_hash(pid):
 
 
 def changed_text(pid, most=8):
-    """Where text is not what its file says: a failed comparison should show it, whoever wrote that."""
+    """Where text is not what its file says, so many places (None: all): a failed comparison should show it, whoever wrote that."""
     found = []
     with open(f"/proc/{pid}/mem", "rb") as mem:
         for line in maps(pid):

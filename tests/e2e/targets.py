@@ -169,6 +169,7 @@ TARGETS = {
     "many": c("many.c"),
     "numbers": c("numbers.c"),
     "filler": c("filler.c"),
+    "guarded": c("guarded.c"),
     "recluse": c("recluse.c"),
     "leaver": c("leaver.c"),
     "mill": c("mill.c"),

@@ -2,6 +2,8 @@
 """Program counters that are saved in odd places, and threads and text of odd kinds: the target comes through."""
 import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -168,6 +170,42 @@ def test_uninterruptible_sleep(target, freezer):
     assert r.status == 0 and r.summary["clean"], r
     assert int(t.ask("longest")) < 1800000
     t.run(1000)
+    t.stop()
+
+
+def longest_stop(pid, tid, while_runs):
+    """Seconds that a thread stood for a tracer at a time."""
+    longest, since = 0, None
+    while while_runs.poll() is None:
+        state = Path(f"/proc/{pid}/task/{tid}/stat").read_text().rpartition(")")[2].split()[0]
+        since = (since or time.monotonic()) if state == "t" else None
+        longest = max(longest, time.monotonic() - since if since else 0)
+        time.sleep(.002)
+    return longest
+
+
+def test_who_stops_late_is_not_held_for_a_sleeper(target, freezer):
+    """A thread without a CPU stops only after jab has given up for now. It is let go then, not when jab ends."""
+    t = target("pauses")
+    busy, cpu = max(map(int, os.listdir(f"/proc/{t.pid}/task"))), max(os.sched_getaffinity(0))
+    freezer(int(t.ask("tid")))
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    try:
+        for x in (busy, *(p.pid for p in others)):
+            os.sched_setaffinity(x, {cpu})
+        os.setpriority(os.PRIO_PROCESS, busy, 5)
+        longest = 0
+        for _ in range(4):
+            p = subprocess.Popen([jab.JAB, "count", "-p", str(t.pid), "-d", "0.1", "exe:work"], stderr=subprocess.PIPE, text=True)
+            longest = max(longest, longest_stop(t.pid, busy, p))
+            said = p.stderr.read()
+            assert p.returncode and "uninterruptible sleep" in said, said
+    finally:
+        for p in others:
+            p.kill()
+            p.wait()
+    assert longest < 1, f"{longest} s"
+    freezer.thaw()
     t.stop()
 
 

@@ -34,7 +34,7 @@ def test_new_threads_keep_the_fast_way(built, tmp_path):
     assert "events go per CPU again" not in r.stderr, r
 
 
-@pytest.mark.parametrize("what, hits", [("bare", 1000), ("own", 1000), ("moved", 200000), ("zeros", 200000), ("clone3", 1)])
+@pytest.mark.parametrize("what, hits", [("bare", 1000), ("own", 1000), ("moved", 200000), ("zeros", 200000), ("edge", 200000), ("clone3", 1)])
 def test_foreign_thread_pointers(built, tmp_path, what, hits):
     c = jab.count_command(["exe:work"], [built("oddthreads"), what])
     assert (c.status, c.stdout.split()[-1], c.hits("work")) == (0, str(hits if hits > 1 else 1), hits), c

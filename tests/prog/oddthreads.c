@@ -6,6 +6,7 @@
  *	bare		a thread whose thread pointer is 0
  *	own		one with a block of its own, right in front of memory that is not there
  *	moved, zeros	the first thread has another thread pointer for a while
+ *	edge		the same, with a block right in front of memory that is not there
  *	shared		a child on its parent's memory and thread block, which is there before anything is asked of it
  *	fresh		a thread that is not registered, with the CPU of another one in its block
  *	clone3		calls with pointers that lead nowhere
@@ -137,19 +138,22 @@ static inline __attribute__((always_inline)) long call2(long nr, long a, long b)
 }
 
 /* The block that takes its place is full of a byte, which looks like no CPU's number; or of zeros, which do. */
-plain static int moved_pointer(int fill)
+plain static int moved_pointer(int fill, long room)
 {
 	unsigned char *block = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	long changed = 0, n = 0;
 	unsigned long old;
 
 	memset(block, fill, 3 * PAGE);
+	if (room < PAGE)
+		mprotect(block + 2 * PAGE, PAGE, PROT_NONE);
 	wait_for_word();
 	__asm__ volatile("mov %%fs:0, %0" : "=r"(old));
-	call2(SYS_arch_prctl, ARCH_SET_FS, (long)(block + PAGE));
+	call2(SYS_arch_prctl, ARCH_SET_FS, (long)(block + 2 * PAGE - room));
 	for (int i = 0; i < CALLS; i++)
 		n += work(i) == 3 * i;
 	call2(SYS_arch_prctl, ARCH_SET_FS, (long)old);
+	mprotect(block + 2 * PAGE, PAGE, PROT_READ);
 	for (int i = 0; i < 3 * PAGE; i++)
 		changed += block[i] != fill;
 	printf("%ld\n", n);
@@ -302,9 +306,11 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "own"))
 		return raw_thread(end_of_memory() - 128);
 	if (!strcmp(what, "moved"))
-		return moved_pointer(0x5a);
+		return moved_pointer(0x5a, PAGE);
 	if (!strcmp(what, "zeros"))
-		return moved_pointer(0);
+		return moved_pointer(0, PAGE);
+	if (!strcmp(what, "edge"))
+		return moved_pointer(0x5a, 256);
 	if (!strcmp(what, "shared"))
 		return shared_block();
 	if (!strcmp(what, "fresh"))

@@ -32,7 +32,7 @@ class Report:
 
     def __init__(self, seconds, **facts):
         self.begin, self.seconds = time.monotonic(), seconds
-        self.failures, self.tally = [], {}
+        self.failures, self.tally, self.had = [], {}, []
         self.line(begin=facts)
 
     def line(self, **what):
@@ -42,11 +42,17 @@ class Report:
         return self.seconds - (time.monotonic() - self.begin)
 
     def in_time(self, cases, dice, is_all=False):
-        """Cases in random order while there is time, at least one of them; the others are counted as left out."""
+        """Cases in random order while there is time, at least one of them. Those that never had a turn in this run are left out, and
+        are told; of a last lap that time has cut short nothing is."""
         for i, case in enumerate(dice.sample(cases, len(cases))):
             if i and not is_all and self.time_left() <= 0:
-                self.count("cases left out", len(cases) - i)
+                never = [str(c) for c in cases if c not in self.had]
+                if never:
+                    self.count("cases left out", len(never))
+                    self.line(cases_left_out=never)
                 return
+            if case not in self.had:
+                self.had.append(case)
             yield case
 
     def count(self, what, n=1):

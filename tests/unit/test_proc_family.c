@@ -121,6 +121,32 @@ static void spawning_goes_on(void **state)
 	end_target(pid);
 }
 
+/* One that could not be stopped when its target was closed: it stops one day, and there may be no other target then. */
+static void spinning(void *arg)
+{
+	for (;;)
+		sh->turns[0]++;
+}
+
+static void who_stops_after_the_close_goes_on(void **state)
+{
+	struct proc *p;
+	siginfo_t info;
+	pid_t pid;
+
+	fresh_shared();
+	pid = start_target(spinning, NULL);
+	p = opened(pid);
+	assert_int_equal(ptrace(PTRACE_SEIZE, pid, 0, 0), 0);
+	*vec_add(&priv(p)->limbo) = pid;
+	proc_close(p);
+	assert_int_equal(ptrace(PTRACE_INTERRUPT, pid, 0, 0), 0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOWAIT | __WALL), 0);
+	proc_settle();
+	assert_true(wait_until(&sh->turns[0], sh->turns[0] + 1000));
+	end_target(pid);
+}
+
 /* A child in the same memory executes another program between being seized and being asked to stop, so it stops after that. */
 static int executes_when_asked(void *arg)
 {
@@ -469,6 +495,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(text_on_two_pages),
 		cmocka_unit_test(vfork_parent_is_held),
 		cmocka_unit_test(spawning_goes_on),
+		cmocka_unit_test(who_stops_after_the_close_goes_on),
 		cmocka_unit_test(last_of_many_children),
 		cmocka_unit_test(child_has_executed_before_it_stops),
 		cmocka_unit_test(ends_in_the_middle),

@@ -5,6 +5,8 @@
  */
 #include "text_target.h"
 
+#include <ucontext.h>
+
 /* A thread inside the window is moved to the same instruction in the pad, and back. */
 static void test_thread_inside(void **state)
 {
@@ -316,6 +318,91 @@ static void test_resume_elsewhere(void **state)
 	look_free(&s.before);
 }
 
+/* An edit of which only the start is ever jumped to, and which does what has its place elsewhere: the long jump of a hop. */
+static struct edit *add_landing(struct scene *s, uint64_t filler, uint64_t site)
+{
+	struct edit *e;
+
+	add_site(&s->r, many + 64, 6, 3, 0);
+	s->r.patch.moves_in.n = s->r.patch.moves_out.n = 0;
+	e = &s->r.patch.edits.v[0];
+	assert_int_equal(e->at.v, filler);
+	e->resume = TADDR(site);
+	return e;
+}
+
+/* The program stands where the long jump is going to be, in the window of another one: that is not its jump. */
+static void test_thread_at_a_landing(void **state)
+{
+	uint64_t site = (uintptr_t)many, filler = site + 64, pad;
+	struct scene s;
+
+	scene_open(&s, body_parked);
+	add_landing(&s, filler, site);
+	pad = s.r.pieces[0].at.v + PAD_COPY;
+	*vec_add(&s.r.patch.moves_in) = (struct move){ TADDR(filler), TADDR(pad) };
+	must(proc_stop(s.r.p));
+	must(thread_prepare_change(s.r.p, &s.r.p->threads.v[0]));
+	s.r.p->threads.v[0].regs.rip = filler;
+	must(proc_put_regs(s.r.p));
+	must(text_apply(s.r.p, s.r.a, &s.r.patch));
+	assert_int_equal(s.r.p->threads.v[0].regs.rip, pad);
+	kill(s.pid, SIGKILL);
+	rig_close(&s.r);
+	waitpid(s.pid, NULL, 0);
+	look_free(&s.before);
+}
+
+/* A user-level thread that a signal has interrupted, and that no thread stands on. */
+static ucontext_t preempted, goes_on;
+static struct control *preempted_control;
+
+static void switch_away(int sig, siginfo_t *info, void *context)
+{
+	preempted_control->answer = (long)&((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+	swapcontext(&preempted, &goes_on);
+}
+
+static void routine(void)
+{
+	raise(SIGALRM);
+}
+
+static void body_preempted(struct control *c)
+{
+	struct sigaction a = { .sa_sigaction = switch_away, .sa_flags = SA_SIGINFO };
+
+	preempted_control = c;
+	sigaction(SIGALRM, &a, NULL);
+	getcontext(&preempted);
+	preempted.uc_stack.ss_size = 65536;
+	preempted.uc_stack.ss_sp = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	makecontext(&preempted, routine, 0);
+	swapcontext(&goes_on, &preempted);
+	body_parked(c);
+}
+
+/* It was between a short jump and the long one that this leads to. */
+static void test_landing_in_a_hidden_frame(void **state)
+{
+	uint64_t site = (uintptr_t)many, filler = site + 64, pc;
+	struct scene s;
+	taddr slot;
+
+	scene_open(&s, body_preempted);
+	add_landing(&s, filler, site);
+	must(text_apply(s.r.p, s.r.a, &s.r.patch));
+	slot = TADDR(s.c->answer);
+	must(proc_write(s.r.p, slot, &filler, sizeof(filler)));
+	remove_clean(&s);
+	must(proc_read(s.r.p, slot, &pc, sizeof(pc)));
+	assert_int_equal(pc, site);
+	kill(s.pid, SIGKILL);
+	rig_close(&s.r);
+	waitpid(s.pid, NULL, 0);
+	look_free(&s.before);
+}
+
 /* A thread that still names a sequence in the arena: the kernel would look there and find nothing. */
 static void test_sequence_named(void **state)
 {
@@ -354,6 +441,8 @@ int main(void)
 		cmocka_unit_test(test_frame_of_the_past),
 		cmocka_unit_test(test_window_ends_in_call),
 		cmocka_unit_test(test_resume_elsewhere),
+		cmocka_unit_test(test_thread_at_a_landing),
+		cmocka_unit_test(test_landing_in_a_hidden_frame),
 		cmocka_unit_test(test_sequence_named),
 	};
 
