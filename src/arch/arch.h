@@ -147,9 +147,9 @@ struct space_spec {
  * return addresses have one is said by a table of words, hashes of the address and the function, in buckets as above; others are reported to
  * the tracer. What is reported may be anything: any process of a family can write there.
  */
-#define TAIL_KNOWN_BUCKETS 128
+#define TAIL_KNOWN_BUCKETS 1024
 #define TAIL_KNOWN_SIZE (TAIL_KNOWN_BUCKETS * TAIL_BUCKET_SIZE)
-#define TAIL_ASKED 64
+#define TAIL_ASKED 512
 struct tail_asked { uint64_t at; uint32_t id, unused; };
 
 enum tail_code {
@@ -158,6 +158,8 @@ enum tail_code {
 	TAIL_AGAIN,		/* at a jump of another function to that entry: mark the note, if there is one */
 	TAIL_PASS,		/* at a jump from one of the other functions to the next: likewise */
 	TAIL_ENTER,		/* at the entry of one of these: clear that mark, or forget a note that does not have it */
+	TAIL_DROP,		/* at a ret of the function itself, whose own body ends the call: forget the note */
+	TAIL_ENTER_ONCE,	/* at its entry: as TAIL_ENTER, and by a jump `body` is jumped over: the call has begun before */
 	TAIL_TAKE,		/* at a ret: take one call off the note and go on after this code; without a note, jump over `body` */
 	TAIL_BACK,		/* at a return address: likewise */
 	TAIL_ASK,		/* at a jump to an unknown function: if its return address has a probe, write the note and jump over

@@ -119,6 +119,30 @@ static void a_function_that_comes_back_to_itself_counts(void **state)
 	assert_false(takes(7, 512, 0x1000));
 }
 
+/* Of a call probe: what comes back by a jump is the same call, and one note is all there is of it. */
+static void a_call_that_comes_back_is_one(void **state)
+{
+	assert_int_equal(run(TAIL_ENTER_ONCE, 7, 512, 0x1000), 1);
+	for (int i = 0; i < 5; i++) {
+		run(TAIL_NOTE, 7, 512, 0x1000);
+		run(TAIL_ENTER, 7, 512, 0x1000);
+		run(TAIL_PASS, 7, 512, 0x1000);
+		assert_int_equal(run(TAIL_ENTER_ONCE, 7, 512, 0x1000), 2);
+	}
+	run(TAIL_NOTE, 7, 512, 0x1000);
+	run(TAIL_ENTER, 7, 512, 0x1000);
+	assert_true(takes(7, 512, 0x1000));
+	assert_false(takes(7, 512, 0x1000));
+	run(TAIL_NOTE, 7, 512, 0x1000);
+	assert_int_equal(run(TAIL_ENTER_ONCE, 7, 512, 0x1000), 2);
+	run(TAIL_DROP, 7, 512, 0x1000);			/* it has returned by itself */
+	assert_false(takes(7, 512, 0x1000));
+	run(TAIL_NOTE, 7, 512, 0x1000);
+	run(TAIL_ENTER, 7, 512, 0x1000);		/* and was left by an exception */
+	assert_int_equal(run(TAIL_ENTER_ONCE, 7, 512, 0x1000), 1);
+	assert_false(takes(7, 512, 0x1000));
+}
+
 /* A loop that never ends jumps as often as it likes. */
 static void a_note_can_be_full(void **state)
 {
@@ -167,6 +191,17 @@ static void random_orders_are_as_the_model_says(void **state)
 			m->count -= m->count > 0;
 			m->again &= m->count > 0;
 			m->jumped &= m->count > 0;
+			continue;
+		}
+		if (what == TAIL_ENTER_ONCE) {
+			assert_int_equal(way, m->count && m->jumped ? 2 : 1);
+			if (!m->jumped)
+				*m = (struct model){ 0 };
+			m->jumped = false;
+			continue;
+		}
+		if (what == TAIL_DROP) {
+			*m = (struct model){ 0 };
 			continue;
 		}
 		if (what == TAIL_NOTE || what == TAIL_NOTE_AGAIN) {
@@ -250,6 +285,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(full_buckets_give_up_one, make, unmake),
 		cmocka_unit_test_setup_teardown(an_unknown_return_address_is_told, make, unmake),
 		cmocka_unit_test_setup_teardown(a_known_one_ends_the_call, make, unmake),
+		cmocka_unit_test_setup_teardown(a_call_that_comes_back_is_one, make, unmake),
 		cmocka_unit_test_setup_teardown(random_orders_are_as_the_model_says, make, unmake),
 	};
 

@@ -156,11 +156,15 @@ static void put_note(uint8_t **p, const struct tail_spec *spec)
 	put_restore(p);
 }
 
-/* rax is the word of the note, rdx the same with the bits of a jump, or at an entry without. */
+/* rax is the word of the note, rdx the same with the bits of a jump, at an entry without, or 0. */
 static void put_marked(uint8_t **p, enum tail_code code)
 {
 	struct branches jumped = { .n = 0 };
 
+	if (code == TAIL_DROP) {
+		put(p, 0x31, 0xd2);			/* xor  %edx,%edx */
+		return;
+	}
 	put(p, 0x48, 0x89, 0xc2);			/* mov  %rax,%rdx */
 	if (code == TAIL_ENTER) {
 		put(p, 0x48, 0x0f, 0xba, 0xf2, 14);	/* btr  $14,%rdx */
@@ -210,7 +214,7 @@ static void put_tell(uint8_t **p, const struct tail_spec *spec)
 	put32(p, SAVED);
 	put(p, 0x8d, 0x8c, 0x00);			/* lea  something of the id(%rax,%rax),%ecx */
 	put32(p, spec->id * 37 % TAIL_ASKED * sizeof(struct tail_asked));
-	put(p, 0x81, 0xe1);				/* and  $63 * 16,%ecx */
+	put(p, 0x81, 0xe1);				/* and  $511 * 16,%ecx */
 	put32(p, (TAIL_ASKED - 1) * sizeof(struct tail_asked));
 	put(p, 0x48, 0xba);				/* movabs $asked,%rdx */
 	put64(p, spec->asked);
@@ -221,6 +225,31 @@ static void put_tell(uint8_t **p, const struct tail_spec *spec)
 	put(p, 0xc7, 0x41, offsetof(struct tail_asked, id));	/* movl $id,id(%rcx) */
 	put32(p, spec->id);
 	land_branches(&told, *p);			/* 1: */
+}
+
+static void put_enter_once(uint8_t **p, const struct tail_spec *spec)
+{
+	struct branches found = { .n = 0 }, called = { .n = 0 }, done = { .n = 0 };
+	uint8_t *over;
+
+	put_find_bucket(p, spec);
+	put_search(p, &found);
+	put_branch(p, 0xeb, &done);			/* jmp  done */
+	land_branches(&found, *p);
+	put(p, 0x48, 0x09, 0xd0);			/* or   %rdx,%rax */
+	put(p, 0x48, 0x89, 0xc2);			/* mov  %rax,%rdx */
+	put(p, 0x48, 0x0f, 0xba, 0xf2, 14);		/* btr  $14,%rdx */
+	put_branch(p, 0x73, &called);			/* jnc  called */
+	put_exchange(p);
+	put_branch(p, 0x75, &done);			/* jne  done: it is gone */
+	put_restore(p);
+	over = put_far(p);
+	land_branches(&called, *p);
+	put(p, 0x31, 0xd2);				/* called: xor %edx,%edx */
+	put_exchange(p);
+	land_branches(&done, *p);
+	put_restore(p);
+	land_far(over, *p + spec->body);
 }
 
 /* Goes on after the code with a call taken off its note, else after the body. */
@@ -266,7 +295,7 @@ static void put_ask(uint8_t **p, const struct tail_spec *spec, struct branches *
 	put(p, 0x48, 0x0f, 0xaf, 0xc2);			/* imul %rdx,%rax */
 	put(p, 0x48, 0x83, 0xc8, 1);			/* or   $1,%rax: never 0 */
 	put(p, 0x48, 0x89, 0xc1);			/* mov  %rax,%rcx */
-	put(p, 0x48, 0xc1, 0xe9, 57);			/* shr  $57,%rcx */
+	put(p, 0x48, 0xc1, 0xe9, 54);			/* shr  $54,%rcx */
 	put(p, 0x48, 0xc1, 0xe1, 6);			/* shl  $6,%rcx */
 	put(p, 0x48, 0xba);				/* movabs $known,%rdx */
 	put64(p, spec->known);
@@ -277,13 +306,13 @@ static void put_ask(uint8_t **p, const struct tail_spec *spec, struct branches *
 	put_next(p, loop);
 }
 
-_Static_assert(TAIL_KNOWN_BUCKETS == 1 << 7, "as that shift says");
+_Static_assert(TAIL_KNOWN_BUCKETS == 1 << 10, "as that shift says");
 
 uint64_t x86_tail_known(uint64_t func, uint64_t ret, uint32_t *ret_bucket)
 {
 	uint64_t word = (func + ret) * HASH | 1;
 
-	*ret_bucket = word >> 57;
+	*ret_bucket = word >> 54;
 	return word;
 }
 
@@ -328,8 +357,11 @@ int x86_emit_tail(uint8_t *out, const struct tail_spec *spec)
 	case TAIL_NOTE: case TAIL_NOTE_AGAIN:
 		put_note(&p, spec);
 		break;
-	case TAIL_AGAIN: case TAIL_PASS: case TAIL_ENTER:
+	case TAIL_AGAIN: case TAIL_PASS: case TAIL_ENTER: case TAIL_DROP:
 		put_mark(&p, spec);
+		break;
+	case TAIL_ENTER_ONCE:
+		put_enter_once(&p, spec);
 		break;
 	case TAIL_TAKE: case TAIL_BACK:
 		put_take(&p, spec);
