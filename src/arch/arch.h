@@ -139,8 +139,14 @@ struct space_spec {
 #define TAIL_BUCKETS 1024
 #define TAIL_BUCKET_SIZE 64
 #define TAIL_TABLE_SIZE (TAIL_BUCKETS * TAIL_BUCKET_SIZE)
-#define TAIL_CODE_MAX 256
-#define TAIL_ASK_MAX 448	/* of TAIL_ASK and TAIL_ASK_FAR */
+#define TAIL_CODE_MAX 320
+#define TAIL_ASK_MAX 512	/* of TAIL_ASK and TAIL_ASK_FAR */
+
+/*
+ * Most entries and exits that look for a note find none, often many times in a call that has one. So there is a byte for each sum of a
+ * stack pointer and a number of the function, of 16 bits, that says whether a note was ever written with such a one; it is never cleared.
+ */
+#define TAIL_EVER_SIZE (1 << 16)
 
 /*
  * Where a tail jump leads to a function that is not known, its call can be seen to end at its return address, if a probe is there. Which
@@ -177,6 +183,7 @@ struct tail_spec {
 	uint64_t known;		/* TAIL_ASK: TAIL_KNOWN_SIZE bytes, aligned to TAIL_BUCKET_SIZE, */
 	uint64_t asked;		/* struct tail_asked[TAIL_ASKED], */
 	uint32_t id;		/* what is reported with the address */
+	uint64_t ever;		/* TAIL_EVER_SIZE bytes */
 };
 
 struct arch_ops {

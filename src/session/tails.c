@@ -84,12 +84,14 @@ static bool func_at_live(struct jab *j, uint32_t target, uint64_t at, struct tai
 	return false;
 }
 
-/* Through a word that the loader has written: what is in it by now. Before it is bound it leads back to the stub, where no function is. */
+/* Through a word that the loader has written, and nobody else will: what is in it by now. Before it is bound it leads back to the stub, where no function is. */
 static bool dest_by_slot(struct jab *j, uint32_t target, uint32_t loaded, uint64_t slot, struct tail_dest *ret)
 {
 	const struct target *t = &j->targets.v[target];
 	uint64_t value;
 
+	if (!module_is_loaders_slot(module_of(j, target, loaded), slot))
+		return false;
 	if (!t->proc || proc_read(t->proc, TADDR(slot + t->loaded.v[loaded].bias), &value, sizeof(value)) < 0)
 		return false;
 	return func_at_live(j, target, value, ret);
@@ -419,6 +421,7 @@ static struct tail_spec spec_of(const struct jab *j, const struct target *t, con
 	const struct target *main = &j->targets.v[t->main];
 	struct tail_spec spec = { .code = code, .func = tails_func(j, t, s), .table = main->notes_at, .crowded = rings_crowded_at(main),
 				  .ret = s->addr + t->loaded.v[s->loaded].bias, .known = tails_known_at(main),
+				  .ever = tails_known_at(main) + TAIL_KNOWN_SIZE,
 				  .id = j->counters.v[s->counter].index };
 
 	rings_asked(main, &spec.asked);
@@ -457,7 +460,7 @@ size_t tails_memory(const struct jab *j)
 {
 	for (size_t i = 0; j->events && i < j->probes.n; i++)
 		if (j->probes.v[i].spec->kind == SPEC_RETURN || j->probes.v[i].spec->kind == SPEC_CALL)
-			return TAIL_TABLE_SIZE + TAIL_KNOWN_SIZE;
+			return TAIL_TABLE_SIZE + TAIL_KNOWN_SIZE + TAIL_EVER_SIZE;
 	return 0;
 }
 
@@ -468,7 +471,7 @@ int tails_take_memory(struct jab *j, struct target *t)
 
 	if (!t->links.n || main->has_notes || !main->rings)
 		return 0;
-	r = proc_take_memory(main->proc, TADDR(main->notes_at), TAIL_TABLE_SIZE + TAIL_KNOWN_SIZE);
+	r = proc_take_memory(main->proc, TADDR(main->notes_at), TAIL_TABLE_SIZE + TAIL_KNOWN_SIZE + TAIL_EVER_SIZE);
 	main->has_notes = !r;
 	return r;
 }

@@ -18,6 +18,7 @@
 static uint64_t table[TAIL_TABLE_SIZE / 8] __attribute__((aligned(TAIL_BUCKET_SIZE)));
 static uint64_t known[TAIL_KNOWN_SIZE / 8] __attribute__((aligned(TAIL_BUCKET_SIZE)));
 static struct tail_asked asked[TAIL_ASKED];
+static uint8_t ever[TAIL_EVER_SIZE];
 static uint64_t crowded;
 static uint8_t stack[STACK] __attribute__((aligned(16)));
 static uint8_t *code;
@@ -27,6 +28,7 @@ static int make(void **state)
 	memset(table, 0, sizeof(table));
 	memset(known, 0, sizeof(known));
 	memset(asked, 0, sizeof(asked));
+	memset(ever, 0, sizeof(ever));
 	crowded = 0;
 	return code == MAP_FAILED ? -1 : 0;
 }
@@ -48,7 +50,7 @@ static size_t put_landing(size_t at, void (*where)(void))
 /* One run at a stack pointer with a return address. 1: it went on behind the code, 2: over a body of 14 bytes. */
 static uint32_t run(enum tail_code what, uint64_t func, size_t sp, uint64_t ret)
 {
-	struct tail_spec spec = { what, func, (uint64_t)table, (uint64_t)&crowded, 14, ret, (uint64_t)known, (uint64_t)asked, 77 };
+	struct tail_spec spec = { what, func, (uint64_t)table, (uint64_t)&crowded, 14, ret, (uint64_t)known, (uint64_t)asked, 77, (uint64_t)ever };
 	uint8_t below[128], above[STACK];
 	int n = arch_x86_64.emit_tail(code, &spec);
 

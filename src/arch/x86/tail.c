@@ -34,6 +34,23 @@ static void put_restore(uint8_t **p)
 	put32(p, 128);
 }
 
+/* Where the byte of a stack pointer of 0 is for this function. */
+static uint32_t ever_from(const struct tail_spec *spec)
+{
+	return spec->func * HASH >> 48;
+}
+
+/* After put_save(): a note is written with this stack pointer. */
+static void put_ever(uint8_t **p, const struct tail_spec *spec)
+{
+	put(p, 0x48, 0x8d, 0x8c, 0x24);			/* lea  site's rsp + from,%rcx */
+	put32(p, SAVED + ever_from(spec));
+	put(p, 0x0f, 0xb7, 0xc9);			/* movzwl %cx,%ecx */
+	put(p, 0x48, 0xba);				/* movabs $ever,%rdx */
+	put64(p, spec->ever);
+	put(p, 0xc6, 0x04, 0x0a, 1);			/* movb $1,(%rdx,%rcx) */
+}
+
 /* rax = the word of this call without its lower 16 bits, rcx = its bucket */
 static void put_find_bucket(uint8_t **p, const struct tail_spec *spec)
 {
@@ -146,6 +163,7 @@ static void put_note(uint8_t **p, const struct tail_spec *spec)
 	uint32_t low = 1 | (spec->code == TAIL_ASK ? 0 : JUMPED) | (spec->code == TAIL_NOTE_AGAIN ? AGAIN : 0);
 	struct branches found = { .n = 0 }, done = { .n = 0 };
 
+	put_ever(p, spec);
 	put_find_bucket(p, spec);
 	put_search(p, &found);
 	put_new_note(p, spec, low, &done);
@@ -348,9 +366,51 @@ static void put_ask_far(uint8_t **p, const struct tail_spec *spec)
 	land_far(over, *p + spec->body);
 }
 
+/*
+ * Goes over all that follows if no note of this function was ever written with this stack pointer; returns what is to be landed. A body may stand at
+ * hundreds of exits that are passed often: neither flags nor more registers than needed are touched.
+ */
+static uint8_t *put_unless_ever(uint8_t **p, const struct tail_spec *spec)
+{
+	struct branches none = { .n = 0 };
+	uint8_t *on, *over;
+
+	put(p, 0x48, 0x8d, 0x64, 0x24, 0x80);		/* lea  -128(%rsp),%rsp: the red zone */
+	put(p, 0x50, 0x51);				/* push %rax; push %rcx */
+	put(p, 0x48, 0x8d, 0x8c, 0x24);			/* lea  rsp with the return address + from,%rcx */
+	put32(p, 128 + 2 * 8 - (spec->code == TAIL_BACK ? 8 : 0) + ever_from(spec));
+	put(p, 0x0f, 0xb7, 0xc9);			/* movzwl %cx,%ecx */
+	put(p, 0x48, 0xb8);				/* movabs $ever,%rax */
+	put64(p, spec->ever);
+	put(p, 0x0f, 0xb6, 0x0c, 0x08);			/* movzbl (%rax,%rcx),%ecx */
+	put_branch(p, 0xe3, &none);			/* jrcxz none */
+	put(p, 0x59, 0x58);				/* pop  %rcx; pop %rax */
+	put(p, 0x48, 0x8d, 0xa4, 0x24);			/* lea  128(%rsp),%rsp */
+	put32(p, 128);
+	on = put_far(p);
+	land_branches(&none, *p);
+	put(p, 0x59, 0x58);				/* none: pop %rcx; pop %rax */
+	put(p, 0x48, 0x8d, 0xa4, 0x24);			/* lea  128(%rsp),%rsp */
+	put32(p, 128);
+	over = put_far(p);
+	land_far(on, *p);
+	return over;
+}
+
+static bool writes_note(enum tail_code code)
+{
+	return code == TAIL_NOTE || code == TAIL_NOTE_AGAIN || code == TAIL_ASK;
+}
+
+/* Without a note, is the body run? */
+static bool runs_without(enum tail_code code)
+{
+	return code < TAIL_TAKE;
+}
+
 int x86_emit_tail(uint8_t *out, const struct tail_spec *spec)
 {
-	uint8_t *p = out;
+	uint8_t *p = out, *over = writes_note(spec->code) ? NULL : put_unless_ever(&p, spec);
 
 	put_save(&p);
 	switch (spec->code) {
@@ -372,5 +432,7 @@ int x86_emit_tail(uint8_t *out, const struct tail_spec *spec)
 	case TAIL_ASK_FAR:
 		put_ask_far(&p, spec);
 	}
+	if (over)
+		land_far(over, p + (runs_without(spec->code) ? 0 : spec->body));
 	return p - out;
 }
