@@ -140,17 +140,23 @@ struct space_spec {
 #define TAIL_BUCKETS 1024
 #define TAIL_BUCKET_SIZE 64
 #define TAIL_TABLE_SIZE (TAIL_BUCKETS * TAIL_BUCKET_SIZE)
-#define TAIL_CODE_MAX 256
-#define TAIL_ASK_MAX 448	/* of TAIL_ASK and TAIL_ASK_FAR */
+#define TAIL_CODE_MAX 320
+#define TAIL_ASK_MAX 512	/* of TAIL_ASK and TAIL_ASK_FAR */
+
+/*
+ * Most entries and exits that look for a note find none, often many times in a call that has one. So there is a byte for each sum of a
+ * stack pointer and a number of the function, of 16 bits, that says whether a note was ever written with such a one; it is never cleared.
+ */
+#define TAIL_EVER_SIZE (1 << 16)
 
 /*
  * Where a tail jump leads to a function that is not known, its call can be seen to end at its return address, if a probe is there. Which
  * return addresses have one is said by a table of words, hashes of the address and the function, in buckets as above; others are reported to
  * the tracer. What is reported may be anything: any process of a family can write there.
  */
-#define TAIL_KNOWN_BUCKETS 128
+#define TAIL_KNOWN_BUCKETS 1024
 #define TAIL_KNOWN_SIZE (TAIL_KNOWN_BUCKETS * TAIL_BUCKET_SIZE)
-#define TAIL_ASKED 64
+#define TAIL_ASKED 512
 struct tail_asked { uint64_t at; uint32_t id, unused; };
 
 enum tail_code {
@@ -159,6 +165,8 @@ enum tail_code {
 	TAIL_AGAIN,		/* at a jump of another function to that entry: mark the note, if there is one */
 	TAIL_PASS,		/* at a jump from one of the other functions to the next: likewise */
 	TAIL_ENTER,		/* at the entry of one of these: clear that mark, or forget a note that does not have it */
+	TAIL_DROP,		/* at a ret of the function itself, whose own body ends the call: forget the note */
+	TAIL_ENTER_ONCE,	/* at its entry: as TAIL_ENTER, and by a jump `body` is jumped over: the call has begun before */
 	TAIL_TAKE,		/* at a ret: take one call off the note and go on after this code; without a note, jump over `body` */
 	TAIL_BACK,		/* at a return address: likewise */
 	TAIL_ASK,		/* at a jump to an unknown function: if its return address has a probe, write the note and jump over
@@ -176,6 +184,7 @@ struct tail_spec {
 	uint64_t known;		/* TAIL_ASK: TAIL_KNOWN_SIZE bytes, aligned to TAIL_BUCKET_SIZE, */
 	uint64_t asked;		/* struct tail_asked[TAIL_ASKED], */
 	uint32_t id;		/* what is reported with the address */
+	uint64_t ever;		/* TAIL_EVER_SIZE bytes */
 };
 
 #define ANY_CALL UINT32_MAX

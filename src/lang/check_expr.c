@@ -344,6 +344,8 @@ static const struct vtype *check_cast(struct checker *c, struct expr *e)
 		return to;
 	if (to->kind == V_STRUCT && a->kind == V_STRUCT && v_same(a, to))
 		return to;
+	if (to->kind == V_ARRAY && a->kind == V_PTR && c->c_rules && to->n)	/* w:int[3]: what it points to */
+		return to;
 	if (to->kind == V_ARRAY && a->kind == V_INT && to->to->kind == V_INT && !to->to->is_bool)
 		return check_array_cast(c, e, a, to);
 	if (to->kind == V_INT && a->kind == V_ARRAY && to->size == a->size)

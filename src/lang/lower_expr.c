@@ -337,6 +337,8 @@ static struct val lower_cast(struct lower *w, const struct expr *e)
 
 	if (e->type->kind == V_STR)
 		return val_text(w, &a, e->a);
+	if (e->type->kind == V_ARRAY && a.type->kind == V_PTR)
+		return object_at(w, &a, 0, e->type, false);
 	if (e->type->kind == V_ARRAY) {
 		v = val_number(w, &a, e->type->size);
 		v.type = e->type;

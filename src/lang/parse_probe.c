@@ -455,6 +455,30 @@ static struct expr *field(struct parser *p)
 	return parse_done(p, named);
 }
 
+/*
+ * A copy of e in which names that the user gave to fields are what the fields are. They come before variables of the program: who writes
+ * id=arg1 means that one by id.
+ */
+static struct expr *with_fields(struct parser *p, const struct expr *e, struct expr *const *fields, size_t n)
+{
+	struct expr *copy;
+
+	if (!e)
+		return NULL;
+	for (size_t i = 0; e->kind == E_NAME && i < n; i++)
+		if (fields[i]->kind == E_NAMED && strcmp(fields[i]->name, e->name) == 0)
+			return with_fields(p, fields[i]->a, NULL, 0);
+	copy = pool_new(&p->script->pool, struct expr);
+	*copy = *e;
+	copy->a = with_fields(p, e->a, fields, n);
+	copy->b = with_fields(p, e->b, fields, n);
+	copy->c = with_fields(p, e->c, fields, n);
+	copy->list = pool_alloc(&p->script->pool, (e->nlist + 1) * sizeof(*e->list));
+	for (uint32_t i = 0; i < e->nlist; i++)
+		copy->list[i] = with_fields(p, e->list[i], fields, n);
+	return copy;
+}
+
 /* The whole of a probe line; p->lex is at its beginning. */
 bool parse_line_probe(struct parser *p, struct clause *c)
 {
@@ -484,6 +508,8 @@ bool parse_line_probe(struct parser *p, struct clause *c)
 		c->predicate = parse_value(p);
 		if (!p->panic && p->tok.kind != T_END && p->tok.kind != ';')
 			parse_error(p, "the end of the condition");
+		if (!p->panic)
+			c->predicate = with_fields(p, c->predicate, fields.v, fields.n);
 	}
 	c->nmore = fields.n;
 	p->in_line = true;

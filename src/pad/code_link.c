@@ -277,12 +277,27 @@ static bool stays(const struct body *b, uint64_t addr)
 	return i < b->stays.n && b->stays.v[i] == addr;
 }
 
+/*
+ * A jump to the first instruction is a call of the function by itself, or a loop that looks like one: its entry is hit again. In Go it
+ * comes after the stack was made larger, and is no second call.
+ */
+static bool enters_again(const struct code *c, const struct body *b, const struct insn *in)
+{
+	return (in->kind == INSN_JMP || in->kind == INSN_JCC) && in->target == b->f.lo && !c->m->is_go;
+}
+
 /* Adds the exits of b in `in`, which is b itself or one of its cold parts. */
 static void add_exits(struct code *c, struct body *b, const struct body *in)
 {
-	for (size_t i = 0; i < in->f.insns.n; i++)
-		if (in->f.insns.v[i].kind == INSN_RET && !stays(in, in->f.lo + in->at[i]))
-			add_exit(b, in->f.lo + in->at[i], EXIT_RET);
+	for (size_t i = 0; i < in->f.insns.n; i++) {
+		const struct insn *n = &in->f.insns.v[i];
+		uint64_t at = in->f.lo + in->at[i];
+
+		if (n->kind == INSN_RET && !stays(in, at))
+			add_exit(b, at, EXIT_RET);
+		else if (enters_again(c, b, n))
+			add_exit(b, at, n->kind == INSN_JMP ? EXIT_JMP : EXIT_JCC);
+	}
 	for (size_t i = 0; i < in->inds.n; i++)
 		if (in->inds.v[i].what == IND_TAIL)
 			add_exit(b, in->inds.v[i].addr, EXIT_JMP_IND);

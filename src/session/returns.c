@@ -16,8 +16,9 @@
 #define LOOK_NS 50000000ull
 #define LOOK_DOUBLED 6
 #define MOST_ROUNDS 40		/* of one process: each takes an arena of its own */
-#define MOST_LEARNED 1000	/* pairs of an address and a row */
+#define MOST_LEARNED (TAIL_KNOWN_SIZE / 8 / 2)	/* pairs of an address and a row: few buckets of the table are full then */
 #define MOST_AT_ONE 24		/* rows whose calls may end at one return address */
+#define MOST_REACHED 32		/* functions of one call instruction */
 
 struct learned { uint64_t at; uint32_t id; };
 typedef VEC(struct learned) learned_list;
@@ -151,14 +152,75 @@ static bool is_unknown(const struct jab *j, const struct site *s)
 	return s->early && site_is_tail(s) && !s->again && (!next || next->cut || next->bad);
 }
 
+/* Functions that one instruction calls: those that are known, with the ones that they jump to, or any. */
+struct callees { struct tail_dest v[MOST_REACHED]; size_t n; uint32_t target; bool any; };
+
+static void add_callee(struct callees *c, const struct tail_dest *d)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->v[i].loaded == d->loaded && c->v[i].func == d->func)
+			return;
+	if (c->n < MOST_REACHED)
+		c->v[c->n++] = *d;
+}
+
+/* What is called in front of a return address in this part. False: it is not there. */
+static bool find_callees(struct jab *j, uint32_t part, uint64_t at, struct callees *c)
+{
+	struct target *t = &j->targets.v[part];
+	const struct fcode *f;
+	uint32_t loaded = 0, n;
+	struct tail_dest d;
+	uint64_t addr;
+
+	for (; loaded < t->loaded.n; loaded++)
+		if (at >= t->loaded.v[loaded].start && at < t->loaded.v[loaded].end)
+			break;
+	if (loaded == t->loaded.n)
+		return false;
+	*c = (struct callees){ .target = part };
+	if (target_open_file(j, t, &t->loaded.v[loaded]) < 0 || target_may_patch(t, &t->loaded.v[loaded]) < 0)
+		return true;
+	addr = at - t->loaded.v[loaded].bias;
+	f = tails_decoded(j, part, loaded, addr - 1);
+	if (!is_behind_call(f, addr))
+		return true;
+	n = f->index[addr - f->lo] - 1;
+	if (f->insns.v[n].kind == INSN_CALL_IND)
+		c->any = true;
+	else if (tails_dest(j, part, loaded, fcode_addr(f, n), EXIT_JMP, &d))
+		add_callee(c, &d);
+	for (size_t i = 0; i < c->n; i++) {
+		d = c->v[i];
+		f = tails_decoded(j, part, d.loaded, j->files.v[t->loaded.v[d.loaded].file].m->funcs.v[d.func].addr);
+		for (size_t k = 0; f && k < f->exits.n; k++)
+			if (f->exits.v[k].kind != EXIT_RET && tails_dest(j, part, c->v[i].loaded, f->exits.v[k].addr, f->exits.v[k].kind, &d))
+				add_callee(c, &d);
+	}
+	return true;
+}
+
+static bool is_callee(const struct jab *j, const struct callees *c, const struct row *row)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (j->targets.v[c->target].loaded.v[c->v[i].loaded].file == row->file && c->v[i].func == row->func)
+			return true;
+	return c->any;
+}
+
 /*
- * One instruction may call many functions through a pointer, and where a probe is, no second one fits later: rows that have not reported this
- * return address yet are served there, too.
+ * One instruction may call many functions through a pointer, or one that goes on in others, and where a probe is, no second one fits later:
+ * rows that have not reported this return address yet are served there, too.
  */
 static void add_others(struct jab *j, uint32_t main, uint64_t at, learned_list *list)
 {
 	struct target *t = &j->targets.v[main];
+	struct callees callees = { .n = 0 };
 	size_t n = 0;
+
+	for (uint32_t i = 0; i < j->targets.n; i++)
+		if (j->targets.v[i].main == main && !j->targets.v[i].lost && find_callees(j, i, at, &callees))
+			break;
 
 	for (size_t i = 0; i < list->n; i++)
 		n += list->v[i].at == at;
@@ -167,7 +229,8 @@ static void add_others(struct jab *j, uint32_t main, uint64_t at, learned_list *
 		const struct counter *c = s->counter == UINT32_MAX ? NULL : &j->counters.v[s->counter];
 		struct learned x = { at, c ? c->index : 0 };
 
-		if (!c || c->target != main || c->role != COUNT_HITS || !is_unknown(j, s) || is_learned(t, &x))
+		if (!c || c->target != main || c->role != COUNT_HITS || !is_unknown(j, s) || !is_callee(j, &callees, &j->rows.v[c->row]) ||
+		    is_learned(t, &x))
 			continue;
 		*vec_add(&t->learned) = x;
 		*vec_add(list) = x;

@@ -180,7 +180,8 @@ struct site {
 	uint8_t exit_kind, tactic;
 	uint32_t link;		/* number + 1 in target.links: an exit of that function, where calls of the row's may end; 0: an own site */
 	uint32_t next;		/* likewise: where this tail jump leads; 0: not known */
-	bool again;		/* a tail jump to the entry of the row's function, of a call probe: the call ends there, and another begins */
+	bool again;		/* a tail jump to the entry of the row's function, of a call probe: the call goes on, or ends if that can't be seen */
+	bool once;		/* that entry: a call that comes by such a jump has begun before */
 	uint32_t early;		/* number + 1 of the counter of calls that end at this tail jump although they go on; 0: none */
 	bool never_returns;	/* no place at all: a function without an exit */
 	const char *reason;

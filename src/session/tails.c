@@ -16,8 +16,6 @@
 #define MOST_AT_ONCE 16		/* rows whose calls may end at one exit */
 #define MOST_SAID 5		/* names in one sentence */
 
-struct dest { uint32_t loaded, func; };
-
 /* What is found for one row. */
 struct search {
 	struct jab *j;
@@ -35,7 +33,7 @@ static struct module *module_of(const struct jab *j, uint32_t target, uint32_t l
 	return j->files.v[j->targets.v[target].loaded.v[loaded].file].m;
 }
 
-static const struct fcode *decoded(struct jab *j, uint32_t target, uint32_t loaded, uint64_t addr)
+const struct fcode *tails_decoded(struct jab *j, uint32_t target, uint32_t loaded, uint64_t addr)
 {
 	struct file *f = &j->files.v[j->targets.v[target].loaded.v[loaded].file];
 
@@ -66,7 +64,7 @@ static bool slot_at(const struct module *m, uint64_t at, uint64_t *ret_slot)
 }
 
 /* The function around a live address, in any module of the target. */
-static bool func_at_live(struct jab *j, uint32_t target, uint64_t at, struct dest *ret)
+static bool func_at_live(struct jab *j, uint32_t target, uint64_t at, struct tail_dest *ret)
 {
 	for (uint32_t i = 0; i < j->targets.v[target].loaded.n; i++) {
 		struct target *t = &j->targets.v[target];
@@ -80,27 +78,29 @@ static bool func_at_live(struct jab *j, uint32_t target, uint64_t at, struct des
 		f = module_func_at(module_of(j, target, i), at - l->bias);
 		if (!f)
 			return false;
-		*ret = (struct dest){ i, f - module_of(j, target, i)->funcs.v };
+		*ret = (struct tail_dest){ i, f - module_of(j, target, i)->funcs.v };
 		return true;
 	}
 	return false;
 }
 
-/* Through a word that the loader has written: what is in it by now. Before it is bound it leads back to the stub, where no function is. */
-static bool dest_by_slot(struct jab *j, uint32_t target, uint32_t loaded, uint64_t slot, struct dest *ret)
+/* Through a word that the loader has written, and nobody else will: what is in it by now. Before it is bound it leads back to the stub, where no function is. */
+static bool dest_by_slot(struct jab *j, uint32_t target, uint32_t loaded, uint64_t slot, struct tail_dest *ret)
 {
 	const struct target *t = &j->targets.v[target];
 	uint64_t value;
 
+	if (!module_is_loaders_slot(module_of(j, target, loaded), slot))
+		return false;
 	if (!t->proc || proc_read(t->proc, TADDR(slot + t->loaded.v[loaded].bias), &value, sizeof(value)) < 0)
 		return false;
 	return func_at_live(j, target, value, ret);
 }
 
 /* Finds where a tail jump leads. False: that is not known. */
-static bool dest_of(struct jab *j, uint32_t target, uint32_t loaded, uint64_t addr, uint8_t kind, struct dest *ret)
+bool tails_dest(struct jab *j, uint32_t target, uint32_t loaded, uint64_t addr, uint8_t kind, struct tail_dest *ret)
 {
-	const struct fcode *f = decoded(j, target, loaded, addr);
+	const struct fcode *f = tails_decoded(j, target, loaded, addr);
 	struct module *m = module_of(j, target, loaded);
 	uint32_t n = f && addr - f->lo < f->hi - f->lo ? f->index[addr - f->lo] : UINT32_MAX;
 	const struct func *to;
@@ -113,7 +113,7 @@ static bool dest_of(struct jab *j, uint32_t target, uint32_t loaded, uint64_t ad
 	to = module_func_at(m, f->insns.v[n].target);
 	if (!to)
 		return slot_at(m, f->insns.v[n].target, &slot) && dest_by_slot(j, target, loaded, slot, ret);
-	*ret = (struct dest){ loaded, to - m->funcs.v };
+	*ret = (struct tail_dest){ loaded, to - m->funcs.v };
 	return !(to->flags & FUNC_IFUNC);
 }
 
@@ -129,7 +129,7 @@ uint64_t tails_func(const struct jab *j, const struct target *t, const struct si
 }
 
 /* Number + 1 of the link for a function, new or known; 0: it can't be followed. */
-static uint32_t link_to(struct search *x, const struct dest *d, uint32_t depth, bool *ret_again)
+static uint32_t link_to(struct search *x, const struct tail_dest *d, uint32_t depth, bool *ret_again)
 {
 	struct jab *j = x->j;
 	struct target *t = &j->targets.v[x->target];
@@ -138,13 +138,11 @@ static uint32_t link_to(struct search *x, const struct dest *d, uint32_t depth, 
 	const struct fcode *f;
 	bool self = d->loaded == x->home && d->func == row->func;
 
-	*ret_again = self && x->is_call;	/* it has one slot for its entry: the call ends where the next one begins */
-	if (*ret_again)
-		return 0;
+	*ret_again = self && x->is_call;
 	for (size_t i = x->first; i < t->links.n; i++)
 		if (t->links.v[i].loaded == d->loaded && t->links.v[i].func == d->func && !t->links.v[i].guard)
 			return i + 1;
-	f = m->is_go ? NULL : decoded(j, x->target, d->loaded, m->funcs.v[d->func].addr);
+	f = m->is_go ? NULL : tails_decoded(j, x->target, d->loaded, m->funcs.v[d->func].addr);
 	if (!f || f->broken)
 		return 0;
 	if (t->links.n - x->first >= MOST_LINKS || x->exits + f->exits.n > MOST_EXITS) {
@@ -161,7 +159,7 @@ static void add_exits(struct search *x, size_t link, far_list *found)
 {
 	const struct tail_link l = x->j->targets.v[x->target].links.v[link];
 	const struct module *m = module_of(x->j, x->target, l.loaded);
-	const struct fcode *f = decoded(x->j, x->target, l.loaded, m->funcs.v[l.func].addr);
+	const struct fcode *f = tails_decoded(x->j, x->target, l.loaded, m->funcs.v[l.func].addr);
 
 	*vec_add(found) = (struct far_site){ { .probe = x->probe, .target = x->target, .loaded = l.loaded, .counter = x->counter, .func = l.func,
 					       .addr = m->funcs.v[l.func].addr, .kind = WANT_ENTRY, .link = link + 1 }, l.depth };
@@ -169,9 +167,9 @@ static void add_exits(struct search *x, size_t link, far_list *found)
 		struct site s = { .probe = x->probe, .target = x->target, .loaded = l.loaded, .counter = x->counter, .func = l.func,
 				  .addr = f->exits.v[i].addr, .kind = WANT_EXIT, .exit_kind = f->exits.v[i].kind, .link = link + 1,
 				  .early = f->exits.v[i].kind == EXIT_RET ? 0 : x->early };
-		struct dest d;
+		struct tail_dest d;
 
-		if (s.exit_kind != EXIT_RET && dest_of(x->j, x->target, l.loaded, s.addr, s.exit_kind, &d))
+		if (s.exit_kind != EXIT_RET && tails_dest(x->j, x->target, l.loaded, s.addr, s.exit_kind, &d))
 			s.next = link_to(x, &d, l.depth + 1, &s.again);
 		x->unknown |= s.exit_kind != EXIT_RET && !s.next && !s.again;
 		*vec_add(found) = (struct far_site){ s, l.depth };
@@ -197,23 +195,28 @@ static size_t search_row(struct jab *j, size_t from, far_list *found, size_t *cu
 	struct site *s = &j->sites.v[from];
 	struct search x = { j, s->target, s->loaded, s->counter, s->probe, s->early, .first = j->targets.v[s->target].links.n,
 			    .is_call = j->probes.v[s->probe].spec->kind == SPEC_CALL };
+	bool once = false;
 	size_t i;
 
 	x.number = tails_func(j, &j->targets.v[x.target], s);
 	for (i = from; i < j->sites.n && j->sites.v[i].counter == x.counter; i++) {
 		uint32_t next = 0;
 		bool again = false;
-		struct dest d;
+		struct tail_dest d;
 
 		s = &j->sites.v[i];
-		if (site_is_tail(s) && dest_of(j, x.target, s->loaded, s->addr, s->exit_kind, &d))
+		if (site_is_tail(s) && tails_dest(j, x.target, s->loaded, s->addr, s->exit_kind, &d))
 			next = link_to(&x, &d, 1, &again);
 		j->sites.v[i].next = next;
 		j->sites.v[i].again = again;
 		x.unknown |= site_is_tail(&j->sites.v[i]) && !next && !again;
 	}
-	for (size_t k = x.first; k < j->targets.v[x.target].links.n; k++)
+	for (size_t k = x.first; k < j->targets.v[x.target].links.n; k++) {
 		add_exits(&x, k, found);
+		once |= x.is_call && j->targets.v[x.target].links.v[k].self;
+	}
+	if (i < j->sites.n && j->sites.v[i].kind == WANT_ENTRY && j->sites.v[i].probe == x.probe && j->sites.v[i].target == x.target)
+		j->sites.v[i].once = once;
 	if (x.unknown)		/* a note of a call that has gone on there must not outlive it */
 		add_guard(&x, found);
 	*cut += x.cut;
@@ -360,12 +363,22 @@ void tails_resolve(struct jab *j, size_t first)
 /* ---- code ---- */
 
 enum what {
-	WHAT_BODY, WHAT_NOTHING, WHAT_NOTE, WHAT_NOTE_AGAIN, WHAT_AGAIN, WHAT_PASS, WHAT_ENTER, WHAT_TAKE, WHAT_BACK, WHAT_ASK, WHAT_ASK_FAR,
+	WHAT_BODY, WHAT_NOTHING, WHAT_NOTE, WHAT_NOTE_AGAIN, WHAT_AGAIN, WHAT_PASS, WHAT_ENTER, WHAT_DROP,
+	WHAT_ENTER_ONCE, WHAT_TAKE, WHAT_BACK, WHAT_ASK, WHAT_ASK_FAR,	/* with a body */
 };
 
 static bool is_followed(const struct tail_link *l)
 {
 	return !l->cut && !l->bad;
+}
+
+/*
+ * A call probe has one slot for a stack pointer: what its function does after it was entered again is the same call, which began at the
+ * first entry. The own sites end it and write its notes.
+ */
+static bool is_part_of_call(const struct jab *j, const struct site *s)
+{
+	return link_of(j, s)->self && !link_of(j, s)->guard && j->probes.v[s->probe].spec->kind == SPEC_CALL;
 }
 
 static enum what what_at(const struct jab *j, const struct site *s)
@@ -375,14 +388,16 @@ static enum what what_at(const struct jab *j, const struct site *s)
 	if (next && !is_followed(next))
 		next = NULL;
 	if (!s->link && !site_is_tail(s))
-		return WHAT_BODY;
+		return s->once ? WHAT_ENTER_ONCE : WHAT_BODY;
 	if (!s->link)
-		return next ? (next->self ? WHAT_NOTE_AGAIN : WHAT_NOTE) : s->early && !s->again ? WHAT_ASK : WHAT_BODY;
+		return next ? (next->self && !s->again ? WHAT_NOTE_AGAIN : WHAT_NOTE) : s->early && !s->again ? WHAT_ASK : WHAT_BODY;
 	if (!is_followed(link_of(j, s)))
 		return WHAT_NOTHING;
+	if (is_part_of_call(j, s))
+		return s->kind == WANT_EXIT && !site_is_tail(s) ? WHAT_DROP : WHAT_NOTHING;
 	if (s->kind != WANT_EXIT)
 		return s->kind == WANT_ENTRY ? WHAT_ENTER : WHAT_BACK;
-	return next ? (next->self ? WHAT_AGAIN : WHAT_PASS) : site_is_tail(s) && !s->again ? WHAT_ASK_FAR : WHAT_TAKE;
+	return next ? (next->self && !s->again ? WHAT_AGAIN : WHAT_PASS) : site_is_tail(s) && !s->again ? WHAT_ASK_FAR : WHAT_TAKE;
 }
 
 bool tails_ends_early(const struct jab *j, const struct site *s)
@@ -398,7 +413,7 @@ size_t tails_room(const struct jab *j, const struct site *s)
 {
 	if (site_is_tail(s) && s->early)
 		return TAIL_ASK_MAX + JUMP_LEN;
-	return s->link || s->next ? TAIL_CODE_MAX + JUMP_LEN : 0;
+	return s->link || s->next || s->once ? TAIL_CODE_MAX + JUMP_LEN : 0;
 }
 
 static struct tail_spec spec_of(const struct jab *j, const struct target *t, const struct site *s, enum tail_code code)
@@ -406,6 +421,7 @@ static struct tail_spec spec_of(const struct jab *j, const struct target *t, con
 	const struct target *main = &j->targets.v[t->main];
 	struct tail_spec spec = { .code = code, .func = tails_func(j, t, s), .table = main->notes_at, .crowded = rings_crowded_at(main),
 				  .ret = s->addr + t->loaded.v[s->loaded].bias, .known = tails_known_at(main),
+				  .ever = tails_known_at(main) + TAIL_KNOWN_SIZE,
 				  .id = j->counters.v[s->counter].index };
 
 	rings_asked(main, &spec.asked);
@@ -416,7 +432,8 @@ bool tails_emit(const struct jab *j, const struct target *t, const struct want *
 {
 	static const enum tail_code codes[] = {
 		[WHAT_NOTE] = TAIL_NOTE, [WHAT_NOTE_AGAIN] = TAIL_NOTE_AGAIN, [WHAT_AGAIN] = TAIL_AGAIN, [WHAT_PASS] = TAIL_PASS,
-		[WHAT_ENTER] = TAIL_ENTER, [WHAT_TAKE] = TAIL_TAKE, [WHAT_BACK] = TAIL_BACK, [WHAT_ASK] = TAIL_ASK,
+		[WHAT_ENTER] = TAIL_ENTER, [WHAT_DROP] = TAIL_DROP,
+		[WHAT_ENTER_ONCE] = TAIL_ENTER_ONCE, [WHAT_TAKE] = TAIL_TAKE, [WHAT_BACK] = TAIL_BACK, [WHAT_ASK] = TAIL_ASK,
 		[WHAT_ASK_FAR] = TAIL_ASK_FAR,
 	};
 	const struct site *s = &j->sites.v[w->id];
@@ -428,7 +445,7 @@ bool tails_emit(const struct jab *j, const struct target *t, const struct want *
 		return what == WHAT_BODY;
 	spec = spec_of(j, t, s, codes[what]);
 	ret->before = j->arch->emit_tail(out, &spec);
-	if (what < WHAT_TAKE)
+	if (what < WHAT_ENTER_ONCE)
 		return false;
 	/* Of a call probe one call at most can end here. */
 	ret->after = (what == WHAT_TAKE || what == WHAT_BACK) && j->probes.v[s->probe].spec->kind != SPEC_CALL ? JUMP_LEN : 0;
@@ -443,7 +460,7 @@ size_t tails_memory(const struct jab *j)
 {
 	for (size_t i = 0; j->events && i < j->probes.n; i++)
 		if (j->probes.v[i].spec->kind == SPEC_RETURN || j->probes.v[i].spec->kind == SPEC_CALL)
-			return TAIL_TABLE_SIZE + TAIL_KNOWN_SIZE;
+			return TAIL_TABLE_SIZE + TAIL_KNOWN_SIZE + TAIL_EVER_SIZE;
 	return 0;
 }
 
@@ -454,7 +471,7 @@ int tails_take_memory(struct jab *j, struct target *t)
 
 	if (!t->links.n || main->has_notes || !main->rings)
 		return 0;
-	r = proc_take_memory(main->proc, TADDR(main->notes_at), TAIL_TABLE_SIZE + TAIL_KNOWN_SIZE);
+	r = proc_take_memory(main->proc, TADDR(main->notes_at), TAIL_TABLE_SIZE + TAIL_KNOWN_SIZE + TAIL_EVER_SIZE);
 	main->has_notes = !r;
 	return r;
 }

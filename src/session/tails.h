@@ -47,6 +47,11 @@ struct tails_code { size_t before, after; };
 size_t tails_room(const struct jab *j, const struct site *s);
 bool tails_emit(const struct jab *j, const struct target *t, const struct want *w, uint8_t *out, struct tails_code *ret);
 
+/* The code around an address of a module; NULL: not known. And where a jump or a call there leads; false: that is not known. */
+struct tail_dest { uint32_t loaded, func; };
+const struct fcode *tails_decoded(struct jab *j, uint32_t target, uint32_t loaded, uint64_t addr);
+bool tails_dest(struct jab *j, uint32_t target, uint32_t loaded, uint64_t addr, uint8_t kind, struct tail_dest *ret);
+
 /* returns.c: probes at return addresses that pads have reported. Returns how many there are more. */
 int tails_poll(struct jab *j);
 

@@ -198,6 +198,7 @@ void module_close(struct module *m)
 	vec_free(&p->plt);
 	vec_free(&p->fdes);
 	vec_free(&p->irels);
+	vec_free(&p->slots);
 	vec_free(&p->rseqs);
 	free(p->unwind);
 	vec_free(&p->strays);

@@ -59,6 +59,8 @@ struct sym_priv {
 	bool have_irels, have_rseqs, have_strays;
 	bool catches_faults;	/* lsda.c; valid if have_strays */
 	VEC(struct irel) irels;
+	VEC(uint64_t) slots;	/* that the loader writes, sorted */
+	bool have_slots;
 	VEC(struct rseq_range) rseqs;
 	VEC(uint64_t) strays;		/* landing pads outside their own FDE, sorted */
 	bool have_go_table, have_go;

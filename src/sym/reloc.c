@@ -221,3 +221,31 @@ size_t module_irelative(struct module *m, const struct irel **ret)
 	*ret = p->irels.v;
 	return p->irels.n;
 }
+
+static void note_slot(void *arg, const struct reloc *r)
+{
+	struct sym_priv *p = arg;
+
+	if (r->type == R_X86_64_JUMP_SLOT || r->type == R_X86_64_GLOB_DAT || r->type == R_X86_64_IRELATIVE)
+		*vec_add(&p->slots) = r->offset;
+}
+
+static int compare_slot(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+bool module_is_loaders_slot(struct module *m, uint64_t addr)
+{
+	struct sym_priv *p = priv(m);
+
+	if (!p->have_slots) {
+		p->have_slots = true;
+		relocs_each(m, note_slot, p);
+		if (p->slots.n)
+			qsort(p->slots.v, p->slots.n, sizeof(*p->slots.v), compare_slot);
+	}
+	return p->slots.n && bsearch(&addr, p->slots.v, p->slots.n, sizeof(addr), compare_slot);
+}

@@ -184,6 +184,9 @@ void module_text_pointers(struct module *m, void (*add)(void *arg, uint64_t addr
 struct irel { uint64_t resolver, slot; };
 size_t module_irelative(struct module *m, const struct irel **ret_irels);
 
+/* Does only the loader write the word there? Others may be variables of the program, which change. */
+bool module_is_loaders_slot(struct module *m, uint64_t addr);
+
 /* FDE ranges, sorted by start; first_cfa_is_entry: the first row has CFA = rsp+8. */
 struct fde_range { uint64_t lo, hi; bool first_cfa_is_entry; uint64_t lsda; };
 size_t module_fdes(struct module *m, const struct fde_range **ret_fdes);

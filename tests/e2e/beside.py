@@ -126,7 +126,7 @@ def fill(text):
         if m[1] == "bash":
             return own_copy("/bin/bash")
         return library(m[1]) if m[1].startswith("lib") else own_copy(str(targets.build(m[1])))
-    return re.sub(r"<(libc|libssl|script|tails|everyday|openssl|bash)>", one, text)
+    return re.sub(r"<(libc|libssl|script|tails|naps|everyday|openssl|bash)>", one, text)
 
 
 copies = {}

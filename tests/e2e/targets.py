@@ -65,6 +65,7 @@ TARGETS = {
     "returns_clang_thunk": c("returns.c", "-mretpoline", cc="clang"),
     "tails": {"sources": ["tails.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-Wextra", "-pthread", "-Wl,-z,now"]},
     "tails_lazy": {"sources": ["tails.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-Wextra", "-pthread", "-Wl,-z,lazy"]},
+    "naps": {"sources": ["naps.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-Wextra"]},
     "throw": {"sources": ["throw.cc"], "command": ["g++", "-O2", "-g", "-Wall"]},
     "left": {"sources": ["left.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-Wextra", "-pthread"]},
     "left_static": {"sources": ["left.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-Wextra", "-pthread", "-static"]},

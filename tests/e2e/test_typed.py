@@ -245,6 +245,32 @@ def test_enum_names(built):
     assert "ANGRY -3\nANGRY\nBUSY 5\nBUSY\n" in r.output and "@[ANGRY]: 2" in r.output, r
 
 
+def test_arrays_behind_pointers(built):
+    """A variable that is a pointer may be shown as an array, as an argument can."""
+    path = built("values")
+    want = [f["arg2"] for f in fields(path, "exe:take arg2:int[2]")]
+    for probe in "exe:take v:int[2]", "exe:take x=v:int[2]", "call:exe:take v:int[2]":
+        got = [[v for k, v in f.items() if "_" in k] for f in fields(path, probe)]
+        for g, w in zip(got, want, strict=True):
+            assert g == w or "fault" in w and all("fault" in x for x in g), (probe, got, want)
+    r = jab.run("trace", "exe:take n:int[2]", "--", path)
+    assert r.status and "int32 has 4 bytes, but int32[2] has 8" in r.stderr, r
+
+
+def test_names_of_fields_in_conditions(built):
+    """They mean the fields, and not a variable of that name."""
+    path = built("values")
+    n = [f["n"] for f in fields(path, "exe:take n")]
+    assert 4 in n and 400 not in n
+    for probe in "exe:take k=n if k == 4", "exe:take k=arg0:int if k == 4", "exe:take k=n*100 if k == 400", "exe:take n=n*100 if n == 400", \
+                 "call:exe:take k=n if k == 4":
+        got = [f for f in fields(path, probe)]
+        assert len(got) == n.count(4) and set(got[0].values()) & {4, 400}, (probe, got)
+    assert not fields(path, "exe:take n=arg1 if n == 4")
+    r = jab.run("trace", "exe:take k=n if j == 4", "--", path)
+    assert r.status and "unknown name 'j'" in r.stderr, r
+
+
 # Real programs ---------------------------------------------------------------------------------------
 
 def debug_info(path):

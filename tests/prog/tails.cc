@@ -7,6 +7,8 @@
  *
  * `tails N odd` calls a function with a return address that is not after a call instruction.
  * `tails N many`: as many functions jump to one as it has letters in the alphabet, almost.
+ * `tails N hops`: a hundred instructions call twenty functions, each of which jumps through a pointer.
+ * `tails N hook`: a function jumps to where a variable points, which is changed half way.
  * `tails N loop`: one instruction calls three functions in turn, each some time, and each jumps through a pointer.
  * `tails N fork`: every call of forked() makes a child in the function that it jumps to, which returns, too.
  */
@@ -196,6 +198,43 @@ static void call_many(long n)
 	printf("many %ld %ld %ld\n", 20 * n, 20 * n, got);
 }
 
+#define HOP(x) body long hop_##x(long n, long) { return ways[n % 3](n); }
+EACH(HOP)
+
+/* Each call stands there for itself, and its second argument says which one it is. One function after the other is called for the first time. */
+#define FIVE(x) if (i >= 8 * (#x[0] - 'a')) { \
+	got += hop_##x(3, 5 * #x[0]); got += hop_##x(3, 5 * #x[0] + 1); got += hop_##x(3, 5 * #x[0] + 2); \
+	got += hop_##x(3, 5 * #x[0] + 3); got += hop_##x(3, 5 * #x[0] + 4); }
+
+static void hops(long n)
+{
+	long got = 0;
+
+	for (long i = 0; i < n; i++) {
+		EACH(FIVE)
+		got += leaf(0);
+		usleep(10000);
+	}
+	sink = got;
+}
+
+static long (*volatile hook)(long) = leaf;
+
+body long by_hook(long n) { return hook(n); }
+
+static void hooked(long n)
+{
+	long got = 0;
+
+	for (long i = 0; i < n; i++) {
+		if (i == n / 2)
+			hook = direct;
+		got += by_hook(4 * i + 1);
+		usleep(1000);
+	}
+	printf("by_hook %ld %ld %ld\n", n, n, got);
+}
+
 body long turn_one(long n) { return ways[0](n); }
 body long turn_two(long n) { return ways[0](n + 1); }
 body long turn_three(long n) { return ways[0](n + 2); }
@@ -247,6 +286,14 @@ int main(int argc, char **argv)
 	}
 	if (argc > 2 && !strcmp(argv[2], "loop")) {
 		turns(n);
+		return 0;
+	}
+	if (argc > 2 && !strcmp(argv[2], "hook")) {
+		hooked(n);
+		return 0;
+	}
+	if (argc > 2 && !strcmp(argv[2], "hops")) {
+		hops(n);
 		return 0;
 	}
 	if (argc > 2 && !strcmp(argv[2], "many")) {

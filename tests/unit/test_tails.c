@@ -18,6 +18,7 @@
 static uint64_t table[TAIL_TABLE_SIZE / 8] __attribute__((aligned(TAIL_BUCKET_SIZE)));
 static uint64_t known[TAIL_KNOWN_SIZE / 8] __attribute__((aligned(TAIL_BUCKET_SIZE)));
 static struct tail_asked asked[TAIL_ASKED];
+static uint8_t ever[TAIL_EVER_SIZE];
 static uint64_t crowded;
 static uint8_t stack[STACK] __attribute__((aligned(16)));
 static uint8_t *code;
@@ -27,6 +28,7 @@ static int make(void **state)
 	memset(table, 0, sizeof(table));
 	memset(known, 0, sizeof(known));
 	memset(asked, 0, sizeof(asked));
+	memset(ever, 0, sizeof(ever));
 	crowded = 0;
 	return code == MAP_FAILED ? -1 : 0;
 }
@@ -48,7 +50,7 @@ static size_t put_landing(size_t at, void (*where)(void))
 /* One run at a stack pointer with a return address. 1: it went on behind the code, 2: over a body of 14 bytes. */
 static uint32_t run(enum tail_code what, uint64_t func, size_t sp, uint64_t ret)
 {
-	struct tail_spec spec = { what, func, (uint64_t)table, (uint64_t)&crowded, 14, ret, (uint64_t)known, (uint64_t)asked, 77 };
+	struct tail_spec spec = { what, func, (uint64_t)table, (uint64_t)&crowded, 14, ret, (uint64_t)known, (uint64_t)asked, 77, (uint64_t)ever };
 	uint8_t below[128], above[STACK];
 	int n = arch_x86_64.emit_tail(code, &spec);
 
@@ -119,6 +121,30 @@ static void a_function_that_comes_back_to_itself_counts(void **state)
 	assert_false(takes(7, 512, 0x1000));
 }
 
+/* Of a call probe: what comes back by a jump is the same call, and one note is all there is of it. */
+static void a_call_that_comes_back_is_one(void **state)
+{
+	assert_int_equal(run(TAIL_ENTER_ONCE, 7, 512, 0x1000), 1);
+	for (int i = 0; i < 5; i++) {
+		run(TAIL_NOTE, 7, 512, 0x1000);
+		run(TAIL_ENTER, 7, 512, 0x1000);
+		run(TAIL_PASS, 7, 512, 0x1000);
+		assert_int_equal(run(TAIL_ENTER_ONCE, 7, 512, 0x1000), 2);
+	}
+	run(TAIL_NOTE, 7, 512, 0x1000);
+	run(TAIL_ENTER, 7, 512, 0x1000);
+	assert_true(takes(7, 512, 0x1000));
+	assert_false(takes(7, 512, 0x1000));
+	run(TAIL_NOTE, 7, 512, 0x1000);
+	assert_int_equal(run(TAIL_ENTER_ONCE, 7, 512, 0x1000), 2);
+	run(TAIL_DROP, 7, 512, 0x1000);			/* it has returned by itself */
+	assert_false(takes(7, 512, 0x1000));
+	run(TAIL_NOTE, 7, 512, 0x1000);
+	run(TAIL_ENTER, 7, 512, 0x1000);		/* and was left by an exception */
+	assert_int_equal(run(TAIL_ENTER_ONCE, 7, 512, 0x1000), 1);
+	assert_false(takes(7, 512, 0x1000));
+}
+
 /* A loop that never ends jumps as often as it likes. */
 static void a_note_can_be_full(void **state)
 {
@@ -167,6 +193,17 @@ static void random_orders_are_as_the_model_says(void **state)
 			m->count -= m->count > 0;
 			m->again &= m->count > 0;
 			m->jumped &= m->count > 0;
+			continue;
+		}
+		if (what == TAIL_ENTER_ONCE) {
+			assert_int_equal(way, m->count && m->jumped ? 2 : 1);
+			if (!m->jumped)
+				*m = (struct model){ 0 };
+			m->jumped = false;
+			continue;
+		}
+		if (what == TAIL_DROP) {
+			*m = (struct model){ 0 };
 			continue;
 		}
 		if (what == TAIL_NOTE || what == TAIL_NOTE_AGAIN) {
@@ -250,6 +287,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(full_buckets_give_up_one, make, unmake),
 		cmocka_unit_test_setup_teardown(an_unknown_return_address_is_told, make, unmake),
 		cmocka_unit_test_setup_teardown(a_known_one_ends_the_call, make, unmake),
+		cmocka_unit_test_setup_teardown(a_call_that_comes_back_is_one, make, unmake),
 		cmocka_unit_test_setup_teardown(random_orders_are_as_the_model_says, make, unmake),
 	};
 

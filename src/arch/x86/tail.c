@@ -34,6 +34,23 @@ static void put_restore(uint8_t **p)
 	put32(p, 128);
 }
 
+/* Where the byte of a stack pointer of 0 is for this function. */
+static uint32_t ever_from(const struct tail_spec *spec)
+{
+	return spec->func * HASH >> 48;
+}
+
+/* After put_save(): a note is written with this stack pointer. */
+static void put_ever(uint8_t **p, const struct tail_spec *spec)
+{
+	put(p, 0x48, 0x8d, 0x8c, 0x24);			/* lea  site's rsp + from,%rcx */
+	put32(p, SAVED + ever_from(spec));
+	put(p, 0x0f, 0xb7, 0xc9);			/* movzwl %cx,%ecx */
+	put(p, 0x48, 0xba);				/* movabs $ever,%rdx */
+	put64(p, spec->ever);
+	put(p, 0xc6, 0x04, 0x0a, 1);			/* movb $1,(%rdx,%rcx) */
+}
+
 /* rax = the word of this call without its lower 16 bits, rcx = its bucket */
 static void put_find_bucket(uint8_t **p, const struct tail_spec *spec)
 {
@@ -146,6 +163,7 @@ static void put_note(uint8_t **p, const struct tail_spec *spec)
 	uint32_t low = 1 | (spec->code == TAIL_ASK ? 0 : JUMPED) | (spec->code == TAIL_NOTE_AGAIN ? AGAIN : 0);
 	struct branches found = { .n = 0 }, done = { .n = 0 };
 
+	put_ever(p, spec);
 	put_find_bucket(p, spec);
 	put_search(p, &found);
 	put_new_note(p, spec, low, &done);
@@ -156,11 +174,15 @@ static void put_note(uint8_t **p, const struct tail_spec *spec)
 	put_restore(p);
 }
 
-/* rax is the word of the note, rdx the same with the bits of a jump, or at an entry without. */
+/* rax is the word of the note, rdx the same with the bits of a jump, at an entry without, or 0. */
 static void put_marked(uint8_t **p, enum tail_code code)
 {
 	struct branches jumped = { .n = 0 };
 
+	if (code == TAIL_DROP) {
+		put(p, 0x31, 0xd2);			/* xor  %edx,%edx */
+		return;
+	}
 	put(p, 0x48, 0x89, 0xc2);			/* mov  %rax,%rdx */
 	if (code == TAIL_ENTER) {
 		put(p, 0x48, 0x0f, 0xba, 0xf2, 14);	/* btr  $14,%rdx */
@@ -210,7 +232,7 @@ static void put_tell(uint8_t **p, const struct tail_spec *spec)
 	put32(p, SAVED);
 	put(p, 0x8d, 0x8c, 0x00);			/* lea  something of the id(%rax,%rax),%ecx */
 	put32(p, spec->id * 37 % TAIL_ASKED * sizeof(struct tail_asked));
-	put(p, 0x81, 0xe1);				/* and  $63 * 16,%ecx */
+	put(p, 0x81, 0xe1);				/* and  $511 * 16,%ecx */
 	put32(p, (TAIL_ASKED - 1) * sizeof(struct tail_asked));
 	put(p, 0x48, 0xba);				/* movabs $asked,%rdx */
 	put64(p, spec->asked);
@@ -221,6 +243,31 @@ static void put_tell(uint8_t **p, const struct tail_spec *spec)
 	put(p, 0xc7, 0x41, offsetof(struct tail_asked, id));	/* movl $id,id(%rcx) */
 	put32(p, spec->id);
 	land_branches(&told, *p);			/* 1: */
+}
+
+static void put_enter_once(uint8_t **p, const struct tail_spec *spec)
+{
+	struct branches found = { .n = 0 }, called = { .n = 0 }, done = { .n = 0 };
+	uint8_t *over;
+
+	put_find_bucket(p, spec);
+	put_search(p, &found);
+	put_branch(p, 0xeb, &done);			/* jmp  done */
+	land_branches(&found, *p);
+	put(p, 0x48, 0x09, 0xd0);			/* or   %rdx,%rax */
+	put(p, 0x48, 0x89, 0xc2);			/* mov  %rax,%rdx */
+	put(p, 0x48, 0x0f, 0xba, 0xf2, 14);		/* btr  $14,%rdx */
+	put_branch(p, 0x73, &called);			/* jnc  called */
+	put_exchange(p);
+	put_branch(p, 0x75, &done);			/* jne  done: it is gone */
+	put_restore(p);
+	over = put_far(p);
+	land_branches(&called, *p);
+	put(p, 0x31, 0xd2);				/* called: xor %edx,%edx */
+	put_exchange(p);
+	land_branches(&done, *p);
+	put_restore(p);
+	land_far(over, *p + spec->body);
 }
 
 /* Goes on after the code with a call taken off its note, else after the body. */
@@ -266,7 +313,7 @@ static void put_ask(uint8_t **p, const struct tail_spec *spec, struct branches *
 	put(p, 0x48, 0x0f, 0xaf, 0xc2);			/* imul %rdx,%rax */
 	put(p, 0x48, 0x83, 0xc8, 1);			/* or   $1,%rax: never 0 */
 	put(p, 0x48, 0x89, 0xc1);			/* mov  %rax,%rcx */
-	put(p, 0x48, 0xc1, 0xe9, 57);			/* shr  $57,%rcx */
+	put(p, 0x48, 0xc1, 0xe9, 54);			/* shr  $54,%rcx */
 	put(p, 0x48, 0xc1, 0xe1, 6);			/* shl  $6,%rcx */
 	put(p, 0x48, 0xba);				/* movabs $known,%rdx */
 	put64(p, spec->known);
@@ -277,13 +324,13 @@ static void put_ask(uint8_t **p, const struct tail_spec *spec, struct branches *
 	put_next(p, loop);
 }
 
-_Static_assert(TAIL_KNOWN_BUCKETS == 1 << 7, "as that shift says");
+_Static_assert(TAIL_KNOWN_BUCKETS == 1 << 10, "as that shift says");
 
 uint64_t x86_tail_known(uint64_t func, uint64_t ret, uint32_t *ret_bucket)
 {
 	uint64_t word = (func + ret) * HASH | 1;
 
-	*ret_bucket = word >> 57;
+	*ret_bucket = word >> 54;
 	return word;
 }
 
@@ -319,17 +366,62 @@ static void put_ask_far(uint8_t **p, const struct tail_spec *spec)
 	land_far(over, *p + spec->body);
 }
 
+/*
+ * Goes over all that follows if no note of this function was ever written with this stack pointer; returns what is to be landed. A body may stand at
+ * hundreds of exits that are passed often: neither flags nor more registers than needed are touched.
+ */
+static uint8_t *put_unless_ever(uint8_t **p, const struct tail_spec *spec)
+{
+	struct branches none = { .n = 0 };
+	uint8_t *on, *over;
+
+	put(p, 0x48, 0x8d, 0x64, 0x24, 0x80);		/* lea  -128(%rsp),%rsp: the red zone */
+	put(p, 0x50, 0x51);				/* push %rax; push %rcx */
+	put(p, 0x48, 0x8d, 0x8c, 0x24);			/* lea  rsp with the return address + from,%rcx */
+	put32(p, 128 + 2 * 8 - (spec->code == TAIL_BACK ? 8 : 0) + ever_from(spec));
+	put(p, 0x0f, 0xb7, 0xc9);			/* movzwl %cx,%ecx */
+	put(p, 0x48, 0xb8);				/* movabs $ever,%rax */
+	put64(p, spec->ever);
+	put(p, 0x0f, 0xb6, 0x0c, 0x08);			/* movzbl (%rax,%rcx),%ecx */
+	put_branch(p, 0xe3, &none);			/* jrcxz none */
+	put(p, 0x59, 0x58);				/* pop  %rcx; pop %rax */
+	put(p, 0x48, 0x8d, 0xa4, 0x24);			/* lea  128(%rsp),%rsp */
+	put32(p, 128);
+	on = put_far(p);
+	land_branches(&none, *p);
+	put(p, 0x59, 0x58);				/* none: pop %rcx; pop %rax */
+	put(p, 0x48, 0x8d, 0xa4, 0x24);			/* lea  128(%rsp),%rsp */
+	put32(p, 128);
+	over = put_far(p);
+	land_far(on, *p);
+	return over;
+}
+
+static bool writes_note(enum tail_code code)
+{
+	return code == TAIL_NOTE || code == TAIL_NOTE_AGAIN || code == TAIL_ASK;
+}
+
+/* Without a note, is the body run? */
+static bool runs_without(enum tail_code code)
+{
+	return code < TAIL_TAKE;
+}
+
 int x86_emit_tail(uint8_t *out, const struct tail_spec *spec)
 {
-	uint8_t *p = out;
+	uint8_t *p = out, *over = writes_note(spec->code) ? NULL : put_unless_ever(&p, spec);
 
 	put_save(&p);
 	switch (spec->code) {
 	case TAIL_NOTE: case TAIL_NOTE_AGAIN:
 		put_note(&p, spec);
 		break;
-	case TAIL_AGAIN: case TAIL_PASS: case TAIL_ENTER:
+	case TAIL_AGAIN: case TAIL_PASS: case TAIL_ENTER: case TAIL_DROP:
 		put_mark(&p, spec);
+		break;
+	case TAIL_ENTER_ONCE:
+		put_enter_once(&p, spec);
 		break;
 	case TAIL_TAKE: case TAIL_BACK:
 		put_take(&p, spec);
@@ -340,5 +432,7 @@ int x86_emit_tail(uint8_t *out, const struct tail_spec *spec)
 	case TAIL_ASK_FAR:
 		put_ask_far(&p, spec);
 	}
+	if (over)
+		land_far(over, p + (runs_without(spec->code) ? 0 : spec->body));
 	return p - out;
 }
