@@ -177,9 +177,13 @@ struct tail_spec {
 	uint32_t id;		/* what is reported with the address */
 };
 
+struct asm_ops;			/* arch/asm.h */
+
 struct arch_ops {
 	const char *name;
 	uint16_t elf_machine;
+
+	const struct asm_ops *assembler;
 
 	/* Decodes one instruction. Returns 0, or -EILSEQ if the bytes are not a valid one. */
 	int (*decode)(const uint8_t *code, size_t room, uint64_t addr, struct insn *ret_insn);
@@ -269,5 +273,7 @@ struct arch_ops {
 #define SPACE_LEN 67
 
 extern const struct arch_ops arch_x86_64;
+
+const struct arch_ops *arch_host(void);		/* of the CPU that jab itself runs on */
 
 #endif

@@ -53,7 +53,7 @@ static void put_event(struct gen *g, uint32_t id, const struct event_field *fiel
 	spec.nfields = n;
 	op(g, 0x48, 0x8d);				/* lea  128(%rsp),%rsp */
 	g_rsp(g, RSP, 128);
-	len = arch_x86_64.emit_event(out, g->at + g->code.n, &spec);
+	len = arch_x86_64.emit_event(out, g->a.at + g->a.code.n, &spec);
 	if (len < 0)
 		g->error = g_refuse(g, "an event of so many values");
 	else
@@ -100,7 +100,7 @@ static void put_emit_either(struct gen *g, const struct ir_ins *i)
 	op(g, 0, 0x0f, 0x85);				/* jne  by call */
 	g->cold.v[self].from[0] = g_later(g);
 	put_emit(g, i);
-	g->cold.v[self].back = g->code.n;
+	g->cold.v[self].back = g->a.code.n;
 	g->acc = IR_NONE;
 }
 
@@ -144,9 +144,9 @@ static void put_limit(struct gen *g, const struct ir_ins *i)
 	g_mov_imm(g, RDX, i->imm);
 	op(g, 0x48, 0x8b, 0x01);			/* mov  (%rcx),%rax */
 	op(g, 0x48, 0x39, 0xd0, 0x73, 0);		/* cmp  %rdx,%rax; jae 1f */
-	over = g->code.n;
+	over = g->a.code.n;
 	put_add_one(g);
-	g->code.v[over - 1] = g->code.n - over;
+	g->a.code.v[over - 1] = g->a.code.n - over;
 	op(g, 0x48, 0x39, 0xd0, 0x0f, 0x92, 0xc0);	/* 1: cmp %rdx,%rax; setb %al */
 	op(g, 0x0f, 0xb6, 0xc0);			/* movzbl %al,%eax */
 	g_set(g, i->dst);
@@ -168,25 +168,25 @@ static void put_rate(struct gen *g, const struct ir_ins *i)
 	g_store_word(g, RAX, g->out);
 	g_address(g, RCX, cell(g, i));
 	op(g, 0x48, 0x8b, 0x01);			/* mov  (%rcx),%rax */
-	again = g->code.n;
+	again = g->a.code.n;
 	op(g, 0x48, 0x89, 0xc2, 0x48, 0x33);		/* 1: mov %rax,%rdx; xor second(%rsp),%rdx */
 	g_rsp(g, RDX, g->out);
 	op(g, 0x48, 0xc1, 0xea, 32, 0x74, 0);		/* shr  $32,%rdx; jz 2f */
-	same = g->code.n;
+	same = g->a.code.n;
 	g_load_word(g, RDX, g->out);
 	op(g, 0xeb, 0);					/* jmp  3f */
-	other = g->code.n;
-	g->code.v[same - 1] = g->code.n - same;
+	other = g->a.code.n;
+	g->a.code.v[same - 1] = g->a.code.n - same;
 	op(g, 0x48, 0x89, 0xc2);			/* 2: mov %rax,%rdx */
-	g->code.v[other - 1] = g->code.n - other;
+	g->a.code.v[other - 1] = g->a.code.n - other;
 	op(g, 0x81, 0xfa);				/* 3: cmp $most,%edx */
 	g_u32(g, most);
 	op(g, 0x73, 0);					/* jae  4f */
-	no = g->code.n;
+	no = g->a.code.n;
 	op(g, 0x48, 0xff, 0xc2, 0xf0, 0x48, 0x0f, 0xb1, 0x11);	/* inc %rdx; lock cmpxchg %rdx,(%rcx) */
-	op(g, 0x75, again - (g->code.n + 2));		/* jne  1b */
+	op(g, 0x75, again - (g->a.code.n + 2));		/* jne  1b */
 	op(g, 0xb8, 1, 0, 0, 0, 0xeb, 2);		/* mov  $1,%eax; jmp 5f */
-	g->code.v[no - 1] = g->code.n - no;
+	g->a.code.v[no - 1] = g->a.code.n - no;
 	op(g, 0x31, 0xc0);				/* 4: xor %eax,%eax */
 	g->acc = IR_NONE;
 	g_set(g, i->dst);

@@ -144,7 +144,7 @@ static void put_locked_choice(struct gen *g, const struct agg_site *s, bool leas
 
 	op(g, 0x48, 0x8b);				/* mov  off(%rcx),%rax */
 	g_mem(g, RAX, RCX, off);
-	again = g->code.n;
+	again = g->a.code.n;
 	if (s->floats) {
 		op(g, 0x66, 0x48, 0x0f, 0x6e, 0xc8);	/* movq %rax,%xmm1 */
 		if (least)
@@ -158,11 +158,11 @@ static void put_locked_choice(struct gen *g, const struct agg_site *s, bool leas
 		op(g, 0x48, 0x39, 0xc7);		/* cmp  %rax,%rdi */
 		op(g, least ? (u ? 0x73 : 0x7d) : (u ? 0x76 : 0x7e), 0);
 	}
-	done = g->code.n;
+	done = g->a.code.n;
 	op(g, 0xf0, 0x48, 0x0f, 0xb1);			/* lock cmpxchg %rdi,off(%rcx) */
 	g_mem(g, RDI, RCX, off);
-	op(g, 0x75, again - (g->code.n + 2));		/* jne  again */
-	g->code.v[done - 1] = g->code.n - done;
+	op(g, 0x75, again - (g->a.code.n + 2));		/* jne  again */
+	g->a.code.v[done - 1] = g->a.code.n - done;
 }
 
 static void put_locked_flip(struct gen *g, const struct agg_site *s)
@@ -173,13 +173,13 @@ static void put_locked_flip(struct gen *g, const struct agg_site *s)
 
 		op(g, 0x48, 0x8b);			/* mov  sum(%rcx),%rax */
 		g_mem(g, RAX, RCX, AGG_SUM);
-		again = g->code.n;
+		again = g->a.code.n;
 		op(g, 0x66, 0x48, 0x0f, 0x6e, 0xc8);	/* movq %rax,%xmm1 */
 		op(g, 0xf2, 0x0f, 0x58, 0xc8);		/* addsd %xmm0,%xmm1 */
 		op(g, 0x66, 0x48, 0x0f, 0x7e, 0xca);	/* movq %xmm1,%rdx */
 		op(g, 0xf0, 0x48, 0x0f, 0xb1);		/* lock cmpxchg %rdx,sum(%rcx) */
 		g_mem(g, RDX, RCX, AGG_SUM);
-		op(g, 0x75, again - (g->code.n + 2));
+		op(g, 0x75, again - (g->a.code.n + 2));
 	} else {
 		op(g, 0xf0, 0x48, 0x01);		/* lock add %rdi,sum(%rcx) */
 		g_mem(g, RDI, RCX, AGG_SUM);
@@ -241,19 +241,19 @@ enum { SEQUENCE, TO_DESCRIPTOR, SLOW, WHAT };	/* two offsets in one word: the se
 static void put_slow(struct gen *g, struct cold *c)
 {
 	struct agg_site s = site_of(g, c->p);
-	uint64_t here = g->at + g->code.n, d = (here + 31) & ~31ull, start = (uint32_t)c->n[SEQUENCE];
+	uint64_t here = g->a.at + g->a.code.n, d = (here + 31) & ~31ull, start = (uint32_t)c->n[SEQUENCE];
 	struct rseq_descriptor desc = {
-		.start_ip = g->at + start, .post_commit_offset = (c->n[SEQUENCE] >> 32) - start, .abort_ip = here + 31 + 32 + 13 + 2 + 4,
+		.start_ip = g->a.at + start, .post_commit_offset = (c->n[SEQUENCE] >> 32) - start, .abort_ip = here + 31 + 32 + 13 + 2 + 4,
 	};
 
 	for (uint64_t k = here; k < here + 31 + 32; k++)
 		op(g, k >= d && k < d + 32 ? ((const uint8_t *)&desc)[k - d] : 0xcc);
-	g_land(g, c->n[TO_DESCRIPTOR], d - g->at);
-	g_land(g, (uint32_t)c->n[SLOW], g->code.n);
+	g_land(g, c->n[TO_DESCRIPTOR], d - g->a.at);
+	g_land(g, (uint32_t)c->n[SLOW], g->a.code.n);
 	put_disarm(g);
 	op(g, 0xeb, 4);					/* jmp  over the signature */
 	g_u32(g, g->env->event.rseq_sig);
-	g_land(g, c->n[SLOW] >> 32, g->code.n);
+	g_land(g, c->n[SLOW] >> 32, g->a.code.n);
 	put_shared(g, &s, c->n[WHAT]);
 	op(g, 0xe9);
 	g_land(g, g_later(g), c->back);
@@ -273,7 +273,7 @@ static void put_sequence(struct gen *g, const struct agg_site *s, enum what what
 	op(g, 0x64, 0x48, 0x89, 0x04, 0x25);		/* mov  %rax,%fs:rseq_cs */
 	g_u32(g, e->event.rseq_off + RSEQ_CS);
 	/* Nothing between that store and the start, or a signal there would disarm it unseen. */
-	start = g->code.n;
+	start = g->a.code.n;
 	op(g, 0x64, 0x0f, e->event.many_cpus ? 0xb7 : 0xb6, 0x0c, 0x25);	/* movzbl, movzwl %fs:cpu_id,%ecx */
 	g_u32(g, e->event.rseq_off + RSEQ_CPU_ID);
 	g_address(g, RAX, e->cpu_table);
@@ -283,9 +283,9 @@ static void put_sequence(struct gen *g, const struct agg_site *s, enum what what
 	g_u32(g, g->layout ? g->layout->part_size : 0);
 	put_block(g, s, part_at(g, s, 0));
 	put_update(g, s, what, false);
-	end = g->code.n;
+	end = g->a.code.n;
 	put_disarm(g);					/* the descriptor may be unmapped later */
-	*c = (struct cold){ .put = put_slow, .p = s->i, .back = g->code.n,
+	*c = (struct cold){ .put = put_slow, .p = s->i, .back = g->a.code.n,
 			    .n = { [SEQUENCE] = start | end << 32, [TO_DESCRIPTOR] = to_descriptor, [SLOW] = none | alike << 32, [WHAT] = what } };
 }
 
@@ -316,7 +316,7 @@ static void put_log_index(struct gen *g, unsigned int bits, int32_t add)
 	op(g, 0x48, 0x3d);				/* cmp  $2^bits,%rax */
 	g_u32(g, 1u << bits);
 	op(g, 0x72, 0);					/* jb   1f */
-	small = g->code.n;
+	small = g->a.code.n;
 	op(g, 0x48, 0x0f, 0xbd, 0xc8);			/* bsr  %rax,%rcx */
 	op(g, 0x83, 0xe9, bits);			/* sub  $bits,%ecx */
 	op(g, 0x48, 0xd3, 0xe8);			/* shr  %cl,%rax */
@@ -324,11 +324,11 @@ static void put_log_index(struct gen *g, unsigned int bits, int32_t add)
 	op(g, 0x8d, 0x94, 0x01);			/* lea  add(%rcx,%rax),%edx */
 	g_u32(g, add);
 	op(g, 0xeb, 0);					/* jmp  2f */
-	done = g->code.n;
-	g->code.v[small - 1] = g->code.n - small;
+	done = g->a.code.n;
+	g->a.code.v[small - 1] = g->a.code.n - small;
 	op(g, 0x8d, 0x90);				/* 1: lea add(%rax),%edx */
 	g_u32(g, add);
-	g->code.v[done - 1] = g->code.n - done;		/* 2: */
+	g->a.code.v[done - 1] = g->a.code.n - done;		/* 2: */
 }
 
 static void put_negative(struct gen *g, struct cold *c)
@@ -364,7 +364,7 @@ static void put_hist_bit(struct gen *g, const struct agg_site *s)
 	}
 	g_highest_bit(g);
 	if (c)
-		c->back = g->code.n;
+		c->back = g->a.code.n;
 }
 
 static void put_hist_bucket(struct gen *g, const struct agg_site *s)
@@ -376,9 +376,9 @@ static void put_hist_bucket(struct gen *g, const struct agg_site *s)
 		return;
 	}
 	op(g, 0x31, 0xd2, 0x48, 0x85, 0xc0, 0x78, 0);	/* xor  %edx,%edx; test %rax,%rax; js 1f */
-	minus = g->code.n;
+	minus = g->a.code.n;
 	put_log_index(g, s->m->bits, 1);
-	g->code.v[minus - 1] = g->code.n - minus;
+	g->a.code.v[minus - 1] = g->a.code.n - minus;
 }
 
 static void put_quantile_bucket(struct gen *g)
@@ -386,16 +386,16 @@ static void put_quantile_bucket(struct gen *g)
 	size_t plus, done;
 
 	op(g, 0x48, 0x85, 0xc0, 0x79, 0);		/* test %rax,%rax; jns 1f */
-	plus = g->code.n;
+	plus = g->a.code.n;
 	op(g, 0x48, 0xf7, 0xd0);			/* not  %rax */
 	put_log_index(g, QUANTILE_BITS, 0);
 	op(g, 0xf7, 0xda, 0x81, 0xc2);			/* neg  %edx; add $half - 1,%edx */
 	g_u32(g, 1023);
 	op(g, 0xeb, 0);					/* jmp  2f */
-	done = g->code.n;
-	g->code.v[plus - 1] = g->code.n - plus;
+	done = g->a.code.n;
+	g->a.code.v[plus - 1] = g->a.code.n - plus;
 	put_log_index(g, QUANTILE_BITS, 1024);		/* 1: */
-	g->code.v[done - 1] = g->code.n - done;		/* 2: */
+	g->a.code.v[done - 1] = g->a.code.n - done;		/* 2: */
 }
 
 static void put_lhist_bucket(struct gen *g, const struct agg_site *s)
@@ -405,17 +405,17 @@ static void put_lhist_bucket(struct gen *g, const struct agg_site *s)
 
 	g_address(g, RCX, s->m->lo);
 	op(g, 0x31, 0xd2, 0x48, 0x39, 0xc8, 0x7c, 0);	/* xor  %edx,%edx; cmp %rcx,%rax; jl 1f */
-	below = g->code.n;
+	below = g->a.code.n;
 	g_address(g, RDX, s->m->hi);
 	op(g, 0x48, 0x39, 0xd0, 0xba);			/* cmp  %rdx,%rax; mov $last,%edx */
 	g_u32(g, last);
 	op(g, 0x7d, 0);					/* jge  1f */
-	above = g->code.n;
+	above = g->a.code.n;
 	op(g, 0x48, 0x29, 0xc8, 0x31, 0xd2);		/* sub  %rcx,%rax; xor %edx,%edx */
 	g_address(g, RCX, s->m->step);
 	op(g, 0x48, 0xf7, 0xf1, 0x8d, 0x50, 1);		/* div  %rcx; lea 1(%rax),%edx */
-	g->code.v[below - 1] = g->code.n - below;	/* 1: */
-	g->code.v[above - 1] = g->code.n - above;
+	g->a.code.v[below - 1] = g->a.code.n - below;	/* 1: */
+	g->a.code.v[above - 1] = g->a.code.n - above;
 }
 
 /* rax: the value. rdx = its bucket */
@@ -455,7 +455,7 @@ static void put_agg(struct gen *g, const struct ir_ins *i)
 		put_in_bucket(g, &s);
 	g->acc = IR_NONE;
 	if (s.m->nkeys)
-		g->cold.v[find].n[AGG_KEY_END] = g->code.n;
+		g->cold.v[find].n[AGG_KEY_END] = g->a.code.n;
 }
 
 bool g_map(struct gen *g, const struct ir_ins *i)

@@ -285,7 +285,7 @@ static void place_head(struct gen *g, int32_t off)
 	g->frame = g->head + HEAD_SIZE;
 	for (size_t i = 0; i < g->p->ins.n; i++) {
 		const struct ir_ins *x = &g->p->ins.v[i];
-		const int32_t saved[] = { FRAME_RAX(g), FRAME_RCX(g), FRAME_RDX(g) };
+		const int32_t saved[] = { FRAME_A(g), FRAME_B(g), FRAME_C(g) };
 
 		if (x->op == IR_REG && x->imm < 3 && g->defs[x->dst] == 1)
 			g->places[x->dst].off = saved[x->imm];

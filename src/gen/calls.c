@@ -153,23 +153,23 @@ static void put_heavy(struct gen *g)
 	op(g, 0x48, 0x85, 0xd2, 0x0f, 0x85);		/* test %rdx,%rdx; jnz 1f */
 	have = g_later(g);
 	put_take(g, lost);
-	g_land(g, have, g->code.n);			/* 1: */
+	g_land(g, have, g->a.code.n);			/* 1: */
 	if (g->stacks)
 		put_note(g);
 	op(g, 0x48, 0x8d);				/* lea  16(%rsp),%rdi */
 	g_rsp(g, RDI, 16);
 	op(g, 0x48, 0x89, 0xc6);			/* mov  %rax,%rsi */
 	put_blob_call(g);
-	back = g->code.n;
+	back = g->a.code.n;
 	op(g, 0x59, 0xf6, 0xc5, 4, 0x74, 1, 0xfd);	/* pop  %rcx; test $4,%ch; jz 2f; std */
 	put_keep(g, 8, true);
 	op(g, 0xc3);
-	g_land(g, lost[1], g->code.n);
+	g_land(g, lost[1], g->a.code.n);
 	op(g, 0x89, 0xc2, 0x48, 0x8b);			/* unlock: mov %eax,%edx; mov ring(%rcx),%rcx */
 	g_mem(g, RCX, RCX, offsetof(struct ring_ref, ring));
 	g_address(g, RAX, g->env->event.slow + EVENT_GIVE_BACK);
 	op(g, 0xff, 0xd0, 0x75, 10 + 4);		/* call *%rax; jnz 3f */
-	g_land(g, lost[0], g->code.n);
+	g_land(g, lost[0], g->a.code.n);
 	g_address(g, RCX, g->env->event.lost_shared);	/* lost: */
 	op(g, 0xf0, 0x48, 0xff, 0x01);			/* lock incq (%rcx) */
 	g_mov_imm(g, RAX, (uint64_t)PROG_STOP);		/* 3: */
@@ -183,7 +183,7 @@ void g_routines(struct gen *g)
 		if (!g->to_routine[k].n)
 			continue;
 		for (size_t i = 0; i < g->to_routine[k].n; i++)
-			g_land(g, g->to_routine[k].v[i], g->code.n);
+			g_land(g, g->to_routine[k].v[i], g->a.code.n);
 		if (k)
 			put_heavy(g);
 		else
@@ -278,7 +278,7 @@ static void put_error_if(struct gen *g, const struct ir_ins *i, int answer, enum
 	c->from[0] = g_later(g);
 	c->p = i;
 	c->n[0] = e;
-	c->back = g->code.n;
+	c->back = g->a.code.n;
 }
 
 /* F32 has come as 4 bytes, a bool as a byte of any value. */
@@ -478,10 +478,10 @@ static void put_texts(struct gen *g)
 
 		if (!s->text)
 			continue;
-		g->texts[k] = g->at + g->code.n;
+		g->texts[k] = g->a.at + g->a.code.n;
 		g_u32(g, s->cap);
 		g_bytes(g, (const uint8_t *)s->text, s->cap);
-		while ((g->at + g->code.n) & 7)
+		while ((g->a.at + g->a.code.n) & 7)
 			op(g, 0);
 	}
 }
@@ -489,7 +489,7 @@ static void put_texts(struct gen *g)
 /* Aligned by their address; the room for that is always taken. */
 void g_descriptions(struct gen *g)
 {
-	uint32_t pad = -(g->at + g->code.n) & 7;
+	uint32_t pad = -(g->a.at + g->a.code.n) & 7;
 
 	if (!g->ops.n)
 		return;
@@ -507,16 +507,16 @@ void g_descriptions(struct gen *g)
 		if (g_reads_agg(g, i)) {
 			struct prog_agg a = g_describe_agg(g, i);
 
-			d.slot = g->at + g->code.n;
+			d.slot = g->a.at + g->a.code.n;
 			g_bytes(g, (const uint8_t *)&a, sizeof(a));
 		}
 		if (is_keyed(g, i)) {
 			struct prog_shape shape = maps_shape(&g->u->maps.v[i->map], g_map_place(g, i->map));
 
-			d.shape = g->at + g->code.n;
+			d.shape = g->a.at + g->a.code.n;
 			g_bytes(g, (const uint8_t *)&shape, sizeof(shape));
 		}
-		g_land(g, g->ops.v[k].at, g->code.n);
+		g_land(g, g->ops.v[k].at, g->a.code.n);
 		g_bytes(g, (const uint8_t *)&d, sizeof(d));
 		for (uint32_t n = 0; n < i->n; n++) {
 			struct prog_arg a = describe_arg(g, i, n);

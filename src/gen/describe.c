@@ -85,7 +85,7 @@ uint32_t g_describe_load(const struct gen *g, const struct ir_ins *i, struct pro
 
 	for (const struct ir_ins *x = g->p->ins.v; x < i; x++)
 		number += is_checked_load(x);
-	d->slot = g->at;
+	d->slot = g->a.at;
 	d->cap = number;
 	for (const struct ir_ins *x = i + 1; x < end && !is_fork(x) && n < PROG_AHEAD; x++) {
 		if (!is_checked_load(x))

@@ -16,12 +16,20 @@
 #ifndef JAB_GEN_EMIT_H
 #define JAB_GEN_EMIT_H
 
+#include "arch/arch.h"
+#include "arch/asm.h"
 #include "arch/x86/rseq.h"
 #include "blob/program.h"
 #include "gen/gen.h"
 #include "gen/maps.h"
 
-enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
+#define RAX ASM_A
+#define RCX ASM_B
+#define RDX ASM_C
+#define RSP ASM_SP
+#define RSI ASM_D
+#define RDI ASM_E
+enum { RBX = 3, RBP = 5, R8 = 8, R9, R10, R11 };
 
 enum home { HOME_NONE, HOME_IMM, HOME_REG, HOME_WORD };
 
@@ -42,6 +50,8 @@ struct gen;
 /* A part of the code that is written behind the end. */
 struct cold {
 	void (*put)(struct gen *g, struct cold *c);
+	asm_label here, then;	/* branches to it, and from it */
+	struct asm_sequence seq;
 	size_t from[4];		/* branches that lead here; 0: none */
 	size_t back;		/* where it goes on */
 	uint64_t n[4];
@@ -49,25 +59,25 @@ struct cold {
 };
 
 struct gen {
+	const struct arch_ops *arch;
 	const struct ir_unit *u;
 	const struct ir_prog *p;
 	const struct gen_env *env;
 	const struct gen_site *site;
 	const struct maps_layout *layout;
-	uint64_t at;
-	VEC(uint8_t) code;
+	struct assembler a;
 	struct place *places;	/* by register of the program */
 	uint32_t *reads;	/* how often each is read */
 	uint32_t *defs;
-	size_t *labels;		/* where each stands; 0: not yet */
-	size_t *heads;		/* of loops */
+	asm_label *labels;	/* of the program's; g_label() */
+	asm_label *heads;	/* of loops */
 	int32_t *rounds;	/* of loops: word that counts */
-	VEC(struct { size_t branch; uint32_t label; }) jumps;	/* UINT32_MAX: the way out */
 	VEC(struct cold) cold;
-	VEC(size_t) to_early;	/* branches to the short way out, */
-	VEC(size_t) to_end;	/* and to behind the code */
-	VEC(struct { size_t from; uint64_t value; }) constants;	/* of the door */
-	bool rcx_used;		/* at the door */
+	asm_label to_out;	/* the way out, */
+	asm_label to_early;	/* the short way out, */
+	asm_label to_end;	/* and behind the code */
+	VEC(struct { asm_label label; uint64_t value; }) constants;	/* of the door */
+	bool b_used;		/* at the door */
 	VEC(struct { size_t at; const struct ir_ins *i; }) ops;	/* calls that want their description */
 	uint64_t bits;		/* faults that may have happened */
 	uint64_t entry_bits;	/* at the exit of a call: those that only its entry can have had */
@@ -100,9 +110,9 @@ enum { PAIR_NS, PAIR_FAULTS };
 
 /* words of the head */
 #define FRAME_FLAGS(g) ((g)->head)
-#define FRAME_RDX(g) ((g)->head + 8)
-#define FRAME_RCX(g) ((g)->head + 16)
-#define FRAME_RAX(g) ((g)->head + 24)
+#define FRAME_C(g) ((g)->head + 8)
+#define FRAME_B(g) ((g)->head + 16)
+#define FRAME_A(g) ((g)->head + 24)
 #define HEAD_SIZE 32
 #define ASK_SIZE 16		/* below it, only while the door asks for stack */
 
@@ -116,6 +126,7 @@ enum { PAIR_NS, PAIR_FAULTS };
 #define BELOW_STACK 320
 
 /* code.c */
+#define ins(g, op, ...) ((g)->a.ops->op(&(g)->a, ##__VA_ARGS__))	/* an operation of the assembler: arch/asm.h */
 void g_bytes(struct gen *g, const uint8_t *b, size_t n);
 #define op(g, ...) g_bytes(g, (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
 void g_u32(struct gen *g, uint32_t v);
@@ -124,24 +135,27 @@ void g_rsp(struct gen *g, int reg, int32_t off);	/* ModRM, SIB and displacement:
 void g_mem(struct gen *g, int reg, int base, int32_t off);	/* reg, off(%base): base below 8, not rsp */
 size_t g_later(struct gen *g);				/* rel32 to be landed; where it stands */
 void g_land(struct gen *g, size_t branch, size_t target);
-void g_to_label(struct gen *g, uint32_t label);		/* rel32 */
 void g_to_out(struct gen *g);
-void g_jcc(struct gen *g, int cc, uint32_t label);
+asm_label g_label(struct gen *g, uint32_t label);	/* of a label of the program */
+void g_move_sp(struct gen *g, int32_t by);
+void g_in_page(struct gen *g, int32_t off, uint32_t n);
+void g_count(struct gen *g, enum asm_reg reg, uint64_t counter);	/* one more there, whoever else counts; reg changes */
 void g_mov_imm(struct gen *g, int reg, uint64_t v);
 void g_address(struct gen *g, int reg, uint64_t v);	/* always as long */
 bool g_ids_are_theirs(const struct gen *g, const struct ir_ins *i);
 struct cold *g_cold(struct gen *g, void (*put)(struct gen *, struct cold *));
-void g_cold_unless(struct gen *g, int cc, struct cold *c);	/* go on if cc; c is the last that was noted */
+void g_cold_unless(struct gen *g, enum asm_cond cc, struct cold *c);	/* go on if cc; c is the last that was noted */
 void g_error(struct gen *g, const struct ir_ins *i, enum ir_error e);	/* count it; rax stays */
 
 /* operands */
-void g_load(struct gen *g, int reg, uint32_t r);	/* reg = register of the program */
+void g_load(struct gen *g, enum asm_reg reg, uint32_t r);	/* reg = register of the program */
 void g_store(struct gen *g, uint32_t r);		/* register of the program = rax */
 void g_set(struct gen *g, uint32_t r);			/* likewise, unless the next instruction takes it from rax */
-void g_load_word(struct gen *g, int reg, int32_t off);
-void g_store_word(struct gen *g, int reg, int32_t off);
-void g_load_f(struct gen *g, int xmm, uint32_t r);
-void g_store_f(struct gen *g, int xmm, uint32_t r);
+void g_load_word(struct gen *g, enum asm_reg reg, int32_t off);
+void g_store_word(struct gen *g, enum asm_reg reg, int32_t off);
+void g_zero_word(struct gen *g, int32_t off);
+void g_load_f(struct gen *g, enum asm_vec v, uint32_t r);
+void g_store_f(struct gen *g, enum asm_vec v, uint32_t r);
 bool g_is_imm32(const struct gen *g, uint32_t r, int32_t *ret);
 void g_arg(struct gen *g, const struct ir_arg *a, int32_t off);	/* word at off = a number */
 
@@ -159,7 +173,7 @@ void g_load_head(struct gen *g);	/* what the door has stored, with the flags; an
 bool g_compute(struct gen *g, const struct ir_ins *i);		/* compute.c */
 void g_wrap(struct gen *g, uint8_t type);			/* rax is cut to a type and extended again */
 bool g_load_memory(struct gen *g, const struct ir_ins *i);	/* loads.c */
-int g_condition(const struct ir_ins *i);			/* of a comparison: as in jcc and setcc */
+enum asm_cond g_condition(const struct ir_ins *i);		/* of a comparison: what holds */
 bool g_float(struct gen *g, const struct ir_ins *i);		/* floats.c */
 bool g_site(struct gen *g, const struct ir_ins *i);		/* site.c */
 void g_clock(struct gen *g, uint64_t since);			/* rax = ns; rcx and rdx change */

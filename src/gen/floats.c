@@ -62,17 +62,17 @@ static void put_from_unsigned(struct gen *g, const struct ir_ins *i)
 	g_load(g, RAX, i->a);
 	g->acc = IR_NONE;
 	op(g, 0x48, 0x85, 0xc0, 0x78, 0);		/* test %rax,%rax; js 1f */
-	big = g->code.n;
+	big = g->a.code.n;
 	op(g, prefix, 0x48, 0x0f, 0x2a, 0xc0);		/* cvtsi2sd %rax,%xmm0 */
 	op(g, 0xeb, 0);					/* jmp  2f */
-	done = g->code.n;
-	g->code.v[big - 1] = g->code.n - big;
+	done = g->a.code.n;
+	g->a.code.v[big - 1] = g->a.code.n - big;
 	op(g, 0x48, 0x89, 0xc1);			/* 1: mov %rax,%rcx */
 	op(g, 0x48, 0xd1, 0xe8, 0x83, 0xe1, 1);		/* shr  %rax; and $1,%ecx */
 	op(g, 0x48, 0x09, 0xc8);			/* or   %rcx,%rax */
 	op(g, prefix, 0x48, 0x0f, 0x2a, 0xc0);		/* cvtsi2sd %rax,%xmm0 */
 	op(g, prefix, 0x0f, 0x58, 0xc0);		/* addsd %xmm0,%xmm0 */
-	g->code.v[done - 1] = g->code.n - done;
+	g->a.code.v[done - 1] = g->a.code.n - done;
 	if (f32)
 		op(g, 0xf3, 0x0f, 0x5a, 0xc0);		/* 2: cvtss2sd */
 	g_store_f(g, 0, i->dst);
@@ -109,15 +109,15 @@ static void put_to_int(struct gen *g, const struct ir_ins *i)
 		g_address(g, RAX, 0x43e0000000000000);	/* 2^63 */
 		op(g, 0x66, 0x48, 0x0f, 0x6e, 0xc8);	/* movq %rax,%xmm1 */
 		op(g, 0x66, 0x0f, 0x2e, 0xc1, 0x72, 0);	/* ucomisd %xmm1,%xmm0; jb 1f (also a NaN) */
-		small = g->code.n;
+		small = g->a.code.n;
 		op(g, 0xf2, 0x0f, 0x5c, 0xc1);		/* subsd %xmm1,%xmm0 */
 		op(g, 0xf2, 0x48, 0x0f, 0x2c, 0xc0);	/* cvttsd2si %xmm0,%rax */
 		op(g, 0x48, 0x0f, 0xba, 0xf8, 63);	/* btc  $63,%rax */
 		op(g, 0xeb, 0);				/* jmp  2f */
-		done = g->code.n;
-		g->code.v[small - 1] = g->code.n - small;
+		done = g->a.code.n;
+		g->a.code.v[small - 1] = g->a.code.n - small;
 		op(g, 0xf2, 0x48, 0x0f, 0x2c, 0xc0);	/* 1: cvttsd2si %xmm0,%rax */
-		g->code.v[done - 1] = g->code.n - done;
+		g->a.code.v[done - 1] = g->a.code.n - done;
 	} else {
 		op(g, 0xf2, 0x48, 0x0f, 0x2c, 0xc0);	/* cvttsd2si %xmm0,%rax */
 		g_wrap(g, i->type);

@@ -13,11 +13,11 @@ static void put_find(struct gen *g, struct cold *c)
 
 	g_call(g, i);					/* rax = entry + bias, or that there is no room */
 	op(g, 0x83, 0xf8, PROG_FULL, 0x75, 0);		/* cmp  $PROG_FULL,%eax; jne 1f */
-	there = g->code.n;
+	there = g->a.code.n;
 	g_error(g, i, IR_ERR_MAP_FULL);
 	op(g, 0xe9);
 	g_land(g, g_later(g), c->n[AGG_KEY_END]);
-	g->code.v[there - 1] = g->code.n - there;
+	g->a.code.v[there - 1] = g->a.code.n - there;
 	op(g, 0x48, 0x69, 0xc0);			/* 1: imul $value_size,%rax,%rax */
 	g_u32(g, g_map_place(g, i->map)->value_size);
 	g_store_word(g, RAX, c->n[AGG_KEY_OFFSET]);
@@ -91,7 +91,7 @@ size_t g_agg_key(struct gen *g, const struct ir_ins *i, int32_t offset)
 		op(g, 0x0f, 0x85);			/* jnz  find */
 	}
 	c->from[0] = g_later(g);
-	c->back = g->code.n;
+	c->back = g->a.code.n;
 	g->acc = IR_NONE;				/* wherever we come from */
 	return g->cold.n - 1;
 }

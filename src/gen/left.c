@@ -90,12 +90,12 @@ static size_t put_ask(struct gen *g, const struct gen_landing *l)
 	back = g_later(g);
 	g_address(g, RAX, l->slow + EVENT_ROOM);
 	op(g, 0xff, 0xe0);				/* jmp  *%rax */
-	g_land(g, back, g->code.n);
+	g_land(g, back, g->a.code.n);
 	g_load_word(g, R11, W_R11);			/* 1: */
 	g_load_word(g, RDI, W_RDI);
 	op(g, 0x85, 0xc9, 0x0f, 0x85);			/* test %ecx,%ecx; jnz none */
 	none = g_later(g);
-	g_land(g, have, g->code.n);			/* 2: */
+	g_land(g, have, g->a.code.n);			/* 2: */
 	return none;
 }
 
@@ -117,7 +117,7 @@ static void put_hand_over(struct gen *g, const struct gen_landing *l)
 
 int gen_landing(const struct gen_landing *l, uint8_t *out)
 {
-	struct gen g = { 0 };
+	struct gen g = { .a = { .ops = arch_host()->assembler } };
 	size_t none;
 	int n;
 
@@ -134,7 +134,7 @@ int gen_landing(const struct gen_landing *l, uint8_t *out)
 	put_hand_over(&g, l);
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
 		g_load_word(&g, kept[i].reg, kept[i].word);
-	g_land(&g, none, g.code.n);
+	g_land(&g, none, g.a.code.n);
 	g_load_word(&g, RCX, W_RCX);
 	g_load_word(&g, RDX, W_RDX);
 	g_load_word(&g, RAX, W_FLAGS);
@@ -142,9 +142,9 @@ int gen_landing(const struct gen_landing *l, uint8_t *out)
 	g_load_word(&g, RAX, W_RAX);
 	op(&g, 0x48, 0x8d);				/* lea  128 + frame(%rsp),%rsp */
 	g_rsp(&g, RSP, 128 + W_SIZE);
-	n = g.code.n;
+	n = g.a.code.n;
 	if (out)
-		memcpy(out, g.code.v, n);
-	vec_free(&g.code);
+		memcpy(out, g.a.code.v, n);
+	asm_free(&g.a);
 	return n;
 }

@@ -85,20 +85,20 @@ static void put_is_in_stack(struct gen *g, const struct ir_ins *i, size_t load)
 	g_address(g, RCX, range_at(g, GEN_GOOD_STACK));
 	put_is_in(g, i);
 	op(g, 0x73, 0);					/* jae  1f */
-	no[0] = g->code.n;
+	no[0] = g->a.code.n;
 	op(g, 0x48, 0x03, 0x11);			/* add  (%rcx),%rdx */
 	op(g, 0x48, 0x39, 0xe2, 0x72, 0);		/* cmp  %rsp,%rdx; jb 1f */
-	no[1] = g->code.n;
+	no[1] = g->a.code.n;
 	op(g, 0x48, 0x3b, 0x21, 0x0f, 0x83);		/* cmp  (%rcx),%rsp; jae load */
 	g_land(g, g_later(g), load);
 	for (int k = 0; k < 2; k++)			/* 1: */
-		g->code.v[no[k] - 1] = g->code.n - no[k];
+		g->a.code.v[no[k] - 1] = g->a.code.n - no[k];
 }
 
 /* From the last one down to the second. */
 static void put_is_in_others(struct gen *g, const struct ir_ins *i, size_t load)
 {
-	size_t again = g->code.n;
+	size_t again = g->a.code.n;
 
 	op(g, 0x48, 0x83, 0xe9, 16);			/* 1: sub $16,%rcx */
 	put_is_in(g, i);
@@ -106,7 +106,7 @@ static void put_is_in_others(struct gen *g, const struct ir_ins *i, size_t load)
 	g_land(g, g_later(g), load);
 	op(g, 0x81, 0xf9);				/* cmp  $second,%ecx; jne 1b */
 	g_u32(g, range_at(g, 1));
-	op(g, 0x75, again - (g->code.n + 2));
+	op(g, 0x75, again - (g->a.code.n + 2));
 }
 
 /* A pointer that could not be read is none, whatever it looks like. */
@@ -152,16 +152,16 @@ static void put_elsewhere(struct gen *g, struct cold *c)
 	size_t faulty = 0;
 
 	if (c->n[FROM_FAULTS]) {
-		g_land(g, c->n[FROM_FAULTS], g->code.n);
+		g_land(g, c->n[FROM_FAULTS], g->a.code.n);
 		faulty = put_is_faulty(g, i, c->n[TO_LOOK]);
 	}
-	g_land(g, c->n[FROM_LOOK], g->code.n);
+	g_land(g, c->n[FROM_LOOK], g->a.code.n);
 	if (g->env->good) {
 		put_is_in_stack(g, i, c->n[TO_LOAD]);
 		put_is_in_others(g, i, c->n[TO_LOAD]);
 	}
 	if (faulty)
-		g_land(g, faulty, g->code.n);
+		g_land(g, faulty, g->a.code.n);
 	put_checked(g, i);
 	op(g, 0xe9);
 	g_land(g, g_later(g), c->back);
@@ -178,7 +178,7 @@ static void put_looked_up(struct gen *g, const struct ir_ins *i)
 		op(g, 0, 0x0f, 0x85);			/* jne  is it faulty? */
 		c.n[FROM_FAULTS] = g_later(g);
 	}
-	c.n[TO_LOOK] = g->code.n;
+	c.n[TO_LOOK] = g->a.code.n;
 	if (is_above_rsp(g, i)) {
 		put_is_in_page(g, i);
 	} else {
@@ -187,9 +187,9 @@ static void put_looked_up(struct gen *g, const struct ir_ins *i)
 	}
 	op(g, 0x0f, 0x83);				/* jae  elsewhere */
 	c.n[FROM_LOOK] = g_later(g);
-	c.n[TO_LOAD] = g->code.n;
+	c.n[TO_LOAD] = g->a.code.n;
 	put_load(g, i, i->imm);
-	c.back = g->code.n;
+	c.back = g->a.code.n;
 	*vec_add(&g->cold) = c;
 	put_result(g, i);
 }

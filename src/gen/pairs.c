@@ -97,11 +97,11 @@ static void put_distance(struct gen *g)
 	op(g, 0x64, 0x48, 0x8b, 0x0c, 0x25);		/* mov  %fs:g,%rcx */
 	g_u32(g, g->site->g_off);
 	op(g, 0xe3, 0);					/* jrcxz 1f: no thread of Go's */
-	none = g->code.n;
+	none = g->a.code.n;
 	op(g, 0x48, 0x2b, 0x41, 8);			/* sub  8(%rcx),%rax */
 	op(g, 0x48, 0xc1, 0xc1, 24);			/* rol  $24,%rcx */
 	op(g, 0x48, 0x31, 0xc8);			/* xor  %rcx,%rax */
-	g->code.v[none - 1] = g->code.n - none;		/* 1: */
+	g->a.code.v[none - 1] = g->a.code.n - none;		/* 1: */
 }
 
 /* What was noted before the clause was switched has another key. */
@@ -209,28 +209,28 @@ static void put_claim(struct gen *g, struct cold *c)
 	op(g, 0x48, 0xc7);				/* movq $2 * ways,count(%rsp) */
 	g_rsp(g, 0, word(g, PAIR_COUNT));
 	g_u32(g, 2 * GEN_PAIR_WAYS);
-	again = g->code.n;
+	again = g->a.code.n;
 	op(g, 0x48, 0x8b, 0x01);			/* 1: mov (%rcx),%rax */
 	g_load_word(g, RDX, word(g, PAIR_KEY));
 	op(g, 0x48, 0x39, 0xd0, 0x0f, 0x84);		/* cmp  %rdx,%rax; je back */
 	g_land(g, g_later(g), c->back);
 	op(g, 0x48, 0x85, 0xc0, 0x74, 0);		/* test %rax,%rax; jz 2f */
-	nobodys = g->code.n;
+	nobodys = g->a.code.n;
 	op(g, 0x48, 0x83);				/* cmpq $ways,count(%rsp) */
 	g_rsp(g, 7, word(g, PAIR_COUNT));
 	op(g, GEN_PAIR_WAYS, 0x77, 0);			/* ja   3f */
-	first = g->code.n;
+	first = g->a.code.n;
 	put_is_free(g);
 	op(g, 0x75, 0);					/* jne  3f */
-	taken = g->code.n;
-	g->code.v[nobodys - 1] = g->code.n - nobodys;
+	taken = g->a.code.n;
+	g->a.code.v[nobodys - 1] = g->a.code.n - nobodys;
 	op(g, 0xf0, 0x48, 0x0f, 0xb1, 0x11, 0x75, 0);	/* 2: lock cmpxchg %rdx,(%rcx); jne 3f */
-	lost = g->code.n;
+	lost = g->a.code.n;
 	op(g, 0xe9);					/* jmp  claimed */
 	claimed = g_later(g);
-	g->code.v[first - 1] = g->code.n - first;
-	g->code.v[taken - 1] = g->code.n - taken;
-	g->code.v[lost - 1] = g->code.n - lost;
+	g->a.code.v[first - 1] = g->a.code.n - first;
+	g->a.code.v[taken - 1] = g->a.code.n - taken;
+	g->a.code.v[lost - 1] = g->a.code.n - lost;
 	op(g, 0x48, 0x81, 0xc1);			/* 3: add $size,%rcx */
 	g_u32(g, slot_size(g));
 	op(g, 0x48, 0xff);				/* decq count(%rsp) */
@@ -248,7 +248,7 @@ static void put_claim(struct gen *g, struct cold *c)
 	op(g, 0x48, 0x81, 0xe9);			/* sub  $size * ways,%rcx */
 	g_u32(g, slot_size(g) * GEN_PAIR_WAYS);
 	op(g, 0x48, 0x89, 0x11);			/* mov  %rdx,(%rcx) */
-	g_land(g, claimed, g->code.n);
+	g_land(g, claimed, g->a.code.n);
 	put_high(g, 0);					/* claimed: so nobody else takes it */
 	g_left_mark(g);
 	op(g, 0xe9);
@@ -279,7 +279,7 @@ static void put_search(struct gen *g, struct cold *c)
 	size_t again;
 
 	g_mov_imm(g, RDX, GEN_PAIR_WAYS - 1);
-	again = g->code.n;
+	again = g->a.code.n;
 	op(g, 0x48, 0x81, 0xc1);			/* add  $size,%rcx */
 	g_u32(g, slot_size(g));
 	op(g, 0x48, 0x39, 0x01, 0x0f, 0x84);		/* cmp  %rax,(%rcx); je back */
@@ -296,12 +296,12 @@ static void put_entry_faults(struct gen *g)
 
 	g_load_word(g, RDX, g->ring);
 	op(g, 0x48, 0x85, 0xd2, 0x74, 0);		/* test %rdx,%rdx; jz 1f */
-	none = g->code.n;
+	none = g->a.code.n;
 	op(g, 0x48, 0x8b);				/* mov  scratch(%rdx),%rdx */
 	g_mem(g, RDX, RDX, offsetof(struct ring_ref, scratch));
 	op(g, 0x48, 0x8b);				/* mov  faults(%rdx),%rdx */
 	g_mem(g, RDX, RDX, PROG_RUN + offsetof(struct prog_run, faults));
-	g->code.v[none - 1] = g->code.n - none;
+	g->a.code.v[none - 1] = g->a.code.n - none;
 	op(g, 0x48, 0x89);				/* 1: mov %rdx,faults(%rcx) */
 	put_slot(g, RDX, SLOT_FAULTS);
 	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
@@ -404,14 +404,14 @@ void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 	op(g, 0x0f, 0x85);				/* jne  unseen */
 	c = g_cold(g, g_left_unseen);
 	c->from[0] = g_later(g);
-	c->back = g->cold.v[claim].back = g->code.n;
+	c->back = g->cold.v[claim].back = g->a.code.n;
 	put_values(g);
 	put_entered(g);
 	put_same_key(g, RDX);
 	op(g, 0x48, 0x39, 0x11);			/* cmp  %rdx,(%rcx) */
 	c = g_cold(g, put_spoilt);
-	g_cold_unless(g, 4, c);				/* je   1f, or it is spoilt */
-	c->back = g->code.n;
+	g_cold_unless(g, ASM_EQ, c);				/* je   1f, or it is spoilt */
+	c->back = g->a.code.n;
 }
 
 /* The entry of this call has had faults: they are put where those of the exit are. */
@@ -448,13 +448,13 @@ static void put_far(struct gen *g, struct cold *c)
 
 	put_is_free(g);
 	op(g, 0x75, 0);					/* jne  1f */
-	open = g->code.n;
+	open = g->a.code.n;
 	put_unpaired(g, c);
-	g->code.v[open - 1] = g->code.n - open;
+	g->a.code.v[open - 1] = g->a.code.n - open;
 	op(g, 0x85, 0xd2, 0x79, 0);			/* 1: test %edx,%edx; jns 2f */
-	later = g->code.n;
+	later = g->a.code.n;
 	op(g, 0x31, 0xc0, 0x31, 0xd2);			/* xor  %eax,%eax; xor %edx,%edx */
-	g->code.v[later - 1] = g->code.n - later;
+	g->a.code.v[later - 1] = g->a.code.n - later;
 	op(g, 0x48, 0xc1, 0xe2, 32, 0x48, 0x09, 0xd0);	/* 2: shl $32,%rdx; or %rdx,%rax */
 	g_store_word(g, RCX, word(g, PAIR_NS));
 	g_ns(g);
@@ -484,7 +484,7 @@ static void put_duration(struct gen *g)
 		op(g, 0x90, 0xe9);			/* nop; jmp far: what follows would not do */
 		c->from[0] = g_later(g);
 	} else {
-		g_cold_unless(g, 4, c);			/* jz   1f, or it is far */
+		g_cold_unless(g, ASM_EQ, c);			/* jz   1f, or it is far */
 	}
 	if (g->at_hand == BIT_AT_HAND) {
 		op(g, 0x3d);				/* 1: cmp $what is 1 ns,%eax */
@@ -504,7 +504,7 @@ static void put_duration(struct gen *g)
 		op(g, 0x48, 0x0f, 0xbd, 0xd0);		/* bsr  %rax,%rdx */
 	else
 		op(g, 0x48, 0xc1, 0xe8, 32);		/* shr  $32,%rax */
-	c->back = g->code.n;
+	c->back = g->a.code.n;
 }
 
 /* rcx: slot */
@@ -555,7 +555,7 @@ void g_pair_leave(struct gen *g)
 	put_home(g);
 	op(g, 0x48, 0x39, 0x01, 0x0f, 0x85);		/* cmp  %rax,(%rcx); jne search: mostly it is the first */
 	c->from[0] = g_later(g);
-	c->back = g->code.n;
+	c->back = g->a.code.n;
 	if (g->p->timed) {
 		put_duration(g);
 	} else {
@@ -575,7 +575,7 @@ void g_pair_leave(struct gen *g)
 	op(g, 0, 0x0f, 0x85);				/* jne */
 	c = g_cold(g, put_exit_faults);
 	c->from[0] = g_later(g);
-	c->back = g->code.n;
+	c->back = g->a.code.n;
 }
 
 /* rax = ns since the entry */

@@ -23,7 +23,7 @@ static void put_flags(struct gen *g)
 
 static void put_register(struct gen *g, const struct ir_ins *i)
 {
-	const int32_t saved[] = { FRAME_RAX(g), FRAME_RCX(g), FRAME_RDX(g) };
+	const int32_t saved[] = { FRAME_A(g), FRAME_B(g), FRAME_C(g) };
 
 	if (i->imm < 3) {
 		g_load_word(g, RAX, saved[i->imm]);
@@ -150,7 +150,7 @@ static void put_ids(struct gen *g, const struct ir_ins *i)
 		op(g, 0xe9);
 		g->cold.v[self].from[0] = g_later(g);
 	}
-	g->cold.v[self].back = g->code.n;
+	g->cold.v[self].back = g->a.code.n;
 	g->acc = IR_NONE;
 	g_store(g, i->dst);
 }
@@ -162,15 +162,15 @@ static void put_cpu(struct gen *g)
 
 		g_address(g, RCX, g->env->event.fast);
 		op(g, 0x83, 0x39, 0, 0x74, 0);		/* cmpl $0,(%rcx); je 2f */
-		alike = g->code.n;
+		alike = g->a.code.n;
 		op(g, 0x64, 0x8b, 0x04, 0x25);		/* mov  %fs:cpu_id,%eax */
 		g_u32(g, g->env->event.rseq_off + RSEQ_CPU_ID);
 		op(g, 0x85, 0xc0, 0x79, 0);		/* test %eax,%eax; jns 1f */
-		known = g->code.n;
-		g->code.v[alike - 1] = g->code.n - alike;	/* 2: */
+		known = g->a.code.n;
+		g->a.code.v[alike - 1] = g->a.code.n - alike;	/* 2: */
 		op(g, 0xb8, 0x7b, 0, 0, 0, 0x0f, 0x03, 0xc0, 0x25);	/* mov $0x7b,%eax; lsl %eax,%eax; and */
 		g_u32(g, 0xfff);
-		g->code.v[known - 1] = g->code.n - known;
+		g->a.code.v[known - 1] = g->a.code.n - known;
 		return;					/* 1: */
 	}
 	op(g, 0xb8, 0x7b, 0, 0, 0, 0x0f, 0x03, 0xc0, 0x25);

@@ -22,6 +22,7 @@ int x86_jump(uint8_t *out, uint64_t from, uint64_t to)
 const struct arch_ops arch_x86_64 = {
 	.name = "x86_64",
 	.elf_machine = EM_X86_64,
+	.assembler = &x86_asm,
 	.decode = x86_decode,
 	.relocate = x86_relocate,
 	.jump = x86_jump,
