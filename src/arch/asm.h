@@ -24,10 +24,10 @@
 #include "base/mem.h"
 
 enum asm_reg {
-	ASM_A = 0, ASM_B = 1, ASM_C = 2, ASM_SP = 4, ASM_D = 6, ASM_E = 7,
-	ASM_ARG0 = 16, ASM_ARG1, ASM_ARG2, ASM_ARG3,	/* of a C function; they may be the same registers as the work registers */
+	ASM_A, ASM_B, ASM_C, ASM_D, ASM_E, ASM_SP,
+	ASM_ARG0, ASM_ARG1, ASM_ARG2, ASM_ARG3,	/* of a C function; they may be the same registers as A to E */
 	ASM_ASIDE,		/* the routine that hands out a ring leaves it alone */
-	ASM_KEPT = 24,		/* + n: the registers besides A, B and C that a C function may change; ops->nkept of them */
+	ASM_KEPT = 16,		/* + n: registers besides A, B and C that a C function may change; ops->nkept of them */
 	ASM_SITE = 48,		/* + n: register n of the traced program */
 };
 
@@ -67,6 +67,7 @@ struct asm_operand {
 };
 
 #define asm_in(r) ((struct asm_operand){ .mode = ASM_IN_REG, .reg = (r) })
+#define asm_in_far(r) ((struct asm_operand){ .mode = ASM_IN_REG, .reg = (r), .far = true })	/* with constants that are always as long */
 #define asm_at(base, o) ((struct asm_operand){ .mode = ASM_IN_MEMORY, .reg = (base), .off = (o) })
 #define asm_far(base, o) ((struct asm_operand){ .mode = ASM_IN_MEMORY, .reg = (base), .off = (o), .far = true })	/* always as long */
 #define asm_indexed(base, i, s) ((struct asm_operand){ .mode = ASM_IN_MEMORY, .reg = (base), .index = (i), .scale = (s) })

@@ -2,68 +2,20 @@
 /* Branches and operands. */
 #include "gen/emit.h"
 
-#include <string.h>
-
-/* glue for files that still write bytes */
-void g_bytes(struct gen *g, const uint8_t *b, size_t n)
+bool g_is_work(enum asm_reg r)
 {
-	asm_bytes(&g->a, b, n);
+	return r == ASM_A || r == ASM_B || r == ASM_C;
 }
 
-void g_u32(struct gen *g, uint32_t v)
+int32_t g_work_word(const struct gen *g, enum asm_reg r)
 {
-	asm_u32(&g->a, v);
+	return r == ASM_A ? FRAME_A(g) : r == ASM_B ? FRAME_B(g) : FRAME_C(g);
 }
 
-void g_u64(struct gen *g, uint64_t v)
+int32_t g_site_sp(const struct gen *g)
 {
-	asm_u64(&g->a, v);
+	return g->frame + g->a.ops->red_zone + 8 * g->site->pushed;
 }
-
-void g_rsp(struct gen *g, int reg, int32_t off)
-{
-	if (off >= -128 && off < 128) {
-		op(g, 0x44 | (reg & 7) << 3, 0x24, off);
-	} else {
-		op(g, 0x84 | (reg & 7) << 3, 0x24);
-		g_u32(g, off);
-	}
-}
-
-void g_mem(struct gen *g, int reg, int base, int32_t off)
-{
-	op(g, 0x80 | (reg & 7) << 3 | (base & 7));
-	g_u32(g, off);
-}
-
-size_t g_later(struct gen *g)
-{
-	g_u32(g, 0);
-	return g->a.code.n - 4;
-}
-
-void g_land(struct gen *g, size_t branch, size_t target)
-{
-	int32_t rel = (int32_t)(target - (branch + 4));
-
-	memcpy(g->a.code.v + branch, &rel, 4);
-}
-
-void g_to_out(struct gen *g)
-{
-	asm_distance(&g->a, g->to_out, 4);
-}
-
-void g_mov_imm(struct gen *g, int reg, uint64_t v)
-{
-	ins(g, imm, reg, v);
-}
-
-void g_address(struct gen *g, int reg, uint64_t v)
-{
-	ins(g, address, reg, v);
-}
-/* end of glue */
 
 asm_label g_label(struct gen *g, uint32_t label)
 {
@@ -129,19 +81,14 @@ void g_error(struct gen *g, const struct ir_ins *i, enum ir_error e)
 		g_count(g, ASM_B, g->env->errors + 8 * ((uint64_t)IR_ERRORS * g->p->clause + e));
 }
 
-static enum asm_reg glue_reg(int reg)
-{
-	return reg >= 8 && reg < 16 ? ASM_SITE + reg : reg;
-}
-
 void g_load_word(struct gen *g, enum asm_reg reg, int32_t off)
 {
-	ins(g, load, ASM_U64, glue_reg(reg), asm_at(ASM_SP, off));
+	ins(g, load, ASM_U64, reg, asm_at(ASM_SP, off));
 }
 
 void g_store_word(struct gen *g, enum asm_reg reg, int32_t off)
 {
-	ins(g, store, ASM_64, glue_reg(reg), asm_at(ASM_SP, off));
+	ins(g, store, ASM_64, reg, asm_at(ASM_SP, off));
 }
 
 void g_zero_word(struct gen *g, int32_t off)

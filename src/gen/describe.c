@@ -31,7 +31,7 @@ bool g_fits_ring(struct gen *g, uint32_t len)
 void g_describe_stack(const struct gen *g, const struct ir_ins *i, struct prog_op *d)
 {
 	d->a = g->keep;
-	d->b = g->frame + 128 + 8 * g->site->pushed;
+	d->b = g_site_sp(g);
 	d->cap = MIN(MAX(i->imm, 1), PROG_STACKS_FRAMES);
 	d->cap2 = (g->env->scratch_size ? g->env->scratch_size : g->scratch) - g->area;
 	d->table = g->env->maps + (g->layout ? g->layout->stacks : 0);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the back end share. Code is written once from top to bottom into a growing buffer;
- * branches down are landed when their label comes, and what is rarely run (cold parts, constants) is
- * noted and written behind the end, or into a hole in the middle (g_cold_unless()).
+ * What the files of the back end share. Code is written once from top to bottom by the assembler (arch/asm.h), which
+ * names registers by role; what is rarely run (cold parts, constants) is noted and written behind the end, or into a hole in
+ * the middle (g_cold_unless()).
  *
- * THE FRAME, from rsp:	[ring, six registers kept over calls, xmm0, xmm1, mxcsr,]
- *			words for the operands of calls, words of registers of the program, flags, rdx, rcx, rax
+ * THE FRAME, from SP:	[ring, registers kept over calls, what float_enter saves,]
+ *			words for the operands of calls, words of registers of the program, flags, C, B, A
  *
  * Those at its top come first, and before all else is touched it is known that there is stack for it (door.c).
  *
  * A register of the program that is written once, by a constant or by what a machine register holds at
- * the site, has no word: it is used as it is. Work is done in rax, rcx, rdx, xmm0 and xmm1, the only
+ * the site, has no word: it is used as it is. Work is done in A, B, C, V0 and V1, the only
  * ones that change; so all other machine registers hold the site's values at any time.
  */
 #ifndef JAB_GEN_EMIT_H
@@ -18,18 +18,10 @@
 
 #include "arch/arch.h"
 #include "arch/asm.h"
-#include "arch/x86/rseq.h"
+#include "arch/rseq.h"
 #include "blob/program.h"
 #include "gen/gen.h"
 #include "gen/maps.h"
-
-#define RAX ASM_A
-#define RCX ASM_B
-#define RDX ASM_C
-#define RSP ASM_SP
-#define RSI ASM_D
-#define RDI ASM_E
-enum { RBX = 3, RBP = 5, R8 = 8, R9, R10, R11 };
 
 enum home { HOME_NONE, HOME_IMM, HOME_REG, HOME_WORD };
 
@@ -37,11 +29,11 @@ struct place {
 	uint8_t home;
 	uint8_t reg;
 	bool fixed;		/* a constant that is the same at all sites */
-	int32_t off;		/* from rsp */
+	int32_t off;		/* from SP */
 	int64_t imm;
 };
 
-/* Of a call's duration: rax is that, or rdx its highest bit and HAND_BIT. */
+/* Of a call's duration: A is that, or C its highest bit and HAND_BIT. */
 enum at_hand { NOT_AT_HAND, AT_HAND, BIT_AT_HAND };
 #define HAND_BIT 32
 
@@ -50,10 +42,9 @@ struct gen;
 /* A part of the code that is written behind the end. */
 struct cold {
 	void (*put)(struct gen *g, struct cold *c);
-	asm_label here, then;	/* branches to it, and from it */
+	asm_label here;		/* where it begins, unless it binds that further down; */
+	asm_label then;		/* and where it goes on */
 	struct asm_sequence seq;
-	size_t from[4];		/* branches that lead here; 0: none */
-	size_t back;		/* where it goes on */
 	uint64_t n[4];
 	const void *p;
 };
@@ -78,10 +69,10 @@ struct gen {
 	asm_label to_end;	/* and behind the code */
 	VEC(struct { asm_label label; uint64_t value; }) constants;	/* of the door */
 	bool b_used;		/* at the door */
-	VEC(struct { size_t at; const struct ir_ins *i; }) ops;	/* calls that want their description */
+	VEC(struct { asm_label description; const struct ir_ins *i; }) ops;	/* calls that want theirs */
 	uint64_t bits;		/* faults that may have happened */
 	uint64_t entry_bits;	/* at the exit of a call: those that only its entry can have had */
-	uint32_t acc;		/* register of the program that rax holds; IR_NONE */
+	uint32_t acc;		/* register of the program that A holds; IR_NONE */
 	size_t now;		/* instruction */
 	int32_t frame;		/* bytes */
 	int32_t head;		/* of it: where those words are that the door writes */
@@ -95,8 +86,7 @@ struct gen {
 	uint32_t nout;
 	bool calls, heavy, floats, stacks;
 	int32_t below;		/* what is called needs so much stack */
-	size_t routine[2];	/* local subroutine: light, heavy; 0: not wanted */
-	VEC(size_t) to_routine[2];
+	asm_label routine[2];	/* local subroutine: light, heavy; 0: not wanted */
 	uint32_t *slots;	/* where each slot is: offset in scratch memory */
 	uint64_t *texts;	/* constants: where they stand in the code */
 	uint32_t area;		/* in scratch memory: where operations work */
@@ -116,6 +106,10 @@ enum { PAIR_NS, PAIR_FAULTS };
 #define HEAD_SIZE 32
 #define ASK_SIZE 16		/* below it, only while the door asks for stack */
 
+bool g_is_work(enum asm_reg r);				/* the door saves it: A, B, C */
+int32_t g_work_word(const struct gen *g, enum asm_reg r);	/* where */
+int32_t g_site_sp(const struct gen *g);			/* the site's stack pointer, from ours */
+
 /* Stack that is needed below the frame, with return addresses. */
 #define BELOW_FLAGS 8
 #define BELOW_EVENT 88
@@ -127,30 +121,19 @@ enum { PAIR_NS, PAIR_FAULTS };
 
 /* code.c */
 #define ins(g, op, ...) ((g)->a.ops->op(&(g)->a, ##__VA_ARGS__))	/* an operation of the assembler: arch/asm.h */
-void g_bytes(struct gen *g, const uint8_t *b, size_t n);
-#define op(g, ...) g_bytes(g, (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }))
-void g_u32(struct gen *g, uint32_t v);
-void g_u64(struct gen *g, uint64_t v);
-void g_rsp(struct gen *g, int reg, int32_t off);	/* ModRM, SIB and displacement: reg, off(%rsp) */
-void g_mem(struct gen *g, int reg, int base, int32_t off);	/* reg, off(%base): base below 8, not rsp */
-size_t g_later(struct gen *g);				/* rel32 to be landed; where it stands */
-void g_land(struct gen *g, size_t branch, size_t target);
-void g_to_out(struct gen *g);
 asm_label g_label(struct gen *g, uint32_t label);	/* of a label of the program */
 void g_move_sp(struct gen *g, int32_t by);
 void g_in_page(struct gen *g, int32_t off, uint32_t n);
 void g_count(struct gen *g, enum asm_reg reg, uint64_t counter);	/* one more there, whoever else counts; reg changes */
-void g_mov_imm(struct gen *g, int reg, uint64_t v);
-void g_address(struct gen *g, int reg, uint64_t v);	/* always as long */
 bool g_ids_are_theirs(const struct gen *g, const struct ir_ins *i);
 struct cold *g_cold(struct gen *g, void (*put)(struct gen *, struct cold *));
 void g_cold_unless(struct gen *g, enum asm_cond cc, struct cold *c);	/* go on if cc; c is the last that was noted */
-void g_error(struct gen *g, const struct ir_ins *i, enum ir_error e);	/* count it; rax stays */
+void g_error(struct gen *g, const struct ir_ins *i, enum ir_error e);	/* count it; A stays */
 
 /* operands */
 void g_load(struct gen *g, enum asm_reg reg, uint32_t r);	/* reg = register of the program */
-void g_store(struct gen *g, uint32_t r);		/* register of the program = rax */
-void g_set(struct gen *g, uint32_t r);			/* likewise, unless the next instruction takes it from rax */
+void g_store(struct gen *g, uint32_t r);		/* register of the program = A */
+void g_set(struct gen *g, uint32_t r);			/* likewise, unless the next instruction takes it from A */
 void g_load_word(struct gen *g, enum asm_reg reg, int32_t off);
 void g_store_word(struct gen *g, enum asm_reg reg, int32_t off);
 void g_zero_word(struct gen *g, int32_t off);
@@ -171,22 +154,23 @@ void g_load_head(struct gen *g);	/* what the door has stored, with the flags; an
 
 /* each puts the instruction, or says that it isn't its own */
 bool g_compute(struct gen *g, const struct ir_ins *i);		/* compute.c */
-void g_wrap(struct gen *g, uint8_t type);			/* rax is cut to a type and extended again */
+void g_wrap(struct gen *g, uint8_t type);			/* A is cut to a type and extended again */
 bool g_load_memory(struct gen *g, const struct ir_ins *i);	/* loads.c */
 enum asm_cond g_condition(const struct ir_ins *i);		/* of a comparison: what holds */
 bool g_float(struct gen *g, const struct ir_ins *i);		/* floats.c */
 bool g_site(struct gen *g, const struct ir_ins *i);		/* site.c */
-void g_clock(struct gen *g, uint64_t since);			/* rax = ns; rcx and rdx change */
-void g_ns(struct gen *g);					/* rax: ticks -> ns; likewise */
+void g_clock(struct gen *g, uint64_t since);			/* A = ns; B and C change */
+void g_join(struct gen *g);					/* A = C << 32 | A */
+void g_ns(struct gen *g);					/* A: ticks -> ns; likewise */
 bool g_control(struct gen *g, const struct ir_ins *i);		/* control.c */
 bool g_action(struct gen *g, const struct ir_ins *i);		/* action.c */
 bool g_is_plain_event(const struct gen *g, const struct ir_ins *i);
 bool g_map(struct gen *g, const struct ir_ins *i);		/* aggs.c */
-void g_highest_bit(struct gen *g);				/* of rax: rdx; -1 of 0 */
+void g_highest_bit(struct gen *g);				/* of A: C; -1 of 0 */
 bool g_wants_bit(const struct gen *g, const struct ir_ins *i);	/* of its value, nothing else */
 const struct map_place *g_map_place(const struct gen *g, uint32_t map);
 uint32_t g_agg_words(const struct gen *g, const struct ir_ins *i);
-size_t g_agg_key(struct gen *g, const struct ir_ins *i, int32_t offset);	/* keys.c: its cold part, which must be told the end */
+asm_label g_agg_key(struct gen *g, const struct ir_ins *i, int32_t offset);	/* keys.c: a label for the aggregation's end */
 enum { AGG_KEY_OFFSET, AGG_KEY_END };
 bool g_call(struct gen *g, const struct ir_ins *i);		/* calls.c */
 bool g_pair(struct gen *g, const struct ir_ins *i);		/* pairs.c */
@@ -202,7 +186,7 @@ uint32_t g_pair_word(const struct gen *g, uint32_t n);	/* of saved value n */
 enum { LEFT_SP = 8, LEFT_HOW = 16 };		/* from the stack pointer of who has called the routine */
 int32_t g_left_word(const struct gen *g, int32_t off);
 void g_left_unseen(struct gen *g, struct cold *c);
-void g_left_mark(struct gen *g);		/* rcx: slot, rdx: its new key; rax and rdx change */
+void g_left_mark(struct gen *g);		/* B: slot, C: its new key; A and C change */
 void g_routines(struct gen *g);
 void g_heavy(struct gen *g, const struct ir_ins *i);	/* the call alone: operands are there */
 void g_descriptions(struct gen *g);

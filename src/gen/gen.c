@@ -13,49 +13,29 @@ int g_refuse(const struct gen *g, const char *what)
 /* Behind the door. */
 static void put_enter(struct gen *g)
 {
-	if (g->heavy) {
-		op(g, 0x48, 0xc7);			/* movq $0,ring(%rsp) */
-		g_rsp(g, 0, g->ring);
-		g_u32(g, 0);
-	}
-	if (!g->floats)
-		return;
-	op(g, 0x0f, 0x11);				/* movups %xmm0,fp(%rsp) */
-	g_rsp(g, 0, g->fp);
-	op(g, 0x0f, 0x11);				/* movups %xmm1,fp + 16(%rsp) */
-	g_rsp(g, 1, g->fp + 16);
-	op(g, 0x0f, 0xae);				/* stmxcsr fp + 32(%rsp) */
-	g_rsp(g, 3, g->fp + 32);
-	op(g, 0xc7);					/* movl $0x1f80,fp + 36(%rsp) */
-	g_rsp(g, 0, g->fp + 36);
-	g_u32(g, 0x1f80);
-	op(g, 0x0f, 0xae);				/* ldmxcsr fp + 36(%rsp) */
-	g_rsp(g, 2, g->fp + 36);
+	if (g->heavy)
+		g_zero_word(g, g->ring);
+	if (g->floats)
+		ins(g, float_enter, g->fp);
 }
 
+/* A ring that was taken is given back. */
 static void put_leave(struct gen *g)
 {
-	if (g->floats) {
-		op(g, 0x0f, 0xae);			/* ldmxcsr fp + 32(%rsp) */
-		g_rsp(g, 2, g->fp + 32);
-		op(g, 0x0f, 0x10);			/* movups fp(%rsp),%xmm0 */
-		g_rsp(g, 0, g->fp);
-		op(g, 0x0f, 0x10);
-		g_rsp(g, 1, g->fp + 16);
-	}
+	asm_label none = asm_new_label(&g->a);
+
+	if (g->floats)
+		ins(g, float_leave, g->fp);
 	if (g->heavy) {
-		g_load_word(g, RCX, g->ring);
-		op(g, 0xe3, 7 + 6 + 7 + 10 + 2);	/* jrcxz 1f */
-		op(g, 0x48, 0x8b);			/* mov  scratch(%rcx),%rdx */
-		g_mem(g, RDX, RCX, offsetof(struct ring_ref, scratch));
-		op(g, 0x8b);				/* mov  pid(%rdx),%edx */
-		g_mem(g, RDX, RDX, offsetof(struct bulk_context, pid));
-		op(g, 0x48, 0x8b);			/* mov  ring(%rcx),%rcx */
-		g_mem(g, RCX, RCX, offsetof(struct ring_ref, ring));
-		g_address(g, RAX, g->env->event.slow + EVENT_GIVE_BACK);
-		op(g, 0xff, 0xd0);			/* call *%rax */
+		g_load_word(g, ASM_B, g->ring);
+		ins(g, branch_b_zero, none);
+		ins(g, load, ASM_U64, ASM_C, asm_far(ASM_B, offsetof(struct ring_ref, scratch)));
+		ins(g, load, ASM_U32, ASM_C, asm_far(ASM_C, offsetof(struct bulk_context, pid)));
+		ins(g, load, ASM_U64, ASM_B, asm_far(ASM_B, offsetof(struct ring_ref, ring)));
+		ins(g, call, g->env->event.slow + EVENT_GIVE_BACK);
 	}
-	g_load_head(g);					/* 1: */
+	asm_bind(&g->a, none);
+	g_load_head(g);
 }
 
 static const char *const refused[IR_NOPS] = {
@@ -79,11 +59,7 @@ static void put_cold_parts(struct gen *g)
 	for (size_t k = 0; k < g->cold.n && !g->error; k++) {
 		struct cold c = g->cold.v[k];
 
-		for (size_t b = 0; b < ARRAY_SIZE(c.from); b++)
-			if (c.from[b])
-				g_land(g, c.from[b], g->a.code.n);
-		if (c.here)
-			asm_bind(&g->a, c.here);
+		asm_bind(&g->a, c.here);
 		g->acc = IR_NONE;
 		c.put(g, &c);
 	}
@@ -169,8 +145,6 @@ static int write_code(const struct ir_unit *u, const struct ir_prog *p, const st
 	vec_free(&g.cold);
 	vec_free(&g.constants);
 	vec_free(&g.ops);
-	vec_free(&g.to_routine[0]);
-	vec_free(&g.to_routine[1]);
 	return r;
 }
 

@@ -164,6 +164,7 @@ struct gen_landing {
 	uint64_t blob;			/* where the image stands */
 	uint64_t desc;			/* struct leave_desc */
 	uint64_t slow;			/* where the code of emit_event_slow() stands */
+	const struct arch_ops *arch;	/* NULL: the one that jab runs on */
 };
 int gen_landing(const struct gen_landing *l, uint8_t *out);
 

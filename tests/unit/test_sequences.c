@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
-#include "arch/x86/rseq.h"
+#include "arch/rseq.h"
 
 struct block { uint32_t cpu_id_start, cpu_id; uint64_t rseq_cs; uint32_t flags, pad[3]; };
 

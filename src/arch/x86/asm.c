@@ -241,7 +241,7 @@ static void alu_from(struct assembler *a, enum asm_alu op, enum asm_width w, enu
 
 static void alu_imm(struct assembler *a, enum asm_alu op, enum asm_width w, struct asm_operand to, int32_t v)
 {
-	bool is_byte = v == (int8_t)v;
+	bool is_byte = v == (int8_t)v && !(to.mode == ASM_IN_REG && to.far);
 
 	assert(op != ASM_TEST && (is_byte || w >= ASM_32));
 	if (w == ASM_8 && to.mode == ASM_IN_REG && x86_reg(to.reg) == RAX) {

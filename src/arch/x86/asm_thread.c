@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The assembler for x86-64: flags, clock, CPU number, calls of C, and restartable sequences. */
 #include "arch/x86/asm.h"
-#include "arch/x86/rseq.h"
+#include "arch/rseq.h"
 
 /* Not by pushf: one that is single-stepped saves the trap flag, and popf would set it again. */
 void x86_flags_take(struct assembler *a)
