@@ -46,7 +46,7 @@ struct maps_layout;		/* gen/maps.h */
  * The first range is the one that is looked at first.
  */
 #define GEN_GOOD 16
-#define GEN_GOOD_STACK GEN_GOOD	/* of the first thread: good from rsp on, if rsp is in there as well */
+#define GEN_GOOD_STACK GEN_GOOD	/* of the first thread: good from the stack pointer on, if that is in there as well */
 #define GEN_GOOD_SHORT 7	/* a range is given shorter by that: no load of 8 bytes reaches beyond it */
 
 struct gen_good {
@@ -115,9 +115,9 @@ struct gen_env {
 };
 
 struct gen_site {
-	uint64_t addr;			/* live address of the site: rip */
+	uint64_t addr;			/* live address of the site: its pc */
 	uint64_t number;		/* IR_CTX_SITE */
-	int8_t pushed;			/* 1: a call has pushed its return address already, rsp is 8 too low; -1: a return has taken it away */
+	int8_t pushed;			/* 1: a call has pushed its return address already, the stack pointer is 8 too low; -1: a return has taken it away */
 	bool tail;			/* an exit that goes on in another function */
 	uint64_t func;			/* call probes: what entry and exits of a function have in common */
 	int32_t g_off;			/* likewise: it is Go's, and there a thread has the address of g; 0: it is not */
