@@ -16,7 +16,7 @@
 #ifndef JAB_GEN_H
 #define JAB_GEN_H
 
-#include "arch/event.h"
+#include "arch/arch.h"
 #include "blob/leave.h"
 #include "lang/ir.h"
 
@@ -153,9 +153,10 @@ int gen_emit(const struct ir_unit *u, const struct ir_prog *p, const struct gen_
 
 /*
  * A program with is_left is no body of a pad but a routine: blob_leave() calls it with the stack pointer of a call and how it
- * was left on the stack, and it ends with a return that is behind gen_measure() bytes or earlier.
+ * was left on the stack. A return, for which there must be GEN_LEAVER_MORE bytes, is written behind its code.
  */
 #define GEN_LEAVER_MORE 1
+void gen_leaver_end(const struct arch_ops *arch, uint8_t *out);	/* writes that return; arch as in struct ir_unit */
 
 /* The body of a pad where frames go away: hands the stack pointer and a register to blob_leave(). Returns its length. */
 #define GEN_LANDING_MAX 256

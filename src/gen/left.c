@@ -130,3 +130,12 @@ int gen_landing(const struct gen_landing *l, uint8_t *out)
 	asm_free(&g.a);
 	return n;
 }
+
+void gen_leaver_end(const struct arch_ops *arch, uint8_t *out)
+{
+	struct assembler a = { .ops = (arch ? arch : arch_host())->assembler };
+
+	a.ops->ret(&a);
+	memcpy(out, a.code.v, MIN(a.code.n, GEN_LEAVER_MORE));
+	asm_free(&a);
+}

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 #include "arch/arch.h"
+#include "arch/asm.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "blob/program.h"
@@ -160,7 +161,7 @@ static size_t print_data(const struct listing *l, size_t at)
 			d.start + d.size, d.abort);
 		return sizeof(d);
 	}
-	while (at + n < l->len && l->code[at + n] == 0xcc && !l->starts[at + n])
+	while (at + n < l->len && l->code[at + n] == arch_host()->assembler->fill && !l->starts[at + n])
 		n++;
 	if (n)
 		return n;
