@@ -266,18 +266,20 @@ static void put_sequence(struct gen *g, const struct agg_site *s, enum what what
 	size_t to_descriptor, start, none, end, alike;
 
 	g_address(g, RCX, e->event.fast);
-	op(g, 0x83, 0x39, 0, 0x0f, 0x84);		/* cmpl $0,(%rcx); je slow */
-	alike = g_later(g);
+	op(g, 0x83, 0x39, 0);				/* cmpl $0,(%rcx) */
+	g_cold_unless(g, 5, c);				/* jne  1f, or slow: mostly the only jump over the cold parts */
+	alike = c->from[0];
 	op(g, 0x48, 0x8d, 0x05);			/* lea  descriptor(%rip),%rax */
 	to_descriptor = g_later(g);
 	op(g, 0x64, 0x48, 0x89, 0x04, 0x25);		/* mov  %rax,%fs:rseq_cs */
 	g_u32(g, e->event.rseq_off + RSEQ_CS);
 	/* Nothing between that store and the start, or a signal there would disarm it unseen. */
 	start = g->code.n;
-	op(g, 0x64, 0x0f, e->event.many_cpus ? 0xb7 : 0xb6, 0x0c, 0x25);	/* movzbl, movzwl %fs:cpu_id,%ecx */
+	op(g, 0x64, 0x8b, 0x0c, 0x25);			/* mov  %fs:cpu_id,%ecx */
 	g_u32(g, e->event.rseq_off + RSEQ_CPU_ID);
-	g_address(g, RAX, e->cpu_table);
-	op(g, 0x48, 0x83, 0x3c, 0xc8, 0, 0x0f, 0x84);	/* cmpq $0,(%rax,%rcx,8); je leave */
+	op(g, 0x81, 0xf9);				/* cmp  $ncpus,%ecx */
+	g_u32(g, g->layout ? g->layout->ncpus : 0);
+	op(g, 0x0f, 0x83);				/* jae  leave: it has no part, whatever it is */
 	none = g_later(g);
 	op(g, 0x48, 0x69, 0xc9);			/* imul $part_size,%rcx,%rcx */
 	g_u32(g, g->layout ? g->layout->part_size : 0);
