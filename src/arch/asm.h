@@ -190,7 +190,6 @@ struct asm_ops {
 	void (*note_saved)(struct assembler *a, enum asm_reg base, int32_t off);	/* registers that C saves: u64[] by their number */
 	void (*ticks)(struct assembler *a);			/* A and C = lower and upper half of the time stamp counter */
 	void (*cpu)(struct assembler *a);			/* A = the CPU's number, as the kernel has it for all threads */
-	void (*cpu_index)(struct assembler *a, int32_t rseq_off, bool many);	/* B = index in a table by CPU (CPU_TABLE_FEW, _MANY) */
 	void (*thread)(struct assembler *a);			/* A = the thread pointer */
 	/*
 	 * Is there stack down to `lowest` from SP? Calls the routine at `room` (EVENT_ROOM); two words from `save` on are

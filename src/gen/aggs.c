@@ -210,7 +210,7 @@ static void put_shared(struct gen *g, const struct agg_site *s, enum what what)
 	put_update(g, s, what, true);
 }
 
-enum { ALIKE, LEAVE, WHAT };	/* labels: of who has not begun a sequence, of who leaves it */
+enum { LEAVE, WHAT };		/* a label: of who leaves the sequence */
 
 /* Behind the end: what the sequence needs; and where an aborted one goes on, and who has not begun one. */
 static void put_slow(struct gen *g, struct cold *c)
@@ -218,7 +218,7 @@ static void put_slow(struct gen *g, struct cold *c)
 	struct agg_site s = site_of(g, c->p);
 
 	ins(g, seq_rest, &c->seq, c->n[LEAVE]);
-	asm_bind(&g->a, c->n[ALIKE]);
+	asm_bind(&g->a, c->here);
 	put_shared(g, &s, c->n[WHAT]);
 	ins(g, jump, c->then);
 }
@@ -230,17 +230,15 @@ static void put_sequence(struct gen *g, const struct agg_site *s, enum what what
 
 	c->p = s->i;
 	c->seq = (struct asm_sequence){ .rseq_off = e->event.rseq_off, .sig = e->event.rseq_sig };
-	c->n[ALIKE] = asm_new_label(&g->a);
 	c->n[LEAVE] = asm_new_label(&g->a);
 	c->n[WHAT] = what;
 	ins(g, address, ASM_B, e->event.fast);
 	ins(g, alu_imm, ASM_CMP, ASM_32, asm_at(ASM_B, 0), 0);
-	ins(g, branch, ASM_EQ, c->n[ALIKE]);
+	g_cold_unless(g, ASM_NE, c);			/* or slow: mostly the only jump over the cold parts */
 	ins(g, seq_begin, &c->seq);
-	ins(g, cpu_index, e->event.rseq_off, e->event.many_cpus);
-	ins(g, address, ASM_A, e->cpu_table);
-	ins(g, alu_imm, ASM_CMP, ASM_64, asm_indexed(ASM_A, ASM_B, 8), 0);
-	ins(g, branch, ASM_EQ, c->n[LEAVE]);
+	ins(g, load, ASM_U32, ASM_B, asm_tls(e->event.rseq_off + RSEQ_CPU_ID));
+	ins(g, alu_wide, ASM_CMP, ASM_32, ASM_B, g->layout ? g->layout->ncpus : 0);
+	ins(g, branch, ASM_UGE, c->n[LEAVE]);		/* it has no part, whatever it is */
 	ins(g, mul_imm, ASM_64, ASM_B, ASM_B, g->layout ? g->layout->part_size : 0);
 	put_block(g, s, part_at(g, s, 0));
 	put_update(g, s, what, false);

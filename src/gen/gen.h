@@ -66,18 +66,11 @@ struct gen_good {
 struct gen_env {
 	/*
 	 * As for events without a program (session's rings.spec): rseq, tid, pid cell, ring table, slow
-	 * routine, ring size, overwrite, lost counters. id and fields are not looked at.
+	 * routine, ring size, overwrite, lost counters. id and fields are not looked at. While event.fast is 0 no thread may
+	 * use restartable sequences, nor anything else of its block; a CPU that the layout has no part for can't be used.
 	 */
 	struct event_spec event;
 	const uint32_t *ids;		/* the event id of each record of the unit */
-
-	/*
-	 * As in struct count_spec: the entry is 0 for a CPU that can't be used, and for a thread without registration. What its
-	 * entries point to is not looked at. event.fast comes first: while that is 0 no thread may use restartable
-	 * sequences, nor anything else of its block.
-	 */
-	uint64_t cpu_table;
-	uint32_t ncpus;			/* entries of it; not below that of the layout */
 
 	uint64_t maps;			/* layout->size bytes, shared with us, 64-aligned */
 	const struct maps_layout *layout;

@@ -241,8 +241,6 @@ ROW("note registers that C saves",
     note_saved, ASM_B, 0)
 ROW("ticks", "0f 31", "rdtsc", ticks)
 ROW("number of the CPU", "b8 7b 00 00 00 0f 03 c0 25 ff 0f 00 00", "mov $0x7B, %eax; lsl %eax, %eax; and $0xFFF, %eax", cpu)
-ROW("index by CPU, few", "64 0f b6 0c 25 64 ff ff ff", "movzxb %fs:0xFFFFFFFFFFFFFF64, %ecx", cpu_index, -160, false)
-ROW("index by CPU, many", "64 0f b7 0c 25 64 ff ff ff", "movzxw %fs:0xFFFFFFFFFFFFFF64, %ecx", cpu_index, -160, true)
 ROW("thread pointer", "f3 48 0f ae c0", "rdfsbase %rax", thread)
 ROW("ask for stack",
     "4c 89 5c 24 18 48 89 7c 24 10 48 8d bc 24 00 ff ff ff 48 8d 15 0c 00 00 00 48 b8 ef cd ab 89 67 45 23 01 ff e0 4c 8b 5c 24 18 48 8b 7c 24 10 85 c9",

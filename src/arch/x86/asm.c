@@ -458,6 +458,6 @@ const struct asm_ops x86_asm = {
 	.to_unsigned = x86_to_unsigned, .float_enter = x86_float_enter, .float_leave = x86_float_leave,
 	.flags_take = x86_flags_take, .flags_give = x86_flags_give, .flags_show = x86_flags_show, .c_enter = x86_c_enter,
 	.c_leave = x86_c_leave, .note_saved = x86_note_saved, .ticks = x86_ticks, .cpu = x86_cpu,
-	.cpu_index = x86_cpu_index, .thread = x86_thread, .ask_room = x86_ask_room, .seq_begin = x86_seq_begin,
+	.thread = x86_thread, .ask_room = x86_ask_room, .seq_begin = x86_seq_begin,
 	.seq_commit = x86_seq_commit, .seq_rest = x86_seq_rest,
 };

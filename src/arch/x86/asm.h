@@ -55,7 +55,6 @@ void x86_c_leave(struct assembler *a);
 void x86_note_saved(struct assembler *a, enum asm_reg base, int32_t off);
 void x86_ticks(struct assembler *a);
 void x86_cpu(struct assembler *a);
-void x86_cpu_index(struct assembler *a, int32_t rseq_off, bool many);
 void x86_thread(struct assembler *a);
 void x86_ask_room(struct assembler *a, uint64_t room, int32_t lowest, int32_t save);
 void x86_seq_begin(struct assembler *a, struct asm_sequence *s);

@@ -62,11 +62,6 @@ void x86_cpu(struct assembler *a)
 	a->ops->alu_wide(a, ASM_AND, ASM_32, ASM_A, 0xfff);
 }
 
-void x86_cpu_index(struct assembler *a, int32_t rseq_off, bool many)
-{
-	x86_enc(a, 0, false, many ? 0x0fb7 : 0x0fb6, RCX, asm_tls(rseq_off + RSEQ_CPU_ID));	/* movzwl, movzbl */
-}
-
 void x86_thread(struct assembler *a)
 {
 	bytes(a, 0xf3, 0x48, 0x0f, 0xae, 0xc0);		/* rdfsbase %rax */
