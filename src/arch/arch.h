@@ -192,10 +192,14 @@ struct tail_spec {
 #define FAR_LEN 32
 typedef void (*call_found)(void *arg, size_t offset, size_t len, uint32_t nr);
 
+struct asm_ops;			/* arch/asm.h */
+
 struct arch {
 	const char *name;
 	uint16_t elf_machine;
 	const struct arch_regs *regs;
+
+	const struct asm_ops *assembler;
 
 	/* Decodes one instruction. Returns 0, or -EILSEQ if the bytes are not a valid one. */
 	int (*decode)(const uint8_t *code, size_t room, uint64_t addr, struct insn *ret_insn);

@@ -42,7 +42,7 @@ extern const size_t blob_size;
 
 /*
  * The most stack that BLOB_PROGRAM takes for a kind of work, below its return address: counted in the machine code when the
- * blob is built (depth.py), since each compiler makes other frames. BLOB_RECORD and BLOB_LEAVE have a limit, and a blob that takes
+ * blob is built (x86/depth.py), since each compiler makes other frames. BLOB_RECORD and BLOB_LEAVE have a limit, and a blob that takes
  * more is not built: their pads ask for a fixed number of bytes.
  */
 enum blob_work { BLOB_OTHER_WORK, BLOB_IDS, BLOB_MAPS, BLOB_STACKS };

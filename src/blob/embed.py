@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 
-import depth
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "x86"))
+import depth  # noqa: E402
 
 objcopy, objdump, blob, out = sys.argv[1:]
 flat = out + ".bin"

@@ -2,7 +2,6 @@
 /* Events of numbers alone, and the cells that count or limit hits. */
 #include "gen/emit.h"
 
-#include "arch/arch.h"
 #include "base/err.h"
 
 static bool has_text(const struct gen *g, const struct ir_ins *i)
@@ -35,11 +34,11 @@ static struct event_field field_of(struct gen *g, uint32_t r)
 		return (struct event_field){ EVENT_IMM, 0, 8, w->imm };
 	if (w->home == HOME_REG)
 		return (struct event_field){ EVENT_REG, w->reg, 8, 0 };
-	return (struct event_field){ EVENT_STACK, 0, 8, w->off - 128 };
+	return (struct event_field){ EVENT_STACK, 0, 8, w->off - g->a.ops->red_zone };
 }
 
 /*
- * Event code skips a red zone of its own. So it is shown a stack pointer 128 bytes further up: what of the frame
+ * Event code skips a red zone of its own. So it is shown a stack pointer that is a red zone further up: what of the frame
  * is below is as safe there, and no stack is wasted.
  */
 static void put_event(struct gen *g, uint32_t id, const struct event_field *fields, uint32_t n)
@@ -51,15 +50,13 @@ static void put_event(struct gen *g, uint32_t id, const struct event_field *fiel
 	spec.id = id;
 	spec.fields = fields;
 	spec.nfields = n;
-	op(g, 0x48, 0x8d);				/* lea  128(%rsp),%rsp */
-	g_rsp(g, RSP, 128);
-	len = arch_x86_64.emit_event(out, g->at + g->code.n, &spec);
+	g_move_sp(g, g->a.ops->red_zone);
+	len = g->arch->emit_event(out, g->a.at + g->a.code.n, &spec);
 	if (len < 0)
 		g->error = g_refuse(g, "an event of so many values");
 	else
-		g_bytes(g, out, len);
-	op(g, 0x48, 0x8d);				/* lea  -128(%rsp),%rsp */
-	g_rsp(g, RSP, -128);
+		asm_bytes(&g->a, out, len);
+	g_move_sp(g, -g->a.ops->red_zone);
 }
 
 static void put_emit(struct gen *g, const struct ir_ins *i)
@@ -82,33 +79,27 @@ static void put_faulty_emit(struct gen *g, struct cold *c)
 {
 	g->now = c->n[0];
 	g_call(g, c->p);
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->back);
+	ins(g, jump, c->then);
 }
 
 /* Numbers that may be faulty. Without a ring there were no faults so far, and then it is as good as a plain one. */
 static void put_emit_either(struct gen *g, const struct ir_ins *i)
 {
-	size_t self;
+	struct cold *c = g_cold(g, put_faulty_emit);
 
-	g_cold(g, put_faulty_emit);
-	self = g->cold.n - 1;
-	g->cold.v[self].p = i;
-	g->cold.v[self].n[0] = g->now;
-	op(g, 0x48, 0x83);				/* cmpq $0,ring(%rsp) */
-	g_rsp(g, 7, g->ring);
-	op(g, 0, 0x0f, 0x85);				/* jne  by call */
-	g->cold.v[self].from[0] = g_later(g);
+	c->p = i;
+	c->n[0] = g->now;
+	ins(g, alu_imm, ASM_CMP, ASM_64, asm_at(ASM_SP, g->ring), 0);
+	ins(g, branch, ASM_NE, c->here);
 	put_emit(g, i);
-	g->cold.v[self].back = g->code.n;
+	asm_bind(&g->a, c->then);
 	g->acc = IR_NONE;
 }
 
 static void put_exit(struct gen *g, const struct ir_ins *i)
 {
 	put_emit(g, i);
-	op(g, 0xe9);
-	g_to_out(g);
+	ins(g, jump, g->to_out);
 	g->acc = IR_NONE;
 }
 
@@ -117,90 +108,100 @@ static uint64_t cell(const struct gen *g, const struct ir_ins *i)
 	return g->env->cells + 8ull * i->cell;
 }
 
-/* rax = the cell before one was added to it */
+/* A = the cell before one was added to it */
 static void put_add_one(struct gen *g)
 {
-	g_mov_imm(g, RAX, 1);
-	op(g, 0xf0, 0x48, 0x0f, 0xc1, 0x01);		/* lock xadd %rax,(%rcx) */
+	ins(g, imm, ASM_A, 1);
+	ins(g, atomic_fetch_add, asm_at(ASM_B, 0), ASM_A);
 }
 
 static void put_every(struct gen *g, const struct ir_ins *i)
 {
-	g_address(g, RCX, cell(g, i));
+	ins(g, address, ASM_B, cell(g, i));
 	put_add_one(g);
-	op(g, 0x48, 0xff, 0xc0, 0x31, 0xd2);		/* inc  %rax; xor %edx,%edx */
-	g_mov_imm(g, RCX, i->imm);
-	op(g, 0x48, 0xf7, 0xf1);			/* div  %rcx */
-	g_mov_imm(g, RAX, 0);
-	op(g, 0x48, 0x85, 0xd2, 0x0f, 0x94, 0xc0);	/* test %rdx,%rdx; sete %al */
+	ins(g, unary, ASM_INC, ASM_64, asm_in(ASM_A));
+	ins(g, imm, ASM_C, 0);
+	ins(g, imm, ASM_B, i->imm);
+	ins(g, udiv, ASM_B);
+	ins(g, imm, ASM_A, 0);
+	ins(g, alu, ASM_TEST, ASM_64, ASM_C, ASM_C);
+	ins(g, set, ASM_EQ, ASM_A);
 	g_set(g, i->dst);
 }
 
 static void put_limit(struct gen *g, const struct ir_ins *i)
 {
-	size_t over;
+	asm_label over = asm_new_label(&g->a);
 
-	g_address(g, RCX, cell(g, i));
-	g_mov_imm(g, RDX, i->imm);
-	op(g, 0x48, 0x8b, 0x01);			/* mov  (%rcx),%rax */
-	op(g, 0x48, 0x39, 0xd0, 0x73, 0);		/* cmp  %rdx,%rax; jae 1f */
-	over = g->code.n;
+	ins(g, address, ASM_B, cell(g, i));
+	ins(g, imm, ASM_C, i->imm);
+	ins(g, load, ASM_U64, ASM_A, asm_at(ASM_B, 0));
+	ins(g, alu, ASM_CMP, ASM_64, ASM_A, ASM_C);
+	ins(g, branch_short, ASM_UGE, over);
 	put_add_one(g);
-	g->code.v[over - 1] = g->code.n - over;
-	op(g, 0x48, 0x39, 0xd0, 0x0f, 0x92, 0xc0);	/* 1: cmp %rdx,%rax; setb %al */
-	op(g, 0x0f, 0xb6, 0xc0);			/* movzbl %al,%eax */
+	asm_bind(&g->a, over);
+	ins(g, alu, ASM_CMP, ASM_64, ASM_A, ASM_C);
+	ins(g, set, ASM_ULT, ASM_A);
+	ins(g, extend, ASM_U8, ASM_A, ASM_A);
 	g_set(g, i->dst);
 }
 
 /*
- * The cell is the second in its upper half, and how many there were in it. rax: the cell as it was, edx: as it
+ * The cell is the second in its upper half, and how many there were in it. A: the cell as it was, C: as it
  * would be without this one.
  */
 static void put_rate(struct gen *g, const struct ir_ins *i)
 {
 	uint32_t most = i->imm > UINT32_MAX ? UINT32_MAX : (uint32_t)i->imm;
-	size_t again, same, other, no;
+	asm_label again = asm_new_label(&g->a), same = asm_new_label(&g->a), now = asm_new_label(&g->a);
+	asm_label no = asm_new_label(&g->a), done = asm_new_label(&g->a);
 
 	g_clock(g, 0);
-	op(g, 0x31, 0xd2);				/* xor  %edx,%edx */
-	g_mov_imm(g, RCX, 1000000000);
-	op(g, 0x48, 0xf7, 0xf1, 0x48, 0xc1, 0xe0, 32);	/* div  %rcx; shl $32,%rax */
-	g_store_word(g, RAX, g->out);
-	g_address(g, RCX, cell(g, i));
-	op(g, 0x48, 0x8b, 0x01);			/* mov  (%rcx),%rax */
-	again = g->code.n;
-	op(g, 0x48, 0x89, 0xc2, 0x48, 0x33);		/* 1: mov %rax,%rdx; xor second(%rsp),%rdx */
-	g_rsp(g, RDX, g->out);
-	op(g, 0x48, 0xc1, 0xea, 32, 0x74, 0);		/* shr  $32,%rdx; jz 2f */
-	same = g->code.n;
-	g_load_word(g, RDX, g->out);
-	op(g, 0xeb, 0);					/* jmp  3f */
-	other = g->code.n;
-	g->code.v[same - 1] = g->code.n - same;
-	op(g, 0x48, 0x89, 0xc2);			/* 2: mov %rax,%rdx */
-	g->code.v[other - 1] = g->code.n - other;
-	op(g, 0x81, 0xfa);				/* 3: cmp $most,%edx */
-	g_u32(g, most);
-	op(g, 0x73, 0);					/* jae  4f */
-	no = g->code.n;
-	op(g, 0x48, 0xff, 0xc2, 0xf0, 0x48, 0x0f, 0xb1, 0x11);	/* inc %rdx; lock cmpxchg %rdx,(%rcx) */
-	op(g, 0x75, again - (g->code.n + 2));		/* jne  1b */
-	op(g, 0xb8, 1, 0, 0, 0, 0xeb, 2);		/* mov  $1,%eax; jmp 5f */
-	g->code.v[no - 1] = g->code.n - no;
-	op(g, 0x31, 0xc0);				/* 4: xor %eax,%eax */
+	ins(g, imm, ASM_C, 0);
+	ins(g, imm, ASM_B, 1000000000);
+	ins(g, udiv, ASM_B);
+	ins(g, shift, ASM_SHL, ASM_64, ASM_A, 32);
+	g_store_word(g, ASM_A, g->out);
+	ins(g, address, ASM_B, cell(g, i));
+	ins(g, load, ASM_U64, ASM_A, asm_at(ASM_B, 0));
+	asm_bind(&g->a, again);
+	ins(g, move, ASM_64, ASM_C, ASM_A);
+	ins(g, alu_from, ASM_XOR, ASM_64, ASM_C, asm_at(ASM_SP, g->out));
+	ins(g, shift, ASM_SHR, ASM_64, ASM_C, 32);
+	ins(g, branch_short, ASM_EQ, same);
+	g_load_word(g, ASM_C, g->out);
+	ins(g, jump_short, now);
+	asm_bind(&g->a, same);
+	ins(g, move, ASM_64, ASM_C, ASM_A);
+	asm_bind(&g->a, now);
+	ins(g, alu_wide, ASM_CMP, ASM_32, ASM_C, most);
+	ins(g, branch_short, ASM_UGE, no);
+	ins(g, unary, ASM_INC, ASM_64, asm_in(ASM_C));
+	ins(g, atomic_cas, asm_at(ASM_B, 0), ASM_C);
+	ins(g, branch_short, ASM_NE, again);
+	ins(g, imm, ASM_A, 1);
+	ins(g, jump_short, done);
+	asm_bind(&g->a, no);
+	ins(g, imm, ASM_A, 0);
+	asm_bind(&g->a, done);
 	g->acc = IR_NONE;
 	g_set(g, i->dst);
 }
 
 static void put_enable(struct gen *g, const struct ir_ins *i)
 {
-	g_load(g, RAX, i->a);
-	op(g, 0x31, 0xd2, 0x48, 0x85, 0xc0, 0x0f, 0x95, 0xc2);	/* xor %edx,%edx; test %rax,%rax; setne %dl */
-	g_address(g, RCX, g->env->enabled + 4ull * i->imm);
-	op(g, 0x38, 0x11, 0x74, 9);			/* cmp  %dl,(%rcx); je 1f */
-	op(g, 0xf0, 0x81, 0x01);			/* lock addl $GEN_SWITCHED,(%rcx) */
-	g_u32(g, GEN_SWITCHED);
-	op(g, 0x88, 0x11);				/* mov  %dl,(%rcx); 1: */
+	asm_label same = asm_new_label(&g->a);
+
+	g_load(g, ASM_A, i->a);
+	ins(g, imm, ASM_C, 0);
+	ins(g, alu, ASM_TEST, ASM_64, ASM_A, ASM_A);
+	ins(g, set, ASM_NE, ASM_C);
+	ins(g, address, ASM_B, g->env->enabled + 4ull * i->imm);
+	ins(g, alu_to, ASM_CMP, ASM_8, asm_at(ASM_B, 0), ASM_C);
+	ins(g, branch_short, ASM_EQ, same);
+	ins(g, atomic_add_imm, asm_at(ASM_B, 0), GEN_SWITCHED);
+	ins(g, store, ASM_8, ASM_C, asm_at(ASM_B, 0));
+	asm_bind(&g->a, same);
 }
 
 bool g_action(struct gen *g, const struct ir_ins *i)

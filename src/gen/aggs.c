@@ -21,7 +21,7 @@ struct agg_site {
 	const struct map_place *place;
 	int32_t value;		/* words of the frame */
 	int32_t offset;		/* of the entry, where there are keys */
-	int32_t rsi, rdi;
+	int32_t d, e;		/* where D and E are kept meanwhile */
 	bool floats;
 	bool at_hand;		/* its bucket is, counted from HAND_BIT below the first bit's */
 };
@@ -44,7 +44,7 @@ static struct agg_site site_of(const struct gen *g, const struct ir_ins *i)
 
 	return (struct agg_site){
 		.i = i, .m = m, .place = g_map_place(g, i->map),
-		.offset = word, .value = then, .rsi = then + 8, .rdi = then + 16,
+		.offset = word, .value = then, .d = then + 8, .e = then + 16,
 		.floats = i->a != IR_NONE && g->p->regs.v[i->a] == IR_F,
 		.at_hand = g->at_hand == BIT_AT_HAND && g_is_duration(g, i->a),
 	};
@@ -57,17 +57,15 @@ uint32_t g_agg_words(const struct gen *g, const struct ir_ins *i)
 	return i->n + (m->nkeys ? 1 : 0) + (agg_has_flip(m) ? 3 : 0);
 }
 
-/* rcx = block in part `part`; the keyed ones had 16 entries too many added */
+/* B = block in part `part`; the keyed ones had 16 entries too many added */
 static void put_block(struct gen *g, const struct agg_site *s, uint64_t from)
 {
 	if (s->m->nkeys)
 		from -= (uint64_t)PROG_KEY_BIAS * s->place->value_size;
-	g_address(g, RAX, from);
-	op(g, 0x48, 0x01, 0xc1);			/* add  %rax,%rcx */
-	if (s->m->nkeys) {
-		op(g, 0x48, 0x03);			/* add  offset(%rsp),%rcx */
-		g_rsp(g, RCX, s->offset);
-	}
+	ins(g, address, ASM_A, from);
+	ins(g, alu, ASM_ADD, ASM_64, ASM_B, ASM_A);
+	if (s->m->nkeys)
+		ins(g, alu_from, ASM_ADD, ASM_64, ASM_B, asm_at(ASM_SP, s->offset));
 }
 
 static uint64_t part_at(const struct gen *g, const struct agg_site *s, uint32_t part)
@@ -75,131 +73,118 @@ static uint64_t part_at(const struct gen *g, const struct agg_site *s, uint32_t 
 	return g->env->maps + (g->layout ? g->layout->parts + g->layout->part_size * part : 0) + s->place->values;
 }
 
-/* xmm1 = value or what is there, whichever is less (0x5d) or greater (0x5f); a NaN is never */
-static void put_float_choice(struct gen *g, uint8_t how, int32_t off)
+/* A word of the copy that holds (C), and of the other (B + A) */
+#define HOLDS(off) asm_far(ASM_C, off)
+#define IDLE(off) asm_indexed_far(ASM_B, ASM_A, 1, off)
+
+/* V1 = value or what is there, whichever is less or greater; a NaN is never */
+static void put_float_choice(struct gen *g, enum asm_float how, int32_t off)
 {
-	op(g, 0x0f, 0x28, 0xc8);			/* movaps %xmm0,%xmm1 */
-	op(g, 0xf2, 0x0f, how);				/* minsd off(%rdx),%xmm1 */
-	g_mem(g, 1, RDX, off);
-	op(g, 0xf2, 0x0f, 0x11, 0x8c, 0x01);		/* movsd %xmm1,off(%rcx,%rax) */
-	g_u32(g, off);
+	ins(g, vmove, ASM_V1, ASM_V0);
+	ins(g, farith_from, how, ASM_V1, HOLDS(off));
+	ins(g, vstore, ASM_V1, IDLE(off));
 }
 
-static void put_choice(struct gen *g, uint8_t cmov, int32_t off)
+static void put_choice(struct gen *g, enum asm_cond how, int32_t off)
 {
-	op(g, 0x48, 0x8b);				/* mov  off(%rdx),%rsi */
-	g_mem(g, RSI, RDX, off);
-	op(g, 0x48, 0x39, 0xf7);			/* cmp  %rsi,%rdi */
-	op(g, 0x48, 0x0f, cmov, 0xf7);			/* cmovl %rdi,%rsi */
-	op(g, 0x48, 0x89, 0xb4, 0x01);			/* mov  %rsi,off(%rcx,%rax) */
-	g_u32(g, off);
+	ins(g, load, ASM_U64, ASM_D, HOLDS(off));
+	ins(g, alu, ASM_CMP, ASM_64, ASM_E, ASM_D);
+	ins(g, select, how, ASM_D, ASM_E);
+	ins(g, store, ASM_64, ASM_D, IDLE(off));
 }
 
-/* Block in rcx. From the copy that holds (rdx) to the other (rcx + rax), and the store that makes it hold. */
+/* Block in B. C is the copy that holds, B + A the other; whatever stands there. One that is empty is as good as one from before the clear. */
+static void put_copies(struct gen *g, const struct agg_site *s)
+{
+	ins(g, load, ASM_U32, ASM_A, asm_at(ASM_B, 0));
+	ins(g, alu_imm, ASM_AND, ASM_32, asm_in(ASM_A), AGG_COPY);
+	ins(g, lea, ASM_64, ASM_C, asm_indexed(ASM_B, ASM_A, 1));
+	ins(g, alu_imm, ASM_XOR, ASM_64, asm_in(ASM_A), AGG_COPY);
+	ins(g, address, ASM_D, g->env->maps + s->place->base);
+	ins(g, load, ASM_U64, ASM_E, asm_at(ASM_D, 0));			/* the epoch */
+	ins(g, alu_from, ASM_CMP, ASM_64, ASM_E, HOLDS(AGG_EPOCH));
+	ins(g, select, ASM_NE, ASM_C, ASM_D);
+	ins(g, store, ASM_64, ASM_E, IDLE(AGG_EPOCH));
+}
+
+/* From the copy that holds to the other, and the store that makes it hold. */
 static void put_flip(struct gen *g, const struct agg_site *s)
 {
 	bool u = s->m->num == IR_U64;
 
-	op(g, 0x8b, 0x01);				/* mov  (%rcx),%eax */
-	op(g, 0x83, 0xe0, AGG_COPY);			/* and  $AGG_COPY,%eax: whatever stands there */
-	op(g, 0x48, 0x8d, 0x14, 0x01);			/* lea  (%rcx,%rax),%rdx */
-	op(g, 0x48, 0x83, 0xf0, AGG_COPY);		/* xor  $AGG_COPY,%rax */
-	g_address(g, RSI, g->env->maps + s->place->base);
-	op(g, 0x48, 0x8b, 0x3e);			/* mov  (%rsi),%rdi: the epoch */
-	op(g, 0x48, 0x3b);				/* cmp  epoch(%rdx),%rdi */
-	g_mem(g, RDI, RDX, AGG_EPOCH);
-	op(g, 0x48, 0x0f, 0x45, 0xd6);			/* cmovne %rsi,%rdx: an empty copy */
-	op(g, 0x48, 0x89, 0xbc, 0x01);			/* mov  %rdi,epoch(%rcx,%rax) */
-	g_u32(g, AGG_EPOCH);
-	op(g, 0x48, 0x8b);				/* mov  count(%rdx),%rsi */
-	g_mem(g, RSI, RDX, AGG_COUNT);
-	op(g, 0x48, 0xff, 0xc6);			/* inc  %rsi */
-	op(g, 0x48, 0x89, 0xb4, 0x01);			/* mov  %rsi,count(%rcx,%rax) */
-	g_u32(g, AGG_COUNT);
+	put_copies(g, s);
+	ins(g, load, ASM_U64, ASM_D, HOLDS(AGG_COUNT));
+	ins(g, unary, ASM_INC, ASM_64, asm_in(ASM_D));
+	ins(g, store, ASM_64, ASM_D, IDLE(AGG_COUNT));
 	if (s->floats) {
-		op(g, 0xf2, 0x0f, 0x10);		/* movsd sum(%rdx),%xmm1 */
-		g_mem(g, 1, RDX, AGG_SUM);
-		op(g, 0xf2, 0x0f, 0x58, 0xc8);		/* addsd %xmm0,%xmm1 */
-		op(g, 0xf2, 0x0f, 0x11, 0x8c, 0x01);	/* movsd %xmm1,sum(%rcx,%rax) */
-		g_u32(g, AGG_SUM);
-		put_float_choice(g, 0x5d, AGG_MIN);
-		put_float_choice(g, 0x5f, AGG_MAX);
+		ins(g, vload, ASM_V1, HOLDS(AGG_SUM));
+		ins(g, farith, ASM_FADD, ASM_V1, ASM_V0);
+		ins(g, vstore, ASM_V1, IDLE(AGG_SUM));
+		put_float_choice(g, ASM_FMIN, AGG_MIN);
+		put_float_choice(g, ASM_FMAX, AGG_MAX);
 	} else {
-		g_load_word(g, RDI, s->value);
-		op(g, 0x48, 0x8b);			/* mov  sum(%rdx),%rsi */
-		g_mem(g, RSI, RDX, AGG_SUM);
-		op(g, 0x48, 0x01, 0xfe);		/* add  %rdi,%rsi */
-		op(g, 0x48, 0x89, 0xb4, 0x01);		/* mov  %rsi,sum(%rcx,%rax) */
-		g_u32(g, AGG_SUM);
-		put_choice(g, u ? 0x42 : 0x4c, AGG_MIN);
-		put_choice(g, u ? 0x47 : 0x4f, AGG_MAX);
+		g_load_word(g, ASM_E, s->value);
+		ins(g, load, ASM_U64, ASM_D, HOLDS(AGG_SUM));
+		ins(g, alu, ASM_ADD, ASM_64, ASM_D, ASM_E);
+		ins(g, store, ASM_64, ASM_D, IDLE(AGG_SUM));
+		put_choice(g, u ? ASM_ULT : ASM_LT, AGG_MIN);
+		put_choice(g, u ? ASM_UGT : ASM_GT, AGG_MAX);
 	}
-	op(g, 0x48, 0x89, 0x01);			/* mov  %rax,(%rcx) */
+	ins(g, store, ASM_64, ASM_A, asm_at(ASM_B, 0));
 }
 
-/* rcx: block. Replace the word at off until nobody else has changed it meanwhile. */
+/* B: block. Replace the word at off until nobody else has changed it meanwhile. */
 static void put_locked_choice(struct gen *g, const struct agg_site *s, bool least, int32_t off)
 {
-	size_t again, done;
+	asm_label again = asm_new_label(&g->a), done = asm_new_label(&g->a);
 
-	op(g, 0x48, 0x8b);				/* mov  off(%rcx),%rax */
-	g_mem(g, RAX, RCX, off);
-	again = g->code.n;
+	ins(g, load, ASM_U64, ASM_A, asm_far(ASM_B, off));
+	asm_bind(&g->a, again);
 	if (s->floats) {
-		op(g, 0x66, 0x48, 0x0f, 0x6e, 0xc8);	/* movq %rax,%xmm1 */
-		if (least)
-			op(g, 0x66, 0x0f, 0x2e, 0xc8);	/* ucomisd %xmm0,%xmm1 */
-		else
-			op(g, 0x66, 0x0f, 0x2e, 0xc1);	/* ucomisd %xmm1,%xmm0 */
-		op(g, 0x76, 0);				/* jbe  done */
+		ins(g, vset, ASM_64, ASM_V1, ASM_A);
+		ins(g, fcmp, least ? ASM_V1 : ASM_V0, least ? ASM_V0 : ASM_V1);
+		ins(g, branch_short, ASM_FLE_UN, done);
 	} else {
 		bool u = s->m->num == IR_U64;
 
-		op(g, 0x48, 0x39, 0xc7);		/* cmp  %rax,%rdi */
-		op(g, least ? (u ? 0x73 : 0x7d) : (u ? 0x76 : 0x7e), 0);
+		ins(g, alu, ASM_CMP, ASM_64, ASM_E, ASM_A);
+		ins(g, branch_short, least ? (u ? ASM_UGE : ASM_GE) : (u ? ASM_ULE : ASM_LE), done);
 	}
-	done = g->code.n;
-	op(g, 0xf0, 0x48, 0x0f, 0xb1);			/* lock cmpxchg %rdi,off(%rcx) */
-	g_mem(g, RDI, RCX, off);
-	op(g, 0x75, again - (g->code.n + 2));		/* jne  again */
-	g->code.v[done - 1] = g->code.n - done;
+	ins(g, atomic_cas, asm_far(ASM_B, off), ASM_E);
+	ins(g, branch_short, ASM_NE, again);
+	asm_bind(&g->a, done);
 }
 
 static void put_locked_flip(struct gen *g, const struct agg_site *s)
 {
-	g_load_word(g, RDI, s->value);
+	g_load_word(g, ASM_E, s->value);
 	if (s->floats) {
-		size_t again;
+		asm_label again = asm_new_label(&g->a);
 
-		op(g, 0x48, 0x8b);			/* mov  sum(%rcx),%rax */
-		g_mem(g, RAX, RCX, AGG_SUM);
-		again = g->code.n;
-		op(g, 0x66, 0x48, 0x0f, 0x6e, 0xc8);	/* movq %rax,%xmm1 */
-		op(g, 0xf2, 0x0f, 0x58, 0xc8);		/* addsd %xmm0,%xmm1 */
-		op(g, 0x66, 0x48, 0x0f, 0x7e, 0xca);	/* movq %xmm1,%rdx */
-		op(g, 0xf0, 0x48, 0x0f, 0xb1);		/* lock cmpxchg %rdx,sum(%rcx) */
-		g_mem(g, RDX, RCX, AGG_SUM);
-		op(g, 0x75, again - (g->code.n + 2));
+		ins(g, load, ASM_U64, ASM_A, asm_far(ASM_B, AGG_SUM));
+		asm_bind(&g->a, again);
+		ins(g, vset, ASM_64, ASM_V1, ASM_A);
+		ins(g, farith, ASM_FADD, ASM_V1, ASM_V0);
+		ins(g, vget, ASM_64, ASM_C, ASM_V1);
+		ins(g, atomic_cas, asm_far(ASM_B, AGG_SUM), ASM_C);
+		ins(g, branch_short, ASM_NE, again);
 	} else {
-		op(g, 0xf0, 0x48, 0x01);		/* lock add %rdi,sum(%rcx) */
-		g_mem(g, RDI, RCX, AGG_SUM);
+		ins(g, atomic_add, asm_far(ASM_B, AGG_SUM), ASM_E);
 	}
 	put_locked_choice(g, s, true, AGG_MIN);
 	put_locked_choice(g, s, false, AGG_MAX);
-	op(g, 0xf0, 0x48, 0xff);			/* lock incq count(%rcx) */
-	g_mem(g, 0, RCX, AGG_COUNT);
+	ins(g, atomic_inc, asm_far(ASM_B, AGG_COUNT));
 }
 
-/* rdx is the bucket, or there is none */
+/* C is the bucket, or there is none */
 static void put_increment(struct gen *g, bool locked, bool buckets, int32_t off)
 {
+	struct asm_operand word = buckets ? asm_indexed_far(ASM_B, ASM_C, 8, off) : asm_far(ASM_B, off);
+
 	if (locked)
-		op(g, 0xf0);
-	if (buckets)
-		op(g, 0x48, 0xff, 0x84, 0xd1);		/* incq off(%rcx,%rdx,8) */
+		ins(g, atomic_inc, word);
 	else
-		op(g, 0x48, 0xff, 0x81);		/* incq off(%rcx) */
-	g_u32(g, off);
+		ins(g, unary, ASM_INC, ASM_64, word);
 }
 
 enum what { ONE_WORD, BUCKET, FLIP };
@@ -218,131 +203,96 @@ static void put_update(struct gen *g, const struct agg_site *s, enum what what, 
 		put_flip(g, s);
 }
 
-static void put_disarm(struct gen *g)
-{
-	op(g, 0x64, 0x48, 0xc7, 0x04, 0x25);		/* movq $0,%fs:rseq_cs */
-	g_u32(g, g->env->event.rseq_off + RSEQ_CS);
-	g_u32(g, 0);
-}
-
 static void put_shared(struct gen *g, const struct agg_site *s, enum what what)
 {
-	g_mov_imm(g, RCX, 0);
+	ins(g, imm, ASM_B, 0);
 	put_block(g, s, part_at(g, s, g->layout ? g->layout->ncpus : 0));
 	put_update(g, s, what, true);
 }
 
-enum { SEQUENCE, TO_DESCRIPTOR, SLOW, WHAT };	/* two offsets in one word: the second one << 32 */
+enum { LEAVE, WHAT };		/* a label: of who leaves the sequence */
 
-/*
- * Behind the end: the descriptor, aligned by its address; the way out of the sequence, which disarms it; and where an aborted one
- * goes on, which the kernel has disarmed, and who has not begun one.
- */
+/* Behind the end: what the sequence needs; and where an aborted one goes on, and who has not begun one. */
 static void put_slow(struct gen *g, struct cold *c)
 {
 	struct agg_site s = site_of(g, c->p);
-	uint64_t here = g->at + g->code.n, d = (here + 31) & ~31ull, start = (uint32_t)c->n[SEQUENCE];
-	struct rseq_descriptor desc = {
-		.start_ip = g->at + start, .post_commit_offset = (c->n[SEQUENCE] >> 32) - start, .abort_ip = here + 31 + 32 + 13 + 2 + 4,
-	};
 
-	for (uint64_t k = here; k < here + 31 + 32; k++)
-		op(g, k >= d && k < d + 32 ? ((const uint8_t *)&desc)[k - d] : 0xcc);
-	g_land(g, c->n[TO_DESCRIPTOR], d - g->at);
-	g_land(g, (uint32_t)c->n[SLOW], g->code.n);
-	put_disarm(g);
-	op(g, 0xeb, 4);					/* jmp  over the signature */
-	g_u32(g, g->env->event.rseq_sig);
-	g_land(g, c->n[SLOW] >> 32, g->code.n);
+	ins(g, seq_rest, &c->seq, c->n[LEAVE]);
+	asm_bind(&g->a, c->here);
 	put_shared(g, &s, c->n[WHAT]);
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->back);
+	ins(g, jump, c->then);
 }
 
 static void put_sequence(struct gen *g, const struct agg_site *s, enum what what)
 {
 	const struct gen_env *e = g->env;
 	struct cold *c = g_cold(g, put_slow);
-	size_t to_descriptor, start, none, end, alike;
 
-	g_address(g, RCX, e->event.fast);
-	op(g, 0x83, 0x39, 0, 0x0f, 0x84);		/* cmpl $0,(%rcx); je slow */
-	alike = g_later(g);
-	op(g, 0x48, 0x8d, 0x05);			/* lea  descriptor(%rip),%rax */
-	to_descriptor = g_later(g);
-	op(g, 0x64, 0x48, 0x89, 0x04, 0x25);		/* mov  %rax,%fs:rseq_cs */
-	g_u32(g, e->event.rseq_off + RSEQ_CS);
-	/* Nothing between that store and the start, or a signal there would disarm it unseen. */
-	start = g->code.n;
-	op(g, 0x64, 0x0f, e->event.many_cpus ? 0xb7 : 0xb6, 0x0c, 0x25);	/* movzbl, movzwl %fs:cpu_id,%ecx */
-	g_u32(g, e->event.rseq_off + RSEQ_CPU_ID);
-	g_address(g, RAX, e->cpu_table);
-	op(g, 0x48, 0x83, 0x3c, 0xc8, 0, 0x0f, 0x84);	/* cmpq $0,(%rax,%rcx,8); je leave */
-	none = g_later(g);
-	op(g, 0x48, 0x69, 0xc9);			/* imul $part_size,%rcx,%rcx */
-	g_u32(g, g->layout ? g->layout->part_size : 0);
+	c->p = s->i;
+	c->seq = (struct asm_sequence){ .rseq_off = e->event.rseq_off, .sig = e->event.rseq_sig };
+	c->n[LEAVE] = asm_new_label(&g->a);
+	c->n[WHAT] = what;
+	ins(g, address, ASM_B, e->event.fast);
+	ins(g, alu_imm, ASM_CMP, ASM_32, asm_at(ASM_B, 0), 0);
+	g_cold_unless(g, ASM_NE, c);			/* or slow: mostly the only jump over the cold parts */
+	ins(g, seq_begin, &c->seq);
+	ins(g, load, ASM_U32, ASM_B, asm_tls(e->event.rseq_off + RSEQ_CPU_ID));
+	ins(g, alu_wide, ASM_CMP, ASM_32, ASM_B, g->layout ? g->layout->ncpus : 0);
+	ins(g, branch, ASM_UGE, c->n[LEAVE]);		/* it has no part, whatever it is */
+	ins(g, mul_imm, ASM_64, ASM_B, ASM_B, g->layout ? g->layout->part_size : 0);
 	put_block(g, s, part_at(g, s, 0));
 	put_update(g, s, what, false);
-	end = g->code.n;
-	put_disarm(g);					/* the descriptor may be unmapped later */
-	*c = (struct cold){ .put = put_slow, .p = s->i, .back = g->code.n,
-			    .n = { [SEQUENCE] = start | end << 32, [TO_DESCRIPTOR] = to_descriptor, [SLOW] = none | alike << 32, [WHAT] = what } };
+	ins(g, seq_commit, &c->seq);
+	asm_bind(&g->a, c->then);
 }
 
 static void put_one(struct gen *g, const struct agg_site *s, enum what what)
 {
 	if (what == FLIP) {
-		g_store_word(g, RSI, s->rsi);
-		g_store_word(g, RDI, s->rdi);
+		g_store_word(g, ASM_D, s->d);
+		g_store_word(g, ASM_E, s->e);
 	}
 	if (s->floats && what == FLIP)
-		g_load_f(g, 0, s->i->a);
+		g_load_f(g, ASM_V0, s->i->a);
 	g->acc = IR_NONE;
 	if (g->env->event.has_rseq && s->place->percpu)
 		put_sequence(g, s, what);
 	else
 		put_shared(g, s, what);
 	if (what == FLIP) {
-		g_load_word(g, RSI, s->rsi);
-		g_load_word(g, RDI, s->rdi);
+		g_load_word(g, ASM_D, s->d);
+		g_load_word(g, ASM_E, s->e);
 	}
 }
 
-/* In rax: the value, not negative. edx = log_index() of it (lang/agg.c) + add. */
+/* In A: the value, not negative. C = log_index() of it (lang/agg.c) + add. */
 static void put_log_index(struct gen *g, unsigned int bits, int32_t add)
 {
-	size_t small, done;
+	asm_label small = asm_new_label(&g->a), done = asm_new_label(&g->a);
 
-	op(g, 0x48, 0x3d);				/* cmp  $2^bits,%rax */
-	g_u32(g, 1u << bits);
-	op(g, 0x72, 0);					/* jb   1f */
-	small = g->code.n;
-	op(g, 0x48, 0x0f, 0xbd, 0xc8);			/* bsr  %rax,%rcx */
-	op(g, 0x83, 0xe9, bits);			/* sub  $bits,%ecx */
-	op(g, 0x48, 0xd3, 0xe8);			/* shr  %cl,%rax */
-	op(g, 0xc1, 0xe1, bits);			/* shl  $bits,%ecx */
-	op(g, 0x8d, 0x94, 0x01);			/* lea  add(%rcx,%rax),%edx */
-	g_u32(g, add);
-	op(g, 0xeb, 0);					/* jmp  2f */
-	done = g->code.n;
-	g->code.v[small - 1] = g->code.n - small;
-	op(g, 0x8d, 0x90);				/* 1: lea add(%rax),%edx */
-	g_u32(g, add);
-	g->code.v[done - 1] = g->code.n - done;		/* 2: */
+	ins(g, alu_wide, ASM_CMP, ASM_64, ASM_A, 1u << bits);
+	ins(g, branch_short, ASM_ULT, small);
+	ins(g, highest_bit, ASM_B, ASM_A);
+	ins(g, alu_imm, ASM_SUB, ASM_32, asm_in(ASM_B), bits);
+	ins(g, shift_by, ASM_SHR, ASM_A);
+	ins(g, shift, ASM_SHL, ASM_32, ASM_B, bits);
+	ins(g, lea, ASM_32, ASM_C, asm_indexed_far(ASM_B, ASM_A, 1, add));
+	ins(g, jump_short, done);
+	asm_bind(&g->a, small);
+	ins(g, lea, ASM_32, ASM_C, asm_far(ASM_A, add));
+	asm_bind(&g->a, done);
 }
 
 static void put_negative(struct gen *g, struct cold *c)
 {
-	op(g, 0x48, 0xc7, 0xc2);			/* mov  $-FIRST_BIT,%rdx */
-	g_u32(g, -FIRST_BIT);
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->back);
+	ins(g, imm, ASM_C, (uint64_t)-FIRST_BIT);
+	ins(g, jump, c->then);
 }
 
 void g_highest_bit(struct gen *g)
 {
-	op(g, 0x48, 0x83, 0xca, 0xff);			/* or   $-1,%rdx */
-	op(g, 0x48, 0x0f, 0xbd, 0xd0);			/* bsr  %rax,%rdx: of 0 there is none, and rdx stays */
+	ins(g, alu_imm, ASM_OR, ASM_64, asm_in(ASM_C), -1);
+	ins(g, highest_bit, ASM_C, ASM_A);
 }
 
 bool g_wants_bit(const struct gen *g, const struct ir_ins *i)
@@ -352,73 +302,77 @@ bool g_wants_bit(const struct gen *g, const struct ir_ins *i)
 	return m && m->kind == IR_MAP_HIST && !m->bits && !m->nkeys && g->reads[i->a] == 1;
 }
 
-/* rdx = the bucket, counted from the first bit's */
+/* C = the bucket, counted from the first bit's */
 static void put_hist_bit(struct gen *g, const struct agg_site *s)
 {
-	struct cold *c = NULL;
+	asm_label then = 0;
 
 	if (!g_is_duration(g, s->i->a)) {
-		op(g, 0x48, 0x85, 0xc0, 0x0f, 0x88);	/* test %rax,%rax; js negative */
-		c = g_cold(g, put_negative);
-		c->from[0] = g_later(g);
+		struct cold *c = g_cold(g, put_negative);
+
+		then = c->then;
+		ins(g, alu, ASM_TEST, ASM_64, ASM_A, ASM_A);
+		ins(g, branch, ASM_NEG, c->here);
 	}
 	g_highest_bit(g);
-	if (c)
-		c->back = g->code.n;
+	if (then)
+		asm_bind(&g->a, then);
 }
 
 static void put_hist_bucket(struct gen *g, const struct agg_site *s)
 {
-	size_t minus;
+	asm_label minus;
 
 	if (!s->m->bits) {
 		put_hist_bit(g, s);
 		return;
 	}
-	op(g, 0x31, 0xd2, 0x48, 0x85, 0xc0, 0x78, 0);	/* xor  %edx,%edx; test %rax,%rax; js 1f */
-	minus = g->code.n;
+	minus = asm_new_label(&g->a);
+	ins(g, imm, ASM_C, 0);
+	ins(g, alu, ASM_TEST, ASM_64, ASM_A, ASM_A);
+	ins(g, branch_short, ASM_NEG, minus);
 	put_log_index(g, s->m->bits, 1);
-	g->code.v[minus - 1] = g->code.n - minus;
+	asm_bind(&g->a, minus);
 }
 
 static void put_quantile_bucket(struct gen *g)
 {
-	size_t plus, done;
+	asm_label plus = asm_new_label(&g->a), done = asm_new_label(&g->a);
 
-	op(g, 0x48, 0x85, 0xc0, 0x79, 0);		/* test %rax,%rax; jns 1f */
-	plus = g->code.n;
-	op(g, 0x48, 0xf7, 0xd0);			/* not  %rax */
+	ins(g, alu, ASM_TEST, ASM_64, ASM_A, ASM_A);
+	ins(g, branch_short, ASM_POS, plus);
+	ins(g, unary, ASM_NOT, ASM_64, asm_in(ASM_A));
 	put_log_index(g, QUANTILE_BITS, 0);
-	op(g, 0xf7, 0xda, 0x81, 0xc2);			/* neg  %edx; add $half - 1,%edx */
-	g_u32(g, 1023);
-	op(g, 0xeb, 0);					/* jmp  2f */
-	done = g->code.n;
-	g->code.v[plus - 1] = g->code.n - plus;
-	put_log_index(g, QUANTILE_BITS, 1024);		/* 1: */
-	g->code.v[done - 1] = g->code.n - done;		/* 2: */
+	ins(g, unary, ASM_MINUS, ASM_32, asm_in(ASM_C));
+	ins(g, alu_imm, ASM_ADD, ASM_32, asm_in(ASM_C), 1023);		/* half - 1 */
+	ins(g, jump_short, done);
+	asm_bind(&g->a, plus);
+	put_log_index(g, QUANTILE_BITS, 1024);
+	asm_bind(&g->a, done);
 }
 
 static void put_lhist_bucket(struct gen *g, const struct agg_site *s)
 {
 	uint32_t last = lhist_buckets(s->m->lo, s->m->hi, s->m->step) - 1;
-	size_t below, above;
+	asm_label outside = asm_new_label(&g->a);
 
-	g_address(g, RCX, s->m->lo);
-	op(g, 0x31, 0xd2, 0x48, 0x39, 0xc8, 0x7c, 0);	/* xor  %edx,%edx; cmp %rcx,%rax; jl 1f */
-	below = g->code.n;
-	g_address(g, RDX, s->m->hi);
-	op(g, 0x48, 0x39, 0xd0, 0xba);			/* cmp  %rdx,%rax; mov $last,%edx */
-	g_u32(g, last);
-	op(g, 0x7d, 0);					/* jge  1f */
-	above = g->code.n;
-	op(g, 0x48, 0x29, 0xc8, 0x31, 0xd2);		/* sub  %rcx,%rax; xor %edx,%edx */
-	g_address(g, RCX, s->m->step);
-	op(g, 0x48, 0xf7, 0xf1, 0x8d, 0x50, 1);		/* div  %rcx; lea 1(%rax),%edx */
-	g->code.v[below - 1] = g->code.n - below;	/* 1: */
-	g->code.v[above - 1] = g->code.n - above;
+	ins(g, address, ASM_B, s->m->lo);
+	ins(g, imm, ASM_C, 0);
+	ins(g, alu, ASM_CMP, ASM_64, ASM_A, ASM_B);
+	ins(g, branch_short, ASM_LT, outside);
+	ins(g, address, ASM_C, s->m->hi);
+	ins(g, alu, ASM_CMP, ASM_64, ASM_A, ASM_C);
+	ins(g, imm32, ASM_C, last);			/* flags stay */
+	ins(g, branch_short, ASM_GE, outside);
+	ins(g, alu, ASM_SUB, ASM_64, ASM_A, ASM_B);
+	ins(g, imm, ASM_C, 0);
+	ins(g, address, ASM_B, s->m->step);
+	ins(g, udiv, ASM_B);
+	ins(g, lea, ASM_32, ASM_C, asm_at(ASM_A, 1));
+	asm_bind(&g->a, outside);
 }
 
-/* rax: the value. rdx = its bucket */
+/* A: the value. C = its bucket */
 static void put_bucket(struct gen *g, const struct agg_site *s)
 {
 	if (s->m->kind == IR_MAP_HIST)
@@ -432,7 +386,7 @@ static void put_bucket(struct gen *g, const struct agg_site *s)
 static void put_in_bucket(struct gen *g, const struct agg_site *s)
 {
 	if (!s->at_hand) {
-		g_load(g, RAX, s->i->a);
+		g_load(g, ASM_A, s->i->a);
 		put_bucket(g, s);
 	}
 	put_one(g, s, BUCKET);
@@ -441,11 +395,11 @@ static void put_in_bucket(struct gen *g, const struct agg_site *s)
 static void put_agg(struct gen *g, const struct ir_ins *i)
 {
 	struct agg_site s = site_of(g, i);
-	size_t find = s.m->nkeys ? g_agg_key(g, i, s.offset) : 0;
+	asm_label end = s.m->nkeys ? g_agg_key(g, i, s.offset) : 0;
 
 	if (i->a != IR_NONE && s.m->kind != IR_MAP_COUNT && agg_has_flip(s.m)) {
-		g_load(g, RAX, i->a);
-		g_store_word(g, RAX, s.value);
+		g_load(g, ASM_A, i->a);
+		g_store_word(g, ASM_A, s.value);
 	}
 	if (s.m->kind == IR_MAP_COUNT)
 		put_one(g, &s, ONE_WORD);
@@ -454,8 +408,8 @@ static void put_agg(struct gen *g, const struct ir_ins *i)
 	if (agg_buckets(s.m))
 		put_in_bucket(g, &s);
 	g->acc = IR_NONE;
-	if (s.m->nkeys)
-		g->cold.v[find].n[AGG_KEY_END] = g->code.n;
+	if (end)
+		asm_bind(&g->a, end);
 }
 
 bool g_map(struct gen *g, const struct ir_ins *i)

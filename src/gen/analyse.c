@@ -69,23 +69,32 @@ static void extend_over_loops(struct gen *g)
 	}
 }
 
+/* Is it a register that the door saves? */
+static bool is_saved(const struct gen *g, const struct ir_ins *i)
+{
+	return i->op == IR_REG && i->imm < g->a.ops->nregs && g_is_work(g->a.ops->site(i->imm));
+}
+
 /* A register that is written once may need no word at all. */
 static void choose_home(struct gen *g, const struct ir_ins *i)
 {
+	enum asm_reg r = ASM_A;
 	struct place *w;
 
 	if (i->dst == IR_NONE || g->defs[i->dst] != 1)
 		return;
 	w = &g->places[i->dst];
+	if (i->op == IR_REG && i->imm < g->a.ops->nregs)
+		r = g->a.ops->site(i->imm);
 	if (i->op == IR_CONST || i->op == IR_FCONST) {
 		*w = (struct place){ .home = HOME_IMM, .imm = i->imm, .fixed = true };
 	} else if (i->op == IR_CTX && i->imm == IR_CTX_SITE) {
 		*w = (struct place){ .home = HOME_IMM, .imm = g->site->number };
 	} else if (i->op == IR_REG && i->imm == BULK_RIP) {
 		*w = (struct place){ .home = HOME_IMM, .imm = g->site->addr };
-	} else if (i->op == IR_REG && i->imm < 3) {
+	} else if (is_saved(g, i)) {
 		*w = (struct place){ .home = HOME_WORD };	/* place_head() knows where */
-	} else if (i->op == IR_REG && i->imm < 16 && i->imm != RSP) {
+	} else if (r >= ASM_SITE) {
 		*w = (struct place){ .home = HOME_REG, .reg = i->imm };
 	}
 }
@@ -205,17 +214,17 @@ static void look(struct gen *g)
 	g->nout = most;
 }
 
-/* What is kept besides rax, rcx, rdx and the flags. */
+/* What is kept besides A, B, C and the flags. */
 static int32_t place_kept(struct gen *g, int32_t off)
 {
 	if (g->calls) {
 		g->ring = off;
 		g->keep = off + 8;
-		off += 8 + 6 * 8;
+		off += 8 + 8 * g->a.ops->nkept;
 	}
 	if (g->floats) {
 		g->fp = off;
-		off += 2 * 16 + 8;
+		off += g->a.ops->float_room;
 	}
 	if (g->p->where == IR_WHERE_ENTRY || g->p->where == IR_WHERE_EXIT) {
 		g->pair = off;
@@ -292,10 +301,9 @@ static void place_head(struct gen *g, int32_t off)
 	g->frame = g->head + HEAD_SIZE;
 	for (size_t i = 0; i < g->p->ins.n; i++) {
 		const struct ir_ins *x = &g->p->ins.v[i];
-		const int32_t saved[] = { FRAME_RAX(g), FRAME_RCX(g), FRAME_RDX(g) };
 
-		if (x->op == IR_REG && x->imm < 3 && g->defs[x->dst] == 1)
-			g->places[x->dst].off = saved[x->imm];
+		if (is_saved(g, x) && g->defs[x->dst] == 1)
+			g->places[x->dst].off = g_work_word(g, g->a.ops->site(x->imm));
 	}
 }
 
@@ -317,7 +325,7 @@ static void place_words(struct gen *g)
 /* The red zone is left alone. */
 int32_t g_stack(const struct gen *g)
 {
-	return 128 + g->frame + g->below;
+	return g->a.ops->red_zone + g->frame + g->below;
 }
 
 int g_analyse(struct gen *g)

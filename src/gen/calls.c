@@ -12,8 +12,6 @@
 #include "base/err.h"
 #include "blob/blob.h"
 
-static const uint8_t kept[] = { RDI, RSI, R8, R9, R10, R11 };
-
 static bool has_slot(const struct gen *g, const struct ir_ins *i)
 {
 	for (uint32_t k = 0; k < i->n; k++)
@@ -60,32 +58,38 @@ bool g_is_call(const struct gen *g, const struct ir_ins *i)
 
 /* ---- the routines ---- */
 
-static void put_keep(struct gen *g, int32_t off, bool back)
+/* Registers that C may change; off: how far the stack pointer is below the frame. */
+static void put_keep(struct gen *g, int32_t off)
 {
-	for (size_t k = 0; k < ARRAY_SIZE(kept); k++) {
-		if (back)
-			g_load_word(g, kept[k], g->keep + off + 8 * k);
-		else
-			g_store_word(g, kept[k], g->keep + off + 8 * k);
-	}
+	for (int k = 0; k < g->a.ops->nkept; k++)
+		g_store_word(g, ASM_KEPT + k, g->keep + off + 8 * k);
 }
 
-static void put_blob_call(struct gen *g)
+static void put_back(struct gen *g, int32_t off)
 {
-	g_address(g, RAX, g->env->blob + blob_offset(BLOB_PROGRAM));
-	op(g, 0xff, 0xd0);				/* call *%rax */
+	for (int k = 0; k < g->a.ops->nkept; k++)
+		g_load_word(g, ASM_KEPT + k, g->keep + off + 8 * k);
 }
 
-/* In rax: the description. */
+/* In A: the description; in C: the ring, unless there is none. off: how far the stack pointer is below the frame. */
+static void put_blob_call(struct gen *g, int32_t off, bool has_ring)
+{
+	ins(g, lea, ASM_64, ASM_ARG0, asm_at(ASM_SP, off));
+	ins(g, move, ASM_64, ASM_ARG1, ASM_A);
+	if (has_ring)
+		ins(g, move, ASM_64, ASM_ARG2, ASM_C);
+	else
+		ins(g, imm, ASM_ARG2, 0);
+	ins(g, call, g->env->blob + blob_offset(BLOB_PROGRAM));
+}
+
+/* In A: the description. */
 static void put_light(struct gen *g)
 {
-	put_keep(g, 8, false);
-	op(g, 0x48, 0x8d);				/* lea  8(%rsp),%rdi: the frame */
-	g_rsp(g, RDI, 8);
-	op(g, 0x48, 0x89, 0xc6, 0x31, 0xd2);		/* mov  %rax,%rsi; xor %edx,%edx */
-	put_blob_call(g);
-	put_keep(g, 8, true);
-	op(g, 0xc3);
+	put_keep(g, 8);
+	put_blob_call(g, 8, false);
+	put_back(g, 8);
+	ins(g, ret);
 }
 
 static bool emits(const struct gen *g)
@@ -97,93 +101,75 @@ static bool emits(const struct gen *g)
 }
 
 /*
- * Take a ring: rdx; rax stays. Returns the branch of those who got none. A program that writes no event only needs the
- * scratch memory: it gets a ring also where the time can't be read (what it reads of the time itself, the door asks for).
+ * Take a ring: C; A stays. Those who got none go to `lost`, with one that is locked to `unlock`. A program that writes no event only needs
+ * the scratch memory: it gets a ring also where the time can't be read (what it reads of the time itself, the door asks for).
  */
-static void put_take(struct gen *g, size_t lost[2])
+static void put_take(struct gen *g, asm_label lost, asm_label unlock)
 {
-	op(g, 0x49, 0x89, 0xc0);			/* mov  %rax,%r8 */
-	g_address(g, RAX, g->env->event.slow + (g->env->timeless && !emits(g) ? EVENT_UNTIMED : 0));
-	op(g, 0xff, 0xd0);				/* call *%rax */
-	op(g, 0x48, 0x85, 0xc9, 0x0f, 0x84);		/* test %rcx,%rcx; jz lost */
-	lost[0] = g_later(g);
-	op(g, 0x48, 0x8b);				/* mov  scratch(%rcx),%rdi */
-	g_mem(g, RDI, RCX, offsetof(struct ring_ref, scratch));
-	op(g, 0x48, 0x85, 0xff, 0x0f, 0x84);		/* test %rdi,%rdi; jz unlock */
-	lost[1] = g_later(g);
-	g_store_word(g, RCX, g->ring + 16);
-	op(g, 0x89);					/* mov  %eax,pid(%rdi) */
-	g_mem(g, RAX, RDI, offsetof(struct bulk_context, pid));
-	op(g, 0x89);					/* mov  %edx,tid(%rdi) */
-	g_mem(g, RDX, RDI, offsetof(struct bulk_context, tid));
-	op(g, 0x31, 0xc0, 0x48, 0x89);			/* xor  %eax,%eax; mov %rax,faults(%rdi) */
-	g_mem(g, RAX, RDI, PROG_RUN + offsetof(struct prog_run, faults));
-	op(g, 0x48, 0x89);				/* mov  %rax,ahead(%rdi) */
-	g_mem(g, RAX, RDI, PROG_RUN + offsetof(struct prog_run, ahead));
-	for (size_t k = 0; k < g->p->slots.n; k++) {
-		if (!g->slots[k])
-			continue;
-		op(g, 0x89);				/* mov  %eax,slot(%rdi) */
-		g_mem(g, RAX, RDI, g->slots[k]);
-	}
-	op(g, 0x48, 0x89, 0xca, 0x4c, 0x89, 0xc0);	/* mov  %rcx,%rdx; mov %r8,%rax */
+	ins(g, move, ASM_64, ASM_ASIDE, ASM_A);
+	ins(g, call, g->env->event.slow + (g->env->timeless && !emits(g) ? EVENT_UNTIMED : 0));
+	ins(g, alu, ASM_TEST, ASM_64, ASM_B, ASM_B);
+	ins(g, branch, ASM_EQ, lost);
+	ins(g, load, ASM_U64, ASM_E, asm_far(ASM_B, offsetof(struct ring_ref, scratch)));
+	ins(g, alu, ASM_TEST, ASM_64, ASM_E, ASM_E);
+	ins(g, branch, ASM_EQ, unlock);
+	g_store_word(g, ASM_B, g->ring + 16);
+	ins(g, store, ASM_32, ASM_A, asm_far(ASM_E, offsetof(struct bulk_context, pid)));
+	ins(g, store, ASM_32, ASM_C, asm_far(ASM_E, offsetof(struct bulk_context, tid)));
+	ins(g, imm, ASM_A, 0);
+	ins(g, store, ASM_64, ASM_A, asm_far(ASM_E, PROG_RUN + offsetof(struct prog_run, faults)));
+	ins(g, store, ASM_64, ASM_A, asm_far(ASM_E, PROG_RUN + offsetof(struct prog_run, ahead)));
+	for (size_t k = 0; k < g->p->slots.n; k++)
+		if (g->slots[k])
+			ins(g, store, ASM_32, ASM_A, asm_far(ASM_E, g->slots[k]));
+	ins(g, move, ASM_64, ASM_C, ASM_B);
+	ins(g, move, ASM_64, ASM_A, ASM_ASIDE);
 }
 
 /* Registers that C keeps are noted for stacks, where the others are. */
 static void put_note(struct gen *g)
 {
-	static const uint8_t noted[] = { RBX, RBP, 12, 13, 14, 15 };
-
-	op(g, 0x48, 0x8b);				/* mov  scratch(%rdx),%rcx */
-	g_mem(g, RCX, RDX, offsetof(struct ring_ref, scratch));
-	for (size_t k = 0; k < ARRAY_SIZE(noted); k++) {
-		op(g, 0x48 | (noted[k] & 8) >> 1, 0x89);	/* mov %reg,regs(%rcx) */
-		g_mem(g, noted[k], RCX, offsetof(struct bulk_context, regs) + 8 * noted[k]);
-	}
+	ins(g, load, ASM_U64, ASM_B, asm_far(ASM_C, offsetof(struct ring_ref, scratch)));
+	ins(g, note_saved, ASM_B, offsetof(struct bulk_context, regs));
 }
 
-/* C wants the direction flag clear; how it was stays on the stack. */
 static void put_heavy(struct gen *g)
 {
-	size_t have, lost[2], back;
+	asm_label have = asm_new_label(&g->a), lost = asm_new_label(&g->a), unlock = asm_new_label(&g->a);
+	asm_label stop = asm_new_label(&g->a), back = asm_new_label(&g->a);
 
-	put_keep(g, 8, false);
-	op(g, 0x9c, 0xfc);				/* pushf; cld */
-	g_load_word(g, RDX, g->ring + 16);
-	op(g, 0x48, 0x85, 0xd2, 0x0f, 0x85);		/* test %rdx,%rdx; jnz 1f */
-	have = g_later(g);
-	put_take(g, lost);
-	g_land(g, have, g->code.n);			/* 1: */
+	put_keep(g, 8);
+	ins(g, c_enter);
+	g_load_word(g, ASM_C, g->ring + 16);
+	ins(g, alu, ASM_TEST, ASM_64, ASM_C, ASM_C);
+	ins(g, branch, ASM_NE, have);
+	put_take(g, lost, unlock);
+	asm_bind(&g->a, have);
 	if (g->stacks)
 		put_note(g);
-	op(g, 0x48, 0x8d);				/* lea  16(%rsp),%rdi */
-	g_rsp(g, RDI, 16);
-	op(g, 0x48, 0x89, 0xc6);			/* mov  %rax,%rsi */
-	put_blob_call(g);
-	back = g->code.n;
-	op(g, 0x59, 0xf6, 0xc5, 4, 0x74, 1, 0xfd);	/* pop  %rcx; test $4,%ch; jz 2f; std */
-	put_keep(g, 8, true);
-	op(g, 0xc3);
-	g_land(g, lost[1], g->code.n);
-	op(g, 0x89, 0xc2, 0x48, 0x8b);			/* unlock: mov %eax,%edx; mov ring(%rcx),%rcx */
-	g_mem(g, RCX, RCX, offsetof(struct ring_ref, ring));
-	g_address(g, RAX, g->env->event.slow + EVENT_GIVE_BACK);
-	op(g, 0xff, 0xd0, 0x75, 10 + 4);		/* call *%rax; jnz 3f */
-	g_land(g, lost[0], g->code.n);
-	g_address(g, RCX, g->env->event.lost_shared);	/* lost: */
-	op(g, 0xf0, 0x48, 0xff, 0x01);			/* lock incq (%rcx) */
-	g_mov_imm(g, RAX, (uint64_t)PROG_STOP);		/* 3: */
-	op(g, 0xe9);
-	g_land(g, g_later(g), back);
+	put_blob_call(g, 16, true);
+	asm_bind(&g->a, back);
+	ins(g, c_leave);
+	put_back(g, 8);
+	ins(g, ret);
+	asm_bind(&g->a, unlock);
+	ins(g, move, ASM_32, ASM_C, ASM_A);
+	ins(g, load, ASM_U64, ASM_B, asm_far(ASM_B, offsetof(struct ring_ref, ring)));
+	ins(g, call, g->env->event.slow + EVENT_GIVE_BACK);
+	ins(g, branch_short, ASM_NE, stop);
+	asm_bind(&g->a, lost);
+	g_count(g, ASM_B, g->env->event.lost_shared);
+	asm_bind(&g->a, stop);
+	ins(g, imm, ASM_A, (uint64_t)PROG_STOP);
+	ins(g, jump, back);
 }
 
 void g_routines(struct gen *g)
 {
 	for (int k = 0; k < 2; k++) {
-		if (!g->to_routine[k].n)
+		if (!g->routine[k])
 			continue;
-		for (size_t i = 0; i < g->to_routine[k].n; i++)
-			g_land(g, g->to_routine[k].v[i], g->code.n);
+		asm_bind(&g->a, g->routine[k]);
 		if (k)
 			put_heavy(g);
 		else
@@ -195,13 +181,10 @@ void g_routines(struct gen *g)
 
 static void put_stop(struct gen *g, struct cold *c)
 {
-	op(g, 0x48, 0xc7);				/* movq $0,ring(%rsp) */
-	g_rsp(g, 0, g->ring);
-	g_u32(g, 0);
+	g_zero_word(g, g->ring);
 	if (g->p->where == IR_WHERE_ENTRY)
 		g_pair_forget(g);
-	op(g, 0xe9);
-	g_to_out(g);
+	ins(g, jump, g->to_out);
 }
 
 /* Numbers that have a word stay there. For k == n: how many bytes the others take. */
@@ -247,38 +230,37 @@ static void put_operands(struct gen *g, const struct ir_ins *i)
 			if (!ir_in_slot(g->p->args.v[i->first + k].type))
 				g_arg(g, &g->p->args.v[i->first + k], g->out + 8 * k);
 		if (i->a != IR_NONE && i->op == IR_MAP_ADD) {
-			g_load(g, RAX, i->a);
-			g_store_word(g, RAX, g->out + 8 * i->n);
+			g_load(g, ASM_A, i->a);
+			g_store_word(g, ASM_A, g->out + 8 * i->n);
 		}
 		return;
 	}
 	if (i->a != IR_NONE) {
-		g_load(g, RAX, i->a);
-		g_store_word(g, RAX, g->out);
+		g_load(g, ASM_A, i->a);
+		g_store_word(g, ASM_A, g->out);
 	}
 	if (i->b != IR_NONE) {
-		g_load(g, RAX, i->b);
-		g_store_word(g, RAX, g->out + 8);
+		g_load(g, ASM_A, i->b);
+		g_store_word(g, ASM_A, g->out + 8);
 	}
 }
 
 static void put_error_at(struct gen *g, struct cold *c)
 {
 	g_error(g, c->p, c->n[0]);
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->back);
+	ins(g, jump, c->then);
 }
 
-/* If the answer in eax is this: count an error. */
+/* If the answer in A is this: count an error. */
 static void put_error_if(struct gen *g, const struct ir_ins *i, int answer, enum ir_error e)
 {
 	struct cold *c = g_cold(g, put_error_at);
 
-	op(g, 0x83, 0xf8, answer, 0x0f, 0x84);		/* cmp  $answer,%eax; je */
-	c->from[0] = g_later(g);
 	c->p = i;
 	c->n[0] = e;
-	c->back = g->code.n;
+	ins(g, alu_imm, ASM_CMP, ASM_32, asm_in(ASM_A), answer);
+	ins(g, branch, ASM_EQ, c->here);
+	asm_bind(&g->a, c->then);
 }
 
 /* F32 has come as 4 bytes, a bool as a byte of any value. */
@@ -287,14 +269,13 @@ static void put_widen(struct gen *g, const struct ir_ins *i)
 	int32_t off = g->places[i->dst].off;
 
 	if (i->type == IR_F32) {
-		op(g, 0xf3, 0x0f, 0x5a);		/* cvtss2sd off(%rsp),%xmm0 */
-		g_rsp(g, 0, off);
-		g_store_f(g, 0, i->dst);
+		ins(g, widen_from, ASM_V0, asm_at(ASM_SP, off));
+		g_store_f(g, ASM_V0, i->dst);
 	} else if (i->type == IR_BOOL) {
-		op(g, 0x31, 0xc0, 0x48, 0x83);		/* xor  %eax,%eax; cmpq $0,off(%rsp) */
-		g_rsp(g, 7, off);
-		op(g, 0, 0x0f, 0x95, 0xc0);		/* setne %al */
-		g_store_word(g, RAX, off);
+		ins(g, imm, ASM_A, 0);
+		ins(g, alu_imm, ASM_CMP, ASM_64, asm_at(ASM_SP, off), 0);
+		ins(g, set, ASM_NE, ASM_A);
+		g_store_word(g, ASM_A, off);
 	}
 }
 
@@ -303,9 +284,9 @@ static void put_answer(struct gen *g, const struct ir_ins *i)
 	switch (i->op) {
 	case IR_CTX:
 		if (i->imm == IR_CTX_PID || i->imm == IR_CTX_NS_PID)
-			op(g, 0x48, 0xc1, 0xe8, 32);	/* shr  $32,%rax */
+			ins(g, shift, ASM_SHR, ASM_64, ASM_A, 32);
 		else if (is_ids(i))
-			op(g, 0x89, 0xc0);		/* mov  %eax,%eax */
+			ins(g, extend, ASM_U32, ASM_A, ASM_A);
 		if (g_ids_are_theirs(g, i))
 			put_error_if(g, i, 0, IR_ERR_IDS);
 		break;
@@ -325,16 +306,19 @@ static void put_answer(struct gen *g, const struct ir_ins *i)
 
 static void put_call(struct gen *g, const struct ir_ins *i, bool heavy)
 {
+	asm_label description = asm_new_label(&g->a);
+
 	g->acc = IR_NONE;
-	op(g, 0x48, 0x8d, 0x05);			/* lea  description(%rip),%rax */
-	*vec_add(&g->ops) = (__typeof__(*g->ops.v)){ g_later(g), i };
-	op(g, 0xe8);
-	*vec_add(&g->to_routine[heavy]) = g_later(g);
+	if (!g->routine[heavy])
+		g->routine[heavy] = asm_new_label(&g->a);
+	*vec_add(&g->ops) = (__typeof__(*g->ops.v)){ description, i };
+	ins(g, lea, ASM_64, ASM_A, asm_const(description));
+	ins(g, call_label, g->routine[heavy]);
 	if (heavy) {
 		struct cold *c = g_cold(g, put_stop);
 
-		op(g, 0x85, 0xc0, 0x0f, 0x88);		/* test %eax,%eax; js stop */
-		c->from[0] = g_later(g);
+		ins(g, alu, ASM_TEST, ASM_32, ASM_A, ASM_A);
+		ins(g, branch, ASM_NEG, c->here);
 	}
 }
 
@@ -478,23 +462,21 @@ static void put_texts(struct gen *g)
 
 		if (!s->text)
 			continue;
-		g->texts[k] = g->at + g->code.n;
-		g_u32(g, s->cap);
-		g_bytes(g, (const uint8_t *)s->text, s->cap);
-		while ((g->at + g->code.n) & 7)
-			op(g, 0);
+		g->texts[k] = g->a.at + g->a.code.n;
+		asm_u32(&g->a, s->cap);
+		asm_bytes(&g->a, s->text, s->cap);
+		asm_bytes(&g->a, "\0\0\0\0\0\0\0", -(g->a.at + g->a.code.n) & 7);
 	}
 }
 
 /* Aligned by their address; the room for that is always taken. */
 void g_descriptions(struct gen *g)
 {
-	uint32_t pad = -(g->at + g->code.n) & 7;
+	uint32_t pad = -(g->a.at + g->a.code.n) & 7;
 
 	if (!g->ops.n)
 		return;
-	for (uint32_t k = 0; k < pad; k++)
-		op(g, 0xcc);
+	asm_fill(&g->a, pad);
 	put_texts(g);
 	for (size_t k = 0; k < g->ops.n; k++) {
 		const struct ir_ins *i = g->ops.v[k].i;
@@ -507,24 +489,23 @@ void g_descriptions(struct gen *g)
 		if (g_reads_agg(g, i)) {
 			struct prog_agg a = g_describe_agg(g, i);
 
-			d.slot = g->at + g->code.n;
-			g_bytes(g, (const uint8_t *)&a, sizeof(a));
+			d.slot = g->a.at + g->a.code.n;
+			asm_bytes(&g->a, &a, sizeof(a));
 		}
 		if (is_keyed(g, i)) {
 			struct prog_shape shape = maps_shape(&g->u->maps.v[i->map], g_map_place(g, i->map));
 
-			d.shape = g->at + g->code.n;
-			g_bytes(g, (const uint8_t *)&shape, sizeof(shape));
+			d.shape = g->a.at + g->a.code.n;
+			asm_bytes(&g->a, &shape, sizeof(shape));
 		}
-		g_land(g, g->ops.v[k].at, g->code.n);
-		g_bytes(g, (const uint8_t *)&d, sizeof(d));
+		asm_bind(&g->a, g->ops.v[k].description);
+		asm_bytes(&g->a, &d, sizeof(d));
 		for (uint32_t n = 0; n < i->n; n++) {
 			struct prog_arg a = describe_arg(g, i, n);
 
-			g_bytes(g, (const uint8_t *)&a, sizeof(a));
+			asm_bytes(&g->a, &a, sizeof(a));
 		}
-		g_bytes(g, (const uint8_t *)ahead, nahead * sizeof(ahead[0]));
+		asm_bytes(&g->a, ahead, nahead * sizeof(ahead[0]));
 	}
-	for (uint32_t k = pad; k < 7; k++)
-		op(g, 0xcc);
+	asm_fill(&g->a, 7 - pad);
 }

@@ -1,60 +1,54 @@
 /* SPDX-License-Identifier: MIT */
-/* Integers. Each instruction takes a in rax and leaves its result there. */
+/* Integers. Each instruction takes a in A and leaves its result there. */
 #include "gen/emit.h"
 
-/* rax is cut to a type and extended again. */
+/* A is cut to a type and extended again. */
 void g_wrap(struct gen *g, uint8_t type)
 {
 	switch (type) {
 	case IR_I8: case IR_CHAR:
-		op(g, 0x48, 0x0f, 0xbe, 0xc0);		/* movsbq %al,%rax */
+		ins(g, extend, ASM_I8, ASM_A, ASM_A);
 		break;
 	case IR_I16:
-		op(g, 0x48, 0x0f, 0xbf, 0xc0);		/* movswq %ax,%rax */
+		ins(g, extend, ASM_I16, ASM_A, ASM_A);
 		break;
 	case IR_I32:
-		op(g, 0x48, 0x98);			/* cltq */
+		ins(g, extend, ASM_I32, ASM_A, ASM_A);
 		break;
 	case IR_U8:
-		op(g, 0x0f, 0xb6, 0xc0);		/* movzbl %al,%eax */
+		ins(g, extend, ASM_U8, ASM_A, ASM_A);
 		break;
 	case IR_U16:
-		op(g, 0x0f, 0xb7, 0xc0);		/* movzwl %ax,%eax */
+		ins(g, extend, ASM_U16, ASM_A, ASM_A);
 		break;
 	case IR_U32:
-		op(g, 0x89, 0xc0);			/* mov  %eax,%eax */
+		ins(g, extend, ASM_U32, ASM_A, ASM_A);
 		break;
 	case IR_BOOL:
-		op(g, 0x48, 0x85, 0xc0);		/* test %rax,%rax */
-		op(g, 0x0f, 0x95, 0xc0);		/* setne %al */
-		op(g, 0x0f, 0xb6, 0xc0);		/* movzbl %al,%eax */
+		ins(g, alu, ASM_TEST, ASM_64, ASM_A, ASM_A);
+		ins(g, set, ASM_NE, ASM_A);
+		ins(g, extend, ASM_U8, ASM_A, ASM_A);
 		break;
 	}
 }
 
-/* opcode: that of "op r/m,reg"; digit: of the form with an immediate. rax op= b. */
-static void put_alu(struct gen *g, uint32_t b, uint8_t opcode, uint8_t digit)
+/* A op= b */
+static void put_alu(struct gen *g, uint32_t b, enum asm_alu op)
 {
 	const struct place *w = &g->places[b];
 	int32_t imm;
 
-	if (g->acc == b) {			/* both are the same */
-		op(g, 0x48, opcode, 0xc0);
-	} else if (g_is_imm32(g, b, &imm)) {
-		if (imm == (int8_t)imm) {
-			op(g, 0x48, 0x83, 0xc0 | digit << 3, imm);
-		} else {
-			op(g, 0x48, 0x81, 0xc0 | digit << 3);
-			g_u32(g, imm);
-		}
-	} else if (w->home == HOME_REG) {
-		op(g, 0x48 | (w->reg & 8) >> 3, opcode, 0xc0 | (w->reg & 7));
-	} else if (w->home == HOME_WORD) {
-		op(g, 0x48, opcode);
-		g_rsp(g, RAX, w->off);
+	if (g->acc == b)			/* both are the same */
+		ins(g, alu_from, op, ASM_64, ASM_A, asm_in(ASM_A));
+	else if (g_is_imm32(g, b, &imm))
+		ins(g, alu_imm, op, ASM_64, asm_in(ASM_A), imm);
+	else if (w->home == HOME_REG)
+		ins(g, alu_from, op, ASM_64, ASM_A, asm_in(ASM_SITE + w->reg));
+	else if (w->home == HOME_WORD) {
+		ins(g, alu_from, op, ASM_64, ASM_A, asm_at(ASM_SP, w->off));
 	} else {
-		g_load(g, RCX, b);
-		op(g, 0x48, opcode, 0xc0 | RCX);
+		g_load(g, ASM_B, b);
+		ins(g, alu_from, op, ASM_64, ASM_A, asm_in(ASM_B));
 	}
 }
 
@@ -63,36 +57,34 @@ static void put_mul(struct gen *g, uint32_t b)
 	int32_t imm;
 
 	if (g->acc != b && g_is_imm32(g, b, &imm)) {
-		op(g, 0x48, 0x69, 0xc0);		/* imul $imm,%rax,%rax */
-		g_u32(g, imm);
+		ins(g, mul_imm, ASM_64, ASM_A, ASM_A, imm);
 		return;
 	}
-	g_load(g, RCX, b);
-	op(g, 0x48, 0x0f, 0xaf, 0xc1);			/* imul %rcx,%rax */
+	g_load(g, ASM_B, b);
+	ins(g, mul, ASM_A, ASM_B);
 }
 
 static void put_shift(struct gen *g, const struct ir_ins *i)
 {
 	bool narrow = i->type == IR_I32 || i->type == IR_U32;
-	uint8_t how = i->op == IR_SHL ? 0xe0 : ir_is_unsigned(i->type) ? 0xe8 : 0xf8;
+	enum asm_shift how = i->op == IR_SHL ? ASM_SHL : ir_is_unsigned(i->type) ? ASM_SHR : ASM_SAR;
 
 	if (g->places[i->b].home == HOME_IMM) {
-		op(g, 0x48, 0xc1, how, g->places[i->b].imm & (narrow ? 31 : 63));
+		ins(g, shift, how, ASM_64, ASM_A, g->places[i->b].imm & (narrow ? 31 : 63));
 		return;
 	}
-	g_load(g, RCX, i->b);
+	g_load(g, ASM_B, i->b);
 	if (narrow)
-		op(g, 0x83, 0xe1, 31);			/* and  $31,%ecx */
-	op(g, 0x48, 0xd3, how);
+		ins(g, alu_imm, ASM_AND, ASM_32, asm_in(ASM_B), 31);
+	ins(g, shift_by, how, ASM_A);
 }
 
 /* Behind the end: the answer is 0, and it is counted. */
 static void put_div_error(struct gen *g, struct cold *c)
 {
-	op(g, 0x31, 0xc0);				/* xor  %eax,%eax */
+	ins(g, imm, ASM_A, 0);
 	g_error(g, c->p, IR_ERR_DIV);
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->back);
+	ins(g, jump, c->then);
 }
 
 /* What only some divisors need to be looked at for: 0, and -1 of what has no positive counterpart. */
@@ -105,71 +97,70 @@ static bool may_be(const struct gen *g, uint32_t r, int64_t v)
 
 static void put_divide(struct gen *g, const struct ir_ins *i)
 {
-	bool sign = !ir_is_unsigned(i->type);
-	size_t zero = 0, least = 0;
+	bool sign = !ir_is_unsigned(i->type), by_zero = may_be(g, i->b, 0), by_minus_one = sign && may_be(g, i->b, -1);
+	struct cold c = { 0 };
 
-	g_load(g, RCX, i->b);
-	if (may_be(g, i->b, 0)) {
-		op(g, 0x48, 0x85, 0xc9, 0x0f, 0x84);	/* test %rcx,%rcx; jz error */
-		zero = g_later(g);
+	g_load(g, ASM_B, i->b);
+	if (by_zero || by_minus_one) {
+		c = *g_cold(g, put_div_error);
+		g->cold.v[g->cold.n - 1].p = i;
 	}
-	if (sign && may_be(g, i->b, -1)) {
-		size_t fine;
+	if (by_zero) {
+		ins(g, alu, ASM_TEST, ASM_64, ASM_B, ASM_B);
+		ins(g, branch, ASM_EQ, c.here);
+	}
+	if (by_minus_one) {
+		asm_label fine = asm_new_label(&g->a);
 
-		op(g, 0x48, 0x83, 0xf9, 0xff, 0x75, 0);	/* cmp $-1,%rcx; jne 1f */
-		fine = g->code.n;
-		g_mov_imm(g, RDX, i->type == IR_I32 ? (uint64_t)INT32_MIN : (uint64_t)INT64_MIN);
-		op(g, 0x48, 0x39, 0xd0, 0x0f, 0x84);	/* cmp  %rdx,%rax; je error */
-		least = g_later(g);
-		g->code.v[fine - 1] = g->code.n - fine;
+		ins(g, alu_imm, ASM_CMP, ASM_64, asm_in(ASM_B), -1);
+		ins(g, branch_short, ASM_NE, fine);
+		ins(g, imm, ASM_C, i->type == IR_I32 ? (uint64_t)INT32_MIN : (uint64_t)INT64_MIN);
+		ins(g, alu, ASM_CMP, ASM_64, ASM_A, ASM_C);
+		ins(g, branch, ASM_EQ, c.here);
+		asm_bind(&g->a, fine);
 	}
-	if (sign)
-		op(g, 0x48, 0x99, 0x48, 0xf7, 0xf9);	/* 1: cqto; idiv %rcx */
-	else
-		op(g, 0x31, 0xd2, 0x48, 0xf7, 0xf1);	/* xor  %edx,%edx; div %rcx */
+	if (sign) {
+		ins(g, div, ASM_B);
+	} else {
+		ins(g, imm, ASM_C, 0);
+		ins(g, udiv, ASM_B);
+	}
 	if (i->op == IR_MOD)
-		op(g, 0x48, 0x89, 0xd0);		/* mov  %rdx,%rax */
-	if (zero || least) {
-		struct cold *c = g_cold(g, put_div_error);
-
-		c->p = i;
-		c->from[0] = zero;
-		c->from[1] = least;
-		c->back = g->code.n;
-	}
+		ins(g, move, ASM_64, ASM_A, ASM_C);
+	if (c.then)
+		asm_bind(&g->a, c.then);
 }
 
 static void put_arith(struct gen *g, const struct ir_ins *i)
 {
-	g_load(g, RAX, i->a);
+	g_load(g, ASM_A, i->a);
 	switch (i->op) {
-	case IR_ADD: put_alu(g, i->b, 0x03, 0); break;
-	case IR_OR:  put_alu(g, i->b, 0x0b, 1); break;
-	case IR_AND: put_alu(g, i->b, 0x23, 4); break;
-	case IR_SUB: put_alu(g, i->b, 0x2b, 5); break;
-	case IR_XOR: put_alu(g, i->b, 0x33, 6); break;
+	case IR_ADD: put_alu(g, i->b, ASM_ADD); break;
+	case IR_OR: put_alu(g, i->b, ASM_OR); break;
+	case IR_AND: put_alu(g, i->b, ASM_AND); break;
+	case IR_SUB: put_alu(g, i->b, ASM_SUB); break;
+	case IR_XOR: put_alu(g, i->b, ASM_XOR); break;
 	case IR_MUL: put_mul(g, i->b); break;
 	case IR_DIV: case IR_MOD: put_divide(g, i); break;
 	case IR_SHL: case IR_SHR: put_shift(g, i); break;
-	case IR_NEG: op(g, 0x48, 0xf7, 0xd8); break;	/* neg  %rax */
-	case IR_NOT: op(g, 0x48, 0xf7, 0xd0); break;	/* not  %rax */
+	case IR_NEG: ins(g, unary, ASM_MINUS, ASM_64, asm_in(ASM_A)); break;
+	case IR_NOT: ins(g, unary, ASM_NOT, ASM_64, asm_in(ASM_A)); break;
 	}
 	g_wrap(g, i->type);
 	g_set(g, i->dst);
 }
 
-/* Condition code for what holds. */
-int g_condition(const struct ir_ins *i)
+enum asm_cond g_condition(const struct ir_ins *i)
 {
 	bool u = ir_is_unsigned(i->type);
 
 	switch (i->op) {
-	case IR_EQ: return 4;
-	case IR_NE: return 5;
-	case IR_LT: return u ? 2 : 12;
-	case IR_LE: return u ? 6 : 14;
-	case IR_GT: return u ? 7 : 15;
-	default: return u ? 3 : 13;
+	case IR_EQ: return ASM_EQ;
+	case IR_NE: return ASM_NE;
+	case IR_LT: return u ? ASM_ULT : ASM_LT;
+	case IR_LE: return u ? ASM_ULE : ASM_LE;
+	case IR_GT: return u ? ASM_UGT : ASM_GT;
+	default: return u ? ASM_UGE : ASM_GE;
 	}
 }
 
@@ -180,59 +171,56 @@ static void put_compare_operands(struct gen *g, const struct ir_ins *i)
 	int32_t imm;
 
 	if (a->home == HOME_REG && g->acc != i->a && g_is_imm32(g, i->b, &imm)) {
-		if (imm == (int8_t)imm) {
-			op(g, 0x48 | (a->reg & 8) >> 3, 0x83, 0xf8 | (a->reg & 7), imm);
-		} else {
-			op(g, 0x48 | (a->reg & 8) >> 3, 0x81, 0xf8 | (a->reg & 7));
-			g_u32(g, imm);
-		}
+		ins(g, alu_imm, ASM_CMP, ASM_64, asm_in(ASM_SITE + a->reg), imm);
 		return;
 	}
-	g_load(g, RAX, i->a);
-	put_alu(g, i->b, 0x3b, 7);
+	g_load(g, ASM_A, i->a);
+	put_alu(g, i->b, ASM_CMP);
 }
 
 static void put_compare(struct gen *g, const struct ir_ins *i)
 {
 	const struct ir_ins *next = g->now + 1 < g->p->ins.n ? &g->p->ins.v[g->now + 1] : NULL;
+	enum asm_cond holds = g_condition(i);
 
 	put_compare_operands(g, i);
 	if (next && (next->op == IR_JZ || next->op == IR_JNZ) && next->a == i->dst && g->reads[i->dst] == 1) {
-		g_jcc(g, g_condition(i) ^ (next->op == IR_JZ), next->label);
+		ins(g, branch, next->op == IR_JZ ? asm_not(holds) : holds, g_label(g, next->label));
 		g->now++;
 		return;
 	}
-	op(g, 0x0f, 0x90 | g_condition(i), 0xc0);		/* setcc %al */
-	op(g, 0x0f, 0xb6, 0xc0);			/* movzbl %al,%eax */
+	ins(g, set, holds, ASM_A);
+	ins(g, extend, ASM_U8, ASM_A, ASM_A);
 	g_set(g, i->dst);
 }
 
 static void put_swap(struct gen *g, const struct ir_ins *i)
 {
-	g_load(g, RAX, i->a);
+	g_load(g, ASM_A, i->a);
 	if (i->type == IR_U16)
-		op(g, 0x66, 0xc1, 0xc0, 8, 0x0f, 0xb7, 0xc0);	/* rol $8,%ax; movzwl %ax,%eax */
+		ins(g, swap, ASM_16, ASM_A);
 	else if (i->type == IR_U32)
-		op(g, 0x0f, 0xc8);			/* bswap %eax */
+		ins(g, swap, ASM_32, ASM_A);
 	else if (i->type == IR_U64)
-		op(g, 0x48, 0x0f, 0xc8);		/* bswap %rax */
+		ins(g, swap, ASM_64, ASM_A);
 	g_set(g, i->dst);
 }
 
 static void put_bits(struct gen *g, const struct ir_ins *i)
 {
 	unsigned int lo = i->imm & 63, n = i->imm >> 8 & 127;
+	enum asm_shift down = ir_is_unsigned(i->type) ? ASM_SHR : ASM_SAR;
 
-	g_load(g, RAX, i->a);
+	g_load(g, ASM_A, i->a);
 	if (n >= 64) {
-		op(g, 0x48, 0xc1, 0xe8, lo);		/* shr  $lo,%rax */
+		ins(g, shift, ASM_SHR, ASM_64, ASM_A, lo);
 	} else if (lo + n > 64) {
-		op(g, 0x48, 0xc1, 0xe8, lo);
-		op(g, 0x48, 0xc1, 0xe0, 64 - n);
-		op(g, 0x48, 0xc1, ir_is_unsigned(i->type) ? 0xe8 : 0xf8, 64 - n);
+		ins(g, shift, ASM_SHR, ASM_64, ASM_A, lo);
+		ins(g, shift, ASM_SHL, ASM_64, ASM_A, 64 - n);
+		ins(g, shift, down, ASM_64, ASM_A, 64 - n);
 	} else {
-		op(g, 0x48, 0xc1, 0xe0, 64 - lo - n);	/* shl */
-		op(g, 0x48, 0xc1, ir_is_unsigned(i->type) ? 0xe8 : 0xf8, 64 - n);	/* shr, sar */
+		ins(g, shift, ASM_SHL, ASM_64, ASM_A, 64 - lo - n);
+		ins(g, shift, down, ASM_64, ASM_A, 64 - n);
 	}
 	g_set(g, i->dst);
 }
@@ -247,15 +235,15 @@ bool g_compute(struct gen *g, const struct ir_ins *i)
 	case IR_CONST: case IR_FCONST:
 		if (g->places[i->dst].home == HOME_IMM)
 			return true;
-		g_mov_imm(g, RAX, i->imm);
+		ins(g, imm, ASM_A, i->imm);
 		g_set(g, i->dst);
 		return true;
 	case IR_MOV:
-		g_load(g, RAX, i->a);
+		g_load(g, ASM_A, i->a);
 		g_set(g, i->dst);
 		return true;
 	case IR_CAST:
-		g_load(g, RAX, i->a);
+		g_load(g, ASM_A, i->a);
 		g_wrap(g, i->type);
 		g_set(g, i->dst);
 		return true;

@@ -7,12 +7,12 @@ static void put_test(struct gen *g, const struct ir_ins *i)
 	const struct place *w = &g->places[i->a];
 
 	if (w->home == HOME_REG && g->acc != i->a) {
-		op(g, w->reg & 8 ? 0x4d : 0x48, 0x85, 0xc0 | (w->reg & 7) * 9);	/* test %reg,%reg */
+		ins(g, alu, ASM_TEST, ASM_64, ASM_SITE + w->reg, ASM_SITE + w->reg);
 	} else {
-		g_load(g, RAX, i->a);
-		op(g, 0x48, 0x85, 0xc0);		/* test %rax,%rax */
+		g_load(g, ASM_A, i->a);
+		ins(g, alu, ASM_TEST, ASM_64, ASM_A, ASM_A);
 	}
-	g_jcc(g, i->op == IR_JZ ? 4 : 5, i->label);
+	ins(g, branch, i->op == IR_JZ ? ASM_EQ : ASM_NE, g_label(g, i->label));
 }
 
 static void put_fault(struct gen *g, struct cold *c)
@@ -20,40 +20,36 @@ static void put_fault(struct gen *g, struct cold *c)
 	const struct ir_ins *i = c->p;
 
 	g_error(g, i, IR_ERR_FAULT);
-	op(g, 0xe9);
-	g_to_label(g, i->label);
+	ins(g, jump, g_label(g, i->label));
 }
 
 /* No ring, no faults. */
 static void put_if_fault(struct gen *g, const struct ir_ins *i)
 {
-	size_t none;
+	asm_label none;
 	struct cold *c;
 
 	if (!(i->mask & g->bits))
 		return;
+	none = asm_new_label(&g->a);
 	g->acc = IR_NONE;
-	g_load_word(g, RCX, g->ring);
-	op(g, 0x48, 0x85, 0xc9, 0x0f, 0x84);		/* test %rcx,%rcx; jz 1f */
-	none = g_later(g);
-	op(g, 0x48, 0x8b);				/* mov  scratch(%rcx),%rcx */
-	g_mem(g, RCX, RCX, offsetof(struct ring_ref, scratch));
-	g_address(g, RAX, i->mask);
-	op(g, 0x48, 0x85);				/* test %rax,faults(%rcx) */
-	g_mem(g, RAX, RCX, PROG_RUN + offsetof(struct prog_run, faults));
+	g_load_word(g, ASM_B, g->ring);
+	ins(g, alu, ASM_TEST, ASM_64, ASM_B, ASM_B);
+	ins(g, branch, ASM_EQ, none);
+	ins(g, load, ASM_U64, ASM_B, asm_far(ASM_B, offsetof(struct ring_ref, scratch)));
+	ins(g, address, ASM_A, i->mask);
+	ins(g, alu_to, ASM_TEST, ASM_64, asm_far(ASM_B, PROG_RUN + offsetof(struct prog_run, faults)), ASM_A);
 	c = g_cold(g, put_fault);
 	c->p = i;
-	op(g, 0x0f, 0x85);				/* jnz */
-	c->from[0] = g_later(g);
-	g_land(g, none, g->code.n);
+	ins(g, branch, ASM_NE, c->here);
+	asm_bind(&g->a, none);
 }
 
 static void put_loop(struct gen *g, const struct ir_ins *i)
 {
-	op(g, 0x48, 0xc7);				/* movq $0,rounds(%rsp) */
-	g_rsp(g, 0, g->rounds[i->label]);
-	g_u32(g, 0);
-	g->heads[i->label] = g->code.n;
+	g_zero_word(g, g->rounds[i->label]);
+	g->heads[i->label] = asm_new_label(&g->a);
+	asm_bind(&g->a, g->heads[i->label]);
 	g->acc = IR_NONE;
 }
 
@@ -65,26 +61,25 @@ static void put_loop_end(struct gen *g, const struct ir_ins *i)
 		if (g->p->ins.v[k].op == IR_LOOP && g->p->ins.v[k].label == i->label)
 			most = g->p->ins.v[k].imm;
 	g->acc = IR_NONE;
-	g_load_word(g, RAX, g->rounds[i->label]);
-	op(g, 0x48, 0xff, 0xc0);			/* inc  %rax */
-	g_store_word(g, RAX, g->rounds[i->label]);
-	g_mov_imm(g, RCX, most);
-	op(g, 0x48, 0x39, 0xc8, 0x0f, 0x82);		/* cmp  %rcx,%rax; jb head */
-	g_land(g, g_later(g), g->heads[i->label]);
+	g_load_word(g, ASM_A, g->rounds[i->label]);
+	ins(g, unary, ASM_INC, ASM_64, asm_in(ASM_A));
+	g_store_word(g, ASM_A, g->rounds[i->label]);
+	ins(g, imm, ASM_B, most);
+	ins(g, alu, ASM_CMP, ASM_64, ASM_A, ASM_B);
+	ins(g, branch, ASM_ULT, g->heads[i->label]);
 	g_error(g, i, IR_ERR_LOOP);
-	g->labels[i->label] = g->code.n;
+	asm_bind(&g->a, g_label(g, i->label));
 }
 
 bool g_control(struct gen *g, const struct ir_ins *i)
 {
 	switch (i->op) {
 	case IR_LABEL:
-		g->labels[i->label] = g->code.n;
+		asm_bind(&g->a, g_label(g, i->label));
 		g->acc = IR_NONE;
 		return true;
 	case IR_JMP:
-		op(g, 0xe9);
-		g_to_label(g, i->label);
+		ins(g, jump, g_label(g, i->label));
 		g->acc = IR_NONE;
 		return true;
 	case IR_JZ: case IR_JNZ:
@@ -102,10 +97,8 @@ bool g_control(struct gen *g, const struct ir_ins *i)
 	case IR_RET:
 		if (g->p->where == IR_WHERE_ENTRY)
 			g_pair_enter(g, i);
-		if (g->now + 1 < g->p->ins.n) {
-			op(g, 0xe9);
-			g_to_out(g);
-		}
+		if (g->now + 1 < g->p->ins.n)
+			ins(g, jump, g->to_out);
 		g->acc = IR_NONE;
 		return true;
 	}

@@ -31,7 +31,7 @@ bool g_fits_ring(struct gen *g, uint32_t len)
 void g_describe_stack(const struct gen *g, const struct ir_ins *i, struct prog_op *d)
 {
 	d->a = g->keep;
-	d->b = g->frame + 128 + 8 * g->site->pushed;
+	d->b = g_site_sp(g);
 	d->cap = MIN(MAX(i->imm, 1), PROG_STACKS_FRAMES);
 	d->cap2 = (g->env->scratch_size ? g->env->scratch_size : g->scratch) - g->area;
 	d->table = g->env->maps + (g->layout ? g->layout->stacks : 0);
@@ -85,7 +85,7 @@ uint32_t g_describe_load(const struct gen *g, const struct ir_ins *i, struct pro
 
 	for (const struct ir_ins *x = g->p->ins.v; x < i; x++)
 		number += is_checked_load(x);
-	d->slot = g->at;
+	d->slot = g->a.at;
 	d->cap = number;
 	for (const struct ir_ins *x = i + 1; x < end && !is_fork(x) && n < PROG_AHEAD; x++) {
 		if (!is_checked_load(x))

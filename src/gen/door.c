@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The way in, and the short way out. Many hits end at once: the clause is switched off, or what it asks for first does not
- * hold. So that is found out while there is hardly anything to be undone: the flags wait in rax, as lahf and seto have
- * left them, and only rcx may have been used. Who stays stores the rest of the frame.
+ * hold. So that is found out while there is hardly anything to be undone: the flags wait in A, as flags_take has
+ * left them, and only B may have been used. Who stays stores the rest of the frame.
  *
  * The first questions are comparisons of machine registers as they are at the site with each other or with constants, which need
  * no register; constants that no instruction can hold stand behind the code.
@@ -18,16 +18,10 @@ enum where { NOWHERE, IN_REG, IN_FRAME, CONSTANT };
 
 struct operand {
 	enum where where;
-	int reg;
+	enum asm_reg reg;
 	int32_t off;
 	int64_t imm;
 };
-
-static void put_early(struct gen *g, int cc)
-{
-	op(g, 0x0f, 0x80 | cc);				/* jcc  early */
-	*vec_add(&g->to_early) = g_later(g);
-}
 
 static bool reads_time(const struct gen *g)
 {
@@ -42,11 +36,11 @@ static bool reads_time(const struct gen *g)
 	return false;
 }
 
-static void put_free_rcx(struct gen *g)
+static void put_free_b(struct gen *g)
 {
-	if (!g->rcx_used)
-		g_store_word(g, RCX, FRAME_RCX(g));
-	g->rcx_used = true;
+	if (!g->b_used)
+		g_store_word(g, ASM_B, FRAME_B(g));
+	g->b_used = true;
 }
 
 /* An event is written at each hit, whatever the program finds; at an exit also whatever the entry has found. */
@@ -67,22 +61,19 @@ static bool always_emits(const struct gen *g)
 
 static void put_out(struct gen *g)
 {
-	if (g->rcx_used)
-		g_load_word(g, RCX, FRAME_RCX(g));
-	op(g, 0x04, 0x7f, 0x9e);			/* add  $127,%al; sahf */
-	g_load_word(g, RAX, FRAME_RAX(g));
-	op(g, 0x48, 0x8d);				/* lea  128 + frame(%rsp),%rsp */
-	g_rsp(g, RSP, 128 + g->frame);
+	if (g->b_used)
+		g_load_word(g, ASM_B, FRAME_B(g));
+	ins(g, flags_give);
+	g_load_word(g, ASM_A, FRAME_A(g));
+	g_move_sp(g, g->a.ops->red_zone + g->frame);
 }
 
 static void put_lost(struct gen *g, struct cold *c)
 {
 	(void)c;
-	g_address(g, RCX, g->env->event.lost_shared);
-	op(g, 0xf0, 0x48, 0xff, 0x01);			/* lock incq (%rcx) */
+	g_count(g, ASM_B, g->env->event.lost_shared);
 	put_out(g);
-	op(g, 0xe9);					/* jmp  behind all */
-	*vec_add(&g->to_end) = g_later(g);
+	ins(g, jump, g->to_end);
 }
 
 /* May the time stamp counter be read? If not, the event of this hit is lost; who might have written none counts none. */
@@ -92,16 +83,15 @@ static void put_timeless(struct gen *g)
 
 	if (!g->env->timeless || !reads_time(g))
 		return;
-	put_free_rcx(g);
-	g_address(g, RCX, g->env->timeless);
-	op(g, 0x83, 0x39, 0);				/* cmpl $0,(%rcx) */
+	put_free_b(g);
+	ins(g, address, ASM_B, g->env->timeless);
+	ins(g, alu_imm, ASM_CMP, ASM_32, asm_at(ASM_B, 0), 0);
 	if (!always_emits(g)) {
-		put_early(g, 5);
+		ins(g, branch, ASM_NE, g->to_early);
 		return;
 	}
-	op(g, 0x0f, 0x85);				/* jne  lost */
 	c = g_cold(g, put_lost);
-	c->from[0] = g_later(g);
+	ins(g, branch, ASM_NE, c->here);
 }
 
 /* Is this clause switched on? */
@@ -109,10 +99,10 @@ static void put_enabled(struct gen *g)
 {
 	if (!g->env->enabled)
 		return;
-	put_free_rcx(g);
-	g_address(g, RCX, g->env->enabled + 4ull * g->p->clause);
-	op(g, 0x66, 0x83, 0x39, GEN_ON);		/* cmpw $GEN_ON,(%rcx) */
-	put_early(g, 5);
+	put_free_b(g);
+	ins(g, address, ASM_B, g->env->enabled + 4ull * g->p->clause);
+	ins(g, alu_imm, ASM_CMP, ASM_16, asm_at(ASM_B, 0), GEN_ON);
+	ins(g, branch, ASM_NE, g->to_early);
 }
 
 static struct operand operand(const struct gen *g, uint32_t r)
@@ -122,38 +112,32 @@ static struct operand operand(const struct gen *g, uint32_t r)
 	if (w->home == HOME_IMM)
 		return (struct operand){ .where = CONSTANT, .imm = w->imm };
 	if (w->home == HOME_REG)
-		return (struct operand){ .where = IN_REG, .reg = w->reg };
+		return (struct operand){ .where = IN_REG, .reg = ASM_SITE + w->reg };
 	if (w->home != HOME_WORD)
 		return (struct operand){ .where = NOWHERE };
-	if (w->off == FRAME_RDX(g))
-		return (struct operand){ .where = IN_REG, .reg = RDX };
-	if (w->off == FRAME_RCX(g) && !g->rcx_used)
-		return (struct operand){ .where = IN_REG, .reg = RCX };
-	return (struct operand){ .where = w->off == FRAME_RAX(g) || w->off == FRAME_RCX(g) ? IN_FRAME : NOWHERE, .off = w->off };
+	if (w->off == FRAME_C(g))
+		return (struct operand){ .where = IN_REG, .reg = ASM_C };
+	if (w->off == FRAME_B(g) && !g->b_used)
+		return (struct operand){ .where = IN_REG, .reg = ASM_B };
+	return (struct operand){ .where = w->off == FRAME_A(g) || w->off == FRAME_B(g) ? IN_FRAME : NOWHERE, .off = w->off };
 }
 
-/* opcode reg,operand; the operand is a register or in the frame */
-static void put_form(struct gen *g, uint8_t opcode, int reg, const struct operand *o)
+static struct asm_operand asm_of(const struct operand *o)
 {
-	op(g, 0x48 | (reg & 8) >> 1 | (o->where == IN_REG && o->reg & 8), opcode);
-	if (o->where == IN_REG)
-		op(g, 0xc0 | (reg & 7) << 3 | (o->reg & 7));
-	else
-		g_rsp(g, reg, o->off);
+	return o->where == IN_REG ? asm_in(o->reg) : asm_at(ASM_SP, o->off);
 }
 
 static void put_compare_constant(struct gen *g, const struct operand *a, int64_t imm)
 {
-	if (imm == (int8_t)imm) {
-		put_form(g, 0x83, 7, a);		/* cmp  $imm,a */
-		op(g, imm);
-	} else if (imm == (int32_t)imm) {
-		put_form(g, 0x81, 7, a);
-		g_u32(g, imm);
-	} else {
-		op(g, 0x48 | (a->reg & 8) >> 1, 0x3b, 0x05 | (a->reg & 7) << 3);	/* cmp  imm(%rip),a */
-		*vec_add(&g->constants) = (__typeof__(*g->constants.v)){ g_later(g), imm };
+	asm_label l;
+
+	if (imm == (int32_t)imm) {
+		ins(g, alu_imm, ASM_CMP, ASM_64, asm_of(a), imm);
+		return;
 	}
+	l = asm_new_label(&g->a);
+	ins(g, alu_from, ASM_CMP, ASM_64, a->reg, asm_const(l));
+	*vec_add(&g->constants) = (__typeof__(*g->constants.v)){ l, imm };
 }
 
 /* Flags of a - b; false, and nothing is put: not in this way. */
@@ -166,9 +150,9 @@ static bool compares(struct gen *g, const struct operand *a, const struct operan
 			return false;
 		put_compare_constant(g, a, b->imm);
 	} else if (b->where == IN_REG) {
-		put_form(g, 0x39, b->reg, a);		/* cmp  %b,a */
+		ins(g, alu_to, ASM_CMP, ASM_64, asm_of(a), b->reg);
 	} else if (a->where == IN_REG) {
-		put_form(g, 0x3b, a->reg, b);		/* cmp  b,%a */
+		ins(g, alu_from, ASM_CMP, ASM_64, a->reg, asm_of(b));
 	} else {
 		return false;
 	}
@@ -196,7 +180,7 @@ static bool is_given(const struct gen *g, const struct ir_ins *i)
 {
 	if (i->op == IR_NOP)
 		return true;
-	if (i->op != IR_CONST && (i->op != IR_REG || i->imm >= 16 || i->imm == RSP))
+	if (i->op != IR_CONST && (i->op != IR_REG || i->imm >= g->a.ops->nregs || g->a.ops->site(i->imm) == ASM_SP))
 		return false;
 	return g->places[i->dst].home != HOME_NONE && g->defs[i->dst] == 1;
 }
@@ -212,7 +196,7 @@ static int put_question(struct gen *g, size_t n)
 		a = operand(g, i->a);
 		if (!is_end(g, i->label) || !compares(g, &a, &zero))
 			return 0;
-		put_early(g, i->op == IR_JZ ? 4 : 5);
+		ins(g, branch, i->op == IR_JZ ? ASM_EQ : ASM_NE, g->to_early);
 		return 1;
 	}
 	if (i->op < IR_EQ || i->op > IR_GE || ir_is_float(i->type) || !next || (next->op != IR_JZ && next->op != IR_JNZ) ||
@@ -222,55 +206,34 @@ static int put_question(struct gen *g, size_t n)
 	b = operand(g, i->b);
 	if (!compares(g, &a, &b))
 		return 0;
-	put_early(g, g_condition(i) ^ (next->op == IR_JZ));
+	ins(g, branch, next->op == IR_JZ ? asm_not(g_condition(i)) : g_condition(i), g->to_early);
 	return 2;
 }
 
 /* Of the pages that it would take, only that of the words stored so far is known to be there. */
 static void put_ask(struct gen *g, struct cold *c)
 {
-	size_t back;
-
-	g_store_word(g, R11, g->head - 8);
-	g_store_word(g, RDI, g->head - 16);
-	op(g, 0x48, 0x8d);				/* lea  lowest(%rsp),%rdi */
-	g_rsp(g, RDI, 128 + g->frame - (int32_t)c->n[0]);
-	op(g, 0x48, 0x8d, 0x15);			/* lea  1f(%rip),%rdx */
-	back = g_later(g);
-	g_address(g, RAX, g->env->event.slow + EVENT_ROOM);
-	op(g, 0xff, 0xe0);				/* jmp  *%rax */
-	g_land(g, back, g->code.n);
-	g_load_word(g, R11, g->head - 8);		/* 1: */
-	g_load_word(g, RDI, g->head - 16);
-	op(g, 0x85, 0xc9, 0x0f, 0x84);			/* test %ecx,%ecx; jz back */
-	g_land(g, g_later(g), c->back);
-	g_address(g, RCX, g->site->no_stack);
-	op(g, 0xf0, 0x48, 0xff, 0x01);			/* lock incq (%rcx) */
+	ins(g, ask_room, g->env->event.slow + EVENT_ROOM, g->a.ops->red_zone + g->frame - (int32_t)c->n[0], g->head - ASK_SIZE);
+	ins(g, branch, ASM_EQ, c->then);
+	g_count(g, ASM_B, g->site->no_stack);
 	g_load_head(g);
-	op(g, 0xe9);					/* jmp  behind all */
-	*vec_add(&g->to_end) = g_later(g);
+	ins(g, jump, g->to_end);
 }
 
 /* Go on only if there is as much stack as the program takes. */
 static void put_stack(struct gen *g)
 {
-	const int32_t stored = 128 + HEAD_SIZE;
+	const int32_t stored = g->a.ops->red_zone + HEAD_SIZE;
 	int32_t need = MAX(g->site->need, g_stack(g));
 	struct cold *c;
 
 	if (need <= STACK_UNASKED)
 		return;
-	op(g, 0x8d);					/* lea  head(%rsp),%ecx */
-	g_rsp(g, RCX, g->head);
-	op(g, 0x81, 0xe1);				/* and  $4095,%ecx */
-	g_u32(g, 4095);
-	op(g, 0x81, 0xf9);				/* cmp  $need - stored,%ecx */
-	g_u32(g, need - stored);
-	op(g, 0x0f, 0x82);				/* jb   ask */
+	g_in_page(g, g->head, need - stored);
 	c = g_cold(g, put_ask);
-	c->from[0] = g_later(g);
-	c->back = g->code.n;
 	c->n[0] = need;
+	ins(g, branch, ASM_ULT, c->here);
+	asm_bind(&g->a, c->then);
 }
 
 size_t g_door(struct gen *g)
@@ -278,10 +241,9 @@ size_t g_door(struct gen *g)
 	size_t n = 0, done = 0;
 	int len = 1;
 
-	op(g, 0x48, 0x8d);				/* lea  -(128 + frame)(%rsp),%rsp */
-	g_rsp(g, RSP, -(128 + g->frame));
-	g_store_word(g, RAX, FRAME_RAX(g));
-	op(g, 0x9f, 0x0f, 0x90, 0xc0);			/* lahf; seto %al */
+	g_move_sp(g, -(g->a.ops->red_zone + g->frame));
+	g_store_word(g, ASM_A, FRAME_A(g));
+	ins(g, flags_take);
 	if (g->p->where == IR_WHERE_ENTRY || g->p->where == IR_WHERE_EXIT)
 		len = 0;
 	put_enabled(g);
@@ -295,30 +257,29 @@ size_t g_door(struct gen *g)
 		n += len;
 		done = len ? n : done;
 	}
-	g_store_word(g, RAX, FRAME_FLAGS(g));
-	if (!g->rcx_used)
-		g_store_word(g, RCX, FRAME_RCX(g));
-	g_store_word(g, RDX, FRAME_RDX(g));
+	g_store_word(g, ASM_A, FRAME_FLAGS(g));
+	if (!g->b_used)
+		g_store_word(g, ASM_B, FRAME_B(g));
+	g_store_word(g, ASM_C, FRAME_C(g));
 	put_stack(g);
 	return done;
 }
 
 void g_load_head(struct gen *g)
 {
-	g_load_word(g, RCX, FRAME_RCX(g));
-	g_load_word(g, RDX, FRAME_RDX(g));
-	g_load_word(g, RAX, FRAME_FLAGS(g));
-	op(g, 0x04, 0x7f, 0x9e);			/* add  $127,%al; sahf */
-	g_load_word(g, RAX, FRAME_RAX(g));
-	op(g, 0x48, 0x8d);				/* lea  128 + frame(%rsp),%rsp */
-	g_rsp(g, RSP, 128 + g->frame);
+	g_load_word(g, ASM_B, FRAME_B(g));
+	g_load_word(g, ASM_C, FRAME_C(g));
+	g_load_word(g, ASM_A, FRAME_FLAGS(g));
+	ins(g, flags_give);
+	g_load_word(g, ASM_A, FRAME_A(g));
+	g_move_sp(g, g->a.ops->red_zone + g->frame);
 }
 
 static void put_constants(struct gen *g)
 {
 	for (size_t k = 0; k < g->constants.n; k++) {
-		g_land(g, g->constants.v[k].from, g->code.n);
-		g_u64(g, g->constants.v[k].value);
+		asm_bind(&g->a, g->constants.v[k].label);
+		asm_u64(&g->a, g->constants.v[k].value);
 	}
 }
 
@@ -328,17 +289,16 @@ void g_early(struct gen *g)
 	size_t begin, len = 0;
 
 	put_constants(g);
-	begin = g->code.n;
-	if (g->to_early.n) {
+	begin = g->a.code.n;
+	if (asm_is_used(&g->a, g->to_early)) {
 		put_out(g);
-		len = g->code.n - begin;
-		g->code.n = begin;
+		len = g->a.code.n - begin;
+		g->a.code.n = begin;
 	}
-	while (g->code.n + len < g->site->size)
-		op(g, 0xcc);
+	if (begin + len < g->site->size)
+		asm_fill(&g->a, g->site->size - (begin + len));
 	if (!len)
 		return;
-	for (size_t k = 0; k < g->to_early.n; k++)
-		g_land(g, g->to_early.v[k], g->code.n);
+	asm_bind(&g->a, g->to_early);
 	put_out(g);
 }

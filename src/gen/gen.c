@@ -13,49 +13,29 @@ int g_refuse(const struct gen *g, const char *what)
 /* Behind the door. */
 static void put_enter(struct gen *g)
 {
-	if (g->heavy) {
-		op(g, 0x48, 0xc7);			/* movq $0,ring(%rsp) */
-		g_rsp(g, 0, g->ring);
-		g_u32(g, 0);
-	}
-	if (!g->floats)
-		return;
-	op(g, 0x0f, 0x11);				/* movups %xmm0,fp(%rsp) */
-	g_rsp(g, 0, g->fp);
-	op(g, 0x0f, 0x11);				/* movups %xmm1,fp + 16(%rsp) */
-	g_rsp(g, 1, g->fp + 16);
-	op(g, 0x0f, 0xae);				/* stmxcsr fp + 32(%rsp) */
-	g_rsp(g, 3, g->fp + 32);
-	op(g, 0xc7);					/* movl $0x1f80,fp + 36(%rsp) */
-	g_rsp(g, 0, g->fp + 36);
-	g_u32(g, 0x1f80);
-	op(g, 0x0f, 0xae);				/* ldmxcsr fp + 36(%rsp) */
-	g_rsp(g, 2, g->fp + 36);
+	if (g->heavy)
+		g_zero_word(g, g->ring);
+	if (g->floats)
+		ins(g, float_enter, g->fp);
 }
 
+/* A ring that was taken is given back. */
 static void put_leave(struct gen *g)
 {
-	if (g->floats) {
-		op(g, 0x0f, 0xae);			/* ldmxcsr fp + 32(%rsp) */
-		g_rsp(g, 2, g->fp + 32);
-		op(g, 0x0f, 0x10);			/* movups fp(%rsp),%xmm0 */
-		g_rsp(g, 0, g->fp);
-		op(g, 0x0f, 0x10);
-		g_rsp(g, 1, g->fp + 16);
-	}
+	asm_label none = asm_new_label(&g->a);
+
+	if (g->floats)
+		ins(g, float_leave, g->fp);
 	if (g->heavy) {
-		g_load_word(g, RCX, g->ring);
-		op(g, 0xe3, 7 + 6 + 7 + 10 + 2);	/* jrcxz 1f */
-		op(g, 0x48, 0x8b);			/* mov  scratch(%rcx),%rdx */
-		g_mem(g, RDX, RCX, offsetof(struct ring_ref, scratch));
-		op(g, 0x8b);				/* mov  pid(%rdx),%edx */
-		g_mem(g, RDX, RDX, offsetof(struct bulk_context, pid));
-		op(g, 0x48, 0x8b);			/* mov  ring(%rcx),%rcx */
-		g_mem(g, RCX, RCX, offsetof(struct ring_ref, ring));
-		g_address(g, RAX, g->env->event.slow + EVENT_GIVE_BACK);
-		op(g, 0xff, 0xd0);			/* call *%rax */
+		g_load_word(g, ASM_B, g->ring);
+		ins(g, branch_b_zero, none);
+		ins(g, load, ASM_U64, ASM_C, asm_far(ASM_B, offsetof(struct ring_ref, scratch)));
+		ins(g, load, ASM_U32, ASM_C, asm_far(ASM_C, offsetof(struct bulk_context, pid)));
+		ins(g, load, ASM_U64, ASM_B, asm_far(ASM_B, offsetof(struct ring_ref, ring)));
+		ins(g, call, g->env->event.slow + EVENT_GIVE_BACK);
 	}
-	g_load_head(g);					/* 1: */
+	asm_bind(&g->a, none);
+	g_load_head(g);
 }
 
 static const char *const refused[IR_NOPS] = {
@@ -79,45 +59,34 @@ static void put_cold_parts(struct gen *g)
 	for (size_t k = 0; k < g->cold.n && !g->error; k++) {
 		struct cold c = g->cold.v[k];
 
-		for (size_t b = 0; b < ARRAY_SIZE(c.from); b++)
-			if (c.from[b])
-				g_land(g, c.from[b], g->code.n);
+		asm_bind(&g->a, c.here);
 		g->acc = IR_NONE;
 		c.put(g, &c);
 	}
 }
 
-static void land_jumps(struct gen *g, size_t out)
-{
-	for (size_t k = 0; k < g->jumps.n; k++)
-		g_land(g, g->jumps.v[k].branch,
-		       g->jumps.v[k].label == UINT32_MAX ? out : g->labels[g->jumps.v[k].label]);
-}
-
 /* All that is not hot: behind it, or in the hole. */
 static int put_rest(struct gen *g)
 {
-	if (!g->hole) {
-		op(g, 0xe9);				/* jmp  over the cold part */
-		*vec_add(&g->to_end) = g_later(g);
-	}
-	g->hot = g->code.n - g->hole_size;
+	if (!g->hole)
+		ins(g, jump, g->to_end);
+	g->hot = g->a.code.n - g->hole_size;
 	if (g->hole_size)
-		g->code.n = g->hole;
+		g->a.code.n = g->hole;
 	put_cold_parts(g);
 	g_routines(g);
 	g_descriptions(g);
 	if (g->hole_size) {
-		if (!g->error && g->code.n > g->hole + g->hole_size)
+		if (!g->error && g->a.code.n > g->hole + g->hole_size)
 			g->error = g_refuse(g, "code that is longer the second time");
-		g->code.n = g->hot + g->hole_size;
+		g->a.code.n = g->hot + g->hole_size;
 	}
 	return g->error;
 }
 
 static int put_all(struct gen *g)
 {
-	size_t out, asked;
+	size_t asked;
 	int r = g_analyse(g);
 
 	if (r < 0)
@@ -127,6 +96,9 @@ static int put_all(struct gen *g)
 	if (g->env->scratch_size && g->heavy && g->scratch > g->env->scratch_size)
 		return fail(-ENOTSUP, "a clause needs %u KiB for its text and events; there are %u", (g->scratch + 1023) >> 10,
 			    g->env->scratch_size >> 10);
+	g->to_out = asm_new_label(&g->a);
+	g->to_early = asm_new_label(&g->a);
+	g->to_end = asm_new_label(&g->a);
 	asked = g_door(g);
 	put_enter(g);
 	if (g->p->where == IR_WHERE_ENTRY)
@@ -134,38 +106,45 @@ static int put_all(struct gen *g)
 	else if (g->p->where == IR_WHERE_EXIT)
 		g_pair_leave(g);
 	put_program(g, asked);
-	out = g->code.n;
+	asm_bind(&g->a, g->to_out);
 	put_leave(g);
 	r = put_rest(g);
 	if (r < 0)
 		return r;
-	land_jumps(g, out);
 	g_early(g);
-	for (size_t k = 0; k < g->to_end.n; k++)
-		g_land(g, g->to_end.v[k], g->code.n);
-	return g->code.n > GEN_CODE_MAX ? g_refuse(g, "a program that long") : (int)g->code.n;
+	asm_bind(&g->a, g->to_end);
+	if (asm_link(&g->a) < 0)
+		return g_refuse(g, "a branch that far");
+	return g->a.code.n > GEN_CODE_MAX ? g_refuse(g, "a program that long") : (int)g->a.code.n;
+}
+
+static struct gen new_gen(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env, const struct gen_site *site)
+{
+	const struct arch *arch = u->arch ? u->arch : arch_host();
+
+	return (struct gen){ .arch = arch, .a = { .ops = arch->assembler }, .u = u, .p = p, .env = env, .site = site };
 }
 
 /* hole_size: 0, or what it must be; returned where another one is wanted */
 static int write_code(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env, const struct gen_site *site,
 		      uint64_t at, uint8_t *out, size_t *hole_size)
 {
-	struct gen g = { .u = u, .p = p, .env = env, .site = site, .at = at, .layout = env->layout, .hole_size = *hole_size };
-	int r = put_all(&g);
+	struct gen g = new_gen(u, p, env, site);
+	int r;
+
+	g.a.at = at;
+	g.layout = env->layout;
+	g.hole_size = *hole_size;
+	r = put_all(&g);
 
 	if (r > 0 && out)
-		memcpy(out, g.code.v, r);
+		memcpy(out, g.a.code.v, r);
 	*hole_size = r > 0 && g.hole ? r - g.hot : 0;
 	g_analysis_free(&g);
-	vec_free(&g.code);
-	vec_free(&g.jumps);
+	asm_free(&g.a);
 	vec_free(&g.cold);
-	vec_free(&g.to_early);
-	vec_free(&g.to_end);
 	vec_free(&g.constants);
 	vec_free(&g.ops);
-	vec_free(&g.to_routine[0]);
-	vec_free(&g.to_routine[1]);
 	return r;
 }
 
@@ -206,7 +185,7 @@ int gen_scratch(const struct ir_unit *u, const struct ir_prog *p)
 {
 	struct gen_env env = { .enabled = 1, .pair_bits = GEN_PAIR_BITS_MIN };
 	struct gen_site site = { 0 };
-	struct gen g = { .u = u, .p = p, .env = &env, .site = &site };
+	struct gen g = new_gen(u, p, &env, &site);
 	int r = g_analyse(&g);
 
 	if (r == 0 && g.heavy)
@@ -219,7 +198,7 @@ int gen_stack_need(const struct ir_unit *u, const struct ir_prog *p)
 {
 	struct gen_env env = { .enabled = 1, .ids_table = 8, .pair_bits = GEN_PAIR_BITS_MIN };
 	struct gen_site site = { 0 };
-	struct gen g = { .u = u, .p = p, .env = &env, .site = &site };
+	struct gen g = new_gen(u, p, &env, &site);
 	int r = g_analyse(&g);
 
 	if (r == 0)
@@ -230,7 +209,7 @@ int gen_stack_need(const struct ir_unit *u, const struct ir_prog *p)
 
 uint32_t gen_event_max(const struct ir_unit *u, const struct ir_prog *p)
 {
-	struct gen g = { .u = u, .p = p };
+	struct gen g = new_gen(u, p, NULL, NULL);
 	uint32_t most = 0;
 
 	for (size_t i = 0; i < p->ins.n; i++)

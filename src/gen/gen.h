@@ -16,7 +16,7 @@
 #ifndef JAB_GEN_H
 #define JAB_GEN_H
 
-#include "arch/event.h"
+#include "arch/arch.h"
 #include "blob/leave.h"
 #include "lang/ir.h"
 
@@ -46,7 +46,7 @@ struct maps_layout;		/* gen/maps.h */
  * The first range is the one that is looked at first.
  */
 #define GEN_GOOD 16
-#define GEN_GOOD_STACK GEN_GOOD	/* of the first thread: good from rsp on, if rsp is in there as well */
+#define GEN_GOOD_STACK GEN_GOOD	/* of the first thread: good from the stack pointer on, if that is in there as well */
 #define GEN_GOOD_SHORT 7	/* a range is given shorter by that: no load of 8 bytes reaches beyond it */
 
 struct gen_good {
@@ -66,18 +66,11 @@ struct gen_good {
 struct gen_env {
 	/*
 	 * As for events without a program (session's rings.spec): rseq, tid, pid cell, ring table, slow
-	 * routine, ring size, overwrite, lost counters. id and fields are not looked at.
+	 * routine, ring size, overwrite, lost counters. id and fields are not looked at. While event.fast is 0 no thread may
+	 * use restartable sequences, nor anything else of its block; a CPU that the layout has no part for can't be used.
 	 */
 	struct event_spec event;
 	const uint32_t *ids;		/* the event id of each record of the unit */
-
-	/*
-	 * As in struct count_spec: the entry is 0 for a CPU that can't be used, and for a thread without registration. What its
-	 * entries point to is not looked at. event.fast comes first: while that is 0 no thread may use restartable
-	 * sequences, nor anything else of its block.
-	 */
-	uint64_t cpu_table;
-	uint32_t ncpus;			/* entries of it; not below that of the layout */
 
 	uint64_t maps;			/* layout->size bytes, shared with us, 64-aligned */
 	const struct maps_layout *layout;
@@ -115,9 +108,9 @@ struct gen_env {
 };
 
 struct gen_site {
-	uint64_t addr;			/* live address of the site: rip */
+	uint64_t addr;			/* live address of the site: its pc */
 	uint64_t number;		/* IR_CTX_SITE */
-	int8_t pushed;			/* 1: a call has pushed its return address already, rsp is 8 too low; -1: a return has taken it away */
+	int8_t pushed;			/* 1: a call has pushed its return address already, the stack pointer is 8 too low; -1: a return has taken it away */
 	bool tail;			/* an exit that goes on in another function */
 	uint64_t func;			/* call probes: what entry and exits of a function have in common */
 	int32_t g_off;			/* likewise: it is Go's, and there a thread has the address of g; 0: it is not */
@@ -153,9 +146,10 @@ int gen_emit(const struct ir_unit *u, const struct ir_prog *p, const struct gen_
 
 /*
  * A program with is_left is no body of a pad but a routine: blob_leave() calls it with the stack pointer of a call and how it
- * was left on the stack, and it ends with a return that is behind gen_measure() bytes or earlier.
+ * was left on the stack. A return, for which there must be GEN_LEAVER_MORE bytes, is written behind its code.
  */
 #define GEN_LEAVER_MORE 1
+void gen_leaver_end(const struct arch *arch, uint8_t *out);	/* writes that return; arch as in struct ir_unit */
 
 /* The body of a pad where frames go away: hands the stack pointer and a register to blob_leave(). Returns its length. */
 #define GEN_LANDING_MAX 256
@@ -164,6 +158,7 @@ struct gen_landing {
 	uint64_t blob;			/* where the image stands */
 	uint64_t desc;			/* struct leave_desc */
 	uint64_t slow;			/* where the code of emit_event_slow() stands */
+	const struct arch *arch;	/* NULL: the one that jab runs on */
 };
 int gen_landing(const struct gen_landing *l, uint8_t *out);
 

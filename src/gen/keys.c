@@ -8,90 +8,85 @@
 /* Where there is no room that is counted, and it goes on where the aggregation ends. */
 static void put_find(struct gen *g, struct cold *c)
 {
+	asm_label there = asm_new_label(&g->a);
 	const struct ir_ins *i = c->p;
-	size_t there;
 
-	g_call(g, i);					/* rax = entry + bias, or that there is no room */
-	op(g, 0x83, 0xf8, PROG_FULL, 0x75, 0);		/* cmp  $PROG_FULL,%eax; jne 1f */
-	there = g->code.n;
+	g_call(g, i);					/* A = entry + bias, or that there is no room */
+	ins(g, alu_imm, ASM_CMP, ASM_32, asm_in(ASM_A), PROG_FULL);
+	ins(g, branch_short, ASM_NE, there);
 	g_error(g, i, IR_ERR_MAP_FULL);
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->n[AGG_KEY_END]);
-	g->code.v[there - 1] = g->code.n - there;
-	op(g, 0x48, 0x69, 0xc0);			/* 1: imul $value_size,%rax,%rax */
-	g_u32(g, g_map_place(g, i->map)->value_size);
-	g_store_word(g, RAX, c->n[AGG_KEY_OFFSET]);
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->back);
+	ins(g, jump, c->n[AGG_KEY_END]);
+	asm_bind(&g->a, there);
+	ins(g, mul_imm, ASM_64, ASM_A, ASM_A, g_map_place(g, i->map)->value_size);
+	g_store_word(g, ASM_A, c->n[AGG_KEY_OFFSET]);
+	ins(g, jump, c->then);
 }
 
 static void put_key_word(struct gen *g, const struct ir_ins *i, uint32_t k)
 {
-	g_load(g, RAX, g->p->args.v[i->first + k].reg);
+	g_load(g, ASM_A, g->p->args.v[i->first + k].reg);
 }
 
 static void put_factor(struct gen *g, uint64_t factor)
 {
-	g_address(g, RDX, factor);
-	op(g, 0x48, 0x0f, 0xaf, 0xca);			/* imul %rdx,%rcx */
+	ins(g, address, ASM_C, factor);
+	ins(g, mul, ASM_B, ASM_C);
 }
 
-/* rcx = prog_hash() */
+/* B = prog_hash() */
 static void put_hash(struct gen *g, const struct ir_ins *i)
 {
-	g_address(g, RCX, PROG_HASH_SEED);
+	ins(g, address, ASM_B, PROG_HASH_SEED);
 	for (uint32_t k = 0; k < i->nkeys; k++) {
 		put_key_word(g, i, k);
-		op(g, 0x48, 0x31, 0xc1);			/* xor  %rax,%rcx */
+		ins(g, alu, ASM_XOR, ASM_64, ASM_B, ASM_A);
 		put_factor(g, PROG_HASH_WORD);
-		op(g, 0x48, 0x89, 0xca, 0x48, 0xc1, 0xea, 32);	/* mov  %rcx,%rdx; shr $32,%rdx */
-		op(g, 0x48, 0x31, 0xd1);			/* xor  %rdx,%rcx */
+		ins(g, move, ASM_64, ASM_C, ASM_B);
+		ins(g, shift, ASM_SHR, ASM_64, ASM_C, 32);
+		ins(g, alu, ASM_XOR, ASM_64, ASM_B, ASM_C);
 	}
 	put_factor(g, PROG_HASH_END);
 }
 
-/* edx = 0: it is there. Entries of aggregations are not used again, so a key that can be seen stays. */
+/* EQ: it is there. Entries of aggregations are not used again, so a key that can be seen stays. */
 static void put_look(struct gen *g, const struct ir_ins *i, int32_t offset)
 {
 	const struct map_place *p = g_map_place(g, i->map);
 	struct prog_shape t = maps_shape(&g->u->maps.v[i->map], p);
 
 	put_hash(g, i);
-	op(g, 0x81, 0xe1);				/* and  $mask,%ecx */
-	g_u32(g, t.mask);
-	op(g, 0x8d, 0x51, PROG_KEY_BIAS);		/* lea  bias(%rcx),%edx */
-	op(g, 0x48, 0x69, 0xd2);			/* imul $value_size,%rdx,%rdx */
-	g_u32(g, p->value_size);
-	g_store_word(g, RDX, offset);
-	op(g, 0x48, 0x69, 0xc9);			/* imul $stride,%rcx,%rcx */
-	g_u32(g, t.stride);
-	g_address(g, RDX, g->env->maps + p->table + sizeof(struct prog_table));
-	op(g, 0x48, 0x01, 0xd1);			/* add  %rdx,%rcx */
-	op(g, 0x8b, 0x11, 0x83, 0xe2, PROG_STATE);	/* mov  (%rcx),%edx; and $PROG_STATE,%edx */
-	op(g, 0x83, 0xf2, PROG_READY);			/* xor  $PROG_READY,%edx */
+	ins(g, alu_wide, ASM_AND, ASM_32, ASM_B, t.mask);
+	ins(g, lea, ASM_32, ASM_C, asm_at(ASM_B, PROG_KEY_BIAS));
+	ins(g, mul_imm, ASM_64, ASM_C, ASM_C, p->value_size);
+	g_store_word(g, ASM_C, offset);
+	ins(g, mul_imm, ASM_64, ASM_B, ASM_B, t.stride);
+	ins(g, address, ASM_C, g->env->maps + p->table + sizeof(struct prog_table));
+	ins(g, alu, ASM_ADD, ASM_64, ASM_B, ASM_C);
+	ins(g, load, ASM_U32, ASM_C, asm_at(ASM_B, 0));
+	ins(g, alu_imm, ASM_AND, ASM_32, asm_in(ASM_C), PROG_STATE);
+	ins(g, alu_imm, ASM_XOR, ASM_32, asm_in(ASM_C), PROG_READY);
 	for (uint32_t k = 0; k < i->nkeys; k++) {
 		put_key_word(g, i, k);
-		op(g, 0x48, 0x33);			/* xor  key(%rcx),%rax */
-		g_mem(g, RAX, RCX, offsetof(struct prog_entry, key) + 8 * k);
-		op(g, 0x48, 0x09, 0xc2);		/* or   %rax,%rdx */
+		ins(g, alu_from, ASM_XOR, ASM_64, ASM_A, asm_far(ASM_B, offsetof(struct prog_entry, key) + 8 * k));
+		ins(g, alu, ASM_OR, ASM_64, ASM_C, ASM_A);
 		g->acc = IR_NONE;
 	}
 }
 
-size_t g_agg_key(struct gen *g, const struct ir_ins *i, int32_t offset)
+asm_label g_agg_key(struct gen *g, const struct ir_ins *i, int32_t offset)
 {
 	struct cold *c = g_cold(g, put_find);
 
 	c->p = i;
 	c->n[AGG_KEY_OFFSET] = offset;
+	c->n[AGG_KEY_END] = asm_new_label(&g->a);
 	if (g_is_heavy(g, i)) {
-		op(g, 0xe9);				/* jmp  find */
+		ins(g, jump, c->here);
 	} else {
 		put_look(g, i, offset);
-		op(g, 0x0f, 0x85);			/* jnz  find */
+		ins(g, branch, ASM_NE, c->here);
 	}
-	c->from[0] = g_later(g);
-	c->back = g->code.n;
+	asm_bind(&g->a, c->then);
 	g->acc = IR_NONE;				/* wherever we come from */
-	return g->cold.n - 1;
+	return c->n[AGG_KEY_END];
 }

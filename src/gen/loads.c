@@ -13,19 +13,16 @@
 /* Integers are extended as they come; a float is its bits. */
 static void put_load(struct gen *g, const struct ir_ins *i, int32_t off)
 {
-	static const uint8_t how[][3] = {
-		[IR_I8] = { 0x48, 0x0f, 0xbe }, [IR_I16] = { 0x48, 0x0f, 0xbf }, [IR_I32] = { 0x48, 0x63 },
-		[IR_I64] = { 0x48, 0x8b }, [IR_U8] = { 0x48, 0x0f, 0xb6 }, [IR_U16] = { 0x48, 0x0f, 0xb7 },
-		[IR_U32] = { 0x8b }, [IR_U64] = { 0x48, 0x8b }, [IR_F32] = { 0x8b }, [IR_F64] = { 0x48, 0x8b },
+	static const uint8_t how[] = {
+		[IR_I8] = ASM_I8, [IR_I16] = ASM_I16, [IR_I32] = ASM_I32, [IR_I64] = ASM_U64, [IR_U8] = ASM_U8, [IR_U16] = ASM_U16,
+		[IR_U32] = ASM_U32, [IR_U64] = ASM_U64, [IR_F32] = ASM_U32, [IR_F64] = ASM_U64,
 	};
 	uint8_t type = i->type == IR_BOOL ? IR_U8 : i->type == IR_CHAR ? IR_I8 : i->type > IR_F64 ? IR_U64 : i->type;
 
-	for (int k = 0; k < 3 && (how[type][k] || !k); k++)
-		op(g, how[type][k]);
-	g_mem(g, RAX, RAX, off);
+	ins(g, load, how[type], ASM_A, asm_far(ASM_A, off));
 }
 
-/* What was loaded is in rax. */
+/* What was loaded is in A. */
 static void put_result(struct gen *g, const struct ir_ins *i)
 {
 	if (i->type == IR_BOOL)
@@ -36,40 +33,39 @@ static void put_result(struct gen *g, const struct ir_ins *i)
 	}
 	g->acc = IR_NONE;
 	if (i->type == IR_F64) {
-		g_store_word(g, RAX, g->places[i->dst].off);
+		g_store_word(g, ASM_A, g->places[i->dst].off);
 		return;
 	}
-	op(g, 0x66, 0x0f, 0x6e, 0xc0);			/* movd %eax,%xmm0 */
-	op(g, 0xf3, 0x0f, 0x5a, 0xc0);			/* cvtss2sd %xmm0,%xmm0 */
-	g_store_f(g, 0, i->dst);
+	ins(g, vset, ASM_32, ASM_V0, ASM_A);
+	ins(g, widen, ASM_V0, ASM_V0);
+	g_store_f(g, ASM_V0, i->dst);
 }
 
 static void put_plain(struct gen *g, const struct ir_ins *i)
 {
-	g_load(g, RAX, i->a);
+	g_load(g, ASM_A, i->a);
 	if (i->imm != (int32_t)i->imm) {
-		g_address(g, RCX, i->imm);
-		op(g, 0x48, 0x01, 0xc8);		/* add  %rcx,%rax */
+		ins(g, address, ASM_B, i->imm);
+		ins(g, alu, ASM_ADD, ASM_64, ASM_A, ASM_B);
 	}
 	put_load(g, i, i->imm == (int32_t)i->imm ? i->imm : 0);
 	put_result(g, i);
 }
 
-/* By the blob, which leaves it in its word, too. The pointer is in rax. */
+/* By the blob, which leaves it in its word, too. The pointer is in A. */
 static void put_checked(struct gen *g, const struct ir_ins *i)
 {
-	g_store_word(g, RAX, g->out);
+	g_store_word(g, ASM_A, g->out);
 	g_heavy(g, i);
-	g_load_word(g, RAX, g->places[i->dst].off);
+	g_load_word(g, ASM_A, g->places[i->dst].off);
 }
 
-/* rdx = where the load would read, from the start of the range at rcx; is it in there? */
+/* C = where the load would read, from the start of the range at B. ULT: it is in there. */
 static void put_is_in(struct gen *g, const struct ir_ins *i)
 {
-	op(g, 0x48, 0x8d);				/* lea  imm(%rax),%rdx */
-	g_mem(g, RDX, RAX, i->imm);
-	op(g, 0x48, 0x2b, 0x11);			/* sub  (%rcx),%rdx */
-	op(g, 0x48, 0x3b, 0x51, 8);			/* cmp  8(%rcx),%rdx */
+	ins(g, lea, ASM_64, ASM_C, asm_far(ASM_A, i->imm));
+	ins(g, alu_from, ASM_SUB, ASM_64, ASM_C, asm_at(ASM_B, 0));
+	ins(g, alu_from, ASM_CMP, ASM_64, ASM_C, asm_at(ASM_B, 8));
 }
 
 static uint64_t range_at(const struct gen *g, uint32_t k)
@@ -77,120 +73,115 @@ static uint64_t range_at(const struct gen *g, uint32_t k)
 	return g->env->good + offsetof(struct gen_good, range) + 16 * k;
 }
 
-/* In the stack, not below rsp, and rsp not below the stack. */
-static void put_is_in_stack(struct gen *g, const struct ir_ins *i, size_t load)
+/* In the stack, not below the stack pointer, and that not below the stack. */
+static void put_is_in_stack(struct gen *g, const struct ir_ins *i, asm_label load)
 {
-	size_t no[2];
+	asm_label no = asm_new_label(&g->a);
 
-	g_address(g, RCX, range_at(g, GEN_GOOD_STACK));
+	ins(g, address, ASM_B, range_at(g, GEN_GOOD_STACK));
 	put_is_in(g, i);
-	op(g, 0x73, 0);					/* jae  1f */
-	no[0] = g->code.n;
-	op(g, 0x48, 0x03, 0x11);			/* add  (%rcx),%rdx */
-	op(g, 0x48, 0x39, 0xe2, 0x72, 0);		/* cmp  %rsp,%rdx; jb 1f */
-	no[1] = g->code.n;
-	op(g, 0x48, 0x3b, 0x21, 0x0f, 0x83);		/* cmp  (%rcx),%rsp; jae load */
-	g_land(g, g_later(g), load);
-	for (int k = 0; k < 2; k++)			/* 1: */
-		g->code.v[no[k] - 1] = g->code.n - no[k];
+	ins(g, branch_short, ASM_UGE, no);
+	ins(g, alu_from, ASM_ADD, ASM_64, ASM_C, asm_at(ASM_B, 0));
+	ins(g, alu, ASM_CMP, ASM_64, ASM_C, ASM_SP);
+	ins(g, branch_short, ASM_ULT, no);
+	ins(g, alu_from, ASM_CMP, ASM_64, ASM_SP, asm_at(ASM_B, 0));
+	ins(g, branch, ASM_UGE, load);
+	asm_bind(&g->a, no);
 }
 
 /* From the last one down to the second. */
-static void put_is_in_others(struct gen *g, const struct ir_ins *i, size_t load)
+static void put_is_in_others(struct gen *g, const struct ir_ins *i, asm_label load)
 {
-	size_t again = g->code.n;
+	asm_label again = asm_new_label(&g->a);
 
-	op(g, 0x48, 0x83, 0xe9, 16);			/* 1: sub $16,%rcx */
+	asm_bind(&g->a, again);
+	ins(g, alu_imm, ASM_SUB, ASM_64, asm_in(ASM_B), 16);
 	put_is_in(g, i);
-	op(g, 0x0f, 0x82);				/* jb   load */
-	g_land(g, g_later(g), load);
-	op(g, 0x81, 0xf9);				/* cmp  $second,%ecx; jne 1b */
-	g_u32(g, range_at(g, 1));
-	op(g, 0x75, again - (g->code.n + 2));
+	ins(g, branch, ASM_ULT, load);
+	ins(g, alu_wide, ASM_CMP, ASM_32, ASM_B, range_at(g, 1));
+	ins(g, branch_short, ASM_NE, again);
 }
 
 /* A pointer that could not be read is none, whatever it looks like. */
-static size_t put_is_faulty(struct gen *g, const struct ir_ins *i, size_t look)
+static void put_is_faulty(struct gen *g, const struct ir_ins *i, asm_label look, asm_label faulty)
 {
-	g_load_word(g, RCX, g->ring);
-	op(g, 0x48, 0x8b);				/* mov  scratch(%rcx),%rcx */
-	g_mem(g, RCX, RCX, offsetof(struct ring_ref, scratch));
-	g_address(g, RDX, i->mask & g->bits);
-	op(g, 0x48, 0x85);				/* test %rdx,faults(%rcx) */
-	g_mem(g, RDX, RCX, PROG_RUN + offsetof(struct prog_run, faults));
-	op(g, 0x0f, 0x84);				/* jz   look */
-	g_land(g, g_later(g), look);
-	op(g, 0xe9);					/* jmp  checked */
-	return g_later(g);
+	g_load_word(g, ASM_B, g->ring);
+	ins(g, load, ASM_U64, ASM_B, asm_far(ASM_B, offsetof(struct ring_ref, scratch)));
+	ins(g, address, ASM_C, i->mask & g->bits);
+	ins(g, alu_to, ASM_TEST, ASM_64, asm_far(ASM_B, PROG_RUN + offsetof(struct prog_run, faults)), ASM_C);
+	ins(g, branch, ASM_EQ, look);
+	ins(g, jump, faulty);
 }
 
-enum { FROM_LOOK, FROM_FAULTS, TO_LOOK, TO_LOAD };
+/* Labels: where a pointer that may be faulty is asked for; where it is looked up, and where it is loaded. */
+enum { FAULTS, LOOK, LOAD };
 
 /* At the site's stack pointer + imm? Where it is in the same page as that, it is there. */
-static bool is_above_rsp(const struct gen *g, const struct ir_ins *i)
+static bool is_above_sp(const struct gen *g, const struct ir_ins *i)
 {
+	const struct ir_ins *x = g->p->ins.v;
+
 	if (i->imm < 0 || i->imm > STACK_ABOVE || g->defs[i->a] != 1)
 		return false;
 	for (size_t k = 0; k < g->p->ins.n; k++)
-		if (g->p->ins.v[k].dst == i->a)
-			return g->p->ins.v[k].op == IR_REG && g->p->ins.v[k].imm == RSP;
+		if (x[k].dst == i->a)
+			return x[k].op == IR_REG && g->a.ops->site(x[k].imm) == ASM_SP;
 	return false;
 }
 
-/* rax: the stack pointer. CF: it is in its page. */
+/* A: the stack pointer. ULT: it is in its page. */
 static void put_is_in_page(struct gen *g, const struct ir_ins *i)
 {
-	op(g, 0x89, 0xc1, 0x81, 0xe1);			/* mov  %eax,%ecx; and $4095,%ecx */
-	g_u32(g, 4095);
-	op(g, 0x81, 0xf9);				/* cmp  $4096 - size - imm + 1,%ecx */
-	g_u32(g, 4096 - ir_size(i->type) - i->imm + 1);
+	uint32_t page = 1u << g->a.ops->page_shift;
+
+	ins(g, move, ASM_32, ASM_B, ASM_A);
+	ins(g, alu_imm, ASM_AND, ASM_32, asm_in(ASM_B), page - 1);
+	ins(g, alu_wide, ASM_CMP, ASM_32, ASM_B, page - ir_size(i->type) - i->imm + 1);
 }
 
 static void put_elsewhere(struct gen *g, struct cold *c)
 {
+	asm_label faulty = asm_new_label(&g->a);
 	const struct ir_ins *i = c->p;
-	size_t faulty = 0;
 
-	if (c->n[FROM_FAULTS]) {
-		g_land(g, c->n[FROM_FAULTS], g->code.n);
-		faulty = put_is_faulty(g, i, c->n[TO_LOOK]);
+	if (c->n[FAULTS]) {
+		asm_bind(&g->a, c->n[FAULTS]);
+		put_is_faulty(g, i, c->n[LOOK], faulty);
 	}
-	g_land(g, c->n[FROM_LOOK], g->code.n);
+	asm_bind(&g->a, c->here);
 	if (g->env->good) {
-		put_is_in_stack(g, i, c->n[TO_LOAD]);
-		put_is_in_others(g, i, c->n[TO_LOAD]);
+		put_is_in_stack(g, i, c->n[LOAD]);
+		put_is_in_others(g, i, c->n[LOAD]);
 	}
-	if (faulty)
-		g_land(g, faulty, g->code.n);
+	asm_bind(&g->a, faulty);
 	put_checked(g, i);
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->back);
+	ins(g, jump, c->then);
 }
 
 static void put_looked_up(struct gen *g, const struct ir_ins *i)
 {
-	struct cold c = { .put = put_elsewhere, .p = i };
+	struct cold *c = g_cold(g, put_elsewhere);
 
-	g_load(g, RAX, i->a);
+	c->p = i;
+	c->n[LOOK] = asm_new_label(&g->a);
+	c->n[LOAD] = asm_new_label(&g->a);
+	g_load(g, ASM_A, i->a);
 	if (i->mask & g->bits) {			/* no ring, no faults */
-		op(g, 0x48, 0x83);			/* cmpq $0,ring(%rsp) */
-		g_rsp(g, 7, g->ring);
-		op(g, 0, 0x0f, 0x85);			/* jne  is it faulty? */
-		c.n[FROM_FAULTS] = g_later(g);
+		c->n[FAULTS] = asm_new_label(&g->a);
+		ins(g, alu_imm, ASM_CMP, ASM_64, asm_at(ASM_SP, g->ring), 0);
+		ins(g, branch, ASM_NE, c->n[FAULTS]);
 	}
-	c.n[TO_LOOK] = g->code.n;
-	if (is_above_rsp(g, i)) {
+	asm_bind(&g->a, c->n[LOOK]);
+	if (is_above_sp(g, i)) {
 		put_is_in_page(g, i);
 	} else {
-		g_address(g, RCX, range_at(g, 0));
+		ins(g, address, ASM_B, range_at(g, 0));
 		put_is_in(g, i);
 	}
-	op(g, 0x0f, 0x83);				/* jae  elsewhere */
-	c.n[FROM_LOOK] = g_later(g);
-	c.n[TO_LOAD] = g->code.n;
+	ins(g, branch, ASM_UGE, c->here);
+	asm_bind(&g->a, c->n[LOAD]);
 	put_load(g, i, i->imm);
-	c.back = g->code.n;
-	*vec_add(&g->cold) = c;
+	asm_bind(&g->a, c->then);
 	put_result(g, i);
 }
 
@@ -200,10 +191,10 @@ bool g_load_memory(struct gen *g, const struct ir_ins *i)
 		return false;
 	if (i->flags & IR_GOOD) {
 		put_plain(g, i);
-	} else if ((g->env->good || is_above_rsp(g, i)) && i->imm == (int32_t)i->imm) {
+	} else if ((g->env->good || is_above_sp(g, i)) && i->imm == (int32_t)i->imm) {
 		put_looked_up(g, i);
 	} else {
-		g_load(g, RAX, i->a);
+		g_load(g, ASM_A, i->a);
 		put_checked(g, i);
 		put_result(g, i);
 	}

@@ -16,7 +16,7 @@
  * written the time, and frees it; the exits that find nothing then are counted. Saved values could still be mixed with those of another,
  * written in the same nanoseconds: the check is all of them and the key, xored.
  *
- * rdtsc waits for all that is before it and lets nothing go on behind it, so most of the work of an exit is done before, and the time that
+ * Reading the time stamp counter waits for all that is before it and lets nothing go on behind it, so most of the work of an exit is done before, and the time that
  * is measured does not get longer by it: docs/why/calls.md.
  */
 #include "gen/emit.h"
@@ -37,11 +37,8 @@
 _Static_assert(1 << FEW_SHIFT == GEN_PAIR_SIZE, "gen.h counts in these");
 _Static_assert(SLOT_SAVED + 8 * GEN_SAVED_MAX <= 1 << MANY_SHIFT, "a slot has room for all");
 
-/* reg, off(%rcx) */
-static void put_slot(struct gen *g, int reg, int8_t off)
-{
-	op(g, 0x41 | reg << 3, off);
-}
+#define SLOT(off) asm_at(ASM_B, off)		/* of the slot at B */
+#define SAVED(k) asm_far(ASM_B, SLOT_SAVED + 8 * (k))
 
 static int32_t word(const struct gen *g, int n)
 {
@@ -87,38 +84,37 @@ uint32_t gen_open_calls(const struct ir_prog *p, uint32_t pair_bits)
 }
 
 /*
- * rax is the stack pointer: make of it what stays the same while the stack moves. g never moves and begins with the
+ * A is the stack pointer: make of it what stays the same while the stack moves. g never moves and begins with the
  * stack's ends. Its address goes where no bits of a distance are.
  */
 static void put_distance(struct gen *g)
 {
-	size_t none;
+	asm_label none = asm_new_label(&g->a);
 
-	op(g, 0x64, 0x48, 0x8b, 0x0c, 0x25);		/* mov  %fs:g,%rcx */
-	g_u32(g, g->site->g_off);
-	op(g, 0xe3, 0);					/* jrcxz 1f: no thread of Go's */
-	none = g->code.n;
-	op(g, 0x48, 0x2b, 0x41, 8);			/* sub  8(%rcx),%rax */
-	op(g, 0x48, 0xc1, 0xc1, 24);			/* rol  $24,%rcx */
-	op(g, 0x48, 0x31, 0xc8);			/* xor  %rcx,%rax */
-	g->code.v[none - 1] = g->code.n - none;		/* 1: */
+	ins(g, load, ASM_U64, ASM_B, asm_tls(g->site->g_off));
+	ins(g, branch_b_zero, none);			/* no thread of Go's */
+	ins(g, alu_from, ASM_SUB, ASM_64, ASM_A, asm_at(ASM_B, 8));
+	ins(g, shift, ASM_ROL, ASM_64, ASM_B, 24);
+	ins(g, alu, ASM_XOR, ASM_64, ASM_A, ASM_B);
+	asm_bind(&g->a, none);
 }
 
 /* What was noted before the clause was switched has another key. */
 static void put_switched(struct gen *g)
 {
-	g_address(g, RCX, g->env->enabled + 4ull * g->p->clause);
-	op(g, 0x8b, 0x11, 0x48, 0x69, 0xd2);		/* mov  (%rcx),%edx; imul $odd,%rdx,%rdx */
-	g_u32(g, 0x632be5ab);
-	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
+	ins(g, address, ASM_B, g->env->enabled + 4ull * g->p->clause);
+	ins(g, load, ASM_U32, ASM_C, asm_at(ASM_B, 0));
+	ins(g, mul_imm, ASM_64, ASM_C, ASM_C, 0x632be5ab);
+	ins(g, alu, ASM_XOR, ASM_64, ASM_A, ASM_C);
 }
 
 /* Likewise what was noted before the last entry that could not be: the place of that one may be taken. */
 static void put_missed(struct gen *g)
 {
-	g_address(g, RCX, g->site->missed);
-	op(g, 0x8b, 0x11, 0x48, 0x0f, 0xca);		/* mov  (%rcx),%edx; bswap %rdx */
-	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
+	ins(g, address, ASM_B, g->site->missed);
+	ins(g, load, ASM_U32, ASM_C, asm_at(ASM_B, 0));
+	ins(g, swap, ASM_64, ASM_C);
+	ins(g, alu, ASM_XOR, ASM_64, ASM_A, ASM_C);
 }
 
 /* A key is the stack pointer and a number that stands for the function and the clause; mostly there is nothing else. */
@@ -127,23 +123,21 @@ static bool key_is_plain(const struct gen *g)
 	return !g->site->g_off && !g->site->missed && !g->env->enabled;
 }
 
-static void put_plain_key(struct gen *g, int reg)
+static void put_plain_key(struct gen *g, enum asm_reg reg)
 {
 	uint64_t h = (g->site->func + 0x632be59bd9b4e019u * g->p->clause) * 0x9e3779b97f4a7c15u;
 
 	if (g->p->is_left) {
 		g_load_word(g, reg, g_left_word(g, LEFT_SP));
-		op(g, 0x48, 0x81, 0xc0 | reg);		/* add  $number,%reg */
-		g_u32(g, h >> 34);
+		ins(g, alu_imm, ASM_ADD, ASM_64, asm_in_far(reg), h >> 34);
 		return;
 	}
-	op(g, 0x48, 0x8d);				/* lea  site's rsp + number,%reg */
-	g_rsp(g, reg, (int32_t)(h >> 34) + g->frame + 128 + 8 * g->site->pushed);
+	ins(g, lea, ASM_64, reg, asm_at(ASM_SP, (int32_t)(h >> 34) + g_site_sp(g)));
 }
 
 static void put_key(struct gen *g)
 {
-	put_plain_key(g, RAX);
+	put_plain_key(g, ASM_A);
 	if (g->site->g_off)
 		put_distance(g);
 	if (g->env->enabled)
@@ -153,7 +147,7 @@ static void put_key(struct gen *g)
 }
 
 /* At an entry, once more: in reg. */
-static void put_same_key(struct gen *g, int reg)
+static void put_same_key(struct gen *g, enum asm_reg reg)
 {
 	if (key_is_plain(g))
 		put_plain_key(g, reg);
@@ -161,7 +155,7 @@ static void put_same_key(struct gen *g, int reg)
 		g_load_word(g, reg, word(g, PAIR_KEY));
 }
 
-/* rax = key, rcx = the first slot it may stand in */
+/* A = key, B = the first slot it may stand in */
 static void put_home(struct gen *g)
 {
 	uint32_t last = gen_open_calls(g->p, g->env->pair_bits) - 1;
@@ -170,141 +164,138 @@ static void put_home(struct gen *g)
 	put_key(g);
 	if (g->site->g_off) {				/* all bits of its key differ, not only the lower ones */
 		from = __builtin_clzll(last);
-		g_address(g, RCX, 0x9e3779b97f4a7c15);
-		op(g, 0x48, 0x0f, 0xaf, 0xc8);		/* imul %rax,%rcx */
+		ins(g, address, ASM_B, 0x9e3779b97f4a7c15);
+		ins(g, mul, ASM_B, ASM_A);
 	} else {
-		op(g, 0x48, 0x69, 0xc8);		/* imul $odd,%rax,%rcx */
-		g_u32(g, 0x9e3779b1);
+		ins(g, mul_imm, ASM_64, ASM_B, ASM_A, 0x9e3779b1);
 	}
-	op(g, 0x48, 0xc1, 0xe9, from - slot_shift(g));	/* shr  $from - shift,%rcx */
-	op(g, 0x81, 0xe1);				/* and  $last << shift,%ecx */
-	g_u32(g, last << slot_shift(g));
-	g_address(g, RDX, g->env->pairs + (has_few(g->p) ? 0 : GEN_PAIRS_FEW(g->env->pair_bits)));
-	op(g, 0x48, 0x01, 0xd1);			/* add  %rdx,%rcx */
+	ins(g, shift, ASM_SHR, ASM_64, ASM_B, from - slot_shift(g));
+	ins(g, alu_wide, ASM_AND, ASM_32, ASM_B, last << slot_shift(g));
+	ins(g, address, ASM_C, g->env->pairs + (has_few(g->p) ? 0 : GEN_PAIRS_FEW(g->env->pair_bits)));
+	ins(g, alu, ASM_ADD, ASM_64, ASM_B, ASM_C);
 }
 
 static void put_high(struct gen *g, uint32_t v)
 {
-	op(g, 0xc7);					/* movl $v,high(%rcx) */
-	put_slot(g, 0, SLOT_HIGH);
-	g_u32(g, v);
+	ins(g, store_imm, ASM_32, SLOT(SLOT_HIGH), v);
 }
 
+/* EQ: it is */
 static void put_is_free(struct gen *g)
 {
-	op(g, 0x81);					/* cmpl $FREE,high(%rcx) */
-	put_slot(g, 7, SLOT_HIGH);
-	g_u32(g, FREE);
+	ins(g, alu_imm, ASM_CMP, ASM_32, SLOT(SLOT_HIGH), FREE);
+}
+
+static void put_next_slot(struct gen *g)
+{
+	ins(g, alu_wide, ASM_ADD, ASM_64, ASM_B, slot_size(g));
+}
+
+static void put_first_slot(struct gen *g)
+{
+	ins(g, alu_wide, ASM_SUB, ASM_64, ASM_B, slot_size(g) * GEN_PAIR_WAYS);
+}
+
+/* Flags of how many slots are still to be looked at - n */
+static void put_are_left(struct gen *g, int n)
+{
+	ins(g, alu_imm, ASM_CMP, ASM_64, asm_at(ASM_SP, word(g, PAIR_COUNT)), n);
+}
+
+/* A: the last key of a slot, C: ours. NE, or to `claimed`: another has it, and it can't be taken now. */
+static void put_try(struct gen *g, asm_label claimed)
+{
+	asm_label nobodys = asm_new_label(&g->a), no = asm_new_label(&g->a);
+
+	ins(g, alu, ASM_TEST, ASM_64, ASM_A, ASM_A);
+	ins(g, branch_short, ASM_EQ, nobodys);
+	put_are_left(g, GEN_PAIR_WAYS);
+	ins(g, branch_short, ASM_UGT, no);
+	put_is_free(g);
+	ins(g, branch_short, ASM_NE, no);
+	asm_bind(&g->a, nobodys);
+	ins(g, atomic_cas, SLOT(0), ASM_C);
+	ins(g, branch_short, ASM_NE, no);
+	ins(g, jump, claimed);
+	asm_bind(&g->a, no);
 }
 
 /*
- * rax: key. rcx = a slot for it, if the first one has another. First one that is nobody's is looked for, then one that is free: its
+ * A: key. B = a slot for it, if the first one has another. First one that is nobody's is looked for, then one that is free: its
  * last user may come back just now. Either may be wanted by another thread at the same time.
  */
 static void put_claim(struct gen *g, struct cold *c)
 {
-	size_t again, nobodys, first, taken, lost, claimed;
+	asm_label again = asm_new_label(&g->a), claimed = asm_new_label(&g->a), further = asm_new_label(&g->a);
 
-	g_store_word(g, RAX, word(g, PAIR_KEY));
-	op(g, 0x48, 0xc7);				/* movq $2 * ways,count(%rsp) */
-	g_rsp(g, 0, word(g, PAIR_COUNT));
-	g_u32(g, 2 * GEN_PAIR_WAYS);
-	again = g->code.n;
-	op(g, 0x48, 0x8b, 0x01);			/* 1: mov (%rcx),%rax */
-	g_load_word(g, RDX, word(g, PAIR_KEY));
-	op(g, 0x48, 0x39, 0xd0, 0x0f, 0x84);		/* cmp  %rdx,%rax; je back */
-	g_land(g, g_later(g), c->back);
-	op(g, 0x48, 0x85, 0xc0, 0x74, 0);		/* test %rax,%rax; jz 2f */
-	nobodys = g->code.n;
-	op(g, 0x48, 0x83);				/* cmpq $ways,count(%rsp) */
-	g_rsp(g, 7, word(g, PAIR_COUNT));
-	op(g, GEN_PAIR_WAYS, 0x77, 0);			/* ja   3f */
-	first = g->code.n;
-	put_is_free(g);
-	op(g, 0x75, 0);					/* jne  3f */
-	taken = g->code.n;
-	g->code.v[nobodys - 1] = g->code.n - nobodys;
-	op(g, 0xf0, 0x48, 0x0f, 0xb1, 0x11, 0x75, 0);	/* 2: lock cmpxchg %rdx,(%rcx); jne 3f */
-	lost = g->code.n;
-	op(g, 0xe9);					/* jmp  claimed */
-	claimed = g_later(g);
-	g->code.v[first - 1] = g->code.n - first;
-	g->code.v[taken - 1] = g->code.n - taken;
-	g->code.v[lost - 1] = g->code.n - lost;
-	op(g, 0x48, 0x81, 0xc1);			/* 3: add $size,%rcx */
-	g_u32(g, slot_size(g));
-	op(g, 0x48, 0xff);				/* decq count(%rsp) */
-	g_rsp(g, 1, word(g, PAIR_COUNT));
-	op(g, 0x48, 0x83);				/* cmpq $ways,count(%rsp) */
-	g_rsp(g, 7, word(g, PAIR_COUNT));
-	op(g, GEN_PAIR_WAYS, 0x75, 7, 0x48, 0x81, 0xe9);	/* jne 4f; sub $size * ways,%rcx */
-	g_u32(g, slot_size(g) * GEN_PAIR_WAYS);
-	op(g, 0x48, 0x83);				/* 4: cmpq $0,count(%rsp) */
-	g_rsp(g, 7, word(g, PAIR_COUNT));
-	op(g, 0, 0x0f, 0x85);				/* jne  1b */
-	g_land(g, g_later(g), again);
-	g_address(g, RAX, g->env->unpaired + 8 * g->env->nclauses);
-	op(g, 0xf0, 0x48, 0xff, 0x00);			/* lock incq (%rax) */
-	op(g, 0x48, 0x81, 0xe9);			/* sub  $size * ways,%rcx */
-	g_u32(g, slot_size(g) * GEN_PAIR_WAYS);
-	op(g, 0x48, 0x89, 0x11);			/* mov  %rdx,(%rcx) */
-	g_land(g, claimed, g->code.n);
-	put_high(g, 0);					/* claimed: so nobody else takes it */
+	g_store_word(g, ASM_A, word(g, PAIR_KEY));
+	ins(g, store_imm, ASM_64, asm_at(ASM_SP, word(g, PAIR_COUNT)), 2 * GEN_PAIR_WAYS);
+	asm_bind(&g->a, again);
+	ins(g, load, ASM_U64, ASM_A, SLOT(0));
+	g_load_word(g, ASM_C, word(g, PAIR_KEY));
+	ins(g, alu, ASM_CMP, ASM_64, ASM_A, ASM_C);
+	ins(g, branch, ASM_EQ, c->then);
+	put_try(g, claimed);
+	put_next_slot(g);
+	ins(g, unary, ASM_DEC, ASM_64, asm_at(ASM_SP, word(g, PAIR_COUNT)));
+	put_are_left(g, GEN_PAIR_WAYS);
+	ins(g, branch_short, ASM_NE, further);
+	put_first_slot(g);
+	asm_bind(&g->a, further);
+	put_are_left(g, 0);
+	ins(g, branch, ASM_NE, again);
+	g_count(g, ASM_A, g->env->unpaired + 8 * g->env->nclauses);
+	put_first_slot(g);
+	ins(g, store, ASM_64, ASM_C, SLOT(0));
+	asm_bind(&g->a, claimed);
+	put_high(g, 0);					/* so nobody else takes it */
 	g_left_mark(g);
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->back);
+	ins(g, jump, c->then);
 }
 
 static void put_spoilt_exit(struct gen *g, struct cold *c)
 {
-	g_address(g, RCX, g->env->unpaired + 8ull * g->p->clause);
-	op(g, 0xf0, 0x48, 0xff, 0x01, 0xe9);		/* lock incq (%rcx) */
-	g_to_out(g);
+	g_count(g, ASM_B, g->env->unpaired + 8ull * g->p->clause);
+	ins(g, jump, g->to_out);
 }
 
 /* Where some calls are not watched this says nothing. */
 static void put_unpaired(struct gen *g, struct cold *c)
 {
-	if (!g->p->choosy) {
+	if (!g->p->choosy)
 		put_spoilt_exit(g, c);
-		return;
-	}
-	op(g, 0xe9);
-	g_to_out(g);
+	else
+		ins(g, jump, g->to_out);
 }
 
-/* rax: key, which is not in the first slot. rcx = the slot that has it. */
+/* A: key, which is not in the first slot. B = the slot that has it. */
 static void put_search(struct gen *g, struct cold *c)
 {
-	size_t again;
+	asm_label again = asm_new_label(&g->a);
 
-	g_mov_imm(g, RDX, GEN_PAIR_WAYS - 1);
-	again = g->code.n;
-	op(g, 0x48, 0x81, 0xc1);			/* add  $size,%rcx */
-	g_u32(g, slot_size(g));
-	op(g, 0x48, 0x39, 0x01, 0x0f, 0x84);		/* cmp  %rax,(%rcx); je back */
-	g_land(g, g_later(g), c->back);
-	op(g, 0xff, 0xca, 0x0f, 0x85);			/* dec  %edx; jnz again */
-	g_land(g, g_later(g), again);
+	ins(g, imm, ASM_C, GEN_PAIR_WAYS - 1);
+	asm_bind(&g->a, again);
+	put_next_slot(g);
+	ins(g, alu_to, ASM_CMP, ASM_64, SLOT(0), ASM_A);
+	ins(g, branch, ASM_EQ, c->then);
+	ins(g, unary, ASM_DEC, ASM_32, asm_in(ASM_C));
+	ins(g, branch, ASM_NE, again);
 	put_unpaired(g, c);
 }
 
-/* rcx: slot. Without a ring there were none. */
+/* B: slot. Without a ring there were none. */
 static void put_entry_faults(struct gen *g)
 {
-	size_t none;
+	asm_label none = asm_new_label(&g->a);
 
-	g_load_word(g, RDX, g->ring);
-	op(g, 0x48, 0x85, 0xd2, 0x74, 0);		/* test %rdx,%rdx; jz 1f */
-	none = g->code.n;
-	op(g, 0x48, 0x8b);				/* mov  scratch(%rdx),%rdx */
-	g_mem(g, RDX, RDX, offsetof(struct ring_ref, scratch));
-	op(g, 0x48, 0x8b);				/* mov  faults(%rdx),%rdx */
-	g_mem(g, RDX, RDX, PROG_RUN + offsetof(struct prog_run, faults));
-	g->code.v[none - 1] = g->code.n - none;
-	op(g, 0x48, 0x89);				/* 1: mov %rdx,faults(%rcx) */
-	put_slot(g, RDX, SLOT_FAULTS);
-	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
+	g_load_word(g, ASM_C, g->ring);
+	ins(g, alu, ASM_TEST, ASM_64, ASM_C, ASM_C);
+	ins(g, branch_short, ASM_EQ, none);
+	ins(g, load, ASM_U64, ASM_C, asm_far(ASM_C, offsetof(struct ring_ref, scratch)));
+	ins(g, load, ASM_U64, ASM_C, asm_far(ASM_C, PROG_RUN + offsetof(struct prog_run, faults)));
+	asm_bind(&g->a, none);
+	ins(g, store, ASM_64, ASM_C, SLOT(SLOT_FAULTS));
+	ins(g, alu, ASM_XOR, ASM_64, ASM_A, ASM_C);
 }
 
 /*
@@ -316,53 +307,46 @@ void g_pair_forget(struct gen *g)
 	put_home(g);
 	for (int k = 0; k < GEN_PAIR_WAYS; k++) {
 		int32_t at = slot_size(g) * k;
+		asm_label other = asm_new_label(&g->a);
 
-		op(g, 0x48, 0x39);			/* cmp  %rax,slot(%rcx) */
-		g_mem(g, RAX, RCX, at);
-		op(g, 0x75, 10, 0xc7);			/* jne  1f; movl $FREE,slot + high(%rcx) */
-		g_mem(g, 0, RCX, at + SLOT_HIGH);
-		g_u32(g, FREE);				/* 1: */
+		ins(g, alu_to, ASM_CMP, ASM_64, asm_far(ASM_B, at), ASM_A);
+		ins(g, branch_short, ASM_NE, other);
+		ins(g, store_imm, ASM_32, asm_far(ASM_B, at + SLOT_HIGH), FREE);
+		asm_bind(&g->a, other);
 	}
 }
 
 static void put_unwatched(struct gen *g, struct cold *c)
 {
 	g_pair_forget(g);
-	op(g, 0xe9);
-	g_to_out(g);
+	ins(g, jump, g->to_out);
 }
 
-/* rcx: slot */
+/* B: slot */
 static void put_values(struct gen *g)
 {
 	if (!g->p->nsaved)
 		return;
-	put_same_key(g, RAX);
-	if (g->bits) {
+	put_same_key(g, ASM_A);
+	if (g->bits)
 		put_entry_faults(g);
-	} else {
-		op(g, 0x48, 0xc7);			/* movq $0,faults(%rcx) */
-		put_slot(g, 0, SLOT_FAULTS);
-		g_u32(g, 0);
-	}
+	else
+		ins(g, store_imm, ASM_64, SLOT(SLOT_FAULTS), 0);
 	for (uint32_t k = 0; k < g->p->nsaved; k++) {
-		g_load_word(g, RDX, g_pair_word(g, k));
-		op(g, 0x48, 0x89);			/* mov  %rdx,saved(%rcx) */
-		g_mem(g, RDX, RCX, SLOT_SAVED + 8 * k);
-		op(g, 0x48, 0x31, 0xd0);		/* xor  %rdx,%rax */
+		g_load_word(g, ASM_C, g_pair_word(g, k));
+		ins(g, store, ASM_64, ASM_C, SAVED(k));
+		ins(g, alu, ASM_XOR, ASM_64, ASM_A, ASM_C);
 	}
-	op(g, 0x48, 0x89);				/* mov  %rax,check(%rcx) */
-	put_slot(g, RAX, SLOT_CHECK);
+	ins(g, store, ASM_64, ASM_A, SLOT(SLOT_CHECK));
 }
 
-/* rcx: slot. It is taken from now on, by a time that comes or by the one that was first of all. */
+/* B: slot. It is taken from now on, by a time that comes or by the one that was first of all. */
 static void put_entered(struct gen *g)
 {
 	if (g->p->timed) {
-		op(g, 0x0f, 0x31, 0x89);		/* rdtsc; mov %eax,time(%rcx) */
-		put_slot(g, RAX, SLOT_TIME);
-		op(g, 0x89);				/* mov  %edx,high(%rcx) */
-		put_slot(g, RDX, SLOT_HIGH);
+		ins(g, ticks);
+		ins(g, store, ASM_32, ASM_A, SLOT(SLOT_TIME));
+		ins(g, store, ASM_32, ASM_C, SLOT(SLOT_HIGH));
 	} else {
 		put_high(g, 0);
 	}
@@ -372,22 +356,20 @@ static void put_entered(struct gen *g)
 static void put_spoilt(struct gen *g, struct cold *c)
 {
 	put_high(g, FREE);
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->back);
+	ins(g, jump, c->then);
 }
 
 /* At the end of the program at the entry: does it want the call to be watched? */
 void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 {
 	int32_t imm = 1;
-	struct cold *c;
-	size_t claim;
+	struct cold c, claim;
 
 	if (ret->a != IR_NONE && !g_is_imm32(g, ret->a, &imm)) {
-		c = g_cold(g, put_unwatched);
-		g_load(g, RAX, ret->a);
-		op(g, 0x48, 0x85, 0xc0, 0x0f, 0x84);	/* test %rax,%rax; jz unwatched */
-		c->from[0] = g_later(g);
+		c = *g_cold(g, put_unwatched);
+		g_load(g, ASM_A, ret->a);
+		ins(g, alu, ASM_TEST, ASM_64, ASM_A, ASM_A);
+		ins(g, branch, ASM_EQ, c.here);
 	} else if (!imm) {
 		g_pair_forget(g);
 		return;
@@ -395,23 +377,22 @@ void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 	g->acc = IR_NONE;
 	put_home(g);
 	if (!key_is_plain(g))
-		g_store_word(g, RAX, word(g, PAIR_KEY));
-	op(g, 0x48, 0x39, 0x01, 0x0f, 0x85);		/* cmp  %rax,(%rcx); jne claim */
-	c = g_cold(g, put_claim);
-	claim = g->cold.n - 1;
-	c->from[0] = g_later(g);
+		g_store_word(g, ASM_A, word(g, PAIR_KEY));
+	claim = *g_cold(g, put_claim);
+	ins(g, alu_to, ASM_CMP, ASM_64, SLOT(0), ASM_A);
+	ins(g, branch, ASM_NE, claim.here);
+	c = *g_cold(g, g_left_unseen);
 	put_is_free(g);
-	op(g, 0x0f, 0x85);				/* jne  unseen */
-	c = g_cold(g, g_left_unseen);
-	c->from[0] = g_later(g);
-	c->back = g->cold.v[claim].back = g->code.n;
+	ins(g, branch, ASM_NE, c.here);
+	asm_bind(&g->a, claim.then);
+	asm_bind(&g->a, c.then);
 	put_values(g);
 	put_entered(g);
-	put_same_key(g, RDX);
-	op(g, 0x48, 0x39, 0x11);			/* cmp  %rdx,(%rcx) */
-	c = g_cold(g, put_spoilt);
-	g_cold_unless(g, 4, c);				/* je   1f, or it is spoilt */
-	c->back = g->code.n;
+	put_same_key(g, ASM_C);
+	ins(g, alu_to, ASM_CMP, ASM_64, SLOT(0), ASM_C);
+	c = *g_cold(g, put_spoilt);
+	g_cold_unless(g, ASM_EQ, &c);			/* or it is spoilt */
+	asm_bind(&g->a, c.then);
 }
 
 /* The entry of this call has had faults: they are put where those of the exit are. */
@@ -420,8 +401,7 @@ static void put_exit_faults(struct gen *g, struct cold *c)
 	static const struct ir_ins take = { .op = IR_SAVED, .dst = IR_NONE, .a = IR_NONE, .b = IR_NONE, .slot = IR_NONE, .slot2 = IR_NONE };
 
 	g_heavy(g, &take);
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->back);
+	ins(g, jump, c->then);
 }
 
 bool g_is_duration(const struct gen *g, uint32_t r)
@@ -441,95 +421,84 @@ static int durations(const struct gen *g)
 	return n;
 }
 
-/* edx:eax: ticks, and no small number of them. Was it free? Do the clocks of two CPUs differ? */
+/* C and A: ticks, and no small number of them. Was it free? Do the clocks of two CPUs differ? */
 static void put_far(struct gen *g, struct cold *c)
 {
-	size_t open, later;
+	asm_label open = asm_new_label(&g->a), later = asm_new_label(&g->a);
 
 	put_is_free(g);
-	op(g, 0x75, 0);					/* jne  1f */
-	open = g->code.n;
+	ins(g, branch_short, ASM_NE, open);
 	put_unpaired(g, c);
-	g->code.v[open - 1] = g->code.n - open;
-	op(g, 0x85, 0xd2, 0x79, 0);			/* 1: test %edx,%edx; jns 2f */
-	later = g->code.n;
-	op(g, 0x31, 0xc0, 0x31, 0xd2);			/* xor  %eax,%eax; xor %edx,%edx */
-	g->code.v[later - 1] = g->code.n - later;
-	op(g, 0x48, 0xc1, 0xe2, 32, 0x48, 0x09, 0xd0);	/* 2: shl $32,%rdx; or %rdx,%rax */
-	g_store_word(g, RCX, word(g, PAIR_NS));
+	asm_bind(&g->a, open);
+	ins(g, alu, ASM_TEST, ASM_32, ASM_C, ASM_C);
+	ins(g, branch_short, ASM_POS, later);
+	ins(g, imm, ASM_A, 0);
+	ins(g, imm, ASM_C, 0);
+	asm_bind(&g->a, later);
+	g_join(g);
+	g_store_word(g, ASM_B, word(g, PAIR_NS));
 	g_ns(g);
-	g_load_word(g, RCX, word(g, PAIR_NS));
+	g_load_word(g, ASM_B, word(g, PAIR_NS));
 	if (g->at_hand == BIT_AT_HAND) {
 		g_highest_bit(g);
-		op(g, 0x48, 0x83, 0xc2, HAND_BIT);	/* add  $HAND_BIT,%rdx */
+		ins(g, alu_imm, ASM_ADD, ASM_64, asm_in(ASM_C), HAND_BIT);
 	}
-	op(g, 0xe9);
-	g_land(g, g_later(g), c->back);
+	ins(g, jump, c->then);
 }
 
 /*
- * rax = ns since the time in the slot at rcx, or rdx its highest bit. Less than 2^32 ticks need only one short multiplication, and where
+ * A = ns since the time in the slot at B, or C its highest bit. Less than 2^32 ticks need only one short multiplication, and where
  * it is more than 0 ns the highest bit of the product is known before it is shifted.
  */
 static void put_duration(struct gen *g)
 {
 	uint64_t mult = g->env->mult;
-	struct cold *c = g_cold(g, put_far);
+	struct cold c = *g_cold(g, put_far);
 
-	op(g, 0x0f, 0x31, 0x2b);			/* rdtsc; sub time(%rcx),%eax */
-	put_slot(g, RAX, SLOT_TIME);
-	op(g, 0x1b);					/* sbb  high(%rcx),%edx */
-	put_slot(g, RDX, SLOT_HIGH);
-	if (mult > UINT32_MAX) {
-		op(g, 0x90, 0xe9);			/* nop; jmp far: what follows would not do */
-		c->from[0] = g_later(g);
-	} else {
-		g_cold_unless(g, 4, c);			/* jz   1f, or it is far */
-	}
-	if (g->at_hand == BIT_AT_HAND) {
-		op(g, 0x3d);				/* 1: cmp $what is 1 ns,%eax */
-		g_u32(g, mult ? (UINT32_MAX + mult) / mult : 0);
-		op(g, 0x0f, 0x82);			/* jb   far */
-		c->from[1] = g_later(g);
+	ins(g, ticks);
+	ins(g, alu_from, ASM_SUB, ASM_32, ASM_A, SLOT(SLOT_TIME));
+	ins(g, alu_from, ASM_SBB, ASM_32, ASM_C, SLOT(SLOT_HIGH));
+	if (mult > UINT32_MAX)
+		ins(g, jump_as_branch, c.here);		/* what follows would not do */
+	else
+		g_cold_unless(g, ASM_EQ, &c);		/* or it is far */
+	if (g->at_hand == BIT_AT_HAND) {		/* less than 1 ns? */
+		ins(g, alu_wide, ASM_CMP, ASM_32, ASM_A, mult ? (UINT32_MAX + mult) / mult : 0);
+		ins(g, branch, ASM_ULT, c.here);
 	}
 	if (mult <= INT32_MAX) {
-		op(g, 0x48, 0x69, 0xc0);		/* imul $mult,%rax,%rax */
-		g_u32(g, mult);
+		ins(g, mul_imm, ASM_64, ASM_A, ASM_A, mult);
 	} else {
-		op(g, 0xba);				/* mov  $mult,%edx */
-		g_u32(g, mult);
-		op(g, 0x48, 0x0f, 0xaf, 0xc2);		/* imul %rdx,%rax */
+		ins(g, imm32, ASM_C, mult);
+		ins(g, mul, ASM_A, ASM_C);
 	}
 	if (g->at_hand == BIT_AT_HAND)
-		op(g, 0x48, 0x0f, 0xbd, 0xd0);		/* bsr  %rax,%rdx */
+		ins(g, highest_bit, ASM_C, ASM_A);
 	else
-		op(g, 0x48, 0xc1, 0xe8, 32);		/* shr  $32,%rax */
-	c->back = g->code.n;
+		ins(g, shift, ASM_SHR, ASM_64, ASM_A, 32);
+	asm_bind(&g->a, c.then);
 }
 
-/* rcx: slot */
+/* B: slot */
 static void put_saved_values(struct gen *g)
 {
 	struct cold *c;
 
 	if (!g->p->nsaved)
 		return;
-	op(g, 0x48, 0x8b, 0x01, 0x48, 0x8b);		/* mov  (%rcx),%rax; mov faults(%rcx),%rdx */
-	put_slot(g, RDX, SLOT_FAULTS);
+	ins(g, load, ASM_U64, ASM_A, SLOT(0));
+	ins(g, load, ASM_U64, ASM_C, SLOT(SLOT_FAULTS));
 	if (g->entry_bits)
-		g_store_word(g, RDX, word(g, PAIR_FAULTS));
-	op(g, 0x48, 0x31, 0xd0);			/* xor  %rdx,%rax */
+		g_store_word(g, ASM_C, word(g, PAIR_FAULTS));
+	ins(g, alu, ASM_XOR, ASM_64, ASM_A, ASM_C);
 	for (uint32_t k = 0; k < g->p->nsaved; k++) {
-		op(g, 0x48, 0x8b);			/* mov  saved(%rcx),%rdx */
-		g_mem(g, RDX, RCX, SLOT_SAVED + 8 * k);
-		g_store_word(g, RDX, g_pair_word(g, k));
-		op(g, 0x48, 0x31, 0xd0);
+		ins(g, load, ASM_U64, ASM_C, SAVED(k));
+		g_store_word(g, ASM_C, g_pair_word(g, k));
+		ins(g, alu, ASM_XOR, ASM_64, ASM_A, ASM_C);
 	}
-	op(g, 0x48, 0x3b);				/* cmp  check(%rcx),%rax */
-	put_slot(g, RAX, SLOT_CHECK);
-	op(g, 0x0f, 0x85);				/* jne  unpaired */
+	ins(g, alu_from, ASM_CMP, ASM_64, ASM_A, SLOT(SLOT_CHECK));
 	c = g_cold(g, put_spoilt_exit);
-	c->from[0] = g_later(g);
+	ins(g, branch, ASM_NE, c->here);
 }
 
 /* What is wanted at once and only once stays where it is. */
@@ -547,42 +516,39 @@ static enum at_hand at_hand(const struct gen *g)
 /* At the start of the program at the exit. */
 void g_pair_leave(struct gen *g)
 {
-	struct cold *c = g_cold(g, put_search);
+	struct cold c = *g_cold(g, put_search);
 
 	if (!g->p->timed && durations(g))
 		g->error = g_refuse(g, "the duration of a call whose entry has read no clock");
 	g->at_hand = at_hand(g);
 	put_home(g);
-	op(g, 0x48, 0x39, 0x01, 0x0f, 0x85);		/* cmp  %rax,(%rcx); jne search: mostly it is the first */
-	c->from[0] = g_later(g);
-	c->back = g->code.n;
+	ins(g, alu_to, ASM_CMP, ASM_64, SLOT(0), ASM_A);
+	ins(g, branch, ASM_NE, c.here);			/* mostly it is the first */
+	asm_bind(&g->a, c.then);
 	if (g->p->timed) {
 		put_duration(g);
 	} else {
 		put_is_free(g);
-		op(g, 0x0f, 0x84);			/* je   unpaired */
-		c = g_cold(g, put_unpaired);
-		c->from[0] = g_later(g);
+		c = *g_cold(g, put_unpaired);
+		ins(g, branch, ASM_EQ, c.here);
 	}
 	if (g->p->timed && !g->at_hand)
-		g_store_word(g, RAX, word(g, PAIR_NS));
+		g_store_word(g, ASM_A, word(g, PAIR_NS));
 	put_saved_values(g);
 	put_high(g, FREE);
 	if (!g->entry_bits)
 		return;
-	op(g, 0x48, 0x83);				/* cmpq $0,faults(%rsp) */
-	g_rsp(g, 7, word(g, PAIR_FAULTS));
-	op(g, 0, 0x0f, 0x85);				/* jne */
-	c = g_cold(g, put_exit_faults);
-	c->from[0] = g_later(g);
-	c->back = g->code.n;
+	c = *g_cold(g, put_exit_faults);
+	ins(g, alu_imm, ASM_CMP, ASM_64, asm_at(ASM_SP, word(g, PAIR_FAULTS)), 0);
+	ins(g, branch, ASM_NE, c.here);
+	asm_bind(&g->a, c.then);
 }
 
-/* rax = ns since the entry */
+/* A = ns since the entry */
 void g_pair_duration(struct gen *g)
 {
 	if (!g->at_hand)
-		g_load_word(g, RAX, word(g, PAIR_NS));
+		g_load_word(g, ASM_A, word(g, PAIR_NS));
 }
 
 bool g_pair(struct gen *g, const struct ir_ins *i)
@@ -592,15 +558,15 @@ bool g_pair(struct gen *g, const struct ir_ins *i)
 		return true;
 	}
 	if (i->op == IR_SAVE) {
-		g_load(g, RAX, i->a);
-		g_store_word(g, RAX, g_pair_word(g, i->imm));
+		g_load(g, ASM_A, i->a);
+		g_store_word(g, ASM_A, g_pair_word(g, i->imm));
 		return true;
 	}
 	if (i->op == IR_SAVED) {
 		if (g->defs[i->dst] == 1)
 			return true;		/* that word is its place */
 		g->acc = IR_NONE;
-		g_load_word(g, RAX, g_pair_word(g, i->imm));
+		g_load_word(g, ASM_A, g_pair_word(g, i->imm));
 		g_store(g, i->dst);
 		return true;
 	}
@@ -610,9 +576,6 @@ bool g_pair(struct gen *g, const struct ir_ins *i)
 /* SAVE may be jumped over: what is saved then is 0. */
 void g_pair_start(struct gen *g)
 {
-	for (uint32_t k = 0; k < g->p->nsaved; k++) {
-		op(g, 0x48, 0xc7);			/* movq $0,saved(%rsp) */
-		g_rsp(g, 0, g_pair_word(g, k));
-		g_u32(g, 0);
-	}
+	for (uint32_t k = 0; k < g->p->nsaved; k++)
+		g_zero_word(g, g_pair_word(g, k));
 }

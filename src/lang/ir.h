@@ -346,6 +346,8 @@ static inline bool ir_is_duration(const struct ir_ins *i)
 }
 
 /* All programs of a script share maps, records, cells and strings. */
+struct arch;
+
 struct ir_unit {
 	VEC(struct ir_map) maps;
 	VEC(struct ir_record) records;	/* by number; event ids are the session's matter */
@@ -353,6 +355,7 @@ struct ir_unit {
 	VEC(const struct vtype *) shown; /* types that `show` numbers; they live with the script */
 	VEC(struct ir_prog *) progs;
 	uint32_t ncells;		/* u64 each, for EVERY, LIMIT, RATE */
+	const struct arch *arch;	/* whose registers the programs name; NULL: the one that jab runs on */
 };
 
 struct ir_prog *ir_prog_new(struct ir_unit *u, enum ir_where where, uint32_t clause);

@@ -320,7 +320,7 @@ int left_emit(struct jab *j, struct target *t)
 		n = unit_emit_left(j, t, l->site, f->at, out);
 		if (n < 0)
 			return n;
-		out[n] = 0xc3;
+		gen_leaver_end(NULL, out + n);
 		f->done = true;
 		__atomic_store_n(&((uint64_t *)(main->left + 1))[l->number], f->at, __ATOMIC_RELEASE);
 	}

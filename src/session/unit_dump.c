@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 #include "arch/arch.h"
+#include "arch/asm.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "blob/program.h"
@@ -17,12 +18,12 @@
 
 struct made_up { const char *name; uint64_t at; };
 
-enum { PROGRAM, CELLS, ERRORS, UNPAIRED, ENABLED, MAPS, PAIRS, BLOB, RINGS, SLOW, PID, LOST, CPUS, GOOD, NO_STACK, FAST, AREAS_END };
+enum { PROGRAM, CELLS, ERRORS, UNPAIRED, ENABLED, MAPS, PAIRS, BLOB, RINGS, SLOW, PID, LOST, GOOD, NO_STACK, FAST, AREAS_END };
 static const struct made_up areas[] = {
 	[PROGRAM] = { "program", CODE }, [CELLS] = { "cells", 0x11000000 }, [ERRORS] = { "errors", 0x12000000 },
 	[UNPAIRED] = { "unpaired", 0x13000000 }, [ENABLED] = { "enabled", 0x14000000 }, [PAIRS] = { "pairs", 0x15000000 },
 	[BLOB] = { "blob", 0x16000000 }, [RINGS] = { "rings", 0x17000000 }, [SLOW] = { "slow_ring", 0x18000000 },
-	[PID] = { "pid", 0x19000000 }, [LOST] = { "lost", 0x1a000000 }, [CPUS] = { "cpus", 0x1b000000 },
+	[PID] = { "pid", 0x19000000 }, [LOST] = { "lost", 0x1a000000 },
 	[GOOD] = { "good", 0x1c000000 }, [NO_STACK] = { "no_stack", 0x1d000000 }, [FAST] = { "fast", 0x1e000000 },
 	[MAPS] = { "maps", 0x20000000 }, [AREAS_END] = { NULL, 0x60000000 },
 };
@@ -85,7 +86,7 @@ static struct gen_env made_up_env(const struct unit *u, bool switches)
 			.ring_table = areas[RINGS].at, .fast = areas[FAST].at, .pid_cell = areas[PID].at, .slow = areas[SLOW].at,
 			.lost_shared = areas[LOST].at, .ring_size = 1 << 20,
 		},
-		.ids = u->ids.v, .cpu_table = areas[CPUS].at, .ncpus = u->layout->ncpus, .maps = areas[MAPS].at,
+		.ids = u->ids.v, .maps = areas[MAPS].at,
 		.layout = u->layout, .cells = areas[CELLS].at, .errors = areas[ERRORS].at,
 		.enabled = switches ? areas[ENABLED].at : 0, .nclauses = u->script->clauses.n, .blob = areas[BLOB].at,
 		.scratch_size = 256 << 10, .may_call = true, .has_fsbase = true, .good = areas[GOOD].at, .mult = 1ull << 30, .pairs = areas[PAIRS].at, .pair_bits = PAIR_BITS,
@@ -161,7 +162,7 @@ static size_t print_data(const struct listing *l, size_t at)
 			d.start + d.size, d.abort);
 		return sizeof(d);
 	}
-	while (at + n < l->len && l->code[at + n] == 0xcc && !l->starts[at + n])
+	while (at + n < l->len && l->code[at + n] == l->arch->assembler->fill && !l->starts[at + n])
 		n++;
 	if (n)
 		return n;

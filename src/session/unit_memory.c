@@ -273,8 +273,6 @@ int units_init(struct jab *j, struct target *t)
 			return 0;
 		env->event = r->spec;
 		env->event.overwrite = j->events->o.overwrite;
-		env->cpu_table = t->spec.cpu_table;
-		env->ncpus = counters_ncpus();
 		env->blob = t->blob_at;
 		env->has_fsbase = getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE;
 		env->scratch_size = r->scratch_size;

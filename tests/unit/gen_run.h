@@ -103,8 +103,7 @@ static inline struct event_spec gen_make_event(bool has_rseq)
 static inline struct gen_env gen_make_env(bool has_rseq, const struct maps_layout *l)
 {
 	return (struct gen_env){
-		.event = gen_make_event(has_rseq), .ids = gen_ids, .cpu_table = (uint64_t)shared->table,
-		.ncpus = ncpus, .maps = (uint64_t)gen_maps_memory, .layout = l, .cells = (uint64_t)gen_cells,
+		.event = gen_make_event(has_rseq), .ids = gen_ids, .maps = (uint64_t)gen_maps_memory, .layout = l, .cells = (uint64_t)gen_cells,
 		.errors = (uint64_t)gen_errors, .enabled = 0, .nclauses = 64, .blob = (uint64_t)gen_blob(),
 		.scratch_size = GEN_SCRATCH, .may_call = true, .mult = 1ull << 32, .pairs = (uint64_t)gen_pairs,
 		.pair_bits = GEN_PAIR_BITS, .unpaired = (uint64_t)gen_unpaired, .good = (uint64_t)&gen_good,

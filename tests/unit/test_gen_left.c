@@ -38,7 +38,7 @@ static void put_code(struct left_world *c, struct gen_landing *l)
 	int n = gen_emit(&c->w->u, c->left, &c->env, &gen_at, (uint64_t)code_rx + BODY_OFF + LEAVER_AT, rw + LEAVER_AT);
 
 	assert_true(n > 0 && n <= gen_measure(&c->w->u, c->left));
-	rw[LEAVER_AT + n] = 0xc3;
+	gen_leaver_end(NULL, rw + LEAVER_AT + n);
 	n = gen_landing(l, rw + LANDING_AT);
 	assert_true(n > 0 && n <= GEN_LANDING_MAX);
 	memcpy(rw + LANDING_AT + n, machine_back(), MACHINE_BACK);

@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
-#include "arch/x86/rseq.h"
+#include "arch/rseq.h"
 
 struct block { uint32_t cpu_id_start, cpu_id; uint64_t rseq_cs; uint32_t flags, pad[3]; };
 
@@ -375,6 +375,43 @@ static void aggregations(void **state)
 		}
 }
 
+static void hit_in_shared_part(const uint64_t *count)
+{
+	uint64_t before = *count;
+
+	hit(world, 5, 1, machine_run);
+	assert_int_equal(*count, before + 1);
+	assert_int_equal(own.rseq_cs, 0);
+	same_maps(world);
+}
+
+/* What a thread finds for its CPU is an index only if there is such a part, and is not looked for where its block may be another's. */
+static void aggregations_without_a_cpu(void **state)
+{
+	static const uint32_t forged[] = { -1u, -2u, 0x80000000, 0x7fffffff, 65536, 65535, 256, 255 };
+	struct gen_env env;
+	uint64_t *count;
+
+	world = world_of(IR_MAP_COUNT, IR_I64, 0);
+	world_start(world, true);
+	env = gen_make_env(true, world->l);
+	env.event.rseq_off = own_offset();
+	assert_true(gen_place(&world->u, world->p, &env, 3) > 0);
+	count = (uint64_t *)(gen_maps_memory + world->l->parts + world->l->part_size * world->l->ncpus + world->l->maps[0].values);
+	begin(0, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(forged); i++) {
+		own.cpu_id = forged[i];
+		hit_in_shared_part(count);
+	}
+	own.cpu_id = world->l->ncpus + 1;
+	hit_in_shared_part(count);
+	own.cpu_id = 0;
+	shared->state.fast = 0;
+	hit_in_shared_part(count);
+	shared->state.fast = 1;
+	world_free(world);
+}
+
 /* ---- aggregations that all CPUs share: another thread adds to the same words at any moment ---- */
 
 static uint8_t *shared_block;
@@ -452,6 +489,7 @@ int main(void)
 		test(events),
 		test(lost_events),
 		test(aggregations),
+		test(aggregations_without_a_cpu),
 		test(shared_aggregations),
 	};
 

@@ -25,7 +25,7 @@
 #include "arch/x86/x86.h"
 
 #include "arch/x86/frame.h"
-#include "arch/x86/rseq.h"
+#include "arch/rseq.h"
 #include "base/err.h"
 
 /*

@@ -23,6 +23,7 @@ const struct arch arch_x86_64 = {
 	.name = "x86-64",
 	.elf_machine = EM_X86_64,
 	.regs = &x86_regs,
+	.assembler = &x86_asm,
 	.decode = x86_decode,
 	.relocate = x86_relocate,
 	.jump = x86_jump,

@@ -18,7 +18,7 @@
 #include "arch/x86/x86.h"
 
 #include "arch/x86/assemble.h"
-#include "arch/x86/rseq.h"
+#include "arch/rseq.h"
 
 #define CLONE_VM 0x100
 #define CLONE_SETTLS 0x80000

@@ -7,6 +7,8 @@
 
 #define NR_TIME 201		/* the one system call that writes to an address and has no other effect */
 
+extern const struct asm_ops x86_asm;
+
 int x86_decode(const uint8_t *code, size_t room, uint64_t addr, struct insn *ret_insn);
 int x86_relocate(const uint8_t *code, const struct insn *insn, uint64_t from, uint64_t to,
 		 uint8_t *out);

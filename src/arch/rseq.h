@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel's side of restartable sequences, as far as generated code touches it. */
-#ifndef JAB_ARCH_X86_RSEQ_H
-#define JAB_ARCH_X86_RSEQ_H
+#ifndef JAB_ARCH_RSEQ_H
+#define JAB_ARCH_RSEQ_H
 
 #include <stdint.h>
 

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* What all CPUs have in common: the buffer, labels, and distances that are filled in at the end. */
+#include "arch/asm.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+asm_label asm_new_label(struct assembler *a)
+{
+	vec_add(&a->labels);
+	return a->labels.n;
+}
+
+void asm_bind(struct assembler *a, asm_label l)
+{
+	a->labels.v[l - 1].at = a->code.n;
+	a->labels.v[l - 1].bound = true;
+}
+
+bool asm_is_used(const struct assembler *a, asm_label l)
+{
+	return l && a->labels.v[l - 1].used;
+}
+
+size_t asm_offset(const struct assembler *a, asm_label l)
+{
+	assert(a->labels.v[l - 1].bound);
+	return a->labels.v[l - 1].at;
+}
+
+void asm_bytes(struct assembler *a, const void *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		*vec_add(&a->code) = ((const uint8_t *)bytes)[i];
+}
+
+void asm_u32(struct assembler *a, uint32_t v)
+{
+	asm_bytes(a, &v, sizeof(v));
+}
+
+void asm_u64(struct assembler *a, uint64_t v)
+{
+	asm_bytes(a, &v, sizeof(v));
+}
+
+void asm_fill(struct assembler *a, size_t n)
+{
+	while (n--)
+		*vec_add(&a->code) = a->ops->fill;
+}
+
+void asm_distance(struct assembler *a, asm_label to, uint8_t size)
+{
+	static const uint8_t room[8];
+
+	*vec_add(&a->fixups) = (struct asm_fixup){ a->code.n, to, size };
+	a->labels.v[to - 1].used = true;
+	asm_bytes(a, room, size);
+}
+
+int asm_link(struct assembler *a)
+{
+	for (size_t i = 0; i < a->fixups.n; i++) {
+		const struct asm_fixup *f = &a->fixups.v[i];
+		int64_t to = asm_offset(a, f->label);
+
+		if (!a->ops->reach(a->code.v + f->at, f->size, to - (int64_t)(f->at + f->size)))
+			return -ERANGE;
+	}
+	return 0;
+}
+
+void asm_free(struct assembler *a)
+{
+	vec_free(&a->code);
+	vec_free(&a->labels);
+	vec_free(&a->fixups);
+}
