@@ -29,10 +29,24 @@ size_t asm_offset(const struct assembler *a, asm_label l)
 	return a->labels.v[l - 1].at;
 }
 
+/* Room for n bytes more; a few at a time are written for each of many instructions. */
+static uint8_t *room(struct assembler *a, size_t n)
+{
+	uint8_t *here;
+
+	if (a->code.cap - a->code.n < n) {
+		a->code.cap = 2 * a->code.cap + n + 1024;
+		a->code.v = xrealloc(a->code.v, a->code.cap);
+	}
+	here = a->code.v + a->code.n;
+	a->code.n += n;
+	return here;
+}
+
 void asm_bytes(struct assembler *a, const void *bytes, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		*vec_add(&a->code) = ((const uint8_t *)bytes)[i];
+	if (n)
+		memcpy(room(a, n), bytes, n);
 }
 
 void asm_u32(struct assembler *a, uint32_t v)
@@ -47,17 +61,15 @@ void asm_u64(struct assembler *a, uint64_t v)
 
 void asm_fill(struct assembler *a, size_t n)
 {
-	while (n--)
-		*vec_add(&a->code) = a->ops->fill;
+	if (n)
+		memset(room(a, n), a->ops->fill, n);
 }
 
 void asm_distance(struct assembler *a, asm_label to, uint8_t size)
 {
-	static const uint8_t room[8];
-
 	*vec_add(&a->fixups) = (struct asm_fixup){ a->code.n, to, size };
 	a->labels.v[to - 1].used = true;
-	asm_bytes(a, room, size);
+	memset(room(a, size), 0, size);
 }
 
 int asm_link(struct assembler *a)

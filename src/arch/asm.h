@@ -1,19 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An assembler. Generators of code name operations, registers by their role, and labels; the CPU's table (struct
- * asm_ops) writes the instructions. Code is written from top to bottom into a growing buffer, and asm_link() fills in
- * the branches at the end.
+ * An assembler. A generator of code names operations, registers by their role, and labels; the CPU's table (struct
+ * asm_ops) writes the instructions. Code is written from top to bottom into a growing buffer, and asm_link() fills in the
+ * branches at the end:
+ *
+ *	struct assembler a = { .ops = arch->assembler, .at = address };
+ *	asm_label done = asm_new_label(&a);
+ *
+ *	a.ops->alu_imm(&a, ASM_CMP, ASM_32, asm_at(ASM_B, 0), 0);	if the 4 bytes at B are not 0,
+ *	a.ops->branch(&a, ASM_EQ, done);
+ *	a.ops->atomic_inc(&a, asm_at(ASM_B, 8));			the 8 bytes behind them are incremented
+ *	asm_bind(&a, done);
+ *	if (asm_link(&a) == 0)
+ *		memcpy(out, a.code.v, a.code.n);
+ *	asm_free(&a);
  *
  * Roles of registers. Work is done in A, B and C, in D and E where these are not enough, and in the vector registers
- * V0 and V1; a body of a pad saves those that it changes. All others hold the values of the traced program at any
- * time, and are named by their number in the language (ASM_SITE).
+ * V0 and V1; a body of a pad saves those that it changes. All other registers hold the values of the traced program, and
+ * are named by their number in the language (ASM_SITE).
  *
- *	A	results; dividend and quotient; what is expected by asm_cas()
- *	B	addresses, and how far to shift
- *	C	remainder, and upper half of a product
+ *	A	results; dividend and quotient; the value that atomic_cas expects
+ *	B	addresses, and the count of shift_by
+ *	C	remainder of a division, upper half of a product
  *
- * Lengths matter: code is measured for one target and written for another, so operations whose operand may differ
- * between targets have a form that is always as long (asm_address(), asm_far(), asm_alu_wide(), asm_imm32()).
+ * Lengths matter: code is measured before the target is known. An operation whose constant or address may differ between
+ * targets has a form of fixed length: address, imm32, alu_wide, and operands by asm_far(), asm_indexed_far() and asm_in_far().
  */
 #ifndef JAB_ARCH_ASM_H
 #define JAB_ARCH_ASM_H
@@ -26,7 +37,7 @@
 enum asm_reg {
 	ASM_A, ASM_B, ASM_C, ASM_D, ASM_E, ASM_SP,
 	ASM_ARG0, ASM_ARG1, ASM_ARG2, ASM_ARG3,	/* of a C function; they may be the same registers as A to E */
-	ASM_ASIDE,		/* the routine that hands out a ring leaves it alone */
+	ASM_ASIDE,		/* one of ASM_KEPT that the code at event_spec.slow does not change */
 	ASM_KEPT = 16,		/* + n: registers besides A, B and C that a C function may change; ops->nkept of them */
 	ASM_SITE = 48,		/* + n: register n of the traced program */
 };
@@ -38,7 +49,7 @@ enum asm_width { ASM_8 = 1, ASM_16 = 2, ASM_32 = 4, ASM_64 = 8 };
 /* What is loaded and extended. */
 enum asm_type { ASM_U8, ASM_U16, ASM_U32, ASM_U64, ASM_I8, ASM_I16, ASM_I32 };
 
-/* The lowest bit turns a condition round: asm_not(). The F ones follow asm_fcmp(); UN: or one of them is not a number. */
+/* The lowest bit inverts a condition: asm_not(). Those with F are used after fcmp; UN: or one operand is not a number. */
 enum asm_cond {
 	ASM_EQ, ASM_NE,
 	ASM_ULT, ASM_UGE, ASM_ULE, ASM_UGT,
@@ -67,9 +78,9 @@ struct asm_operand {
 };
 
 #define asm_in(r) ((struct asm_operand){ .mode = ASM_IN_REG, .reg = (r) })
-#define asm_in_far(r) ((struct asm_operand){ .mode = ASM_IN_REG, .reg = (r), .far = true })	/* with constants that are always as long */
+#define asm_in_far(r) ((struct asm_operand){ .mode = ASM_IN_REG, .reg = (r), .far = true })	/* the constant of alu_imm has a fixed length */
 #define asm_at(base, o) ((struct asm_operand){ .mode = ASM_IN_MEMORY, .reg = (base), .off = (o) })
-#define asm_far(base, o) ((struct asm_operand){ .mode = ASM_IN_MEMORY, .reg = (base), .off = (o), .far = true })	/* always as long */
+#define asm_far(base, o) ((struct asm_operand){ .mode = ASM_IN_MEMORY, .reg = (base), .off = (o), .far = true })	/* fixed length */
 #define asm_indexed(base, i, s) ((struct asm_operand){ .mode = ASM_IN_MEMORY, .reg = (base), .index = (i), .scale = (s) })
 #define asm_indexed_far(base, i, s, o) \
 	((struct asm_operand){ .mode = ASM_IN_MEMORY, .reg = (base), .index = (i), .scale = (s), .off = (o), .far = true })
@@ -96,7 +107,7 @@ struct asm_sequence {
 	asm_label start, end, descriptor;	/* these are seq_begin's */
 };
 
-/* A CPU's instructions. Flags change unless it says otherwise; of A, B and C only what is named changes. */
+/* A CPU's instructions. An operation may change the flags unless it says otherwise, and only the registers that it names. */
 struct asm_ops {
 	uint8_t red_zone;		/* bytes below the stack pointer that belong to the traced program */
 	uint8_t nregs;			/* registers that the language can name */
@@ -108,10 +119,10 @@ struct asm_ops {
 	/* The role of register n of the traced program: A, B, C or SP, or ASM_SITE + n if code leaves it alone. */
 	enum asm_reg (*site)(unsigned int n);
 
-	/* Moves; flags stay. `imm` is as short as can be, and may change the flags. */
+	/* Moves, which leave the flags alone; except imm, which is as short as possible. */
 	void (*move)(struct assembler *a, enum asm_width w, enum asm_reg to, enum asm_reg from);
 	void (*imm)(struct assembler *a, enum asm_reg to, uint64_t v);
-	void (*imm32)(struct assembler *a, enum asm_reg to, uint32_t v);		/* always as long */
+	void (*imm32)(struct assembler *a, enum asm_reg to, uint32_t v);		/* fixed length; flags stay */
 	void (*address)(struct assembler *a, enum asm_reg to, uint64_t v);		/* likewise */
 	void (*load)(struct assembler *a, enum asm_type t, enum asm_reg to, struct asm_operand from);
 	void (*load_absolute)(struct assembler *a, uint64_t from);			/* A = 4 bytes */
@@ -127,7 +138,7 @@ struct asm_ops {
 	void (*alu_from)(struct assembler *a, enum asm_alu op, enum asm_width w, enum asm_reg to, struct asm_operand from);
 	void (*alu_to)(struct assembler *a, enum asm_alu op, enum asm_width w, struct asm_operand to, enum asm_reg from);
 	void (*alu_imm)(struct assembler *a, enum asm_alu op, enum asm_width w, struct asm_operand to, int32_t v);
-	void (*alu_wide)(struct assembler *a, enum asm_alu op, enum asm_width w, enum asm_reg to, int32_t v);	/* always as long */
+	void (*alu_wide)(struct assembler *a, enum asm_alu op, enum asm_width w, enum asm_reg to, int32_t v);	/* fixed length */
 	void (*unary)(struct assembler *a, enum asm_unary op, enum asm_width w, struct asm_operand to);
 	void (*shift)(struct assembler *a, enum asm_shift op, enum asm_width w, enum asm_reg to, unsigned int n);
 	void (*shift_by)(struct assembler *a, enum asm_shift op, enum asm_reg to);	/* by the lower bits of B */
@@ -143,7 +154,7 @@ struct asm_ops {
 	/* Branches. The short ones reach about 100 bytes. */
 	void (*jump)(struct assembler *a, asm_label to);
 	void (*jump_short)(struct assembler *a, asm_label to);
-	void (*jump_as_branch)(struct assembler *a, asm_label to);			/* as long as branch */
+	void (*jump_as_branch)(struct assembler *a, asm_label to);			/* has the length of branch */
 	void (*branch)(struct assembler *a, enum asm_cond c, asm_label to);
 	void (*branch_short)(struct assembler *a, enum asm_cond c, asm_label to);
 	void (*branch_b_zero)(struct assembler *a, asm_label to);			/* if B is 0; short; flags stay */
@@ -169,7 +180,7 @@ struct asm_ops {
 	void (*farith)(struct assembler *a, enum asm_float op, enum asm_vec to, enum asm_vec from);
 	void (*farith_from)(struct assembler *a, enum asm_float op, enum asm_vec to, struct asm_operand from);
 	void (*fcmp)(struct assembler *a, enum asm_vec x, enum asm_vec y);
-	void (*fset_equal)(struct assembler *a, bool equal);				/* lowest byte of A, behind fcmp; B changes */
+	void (*fset_equal)(struct assembler *a, bool equal);				/* lowest byte of A, after fcmp; B changes */
 	void (*fzero)(struct assembler *a, enum asm_vec to);
 	void (*widen)(struct assembler *a, enum asm_vec to, enum asm_vec from);	/* float to double */
 	void (*widen_from)(struct assembler *a, enum asm_vec to, struct asm_operand from);
@@ -185,8 +196,8 @@ struct asm_ops {
 	void (*flags_take)(struct assembler *a);		/* A = the flags, packed */
 	void (*flags_give)(struct assembler *a);		/* the flags = A as flags_take left it; A changes */
 	void (*flags_show)(struct assembler *a, int32_t off);	/* A = the flags register, by what was packed at off(SP); B changes */
-	void (*c_enter)(struct assembler *a);			/* before code that was made by a C compiler: pushes a word */
-	void (*c_leave)(struct assembler *a);			/* and behind it; B changes */
+	void (*c_enter)(struct assembler *a);			/* before a call of C code: what its ABI wants of the flags; pushes a word */
+	void (*c_leave)(struct assembler *a);			/* after it; pops the word. B changes */
 	void (*note_saved)(struct assembler *a, enum asm_reg base, int32_t off);	/* registers that C saves: u64[] by their number */
 	void (*ticks)(struct assembler *a);			/* A and C = lower and upper half of the time stamp counter */
 	void (*cpu)(struct assembler *a);			/* A = the CPU's number, as the kernel has it for all threads */
@@ -197,12 +208,15 @@ struct asm_ops {
 	 */
 	void (*ask_room)(struct assembler *a, uint64_t room, int32_t lowest, int32_t save);
 
-	/* Restartable sequences. A changes. */
+	/* Restartable sequences. A changes. No instruction is between the store of seq_begin and the start of the sequence. */
 	void (*seq_begin)(struct assembler *a, struct asm_sequence *s);
-	void (*seq_commit)(struct assembler *a, struct asm_sequence *s);	/* behind the last instruction */
-	void (*seq_rest)(struct assembler *a, struct asm_sequence *s, asm_label leave);	/* its data, elsewhere; goes on where an aborted one does.
-											   leave: branches that leave it lead there */
-	/* Distance and reach */
+	void (*seq_commit)(struct assembler *a, struct asm_sequence *s);	/* after the last instruction */
+	/*
+	 * The rest of a sequence, outside of it: its descriptor; `leave` is bound to code that ends the sequence without its commit;
+	 * and an aborted sequence continues at the end of this.
+	 */
+	void (*seq_rest)(struct assembler *a, struct asm_sequence *s, asm_label leave);
+
 	bool (*reach)(uint8_t *at, unsigned int size, int64_t distance);	/* fills in a fixup; false: too far */
 };
 

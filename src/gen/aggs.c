@@ -93,7 +93,10 @@ static void put_choice(struct gen *g, enum asm_cond how, int32_t off)
 	ins(g, store, ASM_64, ASM_D, IDLE(off));
 }
 
-/* Block in B. C is the copy that holds, B + A the other; whatever stands there. One that is empty is as good as one from before the clear. */
+/*
+ * Block in B. C = the copy that holds, B + A = the idle one, whatever the word in the block is. If the copy that holds is of another
+ * epoch, C = the map's empty copy.
+ */
 static void put_copies(struct gen *g, const struct agg_site *s)
 {
 	ins(g, load, ASM_U32, ASM_A, asm_at(ASM_B, 0));

@@ -16,8 +16,8 @@
  * written the time, and frees it; the exits that find nothing then are counted. Saved values could still be mixed with those of another,
  * written in the same nanoseconds: the check is all of them and the key, xored.
  *
- * Reading the time stamp counter waits for all that is before it and lets nothing go on behind it, so most of the work of an exit is done before, and the time that
- * is measured does not get longer by it: docs/why/calls.md.
+ * Reading the time stamp counter waits for all earlier instructions and delays all later ones, so most of the work of an exit is done
+ * before, and the time that is measured does not get longer by it: docs/why/calls.md.
  */
 #include "gen/emit.h"
 
@@ -202,7 +202,7 @@ static void put_are_left(struct gen *g, int n)
 	ins(g, alu_imm, ASM_CMP, ASM_64, asm_at(ASM_SP, word(g, PAIR_COUNT)), n);
 }
 
-/* A: the last key of a slot, C: ours. NE, or to `claimed`: another has it, and it can't be taken now. */
+/* A: key that is in the slot, C: ours. Branches to `claimed` if the slot could be taken; else goes on. */
 static void put_try(struct gen *g, asm_label claimed)
 {
 	asm_label nobodys = asm_new_label(&g->a), no = asm_new_label(&g->a);
