@@ -70,7 +70,8 @@ struct jab_options {
 
 /* options: NULL means none. On failure jab_error(NULL) has the message. */
 JAB_API int jab_new(const struct jab_options *options, struct jab **ret_jab);
-JAB_API void jab_free(struct jab *j);	/* takes out the probes that are still in; NULL is allowed */
+/* Takes out the probes that are still in. NULL is allowed. Within a callback, or in another thread, it does nothing. */
+JAB_API void jab_free(struct jab *j);
 
 /* The message of the last call that failed. NULL: of the last call in this thread that has no struct jab. */
 JAB_API const char *jab_error(const struct jab *j);

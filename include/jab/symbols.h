@@ -45,7 +45,7 @@ struct jab_spec {
 JAB_API int jab_spec_parse(const char *text, struct jab_spec **ret_spec);
 JAB_API void jab_spec_free(struct jab_spec *s);
 
-/* A name with backslashes before what means something in a probe's text. The caller frees it. */
+/* A name with backslashes before what means something in a probe's text. The caller frees it; NULL: out of memory. */
 JAB_API char *jab_quote_function(const char *name);
 JAB_API char *jab_quote_object(const char *path);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The public functions: the headers in include/jab on top of session and trace. Each call that may fail goes through API_CALL(),
- * which refuses calls in the wrong order, by another thread and from within a callback, directs log messages to
- * the handle's callback and keeps the error message with the handle.
+ * The public functions: the headers in include/jab on top of session and trace. Each call that may fail goes through API_CALL()
+ * or API_TRY(), which refuse calls in the wrong order, by another thread and from within a callback, direct log messages
+ * to the handle's callback, keep the error message with the handle and turn lack of memory into an error.
  */
 #ifndef JAB_API_H
 #define JAB_API_H
@@ -26,6 +26,7 @@ enum stage {
 };
 #define STAGE_BEFORE (STAGE_OPEN | STAGE_RESOLVED | STAGE_PLANNED)
 #define STAGE_ANY 63
+#define STAGE_END 127		/* any, and for calls that end a session also after a lack of memory */
 
 /* An event as the public header has it, and where its values and names come from. */
 struct event_view {
@@ -35,6 +36,7 @@ struct event_view {
 	struct trace_value value;
 	struct jab_value last, element;
 	struct trace_style style;	/* its functions; not json and colour */
+	bool live;			/* of a session: within jab_dispatch() */
 };
 
 struct jab_probe {
@@ -44,9 +46,11 @@ struct jab_probe {
 
 struct handle {
 	struct log_sink log;
-	char *error;
+	char *error;		/* NULL: none, or there was no memory for it */
+	bool has_failed;
 	pid_t thread;
 	bool busy;
+	bool is_torn;		/* a call ended where its memory did: only the targets are cared for from now on */
 	enum stage stage;
 	int timer;		/* -1: jab_fd() was not called */
 	struct script_run *script;
@@ -64,14 +68,35 @@ struct handle {
 	struct jab_unfollowed unfollowed;
 };
 
-int api_enter(struct jab *j, unsigned int stages, const char *call, const struct log_sink **ret_log);
-int64_t api_leave(struct jab *j, int64_t r, const struct log_sink *log);
+struct api_frame {
+	struct mem_frame memory;
+	const struct log_sink *log;
+};
+int api_enter(struct api_frame *f, struct jab *j, unsigned int stages, const char *call, bool hold);
+int64_t api_leave(struct api_frame *f, struct jab *j, int64_t r);
+int64_t api_no_memory(struct jab *j);
 
-#define API_CALL(j, stages, expr) ({ \
-	const struct log_sink *log_; \
-	int64_t r_ = api_enter(j, stages, __func__, &log_); \
-	r_ == 0 ? api_leave(j, expr, log_) : r_; \
+/*
+ * API_CALL: targets are touched. Lack of memory is bridged by a reserve, which the next call wants to have again.
+ * API_TRY: files are read and code is made; lack of memory is -ENOMEM, and the session can only be removed and freed.
+ * While probes are in, it is the same as API_CALL.
+ */
+#define API_FRAME(j, stages, expr, hold) ({ \
+	struct api_frame f_; \
+	int64_t r_ = api_enter(&f_, j, stages, __func__, hold); \
+	if (r_ == 0) { \
+		if (setjmp(f_.memory.jmp) == 0) \
+			r_ = (expr); \
+		else \
+			r_ = api_no_memory(j); \
+		r_ = api_leave(&f_, j, r_); \
+	} \
+	r_; \
 })
+#define API_CALL(j, stages, expr) API_FRAME(j, stages, expr, true)
+#define API_TRY(j, stages, expr) API_FRAME(j, stages, expr, (j)->handle->stage == STAGE_RUNNING)
+
+int no_memory(void);	/* -ENOMEM, with its message */
 
 /* Copies an options struct of `size` bytes, as the caller's version of the header has it; the rest is zero. */
 int options_copy(void *to, size_t room, const void *from);

@@ -96,7 +96,7 @@ const char *jab_event_comm(const struct jab_event *ev)
 {
 	const struct event_view *v = view_of(ev);
 
-	return v->style.comm(v->style.arg, v->ev);
+	return v->live ? v->style.comm(v->style.arg, v->ev) : mem_try(v->style.comm(v->style.arg, v->ev), "");
 }
 
 int jab_event_print(const struct jab_event *ev, FILE *to, unsigned int flags)
@@ -105,7 +105,7 @@ int jab_event_print(const struct jab_event *ev, FILE *to, unsigned int flags)
 
 	v->style.json = flags & JAB_PRINT_JSON;
 	v->style.colour = flags & JAB_PRINT_COLOUR;
-	return trace_print(to, v->ev, &v->style);
+	return v->live ? trace_print(to, v->ev, &v->style) : mem_try(trace_print(to, v->ev, &v->style), no_memory());
 }
 
 /* ---- of a session ---- */
@@ -158,6 +158,7 @@ static int on_event(struct jab *j, int (*each)(void *arg, const struct jab_event
 		return fail(-EINVAL, "events go to a trace or a script already");
 	j->handle->each = each;
 	j->handle->arg = arg;
+	j->handle->view.live = true;
 	j->handle->view.style = (struct trace_style){ .name = live_address, .comm = live_comm, .arg = j };
 	events_call(j, to_callback, j);
 	return 0;
@@ -251,16 +252,19 @@ int64_t jab_snapshot(struct jab *j, struct jab_writer *w)
 int jab_writer_close(struct jab_writer *w)
 {
 	struct jab *j = w ? w->j : NULL;
+	struct mem_frame frame;
 	int r;
 
 	if (!w)
 		return 0;
+	mem_enter(&frame, true);
 	if (j->handle->writer == w) {
 		j->handle->writer = NULL;
 		r = events_close(j);
 	} else {
 		r = ctf_close(w->trace);
 	}
+	mem_leave(&frame);
 	if (r < 0 && j->handle->thread == gettid()) {
 		free(j->handle->error);
 		j->handle->error = strdup(err_text());

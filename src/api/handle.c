@@ -14,7 +14,9 @@ const char *jab_version(void)
 
 const char *jab_error(const struct jab *j)
 {
-	return j && j->handle->error ? j->handle->error : j ? "no call has failed" : err_text();
+	if (!j)
+		return err_text();
+	return j->handle->error ? j->handle->error : j->handle->has_failed ? "out of memory" : "no call has failed";
 }
 
 int options_copy(void *to, size_t room, const void *from)
@@ -34,10 +36,17 @@ int options_copy(void *to, size_t room, const void *from)
 	return 0;
 }
 
+int no_memory(void)
+{
+	return fail(-ENOMEM, "out of memory");
+}
+
+/* A message that can't be kept is replaced by the one that says why. */
 static void keep_error(struct jab *j)
 {
 	free(j->handle->error);
 	j->handle->error = strdup(err_text());
+	j->handle->has_failed = true;
 }
 
 static const char *stage_name(enum stage stage)
@@ -57,7 +66,16 @@ static const char *stage_name(enum stage stage)
 	}
 }
 
-int api_enter(struct jab *j, unsigned int stages, const char *call, const struct log_sink **ret_log)
+#define RESERVE (1u << 20)
+#define RESERVE_EACH 1024u	/* site: for its edits, moves and wants */
+
+/* Calls that end a session are made in any case. */
+static bool has_reserve(struct jab *j, unsigned int stages)
+{
+	return mem_reserve(RESERVE + RESERVE_EACH * j->sites.n) || stages == STAGE_END;
+}
+
+int api_enter(struct api_frame *f, struct jab *j, unsigned int stages, const char *call, bool hold)
 {
 	struct handle *h = j->handle;
 	int r = 0;
@@ -66,20 +84,32 @@ int api_enter(struct jab *j, unsigned int stages, const char *call, const struct
 		return fail(-EPERM, "%s() was called by another thread than jab_new()", call);
 	if (h->busy)
 		r = fail(-EBUSY, "%s() was called from within a callback", call);
+	else if (h->is_torn && stages != STAGE_END)
+		r = fail(-ENOMEM, "%s() can't be called since there was no memory for an earlier call", call);
 	else if (!(h->stage & stages))
 		r = fail(-EINVAL, "%s() can't be called %s", call, stage_name(h->stage));
+	else if (hold && !has_reserve(j, stages))
+		r = no_memory();
 	if (r < 0) {
 		keep_error(j);
 		return r;
 	}
 	h->busy = true;
-	*ret_log = log_to(&h->log);
+	f->log = log_to(&h->log);
+	mem_enter(&f->memory, hold);
 	return 0;
 }
 
-int64_t api_leave(struct jab *j, int64_t r, const struct log_sink *log)
+int64_t api_no_memory(struct jab *j)
 {
-	log_to(log);
+	j->handle->is_torn = true;
+	return no_memory();
+}
+
+int64_t api_leave(struct api_frame *f, struct jab *j, int64_t r)
+{
+	mem_leave(&f->memory);
+	log_to(f->log);
 	j->handle->busy = false;
 	if (r < 0)
 		keep_error(j);
@@ -118,7 +148,7 @@ static int apply_options(struct jab *j, const struct jab_options *o)
 	return r;
 }
 
-int jab_new(const struct jab_options *options, struct jab **ret_jab)
+static int new_session(const struct jab_options *options, struct jab **ret_jab)
 {
 	const struct log_sink *log;
 	struct jab_options *o;
@@ -148,19 +178,25 @@ int jab_new(const struct jab_options *options, struct jab **ret_jab)
 	return 0;
 }
 
-void jab_free(struct jab *j)
+int jab_new(const struct jab_options *options, struct jab **ret_jab)
 {
-	const struct log_sink *log;
-	struct handle *h;
+	const struct log_sink *log = log_to(NULL);
+	int r;
 
-	if (!j || j->handle->busy || j->handle->thread != gettid())
-		return;
-	h = j->handle;
-	h->busy = true;
-	log = log_to(&h->log);
+	log_to(log);
+	r = mem_try(new_session(options, ret_jab), no_memory());
+	if (r == -ENOMEM)
+		log_to(log);
+	return r;
+}
+
+/* What a torn session has allocated is not in a state to be freed. */
+static void free_session(struct jab *j)
+{
+	struct handle *h = j->handle;
+
 	jab_writer_close(h->writer);
 	session_free(j);
-	log_to(log);
 	for (size_t i = 0; i < h->probes.n; i++)
 		free(h->probes.v[i]);
 	vec_free(&h->probes);
@@ -169,4 +205,25 @@ void jab_free(struct jab *j)
 	free(h->log.arg);
 	free(h->error);
 	free(h);
+}
+
+void jab_free(struct jab *j)
+{
+	const struct log_sink *log;
+	struct mem_frame frame;
+	struct handle *h;
+
+	if (!j || j->handle->busy || j->handle->thread != gettid())
+		return;
+	h = j->handle;
+	h->busy = true;
+	log = log_to(&h->log);
+	mem_reserve(RESERVE + RESERVE_EACH * j->sites.n);
+	mem_enter(&frame, true);
+	if (h->is_torn)
+		session_abandon(j);
+	else
+		free_session(j);
+	mem_leave(&frame);
+	log_to(log);
 }

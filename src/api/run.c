@@ -29,7 +29,7 @@ int jab_spawn(struct jab *j, char *const argv[])
 
 int jab_open_file(struct jab *j, const char *path)
 {
-	return API_CALL(j, STAGE_OPEN, session_open_file(j, path));
+	return API_TRY(j, STAGE_OPEN, session_open_file(j, path));
 }
 
 int jab_watch_files(struct jab *j, const char *const *paths, size_t n)
@@ -62,29 +62,28 @@ static int plan(struct jab *j, bool alone)
 
 static int insert(struct jab *j)
 {
-	int r = j->handle->stage == STAGE_PLANNED ? 0 : plan(j, false);
+	int r = session_insert(j);
 
-	if (r < 0)
-		return r;
-	r = session_insert(j);
 	j->handle->stage = r < 0 ? STAGE_OVER : STAGE_RUNNING;
 	return r;
 }
 
 int jab_resolve(struct jab *j)
 {
-	return API_CALL(j, STAGE_OPEN, resolve(j));
+	return API_TRY(j, STAGE_OPEN, resolve(j));
 }
 
 int jab_plan(struct jab *j, unsigned int flags)
 {
-	return API_CALL(j, STAGE_OPEN | STAGE_RESOLVED, flags & ~JAB_PLAN_ALONE ? fail(-EINVAL, "unknown flags") :
+	return API_TRY(j, STAGE_OPEN | STAGE_RESOLVED, flags & ~JAB_PLAN_ALONE ? fail(-EINVAL, "unknown flags") :
 			plan(j, flags & JAB_PLAN_ALONE));
 }
 
 int jab_insert(struct jab *j)
 {
-	return API_CALL(j, STAGE_BEFORE, insert(j));
+	int r = API_TRY(j, STAGE_BEFORE, j->handle->stage == STAGE_PLANNED ? 0 : plan(j, false));
+
+	return r < 0 ? r : API_CALL(j, STAGE_PLANNED, insert(j));
 }
 
 /* ---- the loop ---- */
@@ -155,7 +154,7 @@ int jab_fd(struct jab *j)
 
 bool jab_alive(struct jab *j)
 {
-	return !j->handle->busy && session_alive(j);
+	return API_CALL(j, STAGE_ANY, session_alive(j)) > 0;
 }
 
 int jab_child_ended(struct jab *j, int *ret_status)
@@ -180,7 +179,7 @@ static int take_out(struct jab *j)
 
 int jab_remove(struct jab *j)
 {
-	return API_CALL(j, STAGE_ANY, take_out(j));
+	return API_CALL(j, STAGE_END, take_out(j));
 }
 
 static int recover(struct jab *j, pid_t pid)

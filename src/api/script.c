@@ -38,7 +38,7 @@ static int load(struct jab *j, const struct jab_script_options *options, struct 
 int jab_script_load(struct jab *j, const struct jab_script_options *options, struct jab_script **ret_script)
 {
 	*ret_script = NULL;
-	return API_CALL(j, STAGE_OPEN, load(j, options, ret_script));
+	return API_TRY(j, STAGE_OPEN, load(j, options, ret_script));
 }
 
 void jab_script_free(struct jab_script *s)
@@ -46,6 +46,8 @@ void jab_script_free(struct jab_script *s)
 	if (!s || s->j->handle->busy)
 		return;
 	s->j->handle->script = NULL;
+	if (s->j->handle->is_torn)
+		return;
 	script_free_run(s->run);
 	free(s->errors);
 	free(s);
@@ -54,13 +56,14 @@ void jab_script_free(struct jab_script *s)
 const char *jab_script_errors(struct jab_script *s)
 {
 	free(s->errors);
-	s->errors = script_errors(s->run);
-	return s->errors;
+	s->errors = NULL;
+	s->errors = s->j->handle->is_torn ? NULL : mem_try(script_errors(s->run), NULL);
+	return s->errors ? s->errors : "out of memory\n";
 }
 
 bool jab_script_has_errors(const struct jab_script *s)
 {
-	return script_has_errors(s->run);
+	return s->run && script_has_errors(s->run);
 }
 
 bool jab_script_has_sites(const struct jab_script *s)
@@ -100,5 +103,5 @@ int jab_script_end(struct jab_script *s)
 
 int jab_script_dump(struct jab_script *s, const char *what, FILE *to)
 {
-	return API_CALL(s->j, STAGE_RESOLVED, script_dump_text(s->run, what, to));
+	return API_TRY(s->j, STAGE_RESOLVED, script_dump_text(s->run, what, to));
 }

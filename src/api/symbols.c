@@ -6,12 +6,17 @@
 
 int jab_each_function(struct jab *j, const char *pattern, int (*each)(void *arg, const struct jab_function *f), void *arg)
 {
-	return API_CALL(j, STAGE_ANY, session_each_function(j, pattern, each, arg));
+	return API_TRY(j, STAGE_ANY, session_each_function(j, pattern, each, arg));
+}
+
+int jab_function_types(const struct jab_function *f, struct jab_function_types **ret_types)
+{
+	return mem_try(function_types(f, ret_types), (int)api_no_memory(function_session(f)));
 }
 
 struct parsed { struct jab_spec public; struct probe_spec *spec; };
 
-int jab_spec_parse(const char *text, struct jab_spec **ret_spec)
+static int parse(const char *text, struct jab_spec **ret_spec)
 {
 	struct probe_spec *spec;
 	struct parsed *p;
@@ -29,6 +34,11 @@ int jab_spec_parse(const char *text, struct jab_spec **ret_spec)
 	return 0;
 }
 
+int jab_spec_parse(const char *text, struct jab_spec **ret_spec)
+{
+	return mem_try(parse(text, ret_spec), no_memory());
+}
+
 void jab_spec_free(struct jab_spec *s)
 {
 	if (!s)
@@ -39,10 +49,10 @@ void jab_spec_free(struct jab_spec *s)
 
 char *jab_quote_function(const char *name)
 {
-	return spec_quote(name);
+	return mem_try(spec_quote(name), NULL);
 }
 
 char *jab_quote_object(const char *path)
 {
-	return spec_quote_object(path);
+	return mem_try(spec_quote_object(path), NULL);
 }

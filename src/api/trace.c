@@ -9,9 +9,10 @@ struct jab_trace {
 	struct trace_event ev;
 	struct event_view view;
 	struct jab_trace_info info;
+	bool is_torn;		/* there was no memory to read it any further */
 };
 
-int jab_trace_open(const char *path, struct jab_trace **ret_trace)
+static int open_trace(const char *path, struct jab_trace **ret_trace)
 {
 	struct trace_names *names;
 	struct jab_trace *x;
@@ -32,6 +33,11 @@ int jab_trace_open(const char *path, struct jab_trace **ret_trace)
 	return 0;
 }
 
+int jab_trace_open(const char *path, struct jab_trace **ret_trace)
+{
+	return mem_try(open_trace(path, ret_trace), no_memory());
+}
+
 void jab_trace_close(struct jab_trace *t)
 {
 	if (!t)
@@ -46,9 +52,20 @@ void jab_trace_seek(struct jab_trace *t, int64_t ns)
 	trace_seek(t->t, ns);
 }
 
+static int lost_memory(struct jab_trace *t)
+{
+	t->is_torn = true;
+	return no_memory();
+}
+
+static int next_event(struct jab_trace *t)
+{
+	return mem_try(trace_next(t->t, &t->ev), lost_memory(t));
+}
+
 const struct jab_event *jab_trace_next(struct jab_trace *t)
 {
-	if (trace_next(t->t, &t->ev) <= 0)
+	if (t->is_torn || next_event(t) <= 0)
 		return NULL;
 	view_fill(&t->view, &t->ev);
 	return &t->view.public;

@@ -69,7 +69,7 @@ static char *without_quotes(const char *pattern)
 
 	if (!open || pattern[len - 1] != '"' || open == pattern + len - 1)
 		return xstrdup(pattern);
-	name = strndup(open + 1, pattern + len - open - 2);
+	name = xstrndup(open + 1, pattern + len - open - 2);
 	place = jab_quote_function(name);
 	text = xasprintf("%.*s%s", (int)(open - pattern), pattern, place);
 	free(name);

@@ -8,10 +8,16 @@
 
 /* A module whose functions are being listed. Debug info is opened for the first one that is asked about. */
 struct jab_module {
+	struct jab *j;
 	struct module *m;
 	struct types *types;
 	bool asked;
 };
+
+struct jab *function_session(const struct jab_function *f)
+{
+	return f->of->j;
+}
 
 static const char *base_name(const char *path)
 {
@@ -25,7 +31,7 @@ static int each_of_module(struct jab *j, const struct probe_spec *spec, const st
 {
 	struct module *m = j->files.v[l->file].m;
 	char *object = spec_quote_object(base_name(l->path));
-	struct jab_module of = { .m = m };
+	struct jab_module of = { .j = j, .m = m };
 	func_list list = { 0 };
 	int r = spec_match(spec, m, &list);
 
@@ -143,7 +149,7 @@ static struct jab_param param_of(struct types *t, const struct var *v)
 	return (struct jab_param){ xstrdup(name), type_name(t, v->type), type_declare(t, v->type, name) };
 }
 
-int jab_function_types(const struct jab_function *f, struct jab_function_types **ret_types)
+int function_types(const struct jab_function *f, struct jab_function_types **ret_types)
 {
 	struct jab_module *of = f->of;
 	struct jab_function_types *out;

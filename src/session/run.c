@@ -20,14 +20,19 @@ void session_new(struct jab **ret_jab)
 	(*ret_jab)->started_ns = now_ns();
 }
 
-void session_free(struct jab *j)
+void session_abandon(struct jab *j)
 {
-	if (!j)
-		return;
 	newcomers_free(j);
 	if (j->child && !j->released)	/* it has not run one instruction of its own: it never will */
 		kill(j->child, SIGKILL);
 	session_remove(j, NULL);
+}
+
+void session_free(struct jab *j)
+{
+	if (!j)
+		return;
+	session_abandon(j);
 	for (size_t i = 0; i < j->targets.n; i++)
 		target_free(j, &j->targets.v[i]);
 	for (size_t i = 0; i < j->files.n; i++) {

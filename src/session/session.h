@@ -259,6 +259,7 @@ static inline struct target *main_part(struct jab *j, const struct target *t)
 /* run.c: a run from its start to its end, as include/jab/jab.h describes it */
 void session_new(struct jab **ret_jab);
 void session_free(struct jab *j);
+void session_abandon(struct jab *j);	/* takes out what is in, and frees nothing: its lists may be inconsistent */
 int session_attach(struct jab *j, pid_t pid);
 int session_attach_name(struct jab *j, const char *name);
 int session_attach_users(struct jab *j, const char *path);
@@ -297,6 +298,8 @@ void session_give_way(struct jab *j);
 int session_each_site(struct jab *j, int (*each)(void *arg, const struct jab_site *s), void *arg);
 int session_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count *c), void *arg);
 int session_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_info *p), void *arg);
+struct jab *function_session(const struct jab_function *f);
+int function_types(const struct jab_function *f, struct jab_function_types **ret_types);
 int session_each_function(struct jab *j, const char *pattern, int (*each)(void *arg, const struct jab_function *f), void *arg);
 
 /* target.c: which files a process has mapped, and where */

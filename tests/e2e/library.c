@@ -47,6 +47,16 @@ static int on_count(void *arg, const struct jab_count *c)
 	return 0;
 }
 
+static int on_function(void *arg, const struct jab_function *f)
+{
+	struct jab_function_types *t;
+
+	(void)arg;
+	if (jab_function_types(f, &t) == 0)
+		jab_function_types_free(t);
+	return 0;
+}
+
 static void *elsewhere(void *arg)
 {
 	return (void *)(intptr_t)jab_remove(arg);
@@ -72,6 +82,8 @@ static int64_t call(struct one *o, const char *name, const char *arg)
 
 	if (!strcmp(name, "new"))
 		return new(o, arg);
+	if (!o->j)
+		return -ENODEV;
 	if (!strcmp(name, "free"))
 		return jab_free(o->j), o->j = NULL, o->n = 0, 0;
 	if (!strcmp(name, "attach"))
@@ -88,6 +100,8 @@ static int64_t call(struct one *o, const char *name, const char *arg)
 		return jab_insert(o->j);
 	if (!strcmp(name, "dispatch"))
 		return jab_dispatch(o->j);
+	if (!strcmp(name, "list"))
+		return jab_each_function(o->j, arg, on_function, o);
 	if (!strcmp(name, "fd"))
 		return jab_fd(o->j) >= 0;
 	if (!strcmp(name, "take-out"))

@@ -2,7 +2,9 @@
 """libjab as others use it: installed, found by pkg-config, linked both ways, nothing but jab_ visible; used well and badly."""
 import errno
 import os
+import random
 import re
+import resource
 import subprocess
 import time
 
@@ -104,6 +106,21 @@ def test_headers_stand_alone(installed, tmp_path):
 
 def test_the_command_uses_the_public_headers_only():
     subprocess.run([ROOT / "tools" / "layers.sh"], check=True)
+
+
+def test_the_command_with_the_shared_library(installed, built, tmp_path):
+    """The command needs nothing but libjab.so: no other object, no library that libjab needs for itself."""
+    prog = tmp_path / "jab"
+    objects = sorted((ROOT / "build" / "jab.p").glob("*.o"))
+    assert len(objects) > 10
+    subprocess.run(["gcc", "-o", prog, *objects, ROOT / "build" / "libcmdbase.a", *pkg_config(installed, "--libs")], check=True, timeout=LIMIT)
+    dynamic = subprocess.run(["readelf", "-d", prog], check=True, capture_output=True, text=True).stdout
+    assert set(re.findall(r"NEEDED.*\[(.*)\]", dynamic)) <= {"libjab.so.0", "libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}
+    p = subprocess.run([prog, "count", "--json", "exe:work", "--", built("calls"), "1000", "2"], capture_output=True, text=True, timeout=LIMIT,
+                       env=environment(installed))
+    assert p.returncode == 0 and '"hits":1000' in p.stdout, p.stderr
+    p = subprocess.run([prog, "count", "-p", "999999999", "exe:work"], capture_output=True, text=True, env=environment(installed))
+    assert (p.returncode, p.stderr) == (1, "jab: there is no process 999999999\n")
 
 
 class Pipe:
@@ -271,4 +288,69 @@ def test_freed_with_probes_in(lib, target):
     assert lib("insert") == 0 and lib("free") == 0
     jab.assert_same(before, t.pid)
     t.run(10)
+    t.stop()
+
+
+# ---- lack of memory ----
+
+COUNTING = ["new count", "attach {pid}", "add exe:work", "insert", "dispatch", "add exe:worker", "counts", "take-out", "clean", "free"]
+EVENTS = ["new events", "attach {pid}", "events", "add exe:work x if x < 5", "insert", "fd", "dispatch", "take-out", "dispatch", "free"]
+LISTING = ["new count", "attach {pid}", "list exe:*", "list libc:ma*", "free"]
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory):
+    out = tmp_path_factory.mktemp("failing") / "failalloc.so"
+    subprocess.run(["gcc", "-O2", "-Wall", "-shared", "-fPIC", "-o", out, ROOT / "tests" / "e2e" / "failalloc.c"], check=True, timeout=LIMIT)
+    return out
+
+
+def without_memory(library, script, t, env, **popen):
+    """What each call returned; none may end the program, and the target is as before."""
+    p = subprocess.run([library], input="".join(x.format(pid=t.pid) + "\n" for x in script), capture_output=True, text=True, env=env,
+                       timeout=LIMIT, **popen)
+    assert p.returncode == 0, (p.returncode, p.stdout, p.stderr)
+    replies = [x.split(" ", 1) for x in p.stdout.splitlines() if x]
+    assert all(int(r) >= 0 or text for r, text in replies)
+    return [int(r) for r, _ in replies]
+
+
+@pytest.mark.parametrize("script", [COUNTING, EVENTS, LISTING], ids=["count", "events", "list"])
+def test_an_allocation_fails(library, installed, failing, target, tmp_path, script):
+    """Each allocation in turn; of the thousands that reading symbols takes, a random part."""
+    t = target("calls", "serve", "1")
+    t.run(2)
+    before = jab.snapshot(t.pid)
+    env = {**environment(installed), "LD_PRELOAD": str(failing), "FAIL_COUNT": str(tmp_path / "count")}
+    assert all(r >= 0 for r in without_memory(library, script, t, env))
+    n = int((tmp_path / "count").read_text())
+    assert n > 100
+    failed = 0
+    for at in sorted({*range(1, 40), *random.sample(range(1, n + 1), 60)}):
+        replies = without_memory(library, script, t, {**env, "FAIL_AT": str(at)})
+        failed += any(r < 0 for r in replies)
+        jab.assert_same(before, t.pid)
+    assert failed > 10
+    t.run(10)
+    t.stop()
+
+
+@pytest.mark.parametrize("script", [COUNTING, EVENTS], ids=["count", "events"])
+def test_there_is_no_more_memory(library, installed, target, script):
+    t = target("calls", "serve", "1")
+    t.run(2)
+    before = jab.snapshot(t.pid)
+    results = set()
+    for kb in [*range(5000, 12000, 250), 20000, 50000, 100000, 400000]:
+        limit = kb << 10
+        try:
+            replies = without_memory(library, script, t, environment(installed),
+                                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))  # noqa: B023
+        except AssertionError as e:
+            if "loading shared libraries" not in str(e):
+                raise
+            continue
+        results.add(all(r >= 0 for r in replies))
+        jab.assert_same(before, t.pid)
+    assert results == {True, False}
     t.stop()
