@@ -1,14 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A folder of src/ may include only itself and those above it in the list. Shows each include that points down.
+# A folder of src/ may include only itself and those above it in the list; the command only base and the public headers.
+# Shows each include that breaks this.
 # What belongs to one CPU is in src/arch: shows each line elsewhere that names its registers, writes instructions as bytes or
 # uses its folder.
 cd "$(dirname "$0")/.." || exit 1
-order="base arch sym proc ring blob lang gen pad trace session cmd"
+order="base arch sym proc ring blob lang gen pad trace session api cmd"
 bad=0
 above=
 for d in $order; do
 	above="$above $d"
+	[ "$d" = cmd ] && above="base cmd"
 	[ -d "src/$d" ] || continue
 	for inc in $(grep -rhoE '^#include "[a-z]+/' "src/$d" | sed 's/.*"//; s,/,,' | sort -u); do
 		case " $above jab " in

@@ -72,14 +72,49 @@ const char *err_text(void)
 	return text[0] ? text : "unknown error";
 }
 
+const char *err_take(void)
+{
+	static _Thread_local char taken[LONGEST];
+
+	if (!text[0])
+		return NULL;
+	memcpy(taken, text, sizeof(taken));
+	text[0] = 0;
+	return taken;
+}
+
+static _Thread_local const struct log_sink *current;
+
+const struct log_sink *log_to(const struct log_sink *sink)
+{
+	const struct log_sink *before = current;
+
+	current = sink;
+	return before;
+}
+
+static bool is_wanted(int level)
+{
+	return level <= (current ? current->level : log_level);
+}
+
+bool log_is_verbose(void)
+{
+	return is_wanted(1);
+}
+
 /* One write() per message, so that lines of several writers never mix. */
-static void say(const char *fmt, va_list ap)
+static void say(int level, const char *fmt, va_list ap)
 {
 	char fresh[LONGEST + 200], line[LONGEST + 200];
-	size_t n = snprintf(line, sizeof(line), "jab: ");
+	size_t n = snprintf(line, sizeof(line), "jab: "), front = n;
 
 	vsnprintf(fresh, sizeof(fresh), fmt, ap);
 	n += make_safe(fresh, line + n, sizeof(line) - n - 1);
+	if (current && current->write) {
+		current->write(current->arg, level, line + front);
+		return;
+	}
 	line[n++] = '\n';
 	if (write(STDERR_FILENO, line, n) < 0)
 		return;
@@ -89,10 +124,10 @@ void log_info(const char *fmt, ...)
 {
 	va_list ap;
 
-	if (log_level < 1)
+	if (!is_wanted(1))
 		return;
 	va_start(ap, fmt);
-	say(fmt, ap);
+	say(1, fmt, ap);
 	va_end(ap);
 }
 
@@ -101,6 +136,6 @@ void log_warn(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say(fmt, ap);
+	say(0, fmt, ap);
 	va_end(ap);
 }

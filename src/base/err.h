@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 
 /* Keeps the message and returns the error: return fail(-ESRCH, "no process %d", pid); */
 int fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -20,10 +21,22 @@ int fail_lines(int err, const char *safe);
 
 /* The message of the last failure in this thread; never NULL. */
 const char *err_text(void);
+const char *err_take(void);	/* the same, once: it is forgotten; NULL: there is none */
 
-/* 0: warnings only, 1: -v, 2: -vv. Messages go to stderr, each as one write(). */
+/*
+ * Messages of level 0 are warnings, 1 is for -v, 2 for -vv. They go to stderr, each as one write(), up to log_level; or, if
+ * this thread has a sink, to its function up to its level. write: NULL: stderr.
+ */
+struct log_sink {
+	void (*write)(void *arg, int level, const char *text);
+	void *arg;
+	int level;
+};
+const struct log_sink *log_to(const struct log_sink *sink);	/* NULL: none. Returns the one before */
+
 extern int log_level;
-void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));	/* with -v */
-void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));	/* always */
+bool log_is_verbose(void);
+void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));	/* level 1 */
+void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));	/* level 0 */
 
 #endif

@@ -1,18 +1,54 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of the tracer itself. Running out of it ends the tracer with a message: for the target that is the same as
- * a killed tracer, and the undo record covers it (see `jab recover`).
+ * Memory of the tracer itself. Functions that allocate return memory always; what happens if there is none depends on
+ * the caller far above (api/api.h):
+ *
+ *	mem_try()	computes without touching a target: the stack is unwound to mem_try(), with a jump
+ *	mem_hold()	targets may be stopped or half changed, so that nothing can be left out: the reserve is given back
+ *			to malloc(), and the allocation is repeated
+ *	neither		the process ends with a message. For a target that is the same as a killed tracer, and the undo
+ *			record covers it (see `jab recover`)
  */
 #ifndef JAB_BASE_MEM_H
 #define JAB_BASE_MEM_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t size);
 char *xstrdup(const char *s);
+char *xstrndup(const char *s, size_t n);
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+char *xvasprintf(const char *fmt, va_list ap);
+FILE *xmemstream(char **text, size_t *len);	/* as open_memstream(); only ftell() of those that seek */
+_Noreturn void mem_exhausted(void);	/* there is none, and the caller can't go on: for libraries that allocate themselves */
+
+/*
+ * What is allocated within a frame and not yet reachable when it is left by a jump is lost. The frame that is current is
+ * per thread; mem_enter() returns the one before, for mem_leave(). hold: no jump.
+ */
+struct mem_frame { jmp_buf jmp; struct mem_frame *outer; bool hold; };
+void mem_enter(struct mem_frame *f, bool hold);
+void mem_leave(struct mem_frame *f);
+bool mem_reserve(size_t size);	/* has this thread so much in reserve? It is filled up first, if need be */
+
+/* The value of expr; or, after a jump, that of `otherwise`. */
+#define mem_try(expr, otherwise) ({ \
+	struct mem_frame frame_; \
+	__typeof__(expr) value_; \
+	mem_enter(&frame_, false); \
+	if (setjmp(frame_.jmp) == 0) \
+		value_ = (expr); \
+	else \
+		value_ = (otherwise); \
+	mem_leave(&frame_); \
+	value_; \
+})
 
 /*
  * Growing arrays. VEC(int) list = { 0 }; *vec_add(&list) = 7; for (i < list.n) list.v[i]; vec_add() appends a

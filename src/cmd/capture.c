@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "session/budget.h"
 
 struct capture capture;
 
@@ -19,50 +18,37 @@ void capture_probes(const text_list *words, text_list *ret_probes)
 			*vec_add(ret_probes) = lists[i]->v[k];
 }
 
-int capture_begin(struct jab *j)
+int capture_new(struct jab **ret_jab)
 {
-	struct events_options o = { .buffer_size = capture.buffer_size, .overwrite = capture.overwrite };
-	int r = events_enable(j, &o);
+	struct jab_options o = {
+		.size = sizeof(o), .log_level = log_level, .follow = !capture.no_follow, .events = true,
+		.overwrite = capture.overwrite, .buffer_size = capture.buffer_size, .max_overhead = capture.max_overhead / 100,
+		.context = (const char *const *)capture.contexts.v, .ncontext = capture.contexts.n,
+	};
 
-	if (r == 0 && capture.max_overhead)
-		r = budget_new(j, capture.max_overhead / 100);
-	if (r == 0 && capture.max_overhead && capture.contexts.n)
-		r = fail(-EINVAL, "--max-overhead and -t don't go together: write the fields behind the probe");
-	if (!capture.no_follow)
-		jab_follow(j);
-	for (size_t i = 0; r == 0 && i < capture.contexts.n; i++)
-		r = events_context(j, capture.contexts.v[i]);
-	return r;
+	if (capture.max_overhead && capture.contexts.n)
+		return fail(-EINVAL, "--max-overhead and -t don't go together: write the fields behind the probe");
+	return jab_new(&o, ret_jab);
 }
 
 /* Has the output the size that it may have? */
 static bool is_full(struct jab *j)
 {
-	return capture.max_size && (events_full(j) || capture.printed >= capture.max_size);
+	return capture.max_size && (jab_get_totals(j)->full || capture.printed >= capture.max_size);
 }
 
 static bool enough(struct jab *j)
 {
-	struct events_totals t;
-
 	if (is_full(j))
 		return true;
-	if (!capture.most || capture.overwrite)
-		return false;
-	events_totals(j, &t);
-	return t.events >= capture.most;
+	return capture.most && !capture.overwrite && jab_get_totals(j)->events >= capture.most;
 }
 
 static void wait_a_little(struct jab *j, uint64_t start)
 {
-	uint64_t ns = events_wait_ns(j);
 	double left = run.duration - (now_ns() - start) / 1e9;
 
-	if (capture.wait_most)
-		ns = MIN(ns, capture.wait_most);
-	if (run.duration >= 0)
-		ns = MIN(ns, left > 0 ? (uint64_t)(left * 1e9) + 1000 : 1000);
-	jab_wait(j, ns);
+	jab_wait(j, run.duration < 0 ? UINT64_MAX : left > 0 ? (uint64_t)(left * 1e9) + 1000 : 1000);
 }
 
 int capture_loop(struct jab *j, int (*tick)(void *arg, int64_t drained), void *arg, int *ret_status)
@@ -70,11 +56,9 @@ int capture_loop(struct jab *j, int (*tick)(void *arg, int64_t drained), void *a
 	uint64_t start = now_ns();
 
 	while (!run_interrupted) {
-		int over, r;
+		int64_t drained = jab_dispatch(j);
+		int over = run_over(j, start, ret_status), r = tick(arg, drained);
 
-		jab_poll(j);
-		over = run_over(j, start, ret_status);
-		r = tick(arg, events_drain(j, false));
 		if (r < 0)
 			return r;
 		if (over >= 0 || enough(j))
@@ -98,14 +82,14 @@ static int print_probe(void *arg, const struct jab_probe_info *p)
 	return 0;
 }
 
-static void say_damaged(const struct events_totals *t)
+static void say_damaged(const struct jab_totals *t)
 {
 	if (t->damaged)
 		log_warn("a buffer held what is no event, %" PRIu64 " times: %" PRIu64 " bytes could not be read, and count as "
 			 "one lost event each time; the program may have written there itself", t->damaged, t->damaged_bytes);
 }
 
-void capture_say_lost(const struct events_totals *t, const char *also)
+void capture_say_lost(const struct jab_totals *t, const char *also)
 {
 	uint64_t lost = t->lost - MIN(t->no_stack + t->damaged, t->lost);
 
@@ -121,9 +105,8 @@ void capture_say_lost(const struct events_totals *t, const char *also)
 
 void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
 {
-	struct events_totals t;
+	struct jab_totals t = *jab_get_totals(j);
 
-	events_totals(j, &t);
 	if (run.json) {
 		run_json_summary(j, to, report, true);
 	} else {
@@ -131,10 +114,9 @@ void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
 		jab_each_probe(j, print_probe, to);
 		run_say_times(j, report);
 	}
-	units_say_errors(j);
-	rows_say_early(j);
+	jab_log_faults(j);
 	run_say_refused(j);
-	probes_say_hints(j);
+	jab_log_hints(j);
 	if (is_full(j) && t.lost)
 		log_warn("ended by --max-size; %" PRIu64 " more events happened until the probes were out, or were lost before", t.lost);
 	else if (is_full(j))

@@ -4,7 +4,6 @@
 #define JAB_CMD_CAPTURE_H
 
 #include "cmd/run.h"
-#include "session/events.h"
 
 struct capture {
 	text_list places, functions, contexts;
@@ -13,7 +12,6 @@ struct capture {
 	bool write_failed;	/* the trace could not be written, at least for a time */
 	bool overwrite, no_follow;
 	double max_overhead;	/* percent; 0: no limit */
-	uint64_t wait_most;	/* ns: somebody wants to be called again; 0: nobody */
 };
 extern struct capture capture;
 
@@ -32,8 +30,8 @@ extern struct capture capture;
 /* All probes, of all options. */
 void capture_probes(const text_list *words, text_list *ret_probes);
 
-/* Before anything is attached: events will be recorded, with the fields of -t. */
-int capture_begin(struct jab *j);
+/* A session that records events, with the fields of -t. */
+int capture_new(struct jab **ret_jab);
 
 /*
  * Drain until it is over: a signal, -d, -n, the end of the targets or an error. tick() is called after each
@@ -42,7 +40,7 @@ int capture_begin(struct jab *j);
 int capture_loop(struct jab *j, int (*tick)(void *arg, int64_t drained), void *arg, int *ret_status);
 
 /* A sentence for each reason that events were lost for; also: what else may have become of them. */
-void capture_say_lost(const struct events_totals *t, const char *also);
+void capture_say_lost(const struct jab_totals *t, const char *also);
 
 /* Per probe: hits, recorded, lost. Text for people, or the JSON line of all commands. */
 void capture_summary(struct jab *j, FILE *to, const struct jab_report *report);

@@ -89,9 +89,8 @@ static int each_site(void *arg, const struct jab_site *s)
 
 static void print_tally(const struct tally *t, struct jab *j)
 {
-	struct jab_times times;
+	struct jab_times times = *jab_get_times(j);
 
-	jab_get_times(j, &times);
 	if (json) {
 		printf("{\"summary\":{\"sites\":%zu,\"refused\":%zu,\"noreturn\":%zu,\"tactics\":{", t->sites,
 		       t->refused, t->noreturn);
@@ -116,13 +115,11 @@ static int check(struct jab *j, const text_list *words, size_t first)
 	int r = 0;
 
 	for (size_t i = first; !r && i < words->n; i++)
-		r = jab_add_probe(j, words->v[i]);
+		r = jab_add_probe(j, words->v[i], NULL);
 	if (!r)
-		r = jab_resolve(j);
-	if (!r)
-		r = alone ? jab_plan_alone(j) : jab_plan(j);
+		r = jab_plan(j, alone ? JAB_PLAN_ALONE : 0);
 	if (r < 0)
-		return complain();
+		return complain(j);
 	if (!json && !summary_only)
 		printf("%14s  %-10s %-22s %s\n", "ADDRESS", "TACTIC", "COST", "PLACE");
 	jab_each_site(j, each_site, &t);
@@ -132,6 +129,7 @@ static int check(struct jab *j, const text_list *words, size_t first)
 
 static int run(text_list *words, char **rest)
 {
+	struct jab_options options = { .size = sizeof(options), .log_level = log_level };
 	size_t first = pids.n ? 0 : 1;
 	struct jab *j;
 	int r = 0;
@@ -140,12 +138,13 @@ static int run(text_list *words, char **rest)
 		fprintf(stderr, "jab check: name a process (-p PID) or a file, and a probe; try `jab check --help`\n");
 		return 2;
 	}
-	jab_new(&j);
+	if (jab_new(&options, &j) < 0)
+		return complain(NULL);
 	for (size_t i = 0; !r && i < pids.n; i++)
 		r = attach_word(j, pids.v[i]);
 	if (!pids.n)
 		r = jab_open_file(j, words->v[0]);
-	r = r < 0 ? complain() : check(j, words, first);
+	r = r < 0 ? complain(j) : check(j, words, first);
 	jab_free(j);
 	return r;
 }

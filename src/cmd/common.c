@@ -9,9 +9,11 @@
 #include "base/err.h"
 #include "base/json.h"
 
-int complain(void)
+int complain(const struct jab *j)
 {
-	fprintf(stderr, "jab: %s\n", jab_error());
+	const char *own = err_take();
+
+	fprintf(stderr, "jab: %s\n", own ? own : jab_error(j));
 	return 1;
 }
 
@@ -53,7 +55,7 @@ int output_status(FILE *to, const char *name, int status)
 
 	if (r == -EPIPE)	/* as with head(1): the reader had enough, and knows it */
 		return 1;
-	return r < 0 ? complain() : status;
+	return r < 0 ? complain(NULL) : status;
 }
 
 bool is_colourful(FILE *to)

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include "cmd/opts.h"
 
-/* Print the last error as `jab: ...` and give the exit status for it. */
-int complain(void);
+/* Prints the last error, of the command itself or of a call of libjab, as `jab: ...`, and returns the exit status for it. */
+int complain(const struct jab *j);	/* NULL: the call had no session */
 
 /* A file for our output; a new one is its owner's only. NULL after fail(). */
 FILE *output_create(const char *path);

@@ -6,7 +6,6 @@
 #include "base/err.h"
 #include "cmd/run.h"
 #include "cmd/table.h"
-#include "session/events.h"
 
 static double interval = 1;
 static bool all, no_follow;
@@ -30,7 +29,7 @@ static int wait_for_end(struct jab *j, struct table *table, bool live, int *stat
 		double elapsed = (now_ns() - start) / 1e9;
 		int over;
 
-		jab_poll(j);
+		jab_dispatch(j);
 		over = run_over(j, start, status);
 
 		if (over >= 0)
@@ -62,7 +61,7 @@ static void summary(struct jab *j, struct table *table, FILE *to, const struct j
 
 static int count(struct jab *j, FILE *to)
 {
-	struct jab_report report = { .clean = true };
+	struct jab_report report;
 	struct table table = { 0 };
 	bool live = !run.json && !run.output && isatty(STDOUT_FILENO) && interval > 0;
 	int status = 0, ended, r;
@@ -72,17 +71,19 @@ static int count(struct jab *j, FILE *to)
 	ended = wait_for_end(j, &table, live, &status);
 	if (live)
 		table_end(to);
-	r = jab_remove(j, &report);
+	r = jab_remove(j);
+	report = *jab_get_report(j);
 	summary(j, &table, to, &report);
 	run_say_refused(j);
-	probes_say_hints(j);
+	jab_log_hints(j);
 	run_say_report(j, &report);
 	table_free(&table);
-	return r < 0 ? run_still_in() : run_child_status(j, to, ended, status);
+	return r < 0 ? run_still_in(j) : run_child_status(j, to, ended, status);
 }
 
 static int run_count(text_list *words, char **rest)
 {
+	struct jab_options options = { .size = sizeof(options), .log_level = log_level, .follow = !no_follow };
 	FILE *to = stdout;
 	struct jab *j;
 	int r = run_usage("count", words->n, rest);
@@ -90,15 +91,14 @@ static int run_count(text_list *words, char **rest)
 	if (r)
 		return r;
 	if (run.output && !(to = output_create(run.output)))
-		return complain();
+		return complain(NULL);
 	run_catch_signals();
-	jab_new(&j);
-	if (!no_follow)
-		jab_follow(j);
+	if (jab_new(&options, &j) < 0)
+		return complain(NULL);
 	r = run_targets(j, rest);
 	if (!r)
 		r = run_place(j, words);
-	r = r < 0 ? complain() : run.dry_run ? run_say_plan(j, to, RUN_HITS) : count(j, to);
+	r = r < 0 ? complain(j) : run.dry_run ? run_say_plan(j, to, RUN_HITS) : count(j, to);
 	jab_free(j);
 	if (to == stdout)
 		return r;

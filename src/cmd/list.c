@@ -49,14 +49,15 @@ static int run(text_list *words, char **rest)
 	}
 	signal(SIGPIPE, SIG_DFL);
 	pattern = words->n > first ? words->v[first] : "*:*";
-	jab_new(&j);
+	if (jab_new(NULL, &j) < 0)
+		return complain(NULL);
 	for (size_t i = 0; !r && i < pids.n; i++)
 		r = attach_word(j, pids.v[i]);
 	if (!pids.n)
 		r = jab_open_file(j, words->v[0]);
 	if (!r)
 		r = jab_each_function(j, pattern, each, NULL);
-	r = r < 0 ? complain() : 0;
+	r = r < 0 ? complain(j) : 0;
 	jab_free(j);
 	return r;
 }

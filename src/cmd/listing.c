@@ -16,17 +16,17 @@ static void print_type(FILE *to, const char *declared)
 
 void listing_types(FILE *to, const struct jab_function *f)
 {
-	struct jab_function_types t;
+	struct jab_function_types *t;
 
 	if (jab_function_types(f, &t) < 0)
 		return;
-	for (size_t i = 0; i < t.nparams; i++)
-		print_type(to, t.params[i].declared);
-	if (t.variadic)
+	for (size_t i = 0; i < t->nparams; i++)
+		print_type(to, t->params[i].declared);
+	if (t->variadic)
 		fputs(INDENT "...\n", to);
-	if (strcmp(t.result, "void"))
-		print_type(to, t.declared);
-	jab_function_types_free(&t);
+	if (strcmp(t->result, "void"))
+		print_type(to, t->declared);
+	jab_function_types_free(t);
 }
 
 static void json_types(FILE *to, const struct jab_function_types *t)
@@ -46,7 +46,7 @@ static void json_types(FILE *to, const struct jab_function_types *t)
 
 void listing_json(FILE *to, const struct jab_function *f, const char *spec)
 {
-	struct jab_function_types t;
+	struct jab_function_types *t;
 
 	putc('{', to);
 	json_pair(to, "spec", spec, true);
@@ -54,8 +54,8 @@ void listing_json(FILE *to, const struct jab_function *f, const char *spec)
 	json_pair(to, "function", f->function, false);
 	fprintf(to, ",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64, f->address, f->size);
 	if (jab_function_types(f, &t) == 0) {
-		json_types(to, &t);
-		jab_function_types_free(&t);
+		json_types(to, t);
+		jab_function_types_free(t);
 	} else {
 		fputs(",\"args\":null", to);
 	}

@@ -72,7 +72,7 @@ static int take_size(uint64_t *to, const char *value)
 	static const char units[] = "kKmMgG";
 	size_t len = strlen(value);
 	const char *unit = len > 1 ? strchr(units, value[len - 1]) : NULL;
-	char *digits = strndup(value, unit ? len - 1 : len);
+	char *digits = xstrndup(value, unit ? len - 1 : len);
 	int shift = unit ? 10 * (1 + (int)(unit - units) / 2) : 0, r;
 
 	r = take_number(to, digits);
@@ -248,7 +248,7 @@ int split_words(const char *line, text_list *ret_words)
 	for (const char *p = line; ; p++) {
 		if (!*p || (!quote && strchr(" \t\n", *p))) {
 			if (open)
-				*vec_add(ret_words) = strndup(word, n);
+				*vec_add(ret_words) = xstrndup(word, n);
 			open = false;
 			n = 0;
 			if (!*p)

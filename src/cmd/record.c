@@ -50,11 +50,11 @@ static void on_snapshot(int sig)
 static void show_progress(struct recording *r)
 {
 	uint64_t now = now_ns();
-	struct events_totals t;
+	struct jab_totals t;
 
 	if (!r->progress || now - r->shown_at < 500000000)
 		return;
-	events_totals(r->j, &t);
+	t = *jab_get_totals(r->j);
 	fprintf(stderr, "\r%.0f s: %" PRIu64 " events, %.0f/s, %.1f MB, %" PRIu64 " lost\033[K", (now - r->start) / 1e9,
 		t.events, r->shown_at ? (t.events - r->shown_events) * 1e9 / (now - r->shown_at) : 0.0, t.bytes / 1e6, t.lost);
 	fflush(stderr);
@@ -81,7 +81,7 @@ static int write_failed(struct recording *r, int err)
 		log_warn("nobody reads %s any more: the recording ends", r->out.name);
 		return err;
 	}
-	log_warn("%s; events are lost until that is over", err_text());
+	log_warn("%s; events are lost until that is over", jab_error(r->j));
 	return 0;
 }
 
@@ -101,7 +101,7 @@ static int tick(void *arg, int64_t drained)
 		if (!capture.overwrite)
 			log_warn("a snapshot can be taken with --overwrite only; everything is being recorded anyway");
 		else if (output_snapshot(&r->out, r->j) < 0)
-			complain();
+			complain(r->j);
 	}
 	show_progress(r);
 	return 0;
@@ -126,9 +126,8 @@ static bool wants_last(const struct recording *r, bool ended, int status)
 
 static void say_result(struct recording *r)
 {
-	struct events_totals t;
+	struct jab_totals t = *jab_get_totals(r->j);
 
-	events_totals(r->j, &t);
 	if (!capture.overwrite && t.bytes < 100000)
 		log_warn("%" PRIu64 " events, %.1f kB in %s", t.events, t.bytes / 1e3, r->out.name);
 	else if (!capture.overwrite)
@@ -139,7 +138,7 @@ static void say_result(struct recording *r)
 
 static int record(struct recording *r)
 {
-	struct jab_report report = { .clean = true };
+	struct jab_report report;
 	int removed, bad = 0;
 	bool last;
 
@@ -148,35 +147,33 @@ static int record(struct recording *r)
 	r->ended = capture_loop(r->j, tick, r, &r->status);
 	clear_progress(r);
 	last = wants_last(r, r->ended > 0, r->status);
-	removed = jab_remove(r->j, &report);
+	removed = jab_remove(r->j);
+	report = *jab_get_report(r->j);
 	if (r->ended != -EPIPE) {
-		int64_t n = events_drain(r->j, true);
+		int64_t n = jab_dispatch(r->j);
 
 		bad = n < 0 ? n : 0;
 	}
 	if (last && output_snapshot(&r->out, r->j) < 0)
 		bad = -EIO;
 	if (bad < 0)
-		complain();
+		complain(r->j);
 	capture_summary(r->j, run.json && !r->out.is_stdout ? stdout : stderr, &report);
 	say_result(r);
 	if (removed < 0)
-		return run_still_in();
+		return run_still_in(r->j);
 	r->over = true;
 	return bad < 0 || r->failed < 0;
 }
 
 static int begin(struct recording *r, const text_list *probes, char **rest)
 {
-	struct tsc_clock clock;
-	int e = capture_begin(r->j);
+	int e = run.dry_run ? 0 : output_open(&r->out, r->j, run.output, rest);
 
-	if (e == 0)
-		e = events_clock(r->j, &clock);
-	if (e == 0 && !run.dry_run)
-		e = output_open(&r->out, run.output, rest, &clock);
-	if (e == 0 && !run.dry_run && !capture.overwrite)
-		events_output(r->j, output_take(&r->out));
+	if (e == 0 && !run.dry_run && !capture.overwrite) {
+		e = jab_write_to(r->j, r->out.trace);
+		r->out.written = e == 0;
+	}
 	if (e == 0)
 		e = run_targets(r->j, rest);
 	if (e == 0)
@@ -213,17 +210,17 @@ static int record_from_start(struct recording *r, const text_list *probes, char 
 	run_catch_signals();
 	sigaction(SIGUSR1, &sa, NULL);
 	sigaction(r->signal, &sa, NULL);
-	jab_new(&r->j);
-	status = begin(r, probes, rest) < 0 ? complain() : 0;
+	if (capture_new(&r->j) < 0)
+		return complain(NULL);
+	status = begin(r, probes, rest) < 0 ? complain(r->j) : 0;
 	if (status)
 		r->out.unused = true;
 	else
 		status = run.dry_run ? run_say_plan(r->j, stdout, RUN_EVENTS) : record(r);
-	if (events_close(r->j) < 0 && r->failed >= 0 && !r->out.unused) {
-		status = complain();
+	if (output_close(&r->out) < 0 && r->failed >= 0 && !r->out.unused) {
+		status = complain(r->j);
 		r->over = false;
 	}
-	output_close(&r->out);
 	child = r->over ? run_child_status(r->j, stdout, r->ended > 0, r->status) : 0;
 	status = child ? child : status;
 	jab_free(r->j);

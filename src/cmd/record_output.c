@@ -118,13 +118,21 @@ static char *command_line(void)
 	return xstrdup(text);
 }
 
-int output_open(struct output *o, const char *name, char **rest, const struct tsc_clock *clock)
+static int create(struct output *o, struct jab *j, const char *name, struct jab_writer **ret_trace)
+{
+	struct jab_writer_options options = {
+		.size = sizeof(options), .path = name, .to_fd = o->fd >= 0, .fd = o->fd, .command = o->command,
+		.max_size = capture.max_size,
+	};
+
+	return jab_writer_new(j, &options, ret_trace);
+}
+
+int output_open(struct output *o, struct jab *j, const char *name, char **rest)
 {
 	int r = 0;
 
 	o->command = command_line();
-	o->options = (struct ctf_options){ .clock = *clock, .command = o->command, .max_size = capture.max_size,
-					  .start = clock_now() };
 	o->name = name ? xstrdup(name) : default_name(rest);
 	if (!strcmp(o->name, "-"))
 		r = open_stdout(o);
@@ -136,25 +144,15 @@ int output_open(struct output *o, const char *name, char **rest, const struct ts
 		free(o->name);
 		o->name = xstrdup("stdout");
 	}
-	if (o->fd >= 0)
-		return ctf_create_pipe(o->fd, o->name, &o->options, &o->trace);
-	r = ctf_create(o->name, &o->options, &o->trace);
-	o->made = r == 0;
+	r = create(o, j, o->name, &o->trace);
+	o->made = r == 0 && o->fd < 0;
 	return r;
-}
-
-struct ctf *output_take(struct output *o)
-{
-	struct ctf *trace = o->trace;
-
-	o->trace = NULL;
-	return trace;
 }
 
 #define MOST_TAKEN 10000	/* names that are tried */
 
 /* DIR.2 and so on; a name that something else has is left to it, so that no snapshot is lost for it. */
-static int create_next(struct output *o, char **name, struct ctf **ret_trace)
+static int create_next(struct output *o, struct jab *j, char **name, struct jab_writer **ret_trace)
 {
 	int r;
 
@@ -162,7 +160,7 @@ static int create_next(struct output *o, char **name, struct ctf **ret_trace)
 	for (int tries = 0; tries < MOST_TAKEN; tries++) {
 		free(*name);
 		*name = xasprintf("%s.%zu", o->name, ++o->number);
-		r = ctf_create(*name, &o->options, ret_trace);
+		r = create(o, j, *name, ret_trace);
 		if (r != -EEXIST)
 			return r;
 	}
@@ -172,14 +170,15 @@ static int create_next(struct output *o, char **name, struct ctf **ret_trace)
 int output_snapshot(struct output *o, struct jab *j)
 {
 	char *name = xstrdup(o->name);
-	struct ctf *trace = output_take(o);
+	struct jab_writer *trace = o->trace;
 	int64_t n = 0, r = 0;
 
+	o->trace = NULL;
 	if (!trace)
-		r = o->fd < 0 ? create_next(o, &name, &trace) : fail(-EBUSY, "a descriptor takes one snapshot only");
+		r = o->fd < 0 ? create_next(o, j, &name, &trace) : fail(-EBUSY, "a descriptor takes one snapshot only");
 	if (r == 0) {
-		n = events_snapshot(j, trace);
-		r = ctf_close(trace);
+		n = jab_snapshot(j, trace);
+		r = jab_writer_close(trace);
 		o->snapshots++;
 	}
 	if (n < 0 || r < 0)
@@ -200,15 +199,16 @@ static void remove_trace(const char *name)
 	free(meta);
 }
 
-void output_close(struct output *o)
+int output_close(struct output *o)
 {
-	bool empty = o->made && !o->snapshots && (o->trace || o->unused);
+	bool empty = o->made && !o->snapshots && ((o->trace && !o->written) || o->unused);
+	int r = jab_writer_close(o->trace);
 
-	ctf_close(o->trace);
 	if (empty)
 		remove_trace(o->name);
 	if (o->fd >= 0)
 		close(o->fd);
 	free(o->name);
 	free(o->command);
+	return o->written ? r : 0;
 }

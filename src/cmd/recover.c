@@ -41,9 +41,31 @@ static bool may_look(pid_t pid)
 	return fd >= 0 || (err != EACCES && err != EPERM);
 }
 
-static int run(text_list *words, char **rest)
+static int recover(struct jab *j, pid_t pid)
 {
 	struct jab_report report = { .clean = true };
+	int r = jab_recover(j, pid);
+
+	if (r == -ENOENT && pid && !may_look(pid)) {
+		fail(-EPERM, "process %d can't be looked at: run as its user or as root (CAP_SYS_PTRACE)", pid);
+		return complain(j);
+	}
+	if (r == 0)		/* -ENOENT: nothing there is what the user wants to hear */
+		report = *jab_get_report(j);
+	else if (r != -ENOENT)
+		return complain(j);
+	if (json)
+		printf("{\"processes\":%zu,\"restored\":%zu,\"foreign\":%zu,\"clean\":%s}\n", report.processes,
+		       report.restored, report.foreign, report.clean ? "true" : "false");
+	else
+		report_text(&report);
+	return report.clean ? 0 : 1;
+}
+
+static int run(text_list *words, char **rest)
+{
+	struct jab_options options = { .size = sizeof(options), .log_level = log_level };
+	struct jab *j;
 	const char *word = words->n ? words->v[0] : pids.n ? pids.v[0] : NULL;
 	pid_t pid = 0;
 	int r;
@@ -54,25 +76,13 @@ static int run(text_list *words, char **rest)
 	}
 	if (pid && kill(pid, 0) < 0 && errno == ESRCH) {
 		fail(-ESRCH, "there is no process %d", pid);
-		return complain();
+		return complain(NULL);
 	}
-	r = jab_recover(pid, &report);
-	if (r == -ENOENT && pid && !may_look(pid)) {
-		fail(-EPERM, "process %d can't be looked at: run as its user or as root (CAP_SYS_PTRACE)", pid);
-		return complain();
-	}
-	if (r == -ENOENT) {	/* nothing there is what the user wants to hear */
-		report = (struct jab_report){ .clean = true };
-		r = 0;
-	}
-	if (r < 0)
-		return complain();
-	if (json)
-		printf("{\"processes\":%zu,\"restored\":%zu,\"foreign\":%zu,\"clean\":%s}\n", report.processes,
-		       report.restored, report.foreign, report.clean ? "true" : "false");
-	else
-		report_text(&report);
-	return report.clean ? 0 : 1;
+	if (jab_new(&options, &j) < 0)
+		return complain(NULL);
+	r = recover(j, pid);
+	jab_free(j);
+	return r;
 }
 
 const struct command cmd_recover = {

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "session/events.h"
 
 struct run run = { .duration = -1 };
 volatile sig_atomic_t run_interrupted;
@@ -97,7 +96,7 @@ int run_place(struct jab *j, const text_list *probes)
 	int r = 0;
 
 	for (size_t i = 0; !r && i < probes->n; i++)
-		r = jab_add_probe(j, probes->v[i]);
+		r = jab_add_probe(j, probes->v[i], NULL);
 	if (!r)
 		r = jab_resolve(j);
 	return r ? r : run_insert(j);
@@ -116,7 +115,7 @@ static void say_active(struct jab *j, const struct totals *t)
 int run_insert(struct jab *j)
 {
 	struct totals t = { 0 };
-	int r = jab_plan(j);
+	int r = jab_plan(j, 0);
 
 	if (r < 0)
 		return r;
@@ -139,7 +138,6 @@ int run_insert(struct jab *j)
 
 int run_over(struct jab *j, uint64_t start_ns, int *ret_status)
 {
-	jab_give_way(j);
 	if (jab_child_ended(j, ret_status) == 1)
 		return 1;
 	if (run.duration >= 0 && (now_ns() - start_ns) / 1e9 >= run.duration)
@@ -185,12 +183,11 @@ static int json_probe(void *arg, const struct jab_probe_info *p)
 
 static void json_unfollowed(struct jab *j, FILE *to)
 {
-	struct jab_unfollowed u;
+	const struct jab_unfollowed *u = jab_get_unfollowed(j);
 
-	jab_get_unfollowed(j, &u);
-	if (u.missed + u.crowded + u.failed + u.libraries)
-		fprintf(to, ",\"not_followed\":{\"programs\":%" PRIu64 ",\"libraries\":%" PRIu64 "}", u.missed + u.crowded + u.failed,
-			u.libraries);
+	if (u->missed + u->crowded + u->failed + u->libraries)
+		fprintf(to, ",\"not_followed\":{\"programs\":%" PRIu64 ",\"libraries\":%" PRIu64 "}",
+			u->missed + u->crowded + u->failed, u->libraries);
 }
 
 static void say_programs(uint64_t n, const char *why)
@@ -201,9 +198,8 @@ static void say_programs(uint64_t n, const char *why)
 
 static void say_unfollowed(struct jab *j)
 {
-	struct jab_unfollowed u;
+	struct jab_unfollowed u = *jab_get_unfollowed(j);
 
-	jab_get_unfollowed(j, &u);
 	say_programs(u.missed, "jab did not come in time");
 	say_programs(u.crowded, "too many were traced at that time");
 	say_programs(u.failed, "see above");
@@ -214,17 +210,14 @@ static void say_unfollowed(struct jab *j)
 void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, enum run_summary what)
 {
 	struct json_list list = { to, false, what };
-	struct events_totals e = { 0 };
-	struct jab_times t;
+	const struct jab_totals *e = jab_get_totals(j);
+	struct jab_times t = *jab_get_times(j);
 
-	jab_get_times(j, &t);
 	fputs("{\"summary\":{\"probes\":[", to);
 	jab_each_probe(j, json_probe, &list);
 	putc(']', to);
-	if (what == RUN_EVENTS)
-		events_totals(j, &e);
-	if (e.damaged)
-		fprintf(to, ",\"unreadable\":{\"times\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", e.damaged, e.damaged_bytes);
+	if (what == RUN_EVENTS && e->damaged)
+		fprintf(to, ",\"unreadable\":{\"times\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", e->damaged, e->damaged_bytes);
 	json_unfollowed(j, to);
 	if (report->left)
 		fprintf(to, ",\"left_running\":%zu", report->left);
@@ -299,9 +292,8 @@ void run_say_report(struct jab *j, const struct jab_report *r)
 
 void run_say_times(struct jab *j, const struct jab_report *r)
 {
-	struct jab_times t;
+	struct jab_times t = *jab_get_times(j);
 
-	jab_get_times(j, &t);
 	log_info("symbols %.1f ms, plan %.1f ms, write %.1f ms, longest pause %.0f us, pads %zu in %zu kB",
 		 t.symbols_ns / 1e6, t.plan_ns / 1e6, t.write_ns / 1e6, t.pause_ns / 1e3, t.pads,
 		 t.pad_bytes / 1024);
@@ -309,9 +301,9 @@ void run_say_times(struct jab *j, const struct jab_report *r)
 		log_info("detached: text, mappings and descriptors are as before");
 }
 
-int run_still_in(void)
+int run_still_in(struct jab *j)
 {
-	complain();
+	complain(j);
 	log_warn("so the probes are still in, and the program runs on with them; `jab recover` takes "
 		 "them out later");
 	return 1;

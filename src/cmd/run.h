@@ -7,6 +7,7 @@
 #define JAB_CMD_RUN_H
 
 #include <signal.h>
+#include <jab/event.h>
 #include "cmd/common.h"
 
 /* As the options below fill it. One command runs in a process. */
@@ -49,7 +50,7 @@ int run_over(struct jab *j, uint64_t start_ns, int *ret_status);
 void run_say_refused(struct jab *j);	/* at the end: probes with sites that were not placed, and why */
 void run_say_report(struct jab *j, const struct jab_report *r);
 void run_say_times(struct jab *j, const struct jab_report *r);
-int run_still_in(void);		/* after a failed removal: the exit status */
+int run_still_in(struct jab *j);		/* after a failed removal: the exit status */
 /* What is told per probe: its hits, also what became of its events; scripts count neither. */
 enum run_summary { RUN_HITS, RUN_EVENTS, RUN_SITES };
 int run_say_plan(struct jab *j, FILE *to, enum run_summary what);	/* --dry-run: what would be done. Returns 0 */

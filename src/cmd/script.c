@@ -2,6 +2,7 @@
 /* jab -e SCRIPT, jab FILE.bt: bpftrace's language. */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <jab/script.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,8 +10,6 @@
 #include "base/err.h"
 #include "cmd/capture.h"
 #include "cmd/listing.h"
-#include "session/script.h"
-#include "sym/sym.h"
 
 #define SCRIPT_MOST (16u << 20)
 
@@ -53,7 +52,7 @@ static const struct opt opts[] = {
 /* A script that runs. */
 struct running {
 	struct jab *j;
-	struct script_run *s;
+	struct jab_script *s;
 	FILE *to;
 	uint64_t start;
 };
@@ -112,13 +111,10 @@ static bool flush(FILE *to)
 }
 
 /* Messages, if there are any. Who gives a file's name as the script should be told. */
-static void say_diags(struct script_run *s)
+static void say_diags(struct jab_script *s)
 {
-	char *text = script_errors(s);
-
-	fputs(text, stderr);
-	free(text);
-	if (expressions.n && script_has_errors(s) && access(expressions.v[0], R_OK) == 0)
+	fputs(jab_script_errors(s), stderr);
+	if (expressions.n && jab_script_has_errors(s) && access(expressions.v[0], R_OK) == 0)
 		fprintf(stderr, "jab: there is a file of that name; `jab %s`, without -e, runs it\n", expressions.v[0]);
 }
 
@@ -128,7 +124,7 @@ static int open_objects(struct running *x)
 	const char *path;
 	int r = 0;
 
-	for (size_t i = 0; r >= 0 && (path = script_object(x->s, i)); i++)
+	for (size_t i = 0; r >= 0 && (path = jab_script_object(x->s, i)); i++)
 		r = jab_open_file(x->j, path);
 	return r;
 }
@@ -139,7 +135,7 @@ static int watch_objects(struct running *x)
 	const char *path;
 	int r;
 
-	for (size_t i = 0; (path = script_object(x->s, i)); i++)
+	for (size_t i = 0; (path = jab_script_object(x->s, i)); i++)
 		*vec_add(&paths) = path;
 	r = jab_watch_files(x->j, paths.v, paths.n);
 	vec_free(&paths);
@@ -153,7 +149,7 @@ static int attach_users(struct running *x)
 	const char *path;
 	int r = 0, n = 0;
 
-	for (size_t i = 0; r >= 0 && (path = script_object(x->s, i)); i++) {
+	for (size_t i = 0; r >= 0 && (path = jab_script_object(x->s, i)); i++) {
 		r = jab_attach_users(x->j, path);
 		n += r > 0 ? r : 0;
 	}
@@ -162,11 +158,11 @@ static int attach_users(struct running *x)
 	if (!alone)
 		r = watch_objects(x);
 	if (!n && (alone || r < 0))
-		return fail(-ESRCH, "no running process uses %s%s%s%s; start one with -c, or choose one with -p", script_object(x->s, 0),
-			    script_object(x->s, 1) ? ", nor another file that the script's probes name" : "",
-			    alone ? "" : ", and those that start later can't be waited for: ", alone ? "" : err_text());
+		return fail(-ESRCH, "no running process uses %s%s%s%s; start one with -c, or choose one with -p", jab_script_object(x->s, 0),
+			    jab_script_object(x->s, 1) ? ", nor another file that the script's probes name" : "",
+			    alone ? "" : ", and those that start later can't be waited for: ", alone ? "" : jab_error(x->j));
 	if (r < 0)
-		log_warn("processes that start later are not probed: %s", err_text());
+		log_warn("processes that start later are not probed: %s", jab_error(x->j));
 	log_info("%d processes", n);
 	return 0;
 }
@@ -175,11 +171,11 @@ static int choose_targets(struct running *x, char **rest)
 {
 	if (run.pids.n || run.command || rest)
 		return run_targets(x->j, rest);
-	if (!script_has_sites(x->s))
+	if (!jab_script_has_sites(x->s))
 		return 0;
-	if (!script_object(x->s, 0) && script_may_miss(x->s))
+	if (!jab_script_object(x->s, 0) && jab_script_may_miss(x->s))
 		return 0;
-	if (!script_object(x->s, 0)) {
+	if (!jab_script_object(x->s, 0)) {
 		fprintf(stderr, "jab -e: no target given (-p PID, -c CMD or -- CMD), and no probe of the script names a file by "
 			"its path; try `jab -e --help`\n");
 		return 2;
@@ -198,8 +194,8 @@ static int has_something(struct running *x)
 {
 	size_t n = 0;
 
-	script_each_probe(x->s, count_tracers, &n);
-	return n || script_has_sites(x->s) ? 0 : fail(-ENOENT, "none of the script's probes can be placed");
+	jab_script_each_probe(x->s, count_tracers, &n);
+	return n || jab_script_has_sites(x->s) ? 0 : fail(-ENOENT, "none of the script's probes can be placed");
 }
 
 static int prepare(struct running *x)
@@ -209,9 +205,9 @@ static int prepare(struct running *x)
 	if (!r)
 		r = has_something(x);
 	if (!r && dump)
-		return script_dump_text(x->s, dump, x->to);
+		return jab_script_dump(x->s, dump, x->to);
 	if (!r && !run.dry_run)
-		r = script_begin(x->s);
+		r = jab_script_begin(x->s);
 	if (!flush(x->to) && !r)
 		r = -ECANCELED;
 	return r;
@@ -220,11 +216,9 @@ static int prepare(struct running *x)
 static int tick(void *arg, int64_t drained)
 {
 	struct running *x = arg;
-	int status, r = script_tick(x->s, &capture.wait_most);
+	int status;
 
-	if (r < 0)
-		return r;
-	if (!flush(x->to) || script_exited(x->s, &status))
+	if (!flush(x->to) || jab_script_exited(x->s, &status))
 		return -ECANCELED;
 	return drained < 0 && drained != -ECANCELED ? drained : 0;
 }
@@ -235,10 +229,10 @@ static int run_alone(struct running *x)
 	struct jab_report report = { .clean = true };
 	int status = 0, r;
 
-	while (!run_interrupted && !script_exited(x->s, &status)) {
-		uint64_t wait, left = UINT64_MAX;
+	while (!run_interrupted && !jab_script_exited(x->s, &status)) {
+		uint64_t left = UINT64_MAX;
 
-		script_tick(x->s, &wait);
+		jab_dispatch(x->j);
 		if (!flush(x->to))
 			break;
 		if (run.duration >= 0) {
@@ -248,21 +242,20 @@ static int run_alone(struct running *x)
 				break;
 			left = all - past;
 		}
-		if (!script_exited(x->s, &status))
-			sleep_ns(MIN(MIN(wait, left), 100000000ull));
+		if (!jab_script_exited(x->s, &status))
+			jab_wait(x->j, MIN(left, 100000000ull));
 	}
-	script_exited(x->s, &status);
-	r = script_end(x->s);
+	jab_script_exited(x->s, &status);
+	r = jab_script_end(x->s);
 	if (run.json)
 		run_json_summary(x->j, x->to, &report, RUN_SITES);
-	return r < 0 ? complain() : status;
+	return r < 0 ? complain(x->j) : status;
 }
 
 static void say_newcomers(struct jab *j)
 {
-	struct jab_newcomers n;
+	struct jab_newcomers n = *jab_get_newcomers(j);
 
-	jab_get_newcomers(j, &n);
 	if (n.probed)
 		log_info("%" PRIu64 " processes started meanwhile and were probed", n.probed);
 	if (n.late && n.probed)
@@ -280,30 +273,28 @@ static void say_newcomers(struct jab *j)
 
 static int finish(struct running *x, int ended, int child_status)
 {
-	struct jab_report report = { .clean = true };
-	struct events_totals t;
-	int r = jab_remove(x->j, &report), status = 0, written;
-	bool exited = script_exited(x->s, &status);
+	struct jab_report report;
+	int r = jab_remove(x->j), status = 0, written;
+	bool exited = jab_script_exited(x->s, &status);
 
+	report = *jab_get_report(x->j);
 	if (!exited)
-		events_drain(x->j, true);
-	exited = script_exited(x->s, &status);
-	written = script_end(x->s);
-	units_say_errors(x->j);
-	rows_say_early(x->j);
+		jab_dispatch(x->j);
+	exited = jab_script_exited(x->s, &status);
+	written = jab_script_end(x->s);
+	jab_log_faults(x->j);
 	run_say_refused(x->j);
-	probes_say_unmatched(x->j);
-	events_totals(x->j, &t);
+	jab_log_hints(x->j);
 	say_newcomers(x->j);
-	capture_say_lost(&t, exited ? ", or came behind exit()" : "");
+	capture_say_lost(jab_get_totals(x->j), exited ? ", or came behind exit()" : "");
 	if (run.json)
 		run_json_summary(x->j, x->to, &report, RUN_SITES);
 	run_say_times(x->j, &report);
 	run_say_report(x->j, &report);
 	if (r < 0)
-		return run_still_in();
+		return run_still_in(x->j);
 	if ((ended < 0 && ended != -ECANCELED) || written < 0)
-		return complain();
+		return complain(x->j);
 	if (!exited)
 		return run_child_status(x->j, x->to, ended > 0, child_status);
 	run_end_child(x->j, x->to, ended > 0);
@@ -322,7 +313,7 @@ static int run_probes(struct running *x)
 	size_t sites = 0;
 
 	if (r < 0)
-		return complain();
+		return complain(x->j);
 	if (run.dry_run)
 		return run_say_plan(x->j, x->to, RUN_SITES);
 	jab_each_probe(x->j, add_sites, &sites);
@@ -332,12 +323,10 @@ static int run_probes(struct running *x)
 	return finish(x, ended, status);
 }
 
-static int start(struct running *x, const struct script_options *o, char **rest)
+static int start(struct running *x, const struct jab_script_options *o, char **rest)
 {
-	int r = capture_begin(x->j), status = 0;
+	int r = jab_script_load(x->j, o, &x->s), status = 0;
 
-	if (r == 0)
-		r = script_load(x->j, o, &x->s);
 	if (r == 0)
 		r = choose_targets(x, rest);
 	if (r == 0)
@@ -345,27 +334,28 @@ static int start(struct running *x, const struct script_options *o, char **rest)
 	if (x->s)
 		say_diags(x->s);
 	if (r < 0)
-		return r == -ECANCELED || (r == -EINVAL && x->s && script_has_errors(x->s)) ? 1 : complain();
+		return r == -ECANCELED || (r == -EINVAL && x->s && jab_script_has_errors(x->s)) ? 1 : complain(x->j);
 	if (r)
 		return r;
 	if (dump)
 		return 0;
 	x->start = now_ns();
-	if ((script_has_sites(x->s) || run.pids.n || run.command || rest) && !script_exited(x->s, &status))
+	if ((jab_script_has_sites(x->s) || run.pids.n || run.command || rest) && !jab_script_exited(x->s, &status))
 		return run_probes(x);
 	return run.dry_run ? run_say_plan(x->j, x->to, RUN_SITES) : run_alone(x);
 }
 
-static int run_text(const struct script_options *o, char **rest)
+static int run_text(const struct jab_script_options *o, char **rest)
 {
 	struct running x = { .to = o->out };
 	int r;
 
 	run_catch_signals();
 	run.announce = !quiet;
-	jab_new(&x.j);
+	if (capture_new(&x.j) < 0)
+		return complain(NULL);
 	r = start(&x, o, rest);
-	script_free_run(x.s);
+	jab_script_free(x.s);
 	jab_free(x.j);
 	return r;
 }
@@ -407,7 +397,7 @@ static bool is_list(const char *word)
 }
 
 /* As a script has them. */
-static int list_probes(const char *word, struct script_options *o)
+static int list_probes(const char *word, struct jab_script_options *o)
 {
 	char *text = xasprintf("%s { }", word);
 	int r;
@@ -421,7 +411,7 @@ static int list_probes(const char *word, struct script_options *o)
 }
 
 /* What -l is given: -e, a file with a script, or a pattern (a program means all of its functions). */
-static int list_word(const char *word, struct script_options *o)
+static int list_word(const char *word, struct jab_script_options *o)
 {
 	char head[4] = "", *text = NULL, *object, *pattern;
 	FILE *f = word && strcmp(word, "-") ? fopen(word, "re") : NULL;
@@ -435,7 +425,7 @@ static int list_word(const char *word, struct script_options *o)
 	if (!word || (!f && strcmp(word, "-")))
 		return list_pattern(word ? word : "*:*", o->out, verbose);
 	if (n == sizeof(head) && !memcmp(head, "\177ELF", 4)) {
-		object = spec_quote_object(word);
+		object = jab_quote_object(word);
 		pattern = xasprintf(strchr(word, '/') ? "%s:*" : "./%s:*", object);
 		r = list_pattern(pattern, o->out, verbose);
 		free(object);
@@ -444,7 +434,7 @@ static int list_word(const char *word, struct script_options *o)
 	}
 	o->name = word;
 	if (read_script(word, &text, &o->len) < 0)
-		return complain();
+		return complain(NULL);
 	o->text = text;
 	r = list_script(o, o->out, verbose);
 	free(text);
@@ -452,7 +442,7 @@ static int list_word(const char *word, struct script_options *o)
 }
 
 /* What is behind --: a command; or, if the script asks for options by name, these and more parameters. */
-static int take_rest(struct script_options *o, text_list *words, text_list *named, char ***rest)
+static int take_rest(struct jab_script_options *o, text_list *words, text_list *named, char ***rest)
 {
 	if (*rest && strstr(o->text, "getopt(\"")) {
 		for (char **p = *rest; *p; p++)
@@ -464,7 +454,7 @@ static int take_rest(struct script_options *o, text_list *words, text_list *name
 	return *rest && run.command ? wrong("two commands given, with -c and behind --") : 0;
 }
 
-static int run_given(struct script_options *o, text_list *words, char **rest)
+static int run_given(struct jab_script_options *o, text_list *words, char **rest)
 {
 	size_t skip = expressions.n ? 0 : 1;
 	text_list named = { 0 };
@@ -480,7 +470,7 @@ static int run_given(struct script_options *o, text_list *words, char **rest)
 	} else {
 		o->name = words->v[0];
 		if (read_script(o->name, &text, &o->len) < 0)
-			return complain();
+			return complain(NULL);
 		o->text = text;
 	}
 	r = take_rest(o, words, &named, &rest);
@@ -497,24 +487,24 @@ static int run_given(struct script_options *o, text_list *words, char **rest)
 
 static int run_script(text_list *words, char **rest)
 {
-	struct script_options o = { .out = stdout, .trace = trace_dir };
+	struct jab_script_options o = { .size = sizeof(o), .out = stdout, .trace = trace_dir };
 	int r = check_usage(words);
 
 	if (r)
 		return r;
 	verbose = list && log_level;
 	log_level -= verbose;	/* that is what it was for */
-	o.style = run.json ? SCRIPT_JSON : folded ? SCRIPT_FOLDED : SCRIPT_TEXT;
+	o.style = run.json ? JAB_SCRIPT_JSON : folded ? JAB_SCRIPT_FOLDED : JAB_SCRIPT_TEXT;
 	o.unsafe = unsafe;
 	o.no_warnings = no_warnings;
 	if (run.output && !(o.out = output_create(run.output)))
-		return complain();
+		return complain(NULL);
 	r = run_given(&o, words, rest);
 	if (!flush(o.out) && write_error == EPIPE) {
 		r = 1;		/* as with head(1): the reader had enough, and knows it */
 	} else if (write_error) {
 		fail(-write_error, "%s can't be written: %s", run.output ? run.output : "the output", strerror(write_error));
-		r = complain();
+		r = complain(NULL);
 	}
 	if (o.out != stdout)
 		fclose(o.out);

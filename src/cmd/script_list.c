@@ -3,25 +3,24 @@
  * jab -l: what a pattern or a script's probes match, as probes that a script can have. Files are only
  * read; no process is needed, but -p knows what is loaded.
  */
+#include <jab/script.h>
 #include <string.h>
 #include "base/err.h"
 #include "base/text.h"
 #include "cmd/listing.h"
 #include "cmd/run.h"
-#include "session/script.h"
-#include "sym/sym.h"
 
 struct lister {
 	FILE *to;
 	struct jab *j;
 	bool verbose;
-	const struct probe_spec *spec;
+	const struct jab_spec *spec;
 	text_list opened;
 	int r;
 };
 
 static const char *const kinds[] = {
-	[SPEC_ENTRY] = "uprobe", [SPEC_RETURN] = "uretprobe", [SPEC_INSNS] = "insn", [SPEC_CALL] = "call"
+	[JAB_SPEC_ENTRY] = "uprobe", [JAB_SPEC_RETURN] = "uretprobe", [JAB_SPEC_INSNS] = "insn", [JAB_SPEC_CALL] = "call"
 };
 
 static int wrong(const char *fmt, const char *word)
@@ -53,7 +52,7 @@ static bool only_blanks_differ(const char *quoted, const char *name)
 /* As a script can have it: names of C++ stand between quotes; what means something in a probe has a backslash, as in jab list. */
 static char *quoted_place(const char *name)
 {
-	char *quoted = spec_quote(name);
+	char *quoted = jab_quote_function(name);
 
 	if (!name[strspn(name, PLAIN)] || strchr(name, '"') || !only_blanks_differ(quoted, name))
 		return quoted;
@@ -70,8 +69,8 @@ static char *without_quotes(const char *pattern)
 
 	if (!open || pattern[len - 1] != '"' || open == pattern + len - 1)
 		return xstrdup(pattern);
-	name = strndup(open + 1, pattern + len - open - 2);
-	place = spec_quote(name);
+	name = xstrndup(open + 1, pattern + len - open - 2);
+	place = jab_quote_function(name);
 	text = xasprintf("%.*s%s", (int)(open - pattern), pattern, place);
 	free(name);
 	free(place);
@@ -79,9 +78,9 @@ static char *without_quotes(const char *pattern)
 }
 
 /* As the user names the file if by a path, else where it is. */
-static char *probe_text(const struct probe_spec *spec, const struct jab_function *f)
+static char *probe_text(const struct jab_spec *spec, const struct jab_function *f)
 {
-	char *object = spec_quote_object(is_path(spec->object) ? spec->object : f->module);
+	char *object = jab_quote_object(is_path(spec->object) ? spec->object : f->module);
 	char *place = quoted_place(f->function), *text = xasprintf("%s:%s:%s", kinds[spec->kind], object, place);
 
 	free(object);
@@ -127,39 +126,34 @@ static void list_text(struct lister *x, const char *text)
 	fputs("}\n", x->to);
 }
 
-/* A line, an address or an instruction is one place: there is nothing to be found out but where it is. */
-static bool is_one_place(const struct probe_spec *s)
-{
-	return s->place_kind == PLACE_ADDR || s->place_kind == PLACE_LINE || s->has_offset;
-}
-
 static int list_probe(struct lister *x, const char *text)
 {
-	struct probe_spec *spec;
-	int r = spec_parse(text, &spec);
+	struct jab_spec *spec;
+	int r = jab_spec_parse(text, &spec);
 
 	if (r < 0)
-		return r;
+		return fail(r, "%s", jab_error(NULL));
 	x->spec = spec;
 	if (!run.pids.n && is_path(spec->object))
 		r = open_object(x, spec->object);
 	else if (!run.pids.n)
 		r = wrong("'%s' names no file by its path; do so (as in 'uprobe:/bin/bash:*'), or choose a process with -p", text);
-	if (!r && is_one_place(spec))
+	if (!r && spec->is_one_place)	/* there is nothing to be found out but where it is */
 		list_text(x, text);
 	else if (!r)
 		r = jab_each_function(x->j, text, each, x);
-	spec_free(spec);
+	jab_spec_free(spec);
 	return r;
 }
 
 static int start(struct lister *x)
 {
-	int r = 0;
+	struct jab_options options = { .size = sizeof(options), .log_level = log_level };
+	int r;
 
 	if (run.command)
 		return wrong("%s starts nothing, so -c makes no sense with it; name files by their paths, or use -p", "-l");
-	jab_new(&x->j);
+	r = jab_new(&options, &x->j);
 	for (size_t i = 0; !r && i < run.pids.n; i++)
 		r = attach_word(x->j, run.pids.v[i]);
 	return r;
@@ -170,7 +164,7 @@ static int finish(struct lister *x, int r)
 	for (size_t i = 0; i < x->opened.n; i++)
 		free(x->opened.v[i]);
 	vec_free(&x->opened);
-	r = r < 0 ? complain() : r;
+	r = r < 0 ? complain(x->j) : r;
 	jab_free(x->j);
 	return r;
 }
@@ -195,25 +189,28 @@ static int each_probe(void *arg, const char *text, bool of_tracer)
 	return of_tracer ? 0 : list_probe(x, text);
 }
 
-int list_script(const struct script_options *o, FILE *to, bool verbose)
+int list_script(const struct jab_script_options *o, FILE *to, bool verbose)
 {
+	struct jab_options options = { .size = sizeof(options), .log_level = log_level };
 	struct lister x = { .to = to, .verbose = verbose };
-	struct script_run *s = NULL;
-	struct jab *of_script;
-	char *errors;
+	struct jab_script *s = NULL;
+	struct jab *of_script = NULL;
 	int r = start(&x);
 
-	jab_new(&of_script);
-	if (!r && (r = script_load(of_script, o, &s)) < 0 && script_has_errors(s)) {
-		errors = script_errors(s);
-		fputs(errors, stderr);
-		free(errors);
-		r = 1;
+	if (!r)
+		r = jab_new(&options, &of_script);
+	if (!r && (r = jab_script_load(of_script, o, &s)) < 0) {
+		if (s && jab_script_has_errors(s)) {
+			fputs(jab_script_errors(s), stderr);
+			r = 1;
+		} else {
+			fail(r, "%s", jab_error(of_script));
+		}
 	}
 	if (!r)
-		r = script_each_probe(s, each_probe, &x);
+		r = jab_script_each_probe(s, each_probe, &x);
 	r = finish(&x, r);
-	script_free_run(s);
+	jab_script_free(s);
 	jab_free(of_script);
 	return r;
 }

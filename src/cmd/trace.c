@@ -21,44 +21,13 @@ static const struct opt opts[] = {
 struct printing {
 	struct jab *j;
 	FILE *to;
-	struct trace_style style;
+	unsigned int style;	/* of jab_event_print() */
 	uint64_t printed;
 	bool done;		/* -n, or nobody reads any more */
 	uint64_t warned_at, warned_lost;
 };
 
-/* The function of a return address is that of the call in front of it: look there, count from here. */
-static size_t address_name(void *arg, const struct trace_event *ev, uint64_t address, bool is_return, char *out,
-			   size_t room)
-{
-	struct printing *p = arg;
-	const char *text = events_address(p->j, ev->pid, address - is_return), *plus = strrchr(text, '+');
-	uint64_t off = 0;
-	size_t name = strlen(text);
-	char *end = NULL;
-	int n;
-
-	if (!name)
-		return 0;
-	if (plus && plus[1] == '0')
-		off = strtoull(plus + 1, &end, 16);
-	if (end && !*end)
-		name = plus - text;
-	else
-		off = 0;
-	off += is_return;
-	n = snprintf(out, room, off ? "%.*s+%#" PRIx64 : "%.*s", (int)name, text, off);
-	return n < 0 ? 0 : MIN((size_t)n, room - 1);
-}
-
-static const char *comm_of(void *arg, const struct trace_event *ev)
-{
-	struct printing *p = arg;
-
-	return events_comm(p->j, ev->pid, ev->tid);
-}
-
-static int print_event(void *arg, const struct trace_event *ev)
+static int print_event(void *arg, const struct jab_event *ev)
 {
 	struct printing *p = arg;
 	int n;
@@ -66,7 +35,7 @@ static int print_event(void *arg, const struct trace_event *ev)
 	if (p->done)
 		return -ECANCELED;
 	errno = 0;
-	n = trace_print(p->to, ev, &p->style);
+	n = jab_event_print(ev, p->to, p->style);
 	if (n < 0)
 		output_failed();
 	else
@@ -79,15 +48,15 @@ static int print_event(void *arg, const struct trace_event *ev)
 /* Losses should be known while there is time to do something about them, but not at every turn. */
 static void warn_losses(struct printing *p)
 {
-	struct events_totals t;
+	uint64_t lost;
 
 	if (now_ns() - p->warned_at < 2000000000)
 		return;
 	p->warned_at = now_ns();
-	events_totals(p->j, &t);
-	if (t.lost > p->warned_lost)
-		log_warn("%" PRIu64 " events lost so far", t.lost);
-	p->warned_lost = t.lost;
+	lost = jab_get_totals(p->j)->lost;
+	if (lost > p->warned_lost)
+		log_warn("%" PRIu64 " events lost so far", lost);
+	p->warned_lost = lost;
 }
 
 static int tick(void *arg, int64_t drained)
@@ -104,19 +73,20 @@ static int tick(void *arg, int64_t drained)
 
 static int trace(struct printing *p)
 {
-	struct jab_report report = { .clean = true };
+	struct jab_report report;
 	int status = 0, ended = capture_loop(p->j, tick, p, &status), r, r2 = 0;
 
-	r = jab_remove(p->j, &report);
+	r = jab_remove(p->j);
+	report = *jab_get_report(p->j);
 	if (!p->done && ended >= 0)
-		r2 = events_drain(p->j, true) < 0 ? -EIO : 0;
+		r2 = jab_dispatch(p->j) < 0 ? -EIO : 0;
 	if (fflush(p->to))
 		output_failed();
 	capture_summary(p->j, run.json ? p->to : stderr, &report);
 	if (r < 0)
-		return run_still_in();
+		return run_still_in(p->j);
 	if ((ended < 0 && ended != -ECANCELED) || (r2 < 0 && !p->done))
-		return complain();
+		return complain(p->j);
 	return run_child_status(p->j, p->to, ended > 0, status);
 }
 
@@ -126,16 +96,15 @@ static int trace_from_start(struct printing *p, const text_list *probes, char **
 
 	run_catch_signals();
 	run.announce = true;
-	p->style = (struct trace_style){ run.json, !plain && !run.json && is_colourful(p->to), address_name, comm_of, p };
-	jab_new(&p->j);
-	r = capture_begin(p->j);
-	if (r == 0) {
-		events_call(p->j, print_event, p);
+	p->style = run.json ? JAB_PRINT_JSON : !plain && is_colourful(p->to) ? JAB_PRINT_COLOUR : 0;
+	if (capture_new(&p->j) < 0)
+		return complain(NULL);
+	r = jab_on_event(p->j, print_event, p);
+	if (r == 0)
 		r = run_targets(p->j, rest);
-	}
 	if (r == 0)
 		r = run_place(p->j, probes);
-	r = r < 0 ? complain() : run.dry_run ? run_say_plan(p->j, p->to, RUN_EVENTS) : trace(p);
+	r = r < 0 ? complain(p->j) : run.dry_run ? run_say_plan(p->j, p->to, RUN_EVENTS) : trace(p);
 	jab_free(p->j);
 	return r;
 }
@@ -149,7 +118,7 @@ static int run_trace(text_list *words, char **rest)
 	capture_probes(words, &probes);
 	r = run_usage("trace", probes.n, rest);
 	if (!r && run.output && !(p.to = output_create(run.output)))
-		r = complain();
+		r = complain(NULL);
 	if (!r)
 		r = trace_from_start(&p, &probes, rest);
 	vec_free(&probes);

@@ -12,6 +12,8 @@
 static const char *from_text, *to_text, *output;
 static text_list tids, pids, cpus, probes;
 static uint64_t most;
+#define NS_PER_S 1000000000ll
+
 static bool json, stats, with_fields, plain;
 
 static const struct opt opts[] = {
@@ -109,11 +111,6 @@ static void filter_free(struct filter *f)
 	free(f->chosen);
 }
 
-static bool is_own(const struct trace_event *ev)
-{
-	return ev->class->id >= CTF_MODULE_ID;
-}
-
 /* As a probe may name it: libc:malloc is libc.so.6:malloc. */
 static bool is_named(const char *glob, const char *name)
 {
@@ -132,19 +129,19 @@ static bool is_named(const char *glob, const char *name)
 }
 
 /* Our own events are of interest to few: they come by name or with -v. */
-static bool matches(const struct trace_event *ev)
+static bool matches(const struct jab_event *ev)
 {
 	if (!probes.n)
-		return !is_own(ev) || log_level > 0;
+		return !ev->is_own || log_level > 0;
 	for (size_t i = 0; i < probes.n; i++)
-		if (is_named(probes.v[i], ev->class->name))
+		if (is_named(probes.v[i], ev->name))
 			return true;
 	return false;
 }
 
-static bool is_chosen(struct filter *f, const struct trace_event *ev)
+static bool is_chosen(struct filter *f, const struct jab_event *ev)
 {
-	size_t id = is_own(ev) ? 0 : 1 + (size_t)ev->class->id;
+	size_t id = ev->is_own ? 0 : 1 + (size_t)ev->id;
 
 	if (id >= f->nchosen) {
 		size_t n = MAX(id + 1, 2 * f->nchosen);
@@ -176,9 +173,9 @@ static void start_at(struct filter *f, int64_t ns)
 }
 
 /* 1: wanted, 0: not, -1: neither this nor any behind it. */
-static int filter_event(struct filter *f, const struct trace_event *ev)
+static int filter_event(struct filter *f, const struct jab_event *ev)
 {
-	if (!f->started && !is_own(ev))
+	if (!f->started && !ev->is_own)
 		start_at(f, ev->ns);
 	if (f->started && ev->ns > f->to)
 		return -1;
@@ -192,41 +189,35 @@ static void add_missing(void *arg, const char *path, const char *why)
 	log_info("no names from %s: it %s", path, why);
 }
 
-static void describe(const struct trace *t, const char *path)
+static void describe(struct jab_trace *t, const char *path)
 {
-	const struct tsc_clock *c = trace_clock(t);
-	struct trace_stream s;
-	size_t streams = 0, classes = 0;
+	const struct jab_trace_info *i = jab_trace_get_info(t);
 
-	while (trace_stream(t, streams, &s))
-		streams++;
-	for (uint32_t id = 0; id < CTF_MAX_CLASSES; id++)
-		classes += trace_class(t, id) != NULL;
-	log_info("%s: by jab %s on %s, format %s", path, trace_env(t, "tracer_version"), trace_env(t, "hostname"),
-		 trace_env(t, "trace_format"));
-	log_info("command: %s", trace_env(t, "command"));
-	log_info("%zu kinds of events, %zu streams, clock of %" PRIu64 " Hz, times are CLOCK_MONOTONIC (real time is "
-		 "%" PRId64 ".%09d s more)", classes, streams, c->hz, (int64_t)(c->realtime_ns / NS_PER_S),
-		 (int)(c->realtime_ns % NS_PER_S));
+	log_info("%s: by jab %s on %s, format %s", path, jab_trace_env(t, "tracer_version"), jab_trace_env(t, "hostname"),
+		 jab_trace_env(t, "trace_format"));
+	log_info("command: %s", jab_trace_env(t, "command"));
+	log_info("%" PRIu64 " kinds of events, %" PRIu64 " streams, clock of %" PRIu64 " Hz, times are CLOCK_MONOTONIC (real time is "
+		 "%" PRId64 ".%09d s more)", i->classes, i->streams, i->clock_hz, (int64_t)(i->realtime_ns / NS_PER_S),
+		 (int)(i->realtime_ns % NS_PER_S));
 }
 
-static int each_event(struct trace *t, struct filter *f, const struct trace_style *style, struct view_stats *sums,
-		      FILE *to, uint64_t *ret_shown)
+static int each_event(struct jab_trace *t, struct filter *f, unsigned int style, struct view_stats *sums, FILE *to,
+		      uint64_t *ret_shown)
 {
-	struct trace_event ev;
+	const struct jab_event *ev;
 	uint64_t shown = 0;
 	int r = 0, want;
 
-	while (r == 0 && trace_next(t, &ev) > 0) {
-		want = filter_event(f, &ev);
+	while (r == 0 && (ev = jab_trace_next(t))) {
+		want = filter_event(f, ev);
 		if (want < 0)
 			break;
 		if (!want)
 			continue;
 		if (sums)
-			stats_add(sums, &ev, style->comm(style->arg, &ev));
+			stats_add(sums, ev, jab_event_comm(ev));
 		else
-			r = MIN(trace_print(to, &ev, style), 0);
+			r = MIN(jab_event_print(ev, to, style), 0);
 		if (++shown == most)
 			break;
 	}
@@ -234,11 +225,17 @@ static int each_event(struct trace *t, struct filter *f, const struct trace_styl
 	return r;
 }
 
-/* What the events themselves don't tell. 1 if something was missing. */
-static int say_rest(const struct trace *t, const char *path, uint64_t shown, FILE *to)
+static int say_damage(void *arg, const struct jab_stream *s)
 {
-	struct trace_totals totals = trace_totals(t);
-	struct trace_stream s;
+	if (s->damaged)
+		log_warn("%s: damaged: %s%s; what is whole was shown", (const char *)arg, s->damage, s->damaged > 1 ? ", and more" : "");
+	return 0;
+}
+
+/* What the events themselves don't tell. 1 if something was missing. */
+static int say_rest(struct jab_trace *t, const char *path, uint64_t shown, FILE *to)
+{
+	struct jab_trace_info totals = *jab_trace_get_info(t);
 
 	if (json && !stats)
 		fprintf(to, "{\"summary\":{\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"damaged\":%" PRIu64 "}}\n",
@@ -246,42 +243,32 @@ static int say_rest(const struct trace *t, const char *path, uint64_t shown, FIL
 	fflush(to);
 	if (totals.lost && !stats)
 		log_warn("%s: %" PRIu64 " events were lost while it was recorded (--stats tells where)", path, totals.lost);
-	for (size_t i = 0; trace_stream(t, i, &s); i++)
-		if (s.damaged)
-			log_warn("%s: damaged: %s%s; what is whole was shown", path, s.damage,
-				 s.damaged > 1 ? ", and more" : "");
+	jab_trace_each_stream(t, say_damage, (void *)path);
 	return totals.damaged ? 1 : 0;
 }
 
 static int view(const char *path, struct filter *f, FILE *to)
 {
-	struct trace_style style = { .json = json, .colour = !plain && !json && is_colourful(to) };
+	unsigned int style = json ? JAB_PRINT_JSON : !plain && is_colourful(to) ? JAB_PRINT_COLOUR : 0;
 	struct view_stats *sums = stats ? stats_new(with_fields) : NULL;
-	struct trace_names *names = NULL;
-	struct trace *t = NULL;
+	struct jab_trace *t = NULL;
 	uint64_t shown = 0;
-	int r = trace_open(path, &t);
+	int r = jab_trace_open(path, &t);
 
-	if (r == 0)
-		r = trace_names_open(path, &names);
 	if (r == 0) {
 		if (log_level > 0)
 			describe(t, path);
-		style.name = trace_names_address;
-		style.comm = trace_names_comm;
-		style.arg = names;
 		if (from_text && !f->from_start && !f->to_start)
-			trace_seek(t, f->from);
-		if (each_event(t, f, &style, sums, to, &shown) < 0)
+			jab_trace_seek(t, f->from);
+		if (each_event(t, f, style, sums, to, &shown) < 0)
 			output_failed();
 		if (sums)
 			(json ? stats_json : stats_print)(sums, t, to);
-		trace_names_missing(names, add_missing, NULL);
+		jab_trace_each_missing(t, add_missing, NULL);
 		r = say_rest(t, path, shown, to);
 	}
 	stats_free(sums);
-	trace_names_close(names);
-	trace_close(t);
+	jab_trace_close(t);
 	return r;
 }
 
@@ -303,7 +290,7 @@ static int run(text_list *words, char **rest)
 			setvbuf(to, NULL, _IOFBF, 1 << 18);
 		r = view(words->v[0], &f, to);
 	}
-	r = r < 0 ? complain() : r;
+	r = r < 0 ? complain(NULL) : r;
 	filter_free(&f);
 	if (to == stdout || !to)
 		return r;

@@ -9,18 +9,21 @@
 #include "cmd/common.h"
 
 #define MOST_THREADS 30
+#define OWN_CLASSES 8	/* room for the kinds of events that jab makes itself */
 
 /* Exact for whole numbers up to 2^53, which is what an average needs. */
 struct field_sum {
+	char *name;
 	uint64_t n;
 	double min, max, sum;
 };
 
 struct probe_sum {
-	const struct ctf_class *class;
+	char *name;
 	uint64_t events;
 	int64_t first, last;
 	struct field_sum *fields;
+	size_t nfields;
 };
 
 struct thread_sum {
@@ -55,37 +58,39 @@ static void add_number(struct field_sum *f, double v)
 	f->n++;
 }
 
-static void add_fields(struct probe_sum *p, const struct trace_event *ev)
+static void add_fields(struct probe_sum *p, const struct jab_event *ev)
 {
-	size_t i = 0, pos = 0;
-	struct trace_value v;
+	const struct jab_value *v;
 
-	if (!p->fields)
-		p->fields = xcalloc(ev->class->n, sizeof(*p->fields));
-	while (trace_value(ev, &i, &pos, &v)) {
-		if (!field_is_number(v.field) || v.fault != READ_WELL || v.field->kind == CTF_POINTER ||
-		    (i == 1 && ev->class->has_faults))
+	if (!p->fields) {
+		p->fields = xcalloc(ev->nfields, sizeof(*p->fields));
+		p->nfields = ev->nfields;
+	}
+	for (size_t i = 0; (v = jab_event_value(ev, i)); i++) {
+		if (v->is_array || v->fault != JAB_READ_WELL ||
+		    (v->kind != JAB_SIGNED && v->kind != JAB_UNSIGNED && v->kind != JAB_FLOAT))
 			continue;
-		add_number(&p->fields[i - 1], v.field->kind == CTF_FLOAT ? v.f : v.field->kind == CTF_SIGNED ?
-			   (double)v.i : (double)v.u);
+		if (!p->fields[i].name)
+			p->fields[i].name = xstrdup(v->name);
+		add_number(&p->fields[i], v->kind == JAB_FLOAT ? v->f : v->kind == JAB_SIGNED ? (double)v->i : (double)v->u);
 	}
 }
 
-static void add_probe(struct view_stats *s, const struct trace_event *ev)
+static void add_probe(struct view_stats *s, const struct jab_event *ev)
 {
 	/* jab's own classes have numbers far away: they come first */
-	size_t i = ev->class->id >= CTF_MODULE_ID ? ev->class->id - CTF_MODULE_ID : CTF_OWN_CLASSES + ev->class->id;
+	size_t i = ev->is_own ? (ev->id & 0xff) % OWN_CLASSES : OWN_CLASSES + ev->id;
 	struct probe_sum *p;
 
 	while (s->probes.n <= i)
 		(void)vec_add(&s->probes);
 	p = &s->probes.v[i];
 	if (!p->events++) {
-		p->class = ev->class;
+		p->name = xstrdup(ev->name);
 		p->first = ev->ns;
 	}
 	p->last = ev->ns;
-	if (s->with_fields && ev->class->n)
+	if (s->with_fields && ev->nfields)
 		add_fields(p, ev);
 }
 
@@ -127,7 +132,7 @@ static struct thread_sum *find_thread(struct view_stats *s, uint32_t pid, uint32
 	return t;
 }
 
-void stats_add(struct view_stats *s, const struct trace_event *ev, const char *comm)
+void stats_add(struct view_stats *s, const struct jab_event *ev, const char *comm)
 {
 	struct thread_sum *t = find_thread(s, ev->pid, ev->tid);
 
@@ -172,28 +177,34 @@ static double rate(const struct probe_sum *p)
 
 static void print_fields(const struct probe_sum *p, FILE *to)
 {
-	for (size_t i = 0; p->fields && i < p->class->n; i++) {
+	for (size_t i = 0; i < p->nfields; i++) {
 		const struct field_sum *f = &p->fields[i];
 
 		if (!f->n)
 			continue;
 		fprintf(to, "%14s    ", "");
-		print_safe(to, p->class->fields[i].name);
+		print_safe(to, f->name);
 		fprintf(to, ": least %.15g, average %.6g, largest %.15g\n", f->min, f->sum / f->n, f->max);
 	}
 }
 
-void stats_print(struct view_stats *s, const struct trace *t, FILE *to)
+static int print_stream(void *arg, const struct jab_stream *s)
 {
-	struct trace_stream st;
+	if (!s->is_own)
+		fprintf(arg, s->cpu == JAB_NO_CPU ? "%14" PRIu64 " %14" PRIu64 "  %u\n" : "%14" PRIu64 " %14" PRIu64 "  %u (CPU %u)\n",
+			s->events, s->lost, s->stream, s->cpu);
+	return 0;
+}
 
+void stats_print(struct view_stats *s, struct jab_trace *t, FILE *to)
+{
 	sort_all(s);
 	fprintf(to, "%14s %19s %19s %12s  %s\n", "EVENTS", "FIRST", "LAST", "PER SECOND", "PROBE");
 	for (size_t i = 0; i < s->probes.n && s->probes.v[i].events; i++) {
 		const struct probe_sum *p = &s->probes.v[i];
 
 		fprintf(to, "%14" PRIu64 " %19.9f %19.9f %12.0f  ", p->events, p->first / 1e9, p->last / 1e9, rate(p));
-		print_safe(to, p->class->name);
+		print_safe(to, p->name);
 		putc('\n', to);
 		print_fields(p, to);
 	}
@@ -208,10 +219,7 @@ void stats_print(struct view_stats *s, const struct trace *t, FILE *to)
 	if (s->threads.n > MOST_THREADS)
 		fprintf(to, "%14s  %zu more threads (--json has all)\n", "", s->threads.n - MOST_THREADS);
 	fprintf(to, "\n%14s %14s  %s\n", "IN STREAM", "LOST", "STREAM");
-	for (size_t i = 0; trace_stream(t, i, &st); i++)
-		if (st.stream != CTF_OWN_STREAM)
-			fprintf(to, st.cpu == CTF_NO_CPU ? "%14" PRIu64 " %14" PRIu64 "  %u\n" :
-				"%14" PRIu64 " %14" PRIu64 "  %u (CPU %u)\n", st.events, st.lost, st.stream, st.cpu);
+	jab_trace_each_stream(t, print_stream, to);
 }
 
 static void json_fields(const struct probe_sum *p, FILE *to)
@@ -219,14 +227,14 @@ static void json_fields(const struct probe_sum *p, FILE *to)
 	bool more = false;
 
 	fputs(",\"fields\":{", to);
-	for (size_t i = 0; p->fields && i < p->class->n; i++) {
+	for (size_t i = 0; i < p->nfields; i++) {
 		const struct field_sum *f = &p->fields[i];
 
 		if (!f->n)
 			continue;
 		fputs(more ? "," : "", to);
 		more = true;
-		json_text(to, p->class->fields[i].name);
+		json_text(to, f->name);
 		fprintf(to, ":{\"min\":%.17g,\"avg\":%.17g,\"max\":%.17g}", f->min, f->sum / f->n, f->max);
 	}
 	putc('}', to);
@@ -235,7 +243,7 @@ static void json_fields(const struct probe_sum *p, FILE *to)
 static void json_probe(const struct view_stats *s, const struct probe_sum *p, FILE *to)
 {
 	putc('{', to);
-	json_pair(to, "probe", p->class->name, true);
+	json_pair(to, "probe", p->name, true);
 	fprintf(to, ",\"events\":%" PRIu64 ",\"first\":%" PRId64 ",\"last\":%" PRId64 ",\"rate\":%.3f", p->events, p->first,
 		p->last, rate(p));
 	if (s->with_fields)
@@ -243,10 +251,19 @@ static void json_probe(const struct view_stats *s, const struct probe_sum *p, FI
 	fputs("}\n", to);
 }
 
-void stats_json(struct view_stats *s, const struct trace *t, FILE *to)
+static int json_stream(void *arg, const struct jab_stream *s)
 {
-	struct trace_totals totals = trace_totals(t);
-	struct trace_stream st;
+	if (s->is_own)
+		return 0;
+	fprintf(arg, "{\"stream\":%u,\"cpu\":", s->stream);
+	fprintf(arg, s->cpu == JAB_NO_CPU ? "null" : "%u", s->cpu);
+	fprintf(arg, ",\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"damaged\":%" PRIu64 "}\n", s->events, s->lost, s->damaged);
+	return 0;
+}
+
+void stats_json(struct view_stats *s, struct jab_trace *t, FILE *to)
+{
+	const struct jab_trace_info *totals = jab_trace_get_info(t);
 	uint64_t events = 0;
 
 	sort_all(s);
@@ -259,23 +276,21 @@ void stats_json(struct view_stats *s, const struct trace *t, FILE *to)
 		fputs("}\n", to);
 		events += s->threads.v[i].events;
 	}
-	for (size_t i = 0; trace_stream(t, i, &st); i++)
-		if (st.stream != CTF_OWN_STREAM) {
-			fprintf(to, "{\"stream\":%u,\"cpu\":", st.stream);
-			fprintf(to, st.cpu == CTF_NO_CPU ? "null" : "%u", st.cpu);
-			fprintf(to, ",\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"damaged\":%" PRIu64 "}\n", st.events, st.lost,
-				st.damaged);
-		}
+	jab_trace_each_stream(t, json_stream, to);
 	fprintf(to, "{\"summary\":{\"events\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"damaged\":%" PRIu64 "}}\n", events,
-		totals.lost, totals.damaged);
+		totals->lost, totals->damaged);
 }
 
 void stats_free(struct view_stats *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < s->probes.n; i++)
+	for (size_t i = 0; i < s->probes.n; i++) {
+		for (size_t k = 0; k < s->probes.v[i].nfields; k++)
+			free(s->probes.v[i].fields[k].name);
 		free(s->probes.v[i].fields);
+		free(s->probes.v[i].name);
+	}
 	vec_free(&s->probes);
 	vec_free(&s->threads);
 	free(s->hash);

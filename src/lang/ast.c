@@ -258,7 +258,7 @@ char *script_dump(const struct script *s)
 {
 	char *text = NULL;
 	size_t size, i;
-	FILE *f = open_memstream(&text, &size);
+	FILE *f = xmemstream(&text, &size);
 
 	if (!f)
 		return xstrdup("");

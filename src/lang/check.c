@@ -23,11 +23,10 @@ void check_error(struct checker *c, const struct expr *e, const char *fmt, ...)
 	if (c->quiet)
 		return;
 	va_start(ap, fmt);
-	if (vasprintf(&text, fmt, ap) >= 0) {
-		diag_error(c->l->diags, e->at, e->len, "%s", text);
-		free(text);
-	}
+	text = xvasprintf(fmt, ap);
 	va_end(ap);
+	diag_error(c->l->diags, e->at, e->len, "%s", text);
+	free(text);
 }
 
 struct map_info *map_find(struct lang *l, const char *name, uint32_t at)

@@ -36,8 +36,7 @@ static void add(struct diags *d, bool warning, uint32_t at, uint32_t len, const 
 	g->at = MIN(at, d->size);
 	g->len = MIN(len, d->size - g->at);
 	g->warning = warning;
-	if (vasprintf(&text, fmt, ap) < 0)
-		text = xstrdup("out of memory");
+	text = xvasprintf(fmt, ap);
 	g->text = xcalloc(4, strlen(text) + 1);
 	text_safe(text, strlen(text), "", g->text, 4 * strlen(text) + 1);
 	free(text);
@@ -158,7 +157,7 @@ char *diags_text(struct diags *d)
 {
 	char *text = NULL;
 	size_t size, i;
-	FILE *f = open_memstream(&text, &size);
+	FILE *f = xmemstream(&text, &size);
 
 	if (!f)
 		return xstrdup("out of memory\n");

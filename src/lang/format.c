@@ -248,7 +248,7 @@ void format_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, 
 {
 	char *text = NULL;
 	size_t size;
-	FILE *m = names && names->safe && holds_text(type) ? open_memstream(&text, &size) : NULL;
+	FILE *m = names && names->safe && holds_text(type) ? xmemstream(&text, &size) : NULL;
 
 	print_part(m ? m : f, u, type, show, v, names, indent);
 	if (!m)
@@ -284,7 +284,7 @@ static void print_as_text(FILE *f, const struct ir_unit *u, const struct conv *c
 {
 	char *text = NULL;
 	size_t size;
-	FILE *m = open_memstream(&text, &size);
+	FILE *m = xmemstream(&text, &size);
 
 	if (!m)
 		return;

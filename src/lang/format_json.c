@@ -99,7 +99,7 @@ static void put_object(FILE *f, struct pool *pool, const struct vtype *t, const 
 		put_array(f, pool, t, p, len);
 		return;
 	}
-	m = open_memstream(&text, &size);
+	m = xmemstream(&text, &size);
 	format_typed(m, pool, t, p, len);
 	fclose(m);
 	json_word(f, text, size);
@@ -111,7 +111,7 @@ static void put_object(FILE *f, struct pool *pool, const struct vtype *t, const 
 static char *text_of(const struct writer *w, uint8_t type, uint32_t show, const struct field_value *v, size_t *ret_len)
 {
 	char *text = NULL;
-	FILE *m = open_memstream(&text, ret_len);
+	FILE *m = xmemstream(&text, ret_len);
 
 	format_part(m, w->u, type, show, v, w->names, 4);
 	fclose(m);
@@ -175,7 +175,7 @@ static void put_key(const struct writer *w, const struct map_entry *e)
 	const uint8_t *at = e->key;
 	char *all = NULL, *text;
 	size_t size, len;
-	FILE *m = open_memstream(&all, &size);
+	FILE *m = xmemstream(&all, &size);
 	uint32_t i = 0;
 
 	for (const char *s = w->m->key_shape; *s; s++) {
@@ -351,7 +351,7 @@ static int put_text(const struct writer *w, uint32_t record, const uint8_t *payl
 	const struct ir_record *r = &w->u->records.v[record];
 	char *text = NULL;
 	size_t size;
-	FILE *m = open_memstream(&text, &size);
+	FILE *m = xmemstream(&text, &size);
 	int err = format_event(m, w->u, record, payload, len, w->names);
 
 	fclose(m);

@@ -359,7 +359,7 @@ static void fold_part(const struct printer *p, const struct ir_part *part, const
 {
 	char *text = NULL;
 	size_t size;
-	FILE *f = open_memstream(&text, &size);
+	FILE *f = xmemstream(&text, &size);
 
 	format_part(f, p->u, part->type, part->show, v, p->names, 0);
 	fclose(f);

@@ -200,7 +200,7 @@ char *ir_dump(const struct ir_unit *u, const struct ir_prog *p)
 {
 	char *text = NULL;
 	size_t size, i;
-	FILE *f = open_memstream(&text, &size);
+	FILE *f = xmemstream(&text, &size);
 
 	if (!f)
 		return xstrdup("");

@@ -24,11 +24,10 @@ void lower_error(struct lower *w, const struct expr *e, const char *fmt, ...)
 
 	w->failed = true;
 	va_start(ap, fmt);
-	if (vasprintf(&text, fmt, ap) >= 0) {
-		diag_error(w->l->diags, e ? e->at : 0, e ? e->len : 1, "%s", text);
-		free(text);
-	}
+	text = xvasprintf(fmt, ap);
 	va_end(ap);
+	diag_error(w->l->diags, e ? e->at : 0, e ? e->len : 1, "%s", text);
+	free(text);
 }
 
 uint64_t lower_live(struct lower *w, uint64_t addr)

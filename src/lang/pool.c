@@ -50,14 +50,11 @@ char *pool_printf(struct pool *pool, const char *fmt, ...)
 {
 	va_list ap;
 	char *s, *copy;
-	int n;
 
 	va_start(ap, fmt);
-	n = vasprintf(&s, fmt, ap);
+	s = xvasprintf(fmt, ap);
 	va_end(ap);
-	if (n < 0)
-		return pool_text(pool, "", 0);
-	copy = pool_text(pool, s, n);
+	copy = pool_text(pool, s, strlen(s));
 	free(s);
 	return copy;
 }

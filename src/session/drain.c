@@ -492,13 +492,15 @@ int64_t drain(struct jab *j, bool last)
 /* Rings are copied one after the other: what is younger than the first copy would have gaps between them. */
 static int64_t snapshot_ring(struct jab *j, struct target *t, struct own_ring *own, struct ctf *trace, uint64_t until)
 {
-	uint8_t *buf = xrealloc(NULL, t->rings->size);
+	uint8_t *buf = malloc(t->rings->size);	/* as large as the user wanted it: no reserve is for this */
 	const uint8_t *start;
-	int64_t len = ring_snapshot(&own->r, buf, &start);
+	int64_t len = buf ? ring_snapshot(&own->r, buf, &start) : -ENOMEM;
 	uint64_t wide;
 	struct ctf_span span = { 0 };
 	int r = 0;
 
+	if (!buf)
+		return fail(-ENOMEM, "no memory for a copy of a buffer of %llu bytes", (unsigned long long)t->rings->size);
 	if (len < 0) {
 		j->events->damaged += len == -EAGAIN;
 		free(buf);

@@ -53,13 +53,15 @@ static void describe_site(const struct jab *j, const struct site *s, struct jab_
 	out->pid = t->proc ? t->proc->pid : 0;
 }
 
-int jab_each_site(struct jab *j, int (*each)(void *arg, const struct jab_site *s), void *arg)
+int session_each_site(struct jab *j, int (*each)(void *arg, const struct jab_site *s), void *arg)
 {
 	for (size_t i = 0; i < j->sites.n; i++) {
 		struct jab_site out;
 		int r;
 
 		if (!j->targets.v[j->sites.v[i].target].loaded.n || j->sites.v[i].link)	/* was put away; is for the end of tail calls */
+			continue;
+		if (j->probes.v[j->sites.v[i].probe].removed)
 			continue;
 		describe_site(j, &j->sites.v[i], &out);
 		r = each(arg, &out);
@@ -81,7 +83,7 @@ void site_refused(struct jab *j, const struct site *s)
 	p->why = xasprintf("%s+%#" PRIx64 ": %s", out.function, out.offset, out.reason);
 }
 
-struct sums { uint64_t hits, entries, early, recorded, lost, no_stack; bool has_entries; };
+struct sums { uint64_t hits, all, entries, early, recorded, lost, no_stack; bool has_entries; };
 
 static struct sums *sum_rows(struct jab *j)
 {
@@ -109,6 +111,12 @@ static struct sums *sum_rows(struct jab *j)
 		sums[i].lost += j->past.v[i].lost;
 		sums[i].no_stack += j->past.v[i].no_stack;
 	}
+	for (size_t i = 0; i < j->rows.n; i++) {
+		const struct row *row = &j->rows.v[i];
+
+		sums[i].all = sums[i].hits;	/* also while its probe was off */
+		sums[i].hits = (j->probes.v[row->probe].off && !j->events ? row->frozen : sums[i].all) - row->skipped;
+	}
 	for (size_t i = 0; j->events && i < j->events->rows; i++) {
 		uint32_t left = j->rows.v[i].left;
 
@@ -124,6 +132,23 @@ static struct sums *sum_rows(struct jab *j)
 			sums[i].hits = sums[i].recorded + sums[i].lost;
 	}
 	return sums;
+}
+
+void rows_switch(struct jab *j, uint32_t probe, bool on)
+{
+	struct sums *sums = sum_rows(j);
+
+	for (size_t i = 0; i < j->rows.n; i++) {
+		struct row *row = &j->rows.v[i];
+
+		if (row->probe != probe)
+			continue;
+		if (on)
+			row->skipped += sums[i].all - row->frozen;
+		else
+			row->frozen = sums[i].all;
+	}
+	free(sums);
 }
 
 /* Exits of each row that got no place. */
@@ -146,7 +171,7 @@ static bool row_is_placed(const struct jab *j, const struct row *row)
 	return row->placed && (row->entered || j->probes.v[row->probe].spec->kind != SPEC_CALL);
 }
 
-int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count *c), void *arg)
+int session_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count *c), void *arg)
 {
 	struct sums *sums = sum_rows(j);
 	uint32_t *unplaced = unplaced_exits(j);
@@ -161,13 +186,13 @@ int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count 
 			.has_offset = row->offset != UINT64_MAX,
 			.offset = row->offset == UINT64_MAX ? 0 : row->offset,
 			.hits = sums[i].hits,
-			.open = row->entered && sums[i].has_entries ? (int64_t)(sums[i].entries - sums[i].hits) : -1,
+			.open = row->entered && sums[i].has_entries ? (int64_t)(sums[i].entries - sums[i].all) : -1,
 			.unplaced = unplaced[i],
 			.not_placed = !row_is_placed(j, row),
 			.is_return = row->is_return,
 		};
 
-		if (!row->is_left)
+		if (!row->is_left && !j->probes.v[row->probe].removed)
 			r = each(arg, &c);
 	}
 	free(unplaced);
@@ -175,7 +200,7 @@ int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count 
 	return r;
 }
 
-int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_info *p), void *arg)
+int session_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_info *p), void *arg)
 {
 	struct sums *sums = sum_rows(j);
 	int r = 0;
@@ -196,6 +221,7 @@ int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_
 				info.no_stack += sums[k].no_stack;
 			}
 		info.not_placed = p->sites && !placed;
+		info.removed = p->removed;
 		r = each(arg, &info);
 	}
 	free(sums);

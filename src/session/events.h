@@ -2,11 +2,11 @@
 /*
  * Recording: the pads of a session write events into rings, and we take them out.
  *
- *	events_enable()         before the first jab_add_probe(): probes record instead of counting
- *	events_output() and/or events_call()	where they go; before jab_insert()
- *	... jab_insert()
+ *	events_enable()         before the first session_add_probe(): probes record instead of counting
+ *	events_output() and/or events_call()	where they go; before session_insert()
+ *	... session_insert()
  *	events_drain()          again and again, after events_wait_ns() each
- *	... jab_remove()
+ *	... session_remove()
  *	events_drain(j, true)   what came last
  *	events_close()          the trace is complete
  *

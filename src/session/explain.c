@@ -335,7 +335,7 @@ static int add_hitless(void *arg, const struct jab_probe_info *p)
 {
 	struct hitless *h = arg;
 
-	if (!p->hits && !p->not_placed && !p->uncounted)
+	if (!p->hits && !p->not_placed && !p->uncounted && !p->removed)
 		*vec_add(&h->probes) = h->n;
 	h->n++;
 	return 0;
@@ -357,7 +357,7 @@ void probes_say_hints(struct jab *j)
 	struct hitless h = { 0 };
 	int said = 0;
 
-	jab_each_probe(j, add_hitless, &h);
+	session_each_probe(j, add_hitless, &h);
 	for (size_t i = 0; i < h.probes.n && said < MOST_HINTS; i++)
 		said += !is_conditional(j, h.probes.v[i]) && say_hint(j, h.probes.v[i]);
 	vec_free(&h.probes);

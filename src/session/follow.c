@@ -164,7 +164,7 @@ void park_free(struct park_view *v)
 	free(v);
 }
 
-static bool has_sites(const struct jab *j, uint32_t target)
+bool follow_has_sites(const struct jab *j, uint32_t target)
 {
 	for (size_t i = j->sites.n; i-- > 0;)
 		if (j->sites.v[i].target == target && j->sites.v[i].counter != UINT32_MAX)
@@ -185,27 +185,19 @@ static void refuse_surplus(struct jab *j, uint32_t target)
 		    j->counters.v[s->counter].index < m->counter_cap)
 			continue;
 		s->counter = UINT32_MAX;
-		s->reason = "too many probes in libraries that were loaded later";
+		s->reason = j->targets.v[target].only ? "there is no room for more counters (jab_options.more_sites)" : "too many probes in libraries that were loaded later";
 		j->probes.v[s->probe].refused++;
 		refused++;
 	}
-	if (refused)
+	if (refused && !j->targets.v[target].only)
 		log_warn("process %d: %zu places in a library that it has loaded are more than was planned for, and are "
 			 "not probed", m->proc->pid, refused);
 }
 
-int follow_probe(struct jab *j, uint32_t target)
+int follow_place(struct jab *j, uint32_t target, size_t first)
 {
-	bool scout = j->targets.v[target].scout;
-	size_t first = j->sites.n;
-	int r = scout ? 0 : resolve_more(j, target);
+	int r = units_compile(j);
 
-	/* Without a site, a process is still watched for what it will execute. */
-	if (!r && !scout && !has_sites(j, target) && j->targets.v[target].main != target &&
-	    !left_is_wanted(j, &j->targets.v[target]))
-		return 0;
-	if (!r)
-		r = units_compile(j);
 	if (!r && j->events)
 		r = constants_resolve_one(j, target);
 	if (!r && j->events)
@@ -217,8 +209,21 @@ int follow_probe(struct jab *j, uint32_t target)
 		r = place_plan(j, &j->targets.v[target], false);
 	if (!r && j->events)
 		r = shapes_declare(j);
+	return r ? r : place_insert(j, target);
+}
+
+int follow_probe(struct jab *j, uint32_t target)
+{
+	bool scout = j->targets.v[target].scout;
+	size_t first = j->sites.n;
+	int r = scout ? 0 : resolve_more(j, target);
+
+	/* Without a site, a process is still watched for what it will execute. */
+	if (!r && !scout && !follow_has_sites(j, target) && j->targets.v[target].main != target &&
+	    !left_is_wanted(j, &j->targets.v[target]))
+		return 0;
 	if (!r)
-		r = place_insert(j, target);
+		r = follow_place(j, target, first);
 	if (r < 0 && !target_lost(j, &j->targets.v[target]))
 		log_warn("process %d: %s; what is new there is not probed", j->targets.v[target].proc->pid, err_text());
 	return r;

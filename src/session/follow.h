@@ -31,6 +31,10 @@ void park_free(struct park_view *v);
 /* What is new is resolved, planned and probed: a part of a process, or a whole one. */
 int follow_probe(struct jab *j, uint32_t target);
 
+/* Its second half, for sites from the first one on; and whether there are any in this target. */
+int follow_place(struct jab *j, uint32_t target, size_t first);
+bool follow_has_sites(const struct jab *j, uint32_t target);
+
 /* Do what parked threads wait for. Returns how many there were. */
 int follow_poll(struct jab *j);
 

@@ -121,7 +121,7 @@ static uint64_t cpu_ns(void)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-void jab_give_way(struct jab *j)
+void session_give_way(struct jab *j)
 {
 	uint64_t start;
 

@@ -8,10 +8,16 @@
 
 /* A module whose functions are being listed. Debug info is opened for the first one that is asked about. */
 struct jab_module {
+	struct jab *j;
 	struct module *m;
 	struct types *types;
 	bool asked;
 };
+
+struct jab *function_session(const struct jab_function *f)
+{
+	return f->of->j;
+}
 
 static const char *base_name(const char *path)
 {
@@ -25,7 +31,7 @@ static int each_of_module(struct jab *j, const struct probe_spec *spec, const st
 {
 	struct module *m = j->files.v[l->file].m;
 	char *object = spec_quote_object(base_name(l->path));
-	struct jab_module of = { .m = m };
+	struct jab_module of = { .j = j, .m = m };
 	func_list list = { 0 };
 	int r = spec_match(spec, m, &list);
 
@@ -93,8 +99,8 @@ static int explain_nothing(struct jab *j, const struct probe_spec *spec)
 	       fail(-ENOENT, "no function matches '%s'", spec->text);
 }
 
-int jab_each_function(struct jab *j, const char *pattern,
-		      int (*each)(void *arg, const struct jab_function *f), void *arg)
+int session_each_function(struct jab *j, const char *pattern,
+			  int (*each)(void *arg, const struct jab_function *f), void *arg)
 {
 	struct probe_spec *spec;
 	size_t found = 0;
@@ -143,9 +149,10 @@ static struct jab_param param_of(struct types *t, const struct var *v)
 	return (struct jab_param){ xstrdup(name), type_name(t, v->type), type_declare(t, v->type, name) };
 }
 
-int jab_function_types(const struct jab_function *f, struct jab_function_types *ret_types)
+int function_types(const struct jab_function *f, struct jab_function_types **ret_types)
 {
 	struct jab_module *of = f->of;
+	struct jab_function_types *out;
 	const struct func_types *types;
 	int r = of->types ? 0 : open_types(of);
 
@@ -153,20 +160,23 @@ int jab_function_types(const struct jab_function *f, struct jab_function_types *
 		r = types_func(of->types, f->entry, &types);
 	if (r < 0)
 		return r;
-	*ret_types = (struct jab_function_types){
+	out = *ret_types = xcalloc(1, sizeof(*out));
+	*out = (struct jab_function_types){
 		.nparams = types->nparams,
-		.params = xcalloc(types->nparams + 1, sizeof(*ret_types->params)),
+		.params = xcalloc(types->nparams + 1, sizeof(*out->params)),
 		.result = type_name(of->types, types->ret),
 		.declared = type_declare(of->types, types->ret, "retval"),
 		.variadic = types->variadic,
 	};
 	for (uint32_t i = 0; i < types->nparams; i++)
-		ret_types->params[i] = param_of(of->types, &types->params[i]);
+		out->params[i] = param_of(of->types, &types->params[i]);
 	return 0;
 }
 
 void jab_function_types_free(struct jab_function_types *t)
 {
+	if (!t)
+		return;
 	for (size_t i = 0; i < t->nparams; i++) {
 		free(t->params[i].name);
 		free(t->params[i].type);
@@ -175,4 +185,5 @@ void jab_function_types_free(struct jab_function_types *t)
 	free(t->params);
 	free(t->result);
 	free(t->declared);
+	free(t);
 }

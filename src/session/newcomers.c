@@ -248,7 +248,7 @@ static void attach_new_users(struct jab *j)
 	for (size_t i = 0; i < j->newcomers->paths.n; i++) {
 		size_t n = j->targets.n;
 
-		if (jab_attach_users(j, j->newcomers->paths.v[i]) < 0)
+		if (session_attach_users(j, j->newcomers->paths.v[i]) < 0)
 			continue;
 		for (; n < j->targets.n; n++)
 			follow_probe(j, n);

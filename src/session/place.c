@@ -139,8 +139,8 @@ static void place_forget(struct jab *j, struct target *t)
 static uint32_t spare_counters(const struct jab *j, const struct target *t)
 {
 	if (!follow_parks(j, t))
-		return 0;
-	return t->apart ? SPARE_APART : j->events ? SPARE_OF_EVENTS : SPARE_COUNTERS;
+		return j->more_sites;
+	return MAX(j->more_sites, t->apart ? SPARE_APART : j->events ? SPARE_OF_EVENTS : SPARE_COUNTERS);
 }
 
 static void choose_cap(const struct jab *j, struct target *t)

@@ -409,14 +409,14 @@ static int match_inlined(const struct match *x, size_t *found)
 }
 
 /* Only where no module has a function of that name: all debug info must be read for this. */
-static int match_all_inlined(struct jab *j, uint32_t probe, size_t *found)
+static int match_all_inlined(struct jab *j, uint32_t probe, uint32_t first, size_t *found)
 {
 	const struct probe_spec *spec = j->probes.v[probe].spec;
 	int r = 0;
 
 	if (spec->place_kind != PLACE_NAME || spec->has_offset || (spec->kind != SPEC_ENTRY))
 		return 0;
-	for (uint32_t t = 0; !r && t < j->targets.n; t++)
+	for (uint32_t t = first; !r && t < j->targets.n; t++)
 		for (uint32_t i = 0; !r && !j->targets.v[t].lost && i < j->targets.v[t].loaded.n; i++) {
 			const struct loaded *l = &j->targets.v[t].loaded.v[i];
 			struct match x = { .j = j, .probe = probe, .target = t, .loaded = i, .file = l->file };
@@ -468,7 +468,7 @@ static void say_waits(const struct probe_spec *spec, bool lacks)
 		 "the probe waits until one is loaded" : "it is probed when a program or library has it");
 }
 
-static int find_probe(struct jab *j, uint32_t probe)
+static int find_probe(struct jab *j, uint32_t probe, uint32_t first)
 {
 	const struct probe_spec *spec = j->probes.v[probe].spec;
 	bool any_object = false, on_disk, lacks;
@@ -476,14 +476,14 @@ static int find_probe(struct jab *j, uint32_t probe)
 	int r;
 
 	if (spec->object || spec->place_kind == PLACE_ADDR) {
-		r = match_all(j, probe, 0, -1, &found, &any_object);
+		r = match_all(j, probe, first, -1, &found, &any_object);
 	} else {
-		r = match_all(j, probe, 0, 1, &found, &any_object);
+		r = match_all(j, probe, first, 1, &found, &any_object);
 		if (!r && !found)
-			r = match_all(j, probe, 0, 0, &found, &any_object);
+			r = match_all(j, probe, first, 0, &found, &any_object);
 	}
 	if (!r && !found)
-		r = match_all_inlined(j, probe, &found);
+		r = match_all_inlined(j, probe, first, &found);
 	if (r < 0)
 		return r;
 	if (found)
@@ -506,7 +506,7 @@ static int find_probe(struct jab *j, uint32_t probe)
 int resolve_probe(struct jab *j, uint32_t probe)
 {
 	uint8_t how = missing_probes(j, probe);
-	int r = find_probe(j, probe);
+	int r = find_probe(j, probe, 0);
 
 	if ((r != -ENOENT && r != -EINVAL) || (how != MISSING_WARN && how != MISSING_IGNORE))
 		return r;
@@ -514,6 +514,11 @@ int resolve_probe(struct jab *j, uint32_t probe)
 		log_warn("%s; the probe is left out", err_text());
 	j->probes.v[probe].missing = true;
 	return 0;
+}
+
+int resolve_added(struct jab *j, uint32_t probe, uint32_t first)
+{
+	return find_probe(j, probe, first);
 }
 
 /*

@@ -181,7 +181,7 @@ static void show_command(struct script_run *s, const char *command)
 		log_warn("system: %s: %s", command, strerror(errno));
 		return;
 	}
-	all = s->style == SCRIPT_JSON ? open_memstream(&text, &size) : s->out;
+	all = s->style == SCRIPT_JSON ? xmemstream(&text, &size) : s->out;
 	while ((n = fread(part, 1, sizeof(part), from)))
 		fwrite(part, 1, n, all);
 	pclose(from);
@@ -233,7 +233,7 @@ static void show_named(struct script_run *s, uint32_t record, const uint8_t *pay
 
 	if (is_forged(s, record))
 		return;
-	f = open_memstream(&name, &size);
+	f = xmemstream(&name, &size);
 	raw.safe = false;
 	raw.known = known;
 	r = format_event(f, ir_of(s), record, payload, len, &raw);

@@ -4,10 +4,10 @@
  * tracer, and what becomes of the events.
  *
  *	events_enable(), script_load()		before anything else
- *	targets, jab_resolve()			script_errors() has messages, also when all is well
- *	script_begin()				begin clauses; before jab_insert()
+ *	targets, session_resolve()			script_errors() has messages, also when all is well
+ *	script_begin()				begin clauses; before session_insert()
  *	events_drain(), script_tick()		again and again
- *	jab_remove(), events_drain(j, true), script_end()
+ *	session_remove(), events_drain(j, true), script_end()
  */
 #ifndef JAB_SESSION_SCRIPT_H
 #define JAB_SESSION_SCRIPT_H

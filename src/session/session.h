@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One run: some processes (or one file), some probes, the places where they meet. The public face
- * is include/jab/jab.h; this is what stands behind it.
+ * One run: some processes (or one file), some probes, the places where they meet. The public functions
+ * are in api, on top of the session_ functions below.
  *
  *	probe --resolve--> sites --plan--> wants with a tactic --insert--> pads, counters, edits
  *
@@ -13,6 +13,7 @@
 #define JAB_SESSION_H
 
 #include <jab/jab.h>
+#include <jab/symbols.h>
 #include "base/mem.h"
 #include "pad/plan.h"
 #include "proc/fileid.h"
@@ -112,6 +113,7 @@ struct target {
 	bool served;		/* has such a scout */
 	bool followed;		/* a program that another target has executed: there may be many one after the other */
 	bool newcomer;		/* one of many that come and go: it gets less memory */
+	uint32_t only;		/* number + 1 of the probe that it was added for, while others were in; 0: none */
 	struct count_spec spec;
 	struct rings *rings;	/* NULL: this target does not record */
 	struct unit_view *views;	/* memory of the units; of the main part */
@@ -142,6 +144,8 @@ struct session_probe {
 	char *why;		/* function, offset and reason of the first refused site that was not left out; NULL: none */
 	bool is_copies;		/* its sites are where copies of an inlined function begin */
 	bool missing;		/* its place does not exist, and the script wants to run without it */
+	bool off;		/* by session_switch() */
+	bool removed;		/* by session_take_out() */
 	bool is_unsure;		/* parameters that nobody asked for may be wrong, which was said once */
 };
 
@@ -157,6 +161,8 @@ struct row {
 	uint32_t program;	/* number + 1 of its last one; 0: none */
 	uint32_t left;		/* number + 1 of the row for events of its calls that were left without a return; 0: none */
 	bool is_left;		/* it is such a row: only its events are its own */
+	uint64_t skipped;	/* hits while its probe was off */
+	uint64_t frozen;	/* hits when its probe was switched off last */
 	const char *name;	/* unit_probe_name(); NULL: not asked yet */
 };
 
@@ -196,8 +202,11 @@ struct program;
 struct budget;
 struct exec_guest;
 
+struct handle;
+
 struct jab {
 	const struct arch *arch;	/* of all targets */
+	struct handle *handle;	/* of the public functions: api/api.h */
 	struct events *events;	/* NULL: probes count */
 	bool follow;		/* other programs and libraries that come later are probed, too */
 	VEC(struct exec_guest) execs;	/* threads on the way through an exec; parks.c */
@@ -220,6 +229,7 @@ struct jab {
 	struct unit_maps *tracer_maps;	/* of the script, for what runs in the tracer; NULL: none */
 	uint64_t started_ns;
 	size_t gone;		/* targets that were put away */
+	uint32_t more_sites;	/* counters to spare for probes that are added later */
 	uint64_t looked_at, retired_at;	/* for such, last time */
 	uint64_t give_way_at;	/* when to look for breakpoints next */
 	uint32_t *row_hash;
@@ -247,6 +257,52 @@ static inline struct target *main_part(struct jab *j, const struct target *t)
 {
 	return &j->targets.v[t->main];
 }
+
+/* run.c: a run from its start to its end, as include/jab/jab.h describes it */
+void session_new(struct jab **ret_jab);
+void session_free(struct jab *j);
+void session_abandon(struct jab *j);	/* takes out what is in, and frees nothing: its lists may be inconsistent */
+int session_attach(struct jab *j, pid_t pid);
+int session_attach_name(struct jab *j, const char *name);
+int session_attach_users(struct jab *j, const char *path);
+int session_watch_files(struct jab *j, const char *const *paths, size_t n);
+void session_get_newcomers(const struct jab *j, struct jab_newcomers *ret_newcomers);
+int session_spawn(struct jab *j, char *const argv[]);
+int session_open_file(struct jab *j, const char *path);
+void session_follow(struct jab *j);
+void session_get_unfollowed(const struct jab *j, struct jab_unfollowed *ret_unfollowed);
+int session_poll(struct jab *j);	/* how many threads were waiting */
+void session_wait(struct jab *j, uint64_t ns);
+int session_add_probe(struct jab *j, const char *spec, bool as_clause);	/* as_clause: of events, where possible: it can be switched */
+int session_resolve(struct jab *j);
+int session_plan(struct jab *j);
+int session_plan_alone(struct jab *j);	/* each site as if it were the only one: to look at, not to insert */
+int session_insert(struct jab *j);
+int session_remove(struct jab *j, struct jab_report *ret_report);
+int session_recover(pid_t pid, struct jab_report *ret_report);
+bool session_alive(struct jab *j);
+int session_child_ended(struct jab *j, int *ret_status);
+pid_t session_child_pid(const struct jab *j);
+void session_get_times(const struct jab *j, struct jab_times *ret_times);
+
+/* added.c: single probes while others are in */
+int session_add_running(struct jab *j, const char *spec);
+void session_take_out(struct jab *j, uint32_t probe);
+int session_switch(struct jab *j, uint32_t probe, bool on);
+
+/*
+ * foreign.c: gives up probes over which another tracer (a kernel uprobe) has set a breakpoint since, before the program
+ * runs into the rest of a jump. Cheap to call often: it looks once a second. Each one is logged.
+ */
+void session_give_way(struct jab *j);
+
+/* each.c, list.c */
+int session_each_site(struct jab *j, int (*each)(void *arg, const struct jab_site *s), void *arg);
+int session_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count *c), void *arg);
+int session_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_info *p), void *arg);
+struct jab *function_session(const struct jab_function *f);
+int function_types(const struct jab_function *f, struct jab_function_types **ret_types);
+int session_each_function(struct jab *j, const char *pattern, int (*each)(void *arg, const struct jab_function *f), void *arg);
 
 /* target.c: which files a process has mapped, and where */
 int target_add(struct jab *j, struct proc *p);
@@ -281,10 +337,12 @@ uint64_t target_constant(const struct target *t, const struct field *f);
 bool result_needs_program(struct jab *j, uint32_t probe);
 
 /* each.c */
+void rows_switch(struct jab *j, uint32_t probe, bool on);	/* of a probe that counts */
 void site_refused(struct jab *j, const struct site *s);	/* it takes no jump, for its reason: its probe counts it */
 
 /* resolve.c: from specs to sites */
 int resolve_probe(struct jab *j, uint32_t probe);
+int resolve_added(struct jab *j, uint32_t probe, uint32_t first);	/* one probe, in the targets from the first one on */
 int resolve_more(struct jab *j, uint32_t target);	/* all probes in one new target; finding nothing is fine */
 
 /*

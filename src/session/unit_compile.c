@@ -312,7 +312,7 @@ static void say_left(struct jab *j, const struct left *l, uint32_t *told)
 	char *where = NULL;
 
 	row->left_out = true;
-	if (++*told <= MOST_SAID || log_level) {
+	if (++*told <= MOST_SAID || log_is_verbose()) {
 		where = row->func == UINT32_MAX ? xstrdup(f->path) : row->offset == UINT64_MAX ?
 			xstrdup(func_name(f->m, &f->m->funcs.v[row->func])) :
 			xasprintf("%s+%#lx", func_name(f->m, &f->m->funcs.v[row->func]), (unsigned long)row->offset);
@@ -323,7 +323,7 @@ static void say_left(struct jab *j, const struct left *l, uint32_t *told)
 
 static void say_more_left(const struct jab *j, uint32_t probe, uint32_t told)
 {
-	if (told > MOST_SAID && !log_level)
+	if (told > MOST_SAID && !log_is_verbose())
 		log_warn("probe '%s' leaves out %u more; -v shows them", j->probes.v[probe].spec->text, told - MOST_SAID);
 }
 

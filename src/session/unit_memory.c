@@ -181,7 +181,7 @@ static void fill_env(const struct jab *j, const struct unit *u, struct unit_view
 		.cells = v->at,
 		.errors = v->at + off_errors(u),
 		.unpaired = v->at + off_unpaired(u),
-		.enabled = j->budget || switches(u) ? v->at + off_enabled(u) : 0,
+		.enabled = j->budget || u->switched || switches(u) ? v->at + off_enabled(u) : 0,
 		.nclauses = u->script->clauses.n,
 		.good = own_at,
 		.pairs = units_have_calls(j) ? private_at : 0,

@@ -36,6 +36,7 @@ struct unit {
 	struct maps_layout *layout;
 	VEC(uint32_t) ids;		/* of events, by record */
 	VEC(struct ir_prog *) tracer;	/* by probe, over all clauses: what runs in the tracer; NULL: nothing */
+	bool switched;			/* session_switch() may be called for it */
 	VEC(bool) off;			/* by clause, may be shorter: switched off by the tracer */
 	uint32_t ncells;		/* that there is room for */
 };

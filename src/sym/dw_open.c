@@ -161,6 +161,7 @@ static int open_file(struct dw_file *f, const uint8_t *p, size_t size, bool mapp
 	f->dw = dwarf_begin_elf(f->elf, DWARF_C_READ, NULL);
 	if (!f->dw)
 		return fail(-ENODATA, "%s: debug info can't be read: %s", path, dwarf_errmsg(-1));
+	dwarf_new_oom_handler(f->dw, mem_exhausted);	/* that of libdw ends the process */
 	f->info = section_of(f->elf, ".debug_info");
 	f->types = section_of(f->elf, ".debug_types");
 	f->str = section_of(f->elf, ".debug_str");

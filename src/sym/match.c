@@ -165,14 +165,14 @@ static char *needed_word(const struct probe_spec *spec)
 			;
 		if (len <= best_len || isdigit((unsigned char)*s))
 			continue;
-		word = strndup(s, len);
+		word = xstrndup(s, len);
 		if (word && !strstr(own_words, word)) {
 			best = s;
 			best_len = len;
 		}
 		free(word);
 	}
-	return best ? strndup(best, best_len) : NULL;
+	return best ? xstrndup(best, best_len) : NULL;
 }
 
 static void add_once(func_list *list, size_t first, uint32_t func)

@@ -65,7 +65,7 @@ bool spec_matches_object(const struct probe_spec *spec, const char *path, bool i
 		return is_exe;
 	if (len <= cut || strcmp(path + len - cut, gone) != 0)
 		return matches(spec->object, path);
-	clean = strndup(path, len - cut);
+	clean = xstrndup(path, len - cut);
 	yes = clean && matches(spec->object, clean);
 	free(clean);
 	return yes;

@@ -348,7 +348,7 @@ static int parse_line(struct probe_spec *spec, char *s)
 		return fail(-EINVAL, "probe '%s': a source line has no entry, exit or instructions: write @FILE:LINE alone",
 			    spec->text);
 	spec->place_kind = PLACE_LINE;
-	spec->place = strndup(s, colon - s);
+	spec->place = xstrndup(s, colon - s);
 	return 0;
 }
 
@@ -453,7 +453,7 @@ static int parse_parts(struct probe_spec *spec, const char *s)
 		if (s[l.start[k]] == '@') {
 			if (k > part)
 				spec->object = unescape(s + l.start[part], l.start[k] - 1 - l.start[part]);
-			place = strndup(s + l.start[k] + 1, l.end - l.start[k] - 1);
+			place = xstrndup(s + l.start[k] + 1, l.end - l.start[k] - 1);
 			r = parse_line(spec, place);
 			free(place);
 			return r;
@@ -469,7 +469,7 @@ static int parse_parts(struct probe_spec *spec, const char *s)
 		spec->object = unescape(s + l.start[part], len);
 		part++;
 	}
-	place = strndup(s + l.start[part], l.end - l.start[part]);
+	place = xstrndup(s + l.start[part], l.end - l.start[part]);
 	r = place ? parse_place(spec, place) : -ENOMEM;
 	free(place);
 	return r;
@@ -487,7 +487,7 @@ int spec_parse(const char *text, struct probe_spec **ret_spec)
 		s++;
 	n = name_len(s);
 	if (n)
-		spec->name = strndup(s, n - 1);
+		spec->name = xstrndup(s, n - 1);
 	r = parse_parts(spec, s + n);
 	if (r < 0) {
 		spec_free(spec);

@@ -78,7 +78,7 @@ static void insert(struct search *s, const char *name, size_t len, int d)
 		free(s->best[--s->n].name);
 	for (i = s->n++; i > at; i--)
 		s->best[i] = s->best[i - 1];
-	s->best[at] = (struct candidate){ strndup(name, len), d };
+	s->best[at] = (struct candidate){ xstrndup(name, len), d };
 	if (s->n == s->most)
 		s->limit = MIN(s->limit, s->best[s->n - 1].distance - 1);
 }

@@ -182,7 +182,7 @@ char *type_layout(struct types *t, type_id id)
 	const struct type *y = type_get(t, real);
 	char *head = type_name(t, y->name ? real : id), *out = NULL;
 	size_t n;
-	FILE *f = open_memstream(&out, &n);
+	FILE *f = xmemstream(&out, &n);
 	uint64_t i;
 
 	fprintf(f, "%s", head);

@@ -160,7 +160,7 @@ int meta_create(struct ctf *ctf)
 {
 	char *text = NULL, *types = tsdl_aliases();
 	size_t size;
-	FILE *f = open_memstream(&text, &size);
+	FILE *f = xmemstream(&text, &size);
 	int r;
 
 	fprintf(f, "/* CTF 1.8 */\n%s", types);
@@ -195,7 +195,7 @@ int meta_add_class(struct ctf *ctf, const struct ctf_class *c)
 {
 	char *text = NULL, *quoted = tsdl_quote(c->name);
 	size_t size;
-	FILE *f = open_memstream(&text, &size);
+	FILE *f = xmemstream(&text, &size);
 	int r;
 
 	fprintf(f, "event {\n\tname = %s;\n\tid = %u;\n\tstream_id = 0;\n\tfields := struct {\n", quoted, c->id);

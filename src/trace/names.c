@@ -34,7 +34,7 @@ struct trace_names {
 
 static char *take_text(const struct trace_value *v)
 {
-	return strndup((const char *)v->bytes, v->len);
+	return xstrndup((const char *)v->bytes, v->len);
 }
 
 static uint32_t find_file(struct trace_names *n, char *path, char *build_id)

@@ -268,9 +268,13 @@ const char *trace_env(const struct trace *t, const char *key)
 	return meta_env(&t->meta, key);
 }
 
-const struct ctf_class *trace_class(const struct trace *t, uint32_t id)
+size_t trace_classes(const struct trace *t)
 {
-	return meta_class(&t->meta, id);
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->meta.classes.n; i++)
+		n += t->meta.classes.v[i] != NULL;
+	return n;
 }
 
 void trace_close(struct trace *t)

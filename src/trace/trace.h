@@ -77,7 +77,7 @@ bool trace_stream(const struct trace *t, size_t i, struct trace_stream *ret_stre
 
 const struct tsc_clock *trace_clock(const struct trace *t);
 const char *trace_env(const struct trace *t, const char *key);		/* NULL: no such entry */
-const struct ctf_class *trace_class(const struct trace *t, uint32_t id);
+size_t trace_classes(const struct trace *t);	/* how many there are, jab's own not counted */
 
 void trace_close(struct trace *t);
 

@@ -84,7 +84,7 @@ char *tsdl_aliases(void)
 {
 	char *text = NULL;
 	size_t size;
-	FILE *f = open_memstream(&text, &size);
+	FILE *f = xmemstream(&text, &size);
 
 	for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
 		print_alias(f, &aliases[i]);

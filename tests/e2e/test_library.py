@@ -1,45 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""libjab as others use it: installed, found by pkg-config, linked both ways, nothing but jab_ visible."""
+"""libjab as others use it: installed, found by pkg-config, linked both ways, nothing but jab_ visible; used well and badly."""
+import errno
 import os
+import random
+import re
+import resource
 import subprocess
+import time
 
 import pytest
 
+import jab
 from targets import LIMIT, ROOT
 
-PROGRAM = r"""
-#include <jab/jab.h>
-#include <stdio.h>
-#include <string.h>
-
-static int each(void *arg, const struct jab_count *c)
-{
-	if (!strcmp(c->function, "work"))
-		*(unsigned long *)arg = c->hits;
-	return 0;
-}
-
-int main(int argc, char **argv)
-{
-	unsigned long hits = 0;
-	struct jab_report report;
-	struct jab *j;
-	int status;
-
-	jab_new(&j);
-	if (jab_spawn(j, argv + 1) || jab_add_probe(j, "exe:work") || jab_resolve(j) || jab_plan(j) || jab_insert(j)) {
-		fprintf(stderr, "%s\n", jab_error());
-		return 1;
-	}
-	while (jab_child_ended(j, &status) == 0)
-		;
-	jab_remove(j, &report);
-	jab_each_count(j, each, &hits);
-	printf("hits %lu\n", hits);
-	jab_free(j);
-	return 0;
-}
-"""
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture(scope="module")
@@ -57,24 +31,326 @@ def pkg_config(installed, *what):
                           timeout=LIMIT).stdout.split()
 
 
-@pytest.mark.parametrize("how", ["shared", "static"])
-def test_a_program_that_uses_it(installed, built, tmp_path, how):
-    (tmp_path / "use.c").write_text(PROGRAM)
+def compile_with(installed, source, out, how="shared"):
     libs = pkg_config(installed, "--libs", *(["--static"] if how == "static" else []))
     if how == "static":
         archive = next(installed.rglob("libjab.a"))
         libs = [str(archive) if x == "-ljab" else x for x in libs]
-    subprocess.run(["gcc", "-Wall", "-Werror", "-o", tmp_path / "use", tmp_path / "use.c",
-                    *pkg_config(installed, "--cflags"), *libs], check=True, timeout=LIMIT)
-    lib = next(installed.rglob("libjab.so")).parent
-    p = subprocess.run([tmp_path / "use", built("calls"), "1000", "2"], capture_output=True, text=True, timeout=LIMIT,
-                       env={**os.environ, "LD_LIBRARY_PATH": str(lib)})
+    subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", out, source, *pkg_config(installed, "--cflags"), *libs],
+                   check=True, timeout=LIMIT)
+    return out
+
+
+def environment(installed):
+    return {**os.environ, "LD_LIBRARY_PATH": str(next(installed.rglob("libjab.so")).parent)}
+
+
+@pytest.mark.parametrize("how", ["shared", "static"])
+def test_example_that_prints_events(installed, built, tmp_path, how):
+    prog = compile_with(installed, EXAMPLES / "events.c", tmp_path / "events", how)
+    p = subprocess.run([prog, "exe:work x if x >= 990", built("calls"), "1000", "1"], capture_output=True, text=True, timeout=LIMIT,
+                       env=environment(installed))
     assert p.returncode == 0, p.stderr
-    assert "hits 1000" in p.stdout
+    assert re.findall(r"^\d+ calls calls:work: x=(\d+)$", p.stdout, re.M) == [str(n) for n in range(990, 1000)], p.stdout
+    assert p.stdout.endswith("10 events, 0 lost\n")
+
+
+@pytest.mark.parametrize("how", ["shared", "static"])
+def test_example_that_counts(installed, target, tmp_path, how):
+    prog = compile_with(installed, EXAMPLES / "count.c", tmp_path / "count", how)
+    t = target("calls", "serve", "2")
+    t.run(2)
+    before = jab.snapshot(t.pid)
+    p = subprocess.Popen([prog, str(t.pid), "2", "exe:work", "exe:worker"], stdout=subprocess.PIPE, text=True, env=environment(installed))
+    while p.poll() is None:
+        t.run(1000)
+        time.sleep(0.01)
+    counts = {name: int(n) for n, name in re.findall(r"(\d+)  calls:(\w+)", p.communicate()[0])}
+    assert p.returncode == 0
+    assert counts["worker"] > 10 and counts["work"] % 500 == 0
+    assert 0 < counts["work"] < counts["worker"] * 500       # disabled halfway
+    jab.assert_same(before, t.pid)
+    t.stop()
+
+
+def test_example_says_what_is_wrong(installed, tmp_path):
+    prog = compile_with(installed, EXAMPLES / "count.c", tmp_path / "count")
+    p = subprocess.run([prog, "999999999", "1", "exe:main"], capture_output=True, text=True, timeout=LIMIT, env=environment(installed))
+    assert (p.returncode, p.stderr) == (1, "count: there is no process 999999999\n")
+
+
+def names(*command):
+    out = subprocess.run([*command], check=True, capture_output=True, text=True).stdout
+    return {x.split()[-1].split("@")[0] for x in out.splitlines() if x and not x.endswith(":")}
+
+
+def declared():
+    return {n for h in (ROOT / "include" / "jab").glob("*.h") for n in re.findall(r"^JAB_API[^;]*?\b(jab_\w+)\(", h.read_text(), re.M)}
 
 
 def test_only_its_own_names_are_visible(installed):
-    lib = next(installed.rglob("libjab.so"))
-    out = subprocess.run(["nm", "-D", "--defined-only", lib], check=True, capture_output=True, text=True).stdout
-    names = [x.split()[-1].split("@")[0] for x in out.splitlines()]
-    assert names and all(n.startswith(("jab_", "JAB_")) for n in names), names
+    """The shared and the static library export the functions of the public headers, and no other name."""
+    shared = names("nm", "-D", "--defined-only", next(installed.rglob("libjab.so")))
+    static = names("nm", "-g", "--defined-only", next(installed.rglob("libjab.a")))
+    assert shared - {"LIBJAB_0.2"} == declared()
+    assert static == declared()
+
+
+def test_headers_stand_alone(installed, tmp_path):
+    """Each public header compiles by itself, as C99 and as C++."""
+    for header in sorted((ROOT / "include" / "jab").glob("*.h")):
+        for lang, std in ("c", "gnu99"), ("c++", "c++14"):
+            subprocess.run(["gcc", "-x", lang, f"-std={std}", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-include", header,
+                            *pkg_config(installed, "--cflags"), "/dev/null"], check=True, timeout=LIMIT)
+
+
+def test_the_command_uses_the_public_headers_only():
+    subprocess.run([ROOT / "tools" / "layers.sh"], check=True)
+
+
+def test_the_command_with_the_shared_library(installed, built, tmp_path):
+    """The command needs nothing but libjab.so: no other object, no library that libjab needs for itself."""
+    prog = tmp_path / "jab"
+    objects = sorted((ROOT / "build" / "jab.p").glob("*.o"))
+    assert len(objects) > 10
+    subprocess.run(["gcc", "-o", prog, *objects, ROOT / "build" / "libcmdbase.a", *pkg_config(installed, "--libs")], check=True, timeout=LIMIT)
+    dynamic = subprocess.run(["readelf", "-d", prog], check=True, capture_output=True, text=True).stdout
+    assert set(re.findall(r"NEEDED.*\[(.*)\]", dynamic)) <= {"libjab.so.0", "libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}
+    p = subprocess.run([prog, "count", "--json", "exe:work", "--", built("calls"), "1000", "2"], capture_output=True, text=True, timeout=LIMIT,
+                       env=environment(installed))
+    assert p.returncode == 0 and '"hits":1000' in p.stdout, p.stderr
+    p = subprocess.run([prog, "count", "-p", "999999999", "exe:work"], capture_output=True, text=True, env=environment(installed))
+    assert (p.returncode, p.stderr) == (1, "jab: there is no process 999999999\n")
+
+
+class Pipe:
+    """library.c at work."""
+
+    def __init__(self, prog, env):
+        self.p = subprocess.Popen([prog], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+
+    def __call__(self, *words):
+        self.p.stdin.write(" ".join(map(str, words)) + "\n")
+        self.p.stdin.flush()
+        r, text = self.p.stdout.readline().rstrip("\n").split(" ", 1)
+        self.text = text
+        return int(r)
+
+    def end(self):
+        self.p.stdin.close()
+        assert self.p.wait(LIMIT) == 0
+
+
+@pytest.fixture(scope="module")
+def library(installed, tmp_path_factory):
+    return compile_with(installed, ROOT / "tests" / "e2e" / "library.c", tmp_path_factory.mktemp("library") / "library")
+
+
+@pytest.fixture
+def lib(library, installed):
+    p = Pipe(library, environment(installed))
+    yield p
+    p.end()
+
+
+def begin(lib, pid, *probes, session=()):
+    assert lib(*session, "new", "count") == 0
+    assert lib(*session, "attach", pid) == 0
+    for p in probes:
+        assert lib(*session, "add", p) == 0, lib.text
+
+
+def test_probes_are_switched_one_by_one(lib, target):
+    t = target("calls", "serve", "2")
+    t.run(2)
+    before = jab.snapshot(t.pid)
+    begin(lib, t.pid, "exe:work", "exe:worker")
+    assert lib("insert") == 0, lib.text
+    t.run(1000)
+    assert (lib("hits", 0), lib("hits", 1)) == (1000, 2)
+    assert lib("disable", 0) == 0
+    t.run(1000)
+    assert (lib("hits", 0), lib("hits", 1)) == (1000, 4)
+    assert lib("enable", 0) == 0
+    t.run(10)
+    assert (lib("hits", 0), lib("hits", 1)) == (1010, 6)
+    assert lib("counts") == 0 and lib.text == "work=1010 worker=6 "
+    assert lib("inner") == -errno.EBUSY
+    assert lib("remove", 1) == 0
+    assert lib("counts") == 0 and lib.text == "work=1010 "
+    assert lib("take-out") == 0 and lib("clean") == 1
+    assert lib("free") == 0
+    jab.assert_same(before, t.pid)
+    t.stop()
+
+
+def test_probes_are_added_and_removed_while_others_are_in(lib, target):
+    t = target("calls", "serve", "2")
+    t.run(2)
+    before = jab.snapshot(t.pid)
+    begin(lib, t.pid, "exe:work")
+    assert lib("insert") == 0, lib.text
+    t.run(100)
+    during = jab.snapshot(t.pid)
+    assert lib("add", "exe:worker") == 0, lib.text
+    t.run(100)
+    assert (lib("hits", 0), lib("hits", 1)) == (200, 2)
+    assert lib("remove", 1) == 0
+    jab.assert_same(during, t.pid)                 # its jump and its memory are gone
+    t.run(100)
+    assert lib("add", "exe:worker") == 0, lib.text
+    t.run(100)
+    assert (lib("hits", 0), lib("hits", 2)) == (400, 2)
+    assert lib("add", "exe:no_such_function") == -errno.ENOENT and "no_such_function" in lib.text
+    assert lib("add", "exe:work") == -errno.ENOSPC, lib.text   # there is a jump already
+    t.run(100)
+    assert (lib("hits", 0), lib("hits", 2)) == (500, 4)
+    assert lib("take-out") == 0 and lib("clean") == 1
+    assert lib("free") == 0
+    jab.assert_same(before, t.pid)
+    t.stop()
+
+
+def test_events_are_switched(lib, target):
+    t = target("calls", "serve", "1")
+    assert lib("new", "events") == 0
+    assert lib("attach", t.pid) == 0 and lib("events") == 0
+    assert lib("add", "exe:work x if x < 50") == 0 and lib("add", "exe:worker") == 0
+    assert lib("insert") == 0, lib.text
+    assert lib("fd") == 1
+
+    def events(n):
+        t.run(n)
+        time.sleep(0.02)
+        return lib("dispatch")
+    assert events(100) == 51
+    assert "calls:work pid" in lib.text or "calls:worker" in lib.text
+    assert lib("inner") == -errno.EBUSY
+    assert lib("disable", 0) == 0
+    assert events(100) == 1
+    assert lib("disable", 1) == 0 and lib("enable", 0) == 0
+    assert events(100) == 50
+    assert lib("add", "exe:run") == -errno.ENOTSUP
+    assert lib("take-out") == 0 and lib("clean") == 1
+    assert lib("free") == 0
+    t.stop()
+
+
+def test_calls_in_the_wrong_order(lib, target, built):
+    t = target("calls", "serve", "1")
+    t.run(2)
+    before = jab.snapshot(t.pid)
+    begin(lib, t.pid, "exe:work")
+    assert lib("plan", 64) == -errno.EINVAL
+    assert lib("plan", 1) == 0                          # to be looked at
+    assert lib("insert") == -errno.EINVAL and lib.text == "jab_insert() can't be called after jab_plan()"
+    assert lib("resolve") == -errno.EINVAL
+    assert lib("attach", t.pid) == -errno.EINVAL
+    assert lib("thread") == -errno.EPERM
+    assert lib("take-out") == 0
+    assert lib("insert") == -errno.EINVAL and "after jab_remove()" in lib.text
+    assert lib("add", "exe:work") == -errno.EINVAL
+    assert lib("events") == -errno.EINVAL
+    assert lib("free") == 0
+    assert lib("new", "later") == -errno.E2BIG
+    assert lib("new", "count") == 0 and lib("spawn", built("calls")) == 0 and lib("free") == 0      # never ran
+    jab.assert_same(before, t.pid)
+    t.run(10)
+    t.stop()
+
+
+def test_two_sessions(lib, target):
+    """Two processes, two sessions; the second one can't have the first one's process."""
+    a, b = target("calls", "serve", "1"), target("calls", "serve", "1")
+    begin(lib, a.pid, "exe:work")
+    begin(lib, b.pid, "exe:work", session="2")
+    assert lib("insert") == 0 and lib("2", "insert") == 0
+    a.run(10)
+    b.run(20)
+    assert (lib("hits", 0), lib("2", "hits", 0)) == (10, 20)
+    assert lib("2", "take-out") == 0 and lib("2", "free") == 0
+    assert lib("2", "new", "count") == 0
+    assert lib("2", "attach", a.pid) < 0, "two at a time"
+    assert lib.text
+    a.run(10)
+    assert lib("hits", 0) == 20
+    assert lib("2", "free") == 0
+    assert lib("take-out") == 0 and lib("clean") == 1 and lib("free") == 0
+    a.stop()
+    b.stop()
+
+
+def test_freed_with_probes_in(lib, target):
+    t = target("calls", "serve", "1")
+    t.run(2)
+    before = jab.snapshot(t.pid)
+    begin(lib, t.pid, "exe:work")
+    assert lib("insert") == 0 and lib("free") == 0
+    jab.assert_same(before, t.pid)
+    t.run(10)
+    t.stop()
+
+
+# ---- lack of memory ----
+
+COUNTING = ["new count", "attach {pid}", "add exe:work", "insert", "dispatch", "add exe:worker", "counts", "take-out", "clean", "free"]
+EVENTS = ["new events", "attach {pid}", "events", "add exe:work x if x < 5", "insert", "fd", "dispatch", "take-out", "dispatch", "free"]
+LISTING = ["new count", "attach {pid}", "list exe:*", "list libc:ma*", "free"]
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory):
+    out = tmp_path_factory.mktemp("failing") / "failalloc.so"
+    subprocess.run(["gcc", "-O2", "-Wall", "-shared", "-fPIC", "-o", out, ROOT / "tests" / "e2e" / "failalloc.c"], check=True, timeout=LIMIT)
+    return out
+
+
+def without_memory(library, script, t, env, **popen):
+    """What each call returned; none may end the program, and the target is as before."""
+    p = subprocess.run([library], input="".join(x.format(pid=t.pid) + "\n" for x in script), capture_output=True, text=True, env=env,
+                       timeout=LIMIT, **popen)
+    assert p.returncode == 0, (p.returncode, p.stdout, p.stderr)
+    replies = [x.split(" ", 1) for x in p.stdout.splitlines() if x]
+    assert all(int(r) >= 0 or text for r, text in replies)
+    return [int(r) for r, _ in replies]
+
+
+@pytest.mark.parametrize("script", [COUNTING, EVENTS, LISTING], ids=["count", "events", "list"])
+def test_an_allocation_fails(library, installed, failing, target, tmp_path, script):
+    """Each allocation in turn; of the thousands that reading symbols takes, a random part."""
+    t = target("calls", "serve", "1")
+    t.run(2)
+    before = jab.snapshot(t.pid)
+    env = {**environment(installed), "LD_PRELOAD": str(failing), "FAIL_COUNT": str(tmp_path / "count")}
+    assert all(r >= 0 for r in without_memory(library, script, t, env))
+    n = int((tmp_path / "count").read_text())
+    assert n > 100
+    failed = 0
+    for at in sorted({*range(1, 40), *random.sample(range(1, n + 1), 60)}):
+        replies = without_memory(library, script, t, {**env, "FAIL_AT": str(at)})
+        failed += any(r < 0 for r in replies)
+        jab.assert_same(before, t.pid)
+    assert failed > 10
+    t.run(10)
+    t.stop()
+
+
+@pytest.mark.parametrize("script", [COUNTING, EVENTS], ids=["count", "events"])
+def test_there_is_no_more_memory(library, installed, target, script):
+    t = target("calls", "serve", "1")
+    t.run(2)
+    before = jab.snapshot(t.pid)
+    results = set()
+    for kb in [*range(5000, 12000, 250), 20000, 50000, 100000, 400000]:
+        limit = kb << 10
+        try:
+            replies = without_memory(library, script, t, environment(installed),
+                                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))  # noqa: B023
+        except AssertionError as e:
+            if "loading shared libraries" not in str(e):
+                raise
+            continue
+        results.add(all(r >= 0 for r in replies))
+        jab.assert_same(before, t.pid)
+    assert results == {True, False}
+    t.stop()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The public face: include/jab/jab.h, in its order. */
+/* A run, from its start to its end. */
 #include "session/budget.h"
 #include "session/follow.h"
 #include "session/newcomers.h"
@@ -14,32 +14,26 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-const char *jab_version(void)
-{
-	return JAB_VERSION;
-}
-
-const char *jab_error(void)
-{
-	return err_text();
-}
-
-int jab_new(struct jab **ret_jab)
+void session_new(struct jab **ret_jab)
 {
 	*ret_jab = xcalloc(1, sizeof(**ret_jab));
 	(*ret_jab)->arch = arch_host();
 	(*ret_jab)->started_ns = now_ns();
-	return 0;
 }
 
-void jab_free(struct jab *j)
+void session_abandon(struct jab *j)
 {
-	if (!j)
-		return;
 	newcomers_free(j);
 	if (j->child && !j->released)	/* it has not run one instruction of its own: it never will */
 		kill(j->child, SIGKILL);
-	jab_remove(j, NULL);
+	session_remove(j, NULL);
+}
+
+void session_free(struct jab *j)
+{
+	if (!j)
+		return;
+	session_abandon(j);
 	for (size_t i = 0; i < j->targets.n; i++)
 		target_free(j, &j->targets.v[i]);
 	for (size_t i = 0; i < j->files.n; i++) {
@@ -81,7 +75,7 @@ static int clear_left(pid_t pid)
 	return r;
 }
 
-int jab_attach(struct jab *j, pid_t pid)
+int session_attach(struct jab *j, pid_t pid)
 {
 	struct proc *p;
 	int r;
@@ -121,7 +115,7 @@ static void say_found(const char *name, const pid_list *pids)
 							exe[0] ? exe : "its file is not known");
 }
 
-int jab_attach_name(struct jab *j, const char *name)
+int session_attach_name(struct jab *j, const char *name)
 {
 	pid_list pids = { 0 };
 	int r = proc_find(name, &pids);
@@ -130,7 +124,7 @@ int jab_attach_name(struct jab *j, const char *name)
 	if (!r)
 		say_found(name, &pids);
 	for (size_t i = 0; !r && i < pids.n; i++) {
-		r = jab_attach(j, pids.v[i]);
+		r = session_attach(j, pids.v[i]);
 		if (r == -ESRCH && ++ended < pids.n)	/* it ended since it was found */
 			r = 0;
 	}
@@ -151,7 +145,7 @@ static void say_refused(struct jab *j, pid_t pid, int err)
 		log_warn("%s", err_text());
 }
 
-int jab_attach_users(struct jab *j, const char *path)
+int session_attach_users(struct jab *j, const char *path)
 {
 	pid_list pids = { 0 };
 	int r = proc_find_users(path, &pids), n = 0, one;
@@ -159,7 +153,7 @@ int jab_attach_users(struct jab *j, const char *path)
 	for (size_t i = 0; r >= 0 && i < pids.n; i++) {
 		if (is_jab(pids.v[i]))
 			continue;
-		one = jab_attach(j, pids.v[i]);
+		one = session_attach(j, pids.v[i]);
 		if (one < 0)
 			say_refused(j, pids.v[i], one);
 		n += one == 0;
@@ -168,17 +162,17 @@ int jab_attach_users(struct jab *j, const char *path)
 	return r < 0 ? r : n;
 }
 
-int jab_watch_files(struct jab *j, const char *const *paths, size_t n)
+int session_watch_files(struct jab *j, const char *const *paths, size_t n)
 {
 	return newcomers_watch(j, paths, n);
 }
 
-void jab_get_newcomers(const struct jab *j, struct jab_newcomers *ret_newcomers)
+void session_get_newcomers(const struct jab *j, struct jab_newcomers *ret_newcomers)
 {
 	newcomers_get(j, ret_newcomers);
 }
 
-int jab_spawn(struct jab *j, char *const argv[])
+int session_spawn(struct jab *j, char *const argv[])
 {
 	struct proc *p;
 	int r = proc_spawn(argv, &p);
@@ -192,22 +186,22 @@ int jab_spawn(struct jab *j, char *const argv[])
 	return r;
 }
 
-int jab_open_file(struct jab *j, const char *path)
+int session_open_file(struct jab *j, const char *path)
 {
 	return target_add_file(j, path);
 }
 
-void jab_follow(struct jab *j)
+void session_follow(struct jab *j)
 {
 	j->follow = true;
 }
 
-void jab_get_unfollowed(const struct jab *j, struct jab_unfollowed *ret_unfollowed)
+void session_get_unfollowed(const struct jab *j, struct jab_unfollowed *ret_unfollowed)
 {
 	*ret_unfollowed = j->unfollowed;
 }
 
-int jab_poll(struct jab *j)
+int session_poll(struct jab *j)
 {
 	if (!j->events)		/* else events_drain() does it, when it has what they wrote */
 		targets_retire(j);
@@ -215,7 +209,7 @@ int jab_poll(struct jab *j)
 	return follow_poll(j);
 }
 
-void jab_wait(struct jab *j, uint64_t ns)
+void session_wait(struct jab *j, uint64_t ns)
 {
 	follow_wait(j, ns);
 }
@@ -252,7 +246,19 @@ static int add_line(struct jab *j, const char *text)
 	return r;
 }
 
-int jab_add_probe(struct jab *j, const char *text)
+/* Stays as it is if it can't, as with some of -t. */
+static void become_program(struct jab *j, uint32_t probe)
+{
+	size_t had = j->probes.n;
+
+	if (add_line(j, j->probes.v[probe].spec->text) < 0 || j->probes.n != had + 1)
+		return;
+	spec_free(j->probes.v[probe].spec);
+	fields_free(&j->probes.v[probe].fields);
+	j->probes.v[probe] = j->probes.v[--j->probes.n];
+}
+
+static int add_probe(struct jab *j, const char *text)
 {
 	struct probe_spec *spec;
 	struct session_probe *p;
@@ -287,19 +293,21 @@ int jab_add_probe(struct jab *j, const char *text)
 	return 0;
 }
 
-/* Stays as it is if it can't, as with some of -t. */
-static void become_program(struct jab *j, uint32_t probe)
+int session_add_probe(struct jab *j, const char *text, bool as_clause)
 {
-	size_t had = j->probes.n;
+	uint32_t had = j->probes.n;
+	int r = add_probe(j, text);
 
-	if (add_line(j, j->probes.v[probe].spec->text) < 0 || j->probes.n != had + 1)
-		return;
-	spec_free(j->probes.v[probe].spec);
-	fields_free(&j->probes.v[probe].fields);
-	j->probes.v[probe] = j->probes.v[--j->probes.n];
+	if (r < 0 || !as_clause || !j->events)
+		return r;
+	if (!j->probes.v[had].unit)
+		become_program(j, had);
+	if (j->probes.v[had].unit)
+		j->units.v[j->probes.v[had].unit - 1].switched = true;
+	return 0;
 }
 
-int jab_resolve(struct jab *j)
+int session_resolve(struct jab *j)
 {
 	uint64_t start = now_ns();
 	int r = 0;
@@ -343,18 +351,18 @@ static int plan_all(struct jab *j, bool alone)
 	return r;
 }
 
-int jab_plan(struct jab *j)
+int session_plan(struct jab *j)
 {
 	return plan_all(j, false);
 }
 
-int jab_plan_alone(struct jab *j)
+int session_plan_alone(struct jab *j)
 {
 	return plan_all(j, true);
 }
 
 /* All targets or none. */
-int jab_insert(struct jab *j)
+int session_insert(struct jab *j)
 {
 	int r = j->events ? events_prepare(j) : 0;
 
@@ -371,7 +379,7 @@ int jab_insert(struct jab *j)
 	if (r < 0) {
 		char *why = xstrdup(err_text());
 
-		jab_remove(j, NULL);
+		session_remove(j, NULL);
 		fail(r, "%s", why);
 		free(why);
 	}
@@ -408,7 +416,7 @@ static void add_left(const struct jab *j, uint32_t target, struct jab_report *to
 		to->one_left = from->one_running;
 }
 
-int jab_remove(struct jab *j, struct jab_report *ret_report)
+int session_remove(struct jab *j, struct jab_report *ret_report)
 {
 	struct jab_report report = { .clean = true, .gone = j->gone };
 	bool runs = false;
@@ -439,7 +447,7 @@ int jab_remove(struct jab *j, struct jab_report *ret_report)
 }
 
 /* One process that can't be cleaned (another tracer is at it) does not keep us from the others. */
-int jab_recover(pid_t pid, struct jab_report *ret_report)
+int session_recover(pid_t pid, struct jab_report *ret_report)
 {
 	struct jab_report report = { .clean = true };
 	pid_list left = { 0 };
@@ -473,7 +481,7 @@ int jab_recover(pid_t pid, struct jab_report *ret_report)
 	return bad;
 }
 
-bool jab_alive(struct jab *j)
+bool session_alive(struct jab *j)
 {
 	if (newcomers_may_come(j) || j->execs.n)
 		return true;
@@ -492,7 +500,7 @@ bool jab_alive(struct jab *j)
 	return false;
 }
 
-int jab_child_ended(struct jab *j, int *ret_status)
+int session_child_ended(struct jab *j, int *ret_status)
 {
 	for (size_t i = 0; i < j->targets.n; i++)
 		if (j->targets.v[i].proc && j->targets.v[i].proc->started_by_us && !parks_follow(j, j->targets.v[i].proc->pid))
@@ -500,12 +508,12 @@ int jab_child_ended(struct jab *j, int *ret_status)
 	return 0;
 }
 
-pid_t jab_child_pid(const struct jab *j)
+pid_t session_child_pid(const struct jab *j)
 {
 	return j->child;
 }
 
-void jab_get_times(const struct jab *j, struct jab_times *ret_times)
+void session_get_times(const struct jab *j, struct jab_times *ret_times)
 {
 	*ret_times = j->times;
 }
