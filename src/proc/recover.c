@@ -159,7 +159,7 @@ static int load_undo(struct proc *p, const struct arena_label *label, struct und
 	if (!any)
 		return 0;	/* it was taken out meanwhile */
 	if (!m)
-		return fail(-EBADMSG, "process %d has an arena of ours but its undo record is not mapped: "
+		return fail(-EAGAIN, "process %d has an arena of ours but its undo record is not mapped: "
 			    "left as it is", p->pid);
 	r = proc_read(p, TADDR(m->start), &h, sizeof(h));
 	if (r == 0)
@@ -169,13 +169,27 @@ static int load_undo(struct proc *p, const struct arena_label *label, struct und
 	return r == -ENODATA ? 0 : r;
 }
 
+/*
+ * The record is unmapped last. A thread that a dead tracer had borrowed may be about to do that, and /proc shows mappings
+ * as of different moments: then pieces were seen without their record, and soon there are none.
+ */
+#define RECORD_LOOKS 20
+#define RECORD_LOOK_NS 2000000ull
+
 static int recover_arena(struct proc *p, const struct arena_label *label, uint64_t deadline, struct text_report *sum)
 {
 	struct undo u = { 0 };
-	int r = proc_read_maps(p);
+	int r = -EAGAIN;
 
-	if (r == 0)
-		r = load_undo(p, label, &u);
+	for (int i = 0; r == -EAGAIN && i < RECORD_LOOKS; i++) {
+		if (i)
+			sleep_ns(RECORD_LOOK_NS);
+		r = proc_read_maps(p);
+		if (r == 0)
+			r = load_undo(p, label, &u);
+	}
+	if (r == -EAGAIN)
+		r = -EBADMSG;
 	if (r == 0)
 		r = clean_process(p, &u, deadline, sum);
 	undo_free(&u);

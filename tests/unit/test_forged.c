@@ -19,6 +19,7 @@ static struct forgery {
 	bool copied;		/* the head is `head` instead */
 	struct undo_head head;
 	bool descriptor;	/* and nothing mapped */
+	int passing;		/* only what comes after the record is mapped, for so many milliseconds */
 	size_t text;		/* so much of a file is mapped at FAR */
 } forged;
 
@@ -53,6 +54,8 @@ static void fill_record(struct undo_head *h)
 		*h = forged.head;
 }
 
+static void *passes_at;
+
 static uint64_t forge(uint64_t serial)
 {
 	size_t len = undo_size(forged.edits);
@@ -69,11 +72,14 @@ static uint64_t forge(uint64_t serial)
 		_exit(9);
 	if (forged.descriptor)
 		return st.st_ino;
-	at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, forged.passing ? 4096 : 0);
 	close(fd);
 	if (at == MAP_FAILED)
 		_exit(9);
-	fill_record(at);
+	if (forged.passing)
+		passes_at = at;
+	else
+		fill_record(at);
 	return st.st_ino;
 }
 
@@ -98,6 +104,8 @@ static void body_forger(struct control *c)
 	for (;;) {
 		c->done[0]++;
 		usleep(1000);
+		if (forged.passing && !--forged.passing)
+			munmap(passes_at, undo_size(forged.edits));
 	}
 }
 
@@ -190,6 +198,19 @@ static void test_only_its_own(void **state)
 }
 
 /* What the tracer wrote down may read anything by now. */
+/* A dead tracer's last call is under way: pieces are seen, their record is not, and a moment later there is nothing. */
+static void test_unmapped_meanwhile(void **state)
+{
+	struct control *c = control_new();
+	pid_t pid = forger_start(c, (struct forgery){ .label = dead_label(), .passing = 10 });
+	struct text_report rep = { 0 };
+	int r = text_recover(pid, &rep);
+
+	assert_true(r == -ENOENT || (r == 0 && rep.verified));
+	assert_int_equal(text_recover(pid, &rep), -ENOENT);
+	target_end(pid, c);
+}
+
 static void test_scribbled(void **state)
 {
 	struct scene s;
@@ -425,6 +446,7 @@ int main(void)
 		cmocka_unit_test(test_copy_is_no_fork),
 		cmocka_unit_test(test_nonce_differs),
 		cmocka_unit_test(test_only_its_own),
+		cmocka_unit_test(test_unmapped_meanwhile),
 		cmocka_unit_test(test_scribbled),
 		cmocka_unit_test(test_many_arenas),
 		cmocka_unit_test(test_far_edits),
