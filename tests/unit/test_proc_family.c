@@ -193,6 +193,7 @@ static void child_has_executed_before_it_stops(void **state)
 	fresh_shared();
 	pid = start_target(child_that_executes, NULL);
 	assert_true(wait_until(&sh->turns[1], 1));
+	assert_true(wait_until(&sh->value, 1));		/* the child may run before its parent knows its number */
 	p = opened(pid);
 	proc_step_hook = let_it_execute;
 	assert_ok(proc_stop(p));
