@@ -9,7 +9,6 @@
 #define DOOR_CACHE "/etc/ld.so.cache"
 
 #define DOOR_FDS 4096	/* so many descriptors the doorman has at most */
-#define LOADER_MOST (4ull << 20)	/* so large a loader may be */
 
 struct door_verdict { uint32_t id, answer; };
 

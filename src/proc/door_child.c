@@ -34,6 +34,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "proc/door_queue.h"
+#include "proc/loading.h"
 
 #define TICK_MS 20
 #define SILENCE 700000000ull

@@ -2,8 +2,9 @@
 /*
  * Following a thread through its exec. It is traced from before the call until the new program is
  * held; our death in between lets it go on, and it runs without probes. If the call fails (a search
- * along PATH does that often), the stop at its end tells, and the thread is let go. After the exec it goes on from
- * one system call to the next until its loader is ready (loading.h), so that one attach is enough.
+ * along PATH does that often), the stop at its end tells, and the thread is let go. After the exec it goes on until its loader
+ * is ready, so that one attach is enough: to a breakpoint in the loader (loadbreak.h), or else from one system call to the
+ * next (loading.h).
  */
 #include "proc/exec.h"
 
@@ -22,6 +23,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "proc/internal.h"
+#include "proc/loadbreak.h"
 #include "proc/loading.h"
 #include "proc/near.h"
 
@@ -56,6 +58,7 @@ struct exec_way {
 	uint64_t since;		/* it began, or the new program did */
 	uint64_t moved;		/* its last stop */
 	struct loading loading;
+	struct load_break brk;	/* if set, its loader is followed by this instead of its calls */
 	bool ours;		/* a child of ours */
 	bool went;		/* go() was called */
 	bool executed;		/* the new program is there, and its loader works */
@@ -116,24 +119,38 @@ static bool exec_has_failed(pid_t tid)
 	return ptrace(0x420e, tid, sizeof(info), &info) > 0 && info.op == 2 && info.is_error;
 }
 
-static int let_go(pid_t tid, int status, int r)
+static int let_go(struct exec_way *w, pid_t tid, int status, int r)
 {
-	ptrace(PTRACE_DETACH, tid, 0, status >> 16 || WSTOPSIG(status) & 0x80 ? 0 : WSTOPSIG(status));
+	int sig = status >> 16 || WSTOPSIG(status) & 0x80 ? 0 : WSTOPSIG(status);
+
+	if (w->brk.set && sig == SIGURG)
+		load_break_look(&w->brk, tid, &sig);
+	load_break_clear(&w->brk);
+	ptrace(PTRACE_DETACH, tid, 0, sig);
 	return r;
+}
+
+static void go_on(const struct exec_way *w, pid_t tid, int sig)
+{
+	ptrace(w->brk.set ? PTRACE_CONT : PTRACE_SYSCALL, tid, 0, sig);
 }
 
 /* The new program is mapped, and its loader if it has one. */
 static int at_exec(struct exec_way *w, pid_t got)
 {
+	uint64_t base = loading_base(w->pid);
+
 	w->tid = w->pid;
 	w->since = now_ns();
 	w->executed = true;
 	w->loading = (struct loading){ 0 };
-	w->loaded = !loading_base(w->pid);
+	w->loaded = !base;
+	load_break_clear(&w->brk);
 	near_to(w->pid, w->pid);
 	if (w->loaded)
 		return 1;
-	ptrace(PTRACE_SYSCALL, got, 0, 0);
+	load_break_set(&w->brk, w->pid, base);
+	go_on(w, got, 0);
 	return 0;
 }
 
@@ -144,12 +161,33 @@ static int at_call(struct exec_way *w, pid_t got, int status)
 	enum loading_at at;
 
 	if (!w->executed)
-		return exec_has_failed(got) ? let_go(got, status, -ENOENT) : 0;
+		return exec_has_failed(got) ? let_go(w, got, status, -ENOENT) : 0;
 	if (ptrace(PTRACE_GETREGS, got, 0, &regs) < 0)
 		return 0;	/* killed this moment */
 	at = loading_look(&w->loading, w->pid, &regs);
 	w->loaded = at == LOADING_READY;
 	return at != LOADING_ON;
+}
+
+/* At the delivery of a SIGURG, which may be the breakpoint's. */
+static int at_break(struct exec_way *w, pid_t got, int *sig)
+{
+	enum loading_at at = load_break_look(&w->brk, got, sig);
+
+	if (at == LOADING_UNSEEN)
+		loading_begin_here(&w->loading, w->pid);
+	if (at != LOADING_ON)
+		load_break_clear(&w->brk);
+	w->loaded = at == LOADING_READY;
+	return w->loaded;
+}
+
+/* It was told to stop, since its loader takes long, or the breakpoint's signal does not come. */
+static int at_late(struct exec_way *w)
+{
+	w->loaded = load_break_missed(&w->brk);
+	load_break_clear(&w->brk);
+	return 1;
 }
 
 /* One stop. 1: the new program is ready to be probed; 0: it goes on; else the way is over */
@@ -160,7 +198,7 @@ static int at_stop(struct exec_way *w, pid_t got, int status, void (*go)(void *a
 	if (!WIFSTOPPED(status))
 		return -ENOENT;
 	if (w->leaving)
-		return let_go(got, status, -ETIME);
+		return let_go(w, got, status, -ETIME);
 	if (event == PTRACE_EVENT_EXEC)
 		return at_exec(w, got);
 	if (event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP) {
@@ -168,17 +206,19 @@ static int at_stop(struct exec_way *w, pid_t got, int status, void (*go)(void *a
 		return 0;
 	}
 	if (event == PTRACE_EVENT_STOP && w->late)
-		return 1;
+		return at_late(w);
 	if (!event && WSTOPSIG(status) == (SIGTRAP | 0x80))
 		r = at_call(w, got, status);
 	else if (!event)
 		sig = WSTOPSIG(status);
+	if (sig == SIGURG && w->brk.set)
+		r = at_break(w, got, &sig);
 	if (r)
 		return r;
 	if (!w->went)
 		go(arg);
 	w->went = true;
-	ptrace(PTRACE_SYSCALL, got, 0, sig);
+	go_on(w, got, sig);
 	return 0;
 }
 
@@ -290,5 +330,6 @@ void exec_leave(struct exec_way *w)
 
 void exec_free(struct exec_way *w)
 {
+	load_break_clear(&w->brk);
 	free(w);
 }

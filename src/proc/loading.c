@@ -105,6 +105,11 @@ bool loading_reports(struct proc *p, uint64_t *ret_at)
 	return false;
 }
 
+void loading_begin_here(struct loading *l, pid_t pid)
+{
+	*l = (struct loading){ .cache = find_cache(pid) };
+}
+
 enum loading_at loading_look(struct loading *l, pid_t pid, const struct user_regs_struct *regs)
 {
 	if ((int64_t)regs->rax != -ENOSYS) {	/* the end of a call */

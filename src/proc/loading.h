@@ -12,6 +12,8 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
+#define LOADER_MOST (4ull << 20)	/* so large a loader may be */
+
 struct proc;
 
 struct loading {
@@ -27,6 +29,9 @@ enum loading_at {
 
 /* The thread stands at the begin or the end of a system call. */
 enum loading_at loading_look(struct loading *l, pid_t pid, const struct user_regs_struct *regs);
+
+/* The thread was not followed so far, and stands anywhere in its loader. */
+void loading_begin_here(struct loading *l, pid_t pid);
 
 uint64_t loading_auxv(pid_t pid, uint64_t type);	/* what the kernel has passed to the program; 0: nothing */
 uint64_t loading_base(pid_t pid);	/* where the loader is; 0: it has none */

@@ -45,6 +45,7 @@ TARGETS = {
     "calls_stripped": {**c("calls.c"), "strip": True},
     "calls_static_stripped": {**c("calls.c", "-static"), "strip": True},
     "told": c("told.c"),
+    "urgent": c("urgent.c"),
     "jail": c("jail.c"),
     "jail_changed": c("jail.c", "-falign-functions=512"),
     "late": c("late.c", "-ldl"),

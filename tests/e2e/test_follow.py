@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Programs that a target executes and libraries that it loads are probed before they run; nobody waits for the dead."""
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -53,8 +54,12 @@ def libc_folder():
     return str(Path(next(line.split()[-1] for line in text.splitlines() if line.endswith("/libc.so.6"))).parent)
 
 
+# With this signal blocked there is no breakpoint in the loader, which is followed by its system calls instead.
+BLOCKED = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG]); os.execv(sys.argv[1], sys.argv[1:])"
+
+
 @pytest.mark.parametrize("libc, cache", [("", True), ("", False), ("_musl", True)], ids=["glibc", "no-cache", "musl"])
-@pytest.mark.parametrize("before", [[], ["env"]], ids=["started", "executed"])
+@pytest.mark.parametrize("before", [[], ["env"], [sys.executable, "-c", BLOCKED]], ids=["started", "executed", "by-calls"])
 def test_constructor_of_a_library(built, tmp_path, libc, cache, before):
     """It runs before the entry point of the program; a command is probed earlier, as a program that is executed is."""
     lib = built(f"liblate{libc}.so")
@@ -63,6 +68,24 @@ def test_constructor_of_a_library(built, tmp_path, libc, cache, before):
     assert r.status == 0, r
     events, lost = traces.babeltrace(tmp_path / "t")
     assert lost == 0 and [int(e.fields["who"]) for e in events] == [-1, 0, 0], r
+
+
+def test_pending_signal_of_the_kind_that_the_breakpoint_sends(built, tmp_path):
+    """It stays what it was, and none of ours is there."""
+    urgent = built("urgent")
+    for argv in [urgent, "pending"], ["sh", "-c", f"exec {urgent} handled"]:
+        alone = subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=LIMIT, check=True)
+        r = traces.record(tmp_path / f"t{len(argv)}", ["hit seq=arg0:long"], argv)
+        assert r.status == 0 and r.stdout == alone.stdout.rstrip("\n"), (r, alone)
+        assert r.summary["probes"][0]["recorded"] == 1, r
+
+
+def test_flood_of_the_signal_that_the_breakpoint_sends(built, tmp_path):
+    """It comes at every moment of the loader's work, also at the breakpoint."""
+    r = traces.record(tmp_path / "t", [HIT], [built("urgent"), "flood", 60])
+    assert r.status == 0 and r.stdout == "done", r
+    events, lost = traces.babeltrace(tmp_path / "t")
+    assert lost == 0 and [int(e.fields["seq"]) for e in events] == list(range(60, -1, -1)), r
 
 
 @pytest.mark.parametrize("name", ["told", "told_static", "told_musl", "told_musl_static"])
@@ -227,3 +250,23 @@ def test_tracer_killed_while_somebody_parks(built, tmp_path):
         p.kill()
         out, _ = p.communicate(timeout=LIMIT)
         assert out in ("done\n", ""), out	# "": before the shell was let go
+
+
+def test_tracer_killed_while_loaders_work(built):
+    """Breakpoints in loaders go with their tracer: no program that a shell executes notices."""
+    dice = random.Random(1)
+    for i in range(60):
+        shell = subprocess.Popen(["sh", "-c", f"read x; for i in $(seq 40); do {built('urgent')} handled || echo $?; done"],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        p = subprocess.Popen([jab.JAB, "-v", "count", "-o", "/dev/null", "-p", str(shell.pid), "hit"], stdout=subprocess.DEVNULL,
+                             stderr=subprocess.PIPE, text=True)
+        for line in p.stderr:
+            if "active" in line:
+                break
+        shell.stdin.write("\n")
+        shell.stdin.flush()
+        time.sleep(dice.random() * .12)
+        p.kill()
+        p.communicate()
+        out, _ = shell.communicate(timeout=LIMIT)
+        assert out == "pending 0 then 0 came 1\n" * 40 and shell.returncode == 0, (i, out)
