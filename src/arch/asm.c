@@ -76,9 +76,10 @@ int asm_link(struct assembler *a)
 {
 	for (size_t i = 0; i < a->fixups.n; i++) {
 		const struct asm_fixup *f = &a->fixups.v[i];
-		int64_t to = asm_offset(a, f->label);
 
-		if (!a->ops->reach(a->code.v + f->at, f->size, to - (int64_t)(f->at + f->size)))
+		if (!a->labels.v[f->label - 1].bound)
+			return -EINVAL;
+		if (!a->ops->reach(a->code.v + f->at, f->size, (int64_t)asm_offset(a, f->label) - (int64_t)(f->at + f->size)))
 			return -ERANGE;
 	}
 	return 0;

@@ -229,7 +229,7 @@ void asm_u32(struct assembler *a, uint32_t v);
 void asm_u64(struct assembler *a, uint64_t v);
 void asm_fill(struct assembler *a, size_t n);				/* room that is never run */
 void asm_distance(struct assembler *a, asm_label to, uint8_t size);	/* for the CPU: a fixup, and room for it */
-int asm_link(struct assembler *a);					/* -ERANGE: a branch does not reach */
+int asm_link(struct assembler *a);	/* -ERANGE: a branch does not reach; -EINVAL: one leads to a label that is not bound */
 void asm_free(struct assembler *a);
 
 static inline enum asm_cond asm_not(enum asm_cond c)

@@ -128,6 +128,15 @@ static void short_branch_that_does_not_reach_is_refused(void **state)
 	assert_int_equal(reach(127, true), -ERANGE);
 }
 
+static void label_that_is_nowhere_is_refused(void **state)
+{
+	struct assembler a = start();
+
+	a.ops->jump(&a, asm_new_label(&a));
+	assert_int_equal(asm_link(&a), -EINVAL);
+	asm_free(&a);
+}
+
 static void condition_can_be_turned_round(void **state)
 {
 	for (enum asm_cond c = ASM_EQ; c <= ASM_FGT; c++) {
@@ -173,6 +182,7 @@ int main(void)
 		cmocka_unit_test(bytes_are_as_the_table_says),
 		cmocka_unit_test(labels_lead_up_and_down),
 		cmocka_unit_test(short_branch_that_does_not_reach_is_refused),
+		cmocka_unit_test(label_that_is_nowhere_is_refused),
 		cmocka_unit_test(condition_can_be_turned_round),
 		cmocka_unit_test(sequence_has_an_aligned_descriptor),
 	};
