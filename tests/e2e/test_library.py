@@ -212,6 +212,32 @@ def test_probes_are_added_and_removed_while_others_are_in(lib, target):
     t.stop()
 
 
+def test_returns_are_added_later(lib, target):
+    t = target("calls", "serve", "2")
+    t.run(2)
+    before = jab.snapshot(t.pid)
+    begin(lib, t.pid, "exe:worker")
+    assert lib("insert") == 0, lib.text
+    assert lib("add", "exe:work%return") == 0, lib.text
+    t.run(100)
+    assert lib("hits", 1) == 100
+    assert lib("remove", 1) == 0
+    t.run(100)
+    assert lib("take-out") == 0 and lib("clean") == 1 and lib("free") == 0
+    jab.assert_same(before, t.pid)
+    t.stop()
+
+
+def test_messages_go_to_the_session(lib, target):
+    """What the command shows with -v: to the callback, with its level; nothing to stderr."""
+    t = target("calls", "serve", "1")
+    begin(lib, t.pid, "exe:work")
+    assert lib("insert") == 0
+    assert re.match(r"1 process \d+", lib.text), lib.text
+    assert lib("free") == 0
+    t.stop()
+
+
 def test_events_are_switched(lib, target):
     t = target("calls", "serve", "1")
     assert lib("new", "events") == 0
