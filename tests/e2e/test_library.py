@@ -257,7 +257,18 @@ def test_events_are_switched(lib, target):
     assert events(100) == 1
     assert lib("disable", 1) == 0 and lib("enable", 0) == 0
     assert events(100) == 50
-    assert lib("add", "exe:run") == -errno.ENOTSUP
+    assert lib("disable", 0) == 0
+    before = jab.snapshot(t.pid)
+    assert lib("add", "exe:run n=arg0") == 0, lib.text
+    assert events(100) == 1 and "calls:run" in lib.text
+    assert lib("disable", 2) == -errno.ENOTSUP
+    assert lib("hits", 2) == 1
+    for refused in "exe:run%return", "call:exe:run", "exe:run n=arg0 if arg0 > 3", "exe:run s=arg0:string", "exe:run +x":
+        assert lib("add", refused) < 0, refused
+    assert events(100) == 1
+    assert lib("remove", 2) == 0
+    jab.assert_same(before, t.pid)
+    assert events(100) == 0
     assert lib("take-out") == 0 and lib("clean") == 1
     assert lib("free") == 0
     t.stop()
