@@ -103,14 +103,15 @@ JAB_API const struct jab_newcomers *jab_get_newcomers(struct jab *j);
 /* ---- probes ---- */
 
 /*
- * While probes are in, a new one is inserted at once, in all targets that live; only in a session that counts, so far
- * (-ENOTSUP). ret_probe may be NULL. A probe belongs to j.
+ * While probes are in, a new one is inserted at once, in all targets that live. In a session with events it must then be
+ * on the entry of functions or on instructions, without a condition, and its fields must be in registers (else
+ * -ENOTSUP). ret_probe may be NULL. A probe belongs to j.
  */
 JAB_API int jab_add_probe(struct jab *j, const char *spec, struct jab_probe **ret_probe);
 
 /*
- * A disabled probe neither counts nor makes events. -ENOTSUP: it has fields of jab_options.context that conditions don't
- * go together with. jab_probe_remove() disables it for good and frees the handle; the jumps of a probe that was
+ * A disabled probe neither counts nor makes events. -ENOTSUP: a probe of events that was added while others were in, or
+ * that has fields of jab_options.context that conditions don't go together with. jab_probe_remove() disables it for good and frees the handle; the jumps of a probe that was
  * added while others were in are taken out at once, those of the others by jab_remove(), since one jump may serve
  * several probes.
  */

@@ -44,7 +44,7 @@ JAB_API void jab_trace_close(struct jab_trace *t);
 /* Skips what is surely before this time (CLOCK_MONOTONIC); events before it may still come. Before the first event. */
 JAB_API void jab_trace_seek(struct jab_trace *t, int64_t ns);
 
-/* The next event in the order of time; NULL at the end. */
+/* The next event in the order of time; NULL at the end, or if there is no memory (jab_trace_info.no_memory). */
 JAB_API const struct jab_event *jab_trace_next(struct jab_trace *t);
 
 struct jab_trace_info {
@@ -53,6 +53,7 @@ struct jab_trace_info {
 	uint64_t classes, streams;
 	uint64_t clock_hz;
 	int64_t realtime_ns;	/* CLOCK_REALTIME - CLOCK_MONOTONIC when it was recorded */
+	bool no_memory;		/* reading ended for want of it */
 };
 JAB_API const struct jab_trace_info *jab_trace_get_info(struct jab_trace *t);
 JAB_API const char *jab_trace_env(const struct jab_trace *t, const char *key);	/* NULL: no such entry */

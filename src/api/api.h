@@ -32,6 +32,7 @@ enum stage {
 struct event_view {
 	struct jab_event public;
 	const struct trace_event *ev;
+	const struct ctf_class *class;	/* that `public` describes */
 	size_t i, pos;			/* of the next value */
 	struct trace_value value;
 	struct jab_value last, element;
@@ -97,6 +98,18 @@ int64_t api_no_memory(struct jab *j);
 #define API_TRY(j, stages, expr) API_FRAME(j, stages, expr, (j)->handle->stage == STAGE_RUNNING)
 
 int no_memory(void);	/* -ENOMEM, with its message */
+
+/* For calls without a session, too frequent for a jump's frame: as API_CALL. False: there is no memory for the reserve. */
+#define RESERVE (2u << 20)
+static inline bool hold_enter(struct mem_frame *f)
+{
+	if (!mem_reserve(RESERVE)) {
+		no_memory();
+		return false;
+	}
+	mem_enter(f, true);
+	return true;
+}
 
 /* Copies an options struct of `size` bytes, as the caller's version of the header has it; the rest is zero. */
 int options_copy(void *to, size_t room, const void *from);

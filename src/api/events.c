@@ -13,13 +13,23 @@ _Static_assert((int)JAB_ADDRESSES == (int)CTF_ADDRS && (int)JAB_READ_FORBIDDEN =
 
 void view_fill(struct event_view *v, const struct trace_event *ev)
 {
+	struct jab_event *p = &v->public;
+
+	if (v->class != ev->class) {
+		v->class = ev->class;
+		p->name = ev->class->name;
+		p->id = ev->class->id;
+		p->is_own = ev->class->id >= CTF_MODULE_ID;
+		p->nfields = ev->class->n - ev->class->has_faults;
+	}
 	v->ev = ev;
 	v->i = v->pos = 0;
-	v->public = (struct jab_event){
-		.name = ev->class->name, .id = ev->class->id, .is_own = ev->class->id >= CTF_MODULE_ID, .stream = ev->stream,
-		.cpu = ev->cpu, .pid = ev->pid, .tid = ev->tid, .ns = ev->ns, .lost = ev->lost,
-		.nfields = ev->class->n - ev->class->has_faults,
-	};
+	p->stream = ev->stream;
+	p->cpu = ev->cpu;
+	p->pid = ev->pid;
+	p->tid = ev->tid;
+	p->ns = ev->ns;
+	p->lost = ev->lost;
 }
 
 static struct event_view *view_of(const struct jab_event *ev)
@@ -29,16 +39,21 @@ static struct event_view *view_of(const struct jab_event *ev)
 
 static void value_fill(struct jab_value *to, const struct trace_value *v)
 {
-	*to = (struct jab_value){
-		.name = v->field->name, .kind = (enum jab_kind)v->field->kind, .bits = v->field->bits,
-		.base = v->field->base ? v->field->base : 10, .is_array = v->field->count, .fault = (enum jab_fault)v->fault,
-		.u = v->u, .bytes = v->bytes, .len = v->len, .cut = v->cut, .has_address = v->fault != READ_WELL && v->has_address,
-		.address = v->address,
-	};
-	if (field_is_number(v->field)) {
-		to->bytes = NULL;
-		to->len = 0;
-	}
+	const struct ctf_field *f = v->field;
+	bool number = field_is_number(f), faulty = v->fault != READ_WELL;
+
+	to->name = f->name;
+	to->kind = (enum jab_kind)f->kind;
+	to->bits = f->bits;
+	to->base = f->base ? f->base : 10;
+	to->is_array = f->count;
+	to->fault = (enum jab_fault)v->fault;
+	to->u = number ? v->u : 0;
+	to->bytes = number ? NULL : v->bytes;
+	to->len = number ? 0 : v->len;
+	to->cut = f->kind == CTF_STRING && v->cut;
+	to->has_address = faulty && v->has_address;
+	to->address = faulty ? v->address : 0;
 }
 
 static const struct trace_value *value_at(struct event_view *v, size_t i)
@@ -48,11 +63,9 @@ static const struct trace_value *value_at(struct event_view *v, size_t i)
 		return NULL;
 	if (v->i > i)
 		v->i = v->pos = 0;
-	while (v->i <= i) {
-		v->value = (struct trace_value){ 0 };
+	while (v->i <= i)
 		if (!trace_value(v->ev, &v->i, &v->pos, &v->value))
 			return NULL;
-	}
 	return &v->value;
 }
 
@@ -96,16 +109,24 @@ const char *jab_event_comm(const struct jab_event *ev)
 {
 	const struct event_view *v = view_of(ev);
 
-	return v->live ? v->style.comm(v->style.arg, v->ev) : mem_try(v->style.comm(v->style.arg, v->ev), "");
+	return v->style.comm(v->style.arg, v->ev);	/* of a trace: a search; live: within a call of the session */
 }
 
 int jab_event_print(const struct jab_event *ev, FILE *to, unsigned int flags)
 {
 	struct event_view *v = view_of(ev);
+	struct mem_frame frame;
+	int r;
 
 	v->style.json = flags & JAB_PRINT_JSON;
 	v->style.colour = flags & JAB_PRINT_COLOUR;
-	return v->live ? trace_print(to, v->ev, &v->style) : mem_try(trace_print(to, v->ev, &v->style), no_memory());
+	if (v->live)		/* within a call of the session */
+		return trace_print(to, v->ev, &v->style);
+	if (!hold_enter(&frame))
+		return -ENOMEM;
+	r = trace_print(to, v->ev, &v->style);
+	mem_leave(&frame);
+	return r;
 }
 
 /* ---- of a session ---- */

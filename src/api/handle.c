@@ -66,7 +66,6 @@ static const char *stage_name(enum stage stage)
 	}
 }
 
-#define RESERVE (1u << 20)
 #define RESERVE_EACH 1024u	/* site: for its edits, moves and wants */
 
 /* Calls that end a session are made in any case. */

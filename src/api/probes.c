@@ -12,8 +12,6 @@ static int add_probe(struct jab *j, const char *spec, struct jab_probe **ret_pro
 	struct jab_probe *p;
 	int r;
 
-	if (running && j->events)
-		return fail(-ENOTSUP, "probe '%s': while events are recorded, no probe can be added", spec);
 	r = running ? session_add_running(j, spec) : session_add_probe(j, spec, ret_probe);
 	if (r < 0 || !ret_probe)
 		return r;
@@ -49,10 +47,10 @@ int jab_probe_disable(struct jab_probe *p)
 static int take_out(struct jab_probe *p)
 {
 	struct handle *h = p->j->handle;
-	int r = switch_all(p, false);
+	int r = 0;
 
 	for (uint32_t i = p->first; !r && i < p->first + p->n; i++)
-		session_take_out(p->j, i);
+		r = session_take_out(p->j, i);
 	for (size_t i = 0; !r && i < h->probes.n; i++)
 		if (h->probes.v[i] == p) {
 			h->probes.v[i] = h->probes.v[--h->probes.n];

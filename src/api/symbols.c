@@ -6,12 +6,16 @@
 
 int jab_each_function(struct jab *j, const char *pattern, int (*each)(void *arg, const struct jab_function *f), void *arg)
 {
-	return API_TRY(j, STAGE_ANY, session_each_function(j, pattern, each, arg));
+	int r = API_TRY(j, STAGE_ANY, session_each_function(j, pattern, each, arg));
+
+	return r == 0 && j->handle->is_torn ? no_memory() : r;	/* within the callback */
 }
 
 int jab_function_types(const struct jab_function *f, struct jab_function_types **ret_types)
 {
-	return mem_try(function_types(f, ret_types), (int)api_no_memory(function_session(f)));
+	struct jab *j = function_session(f);
+
+	return j->handle->is_torn ? no_memory() : mem_try(function_types(f, ret_types), (int)api_no_memory(j));
 }
 
 struct parsed { struct jab_spec public; struct probe_spec *spec; };

@@ -9,7 +9,6 @@ struct jab_trace {
 	struct trace_event ev;
 	struct event_view view;
 	struct jab_trace_info info;
-	bool is_torn;		/* there was no memory to read it any further */
 };
 
 static int open_trace(const char *path, struct jab_trace **ret_trace)
@@ -52,20 +51,17 @@ void jab_trace_seek(struct jab_trace *t, int64_t ns)
 	trace_seek(t->t, ns);
 }
 
-static int lost_memory(struct jab_trace *t)
-{
-	t->is_torn = true;
-	return no_memory();
-}
-
-static int next_event(struct jab_trace *t)
-{
-	return mem_try(trace_next(t->t, &t->ev), lost_memory(t));
-}
-
 const struct jab_event *jab_trace_next(struct jab_trace *t)
 {
-	if (t->is_torn || next_event(t) <= 0)
+	struct mem_frame frame;
+	int r;
+
+	t->info.no_memory = !hold_enter(&frame);
+	if (t->info.no_memory)
+		return NULL;
+	r = trace_next(t->t, &t->ev);
+	mem_leave(&frame);
+	if (r <= 0)
 		return NULL;
 	view_fill(&t->view, &t->ev);
 	return &t->view.public;

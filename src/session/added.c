@@ -12,6 +12,7 @@
 #include <string.h>
 #include "base/err.h"
 #include "session/follow.h"
+#include "session/shapes.h"
 #include "session/units.h"
 
 static bool has_module(const struct target *t, const struct loaded *l)
@@ -90,12 +91,47 @@ static int place_parts(struct jab *j, uint32_t probe, uint32_t first_part, size_
 	return r;
 }
 
+/* The memory of clauses, and what returns note of tail calls, was laid out with the first insertion. */
+static int check_event(const struct jab *j, const char *text)
+{
+	struct probe_spec *spec;
+	int r = j->events ? spec_parse(text, &spec) : 0;
+	bool refused;
+
+	if (r < 0 || !j->events)
+		return r;
+	refused = j->budget || (spec->kind != SPEC_ENTRY && spec->kind != SPEC_INSNS);
+	spec_free(spec);
+	return refused ? fail(-ENOTSUP, "probe '%s': while events are recorded, only entries of functions and instructions can be added, and "
+			      "without max_overhead", text) : 0;
+}
+
+/* Does the code of a row's events need neither the blob nor a description of them? */
+static bool is_plain(const struct jab *j, const struct row *row)
+{
+	const struct shape *s = row->shape ? &j->events->shapes.v[row->shape - 1] : NULL;
+
+	return s && !s->bulk && !s->above;
+}
+
+int added_check(const struct jab *j, uint32_t target)
+{
+	uint32_t probe = j->targets.v[target].only - 1;
+
+	for (uint32_t i = 0; j->events && i < j->rows.n; i++)
+		if (j->rows.v[i].probe == probe && !is_plain(j, &j->rows.v[i]))
+			return fail(-ENOTSUP, "while events are recorded, only probes whose fields are in registers can be added");
+	return 0;
+}
+
 int session_add_running(struct jab *j, const char *text)
 {
 	uint32_t first_part = j->targets.n, n = j->targets.n, probe;
 	size_t first_site = j->sites.n;
-	int r = session_add_probe(j, text, false);
+	int r = check_event(j, text);
 
+	if (!r)
+		r = session_add_probe(j, text, false);
 	if (r < 0)
 		return r;
 	probe = j->probes.n - 1;
@@ -115,13 +151,24 @@ int session_add_running(struct jab *j, const char *text)
 	return r;
 }
 
-void session_take_out(struct jab *j, uint32_t probe)
+static bool has_part(const struct jab *j, uint32_t probe)
+{
+	for (size_t i = 0; i < j->targets.n; i++)
+		if (j->targets.v[i].only == probe + 1 && j->targets.v[i].loaded.n)
+			return true;
+	return false;
+}
+
+int session_take_out(struct jab *j, uint32_t probe)
 {
 	struct session_probe *p = &j->probes.v[probe];
+	int r = session_switch(j, probe, false);
 
-	session_switch(j, probe, false);
+	if (r < 0 && !has_part(j, probe))
+		return r;
 	p->missing = p->removed = true;	/* also for what targets load and execute later */
 	drop_parts(j, probe);
+	return 0;
 }
 
 int session_switch(struct jab *j, uint32_t probe, bool on)
@@ -133,7 +180,7 @@ int session_switch(struct jab *j, uint32_t probe, bool on)
 	if (p->unit)
 		unit_enable(j, p->unit - 1, p->clause, on);
 	else if (j->events)
-		return fail(-ENOTSUP, "probe '%s' has fields of the context, and can't be switched", p->spec->text);
+		return fail(-ENOTSUP, "probe '%s' can't be switched: it was added later, or has fields of the context", p->spec->text);
 	else
 		rows_switch(j, probe, on);
 	p->off = !on;

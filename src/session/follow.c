@@ -202,6 +202,8 @@ int follow_place(struct jab *j, uint32_t target, size_t first)
 		r = constants_resolve_one(j, target);
 	if (!r && j->events)
 		r = shapes_make(j);
+	if (!r && j->targets.v[target].only)
+		r = added_check(j, target);
 	refuse_surplus(j, target);
 	if (!r)
 		tails_resolve(j, first);

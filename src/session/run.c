@@ -226,7 +226,8 @@ static bool wants_names(const struct jab *j, const field_list *fields)
 static int add_line(struct jab *j, const char *text)
 {
 	char *more = NULL;
-	int r = 0;
+	int r = j->released ? fail(-ENOTSUP, "probe '%s': while events are recorded, a probe with a condition, expressions or names of "
+				   "the source can't be added", text) : 0;
 
 	for (size_t i = 0; !r && i < j->events->context.n; i++) {
 		const struct field *f = &j->events->context.v[i];

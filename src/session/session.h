@@ -287,7 +287,8 @@ void session_get_times(const struct jab *j, struct jab_times *ret_times);
 
 /* added.c: single probes while others are in */
 int session_add_running(struct jab *j, const char *spec);
-void session_take_out(struct jab *j, uint32_t probe);
+int added_check(const struct jab *j, uint32_t target);	/* can the events of a part be written with the memory that is there? */
+int session_take_out(struct jab *j, uint32_t probe);
 int session_switch(struct jab *j, uint32_t probe, bool on);
 
 /*

@@ -185,7 +185,7 @@ static struct module *file_symbols(struct named_file *f)
 	if (f->tried)
 		return f->m;
 	f->tried = true;
-	if (module_open("", f->path, &f->m) < 0) {
+	if (mem_try(module_open("", f->path, &f->m), -ENOMEM) < 0) {	/* the caller may not be left for want of memory */
 		f->m = NULL;
 		f->why = "can't be read";
 	} else if (!same_build(f->m, f->build_id)) {

@@ -66,7 +66,7 @@ static int64_t new(struct one *o, const char *what)
 {
 	struct jab_options options = {
 		.size = sizeof(options), .log = on_log, .log_arg = o, .log_level = JAB_LOG_INFO, .events = !strcmp(what, "events"),
-		.more_sites = strcmp(what, "events") ? 100 : 0,
+		.more_sites = 100,
 	};
 	struct { struct jab_options o; long later; } longer = { .o = { .size = sizeof(longer) }, .later = 7 };
 
