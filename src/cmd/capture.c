@@ -21,7 +21,7 @@ void capture_probes(const text_list *words, text_list *ret_probes)
 
 int capture_begin(struct jab *j)
 {
-	struct events_options o = { .buffer_size = capture.buffer_size, .overwrite = capture.overwrite };
+	struct events_options o = { .buffer_size = capture.buffer_size, .most = capture.most, .overwrite = capture.overwrite };
 	int r = events_enable(j, &o);
 
 	if (r == 0 && capture.max_overhead)
