@@ -63,6 +63,7 @@ struct jab_options {
 	bool events;
 	bool overwrite;			/* keep only the newest events, for jab_snapshot() */
 	uint64_t buffer_size;		/* bytes per CPU and process; 0: the default */
+	uint64_t max_events;		/* that are written to a trace, the oldest ones; those after them count as lost; 0: all */
 	double max_overhead;		/* 0 ... 1: share of its time that a thread may lose; 0: no limit */
 	const char *const *context;	/* fields for all probes, as of `jab trace -t` */
 	size_t ncontext;

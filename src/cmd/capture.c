@@ -22,7 +22,8 @@ int capture_new(struct jab **ret_jab)
 {
 	struct jab_options o = {
 		.size = sizeof(o), .log_level = log_level, .follow = !capture.no_follow, .events = true,
-		.overwrite = capture.overwrite, .buffer_size = capture.buffer_size, .max_overhead = capture.max_overhead / 100,
+		.overwrite = capture.overwrite, .buffer_size = capture.buffer_size, .max_events = capture.most,
+		.max_overhead = capture.max_overhead / 100,
 		.context = (const char *const *)capture.contexts.v, .ncontext = capture.contexts.n,
 	};
 

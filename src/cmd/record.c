@@ -190,6 +190,11 @@ static int check_options(struct recording *r)
 			"try `jab record --help`\n");
 		return 2;
 	}
+	if (capture.overwrite && capture.most) {
+		fprintf(stderr, "jab record: a snapshot has all events of the buffers, so -n does not go with --overwrite; "
+			"try `jab record --help`\n");
+		return 2;
+	}
 	if (!snapshot_on)
 		return 0;
 	if (!capture.overwrite) {

@@ -125,27 +125,38 @@ static void check_span(struct jab *j, struct ctf *trace, struct own_ring *own, c
 		ring_damage(&own->r, len - ret_span->len);
 }
 
-/* --max-size: the events that still fit; the others are lost. */
+/* Of no more than `most` events: the oldest ones. */
+static bool is_wanted(const struct events *e, const struct event_head *head, uint64_t kept)
+{
+	return !e->o.most || (e->events + kept < e->o.most && head->time <= e->until);
+}
+
+/* --max-size and -n: the events that still fit and are wanted; the others are lost. */
 static void cut_span(struct jab *j, struct own_ring *own, struct ctf_span *span)
 {
 	struct events *e = j->events;
-	uint64_t room = ctf_room(e->trace, own->stream), off = 0, all = span->events;
+	uint64_t room = ctf_room(e->trace, own->stream), off = 0, kept = 0, all = span->events;
 	struct ctf_span rest = *span;
 	struct event_head head;
+	bool full = false;
 
-	if (span->len <= room)
+	if (span->len <= room && !e->o.most)
 		return;
-	for (; off < span->len; off += head.len) {	/* they were found to be good */
+	for (; off < span->len; off += head.len, kept++) {	/* they were found to be good */
 		memcpy(&head, (const uint8_t *)span->data + off, sizeof(head));
-		if (head.len > room - off)
+		full = head.len > room - off;
+		if (full || !is_wanted(e, &head, kept))
 			break;
 	}
+	if (off == span->len)
+		return;
 	rest.data = (const uint8_t *)span->data + off;
 	rest.len = span->len - off;
 	uncount(e, &rest, true);
 	ctf_check(e->trace, span->data, off, span);
 	own->cut += all - span->events;
-	ctf_end(e->trace);
+	if (full)
+		ctf_end(e->trace);
 }
 
 static int write_span(struct jab *j, struct target *t, struct own_ring *own, const uint8_t *data, uint64_t len,
@@ -245,10 +256,14 @@ struct cursor {
 	bool ready;
 };
 
-static void advance(struct cursor *c)
+static void step(struct cursor *c)
 {
 	c->at = c->next;
 	c->ready = ring_next(&c->own->r, c->span, c->len, &c->next, &c->head);
+}
+
+static void note_damage(struct cursor *c)
+{
 	if (!c->ready && c->next < c->len)
 		ring_damage(&c->own->r, c->len - c->next);
 }
@@ -327,7 +342,7 @@ static size_t open_cursors(struct jab *j, struct cursor **ret_v)
 			c->t = &j->targets.v[i];
 			c->own = &c->t->rings->v[k];
 			c->len = ring_peek(&c->own->r, &c->span);
-			advance(c);
+			step(c);
 			n += c->len != 0;
 		}
 	return n;
@@ -366,20 +381,40 @@ static int64_t merge(struct jab *j, bool last)
 
 		r = e->raw ? hand_out_raw(j, c, &good) : hand_out(j, c, &good);
 		events += good;
-		advance(c);
+		step(c);
 	}
-	for (size_t i = 0; i < n; i++)	/* nonsense is not looked at again */
+	for (size_t i = 0; i < n; i++) {	/* nonsense is not looked at again */
+		note_damage(&v[i]);
 		ring_consume(&v[i].own->r, v[i].ready ? v[i].at : v[i].len);
+	}
 	free(v);
 	if (!r && e->raw)
 		r = hand_out_losses(j);
 	return r ? r : events;
 }
 
+/* The time of the n-th oldest event in the rings; UINT64_MAX: there are not so many. */
+static uint64_t time_of(struct jab *j, uint64_t n)
+{
+	struct cursor *v, *c;
+	size_t count = open_cursors(j, &v);
+	uint64_t time = 0;
+
+	for (; n && (c = oldest(v, count)); n--) {
+		time = c->head.time;
+		step(c);
+	}
+	free(v);
+	return n ? UINT64_MAX : time;
+}
+
 static int64_t write_all(struct jab *j, bool last)
 {
+	struct events *e = j->events;
 	int64_t events = 0, r = 0;
 
+	if (e->o.most)
+		e->until = e->events < e->o.most ? time_of(j, e->o.most - e->events) : 0;
 	for (size_t i = 0; i < j->targets.n; i++)
 		for (uint32_t k = 0; k < nrings(&j->targets.v[i]); k++) {
 			int64_t n = write_ring(j, &j->targets.v[i], &j->targets.v[i].rings->v[k], last);

@@ -22,6 +22,7 @@
 
 struct events_options {
 	uint64_t buffer_size;	/* per CPU and process; 0: the usual. Rounded up to a power of two */
+	uint64_t most;		/* events of a trace, the oldest ones; 0: all */
 	bool overwrite;		/* keep the newest events; they are taken by events_snapshot() only */
 };
 

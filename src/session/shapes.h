@@ -40,6 +40,7 @@ struct events {
 	VEC(uint64_t) recorded;		/* by row */
 	VEC(uint64_t) unwritten;	/* taken out, but could not be written */
 	uint64_t events, bytes;
+	uint64_t until;			/* with o.most: the time of the last event that is wanted, in this round */
 	uint64_t damaged;		/* events, each for itself, that made no sense */
 	uint64_t unread, unread_bytes;	/* what was no event: how often, and how much */
 	uint64_t forgot_at;	/* which pages are of stacks */

@@ -219,6 +219,31 @@ def test_max_size(built, tmp_path, kib):
     assert kib * 512 < size_of(t) < kib * 1024 + 2 * 4096 * len(list(t.iterdir())), size_of(t)
 
 
+@pytest.mark.parametrize("n", (1, 3, 1000))
+def test_count_of_events(built, tmp_path, n):
+    """A recording with -n has the first n events; what came behind them is counted, in the trace, too."""
+    t = tmp_path / "t"
+    r = jab.run("record", "--json", "-n", n, "-o", t, "exe:work arg0", "--", built("calls"), 300000, 2)
+    assert r.status == 0, r
+    p = next(x for x in r.objects if "summary" in x)["summary"]["probes"][0]
+    assert p["recorded"] == n and p["hits"] == n + p["lost"], p
+    assert p["lost"] == 0 or f"jab: ended by its count of events; {p['lost']} more happened" in r.stderr, r
+    events = jab.run("view", "--json", t).objects
+    assert events.pop()["summary"] == {"events": n, "lost": p["lost"], "damaged": 0}
+    for tid in {e["tid"] for e in events}:
+        mine = [e["fields"]["arg0"] for e in events if e["tid"] == tid]
+        assert mine == list(range(len(mine))), mine
+    assert len(events) == n
+    p = jab.run("record", "--overwrite", "-n", 1, "exe:work", "--", built("calls"), 1, 1)
+    assert p.status == 2 and "-n does not go with --overwrite" in p.stderr, p
+
+
+def test_count_of_events_is_not_reached(built, tmp_path):
+    r = jab.run("record", "-n", 5000, "-o", tmp_path / "t", "exe:work arg0", "--", built("calls"), 1000, 2)
+    assert r.status == 0 and "ended by" not in r.stderr, r
+    assert jab.run("view", "--json", tmp_path / "t").objects[-1]["summary"] == {"events": 1000, "lost": 0, "damaged": 0}
+
+
 def test_max_size_is_not_reached(built, tmp_path):
     r = jab.run("record", "--max-size", "10M", "-o", tmp_path / "t", "exe:work arg0", "--", built("calls"), 1000, 2)
     assert r.status == 0 and "max-size" not in r.stderr, r
