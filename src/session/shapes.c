@@ -15,8 +15,6 @@
 #include "session/typed.h"
 #include "session/units.h"
 
-#define FAULTS "_faults"
-
 static bool is_numeric(const struct field *f)
 {
 	return f->type.kind != CTF_STRING && f->type.kind != CTF_BYTES && f->type.kind != CTF_ADDRS &&
@@ -329,39 +327,6 @@ char *row_name(const struct jab *j, uint32_t row)
 			 r->is_return && spec->kind != SPEC_CALL ? "%return" : "");
 }
 
-static void record_field(const struct ir_unit *u, const struct ir_field *f, uint32_t number, char (*text)[16], struct ctf_field *ret_field)
-{
-	unsigned int bits = f->type <= IR_F64 ? 8 * ir_size(f->type) : 64;
-
-	snprintf(*text, sizeof(*text), "f%u", number);
-	*ret_field = (struct ctf_field){ .name = f->name ? f->name : *text, .kind = CTF_UNSIGNED, .bits = bits, .base = 10 };
-	if (ir_in_slot(f->type))
-		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_STRING };
-	else if (f->type <= IR_I64 || (f->type == IR_ENUM && u->shown.v[f->show]->is_signed))
-		ret_field->kind = CTF_SIGNED;
-	else if (f->type == IR_U64 && f->show == IR_SHOW_RAW)
-		ret_field->base = 16;
-	else if (ir_is_float(f->type))
-		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_FLOAT, .bits = 64 };
-	else if (f->type == IR_USTACK)
-		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_ADDRS };
-	else if (f->type == IR_PTR || f->type == IR_USYM)
-		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_POINTER, .bits = 64, .base = 16 };
-}
-
-int record_declare(struct jab *j, uint32_t id, const char *name, const struct ir_unit *u, const struct ir_record *rec)
-{
-	struct ctf_field fields[EVENT_FIELDS_MAX + 1];
-	char texts[EVENT_FIELDS_MAX][16];
-	size_t n = 0;
-
-	if (rec->faulty)
-		fields[n++] = (struct ctf_field){ .name = FAULTS, .kind = CTF_UNSIGNED, .bits = 64, .base = 16 };
-	for (uint32_t i = 0; i < MIN(rec->nfields, EVENT_FIELDS_MAX); i++)
-		record_field(u, &rec->fields[i], i, &texts[i], &fields[n++]);
-	return ctf_class(j->events->trace, id, name, fields, n);
-}
-
 int shape_declare(struct jab *j, uint32_t row)
 {
 	const struct shape *s = has_program(j, row) ? NULL : shape_of(j, row);
@@ -381,7 +346,7 @@ int shape_declare(struct jab *j, uint32_t row)
 		return r;
 	}
 	if (s->bulk || s->above)
-		fields[n++] = (struct ctf_field){ .name = FAULTS, .kind = CTF_UNSIGNED, .bits = 64, .base = 16 };
+		fields[n++] = (struct ctf_field){ .name = CTF_FAULTS, .kind = CTF_UNSIGNED, .bits = 64, .base = 16 };
 	for (size_t i = 0; i < s->fields.n; i++) {
 		fields[n] = s->fields.v[i]->type;
 		fields[n++].name = s->fields.v[i]->name;

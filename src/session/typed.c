@@ -31,6 +31,10 @@ static bool number_type(struct types *t, type_id id, struct ctf_field *ret_field
 	beneath = type->kind == TYPE_ENUM && type->ref ? type_get(t, type_strip(t, type->ref)) : type;
 	*ret_field = (struct ctf_field){ .kind = beneath->flags & TYPE_SIGNED || beneath->kind == TYPE_ENUM ? CTF_SIGNED :
 					 CTF_UNSIGNED, .bits = type->size * 8, .base = 10 };
+	if (type->kind == TYPE_ENUM && type->n <= CTF_MAX_VALUES) {
+		ret_field->values = type->values;
+		ret_field->nvalues = type->n;
+	}
 	return true;
 }
 

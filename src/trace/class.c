@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Event classes: the layout of an event, and whether some bytes conform to it. */
+#include "sym/types.h"
 #include "trace/layout.h"
 
 /* Computes what follows from the fields alone. */
@@ -25,12 +26,52 @@ void class_measure(struct ctf_class *c)
 			!c->fields[0].count && strcmp(c->fields[0].name, CTF_FAULTS) == 0;
 }
 
+/* A value as number_value() gives it: debug info may have it with another sign, or none. */
+static int64_t as_shown(const struct ctf_field *f, int64_t value)
+{
+	unsigned int unused = 64 - f->bits;
+	uint64_t moved = (uint64_t)value << unused;
+
+	return f->kind == CTF_SIGNED ? (int64_t)moved >> unused : (int64_t)(moved >> unused);
+}
+
+void field_take_values(struct ctf_field *f, const struct type_value *values, uint64_t n)
+{
+	struct type_value *copy;
+
+	f->values = NULL;
+	f->nvalues = 0;
+	if (!n || n > CTF_MAX_VALUES || f->kind > CTF_UNSIGNED || f->count)
+		return;
+	copy = xcalloc(n, sizeof(*copy));
+	for (uint64_t i = 0; i < n; i++)
+		if (values[i].name)
+			copy[f->nvalues++] = (struct type_value){ xstrdup(values[i].name), as_shown(f, values[i].value) };
+	f->values = copy;
+}
+
+const char *field_value_name(const struct ctf_field *f, int64_t value)
+{
+	for (uint32_t i = 0; i < f->nvalues; i++)
+		if (f->values[i].value == value)
+			return f->values[i].name;
+	return NULL;
+}
+
+static void field_free(struct ctf_field *f)
+{
+	for (uint32_t i = 0; i < f->nvalues; i++)
+		free((char *)f->values[i].name);
+	free((void *)f->values);
+	free((char *)f->name);
+}
+
 void class_free(struct ctf_class *c)
 {
 	if (!c)
 		return;
 	for (size_t i = 0; i < c->n; i++)
-		free((char *)c->fields[i].name);
+		field_free(&c->fields[i]);
 	free(c->fields);
 	free(c->name);
 	free(c);

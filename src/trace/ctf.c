@@ -193,6 +193,7 @@ int class_new(uint32_t id, const char *name, const struct ctf_field *fields, siz
 	for (c->n = 0; c->n < n; c->n++) {
 		c->fields[c->n] = plain_field(&fields[c->n]);
 		c->fields[c->n].name = tsdl_field_name(fields, c->n);
+		field_take_values(&c->fields[c->n], fields[c->n].values, fields[c->n].nvalues);
 	}
 	class_measure(c);
 	*ret_class = c;

@@ -43,6 +43,7 @@
 #define CTF_MAX_FIELDS 256u
 #define CTF_MAX_CLASSES (1u << 20)	/* event ids are below */
 #define CTF_MAX_STREAMS (1u << 16)	/* stream numbers are below */
+#define CTF_MAX_VALUES 1024u		/* names of values; the field of an enum with more is a number */
 #define CTF_NO_CPU UINT32_MAX		/* the CPU of a stream whose ring has a lock */
 #define CTF_FAULTS "_faults"		/* CTF_UNSIGNED, 64 bits, base 16 */
 
@@ -62,6 +63,8 @@ _Static_assert(sizeof(struct ctf_event_head) == 24, "the layout of the rings");
 
 enum ctf_kind { CTF_SIGNED, CTF_UNSIGNED, CTF_POINTER, CTF_FLOAT, CTF_STRING, CTF_BYTES, CTF_ADDRS };
 
+struct type_value;	/* sym/types.h */
+
 struct ctf_field {
 	const char *name;	/* any text; characters other than letters, digits and _ become _ in the trace */
 	enum ctf_kind kind;
@@ -69,6 +72,8 @@ struct ctf_field {
 	uint8_t base;		/* integers: 10 (also 0), 16, 8 */
 	uint32_t size;		/* CTF_BYTES: how many */
 	uint32_t count;		/* numbers: elements of an array; 0: one number, no array */
+	uint32_t nvalues;	/* an integer that is no array may be an enum: how many of its values have a name */
+	const struct type_value *values;
 };
 
 struct ctf_options {

@@ -6,7 +6,7 @@
  *
  * Pointers are text, "0x..."; bytes are text in hex; a string that was cut is {"cut":"text"}; a value that could
  * not be read is {"fault":"0xADDR"}, or {"unreadable":"0xADDR"} if no read was allowed (null if the address is not
- * known); a backtrace is a list of {"address":"0x...","name":"main+0x12"}, without a name if none is known.
+ * known); an enum is {"value":5,"name":"GREEN"}, without a name if the value has none; a backtrace is a list of {"address":"0x...","name":"main+0x12"}, without a name if none is known.
  */
 #include "base/addr.h"
 #include "base/utf8.h"
@@ -80,6 +80,21 @@ static void put_json_number(struct line *l, const struct trace_value *v)
 	default:
 		put_decimal(l, v->u);
 	}
+}
+
+static void put_json_scalar(struct line *l, const struct trace_value *v)
+{
+	const char *name = v->field->nvalues ? field_value_name(v->field, v->i) : NULL;
+
+	if (v->field->nvalues)
+		put_word(l, "{\"value\":");
+	put_json_number(l, v);
+	if (name) {
+		put_word(l, ",\"name\":");
+		put_json_word(l, name);
+	}
+	if (v->field->nvalues)
+		put_char(l, '}');
 }
 
 static void put_json_frame(struct line *l, const struct trace_event *ev, uint64_t address, bool is_return)
@@ -168,7 +183,7 @@ static void put_json_value(struct line *l, const struct trace_event *ev, const s
 	} else if (v->field->count) {
 		put_json_list(l, ev, v);
 	} else {
-		put_json_number(l, v);
+		put_json_scalar(l, v);
 	}
 }
 

@@ -62,6 +62,10 @@ static inline uint32_t field_room(const struct ctf_field *f)
 	return f->kind <= CTF_FLOAT && !f->count ? 8 : align_up(field_used(f), 8);
 }
 
+/* An enum has names for an integer's values: copied by the class, as the integer shows them. */
+void field_take_values(struct ctf_field *f, const struct type_value *values, uint64_t n);
+const char *field_value_name(const struct ctf_field *f, int64_t value);	/* NULL: it has none */
+
 void class_measure(struct ctf_class *c);
 void class_free(struct ctf_class *c);
 

@@ -5,6 +5,7 @@
  *	file   := { "typealias" ... ";" | word "{" { entry } "}" ";" }
  *	entry  := key "=" value ";" | key ":=" "struct" "{" { field } "}" ";"
  *	field  := type "_"name ";"
+ *		| "enum" ":" type "{" string "=" number { "," string "=" number } "}" "_"name ";"
  *		| "count_t" "__"name"_length" ";" ("text_t" | "addr_t") "_"name "[" word "]" ";"
  *		| "struct" "{" ("byte_t" | "p"type) word "[" number "]" ";" "}" "align" "(" "64" ")" "_"name ";"
  *
@@ -15,6 +16,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "sym/types.h"
 #include "trace/meta.h"
 
 enum token { T_END, T_WORD, T_STRING, T_MARK, T_BAD };
@@ -22,7 +24,7 @@ enum token { T_END, T_WORD, T_STRING, T_MARK, T_BAD };
 struct lexer {
 	const char *p, *end;
 	enum token kind;
-	char mark;		/* T_MARK; ':' represents := */
+	char mark;		/* T_MARK; 'a' represents := (assignment) */
 	char *text;		/* T_WORD, T_STRING; owned, as large as the whole text */
 	unsigned int line;
 };
@@ -91,8 +93,10 @@ static enum token lex(struct lexer *l)
 		return l->kind = T_WORD;
 	}
 	l->mark = *l->p++;
-	if (l->mark == ':' && (l->p >= l->end || *l->p++ != '='))
-		return l->kind = T_BAD;
+	if (l->mark == ':' && l->p < l->end && *l->p == '=') {
+		l->mark = 'a';
+		l->p++;
+	}
 	return l->kind = T_MARK;
 }
 
@@ -185,6 +189,49 @@ static int field_array(struct lexer *l, struct ctf_class *c)
 	return field_name(l, c) < 0 ? -EBADMSG : expect(l, ";");
 }
 
+/* One name and its value. */
+static bool enum_value(struct lexer *l, struct type_value *ret_value)
+{
+	char *name, *end = NULL;
+
+	if (lex(l) != T_STRING)
+		return false;
+	name = xstrdup(l->text);
+	errno = 0;
+	if (expect(l, "=") == 0 && lex(l) == T_WORD)
+		ret_value->value = l->text[0] == '-' ? strtoll(l->text, &end, 10) : (int64_t)strtoull(l->text, &end, 10);
+	if (!end || end == l->text || *end || errno) {
+		free(name);
+		return false;
+	}
+	ret_value->name = name;
+	return true;
+}
+
+static int field_enum(struct lexer *l, struct ctf_class *c)
+{
+	struct ctf_field *f = &c->fields[c->n - 1];
+	struct type_value *values;
+	uint64_t n = 0;
+	bool good;
+
+	if (expect(l, ":") < 0 || lex(l) != T_WORD || !tsdl_type_parse(l->text, f) || f->kind > CTF_UNSIGNED ||
+	    expect(l, "{") < 0)
+		return bad(l, "not an enum");
+	values = xcalloc(CTF_MAX_VALUES, sizeof(*values));
+	do {
+		good = n < CTF_MAX_VALUES && enum_value(l, &values[n]);
+		n += good;
+	} while (good && lex(l) == T_MARK && l->mark == ',');
+	field_take_values(f, values, n);
+	for (uint64_t i = 0; i < n; i++)
+		free((char *)values[i].name);
+	free(values);
+	if (!good || !is_mark(l, '}'))
+		return bad(l, "not an enum");
+	return field_name(l, c) < 0 ? -EBADMSG : expect(l, ";");
+}
+
 static int field_sequence(struct lexer *l, struct ctf_class *c)
 {
 	struct ctf_field *f = &c->fields[c->n - 1];
@@ -214,6 +261,8 @@ static int parse_field(struct lexer *l, struct ctf_class *c)
 	*f = (struct ctf_field){ 0 };
 	if (is_text(l, "struct"))
 		return field_array(l, c);
+	if (is_text(l, "enum"))
+		return field_enum(l, c);
 	if (is_text(l, "count_t"))
 		return field_sequence(l, c);
 	if (l->kind != T_WORD || !tsdl_type_parse(l->text, f) || !field_is_number(f))
@@ -264,7 +313,7 @@ static int event_entry(struct lexer *l, struct ctf_class *c, int64_t *id)
 
 	snprintf(key, sizeof(key), "%s", l->text);
 	lex(l);
-	if (is_mark(l, ':'))
+	if (is_mark(l, 'a'))
 		return strcmp(key, "fields") == 0 ? parse_fields(l, c) : bad(l, "an unknown part of an event");
 	if (!is_mark(l, '='))
 		return bad(l, "not what jab writes");
@@ -347,7 +396,7 @@ static int parse_block(struct lexer *l, struct meta *m, const char *block)
 			return bad(l, "not what jab writes");
 		snprintf(key, sizeof(key), "%s", l->text);
 		lex(l);
-		if (is_mark(l, ':')) {
+		if (is_mark(l, 'a')) {
 			r = skip_statement(l);
 			continue;
 		}

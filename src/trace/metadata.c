@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "sym/types.h"
 #include "trace/writer.h"
 
 #define HIDDEN ".metadata"
@@ -175,6 +176,19 @@ int meta_create(struct ctf *ctf)
 	return r;
 }
 
+static void print_enum(FILE *f, const struct ctf_field *field)
+{
+	fprintf(f, "\t\tenum : %s { ", tsdl_type(field));
+	for (uint32_t i = 0; i < field->nvalues; i++) {
+		char *quoted = tsdl_quote(field->values[i].name);
+
+		fprintf(f, field->kind == CTF_SIGNED ? "%s%s = %lld" : "%s%s = %llu", i ? ", " : "", quoted,
+			(long long)field->values[i].value);
+		free(quoted);
+	}
+	fprintf(f, " } _%s;\n", field->name);
+}
+
 /* Packed arrays can't be aligned by themselves: they are in an aligned struct. */
 static void print_field(FILE *f, const struct ctf_class *c, size_t i)
 {
@@ -187,6 +201,8 @@ static void print_field(FILE *f, const struct ctf_class *c, size_t i)
 		fprintf(f, "\t\tstruct { %s _bytes[%u]; } align(64) _%s;\n", type, field->size, name);
 	else if (field->count)
 		fprintf(f, "\t\tstruct { " TSDL_PACKED "%s _values[%u]; } align(64) _%s;\n", type, field->count, name);
+	else if (field->nvalues)
+		print_enum(f, field);
 	else
 		fprintf(f, "\t\t%s _%s;\n", type, name);
 }

@@ -65,6 +65,17 @@ static void put_number(struct line *l, const struct trace_value *v)
 		put_decimal(l, v->u);
 }
 
+/* The name of an enum's value; a value without a name as a number. */
+static void put_scalar(struct line *l, const struct trace_value *v)
+{
+	const char *name = v->field->nvalues ? field_value_name(v->field, v->i) : NULL;
+
+	if (name)
+		put_text(l, (const uint8_t *)name, strlen(name));
+	else
+		put_number(l, v);
+}
+
 static void put_array(struct line *l, const struct trace_value *v)
 {
 	for (uint32_t i = 0; i < v->len; i++) {
@@ -102,7 +113,7 @@ static void put_value(struct line *l, const struct trace_value *v)
 	} else if (v->field->count) {
 		put_array(l, v);
 	} else {
-		put_number(l, v);
+		put_scalar(l, v);
 	}
 }
 

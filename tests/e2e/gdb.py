@@ -165,7 +165,7 @@ def ask_jab(command, place, env=None):
     probe = " ".join([place.probe] + [f"x{i}={e}" for i, e in enumerate(place.for_jab())])
     r = jab.run("trace", "--json", probe, "--", *command, wrap=["setarch", "-R"], env=env)
     assert r.status == 0, (probe, r)
-    return [[o["fields"][f"x{i}"] for i in range(len(place.expressions))] for o in r.objects if "fields" in o]
+    return [[jab.number(o["fields"][f"x{i}"]) for i in range(len(place.expressions))] for o in r.objects if "fields" in o]
 
 
 def compare(command, places, tmp_path, env=None, most_unknown=0, restarts=False):

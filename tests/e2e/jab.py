@@ -31,6 +31,11 @@ def lines_of(text):
     return text.removesuffix("\n").split("\n") if text else []
 
 
+def number(value):
+    """Of a field in JSON: an enum has a name beside its number."""
+    return value["value"] if isinstance(value, dict) and "value" in value else value
+
+
 class Result:
     """What one run left: status, its own output, stderr, and the parsed JSON lines."""
 

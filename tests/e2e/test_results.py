@@ -35,7 +35,7 @@ def shown(path, probes, tmp_path):
     got = {}
     for o in map(json.loads, jab.lines_of(out.read_text())):
         if "fields" in o:
-            got.setdefault(o["probe"], []).append({n: v for n, v in o["fields"].items() if n != "duration"})
+            got.setdefault(o["probe"], []).append({n: jab.number(v) for n, v in o["fields"].items() if n != "duration"})
     return said(r.output), got
 
 

@@ -60,8 +60,8 @@ def test_result(built):
     wanted = {"char": [-120, -119, -118, -117], "bool": [0, 1, 0, 1], "float": [.25, 1.25, 2.25, 3.25], "mood": [-3, 5, -3, 5]}
     for what, values in wanted.items():
         for more in ("", " retval", " $retval", " retval n=sizeof(int)", " retval if 1", " retval=retval+0"):
-            assert [f["retval"] for f in fields(path, f"exe:give_{what}%return{more}")] == values, (what, more)
-        assert [f["retval"] for f in fields(path, f"call:exe:give_{what} retval duration")] == values, what
+            assert [jab.number(f["retval"]) for f in fields(path, f"exe:give_{what}%return{more}")] == values, (what, more)
+        assert [jab.number(f["retval"]) for f in fields(path, f"call:exe:give_{what} retval duration")] == values, what
     assert all(f["d"] >= 0 for f in fields(path, "call:exe:give_char d=duration"))
     assert all(re.match("0x[0-9a-f]+$", f["retval"]) for f in fields(path, "exe:give_text%return retval"))
     assert [f["x"] for f in fields(path, "exe:give_char x=retval")] == [-77] * 4
@@ -243,6 +243,45 @@ def test_enum_names(built):
     """In the words of the program, where text is printed."""
     r = jab.run("-e", 'u:exe:step { printf("%s %d\\n", it->mood, it->mood); print(it->mood); @[it->mood] = count() }', "-c", built("typed_O2"))
     assert "ANGRY -3\nANGRY\nBUSY 5\nBUSY\n" in r.output and "@[ANGRY]: 2" in r.output, r
+
+
+def test_enums_are_recorded(built, tmp_path):
+    """Names and values in events, with a program and without: as text, in JSON, in a trace and for babeltrace2."""
+    path, t, probes = built("typed_O2"), tmp_path / "t", ["exe:step it->mood it->big", "give=call:exe:give_mood", "exe:give_mood%return"]
+    text = jab.run("trace", *probes, "--", path).output
+    assert re.findall(r"it__mood=(\S+)", text)[:2] == ["ANGRY", "BUSY"], text
+    assert set(re.findall(r"give_mood%return retval=(\S+)", text)) == set(re.findall(r"give \S+ retval=(\S+)", text)) == {"ANGRY", "BUSY"}, text
+    named = {"ANGRY": {"value": -3, "name": "ANGRY"}, "BUSY": {"value": 5, "name": "BUSY"}}
+    assert [f["it__mood"] for f in fields(path, "exe:step it->mood")][:2] == list(named.values())
+    assert all(f["retval"] in named.values() for f in fields(path, "exe:give_mood%return"))
+    assert jab.run("record", "-o", t, *probes, "--", path).status == 0
+    view = jab.run("view", t).output
+    assert re.findall(r"(?:mood|big|retval)=\S+", view) == re.findall(r"(?:mood|big|retval)=\S+", text), view
+    p = subprocess.run(["babeltrace2", str(t)], capture_output=True, text=True, timeout=targets.LIMIT)
+    assert p.returncode == 0 and not p.stderr, p
+    assert re.findall(r'it__mood = \( "(\w+)" : container = (-?\d+) \)', p.stdout)[:2] == [("ANGRY", "-3"), ("BUSY", "5")], p.stdout
+
+
+def test_values_of_enums_without_a_name(built):
+    """They are numbers, and unsigned ones are found also above the sign bit."""
+    r = jab.run("trace", "exe:step x=(enum mood)77 y=(enum mood)5", "--", built("typed_O2"))
+    assert re.findall(r"step x=(\S+) y=(\S+)", r.output)[0] == ("77", "BUSY"), r
+    r = jab.run("trace", "--json", "exe:step x=(enum mood)77", "--", built("typed_O2"))
+    assert r.objects[0]["fields"] == {"x": {"value": 77}}, r
+
+
+def test_enums_of_any_width(built, tmp_path):
+    """Of a byte and of 64 bits without a sign: the same names when the trace is read."""
+    path, t = built("typed_cc_O2"), tmp_path / "t"
+    probe = "exe:step c d.colour d.mask x=(enum shop::Mask)0x8000000000000000 y=(enum shop::Colour)200"
+    text = jab.run("trace", probe, "--", path).output
+    assert re.findall(r"x=(\S+) y=(\S+)", text)[0] == ("BIT63", "Blue"), text
+    assert set(re.findall(r" d_colour=(\S+)", text)) == {"Green", "Blue"}, text
+    assert jab.run("record", "-o", t, probe, "--", path).status == 0
+    view = jab.run("view", t).output
+    assert re.findall(r" c=.*", view) == re.findall(r" c=.*", text), view
+    p = subprocess.run(["babeltrace2", str(t)], capture_output=True, text=True, timeout=targets.LIMIT)
+    assert p.returncode == 0 and '"BIT63" : container = 9223372036854775808' in p.stdout and '"Blue" : container = 200' in p.stdout, p
 
 
 def test_arrays_behind_pointers(built):

@@ -153,7 +153,8 @@ class Both(Asker):
         for line in jab.lines_of(out.read_text(errors="replace")):
             o = json.loads(line)
             if "fields" in o and o["pid"] == held.pid:
-                ours.setdefault(int(o["probe"].split(":")[0][1:]), {}).setdefault(o["tid"], []).append(o["fields"])
+                values = {k: jab.number(v) for k, v in o["fields"].items()}
+                ours.setdefault(int(o["probe"].split(":")[0][1:]), {}).setdefault(o["tid"], []).append(values)
             elif "summary" in o:
                 lost = sum(q["lost"] for q in o["summary"]["probes"])
         if lost:
