@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Everything that depends on the CPU, as one table. All functions are pure: bytes in, bytes out. Addresses are only
- * numbers to compute with; nothing is dereferenced and no process is accessed.
+ * numbers to compute with; nothing is dereferenced and no process is accessed (but see thread.h).
  */
 #ifndef JAB_ARCH_H
 #define JAB_ARCH_H
@@ -10,10 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/batch.h"
 #include "arch/cpu.h"
 #include "arch/event.h"
 #include "arch/park.h"
 #include "arch/regs.h"
+#include "arch/sigframe.h"
+#include "arch/thread.h"
 
 enum insn_kind {
 	INSN_PLAIN,		/* continues with the next instruction */
@@ -199,6 +202,9 @@ struct arch {
 	uint16_t elf_machine;
 	const struct arch_regs *regs;
 
+	const struct thread_abi *thread;
+	const struct signal_abi *signal;
+	const struct batch_code *batch;
 	const struct asm_ops *assembler;
 
 	/* Decodes one instruction. Returns 0, or -EILSEQ if the bytes are not a valid one. */
@@ -297,6 +303,27 @@ struct arch {
 #define SPACE_LEN 67
 
 extern const struct arch arch_x86_64;
+
+/* Registers of a thread by what they are for. */
+static inline uint64_t regs_sp(const struct arch *a, const struct thread_regs *r)
+{
+	return r->cpu.reg[a->regs->sp];
+}
+
+static inline void regs_set_sp(const struct arch *a, struct thread_regs *r, uint64_t sp)
+{
+	r->cpu.reg[a->regs->sp] = sp;
+}
+
+static inline uint64_t regs_arg(const struct arch *a, const struct thread_regs *r, unsigned int n)
+{
+	return r->cpu.reg[a->thread->args[n]];
+}
+
+static inline int64_t regs_result(const struct arch *a, const struct thread_regs *r)
+{
+	return r->cpu.reg[a->thread->result];
+}
 
 /* The CPU of an ELF file; NULL: this build does not trace it. */
 const struct arch *arch_of_machine(uint16_t elf_machine);

@@ -299,7 +299,7 @@ static bool is_listed(const struct sigframes *s, uint64_t slot)
 static bool any_thread_in(const struct proc *p, uint64_t lo, uint64_t len)
 {
 	for (size_t i = 0; i < p->threads.n; i++)
-		if (!p->threads.v[i].gone && p->threads.v[i].regs.rsp - lo < len)
+		if (!p->threads.v[i].gone && thread_sp(p, &p->threads.v[i]) - lo < len)
 			return true;
 	return false;
 }
@@ -314,8 +314,8 @@ static bool is_below_a_thread(struct proc *p, uint64_t at)
 	for (size_t i = 0; m && i < p->threads.n; i++) {
 		const struct thread *t = &p->threads.v[i];
 
-		if (t->stopped && !t->gone && t->regs.rsp >= m->start && t->regs.rsp < m->end &&
-		    at < t->regs.rsp - RED_ZONE && borrow_has_own_stack(p, t))
+		if (t->stopped && !t->gone && thread_sp(p, t) >= m->start && thread_sp(p, t) < m->end &&
+		    at < thread_sp(p, t) - RED_ZONE && borrow_has_own_stack(p, t))
 			return true;
 	}
 	return false;

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <sys/user.h>
+#include "arch/thread.h"
 
 struct proc;
 
@@ -26,7 +26,7 @@ enum loading_at {
 };
 
 /* The thread stands at the begin or the end of a system call. */
-enum loading_at loading_look(struct loading *l, pid_t pid, const struct user_regs_struct *regs);
+enum loading_at loading_look(struct loading *l, pid_t pid, const struct thread_regs *regs);
 
 uint64_t loading_auxv(pid_t pid, uint64_t type);	/* what the kernel has passed to the program; 0: nothing */
 uint64_t loading_base(pid_t pid);	/* where the loader is; 0: it has none */

@@ -186,11 +186,11 @@ static int at_exec(struct proc *p, struct begin *b)
 /* Returns 1 if its libraries are ready and none of their constructors has run. */
 static int at_call(struct proc *p, struct begin *b)
 {
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 	enum loading_at at;
 	uint64_t brk;
 
-	if (!b->loads || ptrace(PTRACE_GETREGS, p->pid, 0, &regs) < 0)
+	if (!b->loads || p->arch->thread->get(p->pid, &regs) < 0)
 		return 0;
 	at = loading_look(&b->loading, p->pid, &regs);
 	b->loads = at == LOADING_ON;
@@ -204,17 +204,17 @@ static int at_call(struct proc *p, struct begin *b)
 /* Returns 1 if this stop is one of the traps: then they are taken out and the thread stands before it. */
 static int at_trap(struct proc *p, struct begin *b, int sig)
 {
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 	int r;
 
-	if (sig != SIGTRAP || ptrace(PTRACE_GETREGS, p->pid, 0, &regs) < 0 ||
-	    !((b->entry.set && regs.rip == b->entry.at + 1) || (b->loaded.set && regs.rip == b->loaded.at + 1)))
+	if (sig != SIGTRAP || p->arch->thread->get(p->pid, &regs) < 0 ||
+	    !((b->entry.set && regs.cpu.pc == b->entry.at + 1) || (b->loaded.set && regs.cpu.pc == b->loaded.at + 1)))
 		return 0;
 	r = clear_traps(p, b);
 	if (r < 0)
 		return r;
-	regs.rip--;
-	if (ptrace(PTRACE_SETREGS, p->pid, 0, &regs) < 0)
+	regs.cpu.pc--;
+	if (p->arch->thread->put(p->pid, &regs) < 0)
 		return fail(-errno, "registers of process %d: %s", p->pid, strerror(errno));
 	return 1;
 }
