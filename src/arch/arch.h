@@ -190,6 +190,8 @@ struct tail_spec {
 	uint64_t ever;		/* TAIL_EVER_SIZE bytes */
 };
 
+#define JUMP_BY_WORD_LEN 2	/* the bytes that tell */
+
 #define ANY_CALL UINT32_MAX
 #define FAR_ARCH_PRCTL (UINT32_MAX - 1)
 #define FAR_LEN 32
@@ -295,6 +297,9 @@ struct arch {
 
 	/* Writes the code in which a thread parks; keeps all registers. At most PARK_CODE_MAX bytes. */
 	int (*emit_park)(uint8_t *out, const struct park_spec *spec);
+
+	/* Whether a pad ends with this: a jump to where a word of the module leads. */
+	bool (*jumps_by_word)(const uint8_t code[JUMP_BY_WORD_LEN]);
 };
 
 #define COUNT_MAX 216

@@ -44,6 +44,9 @@ struct signal_abi {
 
 	/* Writes a context of CONTEXT_LEN bytes; the alternate signal stack stays as it is. vectors: their address */
 	void (*write_context)(uint8_t *out, const struct thread_regs *r, uint64_t mask, uint64_t vectors);
+
+	/* Whether these three words, a pc and what follows, can be of user code's registers in the kernel's order. */
+	bool (*is_context)(const uint64_t *pc);
 };
 
 #endif

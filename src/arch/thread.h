@@ -40,6 +40,10 @@ struct thread_abi {
 	void (*call_set)(struct thread_regs *r, int64_t nr, const uint64_t args[6]);
 	/* The number that the CALL_CODE_LEN bytes before the address after a call load; -1: it is not there. */
 	int64_t (*call_number)(const uint8_t *code);
+
+	struct code_bytes trap;		/* the instruction of a breakpoint, */
+	uint8_t trap_pc;		/* and where the pc is in its stop, from its address on */
+	uint32_t shadow_set;		/* of PTRACE_GETREGSET: the shadow stack, if the thread has one; 0: no thread has */
 };
 
 #endif

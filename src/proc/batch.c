@@ -12,7 +12,6 @@
  */
 #include "proc/batch.h"
 
-#include <immintrin.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "arch/relax.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "proc/internal.h"
@@ -201,7 +201,7 @@ static void wait_a_little(struct errand *e, uint64_t most)
 		else if (gone >= spin)
 			sched_yield();
 		else
-			_mm_pause();
+			cpu_relax();
 	}
 }
 

@@ -19,6 +19,7 @@
  * A seccomp filter may be suspended for a borrowed call where we are privileged. If we die between
  * the exchange of the call and its start (some microseconds), the filter judges it.
  */
+#include "arch/asm.h"
 #include "proc/internal.h"
 #include "proc/undo.h"
 
@@ -36,12 +37,7 @@
 #define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
 #endif
 
-#ifndef NT_X86_SHSTK
-#define NT_X86_SHSTK 0x204
-#endif
-
 #define CHUNK 65536
-#define RED_ZONE 128
 #define SPIN_NS 100000ull
 #define WAIT_DEADLINE_NS 3000000000ull	/* a borrowed thread neither stops nor wants a CPU: it is frozen */
 
@@ -233,7 +229,7 @@ static struct thread *last_resort(struct proc *p, uint64_t *ret_top)
 		if (t->stopped && (!found || t->pid == p->pid))
 			found = t;
 	}
-	*ret_top = stack->start + frame_room() - RED_ZONE;
+	*ret_top = stack->start + frame_room() - p->arch->assembler->red_zone;
 	return found;
 }
 
@@ -252,7 +248,7 @@ static struct thread *choose(struct proc *p, uint64_t *ret_top)
 
 	if (!t)
 		return last_resort(p, ret_top);
-	*ret_top = thread_sp(p, t) - RED_ZONE;
+	*ret_top = thread_sp(p, t) - p->arch->assembler->red_zone;
 	return t;
 }
 
@@ -364,7 +360,7 @@ static int refuse_shadow_stack(struct proc *p, struct thread *t)
 	uint64_t pointer;
 	struct iovec io = { &pointer, sizeof(pointer) };
 
-	if (ptrace(PTRACE_GETREGSET, t->tid, NT_X86_SHSTK, &io) < 0)
+	if (!p->arch->thread->shadow_set || ptrace(PTRACE_GETREGSET, t->tid, p->arch->thread->shadow_set, &io) < 0)
 		return 0;
 	return fail(-ENOTSUP, "process %d uses a shadow stack: not supported yet", p->pid);
 }

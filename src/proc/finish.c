@@ -21,13 +21,13 @@
 
 #include <string.h>
 #include "arch/arch.h"
+#include "arch/asm.h"
 #include "base/err.h"
 #include "proc/internal.h"
 #include "proc/spans.h"
 
 #define MOST_INSNS 4096
 #define MOST_WRITES 64
-#define RED_ZONE 128
 #define STACK_REACH 4096
 #define BLOCK_REACH 65536	/* of the thread's own block */
 
@@ -148,9 +148,9 @@ static int note_add(void *arg, uint64_t at, uint64_t n)
 /* A jump through a word beside it: how a pad ends that a call through such a word leads to. */
 static bool jumps_by_slot(struct rest *r)
 {
-	uint8_t code[2];
+	uint8_t code[JUMP_BY_WORD_LEN];
 
-	return read_pad(r->f, r->cpu.pc, code, sizeof(code)) == 0 && code[0] == 0xff && code[1] == 0x25;
+	return read_pad(r->f, r->cpu.pc, code, sizeof(code)) == 0 && r->f->p->arch->jumps_by_word(code);
 }
 
 /* Up to a place that the text has, too. */
@@ -183,7 +183,7 @@ static int perform_all(struct rest *r)
 
 static bool is_dropped(const struct rest *r, const struct late_write *w)
 {
-	return !is_ours(r->f, w->at) && w->at + w->len <= stack_of(r) - RED_ZONE;
+	return !is_ours(r->f, w->at) && w->at + w->len <= stack_of(r) - r->f->p->arch->assembler->red_zone;
 }
 
 /* The high half of an address in the arena. */

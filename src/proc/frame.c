@@ -13,6 +13,7 @@
  *   fp     vector registers             64-byte aligned
  *          scratch                      arguments of borrowed calls
  */
+#include "arch/asm.h"
 #include "proc/internal.h"
 
 #include <string.h>
@@ -26,7 +27,7 @@
 /* Room needed between the red zone and the end of the stack. */
 size_t frame_room(void)
 {
-	return 128 + 64 + SCRATCH_LEN + VECTORS_MAX / 2 + CONTEXT_LEN + CHAIN_LEN + BELOW;
+	return arch_host()->assembler->red_zone + 64 + SCRATCH_LEN + VECTORS_MAX / 2 + CONTEXT_LEN + CHAIN_LEN + BELOW;
 }
 
 void frame_prepare(void)

@@ -124,7 +124,7 @@ static int ended_early(const char *path, int status)
 		    WEXITSTATUS(status));
 }
 
-struct trap { uint64_t at; uint8_t old; bool set; };
+struct trap { uint64_t at; struct code_bytes old; bool set; };
 
 /* Where the new program is held: what comes first. */
 struct begin {
@@ -136,11 +136,12 @@ struct begin {
 
 static int set_trap(struct proc *p, struct trap *t, uint64_t at)
 {
-	const uint8_t int3 = 0xcc;
-	int r = proc_read(p, TADDR(at), &t->old, 1);
+	const struct code_bytes *trap = &p->arch->thread->trap;
+	int r = proc_read(p, TADDR(at), t->old.bytes, trap->len);
 
 	if (r == 0)
-		r = proc_write(p, TADDR(at), &int3, 1);
+		r = proc_write(p, TADDR(at), trap->bytes, trap->len);
+	t->old.len = trap->len;
 	t->at = at;
 	t->set = r == 0;
 	return r;
@@ -153,7 +154,7 @@ static int clear_traps(struct proc *p, struct begin *b)
 
 	for (int i = 0; i < 2 && !r; i++) {
 		if (traps[i]->set)
-			r = proc_write(p, TADDR(traps[i]->at), &traps[i]->old, 1);
+			r = proc_write(p, TADDR(traps[i]->at), traps[i]->old.bytes, traps[i]->old.len);
 		traps[i]->set = false;
 	}
 	return r;
@@ -204,16 +205,17 @@ static int at_call(struct proc *p, struct begin *b)
 /* Returns 1 if this stop is one of the traps: then they are taken out and the thread stands before it. */
 static int at_trap(struct proc *p, struct begin *b, int sig)
 {
+	const uint64_t after = p->arch->thread->trap_pc;
 	struct thread_regs regs;
 	int r;
 
 	if (sig != SIGTRAP || p->arch->thread->get(p->pid, &regs) < 0 ||
-	    !((b->entry.set && regs.cpu.pc == b->entry.at + 1) || (b->loaded.set && regs.cpu.pc == b->loaded.at + 1)))
+	    !((b->entry.set && regs.cpu.pc == b->entry.at + after) || (b->loaded.set && regs.cpu.pc == b->loaded.at + after)))
 		return 0;
 	r = clear_traps(p, b);
 	if (r < 0)
 		return r;
-	regs.cpu.pc--;
+	regs.cpu.pc -= after;
 	if (p->arch->thread->put(p->pid, &regs) < 0)
 		return fail(-errno, "registers of process %d: %s", p->pid, strerror(errno));
 	return 1;

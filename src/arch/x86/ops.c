@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of arch.h for x86-64, and the one operation that has no file of its own. */
+/* The table of arch.h for x86-64, and the two operations that have no file of their own. */
 #include "arch/x86/x86.h"
 
 #include <elf.h>
@@ -17,6 +17,12 @@ int x86_jump(uint8_t *out, uint64_t from, uint64_t to)
 	out[0] = 0xe9;
 	memcpy(out + 1, &rel, sizeof(rel));
 	return 0;
+}
+
+/* jmp *word(%rip) */
+static bool jumps_by_word(const uint8_t *code)
+{
+	return code[0] == 0xff && code[1] == 0x25;
 }
 
 const struct arch arch_x86_64 = {
@@ -45,4 +51,5 @@ const struct arch arch_x86_64 = {
 	.emit_bulk = x86_emit_bulk,
 	.emit_park = x86_emit_park,
 	.text = x86_text,
+	.jumps_by_word = jumps_by_word,
 };

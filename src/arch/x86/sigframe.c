@@ -123,10 +123,19 @@ static void write_context(uint8_t *out, const struct thread_regs *regs, uint64_t
 #define FRAME_CS 24
 #define FRAME_FPU 29
 #define USER_CS 0x33
+#define FLAGS_ALWAYS 0x202ull	/* set in user code: the fixed bit, interrupts enabled */
+#define FLAGS_MOST (1ull << 22)
 
 static bool may_be(uint64_t at, const uint64_t *f)
 {
 	return (at & 15) == 8 && (f[FRAME_CS] & 0xffff) == USER_CS;
+}
+
+static bool is_context(const uint64_t *pc)
+{
+	uint64_t flags = pc[1];
+
+	return (flags & FLAGS_ALWAYS) == FLAGS_ALWAYS && flags < FLAGS_MOST && (pc[2] & 0xffff) == USER_CS;
 }
 
 static bool has_xsave(void)
@@ -163,4 +172,5 @@ const struct signal_abi x86_signal_abi = {
 	.prepare = prepare,
 	.take_vectors = take_vectors,
 	.write_context = write_context,
+	.is_context = is_context,
 };

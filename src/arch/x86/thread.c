@@ -3,12 +3,17 @@
 #include "arch/x86/thread.h"
 #include "arch/x86/x86.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 
 #define CALL_LEN 2
+
+#ifndef NT_X86_SHSTK
+#define NT_X86_SHSTK 0x204
+#endif
 
 static int get(pid_t tid, struct thread_regs *ret_regs)
 {
@@ -87,4 +92,7 @@ const struct thread_abi x86_thread_abi = {
 	.call_ended = call_ended,
 	.call_set = call_set,
 	.call_number = call_number,
+	.trap = { 1, { 0xcc } },					/* int3 */
+	.trap_pc = 1,
+	.shadow_set = NT_X86_SHSTK,
 };
