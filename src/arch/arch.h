@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Everything that depends on the CPU, as one table. All functions are pure: bytes in, bytes out. Addresses are only
- * numbers to compute with; nothing is dereferenced and no process is accessed.
+ * numbers to compute with; nothing is dereferenced and no process is accessed (but see thread.h).
  */
 #ifndef JAB_ARCH_H
 #define JAB_ARCH_H
@@ -10,10 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/batch.h"
 #include "arch/cpu.h"
 #include "arch/event.h"
 #include "arch/park.h"
 #include "arch/regs.h"
+#include "arch/sigframe.h"
+#include "arch/thread.h"
 
 enum insn_kind {
 	INSN_PLAIN,		/* continues with the next instruction */
@@ -187,6 +190,8 @@ struct tail_spec {
 	uint64_t ever;		/* TAIL_EVER_SIZE bytes */
 };
 
+#define JUMP_BY_WORD_LEN 2	/* the bytes that tell */
+
 #define ANY_CALL UINT32_MAX
 #define FAR_ARCH_PRCTL (UINT32_MAX - 1)
 #define FAR_LEN 32
@@ -199,6 +204,9 @@ struct arch {
 	uint16_t elf_machine;
 	const struct arch_regs *regs;
 
+	const struct thread_abi *thread;
+	const struct signal_abi *signal;
+	const struct batch_code *batch;
 	const struct asm_ops *assembler;
 
 	/* Decodes one instruction. Returns 0, or -EILSEQ if the bytes are not a valid one. */
@@ -289,6 +297,9 @@ struct arch {
 
 	/* Writes the code in which a thread parks; keeps all registers. At most PARK_CODE_MAX bytes. */
 	int (*emit_park)(uint8_t *out, const struct park_spec *spec);
+
+	/* Whether a pad ends with this: a jump to where a word of the module leads. */
+	bool (*jumps_by_word)(const uint8_t code[JUMP_BY_WORD_LEN]);
 };
 
 #define COUNT_MAX 216
@@ -297,6 +308,27 @@ struct arch {
 #define SPACE_LEN 67
 
 extern const struct arch arch_x86_64;
+
+/* Registers of a thread by what they are for. */
+static inline uint64_t regs_sp(const struct arch *a, const struct thread_regs *r)
+{
+	return r->cpu.reg[a->regs->sp];
+}
+
+static inline void regs_set_sp(const struct arch *a, struct thread_regs *r, uint64_t sp)
+{
+	r->cpu.reg[a->regs->sp] = sp;
+}
+
+static inline uint64_t regs_arg(const struct arch *a, const struct thread_regs *r, unsigned int n)
+{
+	return r->cpu.reg[a->thread->args[n]];
+}
+
+static inline int64_t regs_result(const struct arch *a, const struct thread_regs *r)
+{
+	return r->cpu.reg[a->thread->result];
+}
 
 /* The CPU of an ELF file; NULL: this build does not trace it. */
 const struct arch *arch_of_machine(uint16_t elf_machine);

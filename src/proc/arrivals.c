@@ -131,22 +131,24 @@ static void go_on(struct visit *v, int sig)
 	ptrace(v->state == STEPPING ? PTRACE_SYSCALL : PTRACE_CONT, v->tid, 0, sig);
 }
 
-static bool has_failed(const struct user_regs_struct *regs)
+static bool has_failed(const struct thread_regs *regs)
 {
-	return (regs->orig_rax == SYS_execve || regs->orig_rax == SYS_execveat) && (int64_t)regs->rax < 0;
+	return (regs->call == SYS_execve || regs->call == SYS_execveat) && regs_result(arch_host(), regs) < 0;
 }
 
-static bool is_restarted(const struct user_regs_struct *regs)
+static bool is_restarted(const struct thread_regs *regs)
 {
-	return (int64_t)regs->rax <= -512 && (int64_t)regs->rax >= -516;
+	int64_t result = regs_result(arch_host(), regs);
+
+	return result <= -512 && result >= -516;
 }
 
 /* The stop that it was told to make: behind the open, or an exec that failed; or anywhere, if we are late. */
 static int at_stop(struct visit *v, struct arrival *ret_arrival)
 {
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 
-	if (ptrace(PTRACE_GETREGS, v->tid, 0, &regs) < 0) {
+	if (arch_host()->thread->get(v->tid, &regs) < 0) {
 		v->state = GONE;
 		return 0;
 	}
@@ -157,11 +159,11 @@ static int at_stop(struct visit *v, struct arrival *ret_arrival)
 	if (v->state == ENTERING && !has_failed(&regs)) {
 		uint64_t loader = loading_base(v->pid);
 
-		if (v->kind == DOOR_OPEN && loader && regs.rip - loader >= LOADER_MOST) {
+		if (v->kind == DOOR_OPEN && loader && regs.cpu.pc - loader >= LOADER_MOST) {
 			detach(v, 0);	/* only reads the file */
 			return 0;
 		}
-		if (regs.fs_base || !loader)
+		if (regs.cpu.tls || !loader)
 			return ready(v, true, ret_arrival);
 		v->state = STEPPING;
 	}
@@ -182,10 +184,10 @@ static int at_exec(struct visit *v, struct arrival *ret_arrival)
 
 static int at_call(struct visit *v, struct arrival *ret_arrival)
 {
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 	enum loading_at at;
 
-	if (ptrace(PTRACE_GETREGS, v->tid, 0, &regs) < 0) {
+	if (arch_host()->thread->get(v->tid, &regs) < 0) {
 		v->state = GONE;
 		return 0;
 	}

@@ -12,7 +12,6 @@
  */
 #include "proc/batch.h"
 
-#include <immintrin.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "arch/relax.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "proc/internal.h"
@@ -33,52 +33,15 @@
 #define DEADLINE_NS 10000000000ull
 
 /*
- * What the thread tells us, in its scratch memory: that is the target's stack, so nothing of it is relied on. `left` is held
+ * A struct batch_answer in the scratch memory is what the thread tells us: that is the target's stack, so nothing of it is relied on. `left` is held
  * within the number of calls, `value` is compared and reported. The desk itself is in sealed memory that only we write.
  */
-struct answer {
-	uint64_t done;		/* 1: the rest is true */
-	uint64_t left;		/* calls that were not made or not as wanted */
-	int64_t value;		/* of the last one */
-};
 #define ANSWER_AT 256		/* in the scratch memory */
 
-/* rbx: table, r12: calls left, r13: answer, rbp: futex, r15: its value while we live, r14: the way home */
-static const uint8_t code[] = {
-	0x48, 0x8b, 0x03,		/* 0: mov (%rbx),%rax */
-	0x48, 0x8b, 0x7b, 0x08,		/* mov 8(%rbx),%rdi */
-	0x48, 0x8b, 0x73, 0x10,		/* mov 16(%rbx),%rsi */
-	0x48, 0x8b, 0x53, 0x18,		/* mov 24(%rbx),%rdx */
-	0x4c, 0x8b, 0x53, 0x20,		/* mov 32(%rbx),%r10 */
-	0x4c, 0x8b, 0x43, 0x28,		/* mov 40(%rbx),%r8 */
-	0x4c, 0x8b, 0x4b, 0x30,		/* mov 48(%rbx),%r9 */
-	0x0f, 0x05,			/* syscall */
-	0x48, 0x3b, 0x43, 0x38,		/* cmp 56(%rbx),%rax */
-	0x75, 0x09,			/* jne 1f */
-	0x48, 0x83, 0xc3, 0x40,		/* add $64,%rbx */
-	0x49, 0xff, 0xcc,		/* dec %r12 */
-	0x75, 0xd4,			/* jnz 0b */
-#define CODE_END 44			/* from here on nothing is done any more */
-	0x4d, 0x89, 0x65, 0x08,		/* 1: mov %r12,8(%r13) */
-	0x49, 0x89, 0x45, 0x10,		/* mov %rax,16(%r13) */
-	0x49, 0xc7, 0x45, 0x00, 1, 0, 0, 0,	/* movq $1,0(%r13) */
-	0xb8, 0xca, 0x00, 0x00, 0x00,	/* 2: mov $SYS_futex,%eax */
-	0x48, 0x89, 0xef,		/* mov %rbp,%rdi */
-	0x31, 0xf6,			/* xor %esi,%esi */
-	0x44, 0x89, 0xfa,		/* mov %r15d,%edx */
-	0x45, 0x31, 0xd2,		/* xor %r10d,%r10d */
-	0x0f, 0x05,			/* syscall */
-	0x44, 0x39, 0x7d, 0x00,		/* cmp %r15d,0(%rbp) */
-	0x74, 0xe8,			/* je 2b */
-	0x41, 0xff, 0xe6,		/* jmp *%r14 */
-};
-#define FUTEX_AT 120
+#define FUTEX_AT BATCH_CODE_MAX
 #define TABLE_AT 128
 
-_Static_assert(sizeof(code) <= FUTEX_AT, "the table comes behind it");
-_Static_assert(sizeof(struct batch_call) == 64, "the code knows it");
-_Static_assert(SYS_futex == 0xca && FUTEX_WAIT == 0, "the code knows it");
-_Static_assert(ANSWER_AT + sizeof(struct answer) <= SCRATCH_LEN - 8, "room for it, and for an answer of a call");
+_Static_assert(ANSWER_AT + sizeof(struct batch_answer) <= SCRATCH_LEN - 8, "room for it, and for an answer of a call");
 
 void batch_add(struct batch *b, const char *step, uint64_t want, long nr, uint64_t x, uint64_t y, uint64_t z,
 	       uint64_t u, uint64_t v, uint64_t w)
@@ -102,7 +65,7 @@ void batch_write(const struct batch *b, uint8_t *here)
 {
 	const struct batch_call filter = { SYS_prctl, { PR_GET_SECCOMP }, 0 };
 
-	memcpy(here, code, sizeof(code));
+	memcpy(here, arch_host()->batch->bytes, arch_host()->batch->len);
 	memcpy(here + TABLE_AT, &filter, sizeof(filter));
 	if (b->calls.n)
 		memcpy(here + TABLE_AT + sizeof(filter), b->calls.v, b->calls.n * sizeof(*b->calls.v));
@@ -147,7 +110,7 @@ struct errand {
 	const struct desk *desk;
 	struct robust_list_head *owned;
 	taddr answer_at;
-	struct answer answer;
+	struct batch_answer answer;
 	uint64_t since;			/* when the thread was set going */
 	bool complete;			/* its registers say that each call had the result wanted */
 };
@@ -171,9 +134,9 @@ static void futex_leave(struct errand *e)
 	e->owned->list_op_pending = NULL;
 }
 
-static int set_regs(struct errand *e, const struct user_regs_struct *regs)
+static int set_regs(struct errand *e, const struct thread_regs *regs)
 {
-	if (ptrace(PTRACE_SETREGS, e->t->tid, 0, regs) < 0)
+	if (e->p->arch->thread->put(e->t->tid, regs) < 0)
 		return fail(-errno, "registers of thread %d: %s", e->t->tid, strerror(errno));
 	return 0;
 }
@@ -181,22 +144,24 @@ static int set_regs(struct errand *e, const struct user_regs_struct *regs)
 /* `calls` of the table, from `first` on. */
 static int set_out(struct errand *e, size_t first, size_t calls)
 {
-	struct user_regs_struct regs = e->t->regs;
+	struct thread_regs regs = e->t->regs;
 	int r;
 
-	e->answer = (struct answer){ 0 };
+	e->answer = (struct batch_answer){ 0 };
 	r = proc_write(e->p, e->answer_at, &e->answer, sizeof(e->answer));
 	if (r < 0)
 		return r;
-	regs.rip = e->desk->at.v;
-	regs.rsp = priv(e->p)->borrow.sp;
-	regs.rbx = e->desk->at.v + TABLE_AT + first * sizeof(struct batch_call);
-	regs.r12 = calls;
-	regs.r13 = e->answer_at.v;
-	regs.r14 = priv(e->p)->gadget.start;
-	regs.rbp = e->desk->at.v + FUTEX_AT;
-	regs.r15 = *futex_of(e);
-	regs.orig_rax = -1;
+	e->p->arch->batch->start(&regs, &(struct batch_start){
+		.code = e->desk->at.v,
+		.table = e->desk->at.v + TABLE_AT + first * sizeof(struct batch_call),
+		.calls = calls,
+		.answer = e->answer_at.v,
+		.futex = e->desk->at.v + FUTEX_AT,
+		.home = priv(e->p)->gadget.start,
+		.asleep = *futex_of(e),
+	});
+	regs_set_sp(e->p->arch, &regs, priv(e->p)->borrow.sp);
+	regs.call = -1;
 	r = set_regs(e, &regs);
 	if (r < 0)
 		return r;
@@ -236,24 +201,25 @@ static void wait_a_little(struct errand *e, uint64_t most)
 		else if (gone >= spin)
 			sched_yield();
 		else
-			_mm_pause();
+			cpu_relax();
 	}
 }
 
 /* Stop it. 0: at the end; 1: not there yet. */
 static int stop_and_look(struct errand *e)
 {
-	struct user_regs_struct regs;
+	const struct batch_code *code = e->p->arch->batch;
+	struct thread_regs regs;
 	int r = borrow_interrupt(e->p, e->t);
 
 	if (r < 0)
 		return r;
-	if (ptrace(PTRACE_GETREGS, e->t->tid, 0, &regs) < 0)
+	if (e->p->arch->thread->get(e->t->tid, &regs) < 0)
 		return fail(-errno, "registers of thread %d: %s", e->t->tid, strerror(errno));
-	if (regs.rip - e->desk->at.v >= sizeof(code))
+	if (regs.cpu.pc - e->desk->at.v >= code->len)
 		return fail(-EFAULT, "thread %d could not make system calls for us", e->t->tid);
-	e->complete = regs.r12 == 0;
-	return regs.rip - e->desk->at.v >= CODE_END && take_answer(e) ? 0 : 1;
+	e->complete = code->left(&regs) == 0;
+	return regs.cpu.pc - e->desk->at.v >= code->over && take_answer(e) ? 0 : 1;
 }
 
 /*
@@ -283,11 +249,11 @@ static int collect(struct errand *e)
 /* Back to where a borrowed thread stands between two calls: the way home, without the futex. */
 static int leave_desk(struct errand *e)
 {
-	struct user_regs_struct regs = e->t->regs;
+	struct thread_regs regs = e->t->regs;
 
-	regs.rip = priv(e->p)->gadget.start;
-	regs.rsp = priv(e->p)->borrow.sp;
-	regs.orig_rax = -1;
+	regs.cpu.pc = priv(e->p)->gadget.start;
+	regs_set_sp(e->p->arch, &regs, priv(e->p)->borrow.sp);
+	regs.call = -1;
 	return set_regs(e, &regs);
 }
 

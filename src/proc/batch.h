@@ -5,11 +5,6 @@
 
 #include "proc/proc.h"
 
-struct batch_call {
-	uint64_t nr, args[6];
-	uint64_t want;		/* the only result with which the next call is made */
-};
-
 struct batch {
 	VEC(struct batch_call) calls;
 	VEC(const char *) steps;	/* for the tests, see proc_step() */

@@ -4,8 +4,8 @@
  * moment leaves it well.
  *
  * First the emergency frame is written below its stack (frame.c). Then its program counter is
- * set to code of its own that does rt_sigreturn with that frame: the restorer, `mov $15,%rax;
- * syscall`. If we die now, the thread restores itself. We let it run into the `syscall` and are told
+ * set to code of its own that does rt_sigreturn with that frame: the restorer.
+ * If we die now, the thread restores itself. We let it run into the system call and are told
  * before it is done; there we put another call in its place, and the program counter back to the
  * restorer. So at every moment the next thing the thread does without us is to restore itself; the
  * worst that happens is that one borrowed call is made that nobody needs any more. Its end is
@@ -19,6 +19,7 @@
  * A seccomp filter may be suspended for a borrowed call where we are privileged. If we die between
  * the exchange of the call and its start (some microseconds), the filter judges it.
  */
+#include "arch/asm.h"
 #include "proc/internal.h"
 #include "proc/undo.h"
 
@@ -36,29 +37,19 @@
 #define PTRACE_O_SUSPEND_SECCOMP (1 << 21)
 #endif
 
-#ifndef NT_X86_SHSTK
-#define NT_X86_SHSTK 0x204
-#endif
-
 #define CHUNK 65536
-#define RED_ZONE 128
 #define SPIN_NS 100000ull
 #define WAIT_DEADLINE_NS 3000000000ull	/* a borrowed thread neither stops nor wants a CPU: it is frozen */
 
-static const uint8_t restorer_long[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
-static const uint8_t restorer_short[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
-static const uint8_t pop_rax_ret[] = { 0x58, 0xc3 };
-static const uint8_t syscall_insn[] = { 0x0f, 0x05 };
-
 /*
- * Without a restorer: `pop %rax; ret` and `syscall`, anywhere in the text. They are found in the first
- * mappings that are tried, so this stays quick.
+ * Without a restorer: the system-call instruction, and code that takes the number and the address of that off the stack, both
+ * anywhere in the text. They are found in the first mappings that are tried, so this stays quick.
  */
 struct hunt { uint64_t pop, call; };
 
-static uint64_t find_in(const uint8_t *buf, size_t n, uint64_t at, const uint8_t *what, size_t len)
+static uint64_t find_in(const uint8_t *buf, size_t n, uint64_t at, const struct code_bytes *what)
 {
-	const uint8_t *hit = memmem(buf, n, what, len);
+	const uint8_t *hit = memmem(buf, n, what->bytes, what->len);
 
 	return hit ? at + (hit - buf) : 0;
 }
@@ -71,9 +62,9 @@ static void hunt_map(struct proc *p, struct hunt *h, const struct map *m, uint8_
 		if (proc_read(p, TADDR(at), buf, n) < 0)
 			return;
 		if (!h->pop)
-			h->pop = find_in(buf, n, at, pop_rax_ret, sizeof(pop_rax_ret));
+			h->pop = find_in(buf, n, at, &p->arch->thread->take_number);
 		if (!h->call)
-			h->call = find_in(buf, n, at, syscall_insn, sizeof(syscall_insn));
+			h->call = find_in(buf, n, at, &p->arch->thread->call_insn);
 	}
 }
 
@@ -84,23 +75,22 @@ static bool may_hold_gadget(const struct map *m)
 	       !is_arena_path(m->path);
 }
 
-static bool bytes_are(struct proc *p, uint64_t at, const uint8_t *what, size_t len)
+static bool bytes_are(struct proc *p, uint64_t at, const struct code_bytes *what)
 {
-	uint8_t buf[16];
+	uint8_t buf[sizeof(what->bytes)];
 
-	return at && proc_read(p, TADDR(at), buf, len) == 0 && memcmp(buf, what, len) == 0;
+	return at && proc_read(p, TADDR(at), buf, what->len) == 0 && memcmp(buf, what->bytes, what->len) == 0;
 }
 
 /* Text changes: libraries go, and we write jumps ourselves. */
 static bool gadget_holds(struct proc *p)
 {
+	const struct thread_abi *abi = p->arch->thread;
 	const struct gadget *g = &priv(p)->gadget;
 
 	if (g->pop)
-		return bytes_are(p, g->pop, pop_rax_ret, sizeof(pop_rax_ret)) &&
-		       bytes_are(p, g->call, syscall_insn, sizeof(syscall_insn));
-	return bytes_are(p, g->start, restorer_long, sizeof(restorer_long)) ||
-	       bytes_are(p, g->start, restorer_short, sizeof(restorer_short));
+		return bytes_are(p, g->pop, &abi->take_number) && bytes_are(p, g->call, &abi->call_insn);
+	return bytes_are(p, g->start, &abi->restorers[0]) || bytes_are(p, g->start, &abi->restorers[1]);
 }
 
 static int hunt_all(struct proc *p)
@@ -142,7 +132,7 @@ int gadget_find(struct proc *p)
 }
 
 /*
- * Go's stacks are small and lie beside each other in its heap: there is no room below rsp that is
+ * Go's stacks are small and lie beside each other in its heap: there is no room below the stack pointer that is
  * nobody's. Its heap starts at this address.
  */
 #define GO_HEAP 0xc000000000ull
@@ -166,14 +156,14 @@ static bool is_guarded(const map_list *maps, const struct map *m)
  */
 bool borrow_has_own_stack(struct proc *p, const struct thread *t)
 {
-	const struct map *m = proc_map_at(p, t->regs.rsp);
+	const struct map *m = proc_map_at(p, thread_sp(p, t));
 
-	if (!m || m->shared || !(m->prot & PROT_WRITE) || t->regs.rsp - m->start < frame_room())
+	if (!m || m->shared || !(m->prot & PROT_WRITE) || thread_sp(p, t) - m->start < frame_room())
 		return false;
 	if (strcmp(m->path, "[stack]") == 0)
 		return t->tid == p->pid;
 	return is_guarded(&p->maps, m) && m[-1].end - m[-1].start <= MOST_GUARD &&
-	       t->regs.fs_base > t->regs.rsp && t->regs.fs_base < m->end;
+	       t->regs.cpu.tls > thread_sp(p, t) && t->regs.cpu.tls < m->end;
 }
 
 /* How good a thread is for borrowing: 0 not at all. Sleeping ones surely have a proper stack. */
@@ -184,17 +174,17 @@ static int suitability(struct proc *p, const struct thread *t)
 
 	if (!t->stopped || t->gone)
 		return 0;
-	m = maps_at(&priv(p)->maps, t->regs.rsp);
-	if (!m || m->shared || !(m->prot & PROT_WRITE) || on_go_heap(p, t->regs.rsp) ||
-	    t->regs.rsp - m->start < frame_room())
+	m = maps_at(&priv(p)->maps, thread_sp(p, t));
+	if (!m || m->shared || !(m->prot & PROT_WRITE) || on_go_heap(p, thread_sp(p, t)) ||
+	    thread_sp(p, t) - m->start < frame_room())
 		return 0;
 	if (t->pid == p->pid)
 		score += 8;	/* its descriptors are the target's */
 	if (strcmp(m->path, "[stack]") == 0 || is_guarded(&priv(p)->maps, m))
 		score += 4;
-	if (t->eintr_nr >= 0 || (long)t->regs.orig_rax >= 0)
+	if (t->eintr_nr >= 0 || t->regs.call >= 0)
 		score += 2;
-	if (t->regs.orig_rax != SYS_restart_syscall)
+	if (t->regs.call != SYS_restart_syscall)
 		score += 1;
 	return score;
 }
@@ -232,14 +222,14 @@ static struct thread *last_resort(struct proc *p, uint64_t *ret_top)
 		return NULL;
 	for (i = 0; i < p->threads.n; i++) {
 		struct thread *t = &p->threads.v[i];
-		uint64_t sp = t->regs.rsp;
+		uint64_t sp = thread_sp(p, t);
 
 		if (sp >= stack->start && sp < stack->start + 2 * frame_room())
 			return NULL;
 		if (t->stopped && (!found || t->pid == p->pid))
 			found = t;
 	}
-	*ret_top = stack->start + frame_room() - RED_ZONE;
+	*ret_top = stack->start + frame_room() - p->arch->assembler->red_zone;
 	return found;
 }
 
@@ -258,7 +248,7 @@ static struct thread *choose(struct proc *p, uint64_t *ret_top)
 
 	if (!t)
 		return last_resort(p, ret_top);
-	*ret_top = t->regs.rsp - RED_ZONE;
+	*ret_top = thread_sp(p, t) - p->arch->assembler->red_zone;
 	return t;
 }
 
@@ -370,7 +360,7 @@ static int refuse_shadow_stack(struct proc *p, struct thread *t)
 	uint64_t pointer;
 	struct iovec io = { &pointer, sizeof(pointer) };
 
-	if (ptrace(PTRACE_GETREGSET, t->tid, NT_X86_SHSTK, &io) < 0)
+	if (!p->arch->thread->shadow_set || ptrace(PTRACE_GETREGSET, t->tid, p->arch->thread->shadow_set, &io) < 0)
 		return 0;
 	return fail(-ENOTSUP, "process %d uses a shadow stack: not supported yet", p->pid);
 }
@@ -379,13 +369,13 @@ static int refuse_shadow_stack(struct proc *p, struct thread *t)
 static int enter(struct proc *p, struct thread *t)
 {
 	struct borrow *b = &priv(p)->borrow;
-	struct user_regs_struct regs = t->regs;
+	struct thread_regs regs = t->regs;
 	const uint64_t all = ~0ull;
 
-	regs.rip = priv(p)->gadget.start;
-	regs.rsp = b->sp;
-	regs.orig_rax = -1;
-	if (ptrace(PTRACE_SETREGS, t->tid, 0, &regs) < 0)
+	regs.cpu.pc = priv(p)->gadget.start;
+	regs_set_sp(p->arch, &regs, b->sp);
+	regs.call = -1;
+	if (p->arch->thread->put(t->tid, &regs) < 0)
 		return fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
 	b->moved = true;
 	proc_step("borrow: registers set");
@@ -495,7 +485,7 @@ void borrow_end(struct proc *p)
 		proc_step("borrow: back in a plain stop");
 		ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(b->mask), &b->mask);
 		proc_step("borrow: mask restored");
-		if (ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs) == 0)
+		if (p->arch->thread->put(t->tid, &t->regs) == 0)
 			t->regs_changed = false;
 		proc_step("borrow: registers restored");
 		proc_write(p, TADDR(b->at), b->old, b->len);
@@ -523,7 +513,7 @@ pid_t proc_borrowed_tid(struct proc *p)
 int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_value)
 {
 	struct borrow *b = &priv(p)->borrow;
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 	struct thread *t;
 	int r = borrow_begin(p);
 
@@ -535,17 +525,10 @@ int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_v
 		goto out;
 	proc_step("borrow: at the call");
 	regs = t->regs;
-	regs.orig_rax = nr;
-	regs.rax = -ENOSYS;
-	regs.rdi = args[0];
-	regs.rsi = args[1];
-	regs.rdx = args[2];
-	regs.r10 = args[3];
-	regs.r8 = args[4];
-	regs.r9 = args[5];
-	regs.rip = priv(p)->gadget.start;
-	regs.rsp = b->sp;
-	if (ptrace(PTRACE_SETREGS, t->tid, 0, &regs) < 0) {
+	p->arch->thread->call_set(&regs, nr, args);
+	regs.cpu.pc = priv(p)->gadget.start;
+	regs_set_sp(p->arch, &regs, b->sp);
+	if (p->arch->thread->put(t->tid, &regs) < 0) {
 		r = fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
 		goto out;
 	}
@@ -554,11 +537,11 @@ int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_v
 	if (r < 0)
 		goto out;
 	proc_step("borrow: call made");
-	if (ptrace(PTRACE_GETREGS, t->tid, 0, &regs) < 0) {
+	if (p->arch->thread->get(t->tid, &regs) < 0) {
 		r = fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
 		goto out;
 	}
-	*ret_value = regs.rax;
+	*ret_value = regs_result(p->arch, &regs);
 	return 0;
 out:
 	borrow_end(p);

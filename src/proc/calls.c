@@ -96,66 +96,60 @@ static bool is_interrupted(struct proc *p, struct thread *t)
  */
 void call_rewind(struct proc *p, struct thread *t)
 {
-	long nr = t->regs.orig_rax;
+	long nr = t->regs.call;
 
 	t->eintr_nr = -1;
-	if (nr < 0 || (long)t->regs.rax != -EINTR || !may_repeat(nr))
+	if (nr < 0 || regs_result(p->arch, &t->regs) != -EINTR || !may_repeat(nr))
 		return;
 	if (ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(t->mask), &t->mask) < 0 || is_interrupted(p, t))
 		return;
-	t->regs.rax = nr;
-	t->regs.rip -= 2;
-	t->regs.orig_rax = -1;
-	if (ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs) < 0)
+	p->arch->thread->call_again(&t->regs, nr);
+	if (p->arch->thread->put(t->tid, &t->regs) < 0)
 		return;
 	ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(t->mask), &t->mask);
 	t->eintr_nr = nr;
-	t->eintr_at = t->regs.rip;
+	t->eintr_at = t->regs.cpu.pc;
 }
 
 void call_unwind(struct proc *p, struct thread *t)
 {
-	if (t->eintr_nr < 0 || t->regs.rip != t->eintr_at || !is_interrupted(p, t))
+	if (t->eintr_nr < 0 || t->regs.cpu.pc != t->eintr_at || !is_interrupted(p, t))
 		return;
-	t->regs.rax = -EINTR;
-	t->regs.rip += 2;
-	t->regs.orig_rax = t->eintr_nr;
+	p->arch->thread->call_ended(&t->regs, t->eintr_nr, -EINTR);
 	t->regs_changed = true;
 }
 
 /* A call restarted by the kernel before is known as restart_syscall only: its number is in the code. */
-static long number_in_code(struct proc *p, uint64_t rip)
+static long number_in_code(struct proc *p, uint64_t pc)
 {
-	uint8_t code[7];
-	uint32_t nr;
+	uint8_t code[CALL_CODE_LEN];
+	int64_t nr;
 
-	if (proc_read(p, TADDR(rip - 7), code, sizeof(code)) < 0)
+	if (proc_read(p, TADDR(pc - sizeof(code)), code, sizeof(code)) < 0)
 		return SYS_restart_syscall;
-	memcpy(&nr, code + 1, 4);
-	if (code[0] == 0xb8 && (nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_poll ||
-				nr == SYS_futex))
+	nr = p->arch->thread->call_number(code);
+	if (nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_poll || nr == SYS_futex)
 		return nr;
 	return SYS_restart_syscall;
 }
 
 /* What the kernel would make of the registers if no signal comes, for when we can't leave it to it. */
-void call_restart_regs(struct proc *p, struct user_regs_struct *regs)
+void call_restart_regs(struct proc *p, struct thread_regs *regs)
 {
-	long nr = regs->orig_rax;
+	long nr = regs->call;
 
 	if (nr < 0)
 		return;
-	switch (-(long)regs->rax) {
+	switch (-regs_result(p->arch, regs)) {
 	case ERESTART_RESTARTBLOCK:
 		if (nr == SYS_restart_syscall)
-			nr = number_in_code(p, regs->rip);
+			nr = number_in_code(p, regs->cpu.pc);
 		/* fall through */
 	case ERESTARTSYS:
 	case ERESTARTNOINTR:
 	case ERESTARTNOHAND:
-		regs->rax = nr;
-		regs->rip -= 2;
+		p->arch->thread->call_again(regs, nr);
 		break;
 	}
-	regs->orig_rax = -1;
+	regs->call = -1;
 }

@@ -107,12 +107,12 @@ static pid_t next_stop(const struct exec_way *w, int *ret_status)
 
 static bool exec_has_failed(pid_t tid)
 {
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 	struct { uint8_t op; uint8_t pad[3]; uint32_t arch; uint64_t ip, sp; int64_t rval; uint8_t is_error, rest[63]; } info;
 
-	if (ptrace(PTRACE_GETREGS, tid, 0, &regs) < 0)
+	if (arch_host()->thread->get(tid, &regs) < 0)
 		return true;
-	if (regs.orig_rax != SYS_execve && regs.orig_rax != SYS_execveat)
+	if (regs.call != SYS_execve && regs.call != SYS_execveat)
 		return false;
 	memset(&info, 0, sizeof(info));
 	/* 2: the end of a call */
@@ -157,12 +157,12 @@ static int at_exec(struct exec_way *w, pid_t got)
 /* At the begin or the end of a system call. */
 static int at_call(struct exec_way *w, pid_t got, int status)
 {
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 	enum loading_at at;
 
 	if (!w->executed)
 		return exec_has_failed(got) ? let_go(w, got, status, -ENOENT) : 0;
-	if (ptrace(PTRACE_GETREGS, got, 0, &regs) < 0)
+	if (arch_host()->thread->get(got, &regs) < 0)
 		return 0;	/* killed this moment */
 	at = loading_look(&w->loading, w->pid, &regs);
 	w->loaded = at == LOADING_READY;

@@ -21,16 +21,15 @@
 
 #include <string.h>
 #include "arch/arch.h"
+#include "arch/asm.h"
 #include "base/err.h"
 #include "proc/internal.h"
 #include "proc/spans.h"
 
 #define MOST_INSNS 4096
 #define MOST_WRITES 64
-#define RED_ZONE 128
 #define STACK_REACH 4096
 #define BLOCK_REACH 65536	/* of the thread's own block */
-enum { RSP = 4 };
 
 struct sequence { uint32_t version, flags; uint64_t start, length, abort; };
 
@@ -51,6 +50,11 @@ struct rest {
 	struct late_write writes[MOST_WRITES];
 	size_t n;
 };
+
+static uint64_t stack_of(const struct rest *r)
+{
+	return r->cpu.reg[r->f->p->arch->regs->sp];
+}
 
 static bool is_ours(const struct finish *f, uint64_t v)
 {
@@ -83,7 +87,7 @@ static int read_pad(struct finish *f, uint64_t at, void *to, size_t len)
  */
 static bool may_read(const struct rest *r, uint64_t at)
 {
-	return at + STACK_REACH - r->cpu.reg[RSP] < 2 * STACK_REACH ||
+	return at + STACK_REACH - stack_of(r) < 2 * STACK_REACH ||
 	       at + BLOCK_REACH - r->cpu.tls < 2 * BLOCK_REACH || r->at_slot;
 }
 
@@ -120,7 +124,7 @@ static int note(struct rest *r, uint64_t at, uint64_t value, size_t len, bool ad
 static int note_write(void *arg, uint64_t at, const void *from, size_t len)
 {
 	struct rest *r = arg;
-	uint64_t value = 0, sp = r->cpu.reg[RSP];
+	uint64_t value = 0, sp = stack_of(r);
 
 	memcpy(&value, from, len);
 	if (is_ours(r->f, at))
@@ -141,12 +145,12 @@ static int note_add(void *arg, uint64_t at, uint64_t n)
 	return is_ours(r->f, at) ? note(r, at, n, 8, true) : -ENOTSUP;
 }
 
-/* jmp *slot(%rip): how a pad ends that a call through such a word leads to. */
+/* A jump through a word beside it: how a pad ends that a call through such a word leads to. */
 static bool jumps_by_slot(struct rest *r)
 {
-	uint8_t code[2];
+	uint8_t code[JUMP_BY_WORD_LEN];
 
-	return read_pad(r->f, r->cpu.pc, code, sizeof(code)) == 0 && code[0] == 0xff && code[1] == 0x25;
+	return read_pad(r->f, r->cpu.pc, code, sizeof(code)) == 0 && r->f->p->arch->jumps_by_word(code);
 }
 
 /* Up to a place that the text has, too. */
@@ -179,7 +183,7 @@ static int perform_all(struct rest *r)
 
 static bool is_dropped(const struct rest *r, const struct late_write *w)
 {
-	return !is_ours(r->f, w->at) && w->at + w->len <= r->cpu.reg[RSP] - RED_ZONE;
+	return !is_ours(r->f, w->at) && w->at + w->len <= stack_of(r) - r->f->p->arch->assembler->red_zone;
 }
 
 /* The high half of an address in the arena. */
@@ -201,9 +205,9 @@ static bool repairs_return(struct rest *r, const struct late_write *w)
 
 	if (w->len != 4)
 		return false;
-	if (w->at == r->cpu.reg[RSP])
+	if (w->at == stack_of(r))
 		return proc_read(r->f->p, TADDR(w->at), &now, 8) == 0 && is_ours(r->f, now);
-	if (w->at != r->cpu.reg[RSP] + 4 || proc_read(r->f->p, TADDR(w->at), &now, 4) < 0)
+	if (w->at != stack_of(r) + 4 || proc_read(r->f->p, TADDR(w->at), &now, 4) < 0)
 		return false;
 	return now == w->value || is_our_half(r->f, now);
 }
@@ -263,27 +267,6 @@ static int finish_rest(struct rest *r)
 	return err;
 }
 
-static void from_regs(struct cpu *c, const struct user_regs_struct *g)
-{
-	*c = (struct cpu){
-		.reg = { g->rax, g->rcx, g->rdx, g->rbx, g->rsp, g->rbp, g->rsi, g->rdi,
-			 g->r8, g->r9, g->r10, g->r11, g->r12, g->r13, g->r14, g->r15 },
-		.pc = g->rip, .flags = g->eflags, .tls = g->fs_base,
-	};
-}
-
-static void to_regs(struct user_regs_struct *g, const struct cpu *c)
-{
-	const uint64_t *r = c->reg;
-
-	g->rax = r[0], g->rcx = r[1], g->rdx = r[2], g->rbx = r[3];
-	g->rsp = r[4], g->rbp = r[5], g->rsi = r[6], g->rdi = r[7];
-	g->r8 = r[8], g->r9 = r[9], g->r10 = r[10], g->r11 = r[11];
-	g->r12 = r[12], g->r13 = r[13], g->r14 = r[14], g->r15 = r[15];
-	g->rip = c->pc;
-	g->eflags = c->flags;
-}
-
 int finish_thread(struct finish *f, struct thread *t)
 {
 	struct rest r = { .f = f };
@@ -292,11 +275,11 @@ int finish_thread(struct finish *f, struct thread *t)
 	if (err < 0)
 		return err;
 	r.rseq_cs = rseq_slot(t);
-	from_regs(&r.cpu, &t->regs);
+	r.cpu = t->regs.cpu;
 	err = finish_rest(&r);
 	if (err < 0)
 		return err;
-	to_regs(&t->regs, &r.cpu);
+	t->regs.cpu = r.cpu;
 	t->regs_changed = true;
 	return 0;
 }
@@ -329,7 +312,7 @@ int finish_frame(struct finish *f, struct saved_pc *s)
 		return err;
 	r.rseq_cs = rseq_slot(t);
 	r.cpu = before;
-	r.cpu.tls = before.tls = t->regs.fs_base;
+	r.cpu.tls = before.tls = t->regs.cpu.tls;
 	err = finish_rest(&r);
 	if (err == 0)
 		err = sigframe_store(f->p, s, &before, &r.cpu);

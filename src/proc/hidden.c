@@ -30,6 +30,7 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+#include "arch/asm.h"
 #include "base/err.h"
 #include "proc/internal.h"
 #include "proc/undo.h"
@@ -46,14 +47,7 @@
 #define SWAPPED (1ull << 62)
 #define OF_FILE (1ull << 61)		/* or shared */
 
-#define USER_CS 0x33
-#define FLAGS_ALWAYS 0x202ull		/* set in user code: the fixed bit, interrupts enabled */
-#define FLAGS_MOST (1ull << 22)
 
-/* In a frame, from its lowest word; see sigframes.c. */
-#define PC_AT 176
-#define FPU_AT 232
-#define FPU_DISTANCE 456
 
 #define BIT(sig) (1ull << ((sig) - 1))
 #define OF_LIBC (BIT(32) | BIT(33))	/* cancellation, setuid: their handlers never switch stacks */
@@ -93,11 +87,12 @@ static uint64_t word_at(const uint8_t *p)
 }
 
 /* Registers as the kernel lays them out, in a copy that is no frame. */
-static bool is_context(const uint8_t *pc)
+static bool is_context(const struct signal_abi *abi, const uint8_t *pc)
 {
-	uint64_t flags = word_at(pc + 8);
+	uint64_t words[3];
 
-	return (flags & FLAGS_ALWAYS) == FLAGS_ALWAYS && flags < FLAGS_MOST && (word_at(pc + 16) & 0xffff) == USER_CS;
+	memcpy(words, pc, sizeof(words));
+	return abi->is_context(words);
 }
 
 static bool is_wanted(const struct sigframes *s, uint64_t pc)
@@ -126,17 +121,19 @@ typedef void (*found_fn)(struct sigframes *s, struct proc *p, uint64_t at, const
 static void look_through(struct sigframes *s, struct proc *p, const uint8_t *buf, uint64_t lo, size_t n,
 			 found_fn found)
 {
+	const struct signal_abi *abi = p->arch->signal;
+	const uint64_t pc_at = abi->pc * 8, vectors_at = abi->vectors_at * 8, beyond = abi->to_vectors - vectors_at;
 	struct gap all = around_all(s);
 	struct hidden_frame f;
 
 	for (size_t i = 0; i + 8 <= n; i += 8) {
 		uint64_t v = word_at(buf + i), at = lo + i;
 
-		if (v == at + FPU_DISTANCE - FPU_AT && sigframe_at(p, at - FPU_AT, &f) == 0) {
+		if (v == at + beyond && sigframe_at(p, at - vectors_at, &f) == 0) {
 			if (is_wanted(s, f.pc))
-				found(s, p, at - FPU_AT + PC_AT, &f);
-		} else if (v >= all.lo && v < all.hi && i + 24 <= n && is_context(buf + i) && is_wanted(s, v) &&
-			   sigframe_at(p, at - PC_AT, &f) < 0) {
+				found(s, p, at - vectors_at + pc_at, &f);
+		} else if (v >= all.lo && v < all.hi && i + 24 <= n && is_context(abi, buf + i) && is_wanted(s, v) &&
+			   sigframe_at(p, at - pc_at, &f) < 0) {
 			f = (struct hidden_frame){ .pc = v };
 			found(s, p, at, &f);
 		}
@@ -299,12 +296,10 @@ static bool is_listed(const struct sigframes *s, uint64_t slot)
 static bool any_thread_in(const struct proc *p, uint64_t lo, uint64_t len)
 {
 	for (size_t i = 0; i < p->threads.n; i++)
-		if (!p->threads.v[i].gone && p->threads.v[i].regs.rsp - lo < len)
+		if (!p->threads.v[i].gone && thread_sp(p, &p->threads.v[i]) - lo < len)
 			return true;
 	return false;
 }
-
-#define RED_ZONE 128
 
 /* Below the stack pointer of a thread that is on the stack its C library gave it. */
 static bool is_below_a_thread(struct proc *p, uint64_t at)
@@ -314,8 +309,8 @@ static bool is_below_a_thread(struct proc *p, uint64_t at)
 	for (size_t i = 0; m && i < p->threads.n; i++) {
 		const struct thread *t = &p->threads.v[i];
 
-		if (t->stopped && !t->gone && t->regs.rsp >= m->start && t->regs.rsp < m->end &&
-		    at < t->regs.rsp - RED_ZONE && borrow_has_own_stack(p, t))
+		if (t->stopped && !t->gone && thread_sp(p, t) >= m->start && thread_sp(p, t) < m->end &&
+		    at < thread_sp(p, t) - p->arch->assembler->red_zone && borrow_has_own_stack(p, t))
 			return true;
 	}
 	return false;
@@ -330,7 +325,7 @@ static bool is_below_a_thread(struct proc *p, uint64_t at)
  */
 static bool is_remains(struct proc *p, uint64_t slot, const struct hidden_frame *f)
 {
-	uint64_t at = slot - PC_AT;
+	uint64_t at = slot - p->arch->signal->pc * 8;
 
 	if (!f->exact)
 		return is_below_a_thread(p, slot);

@@ -25,7 +25,7 @@ static inline void proc_step(const char *step)
 /* Where code of the target's own does rt_sigreturn for us; see borrow.c. */
 struct gadget {
 	uint64_t start;		/* PC that leads to rt_sigreturn */
-	uint64_t pop, call;	/* `pop %rax; ret` and `syscall`, when there is no restorer */
+	uint64_t pop, call;	/* take_number and call_insn of struct thread_abi, when there is no restorer */
 };
 
 struct borrow {
@@ -33,7 +33,7 @@ struct borrow {
 	uint64_t at;		/* what was written over, and its old bytes */
 	size_t len;
 	uint8_t *old;
-	uint64_t sp;		/* rsp that belongs to gadget.start */
+	uint64_t sp;		/* stack pointer that belongs to gadget.start */
 	uint64_t scratch;
 	uint64_t mask;		/* the thread's real signal mask */
 	bool seccomp;		/* its filter is suspended */
@@ -181,7 +181,7 @@ bool reap_if_ended(pid_t tid);
 int sharers_find(struct proc *p);	/* fills priv->sharers; returns how many are new */
 bool sharers_may_be_new(struct proc *p);	/* since then */
 bool sharers_none_born(struct proc *p);	/* nor any other process since then */
-bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs);
+bool in_vfork(const struct thread *t, struct thread_regs *ret_regs);
 bool is_about_to_exec(const struct thread *t);	/* now, or so soon that it is better not seized */
 bool child_is_held(struct proc *p, const struct thread *t);
 bool still_shares(struct proc *p, const struct thread *t);
@@ -189,7 +189,7 @@ bool still_shares(struct proc *p, const struct thread *t);
 /* calls.c */
 void call_rewind(struct proc *p, struct thread *t);	/* right after the stop */
 void call_unwind(struct proc *p, struct thread *t);	/* right before it is let go */
-void call_restart_regs(struct proc *p, struct user_regs_struct *regs);
+void call_restart_regs(struct proc *p, struct thread_regs *regs);
 
 /* frame.c */
 void frame_prepare(void);	/* what takes its time, before the target is stopped */

@@ -21,10 +21,6 @@
 #define MOST_DYNAMIC 64
 #define MOST_SET 32		/* at a time: each has a descriptor */
 
-#ifndef NT_X86_SHSTK
-#define NT_X86_SHSTK 0x204
-#endif
-
 static bool distrusted;		/* a breakpoint was hit, and its signal did not come */
 static unsigned now_set;
 
@@ -212,38 +208,39 @@ static bool is_ours(const struct load_break *b, const siginfo_t *info)
  * Lets the function return, which does nothing else: the pad that is to be put there would park the thread. Where that can't be
  * done in one step, it parks.
  */
-static void step_over(const struct load_break *b, pid_t tid, struct user_regs_struct *regs)
+static void step_over(const struct load_break *b, pid_t tid, struct thread_regs *regs)
 {
-	static const uint8_t ret[] = { 0xc3 }, branch_ret[] = { 0xf3, 0x0f, 0x1e, 0xfa, 0xc3 };
-	uint8_t code[sizeof(branch_ret)];
-	uint64_t back, shadow;
+	const struct arch *arch = arch_host();
+	const struct code_bytes *nothing = arch->thread->nothing;
+	uint64_t back, shadow, *sp = &regs->cpu.reg[arch->regs->sp];
 	struct iovec io = { &shadow, sizeof(shadow) };
+	uint8_t code[sizeof(nothing->bytes)];
 
-	if (!read_at(tid, b->at, code, sizeof(code)) || !read_at(tid, regs->rsp, &back, sizeof(back)) ||
-	    (memcmp(code, ret, sizeof(ret)) && memcmp(code, branch_ret, sizeof(branch_ret))))
+	if (!read_at(tid, b->at, code, sizeof(code)) || !read_at(tid, *sp, &back, sizeof(back)) ||
+	    (memcmp(code, nothing[0].bytes, nothing[0].len) && memcmp(code, nothing[1].bytes, nothing[1].len)))
 		return;
 	/* A shadow stack would have to be stepped, too. */
-	if (back - b->base >= LOADER_MOST || ptrace(PTRACE_GETREGSET, tid, NT_X86_SHSTK, &io) == 0)
+	if (back - b->base >= LOADER_MOST || (arch->thread->shadow_set && ptrace(PTRACE_GETREGSET, tid, arch->thread->shadow_set, &io) == 0))
 		return;
-	regs->rip = back;
-	regs->rsp += sizeof(back);
-	ptrace(PTRACE_SETREGS, tid, 0, regs);
+	regs->cpu.pc = back;
+	*sp += sizeof(back);
+	arch->thread->put(tid, regs);
 }
 
 enum loading_at load_break_look(struct load_break *b, pid_t tid, int *sig)
 {
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 	siginfo_t info;
 	int state;
 
-	if (ptrace(PTRACE_GETSIGINFO, tid, 0, &info) < 0 || ptrace(PTRACE_GETREGS, tid, 0, &regs) < 0)
+	if (ptrace(PTRACE_GETSIGINFO, tid, 0, &info) < 0 || arch_host()->thread->get(tid, &regs) < 0)
 		return LOADING_ON;	/* killed this moment */
 	/* Of two that come at the same time the kernel may keep one. */
 	if (!is_ours(b, &info))
-		return regs.rip == b->at ? LOADING_UNSEEN : LOADING_ON;
+		return regs.cpu.pc == b->at ? LOADING_UNSEEN : LOADING_ON;
 	*sig = 0;
 	b->hits++;
-	if (regs.rip != b->at || !read_at(tid, b->debug + offsetof(struct r_debug, r_state), &state, sizeof(state)))
+	if (regs.cpu.pc != b->at || !read_at(tid, b->debug + offsetof(struct r_debug, r_state), &state, sizeof(state)))
 		return LOADING_UNSEEN;
 	if (state == RT_ADD && b->adding)
 		return LOADING_UNSEEN;	/* it reports twice in one state: then its state is elsewhere */

@@ -48,9 +48,12 @@ static uint64_t find_cache(pid_t pid)
 }
 
 /* It is the first file that is mapped in this way: then all mappings need not be read. */
-static bool maps_like_cache(const struct user_regs_struct *regs)
+static bool maps_like_cache(const struct thread_regs *regs)
 {
-	return regs->orig_rax == SYS_mmap && !regs->rdi && regs->rdx == PROT_READ && (int)regs->r8 >= 0 && !regs->r9;
+	const struct arch *a = arch_host();
+
+	return regs->call == SYS_mmap && !regs_arg(a, regs, 0) && regs_arg(a, regs, 2) == PROT_READ &&
+	       (int)regs_arg(a, regs, 4) >= 0 && !regs_arg(a, regs, 5);
 }
 
 static bool is_cache(pid_t pid, uint64_t at)
@@ -110,16 +113,18 @@ void loading_begin_here(struct loading *l, pid_t pid)
 	*l = (struct loading){ .cache = find_cache(pid) };
 }
 
-enum loading_at loading_look(struct loading *l, pid_t pid, const struct user_regs_struct *regs)
+enum loading_at loading_look(struct loading *l, pid_t pid, const struct thread_regs *regs)
 {
-	if ((int64_t)regs->rax != -ENOSYS) {	/* the end of a call */
+	const struct arch *a = arch_host();
+
+	if (regs_result(a, regs) != -ENOSYS) {	/* the end of a call */
 		if (!l->mapped && maps_like_cache(regs))
-			l->mapped = regs->rax;
+			l->mapped = regs_result(a, regs);
 		return LOADING_ON;
 	}
-	if (regs->orig_rax == SYS_arch_prctl && regs->rdi == ARCH_SET_FS) {
+	if (regs->call == SYS_arch_prctl && regs_arg(a, regs, 0) == ARCH_SET_FS) {
 		l->cache = l->mapped && is_cache(pid, l->mapped) ? l->mapped : find_cache(pid);
 		return l->cache ? LOADING_ON : LOADING_UNSEEN;
 	}
-	return regs->orig_rax == SYS_munmap && l->cache && regs->rdi == l->cache ? LOADING_READY : LOADING_ON;
+	return regs->call == SYS_munmap && l->cache && regs_arg(a, regs, 0) == l->cache ? LOADING_READY : LOADING_ON;
 }

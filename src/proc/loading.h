@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <sys/user.h>
+#include "arch/thread.h"
 
 #define LOADER_MOST (4ull << 20)	/* so large a loader may be */
 
@@ -28,7 +28,7 @@ enum loading_at {
 };
 
 /* The thread stands at the begin or the end of a system call. */
-enum loading_at loading_look(struct loading *l, pid_t pid, const struct user_regs_struct *regs);
+enum loading_at loading_look(struct loading *l, pid_t pid, const struct thread_regs *regs);
 
 /* The thread was not followed so far, and stands anywhere in its loader. */
 void loading_begin_here(struct loading *l, pid_t pid);

@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <sys/user.h>
 #include "arch/arch.h"
 #include "base/addr.h"
 #include "base/mem.h"
@@ -33,10 +32,10 @@ struct thread {
 	pid_t pid;		/* differs from proc.pid for a process that shares the memory */
 	bool stopped;		/* by us, now */
 	bool held;		/* not stopped, but asleep in vfork until a child that we hold goes on:
-				   rip, rsp and orig_rax are known and can't be changed */
+				   regs has only its call, sp and pc and can't be changed */
 	bool gone;
 	bool asleep;		/* stopped by a signal before we came: SIGCONT alone lets it run */
-	struct user_regs_struct regs;	/* valid while stopped */
+	struct thread_regs regs;	/* valid while stopped */
 	bool regs_changed;	/* written back when it is let go */
 	bool seized;		/* the rest is threads.c's own */
 	uint64_t seen;		/* when it was found */
@@ -65,6 +64,11 @@ struct proc {
 	uint64_t stopped_at, pause_ns; /* longest pause so far, stop to resume */
 	void *priv;
 };
+
+static inline uint64_t thread_sp(const struct proc *p, const struct thread *t)
+{
+	return regs_sp(p->arch, &t->regs);
+}
 
 /*
  * Open a process and refuse, each with its own sentence: no such process, zombie, kernel thread,

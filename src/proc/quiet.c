@@ -18,7 +18,7 @@ bool arena_is_quiet(struct arena *a, const struct gap *ranges, size_t n)
 	for (size_t i = 0; i < a->p->threads.n; i++) {
 		const struct thread *t = &a->p->threads.v[i];
 
-		if (!t->gone && is_in(a, t->regs.rip, ranges, n))
+		if (!t->gone && is_in(a, t->regs.cpu.pc, ranges, n))
 			return false;
 	}
 	if (sigframes_find(&a->frames, a->p) < 0)

@@ -223,7 +223,7 @@ static bool is_at_desk(struct proc *p, const struct arena_label *label)
 	if (proc_read_maps(p) < 0)
 		return false;
 	for (i = 0; i < p->threads.n; i++) {
-		m = proc_map_at(p, p->threads.v[i].regs.rip);
+		m = proc_map_at(p, p->threads.v[i].regs.cpu.pc);
 		if (m && is_of(m, label))
 			return true;
 	}

@@ -23,7 +23,7 @@ void thread_let_go(struct proc *p, struct thread *t)
 	}
 	call_unwind(p, t);
 	if (t->regs_changed)
-		ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs);
+		p->arch->thread->put(t->tid, &t->regs);
 	t->regs_changed = false;
 	t->stopped = t->seized = false;
 	if (p->stopped_at)
@@ -35,7 +35,7 @@ void thread_let_go(struct proc *p, struct thread *t)
 
 static bool slept(const struct thread *t)
 {
-	return (long)t->regs.orig_rax >= 0 || t->eintr_nr >= 0;
+	return t->regs.call >= 0 || t->eintr_nr >= 0;
 }
 
 /* Those first that were computing: they miss the time most. Returns how many were let go. */

@@ -191,12 +191,12 @@ static int move_thread(struct clean *c, struct thread *t, place_fn place)
 	uint64_t to;
 	int r;
 
-	if (!place(c, t->regs.rip))
+	if (!place(c, t->regs.cpu.pc))
 		return 0;
 	r = thread_prepare_change(c->p, t);
-	to = r == 0 ? place(c, t->regs.rip) : 0;
+	to = r == 0 ? place(c, t->regs.cpu.pc) : 0;
 	if (to) {
-		t->regs.rip = to;
+		t->regs.cpu.pc = to;
 		t->regs_changed = true;
 	}
 	return r;
@@ -280,7 +280,7 @@ static size_t count_inside(struct clean *c)
 		const struct thread *t = &c->p->threads.v[i];
 
 		if ((t->stopped || t->held) && !t->gone)
-			n += in_arena(c, t->regs.rip) || !sequence_is_clear(c, t);
+			n += in_arena(c, t->regs.cpu.pc) || !sequence_is_clear(c, t);
 	}
 	for (i = 0; i < c->frames.saved.n; i++)
 		n += needs_arena(c, &c->frames.saved.v[i]);
@@ -295,7 +295,7 @@ static bool is_inside(void *arg, const struct thread *t)
 	for (size_t i = 0; i < c->frames.saved.n; i++)
 		if (c->frames.saved.v[i].tid == t->tid && in_arena(c, c->frames.saved.v[i].pc))
 			return true;
-	return in_arena(c, t->regs.rip);
+	return in_arena(c, t->regs.cpu.pc);
 }
 
 /* What is left of the code in the pads, done for them. Whoever can't be helped so is waited for. */
@@ -306,7 +306,7 @@ static int finish_threads(struct clean *c)
 	for (size_t i = 0; i < c->p->threads.n; i++) {
 		struct thread *t = &c->p->threads.v[i];
 
-		if (!t->stopped || t->gone || !in_arena(c, t->regs.rip))
+		if (!t->stopped || t->gone || !in_arena(c, t->regs.cpu.pc))
 			continue;
 		r = finish_thread(&c->finish, t);
 		if (r < 0 && r != -EAGAIN)
@@ -478,8 +478,8 @@ static void name_inside(const struct clean *c)
 		const struct thread *t = &c->p->threads.v[i];
 
 		asleep |= t->asleep;
-		if (in_arena(c, t->regs.rip))
-			log_info("thread %d stays in a pad at %#llx", t->tid, (unsigned long long)t->regs.rip);
+		if (in_arena(c, t->regs.cpu.pc))
+			log_info("thread %d stays in a pad at %#llx", t->tid, (unsigned long long)t->regs.cpu.pc);
 	}
 	if (asleep)
 		log_warn("process %d is stopped by a signal: let it go on (SIGCONT)", c->p->pid);

@@ -42,11 +42,11 @@ int rseq_abort(struct proc *p, struct thread *t)
 
 	if (!ask(t, &a) || proc_read(p, TADDR(a.pointer + RSEQ_CS_OFFSET), &at, sizeof(at)) < 0 || !at)
 		return 0;
-	if (proc_read(p, TADDR(at), &d, sizeof(d)) < 0 || t->regs.rip - d.start >= d.length)
+	if (proc_read(p, TADDR(at), &d, sizeof(d)) < 0 || t->regs.cpu.pc - d.start >= d.length)
 		return 0;
-	t->regs.rip = d.abort;
-	t->regs.orig_rax = -1;
-	if (ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs) < 0)
+	t->regs.cpu.pc = d.abort;
+	t->regs.call = -1;
+	if (p->arch->thread->put(t->tid, &t->regs) < 0)
 		return fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
 	proc_step("change: sequence aborted");
 	return proc_write(p, TADDR(a.pointer + RSEQ_CS_OFFSET), &none, sizeof(none));
@@ -58,7 +58,7 @@ int thread_prepare_change(struct proc *p, struct thread *t)
 		return fail(-EBUSY, "thread %d is in vfork: its registers can't be changed now", t->tid);
 	if (priv(p)->borrow.tid == t->tid)
 		borrow_end(p);
-	if ((long)t->regs.orig_rax >= 0 && (long)t->regs.rax < 0) {
+	if (t->regs.call >= 0 && regs_result(p->arch, &t->regs) < 0) {
 		call_restart_regs(p, &t->regs);
 		t->regs_changed = true;
 	}
@@ -82,7 +82,7 @@ int proc_rseq(struct proc *p, struct rseq_conf *ret_conf)
 			all = false;
 			continue;
 		}
-		offset = a.pointer - t->regs.fs_base;
+		offset = a.pointer - t->regs.cpu.tls;
 		if (first)
 			conf = (struct rseq_conf){ .offset = offset, .signature = a.signature };
 		usable = offset == (int32_t)offset && conf.offset == offset && conf.signature == a.signature;
@@ -104,7 +104,7 @@ int proc_rseq_unregister(struct proc *p, const struct rseq_conf *conf)
 		const struct thread *t = &p->threads.v[i];
 
 		if (t->stopped && t->pid == p->pid && !ask(t, &a))
-			r = proc_write(p, TADDR(t->regs.fs_base + conf->offset + RSEQ_CPU_OFFSET), &none, sizeof(none));
+			r = proc_write(p, TADDR(t->regs.cpu.tls + conf->offset + RSEQ_CPU_OFFSET), &none, sizeof(none));
 	}
 	return r;
 }

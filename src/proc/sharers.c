@@ -119,7 +119,7 @@ static bool may_share(struct proc *p, pid_t pid)
 static bool comes_from_clone(const struct proc *p)
 {
 	for (size_t i = 0; i < p->threads.n; i++) {
-		uint64_t nr = p->threads.v[i].regs.orig_rax;
+		uint64_t nr = p->threads.v[i].regs.call;
 
 		if (nr == SYS_clone || nr == SYS_clone3 || nr == SYS_fork)
 			return true;
@@ -168,7 +168,7 @@ int sharers_find(struct proc *p)
 }
 
 /* Call, stack pointer and program counter of a thread that sleeps in a call; the kernel shows them. */
-static bool asleep_in(const struct thread *t, struct user_regs_struct *ret_regs)
+static bool asleep_in(const struct thread *t, struct thread_regs *ret_regs)
 {
 	unsigned long long nr, a[6], sp, pc;
 	char path[64], buf[256];
@@ -180,21 +180,21 @@ static bool asleep_in(const struct thread *t, struct user_regs_struct *ret_regs)
 		   &a[4], &a[5], &sp, &pc) != 9)
 		return false;
 	memset(ret_regs, 0, sizeof(*ret_regs));
-	ret_regs->orig_rax = nr;
-	ret_regs->rsp = sp;
-	ret_regs->rip = pc;
+	ret_regs->call = nr;
+	regs_set_sp(arch_host(), ret_regs, sp);
+	ret_regs->cpu.pc = pc;
 	return true;
 }
 
 /* Asleep in vfork, or in a clone that waits in the same way. */
-bool in_vfork(const struct thread *t, struct user_regs_struct *ret_regs)
+bool in_vfork(const struct thread *t, struct thread_regs *ret_regs)
 {
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 	struct task_stat s;
 
 	if (task_stat(t->pid, t->tid, &s) < 0 || s.state != 'D' || !asleep_in(t, &regs))
 		return false;
-	if (regs.orig_rax != SYS_vfork && regs.orig_rax != SYS_clone && regs.orig_rax != SYS_clone3)
+	if (regs.call != SYS_vfork && regs.call != SYS_clone && regs.call != SYS_clone3)
 		return false;
 	*ret_regs = regs;
 	return true;
@@ -219,11 +219,11 @@ static bool is_young(const struct thread *t)
 bool is_about_to_exec(const struct thread *t)
 {
 	uint64_t known = now_ns() - t->seen;
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 
 	if (geteuid() != 0 && (known < GRACE_NS || (known < GRACE_MOST_NS && is_young(t))))
 		return true;
-	return asleep_in(t, &regs) && (regs.orig_rax == SYS_execve || regs.orig_rax == SYS_execveat);
+	return asleep_in(t, &regs) && (regs.call == SYS_execve || regs.call == SYS_execveat);
 }
 
 static bool is_stopped(struct proc *p, pid_t pid)

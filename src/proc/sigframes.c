@@ -12,20 +12,10 @@
  * An exact frame needs no known restorer: programs may bring one of any bytes, in any memory. Its
  * lowest word may even be popped already (the thread is in the restorer), so the search for exact frames
  * begins one word below the stack pointer. Frames on stacks that no thread uses: see hidden.c.
- *
- *	slot	offset	what
- *	0	0	restorer
- *	1	8	uc_flags, uc_link, uc_stack { sp, flags, size }
- *	6	48	r8 .. r15, rdi, rsi, rbp, rbx, rdx, rax, rcx
- *	21	168	rsp
- *	22	176	rip
- *	23	184	eflags
- *	24	192	cs, gs, fs, ss
- *	29	232	pointer to the floating point state, which stands above
+ * Which word is what: struct signal_abi.
  */
 #include "proc/sigframes.h"
 
-#include <cpuid.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -35,20 +25,6 @@
 #include "base/err.h"
 #include "proc/internal.h"
 
-enum { FRAME_STACK_SP = 3, FRAME_STACK_FLAGS = 4, FRAME_STACK_SIZE = 5, FRAME_SP = 21, FRAME_PC = 22, FRAME_CS = 24,
-       FRAME_FLAGS = 23, FRAME_FPU = 29, FRAME_WORDS = 30 };
-
-/* Slots of the registers by their number in machine code. */
-static const uint8_t frame_reg[16] = { 19, 20, 18, 17, 21, 16, 15, 14, 6, 7, 8, 9, 10, 11, 12, 13 };
-
-/* From a frame to its floating point state: the kernel's, and the one of a borrowed call (frame.c). */
-#define TO_FPU 456
-#define TO_OWN_FPU 328
-#define MAGIC1 0x46505853u	/* in that state at FX_SW_OFFSET, with the length; and at its end */
-#define MAGIC2 0x46505845u
-#define FX_SW_OFFSET 464
-
-#define FRAME_MOST (64 * 1024ull)	/* floating point state included */
 #define STRANGE_MOST (1024 * 1024ull)	/* how far to look up a stack whose end is not known */
 #define CHAIN_MOST 64			/* frames of one stack that lead to others */
 #define STACKS_MOST 64
@@ -145,86 +121,80 @@ static bool is_restorer(const struct sigframes *s, uint64_t v)
 }
 
 /* Does it stand on the alternate stack that it names itself? */
-static bool is_alternate(uint64_t at, const uint64_t *f)
+static bool is_alternate(const struct signal_abi *abi, uint64_t at, const uint64_t *f)
 {
-	return at - f[FRAME_STACK_SP] < f[FRAME_STACK_SIZE];
+	return at - f[abi->stack_sp] < f[abi->stack_size];
 }
 
 /* What holds for every frame, also for one whose registers a handler has changed. */
-static bool frame_is_sane(uint64_t at, const uint64_t *f)
+static bool frame_is_sane(const struct signal_abi *abi, uint64_t at, const uint64_t *f)
 {
-	uint64_t sp = f[FRAME_SP], fpu = f[FRAME_FPU];
+	uint64_t sp = f[abi->sp], vectors = f[abi->vectors_at];
 
-	if ((at & 15) != 8 || (f[FRAME_CS] & 0xffff) != 0x33)
+	if (!abi->may_be(at, f))
 		return false;
-	if (!sp || sp >= USER_TOP || f[FRAME_PC] >= USER_TOP)
+	if (!sp || sp >= USER_TOP || f[abi->pc] >= USER_TOP)
 		return false;
-	return !fpu || (fpu > at && fpu - at <= FRAME_MOST);
+	return !vectors || (vectors > at && vectors - at <= FRAME_MOST);
 }
 
 /*
- * A frame by the kernel stands right below the stack pointer it saved (red zone and floating point
- * state between), or on the alternate stack that it names itself. So does one laid down for a
+ * A frame by the kernel stands right below the stack pointer it saved (red zone and vector
+ * registers between), or on the alternate stack that it names itself. So does one laid down for a
  * borrowed call (frame.c), except for threads without room there: at the far end of a stack.
  */
 static bool frame_is_plausible(struct proc *p, uint64_t at, const uint64_t *f)
 {
-	uint64_t sp = f[FRAME_SP];
+	uint64_t sp = f[p->arch->signal->sp];
 	const struct map *m;
 
-	if (!frame_is_sane(at, f))
+	if (!frame_is_sane(p->arch->signal, at, f))
 		return false;
 	if (sp > at && sp - at <= FRAME_MOST)
 		return true;
-	if (is_alternate(at, f))
+	if (is_alternate(p->arch->signal, at, f))
 		return true;
 	m = proc_map_at(p, at);
 	return m && sp > at && sp <= m->end && at - m->start < FRAME_MOST;
 }
 
-static bool has_xsave(void)
+static int read_frame(void *arg, uint64_t at, void *to, size_t len)
 {
-	static int known;		/* 1: no, 2: yes */
-	uint32_t r[4];
-
-	if (!known)
-		known = 1 + (__get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) && r[2] >> 27 & 1);
-	return known == 2;
+	return stack_read(arg, at, to, len);
 }
 
-/* Word for word the kernel's: both marks of the floating point state are where they belong. */
+/* Word for word the kernel's: the vector registers are where they belong, with their marks. */
 static bool frame_is_exact(struct proc *p, uint64_t at, const uint64_t *f)
 {
-	uint32_t sw[2], end;
+	const struct signal_abi *abi = p->arch->signal;
+	const struct cpu_memory memory = { .arg = p, .read = read_frame };
+	uint64_t to = f[abi->vectors_at] - at;
 
-	if (f[FRAME_FPU] - at != TO_FPU && f[FRAME_FPU] - at != TO_OWN_FPU)
-		return false;
-	if (!has_xsave())
-		return true;
-	if (stack_read(p, f[FRAME_FPU] + FX_SW_OFFSET, sw, sizeof(sw)) < 0 || sw[0] != MAGIC1 ||
-	    sw[1] < 512 + 64 + 4 || sw[1] > FRAME_MOST)
-		return false;
-	return stack_read(p, f[FRAME_FPU] + sw[1] - 4, &end, sizeof(end)) == 0 && end == MAGIC2;
+	return (to == abi->to_vectors || to == abi->to_own_vectors) && abi->is_marked(f, &memory);
 }
 
 static bool is_frame(struct sigframes *s, struct proc *p, uint64_t at, uint64_t sp, const uint64_t *f)
 {
+	const struct signal_abi *abi = p->arch->signal;
+
 	if (at >= sp && is_restorer(s, f[0]) && frame_is_plausible(p, at, f))
 		return true;
-	return f[FRAME_FPU] - at == TO_FPU && frame_is_sane(at, f) && frame_is_exact(p, at, f);
+	return f[abi->vectors_at] - at == abi->to_vectors && frame_is_sane(abi, at, f) && frame_is_exact(p, at, f);
 }
 
 /* The first frame from `at` on within the loaded bytes; below sp only an exact one. */
 static bool next_frame(struct sigframes *s, struct proc *p, uint64_t at, uint64_t sp, uint64_t *ret_at,
 		       uint64_t *ret_frame)
 {
+	const size_t vectors_at = p->arch->signal->vectors_at * 8, to_vectors = p->arch->signal->to_vectors;
+
 	for (at = (at + 7) & ~7ull; at + FRAME_WORDS * 8 <= s->hi; at += 8) {
 		const uint8_t *here = s->buf + (at - s->lo);
-		uint64_t word, fpu;
+		uint64_t word, vectors;
 
 		memcpy(&word, here, 8);
-		memcpy(&fpu, here + FRAME_FPU * 8, 8);
-		if (fpu - at != TO_FPU && !is_restorer(s, word))
+		memcpy(&vectors, here + vectors_at, 8);
+		if (vectors - at != to_vectors && !is_restorer(s, word))
 			continue;
 		memcpy(ret_frame, here, FRAME_WORDS * 8);
 		if (is_frame(s, p, at, sp, ret_frame)) {
@@ -237,13 +207,14 @@ static bool next_frame(struct sigframes *s, struct proc *p, uint64_t at, uint64_
 
 int sigframe_at(struct proc *p, uint64_t at, struct hidden_frame *ret_frame)
 {
+	const struct signal_abi *abi = p->arch->signal;
 	uint64_t f[FRAME_WORDS];
 
-	if (stack_read(p, at, f, sizeof(f)) < 0 || f[FRAME_FPU] - at != TO_FPU ||
-	    !frame_is_sane(at, f) || !frame_is_exact(p, at, f))
+	if (stack_read(p, at, f, sizeof(f)) < 0 || f[abi->vectors_at] - at != abi->to_vectors ||
+	    !frame_is_sane(abi, at, f) || !frame_is_exact(p, at, f))
 		return -ENOENT;
-	*ret_frame = (struct hidden_frame){ f[FRAME_PC], f[FRAME_STACK_SP], f[FRAME_STACK_SIZE], true,
-					    (uint32_t)f[FRAME_STACK_FLAGS] & AUTODISARM };
+	*ret_frame = (struct hidden_frame){ f[abi->pc], f[abi->stack_sp], f[abi->stack_size], true,
+					    (uint32_t)f[abi->stack_flags] & AUTODISARM };
 	return 0;
 }
 
@@ -251,12 +222,12 @@ int sigframe_at(struct proc *p, uint64_t at, struct hidden_frame *ret_frame)
  * Standing in the restorer itself, the handler has returned and popped the frame's lowest word. A
  * thread whose borrower died comes this way too.
  */
-static bool in_restorer(const struct sigframes *s, uint64_t pc)
+static bool in_restorer(const struct sigframes *s, const struct proc *p, uint64_t pc)
 {
 	size_t i;
 
 	for (i = 0; i < s->restorers.n; i++)
-		if (pc - s->restorers.v[i] < 9)
+		if (pc - s->restorers.v[i] < p->arch->thread->restorers[0].len)
 			return true;
 	return false;
 }
@@ -264,9 +235,9 @@ static bool in_restorer(const struct sigframes *s, uint64_t pc)
 static bool popped_frame(struct sigframes *s, struct proc *p, const struct thread *t, uint64_t *ret_at,
 			 uint64_t *ret_frame)
 {
-	uint64_t at = t->regs.rsp - 8;
+	uint64_t at = thread_sp(p, t) - 8;
 
-	if (!in_restorer(s, t->regs.rip) || stack_read(p, at, ret_frame, FRAME_WORDS * 8) < 0)
+	if (!in_restorer(s, p, t->regs.cpu.pc) || stack_read(p, at, ret_frame, FRAME_WORDS * 8) < 0)
 		return false;
 	*ret_at = at;
 	return frame_is_plausible(p, at, ret_frame);
@@ -276,31 +247,32 @@ static bool popped_frame(struct sigframes *s, struct proc *p, const struct threa
  * A frame on an alternate stack is alive while its handler runs there: below it, on the same stack. Whoever looks up from
  * somewhere else has met another thread's, or one that is over: in Go all stacks lie beside each other in one heap.
  */
-static bool frame_is_elsewhere(uint64_t sp, uint64_t at, const uint64_t *f)
+static bool frame_is_elsewhere(const struct signal_abi *abi, uint64_t sp, uint64_t at, const uint64_t *f)
 {
-	return is_alternate(at, f) && sp < f[FRAME_STACK_SP];
+	return is_alternate(abi, at, f) && sp < f[abi->stack_sp];
 }
 
 /* One stack from sp up. Returns how many of its frames lead to another one, and where. */
 static int walk_stack(struct sigframes *s, struct proc *p, const struct thread *t, uint64_t sp,
 		      uint64_t *ret_away)
 {
+	const struct signal_abi *abi = p->arch->signal;
 	uint64_t at, frame[FRAME_WORDS], covered = 0, from = sp, next = sp & 4095 ? sp - 8 : sp;
 	int away = 0;
 
-	load_stack(s, p, t->tid, next, stack_end(s, p, sp, t->regs.fs_base));
+	load_stack(s, p, t->tid, next, stack_end(s, p, sp, t->regs.cpu.tls));
 	for (; next_frame(s, p, next, sp, &at, frame); next = at + 8) {
-		uint64_t up = frame[FRAME_SP];
+		uint64_t up = frame[abi->sp];
 		bool exact = frame_is_exact(p, at, frame);
 
-		if (frame_is_elsewhere(from, at, frame))
+		if (frame_is_elsewhere(abi, from, at, frame))
 			continue;
-		if (is_alternate(at, frame))
-			s->hi = MIN(s->hi, frame[FRAME_STACK_SP] + frame[FRAME_STACK_SIZE]);
+		if (is_alternate(abi, at, frame))
+			s->hi = MIN(s->hi, frame[abi->stack_sp] + frame[abi->stack_size]);
 
 		if (at < covered && !exact)
 			continue;
-		*vec_add(&s->saved) = (struct saved_pc){ TADDR(at + FRAME_PC * 8), frame[FRAME_PC], t->tid, exact, false };
+		*vec_add(&s->saved) = (struct saved_pc){ TADDR(at + abi->pc * 8), frame[abi->pc], t->tid, exact, false };
 		if (up - s->lo >= s->hi - s->lo) {
 			if (away < CHAIN_MOST)
 				ret_away[away++] = up;
@@ -313,15 +285,16 @@ static int walk_stack(struct sigframes *s, struct proc *p, const struct thread *
 
 static void walk_thread(struct sigframes *s, struct proc *p, const struct thread *t)
 {
+	const struct signal_abi *abi = p->arch->signal;
 	uint64_t at, frame[FRAME_WORDS], todo[CHAIN_MOST * 2];
 	int n = 0, stacks;
 
 	if (popped_frame(s, p, t, &at, frame)) {
-		*vec_add(&s->saved) = (struct saved_pc){ TADDR(at + FRAME_PC * 8), frame[FRAME_PC], t->tid,
+		*vec_add(&s->saved) = (struct saved_pc){ TADDR(at + abi->pc * 8), frame[abi->pc], t->tid,
 							 frame_is_exact(p, at, frame), false };
-		todo[n++] = frame[FRAME_SP];
+		todo[n++] = frame[abi->sp];
 	} else {
-		todo[n++] = t->regs.rsp;
+		todo[n++] = thread_sp(p, t);
 	}
 	for (stacks = 0; n && stacks < STACKS_MOST; stacks++) {
 		n--;
@@ -347,41 +320,43 @@ int sigframes_find(struct sigframes *s, struct proc *p)
 
 int sigframe_load(struct proc *p, const struct saved_pc *s, struct cpu *ret_cpu)
 {
-	uint64_t at = s->slot.v - FRAME_PC * 8, f[FRAME_WORDS];
+	const struct signal_abi *abi = p->arch->signal;
+	uint64_t at = s->slot.v - abi->pc * 8, f[FRAME_WORDS];
 	struct cpu c = { 0 };
 
 	if (stack_read(p, at, f, sizeof(f)) < 0 || !frame_is_exact(p, at, f))
 		return -EAGAIN;
 	for (int i = 0; i < 16; i++)
-		c.reg[i] = f[frame_reg[i]];
-	c.pc = f[FRAME_PC];
-	c.flags = f[FRAME_FLAGS];
+		c.reg[i] = f[abi->reg[i]];
+	c.pc = f[abi->pc];
+	c.flags = f[abi->flags];
 	*ret_cpu = c;
 	return 0;
 }
 
-static void put_cpu(uint64_t *f, const struct cpu *c)
+static void put_cpu(const struct signal_abi *abi, uint64_t *f, const struct cpu *c)
 {
 	for (int i = 0; i < 16; i++)
-		f[frame_reg[i]] = c->reg[i];
-	f[FRAME_PC] = c->pc;
-	f[FRAME_FLAGS] = c->flags;
+		f[abi->reg[i]] = c->reg[i];
+	f[abi->pc] = c->pc;
+	f[abi->flags] = c->flags;
 }
 
 /* In one write, from the first word that differs to the last: no death of ours leaves half of it. */
 int sigframe_store(struct proc *p, const struct saved_pc *s, const struct cpu *before,
 		   const struct cpu *after)
 {
+	const struct signal_abi *abi = p->arch->signal;
 	uint64_t old[FRAME_WORDS] = { 0 }, new[FRAME_WORDS] = { 0 };
 	int first = 0, last = FRAME_WORDS - 1;
 
-	put_cpu(old, before);
-	put_cpu(new, after);
+	put_cpu(abi, old, before);
+	put_cpu(abi, new, after);
 	while (first < last && old[first] == new[first])
 		first++;
 	while (last > first && old[last] == new[last])
 		last--;
-	return proc_write(p, TADDR(s->slot.v - FRAME_PC * 8 + first * 8), new + first, (last - first + 1) * 8);
+	return proc_write(p, TADDR(s->slot.v - abi->pc * 8 + first * 8), new + first, (last - first + 1) * 8);
 }
 
 void sigframes_free(struct sigframes *s)

@@ -18,7 +18,7 @@ struct saved_pc {
 };
 
 struct sigframes {
-	VEC(uint64_t) restorers;	/* addresses of `mov $15, %rax; syscall` */
+	VEC(uint64_t) restorers;	/* addresses of code that calls rt_sigreturn */
 	VEC(struct saved_pc) saved;	/* out of sigframes_find() */
 	uint8_t *buf;			/* part of the stack that is being looked at */
 	size_t cap, used;		/* its first `used` bytes have held something */

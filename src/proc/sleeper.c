@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "proc/sleeper.h"
 
-#include <immintrin.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "arch/relax.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "proc/clean.h"
@@ -124,7 +124,7 @@ int sleeper_find(struct sleeper *s, const struct arena *a, taddr at, uint64_t un
 		s->since = now;
 	/* It rings before it sleeps: a moment later is much earlier than the next round. */
 	while ((its = sleeps_at(s->pid, s->tid, at.v)) == MAY_SLEEP && now_ns() - s->since < MOMENT_NS)
-		_mm_pause();
+		cpu_relax();
 	if (its == SLEEPS_THERE && arena_is_mapped(a, s->pid))
 		return 1;
 	if (its == MAY_SLEEP && now - s->since < SOON_NS)

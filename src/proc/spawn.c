@@ -124,7 +124,7 @@ static int ended_early(const char *path, int status)
 		    WEXITSTATUS(status));
 }
 
-struct trap { uint64_t at; uint8_t old; bool set; };
+struct trap { uint64_t at; struct code_bytes old; bool set; };
 
 /* Where the new program is held: what comes first. */
 struct begin {
@@ -136,11 +136,12 @@ struct begin {
 
 static int set_trap(struct proc *p, struct trap *t, uint64_t at)
 {
-	const uint8_t int3 = 0xcc;
-	int r = proc_read(p, TADDR(at), &t->old, 1);
+	const struct code_bytes *trap = &p->arch->thread->trap;
+	int r = proc_read(p, TADDR(at), t->old.bytes, trap->len);
 
 	if (r == 0)
-		r = proc_write(p, TADDR(at), &int3, 1);
+		r = proc_write(p, TADDR(at), trap->bytes, trap->len);
+	t->old.len = trap->len;
 	t->at = at;
 	t->set = r == 0;
 	return r;
@@ -153,7 +154,7 @@ static int clear_traps(struct proc *p, struct begin *b)
 
 	for (int i = 0; i < 2 && !r; i++) {
 		if (traps[i]->set)
-			r = proc_write(p, TADDR(traps[i]->at), &traps[i]->old, 1);
+			r = proc_write(p, TADDR(traps[i]->at), traps[i]->old.bytes, traps[i]->old.len);
 		traps[i]->set = false;
 	}
 	return r;
@@ -186,11 +187,11 @@ static int at_exec(struct proc *p, struct begin *b)
 /* Returns 1 if its libraries are ready and none of their constructors has run. */
 static int at_call(struct proc *p, struct begin *b)
 {
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 	enum loading_at at;
 	uint64_t brk;
 
-	if (!b->loads || ptrace(PTRACE_GETREGS, p->pid, 0, &regs) < 0)
+	if (!b->loads || p->arch->thread->get(p->pid, &regs) < 0)
 		return 0;
 	at = loading_look(&b->loading, p->pid, &regs);
 	b->loads = at == LOADING_ON;
@@ -204,17 +205,18 @@ static int at_call(struct proc *p, struct begin *b)
 /* Returns 1 if this stop is one of the traps: then they are taken out and the thread stands before it. */
 static int at_trap(struct proc *p, struct begin *b, int sig)
 {
-	struct user_regs_struct regs;
+	const uint64_t after = p->arch->thread->trap_pc;
+	struct thread_regs regs;
 	int r;
 
-	if (sig != SIGTRAP || ptrace(PTRACE_GETREGS, p->pid, 0, &regs) < 0 ||
-	    !((b->entry.set && regs.rip == b->entry.at + 1) || (b->loaded.set && regs.rip == b->loaded.at + 1)))
+	if (sig != SIGTRAP || p->arch->thread->get(p->pid, &regs) < 0 ||
+	    !((b->entry.set && regs.cpu.pc == b->entry.at + after) || (b->loaded.set && regs.cpu.pc == b->loaded.at + after)))
 		return 0;
 	r = clear_traps(p, b);
 	if (r < 0)
 		return r;
-	regs.rip--;
-	if (ptrace(PTRACE_SETREGS, p->pid, 0, &regs) < 0)
+	regs.cpu.pc -= after;
+	if (p->arch->thread->put(p->pid, &regs) < 0)
 		return fail(-errno, "registers of process %d: %s", p->pid, strerror(errno));
 	return 1;
 }

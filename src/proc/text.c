@@ -199,16 +199,16 @@ static int place_for(struct apply *ap, uint64_t pc, uint64_t *ret_to)
 }
 
 /*
- * A thread in a system call stands behind the instruction, but a restart takes it back by two bytes:
+ * A thread in a system call stands after the instruction, but a restart takes it back to the instruction:
  * both places count. Which of them it is shows when the thread is prepared for the change.
  */
 static int look_at_thread(struct apply *ap, struct thread *t)
 {
 	uint64_t here, back = 0;
-	int r = place_for(ap, t->regs.rip, &here);
+	int r = place_for(ap, t->regs.cpu.pc, &here);
 
-	if (r == 0 && (int64_t)t->regs.orig_rax >= 0)
-		r = place_for(ap, t->regs.rip - 2, &back);
+	if (r == 0 && t->regs.call >= 0)
+		r = place_for(ap, t->regs.cpu.pc - ap->p->arch->thread->call_insn.len, &back);
 	if (r == 0 && (here || back) && t->held)
 		return -EAGAIN;		/* sleeps in vfork: its registers are out of reach */
 	if (r == 0 && (here || back))
@@ -257,9 +257,9 @@ static int move_thread(struct apply *ap, struct thread *t)
 	int r = thread_prepare_change(ap->p, t);
 
 	if (r == 0)
-		r = place_for(ap, t->regs.rip, &to);
+		r = place_for(ap, t->regs.cpu.pc, &to);
 	if (r == 0 && to) {
-		t->regs.rip = to;
+		t->regs.cpu.pc = to;
 		t->regs_changed = true;
 	}
 	return r;

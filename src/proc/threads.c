@@ -106,7 +106,7 @@ static int seize(struct proc *p, struct thread *t)
  */
 static bool better_wait(struct proc *p, const struct thread *t)
 {
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 
 	if (t->pid != p->pid && is_about_to_exec(t))
 		return true;
@@ -221,7 +221,7 @@ static bool poll_thread(struct proc *p, struct thread *t)
 		ptrace(PTRACE_CONT, t->tid, 0, sig);
 		return true;
 	}
-	if (ptrace(PTRACE_GETREGS, t->tid, 0, &t->regs) < 0)
+	if (p->arch->thread->get(t->tid, &t->regs) < 0)
 		return true;	/* killed this moment; its end is reported next */
 	t->stopped = true;
 	t->asleep = WSTOPSIG(status) != SIGTRAP;
@@ -248,7 +248,7 @@ static void look_at_vfork(struct proc *p, struct thread *t)
  */
 static int look_at_deep_sleep(struct thread *t, char state)
 {
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 
 	if (state != 'D' || in_vfork(t, &regs)) {
 		t->deep_since = 0;
@@ -502,7 +502,7 @@ int proc_put_regs(struct proc *p)
 
 		if (!t->stopped || !t->regs_changed || t->tid == priv(p)->borrow.tid)
 			continue;
-		if (ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs) < 0 && errno != ESRCH)
+		if (p->arch->thread->put(t->tid, &t->regs) < 0 && errno != ESRCH)
 			return fail(-errno, "registers of thread %d: %s", t->tid, strerror(errno));
 		t->regs_changed = false;
 	}
@@ -515,7 +515,7 @@ int threads_adopt(struct proc *p, pid_t tid)
 	int r;
 
 	t->seized = t->stopped = true;
-	if (ptrace(PTRACE_GETREGS, tid, 0, &t->regs) < 0)
+	if (p->arch->thread->get(tid, &t->regs) < 0)
 		return fail(-errno, "registers of thread %d: %s", tid, strerror(errno));
 	p->stopped_at = now_ns();
 	r = catch_new(p);
@@ -548,7 +548,7 @@ int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t),
 			continue;
 		call_unwind(p, t);
 		if (t->regs_changed)
-			ptrace(PTRACE_SETREGS, t->tid, 0, &t->regs);
+			p->arch->thread->put(t->tid, &t->regs);
 		t->regs_changed = false;
 		t->stopped = false;
 		ptrace(PTRACE_CONT, t->tid, 0, 0);

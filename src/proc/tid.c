@@ -127,7 +127,7 @@ void tids_note(const struct proc *p, tid_list *ret_list)
 		const struct thread *t = &p->threads.v[i];
 
 		if (t->stopped && t->pid == p->pid)
-			*vec_add(&list) = (struct tid_seen){ .tid = t->tid, .thread_pointer = t->regs.fs_base };
+			*vec_add(&list) = (struct tid_seen){ .tid = t->tid, .thread_pointer = t->regs.cpu.tls };
 	}
 	*ret_list = list;
 }

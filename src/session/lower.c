@@ -93,7 +93,7 @@ static bool one_is_calling(const struct target *t)
 	for (size_t i = 0; i < t->proc->threads.n; i++)
 		for (size_t k = 0; k < t->watches.n; k++)
 			if (watch_raises(&t->watches.v[k]) &&
-			    t->proc->threads.v[i].regs.rip - t->watches.v[k].at - 1 < watched_len(&t->watches.v[k]) - 2)
+			    t->proc->threads.v[i].regs.cpu.pc - t->watches.v[k].at - 1 < watched_len(&t->watches.v[k]) - 2)
 				return true;
 	return false;
 }

@@ -209,19 +209,23 @@ static void the_status_of_one_stop_is_not_that_of_the_next(void **state)
 
 /* ---- loaders ---- */
 
-static struct user_regs_struct at_entry(uint64_t nr, uint64_t arg)
+static struct thread_regs at_entry(uint64_t nr, uint64_t arg)
 {
-	return (struct user_regs_struct){ .orig_rax = nr, .rdi = arg, .rax = -ENOSYS };
+	struct thread_regs r = { .call = nr };
+
+	r.cpu.reg[arch_host()->thread->args[0]] = arg;
+	r.cpu.reg[arch_host()->thread->result] = -ENOSYS;
+	return r;
 }
 
 static void a_loader_is_ready_when_it_unmaps_its_cache(void **state)
 {
 	struct loading l = { .cache = 0x7000 };
-	struct user_regs_struct r = at_entry(SYS_munmap, 0x7000);
+	struct thread_regs r = at_entry(SYS_munmap, 0x7000);
 
 	(void)state;
 	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_READY);
-	r.rax = 0;		/* the end of that call: too late to be the begin */
+	r.cpu.reg[arch_host()->thread->result] = 0;		/* the end of that call: too late to be the begin */
 	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_ON);
 	r = at_entry(SYS_munmap, 0x8000);
 	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_ON);
@@ -235,7 +239,7 @@ static void a_loader_is_ready_when_it_unmaps_its_cache(void **state)
 static void a_loader_without_a_cache_is_told_from_others(void **state)
 {
 	struct loading l = { 0 };
-	struct user_regs_struct r = at_entry(SYS_arch_prctl, ARCH_SET_FS);
+	struct thread_regs r = at_entry(SYS_arch_prctl, ARCH_SET_FS);
 	int fd = open("/etc/ld.so.cache", O_RDONLY);
 	void *cache;
 
@@ -255,14 +259,14 @@ static void a_loader_without_a_cache_is_told_from_others(void **state)
 static void another_file_is_not_taken_for_the_cache(void **state)
 {
 	struct loading l = { 0 };
-	struct user_regs_struct r = at_entry(SYS_mmap, 0);
+	struct thread_regs r = at_entry(SYS_mmap, 0);
 	int fd = open("/proc/self/exe", O_RDONLY), cache_fd = open("/etc/ld.so.cache", O_RDONLY);
 	void *other = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0), *cache;
 
 	(void)state;
-	r.rdx = PROT_READ;
-	r.r8 = fd;
-	r.rax = (uint64_t)(uintptr_t)other;
+	r.cpu.reg[arch_host()->thread->args[2]] = PROT_READ;
+	r.cpu.reg[arch_host()->thread->args[4]] = fd;
+	r.cpu.reg[arch_host()->thread->result] = (uint64_t)(uintptr_t)other;
 	assert_int_equal(loading_look(&l, getpid(), &r), LOADING_ON);
 	assert_int_equal(l.mapped, (uint64_t)(uintptr_t)other);
 	r = at_entry(SYS_arch_prctl, ARCH_SET_FS);

@@ -64,10 +64,10 @@ static void set_or_skip(struct load_break *b, pid_t pid)
 
 static uint64_t pc_of(pid_t pid)
 {
-	struct user_regs_struct regs;
+	struct thread_regs regs;
 
-	assert_int_equal(ptrace(PTRACE_GETREGS, pid, 0, &regs), 0);
-	return regs.rip;
+	assert_int_equal(arch_host()->thread->get(pid, &regs), 0);
+	return regs.cpu.pc;
 }
 
 static void names_are_found_in_the_loaders_memory(void **state)

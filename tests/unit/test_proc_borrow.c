@@ -62,11 +62,11 @@ static void sequences_are_aborted(void **state)
 
 		assert_ok(proc_stop(p));
 		before = sh->value;
-		rip = p->threads.v[0].regs.rip;
+		rip = p->threads.v[0].regs.cpu.pc;
 		if (rip >= (uintptr_t)seq_start && rip < (uintptr_t)seq_commit) {
 			inside++;
 			borrowed(p, SYS_getpid, 0, 0);
-			assert_int_equal(p->threads.v[0].regs.rip, (uintptr_t)seq_abort);
+			assert_int_equal(p->threads.v[0].regs.cpu.pc, (uintptr_t)seq_abort);
 			assert_ok(proc_resume(p));
 			assert_true(wait_until(&sh->value, before + 1));
 		} else {
@@ -188,7 +188,7 @@ static void small_stacks(void **state)
 	p = opened(pid);
 	for (i = 0; i < 20; i++) {
 		assert_ok(proc_stop(p));
-		sp = p->threads.v[0].regs.rsp;
+		sp = thread_sp(p, &p->threads.v[0]);
 		assert_true(sp > HEAP && sp < HEAP + 65536);
 		assert_ok(proc_read(p, TADDR(sp - 128 - sizeof(before)), before, sizeof(before)));
 		assert_int_equal(borrowed(p, SYS_getpid, 0, 0), pid);
@@ -226,7 +226,7 @@ static void no_room_below(void **state)
 	assert_true(wait_until(&sh->turns[0], 2));
 	p = opened(pid);
 	assert_ok(proc_stop(p));
-	assert_true(p->threads.v[0].regs.rsp - sh->value - AREA < 4096);
+	assert_true(thread_sp(p, &p->threads.v[0]) - sh->value - AREA < 4096);
 	assert_int_equal(borrowed(p, SYS_getpid, 0, 0), pid);
 	assert_true(priv(p)->borrow.at - sh->value > 2 * AREA);
 	assert_ok(proc_resume(p));
@@ -254,12 +254,12 @@ static void stack_is_left_as_found(void **state)
 	assert_ok(proc_stop(p));
 	t = borrow_candidate(p);
 	assert_non_null(t);
-	at.v = t->regs.rsp - BELOW;
+	at.v = thread_sp(p, t) - BELOW;
 	assert_ok(proc_read(p, at, before, BELOW));
 	borrowed(p, SYS_getpid, 0, 0);
 	assert_int_equal(proc_borrowed_tid(p), t->tid);
 	assert_true(priv(p)->borrow.at >= at.v);
-	assert_true(priv(p)->borrow.at + priv(p)->borrow.len <= t->regs.rsp - RED_ZONE);
+	assert_true(priv(p)->borrow.at + priv(p)->borrow.len <= thread_sp(p, t) - RED_ZONE);
 	assert_ok(proc_read(p, at, after, BELOW));
 	assert_memory_not_equal(before, after, BELOW);
 	assert_memory_equal(before + BELOW - RED_ZONE, after + BELOW - RED_ZONE, RED_ZONE);

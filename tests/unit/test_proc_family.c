@@ -45,8 +45,8 @@ static void vfork_parent_is_held(void **state)
 		assert_ok(proc_stop(p));
 		assert_int_equal(p->threads.n, 2);
 		assert_int_equal(stopped_threads(p), 1);
-		assert_true(p->threads.v[0].held && p->threads.v[0].regs.orig_rax == SYS_vfork);
-		assert_true(proc_map_at(p, p->threads.v[0].regs.rip) != NULL);
+		assert_true(p->threads.v[0].held && p->threads.v[0].regs.call == SYS_vfork);
+		assert_true(proc_map_at(p, p->threads.v[0].regs.cpu.pc) != NULL);
 		assert_true(p->threads.v[1].stopped && p->threads.v[1].pid != pid);
 		before = sh->turns[1];
 		/* The memory is the same, so the child can be asked. */

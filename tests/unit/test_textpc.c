@@ -308,10 +308,10 @@ static void test_resume_elsewhere(void **state)
 	must(text_apply(s.r.p, s.r.a, &s.r.patch));
 	must(proc_stop(s.r.p));
 	must(thread_prepare_change(s.r.p, &s.r.p->threads.v[0]));
-	s.r.p->threads.v[0].regs.rip = filler;
+	s.r.p->threads.v[0].regs.cpu.pc = filler;
 	must(proc_put_regs(s.r.p));
 	remove_clean(&s);
-	assert_int_equal(s.r.p->threads.v[0].regs.rip, site);
+	assert_int_equal(s.r.p->threads.v[0].regs.cpu.pc, site);
 	kill(s.pid, SIGKILL);
 	rig_close(&s.r);
 	waitpid(s.pid, NULL, 0);
@@ -343,10 +343,10 @@ static void test_thread_at_a_landing(void **state)
 	*vec_add(&s.r.patch.moves_in) = (struct move){ TADDR(filler), TADDR(pad) };
 	must(proc_stop(s.r.p));
 	must(thread_prepare_change(s.r.p, &s.r.p->threads.v[0]));
-	s.r.p->threads.v[0].regs.rip = filler;
+	s.r.p->threads.v[0].regs.cpu.pc = filler;
 	must(proc_put_regs(s.r.p));
 	must(text_apply(s.r.p, s.r.a, &s.r.patch));
-	assert_int_equal(s.r.p->threads.v[0].regs.rip, pad);
+	assert_int_equal(s.r.p->threads.v[0].regs.cpu.pc, pad);
 	kill(s.pid, SIGKILL);
 	rig_close(&s.r);
 	waitpid(s.pid, NULL, 0);
@@ -415,7 +415,7 @@ static void test_sequence_named(void **state)
 	must(proc_stop(s.r.p));
 	must(proc_rseq(s.r.p, &conf));
 	if (conf.usable) {
-		slot = TADDR(s.r.p->threads.v[0].regs.fs_base + conf.offset + 8);
+		slot = TADDR(s.r.p->threads.v[0].regs.cpu.tls + conf.offset + 8);
 		must(proc_write(s.r.p, slot, &s.r.pieces[1].at.v, 8));
 		remove_clean(&s);
 		must(proc_read(s.r.p, slot, &cs, 8));

@@ -262,7 +262,7 @@ static inline uint64_t target_pc(pid_t pid)
 
 	must(proc_open(pid, &p));
 	must(proc_stop(p));
-	pc = p->threads.v[0].regs.rip;
+	pc = p->threads.v[0].regs.cpu.pc;
 	must(proc_resume(p));
 	proc_close(p);
 	return pc;

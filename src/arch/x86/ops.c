@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of arch.h for x86-64, and the one operation that has no file of its own. */
+/* The table of arch.h for x86-64, and the two operations that have no file of their own. */
 #include "arch/x86/x86.h"
 
 #include <elf.h>
@@ -19,10 +19,19 @@ int x86_jump(uint8_t *out, uint64_t from, uint64_t to)
 	return 0;
 }
 
+/* jmp *word(%rip) */
+static bool jumps_by_word(const uint8_t *code)
+{
+	return code[0] == 0xff && code[1] == 0x25;
+}
+
 const struct arch arch_x86_64 = {
 	.name = "x86-64",
 	.elf_machine = EM_X86_64,
 	.regs = &x86_regs,
+	.thread = &x86_thread_abi,
+	.signal = &x86_signal_abi,
+	.batch = &x86_batch,
 	.assembler = &x86_asm,
 	.decode = x86_decode,
 	.relocate = x86_relocate,
@@ -42,4 +51,5 @@ const struct arch arch_x86_64 = {
 	.emit_bulk = x86_emit_bulk,
 	.emit_park = x86_emit_park,
 	.text = x86_text,
+	.jumps_by_word = jumps_by_word,
 };

@@ -8,6 +8,9 @@
 #define NR_TIME 201		/* the one system call that writes to an address and has no other effect */
 
 extern const struct asm_ops x86_asm;
+extern const struct thread_abi x86_thread_abi;
+extern const struct signal_abi x86_signal_abi;
+extern const struct batch_code x86_batch;
 
 int x86_decode(const uint8_t *code, size_t room, uint64_t addr, struct insn *ret_insn);
 int x86_relocate(const uint8_t *code, const struct insn *insn, uint64_t from, uint64_t to,

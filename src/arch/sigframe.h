@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The frame that the kernel lays on a stack for a signal, and that rt_sigreturn takes back. jab writes one itself for a thread
+ * that it borrows (proc/frame.c).
+ */
+#ifndef JAB_ARCH_SIGFRAME_H
+#define JAB_ARCH_SIGFRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arch/thread.h"
+
+#define CONTEXT_LEN 320		/* of the context, a multiple of 64 */
+#define VECTORS_MAX 16384	/* most bytes of vector registers */
+
+#define FRAME_WORDS 30		/* of a frame that are looked at */
+#define FRAME_MOST (64 * 1024ull)	/* bytes of a frame, vector registers included */
+
+struct signal_abi {
+	uint32_t vector_set;		/* of PTRACE_GETREGSET: the vector registers */
+	uint16_t vector_least;		/* that many bytes it has at least */
+
+	/* What the kernel writes, by words from the lowest one on, which is the address of the restorer. */
+	uint8_t sp, pc, flags, stack_sp, stack_flags, stack_size, vectors_at;
+	uint8_t reg[16];
+	uint16_t to_vectors;		/* bytes from the frame to the vector registers, */
+	uint16_t to_own_vectors;	/* and of one that write_context has made, from a word below that */
+
+	/* Whether there can be such a frame at that address, by what no handler changes: */
+	bool (*may_be)(uint64_t at, const uint64_t *frame);
+	/* Whether its vector registers have the kernel's marks. */
+	bool (*is_marked)(const uint64_t *frame, const struct cpu_memory *m);
+
+	/* Takes its time: it is called before anything is stopped. */
+	void (*prepare)(void);
+
+	/*
+	 * Turns `len` bytes of that set into those of a frame, which may be longer by 64 bytes at most. Returns their length.
+	 * In a frame their address is a multiple of 64.
+	 */
+	size_t (*take_vectors)(uint8_t *set, size_t len);
+
+	/* Writes a context of CONTEXT_LEN bytes; the alternate signal stack stays as it is. vectors: their address */
+	void (*write_context)(uint8_t *out, const struct thread_regs *r, uint64_t mask, uint64_t vectors);
+
+	/* Whether these three words, a pc and what follows, can be of user code's registers in the kernel's order. */
+	bool (*is_context)(const uint64_t *pc);
+};
+
+#endif
