@@ -87,7 +87,8 @@ static int place_parts(struct jab *j, uint32_t probe, uint32_t first_part, size_
 			r = 0;
 	}
 	if (!r && p->sites && p->refused == p->sites)
-		r = fail(-ENOSPC, "none of its %zu sites can be placed (%s)", p->sites, p->why ? p->why : "no room for its counters");
+		r = fail(-ENOSPC, "none of its %zu sites can be placed (%s); where a probe is in, no second one can be added", p->sites,
+			 p->why ? p->why : "no room for its counters");
 	return r;
 }
 
