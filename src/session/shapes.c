@@ -256,7 +256,7 @@ static int add_own(struct jab *j, const struct row *row, struct session_probe *p
 	uint64_t pc = entry + (row->offset == UINT64_MAX ? 0 : row->offset);
 	int r = 0;
 
-	if (!p->fields.n && row->offset == UINT64_MAX && row->func != UINT32_MAX &&
+	if (!p->fields.n && !p->is_copies && row->offset == UINT64_MAX && row->func != UINT32_MAX &&
 	    !typed_parameters(m, entry, row->is_return, &s->own))
 		say_unsure(p, row, m);
 	for (size_t i = 0; !r && i < p->fields.n; i++) {
@@ -333,13 +333,15 @@ char *row_name(const struct jab *j, uint32_t row)
 	struct module *m = j->files.v[r->file].m;
 	const char *path = j->files.v[r->file].path, *slash = strrchr(path, '/');
 	const char *func = r->func == UINT32_MAX ? "?" : func_name(m, &m->funcs.v[r->func]);
+	bool is_copy = j->probes.v[r->probe].is_copies;
 	char off[32] = "";
 
 	if (r->offset != UINT64_MAX)
 		snprintf(off, sizeof(off), "+%#llx", (unsigned long long)r->offset);
 	if (spec->name && !has_other_rows(j, row))
 		return xstrdup(spec->name);
-	return xasprintf("%s:%s%s%s", spec->name ? spec->name : slash ? slash + 1 : path, func, off,
+	return xasprintf("%s:%s%s%s%s%s", spec->name ? spec->name : slash ? slash + 1 : path,
+			 is_copy ? spec->place : "", is_copy ? "@" : "", func, off,
 			 r->is_return && spec->kind != SPEC_CALL ? "%return" : "");
 }
 
