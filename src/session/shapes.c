@@ -229,6 +229,26 @@ static void leave_out(field_list *own)
 	free(f->symbol);
 }
 
+static void say_unsure(struct session_probe *p, const struct row *row, struct module *m)
+{
+	if (p->is_unsure)
+		return;
+	log_warn("%s: the compiler may have changed how the static function %s is called: its %s may be wrong",
+		 p->spec->text, func_name(m, &m->funcs.v[row->func]), row->is_return ? "return value" : "parameters");
+	p->is_unsure = true;
+}
+
+/* The return value with the type that the function gives it; what can't be shown is left out. */
+static void own_result(struct session_probe *p, const struct row *row, struct module *m, struct field *f, field_list *own)
+{
+	int r = typed_result(m, m->funcs.v[row->func].addr, f, p->spec->text);
+
+	if (r < 0)
+		leave_out(own);
+	else if (r)
+		say_unsure(p, row, m);
+}
+
 static int add_own(struct jab *j, const struct row *row, struct session_probe *p, struct shape *s)
 {
 	struct module *m = j->files.v[row->file].m;
@@ -236,12 +256,9 @@ static int add_own(struct jab *j, const struct row *row, struct session_probe *p
 	uint64_t pc = entry + (row->offset == UINT64_MAX ? 0 : row->offset);
 	int r = 0;
 
-	if (!p->fields.n && row->offset == UINT64_MAX && row->func != UINT32_MAX &&
-	    !typed_parameters(m, entry, row->is_return, &s->own) && !p->is_unsure) {
-		log_warn("%s: the compiler may have changed how the static function %s is called: its parameters may be wrong",
-			 p->spec->text, func_name(m, &m->funcs.v[row->func]));
-		p->is_unsure = true;
-	}
+	if (!p->fields.n && !p->is_copies && row->offset == UINT64_MAX && row->func != UINT32_MAX &&
+	    !typed_parameters(m, entry, row->is_return, &s->own))
+		say_unsure(p, row, m);
 	for (size_t i = 0; !r && i < p->fields.n; i++) {
 		struct field *f = vec_add(&s->own);
 
@@ -250,9 +267,8 @@ static int add_own(struct jab *j, const struct row *row, struct session_probe *p
 		f->symbol = f->symbol ? xstrdup(f->symbol) : NULL;
 		if (f->from == FROM_NAME)
 			r = typed_lookup(m, pc, f, p->spec->text);
-		else if (is_bare_result(f) && row->func != UINT32_MAX && p->sites <= MOST_NAMED &&
-			 typed_result(m, entry, f, p->spec->text) < 0)
-			leave_out(&s->own);
+		else if (is_bare_result(f) && row->func != UINT32_MAX && p->sites <= MOST_NAMED)
+			own_result(p, row, m, f, &s->own);
 	}
 	for (size_t i = 0; !r && i < s->own.n; i++)
 		*vec_add(&s->fields) = &s->own.v[i];
@@ -317,13 +333,15 @@ char *row_name(const struct jab *j, uint32_t row)
 	struct module *m = j->files.v[r->file].m;
 	const char *path = j->files.v[r->file].path, *slash = strrchr(path, '/');
 	const char *func = r->func == UINT32_MAX ? "?" : func_name(m, &m->funcs.v[r->func]);
+	bool is_copy = j->probes.v[r->probe].is_copies;
 	char off[32] = "";
 
 	if (r->offset != UINT64_MAX)
 		snprintf(off, sizeof(off), "+%#llx", (unsigned long long)r->offset);
 	if (spec->name && !has_other_rows(j, row))
 		return xstrdup(spec->name);
-	return xasprintf("%s:%s%s%s", spec->name ? spec->name : slash ? slash + 1 : path, func, off,
+	return xasprintf("%s:%s%s%s%s%s", spec->name ? spec->name : slash ? slash + 1 : path,
+			 is_copy ? spec->place : "", is_copy ? "@" : "", func, off,
 			 r->is_return && spec->kind != SPEC_CALL ? "%return" : "");
 }
 

@@ -133,9 +133,10 @@ int typed_result(struct module *m, uint64_t entry, struct field *f, const char *
 	if (has_no_type(t, func))
 		return 0;
 	r = take_var(m, t, &func->retval, &typed, where);
-	if (!r)
-		*f = typed;
-	return r;
+	if (r)
+		return r;
+	*f = typed;
+	return !!(func->retval.flags & VAR_UNSURE);
 }
 
 /* A type that was written is read out of a register; only a program can convert. */
@@ -184,8 +185,10 @@ bool typed_parameters(struct module *m, uint64_t entry, bool is_exit, field_list
 			result->is_result = true;
 			if (take_var(m, t, &f->retval, result, "") < 0)
 				drop_last(list);
+			else
+				unsure = f->retval.flags & VAR_UNSURE;
 		}
-		return true;
+		return !unsure;
 	}
 	for (uint32_t i = 0; i < f->nparams && list->n < 16; i++) {
 		if (!f->params[i].name)

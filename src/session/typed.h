@@ -11,7 +11,10 @@ int typed_lookup(struct module *m, uint64_t pc, struct field *f, const char *whe
 /* Many functions at once: nobody wants to wait for all their names. */
 #define MOST_NAMED 100
 
-/* What a function returns, of the type that it has; unchanged where that is not known. A sentence if it is no number. */
+/*
+ * What a function returns, of the type that it has; unchanged where that is not known. A sentence if it is no number.
+ * 1: the compiler may have changed how the function is called.
+ */
 int typed_result(struct module *m, uint64_t entry, struct field *f, const char *where);
 bool typed_result_is_more(struct module *m, uint64_t entry, const struct field *f);	/* than the place that f reads holds */
 bool typed_has_function(struct module *m, uint64_t entry);	/* is anything known of it? */

@@ -191,6 +191,25 @@ static bool is_constant(const struct loc *l)
 	return l->n == 1 && (l->pieces[0].kind == LOC_CONST || l->pieces[0].kind == LOC_BYTES);
 }
 
+static bool is_argument_register(const struct arch_regs *regs, const struct loc_piece *p)
+{
+	if (p->kind == LOC_XMM)
+		return p->reg < 8;
+	for (size_t i = 0; p->kind == LOC_REG && i < ARRAY_SIZE(regs->args); i++)
+		if (regs->args[i] == p->reg)
+			return true;
+	return false;
+}
+
+/* LLVM writes a register without a list if the variable is there from the beginning of the function to its end. */
+static bool is_there_always(struct job *j, const struct loc *l)
+{
+	for (uint32_t i = 0; i < l->n; i++)
+		if (!is_argument_register(j->t->m->arch->regs, &l->pieces[i]))
+			return false;
+	return j->unsure && l->n;
+}
+
 /*
  * Where the debug info is exact, it is compared with the convention; where the compiler was free to deviate, it
  * takes precedence.
@@ -207,6 +226,7 @@ static void check_with_lists(struct job *j, struct var *vars)
 		if (p->result)
 			continue;
 		listed[i] = dw_location(j->t, &p->die, j->die, j->entry, type_get(j->t, p->type)->size, &exact[i]);
+		exact[i] |= is_there_always(j, &listed[i]);
 		if (!exact[i] || has_gone(&listed[i]) || same_place(&listed[i], &vars[i].loc))
 			continue;
 		if (has_gone(&vars[i].loc)) {	/* the convention does not determine it */

@@ -140,6 +140,8 @@ TARGETS = {
     "results_rs_0": {"sources": ["results.rs"], "command": ["rustc", "-g", "--edition", "2021", "--crate-name", "results"]},
     "results_rs_2": {"sources": ["results.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "results"]},
     "variants_0": {"sources": ["variants.rs"], "command": ["rustc", "-g", "--edition", "2021", "--crate-name", "variants"]},
+    "dropped_0": {"sources": ["dropped.rs"], "command": ["rustc", "-g", "--edition", "2021", "--crate-name", "dropped"]},
+    "dropped_2": {"sources": ["dropped.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "dropped"]},
     "pieces": c("pieces.c", cc="clang"),
     "results_O0": c("results.c", "-O0"),
     "results_O2": c("results.c"),

@@ -2,6 +2,7 @@
 """One probe with many places, of which some lack what the clause asks for: these are left out, and it is said which and
 why. A function that was asked for by its name is an error, and so is a clause that means nothing anywhere."""
 import json
+import subprocess
 
 import pytest
 
@@ -74,3 +75,16 @@ def test_library_that_comes_later(built):
     assert r.stderr.count("leaves out late_call: unknown name 'who'") == 1, r.stderr
     r = scripts.run("u:liblate:late_* { @n = sum(who) }", built("late"), lib, 1)
     assert r.status == 0 and r.stdout == "3\n" and "name it by its whole path" in r.stderr, r
+
+
+def test_copies_have_the_name_of_their_function(tmp_path):
+    """Also a copy at the beginning of another function, whose parameters are not meant."""
+    source, path = tmp_path / "inl.c", tmp_path / "inl"
+    source.write_text("static inline __attribute__((always_inline)) int sq(int x) { return x * x; }\n"
+                      "int main(int c, char **v) { return sq(c) + sq(c + 1) == 0; }\n")
+    subprocess.run(["gcc", "-O2", "-g", "-o", path, source], check=True)
+    for probe, fields in ("exe:sq", set()), ("exe:sq x", {"x"}), ("exe:sq x if x", {"x"}):
+        r = jab.run("trace", "--json", probe, "--", path)
+        events = [o for o in r.objects if "fields" in o]
+        assert r.status == 0 and len(events) == 2, r
+        assert all(o["probe"].startswith("inl:sq@main") and o["fields"].keys() == fields for o in events), r

@@ -81,7 +81,7 @@ def test_odd_numbers(built):
 
 def test_error_behind_warnings(built):
     """However many warnings there are, what is wrong is told."""
-    many = " ".join(f"x{i}=n" for i in range(12))
+    many = " ".join(f"x{i}=s" for i in range(12))
     r = jab.run("trace", "--dry-run", f"exe:typed::look {many} y=nowhere", "--", built("typed_rs_2"))
     assert r.status and r.stderr.count(": warning: the compiler may have changed") == 12, r
     assert re.search(r": error: unknown name 'nowhere'.*\n  exe:typed::look .*\n +\^~{6}\n", r.stderr), r
@@ -200,12 +200,25 @@ def test_cxx(built, tmp_path, level):
 
 
 def test_unsure(built):
-    """Where the compiler may have changed how a function is called, that is said."""
-    r = jab.run("trace", "--json", "exe:typed::look x0=n", "--", built("typed_rs_2"))
-    assert [o["fields"]["x0"] for o in r.objects if "fields" in o] == [0, 1, 2], r
-    assert "'n': the compiler may have changed how this static function is called" in r.stderr
-    r = jab.run("trace", "exe:typed::look", "--", built("typed_rs_2"))
-    assert r.stderr.count("exe:typed::look: the compiler may have changed how the static function typed::look is called") == 1, r
+    """Where the compiler may have changed how a function is called, that is said; not if the debug info knows it."""
+    for probe in "exe:typed::look x0=n", "exe:typed::look x0=n if 1", "exe:typed::look":
+        r = jab.run("trace", "--json", probe, "--", built("typed_rs_2"))
+        assert [o["fields"]["x0" if "x0" in probe else "n"] for o in r.objects if "fields" in o] == [0, 1, 2], r
+        assert "may have changed" not in r.stderr, r
+    r = jab.run("trace", "call:exe:typed::look n retval", "--", built("typed_rs_2"))
+    assert r.stderr.count("the compiler may have changed how this static function is called") == 1, r
+    for more in "", " retval":
+        r = jab.run("trace", f"exe:typed::look%return{more}", "--", built("typed_rs_2"))
+        assert r.stderr.count("may have changed how the static function typed::look is called: its return value may be wrong") == 1, r
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_dropped_parameters(built, level):
+    """Where the compiler has left out a parameter, the debug info knows where the others are."""
+    for probe in "exe:dropped::Shop::three", "exe:dropped::Shop::three n", "call:exe:dropped::Shop::three", "call:exe:dropped::Shop::three n retval":
+        got = fields(built(f"dropped_{level}"), probe)
+        assert [f["n"] for f in got] == [0, 10, 20, 30], (probe, got)
+        assert level == 0 or "self" not in got[0], (probe, got)
 
 
 @pytest.mark.parametrize("level", [0, 2])
