@@ -18,6 +18,9 @@
 #include "base/err.h"
 #include "trace/trace.h"
 
+#define F(name_, kind_, bits_, base_, size_, count_) \
+	{ .name = name_, .kind = kind_, .bits = bits_, .base = base_, .size = size_, .count = count_ }
+
 #define SPAN_EVENTS 16384
 #define STREAMS 2
 
@@ -58,7 +61,7 @@ static uint64_t fill(struct event *e, uint64_t time)
 static void write_trace(uint64_t events)
 {
 	static const struct ctf_field fields[] = {
-		{ "fd", CTF_SIGNED, 32, 10, 0, 0 }, { "size", CTF_UNSIGNED, 64, 16, 0, 0 }, { "name", CTF_STRING, 0, 0, 0, 0 },
+		F("fd", CTF_SIGNED, 32, 10, 0, 0), F("size", CTF_UNSIGNED, 64, 16, 0, 0), F("name", CTF_STRING, 0, 0, 0, 0),
 	};
 	static struct event e[SPAN_EVENTS];
 	struct ctf_options o = { .clock = { .hz = 2600000000 }, .command = "view_rate" };

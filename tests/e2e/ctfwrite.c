@@ -62,25 +62,27 @@ static void begin(const char *dir)
 
 /* --- write: every type ----------------------------------------------------------------- */
 
+#define F(name_, kind_, bits_, base_, size_, count_) \
+	{ .name = name_, .kind = kind_, .bits = bits_, .base = base_, .size = size_, .count = count_ }
 static const struct ctf_field none[1];
 static const struct ctf_field numbers[] = {
-	{ "a", CTF_SIGNED, 8, 10, 0, 0 }, { "b", CTF_SIGNED, 16, 0, 0, 0 }, { "c", CTF_SIGNED, 32, 10, 0, 0 },
-	{ "d", CTF_SIGNED, 64, 10, 0, 0 }, { "e", CTF_UNSIGNED, 8, 10, 0, 0 }, { "f", CTF_UNSIGNED, 16, 10, 0, 0 },
-	{ "g", CTF_UNSIGNED, 32, 16, 0, 0 }, { "h", CTF_UNSIGNED, 64, 8, 0, 0 }, { "int", CTF_POINTER, 0, 0, 0, 0 },
-	{ "struct", CTF_UNSIGNED, 32, 10, 0, 0 },
+	F("a", CTF_SIGNED, 8, 10, 0, 0), F("b", CTF_SIGNED, 16, 0, 0, 0), F("c", CTF_SIGNED, 32, 10, 0, 0),
+	F("d", CTF_SIGNED, 64, 10, 0, 0), F("e", CTF_UNSIGNED, 8, 10, 0, 0), F("f", CTF_UNSIGNED, 16, 10, 0, 0),
+	F("g", CTF_UNSIGNED, 32, 16, 0, 0), F("h", CTF_UNSIGNED, 64, 8, 0, 0), F("int", CTF_POINTER, 0, 0, 0, 0),
+	F("struct", CTF_UNSIGNED, 32, 10, 0, 0),
 };
 static const struct ctf_field mixed[] = {
-	{ "s->text", CTF_STRING, 0, 0, 0, 0 }, { "bytes", CTF_BYTES, 0, 0, 3, 0 }, { "s.text", CTF_STRING, 0, 0, 0, 0 },
-	{ "x", CTF_FLOAT, 32, 0, 0, 0 }, { "y", CTF_FLOAT, 64, 0, 0, 0 }, { "9lives", CTF_UNSIGNED, 8, 16, 0, 0 },
-	{ "last", CTF_STRING, 0, 0, 0, 0 },
+	F("s->text", CTF_STRING, 0, 0, 0, 0), F("bytes", CTF_BYTES, 0, 0, 3, 0), F("s.text", CTF_STRING, 0, 0, 0, 0),
+	F("x", CTF_FLOAT, 32, 0, 0, 0), F("y", CTF_FLOAT, 64, 0, 0, 0), F("9lives", CTF_UNSIGNED, 8, 16, 0, 0),
+	F("last", CTF_STRING, 0, 0, 0, 0),
 };
 static const struct ctf_field lists[] = {
-	{ "_faults", CTF_UNSIGNED, 64, 16, 0, 0 }, { "i", CTF_SIGNED, 16, 10, 0, 3 }, { "x", CTF_UNSIGNED, 8, 16, 0, 5 },
-	{ "none", CTF_ADDRS, 0, 0, 0, 0 }, { "f", CTF_FLOAT, 32, 0, 0, 3 }, { "p", CTF_POINTER, 0, 0, 0, 2 },
-	{ "d", CTF_FLOAT, 64, 0, 0, 1 }, { "backtrace", CTF_ADDRS, 0, 0, 0, 0 },
+	F("_faults", CTF_UNSIGNED, 64, 16, 0, 0), F("i", CTF_SIGNED, 16, 10, 0, 3), F("x", CTF_UNSIGNED, 8, 16, 0, 5),
+	F("none", CTF_ADDRS, 0, 0, 0, 0), F("f", CTF_FLOAT, 32, 0, 0, 3), F("p", CTF_POINTER, 0, 0, 0, 2),
+	F("d", CTF_FLOAT, 64, 0, 0, 1), F("backtrace", CTF_ADDRS, 0, 0, 0, 0),
 };
-static const struct ctf_field at_end[] = { { "u", CTF_UNSIGNED, 32, 10, 0, 3 } };
-static const struct ctf_field narrow[] = { { "event", CTF_SIGNED, 16, 16, 0, 0 } };
+static const struct ctf_field at_end[] = { F("u", CTF_UNSIGNED, 32, 10, 0, 3) };
+static const struct ctf_field narrow[] = { F("event", CTF_SIGNED, 16, 16, 0, 0) };
 
 static const struct shape {
 	const char *name;
@@ -286,7 +288,7 @@ static size_t fill_counted(struct counted *e, size_t n, uint64_t from, uint32_t 
 	return n * sizeof(*e);
 }
 
-static const struct ctf_field counter[] = { { "n", CTF_UNSIGNED, 64, 10, 0, 0 } };
+static const struct ctf_field counter[] = { F("n", CTF_UNSIGNED, 64, 10, 0, 0) };
 
 static void say(uint64_t n)
 {

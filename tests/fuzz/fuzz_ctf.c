@@ -12,6 +12,9 @@
 
 #include "mutate.h"
 
+#define F(name_, kind_, bits_, base_, size_, count_) \
+	{ .name = name_, .kind = kind_, .bits = bits_, .base = base_, .size = size_, .count = count_ }
+
 #define OWN "stream_4294967040_0"
 
 static char dir[] = "/tmp/fuzz_ctf.XXXXXX";
@@ -82,9 +85,9 @@ static int fuzz_one(const uint8_t *p, size_t size)
 
 #ifndef WITH_LIBFUZZER
 static const struct ctf_field fields[] = {
-	{ CTF_FAULTS, CTF_UNSIGNED, 64, 16, 0, 0 }, { "s", CTF_STRING, 0, 0, 0, 0 }, { "b", CTF_BYTES, 0, 0, 5, 0 }, { "i", CTF_SIGNED, 32, 10, 0, 0 },
-	{ "f", CTF_FLOAT, 64, 0, 0, 0 }, { "a", CTF_UNSIGNED, 16, 10, 0, 3 }, { "bt", CTF_ADDRS, 0, 0, 0, 0 },
-	{ "t", CTF_STRING, 0, 0, 0, 0 },
+	F(CTF_FAULTS, CTF_UNSIGNED, 64, 16, 0, 0), F("s", CTF_STRING, 0, 0, 0, 0), F("b", CTF_BYTES, 0, 0, 5, 0), F("i", CTF_SIGNED, 32, 10, 0, 0),
+	F("f", CTF_FLOAT, 64, 0, 0, 0), F("a", CTF_UNSIGNED, 16, 10, 0, 3), F("bt", CTF_ADDRS, 0, 0, 0, 0),
+	F("t", CTF_STRING, 0, 0, 0, 0),
 };
 
 struct seed_event {
