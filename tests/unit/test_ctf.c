@@ -30,7 +30,7 @@ struct counted {
 	uint64_t n;
 };
 
-static const struct ctf_field counter[] = { { "n", CTF_UNSIGNED, 64, 10, 0, 0 } };
+static const struct ctf_field counter[] = { { .name = "n", .kind = CTF_UNSIGNED, .bits = 64, .base = 10 } };
 
 static struct ctf *create(void)
 {
@@ -183,7 +183,7 @@ static void test_check_rows(void **unused)
 		{ "the same time", { 6, 40, 10, 1, 1 }, 8, 0, 2 },
 		{ "a head that is cut", { 6, 40, 20, 1, 1 }, 8, 20, 1 },
 	};
-	static const struct ctf_field text[] = { { "s", CTF_STRING, 0, 0, 0, 0 } };
+	static const struct ctf_field text[] = { { .name = "s", .kind = CTF_STRING } };
 	struct ctf *ctf = create_counted();
 
 	assert_int_equal(ctf_class(ctf, 6, "s", text, 1), 0);
@@ -381,7 +381,7 @@ static void test_metadata_grows(void **unused)
 	}
 	assert_int_equal(ctf_class(ctf, 3, "again", counter, 1), -EEXIST);
 	assert_int_equal(ctf_class(ctf, CTF_MAX_CLASSES, "far", counter, 1), -E2BIG);
-	assert_int_equal(ctf_class(ctf, 70, "odd", &(struct ctf_field){ "x", CTF_SIGNED, 24, 10, 0, 0 }, 1), -EINVAL);
+	assert_int_equal(ctf_class(ctf, 70, "odd", &(struct ctf_field){ .name = "x", .kind = CTF_SIGNED, .bits = 24, .base = 10 }, 1), -EINVAL);
 	assert_int_equal(ctf_close(ctf), 0);
 }
 
