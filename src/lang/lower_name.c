@@ -67,7 +67,7 @@ static struct val saved_value(struct lower *w, const struct expr *e)
 		w->p = w->entry;
 		v = at_entry(w, e);
 		if (v.kind == K_PIECES)
-			lower_error(w, e, "'%s' is handed over in registers, and is gone at the exit", e->name);
+			lower_error(w, e, "'%s' is handed over in registers, and is gone at the exit; a probe on the entry has it", e->name);
 		if (v.kind == K_MEM)
 			v = val_address(w, &v);
 		reg = val_in_reg(w, &v);

@@ -212,6 +212,13 @@ def test_unsure(built):
         assert r.stderr.count("may have changed how the static function typed::look is called: its return value may be wrong") == 1, r
 
 
+def test_gone_at_the_exit(built):
+    """A slice is handed over in two registers, and a call keeps one value for each argument: it is said who has it."""
+    r = jab.run("trace", "call:exe:typed::look s retval", "--", built("typed_rs_2"))
+    assert r.status == 1 and "'s' is handed over in registers, and is gone at the exit; a probe on the entry has it" in r.stderr, r
+    assert all(isinstance(f["s"], str) for f in fields(built("typed_rs_2"), "exe:typed::look s"))
+
+
 @pytest.mark.parametrize("level", [0, 2])
 def test_dropped_parameters(built, level):
     """Where the compiler has left out a parameter, the debug info knows where the others are."""

@@ -8,12 +8,10 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "sym/types.h"
 #include "trace/names.h"
 
 #include "mutate.h"
-
-#define F(name_, kind_, bits_, base_, size_, count_) \
-	{ .name = name_, .kind = kind_, .bits = bits_, .base = base_, .size = size_, .count = count_ }
 
 #define OWN "stream_4294967040_0"
 
@@ -84,10 +82,14 @@ static int fuzz_one(const uint8_t *p, size_t size)
 }
 
 #ifndef WITH_LIBFUZZER
+static const struct type_value moods[] = { { "CALM", 0 }, { "ANGRY", -3 }, { "\"o\\d\n", 7 } };
+
 static const struct ctf_field fields[] = {
-	F(CTF_FAULTS, CTF_UNSIGNED, 64, 16, 0, 0), F("s", CTF_STRING, 0, 0, 0, 0), F("b", CTF_BYTES, 0, 0, 5, 0), F("i", CTF_SIGNED, 32, 10, 0, 0),
-	F("f", CTF_FLOAT, 64, 0, 0, 0), F("a", CTF_UNSIGNED, 16, 10, 0, 3), F("bt", CTF_ADDRS, 0, 0, 0, 0),
-	F("t", CTF_STRING, 0, 0, 0, 0),
+	{ .name = CTF_FAULTS, .kind = CTF_UNSIGNED, .bits = 64, .base = 16 }, { .name = "s", .kind = CTF_STRING },
+	{ .name = "b", .kind = CTF_BYTES, .size = 5 },
+	{ .name = "i", .kind = CTF_SIGNED, .bits = 32, .base = 10, .nvalues = 3, .values = moods },
+	{ .name = "f", .kind = CTF_FLOAT, .bits = 64 }, { .name = "a", .kind = CTF_UNSIGNED, .bits = 16, .base = 10, .count = 3 },
+	{ .name = "bt", .kind = CTF_ADDRS }, { .name = "t", .kind = CTF_STRING },
 };
 
 struct seed_event {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "sym/types.h"
 #include "trace/ctf.h"
 #include "trace/live.h"
 #include "trace/trace.h"
@@ -371,10 +372,60 @@ static int remove_all(void **unused)
 	return system(command);
 }
 
+/* Names are any text; values with a name are found by what the field holds, however the debug info writes them. */
+static void test_enums(void **state)
+{
+	static const struct type_value moods[] = { { "CALM", 0 }, { "ANGRY", -3 }, { "o\"d\n\033", 7 }, { NULL, 9 } };
+	static const struct type_value tiny[] = { { "MUCH", 200 }, { "MORE", -55 } }, wide[] = { { "TOP", INT64_MIN } };
+	static const struct ctf_field fields[] = {
+		{ .name = "m", .kind = CTF_SIGNED, .bits = 32, .nvalues = 4, .values = moods },
+		{ .name = "t", .kind = CTF_UNSIGNED, .bits = 8, .nvalues = 2, .values = tiny },
+		{ .name = "w", .kind = CTF_UNSIGNED, .bits = 64, .nvalues = 1, .values = wide },
+		{ .name = "l", .kind = CTF_SIGNED, .bits = 32, .nvalues = CTF_MAX_VALUES + 1, .values = moods },
+	};
+	static const char *const bad[] = { "{ \"a\" }", "{ \"a\" = b }", "{ \"a\" = 1, }", "{ a = 1 }", "{ \"a\" = 1", "= 1 }", "{ \"a\" = 99999999999999999999 }" };
+	char path[64], other[96], text[16384], *at;
+	struct ctf *ctf;
+	struct trace *t;
+	const struct ctf_class *c;
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/enums", top);
+	assert_int_equal(ctf_create(path, &options, &ctf), 0);
+	assert_int_equal(ctf_class(ctf, 0, "e", fields, 4), 0);
+	assert_int_equal(ctf_close(ctf), 0);
+	assert_int_equal(trace_open(path, &t), 0);
+	c = trace_class(t, 0);
+	assert_int_equal(c->n, 4);
+	assert_int_equal(c->fields[0].nvalues, 3);
+	assert_string_equal(field_value_name(&c->fields[0], -3), "ANGRY");
+	assert_string_equal(field_value_name(&c->fields[0], 7), "o\"d\n\033");
+	assert_null(field_value_name(&c->fields[0], 9));
+	assert_string_equal(field_value_name(&c->fields[1], 200), "MUCH");
+	assert_string_equal(field_value_name(&c->fields[1], 201), "MORE");
+	assert_string_equal(field_value_name(&c->fields[2], INT64_MIN), "TOP");
+	assert_int_equal(c->fields[3].nvalues, 0);
+	trace_close(t);
+	snprintf(other, sizeof(other), "%s/metadata", path);
+	f = fopen(other, "r");
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = 0;
+	at = strstr(text, "{ \"CALM\"");
+	assert_non_null(at);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		f = fopen(other, "w");
+		fprintf(f, "%.*s%s%s", (int)(at - text), text, bad[i], strchr(at, '}') + 1);
+		fclose(f);
+		assert_int_equal(trace_open(path, &t), -EBADMSG);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lists), cmocka_unit_test(test_faults), cmocka_unit_test(test_odd_floats),
+		cmocka_unit_test(test_lists), cmocka_unit_test(test_enums), cmocka_unit_test(test_faults), cmocka_unit_test(test_odd_floats),
 		cmocka_unit_test(test_colours), cmocka_unit_test(test_check), cmocka_unit_test(test_archive),
 		cmocka_unit_test(test_reader_goes_away), cmocka_unit_test(test_slow_pipe),
 	};
