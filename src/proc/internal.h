@@ -106,10 +106,9 @@ int proc_memory_check(struct proc *p, uint64_t need);	/* -ENOSPC: it may not tak
 int own_memory_check(uint64_t need);		/* the same of us; whoever is killed then */
 
 /*
- * maps.c. A process all of whose threads are held, and none borrowed, changes nothing: what was read of it in a stop need not be
- * read again. proc_stirs() is called when a thread goes on.
+ * maps.c. A process that is still (proc_is_still()) changes nothing: what was read of it in a stop need not be read again.
+ * proc_stirs() is called when a thread goes on.
  */
-bool proc_is_still(const struct proc *p);
 void proc_stirs(struct proc *p);
 void proc_maps_stir(struct proc *p);	/* a borrowed thread makes calls of ours: these change its mappings and nothing else */
 #define STATUS_MAX 4096

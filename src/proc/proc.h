@@ -115,6 +115,7 @@ int proc_write(struct proc *p, taddr at, const void *from, size_t len);	/* also 
 int proc_stop(struct proc *p);
 int proc_stop_now(struct proc *p);	/* -EBUSY at once if one is in an uninterruptible sleep: not waited for */
 int proc_resume(struct proc *p);
+bool proc_is_still(const struct proc *p);	/* all of its threads are held, and none is borrowed */
 
 /* While stopped: make the target do a system call. Returns 0 and the call's raw result. */
 int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_value);

@@ -332,6 +332,8 @@ static int make_arena(struct jab *j, struct target *t, struct jab_times *times)
 	int r;
 
 	find_areas(t, &areas);
+	if (is_main)
+		rings_trim(t);
 	pieces = xcalloc(areas.n + 4 + rings_npieces(t), sizeof(*pieces));
 	own.n = add_areas(&areas, pieces);
 	if (is_main)

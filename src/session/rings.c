@@ -21,6 +21,7 @@
 #define FOLLOWED_SIZE (256ull << 10)
 #define FIRST_PART (16ull << 10)	/* see rings_touch_rest() */
 #define REST_AFTER 5000000ull
+#define LOCKED_BESIDE 2u	/* beside rings per CPU; a power of two */
 #define LATER_DESC (64u << 10)	/* descriptions of what comes later */
 #define SCRATCH (32u << 10)	/* per locked ring, for bulky events; programs may want more */
 
@@ -60,7 +61,25 @@ static uint32_t wanted_locked(const struct target *t)
 {
 	if (t->rings->bulk)
 		return t->rings->nlocked;
-	return t->spec.has_rseq ? 2 : t->rings->nlocked;
+	return t->spec.has_rseq ? LOCKED_BESIDE : t->rings->nlocked;
+}
+
+static uint32_t planned_locked(const struct rings *r)
+{
+	return locked_rings(r->ncpu) / (r->bulk ? 1 : 2);	/* see wanted_locked() */
+}
+
+/* Of a program that is held since its exec it is known already: rings that will not be used need no mappings. */
+void rings_trim(struct target *t)
+{
+	struct rings *r = t->rings;
+	struct rseq_conf conf;
+
+	if (!r)
+		return;
+	r->nlocked = planned_locked(r);
+	if (!r->bulk && !t->unwatched && proc_is_still(t->proc) && proc_rseq(t->proc, &conf) == 0 && conf.usable)
+		r->nlocked = LOCKED_BESIDE;
 }
 
 static uint32_t nrings(const struct rings *r)
@@ -91,7 +110,7 @@ int rings_plan(struct jab *j, struct target *t)
 	r->size = ring_size(j, t);
 	r->ncpu = ncpu;
 	r->bulk = shapes_any_bulk(j);
-	r->nlocked = locked_rings(r->ncpu) / (r->bulk ? 1 : 2);	/* see wanted_locked() */
+	r->nlocked = planned_locked(r);
 	r->cap = round_up(t->counter_cap, 8);
 	r->desc_size = round_up(shapes_desc_size(j) + (follow_parks(j, t) ? LATER_DESC : 0), 64);
 	if (!r->walk && walk_is_wanted(j))

@@ -79,6 +79,7 @@ struct rings {
 
 /* Before the arena is made: room for code, and how much of the data piece is wanted. */
 int rings_plan(struct jab *j, struct target *t);
+void rings_trim(struct target *t);	/* right before its memory is made */
 size_t rings_data_size(const struct target *t);
 size_t rings_tables_size(const struct target *t);
 size_t rings_tables_spare(const struct jab *j, const struct target *t);	/* of it, at its end: for what comes later */
