@@ -26,7 +26,7 @@ char *xstrndup(const char *s, size_t n);
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 char *xvasprintf(const char *fmt, va_list ap);
 FILE *xmemstream(char **text, size_t *len);	/* as open_memstream(); only ftell() of those that seek */
-_Noreturn void mem_exhausted(void);	/* there is none, and the caller can't go on: for libraries that allocate themselves */
+__attribute__((noreturn)) void mem_exhausted(void);	/* there is none, and the caller can't go on: for libraries that allocate themselves */
 
 /*
  * What is allocated within a frame and not yet reachable when it is left by a jump is lost. The frame that is current is

@@ -135,7 +135,7 @@ def test_go_text_and_stacks_as_keys(target):
 
 def test_go_functions_with_too_little_stack_are_left_out(target, built):
     """One that does not check its stack has less of it; the others have what the largest clause takes."""
-    clause = "{ @[ustack(9), ustack(1), comm, arg1, arg2, arg3, arg4, arg5, pid, tid] = stats(arg1); }"
+    clause = "{ @[ustack(9), ustack(1), comm, arg1, arg2, arg3, arg4, arg5, pid, tid, uid, gid, cpu, arg0] = stats(arg1); }"
     t = target("hello_go", "serve", 4)
     with scripts.Script("u:exe:main.* " + clause + GO_ROUNDS, t.pid, wait=False) as s:
         r = s.wait()
