@@ -348,8 +348,8 @@ def without_memory(library, script, t, env, **popen):
     p = subprocess.run([library], input="".join(x.format(pid=t.pid) + "\n" for x in script), capture_output=True, text=True, env=env,
                        timeout=LIMIT, **popen)
     assert p.returncode == 0, (p.returncode, p.stdout, p.stderr)
-    replies = [x.split(" ", 1) for x in p.stdout.splitlines() if x]
-    assert all(int(r) >= 0 or text for r, text in replies)
+    replies = re.findall(r"^(-?\d+) (.*)$", p.stdout, re.M)     # a message may go on in further lines
+    assert len(replies) == len(script) and all(int(r) >= 0 or text for r, text in replies), p.stdout
     return [int(r) for r, _ in replies]
 
 
