@@ -26,14 +26,14 @@ static int tries_inside(void)
 	return 10 + mem_try(takes_too_much(), 3);
 }
 
-static void test_jump(void **state)
+__attribute__((unused)) static void test_jump(void **state)
 {
 	assert_int_equal(mem_try(takes_too_much(), 2), 2);
 	assert_int_equal(mem_try(tries_inside(), 2), 13);	/* the inner one catches it */
 	assert_int_equal(mem_try(takes_too_much(), 4), 4);	/* as often as it happens */
 }
 
-static void test_list_is_whole_after_a_jump(void **state)
+__attribute__((unused)) static void test_list_is_whole_after_a_jump(void **state)
 {
 	VEC(char) list = { 0 };
 
@@ -66,13 +66,13 @@ static int ended_by(bool hold)
 	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-static void test_end(void **state)
+__attribute__((unused)) static void test_end(void **state)
 {
 	assert_int_equal(ended_by(true), SIGABRT);
 	assert_int_equal(ended_by(false), SIGABRT);
 }
 
-static void test_reserve(void **state)
+__attribute__((unused)) static void test_reserve(void **state)
 {
 	assert_true(mem_reserve(1000));
 	assert_true(mem_reserve(100));
