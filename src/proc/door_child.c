@@ -300,11 +300,15 @@ static void let_old_go(struct door *d, uint64_t now)
 		silent |= now - beat_at > SILENCE && now - queue_at(i)->since > SILENCE;
 	if (silent)
 		let_all_go(d, NULL);
-	for (size_t i = queue_length(); i-- > 0;)
-		if (queue_is_old(i, now)) {
-			let_one_go(d, i);
-			d->page->counts.unheard++;
-		}
+	for (size_t i = queue_length(); i-- > 0;) {
+		bool paused = queue_is_paused(i, now);
+
+		if (!paused && !queue_is_old(i, now))
+			continue;
+		let_one_go(d, i);
+		d->page->counts.flooded += paused;
+		d->page->counts.unheard += !paused;
+	}
 }
 
 static void look_at_tracer(struct door *d, uint64_t now)

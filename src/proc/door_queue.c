@@ -2,8 +2,11 @@
 /*
  * Whose turn it is. The tracer takes some 20 ms for each newcomer, so if many come some have to wait; one user's many must not
  * keep another user's few waiting. Users (uids) take turns; each has few under way at a time and a limited number that
- * waits. Those beyond it are allowed at once, and counted. A user whose newcomers come to nothing again and again
- * (a loader that never ends) gets a pause, in which all of his are allowed at once.
+ * waits. There are pauses in which all of a user's newcomers are allowed at once, and counted:
+ *
+ *	after one more than may wait, until fewer come. On the few CPUs that a flood leaves, each step of attaching to one
+ *	of its processes may take 100 ms, and nobody else is served meanwhile
+ *	after several that came to nothing (a loader that never ends)
  *
  * No memory of the heap: the tracer may have had threads.
  */
@@ -14,7 +17,7 @@
 #define LONGEST 1000000000ull		/* for the tracer, or for other users */
 #define LONGEST_OWN 5000000000ull	/* for others of its own user */
 #define LONGEST_CROWD 40000000ull	/* while another user's are more than may wait */
-#define CROWD_NS 2000000000ull		/* so long that is remembered */
+#define CROWD_NS 2000000000ull		/* so long that is remembered, and the one who made it pauses */
 #define MOST_OF_GUEST 8			/* a user with so many is none of those that make the crowd */
 #define MOST_UNDER_WAY 8
 #define EACH_UNDER_WAY 2
@@ -27,7 +30,11 @@
 #define LOST_NS 5000000000ull	/* then an end that was not heard of is taken for one */
 
 struct under_way { uint32_t id, uid; uint64_t since; };
-struct user { uint32_t uid, bad; uint64_t turn, pause_until; };
+struct user {
+	uint32_t uid, bad;
+	uint32_t came;		/* since the pause began or was last made longer */
+	uint64_t turn, pause_until;
+};
 
 static struct waiting waiting[DOOR_MOST_WAITING];
 static struct under_way under_way[MOST_UNDER_WAY];
@@ -90,13 +97,24 @@ bool queue_is_full(uint32_t uid, size_t most)
 	return nwaiting >= most || nwaiting >= DOOR_MOST_WAITING || count_waiting(uid) >= MOST_OF_USER;
 }
 
+static void pause_user(struct user *u, uint64_t until)
+{
+	u->pause_until = until > u->pause_until ? until : u->pause_until;
+	u->came = 0;
+}
+
 bool queue_add(const struct waiting *w, size_t most)
 {
-	bool full = queue_is_full(w->uid, most);
+	struct user *u = user_of(w->uid);
+	bool full = queue_is_full(w->uid, most), paused = u->pause_until > w->since;
 
+	if (count_waiting(w->uid) >= MOST_OF_USER || (paused && ++u->came >= MOST_OF_USER)) {
+		pause_user(u, w->since + CROWD_NS);
+		full = true;
+	}
 	if (full)
 		crowded_at = w->since;
-	if (full || user_of(w->uid)->pause_until > w->since)
+	if (full || paused)
 		return false;
 	waiting[nwaiting++] = *w;
 	return true;
@@ -110,6 +128,11 @@ bool queue_is_crowded(uint64_t now)
 bool door_is_late(uint64_t since, bool crowd, uint64_t now)
 {
 	return since && now - since > (crowd ? LONGEST_CROWD : LONGEST_OWN);
+}
+
+bool queue_is_paused(size_t i, uint64_t now)
+{
+	return user_of(waiting[i].uid)->pause_until > now;
 }
 
 bool queue_is_old(size_t i, uint64_t now)
@@ -144,7 +167,7 @@ struct waiting *queue_next(uint64_t now)
 		if (waiting[i].told || count_under_way(waiting[i].uid) >= (crowd ? EACH_IN_CROWD : EACH_UNDER_WAY))
 			continue;
 		u = user_of(waiting[i].uid);
-		if (!best || u->turn < its->turn) {
+		if (u->pause_until <= now && (!best || u->turn < its->turn)) {
 			best = &waiting[i];
 			its = u;
 		}
@@ -168,7 +191,7 @@ void queue_done(uint32_t id, bool good, uint64_t now)
 		u->bad = good ? 0 : u->bad + 1;
 		if (u->bad >= MOST_BAD) {
 			u->bad = 0;
-			u->pause_until = now + PAUSE_NS;
+			pause_user(u, now + PAUSE_NS);
 		}
 		under_way[i] = under_way[--nunder_way];
 		return;

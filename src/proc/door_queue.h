@@ -25,6 +25,7 @@ void queue_done(uint32_t id, bool good, uint64_t now);	/* the tracer has done wi
 
 bool queue_is_crowded(uint64_t now);	/* more have come of late than may wait */
 bool door_is_late(uint64_t since, bool crowd, uint64_t now);	/* one that the tracer was asked about has been let go by then */
+bool queue_is_paused(size_t i, uint64_t now);	/* its user has made a crowd meanwhile: it is let go */
 bool queue_is_old(size_t i, uint64_t now);	/* it has waited for so long that it is let go */
 
 size_t queue_length(void);

@@ -123,14 +123,46 @@ static void a_crowd_keeps_others_for_a_moment_only(void **state)
 	(void)state;
 	while (add(1))
 		;
+	assert_true(add(2) && add(2));
+	n = queue_length() - 2;
+	assert_true(!queue_is_old(n, now + 39 * MS) && queue_is_old(n, now + 41 * MS));
 	w = queue_next(now);
-	assert_int_equal(w->uid, 1);
+	assert_int_equal(w->uid, 2);
 	assert_null(queue_next(now));		/* one of each user then */
-	assert_true(add(2));
-	n = queue_length() - 1;
 	assert_true(!queue_is_old(n, now + 39 * MS) && queue_is_old(n, now + 41 * MS));
-	assert_int_equal(queue_next(now)->uid, 2);
-	assert_true(!queue_is_old(n, now + 39 * MS) && queue_is_old(n, now + 41 * MS));
+}
+
+/* Nothing of his is attached to, since that would keep others; those that wait already go on. */
+static void who_makes_a_crowd_is_not_served(void **state)
+{
+	(void)state;
+	while (add(1))
+		;
+	assert_null(queue_next(now));
+	assert_true(queue_is_paused(0, now) && queue_is_paused(63, now));
+	while (queue_length())
+		queue_forget(0);
+	now += SECOND;
+	assert_false(add(1));
+	now += 1001 * MS;
+	assert_true(add(1));
+	assert_int_equal(queue_next(now)->uid, 1);
+}
+
+static void a_flood_that_goes_on_is_a_crowd_that_goes_on(void **state)
+{
+	(void)state;
+	while (add(1))
+		;
+	while (queue_length())
+		queue_forget(0);
+	now += 1900 * MS;
+	for (int i = 0; i < 64; i++)
+		assert_false(add(1));
+	now += 1900 * MS;
+	assert_true(!add(1) && queue_is_crowded(now));
+	now += 101 * MS;
+	assert_true(add(1));
 }
 
 /* The tracer may have been busy: who was let go meanwhile is not held once more. */
@@ -192,6 +224,8 @@ int main(void)
 		test(only_so_many_wait),
 		test(nobody_waits_long),
 		test(a_crowd_keeps_others_for_a_moment_only),
+		test(who_makes_a_crowd_is_not_served),
+		test(a_flood_that_goes_on_is_a_crowd_that_goes_on),
 		test(who_was_let_go_is_late),
 		test(a_user_with_too_many_is_known),
 		test(those_that_come_to_nothing_get_a_pause),
