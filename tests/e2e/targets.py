@@ -82,6 +82,7 @@ TARGETS = {
     "fault": {"sources": ["fault.cc"], "command": ["g++", "-O2", "-g", "-Wall", "-fnon-call-exceptions"]},
     "contexts": c("contexts.c"),
     "preempt": c("preempt.c"),
+    "midway": c("midway.c"),
     "frames": c("frames.c"),
     "rseqown": c("rseqown.c"),
     "sharedtext": c("sharedtext.c"),

@@ -42,6 +42,21 @@ def test_preempted_while_jab_comes_and_goes(target):
     t.stop()
 
 
+def test_preempted_inside_the_bytes_that_are_replaced(target):
+    """Its saved program counter, on a stack of no thread, is led into the pad and back."""
+    t = target("midway")
+    t.run(3)
+    text = jab.text_hash(t.pid)
+    for _ in range(3):
+        with jab.Count(t.pid, "exe:spot") as c:
+            t.run(5)
+            r = c.stop()
+        assert r.status == 0 and r.summary["clean"] and r.hits("spot") == 5, r     # the first of them had begun before
+        assert jab.text_hash(t.pid) == text and not jab.leftovers(t.pid)
+        t.run(5)
+    t.stop()
+
+
 @pytest.mark.parametrize("how", ["restorer", "nested"])
 def test_odd_signal_frames(target, how):
     """A handler that is held when jab leaves comes back to the program, whatever its frame looks like."""

@@ -27,6 +27,15 @@ def test_new_threads_on_used_stacks(built, tmp_path, program):
     assert [p["hits"] for p in c.summary["probes"]] == [20004, 20000], c
 
 
+def test_new_thread_has_no_cpu_yet(built, tmp_path):
+    """The number that it finds on a used stack is that of another thread: its first event does not go to that CPU's ring."""
+    recorded(tmp_path / "t", ["libc:start_thread", "exe:nothing"], [built("oddthreads"), "again", 50])
+    lines = subprocess.run(["babeltrace2", str(tmp_path / "t")], capture_output=True, text=True, check=True).stdout.splitlines()
+    cpus = {name: [int(x.split("cpu_id = ")[1].split()[0]) for x in lines if f":{name}:" in x] for name in ("start_thread", "nothing")}
+    assert cpus["start_thread"] == [0xffffffff] * 50, cpus
+    assert len(cpus["nothing"]) == 50 and 0xffffffff not in cpus["nothing"], cpus
+
+
 def test_new_threads_keep_the_fast_way(built, tmp_path):
     """pthread_create() makes no strangers: the locks stay unused."""
     r = recorded(tmp_path / "t", ["exe:nothing"], [built("oddthreads"), "new", 2000], ["-v"])

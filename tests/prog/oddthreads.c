@@ -3,6 +3,7 @@
  * Threads that the C library would not make, and those that it is just making. One of them a run:
  *
  *	new N		threads that run nothing(), N times, on stacks that were used before
+ *	again N		N threads on one stack, each on the other one of two CPUs than the one before
  *	bare		a thread whose thread pointer is 0
  *	own		one with a block of its own, right in front of memory that is not there
  *	moved, zeros	the first thread has another thread pointer for a while
@@ -91,6 +92,19 @@ static int new_threads(int n)
 	for (int i = 0; i < CREATORS; i++)
 		pthread_join(t[i], NULL);
 	printf("%d\n", CREATORS * rounds);
+	return 0;
+}
+
+static int again(int n)
+{
+	pthread_t t;
+
+	for (int i = 0; i < n; i++) {
+		stay_on(i);
+		pthread_create(&t, NULL, nothing, NULL);
+		pthread_join(t, NULL);
+	}
+	printf("%d\n", n);
 	return 0;
 }
 
@@ -299,6 +313,8 @@ int main(int argc, char **argv)
 	const char *what = argc > 1 ? argv[1] : "";
 
 	waits = argc > 2;
+	if (!strcmp(what, "again"))
+		return again(argc > 2 ? atoi(argv[2]) : 100);
 	if (!strcmp(what, "new"))
 		return new_threads(argc > 2 ? atoi(argv[2]) : 1000);
 	if (!strcmp(what, "bare"))
