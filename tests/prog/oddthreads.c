@@ -143,12 +143,15 @@ static char *end_of_memory(void)
 	return two + PAGE;
 }
 
-static inline __attribute__((always_inline)) long call2(long nr, long a, long b)
+/* With the number loaded right before the call, or with another instruction in between. */
+static inline __attribute__((always_inline)) void set_pointer(long to, int far)
 {
 	long r;
 
-	__asm__ volatile("syscall" : "=a"(r) : "0"(nr), "D"(a), "S"(b) : "rcx", "r11", "memory");
-	return r;
+	if (far)
+		__asm__ volatile("mov $158, %%eax; mov %%rsi, %%rsi; syscall" : "=a"(r) : "D"(ARCH_SET_FS), "S"(to) : "rcx", "r11", "memory");
+	else
+		__asm__ volatile("mov $158, %%eax; syscall" : "=a"(r) : "D"(ARCH_SET_FS), "S"(to) : "rcx", "r11", "memory");
 }
 
 /* The block that takes its place is full of a byte, which looks like no CPU's number; or of zeros, which do. */
@@ -163,10 +166,10 @@ plain static int moved_pointer(int fill, long room)
 		mprotect(block + 2 * PAGE, PAGE, PROT_NONE);
 	wait_for_word();
 	__asm__ volatile("mov %%fs:0, %0" : "=r"(old));
-	call2(SYS_arch_prctl, ARCH_SET_FS, (long)(block + 2 * PAGE - room));
+	set_pointer((long)(block + 2 * PAGE - room), fill);
 	for (int i = 0; i < CALLS; i++)
 		n += work(i) == 3 * i;
-	call2(SYS_arch_prctl, ARCH_SET_FS, (long)old);
+	set_pointer((long)old, fill);
 	mprotect(block + 2 * PAGE, PAGE, PROT_READ);
 	for (int i = 0; i < 3 * PAGE; i++)
 		changed += block[i] != fill;
