@@ -2,7 +2,7 @@
 /*
  * Children that run on their parent's thread block: while two threads call hit() all the time, vfork
  * children call it, too. Prints how often it was called. `vfork N apart`: the threads and the parent are on one CPU,
- * whose number stays in the parent's block, and the children on another one.
+ * whose number stays in the parent's block, and the children on another one. `vfork N few`: no threads, and ten calls a child.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -18,7 +18,7 @@
 static volatile int running = 1;
 static volatile long by_children;
 static cpu_set_t here, there;
-static int apart;
+static int apart, few;
 
 /* The first CPU that we may use and the last one. */
 static void choose_cpus(void)
@@ -58,11 +58,12 @@ int main(int argc, char **argv)
 	long counts[THREADS], total = 0;
 	pthread_t threads[THREADS];
 
+	few = argc > 2 && !strcmp(argv[2], "few");
 	apart = argc > 2 && !strcmp(argv[2], "apart");
 	choose_cpus();
 	if (apart)
 		sched_setaffinity(0, sizeof(here), &here);
-	for (int i = 0; i < THREADS; i++)
+	for (int i = 0; i < THREADS && !few; i++)
 		pthread_create(&threads[i], NULL, caller, &counts[i]);
 	for (int i = 0; i < children; i++) {
 		pid_t pid = vfork();
@@ -70,7 +71,7 @@ int main(int argc, char **argv)
 		if (!pid) {
 			if (apart)
 				sched_setaffinity(0, sizeof(there), &there);
-			for (int k = 0; k < 200000; k++) {
+			for (int k = 0; k < (few ? 10 : 200000); k++) {
 				hit(k);
 				by_children++;
 			}
@@ -79,7 +80,7 @@ int main(int argc, char **argv)
 		waitpid(pid, NULL, 0);
 	}
 	running = 0;
-	for (int i = 0; i < THREADS; i++) {
+	for (int i = 0; i < THREADS && !few; i++) {
 		pthread_join(threads[i], NULL);
 		total += counts[i];
 	}
