@@ -47,6 +47,7 @@ struct searched { uint64_t start, end, inode; };
 struct proc_priv {
 	pid_t via;		/* a live thread; /proc/PID/... is empty when the main one has ended */
 	int task;		/* /proc/PID/task */
+	int pagemap;		/* while its text is searched: knowncalls.c */
 	int depth;		/* proc_stop() calls not yet undone */
 	bool early;		/* proc_stop_to_borrow(): see early.c */
 	uint32_t stops;		/* how often it was stopped, so far */
@@ -60,6 +61,9 @@ struct proc_priv {
 	pid_list limbo;		/* seized, but could not be stopped when we let go */
 	map_list maps;		/* borrow's own copy: p->maps belongs to the callers */
 	char *maps_text, *status_text;	/* as read in this stop, see proc_is_still(); NULL: not read yet */
+	bool maps_parsed, own_parsed;	/* p->maps and maps are of that text */
+	bool maps_known;	/* since p->maps was read in this stop, only calls of ours have changed mappings */
+	uint32_t born_in;	/* it is traced since its exec, and this was its first stop; 0: not so */
 	uint64_t heap;		/* gaps.c: likewise; 0: not read yet */
 	bool unlimited;		/* memgroup.c: likewise, its memory cgroup has no limit */
 	VEC(struct gap) pristine;	/* knowncalls.c: likewise, text of which it has no page of its own */
@@ -97,7 +101,7 @@ int stack_read(struct proc *p, uint64_t at, void *to, size_t len);	/* -EFAULT: n
 ssize_t file_read(const char *path, char *buf, size_t len);	/* NUL-terminated; -errno */
 char *file_load(const char *path, size_t *ret_len);		/* any length; NULL + errno */
 char *file_load_at(int dir, const char *path, size_t *ret_len);
-struct task_stat { char state; pid_t ppid; uint64_t flags, start_time; int cpu; };
+struct task_stat { char state; pid_t ppid; uint64_t flags, start_time, start_brk; int cpu; };
 int task_stat(pid_t pid, pid_t tid, struct task_stat *ret_stat);
 int status_field(const char *status, const char *name, int base, uint64_t *ret_value);
 void task_comm(pid_t pid, char buf[32]);
@@ -124,6 +128,7 @@ struct map_query {
 #define MAP_QUERY _IOWR('f', 17, struct map_query)
 int map_query(pid_t pid, uint64_t at, struct map_query *ret, char *name, size_t room);
 int proc_maps_text(struct proc *p, char **ret_text);	/* to be freed */
+int proc_read_others_maps(struct proc *p);	/* as proc_read_maps(); what calls of ours have mapped in this stop may be missing */
 int maps_load(struct proc *p, map_list *maps);
 void maps_free(map_list *maps);
 const struct map *maps_at(const map_list *maps, uint64_t addr);
