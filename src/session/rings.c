@@ -19,7 +19,7 @@
 #define DEFAULT_SIZE (4ull << 20)
 #define BULK_SIZE (1ull << 20)		/* there are more of them */
 #define FOLLOWED_SIZE (256ull << 10)
-#define FIRST_PART (16ull << 10)	/* see rings_touch_rest() */
+#define FIRST_PART (4ull << 10)	/* see rings_touch_rest() */
 #define REST_AFTER 5000000ull
 #define LOCKED_BESIDE 2u	/* beside rings per CPU; a power of two */
 #define LATER_DESC (64u << 10)	/* descriptions of what comes later */
