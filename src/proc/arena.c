@@ -110,9 +110,24 @@ int arena_touch(struct arena *a, taddr at, size_t len)
 	uint8_t *here = arena_view(a, at);
 	int r = here ? touch(here, len) : fail(-EINVAL, "%#llx is not shared memory", (unsigned long long)at.v);
 
-	if (r == 0)
+	if (r == 0 && a->maps_later)
+		*vec_add(&a->unread) = (struct gap){ at.v, at.v + len };
+	else if (r == 0)
 		map_there(a, at.v, len);
 	return r;
+}
+
+void arena_map_later(struct arena *a)
+{
+	a->maps_later = true;
+}
+
+void arena_map_rest(struct arena *a)
+{
+	a->maps_later = false;
+	for (size_t i = 0; i < a->unread.n; i++)
+		map_there(a, a->unread.v[i].lo, a->unread.v[i].hi - a->unread.v[i].lo);
+	vec_free(&a->unread);
 }
 
 static bool is_sound(const struct piece *c)
@@ -274,13 +289,16 @@ static int finish(struct arena *a)
 
 /*
  * Two tracers that look at a target at the same time both find it free. They can't stop it at the same time: the one
- * that came second finds the arena of the first, and goes away before any text is changed.
+ * that came second finds the arena of the first, and goes away before any text is changed. Where nobody else could
+ * stop it since its exec, there is no other.
  */
 static int give_way(struct arena *a)
 {
 	holder_list list = { 0 };
 	int r = 0;
 
+	if (priv(a->p)->born_in == priv(a->p)->stops && proc_is_still(a->p))
+		return 0;
 	holders_in(a->p, &list);
 	for (size_t i = 0; r == 0 && i < list.n; i++)
 		if (!same_tracer(&list.v[i].label.tracer, &a->label.tracer) && holder_is_older(&list.v[i], a))
@@ -416,6 +434,7 @@ void arena_forget(struct arena *a)
 	if (a->rings_view)
 		munmap(a->rings_view, a->rings_len);
 	vec_free(&a->tids);
+	vec_free(&a->unread);
 	close_fd(&a->fd);
 	close_fd(&a->data_fd);
 	close_fd(&a->pidfd);

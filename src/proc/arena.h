@@ -40,6 +40,8 @@ struct arena {
 	uint32_t made_in;	/* priv(p)->stops then */
 	int clock;		/* PR_TSC_...: may it read the time stamp counter? As of that stop; 0: not known */
 	tid_list tids;		/* the same threads, until it is known where they keep their numbers */
+	gap_list unread;	/* arena_map_later(): what arena_map_rest() is for */
+	bool maps_later;
 	bool has_tid;
 	int32_t tid_off;
 };

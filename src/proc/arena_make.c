@@ -437,7 +437,7 @@ static int make_held(struct arena *a, const char names[2 * NAME_ROOM], struct ba
 
 static int make_once(struct arena *a, const char names[2 * NAME_ROOM], struct batch *b)
 {
-	int awake = proc_is_still(a->p) ? -1 : awake_begin(), r = proc_stop(a->p), end;	/* -1: nobody waits for what follows */
+	int awake = proc_is_still(a->p) ? -1 : awake_begin(), r = proc_stop_to_borrow(a->p), end;	/* -1: nobody waits for what follows */
 
 	if (r < 0) {
 		awake_end(awake);

@@ -385,18 +385,13 @@ static int enter(struct proc *p, struct thread *t)
 	return 0;
 }
 
-static int borrow_begin(struct proc *p)
+static int take_one(struct proc *p)
 {
 	struct borrow *b = &priv(p)->borrow;
 	struct thread *t;
 	uint64_t top;
-	int r;
+	int r = gadget_find(p);
 
-	if (b->tid)
-		return 0;
-	if (priv(p)->depth == 0)
-		return fail(-EINVAL, "process %d is not stopped", p->pid);
-	r = gadget_find(p);
 	proc_maps_stir(p);
 	if (r < 0)
 		return r;
@@ -420,6 +415,28 @@ static int borrow_begin(struct proc *p)
 	r = enter(p, t);
 	if (r < 0)
 		borrow_end(p);
+	return r;
+}
+
+static int borrow_begin(struct proc *p)
+{
+	if (priv(p)->borrow.tid)
+		return 0;
+	if (priv(p)->depth == 0)
+		return fail(-EINVAL, "process %d is not stopped", p->pid);
+	return take_one(p);
+}
+
+int borrow_early(struct proc *p)
+{
+	int r = take_one(p);
+
+	if (r < 0)
+		return r;
+	r = run_to_call_stop(p, thread_find(p, priv(p)->borrow.tid));
+	if (r < 0)
+		borrow_end(p);
+	priv(p)->borrow.at_call = r == 0;
 	return r;
 }
 
@@ -454,10 +471,27 @@ int borrow_interrupt(struct proc *p, struct thread *t)
 	return wait_for_plain_stop(p, t);
 }
 
+/* No call instead of rt_sigreturn: after that one the kernel would not restart what the thread was taken out of. */
+static int leave_call(struct proc *p, struct thread *t)
+{
+	struct thread_regs regs;
+
+	if (!priv(p)->borrow.at_call)
+		return 0;
+	priv(p)->borrow.at_call = false;
+	if (p->arch->thread->get(t->tid, &regs) < 0)
+		return -ESRCH;
+	regs.cpu.pc = priv(p)->gadget.start;
+	regs.call = -1;
+	return p->arch->thread->put(t->tid, &regs);
+}
+
 static int run_to_plain_stop(struct proc *p, struct thread *t)
 {
 	if (priv(p)->borrow.plain)
 		return 0;
+	if (leave_call(p, t) < 0)
+		return fail(-ESRCH, "thread %d has ended", t->tid);
 	ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
 	if (ptrace(PTRACE_CONT, t->tid, 0, 0) < 0)
 		return fail(-ESRCH, "thread %d has ended", t->tid);
@@ -471,7 +505,7 @@ void borrow_lost(struct proc *p)
 	if (b->tid && b->seccomp)
 		ptrace(PTRACE_SETOPTIONS, b->tid, 0, PTRACE_O_TRACESYSGOOD);
 	b->tid = 0;
-	b->seccomp = b->moved = b->plain = false;
+	b->seccomp = b->moved = b->plain = b->at_call = false;
 	proc_maps_stir(p);
 }
 
@@ -520,7 +554,8 @@ int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_v
 	if (r < 0)
 		return r;
 	t = thread_find(p, b->tid);
-	r = run_to_call_stop(p, t);
+	r = b->at_call ? 0 : run_to_call_stop(p, t);
+	b->at_call = false;
 	if (r < 0)
 		goto out;
 	proc_step("borrow: at the call");

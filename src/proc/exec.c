@@ -68,7 +68,14 @@ struct exec_way {
 	bool leaving;		/* to be let go at its next stop */
 };
 
-/* The end of a child of ours is left for proc_child_ended(). */
+/* The end of a child of ours is left for proc_child_ended(). Before it is seized, when only children can be waited for. */
+static bool may_be_our_child(pid_t pid)
+{
+	siginfo_t info;
+
+	return waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+}
+
 static bool is_our_child(pid_t pid)
 {
 	struct task_stat s;
@@ -252,13 +259,14 @@ int proc_adopt(pid_t pid, pid_t tid, struct proc **ret_proc)
 
 int exec_begin(pid_t pid, pid_t tid, bool alone, struct exec_way **ret_way)
 {
+	bool ours = may_be_our_child(pid);
 	int r = seize_soon(tid, OPTIONS);
 
 	if (r < 0)
 		return fail(r, "thread %d can't be followed through its exec: %s", tid, strerror(-r));
 	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 	*ret_way = xcalloc(1, sizeof(**ret_way));
-	**ret_way = (struct exec_way){ .pid = pid, .tid = tid, .since = now_ns(), .ours = is_our_child(pid) };
+	**ret_way = (struct exec_way){ .pid = pid, .tid = tid, .since = now_ns(), .ours = ours };
 	(*ret_way)->moved = alone ? (*ret_way)->since : 0;	/* it will stop at once: worth staying for */
 	return 0;
 }
@@ -311,6 +319,8 @@ int exec_take(struct exec_way *w, struct proc **ret_proc, bool *ret_loaded)
 	int r = proc_adopt(w->pid, w->pid, ret_proc), status;
 
 	*ret_loaded = w->loaded;
+	if (r == 0)
+		priv(*ret_proc)->born_in = priv(*ret_proc)->stops;
 	if (r < 0)
 		stop_of(w->pid, w->ours, &status);	/* if it was killed there, its parent waits for us */
 	return r;

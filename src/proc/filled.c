@@ -33,7 +33,7 @@ bool proc_fills_pages(struct proc *p)
 	snprintf(path, sizeof(path), "/proc/%d/fd", priv(p)->via);
 	d = opendir(path);
 	while (d && !does && (e = readdir(d))) {
-		ssize_t n = readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1);
+		ssize_t n = e->d_name[0] == '.' ? 0 : readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1);
 
 		link[MAX(n, 0)] = '\0';
 		does = strstr(link, "[userfaultfd]");

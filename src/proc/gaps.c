@@ -49,26 +49,20 @@ static uint64_t lowest_allowed(void)
 	return lowest;
 }
 
-/* Field 47 of stat: where the heap begins, for a program that has none yet. 0: not told. */
+/* Where the heap begins, for a program that has none yet. 0: not told. */
 static uint64_t start_brk(struct proc *p)
 {
 	struct proc_priv *v = priv(p);
-	char path[64], line[2048], *at;
 	bool still = proc_is_still(p);
-	uint64_t heap;
+	struct task_stat s;
 
 	if (still && v->heap)
 		return v->heap;
-	snprintf(path, sizeof(path), "/proc/%d/stat", p->pid);
-	if (file_read(path, line, sizeof(line)) < 0)
+	if (task_stat(p->pid, p->pid, &s) < 0)
 		return 0;
-	at = strrchr(line, ')');
-	for (int i = 2; at && i < 47; i++)
-		at = strchr(at + 1, ' ');
-	heap = at ? strtoull(at + 1, NULL, 10) : 0;
 	if (still)
-		v->heap = heap;
-	return heap;
+		v->heap = s.start_brk;
+	return s.start_brk;
 }
 
 static uint64_t stack_limit(struct proc *p)

@@ -61,8 +61,12 @@ uint64_t proc_auxv(struct proc *p, uint64_t type)
 	Elf64_auxv_t v[64];
 	ssize_t n = -1;
 
-	if (proc_path(p, "auxv", path, sizeof(path)) == 0)
+	if (proc_is_still(p) && priv(p)->born_in == priv(p)->stops) {
+		n = MIN(priv(p)->auxv_len, sizeof(v));
+		memcpy(v, priv(p)->auxv, n);
+	} else if (proc_path(p, "auxv", path, sizeof(path)) == 0) {
 		n = file_read(path, (char *)v, sizeof(v));
+	}
 	for (ssize_t i = 0; (i + 1) * (ssize_t)sizeof(v[0]) <= n; i++)
 		if (v[i].a_type == type)
 			return v[i].a_un.a_val;

@@ -39,6 +39,7 @@ struct borrow {
 	bool seccomp;		/* its filter is suspended */
 	bool moved;		/* the registers are ours now */
 	bool plain;		/* it stands in the kind of stop that proc_stop() makes */
+	bool at_call;		/* it stands before rt_sigreturn, where a call can be exchanged */
 };
 
 struct searched { uint64_t start, end, inode; };
@@ -46,7 +47,9 @@ struct searched { uint64_t start, end, inode; };
 struct proc_priv {
 	pid_t via;		/* a live thread; /proc/PID/... is empty when the main one has ended */
 	int task;		/* /proc/PID/task */
+	int pagemap;		/* while its text is searched: knowncalls.c */
 	int depth;		/* proc_stop() calls not yet undone */
+	bool early;		/* proc_stop_to_borrow(): see early.c */
 	uint32_t stops;		/* how often it was stopped, so far */
 	char *chroot;		/* the target's root as we see it, "" if it is ours */
 	uint8_t auxv[1024];	/* as of the open: differs after an exec */
@@ -58,6 +61,9 @@ struct proc_priv {
 	pid_list limbo;		/* seized, but could not be stopped when we let go */
 	map_list maps;		/* borrow's own copy: p->maps belongs to the callers */
 	char *maps_text, *status_text;	/* as read in this stop, see proc_is_still(); NULL: not read yet */
+	bool maps_parsed, own_parsed;	/* p->maps and maps are of that text */
+	bool maps_known;	/* since p->maps was read in this stop, only calls of ours have changed mappings */
+	uint32_t born_in;	/* it is traced since its exec, and this was its first stop; 0: not so */
 	uint64_t heap;		/* gaps.c: likewise; 0: not read yet */
 	bool unlimited;		/* memgroup.c: likewise, its memory cgroup has no limit */
 	VEC(struct gap) pristine;	/* knowncalls.c: likewise, text of which it has no page of its own */
@@ -95,7 +101,7 @@ int stack_read(struct proc *p, uint64_t at, void *to, size_t len);	/* -EFAULT: n
 ssize_t file_read(const char *path, char *buf, size_t len);	/* NUL-terminated; -errno */
 char *file_load(const char *path, size_t *ret_len);		/* any length; NULL + errno */
 char *file_load_at(int dir, const char *path, size_t *ret_len);
-struct task_stat { char state; pid_t ppid; uint64_t flags, start_time; int cpu; };
+struct task_stat { char state; pid_t ppid; uint64_t flags, start_time, start_brk; int cpu; };
 int task_stat(pid_t pid, pid_t tid, struct task_stat *ret_stat);
 int status_field(const char *status, const char *name, int base, uint64_t *ret_value);
 void task_comm(pid_t pid, char buf[32]);
@@ -122,6 +128,7 @@ struct map_query {
 #define MAP_QUERY _IOWR('f', 17, struct map_query)
 int map_query(pid_t pid, uint64_t at, struct map_query *ret, char *name, size_t room);
 int proc_maps_text(struct proc *p, char **ret_text);	/* to be freed */
+int proc_read_others_maps(struct proc *p);	/* as proc_read_maps(); what calls of ours have mapped in this stop may be missing */
 int maps_load(struct proc *p, map_list *maps);
 void maps_free(map_list *maps);
 const struct map *maps_at(const map_list *maps, uint64_t addr);
@@ -129,11 +136,18 @@ const struct map *maps_at(const map_list *maps, uint64_t addr);
 /* threads.c */
 void note_end(struct proc *p, pid_t tid, int status);	/* it was collected: how our own child ended is kept */
 struct thread *thread_find(struct proc *p, pid_t tid);
+struct thread *thread_add(struct proc *p, pid_t pid, pid_t tid);
+int thread_seize(struct proc *p, struct thread *t);
+bool thread_poll(struct proc *p, struct thread *t);	/* its next stop, if there is one; returns whether anything happened */
+int proc_stop_to_borrow(struct proc *p);	/* as proc_stop(); a thread may be borrowed already */
 int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg,
 		 uint64_t ns);	/* while stopped; returns how many ran */
 int hold_here(struct proc *p);	/* the only thread, seized and in any stop: as proc_stop() would hold it */
 int hold_thread(struct proc *p, pid_t tid);	/* the same with any thread; the others are stopped with it */
 int threads_adopt(struct proc *p, pid_t tid);	/* spawn: a thread seized and stopped already */
+
+/* early.c: before the others are stopped */
+int early_hold(struct proc *p);
 
 /* seize.c */
 int seize_soon(pid_t tid, unsigned long options);	/* PTRACE_SEIZE; -EAGAIN: it is in a part of an exec that locks us out */
@@ -199,6 +213,7 @@ size_t frame_room(void);
 int gadget_find(struct proc *p);
 struct thread *borrow_candidate(struct proc *p);	/* that is borrowed, or would be; NULL: none is good */
 bool borrow_has_own_stack(struct proc *p, const struct thread *t);
+int borrow_early(struct proc *p);	/* the best of those that are stopped so far, up to where a call can be exchanged */
 void borrow_end(struct proc *p);
 int borrow_interrupt(struct proc *p, struct thread *t);	/* a borrowed one that runs: back to a plain stop */
 void borrow_lost(struct proc *p);	/* it has restored itself: it is a thread like any other */

@@ -41,17 +41,30 @@ static struct known *find(const struct map *m, const struct file_id *id, bool lo
 	return NULL;
 }
 
+/* For the files of one process in turn. */
+static int known_pagemap(struct proc *p)
+{
+	char path[64];
+
+	if (priv(p)->pagemap < 0 && proc_path(p, "pagemap", path, sizeof(path)) == 0)
+		priv(p)->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	return priv(p)->pagemap;
+}
+
+void known_calls_done(struct proc *p)
+{
+	if (priv(p)->pagemap >= 0)
+		close(priv(p)->pagemap);
+	priv(p)->pagemap = -1;
+}
+
 /* Not known: it may have one. */
 static bool has_private_pages(struct proc *p, const struct map *m)
 {
 	uint64_t entries[AT_ONCE];
 	bool has = false;
-	char path[64];
-	int fd;
+	int fd = known_pagemap(p);
 
-	if (proc_path(p, "pagemap", path, sizeof(path)) < 0)
-		return true;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return true;
 	for (uint64_t at = m->start; !has && at < m->end; at += AT_ONCE * 4096ull) {
@@ -62,7 +75,6 @@ static bool has_private_pages(struct proc *p, const struct map *m)
 		for (size_t i = 0; !has && i < want; i++)
 			has = (entries[i] & IS_THERE) && !(entries[i] & IS_FILES);
 	}
-	close(fd);
 	if (!has && proc_is_still(p))
 		*vec_add(&priv(p)->pristine) = (struct gap){ m->start, m->end };
 	return has;

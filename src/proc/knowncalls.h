@@ -11,4 +11,6 @@ bool known_calls_take(struct proc *p, const struct map *m, bool loader, void (*t
 void known_calls_keep(struct proc *p, const struct map *m, bool loader, const struct file_id *before,
 		      const struct text_call *calls, size_t n);
 
+void known_calls_done(struct proc *p);	/* after all mappings of a process */
+
 #endif

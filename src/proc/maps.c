@@ -29,9 +29,10 @@ static uint64_t take_number(char **at, int base)
 /* The kernel writes a newline in a name as \012; nothing else is escaped there. */
 static void unescape(char *s)
 {
-	char *out = s;
+	char *out;
 
-	for (; *s; s++, out++) {
+	s = strchrnul(s, '\\');
+	for (out = s; *s; s++, out++) {
 		*out = *s;
 		if (strncmp(s, "\\012", 4) == 0) {
 			*out = '\n';
@@ -89,6 +90,7 @@ void proc_maps_stir(struct proc *p)
 
 	free(v->maps_text);
 	v->maps_text = NULL;
+	v->maps_parsed = v->own_parsed = false;
 	v->heap = 0;
 	v->pristine.n = 0;
 }
@@ -98,6 +100,7 @@ void proc_stirs(struct proc *p)
 	proc_maps_stir(p);
 	free(priv(p)->status_text);
 	priv(p)->status_text = NULL;
+	priv(p)->maps_known = false;
 	priv(p)->unlimited = false;
 }
 
@@ -161,9 +164,13 @@ int proc_maps_text(struct proc *p, char **ret_text)
 
 int maps_load(struct proc *p, map_list *maps)
 {
+	bool *parsed = maps == &p->maps ? &priv(p)->maps_parsed : maps == &priv(p)->maps ? &priv(p)->own_parsed : NULL;
 	char *text = NULL, *line, *next;
-	int r = proc_maps_text(p, &text);
+	int r;
 
+	if (parsed && *parsed && proc_is_still(p))
+		return 0;
+	r = proc_maps_text(p, &text);
 	if (r < 0)
 		return r;
 	maps_free(maps);
@@ -177,6 +184,8 @@ int maps_load(struct proc *p, map_list *maps)
 	free(text);
 	if (!maps->n)
 		return fail(-ESRCH, "process %d has ended", p->pid);
+	if (parsed)
+		*parsed = proc_is_still(p);
 	return 0;
 }
 
@@ -199,7 +208,15 @@ const struct map *maps_at(const map_list *maps, uint64_t addr)
 
 int proc_read_maps(struct proc *p)
 {
-	return maps_load(p, &p->maps);
+	int r = maps_load(p, &p->maps);
+
+	priv(p)->maps_known = r == 0 && proc_is_still(p);
+	return r;
+}
+
+int proc_read_others_maps(struct proc *p)
+{
+	return priv(p)->maps_known && proc_is_still(p) ? 0 : proc_read_maps(p);
 }
 
 const struct map *proc_map_at(const struct proc *p, uint64_t addr)

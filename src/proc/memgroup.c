@@ -11,9 +11,11 @@
 #include "proc/internal.h"
 
 #include <string.h>
+#include "base/clock.h"
 #include "base/err.h"
 
 #define SPARE (256u << 10)	/* what is taken meanwhile by others */
+#define KEPT_NS 100000000ull
 #define NO_LIMIT (INT64_MAX / 2)	/* version 1 has a number for that */
 
 struct names { const char *mount, *limit, *used, *inactive, *active; };
@@ -80,16 +82,38 @@ static uint64_t room_above(const struct names *n, const char *text, const char *
 	return least;
 }
 
+static uint64_t room_above_all(const char *text)
+{
+	uint64_t old = room_above(&v1, text, ":memory:"), unified = room_above(&v2, text, "0::");
+
+	return MIN(old, unified);
+}
+
 static uint64_t room_of(const char *groups)
 {
 	char text[8192];
-	uint64_t old, unified;
+
+	return file_read(groups, text, sizeof(text)) <= 0 ? UINT64_MAX : room_above_all(text);
+}
+
+/* Programs that are executed one after the other are mostly in the same groups: that these have no limit holds for a moment. */
+static uint64_t room_of_one(const char *groups)
+{
+	static char kept[8192];
+	static uint64_t since;
+	uint64_t room;
+	char text[sizeof(kept)];
 
 	if (file_read(groups, text, sizeof(text)) <= 0)
 		return UINT64_MAX;
-	old = room_above(&v1, text, ":memory:");
-	unified = room_above(&v2, text, "0::");
-	return MIN(old, unified);
+	if (now_ns() - since < KEPT_NS && !strcmp(text, kept))
+		return UINT64_MAX;
+	room = room_above_all(text);
+	if (room == UINT64_MAX) {
+		since = now_ns();
+		memcpy(kept, text, sizeof(kept));
+	}
+	return room;
 }
 
 uint64_t proc_memory_room(struct proc *p)
@@ -100,7 +124,7 @@ uint64_t proc_memory_room(struct proc *p)
 
 	if (proc_is_still(p) && v->unlimited)
 		return UINT64_MAX;
-	room = proc_path(p, "cgroup", path, sizeof(path)) < 0 ? UINT64_MAX : room_of(path);
+	room = proc_path(p, "cgroup", path, sizeof(path)) < 0 ? UINT64_MAX : room_of_one(path);
 	v->unlimited = proc_is_still(p) && room == UINT64_MAX;
 	return room;
 }

@@ -28,7 +28,7 @@ struct proc *proc_alloc(pid_t pid)
 
 	p->pid = v->via = pid;
 	p->arch = arch_host();
-	p->mem = v->task = v->loadavg = -1;
+	p->mem = v->task = v->pagemap = v->loadavg = -1;
 	p->priv = v;
 	v->chroot = xstrdup("");
 	snprintf(p->root, sizeof(p->root), "/proc/%d/root", pid);
@@ -278,6 +278,7 @@ static int read_identity(struct proc *p)
 	if (task_stat(p->pid, p->pid, &s) < 0)
 		return fail(-ESRCH, "process %d has ended", p->pid);
 	p->start_time = s.start_time;
+	v->heap = proc_is_still(p) ? s.start_brk : 0;
 	v->auxv_len = n > 0 ? n : 0;
 	for (i = 0; (i + 1) * sizeof(*a) <= v->auxv_len && a[i].a_type != AT_NULL; i++)
 		if (a[i].a_type == AT_RANDOM)

@@ -188,6 +188,12 @@ struct arena;
 int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edits, struct arena **ret_arena);
 uint8_t *arena_view(struct arena *a, taddr at);	/* our view of an address there; NULL: not in a piece */
 int arena_touch(struct arena *a, taddr at, size_t len);	/* pages that will be used: before they are */
+/*
+ * What is touched is mapped there, too, so that no event takes a page fault. Of a program that may end at once it is not, until
+ * arena_map_rest().
+ */
+void arena_map_later(struct arena *a);
+void arena_map_rest(struct arena *a);
 const struct rseq_conf *arena_rseq(const struct arena *a);	/* as of the stop in which it was made */
 bool arena_is_timeless(struct arena *a, taddr word);	/* while stopped: proc_is_timeless(), or what is known since it was made in the same stop */
 int arena_tid(const struct arena *a, int32_t *ret_off);	/* proc_tid_offset() as of the same stop */

@@ -45,7 +45,7 @@ int sigframes_prepare(struct sigframes *s, struct proc *p)
 			*vec_add(&s->restorers) = calls[i].at.v;
 	if (!s->buf) {
 		s->cap = 256 * 1024;
-		s->buf = xcalloc(1, s->cap);
+		s->buf = xrealloc(NULL, s->cap);
 		if (!proc_is_still(p)) {
 			memset(s->buf, 1, s->cap);	/* the pages are there before anybody is stopped */
 			s->used = s->cap;

@@ -30,11 +30,13 @@ static enum sleeps sleeps_at(pid_t pid, pid_t tid, uint64_t at)
 {
 	char path[64], text[256];
 	unsigned long long nr, arg;
+	ssize_t n;
 
-	if (!is_thread_of(pid, tid))
-		return SLEEPS_ELSEWHERE;
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
-	if (file_read(path, text, sizeof(text)) <= 0 || sscanf(text, "%llu %llx", &nr, &arg) != 2)
+	n = file_read(path, text, sizeof(text));
+	if (n == -ENOENT)	/* no thread of it */
+		return SLEEPS_ELSEWHERE;
+	if (n <= 0 || sscanf(text, "%llu %llx", &nr, &arg) != 2)
 		return MAY_SLEEP;
 	return nr == SYS_futex && arg == at ? SLEEPS_THERE : SLEEPS_ELSEWHERE;
 }

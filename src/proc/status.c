@@ -97,6 +97,12 @@ int task_stat(pid_t pid, pid_t tid, struct task_stat *ret_stat)
 			at++;
 	}
 	s.cpu = at ? atoi(at) : -1;
+	for (; i < 47 && at; i++) {
+		at = strchr(at, ' ');
+		if (at)
+			at++;
+	}
+	s.start_brk = at ? strtoull(at, NULL, 10) : 0;
 	*ret_stat = s;
 	return 0;
 }

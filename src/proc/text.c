@@ -407,7 +407,7 @@ static int apply_prepare(struct apply *ap)
 	int r;
 
 	spans_make(&ap->spans, patch->edits.v, patch->edits.n, false);
-	r = proc_read_maps(ap->p);
+	r = proc_read_others_maps(ap->p);
 	if (r == 0)
 		r = refuse_shared(ap->p, patch);
 	if (r == 0)

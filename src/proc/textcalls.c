@@ -136,6 +136,7 @@ int proc_text_calls(struct proc *p, const struct text_call **ret_calls, size_t *
 		*vec_add(&v->searched) = (struct searched){ m->start, m->end, m->inode };
 	}
 	free(buf);
+	known_calls_done(p);
 	*ret_calls = v->calls.v;
 	*ret_n = v->calls.n;
 	return 0;

@@ -42,7 +42,7 @@ void note_end(struct proc *p, pid_t tid, int status)
 	priv(p)->exit_status = status;
 }
 
-static struct thread *add_thread(struct proc *p, pid_t pid, pid_t tid)
+struct thread *thread_add(struct proc *p, pid_t pid, pid_t tid)
 {
 	struct thread *t = vec_add(&p->threads);
 
@@ -86,7 +86,7 @@ static int why_not_seized(struct thread *t, int err)
  * One in limbo is ours already. But only the kernel knows whether it still is: a thread that executes takes
  * the number of the first one, which may be in our list, and is not seized for that.
  */
-static int seize(struct proc *p, struct thread *t)
+int thread_seize(struct proc *p, struct thread *t)
 {
 	int err = ptrace(PTRACE_SEIZE, t->tid, 0, PTRACE_O_TRACESYSGOOD) < 0 ? -errno : 0;
 	bool was = limbo_take(p, t->tid);
@@ -136,7 +136,7 @@ static int list_threads(struct proc *p, pid_t pid, int dir)
 			}
 			if (thread_find(p, tid))
 				continue;
-			add_thread(p, pid, tid);
+			thread_add(p, pid, tid);
 			hint = p->threads.n;
 			found++;
 		}
@@ -175,7 +175,7 @@ static int seize_from(struct proc *p, size_t first)
 		reaper_arm(p);
 	for (i = first; i < p->threads.n && r == 0; i++)
 		if (!better_wait(p, &p->threads.v[i]))
-			r = seize(p, &p->threads.v[i]);
+			r = thread_seize(p, &p->threads.v[i]);
 	reaper_disarm(p);
 	return r;
 }
@@ -200,8 +200,7 @@ static int catch_new(struct proc *p)
 	return found;
 }
 
-/* Look at one thread's next stop, if there is one. Returns whether anything happened. */
-static bool poll_thread(struct proc *p, struct thread *t)
+bool thread_poll(struct proc *p, struct thread *t)
 {
 	int status;
 	pid_t r = waitpid(t->tid, &status, __WALL | WNOHANG);
@@ -288,7 +287,7 @@ static int look_at_one(struct proc *p, struct thread *t)
 	if (better_wait(p, t))
 		return 0;
 	reaper_arm(p);
-	r = seize(p, t);
+	r = thread_seize(p, t);
 	reaper_disarm(p);
 	if (r == 0 && t->seized)
 		ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
@@ -369,7 +368,7 @@ static int wait_all(struct proc *p)
 
 		for (i = 0; i < p->threads.n; i++)
 			if (is_pending(&p->threads.v[i])) {
-				moved |= p->threads.v[i].seized && poll_thread(p, &p->threads.v[i]);
+				moved |= p->threads.v[i].seized && thread_poll(p, &p->threads.v[i]);
 				pending += is_pending(&p->threads.v[i]);
 			}
 		if (!pending) {
@@ -426,6 +425,8 @@ static int stop_attempt(struct proc *p)
 	v->sharers.n = 0;
 	v->caught_known = false;
 	r = sharers_find(p);
+	if (r >= 0 && v->early)
+		r = early_hold(p);
 	if (r >= 0)
 		r = catch_new(p);
 	if (r >= 0)
@@ -488,6 +489,16 @@ int proc_stop(struct proc *p)
 	return stop_until(p, now_ns() + STOP_DEADLINE_NS);
 }
 
+int proc_stop_to_borrow(struct proc *p)
+{
+	int r;
+
+	priv(p)->early = true;
+	r = proc_stop(p);
+	priv(p)->early = false;
+	return r;
+}
+
 int proc_stop_now(struct proc *p)
 {
 	return stop_until(p, 0);
@@ -511,7 +522,7 @@ int proc_put_regs(struct proc *p)
 
 int threads_adopt(struct proc *p, pid_t tid)
 {
-	struct thread *t = add_thread(p, p->pid, tid);
+	struct thread *t = thread_add(p, p->pid, tid);
 	int r;
 
 	t->seized = t->stopped = true;

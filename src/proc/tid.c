@@ -22,13 +22,14 @@ static const int32_t known[] = {
 };
 
 /* The number as the thread's own pid namespace knows it, the innermost one; 0: it has ended. */
-static pid_t number_inside(const struct proc *p, pid_t tid, bool *ret_nested)
+static pid_t number_inside(struct proc *p, pid_t tid, bool *ret_nested)
 {
-	char path[64], status[4096], *line, *end;
+	char path[64], status[STATUS_MAX], *line, *end;
+	bool only = proc_is_still(p) && p->threads.n == 1 && p->threads.v[0].tid == tid;
 	pid_t inside = tid;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", p->pid, tid);
-	if (file_read(path, status, sizeof(status)) <= 0)
+	if (only ? proc_read_status(p, status) < 0 : file_read(path, status, sizeof(status)) <= 0)
 		return 0;
 	*ret_nested = false;
 	line = strstr(status, "\nNSpid:");
@@ -45,7 +46,7 @@ static pid_t number_inside(const struct proc *p, pid_t tid, bool *ret_nested)
 }
 
 /* All threads of a process are in one namespace: if that is ours, their numbers are known already. */
-static void learn_numbers(const struct proc *p, tid_list *list)
+static void learn_numbers(struct proc *p, tid_list *list)
 {
 	bool nested = true, again = true;
 

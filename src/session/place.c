@@ -339,6 +339,8 @@ static int make_arena(struct jab *j, struct target *t, struct jab_times *times)
 	if (is_main)
 		add_own(j, t, pieces, own.n, &own);
 	r = arena_create(t->proc, pieces, own.n, most_edits(t), &t->arena);
+	if (!r && rings_may_wait(t))
+		arena_map_later(t->arena);
 	if (!r)
 		r = touch_pads(t, times);
 	if (!r && is_main) {

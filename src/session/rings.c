@@ -19,7 +19,7 @@
 #define DEFAULT_SIZE (4ull << 20)
 #define BULK_SIZE (1ull << 20)		/* there are more of them */
 #define FOLLOWED_SIZE (256ull << 10)
-#define FIRST_PART (16ull << 10)	/* see rings_touch_rest() */
+#define FIRST_PART (4ull << 10)	/* see rings_touch_rest() */
 #define REST_AFTER 5000000ull
 #define LOCKED_BESIDE 2u	/* beside rings per CPU; a power of two */
 #define LATER_DESC (64u << 10)	/* descriptions of what comes later */
@@ -281,7 +281,7 @@ static int touch_ring(struct target *t, struct own_ring *own, uint64_t bytes)
 }
 
 /* Where the target may have little memory, all of it is there before it can ask for it. */
-static bool may_wait(const struct target *t)
+bool rings_may_wait(const struct target *t)
 {
 	return (t->followed || t->newcomer) && !proc_memory_is_limited(t->proc);
 }
@@ -346,7 +346,10 @@ bool rings_touch_rest(struct target *t)
 	if (now_ns() - r->since < REST_AFTER)
 		return true;
 	r->in_parts = false;
-	for (uint32_t i = 0; proc_alive(t->proc) && i < nrings(r); i++)
+	if (!proc_alive(t->proc))
+		return false;
+	arena_map_rest(t->arena);
+	for (uint32_t i = 0; i < nrings(r); i++)
 		if (r->v[i].live && touch_ring(t, &r->v[i], RING_HEAD_SIZE + r->size) < 0)
 			log_info("process %d: %s", t->proc->pid, err_text());
 	return false;
@@ -378,9 +381,14 @@ static bool may_use(const cpu_set_t *set, uint32_t cpu)
 void rings_follow_cpus(struct target *t)
 {
 	struct rings *r = t->rings;
+	uint32_t live = 0;
 	cpu_set_t set;
 
 	if (!t->spec.has_rseq || !r->ready)
+		return;
+	while (live < r->ncpu && r->v[live].live)
+		live++;
+	if (live == r->ncpu)
 		return;
 	cpus_of_target(t, &set);
 	for (uint32_t i = 0; i < r->ncpu; i++)
@@ -451,7 +459,7 @@ static int fill_tables(struct target *t)
 	cpu_set_t set;
 	int err = 0;
 
-	r->in_parts = may_wait(t);
+	r->in_parts = rings_may_wait(t);
 	cpus_of_target(t, &set);
 	for (uint32_t i = 0; !err && t->spec.has_rseq && i < r->ncpu; i++)
 		if (may_use(&set, i))

@@ -109,6 +109,9 @@ int rings_touch_lost(struct target *t, uint32_t from);	/* see counters_touch() *
  */
 bool rings_touch_rest(struct target *t);
 
+/* Likewise, and where it may take the memory that it touches: what is not used at once need not be there at once. */
+bool rings_may_wait(const struct target *t);
+
 /* CPUs that the target may run on by now get their ring. */
 void rings_follow_cpus(struct target *t);
 

@@ -132,6 +132,14 @@ def test_a_full_memory_cgroup_is_told(target, memory_group):
     t.process.wait(LIMIT)
 
 
+def test_a_program_that_is_executed_in_another_memory_cgroup(target, memory_group):
+    """That the group of the last one has no limit says nothing of this one's."""
+    group = memory_group(1 << 20)
+    shell = 'for i in 1 2 3; do /bin/true; done; /bin/true; echo $$ > "$0"/cgroup.procs; exec /bin/echo lives'
+    r = jab.run("count", "-v", "libc:*", "--", "/bin/sh", "-c", shell, str(group))
+    assert "lives" in r.output and "limit of its memory cgroup" in r.stderr, r
+
+
 @pytest.mark.parametrize("script", [
     "call:exe:work { @ = hist(duration) }",
     'config = { max_strlen = 60000 } u:exe:work { printf("%s", str(arg0)) }'])

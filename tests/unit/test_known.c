@@ -207,6 +207,54 @@ static void the_status_of_one_stop_is_not_that_of_the_next(void **state)
 	end_target(pid);
 }
 
+static bool has_map_at(struct proc *p, uint64_t at)
+{
+	const struct map *m = proc_map_at(p, at);
+
+	return m && m->start == at;
+}
+
+/* A call of ours in the middle of a stop; the borrowed thread is given back. */
+static int64_t call_in_stop(struct proc *p, long nr, uint64_t at, uint64_t prot, uint64_t flags)
+{
+	const uint64_t args[6] = { at, 4096, prot, flags, -1, 0 };
+	int64_t value;
+
+	assert_int_equal(proc_stop(p), 0);
+	assert_int_equal(proc_syscall(p, nr, args, &value), 0);
+	assert_int_equal(proc_resume(p), 0);
+	return value;
+}
+
+static void mappings_are_read_again_when_they_may_have_changed(void **state)
+{
+	struct proc *p;
+	uint64_t at;
+	pid_t pid;
+
+	(void)state;
+	fresh_shared();
+	pid = start_target(sleeps, NULL);
+	while (!sh->ready)
+		sleep_ns(1000000);
+	assert_int_equal(proc_open(pid, &p), 0);
+	assert_int_equal(proc_stop(p), 0);
+	assert_int_equal(proc_read_maps(p), 0);
+	at = call_in_stop(p, SYS_mmap, 0, PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS);
+	assert_int_equal(proc_read_others_maps(p), 0);	/* not by a call of ours */
+	assert_false(has_map_at(p, at));
+	assert_int_equal(proc_read_maps(p), 0);
+	assert_true(has_map_at(p, at));
+	assert_int_equal(call_in_stop(p, SYS_munmap, at, 0, 0), 0);
+	assert_int_equal(proc_resume(p), 0);
+	assert_int_equal(proc_stop(p), 0);
+	assert_int_equal(proc_read_others_maps(p), 0);
+	assert_false(has_map_at(p, at));
+	assert_int_equal(proc_resume(p), 0);
+	proc_close(p);
+	end_target(pid);
+}
+
 /* ---- loaders ---- */
 
 static struct thread_regs at_entry(uint64_t nr, uint64_t arg)
@@ -294,6 +342,7 @@ int main(void)
 		cmocka_unit_test(calls_are_the_same_when_they_are_known),
 		cmocka_unit_test(text_is_known_to_be_the_files_for_one_stop),
 		cmocka_unit_test(the_status_of_one_stop_is_not_that_of_the_next),
+		cmocka_unit_test(mappings_are_read_again_when_they_may_have_changed),
 		cmocka_unit_test(a_loader_is_ready_when_it_unmaps_its_cache),
 		cmocka_unit_test(a_loader_without_a_cache_is_told_from_others),
 		cmocka_unit_test(another_file_is_not_taken_for_the_cache),

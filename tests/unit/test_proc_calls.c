@@ -106,7 +106,27 @@ static void free_kit(struct kit *k)
 	munmap(k->sh, 8192);
 }
 
-struct job { const struct row *row; struct kit *kit; };
+struct job { const struct row *row; struct kit *kit; bool two; };
+
+static void *second_thread(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+/* No signal is for it. */
+static void start_second(void)
+{
+	sigset_t all, before;
+	pthread_t t;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	if (pthread_create(&t, NULL, second_thread, NULL))
+		_exit(1);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
 
 static void sleeper(void *arg)
 {
@@ -115,6 +135,8 @@ static void sleeper(void *arg)
 	long r;
 
 	sh = j->kit->sh;
+	if (j->two)
+		start_second();
 	t = now_ns();
 	sh->ready = 1;
 	r = j->row->call(j->kit);
@@ -151,17 +173,37 @@ static void check_row(const struct row *row, struct kit *k, struct proc *p)
 
 static struct kit kits[N];
 
+static size_t early_ones;
+
+/*
+ * With two threads one that sleeps is borrowed before the other one is stopped, and may not be needed then. It may not be asleep
+ * again after the last round.
+ */
+static void early_round(struct proc *p, bool needed)
+{
+	uint64_t args[6] = { 0 };
+	int64_t value;
+
+	assert_ok(proc_stop_to_borrow(p));
+	early_ones += proc_borrowed_tid(p) == p->pid;
+	if (needed) {
+		assert_ok(proc_syscall(p, SYS_getpid, args, &value));
+		assert_int_equal(value, p->pid);
+	}
+	assert_ok(proc_resume(p));
+}
+
 /* All sleep at the same time: so the test takes as long as the slowest. */
 static void nothing_is_noticed(void **state)
 {
-	bool borrow = *state != NULL;
+	bool borrow = *state != NULL, early = borrow && !strcmp(*state, "early");
 	struct proc *procs[N] = { NULL };
 	struct job jobs[N];
 	size_t i, round;
 
 	for (i = 0; i < N; i++) {
 		make_kit(&kits[i], i);
-		jobs[i] = (struct job){ &rows[i], &kits[i] };
+		jobs[i] = (struct job){ &rows[i], &kits[i], early };
 		if (is_usable(&rows[i], &kits[i]))
 			kits[i].child = start_target(sleeper, &jobs[i]);
 	}
@@ -170,12 +212,17 @@ static void nothing_is_noticed(void **state)
 			assert_true(wait_until(&kits[i].sh->ready, 1));
 			wait_state(kits[i].child, 'S');
 			procs[i] = opened(kits[i].child);
+			assert_ok(proc_read_maps(procs[i]));
 		}
 	rounds_ns = now_ns();
 	for (round = 0; round < ROUNDS; round++)
 		for (i = 0; i < N; i++) {
 			if (!procs[i])
 				continue;
+			if (early) {
+				early_round(procs[i], round & 1);
+				continue;
+			}
 			if (borrow) {
 				one_round(procs[i]);
 				continue;
@@ -184,6 +231,8 @@ static void nothing_is_noticed(void **state)
 			assert_ok(proc_resume(procs[i]));
 		}
 	rounds_ns = now_ns() - rounds_ns;
+	if (early)
+		assert_true(early_ones > ROUNDS * N / 4);
 	for (i = 0; i < N; i++)
 		if (procs[i] && rows[i].wake)
 			check_row(&rows[i], &kits[i], procs[i]);
@@ -227,7 +276,7 @@ static void signals_do_interrupt(void **state)
 		for (i = 0; i < ARRAY_SIZE(interrupted); i++) {
 			const struct row *row = &interrupted[i];
 			struct kit *k = &kits[0];
-			struct job job = { row, k };
+			struct job job = { row, k, false };
 			struct proc *p;
 
 			make_kit(k, i);
@@ -262,7 +311,7 @@ static void interrupted_before_we_came(void **state)
 {
 	static const struct row row = { "epoll_wait", c_epoll_wait, send_usr1, -EINTR };
 	struct kit *k = &kits[0];
-	struct job job = { &row, k };
+	struct job job = { &row, k, false };
 	struct proc *p;
 	int status;
 	pid_t us;
@@ -296,7 +345,7 @@ static void ignored_signals_do_not(void **state)
 {
 	static const struct row row = { "epoll_wait", c_epoll_wait, write_pipe, 1 };
 	struct kit *k = &kits[0];
-	struct job job = { &row, k };
+	struct job job = { &row, k, false };
 	struct proc *p;
 	int i;
 
@@ -321,6 +370,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_noticed),
 		cmocka_unit_test_prestate(nothing_is_noticed, "borrow"),
+		{ "nothing_is_noticed_of_an_early_stop", nothing_is_noticed, NULL, NULL, "early" },
 		cmocka_unit_test(signals_do_interrupt),
 		cmocka_unit_test(interrupted_before_we_came),
 		cmocka_unit_test(ignored_signals_do_not),

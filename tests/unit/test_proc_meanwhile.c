@@ -9,6 +9,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/stat.h>
+#include <ucontext.h>
 #include "proc/arena.h"
 #include "proc/text.h"
 
@@ -239,6 +240,78 @@ static int make_and_order(enum order what, struct arena **ret_arena)
 	r = arena_create(now.p, pieces, ARRAY_SIZE(pieces), 1, ret_arena);
 	proc_step_hook = NULL;
 	return r;
+}
+
+/* The frame of a sleeping thread is written before the others are stopped. */
+static void look_at_frame(const char *step)
+{
+	uint64_t before = sh->turns[1];
+
+	if (strcmp(step, "borrow: frame written") != 0)
+		return;
+	seen++;
+	sleep_ns(20000000);
+	turns_seen += sh->turns[1] != before;
+}
+
+static void make_and_look(void)
+{
+	struct text_report report;
+	struct arena *a;
+
+	seen = 0;
+	turns_seen = 0;
+	proc_step_hook = look_at_frame;
+	assert_ok(make_arena(&a));
+	proc_step_hook = NULL;
+	assert_int_equal(seen, 1);
+	assert_ok(text_remove(now.p, a, &report));
+	assert_true(report.verified);
+	arena_forget(a);
+}
+
+static void others_run_before(void **state)
+{
+	start(NULL);
+	make_and_look();
+	assert_int_equal(turns_seen, 1);
+	finish();
+}
+
+static ucontext_t on_own, on_other;
+
+static void sleep_there(void)
+{
+	int fds[2];
+	char b;
+
+	if (pipe(fds) < 0)
+		_exit(1);
+	for (;;)
+		if (read(fds[0], &b, 1) >= 0 || errno == EINTR)
+			sh->wrong = __LINE__;
+}
+
+/* The sleeping thread is on a stack that its program has made: below it there may be another one, in use. */
+static void go_to_other_stack(void)
+{
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, work, NULL))
+		_exit(1);
+	getcontext(&on_other);
+	on_other.uc_stack.ss_size = 1 << 20;
+	on_other.uc_stack.ss_sp = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	makecontext(&on_other, sleep_there, 0);
+	swapcontext(&on_own, &on_other);
+}
+
+static void others_wait_for_a_coroutine(void **state)
+{
+	start(go_to_other_stack);
+	make_and_look();
+	assert_int_equal(turns_seen, 0);
+	finish();
 }
 
 /* Descriptors are made, mapped and closed while no thread runs: none gets another number for it, no child keeps one. */
@@ -519,6 +592,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(others_go_on),
 		cmocka_unit_test(others_wait),
+		cmocka_unit_test(others_run_before),
+		cmocka_unit_test(others_wait_for_a_coroutine),
 		cmocka_unit_test(forks_meanwhile),
 		cmocka_unit_test(made_in_vain),
 		cmocka_unit_test(executes_meanwhile),
