@@ -12,6 +12,8 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +68,19 @@ static struct park *find_in(uintptr_t lo, uintptr_t hi)
 	return NULL;
 }
 
+/* A file of jab's may be mapped before it has its length, and what jab unmaps is gone. */
+static sigjmp_buf over;
+
+static void on_fault(int sig)
+{
+	siglongjmp(over, sig);
+}
+
+static struct park *find_if_there(uintptr_t lo, uintptr_t hi)
+{
+	return sigsetjmp(over, 1) ? NULL : find_in(lo, hi);
+}
+
 static struct park *find(void)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
@@ -75,7 +90,7 @@ static struct park *find(void)
 
 	while (f && !p && fgets(line, sizeof(line), f))
 		if (sscanf(line, "%lx-%lx %4s", &lo, &hi, perms) == 3 && !strncmp(perms, "rw-s", 4))
-			p = find_in(lo, hi);
+			p = find_if_there(lo, hi);
 	if (f)
 		fclose(f);
 	return p;
@@ -102,8 +117,12 @@ static void *forge(void *arg)
 	uint32_t tid = argv[2] ? atoi(argv[2]) : 0;
 	struct park *p;
 
+	signal(SIGBUS, on_fault);
+	signal(SIGSEGV, on_fault);
 	while (!(p = find()))
 		usleep(10000);
+	signal(SIGBUS, SIG_DFL);
+	signal(SIGSEGV, SIG_DFL);
 	while (!tid && !(tid = __atomic_load_n(&spinner, __ATOMIC_ACQUIRE)))
 		usleep(1000);
 	puts("found");
