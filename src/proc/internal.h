@@ -50,6 +50,7 @@ struct proc_priv {
 	int pagemap;		/* while its text is searched: knowncalls.c */
 	int depth;		/* proc_stop() calls not yet undone */
 	bool early;		/* proc_stop_to_borrow(): see early.c */
+	bool rival;		/* the last stop failed since another process traces one of the threads */
 	uint32_t stops;		/* how often it was stopped, so far */
 	char *chroot;		/* the target's root as we see it, "" if it is ours */
 	uint8_t auxv[1024];	/* as of the open: differs after an exec */

@@ -19,6 +19,8 @@
 #include <unistd.h>
 #include "base/clock.h"
 
+#define RIVAL_NS 300000000ull
+#define RIVAL_LEAST_NS 1000000ull
 #define STOP_DEADLINE_NS 2000000000ull
 #define STALL_NS 200000ull	/* no thread stopped for so long: look why */
 #define DEEP_NS 5000000ull	/* the others are held for so long while one is in an uninterruptible sleep */
@@ -57,7 +59,7 @@ struct thread *thread_add(struct proc *p, pid_t pid, pid_t tid)
  * Ended meanwhile; or ours already, since a thread that executes a program gets the main thread's
  * number; or in between (then it is tried again until the deadline); or somebody else's.
  */
-static int why_not_seized(struct thread *t, int err)
+static int why_not_seized(struct proc *p, struct thread *t, int err)
 {
 	char path[64], status[4096], name[32];
 	struct task_stat s;
@@ -76,6 +78,7 @@ static int why_not_seized(struct thread *t, int err)
 	}
 	if (tracer) {
 		task_comm(tracer, name);
+		priv(p)->rival = true;
 		return fail(-EBUSY, "thread %d of process %d is being traced by process %d (%s)", t->tid,
 			    t->pid, (pid_t)tracer, name);
 	}
@@ -92,7 +95,7 @@ int thread_seize(struct proc *p, struct thread *t)
 	bool was = limbo_take(p, t->tid);
 
 	if (err < 0 && !(err == -EPERM && was))
-		return why_not_seized(t, err);
+		return why_not_seized(p, t, err);
 	t->seized = true;
 	if (err < 0)
 		return 0;
@@ -423,7 +426,7 @@ static int stop_attempt(struct proc *p)
 	release_prepare();
 	p->threads.n = 0;
 	v->sharers.n = 0;
-	v->caught_known = false;
+	v->caught_known = v->rival = false;
 	r = sharers_find(p);
 	if (r >= 0 && v->early)
 		r = early_hold(p);
@@ -468,8 +471,23 @@ static bool wait_for_waking(struct proc *p, uint64_t deadline)
 	return now_ns() <= deadline;
 }
 
+/*
+ * Another jab that attaches holds the threads for less than a millisecond, and then finds ours in the process and leaves. Two that stop
+ * the same process have each some of the threads: both let go, and try again after different times. False: it stays.
+ */
+static bool wait_for_rival(uint64_t start, uint64_t deadline)
+{
+	uint64_t now = now_ns();
+
+	if (now > deadline || now - start > RIVAL_NS)
+		return false;
+	sleep_ns(RIVAL_LEAST_NS + now % RIVAL_LEAST_NS * 8);
+	return true;
+}
+
 static int stop_until(struct proc *p, uint64_t deadline)
 {
+	uint64_t start = now_ns();
 	int r;
 
 	if (priv(p)->depth > 0) {
@@ -480,7 +498,7 @@ static int stop_until(struct proc *p, uint64_t deadline)
 		return fail(-ESRCH, "process %d has ended", p->pid);
 	do
 		r = stop_attempt(p);
-	while (r == -EAGAIN && wait_for_waking(p, deadline));
+	while ((r == -EAGAIN && wait_for_waking(p, deadline)) || (r < 0 && priv(p)->rival && wait_for_rival(start, deadline)));
 	return r == -EAGAIN ? -EBUSY : r;
 }
 

@@ -447,6 +447,44 @@ static void stops_too_late(void **state)
 	end_target(pid);
 }
 
+struct rival { pid_t pid; uint64_t ns; };
+
+static void trace_for(void *arg)
+{
+	struct rival *r = arg;
+
+	if (ptrace(PTRACE_SEIZE, r->pid, 0, 0) < 0)
+		sh->wrong = __LINE__;
+	sh->ready = 1;
+	sleep_ns(r->ns);
+}
+
+/* One that attaches as well and leaves at once; and one that stays. */
+static void another_tracer(void **state)
+{
+	struct rival r = { .ns = 20000000 };
+	struct proc *p;
+	pid_t other;
+
+	fresh_shared();
+	r.pid = start_target(two_threads, NULL);
+	assert_true(wait_until(&sh->turns[1], 1));
+	p = opened(r.pid);
+	for (int i = 0; i < 2; i++) {
+		sh->ready = 0;
+		other = start_target(trace_for, &r);
+		assert_true(wait_until(&sh->ready, 1));
+		assert_int_equal(proc_stop(p), i ? -EBUSY : 0);
+		if (!i)
+			assert_ok(proc_resume(p));
+		end_target(other);
+		r.ns = 100000000000ull;
+	}
+	assert_int_equal(sh->wrong, 0);
+	proc_close(p);
+	end_target(r.pid);
+}
+
 static void stops_nest(void **state)
 {
 	struct proc *p;
@@ -505,6 +543,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stops_nest),
+		cmocka_unit_test(another_tracer),
 		cmocka_unit_test(two_hundred_threads),
 		cmocka_unit_test(threads_come_and_go),
 		cmocka_unit_test(born_during_the_stop),
