@@ -5,9 +5,12 @@
 
 #include <stdint.h>
 
+#define CPU_REGS 32		/* most general registers that a CPU has, the stack pointer included */
+
 struct arch_regs {
-	const char *names[16];	/* by their number in machine code */
-	uint8_t args[6];	/* of the C calling convention; further arguments are on the stack */
+	const char *names[CPU_REGS];	/* by their number in machine code */
+	uint8_t n;
+	uint8_t args[8], nargs;	/* of the C calling convention; further arguments are on the stack */
 	uint8_t go_args[9];	/* of Go's calling convention since 1.17 */
 	uint8_t ret, sp;
 };

@@ -24,7 +24,9 @@ static inline uint64_t table_state(const struct prog_entry *e)
 
 static inline void table_pause(void)
 {
+#ifdef __x86_64__
 	__asm__ volatile("pause");
+#endif
 }
 
 /*
@@ -157,8 +159,12 @@ static inline bool table_replace(struct prog_entry *e, uint64_t from, uint64_t t
 {
 	bool done;
 
+#ifdef __x86_64__
 	__asm__ volatile("lock cmpxchg16b %0; sete %1" : "+m"(*(char (*)[16])e), "=q"(done), "+a"(from), "+d"(*old)
 			 : "b"(to), "c"(value) : "memory", "cc");
+#else
+	done = false;
+#endif
 	return done;
 }
 

@@ -250,6 +250,11 @@ static void note_plain(struct code *c, struct body *b, const struct insn *in, ui
 	const uint8_t *p = b->bytes + (at - b->f.lo);
 	uint64_t value;
 
+	if (c->arch->one_insn) {
+		for (int i = 0; in->flags & INSN_LITERAL && i < 8; i += 4)
+			body_mark(b, in->target + i, TARGET_DATA);
+		return;
+	}
 	if (in->flags & INSN_PCREL) {
 		if (!code_is_lea(p, in->len))
 			return;

@@ -224,7 +224,7 @@ void code_scan_text(struct code *c)
 	if (priv(c)->have_cross)
 		return;
 	priv(c)->have_cross = true;
-	if (!span_text(c, &s))
+	if (c->arch->one_insn || !span_text(c, &s))
 		return;
 	fill_opcodes();
 	s.inner = xcalloc(s.all_span / 8 + 1, 1);

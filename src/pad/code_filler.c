@@ -123,8 +123,6 @@ static const char *rseq_near(struct code *c, uint64_t lo, uint64_t hi)
 	return NULL;
 }
 
-static const uint8_t rseq_signature[] = { 0x53, 0x30, 0x05, 0x53 };
-
 static bool is_known_abort(const struct rseq_range *r, size_t n, uint64_t abort)
 {
 	for (size_t i = 0; i < n; i++)
@@ -161,8 +159,8 @@ static const char *rseq_unnamed(struct code *c, const struct func *f)
 	if (!p)
 		return NULL;
 	n = module_rseqs(c->m, &r);
-	for (at = p; (at = memmem(at, p + len - at, rseq_signature, sizeof(rseq_signature))); at++)
-		if (!is_operand(p, at) && !is_known_abort(r, n, f->addr + (at - p) + sizeof(rseq_signature)))
+	for (at = p; (at = memmem(at, p + len - at, &c->arch->rseq_sig, sizeof(c->arch->rseq_sig))); at++)
+		if (!is_operand(p, at) && !is_known_abort(r, n, f->addr + (at - p) + sizeof(c->arch->rseq_sig)))
 			return "the function has a restartable sequence of the program whose bounds are not known";
 	return NULL;
 }

@@ -383,6 +383,10 @@ void code_link(struct code *c, struct body *b)
 	code_mark_extra(c, b);
 	code_find_tables(c, b);
 	find_parts(c, b);
+	if (c->arch->one_insn) {
+		find_exits(c, b);
+		return;
+	}
 	if (priv(c)->have_cross || is_overlapped(c, b))
 		note_cross(c, b);
 	b->f.orphans = count_orphans(b);

@@ -441,6 +441,12 @@ void code_find_tables(struct code *c, struct body *b)
 	if (b->tables_done)
 		return;
 	b->tables_done = true;
+	if (c->arch->one_insn) {	/* targets don't matter, only whether the jump leaves the function */
+		for (size_t i = 0; i < b->inds.n; i++)
+			b->inds.v[i].what = c->arch->stays(b->bytes + (b->inds.v[i].addr - b->f.lo), b->inds.v[i].addr - b->f.lo) ?
+					    IND_TABLE : IND_TAIL;
+		return;
+	}
 	for (size_t i = 0; i < b->inds.n; i++)
 		b->inds.v[i].what = classify(c, b, b->inds.v[i].addr);
 	code_find_thunks(c, b);

@@ -31,13 +31,14 @@ uint64_t plan_effective(struct plan *p, const struct want *w)
 	const struct fcode *f;
 	const uint8_t *code;
 	uint64_t at = w->addr;
+	struct insn in;
 
 	if (w->kind == WANT_EXIT)
 		return at;
 	if (w->kind == WANT_ENTRY && p->m->is_go)
 		at = behind_stack_check(p, at);
 	code = module_bytes(p->m, at, ENDBR_LEN);
-	if (!code || memcmp(code, "\xf3\x0f\x1e\xfa", ENDBR_LEN))
+	if (!code || p->arch->decode(code, ENDBR_LEN, at, &in) < 0 || in.kind != INSN_ENDBR || in.len != ENDBR_LEN)
 		return at;
 	if (w->kind == WANT_ENTRY)
 		return at + ENDBR_LEN;

@@ -39,11 +39,11 @@ static void move_out(struct pen *n, uint64_t from, uint64_t to_link)
 
 static void put_jump(struct pen *n, uint64_t to)
 {
-	if (n->at + JUMP_LEN > n->w->pad_size ||
+	if (n->at + n->p->arch->jump_len > n->w->pad_size ||
 	    n->p->arch->jump(n->here + n->at, pen_addr(n), to + n->p->bias) < 0)
 		n->err = -ERANGE;
 	move_out(n, pen_addr(n), to);
-	n->at += JUMP_LEN;
+	n->at += n->p->arch->jump_len;
 }
 
 static bool is_taken_exit(const struct slot *s)
@@ -66,7 +66,7 @@ static int put_bodies(struct pen *n, uint64_t addr, bool taken)
 			n->err = -ENOSPC;
 			return put;
 		}
-		s->want->pushed = n->w->shape == SHAPE_CALL || n->w->shape == SHAPE_CALL_SLOT;
+		s->want->pushed = !n->p->arch->one_insn && (n->w->shape == SHAPE_CALL || n->w->shape == SHAPE_CALL_SLOT);
 		n->out->body(n->out->arg, s->want, pen_addr(n), n->here + n->at);
 		n->at += body_of(n->p, s);
 		put++;

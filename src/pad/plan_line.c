@@ -246,6 +246,7 @@ static const char *target_text(uint8_t why)
 		[TARGET_LANDING] = "landing pad", [TARGET_POINTER] = "pointer in data",
 		[TARGET_ENTRY] = "function entry", [TARGET_LEA] = "address taken in code",
 		[TARGET_RSEQ] = "restartable sequence", [TARGET_RETURN] = "return address",
+		[TARGET_DATA] = "constant",
 	};
 
 	return why < ARRAY_SIZE(names) && names[why] ? names[why] : "unknown";

@@ -70,7 +70,7 @@ static void measure(const struct plan *p, const struct line *l, struct window *w
 {
 	size_t first, n = slots_in(p, w->start, w->end + w->tail, &first);
 
-	w->pad_size = l->reloc + JUMP_LEN;
+	w->pad_size = l->reloc + p->arch->jump_len;
 	for (size_t i = first; i < first + n; i++) {
 		const struct slot *s = &p->slots[i];
 
@@ -78,7 +78,7 @@ static void measure(const struct plan *p, const struct line *l, struct window *w
 			continue;
 		w->pad_size += body_of(p, s);
 		if (s->want->kind == WANT_EXIT && s->want->exit_kind == EXIT_JCC)
-			w->pad_size += JUMP_LEN;
+			w->pad_size += p->arch->jump_len;
 	}
 }
 
@@ -91,8 +91,8 @@ struct window *window_new(struct plan *p, const struct line *l, enum shape shape
 	w->end = l->end;
 	w->shape = shape;
 	w->may_fault = l->may_fault;
-	w->n = JUMP_LEN;
-	w->rel = 1;
+	w->n = p->arch->jump_len;
+	w->rel = !p->arch->one_insn;
 	w->head[0] = 0xe9;
 	for (int i = 0; i < l->nmerged; i++)
 		w->tail |= l->merged[i]->tail && l->merged[i]->end == w->end;
@@ -135,8 +135,8 @@ bool window_place_near(struct plan *p, struct window *w)
 	uint64_t lo = p->reach_lo, hi = p->reach_hi;
 
 	if (w->tramp) {
-		lo = MAX(lo, w->tramp > REACH ? w->tramp - REACH : 0);
-		hi = MIN(hi, w->tramp + REACH);
+		lo = MAX(lo, w->tramp > p->arch->reach ? w->tramp - p->arch->reach : 0);
+		hi = MIN(hi, w->tramp + p->arch->reach);
 	}
 	w->pad = lo < hi ? room_alloc(p->room, w->pad_size, lo, hi) : 0;
 	return w->pad != 0;
@@ -192,11 +192,25 @@ static void write_disp(struct plan *p, uint64_t at, uint64_t next, uint64_t dest
 		plan_write_byte(p, at + i, disp >> 8 * i);
 }
 
+/* A branch of one instruction, which is in the room's reach. */
+static void write_insn(struct plan *p, const struct window *w)
+{
+	uint8_t bytes[INSN_MAX] = { 0 };
+
+	(w->shape == SHAPE_CALL ? p->arch->call : p->arch->jump)(bytes, w->start + p->bias, w->pad);
+	for (int i = 0; i < w->n; i++)
+		plan_write_byte(p, w->start + i, bytes[i]);
+}
+
 /* Writes its bytes into the cells, and leans on those after it that are part of its displacement. */
 void window_write(struct plan *p, const struct window *w)
 {
 	uint8_t own = window_own(w);
 
+	if (p->arch->one_insn) {
+		write_insn(p, w);
+		return;
+	}
 	if (w->shape == SHAPE_HOP) {
 		plan_write_byte(p, w->start, 0xeb);
 		plan_write_byte(p, w->start + 1, w->land - (w->start + HOP_LEN));

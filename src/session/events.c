@@ -12,6 +12,8 @@
 
 int events_enable(struct jab *j, const struct events_options *o)
 {
+	if (arch_lacks(j->arch, ARCH_EVENTS))
+		return fail(-ENOTSUP, "jab for %s records no events yet; `jab count` works", j->arch->name);
 	if (!tsc_is_invariant())
 		return fail(-ENOTSUP, "the time stamp counter of this machine does not run at one rate, so events "
 			    "would have no time; `jab count` works");

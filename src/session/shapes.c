@@ -33,7 +33,7 @@ struct source { uint8_t kind, reg; int64_t value; };
 
 static struct source argument(const struct arch_regs *regs, const struct field *f, bool go, bool pushed)
 {
-	uint64_t in_regs = go ? ARRAY_SIZE(regs->go_args) : ARRAY_SIZE(regs->args), n = f->value;
+	uint64_t in_regs = go ? ARRAY_SIZE(regs->go_args) : regs->nargs, n = f->value;
 
 	if (n < in_regs)
 		return (struct source){ EVENT_REG, go ? regs->go_args[n] : regs->args[n], 0 };

@@ -11,6 +11,7 @@
  * yet another way is not seen. Threads that are made so while we are there, on the block of another
  * thread or a copy of it, have that one's number in their events. (Who is there already when we come is noticed: see proc/tid.c.)
  */
+#include "arch/syscalls.h"
 #include "session/follow.h"
 #include "session/rings.h"
 #include "session/shapes.h"
@@ -19,7 +20,6 @@
 #include <string.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include "base/err.h"
 
 #define SITE_LEN 5
@@ -179,6 +179,10 @@ void strangers_watch(struct jab *j, struct target *t)
 	t->watches.n = 0;
 	t->unwatched = false;
 	t->unguarded = true;
+	if (t->proc && !t->proc->arch->emit_raise) {
+		t->unwatched = true;	/* there is no code for these places: all threads take the locked counter */
+		return;
+	}
 	if (!t->proc || proc_text_calls(t->proc, &calls, &n) < 0)
 		return;
 	for (size_t i = 0; !t->scout && i < n; i++)

@@ -347,7 +347,7 @@ void tails_resolve(struct jab *j, size_t first)
 	far_list found = { 0 };
 	size_t cut = 0, last = j->sites.n, left;
 
-	if (!j->events)
+	if (!j->events || !j->arch->emit_tail)
 		return;
 	for (size_t i = first; i < last; i++)
 		if (may_follow(j, &j->sites.v[i]))

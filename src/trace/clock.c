@@ -6,7 +6,6 @@
  */
 #include "trace/clock.h"
 
-#include <cpuid.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -17,20 +16,18 @@
 
 bool tsc_is_invariant(void)
 {
-	unsigned int a, b, c, d;
-
-	return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & (1u << 8));
+	return ticks_are_even();
 }
 
-/* The reading with the shortest time between the two rdtsc was not interrupted. */
+/* The reading with the shortest time between the two readings of the counter was not interrupted. */
 void clock_look(struct clock_pair *ret_pair)
 {
 	struct clock_pair best = { .width = UINT64_MAX };
 
 	for (int i = 0; i < LOOKS; i++) {
-		uint64_t before = __rdtsc();
+		uint64_t before = ticks_now();
 		uint64_t ns = now_ns();
-		uint64_t after = __rdtsc();
+		uint64_t after = ticks_now();
 
 		if (after - before < best.width)
 			best = (struct clock_pair){ before + (after - before) / 2, ns, after - before };

@@ -13,7 +13,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <x86intrin.h>
+
+#include "arch/ticks.h"
 
 #define NS_PER_S 1000000000ll
 
@@ -48,7 +49,7 @@ uint64_t clock_ticks(const struct tsc_clock *c, int64_t ns);
 
 static inline uint64_t clock_now(void)
 {
-	return __rdtsc();
+	return ticks_now();
 }
 
 #endif

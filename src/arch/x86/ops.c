@@ -28,6 +28,10 @@ static bool jumps_by_word(const uint8_t *code)
 const struct arch arch_x86_64 = {
 	.name = "x86-64",
 	.elf_machine = EM_X86_64,
+	.jump_len = 5,
+	.reach = (2ull << 30) - (1ull << 20),
+	.rseq_sig = 0x53053053,
+	.user_top = 1ull << 47,
 	.regs = &x86_regs,
 	.thread = &x86_thread_abi,
 	.signal = &x86_signal_abi,

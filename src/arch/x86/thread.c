@@ -48,6 +48,11 @@ static int put(pid_t tid, const struct thread_regs *regs)
 	return ptrace(PTRACE_SETREGS, tid, 0, &g);
 }
 
+static int64_t last_call(const struct thread_regs *r)
+{
+	return r->call;
+}
+
 static void call_again(struct thread_regs *r, int64_t nr)
 {
 	r->cpu.reg[RAX] = nr;
@@ -75,8 +80,8 @@ static int64_t call_number(const uint8_t *code)
 {
 	uint32_t nr;
 
-	memcpy(&nr, code + 1, 4);
-	return code[0] == 0xb8 ? (int64_t)nr : -1;
+	memcpy(&nr, code + CALL_CODE_LEN - 6, 4);
+	return code[CALL_CODE_LEN - 7] == 0xb8 ? (int64_t)nr : -1;
 }
 
 const struct thread_abi x86_thread_abi = {
@@ -88,6 +93,7 @@ const struct thread_abi x86_thread_abi = {
 	.take_number = { 2, { 0x58, 0xc3 } },				/* pop %rax; ret */
 	.get = get,
 	.put = put,
+	.last_call = last_call,
 	.call_again = call_again,
 	.call_ended = call_ended,
 	.call_set = call_set,
