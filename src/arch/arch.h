@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "arch/batch.h"
+#include "arch/call.h"
 #include "arch/cpu.h"
 #include "arch/event.h"
 #include "arch/park.h"
@@ -203,6 +204,7 @@ struct arch {
 	const char *name;
 	uint16_t elf_machine;
 	const struct arch_regs *regs;
+	const struct call_abi *c_call, *go_call;	/* go_call: since Go passes arguments in registers */
 
 	const struct thread_abi *thread;
 	const struct signal_abi *signal;

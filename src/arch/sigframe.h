@@ -24,7 +24,7 @@ struct signal_abi {
 
 	/* What the kernel writes, by words from the lowest one on, which is the address of the restorer. */
 	uint8_t sp, pc, flags, stack_sp, stack_flags, stack_size, vectors_at;
-	uint8_t reg[16];
+	uint8_t nregs, reg[CPU_REGS];
 	uint16_t to_vectors;		/* bytes from the frame to the vector registers, */
 	uint16_t to_own_vectors;	/* and of one that write_context has made, from a word below that */
 

@@ -6,6 +6,7 @@
 #ifndef JAB_ARCH_THREAD_H
 #define JAB_ARCH_THREAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -44,6 +45,7 @@ struct thread_abi {
 	struct code_bytes nothing[2];	/* a function that returns at once, in its forms; the return address is at the stack pointer */
 	struct code_bytes trap;		/* the instruction of a breakpoint, */
 	uint8_t trap_pc;		/* and where the pc is in its stop, from its address on */
+	bool (*reads_pointer)(void);	/* whether an instruction reads the thread pointer, on this machine */
 	uint32_t shadow_set;		/* of PTRACE_GETREGSET: the shadow stack, if the thread has one; 0: no thread has */
 };
 

@@ -326,7 +326,7 @@ int sigframe_load(struct proc *p, const struct saved_pc *s, struct cpu *ret_cpu)
 
 	if (stack_read(p, at, f, sizeof(f)) < 0 || !frame_is_exact(p, at, f))
 		return -EAGAIN;
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < abi->nregs; i++)
 		c.reg[i] = f[abi->reg[i]];
 	c.pc = f[abi->pc];
 	c.flags = f[abi->flags];
@@ -336,7 +336,7 @@ int sigframe_load(struct proc *p, const struct saved_pc *s, struct cpu *ret_cpu)
 
 static void put_cpu(const struct signal_abi *abi, uint64_t *f, const struct cpu *c)
 {
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < abi->nregs; i++)
 		f[abi->reg[i]] = c->reg[i];
 	f[abi->pc] = c->pc;
 	f[abi->flags] = c->flags;

@@ -164,7 +164,7 @@ const struct signal_abi x86_signal_abi = {
 	.vector_set = NT_X86_XSTATE,
 	.vector_least = XSAVE_HEADER + 64,
 	.sp = 21, .pc = 22, .flags = 23, .stack_sp = 3, .stack_flags = 4, .stack_size = 5, .vectors_at = FRAME_FPU,
-	.reg = { 19, 20, 18, 17, 21, 16, 15, 14, 6, 7, 8, 9, 10, 11, 12, 13 },
+	.nregs = 16, .reg = { 19, 20, 18, 17, 21, 16, 15, 14, 6, 7, 8, 9, 10, 11, 12, 13 },
 	.to_vectors = 456,
 	.to_own_vectors = 8 + CONTEXT_LEN,
 	.may_be = may_be,
