@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "arch/batch.h"
+#include "arch/call.h"
 #include "arch/cpu.h"
 #include "arch/event.h"
 #include "arch/park.h"
@@ -211,6 +212,7 @@ struct arch {
 	uint32_t rseq_sig;	/* that C libraries register: bytes before the end of an aborted restartable sequence */
 	uint64_t user_top;	/* end of the addresses of processes */
 	const struct arch_regs *regs;
+	const struct call_abi *c_call, *go_call;	/* go_call: since Go passes arguments in registers */
 
 	const struct thread_abi *thread;
 	const struct signal_abi *signal;

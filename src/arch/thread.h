@@ -54,6 +54,7 @@ struct thread_abi {
 	struct code_bytes trap;		/* the instruction of a breakpoint, */
 	uint8_t trap_pc;		/* and where the pc is in its stop, from its address on */
 	uint64_t jumped;		/* flags that say how the last branch was made: cleared where a thread is sent elsewhere */
+	bool (*reads_pointer)(void);	/* whether an instruction reads the thread pointer, on this machine */
 	uint32_t shadow_set;		/* of PTRACE_GETREGSET: the shadow stack, if the thread has one; 0: no thread has */
 };
 

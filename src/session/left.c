@@ -290,7 +290,7 @@ static void fill_desc(const struct jab *j, struct target *t)
 	*t->left = (struct leave_desc){
 		.pairs = env->pairs, .marks = GEN_PAIRS_TABLES(env->pair_bits), .maps = env->pairs + 2 * GEN_PAIRS_TABLES(env->pair_bits),
 		.sums = env->pairs + GEN_PAIRS_SUMS(env->pair_bits), .map_words = GEN_PAIRS_MAP_WORDS(env->pair_bits), .nleavers = t->counter_cap, .leavers = t->left_at + sizeof(*t->left),
-		.stack_top = stack_top(t), .end = end.lo, .end_size = end.hi - end.lo, .quiet = t->rings->quiet_at, .may_call = t->rings->may_read, .has_fsbase = env->has_fsbase,
+		.stack_top = stack_top(t), .end = end.lo, .end_size = end.hi - end.lo, .quiet = t->rings->quiet_at, .may_call = t->rings->may_read, .has_thread_insn = env->has_thread_insn,
 	};
 }
 

@@ -89,7 +89,7 @@ static struct gen_env made_up_env(const struct unit *u, bool switches)
 		.ids = u->ids.v, .maps = areas[MAPS].at,
 		.layout = u->layout, .cells = areas[CELLS].at, .errors = areas[ERRORS].at,
 		.enabled = switches ? areas[ENABLED].at : 0, .nclauses = u->script->clauses.n, .blob = areas[BLOB].at,
-		.scratch_size = 256 << 10, .may_call = true, .has_fsbase = true, .good = areas[GOOD].at, .mult = 1ull << 30, .pairs = areas[PAIRS].at, .pair_bits = PAIR_BITS,
+		.scratch_size = 256 << 10, .may_call = true, .has_thread_insn = true, .good = areas[GOOD].at, .mult = 1ull << 30, .pairs = areas[PAIRS].at, .pair_bits = PAIR_BITS,
 		.unpaired = areas[UNPAIRED].at, .online_cpus = get_nprocs(),
 	};
 }

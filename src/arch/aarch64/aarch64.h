@@ -6,6 +6,7 @@
 #include "arch/arch.h"
 
 extern const struct arch_regs a64_regs;
+extern const struct call_abi a64_c_call, a64_go_call;
 extern const struct asm_ops a64_asm;
 extern const struct thread_abi a64_thread_abi;
 extern const struct signal_abi a64_signal_abi;

@@ -120,7 +120,10 @@ static void call_before(struct thread_regs *r, int64_t nr, uint64_t arg0)
 	r->rest[REST_X0] = arg0;
 }
 
-#define SIGRETURN 139
+static bool reads_pointer(void)
+{
+	return true;
+}
 
 const struct thread_abi a64_thread_abi = {
 	.args = { 0, 1, 2, 3, 4, 5 },
@@ -137,6 +140,7 @@ const struct thread_abi a64_thread_abi = {
 	.call_set = call_set,
 	.call_number = call_number,
 	.call_before = call_before,
+	.reads_pointer = reads_pointer,
 	.jumped = 3u << 10,				/* BTYPE: how the last branch was made */
 	.nothing = { { 4, { 0xc0, 0x03, 0x5f, 0xd6 } }, { 8, { 0x5f, 0x24, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6 } } },	/* ret; bti c; ret */
 	.trap = { 4, { 0x00, 0x00, 0x20, 0xd4 } },			/* brk #0 */

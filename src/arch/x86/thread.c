@@ -6,10 +6,13 @@
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 
 #define CALL_LEN 2
+
+#define HWCAP2_FSGSBASE 2
 
 #ifndef NT_X86_SHSTK
 #define NT_X86_SHSTK 0x204
@@ -84,6 +87,11 @@ static int64_t call_number(const uint8_t *code)
 	return code[CALL_CODE_LEN - 7] == 0xb8 ? (int64_t)nr : -1;
 }
 
+static bool reads_pointer(void)
+{
+	return getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE;
+}
+
 const struct thread_abi x86_thread_abi = {
 	.args = { RDI, RSI, RDX, R10, R8, R9 },
 	.result = RAX,
@@ -101,5 +109,6 @@ const struct thread_abi x86_thread_abi = {
 	.nothing = { { 1, { 0xc3 } }, { 5, { 0xf3, 0x0f, 0x1e, 0xfa, 0xc3 } } },	/* ret; endbr64; ret */
 	.trap = { 1, { 0xcc } },					/* int3 */
 	.trap_pc = 1,
+	.reads_pointer = reads_pointer,
 	.shadow_set = NT_X86_SHSTK,
 };

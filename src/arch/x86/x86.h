@@ -7,6 +7,8 @@
 
 #define NR_TIME 201		/* the one system call that writes to an address and has no other effect */
 
+extern const struct arch_regs x86_regs;
+extern const struct call_abi x86_c_call, x86_go_call;
 extern const struct asm_ops x86_asm;
 extern const struct thread_abi x86_thread_abi;
 extern const struct signal_abi x86_signal_abi;
