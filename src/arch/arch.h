@@ -321,7 +321,7 @@ struct arch {
 
 #define COUNT_MAX 216
 #define GATE_MAX 256
-#define HUSH_MAX 88
+#define HUSH_MAX 112
 #define SPACE_LEN 67
 
 extern const struct arch arch_x86_64;

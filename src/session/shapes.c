@@ -203,6 +203,9 @@ static int finish_shape(struct jab *j, const struct session_probe *p, struct sha
 		s->bulk |= !field_is_plain(s->fields.v[i]) || s->fields.v[i]->is_void || (s->tails && s->fields.v[i]->is_result);
 	for (size_t i = 0; !s->bulk && i < s->fields.n; i++)
 		s->above |= is_above(s->arch, s->fields.v[i]);
+	if ((s->bulk || s->above) && !s->arch->emit_bulk)
+		return fail(-ENOTSUP, "probe '%s': jab for %s records registers and constants only; memory, strings, backtraces and arguments on "
+			    "the stack are not read yet", p->spec->text, s->arch->name);
 	r = measure(s);
 	if (r == -ERANGE)
 		return fail(r, "probe '%s': its fields are more than one event can hold (%d fields, %d bytes)",

@@ -22,8 +22,6 @@
 #include <sys/prctl.h>
 #include "base/err.h"
 
-#define SITE_LEN 5
-#define REACH (0x7ff00000ull)
 #define HUSHES 6		/* before a call of any number */
 #define SET_DISPATCH 59		/* PR_SET_SYSCALL_USER_DISPATCH */
 
@@ -60,7 +58,7 @@ static size_t pad_size(struct target *t, uint32_t watch)
 {
 	uint8_t scratch[GATE_MAX + HUSHES * HUSH_MAX];
 
-	return strangers_body(t, watch, scratch) + 2 * SITE_LEN;
+	return strangers_body(t, watch, scratch) + 2 * t->proc->arch->jump_len;
 }
 
 /*
@@ -69,15 +67,18 @@ static size_t pad_size(struct target *t, uint32_t watch)
  */
 static bool is_watchable(struct target *t, const struct text_call *c, uint8_t *ret_bytes)
 {
-	if (c->len != SITE_LEN || c->at.v >> 12 != (c->at.v + SITE_LEN - 1) >> 12)
+	size_t len = t->proc->arch->jump_len;
+
+	if (c->len != len || c->at.v >> 12 != (c->at.v + len - 1) >> 12)
 		return false;
-	return proc_read(t->proc, c->at, ret_bytes, SITE_LEN) == 0 && !memcmp(ret_bytes, c->bytes, SITE_LEN);
+	return proc_read(t->proc, c->at, ret_bytes, len) == 0 && !memcmp(ret_bytes, c->bytes, len);
 }
 
 /* Where a module is planned anyway, it is one more want; otherwise it gets a pad by itself. */
 static bool watch_add(struct target *t, const struct watch *w)
 {
 	uint32_t n = t->watches.n;
+	uint64_t reach = t->proc->arch->reach;
 	struct loaded *l;
 	struct want *want;
 
@@ -92,7 +93,7 @@ static bool watch_add(struct target *t, const struct watch *w)
 			want->body = (w->any ? GATE_MAX : 0) + HUSHES * HUSH_MAX;
 		return true;
 	}
-	t->watches.v[n].pad = room_alloc(t->room, pad_size(t, n), w->at > REACH ? w->at - REACH : 0, w->at + REACH);
+	t->watches.v[n].pad = room_alloc(t->room, pad_size(t, n), w->at > reach ? w->at - reach : 0, w->at + reach);
 	return t->watches.v[n].pad;
 }
 
@@ -179,12 +180,16 @@ void strangers_watch(struct jab *j, struct target *t)
 	t->watches.n = 0;
 	t->unwatched = false;
 	t->unguarded = true;
-	if (t->proc && !t->proc->arch->emit_raise) {
-		t->unwatched = true;	/* there is no code for these places: all threads take the locked counter */
-		return;
-	}
 	if (!t->proc || proc_text_calls(t->proc, &calls, &n) < 0)
 		return;
+	if (!t->proc->arch->emit_raise) {	/* there is no code for these places: all threads take the locked counter and rings */
+		t->unwatched = true;
+		if (hush) {
+			watch_sandboxes(t, calls, n);
+			watch_gates(t, calls, n, true);
+		}
+		return;
+	}
 	for (size_t i = 0; !t->scout && i < n; i++)
 		if (abi_of(calls[i].nr) >= 0 && !is_start_in_go(j, t, &calls[i]))
 			t->unwatched |= !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v,
@@ -271,6 +276,8 @@ size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
 		size_t n = w->hushes ? put_hush_prctl(t, true, out) : 0;
 
 		n += w->hushes ? put_hush_seccomp(t, true, out + n) : 0;
+		if (!t->proc->arch->emit_gate)
+			return n;
 		return n + t->proc->arch->emit_gate(out + n, &(struct gate_spec){ spec, { units_good_at(t), GEN_GOOD + 1, 0 },
 									       w->forgets });
 	}
@@ -290,15 +297,16 @@ static void emit(struct target *t, uint32_t n)
 	uint8_t *here = arena_view(t->arena, TADDR(w->pad));
 	size_t body = strangers_body(t, n, here);
 	struct edit *e = vec_add(&t->patch.edits);
+	size_t len = t->proc->arch->jump_len;
 
-	memcpy(here + body, w->bytes, SITE_LEN);
-	t->proc->arch->jump(here + body + SITE_LEN, w->pad + body + SITE_LEN, w->at + SITE_LEN);
+	memcpy(here + body, w->bytes, len);
+	t->proc->arch->jump(here + body + len, w->pad + body + len, w->at + len);
 	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad), TADDR(w->at) };
 	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad + body), TADDR(w->at) };
-	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad + body + SITE_LEN), TADDR(w->at + SITE_LEN) };
+	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad + body + len), TADDR(w->at + len) };
 	e->at = e->resume = TADDR(w->at);
-	e->len = SITE_LEN;
-	memcpy(e->old, w->bytes, SITE_LEN);
+	e->len = len;
+	memcpy(e->old, w->bytes, len);
 	t->proc->arch->jump(e->new, w->at, w->pad);
 }
 

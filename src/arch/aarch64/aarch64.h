@@ -21,6 +21,9 @@ int a64_relocate(const uint8_t *code, const struct insn *insn, uint64_t from, ui
 int a64_perform(struct cpu *c, const struct cpu_memory *m);
 void a64_find_calls(const uint8_t *bytes, size_t n, call_found found, void *arg);
 int a64_emit_count(uint8_t *out, uint64_t at, const struct count_spec *spec);
+int a64_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec);
+int a64_emit_event_slow(uint8_t *out, const struct event_slow_spec *spec);
+int a64_emit_hush(uint8_t *out, const struct hush_spec *spec);
 int a64_text(const uint8_t *code, size_t room, uint64_t addr, char *out, size_t out_room, uint64_t *ret_names);
 bool a64_stays(const uint8_t *code, size_t before);
 
