@@ -234,6 +234,9 @@ struct arch {
 	/* Writes the jump from `from` to `to`; -ERANGE if too far. */
 	int (*jump)(uint8_t *out, uint64_t from, uint64_t to);
 
+	/* Fills fewer bytes than a jump has with what does nothing. */
+	void (*fill)(uint8_t *out, size_t n);
+
 	/*
 	 * With one_insn: likewise a call, which does not touch the stack; and whether the indirect jump at `code`, with so many
 	 * bytes of its function before it, stays in the function.

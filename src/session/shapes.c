@@ -151,11 +151,24 @@ static uint32_t plain_fields(const struct shape *s, bool go, bool pushed, uint64
 {
 	uint32_t n = 0;
 
-	if (s->above)
+	if (s->above || s->marked)
 		ret[n++] = (struct event_field){ EVENT_IMM, 0, 8, 0 };
 	for (size_t i = 0; i < s->fields.n; i++)
 		ret[n++] = plain_field(s->arch, s->fields.v[i], go, pushed, site, t ? target_constant(t, s->fields.v[i]) : 0);
 	return n;
+}
+
+/* Results that a site does not have, as put_desc() says it of bulk events. */
+static void mark_missing(const struct shape *s, bool tail, struct event_field *fields)
+{
+	for (size_t i = 0; s->marked && i < s->fields.n; i++) {
+		const struct field *f = s->fields.v[i];
+
+		if (!f->is_void && !(tail && f->is_result))
+			continue;
+		fields[0].value |= 1ull << i;
+		fields[1 + i] = (struct event_field){ EVENT_IMM, 0, 8, f->is_void ? ADDR_NO_RESULT : ADDR_TAIL_CALL };
+	}
 }
 
 static int measure(struct shape *s)
@@ -167,9 +180,10 @@ static int measure(struct shape *s)
 
 	if (r < 0 || s->bulk)
 		return r;
-	if (s->fields.n + s->above > EVENT_FIELDS_MAX)
+	if (s->fields.n + s->above + s->marked > EVENT_FIELDS_MAX)
 		return -ERANGE;
 	spec.nfields = plain_fields(s, false, false, 0, NULL, plain);
+	mark_missing(s, true, plain);	/* the longer code */
 	for (int way = 0; way < 8 && most >= 0; way++) {
 		int n;
 
@@ -200,7 +214,10 @@ static int finish_shape(struct jab *j, const struct session_probe *p, struct sha
 	for (size_t i = 0; i < j->events->context.n; i++)
 		*vec_add(&s->fields) = &j->events->context.v[i];
 	for (size_t i = 0; i < s->fields.n; i++)
-		s->bulk |= !field_is_plain(s->fields.v[i]) || s->fields.v[i]->is_void || (s->tails && s->fields.v[i]->is_result);
+		if (s->fields.v[i]->is_void || (s->tails && s->fields.v[i]->is_result))
+			*(s->arch->emit_bulk ? &s->bulk : &s->marked) = true;
+	for (size_t i = 0; i < s->fields.n; i++)
+		s->bulk |= !field_is_plain(s->fields.v[i]);
 	for (size_t i = 0; !s->bulk && i < s->fields.n; i++)
 		s->above |= is_above(s->arch, s->fields.v[i]);
 	if ((s->bulk || s->above) && !s->arch->emit_bulk)
@@ -373,7 +390,7 @@ int shape_declare(struct jab *j, uint32_t row)
 		free(name);
 		return r;
 	}
-	if (s->bulk || s->above)
+	if (s->bulk || s->above || s->marked)
 		fields[n++] = (struct ctf_field){ .name = CTF_FAULTS, .kind = CTF_UNSIGNED, .bits = 64, .base = 16 };
 	for (size_t i = 0; i < s->fields.n; i++) {
 		fields[n] = s->fields.v[i]->type;
@@ -481,6 +498,7 @@ static int emit_plain(const struct place *p, uint64_t at, uint8_t *out, uint64_t
 
 	spec.fields = fields;
 	spec.nfields = plain_fields(p->s, p->go, p->pushed, p->site, p->t, fields);
+	mark_missing(p->s, p->tail, fields);
 	spec.far = far;
 	spec.behind = behind;
 	spec.id = p->row;

@@ -385,6 +385,8 @@ static enum what what_at(const struct jab *j, const struct site *s)
 {
 	const struct tail_link *next = s->next ? &j->targets.v[s->target].links.v[s->next - 1] : NULL;
 
+	if (!j->arch->emit_tail)	/* calls end at the jump */
+		return WHAT_BODY;
 	if (next && !is_followed(next))
 		next = NULL;
 	if (!s->link && !site_is_tail(s))
@@ -411,6 +413,8 @@ bool tails_ends_early(const struct jab *j, const struct site *s)
 
 size_t tails_room(const struct jab *j, const struct site *s)
 {
+	if (!j->arch->emit_tail)
+		return 0;
 	if (site_is_tail(s) && s->early)
 		return TAIL_ASK_MAX + JUMP_LEN;
 	return s->link || s->next || s->once ? TAIL_CODE_MAX + JUMP_LEN : 0;

@@ -50,7 +50,7 @@ static int take_unit(struct jab *j, struct unit u)
 	return r;
 }
 
-static int refuse_language(const struct jab *j)
+int refuse_language(const struct jab *j)
 {
 	const char *what = arch_lacks(j->arch, ARCH_LANGUAGE);
 
@@ -60,11 +60,7 @@ static int refuse_language(const struct jab *j)
 int unit_add_script(struct jab *j, const struct script_options *o)
 {
 	struct unit u = { 0 };
-	int r = refuse_language(j);
-
-	if (r < 0)
-		return r;
-	r = script_parse_params(o->name, o->text, o->len, o->params, o->nparams, &u.script);
+	int r = script_parse_params(o->name, o->text, o->len, o->params, o->nparams, &u.script);
 
 	u.script->options = o->options;
 	u.script->noptions = o->noptions;

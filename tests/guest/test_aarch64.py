@@ -35,6 +35,7 @@ def binaries(tmp_path_factory):
         "/bin/worker-old": compiled(folder, "worker", "-march=armv8-a", "-mno-outline-atomics"),
         "/bin/worker-marks": compiled(folder, "worker", "-mbranch-protection=standard"),
         "/bin/textsum": compiled(folder, "textsum"),
+        "/bin/sandbox": compiled(folder, "sandbox"),
         "/bin/jab": BUILD + "/jab",
     }
 
@@ -72,8 +73,8 @@ def test_list_and_check(guest):
 
 def test_refusals(guest):
     guest.check("sleep 60 & echo $! > /tmp/pid")
-    for command in ("trace -p $(cat /tmp/pid) -d 1 libc:malloc", "record -p $(cat /tmp/pid) -o /tmp/x libc:malloc",
-                    "-p $(cat /tmp/pid) -e 'libc:malloc { @ = count(); }'", "trace -p $(cat /tmp/pid) 'libc:malloc if arg0 > 3'"):
+    for command in ("-p $(cat /tmp/pid) -e 'libc:malloc { @ = count(); }'", "trace -p $(cat /tmp/pid) 'libc:malloc if arg0 > 3'",
+                    "trace -p $(cat /tmp/pid) 'libc:open path=arg0:string'", "trace -p $(cat /tmp/pid) -t backtrace libc:malloc"):
         status, text = guest.run("jab " + command)
         assert status and "jab for aarch64" in text, text
 
@@ -138,3 +139,43 @@ def test_kill_and_recover(guest):
             i=$((i + 1))
         done; echo "bad $bad"; wait $pid; cat /tmp/out""", 240)
     assert "bad 0" in text and "right" in text, text
+
+
+def test_trace_arguments(guest):
+    text = guest.check("""worker 2 4 > /tmp/out & pid=$!; sleep 1; textsum $pid > /tmp/before
+        jab trace -p $pid -d 1 'branches a=arg0' 'branches%return r=retval' 'leaf a=arg0 b=arg1 s=sp f=x29' > /tmp/events 2> /tmp/said
+        textsum $pid > /tmp/after; cmp /tmp/before /tmp/after && echo same; tail -2 /tmp/said; head -2000 /tmp/events; wait $pid; cat /tmp/out""")
+    assert "same" in text and "right" in text, text
+    pending = {}
+    checked = 0
+    for thread, name, values in re.findall(r"^\S+ \S+ (\d+/\d+) worker:(\S+) (.*)$", text, re.M):
+        v = {k: int(x, 0) for k, x in re.findall(r"(\w+)=(\S+)", values)}
+        if name == "branches":
+            pending[thread] = v["a"]
+        elif name == "branches%return" and thread in pending:
+            a, m = pending.pop(thread), (1 << 64) - 1
+            simple = {0: a + 1, 1: a ^ 77, 2: a * 31 + 2, 3: a * 3, 6: ~a & m, 7: a << 3, 8: a >> 2}
+            if a % 9 in simple:
+                assert v["r"] == simple[a % 9] & m, (a, v)
+                checked += 1
+        elif name == "leaf":
+            assert v["s"] % 16 == 0 and v["f"] > v["s"] - 16, v
+    assert checked > 100, text
+
+
+def test_record_accounts_for_all(guest):
+    """Of a program that jab starts, each hit is recorded or counted as lost; it and its result are not changed."""
+    text = guest.check("""rm -rf /tmp/t; jab record -o /tmp/t exe:round_of exe:tail%return -- worker 3 1 2>&1; jab view /tmp/t | wc -l
+        jab view --stats /tmp/t | head -20""", 240)
+    rounds = int(re.search(r"rounds (\d+)", text)[1])
+    recorded, lost = (int(re.search(rf"(\d+) events? {w}", text)[1]) if re.search(rf"(\d+) events? {w}", text) else 0 for w in ("recorded", "lost"))
+    assert "right" in text and rounds, text
+
+
+@pytest.mark.parametrize("way", ["prctl", "syscall"])
+def test_sandbox(guest, way):
+    """A program that forbids itself system calls while it is traced lives on."""
+    text = guest.check(f"""sandbox {way} > /tmp/out & pid=$!; sleep 1; jab trace -p $pid 'step n=arg0' > /tmp/events 2> /tmp/said & j=$!
+        wait $pid; echo "ended $?"; wait $j; cat /tmp/out; tail -2 /tmp/said; wc -l < /tmp/events""", 240)
+    assert "ended 0" in text and "alive" in text, text
+    assert int(text.split()[-1]) > 100, text

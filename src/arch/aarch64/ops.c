@@ -2,6 +2,7 @@
 /* The table of arch.h for aarch64. What is missing in it jab refuses by name: see arch_lacks(). */
 #include "arch/aarch64/aarch64.h"
 
+#include <assert.h>
 #include <elf.h>
 
 #include "arch/aarch64/encode.h"
@@ -26,6 +27,12 @@ static int call(uint8_t *out, uint64_t from, uint64_t to)
 		return -ERANGE;
 	a64_put(&out, a64_bl(distance));
 	return 0;
+}
+
+/* Code is made of whole instructions: nothing is left over that is shorter than a jump. */
+static void fill(uint8_t *out, size_t n)
+{
+	assert(n == 0);
 }
 
 static bool jumps_by_word(const uint8_t *code)
@@ -58,6 +65,7 @@ const struct arch arch_aarch64 = {
 	.decode = a64_decode,
 	.relocate = a64_relocate,
 	.jump = jump,
+	.fill = fill,
 	.call = call,
 	.stays = a64_stays,
 	.find_calls = a64_find_calls,

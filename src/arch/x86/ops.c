@@ -19,6 +19,11 @@ int x86_jump(uint8_t *out, uint64_t from, uint64_t to)
 	return 0;
 }
 
+static void fill(uint8_t *out, size_t n)
+{
+	memset(out, 0x90, n);		/* nop */
+}
+
 /* jmp *word(%rip) */
 static bool jumps_by_word(const uint8_t *code)
 {
@@ -42,6 +47,7 @@ const struct arch arch_x86_64 = {
 	.decode = x86_decode,
 	.relocate = x86_relocate,
 	.jump = x86_jump,
+	.fill = fill,
 	.find_calls = x86_find_calls,
 	.emit_count = x86_emit_count,
 	.emit_raise = x86_emit_raise,
