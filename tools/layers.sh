@@ -21,7 +21,7 @@ for d in $order; do
 done
 
 # src/blob has a folder for its CPU. Folders that still know the CPU, each with the number of such lines: it may only become less. The others have none.
-known="sym:75 ring:3 pad:9 trace:1 session:25 cmd:1"
+known="ring:3 pad:6 trace:1 session:9 cmd:1"
 registers='r[abcd]x|r[sd]i|r[bs]p|rip|r[89]|r1[0-5]|e[abcd]x|e[sd]i|e[bs]p|xmm[0-9]*|mxcsr|rdtsc|[er]flags'
 cpu="(^|[^a-zA-Z0-9_])($registers)([^a-zA-Z0-9_]|\$)|0x[0-9a-f]{2}, *0x[0-9a-f]{2}|arch_x86|arch/x86|x86_regs"
 lines_of() {

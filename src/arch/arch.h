@@ -13,11 +13,14 @@
 #include "arch/batch.h"
 #include "arch/call.h"
 #include "arch/cpu.h"
+#include "arch/elf.h"
 #include "arch/event.h"
+#include "arch/idioms.h"
 #include "arch/park.h"
 #include "arch/regs.h"
 #include "arch/sigframe.h"
 #include "arch/thread.h"
+#include "arch/unwind.h"
 
 enum insn_kind {
 	INSN_PLAIN,		/* continues with the next instruction */
@@ -206,6 +209,9 @@ struct arch {
 	const struct arch_regs *regs;
 	const struct call_abi *c_call, *go_call;	/* go_call: since Go passes arguments in registers */
 
+	const struct unwind_abi *unwind;
+	const struct elf_abi *elf;
+	const struct code_idioms *idioms;
 	const struct thread_abi *thread;
 	const struct signal_abi *signal;
 	const struct batch_code *batch;

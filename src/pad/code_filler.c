@@ -134,15 +134,6 @@ static bool is_known_abort(const struct rseq_range *r, size_t n, uint64_t abort)
 }
 
 /*
- * Whether it is the operand of a `mov $signature,%r10d` or `%r8d`, which passes it to the kernel or to syscall()
- * when a thread registers: glibc's start_thread() does.
- */
-static bool is_operand(const uint8_t *start, const uint8_t *at)
-{
-	return at - start >= 2 && at[-2] == 0x41 && (at[-1] == 0xba || at[-1] == 0xb8);
-}
-
-/*
  * The kernel requires the C library's signature before the abort address of a restartable sequence. If the file
  * lists no sequence for it, the descriptor is made at run time, and the sequence may be any part of this function:
  * a jump in it would lead out of the sequence, and the kernel would not abort it there.
@@ -162,7 +153,7 @@ static const char *rseq_unnamed(struct code *c, const struct func *f)
 		return NULL;
 	n = module_rseqs(c->m, &r);
 	for (at = p; (at = memmem(at, p + len - at, rseq_signature, sizeof(rseq_signature))); at++)
-		if (!is_operand(p, at) && !is_known_abort(r, n, f->addr + (at - p) + sizeof(rseq_signature)))
+		if (!c->arch->idioms->is_operand(at, at - p) && !is_known_abort(r, n, f->addr + (at - p) + sizeof(rseq_signature)))
 			return "the function has a restartable sequence of the program whose bounds are not known";
 	return NULL;
 }

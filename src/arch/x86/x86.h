@@ -9,6 +9,9 @@
 
 extern const struct arch_regs x86_regs;
 extern const struct call_abi x86_c_call, x86_go_call;
+extern const struct unwind_abi x86_unwind;
+extern const struct elf_abi x86_elf;
+extern const struct code_idioms x86_idioms;
 extern const struct asm_ops x86_asm;
 extern const struct thread_abi x86_thread_abi;
 extern const struct signal_abi x86_signal_abi;
