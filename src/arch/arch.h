@@ -12,10 +12,12 @@
 
 #include "arch/batch.h"
 #include "arch/call.h"
+#include "arch/clock.h"
 #include "arch/cpu.h"
 #include "arch/elf.h"
 #include "arch/event.h"
 #include "arch/idioms.h"
+#include "arch/jumps.h"
 #include "arch/park.h"
 #include "arch/regs.h"
 #include "arch/sigframe.h"
@@ -210,6 +212,7 @@ struct arch {
 	const struct call_abi *c_call, *go_call;	/* go_call: since Go passes arguments in registers */
 
 	const struct unwind_abi *unwind;
+	const struct clock_abi *clock;
 	const struct elf_abi *elf;
 	const struct code_idioms *idioms;
 	const struct thread_abi *thread;
@@ -229,7 +232,8 @@ struct arch {
 	int (*relocate)(const uint8_t *code, const struct insn *insn, uint64_t from, uint64_t to,
 			uint8_t *out);
 
-	/* Writes the 5-byte jump from `from` to `to`; -ERANGE if too far. */
+	const struct jump_abi *jumps;
+	/* Writes the jump, of jumps->len bytes, from `from` to `to`; -ERANGE if too far. */
 	int (*jump)(uint8_t *out, uint64_t from, uint64_t to);
 
 	/*

@@ -33,7 +33,10 @@ struct jump_from {
 	uint64_t table;		/* of BY_TABLE: its address; 0: it is no constant */
 };
 
+struct long_code { const char *bytes; size_t len; };
+
 struct code_idioms {
+	struct long_code musl_cancel;	/* the body of musl's cancellable system call */
 	uint8_t landing_len;	/* bytes of the mark of indirect branches (INSN_ENDBR); */
 	uint8_t landing[4];	/* these */
 

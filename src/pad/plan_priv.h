@@ -15,10 +15,6 @@
 
 #include "pad/plan.h"
 
-#define JUMP_LEN 5
-#define HOP_LEN 2
-#define REACH ((2ull << 30) - (1ull << 20))	/* of a jump, with a margin */
-
 enum slot_state { SLOT_OPEN, SLOT_PLACED, SLOT_BAD /* no instruction there: can't be placed */ };
 
 struct slot {
@@ -33,7 +29,7 @@ enum shape {
 	SHAPE_JUMP,		/* a jump; its displacement may include bytes that the plan does not write */
 	SHAPE_HOP,		/* a short jump to a long one at `land` */
 	SHAPE_CALL,		/* the original direct call, to the pad */
-	SHAPE_CALL_SLOT,	/* call *slot(%rip), replaced by a direct call to the pad */
+	SHAPE_CALL_SLOT,	/* a call to where a word leads, replaced by a direct call to the pad */
 	SHAPE_JCC,		/* the original conditional jump, to the pad: observes only the taken branch */
 };
 
@@ -118,6 +114,16 @@ struct plan {
 	uint32_t avoid;
 	bool may_cross;		/* bytes that are written together may be in two pages: if nothing else fits */
 };
+
+static inline size_t jump_len(const struct plan *p)
+{
+	return p->arch->jumps->len;
+}
+
+static inline size_t hop_len(const struct plan *p)
+{
+	return p->arch->jumps->short_len;
+}
 
 static inline size_t body_of(const struct plan *p, const struct slot *s)
 {

@@ -394,13 +394,12 @@ bool tails_ends_early(const struct jab *j, const struct site *s)
 	return site_is_tail(s) && (what == WHAT_BODY || what >= WHAT_TAKE);
 }
 
-#define JUMP_LEN 5
 
 size_t tails_room(const struct jab *j, const struct site *s)
 {
 	if (site_is_tail(s) && s->early)
-		return TAIL_ASK_MAX + JUMP_LEN;
-	return s->link || s->next || s->once ? TAIL_CODE_MAX + JUMP_LEN : 0;
+		return TAIL_ASK_MAX + j->arch->jumps->len;
+	return s->link || s->next || s->once ? TAIL_CODE_MAX + j->arch->jumps->len : 0;
 }
 
 static struct tail_spec spec_of(const struct jab *j, const struct target *t, const struct site *s, enum tail_code code)
@@ -435,7 +434,7 @@ bool tails_emit(const struct jab *j, const struct target *t, const struct want *
 	if (what < WHAT_ENTER_ONCE)
 		return false;
 	/* Of a call probe one call at most can end here. */
-	ret->after = (what == WHAT_TAKE || what == WHAT_BACK) && j->probes.v[s->probe].spec->kind != SPEC_CALL ? JUMP_LEN : 0;
+	ret->after = (what == WHAT_TAKE || what == WHAT_BACK) && j->probes.v[s->probe].spec->kind != SPEC_CALL ? j->arch->jumps->len : 0;
 	spec.body = w->body - ret->before;
 	j->arch->emit_tail(out, &spec);
 	return true;

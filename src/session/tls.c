@@ -4,7 +4,7 @@
  * program itself (its linker has laid it down) and for what has a place in the static block: libraries that
  * are there from the start, and some that come later. For these the distance is found
  *
- *  - in a slot that the loader has filled in for the library's own code (R_X86_64_TPOFF64), or
+ *  - in a slot that the loader has filled in for the library's own code (elf_abi.tls_offset), or
  *  - in glibc's description of the library, at the offset that its libc tells debuggers.
  *
  * All others get a block in each thread when the thread first touches it; they are refused. musl's errno is no such

@@ -165,6 +165,7 @@ static bool is_operand(const uint8_t *at, size_t before)
 }
 
 const struct code_idioms x86_idioms = {
+	.musl_cancel = { "\x49\x89\xfb\x48\x89\xf0\x48\x89\xd7\x48\x89\xce\x4c\x89\xc2\x4d\x89\xca", 18 },
 	.landing_len = sizeof(endbr),
 	.landing = { 0xf3, 0x0f, 0x1e, 0xfa },
 	.main_of_start = main_of_start,
