@@ -12,12 +12,17 @@
 
 #include "arch/batch.h"
 #include "arch/call.h"
+#include "arch/clock.h"
 #include "arch/cpu.h"
+#include "arch/elf.h"
 #include "arch/event.h"
+#include "arch/idioms.h"
+#include "arch/jumps.h"
 #include "arch/park.h"
 #include "arch/regs.h"
 #include "arch/sigframe.h"
 #include "arch/thread.h"
+#include "arch/unwind.h"
 
 enum insn_kind {
 	INSN_PLAIN,		/* continues with the next instruction */
@@ -206,14 +211,15 @@ struct asm_ops;			/* arch/asm.h */
 struct arch {
 	const char *name;
 	uint16_t elf_machine;
-	uint8_t jump_len;	/* bytes of a jump, */
-	uint64_t reach;		/* and how far it leads either way, with a margin */
-	bool one_insn;		/* every instruction has these bytes: a jump replaces exactly one of them */
-	uint32_t rseq_sig;	/* that C libraries register: bytes before the end of an aborted restartable sequence */
+	bool one_insn;		/* every instruction has the length of a jump, which so replaces exactly one of them */
 	uint64_t user_top;	/* end of the addresses of processes */
 	const struct arch_regs *regs;
 	const struct call_abi *c_call, *go_call;	/* go_call: since Go passes arguments in registers */
 
+	const struct unwind_abi *unwind;
+	const struct clock_abi *clock;
+	const struct elf_abi *elf;
+	const struct code_idioms *idioms;
 	const struct thread_abi *thread;
 	const struct signal_abi *signal;
 	const struct batch_code *batch;
@@ -231,11 +237,9 @@ struct arch {
 	int (*relocate)(const uint8_t *code, const struct insn *insn, uint64_t from, uint64_t to,
 			uint8_t *out);
 
-	/* Writes the jump from `from` to `to`; -ERANGE if too far. */
+	const struct jump_abi *jumps;
+	/* Writes the jump, of jumps->len bytes, from `from` to `to`; -ERANGE if too far. */
 	int (*jump)(uint8_t *out, uint64_t from, uint64_t to);
-
-	/* Fills fewer bytes than a jump has with what does nothing. */
-	void (*fill)(uint8_t *out, size_t n);
 
 	/*
 	 * With one_insn: likewise a call, which does not touch the stack; and whether the indirect jump at `code`, with so many

@@ -72,7 +72,7 @@ struct process_state {
 	uint32_t fast;		/* not 0: every thread has a thread block (TLS) of its own whose tid and CPU number are
 				   right. While it is 0 no pad touches memory relative to the thread pointer */
 	uint32_t quiet;		/* not 0: system calls may be forbidden by now (seccomp) */
-	uint32_t timeless;	/* not 0: rdtsc may be forbidden by now; fast is 0 then */
+	uint32_t timeless;	/* not 0: reading the clock may be forbidden by now; fast is 0 then */
 };
 
 /* Entries of a table by CPU. cpu_id is truncated to this size, so -1 and -2 (thread not registered) are the last two. */

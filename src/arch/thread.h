@@ -55,6 +55,7 @@ struct thread_abi {
 	uint8_t trap_pc;		/* and where the pc is in its stop, from its address on */
 	uint64_t jumped;		/* flags that say how the last branch was made: cleared where a thread is sent elsewhere */
 	bool (*reads_pointer)(void);	/* whether an instruction reads the thread pointer, on this machine */
+	uint32_t rseq_sig;		/* which the C library has the kernel expect before the abort address of a restartable sequence */
 	uint32_t shadow_set;		/* of PTRACE_GETREGSET: the shadow stack, if the thread has one; 0: no thread has */
 };
 

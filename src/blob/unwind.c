@@ -206,15 +206,15 @@ static int fetch_saved(struct unwind_walk *w, int from_bp, int16_t off, uint32_t
 static enum step find_saved(struct unwind_walk *w, const struct unwind_rule *rule)
 {
 	w->s->known &= BIT(REG_SP) | BIT(REG_FP) | BIT(REG_EXTRA);
-	if (rule->flags & UNWIND_BX_LOST)
+	if (rule->flags & UNWIND_EXTRA_LOST)
 		w->s->known &= ~BIT(REG_EXTRA);
-	if (rule->flags & (UNWIND_BX_CFA | UNWIND_BX_BP) &&
-	    !fetch_saved(w, rule->flags & UNWIND_BX_BP, rule->bx, REG_EXTRA))
+	if (rule->flags & (UNWIND_EXTRA_CFA | UNWIND_EXTRA_FP) &&
+	    !fetch_saved(w, rule->flags & UNWIND_EXTRA_FP, rule->extra, REG_EXTRA))
 		return STEP_FAULT;
-	if (rule->flags & UNWIND_BP_LOST)
+	if (rule->flags & UNWIND_FP_LOST)
 		w->s->known &= ~BIT(REG_FP);
-	if (rule->flags & (UNWIND_BP_CFA | UNWIND_BP_BP) &&
-	    !fetch_saved(w, rule->flags & UNWIND_BP_BP, rule->bp, REG_FP))
+	if (rule->flags & (UNWIND_FP_CFA | UNWIND_FP_FP) &&
+	    !fetch_saved(w, rule->flags & UNWIND_FP_FP, rule->fp, REG_FP))
 		return STEP_FAULT;
 	return STEP_ON;
 }

@@ -90,8 +90,8 @@ int plan_create(struct code *c, struct room *room, uint64_t bias, size_t body_si
 		free(p);
 		return fail(-ENOMEM, "no memory for a plan of %s", c->m->path);
 	}
-	p->reach_lo = p->m->hi + bias > p->arch->reach ? p->m->hi + bias - p->arch->reach : 4096;
-	p->reach_hi = p->m->lo + bias + p->arch->reach;
+	p->reach_lo = p->m->hi + bias > p->arch->jumps->reach ? p->m->hi + bias - p->arch->jumps->reach : 4096;
+	p->reach_hi = p->m->lo + bias + p->arch->jumps->reach;
 	room_gaps_in(room, p->reach_lo, p->reach_hi, &p->spots);
 	for (size_t i = 0; i < p->spots.n; i++)
 		p->spots_size += p->spots.v[i].hi - p->spots.v[i].lo;
@@ -191,7 +191,7 @@ static const char *refusal_text(struct plan *p, const struct site *s)
 	if (never)
 		return never;	/* this reason takes precedence */
 	if (!p->spots.n)
-		return "no room for a pad: every address within 2 GiB of it is in use";
+		return "no room for a pad: every address in reach of a jump is in use";
 	if (room_full(p->room))
 		return plan_text(p, xasprintf("%s; too many separate mappings are needed already", why));
 	if (plan_fault_is_seen(p, s->at, &s->insn))
@@ -214,7 +214,14 @@ void plan_avoid(struct plan *p, uint32_t tactics)
  */
 static uint32_t avoided(const struct plan *p)
 {
-	return p->avoid | (p->m->is_go ? 1u << TACTIC_HOP | 1u << TACTIC_HOP_NEIGHBOUR : 0);
+	const struct jump_abi *jumps = p->arch->jumps;
+	uint32_t avoid = p->avoid;
+
+	if (p->m->is_go || !jumps->short_len)
+		avoid |= 1u << TACTIC_HOP | 1u << TACTIC_HOP_NEIGHBOUR;
+	if (!jumps->opcode)
+		avoid |= 1u << TACTIC_EVICT | 1u << TACTIC_PUN;
+	return avoid;
 }
 
 /* The tactics in the order of their cost. */

@@ -33,15 +33,6 @@ static bool is_exclusive(const struct fcode *f, uint32_t at)
 	return false;
 }
 
-/* Unwinders and debuggers know the code that ends a signal handler by its bytes. */
-static bool is_restorer(const struct plan *p, uint64_t at)
-{
-	const struct code_bytes *r = &p->arch->thread->restorers[0];
-	const uint8_t *code = module_bytes(p->m, at, r->len);
-
-	return code && !memcmp(code, r->bytes, r->len);
-}
-
 /* Why the instruction can't be replaced; NULL: it can. f is NULL at a function's entry. */
 static const char *refusal(struct plan *p, const struct fcode *f, uint64_t at, const struct insn *in)
 {
@@ -56,8 +47,6 @@ static const char *refusal(struct plan *p, const struct fcode *f, uint64_t at, c
 		return "is a system call";
 	if (in->kind == INSN_ENDBR)
 		return "is a landing mark of indirect branches, which is never displaced";
-	if (is_restorer(p, at))
-		return "is the code that ends signal handlers";
 	if (f && f->target[at - f->lo] == TARGET_DATA)
 		return "is a constant that the function loads, no instruction";
 	if (in->flags & INSN_EXCLUSIVE_END || (f && is_exclusive(f, f->index[at - f->lo])))

@@ -15,9 +15,6 @@
 
 #include "pad/plan.h"
 
-#define JUMP_LEN 5		/* where jumps may be longer than instructions: not with arch->one_insn */
-#define HOP_LEN 2
-
 enum slot_state { SLOT_OPEN, SLOT_PLACED, SLOT_BAD /* no instruction there: can't be placed */ };
 
 struct slot {
@@ -32,7 +29,7 @@ enum shape {
 	SHAPE_JUMP,		/* a jump; its displacement may include bytes that the plan does not write */
 	SHAPE_HOP,		/* a short jump to a long one at `land` */
 	SHAPE_CALL,		/* the original direct call, to the pad */
-	SHAPE_CALL_SLOT,	/* call *slot(%rip), replaced by a direct call to the pad */
+	SHAPE_CALL_SLOT,	/* a call to where a word leads, replaced by a direct call to the pad */
 	SHAPE_JCC,		/* the original conditional jump, to the pad: observes only the taken branch */
 };
 
@@ -117,6 +114,16 @@ struct plan {
 	uint32_t avoid;
 	bool may_cross;		/* bytes that are written together may be in two pages: if nothing else fits */
 };
+
+static inline size_t jump_len(const struct plan *p)
+{
+	return p->arch->jumps->len;
+}
+
+static inline size_t hop_len(const struct plan *p)
+{
+	return p->arch->jumps->short_len;
+}
 
 static inline size_t body_of(const struct plan *p, const struct slot *s)
 {

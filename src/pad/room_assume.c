@@ -80,7 +80,7 @@ void room_assume(const struct module *m, gap_list *ret_gaps)
 		add(ret_gaps, hi + GIB, LIB_BASE - GIB);
 		break;
 	case LAYOUT_LIBRARY:
-		add(ret_gaps, PIE_BASE + 64 * GIB, lo - MIN(256 * MIB, arch_host()->reach / 4));
+		add(ret_gaps, PIE_BASE + 64 * GIB, lo - MIN(256 * MIB, arch_host()->jumps->reach / 4));
 		add(ret_gaps, hi + 64 * MIB, TOP - 64 * MIB);
 		break;
 	}

@@ -27,7 +27,7 @@
 #define STACK_LEAST (64 * MIB)
 #define STACK_MOST GIB
 #define LARGE (4 * GIB)			/* a gap into which the kernel puts new mappings */
-#define ROOM_BELOW MIN(256 * MIB, arch_host()->reach / 4)	/* of the mapping above a large gap (top-down layout): jumps must reach beyond */
+#define ROOM_BELOW MIN(256 * MIB, arch_host()->jumps->reach / 4)	/* of the mapping above a large gap (top-down layout): jumps must reach beyond */
 #define ROOM_BELOW_EXE MIB
 #define ROOM_ABOVE (64 * MIB)		/* of the mapping below it (bottom-up layout) */
 #define MARGIN (64 * MIB)		/* around what changed between two looks */

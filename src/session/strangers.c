@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Watching for strangers (see arch/x86/raise.c): in front of every system call of the text that makes
+ * Watching for strangers (see arch.emit_raise): in front of every system call of the text that makes
  * a child on its parent's thread block stands a probe of our own. The place is the instruction that
- * loads the number: five bytes, right before the `syscall` (or another one of that length, if need be), so a jump fits
+ * loads the number, right before the system call, or another one of the length of a jump, so a jump fits
  * there by itself and no symbol has to be read; the calls that matter most (posix_spawn goes through clone3) are in functions
  * without a name anyway. Where the module is being probed, the planner gets the place as one more
  * want. Where there is no place for such a probe, all threads take the locked counter instead.
  *
- * glibc's syscall() makes all calls: the probe there looks at the number (arch/x86/gate.c). A program that loads it in
+ * glibc's syscall() makes all calls: the probe there looks at the number (arch.emit_gate). A program that loads it in
  * yet another way is not seen. Threads that are made so while we are there, on the block of another
  * thread or a copy of it, have that one's number in their events. (Who is there already when we come is noticed: see proc/tid.c.)
  */
@@ -58,7 +58,7 @@ static size_t pad_size(struct target *t, uint32_t watch)
 {
 	uint8_t scratch[GATE_MAX + HUSHES * HUSH_MAX];
 
-	return strangers_body(t, watch, scratch) + 2 * t->proc->arch->jump_len;
+	return strangers_body(t, watch, scratch) + 2 * t->proc->arch->jumps->len;
 }
 
 /*
@@ -67,7 +67,7 @@ static size_t pad_size(struct target *t, uint32_t watch)
  */
 static bool is_watchable(struct target *t, const struct text_call *c, uint8_t *ret_bytes)
 {
-	size_t len = t->proc->arch->jump_len;
+	size_t len = t->proc->arch->jumps->len;
 
 	if (c->len != len || c->at.v >> 12 != (c->at.v + len - 1) >> 12)
 		return false;
@@ -77,8 +77,8 @@ static bool is_watchable(struct target *t, const struct text_call *c, uint8_t *r
 /* Where a module is planned anyway, it is one more want; otherwise it gets a pad by itself. */
 static bool watch_add(struct target *t, const struct watch *w)
 {
+	uint64_t reach = t->proc->arch->jumps->reach;
 	uint32_t n = t->watches.n;
-	uint64_t reach = t->proc->arch->reach;
 	struct loaded *l;
 	struct want *want;
 
@@ -227,7 +227,7 @@ static void set_timeless(const struct target *t, struct hush_spec *spec)
 	spec->clears = t->spec.fast ? t->spec.fast : 1;	/* its address is not known yet when this code is measured */
 }
 
-/* seccomp(SECCOMP_SET_MODE_...); the strict mode forbids rdtsc, too. any: the number of the call is only known when it is made. */
+/* seccomp(SECCOMP_SET_MODE_...); the strict mode forbids the clock, too. any: the number of the call is only known when it is made. */
 static size_t put_hush_seccomp(const struct target *t, bool any, uint8_t *out)
 {
 	struct hush_spec spec = { .word = state_at(t, offsetof(struct process_state, quiet)), .told = told_at(t, offsetof(struct told, quiet)),
@@ -241,7 +241,7 @@ static size_t put_hush_seccomp(const struct target *t, bool any, uint8_t *out)
 
 /*
  * prctl(): PR_SET_SECCOMP, PR_SET_SYSCALL_USER_DISPATCH, PR_SET_TSC, whatever their other arguments are; and the strict mode
- * of the first one, which forbids rdtsc, too.
+ * of the first one, which forbids the clock, too.
  */
 static size_t put_hush_prctl(const struct target *t, bool any, uint8_t *out)
 {
@@ -295,9 +295,8 @@ static void emit(struct target *t, uint32_t n)
 {
 	const struct watch *w = &t->watches.v[n];
 	uint8_t *here = arena_view(t->arena, TADDR(w->pad));
-	size_t body = strangers_body(t, n, here);
+	size_t body = strangers_body(t, n, here), len = t->proc->arch->jumps->len;
 	struct edit *e = vec_add(&t->patch.edits);
-	size_t len = t->proc->arch->jump_len;
 
 	memcpy(here + body, w->bytes, len);
 	t->proc->arch->jump(here + body + len, w->pad + body + len, w->at + len);

@@ -77,13 +77,13 @@ static int put_rule(char *out, const struct unwind_rule *r)
 		n += sprintf(out + n, " ra=%s", reg_name(r->ra));
 	else if (r->ra != -8)
 		n += sprintf(out + n, " ra%+d", r->ra);
-	if (r->flags & (UNWIND_BP_CFA | UNWIND_BP_BP))
-		n += sprintf(out + n, " bp%s%+d", r->flags & UNWIND_BP_BP ? "@bp" : "", r->bp);
-	if (r->flags & (UNWIND_BX_CFA | UNWIND_BX_BP))
-		n += sprintf(out + n, " bx%s%+d", r->flags & UNWIND_BX_BP ? "@bp" : "", r->bx);
-	if (r->flags & UNWIND_BP_LOST)
+	if (r->flags & (UNWIND_FP_CFA | UNWIND_FP_FP))
+		n += sprintf(out + n, " bp%s%+d", r->flags & UNWIND_FP_FP ? "@bp" : "", r->fp);
+	if (r->flags & (UNWIND_EXTRA_CFA | UNWIND_EXTRA_FP))
+		n += sprintf(out + n, " bx%s%+d", r->flags & UNWIND_EXTRA_FP ? "@bp" : "", r->extra);
+	if (r->flags & UNWIND_FP_LOST)
 		n += sprintf(out + n, " bp?");
-	if (r->flags & UNWIND_BX_LOST)
+	if (r->flags & UNWIND_EXTRA_LOST)
 		n += sprintf(out + n, " bx?");
 	return n;
 }

@@ -7,6 +7,10 @@
 
 extern const struct arch_regs a64_regs;
 extern const struct call_abi a64_c_call, a64_go_call;
+extern const struct unwind_abi a64_unwind;
+extern const struct clock_abi a64_clock;
+extern const struct elf_abi a64_elf;
+extern const struct code_idioms a64_idioms;
 extern const struct asm_ops a64_asm;
 extern const struct thread_abi a64_thread_abi;
 extern const struct signal_abi a64_signal_abi;

@@ -35,6 +35,19 @@ static void fill(uint8_t *out, size_t n)
 	assert(n == 0);
 }
 
+static bool is_end(const uint8_t *code)
+{
+	return true;
+}
+
+static const struct jump_abi jumps = {
+	.len = 4,
+	.insn_least = 4,
+	.reach = A64_REACH - (1 << 20),
+	.fill = fill,
+	.is_end = is_end,
+};
+
 static bool jumps_by_word(const uint8_t *code)
 {
 	return false;
@@ -50,22 +63,23 @@ const struct asm_ops a64_asm = {
 const struct arch arch_aarch64 = {
 	.name = "aarch64",
 	.elf_machine = EM_AARCH64,
-	.jump_len = 4,
-	.reach = A64_REACH - (1 << 20),
 	.one_insn = true,
-	.rseq_sig = 0xd428bc00,		/* brk #0x45e0 */
 	.user_top = 1ull << 48,
 	.regs = &a64_regs,
 	.c_call = &a64_c_call,
 	.go_call = &a64_go_call,
+	.unwind = &a64_unwind,
+	.clock = &a64_clock,
+	.elf = &a64_elf,
+	.idioms = &a64_idioms,
 	.thread = &a64_thread_abi,
 	.signal = &a64_signal_abi,
 	.batch = &a64_batch,
 	.assembler = &a64_asm,
 	.decode = a64_decode,
 	.relocate = a64_relocate,
+	.jumps = &jumps,
 	.jump = jump,
-	.fill = fill,
 	.call = call,
 	.stays = a64_stays,
 	.find_calls = a64_find_calls,

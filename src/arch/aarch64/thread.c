@@ -141,6 +141,7 @@ const struct thread_abi a64_thread_abi = {
 	.call_number = call_number,
 	.call_before = call_before,
 	.reads_pointer = reads_pointer,
+	.rseq_sig = 0xd428bc00,				/* brk #0x45e0 */
 	.jumped = 3u << 10,				/* BTYPE: how the last branch was made */
 	.nothing = { { 4, { 0xc0, 0x03, 0x5f, 0xd6 } }, { 8, { 0x5f, 0x24, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6 } } },	/* ret; bti c; ret */
 	.trap = { 4, { 0x00, 0x00, 0x20, 0xd4 } },			/* brk #0 */
