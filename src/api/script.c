@@ -21,6 +21,8 @@ static int load(struct jab *j, const struct jab_script_options *options, struct 
 		r = fail(-EINVAL, "a script without a text");
 	if (r == 0 && (j->handle->script || j->handle->writer || j->handle->each))
 		r = fail(-EINVAL, "the session has a script already, or its events go somewhere else");
+	if (r == 0)
+		r = script_refuse(j);
 	if (r < 0)
 		return r;
 	inner = (struct script_options){

@@ -11,12 +11,18 @@
 #include <stdint.h>
 
 #include "arch/batch.h"
+#include "arch/call.h"
+#include "arch/clock.h"
 #include "arch/cpu.h"
+#include "arch/elf.h"
 #include "arch/event.h"
+#include "arch/idioms.h"
+#include "arch/jumps.h"
 #include "arch/park.h"
 #include "arch/regs.h"
 #include "arch/sigframe.h"
 #include "arch/thread.h"
+#include "arch/unwind.h"
 
 enum insn_kind {
 	INSN_PLAIN,		/* continues with the next instruction */
@@ -42,6 +48,9 @@ enum insn_flags {
 	INSN_USES_SP = 1 << 2,	/* reads or writes the stack or the stack pointer */
 	INSN_READS_FLAGS = 1 << 3,
 	INSN_WRITES_FLAGS = 1 << 4, /* overwrites all of CF PF AF ZF SF OF */
+	INSN_LITERAL = 1 << 5,	/* loads from `target`, which is beside the code: a constant, no instruction */
+	INSN_EXCLUSIVE = 1 << 6, /* load-exclusive: up to INSN_EXCLUSIVE_END no other memory may be written */
+	INSN_EXCLUSIVE_END = 1 << 7,
 };
 
 struct insn {
@@ -202,8 +211,15 @@ struct asm_ops;			/* arch/asm.h */
 struct arch {
 	const char *name;
 	uint16_t elf_machine;
+	bool one_insn;		/* every instruction has the length of a jump, which so replaces exactly one of them */
+	uint64_t user_top;	/* end of the addresses of processes */
 	const struct arch_regs *regs;
+	const struct call_abi *c_call, *go_call;	/* go_call: since Go passes arguments in registers */
 
+	const struct unwind_abi *unwind;
+	const struct clock_abi *clock;
+	const struct elf_abi *elf;
+	const struct code_idioms *idioms;
 	const struct thread_abi *thread;
 	const struct signal_abi *signal;
 	const struct batch_code *batch;
@@ -221,8 +237,16 @@ struct arch {
 	int (*relocate)(const uint8_t *code, const struct insn *insn, uint64_t from, uint64_t to,
 			uint8_t *out);
 
-	/* Writes the 5-byte jump from `from` to `to`; -ERANGE if too far. */
+	const struct jump_abi *jumps;
+	/* Writes the jump, of jumps->len bytes, from `from` to `to`; -ERANGE if too far. */
 	int (*jump)(uint8_t *out, uint64_t from, uint64_t to);
+
+	/*
+	 * With one_insn: likewise a call, which does not touch the stack; and whether the indirect jump at `code`, with so many
+	 * bytes of its function before it, stays in the function.
+	 */
+	int (*call)(uint8_t *out, uint64_t from, uint64_t to);
+	bool (*stays)(const uint8_t *code, size_t before);
 
 	/*
 	 * Calls found() for each system call in the text with a constant number, with the offset and the length of an instruction
@@ -304,10 +328,11 @@ struct arch {
 
 #define COUNT_MAX 216
 #define GATE_MAX 256
-#define HUSH_MAX 88
+#define HUSH_MAX 112
 #define SPACE_LEN 67
 
 extern const struct arch arch_x86_64;
+extern const struct arch arch_aarch64;
 
 /* Registers of a thread by what they are for. */
 static inline uint64_t regs_sp(const struct arch *a, const struct thread_regs *r)
@@ -329,6 +354,10 @@ static inline int64_t regs_result(const struct arch *a, const struct thread_regs
 {
 	return r->cpu.reg[a->thread->result];
 }
+
+/* What this CPU's table has no code for yet, as a word for messages; NULL: it has all. */
+enum arch_part { ARCH_EVENTS, ARCH_LANGUAGE };
+const char *arch_lacks(const struct arch *a, enum arch_part part);
 
 /* The CPU of an ELF file; NULL: this build does not trace it. */
 const struct arch *arch_of_machine(uint16_t elf_machine);

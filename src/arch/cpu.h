@@ -9,8 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/regs.h"
+
 struct cpu {
-	uint64_t reg[16];	/* by their number in machine code */
+	uint64_t reg[CPU_REGS];	/* by their number: arch/regs.h */
 	uint64_t pc, flags;
 	uint64_t tls;		/* base address of the thread pointer's segment */
 };

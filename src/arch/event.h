@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/regs.h"
+
 #define RING_HEAD_SIZE 4096
 #define RING_SIZE_MIN (64u << 10)
 #define RING_SIZE_MAX (1u << 30)
@@ -26,13 +28,7 @@
 #define BULK_PIECES 24
 #define BULK_FIELDS_MAX 32
 
-enum bulk_reg {
-	BULK_RSP = 4,
-	BULK_RBP = 5,
-	BULK_RIP = 16,		/* address of the site */
-	BULK_FLAGS = 17,
-	BULK_REGS = 18,
-};
+#define BULK_REGS (CPU_REGS + 2)	/* numbered as in struct arch_regs */
 
 /* Like struct iovec, for process_vm_readv(). */
 struct bulk_piece {
@@ -45,10 +41,10 @@ struct bulk_piece {
  * stack may have no room for it. This is the start of a ring's scratch memory, see struct bulk_area.
  */
 struct bulk_context {
-	uint64_t regs[BULK_REGS];	/* by their number in machine code; 4 is the stack pointer at the site */
+	uint64_t regs[BULK_REGS];	/* by their number; the stack pointer is that at the site, the pc the site's address */
 	uint32_t pid;
 	uint32_t tid;
-	uint64_t xmm[16];	/* low halves of the registers in bulk_spec.xmm */
+	uint64_t vectors[CPU_VECTORS];	/* low halves of the registers in bulk_spec.vectors */
 	uint64_t from[BULK_FIELDS_MAX];		/* the address that each field is read from */
 	uint64_t pointer[BULK_FIELDS_MAX];	/* with BULK_DEREF: the pointer that was read first */
 	struct bulk_piece local[BULK_PIECES];
@@ -76,7 +72,7 @@ struct process_state {
 	uint32_t fast;		/* not 0: every thread has a thread block (TLS) of its own whose tid and CPU number are
 				   right. While it is 0 no pad touches memory relative to the thread pointer */
 	uint32_t quiet;		/* not 0: system calls may be forbidden by now (seccomp) */
-	uint32_t timeless;	/* not 0: rdtsc may be forbidden by now; fast is 0 then */
+	uint32_t timeless;	/* not 0: reading the clock may be forbidden by now; fast is 0 then */
 };
 
 /* Entries of a table by CPU. cpu_id is truncated to this size, so -1 and -2 (thread not registered) are the last two. */
@@ -182,10 +178,10 @@ static inline uint32_t ring_stretch(uint64_t size)
 }
 
 enum event_kind {
-	EVENT_REG,		/* a general register, by its number in machine code */
+	EVENT_REG,		/* a general register, by its number */
 	EVENT_IMM,		/* the value itself */
 	EVENT_STACK,		/* 8 bytes at the site's stack pointer + value */
-	EVENT_XMM,		/* the low 8 bytes of xmm0 to xmm15 */
+	EVENT_VECTOR,		/* the low 8 bytes of a vector register */
 	EVENT_ABS,		/* size bytes at the address `value`, which stays mapped */
 	/* the following kinds are for bulk events only */
 	EVENT_MEM,		/* a number of size bytes, read from memory (struct bulk_field says where) */
@@ -251,7 +247,7 @@ struct event_slow_spec {
 };
 
 /*
- * A probe must not overrun the thread's stack. A frame that ends in the page of rsp needs no check. Code that needs
+ * A probe must not overrun the thread's stack. A frame that ends in the page of the stack pointer needs no check. Code that needs
  * the next page jumps to the fourth routine of emit_event_slow(). It has a cache of pages that were mapped a moment
  * ago; for any other page it has the kernel write to the page, which reports an unmapped one, and which grows the
  * stack as the traced program's own write would. Where system calls are forbidden the page is taken to be mapped,
@@ -280,18 +276,18 @@ struct event_slow_spec {
 #define BULK_NO_REG 0xff
 
 enum bulk_field_flags {
-	BULK_GOOD = 1 << 0,	/* the bytes stay mapped: a plain load. reg is 4 (rsp) or BULK_NO_REG */
+	BULK_GOOD = 1 << 0,	/* the bytes stay mapped: a plain load. reg is the stack pointer or BULK_NO_REG */
 	BULK_DEREF = 1 << 1,	/* the address is that of a pointer; the bytes are at the pointer's value + offset */
-	BULK_GOOD_PTR = 1 << 2,	/* with DEREF: the pointer itself stays mapped: a plain load. reg is 4 (rsp) or BULK_NO_REG */
+	BULK_GOOD_PTR = 1 << 2,	/* with DEREF: the pointer itself stays mapped: a plain load. reg is the stack pointer or BULK_NO_REG */
 	BULK_PARTIAL = 1 << 3,	/* EVENT_BYTES: keep the bytes read before the fault, zeros after them */
 	BULK_AT_ENTRY = 1 << 4,	/* EVENT_BACKTRACE: the site is the first instruction of a function */
 };
 
 /*
  * Where a field is read from memory: at register reg (BULK_NO_REG: 0) + value; with BULK_DEREF at the pointer found
- * there + offset. So an argument on the stack that is a pointer has reg 4, its offset on the stack, and BULK_DEREF
+ * there + offset. So an argument on the stack that is a pointer has the stack pointer as reg, its offset on the stack, and BULK_DEREF
  * | BULK_GOOD_PTR. The other kinds are as in struct event_field; value of EVENT_STACK has the same limits, and reg
- * may be any of enum bulk_reg.
+ * may be that of any register of the context.
  */
 struct bulk_field {
 	uint8_t kind;		/* enum event_kind */
@@ -332,8 +328,8 @@ struct bulk_spec {
 	uint64_t desc;		/* address of struct bulk_desc */
 	uint64_t lost_shared;	/* as in struct event_spec */
 	uint64_t no_stack;	/* as in struct event_spec */
-	uint64_t site;		/* address of the site: rip in the context */
-	uint16_t xmm;		/* bit n: xmm n is stored in the context */
+	uint64_t site;		/* address of the site: the pc in the context */
+	uint32_t vectors;	/* bit n: vector register n is stored in the context */
 };
 
 #define BULK_STRING_MIN 21	/* "<unreadable>", NUL, address */

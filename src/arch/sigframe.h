@@ -12,19 +12,22 @@
 
 #include "arch/thread.h"
 
-#define CONTEXT_LEN 320		/* of the context, a multiple of 64 */
+#define CONTEXT_MOST 640		/* bytes of a context */
 #define VECTORS_MAX 16384	/* most bytes of vector registers */
 
-#define FRAME_WORDS 30		/* of a frame that are looked at */
+#define FRAME_WORDS 80		/* of a frame that are looked at; no frame is shorter */
 #define FRAME_MOST (64 * 1024ull)	/* bytes of a frame, vector registers included */
 
 struct signal_abi {
 	uint32_t vector_set;		/* of PTRACE_GETREGSET: the vector registers */
 	uint16_t vector_least;		/* that many bytes it has at least */
 
+	uint16_t context_len;		/* bytes of what write_context writes; the vector registers follow */
+
 	/* What the kernel writes, by words from the lowest one on, which is the address of the restorer. */
 	uint8_t sp, pc, flags, stack_sp, stack_flags, stack_size, vectors_at;
-	uint8_t reg[16];
+	uint8_t nregs, reg[CPU_REGS];
+	uint64_t mark;			/* not 0: the word at vectors_at is this, and no address */
 	uint16_t to_vectors;		/* bytes from the frame to the vector registers, */
 	uint16_t to_own_vectors;	/* and of one that write_context has made, from a word below that */
 
@@ -32,6 +35,9 @@ struct signal_abi {
 	bool (*may_be)(uint64_t at, const uint64_t *frame);
 	/* Whether its vector registers have the kernel's marks. */
 	bool (*is_marked)(const uint64_t *frame, const struct cpu_memory *m);
+
+	/* NULL, or: why system calls can't be made by this thread now, which is stopped; NULL: they can. */
+	const char *(*not_now)(pid_t tid);
 
 	/* Takes its time: it is called before anything is stopped. */
 	void (*prepare)(void);
@@ -42,11 +48,17 @@ struct signal_abi {
 	 */
 	size_t (*take_vectors)(uint8_t *set, size_t len);
 
-	/* Writes a context of CONTEXT_LEN bytes; the alternate signal stack stays as it is. vectors: their address */
+	/* Writes a context of context_len bytes; the alternate signal stack stays as it is. vectors: their address */
 	void (*write_context)(uint8_t *out, const struct thread_regs *r, uint64_t mask, uint64_t vectors);
 
 	/* Whether these three words, a pc and what follows, can be of user code's registers in the kernel's order. */
 	bool (*is_context)(const uint64_t *pc);
 };
+
+/* What the word at vectors_at of a frame of the kernel's at this address is. */
+static inline uint64_t sigframe_mark(const struct signal_abi *abi, uint64_t at)
+{
+	return abi->mark ? abi->mark : at + abi->to_vectors;
+}
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef JAB_ARCH_THREAD_H
 #define JAB_ARCH_THREAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -20,30 +21,41 @@ struct thread_regs {
 
 struct code_bytes { uint8_t len, bytes[15]; };
 
-#define CALL_CODE_LEN 7
+#define CALL_CODE_LEN 8
 
 struct thread_abi {
 	uint8_t args[6], result;	/* numbers of the registers of a system call, */
 	struct code_bytes call_insn;	/* and its instruction */
 	struct code_bytes restorers[2];	/* code that calls rt_sigreturn, in its forms, the longest first */
+	bool restorer_in_vdso;		/* the kernel's own code has one */
 	struct code_bytes take_number;	/* code that takes the number of a call off the stack, and then the address to go on at */
 
 	/* As ptrace: -1 and errno. */
 	int (*get)(pid_t tid, struct thread_regs *ret_regs);
 	int (*put)(pid_t tid, const struct thread_regs *regs);
 
+	/* The call that a thread is in, or has made last; -1: not known. */
+	int64_t (*last_call)(const struct thread_regs *r);
 	/* After the instruction: back to it, so that it makes call nr with the arguments that it had. */
 	void (*call_again)(struct thread_regs *r, int64_t nr);
 	/* The opposite: at the instruction, go on after it as if call nr had returned that. */
 	void (*call_ended)(struct thread_regs *r, int64_t nr, int64_t result);
 	/* In the stop before a call: make another one instead. pc and sp are the caller's. */
 	void (*call_set)(struct thread_regs *r, int64_t nr, const uint64_t args[6]);
+	/*
+	 * NULL, or: the thread was seen asleep in call nr with this first argument before it was stopped. If the call has ended with
+	 * EINTR in the stop, the registers are made to tell so.
+	 */
+	void (*call_before)(struct thread_regs *r, int64_t nr, uint64_t arg0);
 	/* The number that the CALL_CODE_LEN bytes before the address after a call load; -1: it is not there. */
 	int64_t (*call_number)(const uint8_t *code);
 
 	struct code_bytes nothing[2];	/* a function that returns at once, in its forms; the return address is at the stack pointer */
 	struct code_bytes trap;		/* the instruction of a breakpoint, */
 	uint8_t trap_pc;		/* and where the pc is in its stop, from its address on */
+	uint64_t jumped;		/* flags that say how the last branch was made: cleared where a thread is sent elsewhere */
+	bool (*reads_pointer)(void);	/* whether an instruction reads the thread pointer, on this machine */
+	uint32_t rseq_sig;		/* which the C library has the kernel expect before the abort address of a restartable sequence */
 	uint32_t shadow_set;		/* of PTRACE_GETREGSET: the shadow stack, if the thread has one; 0: no thread has */
 };
 

@@ -5,7 +5,7 @@
  * array of bytes; attach copies it once per target to a piece of code memory.
  *
  * The tracer sees only this header; inside.h is for the code inside. Entries are called like C functions, with the
- * direction flag clear; rsp need not be aligned.
+ * flags that the C ABI wants (asm_ops.c_enter); on x86-64 the stack pointer need not be aligned.
  */
 #ifndef JAB_BLOB_H
 #define JAB_BLOB_H
@@ -18,7 +18,7 @@
 /*
  * The entry table is at the start of the image: u32 offsets. Entries are only added at the end.
  *
- *	BLOB_RECORD	void record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t rsp)
+ *	BLOB_RECORD	void record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t sp)
  *			Writes one bulk event to a ring that the caller has locked and whose context is
  *			filled, and releases the lock; a child that a signal handler has forked meanwhile
  *			leaves both to its parent.
@@ -30,7 +30,7 @@
  *			Waits for the tracer, see arch/park.h.
  *	BLOB_PROGRAM	int64_t program(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
  *			One operation of a program of the language, see blob/program.h.
- *	BLOB_LEAVE	void leave(const struct leave_desc *d, uint64_t rsp, uint64_t where, uint32_t how)
+ *	BLOB_LEAVE	void leave(const struct leave_desc *d, uint64_t sp, uint64_t where, uint32_t how)
  *			Frames go away, see blob/leave.h.
  */
 enum blob_entry { BLOB_RECORD, BLOB_READ, BLOB_PARK, BLOB_PROGRAM, BLOB_LEAVE, BLOB_ENTRIES };
@@ -56,7 +56,7 @@ uint32_t blob_offset(enum blob_entry entry);
 
 /*
  * Checks that the blob can write an event of these fields. Returns 0; -EINVAL for invalid fields (also for a second
- * backtrace, and for BULK_GOOD at an address that a register other than rsp decides); -ERANGE for more than
+ * backtrace, and for BULK_GOOD at an address that a register other than the stack pointer decides); -ERANGE for more than
  * BULK_FIELDS_MAX fields or BULK_LEN_MAX bytes.
  */
 int blob_check(const struct bulk_field *fields, uint32_t n);

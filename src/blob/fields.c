@@ -30,7 +30,7 @@ static uint64_t load(const void *at, uint32_t size)
  */
 static bool is_in_next_page(const struct work *w, int64_t off)
 {
-	return off > 0 && ((w->rsp + off + 7) ^ w->rsp) >= PAGE;
+	return off > 0 && ((w->sp + off + 7) ^ w->sp) >= PAGE;
 }
 
 static bool is_read(const struct work *w, const struct bulk_field *f)
@@ -42,7 +42,7 @@ static bool is_read(const struct work *w, const struct bulk_field *f)
 
 static bool pointer_is_good(const struct work *w, const struct bulk_field *f)
 {
-	return f->flags & BULK_GOOD_PTR && !(f->reg == BULK_RSP && is_in_next_page(w, f->value));
+	return f->flags & BULK_GOOD_PTR && !(f->reg == REG_SP && is_in_next_page(w, f->value));
 }
 
 static uint32_t bytes_of(const struct bulk_field *f)
@@ -52,9 +52,9 @@ static uint32_t bytes_of(const struct bulk_field *f)
 
 static uint64_t base_of(const struct work *w, const struct bulk_field *f)
 {
-	if (f->reg == BULK_RSP || f->kind == EVENT_STACK)
-		return w->rsp + f->value;
-	return (f->reg < 16 ? w->ctx->regs[f->reg] : 0) + f->value;
+	if (f->reg == REG_SP || f->kind == EVENT_STACK)
+		return w->sp + f->value;
+	return (f->reg < NREGS ? w->ctx->regs[f->reg] : 0) + f->value;
 }
 
 static uint64_t plain_value(const struct work *w, const struct bulk_field *f)
@@ -65,9 +65,9 @@ static uint64_t plain_value(const struct work *w, const struct bulk_field *f)
 	case EVENT_IMM:
 		return f->value;
 	case EVENT_STACK:
-		return load((const void *)(w->rsp + f->value), 8);
-	case EVENT_XMM:
-		return w->ctx->xmm[f->reg & 15];
+		return load((const void *)(w->sp + f->value), 8);
+	case EVENT_VECTOR:
+		return w->ctx->vectors[f->reg % CPU_VECTORS];
 	default:
 		return load((const void *)f->value, f->size);
 	}

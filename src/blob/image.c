@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "arch/arch.h"
 #include "base/err.h"
 
 uint32_t blob_offset(enum blob_entry entry)
@@ -24,12 +25,12 @@ static bool size_is_good(uint8_t size)
 	return size == 1 || size == 2 || size == 4 || size == 8;
 }
 
-/* Only an address that depends on no register but rsp can be known to stay mapped. */
+/* Only an address that depends on no register but the stack pointer can be known to stay mapped. */
 static bool place_is_good(const struct bulk_field *f)
 {
-	bool fixed = f->reg == BULK_RSP || f->reg == BULK_NO_REG;
+	bool fixed = f->reg == arch_host()->regs->sp || f->reg == BULK_NO_REG;
 
-	if (f->reg >= 16 && f->reg != BULK_NO_REG)
+	if (f->reg >= arch_host()->regs->n && f->reg != BULK_NO_REG)
 		return false;
 	if (f->flags & BULK_GOOD && (!fixed || f->flags & BULK_DEREF))
 		return false;
@@ -40,9 +41,9 @@ static bool field_is_good(const struct bulk_field *f)
 {
 	switch (f->kind) {
 	case EVENT_REG:
-		return size_is_good(f->size) && f->reg < BULK_REGS;
-	case EVENT_XMM:
-		return size_is_good(f->size) && f->reg < 16;
+		return size_is_good(f->size) && f->reg <= reg_flags(arch_host()->regs);
+	case EVENT_VECTOR:
+		return size_is_good(f->size) && f->reg < arch_host()->regs->nvectors;
 	case EVENT_IMM:
 	case EVENT_ABS:
 		return size_is_good(f->size);

@@ -19,12 +19,9 @@
 #define JAB_BLOB_INSIDE_H
 
 #include "arch/event.h"
+#include "blob/cpu.h"
 
-#define PAGE 4096u
 #define EFAULT 14
-
-#define NR_GETPID 39
-#define NR_PROCESS_VM_READV 310
 
 /*
  * One event in the making. Each field is first put where it would be if all fields had their greatest length;
@@ -39,7 +36,7 @@ struct work {
 	uint32_t next;		/* the field at which a pass goes on */
 	uint32_t npieces;
 	uint64_t faults;
-	uint64_t rsp;		/* stack pointer at the site */
+	uint64_t sp;		/* stack pointer at the site */
 	uint8_t *trace;		/* where EVENT_BACKTRACE is put */
 	uint32_t walk_room;	/* bytes after struct bulk_area */
 	uint8_t trace_field;
@@ -55,28 +52,11 @@ static inline bool is_quiet(uint64_t word)
 	return word && __atomic_load_n((const uint32_t *)word, __ATOMIC_RELAXED);
 }
 
-static inline int64_t call0(long nr)
-{
-	int64_t r;
-
-	__asm__ volatile("syscall" : "=a"(r) : "0"(nr) : "rcx", "r11", "memory");
-	return r;
-}
-
 /* Reads this process's own memory. It is named by the tid of the calling thread: the thread group leader may have ended. */
 static inline int64_t call_read(uint32_t tid, const struct bulk_piece *local,
 				const struct bulk_piece *remote, uint32_t n)
 {
-	register uint64_t r10 __asm__("r10") = (uint64_t)remote;
-	register uint64_t r8 __asm__("r8") = n;
-	register uint64_t r9 __asm__("r9") = 0;
-	int64_t r;
-
-	__asm__ volatile("syscall" : "=a"(r)
-			 : "0"((long)NR_PROCESS_VM_READV), "D"((uint64_t)tid), "S"(local),
-			   "d"((uint64_t)n), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	return r;
+	return call6(NR_PROCESS_VM_READV, tid, local, n, remote, n, 0);
 }
 
 /* read.c */
@@ -108,7 +88,7 @@ struct park;
 uint64_t park_ask(struct park *p, uint32_t kind);	/* PARK_NO_ANSWER: the tracer has not said */
 
 /* record.c */
-void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t rsp);
+void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t sp);
 
 /* leave.c */
 struct leave_desc;

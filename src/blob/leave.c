@@ -11,10 +11,6 @@
 #include "blob/inside.h"
 #include "blob/leave.h"
 
-#define NR_GETTID 186
-#define NR_ARCH_PRCTL 158
-#define ARCH_GET_FS 0x1003
-
 #define MOST_THROWN (64ull << 20)	/* bytes of stack */
 #define MOST_JUMPED (16ull << 20)
 #define MAIN_REACH (64ull << 20)	/* below the top of the first thread's stack the kernel maps nothing else */
@@ -25,17 +21,9 @@ struct gone { uint64_t sp, slot; };
 
 static uint64_t thread_pointer(const struct leave_desc *d)
 {
-	uint64_t fs = 0;
-	int64_t r;
-
-	if (d->has_fsbase) {
-		__asm__ volatile("rdfsbase %0" : "=r"(fs));
-	} else if (d->may_call && !is_quiet(d->quiet)) {
-		__asm__ volatile("syscall" : "=a"(r) : "0"((long)NR_ARCH_PRCTL), "D"((long)ARCH_GET_FS), "S"(&fs)
-				 : "rcx", "r11", "memory");
-		fs = r ? 0 : fs;
-	}
-	return fs;
+	if (d->has_thread_insn)
+		return thread_pointer_by_insn();
+	return d->may_call && !is_quiet(d->quiet) ? thread_pointer_by_call() : 0;
 }
 
 /* Can all pages between those of lo and hi be read? Ends of stacks can't. */
@@ -55,19 +43,8 @@ static __attribute__((noinline)) bool is_whole(const struct leave_desc *d, uint6
 		for (n = 0; n < PAGES && page < end; n++, page += PAGE)
 			far[n] = (struct bulk_piece){ page, 1 };
 		here = (struct bulk_piece){ (uint64_t)bytes, n };
-		{
-			register uint64_t r10 __asm__("r10") = (uint64_t)far;
-			register uint64_t r8 __asm__("r8") = n;
-			register uint64_t r9 __asm__("r9") = 0;
-			int64_t r;
-
-			__asm__ volatile("syscall" : "=a"(r)
-					 : "0"((long)NR_PROCESS_VM_READV), "D"((uint64_t)tid), "S"(&here), "d"(1ull),
-					   "r"(r10), "r"(r8), "r"(r9)
-					 : "rcx", "r11", "memory");
-			if (r != (int64_t)n)
-				return false;
-		}
+		if (call6(NR_PROCESS_VM_READV, tid, &here, 1, far, n, 0) != (int64_t)n)
+			return false;
 	}
 	return true;
 }
@@ -77,19 +54,19 @@ static bool is_main(const struct leave_desc *d, uint64_t sp)
 	return d->stack_top - sp < MAIN_REACH && sp < d->stack_top;
 }
 
-static bool is_threads(uint64_t fs, uint64_t sp)
+static bool is_threads(uint64_t thread, uint64_t sp)
 {
-	return fs > sp && fs - sp < MOST_JUMPED;
+	return thread > sp && thread - sp < MOST_JUMPED;
 }
 
 /* The stack pointer in a jmp_buf: musl's has it as it is, glibc's has it mixed with a secret of the thread's. */
-static uint64_t jump_target(const struct leave_desc *d, uint64_t fs, uint64_t buf)
+static uint64_t jump_target(const struct leave_desc *d, uint64_t thread, uint64_t buf)
 {
-	uint64_t sp = ((const uint64_t *)buf)[6];
+	uint64_t sp = jmp_buf_sp((const uint64_t *)buf);
 
-	if (is_main(d, sp) || is_threads(fs, sp) || !fs)
+	if (is_main(d, sp) || is_threads(thread, sp) || !thread)
 		return sp;
-	return (sp >> 17 | sp << 47) ^ ((const uint64_t *)fs)[6];
+	return jmp_buf_sp_clear(sp, (const uint64_t *)thread);
 }
 
 /* From where on calls below `to` are over; `to` itself if it is not known. */
@@ -100,11 +77,11 @@ static uint64_t find_thrown(const struct leave_desc *d, uint64_t sp, uint64_t to
 	return (is_main(d, sp) && is_main(d, to)) || is_whole(d, sp, to) ? sp : to;
 }
 
-static uint64_t find_jumped(const struct leave_desc *d, uint64_t fs, uint64_t sp, uint64_t to)
+static uint64_t find_jumped(const struct leave_desc *d, uint64_t thread, uint64_t sp, uint64_t to)
 {
 	if (is_main(d, to))
 		return !is_main(d, sp) ? to - FROM_ELSEWHERE : sp < to ? sp : to;
-	return sp < to && is_threads(fs, to) && is_threads(fs, sp) && is_whole(d, sp, fs) ? sp : to;
+	return sp < to && is_threads(thread, to) && is_threads(thread, sp) && is_whole(d, sp, thread) ? sp : to;
 }
 
 /* Is the call of this slot one that began in [lo, hi)? */
@@ -155,8 +132,7 @@ static void end_call(const struct leave_desc *d, const struct gone *g, uint64_t 
 
 	if (!code)
 		return;
-	__asm__ volatile("push %[left]\n\tpush %[sp]\n\tcall *%[code]\n\tadd $16,%%rsp"
-			 : : [left] "r"(left), [sp] "r"(g->sp), [code] "r"(code) : "memory", "cc");
+	call_with_words(code, g->sp, left);
 }
 
 /* A thread that is cancelled is unwound; the last step of that, in glibc, is a longjmp() of its own. */
@@ -167,14 +143,14 @@ static uint64_t how_left(const struct leave_desc *d, uint64_t sp, uint32_t how)
 
 void blob_leave(const struct leave_desc *d, uint64_t sp, uint64_t where, uint32_t how)
 {
-	uint64_t fs, to, lo, hi, left = how_left(d, sp, how);
+	uint64_t thread, to, lo, hi, left = how_left(d, sp, how);
 
 	if (how == LEAVE_JMP_BUF) {
-		fs = thread_pointer(d);
-		to = jump_target(d, fs, where);
-		lo = find_jumped(d, fs, sp, to);
+		thread = thread_pointer(d);
+		to = jump_target(d, thread, where);
+		lo = find_jumped(d, thread, sp, to);
 	} else {
-		to = how == LEAVE_LLVM ? ((const uint64_t *)where)[7] : where + 8;
+		to = how == LEAVE_LLVM ? ((const uint64_t *)where)[LLVM_CONTEXT_SP] : where + CALL_PUSHES;
 		lo = find_thrown(d, sp, to);
 	}
 	for (; lo < to; lo = hi) {

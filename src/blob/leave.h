@@ -35,7 +35,7 @@ static inline uint32_t leave_map_of(uint64_t sp)
 
 /* How a pad knows the new stack pointer. */
 enum leave_how {
-	LEAVE_RETURN,			/* it is 8 above what is handed over: a `ret` follows */
+	LEAVE_RETURN,			/* it is that in the caller, whose return address is at what is handed over */
 	LEAVE_JMP_BUF,			/* in the jmp_buf at that address, in glibc's way or as it is */
 	LEAVE_LLVM,			/* in the registers of LLVM's unwinder at that address */
 };
@@ -56,7 +56,7 @@ struct leave_desc {
 	uint64_t end, end_size;		/* code that calls longjmp() to end a thread which was unwound */
 	uint64_t quiet;			/* process_state.quiet: not 0: don't call the kernel */
 	uint32_t may_call;
-	uint32_t has_fsbase;		/* the thread pointer can be read by an instruction */
+	uint32_t has_thread_insn;	/* the thread pointer can be read by an instruction */
 };
 
 #define LEAVE_STACK 704			/* that a pad must ask for: everything but what code of leavers asks for itself */

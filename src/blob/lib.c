@@ -4,9 +4,7 @@
 
 void *memcpy(void *to, const void *from, size_t n)
 {
-	void *at = to;
-
-	__asm__ volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(n) : : "memory");
+	copy_bytes(to, from, n);
 	return to;
 }
 
@@ -24,9 +22,7 @@ void *memmove(void *to, const void *from, size_t n)
 
 void *memset(void *to, int c, size_t n)
 {
-	void *at = to;
-
-	__asm__ volatile("rep stosb" : "+D"(at), "+c"(n) : "a"(c) : "memory");
+	set_bytes(to, c, n);
 	return to;
 }
 

@@ -6,9 +6,6 @@
 #include "arch/park.h"
 #include "blob/inside.h"
 
-#define NR_FUTEX 202
-#define NR_GETTID 186
-#define NR_CLOCK_GETTIME 228
 #define CLOCK_MONOTONIC 1
 #define ETIMEDOUT 110
 #define FUTEX_WAIT 0
@@ -20,21 +17,14 @@ void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1);
 
 static int64_t futex(uint32_t *word, int op, uint32_t value, const struct pause *t)
 {
-	register uint64_t r10 __asm__("r10") = (uint64_t)t;
-	int64_t r;
-
-	__asm__ volatile("syscall" : "=a"(r)
-			 : "0"((long)NR_FUTEX), "D"(word), "S"((long)op), "d"((uint64_t)value), "r"(r10)
-			 : "rcx", "r11", "memory");
-	return r;
+	return call4(NR_FUTEX, (uint64_t)word, op, value, t);
 }
 
 static int64_t now_ms(void)
 {
 	struct pause t = { 0, 0 };
-	int64_t r;
 
-	__asm__ volatile("syscall" : "=a"(r) : "0"((long)NR_CLOCK_GETTIME), "D"((long)CLOCK_MONOTONIC), "S"(&t) : "rcx", "r11", "memory");
+	call2(NR_CLOCK_GETTIME, CLOCK_MONOTONIC, &t);
 	return t.s * 1000 + t.ns / 1000000;
 }
 

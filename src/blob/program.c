@@ -6,11 +6,7 @@
 #include "arch/park.h"
 #include "blob/program_inside.h"
 
-#define NR_GETTID 186
-#define NR_PRCTL 157
 #define PR_GET_NAME 16
-#define NR_ARCH_PRCTL 158
-#define ARCH_GET_FS 0x1003
 
 prog_do blob_program;
 
@@ -192,11 +188,9 @@ static ONE comm(uint8_t *frame, const struct prog_op *op, const struct ring_ref 
 	struct text *t = text_at(ring, op->slot);
 	char name[16] = "";
 	uint32_t len = 0;
-	int64_t r;
 
 	if (may_call(op))
-		__asm__ volatile("syscall" : "=a"(r) : "0"((long)NR_PRCTL), "D"((long)PR_GET_NAME), "S"(name)
-				 : "rcx", "r11", "memory");
+		call2(NR_PRCTL, PR_GET_NAME, name);
 	for (; len < sizeof(name) && len < op->cap && name[len]; len++)
 		t->bytes[len] = name[len];
 	t->len = len;
@@ -324,12 +318,9 @@ static uint32_t make_event(uint8_t *frame, const struct prog_op *op, const struc
 	struct event_head *e = (struct event_head *)event;
 	uint8_t *to = (uint8_t *)(e + 1);
 	uint64_t bad = 0;
-	uint32_t low, high;
 
-	/* lfence: the time is read after the ring's lock was taken, as in time_now() of record.c. */
-	__asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
 	e->id = op->imm;
-	e->time = (uint64_t)high << 32 | low;
+	e->time = ticks();
 	e->pid = context(ring)->pid;
 	e->tid = context(ring)->tid;
 	if (op->flags & PROG_FAULTY) {
@@ -347,7 +338,7 @@ static uint32_t make_event(uint8_t *frame, const struct prog_op *op, const struc
 static ONE emit(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	struct ring_head *h = head_of(ring);
-	uint64_t size = op->ring_size, head = h->head, next, words;
+	uint64_t size = op->ring_size, head = h->head, next;
 	uint8_t *event = area_of(ring, op), *to;
 
 	next = head + make_event(frame, op, ring, event);
@@ -359,8 +350,7 @@ static ONE emit(uint8_t *frame, const struct prog_op *op, const struct ring_ref 
 		return PROG_OK;
 	}
 	to = (uint8_t *)h + RING_HEAD_SIZE + (head & (size - 8));
-	words = (next - head) / 8;
-	__asm__ volatile("rep movsq" : "+D"(to), "+S"(event), "+c"(words) : : "memory");
+	copy_words(to, event, (next - head) / 8);
 	if (op->flags & PROG_OVERWRITE) {
 		int shift = __builtin_ctz(ring_stretch(size));
 
@@ -427,13 +417,7 @@ static ONE ids(const struct prog_op *op)
 
 static ONE thread_pointer(const struct prog_op *op)
 {
-	uint64_t at = 0;
-	int64_t r;
-
-	if (may_call(op))
-		__asm__ volatile("syscall" : "=a"(r) : "0"((long)NR_ARCH_PRCTL), "D"((long)ARCH_GET_FS), "S"(&at)
-				 : "rcx", "r11", "memory");
-	return at;
+	return may_call(op) ? thread_pointer_by_call() : 0;
 }
 
 /* ring: NULL for operations that need no scratch memory. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Aggregations read by clause code: all parts are merged, and what was there at the last clear is subtracted.
- * Doubles are added by inline assembly in xmm0 and xmm1, which a clause program that uses doubles has saved.
  */
 #include "blob/program_inside.h"
 
@@ -26,19 +25,6 @@ static uint64_t seen_word(uint64_t at)
 static uint64_t block_at(const struct prog_agg *a, uint32_t part, uint64_t entry)
 {
 	return a->parts + a->part_size * part + a->value_size * entry;
-}
-
-static void add_double(uint64_t *to, uint64_t v)
-{
-	__asm__("movsd %0, %%xmm0; addsd %1, %%xmm0; movsd %%xmm0, %0" : "+m"(*to) : "m"(v));
-}
-
-static bool double_below(uint64_t a, uint64_t b)
-{
-	bool below;
-
-	__asm__("movsd %2, %%xmm0; ucomisd %1, %%xmm0; seta %0" : "=q"(below) : "m"(a), "m"(b) : "cc");
-	return below;
 }
 
 static bool is_below(const struct prog_agg *a, uint64_t x, uint64_t y)
@@ -113,7 +99,7 @@ static uint64_t number_of(const struct prog_agg *a, const struct sums *s)
 		return (int64_t)s->count < 0 ? 0 : (int64_t)sum / (int64_t)s->count;	/* INT64_MIN / -1 would trap */
 	if (!a->is_float)
 		return sum / s->count;
-	__asm__("cvtsi2sdq %1, %%xmm1; movsd %0, %%xmm0; divsd %%xmm1, %%xmm0; movsd %%xmm0, %0" : "+m"(sum) : "r"(s->count));
+	divide_double(&sum, s->count);
 	return sum;
 }
 

@@ -42,7 +42,7 @@ static bool lock_value(struct prog_entry *e, uint64_t state, uint32_t tid)
 			return false;
 		if (__atomic_compare_exchange_n(&e->value, &none, tid, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			return table_still(e, state) || (__atomic_store_n(&e->value, 0, __ATOMIC_RELEASE), false);
-		table_pause();
+		spin();
 	}
 	return false;
 }

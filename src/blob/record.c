@@ -6,15 +6,6 @@
  */
 #include "blob/inside.h"
 
-static uint64_t time_now(void)
-{
-	uint32_t low, high;
-
-	/* lfence: the time is read after the lock was taken, otherwise times in a ring could run backwards. */
-	__asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
-	return (uint64_t)high << 32 | low;
-}
-
 static struct ring_head *head_of(const struct ring_ref *ref)
 {
 	return (struct ring_head *)ref->ring;
@@ -80,7 +71,7 @@ static uint32_t write_event(struct work *w, struct event_head *e)
 	uint64_t *faults = (uint64_t *)(e + 1);
 
 	e->id = w->desc->id;
-	e->time = time_now();
+	e->time = ticks();	/* after the lock was taken: otherwise times in a ring could run backwards */
 	e->pid = w->ctx->pid;
 	e->tid = w->ctx->tid;
 	w->fields = w->place = (uint8_t *)(faults + 1);
@@ -89,13 +80,6 @@ static uint32_t write_event(struct work *w, struct event_head *e)
 		walk_stack(w);
 	*faults = w->faults;
 	return e->len = sizeof(*e) + sizeof(*faults) + fields_pack(w);
-}
-
-static void copy_words(void *to, const void *from, uint32_t len)
-{
-	uint64_t n = len / 8;
-
-	__asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
 }
 
 /*
@@ -110,7 +94,7 @@ static void commit(struct ring_head *ring, uint64_t head, uint64_t next)
 
 /*
  * Releases the lock, unless this process is the child of its owner: see ring_lock_owner(). The lock is read before
- * was_forked() is asked. The exchange pairs with the lock cmpxchg in put_try() (arch/x86/event_slow.c).
+ * was_forked() is asked. The exchange pairs with the exchange that takes the lock in the code of emit_event_slow().
  */
 static void unlock(const struct work *w, struct ring_head *ring)
 {
@@ -137,20 +121,20 @@ static void write_to(struct work *w, const struct ring_ref *ref, uint32_t flags)
 
 	if (was_forked(w))
 		return;
-	copy_words((uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 8)), area->event, len);
+	copy_words((uint8_t *)ring + RING_HEAD_SIZE + (head & (size - 8)), area->event, len / 8);
 	if (flags & BULK_OVERWRITE)
 		mark(ring, size, head, head + len);
 	commit(ring, head, head + len);
 }
 
-void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t rsp)
+void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t sp)
 {
 	struct bulk_area *area = (struct bulk_area *)ref->scratch;
 	struct ring_head *ring = head_of(ref);
 	/* Relaxed: BULK_MAY_CALL may be cleared at any time; no other memory depends on it. */
 	uint32_t flags = __atomic_load_n(&desc->flags, __ATOMIC_RELAXED);
 	struct work w = {
-		.ctx = &area->context, .desc = desc, .rsp = rsp, .may_call = flags & BULK_MAY_CALL && !is_quiet(desc->quiet),
+		.ctx = &area->context, .desc = desc, .sp = sp, .may_call = flags & BULK_MAY_CALL && !is_quiet(desc->quiet),
 		.walk_room = ref->scratch_size - sizeof(*area),
 	};
 

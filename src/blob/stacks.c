@@ -104,20 +104,12 @@ static __attribute__((noinline)) uint64_t find_stack(const struct prog_op *op, c
 	return 0;
 }
 
-/* Notes the registers that the pad has saved in its frame; it has already stored rbx, rbp and r12 to r15 itself. */
+/* Notes the registers that the pad has saved in its frame. */
 static void note_registers(uint64_t *regs, const uint8_t *frame, const struct prog_op *op)
 {
-	const uint64_t *kept = (const uint64_t *)(frame + op->a);
-
-	regs[0] = *(const uint64_t *)frame;
-	regs[1] = *(const uint64_t *)(frame + 16);
-	regs[2] = *(const uint64_t *)(frame + 24);
-	regs[7] = kept[0];
-	regs[6] = kept[1];
-	for (int i = 0; i < 4; i++)
-		regs[8 + i] = kept[2 + i];
-	regs[BULK_RSP] = (uint64_t)frame + op->b;
-	regs[BULK_RIP] = op->imm;
+	note_saved(regs, frame, (const uint64_t *)(frame + op->a));
+	regs[REG_SP] = (uint64_t)frame + op->b;
+	regs[REG_PC] = op->imm;
 }
 
 ONE stack_number(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)

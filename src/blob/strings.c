@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Strings in an event: u32 len, then the bytes, which therefore begin 4 bytes after an 8-aligned address. All loads
- * here are aligned: the traced program may have switched on alignment checks (EFLAGS.AC).
+ * here are aligned: the traced program may have switched on alignment checks (x86-64 has a flag for that).
  */
 #include "blob/inside.h"
 

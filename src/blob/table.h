@@ -8,23 +8,19 @@
 #ifndef JAB_BLOB_TABLE_H
 #define JAB_BLOB_TABLE_H
 
+#include "blob/cpu.h"
 #include "blob/program.h"
 
 #define TABLE_TRIES 16
 #define TABLE_SPINS 200
 
 /*
- * Pairs with the SEQ_CST exchange in table_put() and the cmpxchg16b in table_replace(): a thread that sees READY
+ * Pairs with the SEQ_CST exchange in table_put() and the one in table_replace(): a thread that sees READY
  * also sees the key and the value.
  */
 static inline uint64_t table_state(const struct prog_entry *e)
 {
 	return __atomic_load_n(&e->state, __ATOMIC_ACQUIRE);
-}
-
-static inline void table_pause(void)
-{
-	__asm__ volatile("pause");
 }
 
 /*
@@ -36,7 +32,7 @@ static inline uint64_t table_settled(const struct prog_entry *e, int *spins)
 	uint64_t s = table_state(e);
 
 	for (; *spins > 0 && (s & PROG_STATE) == PROG_CLAIMED; --*spins) {
-		table_pause();
+		spin();
 		s = table_state(e);
 	}
 	return s;
@@ -155,11 +151,7 @@ static inline void table_fill(const struct prog_shape *shape, struct prog_entry 
  */
 static inline bool table_replace(struct prog_entry *e, uint64_t from, uint64_t to, uint64_t *old, uint64_t value)
 {
-	bool done;
-
-	__asm__ volatile("lock cmpxchg16b %0; sete %1" : "+m"(*(char (*)[16])e), "=q"(done), "+a"(from), "+d"(*old)
-			 : "b"(to), "c"(value) : "memory", "cc");
-	return done;
+	return replace_pair(e, from, old, to, value);
 }
 
 /* Replaces the value if the state is still `state` and the value *old. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Steps from frame to frame. Where the table has a row for the pc, its rule is used. Where it has none (code
- * generated at run time, hand-written assembly), rbp is taken for a frame pointer if it is plausible as one. A row
- * always takes precedence over rbp: in code compiled without frame pointers rbp holds anything, and at times a
+ * generated at run time, hand-written assembly), the register of the frame pointer is followed if it is plausible as one. A row
+ * always takes precedence: in code compiled without frame pointers the register holds anything, and at times a
  * value that looks like a frame pointer.
  *
  * The walk ends: the stack pointer grows with every step except the one out of a signal handler, and there are at
@@ -10,18 +10,12 @@
  */
 #include "blob/unwind.h"
 
-enum { RBX = 3, RSP = 4, RBP = 5 };
-
-#define ALL_REGS 0xffffu
+#define ALL_REGS ((uint32_t)((1ull << NREGS) - 1))
 #define BIT(reg) (1u << (reg))
 
 /* Two frames further apart than this are not connected by frame pointers. */
 #define CHAIN_MAX (1u << 20)
 
-/* struct ucontext, as the kernel leaves it on the stack */
-#define UCONTEXT_REGS 40
-
-#define PAGE 4096u
 #define CHUNK_MIN 1024u
 /* A frame's saved registers are within this distance below its return address; no signal context is longer. */
 #define BELOW 192u
@@ -74,17 +68,17 @@ static const struct unwind_rule *find_rule(struct unwind_walk *w, uint64_t pc)
 	return (const struct unwind_rule *)((const char *)d + d->rules) + (*row >> UNWIND_BLOCK_BITS);
 }
 
-void unwind_copy_page(struct unwind_walk *w, uint64_t rsp, uint64_t touched)
+void unwind_copy_page(struct unwind_walk *w, uint64_t sp, uint64_t touched)
 {
-	uint64_t n = (PAGE - (rsp & (PAGE - 1))) / 8, to = (uint64_t)w->copy, from = rsp;
+	uint64_t n = (PAGE - (sp & (PAGE - 1))) / 8;
 
-	if ((rsp ^ touched) >= PAGE)
+	if ((sp ^ touched) >= PAGE)
 		return;
 	if (n > w->copy_room / 8)
 		n = w->copy_room / 8;
-	w->s->copy_at = rsp;
+	w->s->copy_at = sp;
 	w->s->copy_len = 8 * n;
-	__asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+	copy_words(w->copy, (const void *)sp, n);
 }
 
 /*
@@ -118,7 +112,7 @@ static uint32_t chunk(const struct unwind_walk *w, uint64_t from)
  */
 static int fetch(struct unwind_walk *w, uint64_t addr, uint64_t *ret)
 {
-	uint64_t sp = w->s->regs[RSP], from = addr;
+	uint64_t sp = w->s->regs[REG_SP], from = addr;
 
 	if (from_copy(w, addr, ret))
 		return 1;
@@ -136,40 +130,37 @@ static int fetch(struct unwind_walk *w, uint64_t addr, uint64_t *ret)
 /* Ends a step, when ip and cfa are those of the calling frame. */
 static enum step arrive(struct unwind_walk *w)
 {
-	w->s->regs[RSP] = w->s->cfa;
+	w->s->regs[REG_SP] = w->s->cfa;
 	if (!w->s->ip)
 		return STEP_END;
-	return w->s->ip >= 4096 && w->s->ip >> 47 == 0 ? STEP_ON : STEP_LOST;
+	return w->s->ip >= 4096 && w->s->ip >> USER_BITS == 0 ? STEP_ON : STEP_LOST;
 }
 
 /* The chain of frame pointers ends with 0. */
 static enum step step_chain(struct unwind_walk *w)
 {
-	uint64_t bp = w->s->regs[RBP], sp = w->s->regs[RSP];
+	uint64_t bp = w->s->regs[REG_FP], sp = w->s->regs[REG_SP];
 
-	if (!(w->s->known & BIT(RBP)))
+	if (!(w->s->known & BIT(REG_FP)))
 		return STEP_LOST;
 	if (!bp)
 		return STEP_END;
 	if (bp & 7 || bp < sp || bp - sp > CHAIN_MAX)
 		return STEP_LOST;
-	w->s->cfa = bp + 16;
-	w->s->known = BIT(RSP) | BIT(RBP);
-	if (!fetch(w, w->s->cfa - 8, &w->s->ip) || !fetch(w, w->s->cfa - 16, &w->s->regs[RBP]))
+	w->s->cfa = bp + 16;	/* the frame pointer and the return address */
+	w->s->known = BIT(REG_SP) | BIT(REG_FP);
+	if (!fetch(w, w->s->cfa - 8, &w->s->ip) || !fetch(w, w->s->cfa - 16, &w->s->regs[REG_FP]))
 		return STEP_FAULT;
 	return arrive(w);
 }
 
 static enum step step_signal(struct unwind_walk *w)
 {
-	/*
-	 * the order in the signal context: r8-r15 rdi rsi rbp rbx rdx rax rcx rsp; one hexadecimal digit each, the
-	 * first one lowest
-	 */
-	uint64_t order = 0x41023567fedcba98, at = w->s->regs[RSP] + UCONTEXT_REGS;
+	static const uint8_t order[NREGS] = SIGNAL_ORDER;
+	uint64_t at = w->s->regs[REG_SP] + SIGNAL_REGS;
 
-	for (; order; order >>= 4, at += 8)
-		if (!fetch(w, at, (order & 15) == RSP ? &w->s->cfa : &w->s->regs[order & 15]))
+	for (uint32_t i = 0; i < NREGS; i++, at += 8)
+		if (!fetch(w, at, order[i] == REG_SP ? &w->s->cfa : &w->s->regs[order[i]]))
 			return STEP_FAULT;
 	if (!fetch(w, at, &w->s->ip))
 		return STEP_FAULT;
@@ -190,7 +181,7 @@ static enum step find_cfa(struct unwind_walk *w, const struct unwind_rule *rule)
 	if (rule->kind == UNWIND_PLT && (w->s->ip & 15) >= (uint16_t)rule->add)
 		w->s->cfa += 8;
 	/* A leaf function that keeps its return address in a register may use no stack at all. */
-	if (w->s->cfa < w->s->regs[RSP] || (w->s->cfa == w->s->regs[RSP] && !(rule->flags & UNWIND_RA_REG)))
+	if (w->s->cfa < w->s->regs[REG_SP] || (w->s->cfa == w->s->regs[REG_SP] && !(rule->flags & UNWIND_RA_REG)))
 		return STEP_LOST;
 	return STEP_ON;
 }
@@ -208,22 +199,22 @@ static enum step find_ip(struct unwind_walk *w, const struct unwind_rule *rule)
 static int fetch_saved(struct unwind_walk *w, int from_bp, int16_t off, uint32_t reg)
 {
 	w->s->known |= BIT(reg);
-	return fetch(w, (from_bp ? w->s->regs[RBP] : w->s->cfa) + (int64_t)off, &w->s->regs[reg]);
+	return fetch(w, (from_bp ? w->s->regs[REG_FP] : w->s->cfa) + (int64_t)off, &w->s->regs[reg]);
 }
 
-/* rbx first: its slot may be relative to this frame's rbp. */
+/* EXTRA first: its slot may be relative to this frame's frame pointer. */
 static enum step find_saved(struct unwind_walk *w, const struct unwind_rule *rule)
 {
-	w->s->known &= BIT(RSP) | BIT(RBP) | BIT(RBX);
-	if (rule->flags & UNWIND_BX_LOST)
-		w->s->known &= ~BIT(RBX);
-	if (rule->flags & (UNWIND_BX_CFA | UNWIND_BX_BP) &&
-	    !fetch_saved(w, rule->flags & UNWIND_BX_BP, rule->bx, RBX))
+	w->s->known &= BIT(REG_SP) | BIT(REG_FP) | BIT(REG_EXTRA);
+	if (rule->flags & UNWIND_EXTRA_LOST)
+		w->s->known &= ~BIT(REG_EXTRA);
+	if (rule->flags & (UNWIND_EXTRA_CFA | UNWIND_EXTRA_FP) &&
+	    !fetch_saved(w, rule->flags & UNWIND_EXTRA_FP, rule->extra, REG_EXTRA))
 		return STEP_FAULT;
-	if (rule->flags & UNWIND_BP_LOST)
-		w->s->known &= ~BIT(RBP);
-	if (rule->flags & (UNWIND_BP_CFA | UNWIND_BP_BP) &&
-	    !fetch_saved(w, rule->flags & UNWIND_BP_BP, rule->bp, RBP))
+	if (rule->flags & UNWIND_FP_LOST)
+		w->s->known &= ~BIT(REG_FP);
+	if (rule->flags & (UNWIND_FP_CFA | UNWIND_FP_FP) &&
+	    !fetch_saved(w, rule->flags & UNWIND_FP_FP, rule->fp, REG_FP))
 		return STEP_FAULT;
 	return STEP_ON;
 }
@@ -239,11 +230,16 @@ static enum step step_rule(struct unwind_walk *w, const struct unwind_rule *rule
 	return r == STEP_ON ? arrive(w) : r;
 }
 
-/* At a function's first instruction only the return address is on the stack. */
+/* At a function's first instruction nothing is on the stack but the return address, if that is not in a register. */
 static enum step step_entry(struct unwind_walk *w)
 {
-	w->s->cfa = w->s->regs[RSP] + 8;
-	return fetch(w, w->s->regs[RSP], &w->s->ip) ? arrive(w) : STEP_FAULT;
+	w->s->cfa = w->s->regs[REG_SP] + CALL_PUSHES;
+#if CALL_PUSHES
+	return fetch(w, w->s->regs[REG_SP], &w->s->ip) ? arrive(w) : STEP_FAULT;
+#else
+	w->s->ip = w->s->regs[REG_LINK];
+	return arrive(w);
+#endif
 }
 
 /*

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "blob/cpu.h"
 #include "sym/unwind_table.h"
 
 #define UNWIND_FRAMES_MAX 128
@@ -34,7 +35,7 @@ typedef uint32_t unwind_read(void *arg, uint64_t from, void *to, uint32_t len);
  * are used are in struct unwind_walk.
  */
 struct unwind_state {
-	uint64_t regs[16];	/* by their number in machine code; rsp as at the site */
+	uint64_t regs[NREGS];	/* by their number; the stack pointer as at the site */
 	uint64_t ip;		/* the site */
 	uint64_t copy_at;	/* address of the stack memory that the copy has */
 	uint32_t copy_len;	/* bytes of the copy; 0: there is none */
@@ -62,7 +63,7 @@ struct unwind_walk {
  * `touched`, an address that the pad has just written to, is on the same page. Most walks then need no read() at
  * all. Neither argument may come from shared memory.
  */
-void unwind_copy_page(struct unwind_walk *w, uint64_t rsp, uint64_t touched);
+void unwind_copy_page(struct unwind_walk *w, uint64_t sp, uint64_t touched);
 
 /*
  * Writes the site and then the return addresses, innermost first, at most `limit` in all. Returns how many, and in

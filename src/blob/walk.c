@@ -6,7 +6,7 @@
 #include "blob/walk.h"
 
 /* Below the site's stack pointer: the pad's first push, after the red zone. */
-#define TOUCHED (128 + 8)
+#define TOUCHED (RED_ZONE + 8)
 
 static uint32_t read_stack(void *arg, uint64_t from, void *to, uint32_t len)
 {
@@ -32,7 +32,7 @@ void walk_set(struct walk *k, struct bulk_context *ctx, void *area, uint32_t roo
 	k->walk.copy = (uint8_t *)(s + 1);
 	k->walk.copy_room = (room - sizeof(*s)) & ~7u;
 	memcpy(s->regs, ctx->regs, sizeof(s->regs));
-	s->ip = ctx->regs[BULK_RIP];
+	s->ip = ctx->regs[REG_PC];
 	s->entry = entry;
 	s->copy_len = 0;
 }
@@ -46,7 +46,7 @@ void walk_stack(struct work *w)
 
 	k.may_call = w->may_call;
 	walk_set(&k, w->ctx, ((struct bulk_area *)w->ctx)->walk, w->walk_room, w->desc->unwind, f->flags & BULK_AT_ENTRY);
-	unwind_copy_page(&k.walk, w->rsp, w->rsp - TOUCHED);
+	unwind_copy_page(&k.walk, w->sp, w->sp - TOUCHED);
 	n = unwind_walk(&k.walk, (uint64_t *)(w->trace + 8), f->limit, &end);
 	if (end == UNWIND_FAULT)
 		mark_fault(w, w->trace_field, k.refused);

@@ -21,7 +21,7 @@ extern struct capture capture;
 	{ 0, "probe", "PLACE", OPT_LIST, &capture.places, "a probe at an address, symbol or symbol+offset" }, \
 	{ 0, "function", "NAME", OPT_LIST, &capture.functions, "a probe at the entry of a function" }, \
 	{ 't', "context", "CONTEXT", OPT_LIST, &capture.contexts, \
-	  "a field for all probes: regs, reg:rax, int:NAME:ADDR, string:NAME:ADDR, backtrace..." }, \
+	  "a field for all probes: regs, reg:NAME, int:NAME:ADDR, string:NAME:ADDR, backtrace..." }, \
 	{ 0, "buffer-size", "SIZE", OPT_SIZE, &capture.buffer_size, "bytes per CPU, as 512k or 4M" }, \
 	{ 0, "max-overhead", "PERCENT", OPT_PERCENT, &capture.max_overhead, \
 	  "switch the hottest probes off for a part of the time, so that no thread loses more than that" }, \

@@ -90,7 +90,7 @@ static void choose_home(struct gen *g, const struct ir_ins *i)
 		*w = (struct place){ .home = HOME_IMM, .imm = i->imm, .fixed = true };
 	} else if (i->op == IR_CTX && i->imm == IR_CTX_SITE) {
 		*w = (struct place){ .home = HOME_IMM, .imm = g->site->number };
-	} else if (i->op == IR_REG && i->imm == BULK_RIP) {
+	} else if (i->op == IR_REG && i->imm == reg_pc(g->arch->regs)) {
 		*w = (struct place){ .home = HOME_IMM, .imm = g->site->addr };
 	} else if (is_saved(g, i)) {
 		*w = (struct place){ .home = HOME_WORD };	/* place_head() knows where */
@@ -132,7 +132,7 @@ static bool uses_floats(const struct gen *g, const struct ir_ins *i)
 	switch (i->op) {
 	case IR_I2F: case IR_U2F: case IR_F2F: case IR_F2I:
 		return true;
-	case IR_XMM: case IR_LOAD: case IR_SLOT_LOAD: case IR_RAW2F: case IR_F2RAW:
+	case IR_VECTOR: case IR_LOAD: case IR_SLOT_LOAD: case IR_RAW2F: case IR_F2RAW:
 		return i->type == IR_F32;
 	case IR_MAP_AGG:
 		return i->a != IR_NONE && g->p->regs.v[i->a] == IR_F;
@@ -187,7 +187,7 @@ static int32_t below_blob(enum blob_work work)
 static int32_t stack_of_call(const struct gen *g, const struct ir_ins *x)
 {
 	if (x->op == IR_REG)
-		return x->imm == BULK_FLAGS ? BELOW_FLAGS : 0;
+		return x->imm == reg_flags(g->arch->regs) ? BELOW_FLAGS : 0;
 	if (x->op == IR_EXIT || (x->op == IR_EMIT && g_is_plain_event(g, x)))
 		return BELOW_EVENT;
 	return g_is_call(g, x) ? below_blob(work_of_call(x)) : 0;

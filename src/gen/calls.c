@@ -52,7 +52,7 @@ bool g_is_call(const struct gen *g, const struct ir_ins *i)
 	if (i->op >= IR_MAP_GET && i->op <= IR_MAP_LEN)
 		return i->op != IR_MAP_AGG || g->u->maps.v[i->map].nkeys;
 	if (i->op == IR_CTX)
-		return is_ids(i) || (i->imm == IR_CTX_THREAD && !g->env->has_fsbase);
+		return is_ids(i) || (i->imm == IR_CTX_THREAD && !g->env->has_thread_insn);
 	return g_is_heavy(g, i);
 }
 

@@ -83,7 +83,7 @@ struct gen_env {
 	bool may_call;			/* no seccomp: the kernel may be asked, */
 	uint64_t quiet;			/* unless process_state.quiet is not 0 any more; 0: no such word */
 	uint64_t timeless;		/* process_state.timeless: while it is not 0 nobody asks for the time; 0: no such word */
-	bool has_fsbase;		/* the thread pointer can be read by an instruction; else the kernel is asked */
+	bool has_thread_insn;		/* the thread pointer can be read by an instruction; else the kernel is asked */
 	uint64_t good;			/* struct gen_good; 0: nothing is known to be */
 
 	/* ns = ns0 + ((tsc - tsc0) * mult >> 32), CLOCK_MONOTONIC; start_ns: when the run began */

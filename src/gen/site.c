@@ -9,9 +9,9 @@ static void put_register(struct gen *g, const struct ir_ins *i)
 {
 	enum asm_reg r = g->a.ops->site(i->imm);
 
-	if (i->imm == BULK_RIP)
+	if (i->imm == reg_pc(g->arch->regs))
 		ins(g, address, ASM_A, g->site->addr);
-	else if (i->imm == BULK_FLAGS)
+	else if (i->imm == reg_flags(g->arch->regs))
 		ins(g, flags_show, FRAME_FLAGS(g));
 	else if (g_is_work(r))
 		g_load_word(g, ASM_A, g_work_word(g, r));
@@ -158,7 +158,7 @@ static void put_random(struct gen *g)
 /* Not from its own word in the thread block: a thread without thread-local storage has none. */
 static void put_thread(struct gen *g, const struct ir_ins *i)
 {
-	if (g->env->has_fsbase)
+	if (g->env->has_thread_insn)
 		ins(g, thread);
 	else
 		g_call(g, i);
@@ -202,10 +202,10 @@ bool g_site(struct gen *g, const struct ir_ins *i)
 {
 	switch (i->op) {
 	case IR_REG:
-		if (g->defs[i->dst] != 1 || i->imm == BULK_FLAGS || g->a.ops->site(i->imm) == ASM_SP)
+		if (g->defs[i->dst] != 1 || i->imm == reg_flags(g->arch->regs) || g->a.ops->site(i->imm) == ASM_SP)
 			put_register(g, i);
 		return true;
-	case IR_XMM:
+	case IR_VECTOR:
 		put_vector(g, i);
 		return true;
 	case IR_CTX:

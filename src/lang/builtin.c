@@ -71,12 +71,6 @@ static const struct { const char *name, *hint; } missing[] = {
 	{ "debugf", "; use printf()" }, { "syscall_name", KERNEL }, { "syscall", KERNEL },
 };
 
-static const struct { const char *name; int number; } registers[] = {
-	{ "ax", 0 }, { "cx", 1 }, { "dx", 2 }, { "bx", 3 }, { "sp", 4 }, { "bp", 5 }, { "si", 6 }, { "di", 7 }, { "r8", 8 },
-	{ "r9", 9 }, { "r10", 10 }, { "r11", 11 }, { "r12", 12 }, { "r13", 13 }, { "r14", 14 }, { "r15", 15 }, { "ip", 16 },
-	{ "flags", 17 },
-};
-
 /* "arg12" with word "arg" */
 static int numbered(const char *name, const char *word, uint32_t *ret)
 {
@@ -164,12 +158,3 @@ const char *builtin_near(const char *name, int want_calls)
 	return found;
 }
 
-int register_number(const char *name)
-{
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(registers); i++)
-		if (strcmp(name, registers[i].name) == 0 || (name[0] == 'r' && strcmp(name + 1, registers[i].name) == 0))
-			return registers[i].number;
-	return -1;
-}

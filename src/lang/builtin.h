@@ -52,7 +52,4 @@ const char *builtin_missing(const char *name);
 /* The nearest known name, for "did you mean"; NULL if none is near. */
 const char *builtin_near(const char *name, int calls);
 
-/* Number in machine code of a general register by its name ("ax", "rax", "ip", "r8"); -1: none. */
-int register_number(const char *name);
-
 #endif

@@ -36,7 +36,7 @@ struct map_info {
 };
 
 struct lang {
-	const struct arch_regs *regs;
+	const struct arch *arch;
 	struct script *script;
 	struct pool *pool;
 	struct diags *diags;

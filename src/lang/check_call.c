@@ -312,13 +312,12 @@ static const struct vtype *check_reg(struct checker *c, struct expr *e, const st
 {
 	if (!check_literal(c, e->list[0], i))
 		return &v_error;
-	if (register_number(e->list[0]->name) < 0)
-		check_error(c, e->list[0], "there is no register '%s' (ax, bx, cx, dx, si, di, bp, sp, r8...r15, ip, flags)",
-			    e->list[0]->name);
+	if (reg_number_of_any(c->l->arch->regs, e->list[0]->name) < 0)
+		check_error(c, e->list[0], "there is no register '%s' (%s)", e->list[0]->name, c->l->arch->regs->some);
 	else if (!c->site || c->site->at == LANG_TRACER)
 		check_error(c, e, "there are no registers in begin, end and interval");
 	else
-		e->value = register_number(e->list[0]->name);
+		e->value = reg_number_of_any(c->l->arch->regs, e->list[0]->name);
 	return &v_raw;
 }
 

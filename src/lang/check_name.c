@@ -306,9 +306,9 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 		e->meaning = B_USTACK;
 		return stack_type(c, e);
 	}
-	if (c->c_rules && e->name[0] == 'r' && register_number(e->name) >= 0) {
+	if (c->c_rules && reg_number(c->l->arch->regs, e->name) >= 0) {
 		e->meaning = B_REG;
-		e->value = register_number(e->name);
+		e->value = reg_number(c->l->arch->regs, e->name);
 		return &v_raw;
 	}
 	if (!header_constant(e->name, &value))

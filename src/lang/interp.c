@@ -166,9 +166,9 @@ static bool site_read(struct run *r, const struct ir_ins *i)
 	case IR_STACK:	r->regs[i->dst].u = r->in->stack ? r->in->stack(r->in->data, i->imm) : 0; return true;
 	case IR_SAVE:	s->saved[i->imm % INTERP_SAVED] = r->regs[i->a].u; return true;
 	case IR_SAVED:	r->regs[i->dst].u = s->saved[i->imm % INTERP_SAVED]; return true;
-	case IR_XMM:
-		r->regs[i->dst].u = s->xmm[i->imm];
-		memcpy(&f, &s->xmm[i->imm], 4);
+	case IR_VECTOR:
+		r->regs[i->dst].u = s->vectors[i->imm];
+		memcpy(&f, &s->vectors[i->imm], 4);
 		if (i->type == IR_F32)
 			r->regs[i->dst].f = f;
 		return true;

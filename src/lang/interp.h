@@ -6,6 +6,7 @@
 #ifndef JAB_LANG_INTERP_H
 #define JAB_LANG_INTERP_H
 
+#include "arch/regs.h"
 #include "lang/ir.h"
 #include "lang/store.h"
 
@@ -13,8 +14,8 @@
 
 /* The moment that a program runs at. */
 struct interp_site {
-	uint64_t regs[18];		/* as IR_REG numbers them */
-	uint64_t xmm[16];		/* low lanes */
+	uint64_t regs[CPU_REGS + 2];	/* as IR_REG numbers them */
+	uint64_t vectors[CPU_VECTORS];	/* low lanes */
 	uint64_t ctx[IR_CTX_END];	/* by enum ir_ctx */
 	const char *comm;
 	uint64_t saved[INTERP_SAVED];	/* between the entry and the exit program of a call */

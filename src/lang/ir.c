@@ -84,7 +84,7 @@ uint32_t ir_record_room(const struct ir_record *r)
 }
 
 static const char *const op_names[IR_NOPS] = {
-	[IR_NOP] = "nop", [IR_CONST] = "const", [IR_FCONST] = "fconst", [IR_MOV] = "mov", [IR_REG] = "reg", [IR_XMM] = "xmm",
+	[IR_NOP] = "nop", [IR_CONST] = "const", [IR_FCONST] = "fconst", [IR_MOV] = "mov", [IR_REG] = "reg", [IR_VECTOR] = "vector",
 	[IR_CTX] = "ctx", [IR_COMM] = "comm", [IR_STACK] = "stack", [IR_SAVE] = "save", [IR_SAVED] = "saved",
 	[IR_ADD] = "add", [IR_SUB] = "sub", [IR_MUL] = "mul", [IR_DIV] = "div", [IR_MOD] = "mod", [IR_AND] = "and",
 	[IR_OR] = "or", [IR_XOR] = "xor", [IR_SHL] = "shl", [IR_SHR] = "shr", [IR_NEG] = "neg", [IR_NOT] = "not",
@@ -112,7 +112,7 @@ static const char *const ctx_names[] = {
 /* Instructions whose type says something. */
 static bool shows_type(uint8_t op)
 {
-	return op == IR_XMM || (op >= IR_ADD && op <= IR_F2RAW) || op == IR_BSWAP || op == IR_LOAD || op == IR_BITS ||
+	return op == IR_VECTOR || (op >= IR_ADD && op <= IR_F2RAW) || op == IR_BSWAP || op == IR_LOAD || op == IR_BITS ||
 	       op == IR_SLOT_LOAD;
 }
 
@@ -157,7 +157,7 @@ static void dump_imm(FILE *f, const struct ir_ins *i)
 		fprintf(f, " %.17g", i->fimm);
 	else if (i->op == IR_CTX)
 		fprintf(f, " %s", ctx_names[i->imm]);
-	else if (i->imm || i->op == IR_CONST || i->op == IR_REG || i->op == IR_XMM || i->op == IR_SAVE || i->op == IR_SAVED)
+	else if (i->imm || i->op == IR_CONST || i->op == IR_REG || i->op == IR_VECTOR || i->op == IR_SAVE || i->op == IR_SAVED)
 		fprintf(f, " %" PRId64, i->imm);
 }
 

@@ -92,9 +92,9 @@ enum ir_op {
 	IR_MOV,			/* dst = a (same class) */
 
 	/* What is known at the site. */
-	IR_REG,			/* dst = general register imm (machine number: 0 rax ... 15 r15; 16 rip, 17 flags).
-				   rsp is the program's own at the site, rip the site's address */
-	IR_XMM,			/* dst (F) = low lane of xmm imm, type IR_F32 or IR_F64 */
+	IR_REG,			/* dst = register imm, as struct arch_regs numbers them. The stack pointer is the
+				   program's own at the site, the pc the site's address */
+	IR_VECTOR,			/* dst (F) = low lane of vector register imm, type IR_F32 or IR_F64 */
 	IR_CTX,			/* dst = enum ir_ctx imm */
 	IR_COMM,		/* slot = name of the thread */
 	IR_STACK,		/* dst = number of the user stack, at most imm frames */
@@ -196,7 +196,7 @@ enum ir_error {
 };
 
 enum ir_flags {
-	IR_GOOD = 1 << 0,	/* this address can't fail: the stack from the red zone to the word at rsp */
+	IR_GOOD = 1 << 0,	/* this address can't fail: the stack from the red zone to the word at the stack pointer */
 	IR_QUIET = 1 << 1,	/* don't count it */
 };
 

@@ -169,7 +169,7 @@ static const char *shape_of(uint8_t op)
 {
 	switch (op) {
 	case IR_CONST: case IR_REG: case IR_CTX: case IR_STACK:	return "i--";
-	case IR_FCONST: case IR_XMM:				return "f--";
+	case IR_FCONST: case IR_VECTOR:				return "f--";
 	case IR_SAVED:						return "x--";
 	case IR_MOV:						return "xx-";
 	case IR_SAVE:						return "-x-";

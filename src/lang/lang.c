@@ -214,7 +214,7 @@ int lang_new(struct script *script, struct lang **ret_lang)
 	struct lang *l = xcalloc(1, sizeof(*l));
 	size_t i;
 
-	l->regs = arch_host()->regs;
+	l->arch = arch_host();
 	l->script = script;
 	l->pool = &script->pool;
 	l->diags = &script->diags;

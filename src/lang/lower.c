@@ -112,7 +112,7 @@ void lower_if_fault(struct lower *w, uint64_t mask, uint32_t label)
 
 static uint8_t result_class(uint8_t op, uint8_t type)
 {
-	if (op == IR_XMM || op == IR_I2F || op == IR_U2F || op == IR_F2F || op == IR_RAW2F)
+	if (op == IR_VECTOR || op == IR_I2F || op == IR_U2F || op == IR_F2F || op == IR_RAW2F)
 		return IR_F;
 	if (op >= IR_ADD && op <= IR_NEG)
 		return ir_is_float(type) ? IR_F : IR_I;

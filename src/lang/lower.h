@@ -132,7 +132,7 @@ struct val lower_nodes(struct lower *w, const struct loc *loc, uint32_t last, co
 struct val lower_located(struct lower *w, const struct loc *loc, const struct vtype *type, const struct expr *e);
 struct val lower_var(struct lower *w, const struct var *v, const struct vtype *type, const struct expr *e);	/* it, or what it refers to */
 struct val lower_bits(struct lower *w, struct val v, const struct vtype *type);	/* a number of which the low bytes are a value */
-struct val lower_xmm_bits(struct lower *w, uint32_t number);	/* the lower half */
+struct val lower_vector_bits(struct lower *w, uint32_t number);	/* the lower half */
 uint64_t lower_unknown(struct lower *w, uint32_t address);	/* a value is not known if this is not 0; its mask */
 
 /* lower_name.c */

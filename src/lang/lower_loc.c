@@ -226,9 +226,9 @@ struct val lower_bits(struct lower *w, struct val v, const struct vtype *type)
 	return v;
 }
 
-struct val lower_xmm_bits(struct lower *w, uint32_t number)
+struct val lower_vector_bits(struct lower *w, uint32_t number)
 {
-	uint32_t low = lower_pure(w, IR_XMM, IR_F64, IR_NONE, IR_NONE, number);
+	uint32_t low = lower_pure(w, IR_VECTOR, IR_F64, IR_NONE, IR_NONE, number);
 
 	return val_reg(&v_u64, lower_pure(w, IR_F2RAW, IR_F64, low, IR_NONE, 0), 0);
 }
@@ -255,16 +255,16 @@ struct val lower_located(struct lower *w, const struct loc *loc, const struct vt
 	switch ((enum loc_kind)p->kind) {
 	case LOC_REG:
 		return lower_bits(w, lower_site_reg(w, p->reg), type);
-	case LOC_XMM:
+	case LOC_VECTOR:
 		if (type->kind == V_FLOAT)
-			return val_reg(type, lower_pure(w, IR_XMM, v_ir(type), IR_NONE, IR_NONE, p->reg), 0);
-		return lower_bits(w, lower_xmm_bits(w, p->reg), type);
+			return val_reg(type, lower_pure(w, IR_VECTOR, v_ir(type), IR_NONE, IR_NONE, p->reg), 0);
+		return lower_bits(w, lower_vector_bits(w, p->reg), type);
 	case LOC_MEM:
 		v = lower_site_reg(w, p->reg);
 		v.kind = K_MEM;
 		v.type = type;
 		v.off = p->off;
-		v.good = p->reg == w->l->regs->sp && p->off >= STACK_GOOD_MIN && p->off <= STACK_GOOD_MAX;
+		v.good = p->reg == w->l->arch->regs->sp && p->off >= STACK_GOOD_MIN && p->off <= STACK_GOOD_MAX;
 		return v_is_scalar(type) ? val_load(w, &v) : v;
 	case LOC_GLOBAL:
 		v = val_const(&v_u64, lower_live(w, p->off));

@@ -15,7 +15,7 @@ struct val lower_site_reg(struct lower *w, uint32_t number)
 
 static struct val from_stack(struct lower *w, int64_t off)
 {
-	struct val m = lower_site_reg(w, w->l->regs->sp);
+	struct val m = lower_site_reg(w, w->l->arch->regs->sp);
 
 	m.kind = K_MEM;
 	m.off = off;
@@ -27,11 +27,11 @@ static struct val from_stack(struct lower *w, int64_t off)
 static struct val argument(struct lower *w, uint32_t n)
 {
 	bool go = w->c->site && w->c->site->is_go;
-	uint32_t in_regs = go ? ARRAY_SIZE(w->l->regs->go_args) : ARRAY_SIZE(w->l->regs->args);
+	const struct call_abi *call = go ? w->l->arch->go_call : w->l->arch->c_call;
 
-	if (n < in_regs)
-		return lower_site_reg(w, go ? w->l->regs->go_args[n] : w->l->regs->args[n]);
-	return from_stack(w, 8 + 8 * (int64_t)(n - in_regs));
+	if (n < call->nargs)
+		return lower_site_reg(w, call->args[n]);
+	return from_stack(w, call->pushes + 8 * (int64_t)(n - call->nargs));
 }
 
 /* ---- entry values of call probes ---- */
@@ -41,7 +41,7 @@ static struct val at_entry(struct lower *w, const struct expr *e)
 	if (e->meaning == B_VAR || e->meaning == B_RETVAL)
 		return lower_var(w, e->ref, e->type, e);
 	if (e->meaning == B_SARG)
-		return from_stack(w, 8 + 8 * (int64_t)e->value);
+		return from_stack(w, w->l->arch->c_call->pushes + 8 * (int64_t)e->value);
 	return argument(w, e->value);
 }
 
@@ -196,7 +196,7 @@ struct val lower_asked_reg(struct lower *w, uint32_t number, const struct vtype 
 	struct val v = lower_site_reg(w, number);
 
 	v.type = type;
-	if (w->p->is_left && number != w->l->regs->sp)
+	if (w->p->is_left && number != w->l->arch->regs->sp)
 		v.mask |= gone_mask(w);
 	return v;
 }
@@ -310,7 +310,7 @@ static bool is_shown(struct lower *w, const struct var *v)
 	if (t->kind == V_ERROR || !loc_is_there(&v->loc))
 		return false;
 	for (i = 0; i < v->loc.n; i++)
-		if (v->loc.pieces[i].kind == LOC_ST || (v->loc.pieces[i].kind == LOC_XMM && v->loc.pieces[i].size > 8))
+		if (v->loc.pieces[i].kind == LOC_ST || (v->loc.pieces[i].kind == LOC_VECTOR && v->loc.pieces[i].size > 8))
 			return false;
 	return true;
 }
@@ -352,15 +352,12 @@ void lower_params(struct lower *w, arg_list *list, struct ir_record *r)
 
 void lower_regs(struct lower *w, arg_list *list, struct ir_record *r)
 {
-	static const char *const names[] = {
-		"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip",
-	};
 	uint32_t i;
 
-	for (i = 0; i < ARRAY_SIZE(names); i++) {
+	for (i = 0; i <= reg_pc(w->l->arch->regs); i++) {
 		struct val v = lower_asked_reg(w, i, &v_u64);
 
-		lower_field(w, r, list, names[i], &v);
+		lower_field(w, r, list, w->l->arch->regs->names[i], &v);
 		r->fields[r->nfields - 1].show = IR_SHOW_RAW;
 	}
 }

@@ -98,10 +98,10 @@ struct val pieces_load(struct lower *w, const struct val *v)
 	case LOC_REG:
 		base = lower_site_reg(w, p->reg);
 		return cut(w, base, at, v);
-	case LOC_XMM:
+	case LOC_VECTOR:
 		if (v->type->kind == V_FLOAT && !at)
-			return val_reg(v->type, lower_pure(w, IR_XMM, v_ir(v->type), IR_NONE, IR_NONE, p->reg), v->mask);
-		return cut(w, lower_xmm_bits(w, p->reg), at, v);
+			return val_reg(v->type, lower_pure(w, IR_VECTOR, v_ir(v->type), IR_NONE, IR_NONE, p->reg), v->mask);
+		return cut(w, lower_vector_bits(w, p->reg), at, v);
 	case LOC_MEM:
 		base = lower_site_reg(w, p->reg);
 		return from_memory(w, &base, p->off + at, v);

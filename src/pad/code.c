@@ -250,12 +250,17 @@ static void note_plain(struct code *c, struct body *b, const struct insn *in, ui
 	const uint8_t *p = b->bytes + (at - b->f.lo);
 	uint64_t value;
 
+	if (c->arch->one_insn) {
+		for (int i = 0; in->flags & INSN_LITERAL && i < 8; i += 4)
+			body_mark(b, in->target + i, TARGET_DATA);
+		return;
+	}
 	if (in->flags & INSN_PCREL) {
-		if (!code_is_lea(p, in->len))
+		if (!c->arch->idioms->takes_address(p, in->len))
 			return;
 		*vec_add(&b->leas) = in->target;
 		body_mark(b, in->target, TARGET_LEA);
-	} else if (c->m->is_exec && code_imm_address(p, in->len, &value)) {
+	} else if (c->m->is_exec && c->arch->idioms->takes_immediate(p, in->len, &value)) {
 		body_mark(b, value, TARGET_LEA);
 	}
 }

@@ -17,6 +17,7 @@ struct code_exit { uint64_t addr; uint8_t kind; };
 enum target_why {
 	TARGET_NONE, TARGET_BRANCH, TARGET_TABLE, TARGET_LANDING, TARGET_POINTER, TARGET_ENTRY,
 	TARGET_LEA, TARGET_RSEQ, TARGET_RETURN,
+	TARGET_DATA,		/* no branch: a constant that the function loads */
 };
 
 struct fcode {

@@ -5,41 +5,20 @@
  * began there; those that would lead into the middle of another function are kept. Few are left, and each is
  * checked when its target matters.
  *
- * The text is cut at every function start. A branch with a rel8 leaves its piece only near the edges, so the inside
- * of a piece is searched only for four-byte distances, 16 bytes at a time.
+ * The text is cut at every function start.
  */
 #include "pad/code_priv.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-#define REL8_REACH 130
 #define GAP_REACH 64		/* filler after a function */
 
 struct scan {
 	struct code *c;
-	const uint8_t *text;	/* bytes of the segment */
-	uint64_t text_lo, text_hi;
 	uint64_t all_lo, all_span;	/* all executable segments */
 	uint8_t *inner;		/* bit per byte: after the start of a function, or in the gap after it */
 };
-
-/* jmp, jcc, loop and jrcxz with a rel8. */
-static uint8_t rel8_opcode[256];
-
-static void fill_opcodes(void)
-{
-	rel8_opcode[0xeb] = 1;
-	memset(rel8_opcode + 0x70, 1, 16);
-	memset(rel8_opcode + 0xe0, 1, 4);
-}
-
-static bool is_inner(const struct scan *s, uint64_t addr)
-{
-	uint64_t i = addr - s->all_lo;
-
-	return s->inner[i / 8] >> i % 8 & 1;
-}
 
 static void set_inner(struct scan *s, uint64_t lo, uint64_t hi)
 {
@@ -73,115 +52,28 @@ static void map_inner(struct scan *s)
 	}
 }
 
-static void keep(struct scan *s, uint64_t from, uint64_t to, const struct span *piece)
+static void note_edge(void *arg, uint64_t from, uint64_t to)
 {
-	if (to - s->all_lo >= s->all_span || to - piece->lo < piece->hi - piece->lo)
-		return;
-	if (is_inner(s, to))
-		*vec_add(&priv(s->c)->cross) = (struct cross_edge){ to, from, EDGE_UNKNOWN };
-}
+	struct scan *s = arg;
 
-static uint64_t rel32_target(const uint8_t *p, uint64_t at)
-{
-	int32_t distance;
-
-	memcpy(&distance, p, sizeof(distance));
-	return at + 4 + (int64_t)distance;
-}
-
-/* Offset of the distance of a call, jmp, jcc (0f 8x) or lea; 0 if it is none of them. */
-static unsigned int rel32_at(const uint8_t *p)
-{
-	if ((p[0] & 0xfe) == 0xe8)
-		return 1;
-	if ((p[0] == 0x0f && (p[1] & 0xf0) == 0x80) || (p[0] == 0x8d && (p[1] & 0xc7) == 0x05))
-		return 2;
-	return 0;
-}
-
-static void look_rel32(struct scan *s, uint64_t at, const struct span *piece)
-{
-	const uint8_t *p = s->text + (at - s->text_lo);
-	size_t room = s->text_hi - at;
-	unsigned int off = room >= 6 ? rel32_at(p) : room == 5 && (p[0] & 0xfe) == 0xe8;
-
-	if (off)
-		keep(s, at, rel32_target(p + off, at + off), piece);
-}
-
-typedef uint8_t bytes16 __attribute__((vector_size(16)));
-
-/* rel32_at() for 16 bytes at once: a byte of the result is 0xff where one may begin. */
-static void rel32_mask(const uint8_t *p, uint64_t ret_mask[2])
-{
-	bytes16 a, b, hit;
-
-	memcpy(&a, p, sizeof(a));
-	memcpy(&b, p + 1, sizeof(b));
-	hit = (bytes16)((a & 0xfe) == 0xe8);
-	hit |= (bytes16)(a == 0x0f) & (bytes16)((b & 0xf0) == 0x80);
-	hit |= (bytes16)(a == 0x8d) & (bytes16)((b & 0xc7) == 0x05);
-	memcpy(ret_mask, &hit, sizeof(hit));
-}
-
-static void scan_rel32(struct scan *s, const struct span *piece)
-{
-	uint64_t at = piece->lo, mask[2];
-
-	for (; at + 16 <= piece->hi && s->text_hi - at > 16; at += 16) {
-		rel32_mask(s->text + (at - s->text_lo), mask);
-		for (int half = 0; half < 2; half++)
-			while (mask[half]) {
-				unsigned int i = __builtin_ctzll(mask[half]) / 8;
-
-				mask[half] &= ~(0xffull << 8 * i);
-				look_rel32(s, at + 8 * half + i, piece);
-			}
-	}
-	for (; at < piece->hi; at++)
-		look_rel32(s, at, piece);
-}
-
-/* Both conditions in one test: each alone is often true, and a branch on it would be mispredicted. */
-static void scan_rel8(struct scan *s, uint64_t lo, uint64_t hi, const struct span *piece)
-{
-	const uint8_t *p = s->text + (lo - s->text_lo);
-
-	for (uint64_t at = lo; at < hi && at + 1 < s->text_hi; at++, p++) {
-		uint64_t to = at + 2 + (int64_t)(int8_t)p[1];
-
-		if (rel8_opcode[p[0]] & (to - piece->lo >= piece->hi - piece->lo))
-			keep(s, at, to, piece);
-	}
-}
-
-static void scan_piece(struct scan *s, const struct span *piece)
-{
-	uint64_t lo = piece->lo, hi = piece->hi;
-
-	scan_rel32(s, piece);
-	if (hi - lo <= 2 * REL8_REACH) {
-		scan_rel8(s, lo, hi, piece);
-		return;
-	}
-	scan_rel8(s, lo, lo + REL8_REACH, piece);
-	scan_rel8(s, hi - REL8_REACH, hi, piece);
+	*vec_add(&priv(s->c)->cross) = (struct cross_edge){ to, from, EDGE_UNKNOWN };
 }
 
 static void scan_segment(struct scan *s, const struct segment *seg)
 {
 	const struct module *m = s->c->m;
-	struct span piece;
+	struct branch_search b = {
+		.text = module_bytes(m, seg->addr, seg->filesz), .text_lo = seg->addr, .text_hi = seg->addr + seg->filesz,
+		.all_lo = s->all_lo, .all_span = s->all_span, .inner = s->inner, .found = note_edge, .arg = s,
+	};
+	uint64_t lo = seg->addr, hi;
 	size_t i = 0;
 
-	s->text_lo = piece.lo = seg->addr;
-	s->text_hi = seg->addr + seg->filesz;
-	s->text = module_bytes(m, seg->addr, seg->filesz);
-	for (; s->text && piece.lo < s->text_hi; piece.lo = piece.hi) {
-		while (i < m->funcs.n && m->funcs.v[i].addr <= piece.lo)
+	for (; b.text && lo < b.text_hi; lo = hi) {
+		while (i < m->funcs.n && m->funcs.v[i].addr <= lo)
 			i++;
-		piece.hi = i < m->funcs.n ? MIN(m->funcs.v[i].addr, s->text_hi) : s->text_hi;
-		scan_piece(s, &piece);
+		hi = i < m->funcs.n ? MIN(m->funcs.v[i].addr, b.text_hi) : b.text_hi;
+		m->arch->jumps->scan->list(&b, lo, hi);
 	}
 }
 
@@ -224,9 +116,8 @@ void code_scan_text(struct code *c)
 	if (priv(c)->have_cross)
 		return;
 	priv(c)->have_cross = true;
-	if (!span_text(c, &s))
+	if (!c->arch->jumps->scan || !span_text(c, &s))
 		return;
-	fill_opcodes();
 	s.inner = xcalloc(s.all_span / 8 + 1, 1);
 	map_inner(&s);
 	for (size_t i = 0; i < c->m->segments.n; i++)
@@ -300,54 +191,22 @@ static bool window_hit(struct code *c, const struct span *w)
 	return hit;
 }
 
-typedef uint32_t words4 __attribute__((vector_size(16)));
-
-/* Whether any four bytes of [p, p+size), as a distance, lead into `width` bytes at p+first. */
-static bool any_distance(const uint8_t *p, size_t size, uint32_t first, uint32_t width)
-{
-	words4 index = { 4, 8, 12, 16 }, hit = { 0 };
-	size_t i = 0;
-
-	for (; i + 19 <= size; i += 16)
-		for (uint32_t k = 0; k < 4; k++) {
-			words4 v;
-
-			memcpy(&v, p + i + k, sizeof(v));
-			hit |= (words4)((v + index + ((uint32_t)i + k - first)) < width);
-		}
-	for (; i + 4 <= size; i++) {
-		uint32_t v;
-
-		memcpy(&v, p + i, sizeof(v));
-		hit[0] |= (uint32_t)(v + (uint32_t)i + 4 - first) < width;
-	}
-	return hit[0] | hit[1] | hit[2] | hit[3];
-}
-
-static bool any_short_branch(const uint8_t *p, size_t size, uint32_t first, uint32_t width)
-{
-	size_t i = first > REL8_REACH ? first - REL8_REACH : 0;
-
-	for (; i + 1 < size && i < (size_t)first + width + REL8_REACH; i++)
-		if (rel8_opcode[p[i]] && (uint32_t)(i + 2 + (int8_t)p[i + 1] - first) < width)
-			return true;
-	return false;
-}
-
 /*
  * For a few windows, a simple pass over the text for each of them is faster than listing all branches between
  * functions. True is certain; false means that the list is needed.
  */
 static bool surely_quiet(struct code *c, const struct span *w)
 {
+	const struct branch_scan *scan = c->arch->jumps->scan;
+
 	for (size_t i = 0; i < c->m->segments.n; i++) {
 		const struct segment *seg = &c->m->segments.v[i];
 		const uint8_t *text = is_text(seg) ? module_bytes(c->m, seg->addr, seg->filesz) : NULL;
 		uint32_t first = w->lo + 1 - seg->addr, width = w->hi - w->lo - 1;
 
-		if (text && any_distance(text, seg->filesz, first, width))
+		if (text && scan->any_distance(text, seg->filesz, first, width))
 			return false;
-		if (text && w->lo - seg->addr < seg->filesz && any_short_branch(text, seg->filesz, first, width))
+		if (text && w->lo - seg->addr < seg->filesz && scan->any_short(text, seg->filesz, first, width))
 			return false;
 	}
 	return true;
@@ -357,7 +216,6 @@ static bool few_and_quiet(struct code *c, const struct span *windows, size_t n)
 {
 	if (priv(c)->have_cross || !n || n > 4)
 		return false;
-	fill_opcodes();
 	for (size_t i = 0; i < n; i++)
 		if (!surely_quiet(c, &windows[i]))
 			return false;
@@ -369,7 +227,7 @@ bool code_window_hit_from_outside(struct code *c, const struct span *windows, si
 {
 	bool any = false;
 
-	if (few_and_quiet(c, windows, n)) {
+	if (!c->arch->jumps->scan || few_and_quiet(c, windows, n)) {
 		memset(ret_hit, 0, n);
 		return false;
 	}

@@ -67,20 +67,6 @@ bool code_filler_near(struct code *c, uint64_t addr, int64_t reach, size_t need,
 	return false;
 }
 
-struct pattern { const char *bytes; size_t len; size_t before; const char *why; };
-
-/* before: bytes before the pattern that belong to it (glibc's unwind data begins there). */
-static const struct pattern patterns[] = {
-	{ "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9, 1,
-	  "signal return code, which unwinders recognise by its bytes" },
-	{ "\xb8\x0f\x00\x00\x00\x0f\x05", 7, 1,
-	  "signal return code, which unwinders recognise by its bytes" },
-};
-
-/* The body of musl's cancellable system call; stripped libraries have no name for it. */
-static const char musl_cancel[] =
-	"\x49\x89\xfb\x48\x89\xf0\x48\x89\xd7\x48\x89\xce\x4c\x89\xc2\x4d\x89\xca";
-
 #define AROUND 64
 
 static const char *pattern_near(struct code *c, uint64_t lo, uint64_t hi)
@@ -89,22 +75,23 @@ static const char *pattern_near(struct code *c, uint64_t lo, uint64_t hi)
 	uint64_t from = MAX(s->addr, lo > AROUND ? lo - AROUND : 0);
 	uint64_t to = MIN(s->addr + s->filesz, hi + AROUND);
 	const uint8_t *p = module_bytes(c->m, from, to - from);
+	const struct long_code *cancel = &c->arch->idioms->musl_cancel;
 
 	if (!p)
 		return "no bytes of the file are behind this address";
-	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
-		const struct pattern *pt = &patterns[i];
-		const uint8_t *at = p;
+	for (size_t i = 0; i < ARRAY_SIZE(c->arch->thread->restorers); i++) {
+		const struct code_bytes *r = &c->arch->thread->restorers[i];
 
-		while ((at = memmem(at, p + (to - from) - at, pt->bytes, pt->len))) {
+		for (const uint8_t *at = p; r->len && (at = memmem(at, p + (to - from) - at, r->bytes, r->len)); at++) {
 			uint64_t found = from + (at - p);
 
-			if (lo < found + pt->len && hi > found - pt->before)
-				return pt->why;
-			at++;
+			/* glibc's unwind data begins a byte before it */
+			if (lo < found + r->len && hi > found - 1)
+				return "signal return code, which unwinders recognise by its bytes";
 		}
 	}
-	if (memmem(p, to - from, musl_cancel, sizeof(musl_cancel) - 1))
+	/* Stripped libraries have no name for it. */
+	if (cancel->len && memmem(p, to - from, cancel->bytes, cancel->len))
 		return "cancellation point: the C library compares program counters with this range";
 	return NULL;
 }
@@ -123,23 +110,12 @@ static const char *rseq_near(struct code *c, uint64_t lo, uint64_t hi)
 	return NULL;
 }
 
-static const uint8_t rseq_signature[] = { 0x53, 0x30, 0x05, 0x53 };
-
 static bool is_known_abort(const struct rseq_range *r, size_t n, uint64_t abort)
 {
 	for (size_t i = 0; i < n; i++)
 		if (r[i].abort == abort)
 			return true;
 	return false;
-}
-
-/*
- * Whether it is the operand of a `mov $signature,%r10d` or `%r8d`, which passes it to the kernel or to syscall()
- * when a thread registers: glibc's start_thread() does.
- */
-static bool is_operand(const uint8_t *start, const uint8_t *at)
-{
-	return at - start >= 2 && at[-2] == 0x41 && (at[-1] == 0xba || at[-1] == 0xb8);
 }
 
 /*
@@ -151,6 +127,7 @@ static const char *rseq_unnamed(struct code *c, const struct func *f)
 {
 	uint64_t end = MIN(code_next_start(c, f->addr + 1), f->addr + f->size + 64);
 	const struct segment *s = code_text_at(c, f->addr);
+	uint32_t sig = c->arch->thread->rseq_sig;
 	const uint8_t *p, *at;
 	const struct rseq_range *r;
 	size_t n, len;
@@ -161,8 +138,8 @@ static const char *rseq_unnamed(struct code *c, const struct func *f)
 	if (!p)
 		return NULL;
 	n = module_rseqs(c->m, &r);
-	for (at = p; (at = memmem(at, p + len - at, rseq_signature, sizeof(rseq_signature))); at++)
-		if (!is_operand(p, at) && !is_known_abort(r, n, f->addr + (at - p) + sizeof(rseq_signature)))
+	for (at = p; (at = memmem(at, p + len - at, &sig, sizeof(sig))); at++)
+		if (!c->arch->idioms->is_operand(at, at - p) && !is_known_abort(r, n, f->addr + (at - p) + sizeof(sig)))
 			return "the function has a restartable sequence of the program whose bounds are not known";
 	return NULL;
 }

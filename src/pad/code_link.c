@@ -187,7 +187,7 @@ static void note_cross(struct code *c, struct body *b)
  * Whether execution does not continue with the next instruction. After hlt or int it does not either, but compilers
  * assume that it does and put the following code after it; only ud2 and similar instructions end a block for them.
  */
-static bool ends_block(const struct body *b, size_t i)
+static bool ends_block(const struct code *c, const struct body *b, size_t i)
 {
 	switch (b->f.insns.v[i].kind) {
 	case INSN_JMP:
@@ -195,7 +195,7 @@ static bool ends_block(const struct body *b, size_t i)
 	case INSN_RET:
 		return true;
 	case INSN_STOP:
-		return b->bytes[b->at[i]] == 0x0f;
+		return c->arch->jumps->is_end(b->bytes + b->at[i]);
 	default:
 		return false;
 	}
@@ -232,7 +232,7 @@ static bool add_orphan(struct body *b, size_t i)
 	return len == whole;
 }
 
-static uint32_t count_orphans(struct body *b)
+static uint32_t count_orphans(struct code *c, struct body *b)
 {
 	const struct fcode *f = &b->f;
 	bool dead = false, orphan = false;
@@ -244,13 +244,13 @@ static uint32_t count_orphans(struct body *b)
 
 		if (dead && any_target(f, b->at[i], is_filler_kind(in->kind) ? in->len : 1))
 			dead = false;
-		/* A ud2 is no sign of a missed branch: compilers put it where nothing comes. */
+		/* Such an instruction is no sign of a missed branch: compilers put it where nothing comes. */
 		if (dead && (is_filler_kind(in->kind) || in->kind == INSN_STOP))
 			continue;
 		n += dead;
 		orphan = dead || (orphan && !any_target(f, b->at[i], 1));
 		orphan = orphan && add_orphan(b, i);
-		dead = ends_block(b, i);
+		dead = ends_block(c, b, i);
 	}
 	return n;
 }
@@ -370,7 +370,7 @@ static void find_filler(struct code *c, struct body *b)
 			continue;
 		}
 		last = in->kind;
-		dead = ends_block(b, i);
+		dead = ends_block(c, b, i);
 	}
 }
 
@@ -383,12 +383,16 @@ void code_link(struct code *c, struct body *b)
 	code_mark_extra(c, b);
 	code_find_tables(c, b);
 	find_parts(c, b);
+	if (c->arch->one_insn) {
+		find_exits(c, b);
+		return;
+	}
 	if (priv(c)->have_cross || is_overlapped(c, b))
 		note_cross(c, b);
-	b->f.orphans = count_orphans(b);
+	b->f.orphans = count_orphans(c, b);
 	if (b->f.orphans && !priv(c)->have_cross) {
 		note_cross(c, b);
-		b->f.orphans = count_orphans(b);
+		b->f.orphans = count_orphans(c, b);
 	}
 	for (size_t i = 0; i < b->inds.n; i++)
 		b->f.lost_jumps += b->inds.v[i].what == IND_LOST;

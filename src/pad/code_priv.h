@@ -85,9 +85,7 @@ void code_link(struct code *c, struct body *b);
 
 /* code_tables.c */
 void code_find_tables(struct code *c, struct body *b);
-enum indirect code_jump_by(struct code *c, struct body *b, uint32_t insn, int reg, bool notrack);
-bool code_is_lea(const uint8_t *p, size_t len);
-bool code_imm_address(const uint8_t *p, size_t len, uint64_t *ret_value);
+enum indirect code_jump_by(struct code *c, struct body *b, uint32_t insn, int reg);
 
 /* code_thunk.c */
 void code_find_thunks(struct code *c, struct body *b);

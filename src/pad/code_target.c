@@ -173,136 +173,22 @@ static void note_landing(void *arg, uint64_t addr)
 		s->hi = s->lo;	/* recorded as an empty window */
 }
 
-static uint32_t read32(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
-/* The inside of a window, as offsets from the start of the function. */
-struct inside { uint32_t first, width; };
-
-static bool leads_inside(const struct inside *w, uint32_t to)
-{
-	return to - w->first < w->width;
-}
-
-/*
- * Whether any 4 bytes, as a distance, lead inside. In 32 bits and without a branch: a false positive only costs a
- * closer check.
- */
-static bool any_rel32(const uint8_t *code, size_t size, const struct inside *w)
-{
-	uint32_t hit = 0, first = w->first, width = w->width;
-
-	for (size_t i = 0; i + 4 <= size; i++)
-		hit |= (uint32_t)(read32(code + i) + (uint32_t)i + 4 - first) < width;
-	return hit;
-}
-
-/* Whether any 4 bytes, as an absolute address, lead inside: where addresses fit into 32 bits. */
-static bool any_abs32(const uint8_t *code, size_t size, const struct inside *w, uint32_t base)
-{
-	uint32_t hit = 0, first = base + w->first, width = w->width;
-
-	for (size_t i = 0; i + 4 <= size; i++)
-		hit |= (uint32_t)(read32(code + i) - first) < width;
-	return hit;
-}
-
-static size_t last_rel32(const uint8_t *code, size_t size, const struct inside *w)
-{
-	size_t i = size >= 4 ? size - 4 : 0;
-
-	while (i && !leads_inside(w, read32(code + i) + (uint32_t)i + 4))
-		i--;
-	return i;
-}
-
-/* jmp, jcc, loop and jrcxz with a rel8. */
-static bool is_rel8_opcode(uint8_t op)
-{
-	return op == 0xeb || (op & 0xf0) == 0x70 || (op & 0xfc) == 0xe0;
-}
-
-/* Offset of the distance of the last such branch that leads inside; 0: there is none. (At 0 it would be the window itself.) */
-static size_t last_rel8(const uint8_t *code, size_t size, const struct inside *w)
-{
-	size_t from = w->first > 130 ? w->first - 130 : 1;
-	size_t i = MIN(size - 1, (size_t)w->first + w->width + 128);
-
-	for (; i > from; i--)
-		if (is_rel8_opcode(code[i - 1]) && leads_inside(w, (int8_t)code[i] + (uint32_t)i + 1))
-			return i;
-	return 0;
-}
-
-/*
- * Bytes that look like a branch into the window are mostly the middle of another instruction. Decodes up to the
- * last such offset to decide; nothing is kept, so this costs a fraction of code_func().
- */
-static bool really_branches(struct code *c, const uint8_t *code, size_t size, uint64_t addr, size_t last,
-			    const struct inside *w)
-{
-	size_t at = 0;
-
-	while (at <= last) {
-		struct insn in;
-
-		if (c->arch->decode(code + at, size - at, addr + at, &in) < 0)
-			return true;	/* in doubt */
-		if ((in.flags & INSN_PCREL) && in.target - addr - w->first < w->width)
-			return true;
-		at += in.len;
-	}
-	return false;
-}
-
-static bool branches_inside(struct code *c, const uint8_t *code, size_t size, uint64_t addr,
-			    const struct inside *w)
-{
-	size_t last = last_rel8(code, size, w);
-
-	if (any_rel32(code, size, w))
-		last = MAX(last, last_rel32(code, size, w));
-	else if (!last)
-		return false;
-	return really_branches(c, code, size, addr, last, w);
-}
-
-/* jmp *reg and jmp *mem: opcode ff with 4 in the middle of the next byte. */
-static bool any_indirect_jump(const uint8_t *code, size_t size)
-{
-	const uint8_t *p = code, *end = code + size;
-
-	while (p + 1 < end && (p = memchr(p, 0xff, end - p - 1))) {
-		if ((p[1] & 0x38) == 0x20)
-			return true;
-		p++;
-	}
-	return false;
-}
-
 bool code_window_is_quiet(struct code *c, const struct func *f, uint64_t lo, uint64_t hi)
 {
 	uint64_t end = code_func_end(c, f - c->m->funcs.v);
 	size_t size = end - f->addr;
-	struct inside w = { lo + 1 - f->addr, hi - lo - 1 };
+	const struct branch_scan *scan = c->arch->jumps->scan;
 	struct span landing = { lo, hi };
 	const uint8_t *code;
 
 	if (lo < f->addr || lo >= end || hi <= lo)
 		return false;
-	if (hi - lo == 1)
+	if (hi - lo <= c->arch->jumps->insn_least)
 		return true;
 	code = module_bytes(c->m, f->addr, size);
 	if (!code || size > INT32_MAX || known_inside(c, f, lo, hi))
 		return false;
-	if (any_indirect_jump(code, size) || (c->m->is_exec && any_abs32(code, size, &w, f->addr)))
-		return false;
-	if (branches_inside(c, code, size, f->addr, &w))
+	if (!scan || scan->enters(code, size, f->addr, lo + 1 - f->addr, hi - lo - 1, c->m->is_exec))
 		return false;
 	module_landing_pads(c->m, f->addr, end, note_landing, &landing);
 	return landing.hi > landing.lo;

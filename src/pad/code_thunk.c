@@ -1,35 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Retpolines. A program that is built to avoid indirect branches calls or jumps to a thunk instead, which stores
- * the address over its own return address and returns there:
- *
- *	call 1f
- *  2:	pause; lfence; jmp 2b
- *  1:	mov %reg,(%rsp)
- *	ret
- *
- * It is a function of its own or in the middle of one, at a jump or after a call to it. So neither a jump to a
+ * the address over its own return address and returns there. It is a function of its own or in the middle of one, at a jump or after a call to it. So neither a jump to a
  * thunk nor its ret need be an exit: that depends on where the register points.
  */
 #include "pad/code_priv.h"
 
-#define SEARCH 32		/* bytes from the call to its target */
-
 /* The register of a thunk at addr, and the address of its ret; -1: there is no thunk. */
 static int thunk_at(struct code *c, uint64_t addr, uint64_t *ret_exit)
 {
-	const uint8_t *p = module_bytes(c->m, addr, 5), *end;
-	uint64_t to;
+	size_t len = THUNK_MOST, exit;
+	int reg;
 
-	if (!p || p[0] != 0xe8 || p[2] || p[3] || p[4] || p[1] > SEARCH)
-		return -1;
-	to = addr + 5 + p[1];
-	end = module_bytes(c->m, to, 5);
-	if (!end || (end[0] & 0xfb) != 0x48 || end[1] != 0x89 || (end[2] & 0xc7) != 0x04 || end[3] != 0x24 ||
-	    end[4] != 0xc3)
-		return -1;
-	*ret_exit = to + 4;
-	return (end[0] & 4) << 1 | (end[2] >> 3 & 7);
+	while (len && !module_bytes(c->m, addr, len))
+		len--;
+	reg = len ? c->arch->idioms->thunk(module_bytes(c->m, addr, len), len, &exit) : -1;
+	if (reg >= 0)
+		*ret_exit = addr + exit;
+	return reg;
 }
 
 static void note(struct body *b, uint64_t at, enum indirect what)
@@ -57,7 +45,7 @@ static void inline_thunk(struct code *c, struct body *b, uint32_t insn)
 
 	if (reg < 0 || at == b->f.lo || !body_holds(b, exit))
 		return;
-	note(b, exit, is_called(b, at) ? IND_TABLE : code_jump_by(c, b, insn, reg, false));
+	note(b, exit, is_called(b, at) ? IND_TABLE : code_jump_by(c, b, insn, reg));
 }
 
 void code_find_thunks(struct code *c, struct body *b)
@@ -68,7 +56,7 @@ void code_find_thunks(struct code *c, struct body *b)
 		const struct insn *in = &b->f.insns.v[i];
 		uint64_t next = b->f.lo + b->at[i] + in->len;
 
-		if (in->kind == INSN_CALL && in->target > next && in->target - next <= SEARCH)
+		if (in->kind == INSN_CALL && in->target > next && in->target - next <= THUNK_SEARCH)
 			inline_thunk(c, b, i);
 	}
 	for (size_t i = 0; i < b->outs.n; i++) {
@@ -76,7 +64,7 @@ void code_find_thunks(struct code *c, struct body *b)
 		int reg = e->kind == INSN_JMP ? thunk_at(c, e->to, &exit) : -1;
 
 		if (reg >= 0)
-			note(b, e->from, code_jump_by(c, b, b->f.index[e->from - b->f.lo], reg, false));
+			note(b, e->from, code_jump_by(c, b, b->f.index[e->from - b->f.lo], reg));
 	}
 	addr_sort(&b->stays);
 }

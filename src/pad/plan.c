@@ -90,8 +90,8 @@ int plan_create(struct code *c, struct room *room, uint64_t bias, size_t body_si
 		free(p);
 		return fail(-ENOMEM, "no memory for a plan of %s", c->m->path);
 	}
-	p->reach_lo = p->m->hi + bias > REACH ? p->m->hi + bias - REACH : 4096;
-	p->reach_hi = p->m->lo + bias + REACH;
+	p->reach_lo = p->m->hi + bias > p->arch->jumps->reach ? p->m->hi + bias - p->arch->jumps->reach : 4096;
+	p->reach_hi = p->m->lo + bias + p->arch->jumps->reach;
 	room_gaps_in(room, p->reach_lo, p->reach_hi, &p->spots);
 	for (size_t i = 0; i < p->spots.n; i++)
 		p->spots_size += p->spots.v[i].hi - p->spots.v[i].lo;
@@ -159,12 +159,12 @@ bool plan_site_at(struct plan *p, uint64_t at, struct site *ret_site)
 }
 
 /* Marks all wants at one address as refused, with the reason. */
-static void refuse(struct plan *p, size_t first, size_t n, uint8_t state, const char *reason)
+void plan_refuse(struct plan *p, size_t first, size_t n, bool bad, const char *reason)
 {
 	for (size_t i = first; i < first + n; i++) {
 		struct slot *s = &p->slots[i];
 
-		s->state = state;
+		s->state = bad ? SLOT_BAD : SLOT_OPEN;
 		s->want->tactic = TACTIC_NONE;
 		s->want->reason = reason;
 		s->want->neighbour = 0;
@@ -191,7 +191,7 @@ static const char *refusal_text(struct plan *p, const struct site *s)
 	if (never)
 		return never;	/* this reason takes precedence */
 	if (!p->spots.n)
-		return "no room for a pad: every address within 2 GiB of it is in use";
+		return "no room for a pad: every address in reach of a jump is in use";
 	if (room_full(p->room))
 		return plan_text(p, xasprintf("%s; too many separate mappings are needed already", why));
 	if (plan_fault_is_seen(p, s->at, &s->insn))
@@ -214,7 +214,14 @@ void plan_avoid(struct plan *p, uint32_t tactics)
  */
 static uint32_t avoided(const struct plan *p)
 {
-	return p->avoid | (p->m->is_go ? 1u << TACTIC_HOP | 1u << TACTIC_HOP_NEIGHBOUR : 0);
+	const struct jump_abi *jumps = p->arch->jumps;
+	uint32_t avoid = p->avoid;
+
+	if (p->m->is_go || !jumps->short_len)
+		avoid |= 1u << TACTIC_HOP | 1u << TACTIC_HOP_NEIGHBOUR;
+	if (!jumps->opcode)
+		avoid |= 1u << TACTIC_EVICT | 1u << TACTIC_PUN;
+	return avoid;
 }
 
 /* The tactics in the order of their cost. */
@@ -276,7 +283,7 @@ static void plan_group(struct plan *p, size_t first, size_t n)
 	if (!plan_site_at(p, slot->at, &s)) {
 		const struct fcode *f = code_func(p->code, slot->at);
 
-		refuse(p, first, n, SLOT_BAD, !f ? "no function is known there" :
+		plan_refuse(p, first, n, true, !f ? "no function is known there" :
 		       f->broken ? "the function holds bytes that are no instructions" : inside_text(p, f, slot->at));
 		return;
 	}
@@ -285,7 +292,7 @@ static void plan_group(struct plan *p, size_t first, size_t n)
 	if (s.is_entry && !p->m->is_go)
 		s.one = false;
 	if (!place(p, &s))
-		refuse(p, first, n, SLOT_OPEN, refusal_text(p, &s));
+		plan_refuse(p, first, n, false, refusal_text(p, &s));
 }
 
 static void plan_all(struct plan *p)
@@ -296,7 +303,7 @@ static void plan_all(struct plan *p)
 		for (n = 1; i + n < p->nslots && p->slots[i + n].at == p->slots[i].at; n++)
 			;
 		if (p->slots[i].state == SLOT_OPEN)
-			plan_group(p, i, n);
+			(p->arch->one_insn ? plan_group_one : plan_group)(p, i, n);
 	}
 }
 
@@ -343,7 +350,7 @@ static bool is_hit_from_outside(struct plan *p)
 	uint8_t *hit;
 	bool any;
 
-	if (!p->windows.n)
+	if (!p->windows.n || p->arch->one_insn)	/* an instruction has no inside */
 		return false;
 	spans = xcalloc(p->windows.n, sizeof(*spans));
 	hit = xcalloc(p->windows.n, 1);
@@ -372,7 +379,7 @@ int plan_solve(struct plan *p, struct want *wants, size_t n)
 	if (hit) {	/* each round adds targets, so this does not happen; if it does, nothing is placed */
 		plan_reset(p);
 		make_slots(p, wants, n);
-		refuse(p, 0, n, SLOT_BAD, "code elsewhere branches into every place that was tried");
+		plan_refuse(p, 0, n, true, "code elsewhere branches into every place that was tried");
 	}
 	for (size_t i = 0; i < n; i++)
 		missed += wants[i].tactic == TACTIC_NONE;

@@ -35,7 +35,7 @@ void plan_beside(struct plan *p, const struct plan *other)
 
 		plan_foreign(p, w->start, MAX(w->end, w->start + w->rel + 4));
 		if (w->shape == SHAPE_HOP)
-			plan_foreign(p, w->land, w->land + JUMP_LEN);
+			plan_foreign(p, w->land, w->land + jump_len(p));
 	}
 	if (!p->foreign.n)
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a want's body is executed. An endbr64 stays in its place, so a want at it is served before the next
+ * Where a want's body is executed. The mark of indirect branches stays in its place, so a want at it is served before the next
  * instruction. A Go function that needs more stack starts a second time: its entry is after the check, where
  * registers and stack pointer are still those of the call.
  */
@@ -8,14 +8,12 @@
 
 #include <string.h>
 
-#define ENDBR_LEN 4
-
 /* The check reads the run time's own g, which is always mapped. */
 bool plan_is_stack_check(const struct plan *p, uint64_t at, const struct insn *in)
 {
 	const uint8_t *code = module_bytes(p->m, at, in->len);
 
-	return code && go_compares_stack(code, in->len);
+	return code && p->arch->idioms->go_checks_stack(code, in->len);
 }
 
 /* The address after the check, unless its bytes differ from the file. */
@@ -31,16 +29,18 @@ uint64_t plan_effective(struct plan *p, const struct want *w)
 	const struct fcode *f;
 	const uint8_t *code;
 	uint64_t at = w->addr;
+	size_t len = p->arch->idioms->landing_len;
+	struct insn in;
 
 	if (w->kind == WANT_EXIT)
 		return at;
 	if (w->kind == WANT_ENTRY && p->m->is_go)
 		at = behind_stack_check(p, at);
-	code = module_bytes(p->m, at, ENDBR_LEN);
-	if (!code || memcmp(code, "\xf3\x0f\x1e\xfa", ENDBR_LEN))
+	code = module_bytes(p->m, at, len);
+	if (!code || p->arch->decode(code, len, at, &in) < 0 || in.kind != INSN_ENDBR || in.len != len)
 		return at;
 	if (w->kind == WANT_ENTRY)
-		return at + ENDBR_LEN;
+		return at + len;
 	f = code_func(p->code, at);
-	return f && code_target(p->code, f, at + ENDBR_LEN) == TARGET_NONE ? at + ENDBR_LEN : at;
+	return f && code_target(p->code, f, at + len) == TARGET_NONE ? at + len : at;
 }

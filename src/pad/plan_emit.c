@@ -39,11 +39,11 @@ static void move_out(struct pen *n, uint64_t from, uint64_t to_link)
 
 static void put_jump(struct pen *n, uint64_t to)
 {
-	if (n->at + JUMP_LEN > n->w->pad_size ||
+	if (n->at + jump_len(n->p) > n->w->pad_size ||
 	    n->p->arch->jump(n->here + n->at, pen_addr(n), to + n->p->bias) < 0)
 		n->err = -ERANGE;
 	move_out(n, pen_addr(n), to);
-	n->at += JUMP_LEN;
+	n->at += jump_len(n->p);
 }
 
 static bool is_taken_exit(const struct slot *s)
@@ -66,7 +66,7 @@ static int put_bodies(struct pen *n, uint64_t addr, bool taken)
 			n->err = -ENOSPC;
 			return put;
 		}
-		s->want->pushed = n->w->shape == SHAPE_CALL || n->w->shape == SHAPE_CALL_SLOT;
+		s->want->pushed = !n->p->arch->one_insn && (n->w->shape == SHAPE_CALL || n->w->shape == SHAPE_CALL_SLOT);
 		n->out->body(n->out->arg, s->want, pen_addr(n), n->here + n->at);
 		n->at += body_of(n->p, s);
 		put++;
@@ -163,7 +163,6 @@ static void put_retargeted(struct pen *n)
 	const struct window *w = n->w;
 	struct plan *p = n->p;
 	struct insn in;
-	int64_t far;
 
 	if (!line_insn(p, NULL, w->start, &in)) {
 		n->err = -EILSEQ;
@@ -177,15 +176,12 @@ static void put_retargeted(struct pen *n)
 		put_jump(n, in.target);
 		return;
 	}
-	far = in.target + p->bias - (pen_addr(n) + 6);
-	if (far != (int32_t)far || n->at + 6 > w->pad_size) {
+	if (n->at + p->arch->jumps->slot_len > w->pad_size ||
+	    p->arch->jumps->by_slot(n->here + n->at, pen_addr(n), in.target + p->bias) < 0) {
 		n->err = -ERANGE;
 		return;
 	}
-	n->here[n->at] = 0xff;		/* jmp *slot(%rip) */
-	n->here[n->at + 1] = 0x25;
-	memcpy(n->here + n->at + 2, &(int32_t){ far }, 4);
-	n->at += 6;
+	n->at += p->arch->jumps->slot_len;
 }
 
 static void add_edit(struct pen *n, uint64_t at, size_t len, uint64_t resume)
@@ -221,7 +217,7 @@ static int emit_window(struct plan *p, const struct plan_output *out, struct tex
 	}
 	add_edit(&n, w->start, w->n, w->start);
 	if (w->shape == SHAPE_HOP)
-		add_edit(&n, w->land, JUMP_LEN, w->start);
+		add_edit(&n, w->land, jump_len(p), w->start);
 	if (n.err)
 		return fail(n.err, "the pad of %#llx does not come out as planned", (unsigned long long)w->start);
 	return 0;

@@ -15,7 +15,6 @@
 #include <sys/mman.h>
 
 #define TABLE_MAX 1024
-#define REL8_REACH 130
 
 struct look {
 	struct plan *p;
@@ -55,27 +54,13 @@ static bool is_known_target(struct look *l)
 	return l->hit;
 }
 
-/* Whether there would be a jmp, jcc, loop or jrcxz with a rel8 into the window, if an instruction began at any byte. */
-static bool near_branch_may_hit(const struct look *l)
-{
-	uint64_t end = MIN(l->size, l->hi + REL8_REACH - l->addr);
-
-	for (uint64_t i = 0; i + 1 < end; i++) {
-		uint8_t op = l->code[i];
-
-		if (is_inside(l, l->addr + i + 2 + (int8_t)l->code[i + 1]) &&
-		    (op == 0xeb || (op & 0xf0) == 0x70 || (op & 0xfc) == 0xe0))
-			return true;
-	}
-	return false;
-}
-
 static bool near_branch_hits(const struct look *l)
 {
-	uint64_t end = MIN(l->addr + l->size, l->hi + REL8_REACH), at = l->addr;
+	const struct branch_scan *scan = l->p->arch->jumps->scan;
+	uint64_t end = MIN(l->addr + l->size, l->hi + scan->near), at = l->addr;
 	struct insn in;
 
-	if (!near_branch_may_hit(l))
+	if (!scan->near_may_enter(l->code, l->size, l->lo + 1 - l->addr, l->hi - l->lo - 1))
 		return false;
 	for (; at < end; at += in.len) {
 		if (l->p->arch->decode(l->code + (at - l->addr), MIN(l->addr + l->size - at, INSN_MAX), at, &in) < 0)
@@ -84,21 +69,6 @@ static bool near_branch_hits(const struct look *l)
 			return true;
 	}
 	return false;
-}
-
-/* Without a branch in the loop, so that it is vectorized. */
-static bool far_branch_hits(const struct look *l)
-{
-	uint32_t first = l->lo + 1 - l->addr, width = l->hi - l->lo - 1, hit = 0, hit_abs = 0;
-	uint32_t base = l->addr;
-
-	for (size_t i = 0; i + 4 <= l->size; i++) {
-		uint32_t v = get32(l->code + i);
-
-		hit |= v + (uint32_t)i + 4 - first < width;
-		hit_abs |= v - base - first < width;
-	}
-	return hit || (l->p->m->is_exec && hit_abs);
 }
 
 static bool is_text(const struct plan *p, uint64_t addr)
@@ -121,31 +91,28 @@ static bool table_hits(const struct look *l, uint64_t table)
 	return false;
 }
 
-/* lea table(%rip),%reg */
 static bool any_table_hits(const struct look *l)
 {
-	const uint8_t *p = l->code, *end = l->code + l->size;
+	const struct branch_scan *scan = l->p->arch->jumps->scan;
+	int64_t to;
 
-	while (end - p >= 6 && (p = memchr(p, 0x8d, end - p - 5))) {
-		if ((p[1] & 0xc7) == 0x05) {
-			uint64_t table = l->addr + (p - l->code) + 6 + get32(p + 2);
-
-			if (!is_text(l->p, table) && table_hits(l, table))
-				return true;
-		}
-		p++;
-	}
+	for (size_t at = 0; (at = scan->next_address(l->code, l->size, at, &to)) < l->size; at++)
+		if (!is_text(l->p, l->addr + to) && table_hits(l, l->addr + to))
+			return true;
 	return false;
 }
 
 static bool is_quiet(struct plan *p, const struct func *fn, uint64_t lo, uint64_t hi)
 {
+	const struct branch_scan *scan = p->arch->jumps->scan;
 	struct look l = { .p = p, .addr = fn->addr, .size = fn->size, .lo = lo, .hi = hi };
 
 	if (code_window_is_quiet(p->code, fn, lo, hi))
 		return true;
+	if (!scan)
+		return false;
 	l.code = fn->size < INT32_MAX ? module_bytes(p->m, fn->addr, fn->size) : NULL;
-	return l.code && !is_known_target(&l) && !far_branch_hits(&l) && !near_branch_hits(&l) &&
+	return l.code && !is_known_target(&l) && !scan->far_may_enter(l.code, l.size, l.addr, lo + 1 - l.addr, hi - lo - 1, p->m->is_exec) && !near_branch_hits(&l) &&
 	       !any_table_hits(&l);
 }
 
@@ -159,7 +126,7 @@ bool plan_entry_quickly(struct plan *p, const struct slot *slot)
 
 	if (!fn || fn->addr != slot->want->addr || p->m->is_go)
 		return false;
-	if (!line_walk(p, &s, s.at, JUMP_LEN, s.at, LINE_NO_MERGE, &l) || !l.goes_on || l.room > l.end ||
+	if (!line_walk(p, &s, s.at, jump_len(p), s.at, LINE_NO_MERGE, &l) || !l.goes_on || l.room > l.end ||
 	    l.end > fn->addr + fn->size || !is_quiet(p, fn, s.at, l.end))
 		return false;
 	w = window_new(p, &l, SHAPE_JUMP);

@@ -67,7 +67,8 @@ static bool no_target(struct plan *p, const struct site *s, struct line *l, uint
 	return true;
 }
 
-static bool may_be_moved(const struct insn *in, int flags, bool last_wanted, struct line *l, uint64_t at)
+/* Direct calls are retargeted where the CPU has that, see tactic_retarget(). */
+static bool may_be_moved(const struct plan *p, const struct insn *in, int flags, bool last_wanted, struct line *l, uint64_t at)
 {
 	switch (in->kind) {
 	case INSN_ENDBR:
@@ -75,7 +76,7 @@ static bool may_be_moved(const struct insn *in, int flags, bool last_wanted, str
 	case INSN_SYSCALL:
 		return stop(l, STOP_SYSCALL, at, 0);
 	case INSN_CALL:
-		return stop(l, STOP_CALL, at, 0);
+		return (!p->arch->jumps->retarget && last_wanted) || stop(l, STOP_CALL, at, 0);
 	case INSN_CALL_IND:
 		if (!(flags & LINE_CALL_IND) || !last_wanted)
 			return stop(l, STOP_CALL_IND, at, 0);
@@ -120,7 +121,7 @@ static bool swallow(struct plan *p, const struct site *s, struct line *l, struct
 	for (; at < w->end; at += in.len) {
 		if (!line_insn(p, s->f, at, &in))
 			return stop(l, STOP_WINDOW, w->start, 0);
-		if (!may_be_moved(&in, LINE_CALL_IND, true, l, at) || !take(p, l, at, &in))
+		if (!may_be_moved(p, &in, LINE_CALL_IND, true, l, at) || !take(p, l, at, &in))
 			return false;
 	}
 	l->merged[l->nmerged++] = w;
@@ -174,7 +175,7 @@ static bool step(struct plan *p, const struct site *s, struct line *l, size_t ov
 	if (w)
 		return swallow(p, s, l, w, flags);
 	last = at + in.len >= written && at + in.len > through;
-	return may_be_moved(&in, flags, last, l, at) && take(p, l, at, &in);
+	return may_be_moved(p, &in, flags, last, l, at) && take(p, l, at, &in);
 }
 
 /*
@@ -246,6 +247,7 @@ static const char *target_text(uint8_t why)
 		[TARGET_LANDING] = "landing pad", [TARGET_POINTER] = "pointer in data",
 		[TARGET_ENTRY] = "function entry", [TARGET_LEA] = "address taken in code",
 		[TARGET_RSEQ] = "restartable sequence", [TARGET_RETURN] = "return address",
+		[TARGET_DATA] = "constant",
 	};
 
 	return why < ARRAY_SIZE(names) && names[why] ? names[why] : "unknown";

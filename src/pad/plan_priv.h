@@ -15,10 +15,6 @@
 
 #include "pad/plan.h"
 
-#define JUMP_LEN 5
-#define HOP_LEN 2
-#define REACH ((2ull << 30) - (1ull << 20))	/* of a jump, with a margin */
-
 enum slot_state { SLOT_OPEN, SLOT_PLACED, SLOT_BAD /* no instruction there: can't be placed */ };
 
 struct slot {
@@ -33,7 +29,7 @@ enum shape {
 	SHAPE_JUMP,		/* a jump; its displacement may include bytes that the plan does not write */
 	SHAPE_HOP,		/* a short jump to a long one at `land` */
 	SHAPE_CALL,		/* the original direct call, to the pad */
-	SHAPE_CALL_SLOT,	/* call *slot(%rip), replaced by a direct call to the pad */
+	SHAPE_CALL_SLOT,	/* a call to where a word leads, replaced by a direct call to the pad */
 	SHAPE_JCC,		/* the original conditional jump, to the pad: observes only the taken branch */
 };
 
@@ -119,6 +115,16 @@ struct plan {
 	bool may_cross;		/* bytes that are written together may be in two pages: if nothing else fits */
 };
 
+static inline size_t jump_len(const struct plan *p)
+{
+	return p->arch->jumps->len;
+}
+
+static inline size_t hop_len(const struct plan *p)
+{
+	return p->arch->jumps->short_len;
+}
+
 static inline size_t body_of(const struct plan *p, const struct slot *s)
 {
 	return s->want->body ? s->want->body : p->body;
@@ -172,6 +178,9 @@ void window_drop(struct plan *p, struct window *w);
 bool window_commit(struct plan *p, const struct line *l, struct window *w, bool near);
 void window_settle(struct plan *p, struct window *w, const struct site *s, enum tactic t, uint64_t neighbour);
 
+/* plan_one.c: where a jump replaces one instruction */
+void plan_group_one(struct plan *p, size_t first, size_t n);
+
 /* plan_entry.c */
 bool plan_entry_quickly(struct plan *p, const struct slot *slot);
 
@@ -185,6 +194,7 @@ bool tactic_hop_neighbour(struct plan *p, struct site *s);
 bool tactic_evict(struct plan *p, struct site *s);
 bool tactic_pun(struct plan *p, struct site *s);
 struct window *window_retarget(struct plan *p, uint64_t at, const struct insn *in, bool jcc);
+void plan_refuse(struct plan *p, size_t first, size_t n, bool bad, const char *reason);
 bool plan_site_at(struct plan *p, uint64_t at, struct site *ret_site);
 char *plan_text(struct plan *p, char *text);
 uint64_t plan_effective(struct plan *p, const struct want *w);

@@ -70,7 +70,7 @@ static void measure(const struct plan *p, const struct line *l, struct window *w
 {
 	size_t first, n = slots_in(p, w->start, w->end + w->tail, &first);
 
-	w->pad_size = l->reloc + JUMP_LEN;
+	w->pad_size = l->reloc + jump_len(p);
 	for (size_t i = first; i < first + n; i++) {
 		const struct slot *s = &p->slots[i];
 
@@ -78,7 +78,7 @@ static void measure(const struct plan *p, const struct line *l, struct window *w
 			continue;
 		w->pad_size += body_of(p, s);
 		if (s->want->kind == WANT_EXIT && s->want->exit_kind == EXIT_JCC)
-			w->pad_size += JUMP_LEN;
+			w->pad_size += jump_len(p);
 	}
 }
 
@@ -91,9 +91,9 @@ struct window *window_new(struct plan *p, const struct line *l, enum shape shape
 	w->end = l->end;
 	w->shape = shape;
 	w->may_fault = l->may_fault;
-	w->n = JUMP_LEN;
-	w->rel = 1;
-	w->head[0] = 0xe9;
+	w->n = jump_len(p);
+	w->rel = jump_len(p) - 4;
+	w->head[0] = p->arch->jumps->opcode;
 	for (int i = 0; i < l->nmerged; i++)
 		w->tail |= l->merged[i]->tail && l->merged[i]->end == w->end;
 	measure(p, l, w);
@@ -119,7 +119,7 @@ bool window_may_stand(const struct plan *p, const struct window *w, bool will_ch
 	if (w->may_fault || start_is_served(p, w))
 		return false;
 	if (w->shape == SHAPE_HOP)
-		return plan_same_page(p, MIN(w->start, w->land), MAX(hi, w->land + JUMP_LEN));
+		return plan_same_page(p, MIN(w->start, w->land), MAX(hi, w->land + jump_len(p)));
 	for (uint64_t at = hi; at < w->start + w->rel + 4; at++)
 		if (will_change || plan_is_written(p, at))
 			hi = at + 1;
@@ -135,8 +135,8 @@ bool window_place_near(struct plan *p, struct window *w)
 	uint64_t lo = p->reach_lo, hi = p->reach_hi;
 
 	if (w->tramp) {
-		lo = MAX(lo, w->tramp > REACH ? w->tramp - REACH : 0);
-		hi = MIN(hi, w->tramp + REACH);
+		lo = MAX(lo, w->tramp > p->arch->jumps->reach ? w->tramp - p->arch->jumps->reach : 0);
+		hi = MIN(hi, w->tramp + p->arch->jumps->reach);
 	}
 	w->pad = lo < hi ? room_alloc(p->room, w->pad_size, lo, hi) : 0;
 	return w->pad != 0;
@@ -170,7 +170,7 @@ bool window_place_lean(struct plan *p, struct window *w)
 	w->pad = room_alloc_at(p->room, w->pad_size, lo, hi, 0, hi - lo > 4096 ? 16 : 1);
 	if (w->pad)
 		return true;
-	w->tramp = room_alloc_at(p->room, JUMP_LEN, lo, hi, 0, 1);
+	w->tramp = room_alloc_at(p->room, jump_len(p), lo, hi, 0, 1);
 	if (w->tramp && window_place_near(p, w))
 		return true;
 	window_unplace(p, w);
@@ -180,7 +180,7 @@ bool window_place_lean(struct plan *p, struct window *w)
 void window_unplace(struct plan *p, struct window *w)
 {
 	room_release(p->room, w->pad, w->pad_size);
-	room_release(p->room, w->tramp, JUMP_LEN);
+	room_release(p->room, w->tramp, jump_len(p));
 	w->pad = w->tramp = 0;
 }
 
@@ -192,16 +192,30 @@ static void write_disp(struct plan *p, uint64_t at, uint64_t next, uint64_t dest
 		plan_write_byte(p, at + i, disp >> 8 * i);
 }
 
+/* A branch of one instruction, which is in the room's reach. */
+static void write_insn(struct plan *p, const struct window *w)
+{
+	uint8_t bytes[INSN_MAX] = { 0 };
+
+	(w->shape == SHAPE_CALL ? p->arch->call : p->arch->jump)(bytes, w->start + p->bias, w->pad);
+	for (int i = 0; i < w->n; i++)
+		plan_write_byte(p, w->start + i, bytes[i]);
+}
+
 /* Writes its bytes into the cells, and leans on those after it that are part of its displacement. */
 void window_write(struct plan *p, const struct window *w)
 {
 	uint8_t own = window_own(w);
 
+	if (p->arch->one_insn) {
+		write_insn(p, w);
+		return;
+	}
 	if (w->shape == SHAPE_HOP) {
-		plan_write_byte(p, w->start, 0xeb);
-		plan_write_byte(p, w->start + 1, w->land - (w->start + HOP_LEN));
-		plan_write_byte(p, w->land, 0xe9);
-		write_disp(p, w->land + 1, w->land + JUMP_LEN, window_dest(w), 4);
+		plan_write_byte(p, w->start, p->arch->jumps->short_opcode);
+		plan_write_byte(p, w->start + 1, w->land - (w->start + hop_len(p)));
+		plan_write_byte(p, w->land, p->arch->jumps->opcode);
+		write_disp(p, w->land + 1, w->land + jump_len(p), window_dest(w), 4);
 		return;
 	}
 	for (int i = 0; i < w->rel; i++)
@@ -214,7 +228,7 @@ void window_unwrite(struct plan *p, const struct window *w)
 {
 	plan_unwrite(p, w->start, w->n);
 	if (w->shape == SHAPE_HOP)
-		plan_unwrite(p, w->land, JUMP_LEN);
+		plan_unwrite(p, w->land, jump_len(p));
 	else
 		plan_lean(p, w->start + w->n, 4 - window_own(w), -1);
 }
@@ -244,7 +258,7 @@ static bool merged_are_free(const struct plan *p, const struct line *l)
 		const struct window *w = l->merged[i];
 
 		if (plan_is_leaned_on(p, w->start, w->n) ||
-		    (w->shape == SHAPE_HOP && plan_is_leaned_on(p, w->land, JUMP_LEN)))
+		    (w->shape == SHAPE_HOP && plan_is_leaned_on(p, w->land, jump_len(p))))
 			return false;
 	}
 	return true;
@@ -261,7 +275,7 @@ bool window_commit(struct plan *p, const struct line *l, struct window *w, bool 
 	for (int i = 0; i < l->nmerged; i++)
 		window_unwrite(p, l->merged[i]);
 	ok = window_may_stand(p, w, false) && merged_are_free(p, l) && plan_is_free(p, w->start, w->n) &&
-	     (w->shape != SHAPE_HOP || plan_is_free(p, w->land, JUMP_LEN)) &&
+	     (w->shape != SHAPE_HOP || plan_is_free(p, w->land, jump_len(p))) &&
 	     (near ? window_place_near(p, w) : window_place_lean(p, w));
 	if (!ok) {
 		for (int i = 0; i < l->nmerged; i++)

@@ -14,7 +14,7 @@
 #define PAGE 4096ull
 #define BLOCK 65536ull
 #define REGION_PAGES 512
-#define ADDR_END (1ull << 47)
+#define ADDR_END (arch_host()->user_top)
 
 struct page {
 	uint64_t no;

@@ -13,7 +13,7 @@
 #define GIB (1ull << 30)
 #define PIE_BASE 0x555555554000ull
 #define LIB_BASE 0x7fd000000000ull	/* the kernel leaves many GiB between libraries and stack */
-#define TOP 0x7ffffffff000ull
+#define TOP (arch_host()->user_top - 4096)
 
 enum layout { LAYOUT_FIXED, LAYOUT_PIE, LAYOUT_LIBRARY };
 
@@ -80,7 +80,7 @@ void room_assume(const struct module *m, gap_list *ret_gaps)
 		add(ret_gaps, hi + GIB, LIB_BASE - GIB);
 		break;
 	case LAYOUT_LIBRARY:
-		add(ret_gaps, PIE_BASE + 64 * GIB, lo - 256 * MIB);
+		add(ret_gaps, PIE_BASE + 64 * GIB, lo - MIN(256 * MIB, arch_host()->jumps->reach / 4));
 		add(ret_gaps, hi + 64 * MIB, TOP - 64 * MIB);
 		break;
 	}

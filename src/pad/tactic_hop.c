@@ -7,9 +7,9 @@
 
 #define BACK_MAX 4
 
-static bool in_reach(uint64_t start, uint64_t land)
+static bool in_reach(const struct plan *p, uint64_t start, uint64_t land)
 {
-	int64_t far = land - (start + HOP_LEN);
+	int64_t far = land - (start + hop_len(p));
 
 	return far >= -128 && far <= 127;
 }
@@ -19,7 +19,7 @@ static bool commit_hop(struct plan *p, struct site *s, const struct line *l, uin
 {
 	struct window *w = window_new(p, l, SHAPE_HOP);
 
-	w->n = HOP_LEN;
+	w->n = hop_len(p);
 	w->land = land;
 	if (!window_commit(p, l, w, true))
 		return false;
@@ -30,10 +30,10 @@ static bool commit_hop(struct plan *p, struct site *s, const struct line *l, uin
 /* Finds five free bytes in [lo, hi) that the hop can reach and that are not part of its own run; 0: none. */
 static uint64_t find_five(const struct plan *p, const struct line *l, uint64_t lo, uint64_t hi)
 {
-	for (uint64_t at = lo; at + JUMP_LEN <= hi; at++) {
-		if (at < MAX(l->room, l->start + HOP_LEN) && at + JUMP_LEN > l->start)
+	for (uint64_t at = lo; at + jump_len(p) <= hi; at++) {
+		if (at < MAX(l->room, l->start + hop_len(p)) && at + jump_len(p) > l->start)
 			continue;
-		if (in_reach(l->start, at) && plan_is_free(p, at, JUMP_LEN))
+		if (in_reach(p, l->start, at) && plan_is_free(p, at, jump_len(p)))
 			return at;
 	}
 	return 0;
@@ -41,18 +41,18 @@ static uint64_t find_five(const struct plan *p, const struct line *l, uint64_t l
 
 static uint64_t find_filler(struct plan *p, const struct line *l)
 {
-	uint64_t from = l->start + HOP_LEN, end = from + 127, at;
+	uint64_t from = l->start + hop_len(p), end = from + 127, at;
 	struct span sp;
 
-	while (from <= end && code_filler_near(p->code, from, end - from, JUMP_LEN, &sp)) {
+	while (from <= end && code_filler_near(p->code, from, end - from, jump_len(p), &sp)) {
 		at = find_five(p, l, sp.lo, sp.hi);
 		if (at)
 			return at;
 		from = MAX(sp.hi, from + 1);
 	}
 	from = l->start;
-	end = l->start + HOP_LEN - 128;
-	while (from > end && code_filler_near(p->code, from, -(int64_t)(from - end), JUMP_LEN, &sp)) {
+	end = l->start + hop_len(p) - 128;
+	while (from > end && code_filler_near(p->code, from, -(int64_t)(from - end), jump_len(p), &sp)) {
 		at = find_five(p, l, sp.lo, sp.hi);
 		if (at)
 			return at;
@@ -68,7 +68,7 @@ static bool each_start(struct plan *p, struct site *s, bool (*try)(struct plan *
 	struct line l;
 
 	for (int i = 0; i < BACK_MAX; i++) {
-		if (line_walk(p, s, start, HOP_LEN, s->at, s->flags, &l) && try(p, s, &l))
+		if (line_walk(p, s, start, hop_len(p), s->at, s->flags, &l) && try(p, s, &l))
 			return true;
 		if (s->exact || !line_before(p, s, start, &start) || window_over(p, start, start + 1))
 			return false;
@@ -101,13 +101,13 @@ static bool has_target(struct plan *p, uint64_t lo, uint64_t hi)
 /* Finds bytes of a window in reach that are neither overwritten nor executed any more. */
 static uint64_t find_dead(struct plan *p, const struct line *l)
 {
-	uint64_t lo = l->start - 126, hi = l->start + HOP_LEN + 127;
+	uint64_t lo = l->start - 126, hi = l->start + hop_len(p) + 127;
 	struct window *w;
 
 	for (; (w = window_over(p, lo, hi)); hi = w->start) {
 		uint64_t at = find_five(p, l, w->start + w->n, w->end);
 
-		if (at && plan_same_page(p, w->start, at + JUMP_LEN) && !has_target(p, at, at + JUMP_LEN))
+		if (at && plan_same_page(p, w->start, at + jump_len(p)) && !has_target(p, at, at + jump_len(p)))
 			return at;
 	}
 	return 0;
@@ -121,16 +121,16 @@ static bool hop_over(struct plan *p, struct site *s, const struct line *l, uint6
 	struct line lv;
 	size_t first;
 
-	if (!in_reach(l->start, v + JUMP_LEN) || !plan_same_page(p, v, v + 2 * JUMP_LEN) || (v < l->room && v + 2 * JUMP_LEN > l->start) ||
-	    !plan_is_free(p, v, 2 * JUMP_LEN) || !plan_site_at(p, v, &other) || other.exact)
+	if (!in_reach(p, l->start, v + jump_len(p)) || !plan_same_page(p, v, v + 2 * jump_len(p)) || (v < l->room && v + 2 * jump_len(p) > l->start) ||
+	    !plan_is_free(p, v, 2 * jump_len(p)) || !plan_site_at(p, v, &other) || other.exact)
 		return false;
-	if (!line_walk(p, &other, v, 2 * JUMP_LEN, v, LINE_NO_MERGE, &lv) || window_over(p, v, lv.end) ||
+	if (!line_walk(p, &other, v, 2 * jump_len(p), v, LINE_NO_MERGE, &lv) || window_over(p, v, lv.end) ||
 	    (v < l->start && lv.end > l->start))
 		return false;
 	w = window_new(p, &lv, SHAPE_JUMP);
 	if (!window_commit(p, &lv, w, true))
 		return false;
-	if (!commit_hop(p, s, l, v + JUMP_LEN, TACTIC_HOP_NEIGHBOUR, slots_in(p, v, lv.end, &first) ? 0 : v)) {
+	if (!commit_hop(p, s, l, v + jump_len(p), TACTIC_HOP_NEIGHBOUR, slots_in(p, v, lv.end, &first) ? 0 : v)) {
 		window_unwrite(p, w);
 		window_drop(p, w);
 		return false;

@@ -27,7 +27,7 @@ static bool commit_jump(struct plan *p, struct site *s, const struct line *l, en
 
 		w->tail = true;
 		for (size_t i = first; i < first + n; i++)
-			w->pad_size += body_of(p, &p->slots[i]) + JUMP_LEN;
+			w->pad_size += body_of(p, &p->slots[i]) + jump_len(p);
 	}
 	if (!window_commit(p, l, w, true))
 		return false;
@@ -39,7 +39,7 @@ bool tactic_jump(struct plan *p, struct site *s)
 {
 	struct line l;
 
-	if (!line_walk(p, s, s->at, JUMP_LEN, s->at, s->flags, &l)) {
+	if (!line_walk(p, s, s->at, jump_len(p), s->at, s->flags, &l)) {
 		if (!s->why.stop)
 			s->why = l.why;
 		return false;
@@ -48,7 +48,7 @@ bool tactic_jump(struct plan *p, struct site *s)
 		return true;
 	if (!s->why.stop)
 		s->why.stop = l.may_fault ? STOP_FAULT :
-			      plan_same_page(p, s->at, s->at + JUMP_LEN) ? STOP_BUSY : STOP_PAGE;
+			      plan_same_page(p, s->at, s->at + jump_len(p)) ? STOP_BUSY : STOP_PAGE;
 	return false;
 }
 
@@ -63,7 +63,7 @@ bool tactic_back(struct plan *p, struct site *s)
 	for (int i = 0; i < BACK_MAX; i++) {
 		if (!line_before(p, s, start, &start) || window_over(p, start, start + 1))
 			return false;
-		if (line_walk(p, s, start, JUMP_LEN, s->at, s->flags, &l) &&
+		if (line_walk(p, s, start, jump_len(p), s->at, s->flags, &l) &&
 		    commit_jump(p, s, &l, TACTIC_BACK, false))
 			return true;
 	}
@@ -95,22 +95,11 @@ bool tactic_before(struct plan *p, struct site *s)
 	for (int i = 0; i < BACK_MAX; i++) {
 		if (!line_before(p, s, start, &start) || window_over(p, start, start + 1))
 			return false;
-		if (line_walk(p, s, start, JUMP_LEN, s->at, LINE_TAIL | LINE_NO_MERGE, &l) &&
+		if (line_walk(p, s, start, jump_len(p), s->at, LINE_TAIL | LINE_NO_MERGE, &l) &&
 		    l.end == s->at && l.goes_on && commit_jump(p, s, &l, TACTIC_BACK, true))
 			return true;
 	}
 	return false;
-}
-
-/* call *slot(%rip), without a prefix that changes its meaning. */
-static bool is_slot_call(const uint8_t *code, const struct insn *in)
-{
-	if (in->kind != INSN_CALL_IND || in->len < 6 || !(in->flags & INSN_PCREL))
-		return false;
-	for (int i = 0; i < in->len - 6; i++)
-		if (code[i] == 0x67 || code[i] == 0x64 || code[i] == 0x65)
-			return false;
-	return code[in->len - 6] == 0xff && code[in->len - 5] == 0x15;
 }
 
 /* Makes a window that keeps the branch at `at` and changes its destination; NULL if there is no such branch. */
@@ -118,28 +107,22 @@ struct window *window_retarget(struct plan *p, uint64_t at, const struct insn *i
 {
 	struct line l = { .start = at, .end = at + in->len, .n = 1 };
 	const uint8_t *code = module_bytes(p->m, at, in->len);
-	enum shape shape;
+	static const uint8_t shapes[] = { [RETARGET_CALL] = SHAPE_CALL, [RETARGET_CALL_SLOT] = SHAPE_CALL_SLOT, [RETARGET_JCC] = SHAPE_JCC };
+	const struct jump_abi *jumps = p->arch->jumps;
+	uint8_t head[INSN_MAX];
+	enum retarget r;
 	struct window *w;
 
-	if (!code || plan_forbidden(p, at, at + in->len))
+	if (!code || !jumps->retarget || plan_forbidden(p, at, at + in->len))
 		return NULL;
-	if (in->kind == INSN_CALL && in->rel_size == 4)
-		shape = SHAPE_CALL;
-	else if (in->kind == INSN_JCC && in->rel_size == 4 && jcc)
-		shape = SHAPE_JCC;
-	else if (is_slot_call(code, in))
-		shape = SHAPE_CALL_SLOT;
-	else
+	r = jumps->retarget(code, in, head);
+	if (r == RETARGET_NONE || (r == RETARGET_JCC && !jcc))
 		return NULL;
-	l.reloc = shape == SHAPE_CALL_SLOT;	/* jmp *slot(%rip) is a byte longer than jmp */
-	w = window_new(p, &l, shape);
+	l.reloc = r == RETARGET_CALL_SLOT ? jumps->slot_len - jumps->len : 0;	/* the pad ends with the longer jump */
+	w = window_new(p, &l, shapes[r]);
 	w->n = in->len;
 	w->rel = in->len - 4;
-	memcpy(w->head, code, w->rel);
-	if (shape == SHAPE_CALL_SLOT) {
-		memset(w->head, 0x67, w->rel - 1);
-		w->head[w->rel - 1] = 0xe8;
-	}
+	memcpy(w->head, head, w->rel);
 	return w;
 }
 

@@ -3,7 +3,7 @@
  * Jumps that share their displacement with other code. The site takes one to four bytes, and the CPU reads the
  * bytes after them as the high bytes of the displacement:
  *
- *	site: [prefixes] e9 d0 d1 | next: b0 b1 ...	goes to site + ... + (b1 b0 d1 d0)
+ *	site: [prefixes] opcode d0 d1 | next: b0 b1 ...	goes to site + ... + (b1 b0 d1 d0)
  *
  * Prefixes have no effect on a jump; each shifts the displacement by a byte, so that other bytes become its top.
  *
@@ -30,8 +30,8 @@ static struct window *short_window(struct plan *p, const struct line *l, int n, 
 {
 	struct window *w = window_new(p, l, SHAPE_JUMP);
 
-	memset(w->head, 0x26, prefixes);
-	w->head[prefixes] = 0xe9;
+	memset(w->head, p->arch->jumps->prefix, prefixes);
+	w->head[prefixes] = p->arch->jumps->opcode;
 	w->rel = prefixes + 1;
 	w->n = n;
 	return w;
@@ -44,7 +44,7 @@ static bool each_run(struct plan *p, struct site *s, bool (*try)(struct plan *, 
 	struct line l;
 
 	for (int i = 0; i < BACK_MAX; i++) {
-		for (int n = JUMP_LEN - 1; n; n--)
+		for (int n = jump_len(p) - 1; n; n--)
 			if (line_walk(p, s, start, n, s->at, s->flags, &l) && try(p, s, &l, n))
 				return true;
 		if (s->exact || !line_before(p, s, start, &start) || window_over(p, start, start + 1))
@@ -247,7 +247,7 @@ static struct window *full_window(struct plan *p, uint64_t addr)
 	if (!plan_site_at(p, addr, &s))
 		return NULL;
 	w = window_retarget(p, addr, &s.insn, false);
-	if (!w && line_walk(p, &s, addr, JUMP_LEN, addr, LINE_NO_MERGE, &l) && !window_over(p, addr, l.end))
+	if (!w && line_walk(p, &s, addr, jump_len(p), addr, LINE_NO_MERGE, &l) && !window_over(p, addr, l.end))
 		w = window_new(p, &l, SHAPE_JUMP);
 	if (w && plan_is_free(p, addr, w->n))
 		return w;
@@ -276,7 +276,7 @@ static bool chain_short(struct plan *p, struct chain *c, uint64_t addr)
 
 	if (c->n + 1 >= CHAIN_MAX || !plan_site_at(p, addr, &s))
 		return false;
-	for (int n = JUMP_LEN - 1; n; n--) {
+	for (int n = jump_len(p) - 1; n; n--) {
 		if (!line_walk(p, &s, addr, n, addr, LINE_NO_MERGE, &l) || l.end > addr + n ||
 		    window_over(p, addr, l.end) || !plan_is_free(p, addr, n))
 			continue;

@@ -160,6 +160,7 @@ static int set_out(struct errand *e, size_t first, size_t calls)
 		.home = priv(e->p)->gadget.start,
 		.asleep = *futex_of(e),
 	});
+	regs.cpu.flags &= ~e->p->arch->thread->jumped;
 	regs_set_sp(e->p->arch, &regs, priv(e->p)->borrow.sp);
 	regs.call = -1;
 	r = set_regs(e, &regs);
@@ -252,6 +253,7 @@ static int leave_desk(struct errand *e)
 	struct thread_regs regs = e->t->regs;
 
 	regs.cpu.pc = priv(e->p)->gadget.start;
+	regs.cpu.flags &= ~e->p->arch->thread->jumped;
 	regs_set_sp(e->p->arch, &regs, priv(e->p)->borrow.sp);
 	regs.call = -1;
 	return set_regs(e, &regs);

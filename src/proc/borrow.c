@@ -93,13 +93,34 @@ static bool gadget_holds(struct proc *p)
 	return bytes_are(p, g->start, &abi->restorers[0]) || bytes_are(p, g->start, &abi->restorers[1]);
 }
 
+/* The kernel's own code for the end of a signal handler, in the vDSO: it is executed and never changed. */
+static bool find_in_vdso(struct proc *p)
+{
+	const struct code_bytes *r = p->arch->thread->restorers;
+	struct proc_priv *v = priv(p);
+	uint8_t *buf;
+
+	for (size_t i = 0; i < v->maps.n; i++) {
+		const struct map *m = &v->maps.v[i];
+		size_t n = MIN(m->end - m->start, (uint64_t)CHUNK);
+
+		if (strcmp(m->path, "[vdso]") || !(m->prot & PROT_EXEC))
+			continue;
+		buf = xrealloc(NULL, n);
+		if (proc_read(p, TADDR(m->start), buf, n) == 0)
+			v->gadget.start = find_in(buf, n, m->start, r);
+		free(buf);
+	}
+	return v->gadget.start;
+}
+
 static int hunt_all(struct proc *p)
 {
 	struct proc_priv *v = priv(p);
 	struct hunt h = { 0 };
 	uint8_t *buf = xrealloc(NULL, CHUNK);
 
-	for (size_t i = 0; i < v->maps.n && !(h.pop && h.call); i++)
+	for (size_t i = 0; p->arch->thread->take_number.len && i < v->maps.n && !(h.pop && h.call); i++)
 		if (may_hold_gadget(&v->maps.v[i]))
 			hunt_map(p, &h, &v->maps.v[i], buf);
 	free(buf);
@@ -128,6 +149,8 @@ int gadget_find(struct proc *p)
 			if (gadget_holds(p))
 				return 0;
 		}
+	if (p->arch->thread->restorer_in_vdso && find_in_vdso(p))
+		return 0;
 	return hunt_all(p);
 }
 
@@ -373,6 +396,7 @@ static int enter(struct proc *p, struct thread *t)
 	const uint64_t all = ~0ull;
 
 	regs.cpu.pc = priv(p)->gadget.start;
+	regs.cpu.flags &= ~p->arch->thread->jumped;
 	regs_set_sp(p->arch, &regs, b->sp);
 	regs.call = -1;
 	if (p->arch->thread->put(t->tid, &regs) < 0)
@@ -560,6 +584,7 @@ int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_v
 		goto out;
 	proc_step("borrow: at the call");
 	regs = t->regs;
+	regs.cpu.flags &= ~p->arch->thread->jumped;
 	p->arch->thread->call_set(&regs, nr, args);
 	regs.cpu.pc = priv(p)->gadget.start;
 	regs_set_sp(p->arch, &regs, b->sp);

@@ -10,21 +10,17 @@
  * signal with a handler has come by the time we let go, it is a true interruption: then the call
  * does return EINTR, as it would have without us.
  */
+#include "arch/syscalls.h"
 #include "proc/internal.h"
 
 #include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 
 #define ERESTARTSYS 512
 #define ERESTARTNOINTR 513
 #define ERESTARTNOHAND 514
 #define ERESTART_RESTARTBLOCK 516
-
-#ifndef SYS_epoll_pwait2
-#define SYS_epoll_pwait2 441
-#endif
 
 /*
  * Calls that can be made once more if they returned EINTR: they have moved nothing then. Not close

@@ -27,7 +27,7 @@
 /* Room needed between the red zone and the end of the stack. */
 size_t frame_room(void)
 {
-	return arch_host()->assembler->red_zone + 64 + SCRATCH_LEN + VECTORS_MAX / 2 + CONTEXT_LEN + CHAIN_LEN + BELOW;
+	return arch_host()->assembler->red_zone + 64 + SCRATCH_LEN + VECTORS_MAX / 2 + arch_host()->signal->context_len + CHAIN_LEN + BELOW;
 }
 
 void frame_prepare(void)
@@ -39,8 +39,11 @@ void frame_prepare(void)
 static int take_vectors(struct proc *p, pid_t tid, uint8_t *buf)
 {
 	const struct signal_abi *s = p->arch->signal;
+	const char *why = s->not_now ? s->not_now(tid) : NULL;
 	struct iovec io = { buf, VECTORS_MAX - 64 };
 
+	if (why)
+		return fail(-EBUSY, "thread %d can't make system calls for us now: %s; try again", tid, why);
 	if (ptrace(PTRACE_GETREGSET, tid, s->vector_set, &io) < 0 || io.iov_len < s->vector_least)
 		return fail(-errno, "vector registers of thread %d: %s", tid, strerror(errno));
 	return s->take_vectors(buf, io.iov_len);
@@ -49,21 +52,22 @@ static int take_vectors(struct proc *p, pid_t tid, uint8_t *buf)
 /* Write the frame so that it ends at `top`, keeping the old bytes in b. */
 int frame_write(struct proc *p, struct thread *t, uint64_t top, struct borrow *b)
 {
-	uint8_t image[CHAIN_LEN + CONTEXT_LEN + VECTORS_MAX + SCRATCH_LEN] = { 0 };
+	uint8_t image[CHAIN_LEN + CONTEXT_MOST + VECTORS_MAX + SCRATCH_LEN] = { 0 };
+	const size_t context = p->arch->signal->context_len;
 	uint64_t chain[2] = { SYS_rt_sigreturn, priv(p)->gadget.call };
 	struct thread_regs regs = t->regs;
-	int r, xlen = take_vectors(p, t->tid, image + CHAIN_LEN + CONTEXT_LEN);
+	int r, xlen = take_vectors(p, t->tid, image + CHAIN_LEN + context);
 
 	if (xlen < 0)
 		return xlen;
-	b->len = CHAIN_LEN + CONTEXT_LEN + ((xlen + 63) & ~63) + SCRATCH_LEN;
+	b->len = CHAIN_LEN + context + ((xlen + 63) & ~63) + SCRATCH_LEN;
 	b->at = (top - b->len) & ~63ull;
 	b->scratch = b->at + b->len - SCRATCH_LEN;
 	b->sp = b->at + CHAIN_LEN - (priv(p)->gadget.pop ? sizeof(chain) : 0);
 	if (ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(b->mask), &b->mask) < 0)
 		return fail(-errno, "signal mask of thread %d: %s", t->tid, strerror(errno));
 	call_restart_regs(p, &regs);
-	p->arch->signal->write_context(image + CHAIN_LEN, &regs, b->mask, b->at + CHAIN_LEN + CONTEXT_LEN);
+	p->arch->signal->write_context(image + CHAIN_LEN, &regs, b->mask, b->at + CHAIN_LEN + context);
 	memcpy(image + CHAIN_LEN - sizeof(chain), chain, sizeof(chain));
 	b->old = xrealloc(b->old, b->len);
 	r = proc_read(p, TADDR(b->at), b->old, b->len);

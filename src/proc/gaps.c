@@ -20,14 +20,14 @@
 #define MIB (1ull << 20)
 #define GIB (1ull << 30)
 #define PAGE 4096ull
-#define USER_TOP (0x7ffffffff000ull)
+#define USER_TOP (arch_host()->user_top - 4096)
 #define LOW_END (64 * 1024ull)
 #define STRIP (64 * 1024ull)		/* kept empty next to any mapping */
 #define HEAP_ROOM GIB
 #define STACK_LEAST (64 * MIB)
 #define STACK_MOST GIB
 #define LARGE (4 * GIB)			/* a gap into which the kernel puts new mappings */
-#define ROOM_BELOW (256 * MIB)		/* of the mapping above a large gap (top-down layout) */
+#define ROOM_BELOW MIN(256 * MIB, arch_host()->jumps->reach / 4)	/* of the mapping above a large gap (top-down layout): jumps must reach beyond */
 #define ROOM_BELOW_EXE MIB
 #define ROOM_ABOVE (64 * MIB)		/* of the mapping below it (bottom-up layout) */
 #define MARGIN (64 * MIB)		/* around what changed between two looks */

@@ -122,14 +122,14 @@ static void look_through(struct sigframes *s, struct proc *p, const uint8_t *buf
 			 found_fn found)
 {
 	const struct signal_abi *abi = p->arch->signal;
-	const uint64_t pc_at = abi->pc * 8, vectors_at = abi->vectors_at * 8, beyond = abi->to_vectors - vectors_at;
+	const uint64_t pc_at = abi->pc * 8, vectors_at = abi->vectors_at * 8;
 	struct gap all = around_all(s);
 	struct hidden_frame f;
 
 	for (size_t i = 0; i + 8 <= n; i += 8) {
 		uint64_t v = word_at(buf + i), at = lo + i;
 
-		if (v == at + beyond && sigframe_at(p, at - vectors_at, &f) == 0) {
+		if (v == sigframe_mark(abi, at - vectors_at) && sigframe_at(p, at - vectors_at, &f) == 0) {
 			if (is_wanted(s, f.pc))
 				found(s, p, at - vectors_at + pc_at, &f);
 		} else if (v >= all.lo && v < all.hi && i + 24 <= n && is_context(abi, buf + i) && is_wanted(s, v) &&

@@ -196,6 +196,7 @@ int sharers_find(struct proc *p);	/* fills priv->sharers; returns how many are n
 bool sharers_may_be_new(struct proc *p);	/* since then */
 bool sharers_none_born(struct proc *p);	/* nor any other process since then */
 bool in_vfork(const struct thread *t, struct thread_regs *ret_regs);
+void call_look_before(struct thread *t);	/* fills t->before */
 bool is_about_to_exec(const struct thread *t);	/* now, or so soon that it is better not seized */
 bool child_is_held(struct proc *p, const struct thread *t);
 bool still_shares(struct proc *p, const struct thread *t);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
+#include "arch/syscalls.h"
 #include "proc/loading.h"
 
-#include <asm/prctl.h>
 #include <elf.h>
 #include <limits.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include "proc/internal.h"
+
+#define ARCH_SET_FS 0x1002	/* of arch_prctl */
 
 uint64_t loading_auxv(pid_t pid, uint64_t type)
 {
@@ -111,6 +112,11 @@ bool loading_reports(struct proc *p, uint64_t *ret_at)
 void loading_begin_here(struct loading *l, pid_t pid)
 {
 	*l = (struct loading){ .cache = find_cache(pid) };
+}
+
+bool loading_shows(void)
+{
+	return SYS_arch_prctl != NO_CALL(0);
 }
 
 enum loading_at loading_look(struct loading *l, pid_t pid, const struct thread_regs *regs)

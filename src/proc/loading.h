@@ -30,6 +30,9 @@ enum loading_at {
 /* The thread stands at the begin or the end of a system call. */
 enum loading_at loading_look(struct loading *l, pid_t pid, const struct thread_regs *regs);
 
+/* Whether its calls show on this CPU how far a loader is; if not, a program is held at its entry point. */
+bool loading_shows(void);
+
 /* The thread was not followed so far, and stands anywhere in its loader. */
 void loading_begin_here(struct loading *l, pid_t pid);
 

@@ -44,6 +44,10 @@ struct thread {
 	int64_t eintr_nr;	/* call that we rewound so that it does not report EINTR; -1: none */
 	uint64_t eintr_at;	/* its `syscall` instruction */
 	uint64_t mask;		/* signal mask; valid if eintr_nr >= 0 */
+	struct {		/* the call in which it slept before it was interrupted, where its registers don't tell; nr -1: none */
+		int64_t nr;
+		uint64_t arg0, sp, pc;
+	} before;
 };
 
 /* What one process (all threads agree) uses for restartable sequences. */

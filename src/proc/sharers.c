@@ -4,6 +4,7 @@
  * posix_spawn before they execute, and bare clone(CLONE_VM). They would run through text while it is
  * written. They are found among the descendants; kcmp() says whose memory is the same.
  */
+#include "arch/syscalls.h"
 #include "proc/internal.h"
 
 #include <ctype.h>
@@ -11,7 +12,6 @@
 #include <linux/kcmp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include "base/clock.h"
 
@@ -119,7 +119,7 @@ static bool may_share(struct proc *p, pid_t pid)
 static bool comes_from_clone(const struct proc *p)
 {
 	for (size_t i = 0; i < p->threads.n; i++) {
-		uint64_t nr = p->threads.v[i].regs.call;
+		uint64_t nr = p->arch->thread->last_call(&p->threads.v[i].regs);
 
 		if (nr == SYS_clone || nr == SYS_clone3 || nr == SYS_fork)
 			return true;
@@ -183,7 +183,20 @@ static bool asleep_in(const struct thread *t, struct thread_regs *ret_regs)
 	ret_regs->call = nr;
 	regs_set_sp(arch_host(), ret_regs, sp);
 	ret_regs->cpu.pc = pc;
+	ret_regs->rest[0] = a[0];
 	return true;
+}
+
+void call_look_before(struct thread *t)
+{
+	struct thread_regs regs;
+
+	if (!asleep_in(t, &regs))
+		return;
+	t->before.nr = regs.call;
+	t->before.arg0 = regs.rest[0];
+	t->before.sp = regs_sp(arch_host(), &regs);
+	t->before.pc = regs.cpu.pc;
 }
 
 /* Asleep in vfork, or in a clone that waits in the same way. */

@@ -28,7 +28,6 @@
 #define STRANGE_MOST (1024 * 1024ull)	/* how far to look up a stack whose end is not known */
 #define CHAIN_MOST 64			/* frames of one stack that lead to others */
 #define STACKS_MOST 64
-#define USER_TOP (1ull << 47)
 #define AUTODISARM (1u << 31)		/* SS_AUTODISARM */
 
 int sigframes_prepare(struct sigframes *s, struct proc *p)
@@ -127,15 +126,16 @@ static bool is_alternate(const struct signal_abi *abi, uint64_t at, const uint64
 }
 
 /* What holds for every frame, also for one whose registers a handler has changed. */
-static bool frame_is_sane(const struct signal_abi *abi, uint64_t at, const uint64_t *f)
+static bool frame_is_sane(const struct arch *arch, uint64_t at, const uint64_t *f)
 {
+	const struct signal_abi *abi = arch->signal;
 	uint64_t sp = f[abi->sp], vectors = f[abi->vectors_at];
 
 	if (!abi->may_be(at, f))
 		return false;
-	if (!sp || sp >= USER_TOP || f[abi->pc] >= USER_TOP)
+	if (!sp || sp >= arch->user_top || f[abi->pc] >= arch->user_top)
 		return false;
-	return !vectors || (vectors > at && vectors - at <= FRAME_MOST);
+	return abi->mark || !vectors || (vectors > at && vectors - at <= FRAME_MOST);
 }
 
 /*
@@ -148,7 +148,7 @@ static bool frame_is_plausible(struct proc *p, uint64_t at, const uint64_t *f)
 	uint64_t sp = f[p->arch->signal->sp];
 	const struct map *m;
 
-	if (!frame_is_sane(p->arch->signal, at, f))
+	if (!frame_is_sane(p->arch, at, f))
 		return false;
 	if (sp > at && sp - at <= FRAME_MOST)
 		return true;
@@ -170,7 +170,7 @@ static bool frame_is_exact(struct proc *p, uint64_t at, const uint64_t *f)
 	const struct cpu_memory memory = { .arg = p, .read = read_frame };
 	uint64_t to = f[abi->vectors_at] - at;
 
-	return (to == abi->to_vectors || to == abi->to_own_vectors) && abi->is_marked(f, &memory);
+	return (abi->mark || to == abi->to_vectors || to == abi->to_own_vectors) && abi->is_marked(f, &memory);
 }
 
 static bool is_frame(struct sigframes *s, struct proc *p, uint64_t at, uint64_t sp, const uint64_t *f)
@@ -179,14 +179,14 @@ static bool is_frame(struct sigframes *s, struct proc *p, uint64_t at, uint64_t 
 
 	if (at >= sp && is_restorer(s, f[0]) && frame_is_plausible(p, at, f))
 		return true;
-	return f[abi->vectors_at] - at == abi->to_vectors && frame_is_sane(abi, at, f) && frame_is_exact(p, at, f);
+	return sigframe_mark(abi, at) == f[abi->vectors_at] && frame_is_sane(p->arch, at, f) && frame_is_exact(p, at, f);
 }
 
 /* The first frame from `at` on within the loaded bytes; below sp only an exact one. */
 static bool next_frame(struct sigframes *s, struct proc *p, uint64_t at, uint64_t sp, uint64_t *ret_at,
 		       uint64_t *ret_frame)
 {
-	const size_t vectors_at = p->arch->signal->vectors_at * 8, to_vectors = p->arch->signal->to_vectors;
+	const size_t vectors_at = p->arch->signal->vectors_at * 8;
 
 	for (at = (at + 7) & ~7ull; at + FRAME_WORDS * 8 <= s->hi; at += 8) {
 		const uint8_t *here = s->buf + (at - s->lo);
@@ -194,7 +194,7 @@ static bool next_frame(struct sigframes *s, struct proc *p, uint64_t at, uint64_
 
 		memcpy(&word, here, 8);
 		memcpy(&vectors, here + vectors_at, 8);
-		if (vectors - at != to_vectors && !is_restorer(s, word))
+		if (vectors != sigframe_mark(p->arch->signal, at) && !is_restorer(s, word))
 			continue;
 		memcpy(ret_frame, here, FRAME_WORDS * 8);
 		if (is_frame(s, p, at, sp, ret_frame)) {
@@ -210,8 +210,8 @@ int sigframe_at(struct proc *p, uint64_t at, struct hidden_frame *ret_frame)
 	const struct signal_abi *abi = p->arch->signal;
 	uint64_t f[FRAME_WORDS];
 
-	if (stack_read(p, at, f, sizeof(f)) < 0 || f[abi->vectors_at] - at != abi->to_vectors ||
-	    !frame_is_sane(abi, at, f) || !frame_is_exact(p, at, f))
+	if (stack_read(p, at, f, sizeof(f)) < 0 || f[abi->vectors_at] != sigframe_mark(abi, at) ||
+	    !frame_is_sane(p->arch, at, f) || !frame_is_exact(p, at, f))
 		return -ENOENT;
 	*ret_frame = (struct hidden_frame){ f[abi->pc], f[abi->stack_sp], f[abi->stack_size], true,
 					    (uint32_t)f[abi->stack_flags] & AUTODISARM };
@@ -326,7 +326,7 @@ int sigframe_load(struct proc *p, const struct saved_pc *s, struct cpu *ret_cpu)
 
 	if (stack_read(p, at, f, sizeof(f)) < 0 || !frame_is_exact(p, at, f))
 		return -EAGAIN;
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < abi->nregs; i++)
 		c.reg[i] = f[abi->reg[i]];
 	c.pc = f[abi->pc];
 	c.flags = f[abi->flags];
@@ -336,7 +336,7 @@ int sigframe_load(struct proc *p, const struct saved_pc *s, struct cpu *ret_cpu)
 
 static void put_cpu(const struct signal_abi *abi, uint64_t *f, const struct cpu *c)
 {
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < abi->nregs; i++)
 		f[abi->reg[i]] = c->reg[i];
 	f[abi->pc] = c->pc;
 	f[abi->flags] = c->flags;

@@ -178,7 +178,7 @@ static int at_exec(struct proc *p, struct begin *b)
 	at = loading_auxv(p->pid, AT_ENTRY);
 	if (!at)
 		return fail(-EIO, "the started program has no entry point");
-	*b = (struct begin){ .loads = loading_base(p->pid) };
+	*b = (struct begin){ .loads = loading_shows() && loading_base(p->pid) };
 	if (b->loads)
 		near_to(p->pid, p->pid);
 	return set_trap(p, &b->entry, at);

@@ -5,6 +5,7 @@
  * change mappings. And two that C libraries write by hand, with the number further away. The text is read once, a megabyte at a time, with the target running; mappings already searched are
  * not read again, nor those of a file that was searched in another process (knowncalls.c).
  */
+#include "arch/syscalls.h"
 #include "arch/arch.h"
 #include "proc/internal.h"
 #include "proc/knowncalls.h"
@@ -12,11 +13,9 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 #define CHUNK (1u << 20)
 #define OVERLAP 32	/* what is looked for is shorter */
-#define USER_TOP (1ull << 47)
 
 struct search { struct proc *p; uint64_t base; const uint8_t *bytes; bool loader; };
 
@@ -113,9 +112,9 @@ static bool was_searched(const struct proc_priv *v, const struct map *m)
 }
 
 /* Not the vDSO, which is the kernel's, and not what we mapped ourselves and will unmap. */
-static bool is_worth_it(const struct map *m)
+static bool is_worth_it(const struct proc *p, const struct map *m)
 {
-	return (m->prot & PROT_EXEC) && (m->prot & PROT_READ) && m->start < USER_TOP && m->path[0] != '[' &&
+	return (m->prot & PROT_EXEC) && (m->prot & PROT_READ) && m->start < p->arch->user_top && m->path[0] != '[' &&
 	       !is_arena_path(m->path);
 }
 
@@ -130,7 +129,7 @@ int proc_text_calls(struct proc *p, const struct text_call **ret_calls, size_t *
 	for (size_t i = 0; i < v->maps.n; i++) {
 		const struct map *m = &v->maps.v[i];
 
-		if (!is_worth_it(m) || was_searched(v, m))
+		if (!is_worth_it(p, m) || was_searched(v, m))
 			continue;
 		search_map(p, m, &buf);
 		*vec_add(&v->searched) = (struct searched){ m->start, m->end, m->inode };

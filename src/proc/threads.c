@@ -51,7 +51,7 @@ struct thread *thread_add(struct proc *p, pid_t pid, pid_t tid)
 	t->tid = tid;
 	t->pid = pid;
 	t->seen = now_ns();
-	t->eintr_nr = -1;
+	t->eintr_nr = t->before.nr = -1;
 	return t;
 }
 
@@ -183,6 +183,15 @@ static int seize_from(struct proc *p, size_t first)
 	return r;
 }
 
+/* Some CPUs lose the first argument of a call that ends with EINTR: it is looked at before. */
+static void interrupt(struct proc *p, struct thread *t)
+{
+	t->before.nr = -1;
+	if (p->arch->thread->call_before)
+		call_look_before(t);
+	ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
+}
+
 /* Seize those that are new, then interrupt them. Returns how many there were. */
 static int catch_new(struct proc *p)
 {
@@ -197,7 +206,7 @@ static int catch_new(struct proc *p)
 		p->stopped_at = now_ns();
 	for (i = first; i < p->threads.n; i++)
 		if (p->threads.v[i].seized)
-			ptrace(PTRACE_INTERRUPT, p->threads.v[i].tid, 0, 0);
+			interrupt(p, &p->threads.v[i]);
 	burst_end(&burst);
 	proc_step("stop: interrupted");
 	return found;
@@ -228,6 +237,8 @@ bool thread_poll(struct proc *p, struct thread *t)
 	t->stopped = true;
 	t->asleep = WSTOPSIG(status) != SIGTRAP;
 	proc_step("stop: thread stopped");
+	if (t->before.nr >= 0 && t->regs.cpu.pc == t->before.pc && thread_sp(p, t) == t->before.sp)
+		p->arch->thread->call_before(&t->regs, t->before.nr, t->before.arg0);
 	call_rewind(p, t);
 	return true;
 }
@@ -293,7 +304,7 @@ static int look_at_one(struct proc *p, struct thread *t)
 	r = thread_seize(p, t);
 	reaper_disarm(p);
 	if (r == 0 && t->seized)
-		ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
+		interrupt(p, t);
 	return r;
 }
 

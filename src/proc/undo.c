@@ -13,7 +13,7 @@
 #include "base/err.h"
 
 #define PAGE 4096ull
-#define USER_TOP (1ull << 47)
+#define USER_TOP (arch_host()->user_top)
 
 void arena_name(const struct arena_label *label, char name[ARENA_NAME_MAX])
 {

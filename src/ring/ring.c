@@ -57,9 +57,9 @@ static void set_tail(struct ring *r, uint64_t tail)
 {
 	r->tail = tail;
 	/*
-	 * Pairs with the writer's load of tail in its check for room: put_check() (arch/x86/event.c),
+	 * Pairs with the writer's load of tail in its check for room: arch.emit_event,
 	 * blob_record(), emit() in blob/program.c. The reader's loads are done before the writer overwrites these
-	 * bytes. The load in put_check() is plain: x86 does not move later stores before it.
+	 * bytes. On x86-64 that load is plain: the CPU does not move later stores before it.
 	 */
 	__atomic_store_n(&r->head->tail, tail, __ATOMIC_RELEASE);
 }
@@ -85,7 +85,7 @@ uint64_t ring_peek(struct ring *r, const uint8_t **ret_span)
 uint64_t ring_peek_some(struct ring *r, uint64_t most, const uint8_t **ret_span)
 {
 	/*
-	 * Pairs with the store to head that commits an event: addq in put_sequence() (arch/x86/event.c), cmpxchg16b
+	 * Pairs with the store to head that commits an event: the last store of the sequence of arch.emit_event, the exchange
 	 * in put_finish() (event_slow.c), commit() in blob/record.c, emit() in blob/program.c. The event's bytes
 	 * are written before the new head is seen.
 	 */
@@ -128,7 +128,7 @@ bool ring_free(struct ring *r, uint32_t owner)
 {
 	uint64_t lock = __atomic_load_n(&r->head->lock, __ATOMIC_RELAXED);
 
-	/* Pairs with the lock cmpxchg in put_try() (arch/x86/event_slow.c), which takes the lock next. */
+	/* Pairs with the exchange of arch.emit_event_slow that takes the lock next. */
 	return owner && ring_lock_owner(lock) == owner &&
 	       __atomic_compare_exchange_n(&r->head->lock, &lock, ring_lock_given_back(lock), false, __ATOMIC_ACQ_REL,
 					   __ATOMIC_RELAXED);

@@ -24,10 +24,10 @@ static int emit_early(const struct jab *j, const struct target *t, const struct 
 
 void shape_fill(const struct arch *arch, uint8_t *out, uint64_t at, size_t used, size_t size)
 {
-	if (used + 5 <= size)	/* the shorter form: jump over what is left */
+	if (used + arch->jumps->len <= size)	/* the shorter form: jump over what is left */
 		arch->jump(out + used, at + used, at + size);
 	else
-		memset(out + used, 0x90, size - used);
+		arch->jumps->fill(out + used, size - used);
 }
 
 int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out)

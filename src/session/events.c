@@ -12,7 +12,9 @@
 
 int events_enable(struct jab *j, const struct events_options *o)
 {
-	if (!tsc_is_invariant())
+	if (arch_lacks(j->arch, ARCH_EVENTS))
+		return fail(-ENOTSUP, "jab for %s records no events yet; `jab count` works", j->arch->name);
+	if (!j->arch->clock->is_steady())
 		return fail(-ENOTSUP, "the time stamp counter of this machine does not run at one rate, so events "
 			    "would have no time; `jab count` works");
 	if (o->buffer_size > RING_SIZE_MAX)

@@ -125,7 +125,7 @@ static int say_field(struct jab *j, const struct probe_spec *spec, uint32_t prob
 int explain_field(struct jab *j, const struct probe_spec *spec)
 {
 	const char *word = spec->object ? spec->object : spec->place;
-	bool meant = fields_is_term(word) || (!spec->object && !strcmp(word, "if"));
+	bool meant = fields_is_term(j->arch->regs, word) || (!spec->object && !strcmp(word, "if"));
 
 	/* libc has a function of that name, which is hardly meant where a field would be. */
 	meant |= !spec->object && j->probes.n && !strcmp(word, "backtrace");

@@ -155,7 +155,7 @@ static void choose_vector(struct field *f)
 		return;
 	if (f->from == FROM_ARG || f->from == FROM_RET) {
 		f->reg = f->from == FROM_ARG ? f->value : 0;
-		f->from = FROM_XMM;
+		f->from = FROM_VECTOR;
 	}
 }
 
@@ -163,12 +163,12 @@ static void add_regs(const struct words *w)
 {
 	struct field *f;
 
-	for (int i = 0; i < 16; i++) {
+	for (int i = 0; i < w->regs->n; i++) {
 		f = add(w, w->regs->names[i]);
 		f->from = FROM_REG;
 		f->reg = i;
 	}
-	f = add(w, "rip");
+	f = add(w, w->regs->names[reg_pc(w->regs)]);
 	f->from = FROM_PC;
 }
 
@@ -232,9 +232,9 @@ static int add_term(const struct words *w, const char *name, const char *term)
 
 	if ((n = numbered(term, "arg")) >= 0)
 		return add_argument(w, name ? name : term, term, n);
-	if ((n = numbered(term, "xmm")) >= 0 && n < 16) {
+	if ((n = numbered(term, w->regs->vector)) >= 0 && n < w->regs->nvectors) {
 		f = add(w, name ? name : term);
-		f->from = FROM_XMM;
+		f->from = FROM_VECTOR;
 		f->reg = n;
 		f->type = (struct ctf_field){ .kind = CTF_FLOAT, .bits = 64 };
 		return 0;
@@ -247,11 +247,13 @@ static int add_term(const struct words *w, const char *name, const char *term)
 		f->is_result = true;
 		return 0;
 	}
-	if (!strcmp(term, "rip")) {
+	n = reg_number(w->regs, term);
+	if (n == (int)reg_pc(w->regs)) {
 		add(w, name ? name : term)->from = FROM_PC;
 		return 0;
 	}
-	n = reg_number(w->regs, term);
+	if (n == (int)reg_flags(w->regs))
+		n = -1;
 	if (n < 0 && w->by_name && is_identifier(term)) {
 		f = add(w, name ? name : term);
 		f->from = FROM_NAME;
@@ -406,9 +408,9 @@ int fields_parse_context(const struct arch_regs *regs, const char *text, field_l
 	return r;
 }
 
-bool fields_is_term(const char *word)
+bool fields_is_term(const struct arch_regs *regs, const char *word)
 {
-	return numbered(word, "arg") >= 0 || numbered(word, "xmm") >= 0 || !strcmp(word, "retval") || *word == '$';
+	return numbered(word, "arg") >= 0 || numbered(word, regs->vector) >= 0 || !strcmp(word, "retval") || *word == '$';
 }
 
 bool fields_is_type(const char *word)

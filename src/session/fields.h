@@ -23,7 +23,7 @@ enum field_from {
 	FROM_ARG,		/* argument number `value`, by the calling convention */
 	FROM_RET,		/* return value */
 	FROM_REG,		/* general register `reg` */
-	FROM_XMM,		/* low bytes of vector register `reg` */
+	FROM_VECTOR,		/* low bytes of vector register `reg` */
 	FROM_STACK,		/* 8 bytes at the site's stack pointer + value */
 	FROM_CONST,		/* value */
 	FROM_PC,		/* the site's own address */
@@ -53,7 +53,7 @@ int fields_parse(const struct arch_regs *regs, const char *text, bool is_exit, f
 int fields_parse_context(const struct arch_regs *regs, const char *text, field_list *list);
 
 /* For words that were meant as fields: is it argN, xmmN, retval or $...; is it the name of a type? */
-bool fields_is_term(const char *word);
+bool fields_is_term(const struct arch_regs *regs, const char *word);
 bool fields_is_type(const char *word);
 
 void fields_free(field_list *list);

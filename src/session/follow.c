@@ -58,7 +58,7 @@ static struct loaded *find_loader(struct jab *j, struct target *t, uint64_t *ret
 
 bool follow_parks(const struct jab *j, const struct target *t)
 {
-	return j->follow && (t->scout || !newcomers_suffice(j));
+	return j->follow && j->arch->emit_park && (t->scout || !newcomers_suffice(j));
 }
 
 /* Scripts may ask for numbers, which are not the target's own where it is in another pid namespace. */
@@ -67,7 +67,7 @@ bool follow_answers(const struct jab *j, const struct target *t)
 	bool foreign = false;
 	uint32_t pid;
 
-	return j->units.n && !t->scout && proc_ns_pid(t->proc, &pid, &foreign) == 0 && foreign;
+	return j->units.n && !t->scout && j->arch->emit_park && proc_ns_pid(t->proc, &pid, &foreign) == 0 && foreign;
 }
 
 int follow_plan(struct jab *j, struct target *t)

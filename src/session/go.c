@@ -2,7 +2,7 @@
 /*
  * How much of a goroutine's stack a body may take. A Go function that compares the stack pointer with the limit has
  * 800 bytes below its frame, kept free for those functions that don't compare: more than any body needs. How many of
- * these are open where one of them is entered nobody knows, so there the body looks how much is left (arch/x86/space.c), and
+ * these are open where one of them is entered nobody knows, so there the body looks how much is left (arch.emit_space), and
  * the hit is lost if that is too little. Most of them call nothing and are called by one that has compared: then 664 are left.
  * A body at an instruction looks in any case: it may be one that is reached when the comparison has failed.
  */

@@ -47,21 +47,13 @@ static void add_want(struct loaded *l, uint64_t addr, uint8_t kind, uint8_t how)
 	w->body = GEN_LANDING_MAX;
 }
 
-/*
- * The unwinder goes on in another frame by `mov %rcx,%rsp; ret`, as gcc has it for __builtin_eh_return(), or with CET by
- * `mov %rcx,%rsp; pop %rcx; jmp *%rcx`. The address it goes to is at the new stack pointer.
- */
+/* Where the unwinder goes on in another frame. The address it goes to is at the new stack pointer. */
 static bool is_eh_return(const struct module *m, uint64_t addr)
 {
-	static const struct { uint8_t len, bytes[6]; } forms[] = {
-		{ 4, { 0x48, 0x89, 0xcc, 0xc3 } }, { 4, { 0x48, 0x8b, 0xe1, 0xc3 } },
-		{ 6, { 0x48, 0x89, 0xcc, 0x59, 0xff, 0xe1 } }, { 6, { 0x48, 0x8b, 0xe1, 0x59, 0xff, 0xe1 } },
-	};
+	for (const struct code_bytes *f = m->arch->idioms->eh_return; f->len; f++) {
+		const uint8_t *bytes = module_bytes(m, addr, f->len);
 
-	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
-		const uint8_t *bytes = module_bytes(m, addr, forms[i].len);
-
-		if (bytes && !memcmp(bytes, forms[i].bytes, forms[i].len))
+		if (bytes && !memcmp(bytes, f->bytes, f->len))
 			return true;
 	}
 	return false;
@@ -290,7 +282,7 @@ static void fill_desc(const struct jab *j, struct target *t)
 	*t->left = (struct leave_desc){
 		.pairs = env->pairs, .marks = GEN_PAIRS_TABLES(env->pair_bits), .maps = env->pairs + 2 * GEN_PAIRS_TABLES(env->pair_bits),
 		.sums = env->pairs + GEN_PAIRS_SUMS(env->pair_bits), .map_words = GEN_PAIRS_MAP_WORDS(env->pair_bits), .nleavers = t->counter_cap, .leavers = t->left_at + sizeof(*t->left),
-		.stack_top = stack_top(t), .end = end.lo, .end_size = end.hi - end.lo, .quiet = t->rings->quiet_at, .may_call = t->rings->may_read, .has_fsbase = env->has_fsbase,
+		.stack_top = stack_top(t), .end = end.lo, .end_size = end.hi - end.lo, .quiet = t->rings->quiet_at, .may_call = t->rings->may_read, .has_thread_insn = env->has_thread_insn,
 	};
 }
 

@@ -2,7 +2,7 @@
 /*
  * Locks of rings that nobody will give back. There are three ways to come by one: its owner was killed in
  * a pad; a signal handler left the middle of an event by longjmp(); or it forked there, and the child took a lock in
- * its parent's name (see arch/x86/event_slow.c).
+ * its parent's name (see arch.emit_event_slow).
  *
  * The first is seen at once. The other two look like an owner that is slow, or stopped. So a lock that
  * was held for long without a new event is looked at more closely: the target is stopped for a

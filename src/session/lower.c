@@ -2,7 +2,7 @@
 /*
  * Can the threads of a target be told apart by their thread blocks (process_state.fast)? That is found out in the stop in which
  * the pads go in, and once more when strangers are gone. A child on its parent's thread block (vfork, posix_spawn, system)
- * makes the watches clear that word (arch/x86/raise.c), and then all threads take the slow way. Most of them live
+ * makes the watches clear that word (arch.emit_raise), and then all threads take the slow way. Most of them live
  * for milliseconds. So some time later the target is stopped for a moment: if no other process shares its
  * memory, every thread has a block of its own and none is between a watch and its system call,
  * the word is set again. Where strangers keep coming, this is tried less and less often.

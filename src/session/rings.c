@@ -486,7 +486,7 @@ int rings_init(struct target *t)
 	r->spec.fast = t->spec.fast;
 	r->may_call = is_free_to_call(t);
 	r->may_read = r->may_call && !(r->bulk && proc_fills_pages(t->proc));
-	r->spec.has_tid = !arena_tid(t->arena, &r->spec.tid_off);
+	r->spec.has_tid = t->proc->arch->emit_raise && !arena_tid(t->arena, &r->spec.tid_off);
 	r->spec.has_rseq = t->spec.has_rseq;
 	r->spec.rseq_off = t->spec.rseq_off;
 	r->spec.rseq_sig = t->spec.rseq_sig;

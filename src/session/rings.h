@@ -58,7 +58,7 @@ struct rings {
 	bool in_parts;		/* rings_touch_rest() has something to do */
 	bool may_call;
 	bool may_read;		/* the kernel may be asked what stands somewhere, */
-	uint64_t quiet_at;	/* unless process_state.quiet is not 0 any more, see arch/x86/hush.c */
+	uint64_t quiet_at;	/* unless process_state.quiet is not 0 any more, see arch.emit_hush */
 	uint64_t timeless_at;	/* likewise: no events then */
 	bool told_timeless;
 	bool told_quiet;

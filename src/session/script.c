@@ -363,6 +363,11 @@ static void run_kind(struct script_run *s, enum probe_kind kind)
 				run_probe(s, n);
 }
 
+int script_refuse(const struct jab *j)
+{
+	return refuse_language(j);
+}
+
 int script_load(struct jab *j, const struct script_options *o, struct script_run **ret_run)
 {
 	struct script_run *s = xcalloc(1, sizeof(*s));

@@ -38,6 +38,7 @@ struct script_options {
 	bool no_warnings;		/* none of the script's, and none of warnf() */
 };
 
+int script_refuse(const struct jab *j);	/* -ENOTSUP: the CPU has no code for scripts yet */
 int script_load(struct jab *j, const struct script_options *o, struct script_run **ret_run);
 void script_free_run(struct script_run *s);
 

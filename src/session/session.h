@@ -52,7 +52,7 @@ struct loaded {
 };
 
 /*
- * A probe of our own: at the `mov $NR,%eax` in front of a call that makes a stranger, starts another
+ * A probe of our own: at the instruction that loads the number in front of a call that makes a stranger, starts another
  * program or takes pages away, or where the loader tells debuggers about a library.
  */
 struct watch {

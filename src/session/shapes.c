@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "arch/regs.h"
+#include "arch/arch.h"
 #include "base/addr.h"
 #include "base/err.h"
 #include "blob/blob.h"
@@ -28,41 +28,48 @@ static uint32_t bytes_of(const struct field *f)
 	return f->type.count ? f->type.count * f->type.bits / 8 : f->limit;
 }
 
+/* How far the stack pointer is below that at the site, if the call that is observed has pushed its return address. */
+static int64_t pushed_bytes(const struct arch *a, bool pushed)
+{
+	return pushed ? a->c_call->pushes : 0;
+}
+
 /* Where a term's value is found at a site. */
 struct source { uint8_t kind, reg; int64_t value; };
 
-static struct source argument(const struct arch_regs *regs, const struct field *f, bool go, bool pushed)
+static struct source argument(const struct arch *a, const struct field *f, bool go, bool pushed)
 {
-	uint64_t in_regs = go ? ARRAY_SIZE(regs->go_args) : ARRAY_SIZE(regs->args), n = f->value;
+	const struct call_abi *call = go ? a->go_call : a->c_call;
+	uint64_t n = f->value;
 
-	if (n < in_regs)
-		return (struct source){ EVENT_REG, go ? regs->go_args[n] : regs->args[n], 0 };
-	return (struct source){ EVENT_STACK, regs->sp, 8 + 8 * (int64_t)(n - in_regs) + 8 * pushed };
+	if (n < call->nargs)
+		return (struct source){ EVENT_REG, call->args[n], 0 };
+	return (struct source){ EVENT_STACK, a->regs->sp, call->pushes + 8 * (int64_t)(n - call->nargs) + pushed_bytes(a, pushed) };
 }
 
-static struct source source_of(const struct arch_regs *regs, const struct field *f, bool go, bool pushed)
+static struct source source_of(const struct arch *a, const struct field *f, bool go, bool pushed)
 {
 	switch (f->from) {
 	case FROM_ARG:
-		return argument(regs, f, go, pushed);
+		return argument(a, f, go, pushed);
 	case FROM_RET:
-		return (struct source){ EVENT_REG, regs->ret, 0 };
-	case FROM_XMM:
-		return (struct source){ EVENT_XMM, f->reg, 0 };
+		return (struct source){ EVENT_REG, a->c_call->rets[0], 0 };
+	case FROM_VECTOR:
+		return (struct source){ EVENT_VECTOR, f->reg, 0 };
 	case FROM_PC:
-		return (struct source){ EVENT_REG, BULK_RIP, 0 };
+		return (struct source){ EVENT_REG, reg_pc(a->regs), 0 };
 	case FROM_CONST:
 		return (struct source){ EVENT_IMM, BULK_NO_REG, f->value };
 	case FROM_STACK:
-		return (struct source){ EVENT_STACK, regs->sp, f->value + 8 * pushed };
+		return (struct source){ EVENT_STACK, a->regs->sp, f->value + pushed_bytes(a, pushed) };
 	default:
-		return (struct source){ EVENT_REG, f->reg, f->reg == regs->sp && pushed ? 8 : 0 };
+		return (struct source){ EVENT_REG, f->reg, f->reg == a->regs->sp ? pushed_bytes(a, pushed) : 0 };
 	}
 }
 
-static struct event_field plain_field(const struct arch_regs *regs, const struct field *f, bool go, bool pushed, uint64_t site, int64_t constant)
+static struct event_field plain_field(const struct arch *a, const struct field *f, bool go, bool pushed, uint64_t site, int64_t constant)
 {
-	struct source s = source_of(regs, f, go, pushed);
+	struct source s = source_of(a, f, go, pushed);
 	struct event_field e = { .kind = s.kind, .reg = s.reg, .size = f->type.bits / 8, .value = s.value };
 
 	if (f->from == FROM_PC) {
@@ -75,7 +82,7 @@ static struct event_field plain_field(const struct arch_regs *regs, const struct
 	return e;
 }
 
-static struct bulk_field read_field(const struct arch_regs *regs, const struct field *f, struct source s, int64_t constant)
+static struct bulk_field read_field(const struct arch *a, const struct field *f, struct source s, int64_t constant)
 {
 	struct bulk_field b = { .kind = EVENT_MEM, .reg = s.reg, .size = f->type.bits / 8, .value = s.value };
 
@@ -88,37 +95,37 @@ static struct bulk_field read_field(const struct arch_regs *regs, const struct f
 	b.kind = f->type.kind == CTF_STRING ? EVENT_STRING : EVENT_BYTES;
 	b.limit = bytes_of(f);
 	b.size = 0;
-	if (f->from == FROM_REG && f->reg == regs->sp && b.kind == EVENT_BYTES)
+	if (f->from == FROM_REG && f->reg == a->regs->sp && b.kind == EVENT_BYTES)
 		b.flags |= BULK_PARTIAL;	/* as much of the stack as there is */
 	return b;
 }
 
 /* A read that fails, and says why by its address. */
-static struct bulk_field lost_field(const struct arch_regs *regs, const struct field *f, uint64_t why)
+static struct bulk_field lost_field(const struct arch *a, const struct field *f, uint64_t why)
 {
 	struct source s = { EVENT_IMM, BULK_NO_REG, 0 };
 
-	return read_field(regs, f, s, why);
+	return read_field(a, f, s, why);
 }
 
-static struct bulk_field bulk_field(const struct arch_regs *regs, const struct field *f, bool go, bool pushed, int64_t constant)
+static struct bulk_field bulk_field(const struct arch *a, const struct field *f, bool go, bool pushed, int64_t constant)
 {
-	struct source s = source_of(regs, f, go, pushed);
+	struct source s = source_of(a, f, go, pushed);
 
 	if (f->from == FROM_WALK)
 		return (struct bulk_field){ .kind = EVENT_BACKTRACE, .limit = f->limit };
 	if (f->deref)
-		return read_field(regs, f, s, constant);
+		return read_field(a, f, s, constant);
 	return (struct bulk_field){ .kind = s.kind, .reg = s.reg, .size = f->type.bits / 8,
 				    .value = f->from == FROM_CONST ? constant : s.value };
 }
 
-static uint16_t xmm_of(const struct shape *s)
+static uint32_t vectors_of(const struct shape *s)
 {
-	uint16_t mask = 0;
+	uint32_t mask = 0;
 
 	for (size_t i = 0; i < s->fields.n; i++)
-		if (s->fields.v[i]->from == FROM_XMM)
+		if (s->fields.v[i]->from == FROM_VECTOR)
 			mask |= 1u << s->fields.v[i]->reg;
 	return mask;
 }
@@ -126,13 +133,13 @@ static uint16_t xmm_of(const struct shape *s)
 static int measure_bulk(struct shape *s)
 {
 	struct bulk_field bulk[BULK_FIELDS_MAX];
-	struct bulk_spec b = { .xmm = xmm_of(s) };
+	struct bulk_spec b = { .vectors = vectors_of(s) };
 	int most;
 
 	if (s->fields.n > BULK_FIELDS_MAX)
 		return -ERANGE;
 	for (size_t i = 0; i < s->fields.n; i++)
-		bulk[i] = bulk_field(s->arch->regs, s->fields.v[i], false, false, 0);
+		bulk[i] = bulk_field(s->arch, s->fields.v[i], false, false, 0);
 	most = blob_check(bulk, s->fields.n);
 	s->len = 0;
 	s->body = most < 0 ? 0 : s->arch->emit_bulk(NULL, &b);
@@ -144,11 +151,24 @@ static uint32_t plain_fields(const struct shape *s, bool go, bool pushed, uint64
 {
 	uint32_t n = 0;
 
-	if (s->above)
+	if (s->above || s->marked)
 		ret[n++] = (struct event_field){ EVENT_IMM, 0, 8, 0 };
 	for (size_t i = 0; i < s->fields.n; i++)
-		ret[n++] = plain_field(s->arch->regs, s->fields.v[i], go, pushed, site, t ? target_constant(t, s->fields.v[i]) : 0);
+		ret[n++] = plain_field(s->arch, s->fields.v[i], go, pushed, site, t ? target_constant(t, s->fields.v[i]) : 0);
 	return n;
+}
+
+/* Results that a site does not have, as put_desc() says it of bulk events. */
+static void mark_missing(const struct shape *s, bool tail, struct event_field *fields)
+{
+	for (size_t i = 0; s->marked && i < s->fields.n; i++) {
+		const struct field *f = s->fields.v[i];
+
+		if (!f->is_void && !(tail && f->is_result))
+			continue;
+		fields[0].value |= 1ull << i;
+		fields[1 + i] = (struct event_field){ EVENT_IMM, 0, 8, f->is_void ? ADDR_NO_RESULT : ADDR_TAIL_CALL };
+	}
 }
 
 static int measure(struct shape *s)
@@ -160,9 +180,10 @@ static int measure(struct shape *s)
 
 	if (r < 0 || s->bulk)
 		return r;
-	if (s->fields.n + s->above > EVENT_FIELDS_MAX)
+	if (s->fields.n + s->above + s->marked > EVENT_FIELDS_MAX)
 		return -ERANGE;
 	spec.nfields = plain_fields(s, false, false, 0, NULL, plain);
+	mark_missing(s, true, plain);	/* the longer code */
 	for (int way = 0; way < 8 && most >= 0; way++) {
 		int n;
 
@@ -178,9 +199,9 @@ static int measure(struct shape *s)
 }
 
 /* Arguments that are passed on the stack, and words there that were asked for. */
-static bool is_above(const struct arch_regs *regs, const struct field *f)
+static bool is_above(const struct arch *a, const struct field *f)
 {
-	struct source s = source_of(regs, f, false, false);
+	struct source s = source_of(a, f, false, false);
 
 	return !f->deref && s.kind == EVENT_STACK && s.value > 0;
 }
@@ -193,9 +214,15 @@ static int finish_shape(struct jab *j, const struct session_probe *p, struct sha
 	for (size_t i = 0; i < j->events->context.n; i++)
 		*vec_add(&s->fields) = &j->events->context.v[i];
 	for (size_t i = 0; i < s->fields.n; i++)
-		s->bulk |= !field_is_plain(s->fields.v[i]) || s->fields.v[i]->is_void || (s->tails && s->fields.v[i]->is_result);
+		if (s->fields.v[i]->is_void || (s->tails && s->fields.v[i]->is_result))
+			*(s->arch->emit_bulk ? &s->bulk : &s->marked) = true;
+	for (size_t i = 0; i < s->fields.n; i++)
+		s->bulk |= !field_is_plain(s->fields.v[i]);
 	for (size_t i = 0; !s->bulk && i < s->fields.n; i++)
-		s->above |= is_above(s->arch->regs, s->fields.v[i]);
+		s->above |= is_above(s->arch, s->fields.v[i]);
+	if ((s->bulk || s->above) && !s->arch->emit_bulk)
+		return fail(-ENOTSUP, "probe '%s': jab for %s records registers and constants only; memory, strings, backtraces and arguments on "
+			    "the stack are not read yet", p->spec->text, s->arch->name);
 	r = measure(s);
 	if (r == -ERANGE)
 		return fail(r, "probe '%s': its fields are more than one event can hold (%d fields, %d bytes)",
@@ -203,7 +230,7 @@ static int finish_shape(struct jab *j, const struct session_probe *p, struct sha
 	return r < 0 ? fail(r, "probe '%s': its fields can't be recorded", p->spec->text) : 0;
 }
 
-/* All of rax, unless its function says what it returns. */
+/* All of the register of results, unless its function says what it returns. */
 static bool is_bare_result(const struct field *f)
 {
 	return f->from == FROM_RET && !f->has_type;
@@ -363,7 +390,7 @@ int shape_declare(struct jab *j, uint32_t row)
 		free(name);
 		return r;
 	}
-	if (s->bulk || s->above)
+	if (s->bulk || s->above || s->marked)
 		fields[n++] = (struct ctf_field){ .name = CTF_FAULTS, .kind = CTF_UNSIGNED, .bits = 64, .base = 16 };
 	for (size_t i = 0; i < s->fields.n; i++) {
 		fields[n] = s->fields.v[i]->type;
@@ -471,6 +498,7 @@ static int emit_plain(const struct place *p, uint64_t at, uint8_t *out, uint64_t
 
 	spec.fields = fields;
 	spec.nfields = plain_fields(p->s, p->go, p->pushed, p->site, p->t, fields);
+	mark_missing(p->s, p->tail, fields);
 	spec.far = far;
 	spec.behind = behind;
 	spec.id = p->row;
@@ -492,9 +520,9 @@ static void put_desc(const struct place *p, struct bulk_desc *d, bool tail)
 		.flags = (p->j->events->o.overwrite ? BULK_OVERWRITE : 0) | (r->may_read ? BULK_MAY_CALL : 0),
 	};
 	for (uint32_t i = 0; i < n; i++)
-		d->fields[i] = p->s->fields.v[i]->is_void ? lost_field(p->j->arch->regs, p->s->fields.v[i], ADDR_NO_RESULT) :
-			       tail && p->s->fields.v[i]->is_result ? lost_field(p->j->arch->regs, p->s->fields.v[i], ADDR_TAIL_CALL) :
-			       bulk_field(p->j->arch->regs, p->s->fields.v[i], p->go, p->pushed, target_constant(p->t, p->s->fields.v[i]));
+		d->fields[i] = p->s->fields.v[i]->is_void ? lost_field(p->j->arch, p->s->fields.v[i], ADDR_NO_RESULT) :
+			       tail && p->s->fields.v[i]->is_result ? lost_field(p->j->arch, p->s->fields.v[i], ADDR_TAIL_CALL) :
+			       bulk_field(p->j->arch, p->s->fields.v[i], p->go, p->pushed, target_constant(p->t, p->s->fields.v[i]));
 	d->max_len = bulk_max_len(d->fields, n);
 }
 
@@ -529,7 +557,7 @@ static int emit_bulk(const struct place *p, uint8_t *out)
 		.lost_shared = r->lost_shared_at + 8ull * p->index,
 		.no_stack = rings_no_stack_at(p->t, p->index),
 		.site = p->site,
-		.xmm = xmm_of(p->s),
+		.vectors = vectors_of(p->s),
 	};
 	int err = make_desc(p, &spec.desc);
 

@@ -19,6 +19,7 @@ struct shape {
 	bool tails;		/* some of its events have no return value */
 	bool bulk;		/* needs checked reads or has no fixed length */
 	bool above;		/* likewise, but only if what it takes from above the stack pointer is in another page than that */
+	bool marked;		/* plain, with _faults in front: where there is no code for bulk events, some results are marked as missing */
 	uint32_t body;		/* bytes of code */
 	uint32_t len;		/* of an event; 0: it varies */
 };

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Watching for strangers (see arch/x86/raise.c): in front of every system call of the text that makes
+ * Watching for strangers (see arch.emit_raise): in front of every system call of the text that makes
  * a child on its parent's thread block stands a probe of our own. The place is the instruction that
- * loads the number: five bytes, right before the `syscall` (or another one of that length, if need be), so a jump fits
+ * loads the number, right before the system call, or another one of the length of a jump, so a jump fits
  * there by itself and no symbol has to be read; the calls that matter most (posix_spawn goes through clone3) are in functions
  * without a name anyway. Where the module is being probed, the planner gets the place as one more
  * want. Where there is no place for such a probe, all threads take the locked counter instead.
  *
- * glibc's syscall() makes all calls: the probe there looks at the number (arch/x86/gate.c). A program that loads it in
+ * glibc's syscall() makes all calls: the probe there looks at the number (arch.emit_gate). A program that loads it in
  * yet another way is not seen. Threads that are made so while we are there, on the block of another
  * thread or a copy of it, have that one's number in their events. (Who is there already when we come is noticed: see proc/tid.c.)
  */
+#include "arch/syscalls.h"
 #include "session/follow.h"
 #include "session/rings.h"
 #include "session/shapes.h"
@@ -19,11 +20,8 @@
 #include <string.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include "base/err.h"
 
-#define SITE_LEN 5
-#define REACH (0x7ff00000ull)
 #define HUSHES 6		/* before a call of any number */
 #define SET_DISPATCH 59		/* PR_SET_SYSCALL_USER_DISPATCH */
 
@@ -60,7 +58,7 @@ static size_t pad_size(struct target *t, uint32_t watch)
 {
 	uint8_t scratch[GATE_MAX + HUSHES * HUSH_MAX];
 
-	return strangers_body(t, watch, scratch) + 2 * SITE_LEN;
+	return strangers_body(t, watch, scratch) + 2 * t->proc->arch->jumps->len;
 }
 
 /*
@@ -69,14 +67,17 @@ static size_t pad_size(struct target *t, uint32_t watch)
  */
 static bool is_watchable(struct target *t, const struct text_call *c, uint8_t *ret_bytes)
 {
-	if (c->len != SITE_LEN || c->at.v >> 12 != (c->at.v + SITE_LEN - 1) >> 12)
+	size_t len = t->proc->arch->jumps->len;
+
+	if (c->len != len || c->at.v >> 12 != (c->at.v + len - 1) >> 12)
 		return false;
-	return proc_read(t->proc, c->at, ret_bytes, SITE_LEN) == 0 && !memcmp(ret_bytes, c->bytes, SITE_LEN);
+	return proc_read(t->proc, c->at, ret_bytes, len) == 0 && !memcmp(ret_bytes, c->bytes, len);
 }
 
 /* Where a module is planned anyway, it is one more want; otherwise it gets a pad by itself. */
 static bool watch_add(struct target *t, const struct watch *w)
 {
+	uint64_t reach = t->proc->arch->jumps->reach;
 	uint32_t n = t->watches.n;
 	struct loaded *l;
 	struct want *want;
@@ -92,7 +93,7 @@ static bool watch_add(struct target *t, const struct watch *w)
 			want->body = (w->any ? GATE_MAX : 0) + HUSHES * HUSH_MAX;
 		return true;
 	}
-	t->watches.v[n].pad = room_alloc(t->room, pad_size(t, n), w->at > REACH ? w->at - REACH : 0, w->at + REACH);
+	t->watches.v[n].pad = room_alloc(t->room, pad_size(t, n), w->at > reach ? w->at - reach : 0, w->at + reach);
 	return t->watches.v[n].pad;
 }
 
@@ -181,6 +182,14 @@ void strangers_watch(struct jab *j, struct target *t)
 	t->unguarded = true;
 	if (!t->proc || proc_text_calls(t->proc, &calls, &n) < 0)
 		return;
+	if (!t->proc->arch->emit_raise) {	/* there is no code for these places: all threads take the locked counter and rings */
+		t->unwatched = true;
+		if (hush) {
+			watch_sandboxes(t, calls, n);
+			watch_gates(t, calls, n, true);
+		}
+		return;
+	}
 	for (size_t i = 0; !t->scout && i < n; i++)
 		if (abi_of(calls[i].nr) >= 0 && !is_start_in_go(j, t, &calls[i]))
 			t->unwatched |= !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v,
@@ -218,7 +227,7 @@ static void set_timeless(const struct target *t, struct hush_spec *spec)
 	spec->clears = t->spec.fast ? t->spec.fast : 1;	/* its address is not known yet when this code is measured */
 }
 
-/* seccomp(SECCOMP_SET_MODE_...); the strict mode forbids rdtsc, too. any: the number of the call is only known when it is made. */
+/* seccomp(SECCOMP_SET_MODE_...); the strict mode forbids the clock, too. any: the number of the call is only known when it is made. */
 static size_t put_hush_seccomp(const struct target *t, bool any, uint8_t *out)
 {
 	struct hush_spec spec = { .word = state_at(t, offsetof(struct process_state, quiet)), .told = told_at(t, offsetof(struct told, quiet)),
@@ -232,7 +241,7 @@ static size_t put_hush_seccomp(const struct target *t, bool any, uint8_t *out)
 
 /*
  * prctl(): PR_SET_SECCOMP, PR_SET_SYSCALL_USER_DISPATCH, PR_SET_TSC, whatever their other arguments are; and the strict mode
- * of the first one, which forbids rdtsc, too.
+ * of the first one, which forbids the clock, too.
  */
 static size_t put_hush_prctl(const struct target *t, bool any, uint8_t *out)
 {
@@ -267,6 +276,8 @@ size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
 		size_t n = w->hushes ? put_hush_prctl(t, true, out) : 0;
 
 		n += w->hushes ? put_hush_seccomp(t, true, out + n) : 0;
+		if (!t->proc->arch->emit_gate)
+			return n;
 		return n + t->proc->arch->emit_gate(out + n, &(struct gate_spec){ spec, { units_good_at(t), GEN_GOOD + 1, 0 },
 									       w->forgets });
 	}
@@ -284,17 +295,17 @@ static void emit(struct target *t, uint32_t n)
 {
 	const struct watch *w = &t->watches.v[n];
 	uint8_t *here = arena_view(t->arena, TADDR(w->pad));
-	size_t body = strangers_body(t, n, here);
+	size_t body = strangers_body(t, n, here), len = t->proc->arch->jumps->len;
 	struct edit *e = vec_add(&t->patch.edits);
 
-	memcpy(here + body, w->bytes, SITE_LEN);
-	t->proc->arch->jump(here + body + SITE_LEN, w->pad + body + SITE_LEN, w->at + SITE_LEN);
+	memcpy(here + body, w->bytes, len);
+	t->proc->arch->jump(here + body + len, w->pad + body + len, w->at + len);
 	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad), TADDR(w->at) };
 	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad + body), TADDR(w->at) };
-	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad + body + SITE_LEN), TADDR(w->at + SITE_LEN) };
+	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad + body + len), TADDR(w->at + len) };
 	e->at = e->resume = TADDR(w->at);
-	e->len = SITE_LEN;
-	memcpy(e->old, w->bytes, SITE_LEN);
+	e->len = len;
+	memcpy(e->old, w->bytes, len);
 	t->proc->arch->jump(e->new, w->at, w->pad);
 }
 

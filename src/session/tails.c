@@ -42,25 +42,12 @@ const struct fcode *tails_decoded(struct jab *j, uint32_t target, uint32_t loade
 	return code_func(f->code, addr);
 }
 
-/* jmp *slot(%rip), perhaps after endbr64 and with a prefix: what a stub of the PLT is, and how code without a PLT jumps. */
+/* The slot by which a stub of the PLT jumps, or code without a PLT. */
 static bool slot_at(const struct module *m, uint64_t at, uint64_t *ret_slot)
 {
-	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa };
-	const uint8_t *p = module_bytes(m, at, 16);
-	int32_t disp;
-	size_t n = 0;
+	const uint8_t *p = module_bytes(m, at, STUB_LEN);
 
-	if (!p)
-		return false;
-	if (!memcmp(p, endbr, sizeof(endbr)))
-		n += sizeof(endbr);
-	if (p[n] == 0xf2 || p[n] == 0x3e)
-		n++;
-	if (p[n] != 0xff || p[n + 1] != 0x25)
-		return false;
-	memcpy(&disp, p + n + 2, sizeof(disp));
-	*ret_slot = at + n + 6 + disp;
-	return true;
+	return p && m->arch->idioms->stub(p, at, ret_slot);
 }
 
 /* The function around a live address, in any module of the target. */
@@ -347,7 +334,7 @@ void tails_resolve(struct jab *j, size_t first)
 	far_list found = { 0 };
 	size_t cut = 0, last = j->sites.n, left;
 
-	if (!j->events)
+	if (!j->events || !j->arch->emit_tail)
 		return;
 	for (size_t i = first; i < last; i++)
 		if (may_follow(j, &j->sites.v[i]))
@@ -385,6 +372,8 @@ static enum what what_at(const struct jab *j, const struct site *s)
 {
 	const struct tail_link *next = s->next ? &j->targets.v[s->target].links.v[s->next - 1] : NULL;
 
+	if (!j->arch->emit_tail)	/* calls end at the jump */
+		return WHAT_BODY;
 	if (next && !is_followed(next))
 		next = NULL;
 	if (!s->link && !site_is_tail(s))
@@ -407,13 +396,14 @@ bool tails_ends_early(const struct jab *j, const struct site *s)
 	return site_is_tail(s) && (what == WHAT_BODY || what >= WHAT_TAKE);
 }
 
-#define JUMP_LEN 5
 
 size_t tails_room(const struct jab *j, const struct site *s)
 {
+	if (!j->arch->emit_tail)
+		return 0;
 	if (site_is_tail(s) && s->early)
-		return TAIL_ASK_MAX + JUMP_LEN;
-	return s->link || s->next || s->once ? TAIL_CODE_MAX + JUMP_LEN : 0;
+		return TAIL_ASK_MAX + j->arch->jumps->len;
+	return s->link || s->next || s->once ? TAIL_CODE_MAX + j->arch->jumps->len : 0;
 }
 
 static struct tail_spec spec_of(const struct jab *j, const struct target *t, const struct site *s, enum tail_code code)
@@ -448,7 +438,7 @@ bool tails_emit(const struct jab *j, const struct target *t, const struct want *
 	if (what < WHAT_ENTER_ONCE)
 		return false;
 	/* Of a call probe one call at most can end here. */
-	ret->after = (what == WHAT_TAKE || what == WHAT_BACK) && j->probes.v[s->probe].spec->kind != SPEC_CALL ? JUMP_LEN : 0;
+	ret->after = (what == WHAT_TAKE || what == WHAT_BACK) && j->probes.v[s->probe].spec->kind != SPEC_CALL ? j->arch->jumps->len : 0;
 	spec.body = w->body - ret->before;
 	j->arch->emit_tail(out, &spec);
 	return true;

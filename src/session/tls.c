@@ -4,7 +4,7 @@
  * program itself (its linker has laid it down) and for what has a place in the static block: libraries that
  * are there from the start, and some that come later. For these the distance is found
  *
- *  - in a slot that the loader has filled in for the library's own code (R_X86_64_TPOFF64), or
+ *  - in a slot that the loader has filled in for the library's own code (elf_abi.tls_offset), or
  *  - in glibc's description of the library, at the offset that its libc tells debuggers.
  *
  * All others get a block in each thread when the thread first touches it; they are refused. musl's errno is no such
@@ -156,28 +156,11 @@ static const struct func *func_named(const struct module *m, const char *name)
  */
 static bool errno_by_code(const struct module *m, int64_t *ret_off)
 {
-	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa }, pointer[] = { 0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0 };
 	const struct func *f = func_named(m, "__errno_location");
-	const uint8_t *p = f && f->size >= 14 && f->size <= 64 ? module_bytes(m, f->addr, f->size) : NULL;
-	const uint8_t *end = p ? p + f->size : NULL;
-	int32_t off = 0;
+	const uint8_t *p = f && f->size <= ERRNO_MOST ? module_bytes(m, f->addr, f->size) : NULL;
 
-	if (p && !memcmp(p, endbr, sizeof(endbr)))
-		p += sizeof(endbr);
-	if (!p || end - p < 14 || memcmp(p, pointer, sizeof(pointer)))
-		return false;
-	p += sizeof(pointer);
-	if (p[0] == 0x48 && ((p[1] == 0x83 && p[2] == 0xc0) || (p[1] == 0x8d && p[2] == 0x40))) {	/* add $8,%rax; lea 8(%rax),%rax */
-		off = (int8_t)p[3];
-		p += 4;
-	} else if (p[0] == 0x48 && p[1] == 0x05 && end - p >= 7) {					/* add $32,%rax */
-		memcpy(&off, p + 2, 4);
-		p += 6;
-	}
-	if (off <= 0 || off >= 4096 || *p != 0xc3)
-		return false;
-	*ret_off = off;
-	return true;
+	*ret_off = p ? m->arch->idioms->errno_offset(p, f->size) : 0;
+	return *ret_off;
 }
 
 static int find_symbol(struct jab *j, struct target *t, struct loaded *own, const char *name, int64_t *ret_off)

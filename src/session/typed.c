@@ -50,8 +50,8 @@ static bool take_place(const struct module *m, const struct loc *l, struct field
 		f->from = FROM_REG;
 		f->reg = p->reg;
 		return true;
-	case LOC_XMM:
-		f->from = FROM_XMM;
+	case LOC_VECTOR:
+		f->from = FROM_VECTOR;
 		f->reg = p->reg;
 		return true;
 	case LOC_MEM:

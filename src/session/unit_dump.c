@@ -82,14 +82,14 @@ static struct gen_env made_up_env(const struct unit *u, bool switches)
 {
 	return (struct gen_env){
 		.event = {
-			.rseq_off = -320, .rseq_sig = 0x53053053, .has_rseq = true, .has_tid = true, .tid_off = 720,
+			.rseq_off = -320, .rseq_sig = arch_host()->thread->rseq_sig, .has_rseq = true, .has_tid = true, .tid_off = 720,
 			.ring_table = areas[RINGS].at, .fast = areas[FAST].at, .pid_cell = areas[PID].at, .slow = areas[SLOW].at,
 			.lost_shared = areas[LOST].at, .ring_size = 1 << 20,
 		},
 		.ids = u->ids.v, .maps = areas[MAPS].at,
 		.layout = u->layout, .cells = areas[CELLS].at, .errors = areas[ERRORS].at,
 		.enabled = switches ? areas[ENABLED].at : 0, .nclauses = u->script->clauses.n, .blob = areas[BLOB].at,
-		.scratch_size = 256 << 10, .may_call = true, .has_fsbase = true, .good = areas[GOOD].at, .mult = 1ull << 30, .pairs = areas[PAIRS].at, .pair_bits = PAIR_BITS,
+		.scratch_size = 256 << 10, .may_call = true, .has_thread_insn = true, .good = areas[GOOD].at, .mult = 1ull << 30, .pairs = areas[PAIRS].at, .pair_bits = PAIR_BITS,
 		.unpaired = areas[UNPAIRED].at, .online_cpus = get_nprocs(),
 	};
 }

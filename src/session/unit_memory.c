@@ -15,7 +15,6 @@
 #include "session/units.h"
 
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/sysinfo.h>
 #include "base/err.h"
 #include "proc/ids.h"
@@ -24,7 +23,6 @@
 #include "session/rings.h"
 #include "session/shapes.h"
 
-#define HWCAP2_FSGSBASE 2
 #define SPARE_CELLS 64	/* for programs of what comes later */
 
 static bool any_ins(const struct jab *j, bool (*is)(const struct ir_ins *i))
@@ -274,7 +272,7 @@ int units_init(struct jab *j, struct target *t)
 		env->event = r->spec;
 		env->event.overwrite = j->events->o.overwrite;
 		env->blob = t->blob_at;
-		env->has_fsbase = getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE;
+		env->has_thread_insn = t->proc->arch->thread->reads_pointer();
 		env->scratch_size = r->scratch_size;
 		env->may_call = r->may_read;
 		env->quiet = r->quiet_at;

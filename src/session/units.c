@@ -50,6 +50,13 @@ static int take_unit(struct jab *j, struct unit u)
 	return r;
 }
 
+int refuse_language(const struct jab *j)
+{
+	const char *what = arch_lacks(j->arch, ARCH_LANGUAGE);
+
+	return what ? fail(-ENOTSUP, "jab for %s has no %s yet", j->arch->name, what) : 0;
+}
+
 int unit_add_script(struct jab *j, const struct script_options *o)
 {
 	struct unit u = { 0 };
@@ -82,8 +89,13 @@ int unit_say_errors(struct unit *u, int err)
 int unit_add_line(struct jab *j, const char *text, const char *more)
 {
 	struct unit u = { .is_line = true };
-	char *line = xasprintf("%s%s%s", text, more ? " ; " : "", more ? more : "");
-	int r = line_parse(line, &u.script);
+	char *line;
+	int r = refuse_language(j);
+
+	if (r < 0)
+		return r;
+	line = xasprintf("%s%s%s", text, more ? " ; " : "", more ? more : "");
+	r = line_parse(line, &u.script);
 
 	free(line);
 	if (r < 0) {

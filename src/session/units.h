@@ -68,6 +68,7 @@ struct unit_view {
 void unit_say_tracer(const uint64_t errors[IR_ERRORS]);
 
 /* The script of this session. Its text is kept. -EINVAL: unit_errors() has the messages. */
+int refuse_language(const struct jab *j);	/* if the CPU's table has no assembler */
 int unit_add_script(struct jab *j, const struct script_options *o);
 
 /* One probe line. -EINVAL with the first message as sentence. */

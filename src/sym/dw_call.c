@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Finds the call by which a function was entered. A parameter that a function did not keep may still be known to
- * its caller: the debug info describes at the call what was passed ("the second argument is the value of rbx"), and
+ * its caller: the debug info describes at the call what was passed ("the second argument is the value of that register"), and
  * the return address of the function identifies the call.
  *
  * That is valid only for a call instruction to this function, and only if nothing came in between: a function that

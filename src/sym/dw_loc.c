@@ -6,6 +6,8 @@
  */
 #include "sym/dw_loc.h"
 
+#include "arch/arch.h"
+
 #define MOST_NODES 1024
 #define MOST_PIECES 256
 
@@ -18,12 +20,9 @@ void loc_give_up(struct symbolic *s, const char *why)
 		s->why = why;
 }
 
-/* DWARF numbers registers in another order than machine code. */
-static int machine_reg(uint64_t reg)
+static const struct arch_regs *regs_of(const struct symbolic *s)
 {
-	static const uint8_t low[8] = { 0, 2, 1, 3, 6, 7, 5, 4 };
-
-	return reg < 8 ? low[reg] : reg < 16 ? (int)reg : -1;
+	return s->t->m->arch->regs;
 }
 
 uint16_t loc_make(struct symbolic *s, uint8_t op, uint16_t a, uint16_t b, int64_t imm)
@@ -89,7 +88,7 @@ uint16_t loc_plus(struct symbolic *s, uint16_t a, int64_t c)
 
 void loc_push_reg(struct symbolic *s, uint64_t reg, int64_t off)
 {
-	int r = machine_reg(reg);
+	int r = reg_of_dwarf(regs_of(s), reg);
 
 	if (r < 0)
 		loc_give_up(s, "it depends on a register that is not a general one");
@@ -123,14 +122,14 @@ void loc_push_cfa(struct symbolic *s)
 			return;
 	}
 	if (s->at_entry)
-		loc_push_reg(s, 7, 8);
+		loc_push(s, loc_plus(s, loc_make(s, LOP_REG, regs_of(s)->sp, 0, 0), s->t->m->arch->c_call->pushes));
 	else
 		loc_give_up(s, "no unwind table says where its frame is");
 }
 
 /*
- * A frame relative to rbp exists only while rbp is the function's own: not in the prologue, not after the epilogue.
- * That is known from the unwind table.
+ * A frame relative to the frame pointer exists only while that is the function's own: not in the prologue, not after the
+ * epilogue. That is known from the unwind table.
  */
 static bool is_frame_up(struct symbolic *s)
 {
@@ -145,7 +144,7 @@ static bool is_frame_up(struct symbolic *s)
 	x = loc_at(s, loc_pop(s));
 	if (x.op == LOP_ADD)
 		x = loc_at(s, x.a);
-	return x.op != LOP_REG || x.a != 4;	/* relative to rsp: no frame */
+	return x.op != LOP_REG || x.a != regs_of(s)->sp;	/* relative to the stack pointer: no frame */
 }
 
 static void push_frame_base(struct symbolic *s, int64_t off)
@@ -218,11 +217,22 @@ static void push_load(struct symbolic *s, uint64_t size)
 
 static void close_register(struct symbolic *s, struct loc_piece *p)
 {
-	int r = machine_reg(s->reg);
+	const struct arch_regs *regs = regs_of(s);
+	int r = reg_of_dwarf(regs, s->reg);
 
-	p->kind = r >= 0 ? LOC_REG : s->reg >= 17 && s->reg <= 32 ? LOC_XMM :
-		  s->reg >= 67 && s->reg <= 82 ? LOC_XMM : s->reg >= 33 && s->reg <= 40 ? LOC_ST : LOC_GONE;
-	p->reg = r >= 0 ? (uint64_t)r : p->kind == LOC_ST ? s->reg - 33 : s->reg >= 67 ? s->reg - 67 + 16 : s->reg - 17;
+	p->kind = LOC_GONE;
+	if (r >= 0) {
+		p->kind = LOC_REG;
+		p->reg = r;
+	} else if (s->reg >= regs->dwarf_stacked.lo && s->reg <= regs->dwarf_stacked.hi) {
+		p->kind = LOC_ST;
+		p->reg = s->reg - regs->dwarf_stacked.lo;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(regs->dwarf_vectors) && p->kind == LOC_GONE; i++)
+		if (s->reg >= regs->dwarf_vectors[i].lo && s->reg <= regs->dwarf_vectors[i].hi) {
+			p->kind = LOC_VECTOR;
+			p->reg = s->reg - regs->dwarf_vectors[i].lo + regs->dwarf_vectors[i].first;
+		}
 }
 
 static void close_computed(struct symbolic *s, struct loc_piece *p)

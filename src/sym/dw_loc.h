@@ -3,12 +3,13 @@
 #ifndef JAB_SYM_DW_LOC_H
 #define JAB_SYM_DW_LOC_H
 
+#include "arch/regs.h"
 #include "sym/types_priv.h"
 
 #define MOST_STACK 64
 
 /* The registers of the caller, as nodes. */
-struct outer { uint16_t reg[16]; uint32_t known; };
+struct outer { uint16_t reg[CPU_REGS]; uint32_t known; };
 
 /*
  * A value on the expression stack. sort is 0 for a plain 64-bit value, which most expressions use; otherwise the

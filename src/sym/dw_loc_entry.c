@@ -7,15 +7,23 @@
  */
 #include "sym/dw_loc.h"
 
+#include "arch/arch.h"
+
 static const char not_kept[] = "it is not kept up to this address; it is known at the function's entry";
 
-enum { RBX = 3, RBP = 6, R12 = 12 };	/* DWARF's numbers */
-static const uint8_t given_back[] = { RBX, RBP, R12, 13, 14, 15 };
-
-/* The number in machine code. For these registers it differs only for rbp. */
-static int machine(uint8_t reg)
+static const struct arch *arch_of(const struct symbolic *s)
 {
-	return reg == RBP ? 5 : reg;
+	return s->t->m->arch;
+}
+
+/* DWARF's number of a general register. */
+static int dwarf_number(const struct arch_regs *regs, int reg)
+{
+	int n = 0;
+
+	while (n < regs->n && regs->dwarf[n] != reg)
+		n++;
+	return n;
 }
 
 enum rule { LOST, SAME, SAVED };
@@ -36,14 +44,16 @@ static enum rule rule_of(Dwarf_Frame *frame, uint8_t reg, int64_t *ret_off)
 	return SAVED;
 }
 
-/* Without a rule for rbx libdw takes it for a register that is not callee-saved, unlike the others; so r12 decides. */
-static void add_reg(struct symbolic *s, Dwarf_Frame *frame, uint16_t cfa, uint8_t reg, struct outer *o)
+/* Without a rule for the first one libdw takes it for a register that is not callee-saved, unlike the others; so the third decides. */
+static void add_reg(struct symbolic *s, Dwarf_Frame *frame, uint16_t cfa, int i, struct outer *o)
 {
+	const struct arch_regs *regs = arch_of(s)->regs;
+	const uint8_t *kept = arch_of(s)->c_call->kept;
 	int64_t off = 0, unused;
-	enum rule rule = rule_of(frame, reg, &off);
-	int r = machine(reg);
+	enum rule rule = rule_of(frame, dwarf_number(regs, kept[i]), &off);
+	int r = kept[i];
 
-	if (rule == LOST && reg == RBX && rule_of(frame, R12, &unused) != LOST)
+	if (rule == LOST && !i && rule_of(frame, dwarf_number(regs, kept[2]), &unused) != LOST)
 		rule = SAME;
 	if (rule == LOST)
 		return;
@@ -55,16 +65,17 @@ static void add_reg(struct symbolic *s, Dwarf_Frame *frame, uint16_t cfa, uint8_
 static struct outer caller_regs(struct symbolic *s, uint16_t cfa)
 {
 	Dwarf_CFI *cfi[2] = { dw_eh_frame(s->t), s->t->main.dw ? dwarf_getcfi(s->t->main.dw) : NULL };
-	struct outer o = { .known = 1u << 4 };
+	uint8_t sp = arch_of(s)->regs->sp;
+	struct outer o = { .known = 1u << sp };
 	Dwarf_Frame *frame;
 	size_t i, k;
 
-	o.reg[4] = cfa;
-	for (i = 0; i < 2 && o.known == 1u << 4 && !die_flag(s->func, DW_AT_noreturn); i++) {
+	o.reg[sp] = cfa;
+	for (i = 0; i < 2 && o.known == 1u << sp && !die_flag(s->func, DW_AT_noreturn); i++) {
 		if (!cfi[i] || dwarf_cfi_addrframe(cfi[i], s->pc, &frame) != 0)
 			continue;
-		for (k = 0; k < sizeof(given_back); k++)
-			add_reg(s, frame, cfa, given_back[k], &o);
+		for (k = 0; k < arch_of(s)->c_call->nkept; k++)
+			add_reg(s, frame, cfa, k, &o);
 		free(frame);
 	}
 	return o;
@@ -87,10 +98,11 @@ static bool is_same(struct symbolic *s, uint16_t a, uint16_t b)
 /* Compilers describe only memory that nothing else changes: the frame, and constants. */
 bool loc_is_kept(struct symbolic *s, uint16_t address)
 {
+	const struct arch_regs *regs = arch_of(s)->regs;
 	uint16_t base = base_of(s, address);
 
-	return loc_at(s, base).op == LOP_ADDR || is_same(s, base, base_of(s, s->outer->reg[4])) ||
-	       (s->outer->known & 1u << 5 && is_same(s, base, base_of(s, s->outer->reg[5])));
+	return loc_at(s, base).op == LOP_ADDR || is_same(s, base, base_of(s, s->outer->reg[regs->sp])) ||
+	       (s->outer->known & 1u << regs->fp && is_same(s, base, base_of(s, s->outer->reg[regs->fp])));
 }
 
 /* The value that one call passes, as a node. If it is not known, everything is restored. */
@@ -135,7 +147,7 @@ static void push_from_calls(struct symbolic *s, uint64_t reg, uint16_t cfa, cons
 		return;
 	}
 	s->why = dw_calls_to(s->t, entry, &calls, &n);
-	back = loc_make(s, LOP_LOAD, loc_plus(s, cfa, -8), 0, 8);
+	back = loc_make(s, LOP_LOAD, loc_plus(s, cfa, -8), 0, 8);	/* of a CPU whose calls push it: see loc_push_entry() */
 	for (i = 0; i < n && !s->why; i++) {
 		if (!handed_over(s, &calls[i], reg, o, &value))
 			continue;
@@ -180,6 +192,7 @@ void loc_push_entry(struct symbolic *s, const Dwarf_Op *op)
 	uint16_t cfa;
 	Dwarf_Op *ops;
 	size_t n, i;
+	int reg;
 
 	if (!inner_ops(s, op, &attr, &ops, &n))
 		return;
@@ -187,7 +200,8 @@ void loc_push_entry(struct symbolic *s, const Dwarf_Op *op)
 		push_at_entry(s, &attr, ops, n);
 		return;
 	}
-	if (!s->func || n != 1 || ops[0].atom < DW_OP_reg0 || ops[0].atom > DW_OP_reg15) {
+	reg = n == 1 && ops[0].atom >= DW_OP_reg0 && ops[0].atom <= DW_OP_reg31 ? reg_of_dwarf(arch_of(s)->regs, ops[0].atom - DW_OP_reg0) : -1;
+	if (!s->func || reg < 0) {
 		loc_give_up(s, not_kept);
 		return;
 	}
@@ -196,10 +210,13 @@ void loc_push_entry(struct symbolic *s, const Dwarf_Op *op)
 		return;
 	cfa = loc_pop(s);
 	o = caller_regs(s, cfa);
-	for (i = 0; i < sizeof(given_back); i++)
-		if (given_back[i] == ops[0].atom - DW_OP_reg0 && o.known & 1u << machine(given_back[i])) {
-			loc_push(s, o.reg[machine(given_back[i])]);
+	for (i = 0; i < arch_of(s)->c_call->nkept; i++)
+		if (arch_of(s)->c_call->kept[i] == reg && o.known & 1u << reg) {
+			loc_push(s, o.reg[reg]);
 			return;
 		}
-	push_from_calls(s, ops[0].atom - DW_OP_reg0, cfa, &o);
+	if (!arch_of(s)->c_call->pushes)	/* where the return address is, is another question at each instruction */
+		loc_give_up(s, not_kept);
+	else
+		push_from_calls(s, ops[0].atom - DW_OP_reg0, cfa, &o);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * .eh_frame: the one table that even a stripped program keeps. Of each FDE its code range, its exception table, and
- * whether its first row is that of a function's entry (CFA = rsp+8: only the return address on the stack). A piece
+ * whether its first row is that of a function's entry (only the return address is on the stack, if calls push it). A piece
  * that starts with another row was split off from another function.
  */
+#include "arch/arch.h"
 #include "sym/priv.h"
 #include "sym/sort.h"
-
-#define DWARF_RSP 7
 
 /* Linkers keep one CIE per kind, not per FDE; a few slots cache all that are in use. */
 #define CIE_SLOTS 64
@@ -271,18 +270,19 @@ static void add_range(void *arg, const struct frame_fde *fde)
 {
 	struct frame_row row = fde->cie->row;
 	struct reader r = fde->program;
-	struct sym_priv *p = arg;
+	const struct module *m = arg;
 
 	first_row(&r, &row);
-	*vec_add(&p->fdes) = (struct fde_range){
+	*vec_add(&priv(m)->fdes) = (struct fde_range){
 		.lo = fde->lo, .hi = fde->hi, .lsda = fde->lsda,
-		.first_cfa_is_entry = !fde->cie->signal && row.known && row.reg == DWARF_RSP && row.offset == 8,
+		.first_cfa_is_entry = !fde->cie->signal && row.known && reg_of_dwarf(m->arch->regs, row.reg) == m->arch->regs->sp &&
+				      row.offset == m->arch->c_call->pushes,
 	};
 }
 
 void fdes_read(struct module *m)
 {
-	frames_each(m, add_range, priv(m));
+	frames_each(m, add_range, m);
 	sort_fdes(priv(m));
 }
 

@@ -11,6 +11,7 @@
  * symbol's range is not an entry (clone() has two). An FDE without a symbol is a function if its first row is that
  * of an entry, else the cold part of another function.
  */
+#include "arch/arch.h"
 #include "sym/priv.h"
 #include "sym/sort.h"
 
@@ -59,18 +60,12 @@ static void add_named(struct build *b, size_t from, size_t to, bool fde_here)
 	*vec_add(&b->m->funcs) = f;
 }
 
-/* jmp *slot(%rip), perhaps after endbr64 and with a bnd prefix: the start of a PLT stub. */
 static bool looks_like_plt(const struct module *m, const struct fde_range *fde)
 {
-	const uint8_t *p = module_bytes(m, fde->lo, 16);
+	const uint8_t *p = module_bytes(m, fde->lo, STUB_LEN);
+	uint64_t slot;
 
-	if (!p)
-		return false;
-	if (memcmp(p, "\xf3\x0f\x1e\xfa", 4) == 0)
-		p += 4;
-	if (*p == 0xf2)
-		p++;
-	return p[0] == 0xff && p[1] == 0x25;
+	return p && m->arch->idioms->stub(p, fde->lo, &slot);
 }
 
 /*

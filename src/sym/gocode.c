@@ -35,19 +35,6 @@ static struct range go_range(const struct module *m)
 	return v->text.n ? v->text.v[0] : (struct range){ 0 };
 }
 
-/* mov %fs:off,%r14 in one step or in two, or into rcx (before Go 1.17). */
-static bool loads_g(const uint8_t *c, int32_t *ret_off)
-{
-	bool one = !memcmp(c, "\x64\x4c\x8b\x34\x25", 5) || !memcmp(c, "\x64\x48\x8b\x0c\x25", 5);
-
-	if (!one && (memcmp(c, "\x49\xc7\xc6", 3) || memcmp(c + 7, "\x64\x4d\x8b\x36", 4)))
-		return false;
-	*ret_off = get32(c + (one ? 5 : 3));
-	return true;
-}
-
-#define LOAD_MOST 11
-
 static void find_g(struct module *m, struct range r)
 {
 	const uint8_t *code = r.hi > r.lo ? module_bytes(m, r.lo, r.hi - r.lo) : NULL;
@@ -55,8 +42,8 @@ static void find_g(struct module *m, struct range r)
 	int32_t off, first = 0;
 	int n = 0;
 
-	for (uint64_t i = 0; code && i + LOAD_MOST <= r.hi - r.lo && n < ENOUGH; i++) {
-		if ((code[i] != 0x64 && code[i] != 0x49) || !loads_g(code + i, &off) || off >= 0)
+	for (uint64_t i = 0; code && i + GO_LOAD_MOST <= r.hi - r.lo && n < ENOUGH; i++) {
+		if (!m->arch->idioms->go_loads_g(code + i, &off) || off >= 0)
 			continue;
 		first = n ? first : off;
 		if (off == first)
@@ -92,30 +79,6 @@ int32_t module_go_g(struct module *m)
 	return priv(m)->go_g;
 }
 
-static bool begins(const uint8_t *code, size_t len, const char *with, size_t n)
-{
-	return len >= n && !memcmp(code, with, n);
-}
-
-/* Whether this is one of the instructions before the comparison. */
-static bool is_frame_size(const uint8_t *c, size_t len)
-{
-	return begins(c, len, "\x4c\x8d\x64\x24", 4) ||		/* lea -8(%rsp),%r12 */
-	       begins(c, len, "\x4c\x8d\xa4\x24", 4) ||		/* lea -400(%rsp),%r12 */
-	       begins(c, len, "\x49\x89\xe4", 3) ||		/* mov %rsp,%r12 */
-	       begins(c, len, "\x49\x81\xec", 3) ||		/* sub $size,%r12 */
-	       begins(c, len, "\x64\x48\x8b\x0c\x25", 5);	/* mov %fs:-8,%rcx (before Go 1.17) */
-}
-
-bool go_compares_stack(const uint8_t *c, size_t len)
-{
-	return begins(c, len, "\x49\x3b\x66\x10", 4) ||		/* cmp 16(%r14),%rsp */
-	       begins(c, len, "\x4d\x3b\x66\x10", 4) ||		/* cmp 16(%r14),%r12 */
-	       begins(c, len, "\x49\x3b\x66\x18", 4) ||		/* cmp 24(%r14),%rsp: of the run time's own stacks */
-	       begins(c, len, "\x4d\x3b\x66\x18", 4) ||
-	       begins(c, len, "\x48\x3b\x61\x10", 4);		/* cmp 16(%rcx),%rsp */
-}
-
 static const uint8_t *decode(const struct module *m, uint64_t at, struct insn *ret_insn)
 {
 	size_t room = INSN_MAX;
@@ -142,9 +105,9 @@ uint64_t module_behind_go_check(const struct module *m, uint64_t entry)
 		at += in.len;
 		if (checked)
 			return in.kind == INSN_JCC ? at : entry;
-		if (go_compares_stack(code, in.len))
+		if (m->arch->idioms->go_checks_stack(code, in.len))
 			checked = true;
-		else if (!is_frame_size(code, in.len) && (in.kind != INSN_JCC || !i))
+		else if (!m->arch->idioms->go_prepares_check(code, in.len) && (in.kind != INSN_JCC || !i))
 			return entry;
 	}
 	return entry;

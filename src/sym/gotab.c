@@ -8,6 +8,7 @@
  *	functions: { u32 code (from the start of text), u32 record } ..., u32 end
  *	record: u32 code, i32 name ...
  */
+#include "arch/arch.h"
 #include "sym/priv.h"
 
 #define GO_1_18 0xfffffff0u
@@ -63,13 +64,13 @@ struct bytes go_table(const struct module *m)
 	return v->go_table;
 }
 
-struct word { uint64_t at, value; };
+struct word { uint64_t at, value; uint32_t relative; };
 
 static void take_word(void *arg, const struct reloc *r)
 {
 	struct word *w = arg;
 
-	if (r->offset == w->at && r->type == R_X86_64_RELATIVE)
+	if (r->offset == w->at && r->type == w->relative)
 		w->value = r->addend;
 }
 
@@ -77,7 +78,7 @@ static void take_word(void *arg, const struct reloc *r)
 uint64_t go_text_start(const struct module *m, struct bytes table)
 {
 	const Elf64_Shdr *text = image_section(&priv(m)->image, ".text");
-	struct word start = { table.addr + 24, get64(table.p + 24) };
+	struct word start = { table.addr + 24, get64(table.p + 24), m->arch->elf->relative };
 
 	if (!start.value)
 		relocs_each(m, take_word, &start);

@@ -135,7 +135,7 @@ void funcs_build(struct module *m);
 /* ehframe.c */
 void fdes_read(struct module *m);
 
-/* reloc.c: every dynamic relocation of the file, RELR unpacked into R_X86_64_RELATIVE */
+/* reloc.c: every dynamic relocation of the file, RELR unpacked into elf_abi.relative */
 struct reloc { uint64_t offset, addend; uint32_t type, symbol; };
 void relocs_each(const struct module *m, void (*each)(void *arg, const struct reloc *r), void *arg);
 

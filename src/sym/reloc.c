@@ -6,6 +6,8 @@
  */
 #include "sym/priv.h"
 
+#include "arch/arch.h"
+
 typedef void (*reloc_fn)(void *arg, const struct reloc *r);
 
 static void each_rela(struct bytes b, reloc_fn each, void *arg)
@@ -27,7 +29,7 @@ static void each_rela(struct bytes b, reloc_fn each, void *arg)
 /* An even word is an address; an odd one a bit map of the 63 words after it. */
 static void each_relr(const struct module *m, struct bytes b, reloc_fn each, void *arg)
 {
-	struct reloc r = { .type = R_X86_64_RELATIVE };
+	struct reloc r = { .type = m->arch->elf->relative };
 	uint64_t base = 0, map;
 	size_t i;
 	int bit;
@@ -110,25 +112,25 @@ static void offer(struct pointer_search *s, uint64_t addr)
 		s->add(s->arg, addr);
 }
 
+/* Whether it makes a word the address of a symbol. */
+static bool is_symbols(const struct elf_abi *elf, const struct reloc *r)
+{
+	return r->type == elf->absolute || r->type == elf->glob_dat || r->type == elf->jump_slot;
+}
+
 static void pointer_of_reloc(void *arg, const struct reloc *r)
 {
 	struct pointer_search *s = arg;
+	const struct elf_abi *elf = s->m->arch->elf;
 	Elf64_Sym sym;
 
-	switch (r->type) {
-	case R_X86_64_RELATIVE:
-	case R_X86_64_IRELATIVE:
+	if (r->type == elf->relative || r->type == elf->irelative)
 		offer(s, r->addend);
-		break;
-	case R_X86_64_64:
-	case R_X86_64_GLOB_DAT:
-	case R_X86_64_JUMP_SLOT:
-		if (r->symbol >= s->dynsym.n)
-			break;
-		sym = symbols_at(&s->dynsym, r->symbol);
-		if (sym.st_shndx != SHN_UNDEF)
-			offer(s, sym.st_value + (r->type == R_X86_64_64 ? r->addend : 0));
-	}
+	if (!is_symbols(elf, r) || r->symbol >= s->dynsym.n)
+		return;
+	sym = symbols_at(&s->dynsym, r->symbol);
+	if (sym.st_shndx != SHN_UNDEF)
+		offer(s, sym.st_value + (r->type == elf->absolute ? r->addend : 0));
 }
 
 static void scan_words(struct pointer_search *s, uint64_t lo, uint64_t hi)
@@ -193,17 +195,16 @@ void module_text_pointers(struct module *m, void (*add)(void *arg, uint64_t addr
 		scan_segment(&s, &m->segments.v[i]);
 }
 
-struct irel_search { struct sym_priv *p; struct symbols dynsym; };
+struct irel_search { const struct elf_abi *elf; struct sym_priv *p; struct symbols dynsym; };
 
 static void note_irel(void *arg, const struct reloc *r)
 {
 	struct irel_search *s = arg;
 	Elf64_Sym sym;
 
-	if (r->type == R_X86_64_IRELATIVE)
+	if (r->type == s->elf->irelative)
 		*vec_add(&s->p->irels) = (struct irel){ r->addend, r->offset };
-	if ((r->type != R_X86_64_JUMP_SLOT && r->type != R_X86_64_GLOB_DAT && r->type != R_X86_64_64) ||
-	    r->symbol >= s->dynsym.n)
+	if (!is_symbols(s->elf, r) || r->symbol >= s->dynsym.n)
 		return;
 	sym = symbols_at(&s->dynsym, r->symbol);
 	if (ELF64_ST_TYPE(sym.st_info) == STT_GNU_IFUNC && sym.st_shndx != SHN_UNDEF)
@@ -213,7 +214,7 @@ static void note_irel(void *arg, const struct reloc *r)
 size_t module_irelative(struct module *m, const struct irel **ret)
 {
 	struct sym_priv *p = priv(m);
-	struct irel_search s = { p, image_dynsym(&p->image) };
+	struct irel_search s = { m->arch->elf, p, image_dynsym(&p->image) };
 
 	if (!p->have_irels)
 		relocs_each(m, note_irel, &s);
@@ -224,10 +225,11 @@ size_t module_irelative(struct module *m, const struct irel **ret)
 
 static void note_slot(void *arg, const struct reloc *r)
 {
-	struct sym_priv *p = arg;
+	const struct module *m = arg;
+	const struct elf_abi *elf = m->arch->elf;
 
-	if (r->type == R_X86_64_JUMP_SLOT || r->type == R_X86_64_GLOB_DAT || r->type == R_X86_64_IRELATIVE)
-		*vec_add(&p->slots) = r->offset;
+	if (r->type == elf->jump_slot || r->type == elf->glob_dat || r->type == elf->irelative)
+		*vec_add(&priv(m)->slots) = r->offset;
 }
 
 static int compare_slot(const void *a, const void *b)
@@ -243,7 +245,7 @@ bool module_is_loaders_slot(struct module *m, uint64_t addr)
 
 	if (!p->have_slots) {
 		p->have_slots = true;
-		relocs_each(m, note_slot, p);
+		relocs_each(m, note_slot, m);
 		if (p->slots.n)
 			qsort(p->slots.v, p->slots.n, sizeof(*p->slots.v), compare_slot);
 	}

@@ -6,15 +6,17 @@
  */
 #include "sym/priv.h"
 
+#include "arch/arch.h"
+
 struct descriptor { uint32_t version, flags; uint64_t start, length, abort; };
 
-struct section_copy { uint64_t addr; size_t n; uint8_t *p; };
+struct section_copy { uint32_t relative; uint64_t addr; size_t n; uint8_t *p; };
 
 static void apply(void *arg, const struct reloc *r)
 {
 	struct section_copy *c = arg;
 
-	if (r->type == R_X86_64_RELATIVE && c->n >= 8 && r->offset >= c->addr &&
+	if (r->type == c->relative && c->n >= 8 && r->offset >= c->addr &&
 	    r->offset - c->addr <= c->n - 8)
 		memcpy(c->p + (r->offset - c->addr), &r->addend, 8);
 }
@@ -22,7 +24,7 @@ static void apply(void *arg, const struct reloc *r)
 static struct section_copy copy_relocated(struct module *m, uint64_t addr, size_t len)
 {
 	const uint8_t *p = module_bytes(m, addr, len);
-	struct section_copy c = { addr, p ? len : 0, p ? xcalloc(1, len) : NULL };
+	struct section_copy c = { m->arch->elf->relative, addr, p ? len : 0, p ? xcalloc(1, len) : NULL };
 
 	if (p) {
 		memcpy(c.p, p, len);

@@ -88,10 +88,8 @@ int32_t module_go_g(struct module *m);
 /*
  * A Go function that needs stack begins by comparing the stack pointer with its limit. module_behind_go_check():
  * the address after that comparison and the branch to the run time; `entry` if the function does not compare.
- * go_compares_stack(): whether this instruction of a Go function is such a comparison.
  */
 uint64_t module_behind_go_check(const struct module *m, uint64_t entry);
-bool go_compares_stack(const uint8_t *code, size_t len);
 
 /* The file's bytes at a link address: NULL if [addr, addr+len) is not in one file-backed segment. */
 const uint8_t *module_bytes(const struct module *m, uint64_t addr, size_t len);
@@ -187,7 +185,7 @@ size_t module_irelative(struct module *m, const struct irel **ret_irels);
 /* Does only the loader write the word there? Others may be variables of the program, which change. */
 bool module_is_loaders_slot(struct module *m, uint64_t addr);
 
-/* FDE ranges, sorted by start; first_cfa_is_entry: the first row has CFA = rsp+8. */
+/* FDE ranges, sorted by start; first_cfa_is_entry: the first row has the CFA of a function's entry. */
 struct fde_range { uint64_t lo, hi; bool first_cfa_is_entry; uint64_t lsda; };
 size_t module_fdes(struct module *m, const struct fde_range **ret_fdes);
 

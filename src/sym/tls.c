@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Thread-local storage of a file. The offset of a program's block from the thread pointer is fixed by the linker:
- * it ends right below the thread pointer. For a library the loader decides, and writes offsets into the slots of
+ * it ends right below the thread pointer, or begins behind what is there. For a library the loader decides, and writes offsets into the slots of
  * relocations.
  */
 #include <string.h>
 
+#include "arch/arch.h"
 #include "sym/priv.h"
 
 static const Elf64_Phdr *header(const struct image *e)
@@ -24,7 +25,10 @@ bool module_tls(const struct module *m, int64_t *ret_program_off)
 	if (!ph)
 		return false;
 	align = ph->p_align ? ph->p_align : 1;
-	*ret_program_off = -(int64_t)(ph->p_memsz + ((-ph->p_vaddr - ph->p_memsz) & (align - 1)));
+	if (m->arch->elf->tls_head)
+		*ret_program_off = m->arch->elf->tls_head + ((ph->p_vaddr - m->arch->elf->tls_head) & (align - 1));
+	else
+		*ret_program_off = -(int64_t)(ph->p_memsz + ((-ph->p_vaddr - ph->p_memsz) & (align - 1)));
 	return true;
 }
 
@@ -32,6 +36,7 @@ struct slot_search {
 	struct symbols dynsym;
 	uint64_t slot;
 	int64_t byte;
+	uint32_t type;
 	bool found;
 };
 
@@ -55,7 +60,7 @@ static void look(void *arg, const struct reloc *r)
 	struct slot_search *s = arg;
 	int64_t byte;
 
-	if (s->found || r->type != R_X86_64_TPOFF64 || !is_own(s, r, &byte))
+	if (s->found || r->type != s->type || !is_own(s, r, &byte))
 		return;
 	s->found = true;
 	s->slot = r->offset;
@@ -64,7 +69,7 @@ static void look(void *arg, const struct reloc *r)
 
 bool module_tls_slot(struct module *m, uint64_t *ret_slot, int64_t *ret_byte)
 {
-	struct slot_search s = { .dynsym = image_dynsym(&priv(m)->image) };
+	struct slot_search s = { .dynsym = image_dynsym(&priv(m)->image), .type = m->arch->elf->tls_offset };
 
 	relocs_each(m, look, &s);
 	*ret_slot = s.slot;

@@ -145,13 +145,13 @@ char *type_layout(struct types *t, type_id id);	/* a struct with its members, of
  * through it once from the start.
  */
 enum loc_kind {
-	LOC_REG,		/* in general register reg (number in machine code: 0 rax, 1 rcx, 7 rdi, 15 r15) */
-	LOC_XMM,		/* in the low bytes of xmm reg (ymm, zmm where size > 16) */
+	LOC_REG,		/* in general register reg, by its number (struct arch_regs) */
+	LOC_VECTOR,		/* in the low bytes of vector register reg */
 	LOC_MEM,		/* in memory at reg + off */
 	LOC_GLOBAL,		/* in memory at link address off */
 	LOC_CONST,		/* the value is off; padding between pieces that is not passed is 0 */
 	LOC_TLS,		/* in memory, off bytes into this module's block of thread-local storage */
-	LOC_ST,			/* x87 stack register st(reg) */
+	LOC_ST,			/* register reg of a stack of floating point registers */
 	LOC_BYTES,		/* the value is the bytes at `bytes` (size of them) */
 	LOC_MEM_AT,		/* in memory at the address that node computes */
 	LOC_VALUE,		/* the value is the one that node computes */
@@ -258,7 +258,7 @@ struct func_types {
 	uint32_t line;		/* line in types_func_file() */
 	uint32_t nparams, nresults;
 	const struct var *params;	/* behind them Go's results, each for itself: loc as in retval */
-	struct var retval;	/* loc at the ret instruction; a large one in memory, at rax, but see result_at */
+	struct var retval;	/* loc at the ret instruction; a large one in memory, but see result_at */
 	struct var result_at;	/* Rust: a result in memory, loc at the entry, where its address is known; it is written
 				   by the time of the return. loc.n == 0: none, retval is to be used */
 };

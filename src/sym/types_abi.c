@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The System V calling convention of x86-64. A value of up to 16 bytes is classified in two halves of 8
- * ("eightbytes"); the content of a half decides whether it is passed in a general register, in an SSE register or,
+ * The C calling convention, by the CPU's registers (arch/call.h). In that of System V a value of up to 16 bytes is classified in
+ * two halves of 8 ("eightbytes"); the content of a half decides whether it is passed in a general register, in a vector register or,
  * with everything larger, on the stack. C++ classes that must not be copied bytewise are passed by address.
  */
 #include "sym/types_priv.h"
 
-enum { R_AX, R_CX, R_DX, R_BX, R_SP, R_BP, R_SI, R_DI };
+#include "arch/arch.h"
 
 enum half { H_NONE, H_INT, H_SSE, H_SSEUP, H_X87, H_X87UP, H_X87_COMPLEX, H_MEMORY };
 
@@ -17,8 +17,17 @@ struct classes {
 	int steps;		/* damaged types may contain themselves */
 };
 
-static const uint8_t int_regs[] = { R_DI, R_SI, R_DX, R_CX, 8, 9 };
-#define SSE_REGS 8
+const struct call_abi *abi_call(const struct abi *a)
+{
+	const struct arch *arch = a->t->m->arch;
+
+	return a->kind == ABI_GO || a->kind == ABI_GO_STACK ? arch->go_call : arch->c_call;
+}
+
+static bool has_int_left(const struct abi *a)
+{
+	return a->ints < abi_call(a)->nargs;
+}
 
 static uint8_t merge(uint8_t a, uint8_t b)
 {
@@ -202,7 +211,7 @@ struct loc abi_on_stack(struct abi *a, uint64_t size, uint64_t align)
 	if (a->ints_why || a->floats_why)
 		return loc_gone(a->ints_why ? a->ints_why : a->floats_why);
 	a->stack = at + size;
-	return loc_one(a->t, (struct loc_piece){ .kind = LOC_MEM, .reg = R_SP, .off = at + 8, .size = size });
+	return loc_one(a->t, (struct loc_piece){ .kind = LOC_MEM, .reg = a->t->m->arch->regs->sp, .off = at + abi_call(a)->pushes, .size = size });
 }
 
 struct loc abi_pointed(struct abi *a, uint64_t size)
@@ -212,14 +221,14 @@ struct loc abi_pointed(struct abi *a, uint64_t size)
 
 	if (a->ints_why)
 		return loc_gone(a->ints_why);
-	if (a->ints < ARRAY_SIZE(int_regs))
-		return loc_one(a->t, (struct loc_piece){ .kind = LOC_MEM, .reg = int_regs[a->ints++], .size = size });
+	if (has_int_left(a))
+		return loc_one(a->t, (struct loc_piece){ .kind = LOC_MEM, .reg = abi_call(a)->args[a->ints++], .size = size });
 	if (a->floats_why)
 		return loc_gone(a->floats_why);
 	/* The pointer itself is on the stack. */
 	n = types_alloc(a->t, 4 * sizeof(*n));
-	n[0] = (struct loc_node){ LOP_REG, R_SP, 0, 0 };
-	n[1] = (struct loc_node){ LOP_CONST, 0, 0, a->stack + 8 };
+	n[0] = (struct loc_node){ LOP_REG, a->t->m->arch->regs->sp, 0, 0 };
+	n[1] = (struct loc_node){ LOP_CONST, 0, 0, a->stack + abi_call(a)->pushes };
 	n[2] = (struct loc_node){ LOP_ADD, 0, 1, 0 };
 	n[3] = (struct loc_node){ LOP_LOAD, 2, 0, 8 };
 	a->stack += 8;
@@ -265,7 +274,7 @@ static struct loc in_registers(struct abi *a, const struct classes *c, uint64_t 
 	int i;
 
 	if (c->half[1] == H_SSEUP) {
-		pieces_add(&p, (struct loc_piece){ .kind = LOC_XMM, .reg = a->floats++, .size = size });
+		pieces_add(&p, (struct loc_piece){ .kind = LOC_VECTOR, .reg = a->floats++, .size = size });
 		return pieces_loc(a->t, &p);
 	}
 	for (i = 0; i < 2 && i * 8u < size; i++) {
@@ -274,7 +283,7 @@ static struct loc in_registers(struct abi *a, const struct classes *c, uint64_t 
 		if (c->half[i] == H_INT)
 			pieces_add(&p, (struct loc_piece){ .kind = LOC_REG, .reg = ints[a->ints++], .size = part });
 		else if (c->half[i] == H_SSE)
-			pieces_add(&p, (struct loc_piece){ .kind = LOC_XMM, .reg = a->floats++, .size = part });
+			pieces_add(&p, (struct loc_piece){ .kind = LOC_VECTOR, .reg = a->floats++, .size = part });
 		else	/* only padding */
 			pieces_add(&p, (struct loc_piece){ .kind = LOC_CONST, .size = part });
 	}
@@ -291,13 +300,13 @@ static struct loc half_left(struct abi *a)
 	int i;
 
 	if (!a->clang || a->clang >= 18) {
-		if (a->clang && a->ints < ARRAY_SIZE(int_regs))
+		if (a->clang && has_int_left(a))
 			a->ints_why = "compilers differ in how they hand over what follows a number of 16 bytes";
 		return abi_on_stack(a, 16, 16);
 	}
 	for (i = 0; i < 2; i++) {
-		if (a->ints < ARRAY_SIZE(int_regs))
-			pieces_add(&p, (struct loc_piece){ .kind = LOC_REG, .reg = int_regs[a->ints++], .size = 8 });
+		if (has_int_left(a))
+			pieces_add(&p, (struct loc_piece){ .kind = LOC_REG, .reg = abi_call(a)->args[a->ints++], .size = 8 });
 		else
 			pieces_add(&p, abi_on_stack(a, 8, 8).pieces[0]);
 	}
@@ -306,7 +315,16 @@ static struct loc half_left(struct abi *a)
 
 static const char wide_why[] = "whether a vector of more than 16 bytes travels in a register depends on the compiler's options";
 
-static struct loc sysv_param(struct abi *a, type_id type, bool by_ref)
+static const char scalar_why[] = "only numbers and pointers are known to be handed over in registers on this CPU";
+
+/* Whether it is no more than a number or a pointer, of one register. */
+static bool is_scalar(const struct type *y)
+{
+	return y->size <= 8 && (y->kind == TYPE_INT || y->kind == TYPE_PTR || y->kind == TYPE_REF || y->kind == TYPE_ENUM ||
+				(y->kind == TYPE_FLOAT && !(y->flags & TYPE_COMPLEX)));
+}
+
+static struct loc c_param(struct abi *a, type_id type, bool by_ref)
 {
 	const struct type *y = type_get(a->t, type_strip(a->t, type));
 	struct classes c = { .t = a->t };
@@ -316,6 +334,8 @@ static struct loc sysv_param(struct abi *a, type_id type, bool by_ref)
 		return abi_pointed(a, y->size);
 	if (!y->size)
 		return loc_gone("its type is not known or has no size");
+	if (abi_call(a)->rules == CALL_BY_SCALAR && !is_scalar(y))
+		return loc_gone(a->ints_why = a->floats_why = scalar_why);
 	classify_whole(&c, type);
 	if (c.half[0] == H_NONE && c.half[1] == H_NONE)
 		return loc_gone("its type is empty, so it is not handed over");
@@ -327,11 +347,11 @@ static struct loc sysv_param(struct abi *a, type_id type, bool by_ref)
 	floats = (c.half[0] == H_SSE) + (c.half[1] == H_SSE && y->size > 8);
 	if ((ints && a->ints_why) || (floats && a->floats_why))
 		return loc_gone(ints && a->ints_why ? a->ints_why : a->floats_why);
-	if (y->kind == TYPE_INT && a->ints + ints > (int)ARRAY_SIZE(int_regs) && ints == 2)
+	if (y->kind == TYPE_INT && a->ints + ints > abi_call(a)->nargs && ints == 2)
 		return half_left(a);
-	if (a->ints + ints > (int)ARRAY_SIZE(int_regs) || a->floats + floats > SSE_REGS)
+	if (a->ints + ints > abi_call(a)->nargs || a->floats + floats > abi_call(a)->float_args)
 		return abi_on_stack(a, (y->size + 7) & ~7ull, MAX(8u, abi_align(a->t, type_strip(a->t, type))));
-	return in_registers(a, &c, y->size, int_regs);
+	return in_registers(a, &c, y->size, abi_call(a)->args);
 }
 
 struct loc abi_param(struct abi *a, type_id type, bool by_ref)
@@ -343,7 +363,7 @@ struct loc abi_param(struct abi *a, type_id type, bool by_ref)
 		return abi_go_param(a, type);
 	if (a->kind == ABI_RUST)
 		return abi_rust_param(a, type);
-	l = sysv_param(a, type, by_ref);
+	l = c_param(a, type, by_ref);
 	/* On the stack it takes whole words, but its size stays the same. */
 	if (l.n == 1 && l.pieces[0].kind == LOC_MEM)
 		((struct loc_piece *)l.pieces)->size = y->size;
@@ -371,7 +391,7 @@ static bool is_wide(struct abi *a, type_id type)
 {
 	struct classes c = { .t = a->t };
 
-	if (a->kind != ABI_SYSV || is_by_reference(a->t, type))
+	if (a->kind != ABI_C || is_by_reference(a->t, type))
 		return false;
 	classify_whole(&c, type);
 	return c.wide && c.half[0] != H_MEMORY;
@@ -383,13 +403,12 @@ void abi_hidden_result(struct abi *a, type_id type)
 		a->ints_why = wide_why;
 	else if (a->kind == ABI_RUST && abi_rust_returns_oddly(a, type))
 		a->ints_why = abi_rust_returns_oddly(a, type);
-	else if (abi_returns_in_memory(a, type))
+	else if (abi_returns_in_memory(a, type) && abi_call(a)->result_to == NO_REG)
 		a->ints++;
 }
 
 struct loc abi_return(struct abi *a, type_id type)
 {
-	static const uint8_t ret_regs[] = { R_AX, R_DX };
 	const struct type *y = type_get(a->t, type_strip(a->t, type));
 	struct classes c = { .t = a->t };
 	struct abi fresh = { .t = a->t };
@@ -398,17 +417,20 @@ struct loc abi_return(struct abi *a, type_id type)
 
 	if (!y->size || y->kind == TYPE_VOID)
 		return (struct loc){ 0 };
+	if (abi_call(a)->rules == CALL_BY_SCALAR && !is_scalar(y))
+		return loc_gone(scalar_why);
 	if (is_wide(a, type))
 		return loc_gone(wide_why);
 	if (abi_returns_in_memory(a, type))
-		return loc_one(a->t, (struct loc_piece){ .kind = LOC_MEM, .reg = R_AX, .size = y->size });
+		return abi_call(a)->result_at == NO_REG ? loc_gone("it is in memory, and nothing says where at the return") :
+		       loc_one(a->t, (struct loc_piece){ .kind = LOC_MEM, .reg = abi_call(a)->result_at, .size = y->size });
 	if (a->kind == ABI_RUST)
 		return abi_rust_return(a, type);
 	classify_whole(&c, type);
 	if (c.half[0] == H_NONE && c.half[1] == H_NONE)
 		return loc_gone("its type is empty");
 	if (c.half[0] != H_X87 && c.half[0] != H_X87_COMPLEX)
-		return in_registers(&fresh, &c, y->size, ret_regs);
+		return in_registers(&fresh, &c, y->size, abi_call(a)->rets);
 	for (i = 0; i < (c.half[0] == H_X87 ? 1 : 2); i++)
 		pieces_add(&p, (struct loc_piece){ .kind = LOC_ST, .reg = i, .size = 16 });
 	return pieces_loc(a->t, &p);

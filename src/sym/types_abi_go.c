@@ -6,8 +6,7 @@
  */
 #include "sym/types_priv.h"
 
-static const uint8_t int_regs[] = { 0, 3, 1, 7, 6, 8, 9, 10, 11 };	/* rax rbx rcx rdi rsi r8... */
-#define FLOAT_REGS 15
+#include "arch/arch.h"
 
 struct assign { struct abi *a; struct pieces p; uint64_t at; int steps; };
 
@@ -20,11 +19,12 @@ static void pad_to(struct assign *s, uint64_t at)
 
 static bool one(struct assign *s, const struct type *y, uint64_t at, bool is_float)
 {
-	struct loc_piece piece = { .kind = is_float ? LOC_XMM : LOC_REG, .size = y->size };
+	const struct call_abi *call = abi_call(s->a);
+	struct loc_piece piece = { .kind = is_float ? LOC_VECTOR : LOC_REG, .size = y->size };
 
-	if (is_float ? s->a->floats >= FLOAT_REGS : s->a->ints >= ARRAY_SIZE(int_regs))
+	if (is_float ? s->a->floats >= call->float_args : s->a->ints >= call->nargs)
 		return false;
-	piece.reg = is_float ? s->a->floats++ : int_regs[s->a->ints++];
+	piece.reg = is_float ? s->a->floats++ : call->args[s->a->ints++];
 	pad_to(s, at);
 	if (s->p.n == ARRAY_SIZE(s->p.v))
 		return false;

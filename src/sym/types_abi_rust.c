@@ -7,8 +7,7 @@
  */
 #include "sym/types_priv.h"
 
-static const uint8_t int_regs[] = { 7, 6, 2, 1, 8, 9 };
-#define SSE_REGS 8
+#include "arch/arch.h"
 
 enum { NUMBER, SIGNED_NUMBER, POINTER, REAL };
 struct scalar { uint64_t off, size; uint8_t kind; bool tag; };
@@ -153,7 +152,7 @@ static struct loc_piece take(struct abi *a, const struct scalar *s, uint64_t par
 	struct loc stack;
 
 	if (s->kind == REAL ? a->floats < nfloats : a->ints < nints) {
-		p.kind = s->kind == REAL ? LOC_XMM : LOC_REG;
+		p.kind = s->kind == REAL ? LOC_VECTOR : LOC_REG;
 		p.reg = s->kind == REAL ? a->floats++ : ints[a->ints++];
 		return p;
 	}
@@ -198,12 +197,11 @@ struct loc abi_rust_param(struct abi *a, type_id type)
 		return loc_gone("its type is empty, so it is not handed over");
 	if (l.aggregate && size > 8)
 		return abi_pointed(a, size);
-	return in_registers(a, type, &l, int_regs, ARRAY_SIZE(int_regs), SSE_REGS);
+	return in_registers(a, type, &l, abi_call(a)->args, abi_call(a)->nargs, abi_call(a)->float_args);
 }
 
 struct loc abi_rust_return(struct abi *a, type_id type)
 {
-	static const uint8_t ret_regs[] = { 0, 2 };
 	struct layout l = layout_of(a, type);
 	struct abi fresh = { .t = a->t, .kind = ABI_RUST };
 
@@ -211,5 +209,5 @@ struct loc abi_rust_return(struct abi *a, type_id type)
 		return loc_gone("its type is empty");
 	if (abi_rust_returns_oddly(a, type))
 		return loc_gone(abi_rust_returns_oddly(a, type));
-	return in_registers(&fresh, type, &l, ret_regs, ARRAY_SIZE(ret_regs), 2);
+	return in_registers(&fresh, type, &l, abi_call(a)->rets, abi_call(a)->nrets, abi_call(a)->float_rets);
 }

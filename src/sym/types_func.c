@@ -91,7 +91,7 @@ static bool same_place(const struct loc *a, const struct loc *b)
 
 		if (x->kind != y->kind)
 			return false;
-		if ((x->kind == LOC_REG || x->kind == LOC_XMM || x->kind == LOC_MEM) &&
+		if ((x->kind == LOC_REG || x->kind == LOC_VECTOR || x->kind == LOC_MEM) &&
 		    (x->reg != y->reg || x->off != y->off))
 			return false;
 	}
@@ -124,10 +124,10 @@ static uint8_t convention(struct job *j)
 	if (j->u->lang == LANG_GO)
 		return j->u->go_regs ? ABI_GO : ABI_GO_STACK;
 	if (j->u->lang != LANG_RUST)
-		return ABI_SYSV;
+		return ABI_C;
 	/* A function that is extern "C" has an unmangled name and C's convention. */
 	return j->f->linkage && (strncmp(j->f->linkage, "_ZN", 3) == 0 || strncmp(j->f->linkage, "_R", 2) == 0) ?
-	       ABI_RUST : ABI_SYSV;
+	       ABI_RUST : ABI_C;
 }
 
 /* Go: results come after all parameters, with all registers free again. */
@@ -191,12 +191,12 @@ static bool is_constant(const struct loc *l)
 	return l->n == 1 && (l->pieces[0].kind == LOC_CONST || l->pieces[0].kind == LOC_BYTES);
 }
 
-static bool is_argument_register(const struct arch_regs *regs, const struct loc_piece *p)
+static bool is_argument_register(const struct call_abi *call, const struct loc_piece *p)
 {
-	if (p->kind == LOC_XMM)
-		return p->reg < 8;
-	for (size_t i = 0; p->kind == LOC_REG && i < ARRAY_SIZE(regs->args); i++)
-		if (regs->args[i] == p->reg)
+	if (p->kind == LOC_VECTOR)
+		return p->reg < call->float_args;
+	for (size_t i = 0; p->kind == LOC_REG && i < call->nargs; i++)
+		if (call->args[i] == p->reg)
 			return true;
 	return false;
 }
@@ -205,7 +205,7 @@ static bool is_argument_register(const struct arch_regs *regs, const struct loc_
 static bool is_there_always(struct job *j, const struct loc *l)
 {
 	for (uint32_t i = 0; i < l->n; i++)
-		if (!is_argument_register(j->t->m->arch->regs, &l->pieces[i]))
+		if (!is_argument_register(j->t->m->arch->c_call, &l->pieces[i]))
 			return false;
 	return j->unsure && l->n;
 }
@@ -334,7 +334,7 @@ static bool has_types(struct job *j)
 }
 
 /*
- * The address for a result in memory is handed over as the first parameter. System V has it in rax at the return. Rust's own
+ * The address for a result in memory is handed over as the first parameter. In C a register has it at the return (call_abi.result_at). Rust's own
  * convention does not say so: newer compilers leave anything there, and debug info does not tell which functions do.
  */
 static void place_rust_result(struct job *j, struct abi *a)

@@ -179,10 +179,10 @@ bool dw_func_die(struct types *t, uint64_t pc, struct unit **ret_unit, Dwarf_Die
 bool dw_entry_pc(Dwarf_Die *die, uint64_t *ret_pc);
 
 /*
- * Calling conventions: types_abi.c (System V), types_abi_go.c, types_abi_rust.c. Parameters are requested in order;
+ * Calling conventions: types_abi.c (C), types_abi_go.c, types_abi_rust.c. Parameters are requested in order;
  * each one uses up registers or stack slots.
  */
-enum abi_kind { ABI_SYSV, ABI_GO, ABI_GO_STACK, ABI_RUST };
+enum abi_kind { ABI_C, ABI_GO, ABI_GO_STACK, ABI_RUST };
 
 struct abi {
 	struct types *t;
@@ -194,6 +194,8 @@ struct abi {
 	const char *ints_why, *floats_why; /* why it is not known which registers of that kind are used so far; NULL: it is
 					      known */
 };
+
+const struct call_abi *abi_call(const struct abi *a);	/* its registers */
 
 /* by_reference: the debug info says that this parameter is passed by address. */
 struct loc abi_param(struct abi *a, type_id type, bool by_reference);

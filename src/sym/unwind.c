@@ -26,6 +26,7 @@ struct fde_source { uint64_t lo, hi; struct reader program; uint32_t cie; };
 struct cie_source { struct frame_cie cie; struct cfi_state start; };
 
 struct fde_list {
+	const struct arch *arch;
 	VEC(struct fde_source) fdes;
 	VEC(struct cie_source) cies;
 };
@@ -113,7 +114,7 @@ static void collect_fde(void *arg, const struct frame_fde *fde)
 		struct cie_source *c = vec_add(&l->cies);
 
 		c->cie = *fde->cie;
-		cfi_start(&c->cie, &c->start);
+		cfi_start(l->arch, &c->cie, &c->start);
 	}
 	*vec_add(&l->fdes) = (struct fde_source){ fde->lo, fde->hi, fde->program, l->cies.n - 1 };
 }
@@ -156,7 +157,7 @@ static void add_all(struct module *m, const struct fde_list *l, struct row_write
 		if (s->lo < w->lo || fde.lo >= fde.hi)
 			continue;
 		add_gap(m, done, fde.lo, w);
-		cfi_run(&fde, &c->start, w);
+		cfi_run(m->arch, &fde, &c->start, w);
 		done = fde.hi;
 	}
 	add_gap(m, done, w->hi, w);
@@ -205,7 +206,7 @@ static struct unwind_data *pack(struct row_writer *w)
 static struct unwind_data *make_table(struct module *m, struct range *code)
 {
 	struct row_writer w = { 0 };
-	struct fde_list l = { 0 };
+	struct fde_list l = { .arch = m->arch };
 	struct unwind_data *d = NULL;
 
 	*code = code_span(m);

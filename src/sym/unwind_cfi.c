@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Call frame instructions, executed once in the tracer so that the target does not have to. Of all registers only
- * those are followed that a CFA is ever based on at a call: rsp, rbp and rbx (the loader's resolver). Other
+ * those are followed that a CFA is ever based on at a call: the stack pointer, the frame pointer and one more (on x86-64 that of the loader's resolver). Other
  * registers may be the base of a CFA in the innermost frame only, where their values are known anyway.
  */
 #include "sym/unwind_priv.h"
-
-enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7, DW_RIP = 16 };
 
 enum {
 	OP_DEREF = 0x06, OP_AND = 0x1a, OP_PLUS = 0x22, OP_PLUS_UCONST = 0x23, OP_SHL = 0x24, OP_GE = 0x2a,
@@ -19,6 +17,7 @@ enum {
 #define MOST_CIE 256
 
 struct cfi {
+	const struct arch *arch;
 	const struct frame_cie *cie;
 	const struct cfi_state *start;
 	struct cfi_state now, remembered[MOST_REMEMBERED];
@@ -29,42 +28,41 @@ struct cfi {
 	struct row_writer *w;
 };
 
-/* From DWARF's register numbers to those of machine code. */
-static const uint8_t machine_reg[16] = { 0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15 };
-
 static bool fits16(int64_t n)
 {
 	return n == (int16_t)n;
 }
 
-/* Puts one callee-saved register into the rule; `shift` is 0 for rbp, 2 for rbx. */
+/* Puts one callee-saved register into the rule; `shift` is 0 for the frame pointer, 2 for the extra one. */
 static void rule_place(struct unwind_rule *rule, const struct cfi_place *p, int shift, int16_t *n)
 {
-	uint8_t lost = shift ? UNWIND_BX_LOST : UNWIND_BP_LOST;
+	uint8_t lost = shift ? UNWIND_EXTRA_LOST : UNWIND_FP_LOST;
 
 	*n = 0;
 	if (p->how == CFI_SAME)
 		return;
-	if ((p->how == CFI_AT_CFA || p->how == CFI_AT_BP) && fits16(p->n)) {
-		rule->flags |= (p->how == CFI_AT_CFA ? UNWIND_BP_CFA : UNWIND_BP_BP) << shift;
+	if ((p->how == CFI_AT_CFA || p->how == CFI_AT_FP) && fits16(p->n)) {
+		rule->flags |= (p->how == CFI_AT_CFA ? UNWIND_FP_CFA : UNWIND_FP_FP) << shift;
 		*n = p->n;
 	} else {
 		rule->flags |= lost;
 	}
 }
 
-static bool rule_ra(struct unwind_rule *rule, const struct cfi_place *ra)
+/* Without a rule it is still in its register, where calls don't push it. */
+static bool rule_ra(const struct arch *arch, struct unwind_rule *rule, const struct cfi_place *ra)
 {
+	int reg = ra->how == CFI_IN_REG ? reg_of_dwarf(arch->regs, ra->n) : ra->how == CFI_SAME && !arch->c_call->pushes ? arch->c_call->link : -1;
+
 	if (ra->how == CFI_AT_CFA && fits16(ra->n)) {
 		rule->ra = ra->n;
 		return true;
 	}
-	if (ra->how == CFI_IN_REG && ra->n < 16) {
-		rule->flags |= UNWIND_RA_REG;
-		rule->ra = machine_reg[ra->n];
-		return true;
-	}
-	return false;
+	if (reg < 0)
+		return false;
+	rule->flags |= UNWIND_RA_REG;
+	rule->ra = reg;
+	return true;
 }
 
 static struct unwind_rule rule_of(const struct cfi *c)
@@ -76,14 +74,14 @@ static struct unwind_rule rule_of(const struct cfi *c)
 		return (struct unwind_rule){ .kind = UNWIND_SIGNAL };
 	if (s->ra.how == CFI_UNDEFINED)
 		return (struct unwind_rule){ .kind = UNWIND_END };
-	if (s->kind == UNWIND_STOP || s->reg > 15 || s->off != (int32_t)s->off || !fits16(s->add) ||
-	    s->sp.how != CFI_SAME || !rule_ra(&rule, &s->ra))
+	if (s->kind == UNWIND_STOP || reg_of_dwarf(c->arch->regs, s->reg) < 0 || s->off != (int32_t)s->off || !fits16(s->add) ||
+	    s->sp.how != CFI_SAME || !rule_ra(c->arch, &rule, &s->ra))
 		return (struct unwind_rule){ .kind = UNWIND_STOP };
-	rule.reg = machine_reg[s->reg];
+	rule.reg = reg_of_dwarf(c->arch->regs, s->reg);
 	rule.off = s->off;
 	rule.add = s->add;
-	rule_place(&rule, &s->bp, 0, &rule.bp);
-	rule_place(&rule, &s->bx, 2, &rule.bx);
+	rule_place(&rule, &s->fp, 0, &rule.fp);
+	rule_place(&rule, &s->extra, 2, &rule.extra);
 	return rule;
 }
 
@@ -97,12 +95,12 @@ static struct reader sub_reader(struct reader *r)
 	return e;
 }
 
-/* rsp+8, and 8 more in the second half of a 16-byte entry: what linkers emit for .plt */
-static bool is_plt(struct reader e, struct cfi_state *s)
+/* The stack pointer + 8, and 8 more in the second half of a 16-byte entry: what linkers emit for .plt */
+static bool is_plt(const struct arch *arch, struct reader e, struct cfi_state *s)
 {
 	uint8_t limit;
 
-	if (read_u8(&e) != OP_BREG0 + DW_RIP || read_sleb(&e) != 0 || read_u8(&e) != OP_LIT0 + 15 ||
+	if (read_u8(&e) != OP_BREG0 + arch->regs->dwarf_pc || read_sleb(&e) != 0 || read_u8(&e) != OP_LIT0 + 15 ||
 	    read_u8(&e) != OP_AND)
 		return false;
 	limit = read_u8(&e) - OP_LIT0;
@@ -114,17 +112,17 @@ static bool is_plt(struct reader e, struct cfi_state *s)
 	return true;
 }
 
-static void cfa_expression(struct cfi_state *s, struct reader e)
+static void cfa_expression(const struct arch *arch, struct cfi_state *s, struct reader e)
 {
 	uint8_t op = read_u8(&e);
 
 	s->kind = UNWIND_STOP;
-	if (op < OP_BREG0 || op > OP_BREG0 + 15)
+	if (op < OP_BREG0 || op > OP_BREG0 + 31)
 		return;
 	s->reg = op - OP_BREG0;
 	s->off = read_sleb(&e);
 	s->add = 0;
-	if (e.bad || is_plt(e, s))
+	if (e.bad || is_plt(arch, e, s))
 		return;
 	if (e.p == e.end) {
 		s->kind = UNWIND_CFA;
@@ -141,31 +139,29 @@ static void cfa_expression(struct cfi_state *s, struct reader e)
 		s->kind = UNWIND_DEREF;
 }
 
-/* The only register expression in common use: frames realigned with the help of rbp. */
-static struct cfi_place place_expression(struct reader e)
+/* The only register expression in common use: frames realigned with the help of the frame pointer. */
+static struct cfi_place place_expression(const struct arch *arch, struct reader e)
 {
 	uint8_t op = read_u8(&e);
 	int64_t n = read_sleb(&e);
 
-	if (op == OP_BREG0 + DW_RBP && e.p == e.end && !e.bad)
-		return (struct cfi_place){ CFI_AT_BP, n };
+	if (op >= OP_BREG0 && op <= OP_BREG0 + 31 && reg_of_dwarf(arch->regs, op - OP_BREG0) == arch->regs->fp && e.p == e.end && !e.bad)
+		return (struct cfi_place){ CFI_AT_FP, n };
 	return (struct cfi_place){ .how = CFI_OTHER };
 }
 
-static struct cfi_place *place_of(struct cfi_state *s, uint64_t reg)
+static struct cfi_place *place_of(const struct arch *arch, struct cfi_state *s, uint64_t reg)
 {
-	switch (reg) {
-	case DW_RBX: return &s->bx;
-	case DW_RBP: return &s->bp;
-	case DW_RSP: return &s->sp;
-	case DW_RIP: return &s->ra;
-	default: return NULL;
-	}
+	int r = reg_of_dwarf(arch->regs, reg);
+
+	if (reg == arch->regs->dwarf_pc)
+		return &s->ra;
+	return r < 0 ? NULL : r == arch->regs->sp ? &s->sp : r == arch->regs->fp ? &s->fp : r == arch->unwind->extra ? &s->extra : NULL;
 }
 
 static void set_place(struct cfi *c, uint64_t reg, uint8_t how, int64_t n)
 {
-	struct cfi_place *p = place_of(&c->now, reg);
+	struct cfi_place *p = place_of(c->arch, &c->now, reg);
 
 	if (p)
 		*p = (struct cfi_place){ how, n };
@@ -173,13 +169,13 @@ static void set_place(struct cfi *c, uint64_t reg, uint8_t how, int64_t n)
 
 static void restore(struct cfi *c, uint64_t reg)
 {
-	struct cfi_place *p = place_of(&c->now, reg);
+	struct cfi_place *p = place_of(c->arch, &c->now, reg);
 	struct cfi_state start;
 
 	if (!p || !c->start)
 		return;
 	start = *c->start;
-	*p = *place_of(&start, reg);
+	*p = *place_of(c->arch, &start, reg);
 }
 
 static int64_t factored(const struct cfi *c, uint64_t n)
@@ -247,7 +243,7 @@ static bool place_op(struct cfi *c, uint8_t op)
 	case 0x15: read_sleb(r); set_place(c, reg, CFI_OTHER, 0); break;
 	case 0x10:
 		e = sub_reader(r);
-		p = place_expression(e);
+		p = place_expression(c->arch, e);
 		set_place(c, reg, p.how, p.n);
 		break;
 	case 0x16: sub_reader(r); set_place(c, reg, CFI_OTHER, 0); break;
@@ -267,7 +263,7 @@ static bool cfa_op(struct cfi *c, uint8_t op)
 	case 0x0d: s->reg = read_uleb(r); return true;
 	case 0x0e: s->off = read_uleb(r); return true;
 	case 0x13: s->off = factored(c, read_sleb(r)); return true;
-	case 0x0f: cfa_expression(s, sub_reader(r)); return true;
+	case 0x0f: cfa_expression(c->arch, s, sub_reader(r)); return true;
 	default: return false;
 	}
 	s->kind = UNWIND_CFA;
@@ -296,26 +292,26 @@ static void one_op(struct cfi *c)
 	case 0x0a: remember(c); break;
 	case 0x0b: restore_state(c); break;
 	case 0x2d: break;		/* register windows of another CPU */
-	case 0x2e: read_uleb(r); break;	/* size of arguments: already part of CFAs based on rsp */
+	case 0x2e: read_uleb(r); break;	/* size of arguments: already part of CFAs based on the stack pointer */
 	default: r->bad = true;
 	}
 }
 
-void cfi_start(const struct frame_cie *cie, struct cfi_state *ret)
+void cfi_start(const struct arch *arch, const struct frame_cie *cie, struct cfi_state *ret)
 {
-	struct cfi c = { .cie = cie, .r = cie->program, .now = { .kind = UNWIND_STOP } };
+	struct cfi c = { .arch = arch, .cie = cie, .r = cie->program, .now = { .kind = UNWIND_STOP } };
 
 	c.r.end = c.r.p + MIN(c.r.end - c.r.p, MOST_CIE);
 	while (c.r.p < c.r.end && !c.r.bad)
 		one_op(&c);
-	if (c.r.bad || cie->ra != DW_RIP)
+	if (c.r.bad || cie->ra != arch->regs->dwarf_pc)
 		c.now.kind = UNWIND_STOP;
 	*ret = c.now;
 }
 
-void cfi_run(const struct frame_fde *fde, const struct cfi_state *start, struct row_writer *w)
+void cfi_run(const struct arch *arch, const struct frame_fde *fde, const struct cfi_state *start, struct row_writer *w)
 {
-	struct cfi c = { .cie = fde->cie, .start = start, .now = *start, .r = fde->program,
+	struct cfi c = { .arch = arch, .cie = fde->cie, .start = start, .now = *start, .r = fde->program,
 		.loc = fde->lo, .hi = fde->hi, .signal = fde->cie->signal, .w = w };
 	struct unwind_rule rule;
 

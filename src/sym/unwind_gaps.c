@@ -2,52 +2,88 @@
 /*
  * Code without call frame information: hand-written assembly, libraries built without it. Little is certain of it,
  * but enough for most probes: at a function's first instruction only the return address is on the stack, and if it
- * begins by making rbp its frame pointer, rbp is valid from there on. The end of a signal handler has the same code
+ * begins by making a frame pointer, that is valid from there on. The end of a signal handler has the same code
  * everywhere.
  */
 #include "sym/unwind_priv.h"
 
-enum { RSP = 4, RBP = 5 };
+#include "arch/arch.h"
 
 static const struct unwind_rule none = { .kind = UNWIND_NONE };
-static const struct unwind_rule at_entry = { .kind = UNWIND_CFA, .reg = RSP, .off = 8, .ra = -8 };
-static const struct unwind_rule pushed = { .kind = UNWIND_CFA, .reg = RSP, .off = 16, .ra = -8,
-	.flags = UNWIND_BP_CFA, .bp = -16 };
-static const struct unwind_rule framed = { .kind = UNWIND_CFA, .reg = RBP, .off = 16, .ra = -8,
-	.flags = UNWIND_BP_CFA, .bp = -16 };
 static const struct unwind_rule outermost = { .kind = UNWIND_END };
 static const struct unwind_rule signal_frame = { .kind = UNWIND_SIGNAL };
 
-static const uint8_t sigreturn[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };	/* mov $15,%rax; syscall */
-static const uint8_t sigreturn32[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };		/* mov $15,%eax; syscall */
-static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa };
-static const uint8_t push_rbp[] = { 0x55, 0x48, 0x89, 0xe5 };	/* push %rbp; mov %rsp,%rbp */
-
-static bool starts_with(const uint8_t *p, size_t n, const uint8_t *what, size_t len)
+/* Length of the code that ends a signal handler; 0: it is other code. */
+static size_t sigreturn_len(const struct arch *a, const uint8_t *p, size_t n)
 {
-	return n >= len && memcmp(p, what, len) == 0;
+	for (size_t i = 0; i < ARRAY_SIZE(a->thread->restorers); i++) {
+		const struct code_bytes *r = &a->thread->restorers[i];
+
+		if (r->len && n >= r->len && !memcmp(p, r->bytes, r->len))
+			return r->len;
+	}
+	return 0;
 }
 
-#define STARTS(p, n, what) starts_with(p, n, what, sizeof(what))
-
-bool is_sigreturn(const uint8_t *p, size_t n)
+bool find_sigreturn(const struct arch *a, const uint8_t *code, size_t n, size_t *off, size_t *ret_len)
 {
-	return STARTS(p, n, sigreturn) || STARTS(p, n, sigreturn32);
+	const uint8_t *best = NULL;
+
+	for (size_t i = 0; *off < n && i < ARRAY_SIZE(a->thread->restorers); i++) {
+		const struct code_bytes *r = &a->thread->restorers[i];
+		const uint8_t *at = r->len ? memmem(code + *off, n - *off, r->bytes, r->len) : NULL;
+
+		if (at && (!best || at < best)) {
+			best = at;
+			*ret_len = r->len;
+		}
+	}
+	*off = best ? (size_t)(best - code) : n;
+	return best;
 }
 
 bool sigreturn_row(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w)
 {
 	const uint8_t *p = module_bytes(m, lo, hi - lo);
 
-	if (!p || !is_sigreturn(p, hi - lo))
+	if (!p || !sigreturn_len(m->arch, p, hi - lo))
 		return false;
 	row_add(w, lo - 1, &signal_frame);	/* the handler returns here without a call: ip - 1 is looked up */
 	return true;
 }
 
+/* Rows of a function that begins by making a frame pointer, which is done by two instructions. False: it does not. */
+static bool frame_rows(const struct arch *a, const uint8_t *p, uint64_t n, uint64_t addr, struct row_writer *w)
+{
+	struct stack_height h = height_at_entry(a);
+	struct unwind_rule pushed, framed;
+	struct insn first, second;
+	uint64_t at = 0;
+
+	if (a->idioms->landing_len && n >= a->idioms->landing_len && !memcmp(p, a->idioms->landing, a->idioms->landing_len))
+		at = a->idioms->landing_len;
+	if (a->decode(p + at, n - at, addr + at, &first) < 0 || first.kind != INSN_PLAIN || !(first.flags & INSN_USES_SP))
+		return false;
+	a->unwind->follow(&h, p + at, first.len);
+	at += first.len;
+	pushed = rule_of_height(a, &h);
+	if (!h.saved_fp || a->decode(p + at, n - at, addr + at, &second) < 0 || second.kind != INSN_PLAIN || !(second.flags & INSN_USES_SP))
+		return false;
+	a->unwind->follow(&h, p + at, second.len);
+	if (h.fp == HEIGHT_UNKNOWN)
+		return false;
+	h.depth = HEIGHT_UNKNOWN;	/* it may change from here on */
+	framed = rule_of_height(a, &h);
+	row_add(w, addr + at, &pushed);
+	row_add(w, addr + at + second.len, &framed);
+	return true;
+}
+
 static void function_rows(struct module *m, const struct func *f, uint64_t hi, struct row_writer *w)
 {
-	uint64_t n = MIN(f->size, hi - f->addr), skip = 0;
+	struct stack_height entry = height_at_entry(m->arch);
+	struct unwind_rule at_entry = rule_of_height(m->arch, &entry);
+	uint64_t n = MIN(f->size, hi - f->addr);
 	const uint8_t *p = module_bytes(m, f->addr, n);
 
 	if (!p)
@@ -59,31 +95,19 @@ static void function_rows(struct module *m, const struct func *f, uint64_t hi, s
 	if (sigreturn_row(m, f->addr, f->addr + n, w))
 		return;
 	row_add(w, f->addr, &at_entry);
-	if (STARTS(p, n, endbr))
-		skip = sizeof(endbr);
-	if (STARTS(p + skip, n - skip, push_rbp)) {
-		row_add(w, f->addr + skip + 1, &pushed);
-		row_add(w, f->addr + skip + 4, &framed);
-	} else {
+	if (!frame_rows(m->arch, p, n, f->addr, w))
 		row_add(w, f->addr + 1, &none);
-	}
 }
 
 /* Without a symbol (stripped file) the trampoline is found by its bytes: it is always aligned. */
 static void stray_trampolines(struct module *m, uint64_t lo, uint64_t hi, struct row_writer *w)
 {
-	const uint8_t *p = module_bytes(m, lo, hi - lo), *at = p, *end = p + (hi - lo);
-	static const uint8_t syscall_15[] = { 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	const uint8_t *p = module_bytes(m, lo, hi - lo);
+	size_t off, len;
 
-	while (p && (at = memmem(at, end - at, syscall_15, sizeof(syscall_15)))) {
-		uint64_t addr = lo + (at - p);
-		uint64_t start = at - p >= 3 && is_sigreturn(at - 3, end - at + 3) ? addr - 3 : addr - 1;
-
-		at += sizeof(syscall_15);
-		if (start < lo || !is_sigreturn(p + (start - lo), hi - start))
-			continue;
-		row_add(w, start - 1, &signal_frame);
-		row_add(w, addr + sizeof(syscall_15), &none);
+	for (off = 0; p && find_sigreturn(m->arch, p, hi - lo, &off, &len); off += len) {
+		row_add(w, lo + off - 1, &signal_frame);
+		row_add(w, lo + off + len, &none);
 	}
 }
 

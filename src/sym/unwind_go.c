@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rows of Go code from its own table (see gotab.c), which even stripped programs have: for each function how far
- * the stack pointer is below its value at entry, by address. A frame that is not empty has the caller's rbp right
+ * the stack pointer is below its value at entry, by address. A frame that is not empty has the caller's frame pointer right
  * below the return address.
  *
  * In a function's record: pcsp at 16, an offset into the pc tables; one byte of flags, whose offset depends on the
@@ -12,7 +12,6 @@
 
 #define GO_1_18 0xfffffff0u
 #define FLAG_TOP 1	/* the goroutine's outermost frame */
-#define RSP 4
 
 struct go {
 	struct bytes names, funcs, pcs;
@@ -40,20 +39,25 @@ static uint64_t func_addr(const struct go *g, uint64_t i)
 	return g->text + get32(g->funcs.p + i * 8);
 }
 
-static struct unwind_rule rule_of(int32_t depth)
+/* Where calls don't push it, the return address is at the stack pointer of a frame that is not empty. */
+static struct unwind_rule rule_of(const struct arch *a, int32_t depth)
 {
-	struct unwind_rule rule = { .kind = UNWIND_CFA, .reg = RSP, .off = depth + 8, .ra = -8 };
+	uint8_t pushes = a->go_call->pushes;
+	struct unwind_rule rule = { .kind = UNWIND_CFA, .reg = a->regs->sp, .off = depth + pushes, .ra = pushes ? -pushes : -depth };
 
-	if (depth < 0 || depth > INT32_MAX - 8)
+	if (depth < 0 || depth > (pushes ? INT32_MAX - pushes : INT16_MAX - 8))
 		return (struct unwind_rule){ .kind = UNWIND_STOP };
 	if (depth > 0) {
-		rule.flags = UNWIND_BP_CFA;
-		rule.bp = -16;
+		rule.flags = UNWIND_FP_CFA;
+		rule.fp = rule.ra - 8;
+	} else if (!pushes) {
+		rule.flags = UNWIND_RA_REG;
+		rule.ra = a->go_call->link;
 	}
 	return rule;
 }
 
-static void depth_rows(const struct go *g, uint32_t pcsp, uint64_t lo, uint64_t hi, struct row_writer *w)
+static void depth_rows(const struct arch *a, const struct go *g, uint32_t pcsp, uint64_t lo, uint64_t hi, struct row_writer *w)
 {
 	struct reader r = reader_of(g->pcs);
 	struct unwind_rule rule;
@@ -68,7 +72,7 @@ static void depth_rows(const struct go *g, uint32_t pcsp, uint64_t lo, uint64_t 
 			break;
 		first = false;
 		depth += (change & 1) ? ~(change >> 1) : change >> 1;
-		rule = rule_of(depth);
+		rule = rule_of(a, depth);
 		row_add(w, lo, &rule);
 		lo += (uint32_t)read_uleb(&r);
 	}
@@ -107,7 +111,7 @@ static void function_rows(struct module *m, const struct go *g, uint64_t i, uint
 	else if (is_outermost(g, record))
 		row_add(w, lo, &top);
 	else if (pcsp)
-		depth_rows(g, pcsp, lo, end, w);
+		depth_rows(m->arch, g, pcsp, lo, end, w);
 	else
 		row_add(w, lo, &none);
 }

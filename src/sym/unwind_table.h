@@ -29,25 +29,25 @@ enum unwind_kind {
 	UNWIND_CFA,		/* CFA = reg + off */
 	UNWIND_DEREF,		/* CFA = *(reg + off) + add */
 	UNWIND_PLT,		/* CFA = reg + off, plus 8 from offset `add` of each 16 bytes on */
-	UNWIND_SIGNAL,		/* all registers are in the ucontext at rsp */
+	UNWIND_SIGNAL,		/* all registers are in the signal frame at the stack pointer */
 };
 
 /* Where a register of the caller is saved: at base + offset, or (neither bit set) it is unchanged. */
 enum unwind_flags {
-	UNWIND_BP_CFA = 1 << 0,	/* rbp at CFA + bp */
-	UNWIND_BP_BP = 1 << 1,	/* rbp at rbp + bp */
-	UNWIND_BX_CFA = 1 << 2,
-	UNWIND_BX_BP = 1 << 3,
-	UNWIND_BP_LOST = 1 << 4,
-	UNWIND_BX_LOST = 1 << 5,
+	UNWIND_FP_CFA = 1 << 0,	/* the frame pointer at CFA + fp */
+	UNWIND_FP_FP = 1 << 1,	/* at the frame pointer + fp */
+	UNWIND_EXTRA_CFA = 1 << 2,
+	UNWIND_EXTRA_FP = 1 << 3,
+	UNWIND_FP_LOST = 1 << 4,
+	UNWIND_EXTRA_LOST = 1 << 5,
 	UNWIND_RA_REG = 1 << 6,	/* the return address is in register ra, else at CFA + ra */
 };
 
-/* Registers are numbered as in machine code: rax rcx rdx rbx rsp rbp rsi rdi r8... */
+/* Registers have their numbers of struct arch_regs; extra: unwind_abi.extra. */
 struct unwind_rule {
 	uint8_t kind, reg, flags, pad;
 	int32_t off;
-	int16_t add, ra, bp, bx;
+	int16_t add, ra, fp, extra;
 };
 
 _Static_assert(sizeof(struct unwind_rule) == 16, "layout");

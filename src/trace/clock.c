@@ -6,31 +6,24 @@
  */
 #include "trace/clock.h"
 
-#include <cpuid.h>
 #include <time.h>
 
+#include "arch/arch.h"
 #include "base/clock.h"
 #include "base/err.h"
 
 #define LOOKS 256
 #define MIN_AGE_NS 50000000ull
 
-bool tsc_is_invariant(void)
-{
-	unsigned int a, b, c, d;
-
-	return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & (1u << 8));
-}
-
-/* The reading with the shortest time between the two rdtsc was not interrupted. */
+/* The reading with the shortest time between the two readings of the counter was not interrupted. */
 void clock_look(struct clock_pair *ret_pair)
 {
 	struct clock_pair best = { .width = UINT64_MAX };
 
 	for (int i = 0; i < LOOKS; i++) {
-		uint64_t before = __rdtsc();
+		uint64_t before = cpu_ticks();
 		uint64_t ns = now_ns();
-		uint64_t after = __rdtsc();
+		uint64_t after = cpu_ticks();
 
 		if (after - before < best.width)
 			best = (struct clock_pair){ before + (after - before) / 2, ns, after - before };
@@ -66,7 +59,7 @@ int clock_measure(const struct clock_pair *first, struct tsc_clock *ret_clock)
 	struct clock_pair last;
 	uint64_t now = now_ns();
 
-	if (!tsc_is_invariant())
+	if (!arch_host()->clock->is_steady())
 		return fail(-ENOTSUP, "this CPU's time stamp counter does not run at a constant rate");
 	if (now - first->ns < MIN_AGE_NS)
 		sleep_ns(MIN_AGE_NS - (now - first->ns));

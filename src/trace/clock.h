@@ -13,7 +13,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <x86intrin.h>
+
+#include "arch/clock.h"
 
 #define NS_PER_S 1000000000ll
 
@@ -28,9 +29,6 @@ struct tsc_clock {
 struct clock_pair {
 	uint64_t ticks, ns, width;
 };
-
-/* Whether the TSC runs at one rate in all sleep states. Otherwise its ticks are no measure of time. */
-bool tsc_is_invariant(void);
 
 /* Reads both clocks several times and returns the most precise pair; takes about 10 us. */
 void clock_look(struct clock_pair *ret_pair);
@@ -48,7 +46,7 @@ uint64_t clock_ticks(const struct tsc_clock *c, int64_t ns);
 
 static inline uint64_t clock_now(void)
 {
-	return __rdtsc();
+	return cpu_ticks();
 }
 
 #endif

@@ -90,7 +90,7 @@ static void show_piece(const struct loc *l, const struct loc_piece *p)
 
 	switch (p->kind) {
 	case LOC_REG: printf("%s", regs[p->reg & 15]); break;
-	case LOC_XMM: printf("xmm%d", p->reg); break;
+	case LOC_VECTOR: printf("xmm%d", p->reg); break;
 	case LOC_MEM: printf("[%s%+lld]", regs[p->reg & 15], (long long)p->off); break;
 	case LOC_GLOBAL: printf("[%#llx]", (unsigned long long)p->off); break;
 	case LOC_CONST: printf("=%lld", (long long)p->off); break;

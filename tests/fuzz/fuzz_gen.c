@@ -199,7 +199,7 @@ static void add_source(struct made *m, bool in_branch)
 {
 	static const uint8_t ctx[] = { IR_CTX_SITE, IR_CTX_PID, IR_CTX_TID, IR_CTX_NS_PID, IR_CTX_NS_TID, IR_CTX_UID, IR_CTX_GID, IR_CTX_NCPUS, IR_CTX_CPID, IR_CTX_THREAD };
 	int kind = below(5);
-	struct ir_ins *i = gen_ins(m->p, kind == 0 ? IR_CONST : kind == 1 ? IR_REG : kind == 2 ? IR_XMM : kind == 3 ? IR_FCONST : IR_CTX);
+	struct ir_ins *i = gen_ins(m->p, kind == 0 ? IR_CONST : kind == 1 ? IR_REG : kind == 2 ? IR_VECTOR : kind == 3 ? IR_FCONST : IR_CTX);
 
 	if (kind == 0)
 		i->imm = any_number();
@@ -458,9 +458,9 @@ static void make_program(struct made *m)
 		i->dst = m->ints[k];
 	}
 	m->floats[m->nfloats++] = gen_reg(m->p, IR_F);
-	i = gen_ins(m->p, below(2) ? IR_FCONST : IR_XMM);
+	i = gen_ins(m->p, below(2) ? IR_FCONST : IR_VECTOR);
 	i->type = IR_F64;
-	if (i->op == IR_XMM)
+	if (i->op == IR_VECTOR)
 		i->imm = below(16);
 	else
 		i->fimm = any_double();

@@ -71,7 +71,7 @@ static inline uint8_t *emit_bulk_body(int off, const uint8_t *tail, size_t tail_
 		.lost_shared = (uint64_t)&shared->lost_shared,
 		.no_stack = (uint64_t)&shared->no_stack,
 		.site = SITE,
-		.xmm = 0xffff,
+		.vectors = 0xffff,
 	};
 	int len = arch_x86_64.emit_bulk(code_rw + BULK_OFF + off, &spec);
 

@@ -107,7 +107,7 @@ static inline struct gen_env gen_make_env(bool has_rseq, const struct maps_layou
 		.errors = (uint64_t)gen_errors, .enabled = 0, .nclauses = 64, .blob = (uint64_t)gen_blob(),
 		.scratch_size = GEN_SCRATCH, .may_call = true, .mult = 1ull << 32, .pairs = (uint64_t)gen_pairs,
 		.pair_bits = GEN_PAIR_BITS, .unpaired = (uint64_t)gen_unpaired, .good = (uint64_t)&gen_good,
-		.timeless = (uint64_t)&shared->state.timeless, .has_fsbase = has_rseq && getauxval(AT_HWCAP2) & 2,
+		.timeless = (uint64_t)&shared->state.timeless, .has_thread_insn = has_rseq && getauxval(AT_HWCAP2) & 2,
 		.uid = 11, .gid = 12, .online_cpus = 13, .cpid = 14,
 	};
 }
@@ -175,7 +175,7 @@ static inline struct interp_site gen_interp_site(void)
 	s.regs[16] = GEN_SITE;
 	s.regs[17] = machine_in.flags;
 	for (int i = 0; i < 16; i++)
-		memcpy(&s.xmm[i], machine_in.fx + 160 + 16 * i, 8);
+		memcpy(&s.vectors[i], machine_in.fx + 160 + 16 * i, 8);
 	s.ctx[IR_CTX_SITE] = 77;
 	s.ctx[IR_CTX_NS_PID] = gen_their_pid ? gen_their_pid : (uint32_t)getpid();
 	s.ctx[IR_CTX_NS_TID] = gettid();

@@ -147,9 +147,9 @@ static void set_value(struct interp_site *s, const char *name, const char *value
 		if (strcmp(ctx[i], name) == 0)
 			s->ctx[i] = strtoull(value, NULL, 0);
 	if (strncmp(name, "xmm", 3) == 0)
-		memcpy(&s->xmm[atoi(name + 3) & 15], &d, 8);
+		memcpy(&s->vectors[atoi(name + 3) & 15], &d, 8);
 	if (strncmp(name, "xmf", 3) == 0)
-		memcpy(&s->xmm[atoi(name + 3) & 15], &f, 4);
+		memcpy(&s->vectors[atoi(name + 3) & 15], &f, 4);
 	if (strcmp(name, "comm") == 0)
 		s->comm = value;
 }

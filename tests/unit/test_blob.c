@@ -40,15 +40,15 @@ static const struct bulk_field all_kinds[] = {
 	{ .kind = EVENT_REG, .reg = 10, .size = 8 }, { .kind = EVENT_REG, .reg = 11, .size = 8 },
 	{ .kind = EVENT_REG, .reg = 12, .size = 8 }, { .kind = EVENT_REG, .reg = 13, .size = 8 },
 	{ .kind = EVENT_REG, .reg = 14, .size = 8 }, { .kind = EVENT_REG, .reg = 15, .size = 8 },
-	{ .kind = EVENT_REG, .reg = BULK_RIP, .size = 8 }, { .kind = EVENT_REG, .reg = BULK_FLAGS, .size = 8 },
-	{ .kind = EVENT_XMM, .reg = 0, .size = 8 }, { .kind = EVENT_XMM, .reg = 15, .size = 8 },
+	{ .kind = EVENT_REG, .reg = 16, .size = 8 }, { .kind = EVENT_REG, .reg = 17, .size = 8 },
+	{ .kind = EVENT_VECTOR, .reg = 0, .size = 8 }, { .kind = EVENT_VECTOR, .reg = 15, .size = 8 },
 	{ .kind = EVENT_IMM, .size = 8, .value = 0x1122334455667788 },
 	{ .kind = EVENT_STACK, .size = 8, .value = -128 },
 	{ .kind = EVENT_STACK, .size = 8, .value = EVENT_STACK_MAX },
 	{ .kind = EVENT_MEM, .size = 8, .reg = BULK_NO_REG, .value = BAD_ADDRESS },
 	{ .kind = EVENT_STRING, .reg = BULK_NO_REG, .value = BAD_ADDRESS, .limit = 100 },
 	{ .kind = EVENT_STRING, .reg = BULK_NO_REG, .limit = 100 },	/* text */
-	{ .kind = EVENT_BYTES, .reg = BULK_RSP, .limit = 1000 },
+	{ .kind = EVENT_BYTES, .reg = 4, .limit = 1000 },
 	{ .kind = EVENT_BACKTRACE, .limit = 64 },
 };
 
@@ -467,7 +467,7 @@ static void nonsense_is_refused(void **state)
 		{ "register", { .kind = EVENT_REG, .reg = 17, .size = 8 }, 0 },
 		{ "no such register", { .kind = EVENT_REG, .reg = 18, .size = 8 }, -EINVAL },
 		{ "no such size", { .kind = EVENT_MEM, .reg = 0, .size = 3 }, -EINVAL },
-		{ "xmm16", { .kind = EVENT_XMM, .reg = 16, .size = 8 }, -EINVAL },
+		{ "xmm16", { .kind = EVENT_VECTOR, .reg = 16, .size = 8 }, -EINVAL },
 		{ "stack too low", { .kind = EVENT_STACK, .size = 8, .value = -129 }, -EINVAL },
 		{ "no bytes", { .kind = EVENT_BYTES, .reg = 0 }, -EINVAL },
 		{ "no string", { .kind = EVENT_STRING, .reg = 0 }, -EINVAL },

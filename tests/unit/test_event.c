@@ -41,7 +41,7 @@ static void make_fields(void)
 	for (int i = 0; i < 4; i++)
 		all_fields[17 + i] = (struct event_field){ EVENT_STACK, 0, 8, stack_at[i] };
 	for (int i = 0; i < 4; i++)
-		all_fields[21 + i] = (struct event_field){ EVENT_XMM, xmm_at[i], 8, 0 };
+		all_fields[21 + i] = (struct event_field){ EVENT_VECTOR, xmm_at[i], 8, 0 };
 	for (int i = 0; i < 4; i++)
 		all_fields[25 + i] = (struct event_field){ EVENT_ABS, 0, 1 << i, (uint64_t)&absolute };
 }
@@ -531,8 +531,8 @@ static void nonsense_is_refused(void **state)
 		{ { EVENT_REG, 16, 8, 0 }, -EINVAL },
 		{ { EVENT_REG, 0, 3, 0 }, -EINVAL },
 		{ { EVENT_IMM, 0, 0, 0 }, -EINVAL },
-		{ { EVENT_XMM, 15, 4, 0 }, 0 },
-		{ { EVENT_XMM, 16, 8, 0 }, -EINVAL },
+		{ { EVENT_VECTOR, 15, 4, 0 }, 0 },
+		{ { EVENT_VECTOR, 16, 8, 0 }, -EINVAL },
 		{ { EVENT_ABS, 0, 1, 0x1000 }, 0 },
 		{ { EVENT_ABS, 0, 5, 0x1000 }, -EINVAL },
 		{ { EVENT_MEM, 0, 8, 0 }, -EINVAL },		/* these take the blob */
@@ -566,7 +566,7 @@ static void longest_body_fits(void **state)
 
 	for (int mode = 0; mode < 6; mode++) {
 		static const struct event_field longest[] = {
-			{ EVENT_IMM, 0, 8, IMM }, { EVENT_ABS, 0, 2, IMM }, { EVENT_XMM, 15, 8, 0 },
+			{ EVENT_IMM, 0, 8, IMM }, { EVENT_ABS, 0, 2, IMM }, { EVENT_VECTOR, 15, 8, 0 },
 		};
 
 		for (int i = 0; i < EVENT_FIELDS_MAX; i++)

@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arch/arch.h"
 #include "base/err.h"
 #include "session/fields.h"
 
 #include <cmocka.h>
 
 static const char *const froms[] = {
-	[FROM_ARG] = "arg", [FROM_RET] = "ret", [FROM_REG] = "reg", [FROM_XMM] = "xmm", [FROM_STACK] = "stack",
+	[FROM_ARG] = "arg", [FROM_RET] = "ret", [FROM_REG] = "reg", [FROM_VECTOR] = "xmm", [FROM_STACK] = "stack",
 	[FROM_CONST] = "const", [FROM_PC] = "pc", [FROM_WALK] = "walk", [FROM_NAME] = "name",
 };
 
@@ -24,7 +25,7 @@ static void describe(const field_list *list, char *out)
 	*out = '\0';
 	for (size_t i = 0; i < list->n; i++) {
 		const struct field *f = &list->v[i];
-		long number = f->from == FROM_REG || f->from == FROM_XMM ? f->reg : (long)f->value;
+		long number = f->from == FROM_REG || f->from == FROM_VECTOR ? f->reg : (long)f->value;
 
 		out += sprintf(out, "%s%s %s:%ld%s %c%u", i ? "; " : "", f->name, froms[f->from], number,
 			       f->deref ? "@" : "", kinds[f->type.kind],
@@ -90,13 +91,13 @@ static void expect(const struct row *r, int (*parse)(const char *text, bool is_e
 
 static int parse(const char *text, bool is_exit, field_list *list)
 {
-	return fields_parse(&x86_regs, text, is_exit, list);
+	return fields_parse(arch_host()->regs, text, is_exit, list);
 }
 
 static int parse_context(const char *text, bool is_exit, field_list *list)
 {
 	(void)is_exit;
-	return fields_parse_context(&x86_regs, text, list);
+	return fields_parse_context(arch_host()->regs, text, list);
 }
 
 static void reads_fields(void **state)
@@ -115,7 +116,7 @@ static void reads_all_registers(void **state)
 {
 	field_list list = { 0 };
 
-	assert_int_equal(fields_parse_context(&x86_regs, "regs", &list), 0);
+	assert_int_equal(fields_parse_context(arch_host()->regs, "regs", &list), 0);
 	assert_int_equal(list.n, 17);
 	assert_string_equal(list.v[4].name, "rsp");
 	assert_string_equal(list.v[16].name, "rip");
@@ -154,8 +155,8 @@ static void refuses(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		field_list list = { 0 };
-		int r = wrong[i].context ? fields_parse_context(&x86_regs, wrong[i].text, &list) :
-					   fields_parse(&x86_regs, wrong[i].text, wrong[i].is_exit, &list);
+		int r = wrong[i].context ? fields_parse_context(arch_host()->regs, wrong[i].text, &list) :
+					   fields_parse(arch_host()->regs, wrong[i].text, wrong[i].is_exit, &list);
 
 		if (r != -EINVAL || !strstr(err_text(), wrong[i].says))
 			fail_msg("'%s': %d, %s", wrong[i].text, r, err_text());
@@ -167,7 +168,7 @@ static void knows_what_is_plain(void **state)
 {
 	field_list list = { 0 };
 
-	assert_int_equal(fields_parse(&x86_regs, "arg0 arg0:string arg1:double arg0:int[2] backtrace", false, &list), 0);
+	assert_int_equal(fields_parse(arch_host()->regs, "arg0 arg0:string arg1:double arg0:int[2] backtrace", false, &list), 0);
 	assert_true(field_is_plain(&list.v[0]));
 	assert_false(field_is_plain(&list.v[1]));
 	assert_true(field_is_plain(&list.v[2]));

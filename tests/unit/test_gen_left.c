@@ -78,7 +78,7 @@ static struct left_world left_begin(uint8_t how)
 	desc = (struct leave_desc){
 		.pairs = c.env.pairs, .marks = GEN_PAIRS_TABLES(GEN_PAIR_BITS), .maps = c.env.pairs + 2 * GEN_PAIRS_TABLES(GEN_PAIR_BITS),
 		.sums = c.env.pairs + GEN_PAIRS_SUMS(GEN_PAIR_BITS), .map_words = GEN_PAIRS_MAP_WORDS(GEN_PAIR_BITS),
-		.nleavers = LEAVERS, .leavers = (uint64_t)leavers, .may_call = 1, .has_fsbase = c.env.has_fsbase,
+		.nleavers = LEAVERS, .leavers = (uint64_t)leavers, .may_call = 1, .has_thread_insn = c.env.has_thread_insn,
 	};
 	gen_at.leaver = 2;
 	return c;

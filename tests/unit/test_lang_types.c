@@ -163,7 +163,7 @@ static struct interp_site first_moment(void)
 	struct interp_site m = { .regs = { [7] = (uintptr_t)&head, [6] = 0xfffff80 | 300, [2] = -9, [1] = (uintptr_t)"a string" } };
 	double d = 6.25;
 
-	memcpy(&m.xmm[0], &d, 8);
+	memcpy(&m.vectors[0], &d, 8);
 	return m;
 }
 
@@ -235,11 +235,11 @@ static void test_names(void **state)
 	struct interp_site m = { .regs = { [7] = 77 }, .ctx = { [IR_CTX_PID] = 5 } };
 	float f = 1.25f;
 
-	memcpy(&m.xmm[0], &f, 4);
+	memcpy(&m.vectors[0], &f, 4);
 	expect("exe:second f pid", &site, &m, "f=1.25 pid=77\n");
 	expect("u:exe:second { print(pid); print(args.pid); print(f * 2) }", &site, &m, "5\n77\n2.5\n");
 	site.at = LANG_RETURN;
-	m.xmm[0] = 0x4059000000000000;		/* 100.0 */
+	m.vectors[0] = 0x4059000000000000;		/* 100.0 */
 	expect("ur:exe:second { print(retval) }", &site, &m, "100\n");
 	site = site_at(first, LANG_RETURN);
 	m.regs[0] = 0xffffffff;			/* an int: the upper half means nothing */

@@ -59,11 +59,11 @@ static struct line walk(struct fix *x, uint64_t from, size_t over)
 /* The second instruction has a window of its own. */
 static struct window *second(struct fix *x, enum shape shape)
 {
-	struct line l = walk(x, TEXT + 5, JUMP_LEN);
+	struct line l = walk(x, TEXT + 5, 5);
 	struct window *w = window_new(x->p, &l, shape);
 
 	if (shape == SHAPE_HOP) {
-		w->n = HOP_LEN;
+		w->n = 2;
 		w->land = FILLER;
 	}
 	assert_true(window_commit(x->p, &l, w, true));
@@ -82,7 +82,7 @@ static bool swallow(struct fix *x, struct window *w)
 
 static void stays_while_leaned_on(struct fix *x, struct window *w, uint64_t at, size_t n)
 {
-	uint8_t before[JUMP_LEN];
+	uint8_t before[5];
 
 	for (size_t i = 0; i < n; i++)
 		before[i] = plan_byte(x->p, at + i);
@@ -101,7 +101,7 @@ static void window_that_is_leaned_on(void **state)
 	struct fix *x = *state;
 	struct window *w = second(x, SHAPE_JUMP);
 
-	stays_while_leaned_on(x, w, TEXT + 5, JUMP_LEN);
+	stays_while_leaned_on(x, w, TEXT + 5, 5);
 	assert_true(swallow(x, w));
 	assert_null(window_at(x->p, TEXT + 5));
 }
@@ -111,8 +111,8 @@ static void landing_that_is_leaned_on(void **state)
 	struct fix *x = *state;
 	struct window *w = second(x, SHAPE_HOP);
 
-	stays_while_leaned_on(x, w, TEXT + 5, HOP_LEN);
-	stays_while_leaned_on(x, w, FILLER, JUMP_LEN);
+	stays_while_leaned_on(x, w, TEXT + 5, 2);
+	stays_while_leaned_on(x, w, FILLER, 5);
 	assert_true(swallow(x, w));
 	assert_false(plan_is_written(x->p, FILLER));
 }

@@ -16,7 +16,6 @@
 
 #include "blob/table.h"
 
-#define PAGE 4096
 #define ENTRIES 8
 
 /* The first entry's state is at the end of one page, its key at the start of the next. */

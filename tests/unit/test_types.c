@@ -160,7 +160,7 @@ static void test_function(void **state)
 	assert_false(f->external);
 	for (i = 0; i < 5; i++) {
 		assert_int_equal(f->params[i].loc.n, 1);
-		assert_int_equal(f->params[i].loc.pieces[0].kind, i == 2 ? LOC_XMM : LOC_REG);
+		assert_int_equal(f->params[i].loc.pieces[0].kind, i == 2 ? LOC_VECTOR : LOC_REG);
 		assert_int_equal(f->params[i].loc.pieces[0].reg, regs[i]);
 	}
 	assert_int_equal(f->retval.loc.pieces[0].reg, 0);

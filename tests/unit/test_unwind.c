@@ -77,13 +77,13 @@ static int put_rule(char *out, const struct unwind_rule *r)
 		n += sprintf(out + n, " ra=%s", reg_name(r->ra));
 	else if (r->ra != -8)
 		n += sprintf(out + n, " ra%+d", r->ra);
-	if (r->flags & (UNWIND_BP_CFA | UNWIND_BP_BP))
-		n += sprintf(out + n, " bp%s%+d", r->flags & UNWIND_BP_BP ? "@bp" : "", r->bp);
-	if (r->flags & (UNWIND_BX_CFA | UNWIND_BX_BP))
-		n += sprintf(out + n, " bx%s%+d", r->flags & UNWIND_BX_BP ? "@bp" : "", r->bx);
-	if (r->flags & UNWIND_BP_LOST)
+	if (r->flags & (UNWIND_FP_CFA | UNWIND_FP_FP))
+		n += sprintf(out + n, " bp%s%+d", r->flags & UNWIND_FP_FP ? "@bp" : "", r->fp);
+	if (r->flags & (UNWIND_EXTRA_CFA | UNWIND_EXTRA_FP))
+		n += sprintf(out + n, " bx%s%+d", r->flags & UNWIND_EXTRA_FP ? "@bp" : "", r->extra);
+	if (r->flags & UNWIND_FP_LOST)
 		n += sprintf(out + n, " bp?");
-	if (r->flags & UNWIND_BX_LOST)
+	if (r->flags & UNWIND_EXTRA_LOST)
 		n += sprintf(out + n, " bx?");
 	return n;
 }
@@ -307,7 +307,7 @@ static uint32_t walk(const char *program, uint64_t ip, uint64_t sp, uint64_t bp,
 				       program : "");
 	struct unwind_place place = { m, BIAS };
 	struct unwind_dir *dir = calloc(1, unwind_size(&place, 1));
-	struct unwind_state s = { .ip = ip, .regs = { [RSP] = sp, [RBP] = bp } };
+	struct unwind_state s = { .ip = ip, .regs = { [REG_SP] = sp, [REG_FP] = bp } };
 	struct unwind_walk w = { .s = &s, .dir = program ? dir : NULL, .read = read_stack, .copy = malloc(room), .copy_room = room };
 	uint32_t n;
 
@@ -410,8 +410,8 @@ static void walks_signal(void **state)
 
 	memset(stack, 0, sizeof(stack));
 	for (i = 0; i < 16; i++)
-		set(context + 40 + 8 * i, order[i] == RSP ? STACK : 0x1000ull + order[i]);
-	set(context + 40 + 8 * RBP, 0);
+		set(context + 40 + 8 * i, order[i] == REG_SP ? STACK : 0x1000ull + order[i]);
+	set(context + 40 + 8 * REG_FP, 0);
 	set(context + 168, CODE);
 	assert_int_equal(walk("S", CODE + 0x80, context, 0, 256, f, 2, &end), 2);
 	assert_int_equal(f[1], CODE);
@@ -456,7 +456,7 @@ static void walks_lost(void **state)
 static void entry_without_rows(void **state)
 {
 	uint64_t frames[4], copy[32];
-	struct unwind_state s = { .ip = 0x400000, .entry = 1, .regs = { [RSP] = STACK, [RBP] = STACK + 0x40 } };
+	struct unwind_state s = { .ip = 0x400000, .entry = 1, .regs = { [REG_SP] = STACK, [REG_FP] = STACK + 0x40 } };
 	struct unwind_walk w = { .s = &s, .read = read_stack, .copy = (uint8_t *)copy, .copy_room = sizeof(copy) };
 	enum unwind_end end;
 

@@ -95,7 +95,7 @@ static void put_note_flags(uint8_t **p)
 	put(p, 0x0f, 0xb6, 0xc4);		/* movzbl %ah,%eax */
 	put(p, 0x8d, 0x84, 0x30);		/* lea  IF(%rax,%rsi),%eax */
 	put32(p, 0x200);
-	put_note(p, RAX, CONTEXT_REG(BULK_FLAGS));
+	put_note(p, RAX, CONTEXT_REG(reg_flags(&x86_regs)));
 }
 
 static void put_note_registers(uint8_t **p, const struct bulk_spec *spec)
@@ -116,18 +116,18 @@ static void put_note_registers(uint8_t **p, const struct bulk_spec *spec)
 	put_note_flags(p);
 	put(p, 0x48, 0xb8);			/* movabs $site,%rax */
 	put64(p, spec->site);
-	put_note(p, RAX, CONTEXT_REG(BULK_RIP));
+	put_note(p, RAX, CONTEXT_REG(reg_pc(&x86_regs)));
 	put(p, 0x48, 0x8d, 0x94, 0x24);		/* lea  site's rsp,%rdx */
 	put32(p, KEPT + SITE_RSP);
-	put_note(p, RDX, CONTEXT_REG(BULK_RSP));
+	put_note(p, RDX, CONTEXT_REG(RSP));
 	for (int n = 0; n < 16; n++) {
-		if (!(spec->xmm >> n & 1))
+		if (!(spec->vectors >> n & 1))
 			continue;
 		put(p, 0x66);			/* movq %xmm,off(%rcx) */
 		if (n & 8)
 			put(p, 0x44);
 		put(p, 0x0f, 0xd6, 0x81 | (n & 7) << 3);
-		put32(p, CONTEXT(xmm) + 8 * n);
+		put32(p, CONTEXT(vectors) + 8 * n);
 	}
 }
 

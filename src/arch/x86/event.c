@@ -244,7 +244,7 @@ static void put_field(uint8_t **p, const struct event_field *f, uint32_t off)
 		put(p, 0x48, 0x8b, 0x84, 0x24);	/* mov  value(%rsp),%rax */
 		put32(p, SITE_RSP + f->value);
 		break;
-	case EVENT_XMM:
+	case EVENT_VECTOR:
 		put_xmm(p, f->reg, off);
 		return;
 	case EVENT_ABS:
@@ -467,7 +467,7 @@ static bool field_is_good(const struct event_field *f)
 		return false;
 	switch (f->kind) {
 	case EVENT_REG:
-	case EVENT_XMM:
+	case EVENT_VECTOR:
 		return f->reg < 16;
 	case EVENT_IMM:
 	case EVENT_ABS:

@@ -1,40 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of arch.h for x86-64, and the two operations that have no file of their own. */
+/* The table of arch.h for x86-64. */
 #include "arch/x86/x86.h"
 
 #include <elf.h>
-#include <string.h>
-
-#include "base/err.h"
-
-int x86_jump(uint8_t *out, uint64_t from, uint64_t to)
-{
-	int64_t distance = to - (from + 5);
-	int32_t rel = distance;
-
-	if (rel != distance)
-		return -ERANGE;
-	out[0] = 0xe9;
-	memcpy(out + 1, &rel, sizeof(rel));
-	return 0;
-}
-
-/* jmp *word(%rip) */
-static bool jumps_by_word(const uint8_t *code)
-{
-	return code[0] == 0xff && code[1] == 0x25;
-}
 
 const struct arch arch_x86_64 = {
 	.name = "x86-64",
 	.elf_machine = EM_X86_64,
+	.user_top = 1ull << 47,
 	.regs = &x86_regs,
+	.c_call = &x86_c_call,
+	.go_call = &x86_go_call,
+	.unwind = &x86_unwind,
+	.elf = &x86_elf,
+	.idioms = &x86_idioms,
 	.thread = &x86_thread_abi,
 	.signal = &x86_signal_abi,
 	.batch = &x86_batch,
 	.assembler = &x86_asm,
 	.decode = x86_decode,
 	.relocate = x86_relocate,
+	.clock = &x86_clock,
+	.jumps = &x86_jumps,
 	.jump = x86_jump,
 	.find_calls = x86_find_calls,
 	.emit_count = x86_emit_count,
@@ -51,5 +38,5 @@ const struct arch arch_x86_64 = {
 	.emit_bulk = x86_emit_bulk,
 	.emit_park = x86_emit_park,
 	.text = x86_text,
-	.jumps_by_word = jumps_by_word,
+	.jumps_by_word = x86_jumps_by_word,
 };

@@ -25,7 +25,8 @@ struct frame_uc {
 };
 
 _Static_assert(sizeof(struct frame_uc) == 304, "layout of the kernel");
-_Static_assert(sizeof(struct frame_uc) <= CONTEXT_LEN, "room for it");
+#define CONTEXT_LEN 320		/* a multiple of 64 */
+_Static_assert(sizeof(struct frame_uc) <= CONTEXT_LEN && CONTEXT_LEN <= CONTEXT_MOST, "room for it");
 
 struct fx_sw { uint32_t magic1, extended_size; uint64_t xfeatures; uint32_t xstate_size; };
 
@@ -163,8 +164,9 @@ static bool is_marked(const uint64_t *f, const struct cpu_memory *m)
 const struct signal_abi x86_signal_abi = {
 	.vector_set = NT_X86_XSTATE,
 	.vector_least = XSAVE_HEADER + 64,
+	.context_len = CONTEXT_LEN,
 	.sp = 21, .pc = 22, .flags = 23, .stack_sp = 3, .stack_flags = 4, .stack_size = 5, .vectors_at = FRAME_FPU,
-	.reg = { 19, 20, 18, 17, 21, 16, 15, 14, 6, 7, 8, 9, 10, 11, 12, 13 },
+	.nregs = 16, .reg = { 19, 20, 18, 17, 21, 16, 15, 14, 6, 7, 8, 9, 10, 11, 12, 13 },
 	.to_vectors = 456,
 	.to_own_vectors = 8 + CONTEXT_LEN,
 	.may_be = may_be,

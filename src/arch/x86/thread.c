@@ -6,10 +6,13 @@
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 
 #define CALL_LEN 2
+
+#define HWCAP2_FSGSBASE 2
 
 #ifndef NT_X86_SHSTK
 #define NT_X86_SHSTK 0x204
@@ -48,6 +51,11 @@ static int put(pid_t tid, const struct thread_regs *regs)
 	return ptrace(PTRACE_SETREGS, tid, 0, &g);
 }
 
+static int64_t last_call(const struct thread_regs *r)
+{
+	return r->call;
+}
+
 static void call_again(struct thread_regs *r, int64_t nr)
 {
 	r->cpu.reg[RAX] = nr;
@@ -75,8 +83,13 @@ static int64_t call_number(const uint8_t *code)
 {
 	uint32_t nr;
 
-	memcpy(&nr, code + 1, 4);
-	return code[0] == 0xb8 ? (int64_t)nr : -1;
+	memcpy(&nr, code + CALL_CODE_LEN - 6, 4);
+	return code[CALL_CODE_LEN - 7] == 0xb8 ? (int64_t)nr : -1;
+}
+
+static bool reads_pointer(void)
+{
+	return getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE;
 }
 
 const struct thread_abi x86_thread_abi = {
@@ -88,6 +101,7 @@ const struct thread_abi x86_thread_abi = {
 	.take_number = { 2, { 0x58, 0xc3 } },				/* pop %rax; ret */
 	.get = get,
 	.put = put,
+	.last_call = last_call,
 	.call_again = call_again,
 	.call_ended = call_ended,
 	.call_set = call_set,
@@ -95,5 +109,7 @@ const struct thread_abi x86_thread_abi = {
 	.nothing = { { 1, { 0xc3 } }, { 5, { 0xf3, 0x0f, 0x1e, 0xfa, 0xc3 } } },	/* ret; endbr64; ret */
 	.trap = { 1, { 0xcc } },					/* int3 */
 	.trap_pc = 1,
+	.reads_pointer = reads_pointer,
+	.rseq_sig = 0x53053053,
 	.shadow_set = NT_X86_SHSTK,
 };

@@ -7,6 +7,14 @@
 
 #define NR_TIME 201		/* the one system call that writes to an address and has no other effect */
 
+extern const struct arch_regs x86_regs;
+extern const struct call_abi x86_c_call, x86_go_call;
+extern const struct unwind_abi x86_unwind;
+extern const struct elf_abi x86_elf;
+extern const struct code_idioms x86_idioms;
+extern const struct clock_abi x86_clock;
+extern const struct jump_abi x86_jumps;
+extern const struct branch_scan x86_scan;
 extern const struct asm_ops x86_asm;
 extern const struct thread_abi x86_thread_abi;
 extern const struct signal_abi x86_signal_abi;
@@ -17,6 +25,7 @@ int x86_relocate(const uint8_t *code, const struct insn *insn, uint64_t from, ui
 		 uint8_t *out);
 int x86_perform(struct cpu *c, const struct cpu_memory *m);
 void x86_find_calls(const uint8_t *bytes, size_t n, call_found found, void *arg);
+bool x86_jumps_by_word(const uint8_t *code);
 int x86_jump(uint8_t *out, uint64_t from, uint64_t to);
 int x86_emit_count(uint8_t *out, uint64_t at, const struct count_spec *spec);
 int x86_emit_raise(uint8_t *out, const struct raise_spec *spec);
