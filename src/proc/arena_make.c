@@ -373,10 +373,27 @@ static void read_clock(struct arena *a)
 		a->clock = how;
 }
 
+/*
+ * Both descriptors are closed, the second one after the first: no other thread runs, so nobody has put another one in its place. Only
+ * where the borrowed thread's table of descriptors is the main thread's, which is the one that is asked.
+ */
+struct closing { int pidfd, fd; };
+
+static bool are_closed(const void *arg)
+{
+	const struct closing *c = arg;
+	int fd = syscall(SYS_pidfd_getfd, c->pidfd, c->fd, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && errno == EBADF;
+}
+
 /* Record and desk are mapped: everything else from there. */
 static int map_pieces(struct arena *a, const struct there *there, struct batch *b)
 {
 	struct desk desk = { TADDR(a->record_at.v + a->record_len), a->view + a->record_len };
+	struct closing closing = { a->pidfd, there->code };
 	int64_t got;
 	size_t done = 0;
 	int r;
@@ -384,6 +401,10 @@ static int map_pieces(struct arena *a, const struct there *there, struct batch *
 	proc_step("arena: record mapped");
 	if (threads_can_let_others_go(a->p))
 		b->made = threads_let_others_go;
+	if (a->pidfd >= 0 && proc_borrowed_tid(a->p) == a->p->pid) {
+		b->look = are_closed;
+		b->arg = &closing;
+	}
 	r = batch_run(a->p, b, &desk, &done, &got);
 	if (r < 0)
 		return r;

@@ -27,6 +27,7 @@
 
 #define FIRST_LOOK_NS 20000ull	/* it can't be ready before */
 #define LOOK_NS 5000ull
+#define LOOK_OUTSIDE_NS 2000ull
 #define SPIN_NS 50000ull
 #define YIELD_NS 1000000ull
 #define SLEEP_NS 100000ull
@@ -113,6 +114,7 @@ struct errand {
 	struct batch_answer answer;
 	uint64_t since;			/* when the thread was set going */
 	bool complete;			/* its registers say that each call had the result wanted */
+	const struct batch *seen;	/* its calls are looked for from outside; NULL: no more, or never */
 };
 
 static uint32_t *futex_of(const struct errand *e)
@@ -180,6 +182,16 @@ static bool take_answer(struct errand *e)
 	return proc_read(e->p, e->answer_at, &e->answer, sizeof(e->answer)) == 0 && e->answer.done;
 }
 
+/* Others wait for the calls that are needed, and not for the thread's stop. */
+static void look_outside(struct errand *e)
+{
+	if (!e->seen->look(e->seen->arg))
+		return;
+	proc_step("batch: seen from outside");
+	e->seen->made(e->p);
+	e->seen = NULL;
+}
+
 /*
  * It takes microseconds: to be told of its end would take longer. But not too many looks either, for each takes the
  * lock that its calls want. If it takes its time it may wait for our CPU. It may also have had our CPU and be ready by
@@ -187,11 +199,15 @@ static bool take_answer(struct errand *e)
  */
 static void wait_a_little(struct errand *e, uint64_t most)
 {
-	uint64_t gone = now_ns() - e->since, look = FIRST_LOOK_NS, spin = SPIN_NS;
+	uint64_t gone = now_ns() - e->since, look = FIRST_LOOK_NS, spin = SPIN_NS, outside = 0;
 
 	if (near_is())	/* as long as we spin, it waits */
 		look = spin = 0;
 	for (most += gone; gone < most; gone = now_ns() - e->since) {
+		if (e->seen && gone >= outside) {
+			look_outside(e);
+			outside = gone + LOOK_OUTSIDE_NS;
+		}
 		if (gone >= look) {
 			if (take_answer(e))
 				return;
@@ -299,7 +315,14 @@ int batch_run(struct proc *p, const struct batch *b, const struct desk *desk, si
 		return r;
 	e.answer_at.v += ANSWER_AT;
 	e.t = thread_find(p, proc_borrowed_tid(p));
+	e.seen = b->made && b->look ? b : NULL;
 	r = run_from_desk(&e, 0, all);
+	/* Others go on. They may write to the stack that the answer is on, and numbers of descriptors may be theirs. */
+	if (b->made && b->look && !e.seen) {
+		*ret_done = n + (r < 0 ? 0 : run_rest(&e, b));
+		return 0;
+	}
+	e.seen = NULL;
 	if (r < 0)
 		return r;
 	if (e.answer.left == all)

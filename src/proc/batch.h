@@ -10,6 +10,8 @@ struct batch {
 	VEC(const char *) steps;	/* for the tests, see proc_step() */
 	size_t need;			/* the others are left out if each takes its time */
 	bool (*made)(struct proc *p);	/* if not NULL: called once when those are made, and then the others are made */
+	bool (*look)(const void *arg);	/* if not NULL: whether they are made, seen from outside while the thread goes on */
+	const void *arg;
 };
 
 void batch_add(struct batch *b, const char *step, uint64_t want, long nr, uint64_t x, uint64_t y, uint64_t z,
@@ -24,7 +26,7 @@ void batch_write(const struct batch *b, uint8_t *here);	/* before batch_run() */
 /*
  * While held. Makes the calls until one has another result than the one wanted. Says how many were as
  * wanted, and the result of the last one made; both come from the target's stack, the first within its bounds. That the calls
- * that are needed are made, before made() is called, is known from the thread's registers.
+ * that are needed are made, before made() is called, is known from the thread's registers, or by look().
  */
 int batch_run(struct proc *p, const struct batch *b, const struct desk *desk, size_t *ret_done,
 	      int64_t *ret_value);

@@ -245,12 +245,13 @@ static int make_and_order(enum order what, struct arena **ret_arena)
 /* The frame of a sleeping thread is written before the others are stopped. */
 static void look_at_frame(const char *step)
 {
-	uint64_t before = sh->turns[1];
+	uint64_t before = sh->turns[1], end = now_ns() + 200000000;
 
 	if (strcmp(step, "borrow: frame written") != 0)
 		return;
 	seen++;
-	sleep_ns(20000000);
+	while (sh->turns[1] == before && now_ns() < end)
+		sleep_ns(1000000);
 	turns_seen += sh->turns[1] != before;
 }
 
@@ -270,10 +271,13 @@ static void make_and_look(void)
 	arena_forget(a);
 }
 
+/* On a busy machine the thread may not stop in time, and then all are held first. */
 static void others_run_before(void **state)
 {
 	start(NULL);
-	make_and_look();
+	turns_seen = 0;
+	for (int i = 0; i < 20 && !turns_seen; i++)
+		make_and_look();
 	assert_int_equal(turns_seen, 1);
 	finish();
 }
@@ -311,6 +315,98 @@ static void others_wait_for_a_coroutine(void **state)
 	start(go_to_other_stack);
 	make_and_look();
 	assert_int_equal(turns_seen, 0);
+	finish();
+}
+
+static int outside_seen;
+
+/*
+ * Others are about to go on because the descriptors were seen to be closed. The thread that closes them does not get to that before we
+ * have looked: it has our CPU only, and we are first.
+ */
+static void look_outside(const char *step)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+	cpu_set_t here;
+
+	if (strcmp(step, "batch: ready") == 0) {
+		CPU_ZERO(&here);
+		CPU_SET(sched_getcpu(), &here);
+		sched_setaffinity(0, sizeof(here), &here);
+		sched_setaffinity(proc_borrowed_tid(now.p), sizeof(here), &here);
+		sched_setscheduler(0, SCHED_FIFO, &first);
+	}
+	if (strcmp(step, "batch: seen from outside") != 0)
+		return;
+	outside_seen++;
+	fds_seen += memfds_of(now.pid);
+}
+
+#define MANY 256		/* so that the batch takes its time */
+
+static void make_and_look_outside(void)
+{
+	const struct sched_param usual = { 0 };
+	static struct piece pieces[MANY];
+	cpu_set_t before;
+	struct arena *a;
+	int r;
+
+	for (size_t i = 0; i < MANY; i++)
+		pieces[i] = (struct piece){ .len = 4096 };
+	outside_seen = fds_seen = 0;
+	sched_getaffinity(0, sizeof(before), &before);
+	proc_step_hook = look_outside;
+	r = arena_create(now.p, pieces, MANY, 1, &a);
+	proc_step_hook = NULL;
+	sched_setscheduler(0, SCHED_OTHER, &usual);
+	sched_setaffinity(0, sizeof(before), &before);
+	assert_ok(r);
+	assert_ok(arena_destroy(a));
+}
+
+static void closed_as_seen_from_outside(void **state)
+{
+	start(NULL);
+	for (int i = 0; i < 10; i++) {
+		make_and_look_outside();
+		assert_int_equal(fds_seen, 0);
+	}
+	assert_int_equal(memfds_of(now.pid), 0);
+	finish();
+}
+
+static void *sleep_with_own_table(void *arg)
+{
+	if (unshare(CLONE_FILES))
+		_exit(1);
+	sh->turns[1] = 2;
+	sleep_there();
+	return arg;
+}
+
+/* The main thread computes. */
+static void own_table(void *arg)
+{
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, sleep_with_own_table, NULL))
+		_exit(1);
+	for (;;)
+		sh->turns[0]++;
+}
+
+/* The main thread's table says nothing of another one. */
+static void another_table_of_descriptors(void **state)
+{
+	fresh_shared();
+	now.pid = start_target(own_table, NULL);
+	assert_true(wait_until(&sh->turns[1], 2));
+	now.p = opened(now.pid);
+	for (int i = 0; i < 5; i++) {
+		make_and_look_outside();
+		assert_int_equal(outside_seen, 0);
+	}
 	finish();
 }
 
@@ -592,6 +688,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(others_go_on),
 		cmocka_unit_test(others_wait),
+		cmocka_unit_test(closed_as_seen_from_outside),
+		cmocka_unit_test(another_table_of_descriptors),
 		cmocka_unit_test(others_run_before),
 		cmocka_unit_test(others_wait_for_a_coroutine),
 		cmocka_unit_test(forks_meanwhile),
