@@ -34,6 +34,7 @@ def binaries(tmp_path_factory):
         "/bin/worker": compiled(folder, "worker"),
         "/bin/worker-old": compiled(folder, "worker", "-march=armv8-a", "-mno-outline-atomics"),
         "/bin/worker-marks": compiled(folder, "worker", "-mbranch-protection=standard"),
+        "/bin/worker-sve": compiled(folder, "worker", "-march=armv8.2-a+sve", "-O3"),
         "/bin/textsum": compiled(folder, "textsum"),
         "/bin/sandbox": compiled(folder, "sandbox"),
         "/bin/jab": BUILD + "/jab",
@@ -95,9 +96,9 @@ def test_exact_counts(guest, program):
 def test_every_instruction(guest, binaries, program):
     """Attached to a running program, with a probe on each instruction; the text is the same afterwards."""
     probes = instructions(binaries["/bin/" + program], FUNCTIONS)
-    text = guest.check(f"""{program} 3 4 1 > /tmp/out & pid=$!; sleep 1
+    text = guest.check(f"""{program} 3 600 > /tmp/out & pid=$!; sleep 1
         textsum $pid > /tmp/before; jab count -p $pid -d 1 {' '.join(probes)} > /tmp/counts 2> /tmp/said; echo "status $?"
-        textsum $pid > /tmp/after; kill -USR1 $pid; cmp /tmp/before /tmp/after && echo same; cat /tmp/counts /tmp/said; wait $pid; cat /tmp/out""")
+        textsum $pid > /tmp/after; kill -USR1 $pid; kill -USR2 $pid; cmp /tmp/before /tmp/after && echo same; cat /tmp/counts /tmp/said; wait $pid; cat /tmp/out""")
     assert "status 0" in text and "same" in text and "right" in text, text
     hits = counts(text)
     assert len(hits) >= len(probes) * 0.9, text
@@ -130,21 +131,21 @@ def test_sqlite(guest):
 
 def test_kill_and_recover(guest):
     """jab is killed at random moments; recover leaves the text as it was, and the program is right."""
-    text = guest.check("""worker 3 45 1 > /tmp/out & pid=$!; sleep 1; textsum $pid > /tmp/before; i=0; bad=0
+    text = guest.check("""worker 3 600 > /tmp/out & pid=$!; sleep 1; textsum $pid > /tmp/before; i=0; bad=0
         while [ $i -lt 12 ]; do
             jab count -p $pid -d 5 'exe:*' 'exe:*%return' 'libc:*' > /dev/null 2>&1 & j=$!
             usleep $((RANDOM * 40)); kill -9 $j; wait $j 2>/dev/null
             jab recover $pid > /tmp/said 2>&1 || { cat /tmp/said; bad=$((bad + 1)); }
             textsum $pid > /tmp/after; cmp -s /tmp/before /tmp/after || { echo differs; cat /tmp/before /tmp/after /tmp/said; bad=$((bad + 1)); }
             i=$((i + 1))
-        done; echo "bad $bad"; wait $pid; cat /tmp/out""", 240)
+        done; echo "bad $bad"; kill -USR2 $pid; wait $pid; cat /tmp/out""", 240)
     assert "bad 0" in text and "right" in text, text
 
 
 def test_trace_arguments(guest):
-    text = guest.check("""worker 2 4 > /tmp/out & pid=$!; sleep 1; textsum $pid > /tmp/before
+    text = guest.check("""worker 2 600 > /tmp/out & pid=$!; sleep 1; textsum $pid > /tmp/before
         jab trace -p $pid -d 1 'branches a=arg0' 'branches%return r=retval' 'leaf a=arg0 b=arg1 s=sp f=x29' > /tmp/events 2> /tmp/said
-        textsum $pid > /tmp/after; cmp /tmp/before /tmp/after && echo same; tail -2 /tmp/said; head -2000 /tmp/events; wait $pid; cat /tmp/out""")
+        textsum $pid > /tmp/after; kill -USR2 $pid; cmp /tmp/before /tmp/after && echo same; tail -2 /tmp/said; head -2000 /tmp/events; wait $pid; cat /tmp/out""")
     assert "same" in text and "right" in text, text
     pending = {}
     checked = 0
@@ -181,3 +182,11 @@ def test_sandbox(guest, way):
         until [ -s /tmp/events ]; do usleep 100000; done; touch /tmp/go; wait $pid; echo "ended $?"; wait $j; cat /tmp/out; tail -2 /tmp/said; wc -l < /tmp/events""", 240)
     assert "ended 0" in text and "alive" in text, text
     assert int(text.split()[-1]) > 100, text
+
+
+def test_vector_registers(guest):
+    """Threads that compute with SVE are borrowed, and have their registers afterwards."""
+    text = guest.check("""worker-sve 2 600 > /tmp/out & pid=$!; i=0; bad=0
+        while [ $i -lt 10 ]; do jab count -p $pid -d 0.1 exe:round_of > /dev/null 2>/tmp/said || { cat /tmp/said; bad=$((bad + 1)); }; i=$((i + 1)); done
+        echo "bad $bad"; kill -USR2 $pid; wait $pid; cat /tmp/out""", 240)
+    assert "bad 0" in text and "right" in text, text
