@@ -36,8 +36,14 @@ struct signal_abi {
 	/* Whether its vector registers have the kernel's marks. */
 	bool (*is_marked)(const uint64_t *frame, const struct cpu_memory *m);
 
-	/* NULL, or: why system calls can't be made by this thread now, which is stopped; NULL: they can. */
-	const char *(*not_now)(pid_t tid);
+	/*
+	 * Registers that a system call discards, which a borrowed thread so gets back from a copy. wide_set: of PTRACE_GETREGSET, 0: there
+	 * are none. wide_in_use: whether these bytes of it say that they matter. add_wide: appends them to what take_vectors has made, of
+	 * `len` bytes; returns the new length, 0: a frame can't hold so many.
+	 */
+	uint32_t wide_set;
+	bool (*wide_in_use)(const uint8_t *set, size_t len);
+	size_t (*add_wide)(uint8_t *vectors, size_t len, const uint8_t *set, size_t set_len);
 
 	/* Takes its time: it is called before anything is stopped. */
 	void (*prepare)(void);

@@ -11,6 +11,7 @@
  *		jump back to the end of the window
  *		bodies of the exits by a conditional jump, each with the jump to its target
  */
+#include "arch/written.h"
 #include "pad/plan_priv.h"
 
 #include <string.h>
@@ -215,6 +216,7 @@ static int emit_window(struct plan *p, const struct plan_output *out, struct tex
 		if (w->shape == SHAPE_JUMP)
 			move_out(&n, w->tramp, w->start);
 	}
+	code_written(n.here, n.at);
 	add_edit(&n, w->start, w->n, w->start);
 	if (w->shape == SHAPE_HOP)
 		add_edit(&n, w->land, jump_len(p), w->start);

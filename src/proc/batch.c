@@ -10,6 +10,7 @@
  * A seccomp filter that we suspended would judge the rest of the table if we died. So the table begins
  * by asking whether there is one, and then the calls are made one by one.
  */
+#include "arch/written.h"
 #include "proc/batch.h"
 
 #include <linux/futex.h>
@@ -67,6 +68,7 @@ void batch_write(const struct batch *b, uint8_t *here)
 	const struct batch_call filter = { SYS_prctl, { PR_GET_SECCOMP }, 0 };
 
 	memcpy(here, arch_host()->batch->bytes, arch_host()->batch->len);
+	code_written(here, arch_host()->batch->len);
 	memcpy(here + TABLE_AT, &filter, sizeof(filter));
 	if (b->calls.n)
 		memcpy(here + TABLE_AT + sizeof(filter), b->calls.v, b->calls.n * sizeof(*b->calls.v));

@@ -545,6 +545,8 @@ void borrow_end(struct proc *p)
 		proc_step("borrow: mask restored");
 		if (p->arch->thread->put(t->tid, &t->regs) == 0)
 			t->regs_changed = false;
+		if (b->wide_len)
+			ptrace(PTRACE_SETREGSET, t->tid, p->arch->signal->wide_set, &(struct iovec){ b->wide, b->wide_len });
 		proc_step("borrow: registers restored");
 		proc_write(p, TADDR(b->at), b->old, b->len);
 		proc_step("borrow: stack restored");

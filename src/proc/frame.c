@@ -35,18 +35,35 @@ void frame_prepare(void)
 	arch_host()->signal->prepare();
 }
 
-/* The vector registers as a frame has them. Returns their length. */
-static int take_vectors(struct proc *p, pid_t tid, uint8_t *buf)
+/* A copy of what system calls discard, for borrow_end(); 0 bytes: nothing is in use. */
+static void take_wide(struct proc *p, pid_t tid, struct borrow *b)
 {
 	const struct signal_abi *s = p->arch->signal;
-	const char *why = s->not_now ? s->not_now(tid) : NULL;
-	struct iovec io = { buf, VECTORS_MAX - 64 };
+	struct iovec io;
 
-	if (why)
-		return fail(-EBUSY, "thread %d can't make system calls for us now: %s; try again", tid, why);
+	b->wide_len = 0;
+	if (!s->wide_set)
+		return;
+	b->wide = xrealloc(b->wide, VECTORS_MAX);
+	io = (struct iovec){ b->wide, VECTORS_MAX };
+	if (ptrace(PTRACE_GETREGSET, tid, s->wide_set, &io) == 0 && s->wide_in_use(b->wide, io.iov_len))
+		b->wide_len = io.iov_len;
+}
+
+/* The vector registers as a frame has them. Returns their length. */
+static int take_vectors(struct proc *p, pid_t tid, struct borrow *b, uint8_t *buf)
+{
+	const struct signal_abi *s = p->arch->signal;
+	struct iovec io = { buf, VECTORS_MAX - 64 };
+	size_t len;
+
 	if (ptrace(PTRACE_GETREGSET, tid, s->vector_set, &io) < 0 || io.iov_len < s->vector_least)
 		return fail(-errno, "vector registers of thread %d: %s", tid, strerror(errno));
-	return s->take_vectors(buf, io.iov_len);
+	len = s->take_vectors(buf, io.iov_len);
+	take_wide(p, tid, b);
+	if (b->wide_len)
+		len = s->add_wide(buf, len, b->wide, b->wide_len);
+	return len ? (int)len : fail(-ENOTSUP, "thread %d has vector registers in use that are too long for a signal frame of ours", tid);
 }
 
 /* Write the frame so that it ends at `top`, keeping the old bytes in b. */
@@ -56,7 +73,7 @@ int frame_write(struct proc *p, struct thread *t, uint64_t top, struct borrow *b
 	const size_t context = p->arch->signal->context_len;
 	uint64_t chain[2] = { SYS_rt_sigreturn, priv(p)->gadget.call };
 	struct thread_regs regs = t->regs;
-	int r, xlen = take_vectors(p, t->tid, image + CHAIN_LEN + context);
+	int r, xlen = take_vectors(p, t->tid, b, image + CHAIN_LEN + context);
 
 	if (xlen < 0)
 		return xlen;

@@ -33,6 +33,8 @@ struct borrow {
 	uint64_t at;		/* what was written over, and its old bytes */
 	size_t len;
 	uint8_t *old;
+	uint8_t *wide;		/* registers that calls discard (signal_abi.wide_set), */
+	size_t wide_len;	/* if they are in use */
 	uint64_t sp;		/* stack pointer that belongs to gadget.start */
 	uint64_t scratch;
 	uint64_t mask;		/* the thread's real signal mask */

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include "arch/written.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "blob/blob.h"
@@ -440,6 +441,8 @@ static int init_own(struct target *t)
 		return fail(-EFAULT, "no view of our own code");
 	if (blob)
 		memcpy(blob, blob_image, blob_size);
+	if (blob)
+		code_written(blob, blob_size);
 	choose_way(t);
 	counters_init(t);
 	if (t->park)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "arch/written.h"
 #include "session/rings.h"
 
 #include <sched.h>
@@ -439,7 +440,10 @@ static int write_code(struct target *t)
 
 	if (!here)
 		return fail(-EFAULT, "no view of our own code");
-	return t->proc->arch->emit_event_slow(here, &slow) < 0 ? fail(-EINVAL, "the slow routine can't be made") : 0;
+	if (t->proc->arch->emit_event_slow(here, &slow) < 0)
+		return fail(-EINVAL, "the slow routine can't be made");
+	code_written(here, EVENT_SLOW_MAX);
+	return 0;
 }
 
 /* It is the target's own. Where that may have little memory it gets all of it now, or we leave. */

@@ -193,7 +193,9 @@ int session_open_file(struct jab *j, const char *path)
 
 void session_follow(struct jab *j)
 {
-	j->follow = true;
+	j->follow = j->arch->emit_park;
+	if (!j->follow)
+		log_info("jab for %s does not follow programs that are executed and libraries that are loaded later", j->arch->name);
 }
 
 void session_get_unfollowed(const struct jab *j, struct jab_unfollowed *ret_unfollowed)

@@ -11,6 +11,7 @@
  * yet another way is not seen. Threads that are made so while we are there, on the block of another
  * thread or a copy of it, have that one's number in their events. (Who is there already when we come is noticed: see proc/tid.c.)
  */
+#include "arch/written.h"
 #include "arch/syscalls.h"
 #include "session/follow.h"
 #include "session/rings.h"
@@ -300,6 +301,7 @@ static void emit(struct target *t, uint32_t n)
 
 	memcpy(here + body, w->bytes, len);
 	t->proc->arch->jump(here + body + len, w->pad + body + len, w->at + len);
+	code_written(here, body + 2 * len);
 	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad), TADDR(w->at) };
 	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad + body), TADDR(w->at) };
 	*vec_add(&t->patch.moves_out) = (struct move){ TADDR(w->pad + body + len), TADDR(w->at + len) };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sandbox prctl|syscall: works, forbids itself all system calls but a few, works on and says so. A call of another number ends it. */
+/* sandbox prctl|syscall FILE: works until FILE exists, forbids itself all system calls but a few, works on and says so. A call of another number ends it. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 __attribute__((noinline, noclone)) uint64_t step(uint64_t n)
@@ -34,13 +33,14 @@ int main(int argc, char **argv)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog prog = { 5, code };
-	time_t end = time(NULL) + 3;
 	volatile uint64_t v = 0;
 
-	while (time(NULL) < end)
+	if (argc < 3)
+		return 2;
+	while (access(argv[2], F_OK) < 0)
 		v += work(1000);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (argc > 1 && !strcmp(argv[1], "prctl"))
+	if (!strcmp(argv[1], "prctl"))
 		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
 	else
 		syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program to be traced: worker THREADS SECONDS. Each thread calls functions of known numbers in rounds; at the end it says how often
+ * A program to be traced: worker THREADS SECONDS, or until SIGUSR2 comes. Each thread calls functions of known numbers in rounds; at the end it says how often
  * each was called, and a sum over the results, which tracing must not change. SIGUSR1 is handled, so that frames of handlers are about.
  */
 #include <pthread.h>
@@ -68,6 +68,18 @@ NOINLINE uint64_t by_pointer(uint64_t (*f)(uint64_t), uint64_t a)
 	return f(a) + 1;
 }
 
+/* A loop that compilers make of vector instructions. */
+NOINLINE uint64_t vectors(uint64_t n)
+{
+	static uint32_t values[256];
+	uint32_t sum = 0, step = n * 2654435761u;
+
+	for (int k = 0; k < 4; k++)
+		for (unsigned int i = 0; i < 256; i++)
+			sum += (values[i] + i * step) ^ (sum >> 31);
+	return sum;
+}
+
 NOINLINE uint64_t round_of(uint64_t n)
 {
 	uint64_t sum = 0;
@@ -77,6 +89,7 @@ NOINLINE uint64_t round_of(uint64_t n)
 		sum += branches(n + i);
 	sum += tail(n);
 	sum += (uint64_t)floats(n);
+	sum += vectors(n);
 	sum += by_pointer(tail, n);
 	atomic_step(n);
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
@@ -94,6 +107,7 @@ static void *work(void *arg)
 
 static void on_signal(int sig)
 {
+	over |= sig == SIGUSR2;
 	handled++;
 	leaf(handled, sig);
 }
@@ -117,9 +131,10 @@ int main(int argc, char **argv)
 	int bad = 0;
 
 	signal(SIGUSR1, on_signal);
+	signal(SIGUSR2, on_signal);
 	for (int i = 0; i < n; i++)
 		pthread_create(&threads[i], NULL, work, &results[i]);
-	for (struct timespec t = { seconds, 0 }; nanosleep(&t, &t) < 0; )
+	for (struct timespec t = { seconds, 0 }; nanosleep(&t, &t) < 0 && !over; )
 		;
 	over = 1;
 	for (int i = 0; i < n; i++) {

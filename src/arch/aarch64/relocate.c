@@ -97,7 +97,7 @@ static int put_adr(uint32_t w, const struct insn *insn, uint8_t *out)
 /* cpy and set of FEAT_MOPS: three that the kernel expects side by side. And what adds its own address to a signature (FEAT_PAuth_LR). */
 static bool is_bound(uint32_t w)
 {
-	return (w & 0x3f200c00) == 0x19000400 || (w & 0xff000000) == 0x55000000 || (w & 0xff000000) == 0xf3000000;
+	return (w & 0x3b200c00) == 0x19000400 || (w & 0xff000000) == 0x55000000 || (w & 0xff000000) == 0xf3000000;
 }
 
 int a64_relocate(const uint8_t *code, const struct insn *insn, uint64_t from, uint64_t to, uint8_t *out)

@@ -9,8 +9,8 @@
  *	38	304	fault address, x0 ... x30, sp, pc, pstate
  *	74	592	records of a word { magic, length } and their content, up to one of 0: fpsimd first, which is always there
  *
- * and on this word of fpsimd a frame is known. Larger registers (SVE, SME) have records of their own, which jab does not write: a
- * thread that has such registers in use is not borrowed. By the kernel's ABI it has none after any system call.
+ * and on this word of fpsimd a frame is known. SVE registers have a record of their own; by the kernel's ABI a thread has none in use
+ * after any system call. SME is not known here.
  */
 #include "arch/aarch64/aarch64.h"
 
@@ -19,12 +19,6 @@
 #include "arch/aarch64/encode.h"
 #include "base/err.h"
 #include "base/mem.h"
-
-#ifdef __aarch64__
-#include <elf.h>
-#include <sys/ptrace.h>
-#include <sys/uio.h>
-#endif
 
 #define FPSIMD_MAGIC 0x46508001ull
 #define FPSIMD_LEN 528ull
@@ -75,16 +69,39 @@ static size_t take_vectors(uint8_t *set, size_t len)
 }
 
 /* A system call ends the use of SVE registers, and what is in them is lost. */
-static const char *not_now(pid_t tid)
-{
-#ifdef __aarch64__
-	struct { uint32_t size, max_size; uint16_t vl, max_vl, flags, unused; } head = { 0 };
-	struct iovec io = { &head, sizeof(head) };
+struct sve_head { uint32_t size, max_size; uint16_t vl, max_vl, flags, unused; };
+struct sve_record { uint32_t magic, size; uint16_t vl, flags, unused[2]; };
 
-	if (ptrace(PTRACE_GETREGSET, tid, SVE_SET, &io) == 0 && head.flags & SVE_IN_USE)
-		return "it has SVE registers in use";
-#endif
-	return NULL;
+#define SVE_MAGIC 0x53564501u
+#define RECORDS_MOST 4096	/* bytes of all records in a frame */
+
+static bool wide_in_use(const uint8_t *set, size_t len)
+{
+	struct sve_head head;
+
+	if (len < sizeof(head))
+		return false;
+	memcpy(&head, set, sizeof(head));
+	return head.flags & SVE_IN_USE;
+}
+
+/* z0 to z31, p0 to p15 and the first-fault register, in the same order in both. */
+static size_t add_wide(uint8_t *vectors, size_t len, const uint8_t *set, size_t set_len)
+{
+	struct sve_record r = { .magic = SVE_MAGIC };
+	struct sve_head head;
+	size_t regs, at = FPSIMD_LEN;
+
+	memcpy(&head, set, sizeof(head));
+	regs = 32 * head.vl + 17 * (head.vl / 8);
+	r.size = (sizeof(r) + regs + 15) & ~15u;
+	r.vl = head.vl;
+	if (at + r.size + 16 > RECORDS_MOST || sizeof(head) + regs > set_len)
+		return 0;
+	memcpy(vectors + at, &r, sizeof(r));
+	memset(vectors + at + sizeof(r), 0, r.size - sizeof(r) + 16);
+	memcpy(vectors + at + sizeof(r), set + sizeof(head), regs);
+	return at + r.size + 16;
 }
 
 /* An impossible flag makes the kernel leave the alternate signal stack as it is. */
@@ -128,7 +145,9 @@ const struct signal_abi a64_signal_abi = {
 	.may_be = may_be,
 	.is_marked = is_marked,
 	.prepare = prepare,
-	.not_now = not_now,
+	.wide_set = SVE_SET,
+	.wide_in_use = wide_in_use,
+	.add_wide = add_wide,
 	.take_vectors = take_vectors,
 	.write_context = write_context,
 	.is_context = is_context,
