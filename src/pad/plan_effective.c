@@ -33,7 +33,7 @@ uint64_t plan_effective(struct plan *p, const struct want *w)
 
 	if (w->kind == WANT_EXIT)
 		return at;
-	if (w->kind == WANT_ENTRY && p->m->is_go)
+	if (w->kind == WANT_ENTRY && p->m->runtime->enters_again)
 		at = behind_stack_check(p, at);
 	code = module_bytes(p->m, at, len);
 	if (!code || memcmp(code, p->arch->idioms->landing, len))

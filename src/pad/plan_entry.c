@@ -124,7 +124,7 @@ bool plan_entry_quickly(struct plan *p, const struct slot *slot)
 	struct window *w;
 	struct line l;
 
-	if (!fn || fn->addr != slot->want->addr || p->m->is_go)
+	if (!fn || fn->addr != slot->want->addr || p->m->runtime->parks_anywhere)
 		return false;
 	if (!line_walk(p, &s, s.at, jump_len(p), s.at, LINE_NO_MERGE, &l) || !l.goes_on || l.room > l.end ||
 	    l.end > fn->addr + fn->size || !is_quiet(p, fn, s.at, l.end))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "arch/page.h"
 #include "session/rings.h"
 
 #include <sched.h>
@@ -15,7 +16,6 @@
 #include "session/units.h"
 #include "session/walk.h"
 
-#define PAGE 4096ull
 #define DEFAULT_SIZE (4ull << 20)
 #define BULK_SIZE (1ull << 20)		/* there are more of them */
 #define FOLLOWED_SIZE (256ull << 10)
