@@ -218,7 +218,6 @@ struct asm_ops;			/* arch/asm.h */
 struct arch {
 	const char *name;
 	uint16_t elf_machine;
-	uint32_t rseq_sig;	/* that C libraries register: bytes before the end of an aborted restartable sequence */
 	const struct arch_regs *regs;
 	const struct call_abi *c_call, *go_call;	/* go_call: since Go passes arguments in registers */
 

@@ -46,6 +46,7 @@ struct thread_abi {
 	struct code_bytes trap;		/* the instruction of a breakpoint, */
 	uint8_t trap_pc;		/* and where the pc is in its stop, from its address on */
 	bool (*reads_pointer)(void);	/* whether an instruction reads the thread pointer, on this machine */
+	uint32_t rseq_sig;		/* which the C library has the kernel expect before the abort address of a restartable sequence */
 	uint32_t shadow_set;		/* of PTRACE_GETREGSET: the shadow stack, if the thread has one; 0: no thread has */
 };
 

@@ -127,7 +127,7 @@ static const char *rseq_unnamed(struct code *c, const struct func *f)
 {
 	uint64_t end = MIN(code_next_start(c, f->addr + 1), f->addr + f->size + 64);
 	const struct segment *s = code_text_at(c, f->addr);
-	uint32_t sig = c->arch->rseq_sig;
+	uint32_t sig = c->arch->thread->rseq_sig;
 	const uint8_t *p, *at;
 	const struct rseq_range *r;
 	size_t n, len;

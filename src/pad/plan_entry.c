@@ -60,7 +60,7 @@ static bool near_branch_hits(const struct look *l)
 	uint64_t end = MIN(l->addr + l->size, l->hi + scan->near), at = l->addr;
 	struct insn in;
 
-	if (!scan->near_may_enter(l->code, l->size, l->lo + 1 - l->addr, l->hi - l->lo - 1))
+	if (!scan->any_short(l->code, l->size, l->lo + 1 - l->addr, l->hi - l->lo - 1))
 		return false;
 	for (; at < end; at += in.len) {
 		if (l->p->arch->decode(l->code + (at - l->addr), MIN(l->addr + l->size - at, INSN_MAX), at, &in) < 0)

@@ -82,7 +82,7 @@ static struct gen_env made_up_env(const struct unit *u, bool switches)
 {
 	return (struct gen_env){
 		.event = {
-			.rseq_off = -320, .rseq_sig = arch_host()->rseq_sig, .has_rseq = true, .has_tid = true, .tid_off = 720,
+			.rseq_off = -320, .rseq_sig = arch_host()->thread->rseq_sig, .has_rseq = true, .has_tid = true, .tid_off = 720,
 			.ring_table = areas[RINGS].at, .fast = areas[FAST].at, .pid_cell = areas[PID].at, .slow = areas[SLOW].at,
 			.lost_shared = areas[LOST].at, .ring_size = 1 << 20,
 		},

@@ -7,7 +7,6 @@
 const struct arch arch_x86_64 = {
 	.name = "x86-64",
 	.elf_machine = EM_X86_64,
-	.rseq_sig = 0x53053053,
 	.regs = &x86_regs,
 	.c_call = &x86_c_call,
 	.go_call = &x86_go_call,

@@ -104,5 +104,6 @@ const struct thread_abi x86_thread_abi = {
 	.trap = { 1, { 0xcc } },					/* int3 */
 	.trap_pc = 1,
 	.reads_pointer = reads_pointer,
+	.rseq_sig = 0x53053053,
 	.shadow_set = NT_X86_SHSTK,
 };
