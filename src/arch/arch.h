@@ -2,6 +2,16 @@
 /*
  * Everything that depends on the CPU, as one table. All functions are pure: bytes in, bytes out. Addresses are only
  * numbers to compute with; nothing is dereferenced and no process is accessed (but see thread.h).
+ *
+ *	instructions		decode, relocate, text; idioms.h: code that is known by its bytes
+ *	jumps			jumps.h: length, reach, forms, searches for branches
+ *	registers		regs.h: names, DWARF's numbers
+ *	calling conventions	call.h: of C and of Go
+ *	unwinding		unwind.h: what instructions do to the stack
+ *	files			elf.h: relocations, thread-local storage
+ *	threads			thread.h: registers in ptrace, the system-call ABI; sigframe.h; batch.h
+ *	clock			clock.h
+ *	code for pads		emit_...; asm.h: the assembler of programs of the language
  */
 #ifndef JAB_ARCH_H
 #define JAB_ARCH_H

@@ -38,9 +38,8 @@ struct branch_scan {
 	/* Whether code of a function at addr branches into these bytes of itself, or jumps indirectly. fixed: addresses are constants. */
 	bool (*enters)(const uint8_t *code, size_t size, uint64_t addr, uint32_t first, uint32_t width, bool fixed);
 
-	/* Likewise by a long branch or an address, and by a short branch; not decoded. */
+	/* Likewise by a long branch or an address; not decoded. */
 	bool (*far_may_enter)(const uint8_t *code, size_t size, uint64_t addr, uint32_t first, uint32_t width, bool fixed);
-	bool (*near_may_enter)(const uint8_t *code, size_t size, uint32_t first, uint32_t width);
 
 	/* Distances of four bytes, and short branches, in a whole text. */
 	bool (*any_distance)(const uint8_t *code, size_t size, uint32_t first, uint32_t width);

@@ -32,7 +32,7 @@ struct lang_site {
 	uint64_t pc, entry;	/* link addresses of the site and of its function */
 	uint64_t bias;		/* live address = link address + bias */
 	bool is_copy;		/* pc is where a copy of an inlined function begins, which was asked for by its name */
-	bool is_go;		/* arguments are where Go puts them */
+	bool own_calls;		/* arguments are where the run time of its language puts them: arch.go_call */
 	bool tails;		/* some of its exits go on in other functions: no return value is known there */
 	/*
 	 * Where thread-local variables are, from the thread pointer: those of this module (symbol NULL), or the one of

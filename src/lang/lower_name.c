@@ -26,7 +26,7 @@ static struct val from_stack(struct lower *w, int64_t off)
 /* The integer arguments of the calling convention, at the first instruction. */
 static struct val argument(struct lower *w, uint32_t n)
 {
-	bool go = w->c->site && w->c->site->is_go;
+	bool go = w->c->site && w->c->site->own_calls;
 	const struct call_abi *call = go ? w->l->arch->go_call : w->l->arch->c_call;
 
 	if (n < call->nargs)

@@ -11,25 +11,20 @@
 
 #include "base/err.h"
 
-/*
- * Control flow of Go's run time that is not in the code. After a recovered panic it enters a function at its call
- * of deferreturn, which may follow a call that never returns, so that no orphan block reveals it. And a goroutine's
- * first function returns to the second byte of goexit.
- */
-static void learn_go(struct code *c)
+/* Control flow of a run time that is not in the code. */
+static void learn_runtime(struct code *c)
 {
+	const struct runtime *r = c->m->runtime;
 	const struct module *m = c->m;
 
-	for (size_t i = 0; i < m->names.n; i++) {
+	for (size_t i = 0; r->entered_at_call && i < m->names.n; i++) {
 		const char *name = m->names.v[i].name;
 		uint64_t addr = m->funcs.v[m->names.v[i].func].addr;
 
-		if (strncmp(name, "runtime.", 8))
-			continue;
-		if (!strcmp(name, "runtime.deferreturn"))
-			priv(c)->deferreturn = addr;
-		else if (!strcmp(name, "runtime.goexit") || !strcmp(name, "runtime.goexit.abi0"))
-			code_add_target(c, addr + 1, TARGET_RETURN);
+		if (!strcmp(name, r->entered_at_call))
+			priv(c)->entered_at_call = addr;
+		else if (!strcmp(name, r->returned_to[0]) || !strcmp(name, r->returned_to[1]))
+			code_add_target(c, addr + c->arch->jumps->insn_least, TARGET_RETURN);
 	}
 }
 
@@ -65,8 +60,7 @@ int code_open(struct module *m, struct code **ret_code)
 	c->m = m;
 	c->arch = m->arch;
 	c->priv = pr;
-	if (m->is_go)
-		learn_go(c);
+	learn_runtime(c);
 	*ret_code = c;
 	return 0;
 }
@@ -284,7 +278,7 @@ static void note_insn(struct code *c, struct body *b, const struct insn *in, uin
 		break;
 	case INSN_CALL:
 		body_mark(b, in->target, TARGET_BRANCH);
-		if (priv(c)->deferreturn && in->target == priv(c)->deferreturn)
+		if (priv(c)->entered_at_call && in->target == priv(c)->entered_at_call)
 			body_mark(b, at, TARGET_LANDING);
 		break;
 	case INSN_SYSCALL:

@@ -283,7 +283,7 @@ static bool stays(const struct body *b, uint64_t addr)
  */
 static bool enters_again(const struct code *c, const struct body *b, const struct insn *in)
 {
-	return (in->kind == INSN_JMP || in->kind == INSN_JCC) && in->target == b->f.lo && !c->m->is_go;
+	return (in->kind == INSN_JMP || in->kind == INSN_JCC) && in->target == b->f.lo && !c->m->runtime->enters_again;
 }
 
 /* Adds the exits of b in `in`, which is b itself or one of its cold parts. */

@@ -43,7 +43,7 @@ struct extra_target { uint64_t addr; uint8_t why; };
 
 struct code_priv {
 	struct body **bodies;	/* one slot per function */
-	uint64_t deferreturn;	/* Go: address of the function of this name; 0: there is none */
+	uint64_t entered_at_call;	/* address of that function of the run time; 0: there is none */
 	addr_list pointers;	/* words in data that point into text, sorted */
 	bool have_pointers;
 	VEC(struct cross_edge) cross; /* sorted by to */

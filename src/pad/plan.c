@@ -152,7 +152,7 @@ bool plan_site_at(struct plan *p, uint64_t at, struct site *ret_site)
 
 	if (!f || f->broken || !line_insn(p, f, at, &s.insn))
 		return false;
-	s.one = f->uncertain || p->m->is_go;
+	s.one = f->uncertain || p->m->runtime->parks_anywhere;
 	s.exact = f->uncertain;
 	*ret_site = s;
 	return true;
@@ -199,7 +199,7 @@ static const char *refusal_text(struct plan *p, const struct site *s)
 	if (s->why.stop == STOP_FORBIDDEN || s->insn.kind == INSN_ENDBR || s->insn.kind == INSN_SYSCALL)
 		return why;
 	return plan_text(p, xasprintf("%s; %sthe next instruction can't be moved away, and its bytes lead to no "
-				      "free address", why, p->m->is_go ? "" : "no filler in reach, "));
+				      "free address", why, p->m->runtime->parks_anywhere ? "" : "no filler in reach, "));
 }
 
 void plan_avoid(struct plan *p, uint32_t tactics)
@@ -217,7 +217,7 @@ static uint32_t avoided(const struct plan *p)
 	const struct jump_abi *jumps = p->arch->jumps;
 	uint32_t avoid = p->avoid;
 
-	if (p->m->is_go || !jumps->short_len)
+	if (p->m->runtime->parks_anywhere || !jumps->short_len)
 		avoid |= 1u << TACTIC_HOP | 1u << TACTIC_HOP_NEIGHBOUR;
 	if (!jumps->opcode)
 		avoid |= 1u << TACTIC_EVICT | 1u << TACTIC_PUN;
@@ -289,7 +289,7 @@ static void plan_group(struct plan *p, size_t first, size_t n)
 	}
 	s.only_exits = exits;
 	s.is_entry = entries && slot->want->addr == s.f->lo;
-	if (s.is_entry && !p->m->is_go)
+	if (s.is_entry && !p->m->runtime->parks_anywhere)
 		s.one = false;
 	if (!place(p, &s))
 		plan_refuse(p, first, n, false, refusal_text(p, &s));

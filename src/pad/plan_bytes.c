@@ -3,6 +3,7 @@
  * The final value of every byte of the text. A cell is zero until the plan touches its byte, so that the kernel
  * allocates memory only for the planned parts of a large text.
  */
+#include "arch/page.h"
 #include "pad/plan_priv.h"
 
 #define CELL_WRITTEN 0x8000
@@ -134,5 +135,5 @@ void plan_lean(struct plan *p, uint64_t addr, size_t n, int by)
  */
 bool plan_same_page(const struct plan *p, uint64_t lo, uint64_t hi)
 {
-	return p->may_cross || (lo + p->bias) >> 12 == (hi - 1 + p->bias) >> 12;
+	return p->may_cross || PAGE_DOWN(lo + p->bias) == PAGE_DOWN(hi - 1 + p->bias);
 }

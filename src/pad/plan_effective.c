@@ -34,7 +34,7 @@ uint64_t plan_effective(struct plan *p, const struct want *w)
 
 	if (w->kind == WANT_EXIT)
 		return at;
-	if (w->kind == WANT_ENTRY && p->m->is_go)
+	if (w->kind == WANT_ENTRY && p->m->runtime->enters_again)
 		at = behind_stack_check(p, at);
 	code = module_bytes(p->m, at, len);
 	if (!code || p->arch->decode(code, len, at, &in) < 0 || in.kind != INSN_ENDBR || in.len != len)

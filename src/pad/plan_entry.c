@@ -60,7 +60,7 @@ static bool near_branch_hits(const struct look *l)
 	uint64_t end = MIN(l->addr + l->size, l->hi + scan->near), at = l->addr;
 	struct insn in;
 
-	if (!scan->near_may_enter(l->code, l->size, l->lo + 1 - l->addr, l->hi - l->lo - 1))
+	if (!scan->any_short(l->code, l->size, l->lo + 1 - l->addr, l->hi - l->lo - 1))
 		return false;
 	for (; at < end; at += in.len) {
 		if (l->p->arch->decode(l->code + (at - l->addr), MIN(l->addr + l->size - at, INSN_MAX), at, &in) < 0)
@@ -124,7 +124,7 @@ bool plan_entry_quickly(struct plan *p, const struct slot *slot)
 	struct window *w;
 	struct line l;
 
-	if (!fn || fn->addr != slot->want->addr || p->m->is_go)
+	if (!fn || fn->addr != slot->want->addr || p->m->runtime->parks_anywhere)
 		return false;
 	if (!line_walk(p, &s, s.at, jump_len(p), s.at, LINE_NO_MERGE, &l) || !l.goes_on || l.room > l.end ||
 	    l.end > fn->addr + fn->size || !is_quiet(p, fn, s.at, l.end))

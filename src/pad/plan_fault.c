@@ -34,5 +34,5 @@ bool plan_fault_is_seen(struct plan *p, uint64_t at, const struct insn *in)
 {
 	if (!(in->flags & INSN_MAY_FAULT))
 		return false;
-	return p->m->is_go ? go_looks(p, at, in) : module_is_guarded(p->m, at);
+	return p->m->runtime->sees_faults ? go_looks(p, at, in) : module_is_guarded(p->m, at);
 }

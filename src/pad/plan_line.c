@@ -277,7 +277,7 @@ const char *why_text(struct plan *p, const struct why *why)
 	case STOP_WINDOW:
 		return plan_text(p, xasprintf("another probe's jump %u byte%s behind it", n, n == 1 ? "" : "s"));
 	case STOP_ONE:
-		return p->m->is_go ? "in Go only one instruction may be replaced" :
+		return p->m->runtime->parks_anywhere ? plan_text(p, xasprintf("in %s only one instruction may be replaced", p->m->runtime->name)) :
 				     "not all branches of this function are known: only one instruction may be replaced";
 	case STOP_FORBIDDEN:
 		return why->text;

@@ -83,8 +83,8 @@ void plan_group_one(struct plan *p, size_t first, size_t n)
 	const char *why;
 	struct insn in;
 
-	if (p->m->is_go) {
-		plan_refuse(p, first, n, true, plan_text(p, xasprintf("Go programs can't be probed on %s yet", p->arch->name)));
+	if (p->m->runtime != &runtime_c) {
+		plan_refuse(p, first, n, true, plan_text(p, xasprintf("%s programs can't be probed on %s yet", p->m->runtime->name, p->arch->name)));
 		return;
 	}
 	if (!is_entry && (!f || f->broken)) {

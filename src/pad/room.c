@@ -7,11 +7,11 @@
  * Most pads may be anywhere near their module. They are packed one after another in blocks of 64 KiB, so that
  * thousands of them need a handful of mappings.
  */
+#include "arch/page.h"
 #include "pad/room.h"
 
 #include <string.h>
 
-#define PAGE 4096ull
 #define BLOCK 65536ull
 #define REGION_PAGES 512
 #define ADDR_END (arch_host()->user_top)

@@ -3,6 +3,7 @@
  * Memory that the target and we share, mapped there and here in pieces: what is to be known before the
  * target is stopped to get it (arena_make.c), and what is to be done afterwards.
  */
+#include "arch/page.h"
 #include "proc/clean.h"
 
 #include <fcntl.h>
@@ -16,7 +17,6 @@
 #include "base/err.h"
 #include "proc/internal.h"
 
-#define PAGE 4096ull
 #define AROUND (64ull << 10)	/* what the kernel maps around a page that is read */
 #define READS 64		/* in a call */
 #define LARGE (256u << 10)	/* worth a look how much memory there is */

@@ -11,6 +11,7 @@
  * not by a child that inherits them. From memfd_create to close no thread runs: a child forked in between
  * would keep the descriptors. As soon as they are closed, the others go on, if the borrowed thread can stay alone.
  */
+#include "arch/page.h"
 #include "proc/clean.h"
 
 #include <fcntl.h>
@@ -23,7 +24,6 @@
 #include "base/err.h"
 #include "proc/internal.h"
 
-#define PAGE 4096ull
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008u

@@ -7,6 +7,7 @@
  * Pages of other programs are not asked for: a large array on a stack that was never written to has pages that are not there,
  * and neither has a page of a file that was not used for a while.
  */
+#include "arch/page.h"
 #include "proc/internal.h"
 
 #include <dirent.h>
@@ -16,7 +17,6 @@
 #include <unistd.h>
 #include "base/err.h"
 
-#define PAGE 4096ull
 #define THERE (3ull << 62)		/* present, or swapped out */
 #define AT_ONCE 64			/* pages; a frame has fewer */
 

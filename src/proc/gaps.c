@@ -9,6 +9,7 @@
  * now is taken when we come to use it. Where two looks at one process differed it is restless, and a
  * wide margin around it is left alone from then on.
  */
+#include "arch/page.h"
 #include "proc/internal.h"
 #include "proc/undo.h"
 
@@ -19,7 +20,6 @@
 
 #define MIB (1ull << 20)
 #define GIB (1ull << 30)
-#define PAGE 4096ull
 #define USER_TOP (arch_host()->user_top - 4096)
 #define LOW_END (64 * 1024ull)
 #define STRIP (64 * 1024ull)		/* kept empty next to any mapping */

@@ -15,17 +15,19 @@
 #include "proc/internal.h"
 #include "proc/spans.h"
 
-#define INT3 0xcc
-
 bool text_is_under_breakpoint(const uint8_t *now, const uint8_t *bytes, size_t n)
 {
+	const struct code_bytes *trap = &arch_host()->thread->trap;
 	bool found = false;
+	size_t at;
 
 	for (size_t i = 0; i < n; i++) {
 		if (now[i] == bytes[i])
 			continue;
-		if (now[i] != INT3)
+		at = i - i % trap->len;
+		if (n - at < trap->len || memcmp(now + at, trap->bytes, trap->len))
 			return false;
+		i = at + trap->len - 1;
 		found = true;
 	}
 	return found;

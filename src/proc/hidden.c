@@ -21,6 +21,7 @@
  * program has not written to, pages that are neither present nor swapped out (reading them could
  * wait for a userfaultfd), and Go's heap: Go does not switch in a handler whose PC it does not know.
  */
+#include "arch/page.h"
 #include "proc/sigframes.h"
 
 #include <fcntl.h>
@@ -35,7 +36,6 @@
 #include "proc/internal.h"
 #include "proc/undo.h"
 
-#define PAGE 4096ull
 #define CHUNK (1024 * 1024ull)
 #define ENTRIES 4096			/* of the pagemap, read at once */
 #define AROUND (16 * 1024ull)		/* of a frame: what the stop looks at again */

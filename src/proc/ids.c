@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "arch/page.h"
 #include "proc/clean.h"
 #include "proc/ids.h"
 
@@ -124,7 +125,7 @@ void thread_read_text(pid_t tid, taddr at, char *to, size_t room)
 	snprintf(path, sizeof(path), "/proc/%d/mem", tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	while (fd >= 0 && n + 1 < room) {
-		size_t part = MIN(4096 - ((at.v + n) & 4095), room - 1 - n), len;
+		size_t part = MIN(PAGE - (at.v + n) % PAGE, room - 1 - n), len;
 		ssize_t got = pread(fd, to + n, part, at.v + n);
 
 		if (got <= 0)

@@ -91,7 +91,7 @@ static inline struct proc_priv *priv(const struct proc *p)
 
 /* open.c */
 struct proc *proc_alloc(pid_t pid);
-int proc_check_machine(struct proc *p);	/* refuses what is not x86-64 */
+int proc_check_machine(struct proc *p);	/* refuses CPUs and sizes of pages that are not known */
 int proc_open_task(struct proc *p);	/* /proc/PID/task, which stopping needs */
 int proc_fill(struct proc *p);	/* everything proc_open() learns after it has been allowed */
 bool proc_memory_lives(struct proc *p);

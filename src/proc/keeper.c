@@ -7,6 +7,7 @@
  *
  *	| private: entry at offset x | the shared page: word at offset x |
  */
+#include "arch/page.h"
 #include "proc/keeper.h"
 
 #include <linux/futex.h>
@@ -16,7 +17,6 @@
 #include "base/err.h"
 #include "proc/arena.h"
 
-#define PAGE 4096ul
 
 struct keeper {
 	uint8_t *pages;

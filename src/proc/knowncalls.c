@@ -4,6 +4,7 @@
  * the process has a private copy of may differ from the file: then its text is read again. Places that are written to are
  * compared with the live bytes in any case.
  */
+#include "arch/page.h"
 #include "proc/knowncalls.h"
 
 #include <fcntl.h>
@@ -67,9 +68,9 @@ static bool has_private_pages(struct proc *p, const struct map *m)
 
 	if (fd < 0)
 		return true;
-	for (uint64_t at = m->start; !has && at < m->end; at += AT_ONCE * 4096ull) {
-		size_t want = MIN((m->end - at) / 4096, (uint64_t)AT_ONCE);
-		ssize_t n = pread(fd, entries, want * sizeof(entries[0]), at / 4096 * sizeof(entries[0]));
+	for (uint64_t at = m->start; !has && at < m->end; at += AT_ONCE * PAGE) {
+		size_t want = MIN((m->end - at) / PAGE, (uint64_t)AT_ONCE);
+		ssize_t n = pread(fd, entries, want * sizeof(entries[0]), at / PAGE * sizeof(entries[0]));
 
 		has = n != (ssize_t)(want * sizeof(entries[0]));
 		for (size_t i = 0; !has && i < want; i++)

@@ -4,6 +4,7 @@
  * is asked for by opening /proc/PID/mem: the kernel applies the same rules there as for ptrace, and
  * nothing in the target is touched. Why it said no is worked out afterwards, from what is public.
  */
+#include "arch/page.h"
 #include "proc/internal.h"
 
 #include <ctype.h>
@@ -238,6 +239,8 @@ int proc_check_machine(struct proc *p)
 	Elf64_Ehdr eh = { 0 };
 	int fd, r;
 
+	if (sysconf(_SC_PAGESIZE) != (long)PAGE)
+		return fail(-ENOTSUP, "this kernel has pages of %ld bytes; only those of %llu are known", sysconf(_SC_PAGESIZE), PAGE);
 	proc_path(p, "exe", path, sizeof(path));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)

@@ -5,6 +5,7 @@
  * runs in it. But it would also drop what somebody else wrote there, or leave zeroes where no file is
  * behind: so only pages that equal their file byte by byte.
  */
+#include "arch/page.h"
 #include "proc/clean.h"
 
 #include <fcntl.h>
@@ -18,7 +19,6 @@
 #include "proc/internal.h"
 #include "proc/spans.h"
 
-#define PAGE 4096ull
 #define DROPS_PER_STOP 16	/* so that no pause gets long */
 
 struct run { size_t first, n; };

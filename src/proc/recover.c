@@ -13,6 +13,7 @@
  * A record may be forged by the process that has it. So all that it costs has a limit: arenas per process, edits and text
  * by what is mapped there, time.
  */
+#include "arch/page.h"
 #include "proc/clean.h"
 
 #include <dirent.h>
@@ -30,7 +31,6 @@
 #define TEXT_PAGES_MOST 65536u		/* 256 MiB of text with edits in it */
 #define READ_AT_ONCE 4096u		/* edits or moves */
 #define BYTES_PER_EDIT 2u		/* at least, over the whole of a text: a jump has two or five */
-#define PAGE 4096ull
 
 static bool is_of(const struct map *m, const struct arena_label *label)
 {

@@ -10,6 +10,7 @@
  * was set over them (giveway.c), old bytes are fine, anything else belongs to somebody else and stays. Then the arena stays as well: he
  * may put our jump back one day.
  */
+#include "arch/page.h"
 #include "proc/clean.h"
 
 #include <string.h>
@@ -20,7 +21,6 @@
 #include "proc/internal.h"
 #include "proc/spans.h"
 
-#define PAGE 4096ull
 #define FIRST_WAIT_NS 100000ull
 #define LONGEST_WAIT_NS 10000000ull
 #define SEARCH_NS 300000000ull		/* for frames on stacks that no thread uses, with the target running: CPU time */

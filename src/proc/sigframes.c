@@ -14,6 +14,7 @@
  * begins one word below the stack pointer. Frames on stacks that no thread uses: see hidden.c.
  * Which word is what: struct signal_abi.
  */
+#include "arch/page.h"
 #include "proc/sigframes.h"
 
 #include <string.h>
@@ -78,7 +79,7 @@ static uint64_t stack_end(struct sigframes *s, struct proc *p, uint64_t sp, uint
 static void load_what_is_there(struct proc *p, uint8_t *to, uint64_t at, uint64_t end)
 {
 	for (uint64_t next, start = at; at < end; at = next) {
-		next = MIN((at | 4095) + 1, end);
+		next = MIN((at | (PAGE - 1)) + 1, end);
 		if (stack_read(p, at, to + (at - start), next - at) < 0)
 			memset(to + (at - start), 0, next - at);
 	}
@@ -257,7 +258,7 @@ static int walk_stack(struct sigframes *s, struct proc *p, const struct thread *
 		      uint64_t *ret_away)
 {
 	const struct signal_abi *abi = p->arch->signal;
-	uint64_t at, frame[FRAME_WORDS], covered = 0, from = sp, next = sp & 4095 ? sp - 8 : sp;
+	uint64_t at, frame[FRAME_WORDS], covered = 0, from = sp, next = sp % PAGE ? sp - 8 : sp;
 	int away = 0;
 
 	load_stack(s, p, t->tid, next, stack_end(s, p, sp, t->regs.cpu.tls));

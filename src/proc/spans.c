@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Text in runs of pages: grouping, reading many at once, looking edits and moves up. */
+#include "arch/page.h"
 #include "proc/spans.h"
 
 #include <string.h>
 #include <sys/uio.h>
 #include "proc/internal.h"
 
-#define PAGE 4096ull
 #define READ_AT_ONCE 512
 
 static uint64_t page_down(uint64_t v)

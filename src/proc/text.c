@@ -10,6 +10,7 @@
  *	move them into the pads		from here on pads run, the text is still the old one
  *	write the text			run by run; some jumps may be there and others not
  */
+#include "arch/page.h"
 #include "proc/arena.h"
 
 #include <stdio.h>
@@ -79,9 +80,9 @@ static size_t touch_pages(struct proc *p, const struct text_patch *patch, size_t
 		uint8_t byte;
 
 		for (int k = 0; k < 2; k++) {
-			if (where[k] >> 12 == done)
+			if (where[k] / PAGE == done)
 				continue;
-			done = where[k] >> 12;
+			done = where[k] / PAGE;
 			n++;
 			if (proc_read(p, TADDR(where[k]), &byte, 1) == 0 && write)
 				proc_write(p, TADDR(where[k]), &byte, 1);
@@ -123,8 +124,8 @@ static int check_memory(struct proc *p, const struct spans *spans)
 	size_t i;
 
 	for (i = 0; i < spans->v.n; i++)
-		need += ((spans->v.v[i].hi - 1) >> 12) - (spans->v.v[i].lo >> 12) + 1;
-	need = (need << 12) + SPARE;
+		need += (spans->v.v[i].hi - 1) / PAGE - spans->v.v[i].lo / PAGE + 1;
+	need = need * PAGE + SPARE;
 	if (need <= room)
 		return 0;
 	return fail(-ENOSPC, "process %d may take only %llu kB more (the limit of its memory cgroup), and copies of "

@@ -4,6 +4,7 @@
  * the thread pointer; a pad that reads it there needs no system call. Which distance it is, is not
  * believed but seen: the right number must stand there for every thread.
  */
+#include "arch/page.h"
 #include "proc/tid.h"
 
 #include <string.h>
@@ -13,7 +14,6 @@
 #define SCAN_FROM (-512)
 #define SCAN_TO 2048
 #define ENOUGH 3		/* threads that agree, to believe a place that nobody told us of */
-#define PAGE 4096ull
 
 static const int32_t known[] = {
 	0x2d0,			/* glibc */

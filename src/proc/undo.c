@@ -3,6 +3,7 @@
  * The undo record: written with its counts last, so that a tracer killed at any instruction leaves a
  * record that is true; read with distrust, because the target's memory is not ours.
  */
+#include "arch/page.h"
 #include "proc/undo.h"
 
 #include <inttypes.h>
@@ -12,7 +13,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-#define PAGE 4096ull
 #define USER_TOP (arch_host()->user_top)
 
 void arena_name(const struct arena_label *label, char name[ARENA_NAME_MAX])

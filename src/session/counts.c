@@ -15,6 +15,7 @@
  *
  * A total is the sum over the CPUs and the shared one, which is for threads without registration.
  */
+#include "arch/page.h"
 #include "session/rings.h"
 
 #include <stdio.h>
@@ -124,7 +125,7 @@ void counters_init(struct target *t)
 
 int counters_touch_block(struct target *t, uint64_t at, uint32_t from)
 {
-	uint64_t lo = (at + 8ull * from) & ~4095ull, hi = round_up(at + 8ull * MIN(t->ncounters, t->counter_cap), 4096);
+	uint64_t lo = PAGE_DOWN(at + 8ull * from), hi = round_up(at + 8ull * MIN(t->ncounters, t->counter_cap), 4096);
 
 	return hi > lo ? arena_touch(t->arena, TADDR(lo), hi - lo) : 0;
 }

@@ -9,6 +9,7 @@
  * state (proc/fileid.h). A file that had been changed just before it was read may have been changed again since, without
  * another time: then its text in the process is compared with what was read.
  */
+#include "arch/page.h"
 #include "session/session.h"
 
 #include <elf.h>
@@ -33,7 +34,7 @@ static int find_bias(const struct target *t, const struct module *m, struct load
 
 	for (size_t i = 0; map && i < m->segments.n; i++) {
 		const struct segment *s = &m->segments.v[i];
-		uint64_t lo = s->offset & ~4095ull, hi = s->offset + s->filesz;
+		uint64_t lo = PAGE_DOWN(s->offset), hi = s->offset + s->filesz;
 
 		if ((s->prot & PROT_EXEC) && map->offset >= lo && map->offset < hi) {
 			l->bias = map->start - map->offset - (s->addr - s->offset);

@@ -6,6 +6,7 @@
  * after this look is noticed under the stop, before anything is written (proc/text.c). A breakpoint that is set over a
  * jump of ours later is looked for from time to time (proc/giveway.c).
  */
+#include "arch/page.h"
 #include "session/session.h"
 
 #include <fcntl.h>
@@ -16,7 +17,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-#define PAGE 4096ull
 #define AT_ONCE 512
 #define IS_FILES (1ull << 61)		/* the page belongs to the file */
 #define IS_THERE (3ull << 62)		/* present, or swapped out */

@@ -41,7 +41,7 @@ static uint64_t entry_of(const struct module *m, const struct site *s)
 
 static bool on_goroutine(struct module *m, const struct site *s)
 {
-	return m->is_go && module_is_go_code(m, entry_of(m, s)) && !is_first(m, s);
+	return m->runtime->moves_stacks && module_is_go_code(m, entry_of(m, s)) && !is_first(m, s);
 }
 
 int32_t go_g_off(const struct jab *j, const struct site *s)
@@ -100,7 +100,7 @@ static const char *why_not(const struct jab *j, const struct site *s)
 	const struct program *p = program ? &j->programs.v[program - 1] : NULL;
 	struct module *m = module_of(j, s);
 
-	if (!m->is_go || !on_goroutine(m, s))
+	if (!m->runtime->moves_stacks || !on_goroutine(m, s))
 		return NULL;
 	if (!module_go_g(m) && must_look(m, s))
 		return "it can't be seen how much of its stack a goroutine has left there";

@@ -11,6 +11,7 @@
  *    A page that still is the file's goes when somebody truncates the file;
  *  - the stack of the first thread, as far as it reached when we looked.
  */
+#include "arch/page.h"
 #include "session/good.h"
 
 #include <elf.h>
@@ -21,7 +22,6 @@
 #include <unistd.h>
 #include "base/err.h"
 
-#define PAGE 4096ull
 #define MOST_HEADERS 64
 #define MOST_DYNAMIC 512
 #define MOST_PAGES (1u << 18)	/* of one segment */

@@ -93,7 +93,7 @@ static bool look(struct jab *j, struct target *t, struct loaded *l, bool add)
 	if (!may_have_places(l) || target_open_file(j, t, l) < 0 || target_may_patch(t, l) < 0)
 		return false;
 	m = j->files.v[l->file].m;
-	if (m->is_go)
+	if (m->runtime->no_unwinding)
 		return false;
 	for (size_t i = 0; i < m->names.n; i++) {
 		if (!has_place(m, i, &how))

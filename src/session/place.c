@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "arch/written.h"
+#include "arch/page.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "blob/blob.h"
@@ -17,7 +18,6 @@
 #include "session/tails.h"
 #include "session/units.h"
 
-#define PAGE 4096ull
 #define OWN_ID (WATCH_ID | LANDING_ID)
 #define OWN_GOOD 64		/* in the page of struct process_state: struct gen_good */
 

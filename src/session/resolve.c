@@ -110,7 +110,7 @@ static int add_exits(const struct match *x, uint32_t func)
 	}
 	for (size_t i = 0; i < f->exits.n; i++)
 		tails |= f->exits.v[i].kind != EXIT_RET;
-	if (tails && x->j->events && !x->m->is_go)	/* first: where there is a counter for hits, there is one for these */
+	if (tails && x->j->events && !x->m->runtime->no_tail_calls)	/* first: where there is a counter for hits, there is one for these */
 		early = new_counter(x, func, UINT64_MAX, true, COUNT_EARLY) + 1;
 	hits = new_counter(x, func, UINT64_MAX, true, COUNT_HITS);
 	x->j->rows.v[x->j->counters.v[hits].row].tails |= tails;

@@ -114,7 +114,7 @@ static bool add_return(struct jab *j, uint32_t part, const struct learned *x)
 	if (loaded == UINT32_MAX)
 		return false;
 	file = &j->files.v[t->loaded.v[loaded].file];
-	if (file->m->is_go || (!file->code && code_open(file->m, &file->code) < 0))
+	if (file->m->runtime->no_tail_calls || (!file->code && code_open(file->m, &file->code) < 0))
 		return false;
 	s = (struct site){ .probe = own->probe, .target = part, .loaded = loaded, .counter = own->counter,
 			   .addr = x->at - t->loaded.v[loaded].bias, .kind = WANT_INSN, .link = t->links.n + 1 };

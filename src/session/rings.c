@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "arch/written.h"
+#include "arch/page.h"
 #include "session/rings.h"
 
 #include <sched.h>
@@ -16,7 +17,6 @@
 #include "session/units.h"
 #include "session/walk.h"
 
-#define PAGE 4096ull
 #define DEFAULT_SIZE (4ull << 20)
 #define BULK_SIZE (1ull << 20)		/* there are more of them */
 #define FOLLOWED_SIZE (256ull << 10)

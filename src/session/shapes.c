@@ -592,7 +592,7 @@ int shape_emit_own(struct jab *j, struct target *t, const struct want *w, uint64
 	const struct counter *c = &j->counters.v[s->counter];
 	const struct loaded *l = &t->loaded.v[s->loaded];
 	struct place p = { j, main_part(j, t), NULL, c->row, c->index, s->addr + l->bias,
-			   j->files.v[l->file].m->is_go, w->pushed, tails_ends_early(j, s) };
+			   j->files.v[l->file].m->runtime->own_calls, w->pushed, tails_ends_early(j, s) };
 	size_t space;
 	int n = 0, m;
 

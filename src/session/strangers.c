@@ -13,6 +13,7 @@
  */
 #include "arch/written.h"
 #include "arch/syscalls.h"
+#include "arch/page.h"
 #include "session/follow.h"
 #include "session/rings.h"
 #include "session/shapes.h"
@@ -70,7 +71,7 @@ static bool is_watchable(struct target *t, const struct text_call *c, uint8_t *r
 {
 	size_t len = t->proc->arch->jumps->len;
 
-	if (c->len != len || c->at.v >> 12 != (c->at.v + len - 1) >> 12)
+	if (c->len != len || PAGE_DOWN(c->at.v) != PAGE_DOWN(c->at.v + len - 1))
 		return false;
 	return proc_read(t->proc, c->at, ret_bytes, len) == 0 && !memcmp(ret_bytes, c->bytes, len);
 }
@@ -159,7 +160,7 @@ static bool watch_gates(struct target *t, const struct text_call *calls, size_t 
 }
 
 /* Go's runtime gives a new thread its block itself, by arch_prctl, before the thread runs anything else of Go. */
-static bool is_start_in_go(const struct jab *j, const struct target *t, const struct text_call *c)
+static bool gets_own_block(const struct jab *j, const struct target *t, const struct text_call *c)
 {
 	for (size_t i = 0; abi_of(c->nr) == CLONE_ABI_SET_FS && i < t->loaded.n; i++) {
 		const struct loaded *l = &t->loaded.v[i];
@@ -167,7 +168,7 @@ static bool is_start_in_go(const struct jab *j, const struct target *t, const st
 		const struct module *m = l->file < j->files.n ? j->files.v[l->file].m : NULL;
 
 		if (c->at.v >= l->start && c->at.v < l->end)
-			return m && m->is_go;
+			return m && m->runtime->own_blocks;
 	}
 	return false;
 }
@@ -192,7 +193,7 @@ void strangers_watch(struct jab *j, struct target *t)
 		return;
 	}
 	for (size_t i = 0; !t->scout && i < n; i++)
-		if (abi_of(calls[i].nr) >= 0 && !is_start_in_go(j, t, &calls[i]))
+		if (abi_of(calls[i].nr) >= 0 && !gets_own_block(j, t, &calls[i]))
 			t->unwatched |= !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v,
 								   .abi = abi_of(calls[i].nr), .far = calls[i].nr == FAR_ARCH_PRCTL });
 	follow_watch(j, t, calls, n);

@@ -129,7 +129,7 @@ static uint32_t link_to(struct search *x, const struct tail_dest *d, uint32_t de
 	for (size_t i = x->first; i < t->links.n; i++)
 		if (t->links.v[i].loaded == d->loaded && t->links.v[i].func == d->func && !t->links.v[i].guard)
 			return i + 1;
-	f = m->is_go ? NULL : tails_decoded(j, x->target, d->loaded, m->funcs.v[d->func].addr);
+	f = m->runtime->no_tail_calls ? NULL : tails_decoded(j, x->target, d->loaded, m->funcs.v[d->func].addr);
 	if (!f || f->broken)
 		return 0;
 	if (t->links.n - x->first >= MOST_LINKS || x->exits + f->exits.n > MOST_EXITS) {
@@ -267,7 +267,7 @@ static bool may_follow(const struct jab *j, const struct site *s)
 	uint8_t kind = j->probes.v[s->probe].spec->kind;
 
 	return !s->link && s->counter != UINT32_MAX && site_is_tail(s) && (kind == SPEC_RETURN || kind == SPEC_CALL) &&
-	       !module_of(j, s->target, s->loaded)->is_go;
+	       !module_of(j, s->target, s->loaded)->runtime->no_tail_calls;
 }
 
 /* ---- what is not known ---- */

@@ -12,6 +12,7 @@
  * What may be read plainly (struct gen_good) is in memory that each process has for itself and a fork copies: a child
  * can't tell its parent that a page is still there.
  */
+#include "arch/page.h"
 #include "session/units.h"
 
 #include <string.h>
@@ -100,7 +101,7 @@ bool units_have_calls(const struct jab *j)
 
 size_t units_private_size(const struct jab *j)
 {
-	return units_have_calls(j) ? (GEN_PAIRS_SIZE(PAIR_BITS) + 4095) & ~4095ull : 0;
+	return units_have_calls(j) ? PAGE_UP(GEN_PAIRS_SIZE(PAIR_BITS)) : 0;
 }
 
 int units_plan(struct jab *j)
@@ -155,7 +156,7 @@ size_t units_data_size(const struct jab *j)
 
 	for (size_t i = 0; i < j->units.n; i++)
 		size += size_of(&j->units.v[i]);
-	return (size + 4095) & ~4095ul;
+	return PAGE_UP(size);
 }
 
 /* Does any of its programs switch clauses, be it one of the tracer? */

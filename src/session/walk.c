@@ -3,6 +3,7 @@
  * Tables for backtraces: of every module that a target has mapped, and of the vDSO, which is read from
  * its memory. Modules that come later have none; there the walk goes by frame pointers.
  */
+#include "arch/page.h"
 #include "session/walk.h"
 
 #include <string.h>
@@ -39,7 +40,7 @@ static void add_vdso(struct target *t, struct walk_tables *w)
 	bytes = xrealloc(NULL, m->end - m->start);
 	if (!proc_read(t->proc, TADDR(m->start), bytes, m->end - m->start) &&
 	    !module_open_memory(bytes, m->end - m->start, "[vdso]", &w->vdso))
-		*vec_add(&w->places) = (struct unwind_place){ w->vdso, m->start - (w->vdso->lo & ~4095ull) };
+		*vec_add(&w->places) = (struct unwind_place){ w->vdso, m->start - (PAGE_DOWN(w->vdso->lo)) };
 	free(bytes);
 }
 

@@ -59,7 +59,7 @@ static void look(struct module *m)
 	if (v->have_go)
 		return;
 	v->have_go = true;
-	v->go_code = m->is_go ? go_range(m) : (struct range){ 0 };
+	v->go_code = m->runtime->own_tables ? go_range(m) : (struct range){ 0 };
 	find_g(m, v->go_code);
 }
 
@@ -69,7 +69,7 @@ bool module_is_go_code(struct module *m, uint64_t addr)
 
 	look(m);
 	if (!v->go_code.hi)
-		return m->is_go;
+		return m->runtime->own_tables;
 	return addr - v->go_code.lo < v->go_code.hi - v->go_code.lo;
 }
 

@@ -5,6 +5,7 @@
  * content_check() reports why. The handler is installed only while a file is mapped. A SIGBUS of another cause is
  * passed to the previous handler.
  */
+#include "arch/page.h"
 #include "sym/priv.h"
 
 #include <errno.h>
@@ -13,7 +14,6 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-#define PAGE 4096ul
 #define MOST_GUARDED 1024
 
 /*

@@ -96,8 +96,8 @@ static void read_identity(struct module *m)
 	m->build_id_len = MIN(id.n, sizeof(m->build_id));
 	if (id.p)
 		memcpy(m->build_id, id.p, m->build_id_len);
-	m->is_go = image_section(e, ".go.buildinfo") || image_section(e, ".gopclntab") ||
-		   image_note(e, "Go", 4).p;
+	m->runtime = image_section(e, ".go.buildinfo") || image_section(e, ".gopclntab") || image_note(e, "Go", 4).p ?
+		     &runtime_go : &runtime_c;
 }
 
 static struct module *new_module(const char *path)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include "arch/arch.h"
 #include "base/mem.h"
+#include "sym/runtime.h"
 
 enum func_source {
 	FROM_SYMTAB, FROM_DYNSYM, FROM_DEBUG_FILE, FROM_MINI_DEBUG, FROM_EH_FRAME,
@@ -52,7 +53,7 @@ struct module {
 	size_t image_size;
 	const struct arch *arch;
 	bool is_exec;		/* ET_EXEC: link addresses are live addresses */
-	bool is_go;
+	const struct runtime *runtime;
 	uint8_t build_id[32];
 	size_t build_id_len;
 	uint64_t entry;		/* e_entry */

@@ -117,6 +117,6 @@ void symbols_collect(struct module *m, raw_list *list)
 		collect(m, &s, p->extra.source, list);
 	}
 	collect(m, &dyn, FROM_DYNSYM, list);
-	if (m->is_go && !full.p)
+	if (m->runtime->own_tables && !full.p)
 		go_collect(m, list);
 }

@@ -21,7 +21,7 @@ struct go {
 
 static bool go_open(const struct module *m, struct go *g)
 {
-	struct bytes table = m->is_go ? go_table(m) : (struct bytes){ 0 };
+	struct bytes table = m->runtime->own_tables ? go_table(m) : (struct bytes){ 0 };
 
 	if (!table.p)
 		return false;

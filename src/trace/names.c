@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The module and thread tables of a trace, and the symbols of files that have not changed since. */
+#include "arch/page.h"
 #include "trace/names.h"
 
 #include <stdio.h>
@@ -223,7 +224,7 @@ size_t trace_names_address(void *arg, const struct trace_event *ev, uint64_t add
 		return 0;
 	file = last_part(n->files.v[at->file].path);
 	m = file_symbols(&n->files.v[at->file]);
-	link = address - at->address + (m ? m->lo & ~4095ull : 0);
+	link = address - at->address + (m ? PAGE_DOWN(m->lo) : 0);
 	if (m)
 		f = module_func_at(m, link - is_return);
 	off = f ? link - f->addr : link;

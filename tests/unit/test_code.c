@@ -371,7 +371,7 @@ static void go_returns_to_deferreturn(void **state)
 		.funcs = { { "f", 0, 0xb }, { "panic", 0xb, 1 }, { "runtime.deferreturn", 0xc, 1 },
 			   { "runtime.goexit", 0xd, 2 } } });
 
-	assert_true(l.m->is_go);
+	assert_ptr_equal(l.m->runtime, &runtime_go);
 	assert_int_equal(why(&l, func(&l, 0), 5), TARGET_LANDING);
 	assert_int_equal(why(&l, func(&l, 0), 0xa), TARGET_NONE);
 	assert_int_equal(why(&l, func(&l, 0xd), 0xe), TARGET_RETURN);

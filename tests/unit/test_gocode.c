@@ -33,7 +33,7 @@ static void code_and_g(void **state)
 	for (int i = 0; i < 3; i++)
 		memcpy(e.p + TEXT + 0x110 + 16 * i, load, sizeof(load));
 	assert_int_equal(module_open_memory(e.p, made_finish(&e, ET_DYN), "made", &m), 0);
-	assert_true(m->is_go);
+	assert_ptr_equal(m->runtime, &runtime_go);
 	assert_true(module_is_go_code(m, TEXT + 0x100) && module_is_go_code(m, TEXT + 0x2ff));
 	assert_false(module_is_go_code(m, TEXT + 0xff) || module_is_go_code(m, TEXT + 0x300));
 	assert_int_equal(module_go_g(m), -24);

@@ -399,7 +399,7 @@ static void go_keeps_instructions_valid(void **state)
 	(void)state;
 	/* 0: cmp 16(%r14),%rsp; 4: jbe 19; 6: push %rbp; mov %rsp,%rbp; 10: mov $1,%eax; pop %rbp; ret ... */
 	fix_open(&x, "493b6610 760d 55 4889e5 b801000000 90 5d 90 c3 90 e8e5ffffff ebe5");
-	x.m->is_go = true;
+	x.m->runtime = &runtime_go;
 	assert_int_equal(plan_solve(x.p, w, 2), 0);
 	emit(&x, &patch);
 	for (size_t i = 0; i < patch.edits.n; i++) {
@@ -432,7 +432,7 @@ static void go_has_no_hops(void **state)
 		plan_avoid(x.p, AVOID_EVICT | AVOID_PUN);
 		plan_solve(x.p, &w, 1);
 		assert_int_equal(w.tactic, cases[i].without_go);
-		x.m->is_go = true;
+		x.m->runtime = &runtime_go;
 		plan_solve(x.p, &w, 1);
 		assert_int_equal(w.tactic, TACTIC_NONE);
 		fix_close(&x);
@@ -450,7 +450,7 @@ static void go_faults_where_it_did(void **state)
 	fix_open(&x, "50 b801000000 488b8b34120000 58 c3");
 	assert_int_equal(plan_solve(x.p, w, 1), 0);
 	assert_int_equal(w[0].tactic, TACTIC_JUMP);
-	x.m->is_go = true;
+	x.m->runtime = &runtime_go;
 	assert_int_equal(plan_solve(x.p, w, 1), 0);
 	assert_int_equal(w[0].tactic, TACTIC_BACK);
 	assert_non_null(strstr(w[0].reason, "may fault"));
@@ -458,14 +458,14 @@ static void go_faults_where_it_did(void **state)
 
 	/* without a frame Go finds the caller: mov 0x1234(%rbx),%rcx; ret */
 	fix_open(&x, "488b8b34120000 c3");
-	x.m->is_go = true;
+	x.m->runtime = &runtime_go;
 	assert_int_equal(plan_solve(x.p, first, 1), 0);
 	assert_int_equal(first[0].tactic, TACTIC_JUMP);
 	fix_close(&x);
 
 	/* nothing but itself could be moved: mov 8(%rbx),%rcx; jmp back to it; pop %rax; ret */
 	fix_open(&x, "488b4b08 ebfa 58 c3");
-	x.m->is_go = true;
+	x.m->runtime = &runtime_go;
 	assert_int_equal(plan_solve(x.p, first, 1), 1);
 	assert_string_equal(first[0].reason, "it may fault, and the program looks at where that happens");
 	fix_close(&x);

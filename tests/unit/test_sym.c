@@ -521,7 +521,7 @@ static void test_libc(void **state)
 	assert_true(f && f->size > 0);
 	assert_string_equal(f->name, "malloc");
 	assert_true(find(m, "strlen") && (find(m, "strlen")->flags & FUNC_IFUNC));
-	assert_true(m->funcs.n > 2000 && m->build_id_len == 20 && !m->is_go && !m->is_exec);
+	assert_true(m->funcs.n > 2000 && m->build_id_len == 20 && m->runtime == &runtime_c && !m->is_exec);
 	for (i = 0; i < m->funcs.n; i++) {
 		f = &m->funcs.v[i];
 		assert_true(f->size > 0 && module_bytes(m, f->addr, f->size));

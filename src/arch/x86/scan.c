@@ -30,17 +30,38 @@ static bool leads_inside(const struct inside *w, uint32_t to)
 	return to - w->first < w->width;
 }
 
-/*
- * Whether any 4 bytes, as a distance, lead inside. In 32 bits and without a branch: a false positive only costs a
- * closer check.
- */
-static bool any_rel32(const uint8_t *code, size_t size, const struct inside *w)
-{
-	uint32_t hit = 0, first = w->first, width = w->width;
+typedef uint32_t words4 __attribute__((vector_size(16)));
 
-	for (size_t i = 0; i + 4 <= size; i++)
-		hit |= (uint32_t)(read32(code + i) + (uint32_t)i + 4 - first) < width;
-	return hit;
+/* Whether any four bytes of [p, p+size), as a distance, lead into `width` bytes at p+first. */
+static bool any_distance(const uint8_t *p, size_t size, uint32_t first, uint32_t width)
+{
+	words4 index = { 4, 8, 12, 16 }, hit = { 0 };
+	size_t i = 0;
+
+	for (; i + 19 <= size; i += 16)
+		for (uint32_t k = 0; k < 4; k++) {
+			words4 v;
+
+			memcpy(&v, p + i + k, sizeof(v));
+			hit |= (words4)((v + index + ((uint32_t)i + k - first)) < width);
+		}
+	for (; i + 4 <= size; i++) {
+		uint32_t v;
+
+		memcpy(&v, p + i, sizeof(v));
+		hit[0] |= (uint32_t)(v + (uint32_t)i + 4 - first) < width;
+	}
+	return hit[0] | hit[1] | hit[2] | hit[3];
+}
+
+static bool any_short(const uint8_t *p, size_t size, uint32_t first, uint32_t width)
+{
+	size_t i = first > REL8_REACH ? first - REL8_REACH : 0;
+
+	for (; i + 1 < size && i < (size_t)first + width + REL8_REACH; i++)
+		if (rel8_opcode[p[i]] && (uint32_t)(i + 2 + (int8_t)p[i + 1] - first) < width)
+			return true;
+	return false;
 }
 
 /* Whether any 4 bytes, as an absolute address, lead inside: where addresses fit into 32 bits. */
@@ -100,7 +121,7 @@ static bool branches_inside(const uint8_t *code, size_t size, uint64_t addr,
 {
 	size_t last = last_rel8(code, size, w);
 
-	if (any_rel32(code, size, w))
+	if (any_distance(code, size, w->first, w->width))
 		last = MAX(last, last_rel32(code, size, w));
 	else if (!last)
 		return false;
@@ -129,28 +150,11 @@ static bool enters(const uint8_t *code, size_t size, uint64_t addr, uint32_t fir
 	return branches_inside(code, size, addr, &w);
 }
 
-/* Without a branch in the loop, so that it is vectorized. */
 static bool far_may_enter(const uint8_t *code, size_t size, uint64_t addr, uint32_t first, uint32_t width, bool fixed)
 {
-	uint32_t hit = 0, hit_abs = 0, base = addr;
+	struct inside w = { first, width };
 
-	for (size_t i = 0; i + 4 <= size; i++) {
-		uint32_t v = read32(code + i);
-
-		hit |= v + (uint32_t)i + 4 - first < width;
-		hit_abs |= v - base - first < width;
-	}
-	return hit || (fixed && hit_abs);
-}
-
-static bool near_may_enter(const uint8_t *code, size_t size, uint32_t first, uint32_t width)
-{
-	size_t end = MIN(size, (size_t)first + width + REL8_REACH);
-
-	for (size_t i = 0; i + 1 < end; i++)
-		if ((uint32_t)(i + 2 + (int8_t)code[i + 1] - first) < width && rel8_opcode[code[i]])
-			return true;
-	return false;
+	return any_distance(code, size, first, width) || (fixed && any_abs32(code, size, &w, addr));
 }
 
 /* lea table(%rip),%reg */
@@ -266,45 +270,10 @@ static void list(const struct branch_search *s, uint64_t lo, uint64_t hi)
 	scan_rel8(s, hi - REL8_REACH, hi, piece);
 }
 
-typedef uint32_t words4 __attribute__((vector_size(16)));
-
-/* Whether any four bytes of [p, p+size), as a distance, lead into `width` bytes at p+first. */
-static bool any_distance(const uint8_t *p, size_t size, uint32_t first, uint32_t width)
-{
-	words4 index = { 4, 8, 12, 16 }, hit = { 0 };
-	size_t i = 0;
-
-	for (; i + 19 <= size; i += 16)
-		for (uint32_t k = 0; k < 4; k++) {
-			words4 v;
-
-			memcpy(&v, p + i + k, sizeof(v));
-			hit |= (words4)((v + index + ((uint32_t)i + k - first)) < width);
-		}
-	for (; i + 4 <= size; i++) {
-		uint32_t v;
-
-		memcpy(&v, p + i, sizeof(v));
-		hit[0] |= (uint32_t)(v + (uint32_t)i + 4 - first) < width;
-	}
-	return hit[0] | hit[1] | hit[2] | hit[3];
-}
-
-static bool any_short(const uint8_t *p, size_t size, uint32_t first, uint32_t width)
-{
-	size_t i = first > REL8_REACH ? first - REL8_REACH : 0;
-
-	for (; i + 1 < size && i < (size_t)first + width + REL8_REACH; i++)
-		if (rel8_opcode[p[i]] && (uint32_t)(i + 2 + (int8_t)p[i + 1] - first) < width)
-			return true;
-	return false;
-}
-
 const struct branch_scan x86_scan = {
 	.near = REL8_REACH,
 	.enters = enters,
 	.far_may_enter = far_may_enter,
-	.near_may_enter = near_may_enter,
 	.any_distance = any_distance,
 	.any_short = any_short,
 	.next_address = next_address,
