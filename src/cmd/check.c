@@ -151,5 +151,5 @@ static int run(text_list *words, char **rest)
 
 const struct command cmd_check = {
 	"check", "(-p PID|NAME | FILE) [OPTIONS] PROBE...",
-	"Show where each site would go: tactic, cost class, reason.", opts, run
+	"Show how each site would be placed: tactic, cost class, reason.", opts, run
 };

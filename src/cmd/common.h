@@ -24,7 +24,7 @@ bool is_colourful(FILE *to);	/* a terminal, and NO_COLOR is not set */
 int attach_word(struct jab *j, const char *word);
 bool is_pid(const char *word, pid_t *ret_pid);
 
-void json_text(FILE *to, const char *s);	/* with quotes */
+void json_text(FILE *to, const char *s);	/* writes a JSON string, with its quotes */
 void json_pair(FILE *to, const char *key, const char *value, bool first);
 
 const char *base_name(const char *path);

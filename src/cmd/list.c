@@ -63,5 +63,5 @@ static int run(text_list *words, char **rest)
 }
 
 const struct command cmd_list = {
-	"list", "(-p PID|NAME | FILE) [OPTIONS] [PATTERN]", "Show what can be probed, one spec a line.", opts, run
+	"list", "(-p PID|NAME | FILE) [OPTIONS] [PATTERN]", "Show what can be probed, one probe a line.", opts, run
 };

@@ -82,7 +82,7 @@ static int usage(FILE *to)
 		"               %s\n"
 		"  jab -l PROBE, jab -l FILE.bt\n"
 		"               List what the probes of scripts match; -lv with types.\n", cmd_script.about);
-	fprintf(to, "\n`jab COMMAND --help` and `jab -e --help` tell more, man jab everything; `jab --version` the version.\n");
+	fprintf(to, "\n`jab COMMAND --help` and `jab -e --help` list options, `jab --version` prints the version; more: man jab.\n");
 	return to == stdout ? 0 : 2;
 }
 

@@ -132,7 +132,7 @@ static void say_result(struct recording *r)
 	else if (!capture.overwrite)
 		log_warn("%" PRIu64 " events, %.1f MB in %s", t.events, t.bytes / 1e6, r->out.name);
 	else if (!r->out.snapshots)
-		log_warn("no snapshot was asked for, so there is no trace");
+		log_warn("no snapshot was taken, so there is no trace");
 }
 
 static int record(struct recording *r)

@@ -24,7 +24,7 @@ static const struct opt opts[] = {
 	{ 0, "probe", "GLOB", OPT_LIST, &probes, "events of probes whose names match" },
 	{ 0, "cpu", "CPU", OPT_LIST, &cpus, "events on this CPU" },
 	{ 'n', "count", "COUNT", OPT_NUMBER, &most, "stop after that many events" },
-	{ 's', "stats", NULL, OPT_FLAG, &stats, "sums per probe, thread and stream instead of events" },
+	{ 's', "stats", NULL, OPT_FLAG, &stats, "statistics per probe, thread and stream instead of events" },
 	{ 0, "fields", NULL, OPT_FLAG, &with_fields, "with --stats: least, average and largest of each number" },
 	{ 'o', "output", "FILE", OPT_TEXT, &output, "write there instead of stdout" },
 	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object a line" },
@@ -300,5 +300,5 @@ static int run(text_list *words, char **rest)
 }
 
 const struct command cmd_view = {
-	"view", "[OPTIONS] DIR", "Print a trace that jab record made, or sums over it.", opts, run
+	"view", "[OPTIONS] DIR", "Print a trace that jab record made, or statistics of it.", opts, run
 };

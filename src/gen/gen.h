@@ -82,8 +82,8 @@ struct gen_env {
 	uint64_t nclauses;
 	uint64_t blob;			/* address of the blob's image */
 	uint32_t scratch_size;		/* bytes of scratch memory of each locked ring; see struct ring_ref and gen_scratch() */
-	bool may_call;			/* no seccomp filter: code may make system calls, */
-	uint64_t quiet;			/* while process_state.quiet is 0; this is its address, 0: none */
+	bool may_call;			/* no seccomp filter: code may make system calls, while process_state.quiet is 0 */
+	uint64_t quiet;			/* address of process_state.quiet; 0: none */
 	uint64_t timeless;		/* address of process_state.timeless: while that is not 0 no code reads the clock; 0: none */
 	bool has_fsbase;		/* the thread pointer can be read by an instruction; else by a system call */
 	uint64_t good;			/* address of struct gen_good; 0: none */

@@ -290,7 +290,7 @@ static void put_search(struct gen *g, struct cold *c)
 	put_unpaired(g, c);
 }
 
-/* B: slot. Stores the fault word; it is 0 if no ring was taken, since only reads in scratch memory can fault. */
+/* B: slot. Stores the fault word; it is 0 if no ring was taken, since every read that can fail takes one first. */
 static void put_entry_faults(struct gen *g)
 {
 	asm_label none = asm_new_label(&g->a);
