@@ -29,7 +29,7 @@ typedef struct { uint64_t v; } taddr;
 /* Takes the place of the address of a failed read, for the return value of a function that returns nothing. "noresult". */
 #define ADDR_NO_RESULT 0x746c757365726f6eull
 
-/* The same for the return value of a call that was left by an exception or by longjmp. "no frame". */
+/* Takes the place of the address of a failed read, for the return value of a call left by an exception or longjmp. "no frame". */
 #define ADDR_NO_FRAME 0x656d617266206f6eull
 
 #endif

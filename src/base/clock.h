@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Of the clock that is the same in all namespaces, and that files have their times from. */
+/* Nanoseconds of CLOCK_REALTIME, which is the same in all namespaces, and is the clock of file times. */
 static inline uint64_t wall_ns(void)
 {
 	struct timespec t;

@@ -8,8 +8,7 @@
 
 int log_level;
 
-#define LONGEST 8192	/* of an error message: a probe with many fields has a warning with its line for each, and the error
-			   comes last */
+#define LONGEST 8192	/* bytes of a message: a probe with many fields may give a warning line for each, and the error last */
 
 static _Thread_local char text[LONGEST];
 static _Thread_local char lines[LONGEST];	/* the last message of fail_lines() */

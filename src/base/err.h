@@ -16,12 +16,12 @@ int fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Puts text before the kept message: return fail_in(r, "%s", path); */
 int fail_in(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A message of several lines, in which names are already escaped; they stay lines also as a part of later messages. */
+/* Keeps a message of several lines, in which names are already escaped. Its line ends also stay as part of a later message. */
 int fail_lines(int err, const char *safe);
 
 /* The message of the last failure in this thread; never NULL. */
 const char *err_text(void);
-const char *err_take(void);	/* the same, once: it is forgotten; NULL: there is none */
+const char *err_take(void);	/* returns the message and clears it; NULL: there is none */
 
 /*
  * Messages of level 0 are warnings, 1 is for -v, 2 for -vv. They go to stderr, each as one write(), up to log_level; or, if
@@ -32,7 +32,7 @@ struct log_sink {
 	void *arg;
 	int level;
 };
-const struct log_sink *log_to(const struct log_sink *sink);	/* NULL: none. Returns the one before */
+const struct log_sink *log_to(const struct log_sink *sink);	/* sets this thread's sink; NULL: none. Returns the previous one */
 
 extern int log_level;
 bool log_is_verbose(void);

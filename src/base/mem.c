@@ -131,7 +131,7 @@ static ssize_t stream_write(void *cookie, const char *bytes, size_t n)
 	return n;
 }
 
-/* For ftell(): there is one position. */
+/* Only for ftell(): the position is always the end of the text. */
 static int stream_seek(void *cookie, off64_t *at, int whence)
 {
 	const struct stream *s = cookie;
@@ -148,7 +148,7 @@ static int stream_close(void *cookie)
 	return 0;
 }
 
-/* That of the C library loses the text if there is no memory when it is closed. */
+/* The C library's open_memstream() loses the text if there is no memory when the stream is closed. */
 FILE *xmemstream(char **text, size_t *len)
 {
 	cookie_io_functions_t f = { .write = stream_write, .seek = stream_seek, .close = stream_close };

@@ -25,17 +25,18 @@ char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t n);
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 char *xvasprintf(const char *fmt, va_list ap);
-FILE *xmemstream(char **text, size_t *len);	/* as open_memstream(); only ftell() of those that seek */
-__attribute__((noreturn)) void mem_exhausted(void);	/* there is none, and the caller can't go on: for libraries that allocate themselves */
+FILE *xmemstream(char **text, size_t *len);	/* as open_memstream(); it can't seek, but has ftell() */
+__attribute__((noreturn)) void mem_exhausted(void);	/* for a library that has run out of memory: jumps to mem_try() or ends the process */
 
 /*
- * What is allocated within a frame and not yet reachable when it is left by a jump is lost. The frame that is current is
- * per thread; mem_enter() returns the one before, for mem_leave(). hold: no jump.
+ * A frame is the scope of a mem_try() or mem_hold() (hold: no jump). Each thread has its own innermost frame; mem_enter() makes f
+ * the innermost, mem_leave() the one around it. A jump leaks memory that was allocated within the frame and is not yet
+ * reachable from outside.
  */
 struct mem_frame { jmp_buf jmp; struct mem_frame *outer; bool hold; };
 void mem_enter(struct mem_frame *f, bool hold);
 void mem_leave(struct mem_frame *f);
-bool mem_reserve(size_t size);	/* has this thread so much in reserve? It is filled up first, if need be */
+bool mem_reserve(size_t size);	/* makes sure that this thread has a reserve of `size` bytes; false: there is not enough memory */
 
 /* The value of expr; or, after a jump, that of `otherwise`. */
 #define mem_try(expr, otherwise) ({ \

@@ -28,11 +28,11 @@ int capture_new(struct jab **ret_jab)
 	};
 
 	if (capture.max_overhead && capture.contexts.n)
-		return fail(-EINVAL, "--max-overhead and -t don't go together: write the fields behind the probe");
+		return fail(-EINVAL, "--max-overhead and -t don't go together: write the fields after the probe");
 	return jab_new(&o, ret_jab);
 }
 
-/* Has the output the size that it may have? */
+/* Whether the output has reached --max-size. */
 static bool is_full(struct jab *j)
 {
 	return capture.max_size && (jab_get_totals(j)->full || capture.printed >= capture.max_size);
@@ -86,8 +86,8 @@ static int print_probe(void *arg, const struct jab_probe_info *p)
 static void say_damaged(const struct jab_totals *t)
 {
 	if (t->damaged)
-		log_warn("a buffer held what is no event, %" PRIu64 " times: %" PRIu64 " bytes could not be read, and count as "
-			 "one lost event each time; the program may have written there itself", t->damaged, t->damaged_bytes);
+		log_warn("a buffer held invalid data, %" PRIu64 " times: %" PRIu64 " bytes were skipped, and count as one lost event "
+			 "each time; the traced program may have written to the buffer", t->damaged, t->damaged_bytes);
 }
 
 void capture_say_lost(const struct jab_totals *t, const char *also)
@@ -119,11 +119,11 @@ void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
 	run_say_refused(j);
 	jab_log_hints(j);
 	if (is_full(j) && t.lost)
-		log_warn("ended by --max-size; %" PRIu64 " more events happened until the probes were out, or were lost before", t.lost);
+		log_warn("ended by --max-size; %" PRIu64 " more events happened until the probes were removed, or were lost before", t.lost);
 	else if (is_full(j))
 		log_warn("ended by --max-size");
 	else if (t.lost && enough(j))
-		log_warn("ended by its count of events; %" PRIu64 " more happened before the probes were out", t.lost);
+		log_warn("ended by -n; %" PRIu64 " more events happened before the probes were removed", t.lost);
 	if (enough(j))
 		say_damaged(&t);
 	else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* jab check: where would each site go, and what would it cost? Touches nothing. */
+/* jab check: plans the probes and prints tactic and cost of each site. Changes nothing in a target. */
 #include <inttypes.h>
 #include <string.h>
 #include "base/err.h"
@@ -13,9 +13,9 @@ static const struct opt opts[] = {
 	{ 'p', "pid", "PID|NAME", OPT_LIST, &pids, "plan for this process; may be repeated" },
 	{ 's', "summary", NULL, OPT_FLAG, &summary_only, "only the sums per tactic" },
 	{ 0, "alone", NULL, OPT_FLAG, &alone, "plan each site as if it were the only one" },
-	{ 'm', "misses", NULL, OPT_FLAG, &misses, "only the sites that get no place" },
+	{ 'm', "misses", NULL, OPT_FLAG, &misses, "only the sites that can't be placed" },
 	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object a line" },
-	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "tell what happens" },
+	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "print what happens" },
 	{ 0 }
 };
 
@@ -151,5 +151,5 @@ static int run(text_list *words, char **rest)
 
 const struct command cmd_check = {
 	"check", "(-p PID|NAME | FILE) [OPTIONS] PROBE...",
-	"Show where each site would go: tactic, cost class, reason.", opts, run
+	"Show how each site would be placed: tactic, cost class, reason.", opts, run
 };

@@ -29,7 +29,7 @@ FILE *output_create(const char *path)
 	return f;
 }
 
-static int first_error;		/* errno of what failed first: stdio forgets it */
+static int first_error;		/* errno of the first failed write: stdio does not keep it */
 
 void output_failed(void)
 {
@@ -53,7 +53,7 @@ int output_status(FILE *to, const char *name, int status)
 {
 	int r = output_done(to, name);
 
-	if (r == -EPIPE)	/* as with head(1): the reader had enough, and knows it */
+	if (r == -EPIPE)	/* no message: the reader has closed the pipe, as head(1) does */
 		return 1;
 	return r < 0 ? complain(NULL) : status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* jab count: how often is each place reached? */
+/* jab count: counts how often each place is reached. */
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -12,15 +12,15 @@ static bool all, no_follow;
 
 static const struct opt opts[] = {
 	RUN_TARGETS,
-	{ 'i', "interval", "SECONDS", OPT_SECONDS, &interval, "refresh the live table so often (1)" },
-	{ 'o', "output", "FILE", OPT_TEXT, &run.output, "write our output there instead of stdout" },
+	{ 'i', "interval", "SECONDS", OPT_SECONDS, &interval, "time between refreshes of the live table (1)" },
+	{ 'o', "output", "FILE", OPT_TEXT, &run.output, "write jab's output there instead of stdout" },
 	{ 'a', "all", NULL, OPT_FLAG, &all, "list functions without a hit, too" },
-	{ 0, "no-follow", NULL, OPT_FLAG, &no_follow, "leave programs executed and libraries loaded later alone" },
+	{ 0, "no-follow", NULL, OPT_FLAG, &no_follow, "don't probe programs executed or libraries loaded later" },
 	RUN_PLACING,
 	{ 0 }
 };
 
-/* Until a signal, the end of the time, or of the targets. Returns 1 with the status of our child. */
+/* Waits for a signal, the end of -d or of the targets. Returns 1 if the command of -c has ended, with its status. */
 static int wait_for_end(struct jab *j, struct table *table, bool live, int *status)
 {
 	uint64_t start = now_ns(), shown = start, step = 2000000;
@@ -40,7 +40,7 @@ static int wait_for_end(struct jab *j, struct table *table, bool live, int *stat
 			table_fill(table, j);
 			table_live(table, stdout, elapsed);
 		}
-		/* Quick at first, so that a short command does not wait for us; then in no hurry. */
+		/* Short waits first, so that the end of a short command is noticed at once; then longer ones. */
 		jab_wait(j, run.duration >= 0 ? MIN(step, (uint64_t)((run.duration - elapsed) * 1e9) + 1000) : step);
 		step = MIN(step + step / 4, 50000000);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* jab list: what can be probed, one spec a line. */
+/* jab list: prints what can be probed, one probe per line. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ static int verbose;
 static const struct opt opts[] = {
 	{ 'p', "pid", "PID|NAME", OPT_LIST, &pids, "list this process; may be repeated" },
 	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object a line" },
-	{ 'v', "verbose", NULL, OPT_MORE, &verbose, "address and size, too, and the types of parameters and result" },
+	{ 'v', "verbose", NULL, OPT_MORE, &verbose, "also address and size, and the types of parameters and result" },
 	{ 0 }
 };
 
@@ -63,5 +63,5 @@ static int run(text_list *words, char **rest)
 }
 
 const struct command cmd_list = {
-	"list", "(-p PID|NAME | FILE) [OPTIONS] [PATTERN]", "Show what can be probed, one spec a line.", opts, run
+	"list", "(-p PID|NAME | FILE) [OPTIONS] [PATTERN]", "Show what can be probed, one probe a line.", opts, run
 };

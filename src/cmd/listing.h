@@ -6,13 +6,13 @@
 #include <jab/symbols.h>
 #include "cmd/common.h"
 
-/* One a line, indented: parameters as C declares them, then "TYPE retval". Nothing without debug info. */
+/* Prints parameters as C declares them, then "TYPE retval", each on an indented line. Prints nothing without debug info. */
 void listing_types(FILE *to, const struct jab_function *f);
 
-/* One JSON object and a newline; spec stands for f->spec. */
+/* Prints one JSON object and a newline, with `spec` in place of f->spec. */
 void listing_json(FILE *to, const struct jab_function *f, const char *spec);
 
-/* jab -l: what a pattern, or the probes of a script, would match. */
+/* jab -l: lists what a pattern, or the probes of a script, match. */
 struct jab_script_options;
 int list_pattern(const char *pattern, FILE *to, bool verbose);
 int list_script(const struct jab_script_options *o, FILE *to, bool verbose);

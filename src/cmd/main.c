@@ -19,8 +19,9 @@ static const struct command *find(const char *name)
 }
 
 /*
- * Who closed one of the first three descriptors would get our words in the next file that is opened: a
- * target's memory. So they are taken, unusable for us, and closed again for a program that we start.
+ * If jab is started with one of the first three descriptors closed, the next file that it opens (such as a target's memory)
+ * would get that number, and messages would be written to it. So unusable descriptors are opened there; they are closed again
+ * in a program that jab starts.
  */
 static void keep_standard_files(void)
 {
@@ -33,27 +34,27 @@ static void keep_standard_files(void)
 }
 
 /*
- * Options in front of everything, or a file: `jab -e '...'`, `jab FILE.bt`, and what #! makes of a script. A file
- * that is not there is told as such if its name is one of a file.
+ * Whether the first word belongs to a script: an option (`jab -e '...'`) or a file (`jab FILE.bt`, or #! in a script). A word
+ * with a dot or slash counts as a file even if the file does not exist: then the message says so.
  */
 static bool is_script(const char *word)
 {
 	return word[0] == '-' || (!find(word) && (strpbrk(word, "./") || access(word, F_OK) == 0));
 }
 
-/* -e takes a value, but nobody has a script of that text. */
+/* `jab -e --help`: -e takes a value, but --help is no script. */
 static bool asks_help(int argc, char **argv)
 {
 	return argc == 3 && !strcmp(argv[1], "-e") && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"));
 }
 
-/* The status r, unless the words for it got lost. */
+/* The exit status: r, or 1 if the output could not be written. */
 static int finish(int r)
 {
 	return r ? r : output_status(stdout, "the output", 0);
 }
 
-/* One that is a letter off, for "did you mean". */
+/* A command whose name differs by a letter, for "did you mean"; or NULL. */
 static const char *near_command(const char *word)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
@@ -81,7 +82,7 @@ static int usage(FILE *to)
 		"               %s\n"
 		"  jab -l PROBE, jab -l FILE.bt\n"
 		"               List what the probes of scripts match; -lv with types.\n", cmd_script.about);
-	fprintf(to, "\n`jab COMMAND --help` and `jab -e --help` tell more, man jab everything; `jab --version` the version.\n");
+	fprintf(to, "\n`jab COMMAND --help` and `jab -e --help` list options, `jab --version` prints the version; more: man jab.\n");
 	return to == stdout ? 0 : 2;
 }
 

@@ -13,7 +13,7 @@ static int wrong(const struct command *c, const char *what, const char *word)
 	return 2;
 }
 
-/* A misspelt option: with the one that was meant, if that can be told. */
+/* The message for an unknown option; it names an option whose name differs by a letter, if there is one. */
 static int no_option(const struct command *c, const char *word)
 {
 	for (const struct opt *o = c->opts; o->help; o++) {
@@ -31,7 +31,7 @@ static int no_option(const struct command *c, const char *word)
 
 static int wrong_value(const struct command *c, const struct opt *o, const char *value)
 {
-	fprintf(stderr, "jab %s: '%s' is no good value for --%s %s; try `jab %s --help`\n", c->name, value, o->name, o->arg, c->name);
+	fprintf(stderr, "jab %s: '%s' is not a valid value for --%s %s; try `jab %s --help`\n", c->name, value, o->name, o->arg, c->name);
 	return 2;
 }
 
@@ -138,7 +138,7 @@ static const struct opt *by_name(const struct command *c, const char *name, size
 	return n == 1 ? begun : NULL;
 }
 
-/* --name, --name=value, --name value; a name may be cut as long as it means one option. Moves *i over a value that it took. */
+/* --name, --name=value, --name value; a name may be shortened if it stays unambiguous. Moves *i over a value in the next word. */
 static int take_long(const struct command *c, int argc, char **argv, int *i)
 {
 	char *word = argv[*i] + 2, *equal = strchr(word, '=');
@@ -259,7 +259,7 @@ int split_words(const char *line, text_list *ret_words)
 			quote = *p;
 			open = true;
 		} else {
-			/* in double quotes sh takes a backslash away only before these */
+			/* in double quotes sh removes a backslash only before these */
 			if (*p == '\\' && quote != '\'' && p[1] && (!quote || strchr("$`\"\\\n", p[1])))
 				p++;
 			word[n++] = *p;

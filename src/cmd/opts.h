@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Options as a table: what a command takes, what it means and where the value goes. The same table
- * makes --help.
+ * Command-line options as a table: for each its name, the kind of its value, the variable that gets it, and its help text.
+ * --help is printed from the same table.
  */
 #ifndef JAB_CMD_OPTS_H
 #define JAB_CMD_OPTS_H
@@ -17,10 +17,10 @@ enum opt_kind {
 	OPT_TEXT,	/* const char ** */
 	OPT_LIST,	/* text_list *: may be repeated */
 	OPT_SECONDS,	/* double * */
-	OPT_PERCENT,	/* double *: above 0, with or without a % behind it */
+	OPT_PERCENT,	/* double *: above 0; may end with % */
 	OPT_NUMBER,	/* uint64_t *: 0NNN, NNN or 0xNNN */
-	OPT_SIZE,	/* uint64_t *: the same, with k, M or G behind it */
-	OPT_MORE,	/* int *: counts how often */
+	OPT_SIZE,	/* uint64_t *: as OPT_NUMBER; may end with k, M or G */
+	OPT_MORE,	/* int *: incremented each time the option is given */
 	OPT_REFUSED,	/* a usage error with its help text as the reason; only by its full name, and not in --help */
 };
 
@@ -35,23 +35,23 @@ struct opt {
 
 struct command {
 	const char *name;
-	const char *usage;	/* the line behind "usage: jab NAME " */
+	const char *usage;	/* the line after "usage: jab NAME " */
 	const char *about;	/* one sentence */
-	const struct opt *opts;	/* ends with a zeroed one */
-	int (*run)(text_list *words, char **rest);	/* rest: what follows "--", or NULL */
+	const struct opt *opts;	/* ends with a zeroed element */
+	int (*run)(text_list *words, char **rest);	/* returns the exit status. rest: the words after "--", or NULL */
 };
 
 extern const struct command cmd_count, cmd_list, cmd_check, cmd_recover, cmd_view,
 	cmd_trace, cmd_record, cmd_script;
 
-/* Fill the table's values and collect the other words. 0, or 2 after a message; 1: --help was given. */
+/* Sets the variables of the table and collects the other words. 0; 2 after a usage message; 1 after --help. */
 int opts_parse(const struct command *c, int argc, char **argv, text_list *words, char ***ret_rest);
 void opts_help(const struct command *c);
 
-/* Is one letter changed, missing or too many, or two neighbours swapped? */
+/* True if the words differ by at most one changed, missing or extra letter, or by two adjacent letters swapped. */
 bool is_near(const char *a, const char *b);
 
-/* 'a "b c" d' -> words, as a shell would split it but expanding nothing. Ends with NULL. */
+/* Splits a command line into words as a shell does, with quotes and backslashes but no expansion. The list ends with NULL. */
 int split_words(const char *line, text_list *ret_words);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jab record: events into a trace. Or, with --overwrite, into memory only, until something happens: then
- * the newest of them become a trace, a snapshot. The first one has the name that was asked for, the
- * others a number behind it.
+ * jab record: writes events to a trace. With --overwrite they stay in memory, and a snapshot writes the newest of them to a
+ * trace. The first snapshot has the name of -o, later ones a number after it.
  */
 #include "cmd/record.h"
 
@@ -22,7 +21,7 @@ static const struct opt opts[] = {
 	CAPTURE_OPTS,
 	{ 'o', "output", "DIR", OPT_TEXT, &run.output, "the trace (./jab-NAME-TIME); - or fd:N: an archive for tar" },
 	{ 0, "overwrite", NULL, OPT_FLAG, &capture.overwrite, "keep the newest events only, until a snapshot" },
-	{ 0, "snapshot-on", "EXIT|CRASH|SIGNAL", OPT_TEXT, &snapshot_on, "when to take one; SIGUSR1 always does" },
+	{ 0, "snapshot-on", "EXIT|CRASH|SIGNAL", OPT_TEXT, &snapshot_on, "when to take a snapshot; SIGUSR1 always takes one" },
 	RUN_PLACING,
 	{ 0 }
 };
@@ -31,12 +30,12 @@ struct recording {
 	struct jab *j;
 	struct output out;
 	enum snapshot_when when;
-	int signal;			/* that asks for a snapshot */
+	int signal;			/* the signal that requests a snapshot */
 	uint64_t start, shown_at, shown_events;
 	bool progress;
-	int failed;			/* the last write that did */
-	bool over;			/* the run is, and the command may go on: */
-	int ended, status;		/* as capture_loop() gave them */
+	int failed;			/* error of the last write that failed */
+	bool over;			/* the run has ended and the probes are removed; the command of -c may still run */
+	int ended, status;		/* results of capture_loop() */
 };
 
 static volatile sig_atomic_t snapshots_wanted;
@@ -62,14 +61,14 @@ static void show_progress(struct recording *r)
 	r->shown_events = t.events;
 }
 
-/* The line makes room for something else. */
+/* Erases the progress line before other output. */
 static void clear_progress(const struct recording *r)
 {
 	if (r->progress)
 		fputs("\r\033[K", stderr);
 }
 
-/* Whoever is full may have room again later; whoever is gone stays gone. */
+/* After a failed write. A full disk may have room later, so the run goes on; a closed pipe ends it. */
 static int write_failed(struct recording *r, int err)
 {
 	if (err == r->failed && err != -EPIPE)
@@ -78,10 +77,10 @@ static int write_failed(struct recording *r, int err)
 	capture.write_failed |= err < 0;
 	clear_progress(r);
 	if (err == -EPIPE) {
-		log_warn("nobody reads %s any more: the recording ends", r->out.name);
+		log_warn("the reader of %s has closed it: the recording ends", r->out.name);
 		return err;
 	}
-	log_warn("%s; events are lost until that is over", jab_error(r->j));
+	log_warn("%s; events are lost until it can be written again", jab_error(r->j));
 	return 0;
 }
 
@@ -107,7 +106,7 @@ static int tick(void *arg, int64_t drained)
 	return 0;
 }
 
-/* Is the end of the run an occasion? */
+/* Whether a snapshot is to be taken at the end of the run. */
 static bool wants_last(const struct recording *r, bool ended, int status)
 {
 	if (!capture.overwrite)
@@ -133,7 +132,7 @@ static void say_result(struct recording *r)
 	else if (!capture.overwrite)
 		log_warn("%" PRIu64 " events, %.1f MB in %s", t.events, t.bytes / 1e6, r->out.name);
 	else if (!r->out.snapshots)
-		log_warn("no snapshot was asked for, so there is no trace");
+		log_warn("no snapshot was taken, so there is no trace");
 }
 
 static int record(struct recording *r)

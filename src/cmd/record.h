@@ -8,27 +8,27 @@
 enum snapshot_when { SNAPSHOT_END, SNAPSHOT_EXIT, SNAPSHOT_CRASH, SNAPSHOT_SIGNAL };
 
 struct output {
-	char *name;		/* of the directory, or what a person calls the descriptor */
-	struct jab_writer *trace;	/* NULL: it was used for a snapshot */
-	char *command;
+	char *name;		/* of the directory; or the descriptor's, for messages */
+	struct jab_writer *trace;	/* NULL: a snapshot was written to it */
+	char *command;		/* the command line of jab */
 	int fd;			/* -1: a directory */
 	bool is_stdout;
-	bool written;		/* all events go to `trace`; else it is for the first snapshot */
-	bool made, unused;	/* the directory is ours; nothing was recorded */
-	size_t snapshots;
-	size_t number;		/* behind the name of the last one; 0: it had none */
+	bool written;		/* all events go to `trace`; otherwise it is for the first snapshot */
+	bool made, unused;	/* jab has created the directory; nothing was recorded */
+	size_t snapshots;	/* number of snapshots taken */
+	size_t number;		/* suffix of the last snapshot's name; 0: none */
 };
 
-/* EXIT, CRASH, SIGNAL, or the name or number of one. */
+/* Parses EXIT, CRASH, SIGNAL, or the name or number of a signal. */
 bool snapshot_parse(const char *text, enum snapshot_when *ret_when, int *ret_signal);
 
-/* Make it, before anything is touched. Without a name there is one: jab-NAME-TIME. */
+/* Creates the trace, before a target is changed. name: a directory, "-", "fd:N", or NULL for jab-NAME-TIME. */
 int output_open(struct output *o, struct jab *j, const char *name, char **rest);
 
-/* The newest events, into a trace of their own. */
+/* Writes the newest events to a trace of their own. */
 int output_snapshot(struct output *o, struct jab *j);
 
-/* Closes the trace; what was made and not used is removed again. */
+/* Closes the trace. A directory that was created and not used is removed. */
 int output_close(struct output *o);
 
 #endif

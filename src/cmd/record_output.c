@@ -32,7 +32,7 @@ bool snapshot_parse(const char *text, enum snapshot_when *ret_when, int *ret_sig
 	       *ret_signal != SIGSTOP;
 }
 
-/* What is traced, in a word that a file name can have. */
+/* The name of the first target, with only characters that are safe in a file name. */
 static void target_name(char **rest, char *out, size_t room)
 {
 	const char *word = rest ? rest[0] : run.command ? run.command : run.pids.v[0];
@@ -74,7 +74,7 @@ static char *default_name(char **rest)
 	return name;
 }
 
-/* A command that we start must not write between our bytes: its stdout becomes our stderr. */
+/* The command of -c must not write into the archive: its stdout becomes jab's stderr. */
 static int open_stdout(struct output *o)
 {
 	if (isatty(STDOUT_FILENO))
@@ -102,7 +102,7 @@ static int open_descriptor(struct output *o, const char *text)
 	return 0;
 }
 
-/* As it was typed, for the trace's own record. */
+/* jab's command line, for the trace's metadata. */
 static char *command_line(void)
 {
 	static char text[4096];
@@ -151,7 +151,7 @@ int output_open(struct output *o, struct jab *j, const char *name, char **rest)
 
 #define MOST_TAKEN 10000	/* names that are tried */
 
-/* DIR.2 and so on; a name that something else has is left to it, so that no snapshot is lost for it. */
+/* Creates DIR.2, DIR.3 and so on; names of existing files are skipped, so that no snapshot is lost because of them. */
 static int create_next(struct output *o, struct jab *j, char **name, struct jab_writer **ret_trace)
 {
 	int r;
@@ -189,7 +189,7 @@ int output_snapshot(struct output *o, struct jab *j)
 	return r;
 }
 
-/* A trace that nothing was written to. */
+/* Removes a trace that nothing was written to. */
 static void remove_trace(const char *name)
 {
 	char *meta = xasprintf("%s/metadata", name);

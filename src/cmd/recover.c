@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* jab recover: undo what a killed tracer left behind. */
+/* jab recover: removes what a killed tracer has left in processes. */
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@ static text_list pids;
 static const struct opt opts[] = {
 	{ 'p', "pid", "PID", OPT_LIST, &pids, "the same as PID" },
 	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object" },
-	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "tell what happens" },
+	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "print what happens" },
 	{ 0 }
 };
 
@@ -24,12 +24,12 @@ static void report_text(const struct jab_report *r)
 		printf("%zu process%s: %zu places restored%s\n", r->processes, r->processes == 1 ? "" : "es",
 		       r->restored, r->clean ? ", everything is as before" : "");
 	if (r->foreign)
-		printf("%zu places had been changed by somebody else and were left alone\n", r->foreign);
+		printf("%zu places had been changed, not by jab, and were left alone\n", r->foreign);
 	if (r->arena_left)
 		puts("a thread, or code that a signal has interrupted, may still be inside a pad: try again later");
 }
 
-/* What is not shown to us looks as if there were nothing. */
+/* False: the process's mappings can't be read, so nothing is known about what was left there. */
 static bool may_look(pid_t pid)
 {
 	char *path = xasprintf("/proc/%d/maps", pid);
@@ -47,10 +47,10 @@ static int recover(struct jab *j, pid_t pid)
 	int r = jab_recover(j, pid);
 
 	if (r == -ENOENT && pid && !may_look(pid)) {
-		fail(-EPERM, "process %d can't be looked at: run as its user or as root (CAP_SYS_PTRACE)", pid);
+		fail(-EPERM, "process %d can't be examined: run as its user or as root (CAP_SYS_PTRACE)", pid);
 		return complain(j);
 	}
-	if (r == 0)		/* -ENOENT: nothing there is what the user wants to hear */
+	if (r == 0)		/* -ENOENT: nothing was left behind, which is no error here */
 		report = *jab_get_report(j);
 	else if (r != -ENOENT)
 		return complain(j);

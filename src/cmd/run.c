@@ -42,10 +42,10 @@ void run_catch_signals(void)
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGQUIT, &sa, NULL);
-	if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)	/* as nohup(1) has it */
+	if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)	/* nohup(1) ignores it */
 		sigaction(SIGHUP, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);	/* a limit of our own is an error to be told, no reason to leave probes behind */
+	signal(SIGXFSZ, SIG_IGN);	/* jab's own file size limit is an error to report; the signal would kill jab with probes inserted */
 }
 
 int run_targets(struct jab *j, char **rest)
@@ -102,7 +102,7 @@ int run_place(struct jab *j, const text_list *probes)
 	return r ? r : run_insert(j);
 }
 
-/* Who waits at a terminal for the first event should know that there may be none, rather than no probe. */
+/* A user who waits at a terminal for the first event should see that the probes are active. */
 static void say_active(struct jab *j, const struct totals *t)
 {
 	size_t sites = t->sites - t->refused;
@@ -144,14 +144,14 @@ int run_over(struct jab *j, uint64_t start_ns, int *ret_status)
 		return 0;
 	if (jab_alive(j))
 		return -1;
-	/* That it is gone is seen a moment before how it ended. */
+	/* The end of the process is seen a moment before its exit status is available. */
 	for (int i = 0; jab_child_pid(j) && i < 200; i++) {
 		if (jab_child_ended(j, ret_status) == 1)
 			return 1;
 		sleep_ns(5000000);
 	}
 	if (!jab_child_pid(j))
-		(isatty(STDERR_FILENO) ? log_warn : log_info)("there is no target any more");
+		(isatty(STDERR_FILENO) ? log_warn : log_info)("all targets have ended");
 	return 0;
 }
 
@@ -200,11 +200,11 @@ static void say_unfollowed(struct jab *j)
 {
 	struct jab_unfollowed u = *jab_get_unfollowed(j);
 
-	say_programs(u.missed, "jab did not come in time");
+	say_programs(u.missed, "jab did not respond in time");
 	say_programs(u.crowded, "too many were traced at that time");
 	say_programs(u.failed, "see above");
 	if (u.libraries)
-		log_warn("%" PRIu64 " times a library was loaded or unloaded and not looked at: jab did not come in time", u.libraries);
+		log_warn("%" PRIu64 " times a library was loaded or unloaded and not probed: jab did not respond in time", u.libraries);
 }
 
 void run_json_summary(struct jab *j, FILE *to, const struct jab_report *report, enum run_summary what)
@@ -281,9 +281,9 @@ void run_say_report(struct jab *j, const struct jab_report *r)
 	else if (r->left)
 		log_warn("%zu processes that the command has started go on and are no longer traced (one is %d)", r->left, r->one_left);
 	if (r->foreign)
-		log_warn("%zu places had been changed by somebody else meanwhile and were left alone", r->foreign);
+		log_warn("%zu places had been changed meanwhile, not by jab, and were left alone", r->foreign);
 	if (r->arena_left)
-		log_warn("a thread, or code that a signal has interrupted, may still be inside a pad, so our memory "
+		log_warn("a thread, or code that a signal has interrupted, may still be inside a pad, so jab's memory "
 			 "stays mapped there; the program text is as before; try `jab recover` later");
 	if (r->pages_kept)
 		log_info("%zu text pages stay private copies (equal to the file; they could not be dropped)",
@@ -309,7 +309,7 @@ int run_still_in(struct jab *j)
 	return 1;
 }
 
-/* No reader waits for what comes no more. The FILE stays: its owner closes it and reports errors. */
+/* Redirects the descriptor to /dev/null, so that the reader of a pipe sees its end. The FILE stays open for its owner. */
 static void release_output(FILE *to)
 {
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -358,6 +358,6 @@ void run_end_child(struct jab *j, FILE *to, bool ended)
 
 	if (!jab_child_pid(j) || ended || jab_child_ended(j, &status) != 0)
 		return;
-	kill(jab_child_pid(j), SIGTERM);	/* not waited for yet, so the number is still its own */
+	kill(jab_child_pid(j), SIGTERM);	/* not reaped yet, so the pid is still the child's */
 	wait_for_child(j, to, &status);
 }

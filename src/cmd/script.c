@@ -13,12 +13,12 @@
 
 #define SCRIPT_MOST (16u << 20)
 
-static int write_error;		/* errno of the first flush that failed; stdio forgets it */
+static int write_error;		/* errno of the first failed flush: stdio does not keep it */
 static text_list expressions;
 static const char *dump, *format, *trace_dir;
 static bool list, folded, unsafe, no_warnings, verbose;	/* verbose: -lv */
 
-/* Taken so that a command line with `jab` instead of `bpftrace` runs; nobody reads them. */
+/* Options of bpftrace that are accepted and not used, so that a bpftrace command line works with jab. */
 static bool of_bpftrace, quiet;
 static const char *text_of_bpftrace;
 static text_list list_of_bpftrace;
@@ -30,18 +30,18 @@ static const struct opt opts[] = {
 	{ 0, "dump", "WHAT", OPT_TEXT, &dump, "print ast, ir or asm instead of running" },
 	{ 'f', "format", "FORMAT", OPT_TEXT, &format, "text, or json as --json" },
 	{ 0, "folded", NULL, OPT_FLAG, &folded, "maps with stacks as keys as lines for flame graphs: a;b;c 42" },
-	{ 'o', "output", "FILE", OPT_TEXT, &run.output, "write our output there instead of stdout" },
+	{ 'o', "output", "FILE", OPT_TEXT, &run.output, "write jab's output there instead of stdout" },
 	{ 0, "trace", "DIR", OPT_TEXT, &trace_dir, "write record() events to a trace there instead of printing them" },
-	{ 0, "buffer-size", "SIZE", OPT_SIZE, &capture.buffer_size, "bytes per CPU, as 512k or 4M" },
+	{ 0, "buffer-size", "SIZE", OPT_SIZE, &capture.buffer_size, "size of the buffer of each CPU, such as 512k or 4M" },
 	{ 0, "max-overhead", "PERCENT", OPT_PERCENT, &capture.max_overhead,
-	  "switch the hottest probes off for a part of the time, so that no thread loses more than that" },
-	{ 0, "no-follow", NULL, OPT_FLAG, &capture.no_follow, "leave programs executed and libraries loaded later alone" },
+	  "switch the hottest probes off for a part of the time, so that no thread loses more time than that" },
+	{ 0, "no-follow", NULL, OPT_FLAG, &capture.no_follow, "don't probe programs executed or libraries loaded later" },
 	RUN_PLACING,
-	{ 'q', "quiet", NULL, OPT_FLAG, &quiet, "don't tell on a terminal that the probes are in" },
+	{ 'q', "quiet", NULL, OPT_FLAG, &quiet, "don't print on a terminal that the probes are active" },
 	{ 'B', "buffering", "MODE", OPT_TEXT, &text_of_bpftrace, "an option of bpftrace; changes nothing here" },
 	{ 'I', "include-dir", "DIR", OPT_LIST, &list_of_bpftrace, "an option of bpftrace; changes nothing here" },
 	{ 0, "include", "FILE", OPT_LIST, &list_of_bpftrace, "an option of bpftrace; changes nothing here" },
-	{ 'k', "check-helpers", NULL, OPT_FLAG, &of_bpftrace, "an option of bpftrace; changes nothing here: faults are always told" },
+	{ 'k', "check-helpers", NULL, OPT_FLAG, &of_bpftrace, "an option of bpftrace; changes nothing here: faults are always reported" },
 	{ 0, "usdt-file-activation", NULL, OPT_FLAG, &of_bpftrace, "an option of bpftrace; changes nothing here" },
 	{ 0, "no-feature", "NAMES", OPT_TEXT, &text_of_bpftrace, "an option of bpftrace; changes nothing here" },
 	{ 0, "unsafe", NULL, OPT_FLAG, &unsafe, "let the script start programs with system()" },
@@ -57,7 +57,7 @@ struct running {
 	uint64_t start;
 };
 
-/* Everything up to its end. */
+/* Reads a whole file, which must look like a script. */
 static int read_file(FILE *f, const char *path, char **ret_text, size_t *ret_len)
 {
 	char *text = NULL;
@@ -74,7 +74,7 @@ static int read_file(FILE *f, const char *path, char **ret_text, size_t *ret_len
 	if (ferror(f))
 		err = fail(-errno, "%s can't be read: %s", path, strerror(errno));
 	else if (n >= 4 && !memcmp(text, "\177ELF", 4))
-		err = fail(-EINVAL, "%s is a program, not a script; to trace it, give it behind -c or --", path);
+		err = fail(-EINVAL, "%s is a program, not a script; to trace it, give it after -c or --", path);
 	else if (memchr(text, '\0', n))
 		err = fail(-EINVAL, "%s is no script: it holds binary data", path);
 	else if (n > SCRIPT_MOST)
@@ -101,7 +101,7 @@ static int read_script(const char *path, char **ret_text, size_t *ret_len)
 	return r;
 }
 
-/* false: nobody gets what we say any more. */
+/* False: the output can't be written any more. */
 static bool flush(FILE *to)
 {
 	errno = 0;
@@ -110,7 +110,7 @@ static bool flush(FILE *to)
 	return !write_error;
 }
 
-/* Messages, if there are any. Who gives a file's name as the script should be told. */
+/* Prints the script's errors and warnings, and a hint if -e was given the name of a file. */
 static void say_diags(struct jab_script *s)
 {
 	fputs(jab_script_errors(s), stderr);
@@ -118,7 +118,7 @@ static void say_diags(struct jab_script *s)
 		fprintf(stderr, "jab: there is a file of that name; `jab %s`, without -e, runs it\n", expressions.v[0]);
 }
 
-/* To look at code no process is needed. */
+/* For --dump: opens the files that the script names; no process is needed. */
 static int open_objects(struct running *x)
 {
 	const char *path;
@@ -142,7 +142,7 @@ static int watch_objects(struct running *x)
 	return r;
 }
 
-/* Without -p and -c: everybody who has mapped a file that a probe names by its path, now or later. */
+/* Without -p and -c: attaches to every process that has mapped a file which a probe names by its path, now or later. */
 static int attach_users(struct running *x)
 {
 	bool alone = capture.no_follow || run.dry_run;
@@ -189,7 +189,7 @@ static int count_tracers(void *arg, const char *text, bool of_tracer)
 	return 0;
 }
 
-/* missing_probes: a script that runs without some of its probes, but not without all. */
+/* A script with missing_probes = "warn" or "ignore" runs without some of its probes, but not without all. */
 static int has_something(struct running *x)
 {
 	size_t n = 0;
@@ -223,7 +223,7 @@ static int tick(void *arg, int64_t drained)
 	return drained < 0 && drained != -ECANCELED ? drained : 0;
 }
 
-/* Only clauses of the tracer: nothing to attach to, nothing to wait for but time and signals. */
+/* Runs a script with only begin, end and interval probes: there are no targets, and the run ends by -d, exit() or a signal. */
 static int run_alone(struct running *x)
 {
 	struct jab_report report = { .clean = true };
@@ -259,7 +259,7 @@ static void say_newcomers(struct jab *j)
 	if (n.probed)
 		log_info("%" PRIu64 " processes started meanwhile and were probed", n.probed);
 	if (n.late && n.probed)
-		log_warn("this kernel tells of new processes only when they run already: their first moments may be missing");
+		log_warn("this kernel reports new processes only when they already run: events of their start may be missing");
 	if (n.missed)
 		log_warn("%" PRIu64 " processes started and were not probed: %s", n.missed,
 			 n.asleep == n.missed ? "jab was stopped" : "they would have waited for too long");
@@ -268,7 +268,7 @@ static void say_newcomers(struct jab *j)
 	if (n.flooded)
 		log_warn("%" PRIu64 " processes started and were not probed: too many of one user started at a time", n.flooded);
 	if (n.foreign)
-		log_warn("%" PRIu64 " processes started and were not probed: another tracer had them, or they are jab itself", n.foreign);
+		log_warn("%" PRIu64 " processes started and were not probed: another tracer was attached to them, or they are jab itself", n.foreign);
 }
 
 static int finish(struct running *x, int ended, int child_status)
@@ -286,7 +286,7 @@ static int finish(struct running *x, int ended, int child_status)
 	run_say_refused(x->j);
 	jab_log_hints(x->j);
 	say_newcomers(x->j);
-	capture_say_lost(jab_get_totals(x->j), exited ? ", or came behind exit()" : "");
+	capture_say_lost(jab_get_totals(x->j), exited ? ", or came after exit()" : "");
 	if (run.json)
 		run_json_summary(x->j, x->to, &report, RUN_SITES);
 	run_say_times(x->j, &report);
@@ -373,16 +373,16 @@ static int check_usage(const text_list *words)
 	if (expressions.n > 1)
 		return wrong("-e was given more than once; one script can have all the probes");
 	if (dump && strcmp(dump, "ast") && strcmp(dump, "ir") && strcmp(dump, "asm"))
-		return wrong("--dump knows ast, ir and asm");
+		return wrong("--dump takes ast, ir or asm");
 	if (format && strcmp(format, "text") && strcmp(format, "json"))
-		return wrong("-f knows text and json");
+		return wrong("-f takes text or json");
 	run.json |= format && !strcmp(format, "json");
 	if (folded && run.json)
 		return wrong("--folded and --json are two forms of output; choose one");
 	return 0;
 }
 
-/* Several probes with commas between them; a comma may also be part of a C++ name. */
+/* Whether the word is several probes separated by commas; a comma may also be part of a C++ name. */
 static bool is_list(const char *word)
 {
 	static const char *const kinds[] = { "uprobe:", "u:", "uretprobe:", "ur:", "call:", "kprobe:", "k:", "tracepoint:", "t:" };
@@ -396,7 +396,7 @@ static bool is_list(const char *word)
 	return false;
 }
 
-/* As a script has them. */
+/* Lists several probes, by making them the probes of a script. */
 static int list_probes(const char *word, struct jab_script_options *o)
 {
 	char *text = xasprintf("%s { }", word);
@@ -410,7 +410,7 @@ static int list_probes(const char *word, struct jab_script_options *o)
 	return r;
 }
 
-/* What -l is given: -e, a file with a script, or a pattern (a program means all of its functions). */
+/* The argument of -l: a file with a script, a program (all of its functions), probes, or a pattern. */
 static int list_word(const char *word, struct jab_script_options *o)
 {
 	char head[4] = "", *text = NULL, *object, *pattern;
@@ -441,7 +441,7 @@ static int list_word(const char *word, struct jab_script_options *o)
 	return r;
 }
 
-/* What is behind --: a command; or, if the script asks for options by name, these and more parameters. */
+/* The words after --: a command; or, if the script calls getopt(), options and parameters of the script. */
 static int take_rest(struct jab_script_options *o, text_list *words, text_list *named, char ***rest)
 {
 	if (*rest && strstr(o->text, "getopt(\"")) {
@@ -451,7 +451,7 @@ static int take_rest(struct jab_script_options *o, text_list *words, text_list *
 	}
 	if (*rest && !**rest)
 		return wrong("no command after --");
-	return *rest && run.command ? wrong("two commands given, with -c and behind --") : 0;
+	return *rest && run.command ? wrong("two commands given, with -c and after --") : 0;
 }
 
 static int run_given(struct jab_script_options *o, text_list *words, char **rest)
@@ -493,7 +493,7 @@ static int run_script(text_list *words, char **rest)
 	if (r)
 		return r;
 	verbose = list && log_level;
-	log_level -= verbose;	/* that is what it was for */
+	log_level -= verbose;	/* one -v belongs to -l */
 	o.style = run.json ? JAB_SCRIPT_JSON : folded ? JAB_SCRIPT_FOLDED : JAB_SCRIPT_TEXT;
 	o.unsafe = unsafe;
 	o.no_warnings = no_warnings;
@@ -501,7 +501,7 @@ static int run_script(text_list *words, char **rest)
 		return complain(NULL);
 	r = run_given(&o, words, rest);
 	if (!flush(o.out) && write_error == EPIPE) {
-		r = 1;		/* as with head(1): the reader had enough, and knows it */
+		r = 1;		/* no message: the reader has closed the pipe, as head(1) does */
 	} else if (write_error) {
 		fail(-write_error, "%s can't be written: %s", run.output ? run.output : "the output", strerror(write_error));
 		r = complain(NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * jab -l: what a pattern or a script's probes match, as probes that a script can have. Files are only
- * read; no process is needed, but -p knows what is loaded.
+ * jab -l: prints what a pattern or the probes of a script match, in the form of a script's probes. Files are only read, and no
+ * process is needed; with -p the modules that the process has loaded are searched.
  */
 #include <jab/script.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static bool is_path(const char *object)
 
 #define PLAIN "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$@:"
 
-/* Is it the name itself, but for backslashes in front of blanks? A script's quotes do that; for all else they do nothing. */
+/* Whether `quoted` is the name with only blanks escaped: then a script can have it between quotes, which escape blanks only. */
 static bool only_blanks_differ(const char *quoted, const char *name)
 {
 	for (; *name; quoted++, name++) {
@@ -49,7 +49,7 @@ static bool only_blanks_differ(const char *quoted, const char *name)
 	return !*quoted;
 }
 
-/* As a script can have it: names of C++ stand between quotes; what means something in a probe has a backslash, as in jab list. */
+/* The name for a script: a C++ name between quotes, or with a backslash before characters special in a probe, as in jab list. */
 static char *quoted_place(const char *name)
 {
 	char *quoted = jab_quote_function(name);
@@ -60,7 +60,7 @@ static char *quoted_place(const char *name)
 	return xasprintf("\"%s\"", name);
 }
 
-/* The way back: a pattern is no script, and knows no quotes. */
+/* The inverse of quoted_place(): a pattern has no quotes. */
 static char *without_quotes(const char *pattern)
 {
 	const char *open = strchr(pattern, '"');
@@ -77,7 +77,7 @@ static char *without_quotes(const char *pattern)
 	return text;
 }
 
-/* As the user names the file if by a path, else where it is. */
+/* The probe, with the file as the user names it if that is a path, else with the module's path. */
 static char *probe_text(const struct jab_spec *spec, const struct jab_function *f)
 {
 	char *object = jab_quote_object(is_path(spec->object) ? spec->object : f->module);
@@ -138,7 +138,7 @@ static int list_probe(struct lister *x, const char *text)
 		r = open_object(x, spec->object);
 	else if (!run.pids.n)
 		r = wrong("'%s' names no file by its path; do so (as in 'uprobe:/bin/bash:*'), or choose a process with -p", text);
-	if (!r && spec->is_one_place)	/* there is nothing to be found out but where it is */
+	if (!r && spec->is_one_place)	/* an address or line: there is nothing to search for */
 		list_text(x, text);
 	else if (!r)
 		r = jab_each_function(x->j, text, each, x);

@@ -69,7 +69,7 @@ static void name_text(const struct jab_count *c, char *out, size_t room)
 		snprintf(out + n, room - n, "  (%" PRIu32 " exit%s not covered)", c->unplaced, c->unplaced == 1 ? "" : "s");
 }
 
-/* The live table has a screen of its own; what was on the terminal comes back when it ends. */
+/* The live table uses the terminal's alternate screen; the former content comes back at its end. */
 void table_begin(FILE *to)
 {
 	fputs("\033[?1049h", to);
@@ -107,7 +107,7 @@ void table_live(struct table *t, FILE *to, double elapsed)
 	fflush(to);
 }
 
-/* Functions that were never hit are only counted, unless all are asked for or there are few. */
+/* Functions without a hit are not listed, only their number, unless `all` is set or there are few rows. */
 void table_final(struct table *t, FILE *to, bool all)
 {
 	size_t silent = 0, missing = 0;

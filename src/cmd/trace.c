@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* jab trace: events as lines, as they happen. */
+/* jab trace: prints events as lines, as they happen. */
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ struct printing {
 	FILE *to;
 	unsigned int style;	/* of jab_event_print() */
 	uint64_t printed;
-	bool done;		/* -n, or nobody reads any more */
+	bool done;		/* -n was reached, or the output can't be written any more */
 	uint64_t warned_at, warned_lost;
 };
 
@@ -45,7 +45,7 @@ static int print_event(void *arg, const struct jab_event *ev)
 	return p->done ? -ECANCELED : 0;
 }
 
-/* Losses should be known while there is time to do something about them, but not at every turn. */
+/* Warns of new losses while the run goes on, at most every two seconds. */
 static void warn_losses(struct printing *p)
 {
 	uint64_t lost;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* jab view: print a trace, or a part of it, or sums over it. */
+/* jab view: prints a trace, a part of it, or statistics of it. */
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <string.h>
@@ -24,19 +24,19 @@ static const struct opt opts[] = {
 	{ 0, "probe", "GLOB", OPT_LIST, &probes, "events of probes whose names match" },
 	{ 0, "cpu", "CPU", OPT_LIST, &cpus, "events on this CPU" },
 	{ 'n', "count", "COUNT", OPT_NUMBER, &most, "stop after that many events" },
-	{ 's', "stats", NULL, OPT_FLAG, &stats, "sums per probe, thread and stream instead of events" },
+	{ 's', "stats", NULL, OPT_FLAG, &stats, "statistics per probe, thread and stream instead of events" },
 	{ 0, "fields", NULL, OPT_FLAG, &with_fields, "with --stats: least, average and largest of each number" },
 	{ 'o', "output", "FILE", OPT_TEXT, &output, "write there instead of stdout" },
 	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object a line" },
 	{ 0, "no-colour", NULL, OPT_FLAG, &plain, "no colours on a terminal either" },
-	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "tell about the trace; show jab's own events, too" },
+	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "print facts about the trace; show jab's own events, too" },
 	{ 0 }
 };
 
 struct filter {
 	VEC(uint32_t) tids, pids, cpus;
 	int64_t from, to;
-	bool from_start, to_start;	/* they count from the first event */
+	bool from_start, to_start;	/* `from`, `to` count from the first event */
 	bool started;
 	int8_t *chosen;			/* by event id: 1 yes, -1 no, 0 not known yet */
 	size_t nchosen;
@@ -87,7 +87,7 @@ static int wrong(const char *what, const char *word)
 #define TAKE_NUMBERS(list, to) \
 	for (size_t i = 0; i < (list).n; i++) \
 		if (!parse_number((list).v[i], vec_add(to))) \
-			return wrong("not a good number:", (list).v[i])
+			return wrong("not a valid number:", (list).v[i])
 
 static int filter_make(struct filter *f)
 {
@@ -111,7 +111,7 @@ static void filter_free(struct filter *f)
 	free(f->chosen);
 }
 
-/* As a probe may name it: libc:malloc is libc.so.6:malloc. */
+/* Whether a glob matches an event's name, also without the suffix of the library: libc:malloc is libc.so.6:malloc. */
 static bool is_named(const char *glob, const char *name)
 {
 	const char *colon = strchr(name, ':'), *so = strstr(name, ".so");
@@ -128,7 +128,7 @@ static bool is_named(const char *glob, const char *name)
 	return same;
 }
 
-/* Our own events are of interest to few: they come by name or with -v. */
+/* Whether --probe selects the event. jab's own events are shown only with -v, or if their name is given. */
 static bool matches(const struct jab_event *ev)
 {
 	if (!probes.n)
@@ -172,7 +172,7 @@ static void start_at(struct filter *f, int64_t ns)
 	f->started = true;
 }
 
-/* 1: wanted, 0: not, -1: neither this nor any behind it. */
+/* 1: the event is selected; 0: it is not; -1: neither it nor any later event is. */
 static int filter_event(struct filter *f, const struct jab_event *ev)
 {
 	if (!f->started && !ev->is_own)
@@ -186,7 +186,7 @@ static int filter_event(struct filter *f, const struct jab_event *ev)
 
 static void add_missing(void *arg, const char *path, const char *why)
 {
-	log_info("no names from %s: it %s", path, why);
+	log_info("no symbols from %s: it %s", path, why);
 }
 
 static void describe(struct jab_trace *t, const char *path)
@@ -228,11 +228,11 @@ static int each_event(struct jab_trace *t, struct filter *f, unsigned int style,
 static int say_damage(void *arg, const struct jab_stream *s)
 {
 	if (s->damaged)
-		log_warn("%s: damaged: %s%s; what is whole was shown", (const char *)arg, s->damage, s->damaged > 1 ? ", and more" : "");
+		log_warn("%s: damaged: %s%s; its valid events were shown", (const char *)arg, s->damage, s->damaged > 1 ? ", and more" : "");
 	return 0;
 }
 
-/* What the events themselves don't tell. 1 if something was missing. */
+/* Prints the JSON summary and warnings of losses and damage. Returns the exit status: 1 if the trace is damaged. */
 static int say_rest(struct jab_trace *t, const char *path, uint64_t shown, FILE *to)
 {
 	struct jab_trace_info totals = *jab_trace_get_info(t);
@@ -242,7 +242,7 @@ static int say_rest(struct jab_trace *t, const char *path, uint64_t shown, FILE 
 			shown, totals.lost, totals.damaged);
 	fflush(to);
 	if (totals.lost && !stats)
-		log_warn("%s: %" PRIu64 " events were lost while it was recorded (--stats tells where)", path, totals.lost);
+		log_warn("%s: %" PRIu64 " events were lost while it was recorded (--stats shows in which streams)", path, totals.lost);
 	jab_trace_each_stream(t, say_damage, (void *)path);
 	return totals.damaged ? 1 : 0;
 }
@@ -279,7 +279,7 @@ static int run(text_list *words, char **rest)
 	int r;
 
 	if (words->n != 1 || rest) {
-		fprintf(stderr, "jab view: %s; try `jab view --help`\n", words->n ? "one trace, please" : "no trace given");
+		fprintf(stderr, "jab view: %s; try `jab view --help`\n", words->n ? "more than one trace given" : "no trace given");
 		return 2;
 	}
 	r = filter_make(&f);
@@ -300,5 +300,5 @@ static int run(text_list *words, char **rest)
 }
 
 const struct command cmd_view = {
-	"view", "[OPTIONS] DIR", "Print a trace that jab record made, or sums over it.", opts, run
+	"view", "[OPTIONS] DIR", "Print a trace that jab record made, or statistics of it.", opts, run
 };

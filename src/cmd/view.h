@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over a trace: per probe, per thread, per stream. */
+/* jab view --stats: numbers of events of a trace per probe, thread and stream. */
 #ifndef JAB_CMD_VIEW_H
 #define JAB_CMD_VIEW_H
 

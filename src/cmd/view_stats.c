@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* jab view --stats: how much of what is in a trace, and when. */
+/* jab view --stats: number, first and last time and rate of events per probe; number per thread and stream. */
 #include "cmd/view.h"
 
 #include <inttypes.h>
@@ -9,9 +9,9 @@
 #include "cmd/common.h"
 
 #define MOST_THREADS 30
-#define OWN_CLASSES 8	/* room for the kinds of events that jab makes itself */
+#define OWN_CLASSES 8	/* room for jab's own event classes */
 
-/* Exact for whole numbers up to 2^53, which is what an average needs. */
+/* Doubles: exact for whole numbers up to 2^53, which is enough for an average. */
 struct field_sum {
 	char *name;
 	uint64_t n;
@@ -34,9 +34,9 @@ struct thread_sum {
 
 struct view_stats {
 	bool with_fields;
-	VEC(struct probe_sum) probes;		/* by id; jab's own at the end of it */
+	VEC(struct probe_sum) probes;		/* jab's own classes first, then by event id */
 	VEC(struct thread_sum) threads;
-	uint32_t *hash;				/* thread number + 1 */
+	uint32_t *hash;				/* hash table: index in threads + 1; 0: empty */
 	size_t nhash;
 };
 
@@ -78,7 +78,7 @@ static void add_fields(struct probe_sum *p, const struct jab_event *ev)
 
 static void add_probe(struct view_stats *s, const struct jab_event *ev)
 {
-	/* jab's own classes have numbers far away: they come first */
+	/* jab's own classes have very large ids: they come first */
 	size_t i = ev->is_own ? (ev->id & 0xff) % OWN_CLASSES : OWN_CLASSES + ev->id;
 	struct probe_sum *p;
 
@@ -160,7 +160,7 @@ static int by_hits(const void *a, const void *b)
 	return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* The hash is of no use behind this. */
+/* Invalidates the hash table. */
 static void sort_all(struct view_stats *s)
 {
 	if (s->probes.n)
@@ -169,7 +169,7 @@ static void sort_all(struct view_stats *s)
 		qsort(s->threads.v, s->threads.n, sizeof(*s->threads.v), by_events);
 }
 
-/* Between the first and the last; one event alone has none. */
+/* Events per second between the first and the last one; 0 for a single event. */
 static double rate(const struct probe_sum *p)
 {
 	return p->last > p->first ? (p->events - 1) * 1e9 / (p->last - p->first) : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Events of numbers alone, and the cells that count or limit hits. */
+/* Events that consist of numbers, and the cells of every(), limit() and rate(). */
 #include "gen/emit.h"
 
 #include "base/err.h"
@@ -20,7 +20,7 @@ static bool depends_on_faults(const struct gen *g, const struct ir_ins *i)
 	return false;
 }
 
-/* Such an event has no text and can't be faulty: it goes to the ring of the CPU. */
+/* An event without text and without values whose read may have failed: written in line, to the CPU's ring. */
 bool g_is_plain_event(const struct gen *g, const struct ir_ins *i)
 {
 	return !has_text(g, i) && !depends_on_faults(g, i);
@@ -38,8 +38,8 @@ static struct event_field field_of(struct gen *g, uint32_t r)
 }
 
 /*
- * Event code skips a red zone of its own. So it is shown a stack pointer that is a red zone further up: what of the frame
- * is below is as safe there, and no stack is wasted.
+ * The event code skips a red zone below SP. So SP is moved up by a red zone around it: the part of the frame below SP is then
+ * in that red zone, and no stack is wasted.
  */
 static void put_event(struct gen *g, uint32_t id, const struct event_field *fields, uint32_t n)
 {
@@ -82,7 +82,7 @@ static void put_faulty_emit(struct gen *g, struct cold *c)
 	ins(g, jump, c->then);
 }
 
-/* Numbers that may be faulty. Without a ring there were no faults so far, and then it is as good as a plain one. */
+/* An event of numbers whose read may have failed. If no ring was taken so far, no read failed, and the in-line code is used. */
 static void put_emit_either(struct gen *g, const struct ir_ins *i)
 {
 	struct cold *c = g_cold(g, put_faulty_emit);
@@ -147,8 +147,8 @@ static void put_limit(struct gen *g, const struct ir_ins *i)
 }
 
 /*
- * The cell is the second in its upper half, and how many there were in it. A: the cell as it was, C: as it
- * would be without this one.
+ * Upper half of the cell: the current second; lower half: hits let through in it. A: the cell as loaded; C: the cell with the
+ * current second, before this hit is added.
  */
 static void put_rate(struct gen *g, const struct ir_ins *i)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Aggregations, in the part of the CPU, by a restartable sequence whose last store is what makes it
- * happen. What has one word (count, a bucket) is one increment. What has more is written to the idle one
- * of two copies, then the word that says which one holds:
+ * Aggregations are updated in the CPU's part of the maps, by a restartable sequence whose last store is the commit. An
+ * aggregation of one word (a count, a bucket) is incremented. One of several words is written to the idle one of two copies;
+ * then the word that selects the valid copy is stored:
  *
  *	u64 current	0 or AGG_COPY
  *	copy[2]		u64 count, sum, least, greatest, epoch
  *
- * A copy whose epoch isn't that of the map is as good as empty: so it is cleared from outside.
- * Who can't use the part of its CPU, or was interrupted, adds to the last part, word by word and locked.
+ * A copy whose epoch differs from the map's counts as empty: the tracer clears a map by incrementing the map's epoch. A
+ * thread that can't use its CPU's part, or whose sequence was aborted, updates the last part with atomic instructions, word by
+ * word.
  */
 #include "gen/emit.h"
 
@@ -19,15 +20,15 @@ struct agg_site {
 	const struct ir_ins *i;
 	const struct ir_map *m;
 	const struct map_place *place;
-	int32_t value;		/* words of the frame */
-	int32_t offset;		/* of the entry, where there are keys */
-	int32_t d, e;		/* where D and E are kept meanwhile */
+	int32_t value;		/* offset in the frame of the word with the value */
+	int32_t offset;		/* with keys: of the word with the offset of the key's value in the part */
+	int32_t d, e;		/* of the words that save D and E */
 	bool floats;
-	bool at_hand;		/* its bucket is, counted from HAND_BIT below the first bit's */
+	bool at_hand;		/* C holds the number of the value's highest bit + HAND_BIT */
 };
 
-#define LEN_MOST (1u << 24)	/* words to look at: milliseconds */
-#define FIRST_BIT 2		/* of a histogram's buckets: behind those of what is negative and of 0 there is one for each highest bit */
+#define LEN_MOST (1u << 24)	/* words that len() may read: milliseconds */
+#define FIRST_BIT 2		/* buckets of a histogram: negative values, 0, then one for each number of the highest bit */
 
 static const struct map_place no_place = { .percpu = true, .value_size = 8, .entries = 1 };
 
@@ -36,7 +37,7 @@ const struct map_place *g_map_place(const struct gen *g, uint32_t map)
 	return g->layout ? &g->layout->maps[map] : &no_place;
 }
 
-/* Behind the keys: where there are any the offset, and for what has more than a word the other three. */
+/* The words follow those of the keys: `offset` if there are keys; `value`, d and e if the aggregation has two copies. */
 static struct agg_site site_of(const struct gen *g, const struct ir_ins *i)
 {
 	const struct ir_map *m = &g->u->maps.v[i->map];
@@ -57,7 +58,7 @@ uint32_t g_agg_words(const struct gen *g, const struct ir_ins *i)
 	return i->n + (m->nkeys ? 1 : 0) + (agg_has_flip(m) ? 3 : 0);
 }
 
-/* B = block in part `part`; the keyed ones had 16 entries too many added */
+/* B += address of the map's values in a part; with keys also the word at `offset`, which is PROG_KEY_BIAS values too large */
 static void put_block(struct gen *g, const struct agg_site *s, uint64_t from)
 {
 	if (s->m->nkeys)
@@ -73,11 +74,11 @@ static uint64_t part_at(const struct gen *g, const struct agg_site *s, uint32_t 
 	return g->env->maps + (g->layout ? g->layout->parts + g->layout->part_size * part : 0) + s->place->values;
 }
 
-/* A word of the copy that holds (C), and of the other (B + A) */
+/* A word of the valid copy (at C), and of the idle one (at B + A) */
 #define HOLDS(off) asm_far(ASM_C, off)
 #define IDLE(off) asm_indexed_far(ASM_B, ASM_A, 1, off)
 
-/* V1 = value or what is there, whichever is less or greater; a NaN is never */
+/* Idle copy = minimum or maximum of the valid copy's word and the value in V0; a NaN is never chosen */
 static void put_float_choice(struct gen *g, enum asm_float how, int32_t off)
 {
 	ins(g, vmove, ASM_V1, ASM_V0);
@@ -94,8 +95,8 @@ static void put_choice(struct gen *g, enum asm_cond how, int32_t off)
 }
 
 /*
- * Block in B. C = the copy that holds, B + A = the idle one, whatever the word in the block is. If the copy that holds is of another
- * epoch, C = the map's empty copy.
+ * B: address of the aggregation. C = the valid copy, B + A = the idle one; inside of the aggregation whatever value the
+ * target has written to `current`. If the valid copy has another epoch than the map, C = the map's empty copy.
  */
 static void put_copies(struct gen *g, const struct agg_site *s)
 {
@@ -110,7 +111,7 @@ static void put_copies(struct gen *g, const struct agg_site *s)
 	ins(g, store, ASM_64, ASM_E, IDLE(AGG_EPOCH));
 }
 
-/* From the copy that holds to the other, and the store that makes it hold. */
+/* Writes the updated values to the idle copy; the store to `current` makes it valid. */
 static void put_flip(struct gen *g, const struct agg_site *s)
 {
 	bool u = s->m->num == IR_U64;
@@ -136,7 +137,7 @@ static void put_flip(struct gen *g, const struct agg_site *s)
 	ins(g, store, ASM_64, ASM_A, asm_at(ASM_B, 0));
 }
 
-/* B: block. Replace the word at off until nobody else has changed it meanwhile. */
+/* B: address of the aggregation. Atomic minimum or maximum of the word at off, by a compare-and-exchange loop. */
 static void put_locked_choice(struct gen *g, const struct agg_site *s, bool least, int32_t off)
 {
 	asm_label again = asm_new_label(&g->a), done = asm_new_label(&g->a);
@@ -179,7 +180,7 @@ static void put_locked_flip(struct gen *g, const struct agg_site *s)
 	ins(g, atomic_inc, asm_far(ASM_B, AGG_COUNT));
 }
 
-/* C is the bucket, or there is none */
+/* buckets: C is the number of the bucket */
 static void put_increment(struct gen *g, bool locked, bool buckets, int32_t off)
 {
 	struct asm_operand word = buckets ? asm_indexed_far(ASM_B, ASM_C, 8, off) : asm_far(ASM_B, off);
@@ -213,9 +214,9 @@ static void put_shared(struct gen *g, const struct agg_site *s, enum what what)
 	put_update(g, s, what, true);
 }
 
-enum { LEAVE, WHAT };		/* a label: of who leaves the sequence */
+enum { LEAVE, WHAT };		/* n[] of struct cold: label for leaving the sequence; enum what */
 
-/* Behind the end: what the sequence needs; and where an aborted one goes on, and who has not begun one. */
+/* The descriptor of the sequence and its abort handler; and the update of the last part, for aborted or unused sequences. */
 static void put_slow(struct gen *g, struct cold *c)
 {
 	struct agg_site s = site_of(g, c->p);
@@ -237,11 +238,11 @@ static void put_sequence(struct gen *g, const struct agg_site *s, enum what what
 	c->n[WHAT] = what;
 	ins(g, address, ASM_B, e->event.fast);
 	ins(g, alu_imm, ASM_CMP, ASM_32, asm_at(ASM_B, 0), 0);
-	g_cold_unless(g, ASM_NE, c);			/* or slow: mostly the only jump over the cold parts */
+	g_cold_unless(g, ASM_NE, c);			/* else put_slow(); mostly the only jump over the cold parts */
 	ins(g, seq_begin, &c->seq);
 	ins(g, load, ASM_U32, ASM_B, asm_tls(e->event.rseq_off + RSEQ_CPU_ID));
 	ins(g, alu_wide, ASM_CMP, ASM_32, ASM_B, g->layout ? g->layout->ncpus : 0);
-	ins(g, branch, ASM_UGE, c->n[LEAVE]);		/* it has no part, whatever it is */
+	ins(g, branch, ASM_UGE, c->n[LEAVE]);		/* the CPU has no part, or the number is no CPU's */
 	ins(g, mul_imm, ASM_64, ASM_B, ASM_B, g->layout ? g->layout->part_size : 0);
 	put_block(g, s, part_at(g, s, 0));
 	put_update(g, s, what, false);
@@ -268,7 +269,7 @@ static void put_one(struct gen *g, const struct agg_site *s, enum what what)
 	}
 }
 
-/* In A: the value, not negative. C = log_index() of it (lang/agg.c) + add. */
+/* A: the value, not negative. C = log_index(A) (lang/agg.c) + add. */
 static void put_log_index(struct gen *g, unsigned int bits, int32_t add)
 {
 	asm_label small = asm_new_label(&g->a), done = asm_new_label(&g->a);
@@ -305,7 +306,7 @@ bool g_wants_bit(const struct gen *g, const struct ir_ins *i)
 	return m && m->kind == IR_MAP_HIST && !m->bits && !m->nkeys && g->reads[i->a] == 1;
 }
 
-/* C = the bucket, counted from the first bit's */
+/* C = number of the bucket, counted from FIRST_BIT */
 static void put_hist_bit(struct gen *g, const struct agg_site *s)
 {
 	asm_label then = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Before any code: how often registers are written and read, which of them need a word in the frame and
- * for how long. Words are given back at the last read; what is alive when a loop begins is kept to its end.
+ * The analysis before any code is written: how often IR registers are written and read, which of them need a word in the
+ * frame and for how long. A word is free again after the last use; a register that is live at the start of a loop keeps its
+ * word to the end of the loop.
  */
 #include "gen/emit.h"
 
@@ -69,13 +70,13 @@ static void extend_over_loops(struct gen *g)
 	}
 }
 
-/* Is it a register that the door saves? */
+/* Whether it reads a machine register that the door saves (A, B or C). */
 static bool is_saved(const struct gen *g, const struct ir_ins *i)
 {
 	return i->op == IR_REG && i->imm < g->a.ops->nregs && g_is_work(g->a.ops->site(i->imm));
 }
 
-/* A register that is written once may need no word at all. */
+/* An IR register that is written once may need no word. */
 static void choose_home(struct gen *g, const struct ir_ins *i)
 {
 	enum asm_reg r = ASM_A;
@@ -93,7 +94,7 @@ static void choose_home(struct gen *g, const struct ir_ins *i)
 	} else if (i->op == IR_REG && i->imm == reg_pc(g->arch->regs)) {
 		*w = (struct place){ .home = HOME_IMM, .imm = g->site->addr };
 	} else if (is_saved(g, i)) {
-		*w = (struct place){ .home = HOME_WORD };	/* place_head() knows where */
+		*w = (struct place){ .home = HOME_WORD };	/* place_head() sets the offset */
 	} else if (r >= ASM_SITE) {
 		*w = (struct place){ .home = HOME_REG, .reg = i->imm };
 	}
@@ -104,7 +105,7 @@ static bool wants_word(const struct gen *g, uint32_t r)
 	return g->places[r].home == HOME_NONE && ranges[r].from != SIZE_MAX;
 }
 
-/* Words that are free at an instruction are those whose last owner ended before it. */
+/* Assigns words. A word can be reused by a register whose range begins after the range of its last user has ended. */
 static int32_t give_words(struct gen *g, int32_t base)
 {
 	VEC(size_t) busy_to = { 0 };
@@ -142,7 +143,7 @@ static bool uses_floats(const struct gen *g, const struct ir_ins *i)
 	return i->op >= IR_ADD && i->op <= IR_GE && ir_is_float(i->type);
 }
 
-/* At the exit of a call, faults that nobody there can have are those of its entry, of values that it has saved. */
+/* At the exit of a call, a fault bit that is tested but set by no read of the exit's program is one of the entry's reads. */
 static void look_for_faults(struct gen *g)
 {
 	uint64_t asked = 0;
@@ -193,11 +194,12 @@ static int32_t stack_of_call(const struct gen *g, const struct ir_ins *x)
 	return g_is_call(g, x) ? below_blob(work_of_call(x)) : 0;
 }
 
-static void look(struct gen *g)
+/* Finds out which features the clause program uses. */
+static void find_features(struct gen *g)
 {
 	uint32_t most = 0;
 
-	if (g->entry_bits) {			/* they want a place */
+	if (g->entry_bits) {			/* put_exit_faults() calls the blob */
 		g->calls = g->heavy = true;
 		g->below = below_blob(BLOB_OTHER_WORK);
 	}
@@ -214,7 +216,7 @@ static void look(struct gen *g)
 	g->nout = most;
 }
 
-/* What is kept besides A, B, C and the flags. */
+/* The words below the IR registers: ring, kept registers, floating-point state, call probe, operands. */
 static int32_t place_kept(struct gen *g, int32_t off)
 {
 	if (g->calls) {
@@ -234,7 +236,7 @@ static int32_t place_kept(struct gen *g, int32_t off)
 	return off + 8 * g->nout;
 }
 
-/* At the exit, what was saved has a word already. */
+/* At an exit the IR register of a saved value is the word that put_saved_values() stores it in. */
 static void place_saved(struct gen *g)
 {
 	for (size_t i = 0; i < g->p->ins.n; i++) {
@@ -294,7 +296,7 @@ static void count_and_extend(struct gen *g, size_t n)
 	extend_over_loops(g);
 }
 
-/* The door writes these first, so they are at the top. While it asks for stack it needs two words more, of those below. */
+/* The head is written first, so it is at the top. ask_room needs ASK_SIZE bytes below it. */
 static void place_head(struct gen *g, int32_t off)
 {
 	g->head = MAX(off, ASK_SIZE);
@@ -322,7 +324,7 @@ static void place_words(struct gen *g)
 	place_head(g, give_words(g, off));
 }
 
-/* The red zone is left alone. */
+/* The frame begins below the red zone. */
 int32_t g_stack(const struct gen *g)
 {
 	return g->a.ops->red_zone + g->frame + g->below;
@@ -348,7 +350,7 @@ int g_analyse(struct gen *g)
 	for (size_t i = 0; i < g->p->ins.n; i++)
 		choose_home(g, &g->p->ins.v[i]);
 	look_for_faults(g);
-	look(g);
+	find_features(g);
 	place_words(g);
 	free(ranges);
 	ranges = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the blob does for a program: keys of maps, checked reads, text. Operands go to words of the
- * frame; a description of the operation stands behind the code. One local routine saves the registers that C
- * may change and calls; a second one also sees to it that there is scratch memory: at the first such
- * operation the program takes a locked ring, which it keeps to its end. If there is none, it ends.
+ * Operations that the blob does for clause code: keys of maps, checked reads, text. Operands are stored in words of the frame;
+ * a description of the operation (struct prog_op) is placed after the code. A local routine (light) saves the registers that C
+ * code may change and calls the blob; a second one (heavy) also provides scratch memory: at the first such operation it takes
+ * the lock of a ring, which the clause code keeps to its end. If no ring can be taken, the clause code ends.
  */
 #include "gen/emit.h"
 
@@ -41,7 +41,7 @@ static bool is_ids(const struct ir_ins *i)
 	return i->op == IR_CTX && (i->imm == IR_CTX_PID || i->imm == IR_CTX_TID || i->imm == IR_CTX_NS_PID || i->imm == IR_CTX_NS_TID);
 }
 
-/* Numbers that must be translated. */
+/* Whether the pid or tid must be translated from the target's pid namespace to the tracer's. */
 bool g_ids_are_theirs(const struct gen *g, const struct ir_ins *i)
 {
 	return g->env->ids_table && i->op == IR_CTX && (i->imm == IR_CTX_PID || i->imm == IR_CTX_TID);
@@ -58,7 +58,7 @@ bool g_is_call(const struct gen *g, const struct ir_ins *i)
 
 /* ---- the routines ---- */
 
-/* Registers that C may change; off: how far the stack pointer is below the frame. */
+/* Saves the registers that C code may change; off: how far SP is below the frame. */
 static void put_keep(struct gen *g, int32_t off)
 {
 	for (int k = 0; k < g->a.ops->nkept; k++)
@@ -71,7 +71,7 @@ static void put_back(struct gen *g, int32_t off)
 		g_load_word(g, ASM_KEPT + k, g->keep + off + 8 * k);
 }
 
-/* In A: the description; in C: the ring, unless there is none. off: how far the stack pointer is below the frame. */
+/* A: address of the description; C: the ring, if has_ring; off: how far SP is below the frame. */
 static void put_blob_call(struct gen *g, int32_t off, bool has_ring)
 {
 	ins(g, lea, ASM_64, ASM_ARG0, asm_at(ASM_SP, off));
@@ -83,7 +83,7 @@ static void put_blob_call(struct gen *g, int32_t off, bool has_ring)
 	ins(g, call, g->env->blob + blob_offset(BLOB_PROGRAM));
 }
 
-/* In A: the description. */
+/* A: address of the description. */
 static void put_light(struct gen *g)
 {
 	put_keep(g, 8);
@@ -101,8 +101,9 @@ static bool emits(const struct gen *g)
 }
 
 /*
- * Take a ring: C; A stays. Those who got none go to `lost`, with one that is locked to `unlock`. A program that writes no event only needs
- * the scratch memory: it gets a ring also where the time can't be read (what it reads of the time itself, the door asks for).
+ * Takes a locked ring: C = its struct ring_ref; A is kept. Branches to `lost` if no ring could be taken, to `unlock` if the one
+ * taken has no scratch memory. A clause that writes no events needs only the scratch memory, so it gets a ring even while the
+ * clock must not be read (if the clause reads the clock itself, the door has checked that).
  */
 static void put_take(struct gen *g, asm_label lost, asm_label unlock)
 {
@@ -126,7 +127,7 @@ static void put_take(struct gen *g, asm_label lost, asm_label unlock)
 	ins(g, move, ASM_64, ASM_A, ASM_ASIDE);
 }
 
-/* Registers that C keeps are noted for stacks, where the others are. */
+/* Stores the registers that C code preserves in the ring's bulk_context, for the stack walk. */
 static void put_note(struct gen *g)
 {
 	ins(g, load, ASM_U64, ASM_B, asm_far(ASM_C, offsetof(struct ring_ref, scratch)));
@@ -187,7 +188,10 @@ static void put_stop(struct gen *g, struct cold *c)
 	ins(g, jump, g->to_out);
 }
 
-/* Numbers that have a word stay there. For k == n: how many bytes the others take. */
+/*
+ * The offset of the word with field k of an event: a number's own word in the frame, or, if it has none, one of the words for
+ * operands. For k == i->n: the offset after these words.
+ */
 int32_t g_event_word(const struct gen *g, const struct ir_ins *i, uint32_t k)
 {
 	int32_t off = g->out;
@@ -251,7 +255,7 @@ static void put_error_at(struct gen *g, struct cold *c)
 	ins(g, jump, c->then);
 }
 
-/* If the answer in A is this: count an error. */
+/* Counts an error if the blob's result in A equals `answer`. */
 static void put_error_if(struct gen *g, const struct ir_ins *i, int answer, enum ir_error e)
 {
 	struct cold *c = g_cold(g, put_error_at);
@@ -263,7 +267,7 @@ static void put_error_if(struct gen *g, const struct ir_ins *i, int answer, enum
 	asm_bind(&g->a, c->then);
 }
 
-/* F32 has come as 4 bytes, a bool as a byte of any value. */
+/* The blob has stored an F32 as 4 bytes and a bool as a byte of any value; converts them to a double and to 0 or 1. */
 static void put_widen(struct gen *g, const struct ir_ins *i)
 {
 	int32_t off = g->places[i->dst].off;
@@ -332,7 +336,7 @@ bool g_call(struct gen *g, const struct ir_ins *i)
 	if (!g_is_call(g, i))
 		return false;
 	if (i->op == IR_SLOT_LOAD && i->type > IR_F64 && i->type != IR_BOOL && i->type != IR_PTR && i->type != IR_CHAR)
-		g->error = g_refuse(g, "such a member");
+		g->error = g_refuse(g, "a member of this type");
 	put_operands(g, i);
 	put_call(g, i, g_is_heavy(g, i));
 	put_answer(g, i);
@@ -469,7 +473,7 @@ static void put_texts(struct gen *g)
 	}
 }
 
-/* Aligned by their address; the room for that is always taken. */
+/* Descriptions are 8-aligned by their address. Padding before and after them is always 7 bytes together. */
 void g_descriptions(struct gen *g)
 {
 	uint32_t pad = -(g->a.at + g->a.code.n) & 7;

@@ -35,9 +35,10 @@ struct cold *g_cold(struct gen *g, void (*put)(struct gen *, struct cold *))
 }
 
 /*
- * What follows is behind the cold parts then, so the branch that is taken here, where one is needed anyway, is the one that leads
- * over them, and the code ends where the room does. How long they are is known when all has been written once: generate()
- * does it again then. Not where some of them are aligned, or others want to be at the end.
+ * Places the hole for the cold parts here, if there is none yet: the conditional branch, which is needed anyway, then also
+ * jumps over the cold parts, and the hot code ends at the end of the code without a jump. The size of the hole is known after
+ * everything was written once, so generate() has a second pass. There is no hole if the clause calls the blob (descriptions
+ * are aligned) or uses the short epilogue (which must be at the end).
  */
 void g_cold_unless(struct gen *g, enum asm_cond cc, struct cold *c)
 {
@@ -60,7 +61,7 @@ void g_move_sp(struct gen *g, int32_t by)
 	ins(g, lea, ASM_64, ASM_SP, asm_at(ASM_SP, by));
 }
 
-/* Flags: how far the word at off is from the start of its page, compared with n. B changes. */
+/* Compares the offset of the word at SP + off in its page with n (unsigned). B changes. */
 void g_in_page(struct gen *g, int32_t off, uint32_t n)
 {
 	ins(g, lea, ASM_32, ASM_B, asm_at(ASM_SP, off));
@@ -74,7 +75,7 @@ void g_count(struct gen *g, enum asm_reg reg, uint64_t counter)
 	ins(g, atomic_inc, asm_at(reg, 0));
 }
 
-/* Flags may change, A stays. */
+/* Flags and B may change. */
 void g_error(struct gen *g, const struct ir_ins *i, enum ir_error e)
 {
 	if (!(i->flags & IR_QUIET))
@@ -119,7 +120,7 @@ void g_store(struct gen *g, uint32_t r)
 	g->acc = r;
 }
 
-/* Does the next instruction begin with its operand a in A? */
+/* Whether the code of this instruction begins with its operand a in A. */
 static bool takes_acc(const struct gen *g, const struct ir_ins *i)
 {
 	const struct ir_map *m;
@@ -157,7 +158,7 @@ bool g_is_imm32(const struct gen *g, uint32_t r, int32_t *ret)
 	return w->home == HOME_IMM && w->imm == (int32_t)w->imm;
 }
 
-/* A constant goes through A. */
+/* Changes A if it is a constant. */
 void g_load_f(struct gen *g, enum asm_vec v, uint32_t r)
 {
 	const struct place *w = &g->places[r];

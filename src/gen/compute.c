@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Integers. Each instruction takes a in A and leaves its result there. */
+/* Integer instructions. Each takes its operand a in A and leaves its result in A. */
 #include "gen/emit.h"
 
-/* A is cut to a type and extended again. */
+/* Truncates A to a type and extends it to 64 bits. */
 void g_wrap(struct gen *g, uint8_t type)
 {
 	switch (type) {
@@ -38,7 +38,7 @@ static void put_alu(struct gen *g, uint32_t b, enum asm_alu op)
 	const struct place *w = &g->places[b];
 	int32_t imm;
 
-	if (g->acc == b)			/* both are the same */
+	if (g->acc == b)			/* both operands are the same register */
 		ins(g, alu_from, op, ASM_64, ASM_A, asm_in(ASM_A));
 	else if (g_is_imm32(g, b, &imm))
 		ins(g, alu_imm, op, ASM_64, asm_in(ASM_A), imm);
@@ -79,7 +79,7 @@ static void put_shift(struct gen *g, const struct ir_ins *i)
 	ins(g, shift_by, how, ASM_A);
 }
 
-/* Behind the end: the answer is 0, and it is counted. */
+/* Cold part: the result is 0, and an error is counted. */
 static void put_div_error(struct gen *g, struct cold *c)
 {
 	ins(g, imm, ASM_A, 0);
@@ -87,7 +87,7 @@ static void put_div_error(struct gen *g, struct cold *c)
 	ins(g, jump, c->then);
 }
 
-/* What only some divisors need to be looked at for: 0, and -1 of what has no positive counterpart. */
+/* Whether register r may have the value v: if so, a divisor is compared with 0, and with -1 because INT_MIN / -1 overflows. */
 static bool may_be(const struct gen *g, uint32_t r, int64_t v)
 {
 	const struct place *w = &g->places[r];

@@ -23,7 +23,7 @@ static void put_fault(struct gen *g, struct cold *c)
 	ins(g, jump, g_label(g, i->label));
 }
 
-/* No ring, no faults. */
+/* Without a ring there were no faults. */
 static void put_if_fault(struct gen *g, const struct ir_ins *i)
 {
 	asm_label none;

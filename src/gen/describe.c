@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptions of operations for the blob that are more than their operands. */
+/* Descriptions of blob operations that need more than their operands: events, stacks, aggregations, loads. */
 #include "gen/emit.h"
 
 #include "base/err.h"
@@ -22,7 +22,7 @@ bool g_fits_ring(struct gen *g, uint32_t len)
 	if (len > EVENT_LONG_MAX)
 		g->error = fail(-ENOTSUP, "an event of up to %u bytes; %u are possible", len, EVENT_LONG_MAX);
 	else if (g->env->ids && e->overwrite && len > EVENT_LEN_MAX)
-		g->error = fail(-ENOTSUP, "an event of up to %u bytes; %u are possible where the newest ones are kept", len, EVENT_LEN_MAX);
+		g->error = fail(-ENOTSUP, "an event of up to %u bytes; %u are possible in overwrite mode", len, EVENT_LEN_MAX);
 	else if (g->env->ids && len > e->ring_size / 2)
 		g->error = fail(-ENOTSUP, "an event of up to %u bytes needs buffers of twice that; these have %u", len, e->ring_size);
 	return !g->error;
@@ -71,13 +71,13 @@ static bool is_checked_load(const struct ir_ins *i)
 	return i->op == IR_LOAD && !(i->flags & IR_GOOD);
 }
 
-/* What is behind such an instruction need not happen, or not once. */
+/* An instruction after which execution may branch or end, so that those after it may not be executed exactly once. */
 static bool is_fork(const struct ir_ins *i)
 {
 	return (i->op >= IR_LABEL && i->op <= IR_RET) || i->op == IR_EXIT;
 }
 
-/* See struct prog_ahead. Returns how many. */
+/* Finds the loads to be read ahead with this one (struct prog_ahead). Returns how many. */
 uint32_t g_describe_load(const struct gen *g, const struct ir_ins *i, struct prog_op *d, struct prog_ahead *ret_ahead)
 {
 	const struct ir_ins *end = g->p->ins.v + g->p->ins.n;

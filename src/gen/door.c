@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The way in, and the short way out. Many hits end at once: the clause is switched off, or what it asks for first does not
- * hold. So that is found out while there is hardly anything to be undone: the flags wait in A, as flags_take has
- * left them, and only B may have been used. Who stays stores the rest of the frame.
+ * The prologue, and the short epilogue. Many hits end at once, because the clause is switched off or its first condition is
+ * false. The door tests that while little has to be restored: the flags are in A, as flags_take left them, and at most B has
+ * been stored besides. Only hits that pass store the rest of the head of the frame.
  *
- * The first questions are comparisons of machine registers as they are at the site with each other or with constants, which need
- * no register; constants that no instruction can hold stand behind the code.
+ * The conditions that the door can test compare the site's machine registers with each other or with constants, without
+ * another register; a constant that is no 32-bit immediate is placed after the code.
  *
- * Then there must be stack for the rest. What the door itself takes, every hit takes; if the program's whole frame and what it
- * calls is in the same page there is room, else it asks (arch/event.h: STACK_PAGES). Who has none counts that and leaves.
+ * Then the door checks that the stack has room. The head of the frame is used without a check. If the whole frame and what
+ * called routines need are in the same page as the head, there is room; otherwise EVENT_ROOM is called, which knows the mapped
+ * pages (arch/event.h: STACK_PAGES). A hit without room increments the site's no_stack counter and does nothing else.
  */
 #include "gen/emit.h"
 
@@ -43,7 +44,7 @@ static void put_free_b(struct gen *g)
 	g->b_used = true;
 }
 
-/* An event is written at each hit, whatever the program finds; at an exit also whatever the entry has found. */
+/* Whether every hit writes an event: no branch or end comes before it, and at an exit the entry lets every call be watched. */
 static bool always_emits(const struct gen *g)
 {
 	if (g->p->choosy)
@@ -76,7 +77,10 @@ static void put_lost(struct gen *g, struct cold *c)
 	ins(g, jump, g->to_end);
 }
 
-/* May the time stamp counter be read? If not, the event of this hit is lost; who might have written none counts none. */
+/*
+ * If the clause reads the time stamp counter while process_state.timeless forbids it, the hit ends here. It counts as a lost
+ * event only if it would certainly have written one.
+ */
 static void put_timeless(struct gen *g)
 {
 	struct cold *c;
@@ -94,7 +98,7 @@ static void put_timeless(struct gen *g)
 	ins(g, branch, ASM_NE, c->here);
 }
 
-/* Is this clause switched on? */
+/* Ends the hit if the clause is switched off. */
 static void put_enabled(struct gen *g)
 {
 	if (!g->env->enabled)
@@ -140,7 +144,7 @@ static void put_compare_constant(struct gen *g, const struct operand *a, int64_t
 	*vec_add(&g->constants) = (__typeof__(*g->constants.v)){ l, imm };
 }
 
-/* Flags of a - b; false, and nothing is put: not in this way. */
+/* Sets the flags from a - b. False, and no code is written: these operands can't be compared without a register. */
 static bool compares(struct gen *g, const struct operand *a, const struct operand *b)
 {
 	if (a->where == NOWHERE || a->where == CONSTANT || b->where == NOWHERE)
@@ -159,7 +163,7 @@ static bool compares(struct gen *g, const struct operand *a, const struct operan
 	return true;
 }
 
-/* Nothing comes behind that label but the end. */
+/* Whether the clause program ends at that label. */
 static bool is_end(const struct gen *g, uint32_t label)
 {
 	bool found = false;
@@ -175,7 +179,7 @@ static bool is_end(const struct gen *g, uint32_t label)
 	return found;
 }
 
-/* What is used as it is, and needs no code. */
+/* Whether the instruction needs no code: its result is a constant or a machine register of the site, and is used directly. */
 static bool is_given(const struct gen *g, const struct ir_ins *i)
 {
 	if (i->op == IR_NOP)
@@ -185,8 +189,8 @@ static bool is_given(const struct gen *g, const struct ir_ins *i)
 	return g->places[i->dst].home != HOME_NONE && g->defs[i->dst] == 1;
 }
 
-/* One question at instruction n. Returns how many instructions that was, 0: it is none of ours. */
-static int put_question(struct gen *g, size_t n)
+/* Compiles the condition at instruction n. Returns how many instructions it covers; 0: it is not one that the door can test. */
+static int put_condition(struct gen *g, size_t n)
 {
 	const struct ir_ins *i = &g->p->ins.v[n], *next = n + 1 < g->p->ins.n ? i + 1 : NULL;
 	const struct operand zero = { .where = CONSTANT };
@@ -210,7 +214,7 @@ static int put_question(struct gen *g, size_t n)
 	return 2;
 }
 
-/* Of the pages that it would take, only that of the words stored so far is known to be there. */
+/* Only the page of the head is known to be mapped; EVENT_ROOM checks the pages below it. */
 static void put_ask(struct gen *g, struct cold *c)
 {
 	ins(g, ask_room, g->env->event.slow + EVENT_ROOM, g->a.ops->red_zone + g->frame - (int32_t)c->n[0], g->head - ASK_SIZE);
@@ -220,7 +224,7 @@ static void put_ask(struct gen *g, struct cold *c)
 	ins(g, jump, g->to_end);
 }
 
-/* Go on only if there is as much stack as the program takes. */
+/* Continues only if the stack has as much room as the clause code needs. */
 static void put_stack(struct gen *g)
 {
 	const int32_t stored = g->a.ops->red_zone + HEAD_SIZE;
@@ -253,7 +257,7 @@ size_t g_door(struct gen *g)
 			n++;
 			continue;
 		}
-		len = put_question(g, n);
+		len = put_condition(g, n);
 		n += len;
 		done = len ? n : done;
 	}
@@ -283,7 +287,7 @@ static void put_constants(struct gen *g)
 	}
 }
 
-/* It goes to the very end of the room that there is, so that no jump is needed behind it. */
+/* It is placed at the very end of the site's room for code, so that it needs no jump. */
 void g_early(struct gen *g)
 {
 	size_t begin, len = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Doubles, in V0 and V1. The program's own rounding, masks and sticky flags are put away while a
- * program with floats runs: it could have asked for a signal at each inexact result.
+ * Floating point, in V0 and V1. The traced program's rounding mode, exception masks and sticky flags are saved and replaced
+ * while clause code with floats runs: the program may have enabled a signal for each inexact result.
  */
 #include "gen/emit.h"
 
@@ -31,7 +31,7 @@ static void put_arith(struct gen *g, const struct ir_ins *i)
 	g_store_f(g, ASM_V0, i->dst);
 }
 
-/* "Greater" and "not less" are false where one is not a number: so a < b is b > a. */
+/* ASM_FGT and ASM_FGE are false if an operand is a NaN, so a < b is compiled as b > a. */
 static void put_compare(struct gen *g, const struct ir_ins *i)
 {
 	bool swap = i->op == IR_LT || i->op == IR_LE;
@@ -83,7 +83,7 @@ static void put_to_int(struct gen *g, const struct ir_ins *i)
 	g_store(g, i->dst);
 }
 
-/* A double is its bytes already: a program that only moves them leaves the vector registers alone. */
+/* A double is kept as its 8 bytes: clause code that only moves doubles does not use vector registers. */
 static void put_from_raw(struct gen *g, const struct ir_ins *i)
 {
 	g_load(g, ASM_A, i->a);
@@ -98,7 +98,7 @@ static void put_from_raw(struct gen *g, const struct ir_ins *i)
 
 static void put_to_raw(struct gen *g, const struct ir_ins *i)
 {
-	g->acc = IR_NONE;				/* it follows no floats */
+	g->acc = IR_NONE;				/* g_load_f() and g_store_f() don't keep it up to date */
 	if (i->type == IR_F32) {
 		g_load_f(g, ASM_V0, i->a);
 		ins(g, narrow, ASM_V0, ASM_V0);

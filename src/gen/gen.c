@@ -7,10 +7,10 @@
 
 int g_refuse(const struct gen *g, const char *what)
 {
-	return fail(-ENOTSUP, "%s can't be done in the target yet", what);
+	return fail(-ENOTSUP, "%s can't be compiled for a target", what);
 }
 
-/* Behind the door. */
+/* The second part of the prologue, after the door. */
 static void put_enter(struct gen *g)
 {
 	if (g->heavy)
@@ -19,7 +19,7 @@ static void put_enter(struct gen *g)
 		ins(g, float_enter, g->fp);
 }
 
-/* A ring that was taken is given back. */
+/* The epilogue. Releases the lock of the ring, if one was taken. */
 static void put_leave(struct gen *g)
 {
 	asm_label none = asm_new_label(&g->a);
@@ -39,7 +39,7 @@ static void put_leave(struct gen *g)
 }
 
 static const char *const refused[IR_NOPS] = {
-	[IR_EACH] = "a walk over a map",
+	[IR_EACH] = "a loop over a map",
 };
 
 static void put_program(struct gen *g, size_t from)
@@ -50,7 +50,7 @@ static void put_program(struct gen *g, size_t from)
 
 		if (!g_compute(g, i) && !g_load_memory(g, i) && !g_float(g, i) && !g_site(g, i) && !g_control(g, i) && !g_map(g, i) &&
 		    !g_action(g, i) && !g_pair(g, i) && !g_call(g, i))
-			g->error = g_refuse(g, refused[i->op] ? refused[i->op] : "this");
+			g->error = g_refuse(g, refused[i->op] ? refused[i->op] : "an instruction of this clause");
 	}
 }
 
@@ -65,7 +65,7 @@ static void put_cold_parts(struct gen *g)
 	}
 }
 
-/* All that is not hot: behind it, or in the hole. */
+/* Writes cold parts, local routines and descriptions: after the hot code, or into the hole. */
 static int put_rest(struct gen *g)
 {
 	if (!g->hole)
@@ -78,7 +78,7 @@ static int put_rest(struct gen *g)
 	g_descriptions(g);
 	if (g->hole_size) {
 		if (!g->error && g->a.code.n > g->hole + g->hole_size)
-			g->error = g_refuse(g, "code that is longer the second time");
+			g->error = g_refuse(g, "code whose second pass is longer than the first");
 		g->a.code.n = g->hot + g->hole_size;
 	}
 	return g->error;
@@ -92,9 +92,9 @@ static int put_all(struct gen *g)
 	if (r < 0)
 		return r;
 	if (g->p->where == IR_WHERE_TRACER)
-		return g_refuse(g, "what belongs to the tracer");
+		return g_refuse(g, "a clause that runs in the tracer");
 	if (g->env->scratch_size && g->heavy && g->scratch > g->env->scratch_size)
-		return fail(-ENOTSUP, "a clause needs %u KiB for its text and events; there are %u", (g->scratch + 1023) >> 10,
+		return fail(-ENOTSUP, "a clause needs %u KiB of scratch memory for its text and events; there are %u", (g->scratch + 1023) >> 10,
 			    g->env->scratch_size >> 10);
 	g->to_out = asm_new_label(&g->a);
 	g->to_early = asm_new_label(&g->a);
@@ -114,8 +114,8 @@ static int put_all(struct gen *g)
 	g_early(g);
 	asm_bind(&g->a, g->to_end);
 	if (asm_link(&g->a) < 0)
-		return g_refuse(g, "a branch that far");
-	return g->a.code.n > GEN_CODE_MAX ? g_refuse(g, "a program that long") : (int)g->a.code.n;
+		return g_refuse(g, "a branch over so much code");
+	return g->a.code.n > GEN_CODE_MAX ? g_refuse(g, "a clause of so many instructions") : (int)g->a.code.n;
 }
 
 static struct gen new_gen(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env, const struct gen_site *site)
@@ -125,7 +125,7 @@ static struct gen new_gen(const struct ir_unit *u, const struct ir_prog *p, cons
 	return (struct gen){ .arch = arch, .a = { .ops = arch->assembler }, .u = u, .p = p, .env = env, .site = site };
 }
 
-/* hole_size: 0, or what it must be; returned where another one is wanted */
+/* *hole_size: 0 in a first pass; returns the size that the hole must have, 0 if there is none */
 static int write_code(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env, const struct gen_site *site,
 		      uint64_t at, uint8_t *out, size_t *hole_size)
 {
@@ -161,12 +161,12 @@ int gen_measure(const struct ir_unit *u, const struct ir_prog *p)
 {
 	struct gen_env env = { .enabled = 1, .timeless = 8, .ids_table = 8, .pair_bits = GEN_PAIR_BITS_MIN, .good = 8, .mult = UINT64_MAX };
 	struct gen_site site = { .addr = 0x123456789abcdef, .number = 0x123456789abcdef, .pushed = 1,
-				 .leaver = p->is_left ? 0 : 1, .g_off = -8, .missed = 8, .need = GEN_STACK_MAX + 1 };	/* the longest there are */
+				 .leaver = p->is_left ? 0 : 1, .g_off = -8, .missed = 8, .need = GEN_STACK_MAX + 1 };	/* values that need the longest code */
 	const char *wrong = ir_verify(u, p);
 	int most = 0;
 
 	if (wrong)
-		return fail(-EINVAL, "the program is wrong: %s", wrong);
+		return fail(-EINVAL, "the clause program is invalid: %s", wrong);
 	for (int way = 0; way < 8; way++) {
 		int n;
 

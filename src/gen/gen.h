@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The native back end: one program of the language becomes the body of a pad, which keeps every
- * register, the flags and the red zone, falls out at its end, and takes at most GEN_STACK_MAX bytes
- * below the site's stack pointer.
+ * The native back end: compiles one clause program (lang/ir.h) to the body of a pad. The code preserves every register,
+ * the flags and the red zone, continues at its end, and uses at most GEN_STACK_MAX bytes below the site's stack pointer.
  *
- *	all programs are compiled		lang_compile()
- *	gen_measure() for each			how much code a pad must hold; needs no target
- *	maps_layout_new(unit, ncpus)		gen/maps.h: what the maps take; memory is made, maps_init()
- *	struct gen_env is filled		as far as the target is known
+ *	lang_compile()				compiles a script to clause programs
+ *	gen_measure() for each program		upper limit of its code size; needs no target
+ *	maps_layout_new(unit, ncpus)		gen/maps.h: the layout of the maps; then memory is allocated, and maps_init()
+ *	struct gen_env is filled		with what is known of the target
  *	gen_emit() for each site
- *	maps_reader_new()			maps as lang/store.h has them, for printing
+ *	maps_reader_new()			implements struct map_ops (lang/store.h) on that memory, for printing
  *
- * Everything here is pure: addresses are the target's and nothing is dereferenced.
+ * The code generator has no side effects: addresses are the target's and are not dereferenced.
  */
 #ifndef JAB_GEN_H
 #define JAB_GEN_H
@@ -20,80 +19,83 @@
 #include "blob/leave.h"
 #include "lang/ir.h"
 
-#define GEN_STACK_MAX 768	/* few programs need half of it; Go has 800 */
+#define GEN_STACK_MAX 768	/* few clauses need half of it; Go keeps 800 bytes free below a frame */
 #define GEN_CODE_MAX (256u << 10)
 
-/* Open calls: a table of 2^bits slots for those that save few values, then as much for fewer ones that may save more. */
+/*
+ * The tables of open calls (pairs.c): one with 2^bits slots of GEN_PAIR_SIZE bytes, for calls that save few values; then one
+ * of about the same size with longer and fewer slots, for calls that save more.
+ */
 #define GEN_PAIR_SIZE 64
-#define GEN_PAIR_MANY 3		/* slots there are 2^3 times as long */
+#define GEN_PAIR_MANY 3		/* a slot of the second table is 2^3 times as long */
 #define GEN_PAIR_WAYS 4
 #define GEN_PAIR_BITS_MIN (GEN_PAIR_MANY + 1)
 #define GEN_PAIR_BITS_MAX 20
 #define GEN_SAVED_MAX 32
 #define GEN_PAIRS_FEW(bits) (((1ull << (bits)) + GEN_PAIR_WAYS) * GEN_PAIR_SIZE)
 #define GEN_PAIRS_TABLES(bits) (GEN_PAIRS_FEW(bits) + (((1ull << (bits)) + (GEN_PAIR_WAYS << GEN_PAIR_MANY)) * GEN_PAIR_SIZE))
-/* Behind them marks, as far from each slot as the tables are long, and maps of where to look for which of them: blob/leave.h. */
+/* After the tables: a mark for each slot, at slot + GEN_PAIRS_TABLES, then bitmaps for the search of slots; see blob/leave.h. */
 #define GEN_PAIRS_MAP_WORDS(bits) ((GEN_PAIRS_TABLES(bits) / GEN_PAIR_SIZE + 4095) / 4096 * 64)
-#define GEN_PAIRS_SUMS(bits) (2 * GEN_PAIRS_TABLES(bits) + 8ull * LEAVE_MAPS * GEN_PAIRS_MAP_WORDS(bits))	/* where they begin */
+#define GEN_PAIRS_SUMS(bits) (2 * GEN_PAIRS_TABLES(bits) + 8ull * LEAVE_MAPS * GEN_PAIRS_MAP_WORDS(bits))	/* offset of the bitmaps' sums */
 #define GEN_PAIRS_SIZE(bits) (GEN_PAIRS_SUMS(bits) + LEAVE_MAPS * GEN_PAIRS_MAP_WORDS(bits) / 8)
 
 struct maps_layout;		/* gen/maps.h */
 
 /*
- * Memory that stays readable as long as the program runs (session/good.c says why): what a pointer finds there is
- * loaded plainly, anything else by the kernel. It is in memory that is private to a process and copied by a fork, and
- * can be taken back at any time: lengths become 0, in any order; nothing else is ever changed once code has been made.
- * The first range is the one that is looked at first.
+ * Address ranges that stay mapped and readable as long as the traced program runs (session/good.c says why). A load from
+ * such a range is a plain load; any other address is read by a system call. The struct is in memory that is private to a
+ * process and copied by a fork. Ranges can be withdrawn at any time, in any order, by setting len to 0; nothing else
+ * changes after code has been generated. range[0] is checked first.
  */
 #define GEN_GOOD 16
-#define GEN_GOOD_STACK GEN_GOOD	/* of the first thread: good from the stack pointer on, if that is in there as well */
-#define GEN_GOOD_SHORT 7	/* a range is given shorter by that: no load of 8 bytes reaches beyond it */
+#define GEN_GOOD_STACK GEN_GOOD	/* the first thread's stack: readable from the stack pointer up, if that is in the range, too */
+#define GEN_GOOD_SHORT 7	/* len is less by this than the memory: a load of 8 bytes that begins in the range ends in it */
 
 struct gen_good {
 	struct { uint64_t lo, len; } range[GEN_GOOD + 1];
 };
 
 /*
- * Is a clause on? A word for each: what scripts say (1: enabled), in the second byte whether the tracer keeps it off to
- * save time, and above how often that has changed: a call that was open then is not paired, or its exit might
- * be taken for that of one that nobody has seen come in.
+ * The switch of a clause, a u32. Byte 0: 1 if scripts have it enabled. Byte GEN_THINNED: not 0 while the tracer keeps it off
+ * to limit overhead. Upper half: number of changes of either. A call probe pairs an entry and an exit only if no change came
+ * between them; otherwise an exit could be paired with the entry of an earlier call.
  */
 #define GEN_ON 1
-#define GEN_THINNED 1		/* which byte of it */
-#define GEN_SWITCHED (1u << 16)
+#define GEN_THINNED 1		/* number of the byte */
+#define GEN_SWITCHED (1u << 16)	/* one change */
 
-/* What a program must know of the target it runs in. All addresses are live ones. */
+/* The target, as far as code depends on it. All addresses are live ones. */
 struct gen_env {
 	/*
-	 * As for events without a program (session's rings.spec): rseq, tid, pid cell, ring table, slow
-	 * routine, ring size, overwrite, lost counters. id and fields are not looked at. While event.fast is 0 no thread may
-	 * use restartable sequences, nor anything else of its block; a CPU that the layout has no part for can't be used.
+	 * As for events without clause code (session's rings.spec): rseq, tid, pid cell, ring table, slow routine, ring size,
+	 * overwrite, lost counters. id and fields are not used. While event.fast is 0 no code uses restartable sequences or
+	 * reads the thread block. A CPU whose number is not below layout->ncpus has no part of its own in the maps.
 	 */
 	struct event_spec event;
 	const uint32_t *ids;		/* the event id of each record of the unit */
 
-	uint64_t maps;			/* layout->size bytes, shared with us, 64-aligned */
+	uint64_t maps;			/* layout->size bytes, shared with the tracer, 64-aligned */
 	const struct maps_layout *layout;
 	uint64_t cells;			/* u64[unit->ncells], zeroed, shared: EVERY, LIMIT, RATE */
 	uint64_t errors;		/* u64[clauses][IR_ERRORS], shared; locked increments */
-	uint64_t enabled;		/* u32[clauses], see GEN_ON; 0: nobody switches clauses, don't look */
+	uint64_t enabled;		/* u32[clauses], see GEN_ON; 0: clauses are always on */
 	uint64_t nclauses;
-	uint64_t blob;			/* where the image stands */
-	uint32_t scratch_size;		/* of each locked ring; see struct ring_ref. gen_scratch() says how much */
-	bool may_call;			/* no seccomp: the kernel may be asked, */
-	uint64_t quiet;			/* unless process_state.quiet is not 0 any more; 0: no such word */
-	uint64_t timeless;		/* process_state.timeless: while it is not 0 nobody asks for the time; 0: no such word */
-	bool has_thread_insn;		/* the thread pointer can be read by an instruction; else the kernel is asked */
-	uint64_t good;			/* struct gen_good; 0: nothing is known to be */
+	uint64_t blob;			/* address of the blob's image */
+	uint32_t scratch_size;		/* bytes of scratch memory of each locked ring; see struct ring_ref and gen_scratch() */
+	bool may_call;			/* no seccomp filter: code may make system calls, while process_state.quiet is 0 */
+	uint64_t quiet;			/* address of process_state.quiet; 0: none */
+	uint64_t timeless;		/* address of process_state.timeless: while that is not 0 no code reads the clock; 0: none */
+	bool has_thread_insn;		/* the thread pointer can be read by an instruction; else by a system call */
+	uint64_t good;			/* address of struct gen_good; 0: none */
 
 	/* ns = ns0 + ((tsc - tsc0) * mult >> 32), CLOCK_MONOTONIC; start_ns: when the run began */
 	uint64_t tsc0, mult, ns0, start_ns;
 
 	/*
-	 * Call probes: memory of GEN_PAIRS_SIZE(pair_bits) bytes, zeroed, private to the process and wiped by
-	 * a fork; of GEN_PAIR_BITS_MIN to _MAX. unpaired: u64[clauses + 1], exits whose entry was not found; the
-	 * last one entries that took the place of another. Behind them u64[clauses]: calls that were left unseen, as the next one
-	 * with their stack pointer has found.
+	 * Call probes. pairs: address of GEN_PAIRS_SIZE(pair_bits) bytes, zeroed, private to the process and wiped by a fork;
+	 * pair_bits is GEN_PAIR_BITS_MIN to _MAX. unpaired: address of u64[clauses], exits whose entry was not found; u64,
+	 * entries that evicted another open call from its slot; u64[clauses], calls that ended without an exit that was seen,
+	 * as found by the next call of the same function with the same stack pointer.
 	 */
 	uint64_t pairs, unpaired;
 	uint32_t pair_bits;
@@ -101,63 +103,64 @@ struct gen_env {
 	uint32_t uid, gid;
 	uint32_t online_cpus;		/* IR_CTX_NCPUS */
 	uint32_t cpid;
-	uint64_t ids_table;		/* the target's numbers are not ours: see ID_TABLE; 0: they are */
-	uint64_t park;			/* struct park, to ask for those that are missing there; 0: nobody can be asked */
-	int32_t stack_max;		/* bytes of stack, if GEN_STACK_MAX is too much here; 0: it is not */
-	uint64_t unwind;		/* tables for stacks, as in struct bulk_desc; 0: frame pointers only */
+	uint64_t ids_table;		/* the target is in another pid namespace: table of tracer's pids, see ID_TABLE; 0: it is not */
+	uint64_t park;			/* struct park, to ask the tracer for pids that the table lacks; 0: it can't be asked */
+	int32_t stack_max;		/* limit of stack in bytes, instead of GEN_STACK_MAX; 0: GEN_STACK_MAX */
+	uint64_t unwind;		/* unwind tables for stacks, as in struct bulk_desc; 0: frame pointers only */
 };
 
 struct gen_site {
 	uint64_t addr;			/* live address of the site: its pc */
 	uint64_t number;		/* IR_CTX_SITE */
-	int8_t pushed;			/* 1: a call has pushed its return address already, the stack pointer is 8 too low; -1: a return has taken it away */
-	bool tail;			/* an exit that goes on in another function */
-	uint64_t func;			/* call probes: what entry and exits of a function have in common */
-	int32_t g_off;			/* likewise: it is Go's, and there a thread has the address of g; 0: it is not */
-	uint32_t leaver;		/* entry of a call: number + 1 of the code that ends it if its frame goes away; 0: none */
-	uint64_t missed;		/* likewise: u32 that counts entries which were jumped over; 0: none are */
-	int32_t need;			/* ask for so much stack (entry and exits for the same); 0: for what the program takes */
-	uint64_t no_stack;		/* u64: hits that found less */
-	bool at_entry;			/* it is the first instruction of a function: stacks need no table for it */
-	size_t size;			/* of the room for the code, which goes on behind it; 0: behind the code */
+	int8_t pushed;			/* 1: a call has already pushed its return address (SP is 8 too low); -1: a return has popped it */
+	bool tail;			/* an exit by a jump to another function (tail call) */
+	uint64_t func;			/* call probes: the same number at the entry and all exits of a function */
+	int32_t g_off;			/* call probes of Go functions: offset from the thread pointer of the address of g; 0: not Go */
+	uint32_t leaver;		/* entry of a call probe: number + 1 of its leaver; 0: none */
+	uint64_t missed;		/* call probes: address of u32, entries that were skipped for lack of stack; 0: none are */
+	int32_t need;			/* bytes of stack to check for, the same at entry and exits; 0: what the clause code uses */
+	uint64_t no_stack;		/* address of u64: hits that were skipped for lack of stack */
+	bool at_entry;			/* the first instruction of a function: the unwinder needs no table for this frame */
+	size_t size;			/* the code is filled up to this length and continues there; 0: continues at its end */
 };
 
 /*
- * Bytes of code that gen_emit() takes at most, whatever the target is like. -ENOTSUP: this program has
- * something that can't be done here (yet); err_text() names it. -EINVAL: ir_verify() says no.
+ * Upper limit of the length of gen_emit()'s code, for any target. -ENOTSUP: the program has an operation that is not
+ * implemented here; err_text() names it. -EINVAL: ir_verify() rejects the program.
  */
 int gen_measure(const struct ir_unit *u, const struct ir_prog *p);
 
 /*
- * Bytes of scratch memory that each locked ring must have for this program; 0: none. Likewise the longest event
- * that it can write: above EVENT_LEN_MAX the reader must expect it (ring_allow()), and rings must be longer.
+ * gen_scratch(): bytes of scratch memory that each locked ring must have for this program; 0: none. gen_event_max(): length
+ * of the longest event it can write; above EVENT_LEN_MAX the reader must allow it (ring_allow()), and rings must be longer.
  */
 int gen_scratch(const struct ir_unit *u, const struct ir_prog *p);
 uint32_t gen_event_max(const struct ir_unit *u, const struct ir_prog *p);
 int gen_stack_need(const struct ir_unit *u, const struct ir_prog *p);	/* bytes below the site's stack pointer */
-uint32_t gen_open_calls(const struct ir_prog *p, uint32_t pair_bits);	/* how many there may be at once, about */
+uint32_t gen_open_calls(const struct ir_prog *p, uint32_t pair_bits);	/* about how many calls can be open at once */
 
 /*
- * Write the code as it runs at `at`; out has gen_measure() bytes. Returns its length. It can still fail
- * (-ENOTSUP) where this target can't do it: not enough scratch memory, events longer than its rings.
+ * Writes the code for execution at address `at`; out has gen_measure() bytes. Returns its length. -ENOTSUP: not possible in
+ * this target (not enough scratch memory, events longer than its rings).
  */
 int gen_emit(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env,
 	     const struct gen_site *site, uint64_t at, uint8_t *out);
 
 /*
- * A program with is_left is no body of a pad but a routine: blob_leave() calls it with the stack pointer of a call and how it
- * was left on the stack. A return, for which there must be GEN_LEAVER_MORE bytes, is written behind its code.
+ * A program with is_left becomes a routine (leaver), not the body of a pad: blob_leave() calls it with two arguments on the
+ * stack, the stack pointer of a call and enum call_left. gen_leaver_end() writes the return instruction after its code, in
+ * GEN_LEAVER_MORE bytes.
  */
 #define GEN_LEAVER_MORE 1
-void gen_leaver_end(const struct arch *arch, uint8_t *out);	/* writes that return; arch as in struct ir_unit */
+void gen_leaver_end(const struct arch *arch, uint8_t *out);	/* arch as in struct ir_unit */
 
-/* The body of a pad where frames go away: hands the stack pointer and a register to blob_leave(). Returns its length. */
+/* The body of a pad at a landing: passes the stack pointer and a register to blob_leave(). Returns its length. */
 #define GEN_LANDING_MAX 256
 struct gen_landing {
 	uint8_t how;			/* enum leave_how */
-	uint64_t blob;			/* where the image stands */
-	uint64_t desc;			/* struct leave_desc */
-	uint64_t slow;			/* where the code of emit_event_slow() stands */
+	uint64_t blob;			/* address of the blob's image */
+	uint64_t desc;			/* address of struct leave_desc */
+	uint64_t slow;			/* address of the code of emit_event_slow() */
 	const struct arch *arch;	/* NULL: the one that jab runs on */
 };
 int gen_landing(const struct gen_landing *l, uint8_t *out);

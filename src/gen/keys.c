@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The key of an aggregation becomes the offset of what belongs to it. Numbers are looked for where they belong, and mostly
- * they are there: table_find_in() would find the same (blob/table.h). Everything else is the blob's.
+ * From the key of an aggregation to the offset of its value. If the key is made of numbers, its home entry is checked in line;
+ * mostly the key is there. That agrees with table_find_in() (blob/table.h). All other cases call the blob.
  */
 #include "gen/emit.h"
 
-/* Where there is no room that is counted, and it goes on where the aggregation ends. */
+/* Has the blob find or insert the key. If the map is full, counts that and skips the aggregation. */
 static void put_find(struct gen *g, struct cold *c)
 {
 	asm_label there = asm_new_label(&g->a);
 	const struct ir_ins *i = c->p;
 
-	g_call(g, i);					/* A = entry + bias, or that there is no room */
+	g_call(g, i);					/* A = entry + PROG_KEY_BIAS, or PROG_FULL */
 	ins(g, alu_imm, ASM_CMP, ASM_32, asm_in(ASM_A), PROG_FULL);
 	ins(g, branch_short, ASM_NE, there);
 	g_error(g, i, IR_ERR_MAP_FULL);
@@ -48,7 +48,7 @@ static void put_hash(struct gen *g, const struct ir_ins *i)
 	put_factor(g, PROG_HASH_END);
 }
 
-/* EQ: it is there. Entries of aggregations are not used again, so a key that can be seen stays. */
+/* EQ: the key is in its home entry. Entries of aggregations are never reused, so it stays there. */
 static void put_look(struct gen *g, const struct ir_ins *i, int32_t offset)
 {
 	const struct map_place *p = g_map_place(g, i->map);
@@ -87,6 +87,6 @@ asm_label g_agg_key(struct gen *g, const struct ir_ins *i, int32_t offset)
 		ins(g, branch, ASM_NE, c->here);
 	}
 	asm_bind(&g->a, c->then);
-	g->acc = IR_NONE;				/* wherever we come from */
+	g->acc = IR_NONE;				/* both paths meet here */
 	return c->n[AGG_KEY_END];
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls that are left by an exception or by longjmp (blob/leave.h). An entry notes where its call can be found; a program
- * with is_left ends it; and a pad where frames go away starts the search.
+ * Calls that are left by an exception or by longjmp (blob/leave.h). An entry stores a mark, from which its open call can be
+ * found; a clause program with is_left (a leaver) ends the call; the pad of a landing starts the search.
  */
 #include "gen/emit.h"
 
@@ -9,15 +9,16 @@
 
 #include "blob/blob.h"
 
-/* Who has called is above the frame and the room for a red zone, which nobody has here. */
+/* A leaver's arguments are above its frame and the space of a red zone, which the frame of every clause program leaves. */
 int32_t g_left_word(const struct gen *g, int32_t off)
 {
 	return g->frame + g->a.ops->red_zone + off;
 }
 
 /*
- * A slot has got a new key. Goroutines are never left so, and have no fixed stack pointer. The lower half of the key goes last: before
- * it, a reader in another thread takes the mark for that of the last call, or for none.
+ * Writes the mark of a slot that has got a new key, and sets its bit in the bitmaps. Not for Go: goroutines are never left
+ * this way, and their keys have no stack pointer. The lower half of the key is stored last: until then it does not match the
+ * slot's key, so a reader in another thread ignores the mark.
  */
 void g_left_mark(struct gen *g)
 {
@@ -32,37 +33,40 @@ void g_left_mark(struct gen *g)
 	ins(g, address, ASM_A, g->env->pairs);
 	ins(g, move, ASM_64, ASM_C, ASM_B);
 	ins(g, alu, ASM_SUB, ASM_64, ASM_C, ASM_A);
-	ins(g, shift, ASM_SHR, ASM_64, ASM_C, PAIR_UNIT_SHIFT);		/* its bit */
+	ins(g, shift, ASM_SHR, ASM_64, ASM_C, PAIR_UNIT_SHIFT);		/* number of the slot's bit */
 	ins(g, load, ASM_U64, ASM_A, asm_far(ASM_B, marks + offsetof(struct pair_mark, sp)));
 	ins(g, shift, ASM_SHR, ASM_64, ASM_A, 12);
 	ins(g, mul_imm, ASM_32, ASM_A, ASM_A, LEAVE_HASH);
 	ins(g, shift, ASM_SHR, ASM_32, ASM_A, 32 - LEAVE_MAPS_SHIFT);
-	ins(g, mul_imm, ASM_32, ASM_A, ASM_A, 64 * GEN_PAIRS_MAP_WORDS(g->env->pair_bits));	/* bits of a map */
+	ins(g, mul_imm, ASM_32, ASM_A, ASM_A, 64 * GEN_PAIRS_MAP_WORDS(g->env->pair_bits));	/* bits of the maps before this page's */
 	ins(g, alu, ASM_ADD, ASM_64, ASM_C, ASM_A);
 	ins(g, address, ASM_A, g->env->pairs + 2 * GEN_PAIRS_TABLES(g->env->pair_bits));
 	ins(g, atomic_set_bit, ASM_A, ASM_C);
-	ins(g, shift, ASM_SHR, ASM_64, ASM_C, 6);			/* the word */
+	ins(g, shift, ASM_SHR, ASM_64, ASM_C, 6);			/* number of the word, a bit of the sums */
 	ins(g, address, ASM_A, g->env->pairs + GEN_PAIRS_SUMS(g->env->pair_bits));
 	ins(g, atomic_set_bit, ASM_A, ASM_C);
 }
 
-/* B: slot. The last call of this function with this stack pointer is still open there, and can't be any more. */
+/*
+ * B: slot. An earlier call of this function with this stack pointer is still open there; its frame is gone, but no probe saw
+ * it leave. Counts that.
+ */
 void g_left_unseen(struct gen *g, struct cold *c)
 {
 	g_count(g, ASM_A, g->env->unpaired + 8 * (g->env->nclauses + 1 + g->p->clause));
 	ins(g, jump, c->then);
 }
 
-/* ---- the pad where frames go away ---- */
+/* ---- the pad of a landing ---- */
 
 /*
- * Words of its frame: those kept over a call, then the flags, C, B and A. What is needed to ask for stack comes first, at the top: more
- * must not be written before. Asking for it takes the two words below the flags.
+ * Words of its frame: the registers kept over a call, then the flags, C, B and A. The last four are stored before the check
+ * for stack; nothing else may be stored before it, except that ask_room uses the two words below the flags.
  */
 #define NKEPT 6
 enum { W_ASK = 8 * (NKEPT - 2), W_FLAGS = 8 * NKEPT, W_C = W_FLAGS + 8, W_B = W_C + 8, W_A = W_B + 8, W_SIZE = W_A + 8 };
 
-/* The order that they are written in, and the word of each. */
+/* The order in which the kept registers are stored, and the word of each. */
 static const struct { uint8_t n, word; } kept[NKEPT] = { { 0, 32 }, { 5, 40 }, { 1, 24 }, { 2, 16 }, { 3, 8 }, { 4, 0 } };
 
 static void put_ask(struct gen *g, const struct gen_landing *l, asm_label none)
@@ -79,7 +83,7 @@ static void put_ask(struct gen *g, const struct gen_landing *l, asm_label none)
 
 _Static_assert(128 + W_SIZE + 16 == LEAVE_STACK_PAD, "the flags and the return address come below the frame");
 
-/* Where a register is handed over, it is the first argument of the function that does it. */
+/* The `where` of blob_leave() is the site's B for LEAVE_RETURN, otherwise the first argument of the function at the site. */
 static void put_hand_over(struct gen *g, const struct gen_landing *l)
 {
 	ins(g, c_enter);
@@ -126,7 +130,7 @@ int gen_landing(const struct gen_landing *l, uint8_t *out)
 	int n;
 
 	put_landing(&g, l);
-	n = asm_link(&g.a) < 0 || arch->assembler->nkept != NKEPT ? g_refuse(&g, "the end of a frame") : (int)g.a.code.n;
+	n = asm_link(&g.a) < 0 || arch->assembler->nkept != NKEPT ? g_refuse(&g, "the probe of a landing") : (int)g.a.code.n;
 	if (out && n > 0)
 		memcpy(out, g.a.code.v, n);
 	asm_free(&g.a);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loads. What lowering knows to be good is loaded as it is, and what is above the stack pointer if it is in the same page: at the top of
- * a coroutine's stack there may be nothing in the next one. Any other address is looked up first in the ranges that
- * stay readable as long as the program runs (struct gen_good): the one that is hit most in line, the stack and the
- * others behind the end, and there also the call of the kernel for what is in none of them. Branches are
- * foreseen, so a chain of pointers waits for its loads alone.
+ * Loads. An address that lowering knows to be readable (IR_GOOD) is loaded plainly; so is one above the stack pointer, if it
+ * is in the same page (above the top of a coroutine's stack the next page may be unmapped). Any other address is compared with
+ * the ranges that stay readable as long as the traced program runs (struct gen_good): with the first range in line, with the
+ * stack and the other ranges in a cold part. An address in none of them is read by the blob. The CPU predicts these branches,
+ * so a chain of pointers waits for its loads only.
  */
 #include "gen/emit.h"
 
 #define STACK_ABOVE 2040
 
-/* Integers are extended as they come; a float is its bits. */
+/* A = the value at A + off. Integers are sign- or zero-extended; of a float the bits are loaded. */
 static void put_load(struct gen *g, const struct ir_ins *i, int32_t off)
 {
 	static const uint8_t how[] = {
@@ -22,7 +22,7 @@ static void put_load(struct gen *g, const struct ir_ins *i, int32_t off)
 	ins(g, load, how[type], ASM_A, asm_far(ASM_A, off));
 }
 
-/* What was loaded is in A. */
+/* A: the loaded value. */
 static void put_result(struct gen *g, const struct ir_ins *i)
 {
 	if (i->type == IR_BOOL)
@@ -52,7 +52,7 @@ static void put_plain(struct gen *g, const struct ir_ins *i)
 	put_result(g, i);
 }
 
-/* By the blob, which leaves it in its word, too. The pointer is in A. */
+/* A: the pointer. The blob reads, and stores the value in the word of the destination. */
 static void put_checked(struct gen *g, const struct ir_ins *i)
 {
 	g_store_word(g, ASM_A, g->out);
@@ -60,7 +60,7 @@ static void put_checked(struct gen *g, const struct ir_ins *i)
 	g_load_word(g, ASM_A, g->places[i->dst].off);
 }
 
-/* C = where the load would read, from the start of the range at B. ULT: it is in there. */
+/* B: a range. C = offset in the range of the address to load from. ULT: it is in the range. */
 static void put_is_in(struct gen *g, const struct ir_ins *i)
 {
 	ins(g, lea, ASM_64, ASM_C, asm_far(ASM_A, i->imm));
@@ -73,7 +73,7 @@ static uint64_t range_at(const struct gen *g, uint32_t k)
 	return g->env->good + offsetof(struct gen_good, range) + 16 * k;
 }
 
-/* In the stack, not below the stack pointer, and that not below the stack. */
+/* Branches to `load` if the address is in the first thread's stack at or above SP, and SP is in that stack. */
 static void put_is_in_stack(struct gen *g, const struct ir_ins *i, asm_label load)
 {
 	asm_label no = asm_new_label(&g->a);
@@ -89,7 +89,7 @@ static void put_is_in_stack(struct gen *g, const struct ir_ins *i, asm_label loa
 	asm_bind(&g->a, no);
 }
 
-/* From the last one down to the second. */
+/* B: GEN_GOOD_STACK. Branches to `load` if the address is in a range from GEN_GOOD - 1 down to 1. */
 static void put_is_in_others(struct gen *g, const struct ir_ins *i, asm_label load)
 {
 	asm_label again = asm_new_label(&g->a);
@@ -102,7 +102,7 @@ static void put_is_in_others(struct gen *g, const struct ir_ins *i, asm_label lo
 	ins(g, branch_short, ASM_NE, again);
 }
 
-/* A pointer that could not be read is none, whatever it looks like. */
+/* Branches to `faulty` if the pointer comes from a read that failed: then its value means nothing. */
 static void put_is_faulty(struct gen *g, const struct ir_ins *i, asm_label look, asm_label faulty)
 {
 	g_load_word(g, ASM_B, g->ring);
@@ -113,10 +113,10 @@ static void put_is_faulty(struct gen *g, const struct ir_ins *i, asm_label look,
 	ins(g, jump, faulty);
 }
 
-/* Labels: where a pointer that may be faulty is asked for; where it is looked up, and where it is loaded. */
+/* n[] of struct cold, labels: test for a faulty pointer; comparison with the ranges; plain load. */
 enum { FAULTS, LOOK, LOAD };
 
-/* At the site's stack pointer + imm? Where it is in the same page as that, it is there. */
+/* Whether the address is the site's stack pointer + imm: readable if it is in the page of the stack pointer. */
 static bool is_above_sp(const struct gen *g, const struct ir_ins *i)
 {
 	const struct ir_ins *x = g->p->ins.v;
@@ -129,7 +129,7 @@ static bool is_above_sp(const struct gen *g, const struct ir_ins *i)
 	return false;
 }
 
-/* A: the stack pointer. ULT: it is in its page. */
+/* A: the stack pointer. ULT: all bytes of the load are in its page. */
 static void put_is_in_page(struct gen *g, const struct ir_ins *i)
 {
 	uint32_t page = 1u << g->a.ops->page_shift;
@@ -166,7 +166,7 @@ static void put_looked_up(struct gen *g, const struct ir_ins *i)
 	c->n[LOOK] = asm_new_label(&g->a);
 	c->n[LOAD] = asm_new_label(&g->a);
 	g_load(g, ASM_A, i->a);
-	if (i->mask & g->bits) {			/* no ring, no faults */
+	if (i->mask & g->bits) {			/* without a ring there were no faults */
 		c->n[FAULTS] = asm_new_label(&g->a);
 		ins(g, alu_imm, ASM_CMP, ASM_64, asm_at(ASM_SP, g->ring), 0);
 		ins(g, branch, ASM_NE, c->n[FAULTS]);

@@ -6,12 +6,12 @@
 #include "base/err.h"
 #include "gen/agg_words.h"
 
-#define PERCPU_MOST (16ull << 20)	/* of one map; above it, all CPUs share */
+#define PERCPU_MOST (16ull << 20)	/* bytes of one map's parts for all CPUs; a larger map is only in the last part */
 #define MAP_MOST (512ull << 20)
 #define ALL_MOST (2048ull << 20)
 #define ENTRIES_MOST (1u << 24)
 #define STACKS_INDEX (1u << 14)
-#define STACKS_SIZE (4u << 20)		/* with the index: some 15,000 of thirty frames */
+#define STACKS_SIZE (4u << 20)		/* with the index; enough for about 15,000 stacks of thirty frames */
 
 static uint64_t up(uint64_t n)
 {
@@ -57,7 +57,7 @@ static uint32_t entries_of(const struct ir_map *m)
 	return n;
 }
 
-/* Values of an aggregation. Where all share them, the offset is from the end of what each CPU has. */
+/* Places the values of an aggregation. If it is not per CPU, the offset is counted from the end of a CPU's part, for now. */
 static uint64_t place_values(const struct ir_map *m, struct maps_layout *l, struct map_place *p, uint64_t *shared)
 {
 	uint64_t size, *end;
@@ -126,7 +126,7 @@ int maps_layout_new(const struct ir_unit *u, uint32_t ncpus, struct maps_layout 
 	l->ncpus = ncpus;
 	l->nmaps = u->maps.n;
 	if (has_stacks(u)) {
-		l->size = 64;			/* 0 is nowhere */
+		l->size = 64;			/* offset 0 means "no stacks" */
 		l->stacks = l->size;
 		l->size += STACKS_SIZE;
 		l->stack_index = STACKS_INDEX;
@@ -149,7 +149,7 @@ int maps_layout_new(const struct ir_unit *u, uint32_t ncpus, struct maps_layout 
 	return 0;
 }
 
-/* Nothing seen yet: any value is less than the least, and greater than the greatest. */
+/* An empty aggregation: least is the greatest possible value, greatest the least possible. */
 static void fill_empty(const struct ir_map *m, uint8_t *block)
 {
 	num least = { .i = INT64_MAX }, most = { .i = INT64_MIN };
@@ -173,7 +173,7 @@ void maps_init(const struct ir_unit *u, const struct maps_layout *l, uint8_t *me
 
 		if (!agg_has_flip(m))
 			continue;
-		*(uint64_t *)(memory + p->base) = 1;	/* the epoch: no copy has it yet */
+		*(uint64_t *)(memory + p->base) = 1;	/* the epoch; copies have 0, so they are empty */
 		fill_empty(m, memory + p->base);
 		for (uint32_t k = 0; k < p->entries; k++)
 			fill_empty(m, memory + l->parts + l->part_size * l->ncpus + p->values +

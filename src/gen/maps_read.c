@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The maps as the tracer sees them. Each look makes a list of a map's entries: keys that are ready, values of
- * all parts merged. Counters only grow while pads run; what they were at the last clear() is kept and taken
- * off: here, and summed up where programs find it. Keys that have seen nothing since are not shown, unless
- * zero() said to keep them.
+ * The tracer's access to maps. Each operation first makes a list of the map's entries: keys that are ready, with the values of
+ * all parts merged. Counters only grow while pads run; clear() keeps their values at that time, which are subtracted: here, and
+ * as a sum per entry by clause code (map_place.cleared). A key whose count is 0 since then is not shown, unless zero() has set
+ * AGG_SHOWN.
  */
 #include "gen/maps.h"
 
@@ -21,9 +21,9 @@ struct row {
 
 struct view {
 	VEC(struct row) rows;
-	struct key_index index;	/* of the first rows: */
+	struct key_index index;	/* of the keys of the first `indexed` rows */
 	size_t indexed;
-	uint64_t *before;	/* counters of all parts at the last clear; NULL: none, or shared */
+	uint64_t *before;	/* counters of all parts at the last clear; NULL: no clear yet, or kept in shared memory */
 };
 
 struct maps_reader {
@@ -31,7 +31,7 @@ struct maps_reader {
 	const struct maps_layout *l;
 	uint8_t *memory;
 	struct view *views;
-	struct prog_shape *shapes;	/* of their tables */
+	struct prog_shape *shapes;	/* of the maps' tables */
 };
 
 struct maps_reader *maps_reader_new(const struct ir_unit *u, const struct maps_layout *l, uint8_t *memory)
@@ -117,7 +117,7 @@ static uint64_t *before_at(const struct maps_reader *r, uint32_t map, uint32_t p
 	return before_of(r, map) + ((uint64_t)part * p->entries + entry) * agg_counters(&r->u->maps.v[map]);
 }
 
-/* The copy that holds; again if it has changed meanwhile. */
+/* Reads the valid copy, again if another one became valid meanwhile; see aggs.c. */
 static void read_flip(const struct maps_reader *r, uint32_t map, uint32_t part, uint32_t entry, struct agg *to)
 {
 	const uint8_t *b = block_at(r, map, part, entry);
@@ -182,7 +182,7 @@ static uint64_t keep_entry(struct maps_reader *r, uint32_t map, uint32_t entry)
 			uint64_t *before = before_at(r, map, part, entry) + i;
 
 			sum += v;
-			if (load(before) != v)	/* pages of what no key has are not made */
+			if (load(before) != v)	/* no store, so that unused pages are not allocated */
 				__atomic_store_n(before, v, __ATOMIC_RELAXED);
 		}
 	return sum;
@@ -203,7 +203,7 @@ static void keep_before(struct maps_reader *r, uint32_t map)
 	}
 }
 
-/* The parts of CPUs begin a new epoch; the last one is emptied word by word. */
+/* The parts of CPUs become empty by a new epoch; the last part has no epoch and is emptied word by word. */
 static void empty_flips(struct maps_reader *r, uint32_t map)
 {
 	const struct map_place *p = &r->l->maps[map];
@@ -218,7 +218,7 @@ static void empty_flips(struct maps_reader *r, uint32_t map)
 
 /* ---- entries ---- */
 
-/* As the target has it (fixed places) to as lang/store.h has it (one behind the other), and back. */
+/* From the target's layout of a key or value (parts at fixed offsets) to that of lang/store.h (packed); spread() is the inverse. */
 static void compact(const struct ir_part *parts, uint32_t n, const uint64_t *from, struct bytes *to)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -293,7 +293,7 @@ static void add_row(struct maps_reader *r, uint32_t map, uint32_t entry, struct 
 		compact(m->values, m->nvalues, values, &row->value);
 }
 
-/* A copy of an entry that was whole when it was taken. */
+/* Copies an entry that is ready and not being changed. False: there is none. */
 static bool copy_entry(const struct prog_shape *shape, const struct prog_entry *e, uint64_t *to)
 {
 	uint32_t words = 2 + shape->key_words + shape->value_words;
@@ -311,6 +311,7 @@ static bool copy_entry(const struct prog_shape *shape, const struct prog_entry *
 	return false;
 }
 
+/* Makes the list of a map's entries. */
 static void look(struct maps_reader *r, uint32_t map)
 {
 	const struct ir_map *m = &r->u->maps.v[map];
@@ -351,7 +352,7 @@ static struct map_entry entry_of(const struct maps_reader *r, uint32_t map, cons
 				   r->u->maps.v[map].kind == IR_MAP_VALUE ? NULL : &row->agg };
 }
 
-/* ---- as lang/store.h has it ---- */
+/* ---- struct map_ops of lang/store.h ---- */
 
 static void list(void *store, uint32_t map, struct map_list *ret_list)
 {
@@ -404,7 +405,7 @@ static bool del(void *store, uint32_t map, const struct bytes *key)
 	return there;
 }
 
-/* By a tracer that is the only one to do so; a value in use is waited for, but not for ever. */
+/* Sets or adds to a value. If pads keep it locked or keep changing it, this gives up after a number of attempts. */
 static bool put(struct maps_reader *r, uint32_t map, const struct bytes *key, const uint64_t *values, bool adds, int64_t *ret_old)
 {
 	const struct ir_map *m = &r->u->maps.v[map];

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls: what the program at the entry has saved is found again by the one at the exit, by the stack pointer,
- * the function, and how often its clause was switched; in Go, where stacks move, not by the stack pointer but by the goroutine
- * and how far from the top of its stack it is. The tables are private to a process and have no locks; one is for calls with few saved
- * values, the other for all others. A slot is
+ * Call probes: the exit of a call finds the values that the clause program at its entry has saved. The key is made of the
+ * stack pointer, the function and the clause's switch word. In Go, where stacks move, the goroutine and the distance from the
+ * top of its stack take the place of the stack pointer. The tables are private to a process and have no locks; one is for
+ * calls with few saved values, the other for calls with more. A slot is
  *
  *	u64 key, u32 time[2]
- *	u64 check, faults, saved values		where values are saved
+ *	u64 check, faults, saved values		if values are saved
  *
- * Each key has GEN_PAIR_WAYS slots it may stand in; if all are taken, the first one loses. A slot is nobody's if its key is 0, and
- * free if its time is one that never comes; then it still has its last key, and the next call with that one needs no more than
- * to write the time. All others must exchange the key, or two of them could take the same slot.
+ * A key may be in one of GEN_PAIR_WAYS slots; if all are in use, the call in the first one is evicted. A slot whose key is 0
+ * was never used. A slot whose time has the upper half PAIR_FREE holds no open call; it keeps its last key, and the next call
+ * with that key only writes the time. A call with another key must take the slot by a compare-and-exchange of the key, or two
+ * threads could take the same slot.
  *
- * One who takes a slot just while its last user comes back spoils it: whoever was slow sees that the key has changed when he has
- * written the time, and frees it; the exits that find nothing then are counted. Saved values could still be mixed with those of another,
- * written in the same nanoseconds: the check is all of them and the key, xored.
+ * If a thread takes a slot while a call with the slot's old key enters it, the thread of that call sees that the key has
+ * changed, after it has written its time, and frees the slot. The exits of both calls then find no entry, and are counted. Saved
+ * values could still be a mixture, if both threads wrote them at the same time: `check` is the xor of the key, the faults and
+ * all values, and the exit compares it.
  *
- * Reading the time stamp counter waits for all earlier instructions and delays all later ones, so most of the work of an exit is done
- * before, and the time that is measured does not get longer by it: docs/why/calls.md.
+ * Reading the time stamp counter waits for all earlier instructions and delays all later ones. So an exit does most of its
+ * work before it reads the counter, and the measured time does not include that work: docs/why/calls.md.
  */
 #include "gen/emit.h"
 
@@ -32,7 +34,7 @@
 #define MANY_SHIFT (FEW_SHIFT + GEN_PAIR_MANY)
 #define FREE PAIR_FREE
 
-#define HASH_FROM 26		/* the bits of a product that depend on the lowest and on high ones of a key */
+#define HASH_FROM 26		/* the hash: bits of the product from here up, which depend on low and high bits of the key */
 
 _Static_assert(1 << FEW_SHIFT == GEN_PAIR_SIZE, "gen.h counts in these");
 _Static_assert(SLOT_SAVED + 8 * GEN_SAVED_MAX <= 1 << MANY_SHIFT, "a slot has room for all");
@@ -45,7 +47,7 @@ static int32_t word(const struct gen *g, int n)
 	return g->pair + 8 * n;
 }
 
-/* Faults of the entry have a word only where somebody looks at them. */
+/* At an exit the faults of the entry have a word only if the clause program tests them. */
 static int first_saved(const struct gen *g)
 {
 	if (g->p->where == IR_WHERE_ENTRY)
@@ -84,22 +86,22 @@ uint32_t gen_open_calls(const struct ir_prog *p, uint32_t pair_bits)
 }
 
 /*
- * A is the stack pointer: make of it what stays the same while the stack moves. g never moves and begins with the
- * stack's ends. Its address goes where no bits of a distance are.
+ * Go: replaces the stack pointer in A by a number that stays the same when the stack moves: its distance from the top of the
+ * stack, xor the address of g, rotated out of the bits of the distance. g never moves; its second word is the stack's top.
  */
 static void put_distance(struct gen *g)
 {
 	asm_label none = asm_new_label(&g->a);
 
 	ins(g, load, ASM_U64, ASM_B, asm_tls(g->site->g_off));
-	ins(g, branch_b_zero, none);			/* no thread of Go's */
+	ins(g, branch_b_zero, none);			/* a thread that Go did not create */
 	ins(g, alu_from, ASM_SUB, ASM_64, ASM_A, asm_at(ASM_B, 8));
 	ins(g, shift, ASM_ROL, ASM_64, ASM_B, 24);
 	ins(g, alu, ASM_XOR, ASM_64, ASM_A, ASM_B);
 	asm_bind(&g->a, none);
 }
 
-/* What was noted before the clause was switched has another key. */
+/* Mixes the clause's switch word into the key: a slot written before the last switch has another key. */
 static void put_switched(struct gen *g)
 {
 	ins(g, address, ASM_B, g->env->enabled + 4ull * g->p->clause);
@@ -108,7 +110,10 @@ static void put_switched(struct gen *g)
 	ins(g, alu, ASM_XOR, ASM_64, ASM_A, ASM_C);
 }
 
-/* Likewise what was noted before the last entry that could not be: the place of that one may be taken. */
+/*
+ * Mixes in the number of entries that were skipped for lack of stack: the exit of a skipped call must not find the slot of an
+ * earlier call with the same stack pointer.
+ */
 static void put_missed(struct gen *g)
 {
 	ins(g, address, ASM_B, g->site->missed);
@@ -117,7 +122,7 @@ static void put_missed(struct gen *g)
 	ins(g, alu, ASM_XOR, ASM_64, ASM_A, ASM_C);
 }
 
-/* A key is the stack pointer and a number that stands for the function and the clause; mostly there is nothing else. */
+/* Whether the key is just the stack pointer plus a constant made of the function and the clause, as it mostly is. */
 static bool key_is_plain(const struct gen *g)
 {
 	return !g->site->g_off && !g->site->missed && !g->env->enabled;
@@ -146,7 +151,7 @@ static void put_key(struct gen *g)
 		put_missed(g);
 }
 
-/* At an entry, once more: in reg. */
+/* At an entry: reg = the key, computed again or loaded from the frame. */
 static void put_same_key(struct gen *g, enum asm_reg reg)
 {
 	if (key_is_plain(g))
@@ -155,14 +160,14 @@ static void put_same_key(struct gen *g, enum asm_reg reg)
 		g_load_word(g, reg, word(g, PAIR_KEY));
 }
 
-/* A = key, B = the first slot it may stand in */
+/* A = key, B = the first slot that it may be in */
 static void put_home(struct gen *g)
 {
 	uint32_t last = gen_open_calls(g->p, g->env->pair_bits) - 1;
 	int from = HASH_FROM;
 
 	put_key(g);
-	if (g->site->g_off) {				/* all bits of its key differ, not only the lower ones */
+	if (g->site->g_off) {				/* here keys differ in all bits, not only in the lower ones */
 		from = __builtin_clzll(last);
 		ins(g, address, ASM_B, 0x9e3779b97f4a7c15);
 		ins(g, mul, ASM_B, ASM_A);
@@ -180,7 +185,7 @@ static void put_high(struct gen *g, uint32_t v)
 	ins(g, store_imm, ASM_32, SLOT(SLOT_HIGH), v);
 }
 
-/* EQ: it is */
+/* EQ: no call is open in the slot at B */
 static void put_is_free(struct gen *g)
 {
 	ins(g, alu_imm, ASM_CMP, ASM_32, SLOT(SLOT_HIGH), FREE);
@@ -196,24 +201,24 @@ static void put_first_slot(struct gen *g)
 	ins(g, alu_wide, ASM_SUB, ASM_64, ASM_B, slot_size(g) * GEN_PAIR_WAYS);
 }
 
-/* Flags of how many slots are still to be looked at - n */
+/* Compares the number of slots that are still to be tried with n */
 static void put_are_left(struct gen *g, int n)
 {
 	ins(g, alu_imm, ASM_CMP, ASM_64, asm_at(ASM_SP, word(g, PAIR_COUNT)), n);
 }
 
-/* A: key that is in the slot, C: ours. Branches to `claimed` if the slot could be taken; else goes on. */
+/* A: key in the slot, C: the key of this call. Branches to `claimed` if the slot could be taken; else continues. */
 static void put_try(struct gen *g, asm_label claimed)
 {
-	asm_label nobodys = asm_new_label(&g->a), no = asm_new_label(&g->a);
+	asm_label unused = asm_new_label(&g->a), no = asm_new_label(&g->a);
 
 	ins(g, alu, ASM_TEST, ASM_64, ASM_A, ASM_A);
-	ins(g, branch_short, ASM_EQ, nobodys);
+	ins(g, branch_short, ASM_EQ, unused);
 	put_are_left(g, GEN_PAIR_WAYS);
 	ins(g, branch_short, ASM_UGT, no);
 	put_is_free(g);
 	ins(g, branch_short, ASM_NE, no);
-	asm_bind(&g->a, nobodys);
+	asm_bind(&g->a, unused);
 	ins(g, atomic_cas, SLOT(0), ASM_C);
 	ins(g, branch_short, ASM_NE, no);
 	ins(g, jump, claimed);
@@ -221,8 +226,9 @@ static void put_try(struct gen *g, asm_label claimed)
 }
 
 /*
- * A: key. B = a slot for it, if the first one has another. First one that is nobody's is looked for, then one that is free: its
- * last user may come back just now. Either may be wanted by another thread at the same time.
+ * A: key; the first slot has another one. B = a slot for it. The first round looks for a slot that was never used, the second
+ * also takes one that holds no open call, since a call with that slot's old key may be entering it now. Other threads may try
+ * to take the same slot.
  */
 static void put_claim(struct gen *g, struct cold *c)
 {
@@ -248,18 +254,19 @@ static void put_claim(struct gen *g, struct cold *c)
 	put_first_slot(g);
 	ins(g, store, ASM_64, ASM_C, SLOT(0));
 	asm_bind(&g->a, claimed);
-	put_high(g, 0);					/* so nobody else takes it */
+	put_high(g, 0);					/* not free: no other thread takes it */
 	g_left_mark(g);
 	ins(g, jump, c->then);
 }
 
+/* The exit of a call whose entry was not found, or whose saved values are damaged: counts it and ends. */
 static void put_spoilt_exit(struct gen *g, struct cold *c)
 {
 	g_count(g, ASM_B, g->env->unpaired + 8ull * g->p->clause);
 	ins(g, jump, g->to_out);
 }
 
-/* Where some calls are not watched this says nothing. */
+/* No entry was found. That is not counted if the entry's clause program lets only some calls be watched. */
 static void put_unpaired(struct gen *g, struct cold *c)
 {
 	if (!g->p->choosy)
@@ -283,7 +290,7 @@ static void put_search(struct gen *g, struct cold *c)
 	put_unpaired(g, c);
 }
 
-/* B: slot. Without a ring there were none. */
+/* B: slot. Stores the fault word; it is 0 if no ring was taken, since every read that can fail takes one first. */
 static void put_entry_faults(struct gen *g)
 {
 	asm_label none = asm_new_label(&g->a);
@@ -299,8 +306,8 @@ static void put_entry_faults(struct gen *g)
 }
 
 /*
- * A call that nobody wants to watch may have the stack pointer of one that was left by longjmp or an exception: its
- * exit must not be taken for that of the other.
+ * For a call that is not to be watched: frees the slots with its key. It may have the stack pointer of an earlier call that
+ * was left by longjmp or an exception, and its exit must not be paired with that call's entry.
  */
 void g_pair_forget(struct gen *g)
 {
@@ -322,7 +329,7 @@ static void put_unwatched(struct gen *g, struct cold *c)
 	ins(g, jump, g->to_out);
 }
 
-/* B: slot */
+/* B: slot. Stores the saved values, with faults and check. */
 static void put_values(struct gen *g)
 {
 	if (!g->p->nsaved)
@@ -340,7 +347,7 @@ static void put_values(struct gen *g)
 	ins(g, store, ASM_64, ASM_A, SLOT(SLOT_CHECK));
 }
 
-/* B: slot. It is taken from now on, by a time that comes or by the one that was first of all. */
+/* B: slot. From here on a call is open in it: its time is now, or has the upper half 0 if no duration is asked for. */
 static void put_entered(struct gen *g)
 {
 	if (g->p->timed) {
@@ -352,14 +359,14 @@ static void put_entered(struct gen *g)
 	}
 }
 
-/* While we were about to write, another has taken the slot. Now it has our time in it. */
+/* Another thread took the slot before this one wrote its time into it: frees the slot. */
 static void put_spoilt(struct gen *g, struct cold *c)
 {
 	put_high(g, FREE);
 	ins(g, jump, c->then);
 }
 
-/* At the end of the program at the entry: does it want the call to be watched? */
+/* The end of the clause program at an entry. Its result says whether the call is to be watched. */
 void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 {
 	int32_t imm = 1;
@@ -391,11 +398,11 @@ void g_pair_enter(struct gen *g, const struct ir_ins *ret)
 	put_same_key(g, ASM_C);
 	ins(g, alu_to, ASM_CMP, ASM_64, SLOT(0), ASM_C);
 	c = *g_cold(g, put_spoilt);
-	g_cold_unless(g, ASM_EQ, &c);			/* or it is spoilt */
+	g_cold_unless(g, ASM_EQ, &c);			/* else put_spoilt() */
 	asm_bind(&g->a, c.then);
 }
 
-/* The entry of this call has had faults: they are put where those of the exit are. */
+/* The entry of this call had faults: adds them to the fault word of the exit. */
 static void put_exit_faults(struct gen *g, struct cold *c)
 {
 	static const struct ir_ins take = { .op = IR_SAVED, .dst = IR_NONE, .a = IR_NONE, .b = IR_NONE, .slot = IR_NONE, .slot2 = IR_NONE };
@@ -421,7 +428,11 @@ static int durations(const struct gen *g)
 	return n;
 }
 
-/* C and A: ticks, and no small number of them. Was it free? Do the clocks of two CPUs differ? */
+/*
+ * What the short way of put_duration() can't handle; the difference of times is C << 32 | A. The slot is free; or the
+ * difference is negative, because the counters of two CPUs differ, and is taken as 0; or it is 2^32 ticks or more; or the
+ * highest bit of less than 1 ns is asked for; or the counter is slow.
+ */
 static void put_far(struct gen *g, struct cold *c)
 {
 	asm_label open = asm_new_label(&g->a), later = asm_new_label(&g->a);
@@ -447,8 +458,9 @@ static void put_far(struct gen *g, struct cold *c)
 }
 
 /*
- * A = ns since the time in the slot at B, or C its highest bit. Less than 2^32 ticks need only one short multiplication, and where
- * it is more than 0 ns the highest bit of the product is known before it is shifted.
+ * A = ns since the time in the slot at B; or, for BIT_AT_HAND, C = the number of its highest bit + HAND_BIT. A difference
+ * below 2^32 ticks needs only one 64-bit multiplication; if it is at least 1 ns, the highest bit is found in the product
+ * before the shift.
  */
 static void put_duration(struct gen *g)
 {
@@ -459,9 +471,9 @@ static void put_duration(struct gen *g)
 	ins(g, alu_from, ASM_SUB, ASM_32, ASM_A, SLOT(SLOT_TIME));
 	ins(g, alu_from, ASM_SBB, ASM_32, ASM_C, SLOT(SLOT_HIGH));
 	if (mult > UINT32_MAX)
-		ins(g, jump_as_branch, c.here);		/* what follows would not do */
+		ins(g, jump_as_branch, c.here);		/* the product could exceed 64 bits */
 	else
-		g_cold_unless(g, ASM_EQ, &c);		/* or it is far */
+		g_cold_unless(g, ASM_EQ, &c);		/* else put_far() */
 	if (g->at_hand == BIT_AT_HAND) {		/* less than 1 ns? */
 		ins(g, alu_wide, ASM_CMP, ASM_32, ASM_A, mult ? (UINT32_MAX + mult) / mult : 0);
 		ins(g, branch, ASM_ULT, c.here);
@@ -479,7 +491,7 @@ static void put_duration(struct gen *g)
 	asm_bind(&g->a, c.then);
 }
 
-/* B: slot */
+/* B: slot. Loads the saved values into the frame, and compares their check. */
 static void put_saved_values(struct gen *g)
 {
 	struct cold *c;
@@ -501,7 +513,7 @@ static void put_saved_values(struct gen *g)
 	ins(g, branch, ASM_NE, c->here);
 }
 
-/* What is wanted at once and only once stays where it is. */
+/* A duration that is used only once, by the first instructions, stays in its register. */
 static enum at_hand at_hand(const struct gen *g)
 {
 	const struct ir_ins *i = g->p->ins.v;
@@ -513,7 +525,7 @@ static enum at_hand at_hand(const struct gen *g)
 	return AT_HAND;
 }
 
-/* At the start of the program at the exit. */
+/* The start of the clause program at an exit. */
 void g_pair_leave(struct gen *g)
 {
 	struct cold c = *g_cold(g, put_search);
@@ -523,7 +535,7 @@ void g_pair_leave(struct gen *g)
 	g->at_hand = at_hand(g);
 	put_home(g);
 	ins(g, alu_to, ASM_CMP, ASM_64, SLOT(0), ASM_A);
-	ins(g, branch, ASM_NE, c.here);			/* mostly it is the first */
+	ins(g, branch, ASM_NE, c.here);			/* rare: not in the first slot */
 	asm_bind(&g->a, c.then);
 	if (g->p->timed) {
 		put_duration(g);
@@ -554,7 +566,7 @@ void g_pair_duration(struct gen *g)
 bool g_pair(struct gen *g, const struct ir_ins *i)
 {
 	if ((i->op == IR_SAVE || i->op == IR_SAVED) && (uint64_t)i->imm >= g->p->nsaved) {
-		g->error = g_refuse(g, "a value that nobody has saved");
+		g->error = g_refuse(g, "a saved value with a number out of range");
 		return true;
 	}
 	if (i->op == IR_SAVE) {
@@ -573,7 +585,7 @@ bool g_pair(struct gen *g, const struct ir_ins *i)
 	return false;
 }
 
-/* SAVE may be jumped over: what is saved then is 0. */
+/* Saved values are 0 if IR_SAVE is skipped by a branch. */
 void g_pair_start(struct gen *g)
 {
 	for (uint32_t k = 0; k < g->p->nsaved; k++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is known at the site: registers, numbers of process and thread, the clock. */
+/* The context of a site: registers, pid and tid, CPU, the clock. */
 #include "gen/emit.h"
 
 #include "base/addr.h"
@@ -24,7 +24,7 @@ static void put_register(struct gen *g, const struct ir_ins *i)
 	g_set(g, i->dst);
 }
 
-/* V0 and V1 may have been changed: they are in the frame then. */
+/* If the clause uses floats, the site's V0 and V1 are in the frame. */
 static void put_vector(struct gen *g, const struct ir_ins *i)
 {
 	enum asm_vec from = ASM_SITE_V + i->imm;
@@ -40,7 +40,7 @@ static void put_vector(struct gen *g, const struct ir_ins *i)
 	ins(g, vstore_site, from, asm_at(ASM_SP, g->places[i->dst].off));
 }
 
-/* A * mult >> 32. With a clock of more than 1 GHz the upper half of a product is just that. */
+/* A = A * mult >> 32. If mult is below 2^32 (a counter faster than 1 GHz), that is the upper half of A * (mult << 32). */
 void g_ns(struct gen *g)
 {
 	if (g->env->mult <= UINT32_MAX) {
@@ -51,7 +51,7 @@ void g_ns(struct gen *g)
 	}
 	ins(g, address, ASM_B, g->env->mult);
 	ins(g, mul_full, ASM_B);
-	/* Not by a shift of both halves: that takes longer than all of this. */
+	/* A double-word shift would take longer than all of this. */
 	ins(g, shift, ASM_SHR, ASM_64, ASM_A, 32);
 	g_join(g);
 }
@@ -63,7 +63,7 @@ void g_join(struct gen *g)
 	ins(g, alu, ASM_OR, ASM_64, ASM_A, ASM_C);
 }
 
-/* A = ns, CLOCK_MONOTONIC; C changes */
+/* A = ns of CLOCK_MONOTONIC since `since`; B and C change */
 void g_clock(struct gen *g, uint64_t since)
 {
 	ins(g, ticks);
@@ -82,8 +82,8 @@ static void put_ask(struct gen *g, struct cold *c)
 	ins(g, jump, c->then);
 }
 
-/* A: from their number to ours, see ID_TABLE. What is not at its first place is looked for by the blob. */
-static void put_ours(struct gen *g, asm_label ask)
+/* A: pid or tid of the target's pid namespace -> of the tracer's, by ID_TABLE. If it is not in its first entry: `ask`, the blob. */
+static void put_translated(struct gen *g, asm_label ask)
 {
 	ins(g, move, ASM_32, ASM_B, ASM_A);
 	ins(g, alu_imm, ASM_AND, ASM_32, asm_in(ASM_B), ID_TABLE - 1);
@@ -97,8 +97,8 @@ static void put_ours(struct gen *g, asm_label ask)
 }
 
 /*
- * As noted in the pid cell and in the thread block, while they can be believed; else the kernel is asked,
- * which gives both: pid in the upper half.
+ * The pid from the pid cell, the tid from the thread block, while event.fast says that they are right. Otherwise the blob asks
+ * the kernel and returns pid << 32 | tid.
  */
 static void put_ids(struct gen *g, const struct ir_ins *i)
 {
@@ -118,7 +118,7 @@ static void put_ids(struct gen *g, const struct ir_ins *i)
 		if (is_tid)
 			ins(g, load, ASM_U32, ASM_A, asm_tls(e->tid_off));
 		if (g_ids_are_theirs(g, i))
-			put_ours(g, c->here);
+			put_translated(g, c->here);
 	} else {
 		ins(g, jump, c->here);
 	}
@@ -155,7 +155,7 @@ static void put_random(struct gen *g)
 	ins(g, shift, ASM_SHR, ASM_64, ASM_A, 32);
 }
 
-/* Not from its own word in the thread block: a thread without thread-local storage has none. */
+/* Not by the thread block's pointer to itself: a thread without TLS has no thread block. */
 static void put_thread(struct gen *g, const struct ir_ins *i)
 {
 	if (g->env->has_thread_insn)
@@ -182,7 +182,7 @@ static void put_context(struct gen *g, const struct ir_ins *i)
 	case IR_CTX_TAIL: ins(g, address, ASM_A, g->site->tail ? ADDR_TAIL_CALL : 0); break;
 	case IR_CTX_LEFT:
 		if (!g->p->is_left)
-			g->error = g_refuse(g, "how a frame was left that is there");
+			g->error = g_refuse(g, "the way that a frame was left, at an exit that returns,");
 		g_load_word(g, ASM_A, g_left_word(g, LEFT_HOW));
 		break;
 	case IR_CTX_DURATION:

@@ -352,7 +352,7 @@ def test_recover_does_not_guess_what_it_may_not_see(public_jab, target):
     t = target("calls", "serve", 1)
     p = subprocess.run([*AS_NOBODY, str(public_jab / "jab"), "recover", str(t.pid)], capture_output=True, text=True,
                        timeout=jab.LIMIT)
-    assert p.returncode == 1 and p.stdout == "" and "can't be looked at" in p.stderr, p
+    assert p.returncode == 1 and p.stdout == "" and "can't be examined" in p.stderr, p
     t.stop()
 
 

@@ -52,7 +52,7 @@ def test_records_of_other_clauses(target, tmp_path):
         r = s.stop()
     assert not done.exists(), r
     assert "called with call-" in r.output and r.status == 0, r
-    assert "jab: a buffer held what is no event" in r.stderr, r
+    assert "jab: a buffer held invalid data" in r.stderr, r
 
 
 @pytest.mark.parametrize("how", ["trace", "record"])
@@ -71,7 +71,7 @@ def test_events_of_other_targets(target, tmp_path, how):
     p.send_signal(signal.SIGINT)
     _, err = p.communicate(timeout=LIMIT)
     text = out.read_text() if how == "trace" else jab.run("view", out).output
-    assert p.returncode == 0 and "jab: a buffer held what is no event" in err, err
+    assert p.returncode == 0 and "jab: a buffer held invalid data" in err, err
     assert text.count(" theirs ") == 3 and text.count(" mine ") >= 6, text
     assert f" {other.pid}/" in text and all(f" {other.pid}/" in x for x in text.splitlines() if " theirs " in x), text
 
@@ -127,7 +127,7 @@ def test_what_is_no_event_is_counted(target, tmp_path, length):
     summary = json.loads(text.splitlines()[-1])["summary"]
     times = summary["unreadable"]["times"]
     assert times > 6 and summary["unreadable"]["bytes"] >= 24 * times, summary
-    assert f"jab: a buffer held what is no event, {times} times: {summary['unreadable']['bytes']} bytes" in err, err
+    assert f"jab: a buffer held invalid data, {times} times: {summary['unreadable']['bytes']} bytes" in err, err
     seen = jab.run("view", "--json", out).objects[-1]["summary"]
     assert seen["lost"] == times and seen["events"] + times == 24, (seen, summary)
 
@@ -161,6 +161,6 @@ def test_times_before_the_session(target, tmp_path, options):
     forge(t, p.pid, "plain", 2)
     p.send_signal(signal.SIGINT)
     _, err = p.communicate(timeout=LIMIT)
-    assert p.returncode == 0 and "jab: a buffer held what is no event" in err, err
+    assert p.returncode == 0 and "jab: a buffer held invalid data" in err, err
     events, _ = traces.babeltrace(tmp_path / "t")
     assert options or len(events) >= 2, events

@@ -227,7 +227,7 @@ def test_count_of_events(built, tmp_path, n):
     assert r.status == 0, r
     p = next(x for x in r.objects if "summary" in x)["summary"]["probes"][0]
     assert p["recorded"] == n and p["hits"] == n + p["lost"], p
-    assert p["lost"] == 0 or f"jab: ended by its count of events; {p['lost']} more happened" in r.stderr, r
+    assert p["lost"] == 0 or f"jab: ended by -n; {p['lost']} more events happened" in r.stderr, r
     events = jab.run("view", "--json", t).objects
     assert events.pop()["summary"] == {"events": n, "lost": p["lost"], "damaged": 0}
     for tid in {e["tid"] for e in events}:

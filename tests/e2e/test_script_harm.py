@@ -137,7 +137,7 @@ def test_what_came_behind_exit_is_told_apart(built):
     """Hits go on until the probes are out; nobody has lost those."""
     r = scripts.run('u:exe:look { printf("%d\\n", n); exit() }', built("harsh"), "keys", 20000000, options=("--buffer-size", "4k"))
     assert r.status == 0 and r.output == "0\n", r
-    assert all("events were lost, or came behind exit()" in x for x in r.stderr.splitlines()), r
+    assert all("events were lost, or came after exit()" in x for x in r.stderr.splitlines()), r
 
 
 def test_memory_of_a_quantile(target):

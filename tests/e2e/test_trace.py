@@ -226,7 +226,7 @@ def test_dry_run_touches_nothing(target):
     (["-c", "true"], 2, "no probe given"),
     (["libc:malloc"], 2, "no target given"),
     (["libc:malloc", "--"], 2, "no command after --"),
-    (["libc:malloc", "-c", "true", "--buffer-size", "x"], 2, "no good value for --buffer-size"),
+    (["libc:malloc", "-c", "true", "--buffer-size", "x"], 2, "not a valid value for --buffer-size"),
     (["libc:malloc", "-c", "true", "--buffer-size", "99G"], 1, "buffer"),
     (["libc:malloc", "-c", "true", "-t", "nonsense"], 1, "nonsense"),
     (["libc:malloc arg0:nonsense", "-c", "true"], 1, "nonsense"),
