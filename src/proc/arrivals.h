@@ -16,7 +16,7 @@ struct arrivals_options {
 	const struct door_file *files;
 	size_t nfiles;
 	bool exact;		/* see doorman_hire() */
-	bool (*known)(void *arg, pid_t pid);	/* a target already: it is not held when it opens a library */
+	bool (*known)(void *arg, pid_t pid);	/* a target whose loader is probed: it is not held when it opens a library */
 	void *arg;
 };
 
