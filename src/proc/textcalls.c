@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls that stand in a target's text with their number right in front: the code that ends a
- * signal handler (we borrow it, and it marks signal frames), the calls that make children, and those that
- * change mappings. And two that C libraries write by hand, with the number further away. The text is read once, a megabyte at a time, with the target running; mappings already searched are
+ * System calls in a target's text whose number is loaded right before them: the code that ends a
+ * signal handler (used for borrowed calls, and its address marks signal frames), calls that create children, calls that
+ * change mappings or what a process may do. And two that C libraries write by hand, with the number further away. The text is
+ * read once, a megabyte at a time, with the target running; mappings that were searched before are
  * not read again, nor those of a file that was searched in another process (knowncalls.c).
  */
 #include "arch/arch.h"
@@ -15,12 +16,15 @@
 #include <sys/syscall.h>
 
 #define CHUNK (1u << 20)
-#define OVERLAP 32	/* what is looked for is shorter */
+#define OVERLAP 32	/* of two chunks: more than the longest sequence of instructions that is searched for */
 #define USER_TOP (1ull << 47)
 
 struct search { struct proc *p; uint64_t base; const uint8_t *bytes; bool loader; };
 
-/* It gives the first thread its pointer before any other code runs, and no thread another one. musl's is the C library, too. */
+/*
+ * glibc's loader. Its arch_prctl sets the thread pointer of the first thread before any other code runs, and is never used
+ * again: not listed. (musl's loader is its C library, and does not count as one here.)
+ */
 static bool is_loader(const struct map *m)
 {
 	const char *slash = strrchr(m->path, '/');
@@ -90,7 +94,7 @@ static bool has_call_in(const struct proc_priv *v, const struct map *m)
 static void search_map(struct proc *p, const struct map *m, uint8_t **buf)
 {
 	struct proc_priv *v = priv(p);
-	bool is_new = !has_call_in(v, m);	/* else what is found twice is not all of this file */
+	bool is_new = !has_call_in(v, m);	/* else the calls added by this search are not all of the file's */
 	size_t before = v->calls.n;
 	struct file_id id;
 
@@ -112,7 +116,7 @@ static bool was_searched(const struct proc_priv *v, const struct map *m)
 	return false;
 }
 
-/* Not the vDSO, which is the kernel's, and not what we mapped ourselves and will unmap. */
+/* Not the vDSO, which belongs to the kernel, and not the arena, which will be unmapped. */
 static bool is_worth_it(const struct map *m)
 {
 	return (m->prot & PROT_EXEC) && (m->prot & PROT_READ) && m->start < USER_TOP && m->path[0] != '[' &&
