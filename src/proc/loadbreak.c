@@ -244,7 +244,7 @@ enum loading_at load_break_look(struct load_break *b, pid_t tid, int *sig)
 	if (regs.cpu.pc != b->at || !read_at(tid, b->debug + offsetof(struct r_debug, r_state), &state, sizeof(state)))
 		return LOADING_UNSEEN;
 	if (state == RT_ADD && b->adding)
-		return LOADING_UNSEEN;	/* it reports twice in one state: then its state is elsewhere */
+		return LOADING_UNSEEN;	/* RT_ADD twice in a row: the state that it changes is in another struct r_debug */
 	if (state == RT_ADD)
 		b->adding = true;
 	/* An auditing library has a list of its own, which is complete before the program's is begun. */
