@@ -312,7 +312,7 @@ void arena_unmap(struct arena *a)
 static int cant_map(uint64_t at, size_t len, int64_t got)
 {
 	if (got == -EEXIST)
-		return fail(got, "the target keeps mapping memory where our code was planned (%#llx): try again, "
+		return fail(got, "the target keeps mapping memory where code of jab was planned (%#llx): try again, "
 			    "or with fewer functions", (unsigned long long)at);
 	return fail(got, "the target can't map %zu bytes at %#llx: %s%s", len, (unsigned long long)at,
 		    strerror(-got), got == -ENOMEM ?

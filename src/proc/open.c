@@ -399,7 +399,7 @@ int proc_child_ended(struct proc *p, int *ret_status)
 	int status;
 
 	if (!p->started_by_us)
-		return fail(-ECHILD, "process %d was not started by us", p->pid);
+		return fail(-ECHILD, "process %d was not started by jab", p->pid);
 	if (!v->exited && !v->depth) {
 		pid_t r = waitpid(p->pid, &status, __WALL | WNOHANG);
 
