@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that the target and we share, mapped there and here in pieces: what is to be known before the
- * target is stopped to get it (arena_make.c), and what is to be done afterwards.
+ * Memory that the target and the tracer share, mapped in both in pieces: what is prepared before the stop in which
+ * the target maps it (arena_make.c), and what is done afterwards.
  */
 #include "arch/page.h"
 #include "proc/clean.h"
@@ -17,10 +17,10 @@
 #include "base/err.h"
 #include "proc/internal.h"
 
-#define AROUND (64ull << 10)	/* what the kernel maps around a page that is read */
-#define READS 64		/* in a call */
-#define LARGE (256u << 10)	/* worth a look how much memory there is */
-#define TABLES (64u << 20)	/* so large that their page tables are worth one, too */
+#define AROUND (64ull << 10)	/* the kernel maps so much around a page that is read (fault-around) */
+#define READS 64		/* bytes read with one system call */
+#define LARGE (256u << 10)	/* from this size on, check how much memory is free */
+#define TABLES (64u << 20)	/* from this size on, check the memory for the target's page tables, too */
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -32,8 +32,8 @@ bool target_left(struct proc *p, int err)
 }
 
 /*
- * Keep our memory out of core dumps, where the batch that made it had to leave that out: in a later
- * stop, so that neither gets long. Failing to is no reason to give up.
+ * Exclude the arena from core dumps, if the batch that mapped it had to leave that out: in a later
+ * stop, so that no stop gets long. A failure is ignored.
  */
 void arena_dont_dump(struct arena *a)
 {
@@ -51,7 +51,7 @@ void arena_dont_dump(struct arena *a)
 	free(all);
 }
 
-/* Pages that the target touched first would be charged to it: touch them, while it runs. */
+/* A page is charged to the process that touches it first: the tracer touches it before the target does, while that runs. */
 static int touch(uint8_t *at, size_t len)
 {
 	volatile uint8_t *page = at;
@@ -68,7 +68,7 @@ static int touch(uint8_t *at, size_t len)
 	return 0;
 }
 
-/* Code and rings may be larger than what is used of them: arena_touch() is for those. */
+/* How much of a piece is touched when it is made. Code and rings may be larger than what is used of them: see arena_touch(). */
 static size_t used_at_once(const struct piece *c)
 {
 	return c->kind == PIECE_DATA || c->kind == PIECE_TABLE ? c->len - c->spare : 0;
@@ -84,9 +84,9 @@ static int touch_data(struct arena *a)
 }
 
 /*
- * The pages are there, but the target would take a page fault for each, of two microseconds, in the middle of
- * some event. To read a byte of it from outside maps what is around that byte, for writing, too, as the mapping
- * is shared. Nothing depends on it.
+ * The pages are allocated, but the target would take a page fault of two microseconds for each, in the middle of
+ * some event. If the tracer reads a byte by process_vm_readv(), the kernel maps the pages around it in the target, for
+ * writing, too, as the mapping is shared. Only an optimisation: a failure is ignored.
  */
 static void map_there(const struct arena *a, uint64_t at, size_t len)
 {
@@ -159,7 +159,7 @@ static size_t give_offsets(struct arena *a, size_t size, bool data, bool rings)
 	return size;
 }
 
-/* Rings come last: everything before them is one mapping here. */
+/* Rings come last: everything before them is one mapping in the tracer. */
 static int lay_out(struct arena *a, size_t max_edits)
 {
 	size_t privates = 0, scratches = 0;
@@ -168,12 +168,12 @@ static int lay_out(struct arena *a, size_t max_edits)
 		return fail(-E2BIG, "%zu edits are more than one arena can undo", max_edits);
 	for (size_t i = 0; i < a->n; i++) {
 		if (!is_sound(&a->pieces[i]))
-			return fail(-EINVAL, "piece %zu of the arena is not made of pages", i);
+			return fail(-EINVAL, "piece %zu of the arena: its address or size is not a multiple of a page", i);
 		privates += a->pieces[i].kind == PIECE_PRIVATE;
 		scratches += a->pieces[i].kind == PIECE_SCRATCH;
 	}
 	if (privates > 1 || scratches > 1)
-		return fail(-EINVAL, "an arena has one private piece");
+		return fail(-EINVAL, "an arena has at most one private and one scratch piece");
 	a->record_len = undo_size(max_edits);
 	a->desk_len = (batch_size(arena_calls(a)) + PAGE - 1) & ~(PAGE - 1);
 	a->size = give_offsets(a, a->record_len + a->desk_len, false, false);
@@ -182,7 +182,7 @@ static int lay_out(struct arena *a, size_t max_edits)
 	return 0;
 }
 
-/* What is touched as soon as it is there is ours, the target's are the page tables: before anything is done to it. */
+/* Before anything is done to the target: room for the pages that are touched at once, charged to us, and for its page tables. */
 static int check_room(const struct arena *a)
 {
 	uint64_t need = 0;
@@ -199,7 +199,7 @@ static bool map_fixed(const struct arena *a, uint8_t *at, size_t len, uint64_t o
 	return mmap(at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, a->data_fd, offset) != MAP_FAILED;
 }
 
-/* Addresses for all of them at once. */
+/* One range of our addresses for all rings. */
 static int reserve_rings(struct arena *a)
 {
 	uint8_t *at;
@@ -216,7 +216,7 @@ static int reserve_rings(struct arena *a)
 	return 0;
 }
 
-/* Head and data, and the data once more right behind: as in the target. */
+/* Head and data, and a second mapping of the data right after it: as in the target. */
 static int view_ring(struct arena *a, struct piece *c, uint8_t *at)
 {
 	c->here = at;
@@ -246,7 +246,7 @@ static int view_pieces(struct arena *a)
 	return r;
 }
 
-/* Nothing may make it shorter while we look at it. */
+/* Sealed against shrinking: if the target made the file shorter, our accesses would raise SIGBUS. */
 static int view_data(struct arena *a)
 {
 	if (!a->data_size)
@@ -271,7 +271,7 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-/* Everything that can wait until the target runs again. The descriptors are not needed any more then. */
+/* Everything that can be done while the target runs again. Afterwards the descriptors are not needed any more. */
 static int finish(struct arena *a)
 {
 	struct stat st = { 0 };
@@ -288,9 +288,9 @@ static int finish(struct arena *a)
 }
 
 /*
- * Two tracers that look at a target at the same time both find it free. They can't stop it at the same time: the one
- * that came second finds the arena of the first, and goes away before any text is changed. Where nobody else could
- * stop it since its exec, there is no other.
+ * Two tracers that check a target at the same time both find it untraced. They can't stop it at the same time: the
+ * second finds the arena of the first, and gives up before it changes any text. If the target is held since its exec,
+ * there can't be another tracer.
  */
 static int give_way(struct arena *a)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stop in which an arena comes to be, by the calls of a borrowed thread. The record of how to undo
- * things is written before the first mapping is made, is mapped first and unmapped last, so that a
- * mapping without a record means that nothing was done yet. Right behind the record is the desk: a page or two
- * from which a batch of calls makes all other mappings. Everything else is done before or after, because the
- * target waits meanwhile.
+ * The stop in which an arena is made, by system calls of a borrowed thread. The undo record
+ * is written before the first mapping is made, is mapped first and unmapped last, so that a
+ * mapping without a record means that nothing was changed yet. Right after the record is the desk: a page or two
+ * from which a batch of calls makes all other mappings. Everything else is done before or after the stop, because the
+ * target's threads wait meanwhile.
  *
- * The borrowed thread makes two memfds, which we take over. The one with record, desk, code and tables gets the seal
- * F_SEAL_FUTURE_WRITE as soon as we have our own view of it: the target's mappings of it can't be made writable, also
- * not by a child that inherits them. From memfd_create to close no thread runs: a child forked in between
- * would keep the descriptors. As soon as they are closed, the others go on, if the borrowed thread can stay alone.
+ * The borrowed thread makes two memfds, and the tracer gets descriptors of both. The memfd with record, desk, code and tables
+ * gets the seal F_SEAL_FUTURE_WRITE as soon as the tracer has its own writable mapping: neither the target nor a child
+ * that inherits its mappings can make one writable. From memfd_create to close no other thread runs: a child forked in
+ * between would keep the descriptors. As soon as they are closed, the other threads go on, if the borrowed one can stay
+ * borrowed while they run.
  */
 #include "arch/page.h"
 #include "proc/clean.h"
@@ -60,7 +61,7 @@ static int by_address(const void *x, const void *y)
 	return a->lo < b->lo ? -1 : a->lo > b->lo;
 }
 
-/* Sorted, and neighbours become one. */
+/* Sort the ranges and join neighbours. Returns how many are left. */
 static size_t join(struct gap *all, size_t n)
 {
 	size_t i, k = 0;
@@ -83,20 +84,20 @@ size_t arena_ranges(const struct arena *a, struct gap *ret_all)
 	return join(ret_all, a->n);
 }
 
-/* The descriptors there. -1: not made. */
+/* The memfds' descriptors in the target. -1: not made. */
 struct there { int code, data; };
 
-#define CODE_THERE 0xc0deull	/* in the table of calls, until the descriptors are known */
+#define CODE_THERE 0xc0deull	/* stands for the descriptor in the table of calls, until fill_in() */
 #define DATA_THERE 0xda7aull
-#define CLOCK_THERE 0xc10cull	/* likewise, where the answer goes */
-#define CLOCK_AT (SCRATCH_LEN - 8)	/* in the scratch memory, behind names and the answer of a batch */
+#define CLOCK_THERE 0xc10cull	/* stands for the address of PR_GET_TSC's result, until fill_in() */
+#define CLOCK_AT (SCRATCH_LEN - 8)	/* in the scratch memory, after the names and the answer of a batch */
 #define NAME_ROOM 128
 
 _Static_assert(NAME_ROOM >= ARENA_NAME_MAX && 2 * NAME_ROOM <= CLOCK_AT, "room for two names");
 
 /*
- * The flag says that the file can't become executable as a program; mapping it PROT_EXEC is another
- * matter and stays allowed. Systems that insist on it (vm.memfd_noexec) have it; others don't know it.
+ * MFD_NOEXEC_SEAL: execve() of the file is forbidden; mapping it with PROT_EXEC stays allowed. Kernels that
+ * require the flag (vm.memfd_noexec) know it; older ones return EINVAL.
  */
 static int64_t call_memfd(struct arena *a, uint64_t name)
 {
@@ -107,7 +108,7 @@ static int64_t call_memfd(struct arena *a, uint64_t name)
 	return fd;
 }
 
-/* A program that has used up its descriptors gets room for one more, for the time of the call. */
+/* If the program has used up its descriptors, its limit is raised for the time of the call. */
 static int64_t make_memfd(struct arena *a, uint64_t name)
 {
 	int64_t fd = call_memfd(a, name);
@@ -120,10 +121,10 @@ static int64_t make_memfd(struct arena *a, uint64_t name)
 		limit_restore(pid, RLIMIT_NOFILE, &old);
 	}
 	if (fd == -EMFILE)
-		return fail(fd, "process %d has no descriptor left for a moment (ulimit -n): raise its limit with prlimit(1)",
-			    a->p->pid);
+		return fail(fd, "process %d has used up its file descriptors (ulimit -n), and one is needed for a moment: raise its "
+			    "limit with prlimit(1)", a->p->pid);
 	if (fd == -ETIMEDOUT)
-		return fd;	/* the thread does not run: that has been said */
+		return fd;	/* the thread does not run: wait_failed() has set the message */
 	if (fd < 0)
 		return fail(fd, "the target can't create shared memory: %s", strerror(-fd));
 	proc_step("arena: memfd made");
@@ -165,8 +166,8 @@ static int make_memfds(struct arena *a, const char names[2 * NAME_ROOM], struct 
 }
 
 /*
- * The thread that made it may have a table of descriptors of its own, or belong to a process that only
- * shares the memory. The short way is only right for the main thread's.
+ * The thread that made the memfd may have a descriptor table of its own, or belong to another process that
+ * shares the memory. pidfd_getfd() is quicker, but uses the main thread's table.
  */
 static int take_descriptor(struct arena *a, int there, int *ret_fd)
 {
@@ -198,7 +199,7 @@ static int set_size(int fd, size_t size)
 	return 0;
 }
 
-/* Our view first: after the seal there can be no other that is writable, here or there. */
+/* Our own mapping first: after the seal no process can make another writable mapping. */
 static int size_and_seal(struct arena *a)
 {
 	void *view;
@@ -210,13 +211,13 @@ static int size_and_seal(struct arena *a)
 	if (view == MAP_FAILED)
 		return fail(-errno, "mapping %zu bytes of shared memory here: %s", a->size, strerror(errno));
 	a->view = view;
-	madvise(view, a->size, MADV_DONTFORK);	/* a child of ours would look like one of the target's */
+	madvise(view, a->size, MADV_DONTFORK);	/* a child of the tracer would be taken for a fork of the target */
 	if (fcntl(a->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return fail(-errno, "shared memory can't be sealed (Linux 5.1 or later can): %s", strerror(errno));
 	return 0;
 }
 
-/* The table was made before the stop, when the numbers of the descriptors were not known. */
+/* The table of calls was made before the stop, when descriptors and the scratch address were not known. */
 static void fill_in(struct batch *b, const struct there *there, taddr scratch)
 {
 	for (size_t i = 0; i < b->calls.n; i++) {
@@ -267,7 +268,7 @@ static void add_piece(struct batch *b, const struct piece *c)
 			CODE_THERE, c->offset);
 }
 
-/* Failing to keep it out of core dumps is no reason to give up, nor is an answer that does not come: these are last. */
+/* The calls against core dumps and PR_GET_TSC may fail without harm: they come after those that are needed. */
 static void list_calls(const struct arena *a, struct batch *b)
 {
 	struct gap *all = xcalloc(a->n, sizeof(*all));
@@ -289,10 +290,10 @@ static void list_calls(const struct arena *a, struct batch *b)
 
 size_t arena_calls(const struct arena *a)
 {
-	return 3 * a->n + 5;	/* two for a piece and one against dumps; record, its dump, two descriptors; the clock */
+	return 3 * a->n + 5;	/* a piece: mmap twice, madvise; the record: mprotect, madvise; close twice; prctl */
 }
 
-/* The record goes last: as long as anything of ours is mapped, it can be found. */
+/* The record is unmapped last: a reader finds it as long as any piece is mapped. */
 static void unmap_ranges(struct arena *a, const struct gap *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -311,7 +312,7 @@ void arena_unmap(struct arena *a)
 static int cant_map(uint64_t at, size_t len, int64_t got)
 {
 	if (got == -EEXIST)
-		return fail(got, "the target keeps mapping memory where our code was planned (%#llx): try again, "
+		return fail(got, "the target keeps mapping memory where code of jab was planned (%#llx): try again, "
 			    "or with fewer functions", (unsigned long long)at);
 	return fail(got, "the target can't map %zu bytes at %#llx: %s%s", len, (unsigned long long)at,
 		    strerror(-got), got == -ENOMEM ?
@@ -319,7 +320,7 @@ static int cant_map(uint64_t at, size_t len, int64_t got)
 		    "vm.max_map_count): choose fewer functions" : "");
 }
 
-/* An old kernel maps elsewhere when a place is taken: take that back. */
+/* A kernel without MAP_FIXED_NOREPLACE maps elsewhere if the address is taken: unmap that. */
 static int64_t check_place(struct arena *a, int64_t got, uint64_t want, size_t len)
 {
 	if ((uint64_t)got == want || (got < 0 && got > -4096))
@@ -337,8 +338,8 @@ static bool is_closed(const struct batch *b, size_t n, int fd)
 }
 
 /*
- * The first n calls were made, the next one failed. What it returned was read from the target's stack: anything that is no
- * error is made one.
+ * The first n calls were made, the next one failed: undo them. Its result was read from the target's stack, where anything may
+ * be: if it is not an errno, -EIO is used.
  */
 static int take_back(struct arena *a, const struct batch *b, size_t n, int64_t got, struct there there)
 {
@@ -359,7 +360,7 @@ static int take_back(struct arena *a, const struct batch *b, size_t n, int64_t g
 	close_there(a, &there);
 	free(all);
 	if (bad->nr != SYS_mmap)
-		return fail(got, "%s: the target can't: %s", b->steps.v[n], strerror(-got));
+		return fail(got, "a system call in the target failed (%s): %s", b->steps.v[n], strerror(-got));
 	return cant_map(bad->want, bad->args[1], got);
 }
 
@@ -431,7 +432,7 @@ static int map_record(struct arena *a, const struct there *there, struct batch *
 	return cant_map(a->record_at.v, len, got);
 }
 
-/* Whatever fails, the target is left without mapping and descriptor. */
+/* On any error the target is left without mappings and descriptors of the arena. */
 static int make_held(struct arena *a, const char names[2 * NAME_ROOM], struct batch *b)
 {
 	struct there there = { -1, -1 };
@@ -458,7 +459,8 @@ static int make_held(struct arena *a, const char names[2 * NAME_ROOM], struct ba
 
 static int make_once(struct arena *a, const char names[2 * NAME_ROOM], struct batch *b)
 {
-	int awake = proc_is_still(a->p) ? -1 : awake_begin(), r = proc_stop_to_borrow(a->p), end;	/* -1: nobody waits for what follows */
+	int awake = proc_is_still(a->p) ? -1 : awake_begin();	/* a target that is held anyway need not be served as fast */
+	int r = proc_stop_to_borrow(a->p), end;
 
 	if (r < 0) {
 		awake_end(awake);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses for the pieces that may stand anywhere. The kernel would choose one, too, but it knows
- * nothing of the code pieces that are still to be mapped at addresses already built into jumps, and
- * its choice is at times just there.
+ * Addresses for the pieces that may be anywhere. The kernel could choose them, but it does not know
+ * the code pieces, which are still to be mapped at addresses that jumps already contain, and
+ * would at times choose just these.
  */
 #include "proc/arena.h"
 
@@ -61,6 +61,6 @@ int arena_place(struct arena *a)
 	}
 	vec_free(&gaps);
 	if (r == -ENOMEM)
-		return fail(r, "process %d has no gap of addresses for our memory", a->p->pid);
+		return fail(r, "process %d has no free address range that is large enough for the shared memory", a->p->pid);
 	return r;
 }

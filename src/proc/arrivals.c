@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From a thread that waits at the door to a process that can be probed. It is seized while it waits, and told to stop, so
- * that whatever it does next ends in a stop: its exec, or the open. From there it goes from one system call to the next.
- * The last that glibc's loader does before constructors run is to unmap its cache, right after it has told debuggers that
- * all libraries are ready: that is the place. A loader without that cache is left where it is about to set up the
- * first thread, and has to be watched on. All stops are of a kind from which the kernel lets a process go on by
- * itself if we die.
+ * From a thread that waits for the doorman's answer to a held process. The thread is seized while it waits, and
+ * interrupted, so that its exec or open ends in a stop. From there it is followed from one system call to the next
+ * (loading.h), up to the one in which glibc's loader unmaps its cache: all libraries are ready then, and no constructor has
+ * run. A loader without that cache is held where it is about to set up the thread block, and the caller has to
+ * follow it further. All stops are of a kind after which the kernel lets the thread go on if the tracer dies.
  *
- * Many may be on the way at a time, so nothing here waits for one of them.
+ * Many threads may be followed at a time, so nothing here blocks for one of them.
  */
 #include "proc/arrivals.h"
 
@@ -32,18 +31,18 @@
 #define ROUND_NS 2000000ull
 #define SPIN_NS 300000ull
 #define NAP_NS 30000ull
-#define PATIENCE_NS 500000000ull	/* without a stop */
-#define LONGEST_NS 1000000000ull	/* the loop waits for them, see newcomers_poll() */
+#define PATIENCE_NS 500000000ull	/* a thread is given up after so long without a stop, */
+#define LONGEST_NS 1000000000ull	/* after so long in all (newcomers_poll() waits for it), */
+#define CROWD_NS 40000000ull	/* or after so long, in a crowd (doorman_crowd()) */
 
-#define CROWD_NS 40000000ull	/* while many come */
-#define STOPS_NS 20000000ull	/* after it was told to */
+#define STOPS_NS 20000000ull	/* a thread that was given up mostly stops within this time */
 
 enum state {
 	WANTED,			/* not seized yet */
 	ENTERING,		/* in its exec, or in the open */
-	STEPPING,		/* its loader works */
-	LEAVING,		/* to be let go at its next stop */
-	GONE,
+	STEPPING,		/* its loader is followed from call to call */
+	LEAVING,		/* given up: we detach at its next stop */
+	GONE,			/* not traced here any more */
 };
 
 struct visit {
@@ -51,11 +50,11 @@ struct visit {
 	pid_t tid, pid;
 	enum door_kind kind;
 	enum state state;
-	uint64_t came;		/* to the door */
-	uint64_t moved;		/* its last stop */
-	uint64_t since;		/* when it came, later by the time in which we did not look */
+	uint64_t came;		/* when it began to wait for the doorman */
+	uint64_t moved;		/* when its last stop was */
+	uint64_t since;		/* when it was seized, plus the time in which arrivals_poll() was not called */
 	struct loading loading;
-	uint64_t given_up;	/* when; 0: not yet */
+	uint64_t given_up;	/* when it was given up; 0: it was not */
 };
 
 struct arrivals {
@@ -64,9 +63,9 @@ struct arrivals {
 	void *arg;
 	VEC(struct visit) visits;
 	struct arrival_counts counts;
-	uint32_t heard;		/* the bell, when we last asked the doorman */
-	uint64_t left_at;	/* when we last looked: from then on they waited for us, not we for them */
-	bool deaf;		/* there is none any more */
+	uint32_t heard;		/* value of the bell when the doorman's messages were last read */
+	uint64_t left_at;	/* when arrivals_poll() last returned: what threads waited since then was for us */
+	bool deaf;		/* the doorman is gone */
 };
 
 /* ---- seizing ---- */
@@ -89,7 +88,7 @@ static void welcome(struct arrivals *a, const struct caller *c)
 		doorman_answer(a->door, c, DOOR_DONE);
 		return;
 	}
-	doorman_beat(a->door, true);	/* first: we may be stopped behind the next line */
+	doorman_beat(a->door, true);	/* first: the tracer may be stopped (SIGSTOP) after any of the next lines */
 	r = seize_soon(c->tid, OPTIONS);
 	if (!r)
 		ptrace(PTRACE_INTERRUPT, c->tid, 0, 0);
@@ -143,7 +142,7 @@ static bool is_restarted(const struct thread_regs *regs)
 	return result <= -512 && result >= -516;
 }
 
-/* The stop that it was told to make: behind the open, or an exec that failed; or anywhere, if we are late. */
+/* The stop by PTRACE_INTERRUPT: after the open, or after an exec that failed; or anywhere, if the thread went on meanwhile. */
 static int at_stop(struct visit *v, struct arrival *ret_arrival)
 {
 	struct thread_regs regs;
@@ -160,7 +159,7 @@ static int at_stop(struct visit *v, struct arrival *ret_arrival)
 		uint64_t loader = loading_base(v->pid);
 
 		if (v->kind == DOOR_OPEN && loader && regs.cpu.pc - loader >= LOADER_MOST) {
-			detach(v, 0);	/* only reads the file */
+			detach(v, 0);	/* not the loader: the program itself opens the file to read it */
 			return 0;
 		}
 		if (regs.cpu.tls || !loader)
@@ -224,7 +223,7 @@ static int at_status(struct visit *v, int status, struct arrival *ret_arrival)
 	return 0;
 }
 
-/* A thread that executes becomes the first one: its stop comes under that number. */
+/* A thread that executes becomes the main thread: its stop is reported for that tid. */
 static pid_t next_status(struct visit *v, int *ret_status)
 {
 	pid_t got = waitpid(v->tid, ret_status, __WALL | WNOHANG);
@@ -269,13 +268,13 @@ static bool takes_long(const struct arrivals *a, const struct visit *v, uint64_t
 	       (a->door && doorman_crowd(a->door) && now - v->came > CROWD_NS);
 }
 
-/* Of many some are on each CPU, and on each of them we would have to wait for our turn. */
+/* near_to() is for a single thread: many are on all CPUs, and on each of these we would have to wait for our turn. */
 static bool is_alone(const struct arrivals *a)
 {
 	return a->visits.n == 1 && a->door && !doorman_crowd(a->door);
 }
 
-/* One look at everybody. 1: one is there. */
+/* Handle one wait status of each thread. 1: *ret_arrival is a held process. */
 static int look(struct arrivals *a, bool *moved, struct arrival *ret_arrival)
 {
 	uint64_t now = now_ns();
@@ -342,7 +341,7 @@ int arrivals_poll(struct arrivals *a, bool accept, struct arrival *ret_arrival)
 		if (accept && has_rung(a))
 			ask(a);
 		else if (!moved && now - moved_at < SPIN_NS && !doorman_crowd(a->door))
-			sched_yield();	/* but in a crowd this would give our turn to others, and a sleeper gets it at once */
+			sched_yield();	/* in a crowd not: others would run in our turn, while a thread that wakes from a sleep runs at once */
 		else if (!moved)
 			sleep_ns(NAP_NS);
 	} while (!r && a->visits.n && now < until);
@@ -374,7 +373,7 @@ void arrivals_start(struct arrivals *a)
 	doorman_open(a->door);
 }
 
-/* Those that don't stop in time are let go by the kernel when we end. */
+/* From threads that don't stop in time the kernel detaches when the tracer ends. */
 static void let_go(struct arrivals *a)
 {
 	uint64_t until = now_ns() + 200000000;
@@ -400,7 +399,7 @@ void arrivals_close(struct arrivals *a)
 	free(a);
 }
 
-/* One that was told to stop and does not (it sleeps in the kernel) is looked at now and then. */
+/* A thread that was given up and does not stop soon (an uninterruptible sleep) need not be polled all the time. */
 bool arrivals_busy(const struct arrivals *a)
 {
 	for (size_t i = 0; i < a->visits.n; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A CPU that has nothing to do goes to sleep, and to wake it takes longer than all else that a step of a borrowed thread
- * takes. A program with one thread stands still for each of them. So CPUs are asked to stay awake meanwhile,
- * with what audio programs use for that, where we may. It ends with the descriptor, also when we die.
+ * An idle CPU enters a sleep state, and its wake-up takes longer than everything else in a step of a borrowed thread, during
+ * which the program stands still. So the kernel is asked for no wake-up latency meanwhile, by /dev/cpu_dma_latency (which
+ * audio programs use, too), if that is permitted. The request ends with the descriptor, also when the tracer dies.
  */
 #include "proc/internal.h"
 

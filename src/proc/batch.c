@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Several system calls of the target in one go: all its threads wait meanwhile, and to make each call
- * from outside takes ten times as long as the call. A few instructions and a table of calls stand in
- * memory that we share with it, the desk. A borrowed thread runs through the table and then sleeps
- * until we stop it. If we die, it wakes and goes on to the restorer, and home, as after a single
- * borrowed call: it sleeps on a robust futex that is ours, and the kernel itself says when the owner of
- * such a one has died.
+ * Several system calls of the target without stops in between: all its threads wait meanwhile, and the stops around a
+ * borrowed call take ten times as long as the call. A few instructions and a table of calls are in
+ * memory that the tracer shares with the target, the desk. A borrowed thread makes the calls of the table and then sleeps
+ * until the tracer stops it. If the tracer dies, the thread wakes and goes on to the restorer, as after a single
+ * borrowed call: it sleeps on a robust futex that the tracer owns, and the kernel wakes it when the owner dies.
  *
- * A seccomp filter that we suspended would judge the rest of the table if we died. So the table begins
- * by asking whether there is one, and then the calls are made one by one.
+ * If the tracer died, a seccomp filter that it had suspended would apply to the rest of the table. So the first call of the
+ * table asks whether the thread has a filter; if it has, the calls are made one by one.
  */
 #include "arch/written.h"
 #include "proc/batch.h"
@@ -35,8 +34,9 @@
 #define DEADLINE_NS 10000000000ull
 
 /*
- * A struct batch_answer in the scratch memory is what the thread tells us: that is the target's stack, so nothing of it is relied on. `left` is held
- * within the number of calls, `value` is compared and reported. The desk itself is in sealed memory that only we write.
+ * The thread writes a struct batch_answer to the scratch memory. That is on the target's stack, so the answer is not
+ * trusted: `left` is limited to the number of calls, `value` is only compared and reported. The desk is in sealed memory
+ * that only the tracer writes.
  */
 #define ANSWER_AT 256		/* in the scratch memory */
 
@@ -92,8 +92,8 @@ static int one_by_one(struct proc *p, const struct batch *b, size_t *ret_done, i
 }
 
 /*
- * The list of futexes that this thread of ours owns, for the kernel to look at when it ends. The C
- * library has made one; if not, an empty one is made.
+ * The calling thread's list of robust futexes, which the kernel walks when the thread ends. The C
+ * library has registered one; if not, an empty one is registered.
  */
 static struct robust_list_head *owned_futexes(void)
 {
@@ -145,7 +145,7 @@ static int set_regs(struct errand *e, const struct thread_regs *regs)
 	return 0;
 }
 
-/* `calls` of the table, from `first` on. */
+/* Let the thread make `calls` calls of the table, from number `first` on. */
 static int set_out(struct errand *e, size_t first, size_t calls)
 {
 	struct thread_regs regs = e->t->regs;
@@ -195,15 +195,15 @@ static void look_outside(struct errand *e)
 }
 
 /*
- * It takes microseconds: to be told of its end would take longer. But not too many looks either, for each takes the
- * lock that its calls want. If it takes its time it may wait for our CPU. It may also have had our CPU and be ready by
- * now: so the time runs from the moment in which it was set going.
+ * Poll for the answer: the batch takes microseconds, and a wake-up of the tracer would take longer. But not too often, for each
+ * read takes the mmap lock, which the calls need as well. If the batch takes longer, the thread may be waiting for our CPU, so
+ * we yield it. The thread may also have run on our CPU and be ready by now: so the time counts from when it was continued.
  */
 static void wait_a_little(struct errand *e, uint64_t most)
 {
 	uint64_t gone = now_ns() - e->since, look = FIRST_LOOK_NS, spin = SPIN_NS, outside = 0;
 
-	if (near_is())	/* as long as we spin, it waits */
+	if (near_is())	/* on the same CPU: while we spin, the thread does not run */
 		look = spin = 0;
 	for (most += gone; gone < most; gone = now_ns() - e->since) {
 		if (e->seen && gone >= outside) {
@@ -224,7 +224,7 @@ static void wait_a_little(struct errand *e, uint64_t most)
 	}
 }
 
-/* Stop it. 0: at the end; 1: not there yet. */
+/* Stop the thread. 0: it is at the end of the batch; 1: not yet. */
 static int stop_and_look(struct errand *e)
 {
 	const struct batch_code *code = e->p->arch->batch;
@@ -236,14 +236,14 @@ static int stop_and_look(struct errand *e)
 	if (e->p->arch->thread->get(e->t->tid, &regs) < 0)
 		return fail(-errno, "registers of thread %d: %s", e->t->tid, strerror(errno));
 	if (regs.cpu.pc - e->desk->at.v >= code->len)
-		return fail(-EFAULT, "thread %d could not make system calls for us", e->t->tid);
+		return fail(-EFAULT, "thread %d could not make system calls for jab", e->t->tid);
 	e->complete = code->left(&regs) == 0;
 	return regs.cpu.pc - e->desk->at.v >= code->over && take_answer(e) ? 0 : 1;
 }
 
 /*
- * A thread that is interrupted before it got its turn stops again without having done anything. So
- * each time it is given longer than the last time, or on a busy machine it would never get there.
+ * A thread that is interrupted before it got a CPU stops again without having done anything. So
+ * each time it gets longer than the last time; else it would never finish on a busy machine.
  */
 static int collect(struct errand *e)
 {
@@ -257,7 +257,7 @@ static int collect(struct errand *e)
 		if (r <= 0)
 			return r;
 		if (now_ns() > deadline)
-			return fail(-EIO, "thread %d does not do what it is told", e->t->tid);
+			return fail(-EIO, "thread %d has not finished its system calls for jab within 10 s", e->t->tid);
 		priv(e->p)->borrow.plain = false;
 		e->since = now_ns();
 		if (ptrace(PTRACE_CONT, e->t->tid, 0, 0) < 0)
@@ -265,7 +265,7 @@ static int collect(struct errand *e)
 	}
 }
 
-/* Back to where a borrowed thread stands between two calls: the way home, without the futex. */
+/* Set the registers that a borrowed thread has between two calls: without the tracer it would go to the restorer. */
 static int leave_desk(struct errand *e)
 {
 	struct thread_regs regs = e->t->regs;
@@ -293,7 +293,7 @@ static int run_from_desk(struct errand *e, size_t first, size_t calls)
 	return r;
 }
 
-/* Those that are not needed. If that fails they were not made. */
+/* The calls after the needed ones. If that fails they count as not made. Returns how many had the wanted result. */
 static size_t run_rest(struct errand *e, const struct batch *b)
 {
 	size_t n = b->calls.n - b->need;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Several system calls of the target in one go. */
+/* Several system calls, made by a borrowed thread from a table without a stop in between. */
 #ifndef JAB_PROC_BATCH_H
 #define JAB_PROC_BATCH_H
 
@@ -18,7 +18,7 @@ void batch_add(struct batch *b, const char *step, uint64_t want, long nr, uint64
 	       uint64_t u, uint64_t v, uint64_t w);
 void batch_free(struct batch *b);
 
-/* Memory of batch_size() bytes that is executable there and writable here. */
+/* Memory of batch_size() bytes that is executable in the target and writable by the tracer. */
 struct desk { taddr at; uint8_t *here; };
 size_t batch_size(size_t calls);
 void batch_write(const struct batch *b, uint8_t *here);	/* before batch_run() */

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Making the target do a system call, by one of its own stopped threads, so that our death at any
- * moment leaves it well.
+ * Making the target do a system call, by one of its own stopped threads, so that the thread goes on unharmed
+ * if the tracer dies at any moment.
  *
- * First the emergency frame is written below its stack (frame.c). Then its program counter is
- * set to code of its own that does rt_sigreturn with that frame: the restorer.
- * If we die now, the thread restores itself. We let it run into the system call and are told
- * before it is done; there we put another call in its place, and the program counter back to the
- * restorer. So at every moment the next thing the thread does without us is to restore itself; the
- * worst that happens is that one borrowed call is made that nobody needs any more. Its end is
- * told too, and the next call goes the same way. Nothing is single-stepped: the trap flag would
- * survive us.
+ * First the emergency frame is written below the thread's stack (frame.c). Then its program counter is
+ * set to code of the target that calls rt_sigreturn with that frame: the restorer.
+ * If the tracer dies now, the thread restores its own registers. The tracer lets it run to the system-call stop before
+ * rt_sigreturn; there it replaces the call by another one, and sets the program counter back to the
+ * restorer. So at every moment the next thing the thread does without the tracer is to restore itself; the
+ * worst case is that one borrowed call is made whose result is not used any more. After the call comes another
+ * system-call stop, and the next call is made in the same way. Nothing is single-stepped: the trap flag would
+ * survive the tracer.
  *
- * All signals are blocked meanwhile; the frame holds the true mask. At the end the thread is brought
- * back to the kind of stop it was found in, gets its own registers, and if it was taken out of a
- * sleeping call, the kernel restarts that as after any other stop.
+ * All signals are blocked meanwhile; the frame holds the thread's own mask. At the end the thread is brought
+ * back to the kind of stop it was found in, gets its own registers, and if it was sleeping in a system
+ * call, the kernel restarts that call as after any other stop.
  *
- * A seccomp filter may be suspended for a borrowed call where we are privileged. If we die between
- * the exchange of the call and its start (some microseconds), the filter judges it.
+ * A seccomp filter is suspended for a borrowed call if the tracer is privileged. If the tracer dies between
+ * the exchange of the call and its start (some microseconds), the filter applies to that call.
  */
 #include "arch/asm.h"
 #include "proc/internal.h"
@@ -39,11 +39,11 @@
 
 #define CHUNK 65536
 #define SPIN_NS 100000ull
-#define WAIT_DEADLINE_NS 3000000000ull	/* a borrowed thread neither stops nor wants a CPU: it is frozen */
+#define WAIT_DEADLINE_NS 3000000000ull	/* a borrowed thread that does not stop and is not runnable for so long is frozen */
 
 /*
- * Without a restorer: the system-call instruction, and code that takes the number and the address of that off the stack, both
- * anywhere in the text. They are found in the first mappings that are tried, so this stays quick.
+ * Without a restorer: a system-call instruction, and code that pops the number of the call and the address of that instruction
+ * off the stack, both anywhere in the text. They are found in the first mappings that are searched, so this is quick.
  */
 struct hunt { uint64_t pop, call; };
 
@@ -68,7 +68,7 @@ static void hunt_map(struct proc *p, struct hunt *h, const struct map *m, uint8_
 	}
 }
 
-/* Not in the vDSO, which is the kernel's, and not in what we mapped ourselves and will unmap. */
+/* Not in the vDSO, which belongs to the kernel, and not in the arena, which will be unmapped. */
 static bool may_hold_gadget(const struct map *m)
 {
 	return (m->prot & PROT_EXEC) && (m->prot & PROT_READ) && m->path[0] != '[' &&
@@ -82,7 +82,7 @@ static bool bytes_are(struct proc *p, uint64_t at, const struct code_bytes *what
 	return at && proc_read(p, TADDR(at), buf, what->len) == 0 && memcmp(buf, what->bytes, what->len) == 0;
 }
 
-/* Text changes: libraries go, and we write jumps ourselves. */
+/* Whether the code is still there: libraries may be unloaded, and the tracer itself writes jumps. */
 static bool gadget_holds(struct proc *p)
 {
 	const struct thread_abi *abi = p->arch->thread;
@@ -125,7 +125,7 @@ static int hunt_all(struct proc *p)
 			hunt_map(p, &h, &v->maps.v[i], buf);
 	free(buf);
 	if (!h.pop || !h.call)
-		return fail(-ENOTSUP, "process %d has no code that could make a system call for us", p->pid);
+		return fail(-ENOTSUP, "process %d has no code that could make a system call for jab", p->pid);
 	v->gadget = (struct gadget){ .start = h.pop, .pop = h.pop, .call = h.call };
 	return 0;
 }
@@ -155,8 +155,8 @@ int gadget_find(struct proc *p)
 }
 
 /*
- * Go's stacks are small and lie beside each other in its heap: there is no room below the stack pointer that is
- * nobody's. Its heap starts at this address.
+ * Go's stacks are small and next to each other in its heap: the memory below a stack pointer may belong to another
+ * stack. Its heap starts at this address.
  */
 #define GO_HEAP 0xc000000000ull
 
@@ -173,9 +173,9 @@ static bool is_guarded(const map_list *maps, const struct map *m)
 #define MOST_GUARD (1ull << 20)
 
 /*
- * What C libraries give their threads: a guard, the stack, and at its end the thread's own block. A
- * coroutine's stack is not like that: there may be anything below it. The callers' mappings are asked,
- * which were read for this very stop.
+ * The stack is the one that the C library has given the thread: a guard page, the stack, and at its end the thread
+ * block. A coroutine's stack is not like that: there may be anything below it. Uses p->maps, which were read for
+ * this very stop.
  */
 bool borrow_has_own_stack(struct proc *p, const struct thread *t)
 {
@@ -189,7 +189,7 @@ bool borrow_has_own_stack(struct proc *p, const struct thread *t)
 	       t->regs.cpu.tls > thread_sp(p, t) && t->regs.cpu.tls < m->end;
 }
 
-/* How good a thread is for borrowing: 0 not at all. Sleeping ones surely have a proper stack. */
+/* How suitable a thread is for borrowing; 0: it can't be used. A thread that sleeps in a system call surely has a proper stack. */
 static int suitability(struct proc *p, const struct thread *t)
 {
 	const struct map *m;
@@ -229,8 +229,8 @@ static struct thread *best_thread(struct proc *p)
 }
 
 /*
- * No thread has room below its stack pointer: take the low end of the main stack, which is only
- * used when the main thread is very deep in calls, and which no thread stands near now.
+ * No thread has room below its stack pointer: use the low end of the main stack, which is only
+ * used when the main thread is very deep in calls, and which no stack pointer is near now.
  */
 static struct thread *last_resort(struct proc *p, uint64_t *ret_top)
 {
@@ -285,16 +285,16 @@ static bool is_asleep(const struct thread *t)
 
 static int wait_failed(struct proc *p, struct thread *t)
 {
-	t->stopped = false;	/* it is let go when it stops one day; until then it is in limbo */
-	return fail(-ETIMEDOUT, "thread %d of process %d does not go on with a system call that it was to make: is the "
+	t->stopped = false;	/* in limbo (limbo.c): we detach when it stops one day */
+	return fail(-ETIMEDOUT, "thread %d of process %d does not go on with a system call that it was to make for jab: is the "
 		    "process frozen?", t->tid, p->pid);
 }
 
 /*
- * What we wait for takes microseconds. To sleep meanwhile and be woken can take ten times as long,
- * and all threads of the target wait with us. A frozen one (its cgroup) does not come at all before it
- * is thawed: then it is left to itself, and the frame on its stack leads it back.
- * A signal to jab does not shorten that wait (three seconds): a thread left too early would still have to be waited for at
+ * Wait for the thread's next stop. It takes microseconds; to sleep and be woken can take ten times as long,
+ * and all threads of the target wait meanwhile. A frozen thread (by its cgroup) does not stop before it
+ * is thawed: after three seconds it is given up, and the frame on its stack restores it later.
+ * A signal to jab does not shorten this wait: a thread given up too early would still have to be waited for at
  * the removal.
  */
 static int thread_wait(struct proc *p, struct thread *t, int *ret_status)
@@ -329,7 +329,7 @@ static int thread_wait(struct proc *p, struct thread *t, int *ret_status)
 	return 0;
 }
 
-/* Run until the next system-call stop. Stop signals can't be blocked: they take effect when we let go. */
+/* Run until the next system-call stop. SIGSTOP can't be blocked: it takes effect when the thread goes on. */
 static int run_to_call_stop(struct proc *p, struct thread *t)
 {
 	int status, sig = 0, tries, r;
@@ -348,10 +348,10 @@ static int run_to_call_stop(struct proc *p, struct thread *t)
 			continue;
 		sig = WSTOPSIG(status);
 		if (sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGSYS || sig == SIGTRAP)
-			return fail(-EFAULT, "thread %d could not make a system call for us (%s)", t->tid,
+			return fail(-EFAULT, "thread %d could not make a system call for jab (%s)", t->tid,
 				    strsignal(sig));
 	}
-	return fail(-EIO, "thread %d does not do what it is told", t->tid);
+	return fail(-EIO, "thread %d was stopped too often by signals before a system call for jab", t->tid);
 }
 
 static int refuse_seccomp(struct proc *p, struct thread *t)
@@ -369,7 +369,7 @@ static int refuse_seccomp(struct proc *p, struct thread *t)
 	return 0;
 }
 
-/* Whoever may suspend a filter need not know whether there is one: to ask takes longer. */
+/* Suspend a filter without a check whether there is one: that would take longer. Only if it is not permitted, check. */
 static int suspend_seccomp(struct proc *p, struct thread *t)
 {
 	if (ptrace(PTRACE_SETOPTIONS, t->tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) < 0)
@@ -388,7 +388,7 @@ static int refuse_shadow_stack(struct proc *p, struct thread *t)
 	return fail(-ENOTSUP, "process %d uses a shadow stack: not supported yet", p->pid);
 }
 
-/* Mask after registers: whoever finds the thread with all signals blocked finds the frame too. */
+/* First the registers, then the mask: a thread with all signals blocked always has the frame, too (see has_borrowed()). */
 static int enter(struct proc *p, struct thread *t)
 {
 	struct borrow *b = &priv(p)->borrow;
@@ -481,21 +481,21 @@ static int wait_for_plain_stop(struct proc *p, struct thread *t)
 		if (ptrace(PTRACE_CONT, t->tid, 0, sig) < 0)
 			return fail(-ESRCH, "thread %d has ended", t->tid);
 	}
-	return fail(-EIO, "thread %d does not do what it is told", t->tid);
+	return fail(-EIO, "thread %d was stopped too often by signals after a system call for jab", t->tid);
 }
 
 int borrow_interrupt(struct proc *p, struct thread *t)
 {
 	siginfo_t there = { 0 };
 
-	/* If somebody's SIGSTOP or SIGCONT has stopped it already, ours would come on top: instead of its next turn. */
+	/* If a SIGSTOP or SIGCONT has stopped it already, PTRACE_INTERRUPT would stop it once more as soon as it is continued. */
 	waitid(P_PID, t->tid, &there, WSTOPPED | WNOHANG | WNOWAIT | __WALL);
 	if (!there.si_pid)
 		ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);
 	return wait_for_plain_stop(p, t);
 }
 
-/* No call instead of rt_sigreturn: after that one the kernel would not restart what the thread was taken out of. */
+/* Cancel the rt_sigreturn: after one, the kernel would not restart the system call that the thread was sleeping in. */
 static int leave_call(struct proc *p, struct thread *t)
 {
 	struct thread_regs regs;
@@ -533,7 +533,7 @@ void borrow_lost(struct proc *p)
 	proc_maps_stir(p);
 }
 
-/* The mask before the registers, for the same reason as in enter(). */
+/* First the mask, then the registers, for the same reason as in enter(). */
 void borrow_end(struct proc *p)
 {
 	struct borrow *b = &priv(p)->borrow;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every thread that we wake wants a CPU, maybe ours; the others would wait stopped until we get it
- * back. So nobody of normal priority may take it while we go through the list, where that is allowed.
+ * Every thread that the tracer wakes wants a CPU, maybe the tracer's own; the other threads would then stay stopped until
+ * the tracer runs again. So during the loop the tracer has a real-time priority, if that is permitted.
  */
 #include "proc/internal.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Interrupted system calls. Our stop wakes a sleeping thread out of its call. Most calls then ask
- * the kernel to be restarted (-ERESTART...), and it does so when the thread goes on with its
- * registers untouched: better than we could, since it knows what signal comes next. But some say
- * -EINTR at once, though no signal came: those we rewind to their `syscall` instruction.
+ * Interrupted system calls. A stop interrupts the system call in which a thread sleeps. Most calls then return
+ * -ERESTART..., and the kernel restarts them when the thread goes on with unchanged
+ * registers: better than the tracer could, since the kernel knows which signal comes next. But some calls return
+ * -EINTR at once, though no signal came: these threads are set back to the `syscall` instruction.
  *
- * They are rewound as soon as the thread has stopped, so that our death changes nothing (in the
- * microseconds before it does: those calls then say EINTR, nothing worse). If a
- * signal with a handler has come by the time we let go, it is a true interruption: then the call
- * does return EINTR, as it would have without us.
+ * That is done as soon as the thread has stopped, so that the death of the tracer changes nothing. (If it dies in the
+ * microseconds before, such a call returns EINTR, nothing worse.) If a signal with a handler is pending when
+ * the thread is to go on, it is a true interruption: then the call
+ * does return EINTR, as it would have without the tracer.
  */
 #include "arch/syscalls.h"
 #include "proc/internal.h"
@@ -23,8 +23,8 @@
 #define ERESTART_RESTARTBLOCK 516
 
 /*
- * Calls that can be made once more if they returned EINTR: they have moved nothing then. Not close
- * (the descriptor is gone) and not what we don't know.
+ * Calls that can be repeated after EINTR, because they have had no effect then. Not close
+ * (the descriptor is closed) and not calls that are not listed here.
  */
 static bool may_repeat(long nr)
 {
@@ -64,7 +64,7 @@ static uint64_t pending_in(pid_t tid, unsigned flags)
 	return set;
 }
 
-/* Signals with a handler. Ignored ones are queued for a traced thread too, but interrupt nothing. */
+/* Signals with a handler. Ignored signals become pending for a traced thread, too, but interrupt no call. */
 static uint64_t caught(struct proc *p)
 {
 	struct proc_priv *v = priv(p);
@@ -87,8 +87,9 @@ static bool is_interrupted(struct proc *p, struct thread *t)
 }
 
 /*
- * The mask is the one that holds outside the call: calls that wait with a mask of their own get it
- * back here at once, so that a signal which they alone let in waits for the repeated call.
+ * The mask is the one that the thread has outside of the call. A call with a mask argument (ppoll...) has set its own for
+ * its duration; the thread gets the outer one back at once, so that a signal that only the call unblocks stays
+ * pending until the repeated call.
  */
 void call_rewind(struct proc *p, struct thread *t)
 {
@@ -115,7 +116,7 @@ void call_unwind(struct proc *p, struct thread *t)
 	t->regs_changed = true;
 }
 
-/* A call restarted by the kernel before is known as restart_syscall only: its number is in the code. */
+/* A call that the kernel has restarted before shows as restart_syscall: its real number is loaded by the code before it. */
 static long number_in_code(struct proc *p, uint64_t pc)
 {
 	uint8_t code[CALL_CODE_LEN];
@@ -129,7 +130,7 @@ static long number_in_code(struct proc *p, uint64_t pc)
 	return SYS_restart_syscall;
 }
 
-/* What the kernel would make of the registers if no signal comes, for when we can't leave it to it. */
+/* Changes the registers as the kernel would to restart a call if no signal comes, where it can't be left to the kernel. */
 void call_restart_regs(struct proc *p, struct thread_regs *regs)
 {
 	long nr = regs->call;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The doorman's work. Whatever it does takes microseconds: it reads events, looks at a few files of /proc that need no
- * lock which somebody could keep, writes answers. Who waits is let go when
+ * The doorman process (doorman.h). Whatever it does takes microseconds: it reads fanotify events, reads a few files of /proc
+ * that need no lock which another process could hold for long, and writes answers. A thread that waits is allowed to go on when
  *
- *	we say so; we don't want it (not a loader that opens, traced already, one of ours)
- *	we are stopped: looked at each TICK as long as somebody waits. If we hold processes at that moment, we
- *		are continued, let them go, and stop ourselves
- *	nothing is heard of us for SILENCE (and then, until something is, nobody is kept), or it takes too long
- *	its user has too many that wait already, see door_queue.c
- *	we or the doorman die: the kernel does that
+ *	the tracer answers; or the tracer need not be asked (not a loader that opens, traced already, a thread of the tracer)
+ *	the tracer is stopped: checked each TICK_MS as long as a thread waits. If the tracer holds processes at that moment,
+ *		it is continued, releases them, and stops itself
+ *	the tracer gives no sign of work for SILENCE (then, until it does, no thread has to wait), or takes too long
+ *	too many threads of its user wait already, see door_queue.c
+ *	the tracer or the doorman dies: the kernel allows it
  *
- * A thread that executes a script comes to us when the kernel opens the interpreter, and on kernels before 6.8 every
- * exec does: with a lock held that also PTRACE_SEIZE wants. Such ones go on, and for a moment the cache of the loader
- * is watched, too: there they come by again, before they have a library.
+ * A thread that executes a script causes an event when the kernel opens the interpreter, and on kernels before 6.8 so does
+ * every exec: with a lock held that PTRACE_SEIZE needs as well. Such threads go on, and for a moment the loader's cache
+ * is watched, too: they open it before they map a library.
  */
 #include "proc/door.h"
 
@@ -38,19 +38,19 @@
 
 #define TICK_MS 20
 #define SILENCE 700000000ull
-#define LATER 300000000ull	/* so long an exec may take from its interpreter to the loader's cache */
-#define AT_ONCE 128		/* events */
-#define EVENT 24
+#define LATER 300000000ull	/* the longest time from the event of an exec to the open of the loader's cache */
+#define AT_ONCE 128		/* events in one read */
+#define EVENT 24		/* size of an event */
 #define MOST_LATER 1024
 
 struct later { pid_t pid; uint64_t since; };
 
-/* No memory of the heap: the tracer may have had threads. */
+/* Static, not from the heap: the tracer may have had threads when it forked, so malloc's locks may be held. */
 static struct later later[MOST_LATER];
 static size_t nlater, most_waiting, at_once;
 static uint32_t next_id;
 static struct stat cache_stat;
-static bool cache_marked, asleep, silent;	/* the tracer is stopped; it does something else */
+static bool cache_marked, asleep, silent;	/* DOOR_CACHE is watched; the tracer is stopped; it gives no sign of work */
 static uint32_t last_beat;
 static uint64_t beat_at, ticked_at;
 
@@ -103,8 +103,8 @@ static void let_all_go(struct door *d, uint64_t *count)
 }
 
 /*
- * Where the kernel shows a blocked thread's program counter: is it in the loader, as the process was started with it? The
- * thread may still be on its way into its sleep, and then nothing is shown: it is asked about.
+ * Whether the program counter of a waiting thread (/proc/TID/syscall) is in the loader (AT_BASE). The thread may not be
+ * asleep yet, and then the file does not show it: true, so that the tracer is asked.
  */
 static bool is_loader(pid_t tid)
 {
@@ -161,7 +161,7 @@ static void watch_cache(struct door *d, bool on)
 {
 	if (on == cache_marked || d->cache < 0)
 		return;
-	/* NULL: the mark is for what the descriptor is of, and nothing is looked up */
+	/* NULL: the mark is for the file of the descriptor, without a path lookup */
 	if (fanotify_mark(d->fan, on ? FAN_MARK_ADD : FAN_MARK_REMOVE, FAN_OPEN_PERM, d->cache, NULL) == 0)
 		cache_marked = on;
 }
@@ -178,7 +178,7 @@ static bool is_ours(const struct door *d, pid_t tid)
 	return tid <= 0 || syscall(SYS_tgkill, d->tracer, tid, 0) == 0 || syscall(SYS_tgkill, getpid(), tid, 0) == 0;
 }
 
-/* Is it a process to ask about? Whether it is a loader that opens takes two files more: not of a user who has too many already. */
+/* Whether the tracer is to be asked about the thread. is_loader() reads two more files: not for a user with too many waiting. */
 static bool is_wanted(struct door *d, pid_t tid, int fd, enum door_kind kind, uint32_t *ret_uid)
 {
 	char status[2048];
@@ -202,7 +202,7 @@ static bool is_wanted(struct door *d, pid_t tid, int fd, enum door_kind kind, ui
 	return !tracer;
 }
 
-/* Only as many as the tracer gets done soon: a user who comes later has his turn before the rest. */
+/* Ask only about as many as the tracer can serve soon: so the threads of a user who comes later need not wait for all others. */
 static void ask_next(struct door *d)
 {
 	struct waiting *w;
@@ -281,7 +281,7 @@ static bool read_answers(struct door *d)
 	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* A program without that cache (static, or of another library): it runs already. */
+/* A program that has not opened the cache in time (static, or with another C library): it runs already. */
 static void look_at_later(struct door *d, uint64_t now)
 {
 	for (size_t i = nlater; i-- > 0;)
@@ -293,7 +293,7 @@ static void look_at_later(struct door *d, uint64_t now)
 		watch_cache(d, false);
 }
 
-/* Who comes while it is silent is not even kept waiting. */
+/* Threads that have waited too long go on. While the tracer gives no sign of work, new ones don't wait at all (consider()). */
 static void let_old_go(struct door *d, uint64_t now)
 {
 	for (size_t i = 0; i < queue_length(); i++)
@@ -335,7 +335,7 @@ static void look_at_tracer(struct door *d, uint64_t now)
 }
 
 /*
- * What does not wait for events: answers, the next to ask about, those that have waited for too long. false: the tracer
+ * All work but events: read answers, ask about the next thread, allow those that have waited too long. false: the tracer
  * is gone
  */
 static bool attend(struct door *d)
@@ -353,8 +353,8 @@ static bool attend(struct door *d)
 }
 
 /*
- * It is attended to the rest after each event: else whoever was answered, and a user whose turn it is, would wait for as many
- * events as another user can make. false: the tracer is gone, or this is not the kernel that we know
+ * attend() is called after each event: else threads that were answered, and the user whose turn it is, would wait for as many
+ * events as another user can cause. false: the tracer is gone, or the kernel has another version of the events
  */
 static bool read_events(struct door *d)
 {
@@ -374,8 +374,8 @@ static bool read_events(struct door *d)
 }
 
 /*
- * Every event is a descriptor of ours until it is answered. There must always be some left: the kernel says no to
- * whomever it can't tell us of.
+ * Every event takes a descriptor of the doorman until it is answered. There must always be some left: if the kernel can't
+ * open one for an event, the thread's exec or open fails.
  */
 static void raise_limit(void)
 {
@@ -392,9 +392,9 @@ static void raise_limit(void)
 }
 
 /*
- * A control group may be frozen with all that is in it (a container that is paused, a session before the machine sleeps),
- * and if we were, every exec of a watched file would wait until the thaw: the kernel knows no limit. So we go to the top
- * group, where we may; then a frozen tracer is one that is silent.
+ * A cgroup may be frozen with all its processes (a paused container, a session before the machine sleeps), and with a frozen
+ * doorman every exec of a watched file would wait until the thaw: the kernel has no time limit. So the doorman moves to the
+ * root cgroup, if that is permitted; a frozen tracer then counts as one that gives no sign of work.
  */
 static void leave_groups(void)
 {
@@ -411,7 +411,7 @@ static void leave_groups(void)
 	}
 }
 
-/* Where the kernel shares CPUs between sessions, a priority counts only within ours, in which there is nobody else: both are raised. */
+/* With autogroups a nice value counts only within the session, in which the doorman is alone: so the session's is raised, too. */
 static void get_priority(void)
 {
 	int fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
@@ -423,13 +423,13 @@ static void get_priority(void)
 	setpriority(PRIO_PROCESS, 0, -10);
 }
 
-/* Nothing of the tracer's stays open with us, and no signal that was meant for it reaches us. */
+/* Close the descriptors inherited from the tracer, and leave its session, so that its terminal's signals don't reach the doorman. */
 static void settle(struct door *d)
 {
 	int *keep[] = { &d->fan, &d->sock, &d->cache };
 
 	raise_limit();
-	for (int i = 0; i < 3; i++)	/* out of the way, in this order */
+	for (int i = 0; i < 3; i++)	/* first out of the way of 0 to 2, where they go */
 		if (*keep[i] >= 0)
 			*keep[i] = fcntl(*keep[i], F_DUPFD_CLOEXEC, 3);
 	for (int i = 0; i < 3; i++)
@@ -453,7 +453,7 @@ static void settle(struct door *d)
 void door_keep(struct door *d)
 {
 	settle(d);
-	for (; at_once > 3;) {	/* else there is no room for anybody */
+	for (; at_once > 3;) {	/* else the limit of descriptors is too low */
 		struct pollfd fds[] = { { .fd = d->sock, .events = POLLIN }, { .fd = d->fan, .events = POLLIN } };
 		bool busy = queue_length() || nlater || __atomic_load_n(&d->page->holding, __ATOMIC_RELAXED);
 

@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whose turn it is. The tracer takes some 20 ms for each newcomer, so if many come some have to wait; one user's many must not
- * keep another user's few waiting. Users (uids) take turns; each has few under way at a time and a limited number that
- * waits. There are pauses in which all of a user's newcomers are allowed at once, and counted:
+ * The order in which the tracer is asked about waiting threads ("newcomers"). It takes some 20 ms for each, so if many come some
+ * have to wait; many newcomers of one user must not delay the few of another. Users (uids) take turns; of each, few are under
+ * way at a time (the tracer was asked and has not finished), and a limited number waits. There are pauses in which all of a
+ * user's newcomers are allowed at once, and counted:
  *
- *	after one more than may wait, until fewer come. On the few CPUs that a flood leaves, each step of attaching to one
- *	of its processes may take 100 ms, and nobody else is served meanwhile
- *	after several that came to nothing (a loader that never ends)
+ *	after one more than may wait, until fewer come. On the little CPU time that a flood of processes leaves, each step of
+ *	attaching to one of them may take 100 ms, and no other user is served meanwhile
+ *	after several that the tracer has given up (a loader that never ends)
  *
- * No memory of the heap: the tracer may have had threads.
+ * No memory from the heap: the tracer may have had threads when it forked, so malloc's locks may be held.
  */
 #include "proc/door_queue.h"
 
 #include <string.h>
 
-#define LONGEST 1000000000ull		/* for the tracer, or for other users */
-#define LONGEST_OWN 5000000000ull	/* for others of its own user */
-#define LONGEST_CROWD 40000000ull	/* while another user's are more than may wait */
-#define CROWD_NS 2000000000ull		/* so long that is remembered, and the one who made it pauses */
-#define MOST_OF_GUEST 8			/* a user with so many is none of those that make the crowd */
+#define LONGEST 1000000000ull		/* a newcomer waits no longer for the tracer, or for those of other users, */
+#define LONGEST_OWN 5000000000ull	/* no longer for others of its own user, */
+#define LONGEST_CROWD 40000000ull	/* and no longer in a crowd of another user's newcomers */
+#define CROWD_NS 2000000000ull		/* how long a crowd lasts after its last newcomer, and how long its user pauses */
+#define MOST_OF_GUEST 8			/* a user with at most so many waiting does not count as part of the crowd */
 #define MOST_UNDER_WAY 8
-#define EACH_UNDER_WAY 2
-#define MOST_IN_CROWD 2			/* likewise, then: what is under way has to be waited for */
+#define EACH_UNDER_WAY 2		/* of one user */
+#define MOST_IN_CROWD 2			/* both limits in a crowd, smaller because the next one waits until one of these is done */
 #define EACH_IN_CROWD 1
 #define MOST_OF_USER 64
 #define MOST_USERS 128
-#define MOST_BAD 3
+#define MOST_BAD 3			/* so many given up in a row, and the user pauses */
 #define PAUSE_NS 10000000000ull
-#define LOST_NS 5000000000ull	/* then an end that was not heard of is taken for one */
+#define LOST_NS 5000000000ull	/* after so long, one under way counts as done */
 
 struct under_way { uint32_t id, uid; uint64_t since; };
 struct user {
 	uint32_t uid, bad;
-	uint32_t came;		/* since the pause began or was last made longer */
+	uint32_t came;		/* newcomers since the pause began or was last extended */
 	uint64_t turn, pause_until;
 };
 
@@ -57,7 +58,7 @@ void queue_forget(size_t i)
 	memmove(&waiting[i], &waiting[i + 1], (--nwaiting - i) * sizeof(waiting[0]));
 }
 
-/* One that has not had a turn for the longest time makes room for another. */
+/* If the table is full, a new user replaces the one whose last turn is the longest ago. */
 static struct user *user_of(uint32_t uid)
 {
 	size_t oldest = 0;

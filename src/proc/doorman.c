@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Our side of the door; the child's is door_child.c. */
+/* The tracer's side of the doorman; the child process is in door_child.c. */
 #include "proc/door.h"
 
 #include <fcntl.h>
@@ -21,18 +21,18 @@
 
 #define LOOK_NS 100000000ull
 #define READY_NS 10000000000ull
-#define FROZEN_NS 2000000000ull	/* it works every 200 ms at the latest, if it gets a CPU */
+#define FROZEN_NS 2000000000ull	/* a doorman that gets a CPU increments door_beat at least every 200 ms */
 
 struct doorman {
 	pid_t pid;
 	int sock;
 	bool gone;
 	struct door_page *page;
-	/* The guard: a thread, since we may wait for ever where our output goes. */
+	/* A thread of its own, since a write of the tracer's output may block for ever. */
 	pthread_t guard;
 	bool has_guard;
 	uint32_t quit;		/* a futex */
-	uint32_t failed;	/* the doorman does not work; what waited was allowed */
+	uint32_t failed;	/* the doorman does not work; the guard has answered its events */
 };
 
 static int init_group(bool exact, int *ret_fan)
@@ -42,7 +42,7 @@ static int init_group(bool exact, int *ret_fan)
 	int fan = fanotify_init(flags, O_RDONLY | O_CLOEXEC | O_LARGEFILE);
 
 	if (fan < 0)
-		return fail(-errno, "%s", errno == EPERM ? "only root (CAP_SYS_ADMIN) can be told of them" : strerror(errno));
+		return fail(-errno, "%s", errno == EPERM ? "only root (CAP_SYS_ADMIN) can watch for them" : strerror(errno));
 	*ret_fan = fan;
 	return 0;
 }
@@ -92,9 +92,9 @@ static int start(struct doorman *d, int fan, bool exact)
 /* ---- the guard ---- */
 
 /*
- * A frozen process can't even be killed everywhere. But any descriptor of the group can answer, and events are known by
- * the doorman's numbers for them: these are few, so all are answered, after the marks are gone and what is not read yet
- * was taken over (with our own numbers).
+ * Answer the events of a frozen doorman. In a frozen cgroup (version 1) it can't even be killed. But any descriptor of its
+ * fanotify group can be used for answers, and an event is identified by its descriptor number in the doorman: there are at most
+ * DOOR_FDS, so all are answered. First the marks are removed; events that the doorman has not read are read and answered here.
  */
 static void answer_for(pid_t pid)
 {
@@ -120,7 +120,7 @@ static void answer_for(pid_t pid)
 		close(pidfd);
 }
 
-/* One that waits for a CPU on a busy machine is neither stopped nor frozen. */
+/* A process that waits for a CPU on a busy machine is neither stopped nor frozen. */
 static bool is_running(pid_t pid)
 {
 	struct task_stat s;
@@ -128,7 +128,7 @@ static bool is_running(pid_t pid)
 	return task_stat(pid, pid, &s) == 0 && s.state == 'R';
 }
 
-/* If it does not work for long, although we do. */
+/* Continue a stopped doorman. If it has not worked for FROZEN_NS, although the guard has, answer its events and kill it. */
 static void look_at_doorman(struct doorman *d, uint32_t *last, uint64_t *works, uint64_t *looked)
 {
 	uint32_t beat = __atomic_load_n(&d->page->door_beat, __ATOMIC_RELAXED);
@@ -186,14 +186,14 @@ static void stop_guard(struct doorman *d)
 
 /* ---- the whole ---- */
 
-/* Only then something is marked: from the first event on it answers, and it has left what can be frozen. */
+/* Files are marked only after this: the doorman answers from the first event on, and has left a cgroup that may be frozen. */
 static int wait_until_it_works(struct doorman *d)
 {
 	uint64_t until = now_ns() + READY_NS;
 
 	while (!__atomic_load_n(&d->page->door_beat, __ATOMIC_ACQUIRE)) {
 		if (now_ns() > until)
-			return fail(-ETIMEDOUT, "the process that would answer for us does not start");
+			return fail(-ETIMEDOUT, "the helper process that answers the kernel (jab-door) does not start");
 		sleep_ns(100000);
 	}
 	return 0;
@@ -217,7 +217,7 @@ int doorman_hire(const struct door_file *files, size_t n, bool exact, struct doo
 		r = wait_until_it_works(d);
 	if (!r)
 		r = add_marks(fan, files, n, exact);
-	/* The child has the only descriptor: with it goes whatever we wait for. */
+	/* The child has the only descriptor then: if it dies, the kernel allows all threads that wait. */
 	close(fan);
 	if (!r)
 		r = start_guard(d);
@@ -248,7 +248,7 @@ void doorman_dismiss(struct doorman *d)
 		close(d->sock);
 	if (d->pid > 0)
 		kill(d->pid, SIGKILL);
-	/* One that is frozen ends when it is not; then the kernel takes it from us, or from init. */
+	/* A frozen child ends when it is thawed; then it is a zombie of ours until we end, and init reaps it. */
 	if (d->pid > 0 && !d->failed) {
 		while (waitpid(d->pid, NULL, 0) < 0 && errno == EINTR)
 			;
@@ -280,7 +280,7 @@ void doorman_answer(struct doorman *d, const struct caller *c, enum door_answer 
 {
 	struct door_verdict v = { c->id, answer };
 
-	/* There is room for all that can be asked at a time; and who gets no answer goes on after a while. */
+	/* The socket has room for all answers that can be due at a time; and a thread without an answer goes on after a while. */
 	if (c->kind != DOOR_LATE && send(d->sock, &v, sizeof(v), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
 		d->gone = true;
 }

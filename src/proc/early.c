@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that is going to be borrowed is stopped before the others, one that sleeps: what is to be done with it before its
- * first call is done while they run. Its frame is written, and it is brought to the place where a call can be exchanged.
- * It must have a stack that is nothing but a stack, as if the others were let go later (release.c).
+ * A sleeping thread is stopped and borrowed before the others are stopped: what comes before its first call is done while
+ * these run. Its frame is written, and it is brought to the system-call stop in which the call can be replaced.
+ * Below its stack pointer there must be nothing but its own stack, as when the others go on early (release.c).
  */
 #include "proc/internal.h"
 
@@ -13,10 +13,10 @@
 #include <unistd.h>
 #include "base/clock.h"
 
-#define LOOKS 8			/* threads that are looked at */
-#define STOPS_NS 1000000ull	/* it is asleep: it stops at once, or waits for a CPU */
+#define LOOKS 8			/* how many threads are checked */
+#define STOPS_NS 1000000ull	/* a sleeping thread stops at once, or waits for a CPU */
 
-/* The first one that sleeps, if there are others. 0: none. */
+/* The first thread that sleeps, if the process has more than one. 0: none. */
 static pid_t find_sleeper(struct proc *p)
 {
 	char buf[2048];
@@ -51,7 +51,7 @@ static bool has_stopped(struct proc *p, struct thread *t)
 	return t->stopped;
 }
 
-/* If it can't be done, it is done when all are stopped. <0: the process can't be stopped */
+/* If no thread can be borrowed now, one is borrowed when all are stopped. <0: the process can't be stopped */
 int early_hold(struct proc *p)
 {
 	pid_t tid = priv(p)->sharers.n ? 0 : find_sleeper(p);

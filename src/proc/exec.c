@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Following a thread through its exec. It is traced from before the call until the new program is
- * held; our death in between lets it go on, and it runs without probes. If the call fails (a search
- * along PATH does that often), the stop at its end tells, and the thread is let go. After the exec it goes on until its loader
+ * held; if the tracer dies in between, it goes on without probes. If the call fails (frequent in a search
+ * along PATH), the stop after it shows that, and we detach. After the exec it goes on until its loader
  * is ready, so that one attach is enough: to a breakpoint in the loader (loadbreak.h), or else from one system call to the
  * next (loading.h).
  */
@@ -29,7 +29,7 @@
 
 #define OPTIONS (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)
 #define PATIENCE_NS 2000000000ull
-#define LOADING_NS 1000000000ull	/* then its loader is watched by a pad instead */
+#define LOADING_NS 1000000000ull	/* after so long the process is held as it is, and its loader gets a probe */
 #define MOVES_NS 1000000ull
 #define MOST_STOPS 16
 
@@ -55,20 +55,23 @@ int proc_may_follow(struct proc *p, pid_t tid, int dir, const char *path)
 
 struct exec_way {
 	pid_t pid, tid;
-	uint64_t since;		/* it began, or the new program did */
-	uint64_t moved;		/* its last stop */
+	uint64_t since;		/* when exec_begin() was called, or when the new program began */
+	uint64_t moved;		/* when its last stop was */
 	struct loading loading;
-	struct load_break brk;	/* if set, its loader is followed by this instead of its calls */
-	bool ours;		/* a child of ours */
+	struct load_break brk;	/* if set, the loader is followed by this breakpoint instead of its system calls */
+	bool ours;		/* it may be a child of the tracer */
 	bool went;		/* go() was called */
-	bool executed;		/* the new program is there, and its loader works */
-	bool loaded;		/* its libraries are there, too */
-	bool late;		/* its loader takes too long: it is held at its next stop */
-	bool ready;		/* it stands still and can be probed */
-	bool leaving;		/* to be let go at its next stop */
+	bool executed;		/* the new program is mapped, and its loader runs */
+	bool loaded;		/* its libraries are ready, too */
+	bool late;		/* its loader takes too long: the process is held at its next stop */
+	bool ready;		/* it is in a stop and can be probed */
+	bool leaving;		/* given up: we detach at its next stop */
 };
 
-/* The end of a child of ours is left for proc_child_ended(). Before it is seized, when only children can be waited for. */
+/*
+ * The exit status of a child of the tracer is left for proc_child_ended(). To be called before the thread is seized: until then
+ * only children can be waited for.
+ */
 static bool may_be_our_child(pid_t pid)
 {
 	siginfo_t info;
@@ -83,7 +86,7 @@ static bool is_our_child(pid_t pid)
 	return task_stat(pid, pid, &s) == 0 && s.ppid == getpid();
 }
 
-/* 0: nothing yet; -ECHILD: it is gone */
+/* The next wait status of a thread. 0: none yet; -ECHILD: it is gone */
 static pid_t stop_of(pid_t tid, bool ours, int *ret_status)
 {
 	siginfo_t info = { 0 };
@@ -102,7 +105,7 @@ static pid_t stop_of(pid_t tid, bool ours, int *ret_status)
 	return waitpid(tid, ret_status, __WALL | WNOHANG);
 }
 
-/* A non-leader that executes becomes the leader: its stop comes under the other number. */
+/* A thread that executes becomes the main thread: its stop is reported for that tid. */
 static pid_t next_stop(const struct exec_way *w, int *ret_status)
 {
 	pid_t got = stop_of(w->tid, w->ours, ret_status), first = got;
@@ -161,7 +164,7 @@ static int at_exec(struct exec_way *w, pid_t got)
 	return 0;
 }
 
-/* At the begin or the end of a system call. */
+/* In the stop before or after a system call. */
 static int at_call(struct exec_way *w, pid_t got, int status)
 {
 	struct thread_regs regs;
@@ -176,7 +179,7 @@ static int at_call(struct exec_way *w, pid_t got, int status)
 	return at != LOADING_ON;
 }
 
-/* At the delivery of a SIGURG, which may be the breakpoint's. */
+/* In the stop before the delivery of a SIGURG, which the breakpoint may have sent. */
 static int at_break(struct exec_way *w, pid_t got, int *sig)
 {
 	enum loading_at at = load_break_look(&w->brk, got, sig);
@@ -189,7 +192,7 @@ static int at_break(struct exec_way *w, pid_t got, int *sig)
 	return w->loaded;
 }
 
-/* It was told to stop, since its loader takes long, or the breakpoint's signal does not come. */
+/* The stop by PTRACE_INTERRUPT, since the loader takes long or the breakpoint's signal does not come. */
 static int at_late(struct exec_way *w)
 {
 	w->loaded = load_break_missed(&w->brk);
@@ -197,7 +200,7 @@ static int at_late(struct exec_way *w)
 	return 1;
 }
 
-/* One stop. 1: the new program is ready to be probed; 0: it goes on; else the way is over */
+/* One stop. 1: the new program is ready to be probed; 0: it goes on; <0: it is not followed any more */
 static int at_stop(struct exec_way *w, pid_t got, int status, void (*go)(void *arg), void *arg)
 {
 	int event = status >> 16, sig = 0, r = 0;
@@ -242,7 +245,7 @@ int proc_adopt(pid_t pid, pid_t tid, struct proc **ret_proc)
 		r = hold_thread(p, tid);
 	if (r < 0)
 		ptrace(PTRACE_DETACH, tid, 0, 0);
-	/* Held first: what is read of it now is read once. */
+	/* Held first: what is read from /proc now is kept (maps.c). */
 	if (!r)
 		r = proc_fill(p);
 	if (!r)
@@ -267,11 +270,11 @@ int exec_begin(pid_t pid, pid_t tid, bool alone, struct exec_way **ret_way)
 	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 	*ret_way = xcalloc(1, sizeof(**ret_way));
 	**ret_way = (struct exec_way){ .pid = pid, .tid = tid, .since = now_ns(), .ours = ours };
-	(*ret_way)->moved = alone ? (*ret_way)->since : 0;	/* it will stop at once: worth staying for */
+	(*ret_way)->moved = alone ? (*ret_way)->since : 0;	/* alone, it stops at once: exec_moves() */
 	return 0;
 }
 
-/* A loader that takes long (its files may be far away) is left to itself: it parks when it is ready. */
+/* A loader that takes long (its files may be on a slow server) is not followed further: by a probe in it, it parks when ready. */
 static void look_at_clock(struct exec_way *w, uint64_t now)
 {
 	if (w->leaving || now - w->since <= (w->executed ? LOADING_NS : PATIENCE_NS))
@@ -291,7 +294,7 @@ int exec_poll(struct exec_way *w, void (*go)(void *arg), void *arg)
 
 	if (w->ready && w->leaving)
 		return -ETIME;
-	/* Signals stop it as often as they come: what it sends itself does not keep us here. */
+	/* Each signal is a stop: a limit, so that a thread that sends itself signals does not keep us here. */
 	for (int i = 0; !r && i < MOST_STOPS && (got = next_stop(w, &status)) > 0; i++) {
 		r = at_stop(w, got, status, go, arg);
 		w->moved = now_ns();
@@ -322,7 +325,7 @@ int exec_take(struct exec_way *w, struct proc **ret_proc, bool *ret_loaded)
 	if (r == 0)
 		priv(*ret_proc)->born_in = priv(*ret_proc)->stops;
 	if (r < 0)
-		stop_of(w->pid, w->ours, &status);	/* if it was killed there, its parent waits for us */
+		stop_of(w->pid, w->ours, &status);	/* if it was killed meanwhile, its parent can reap it only after us */
 	return r;
 }
 

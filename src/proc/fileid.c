@@ -7,14 +7,14 @@
 #include <sys/sysmacros.h>
 #include "proc/internal.h"
 
-#define COARSE_NS 3000000000ull		/* FAT has the coarsest times, of two seconds */
+#define COARSE_NS 3000000000ull		/* the coarsest times are those of FAT: two seconds */
 
 static uint64_t ns_of(const struct timespec *t)
 {
 	return t->tv_sec * 1000000000ull + t->tv_nsec;
 }
 
-/* By the kernel's own link, for which root is needed; else by its name, if that is still the name of this file. */
+/* By /proc/PID/map_files, which needs root; else by path, if that still leads to the mapped inode. */
 static bool stat_mapped(const struct proc *p, const struct map *m, struct stat *ret_stat)
 {
 	char path[4096 + sizeof(p->root)];
@@ -42,7 +42,7 @@ bool proc_file_id(const struct proc *p, const struct map *m, struct file_id *ret
 	if (!m->inode || !stat_mapped(p, m, &st) || !S_ISREG(st.st_mode))
 		return false;
 	*ret_id = file_id_of(&st);
-	/* Some file systems have other numbers there than in the mappings. */
+	/* On some file systems (btrfs, overlayfs) stat() returns other numbers than /proc/PID/maps. */
 	ret_id->dev = (uint64_t)m->dev_major << 32 | m->dev_minor;
 	ret_id->inode = m->inode;
 	return true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs that fill pages of their own (userfaultfd). An access of ours to a page that is not there yet waits, in a sleep
- * that only SIGKILL ends, until the program's handler has filled it. The handler may be a thread that we hold, so that
- * neither side would ever go on. In such programs nothing on a stack is touched whose pages are not there.
+ * Programs that fill pages of their own (userfaultfd). If the tracer accesses a page that is not present, it sleeps, and
+ * only SIGKILL interrupts that, until the program's handler has filled the page. The handler may be a thread that the tracer
+ * holds: a deadlock. In such programs only pages of stacks that are present or swapped out are accessed.
  *
- * Pages of other programs are not asked for: a large array on a stack that was never written to has pages that are not there,
- * and neither has a page of a file that was not used for a while.
+ * For other programs this is not checked: pages of a large array on a stack that was never written, and pages of a file that
+ * was not used for a while, are not present either, and can be read.
  */
 #include "arch/page.h"
 #include "proc/internal.h"
@@ -20,7 +20,7 @@
 #define THERE (3ull << 62)		/* present, or swapped out */
 #define AT_ONCE 64			/* pages; a frame has fewer */
 
-/* A handler in another process is never held by us: its descriptor need not be found. */
+/* Only descriptors of the process itself are searched: a handler in another process is not held by the tracer. */
 bool proc_fills_pages(struct proc *p)
 {
 	char path[64], link[64];

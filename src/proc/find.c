@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processes by name: the name the kernel keeps (comm, 15 bytes) or that of the program's file. And
- * those that run code of a file.
+ * Processes by name: the kernel's name (comm, 15 bytes) or that of the program's file. And
+ * processes that map a file as code.
  */
 #include "proc/internal.h"
 
@@ -87,7 +87,7 @@ int proc_find(const char *name, pid_list *ret_pids)
 	return r;
 }
 
-/* Has it mapped this file as code? By device and inode: its own name for it may be another. */
+/* Whether a process has mapped this file as code. By device and inode: its path for the file may be another. */
 static bool maps_file(pid_t pid, const void *arg)
 {
 	const struct stat *st = arg;

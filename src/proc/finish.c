@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Doing by hand what is left of a pad's code, for a thread that stands in it or a signal handler that
- * will come back to it. Neither needs a CPU for that, so it does not matter how long a handler
- * sleeps, how many threads wait for a CPU, or that the program is stopped altogether. It ends at
- * the first instruction that the text has too; code that we can't do by hand is left alone, and then
- * nothing has happened.
+ * Interpreting the rest of a pad's code, for a thread whose PC is in it or a signal frame that
+ * will return to it. The thread does not run for that, so it does not matter how long a handler
+ * sleeps, how many threads wait for a CPU, or whether the program is stopped by a signal. It ends at
+ * the first instruction that is in the text, too. If an instruction can't be interpreted, nothing is changed.
  *
- * What the code would write is collected and written when all of it is done:
+ * What the code would write is collected, and written when the end is reached:
  *
- *	counters		added to, so that no hit of a forked child is lost
- *	below the red zone	dropped: nobody looks there any more
+ *	counters		added to atomically, so that no hit of a forked child is lost
+ *	below the red zone	dropped: that memory is not used after the pad
  *	rseq_cs			dropped: a sequence that begins now would be interrupted anyway, so it is
- *				left by its abort; whoever unmaps the arena clears the pointer
- *	elsewhere		never ours but a copy of an instruction of the program: left to the thread
+ *				aborted; sequence_is_clear() clears the pointer before the arena is unmapped
+ *	elsewhere		only a copy of an instruction of the program does that: left to the thread
  *	the stack		for a thread: written. For a frame: refused, unless it repairs a return
- *				address that leads to a pad. A frame found on a stack may be the remains of
- *				one that is long over, and its memory somebody else's.
+ *				address that leads to a pad. What looks like a frame on a stack may be left over from
+ *				a handler that has returned, and its memory may be in use for something else.
  */
 #include "proc/clean.h"
 
@@ -43,9 +42,9 @@ struct rest {
 	struct finish *f;
 	struct cpu cpu;
 	bool frame;
-	bool remains;		/* of a frame that is over, most likely: no hit is counted for it */
-	uint64_t rseq_cs;	/* where the thread keeps that; 0: it has none */
-	bool at_slot;		/* the instruction jumps through a word of the module's */
+	bool remains;		/* see struct saved_pc: no hit is counted */
+	uint64_t rseq_cs;	/* address of the thread's rseq_cs; 0: it has none */
+	bool at_slot;		/* the instruction jumps through a word of the module */
 	struct sequence armed;
 	struct late_write writes[MOST_WRITES];
 	size_t n;
@@ -64,7 +63,7 @@ static bool is_ours(const struct finish *f, uint64_t v)
 	return false;
 }
 
-/* Pads are read a page at a time: nobody changes them now. */
+/* Pads are read a page at a time: they don't change in a stop, but for the writes of write_all(). */
 static int read_pad(struct finish *f, uint64_t at, void *to, size_t len)
 {
 	uint64_t page = at & ~(FINISH_PAGE - 1);
@@ -145,7 +144,7 @@ static int note_add(void *arg, uint64_t at, uint64_t n)
 	return is_ours(r->f, at) ? note(r, at, n, 8, true) : -ENOTSUP;
 }
 
-/* A jump through a word beside it: how a pad ends that a call through such a word leads to. */
+/* A jump through a word at a PC-relative address: the end of a pad for a call through such a word. */
 static bool jumps_by_slot(struct rest *r)
 {
 	uint8_t code[JUMP_BY_WORD_LEN];
@@ -153,7 +152,7 @@ static bool jumps_by_slot(struct rest *r)
 	return read_pad(r->f, r->cpu.pc, code, sizeof(code)) == 0 && r->f->p->arch->jumps_by_word(code);
 }
 
-/* Up to a place that the text has, too. */
+/* Up to an instruction that is in the text, too. */
 static int perform_all(struct rest *r)
 {
 	const struct undo *u = r->f->u;
@@ -196,8 +195,8 @@ static bool is_our_half(const struct finish *f, uint32_t half)
 }
 
 /*
- * A call in a pad has pushed an address there, which is replaced in two halves: see the code for
- * calls. Such a word is certainly not somebody else's.
+ * A call in a pad has pushed a return address in the arena, which the pad replaces in two halves. A word with such
+ * an address is certainly not in use for something else.
  */
 static bool repairs_return(struct rest *r, const struct late_write *w)
 {
@@ -232,7 +231,7 @@ static int add_to(struct finish *f, const struct late_write *w)
 		__atomic_add_fetch(here, w->value, __ATOMIC_SEQ_CST);
 		return 0;
 	}
-	r = proc_read(f->p, TADDR(w->at), &v, sizeof(v));	/* its tracer is dead: nobody reads it */
+	r = proc_read(f->p, TADDR(w->at), &v, sizeof(v));	/* the tracer is dead and does not read counters: not atomic */
 	v += w->value;
 	return r < 0 ? r : proc_write(f->p, TADDR(w->at), &v, sizeof(v));
 }
@@ -285,8 +284,8 @@ int finish_thread(struct finish *f, struct thread *t)
 }
 
 /*
- * A user-level thread can be resumed by any thread: what its pad still has to do is done with the thread block
- * of one of them, as it would be there.
+ * The thread whose thread block is used for a frame. If the frame is on no thread's stack, any thread may resume that
+ * user-level thread later, so any will do.
  */
 static const struct thread *thread_for(const struct finish *f, const struct saved_pc *s)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the threads of a stopped process have forbidden themselves, beside what seccomp forbids. */
+/* What threads of a stopped process may not do, seccomp aside: make system calls directly, read the time stamp counter. */
 #include "proc/internal.h"
 
 #include <sys/prctl.h>
@@ -12,7 +12,7 @@
 
 struct dispatch_answer { uint64_t mode, selector, offset, len; };
 
-/* Kernels before 6.4 don't say. */
+/* Kernels before 6.4 don't have the request: false. */
 bool proc_dispatches(struct proc *p)
 {
 	for (size_t i = 0; i < p->threads.n; i++) {

@@ -18,11 +18,11 @@ static void clean_fork(pid_t pid, const struct undo *u, uint64_t deadline, struc
 	struct proc *p = NULL;
 	int r = proc_open(pid, &p);
 
-	/* Asked again: the number may be another process's by now. */
+	/* Checked again: the pid may belong to another process by now. */
 	if (r == 0 && arena_is_mapped(u->arena, pid) && proc_alive(p))
 		r = clean_process(p, u, deadline, report);
 	if (r < 0 && arena_is_mapped(u->arena, pid)) {
-		log_warn("process %d has our probes and can't be cleaned: %s", pid, err_text());
+		log_warn("process %d, a fork of a target, still has probes that can't be removed: %s", pid, err_text());
 		*vec_add(failed) = pid;
 		report->verified = false;
 		report->arena_left = true;
@@ -30,7 +30,7 @@ static void clean_fork(pid_t pid, const struct undo *u, uint64_t deadline, struc
 	proc_close(p);
 }
 
-/* One look at all processes. Returns how many others had the arena and were worth a try. */
+/* Go through all processes once. Returns for how many others with the arena a removal was tried. */
 static size_t clean_forks_once(pid_t not, const struct undo *u, uint64_t patience, uint64_t deadline,
 			       struct text_report *report, pid_list *failed)
 {
@@ -53,8 +53,8 @@ static size_t clean_forks_once(pid_t not, const struct undo *u, uint64_t patienc
 }
 
 /*
- * A process that forked before it was cleaned has a child in /proc when it is stopped; so, looking again
- * after each round, none is missed.
+ * A process that forks does so before it is stopped and cleaned, and then the child is in /proc already. So no fork
+ * is missed if /proc is read again until a round finds none.
  */
 static void clean_forks(pid_t not, const struct undo *u, struct text_report *report)
 {

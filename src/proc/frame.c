@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The emergency frame: what the kernel writes when it delivers a signal, and what rt_sigreturn reads
- * to put everything back. It holds the thread's registers, vector state and signal mask, so that a
- * borrowed thread finds its own way back when we are dead.
+ * The emergency frame: a signal frame, as the kernel writes it to deliver a signal and rt_sigreturn reads it
+ * to restore the thread. It holds the thread's registers, vector state and signal mask, so that a
+ * borrowed thread restores itself if the tracer is dead.
  *
- * It is laid below the thread's stack pointer and its red zone, where a signal frame would be
- * laid: nothing there belongs to anybody. From low to high addresses:
+ * It is written below the thread's stack pointer and red zone, where the kernel would write a signal
+ * frame: the thread has nothing there. From low to high addresses:
  *
- *   base   number and address of the    only when there is no restorer: for the code that takes both
- *          call rt_sigreturn            from the stack
+ *   base   number of rt_sigreturn and   only when there is no restorer: for the code that pops both
+ *          address of a system call     from the stack (struct gadget)
  *   uc     context                      the stack pointer at rt_sigreturn
  *   fp     vector registers             64-byte aligned
  *          scratch                      arguments of borrowed calls
@@ -22,7 +22,7 @@
 #include <sys/uio.h>
 
 #define CHAIN_LEN 64
-#define BELOW 2048		/* for a handler, should a signal come while the thread returns alone */
+#define BELOW 2048		/* for a signal handler, if the tracer dies and a signal comes while the thread restores itself */
 
 /* Room needed between the red zone and the end of the stack. */
 size_t frame_room(void)

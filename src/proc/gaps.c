@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where pieces of the arena may stand without being in the program's way. What grows keeps its room:
- * the heap above the break, the stack below its limit, and the side of the large gaps to which the
- * kernel appends new mappings. A strip at both ends of every gap stays empty, so that a program that
+ * Where pieces of the arena may be mapped without getting in the program's way. Room to grow is left free for
+ * the heap above the break, the stack down to its limit, and new mappings at the side of the large gaps where the
+ * kernel puts them. A strip at both ends of every gap stays empty, so that a program that
  * runs off the end of a mapping faults as it did before.
  *
  * Some programs map and unmap all the time, for instance a stack for each request: a gap that is free
- * now is taken when we come to use it. Where two looks at one process differed it is restless, and a
- * wide margin around it is left alone from then on.
+ * now may be taken a moment later. Ranges that changed between two reads of the mappings are "restless", and they are
+ * avoided from then on, with a wide margin.
  */
 #include "arch/page.h"
 #include "proc/internal.h"
@@ -49,7 +49,7 @@ static uint64_t lowest_allowed(void)
 	return lowest;
 }
 
-/* Where the heap begins, for a program that has none yet. 0: not told. */
+/* Where the heap begins, also if the program has none yet. 0: not known. */
 static uint64_t start_brk(struct proc *p)
 {
 	struct proc_priv *v = priv(p);
@@ -74,7 +74,7 @@ static uint64_t stack_limit(struct proc *p)
 	return MIN(MAX(l.rlim_cur, STACK_LEAST), STACK_MOST);
 }
 
-/* Ranges that nothing of ours may touch though nothing is mapped there. */
+/* Ranges that are kept free for growth though nothing is mapped there. */
 struct growth { struct gap heap, stack; };
 
 static void find_growth(struct proc *p, struct growth *g)
@@ -183,7 +183,7 @@ static void add_difference(gap_list *out, const gap_list *one, const gap_list *o
 	}
 }
 
-/* What the program itself leaves free: our own pieces come and go by our own hand. */
+/* The addresses that the program leaves free: pieces of arenas don't count as mappings of the program. */
 static void list_free(struct proc *p, gap_list *out)
 {
 	uint64_t at = 0;
@@ -239,7 +239,7 @@ int proc_gaps(struct proc *p, gap_list *ret_gaps)
 		return r;
 	find_growth(p, &g);
 	note_changes(p, &g);
-	at -= MIN(at, STRIP);	/* nothing stands below: no strip needed there */
+	at -= MIN(at, STRIP);	/* no mapping below: no strip is needed there */
 	for (i = 0; i < p->maps.n && p->maps.v[i].start < USER_TOP; i++) {
 		add_between(&all, &g, at, p->maps.v[i].start);
 		at = MAX(at, p->maps.v[i].end);

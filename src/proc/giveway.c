@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A breakpoint that is set over a jump of ours. The kernel does so for a uprobe: it writes int3 over a byte of the text,
- * but takes the instruction that it runs for it from the file, and goes on at the next instruction of the file. That is
- * in the middle of our jump, unless the first instruction of the window is as long as the jump. So the window
- * gets its old bytes back around the breakpoint, which stays: the probe there is gone, and the program goes on.
+ * A breakpoint that another tool sets over a jump of jab. The kernel does so for a uprobe: it writes int3 over a byte of the
+ * text, but takes the instruction to be executed instead from the file, and goes on after that instruction. This may be
+ * in the middle of the jump, unless the first instruction of the window is as long as the jump. So the window
+ * gets its old bytes back around the breakpoint, which stays: the probe there is removed, and the program goes on.
  *
  * Threads need not be moved. One that is at the breakpoint comes to the old bytes after it, and one in the
  * pad leaves it for the instruction after the window.
@@ -62,7 +62,7 @@ static int put_back(const struct way *w, const struct span_of_text *t, size_t i)
 	return r;
 }
 
-/* While held if `put`. Returns how many there are. */
+/* Returns how many edits have a breakpoint. put: also restore them; while held. */
 static int64_t look(struct way *w, bool put, void (*given)(void *arg, taddr at), void *arg)
 {
 	int64_t r = spans_read(&w->spans, w->p), n = 0;

@@ -2,13 +2,13 @@
 /*
  * Signal frames on stacks that no thread uses now. A program that preempts its own user-level threads
  * switches stacks inside a signal handler: the frame of the interrupted thread, perhaps with a PC in
- * a pad or inside a window, stays on the old stack until that user-level thread is chosen again. No
+ * a pad or inside a window, stays on the old stack until that user-level thread is scheduled again. No
  * walk from a thread's stack pointer leads there, so private writable memory is searched for it.
  *
  * Two things are looked for. A frame as the kernel wrote it is known by its own pointer to the floating
  * point state, which is at a fixed distance, and by the two magic words there. A copy of the
- * registers (a handler may save its ucontext_t elsewhere) is known by three words in a row: a PC that
- * is asked for, flags as user code has them, and the user code segment.
+ * registers (a handler may save its ucontext_t elsewhere) is known by three words in a row: a PC in the
+ * given ranges, flags as user code has them, and the user code segment.
  *
  * The search runs while the target runs. Why that is enough for a removal: once the text is restored,
  * no thread enters a pad, so the number of saved PCs in the arena can only fall, unless the program copies one. A
@@ -38,19 +38,19 @@
 
 #define CHUNK (1024 * 1024ull)
 #define ENTRIES 4096			/* of the pagemap, read at once */
-#define AROUND (16 * 1024ull)		/* of a frame: what the stop looks at again */
-#define MOST_AROUND (4 * 1024 * 1024ull)	/* of it in all, so that no stop gets long */
+#define AROUND (16 * 1024ull)		/* memory before and after a frame that is searched again in the stop, */
+#define MOST_AROUND (4 * 1024 * 1024ull)	/* and its limit in all, so that no stop gets long */
 #define GO_HEAP 0xc000000000ull
 #define GO_HEAP_END (GO_HEAP + (1ull << 40))
 
 #define PRESENT (1ull << 63)
 #define SWAPPED (1ull << 62)
-#define OF_FILE (1ull << 61)		/* or shared */
+#define OF_FILE (1ull << 61)		/* a page of a file, or shared */
 
 
 
 #define BIT(sig) (1ull << ((sig) - 1))
-#define OF_LIBC (BIT(32) | BIT(33))	/* cancellation, setuid: their handlers never switch stacks */
+#define OF_LIBC (BIT(32) | BIT(33))	/* used by glibc for cancellation and setuid: these handlers never switch stacks */
 
 /*
  * Signals that programs send themselves again and again, as preemption does. The others end a program,
@@ -59,7 +59,7 @@
 #define RECURRENT (BIT(SIGALRM) | BIT(SIGVTALRM) | BIT(SIGPROF) | BIT(SIGUSR1) | BIT(SIGUSR2) | \
 		   BIT(SIGURG) | BIT(SIGIO) | ~(BIT(34) - 1))
 
-#define SMALL_KB (32 * 1024)		/* a program this small is searched whatever its signals are */
+#define SMALL_KB (32 * 1024)		/* a program with any handler and at most so much memory is searched */
 
 enum hidden_risk hidden_risk(struct proc *p)
 {
@@ -86,7 +86,7 @@ static uint64_t word_at(const uint8_t *p)
 	return v;
 }
 
-/* Registers as the kernel lays them out, in a copy that is no frame. */
+/* Three words of registers in the kernel's layout: see the head of this file. */
 static bool is_context(const struct signal_abi *abi, const uint8_t *pc)
 {
 	uint64_t words[3];
@@ -103,7 +103,7 @@ static bool is_wanted(const struct sigframes *s, uint64_t pc)
 	return !s->ranges;
 }
 
-/* One range around all of them: most words are outside. */
+/* One range around all given ranges, as a quick check: most words are outside. */
 static struct gap around_all(const struct sigframes *s)
 {
 	struct gap all = { UINT64_MAX, 0 };
@@ -117,7 +117,7 @@ static struct gap around_all(const struct sigframes *s)
 
 typedef void (*found_fn)(struct sigframes *s, struct proc *p, uint64_t at, const struct hidden_frame *f);
 
-/* Everything in n bytes that were read at address lo. */
+/* Call found() for each frame and copy of registers in n bytes that were read at address lo. */
 static void look_through(struct sigframes *s, struct proc *p, const uint8_t *buf, uint64_t lo, size_t n,
 			 found_fn found)
 {
@@ -149,7 +149,7 @@ static uint64_t suspect_bytes(const struct sigframes *s)
 	return n;
 }
 
-/* Addresses only grow during a search: a neighbour is the last one. */
+/* Addresses only grow during a search: only the last range can overlap. */
 static void note_suspect(struct sigframes *s, struct proc *p, uint64_t slot, const struct hidden_frame *f)
 {
 	struct gap *last = s->suspects.n ? &s->suspects.v[s->suspects.n - 1] : NULL;
@@ -162,7 +162,7 @@ static void note_suspect(struct sigframes *s, struct proc *p, uint64_t slot, con
 		last->hi = MAX(last->hi, hi);
 		return;
 	}
-	if (suspect_bytes(s) >= MOST_AROUND) {	/* still the page itself */
+	if (suspect_bytes(s) >= MOST_AROUND) {	/* only the page itself */
 		lo = slot & ~(PAGE - 1);
 		hi = lo + PAGE;
 	}
@@ -176,7 +176,7 @@ static ssize_t read_some(pid_t tid, uint64_t at, void *to, size_t n)
 	return process_vm_readv(tid, &here, 1, &there, 1, 0);
 }
 
-/* Of our own work: how much memory can be searched does not depend on how busy the machine is. */
+/* The tracer's CPU time: so how much memory is searched does not depend on how busy the machine is. */
 static uint64_t cpu_ns(void)
 {
 	struct timespec t;
@@ -194,7 +194,7 @@ struct search {
 	uint64_t *entries;
 };
 
-/* A run of pages that are there. -ETIME: not all of it. */
+/* Search a run of pages that are present or swapped out. -ETIME: not all of it. */
 static int search_run(struct search *h, uint64_t lo, uint64_t hi)
 {
 	while (lo < hi) {
@@ -279,7 +279,7 @@ int hidden_search(struct sigframes *s, struct proc *p, const struct gap *ranges,
 	h.entries = xcalloc(ENTRIES, sizeof(*h.entries));
 	r = search_all(&h);
 	free(h.entries);
-	explicit_bzero(h.buf, CHUNK);	/* a process that we fork and trace later must not have copies of frames in it */
+	explicit_bzero(h.buf, CHUNK);	/* a child that the tracer forks and traces later must not contain copies of frames */
 	free(h.buf);
 	close(h.pagemap);
 	return r;
@@ -301,7 +301,7 @@ static bool any_thread_in(const struct proc *p, uint64_t lo, uint64_t len)
 	return false;
 }
 
-/* Below the stack pointer of a thread that is on the stack its C library gave it. */
+/* Whether an address is below the stack pointer of a thread that is on the stack which the C library gave it. */
 static bool is_below_a_thread(struct proc *p, uint64_t at)
 {
 	const struct map *m = proc_map_at(p, at);
@@ -317,10 +317,10 @@ static bool is_below_a_thread(struct proc *p, uint64_t at)
 }
 
 /*
- * Most frames found like this are the remains of a handler that returned long ago: below a stack
- * pointer, or at the top of an alternate stack on which no handler runs. (A handler that left an alternate stack by
- * a switch has its frame overwritten by the next signal, unless the kernel disarms that stack
- * first.) Such a frame is led out of the arena as well, in case that is wrong, but no hit is
+ * Most frames found by the search are left over from a handler that returned long ago: below a stack
+ * pointer, or at the top of an alternate stack on which no handler runs. (If a handler left an alternate stack by
+ * switching, the next signal overwrites its frame, unless the kernel disables that stack
+ * first.) The PC of such a frame is moved out of the arena as well, in case this is wrong, but no hit is
  * counted for it.
  */
 static bool is_remains(struct proc *p, uint64_t slot, const struct hidden_frame *f)
@@ -340,7 +340,7 @@ static void note_saved(struct sigframes *s, struct proc *p, uint64_t slot, const
 		*vec_add(&s->saved) = (struct saved_pc){ TADDR(slot), f->pc, 0, f->exact, is_remains(p, slot, f) };
 }
 
-/* What can't be read any more is unmapped, and with it the frame. */
+/* Memory that can't be read any more has been unmapped, and the frame with it. */
 void hidden_find(struct sigframes *s, struct proc *p)
 {
 	for (size_t i = 0; i < s->suspects.n; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which processes have an arena: seen from outside by its name in /proc/PID/maps and in /proc/PID/fd. A name
- * proves nothing, for anybody may make a memfd of that name: what shares our memory is found out by
- * a challenge. We write a random word into our own view of the record and read it there.
+ * Which processes have an arena: found by its name in /proc/PID/maps and in /proc/PID/fd. A name
+ * proves nothing, for any process may make a memfd of that name. Whether a process shares the tracer's memory is proved by
+ * a challenge: the tracer writes a random word into its own mapping of the record and reads it in the other process.
  */
 #include "proc/clean.h"
 
@@ -20,7 +20,7 @@
 #include "proc/ids.h"
 #include "proc/internal.h"
 
-/* Of one process, which is the end of the list from `first` on. NULL: there are enough of it. */
+/* The entry of an arena, added if there is none. The entries from `first` on are those of one process. NULL: it has too many. */
 static struct holder *holder_of(holder_list *list, size_t first, const struct arena_label *label)
 {
 	struct holder *h;
@@ -75,7 +75,7 @@ static char *load_maps(pid_t pid, pid_t *ret_via)
 	if (!text || len)
 		return text;
 	free(text);
-	/* The main thread has ended, or it is a kernel thread: ask the others. */
+	/* The main thread has ended, or it is a kernel thread: read the file of another thread. */
 	text = NULL;
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	d = opendir(path);
@@ -92,7 +92,7 @@ static char *load_maps(pid_t pid, pid_t *ret_via)
 	return text;
 }
 
-/* Lines are cut where they end. */
+/* Changes the text: newlines become NULs. */
 static void holders_in_text(char *text, pid_t pid, pid_t via, holder_list *list)
 {
 	size_t first = list->n;
@@ -191,7 +191,7 @@ static bool read_head(const struct holder *h, struct undo_head *ret_head)
 	return good;
 }
 
-/* A process that shows the word has the memory, or is shown it by one that has and gets the same treatment. */
+/* A process that has the word maps the memory; or another one that does copies the word to it, and is cleaned, too. */
 bool holder_shares(const struct holder *h, const struct arena *a)
 {
 	struct undo_head head;
@@ -205,7 +205,7 @@ bool holder_shares(const struct holder *h, const struct arena *a)
 	       memcmp(head.nonce, a->book.nonce, sizeof(head.nonce)) == 0;
 }
 
-/* One line of maps, without reading all. false: not known, or no arena begins there */
+/* The mapping at an address, without reading all of maps. false: not known, or it is not the start of a record */
 static bool holder_at(struct holder *h, uint64_t at)
 {
 	char name[PATH_MAX];
@@ -222,7 +222,7 @@ bool arena_is_mapped(const struct arena *a, pid_t pid)
 {
 	struct holder h = { .pid = pid, .via = pid, .fd = -1 };
 	holder_list list = { 0 };
-	bool found = holder_at(&h, a->record_at.v) && holder_shares(&h, a);	/* nearly always: a fork has it at the same place */
+	bool found = holder_at(&h, a->record_at.v) && holder_shares(&h, a);	/* a fork has it at the same address */
 
 	if (!found)
 		holders_in_maps(pid, &list);
@@ -245,7 +245,7 @@ void arenas_held(struct arena *const *arenas, size_t n, bool *ret_held)
 	vec_free(&list);
 }
 
-/* The record of an arena in that process, if it was made before ours. */
+/* Whether the arena that the process maps was made before ours. */
 bool holder_is_older(const struct holder *h, const struct arena *a)
 {
 	struct undo_head head;

@@ -23,7 +23,7 @@ int proc_status_number(struct proc *p, const char *name, uint64_t *ret_value)
 	return status_field(status, name, 10, ret_value);
 }
 
-/* Where there is no such line it is not known. */
+/* Without such a line the mode is not known: 2, as if there were a filter. */
 static uint64_t seccomp_of(const char *status)
 {
 	uint64_t mode;
@@ -31,7 +31,7 @@ static uint64_t seccomp_of(const char *status)
 	return status_field(status, "Seccomp", 10, &mode) < 0 ? 2 : mode;
 }
 
-/* Each thread has its own. One whose status can't be read has ended. */
+/* Each thread has its own mode. A thread whose status can't be read has ended. */
 int proc_seccomp(struct proc *p)
 {
 	char path[300], status[STATUS_MAX];
@@ -143,13 +143,13 @@ void thread_read_text(pid_t tid, taddr at, char *to, size_t room)
 struct id { uint32_t theirs, tid, pid; };
 
 struct id_map {
-	char ns[64];		/* link text of their pid namespace */
+	char ns[64];		/* link text of the target's pid namespace */
 	VEC(struct id) ids;	/* sorted by theirs */
-	uint64_t read_at, took;
-	uint64_t unknown;	/* times that a number stayed as it was */
+	uint64_t read_at, took;	/* when /proc was last read, and how long that took */
+	uint64_t unknown;	/* how often a tid was not found */
 };
 
-/* Unknown numbers may be made up by the target: not more than a tenth of our time goes into looking them up. */
+/* The target may invent unknown tids: not more than a tenth of the tracer's time is spent on reading /proc for them. */
 #define READ_AGAIN 20000000ull
 #define READ_SHARE 10
 
@@ -193,7 +193,7 @@ static int by_number(const void *a, const void *b)
 
 #define MOST_IDS 65536
 
-/* Those that are known by a newer entry, or are too many, are forgotten. Both lists are sorted. */
+/* Old entries are dropped if there is a new one of the same tid, or if they are too many. Both lists are sorted. */
 static void keep_ended(struct id_map *m, size_t had)
 {
 	struct id *old = m->ids.v, *new = m->ids.v + had;
@@ -209,7 +209,7 @@ static void keep_ended(struct id_map *m, size_t had)
 	m->ids.n = kept + n;
 }
 
-/* Events of threads that have ended since may still be in the rings, so what was known stays known. */
+/* Events of threads that have ended meanwhile may still be in the rings, so their entries are kept. */
 void id_map_read(struct id_map *m)
 {
 	char path[64], ns[64];
@@ -291,7 +291,7 @@ void proc_note_ids(struct proc *p, uint64_t *table)
 	vec_free(&m.ids);
 }
 
-/* In our own namespace a number is a directory; in another one, all its threads are asked. */
+/* In the tracer's own namespace /proc has a directory for each tid; for another one, the table is read. */
 bool proc_has_tid(struct proc *p, uint32_t tid, bool foreign)
 {
 	struct id_map *m;
@@ -304,7 +304,7 @@ bool proc_has_tid(struct proc *p, uint32_t tid, bool foreign)
 	}
 	m = id_map_new(p);
 	id_map_read(m);
-	found = !m->ids.n || find_id(m, tid);	/* nobody left to ask: believe it */
+	found = !m->ids.n || find_id(m, tid);	/* nothing could be read: true */
 	id_map_free(m);
 	return found;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers of processes and threads: those that the target uses for itself, and ours for the same. */
+/* Pids and tids: in the target's pid namespace ("theirs"), and in the tracer's. */
 #ifndef JAB_PROC_IDS_H
 #define JAB_PROC_IDS_H
 
@@ -8,35 +8,35 @@
 /* A field of /proc/PID/status that is a number. */
 int proc_status_number(struct proc *p, const char *name, uint64_t *ret_value);
 
-/* How it is confined by seccomp: 1 if any of its threads is strictly, 2 if one has a filter, 0 if none has anything. */
+/* Seccomp modes of its threads: 1 if any thread is in strict mode, 2 if one has a filter, 0 if none has either. */
 int proc_seccomp(struct proc *p);
 
-/* A value that the kernel gave the program (AT_BASE, AT_ENTRY...); 0: none. */
+/* A value of its auxiliary vector (AT_BASE, AT_ENTRY...); 0: none. */
 uint64_t proc_auxv(struct proc *p, uint64_t type);
 
-/* What getpid() says in the target, and whether that differs from our number for it. */
+/* What getpid() returns in the target, and whether that differs from its pid in the tracer's namespace. */
 int proc_ns_pid(struct proc *p, uint32_t *ret_pid, bool *ret_foreign);
 
-/* Is there a thread that calls itself tid, in the namespace of p? */
+/* True if a thread has this tid in the pid namespace of p. foreign: it is not the tracer's namespace. */
 bool proc_has_tid(struct proc *p, uint32_t tid, bool foreign);
 
-/*
- * From the target's numbers to ours. The table is read from /proc when an unknown number comes, at
- * most every 20 ms; what has ended before it was looked up stays as it is. What was known once stays known.
- */
-/* Text of a thread's memory up to its NUL or where it can't be read; never fails, may be empty. */
+/* A string in a thread's memory, up to its NUL or the first unreadable byte; never fails, may be empty. */
 void thread_read_text(pid_t tid, taddr at, char *to, size_t room);
 
-/* Does this process share the arena's memory: the target, a fork of it? Proved by a challenge. */
+/* True if this process (the target, a fork of it) maps the arena's memory. Proved by a challenge. */
 bool arena_is_mapped(const struct arena *a, pid_t pid);
 
-void proc_note_ids(struct proc *p, uint64_t *table);	/* of all its threads: ID_TABLE of arch/event.h */
+void proc_note_ids(struct proc *p, uint64_t *table);	/* enters all its threads: ID_TABLE of arch/event.h */
 
+/*
+ * Translates pids and tids of the target's namespace to the tracer's. The table is read from /proc when an unknown tid comes,
+ * at most every 20 ms; a tid whose thread ended before that stays as it is. Entries of ended threads are kept.
+ */
 struct id_map;
 struct id_map *id_map_new(struct proc *p);
-void id_map_read(struct id_map *m);	/* now; else when an unknown number comes */
+void id_map_read(struct id_map *m);	/* read the table now */
 void id_map_translate(struct id_map *m, uint32_t *pid, uint32_t *tid);
-uint64_t id_map_unknown(const struct id_map *m);	/* how often a thread was not found */
+uint64_t id_map_unknown(const struct id_map *m);	/* how often a tid was not found */
 void id_map_free(struct id_map *m);
 
 /* The last number of a line of /proc/PID/status such as "\nNSpid:": that of the innermost namespace. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A word in shared memory that the kernel changes when we die: an entry of our thread's list of robust
- * futexes. The list itself must not stand where a target could write, and all entries have the same
- * distance to their words; so the page with the word is mapped once more, right behind a private
- * page that holds the entry. The target may write the word; nothing of ours reads it, and the kernel changes it only if it is our number:
+ * A word in shared memory that the kernel changes when the tracer dies: a futex in the robust list of the tracer's
+ * thread. The list entries must not be where the target could write them, and all entries have the same
+ * distance to their futexes; so the page with the word is mapped a second time, right after a private
+ * page that holds the entry. The target may write the word; the tracer does not read it, and the kernel changes it only if
+ * it holds the tid of the tracer's thread:
  *
  *	| private: entry at offset x | the shared page: word at offset x |
  */
@@ -49,7 +50,7 @@ int keeper_open(struct arena *a, taddr word, struct keeper **ret_keeper)
 		return fail(-EFAULT, "a robust futex outside of the arena");
 	k = xcalloc(1, sizeof(*k));
 	k->pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	/* Nothing of a shared mapping is moved: it is there twice then, whatever it is a mapping of. */
+	/* Old size 0: mremap() makes a second mapping of the shared page, and the first one stays. */
 	if (k->pages == MAP_FAILED ||
 	    mremap(view - off, 0, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, k->pages + PAGE) == MAP_FAILED) {
 		if (k->pages != MAP_FAILED)

@@ -6,7 +6,7 @@
 
 struct keeper;
 
-/* Put our thread's number into a u32 of the arena; the kernel adds FUTEX_OWNER_DIED when we die. */
+/* Stores the calling thread's tid in a u32 of the arena, as a robust futex: if the thread dies, the kernel sets FUTEX_OWNER_DIED. */
 int keeper_open(struct arena *a, taddr word, struct keeper **ret_keeper);
 void keeper_close(struct keeper *k);
 

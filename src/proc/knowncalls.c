@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls that were found in a file's text, kept for the next process that maps the same file in the same way. A page that
- * the process has a private copy of may differ from the file: then its text is read again. Places that are written to are
- * compared with the live bytes in any case.
+ * A cache of the system calls found in a file's text, for the next process that maps the same part of the same file. A private
+ * copy of a page may differ from the file: if a process has one in the mapping, its text is searched again. Before text is
+ * written, it is compared with the expected bytes in any case.
  */
 #include "arch/page.h"
 #include "proc/knowncalls.h"
@@ -16,16 +16,16 @@
 
 #define MOST_FILES 64
 #define MOST_CALLS 4096		/* of one file; no library has so many */
-#define AT_ONCE 512
+#define AT_ONCE 512		/* pagemap entries in one read */
 #define IS_FILES (1ull << 61)	/* the page belongs to the file */
 #define IS_THERE (3ull << 62)	/* present, or swapped out */
 
 struct known {
 	struct file_id id;
 	uint64_t offset, len;	/* of the mapping */
-	bool loader;		/* it was searched as one */
-	VEC(struct text_call) calls;	/* at: from its start */
-	uint64_t used;
+	bool loader;		/* it was searched as a loader: see is_loader() in textcalls.c */
+	VEC(struct text_call) calls;	/* at: offset from the start of the mapping */
+	uint64_t used;		/* value of `uses` at its last use */
 };
 
 static VEC(struct known) known;
@@ -42,7 +42,7 @@ static struct known *find(const struct map *m, const struct file_id *id, bool lo
 	return NULL;
 }
 
-/* For the files of one process in turn. */
+/* Opened once for all mappings of a process, until known_calls_done(). */
 static int known_pagemap(struct proc *p)
 {
 	char path[64];
@@ -59,7 +59,7 @@ void known_calls_done(struct proc *p)
 	priv(p)->pagemap = -1;
 }
 
-/* Not known: it may have one. */
+/* Whether a page of the mapping is a private copy. true also if that is not known. */
 static bool has_private_pages(struct proc *p, const struct map *m)
 {
 	uint64_t entries[AT_ONCE];

@@ -4,10 +4,10 @@
 
 #include "proc/fileid.h"
 
-/* Those of a mapping whose file was searched before, at their addresses there. false: it has to be searched. */
+/* Calls take() for each system call of a mapping whose file was searched before. false: the mapping has to be searched. */
 bool known_calls_take(struct proc *p, const struct map *m, bool loader, void (*take)(void *arg, const struct text_call *c), void *arg);
 
-/* What a search has found; those outside of the mapping are left out. before: as it was when the search began. */
+/* Keeps what a search has found; calls outside of the mapping are left out. before: the file when the search began. */
 void known_calls_keep(struct proc *p, const struct map *m, bool loader, const struct file_id *before,
 		      const struct text_call *calls, size_t n);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that can't be stopped now (in vfork, in an uninterruptible sleep, or without its turn) is
- * "in limbo" when we let go of the others: it stops one day, and must then be released, which the
- * kernel permits only then. That is done whenever we come by (threads_settle(), and proc_settle() where there
- * may be no target any more), also when its target was closed long ago; if we end, the kernel does it.
+ * A seized thread that does not stop (in vfork, in an uninterruptible sleep, or waiting for a CPU) is
+ * "in limbo" when the other threads go on. The kernel permits PTRACE_DETACH only in a stop, so the tracer detaches when the
+ * thread has stopped one day: in threads_settle(), or in proc_settle() when its target may have been
+ * closed long ago. If the tracer ends, the kernel detaches.
  */
 #include "proc/internal.h"
 
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include "base/clock.h"
 
-/* Of targets that are closed. Only the thread of ours that seized them can release them. */
+/* Threads of closed targets. Per thread of the tracer, since only the one that seized a thread can detach from it. */
 static __thread pid_list left;
 
 static bool take(pid_list *list, pid_t tid)
@@ -29,7 +29,7 @@ bool limbo_take(struct proc *p, pid_t tid)
 	return take(&priv(p)->limbo, tid) || take(&left, tid);
 }
 
-/* Release it if it has stopped. False: not yet. */
+/* Detach from the thread if it has stopped. false: not yet. */
 static bool settle(struct proc *p, pid_t tid)
 {
 	int status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits in the way of a memfd. Its size counts as that of a file, by our own RLIMIT_FSIZE; and it has a descriptor in the
- * target for a moment, which must find a number below RLIMIT_NOFILE. Both are lifted for as long as it takes, where we may.
+ * Limits that may forbid a memfd. Its size counts as the size of a file, limited by the tracer's RLIMIT_FSIZE; and it has a
+ * descriptor in the target for a moment, below the target's RLIMIT_NOFILE. Both limits are raised meanwhile, if permitted.
  */
 #include "proc/arena.h"
 
@@ -31,7 +31,7 @@ void limit_restore(pid_t pid, int what, const struct rlimit *old)
 	prlimit(pid, what, old, NULL);
 }
 
-/* While held: room for some descriptors more. If we are killed before it is restored, the limit stays so. */
+/* While held: raise the limit of descriptors. If the tracer is killed before it is restored, it stays raised. */
 bool limit_descriptors(pid_t pid, struct rlimit *ret_old)
 {
 	struct rlimit now;

@@ -16,13 +16,13 @@
 #include "proc/internal.h"
 
 #define SIGNAL SIGURG		/* ignored by default */
-#define HEAD 4096		/* of the loader: glibc's has its symbols there */
-#define MOST_TABLES 65536
-#define MOST_DYNAMIC 64
-#define MOST_SET 32		/* at a time: each has a descriptor */
+#define HEAD 4096		/* bytes at the start of the loader that are read first: glibc's has its symbols there */
+#define MOST_TABLES 65536	/* bytes of symbols and strings */
+#define MOST_DYNAMIC 64		/* entries of the dynamic section */
+#define MOST_SET 32		/* breakpoints at a time: each takes a descriptor */
 
-static bool distrusted;		/* a breakpoint was hit, and its signal did not come */
-static unsigned now_set;
+static bool distrusted;		/* the signal of a breakpoint got lost: no further one is set */
+static unsigned now_set;	/* how many breakpoints are set */
 
 static bool read_at(pid_t pid, uint64_t at, void *buf, size_t len)
 {
@@ -35,7 +35,7 @@ static bool read_at(pid_t pid, uint64_t at, void *buf, size_t len)
 
 struct tables { uint64_t symbols, strings, size; };	/* from the loader's start */
 
-/* Addresses are those of the file until the loader has relocated itself. */
+/* Offset of an address in the dynamic section: a link address until the loader has relocated itself, a live one afterwards. */
 static uint64_t from_start(uint64_t v, uint64_t base)
 {
 	return v >= base ? v - base : v;
@@ -68,7 +68,7 @@ static int find_tables(pid_t pid, uint64_t base, const uint8_t *head, struct tab
 		if (dyn[i].d_tag == DT_STRSZ)
 			ret->size = dyn[i].d_un.d_val;
 	}
-	/* Linkers put the strings after the symbols: so many are there at most. */
+	/* Linkers put the strings after the symbols: that bounds the number of symbols. */
 	if (!ret->symbols || ret->strings <= ret->symbols || ret->strings >= LOADER_MOST || ret->size >= MOST_TABLES ||
 	    ret->strings + ret->size - ret->symbols > MOST_TABLES)
 		return -ENOENT;
@@ -140,7 +140,7 @@ static bool in_first_user_namespace(void)
 	return known > 0;
 }
 
-/* As the kernel's sigio_perm() has it, which else drops the signal without a word. */
+/* The same check as in the kernel's sigio_perm(), without which the signal would be dropped silently. */
 static bool may_signal(pid_t tid)
 {
 	uint64_t uid;
@@ -151,7 +151,7 @@ static bool may_signal(pid_t tid)
 	return uid == geteuid() || uid == getuid();
 }
 
-/* A blocked one would stay and be seen by the program. */
+/* Whether the signal is not blocked: a blocked one would stay pending, and the program would see it. */
 static bool signal_is_open(pid_t tid)
 {
 	uint64_t mask;
@@ -193,7 +193,8 @@ int load_break_set(struct load_break *b, pid_t tid, uint64_t base)
 	b->set = b->fd >= 0;
 	now_set += b->set;
 	if (!b->set)
-		log_info("process %d: no breakpoint in its loader, which is followed by its system calls: %s", tid, strerror(-r));
+		log_info("process %d: no breakpoint can be set in its loader (%s); the loader is followed by its system calls", tid,
+			 strerror(-r));
 	return b->set ? 0 : r;
 }
 
@@ -205,8 +206,8 @@ static bool is_ours(const struct load_break *b, const siginfo_t *info)
 }
 
 /*
- * Lets the function return, which does nothing else: the pad that is to be put there would park the thread. Where that can't be
- * done in one step, it parks.
+ * Lets the function return, if it does nothing else: the pad that is to be put there would park the thread. If that is not
+ * possible, the thread will park.
  */
 static void step_over(const struct load_break *b, pid_t tid, struct thread_regs *regs)
 {
@@ -219,7 +220,7 @@ static void step_over(const struct load_break *b, pid_t tid, struct thread_regs 
 	if (!read_at(tid, b->at, code, sizeof(code)) || !read_at(tid, *sp, &back, sizeof(back)) ||
 	    (memcmp(code, nothing[0].bytes, nothing[0].len) && memcmp(code, nothing[1].bytes, nothing[1].len)))
 		return;
-	/* A shadow stack would have to be stepped, too. */
+	/* With a shadow stack, its pointer would have to be changed, too. */
 	if (back - b->base >= LOADER_MOST || (arch->thread->shadow_set && ptrace(PTRACE_GETREGSET, tid, arch->thread->shadow_set, &io) == 0))
 		return;
 	regs->cpu.pc = back;
@@ -235,7 +236,7 @@ enum loading_at load_break_look(struct load_break *b, pid_t tid, int *sig)
 
 	if (ptrace(PTRACE_GETSIGINFO, tid, 0, &info) < 0 || arch_host()->thread->get(tid, &regs) < 0)
 		return LOADING_ON;	/* killed this moment */
-	/* Of two that come at the same time the kernel may keep one. */
+	/* If the program has another SIGURG pending, the kernel may drop the breakpoint's. */
 	if (!is_ours(b, &info))
 		return regs.cpu.pc == b->at ? LOADING_UNSEEN : LOADING_ON;
 	*sig = 0;
@@ -243,7 +244,7 @@ enum loading_at load_break_look(struct load_break *b, pid_t tid, int *sig)
 	if (regs.cpu.pc != b->at || !read_at(tid, b->debug + offsetof(struct r_debug, r_state), &state, sizeof(state)))
 		return LOADING_UNSEEN;
 	if (state == RT_ADD && b->adding)
-		return LOADING_UNSEEN;	/* it reports twice in one state: then its state is elsewhere */
+		return LOADING_UNSEEN;	/* RT_ADD twice in a row: the state that it changes is in another struct r_debug */
 	if (state == RT_ADD)
 		b->adding = true;
 	/* An auditing library has a list of its own, which is complete before the program's is begun. */
@@ -253,7 +254,7 @@ enum loading_at load_break_look(struct load_break *b, pid_t tid, int *sig)
 	return LOADING_READY;
 }
 
-/* Two: the loader has begun and ended. */
+/* Two hits of the breakpoint: the loader has reported that it begins, and that it is ready. */
 bool load_break_missed(struct load_break *b)
 {
 	uint64_t hits = 0;

@@ -48,7 +48,7 @@ static uint64_t find_cache(pid_t pid)
 	return start;
 }
 
-/* It is the first file that is mapped in this way: then all mappings need not be read. */
+/* glibc's loader maps the cache before any other file in this way: so /proc/PID/maps need not be read to find it. */
 static bool maps_like_cache(const struct thread_regs *regs)
 {
 	const struct arch *a = arch_host();

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How much memory may a process still take? A page of text that we write to becomes a copy of its own,
- * charged to its memory cgroup, as is memory of ours that it does not share; where that is full, the kernel kills
- * somebody in it, most likely the target. So we ask before, in every group from its own up to the root: the limit
- * less what is used, not counting pages of files, which the kernel takes back first. What can't be read limits nothing.
+ * How much memory a process may still take. A page of text that the tracer writes becomes a private copy of the target,
+ * charged to its memory cgroup, as are the private pieces of the arena; if the cgroup is full, the kernel kills
+ * a process in it, most likely the target. So the room is checked before, in every group from the target's own up to the
+ * root: the limit less what is used, not counting pages of files, which the kernel reclaims first. A file that can't be
+ * read counts as no limit.
  *
- * What is shared is charged to us. But we may be in the target's group, as in a container, and the machine
- * has a limit, too: whom the kernel kills then is up to the kernel.
+ * Shared memory is charged to the tracer. But the tracer may be in the target's group, as in a container, and the machine
+ * has a limit, too, and then the kernel may kill either.
  */
 #include "proc/internal.h"
 
@@ -14,9 +15,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-#define SPARE (256u << 10)	/* what is taken meanwhile by others */
-#define KEPT_NS 100000000ull
-#define NO_LIMIT (INT64_MAX / 2)	/* version 1 has a number for that */
+#define SPARE (256u << 10)	/* for what others take meanwhile */
+#define KEPT_NS 100000000ull	/* how long it is assumed that groups without a limit get none */
+#define NO_LIMIT (INT64_MAX / 2)	/* cgroup version 1 shows a huge number if there is no limit */
 
 struct names { const char *mount, *limit, *used, *inactive, *active; };
 
@@ -96,7 +97,7 @@ static uint64_t room_of(const char *groups)
 	return file_read(groups, text, sizeof(text)) <= 0 ? UINT64_MAX : room_above_all(text);
 }
 
-/* Programs that are executed one after the other are mostly in the same groups: that these have no limit holds for a moment. */
+/* Programs that are executed one after the other are mostly in the same groups: that these have no limit is kept for KEPT_NS. */
 static uint64_t room_of_one(const char *groups)
 {
 	static char kept[8192];

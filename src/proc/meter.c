@@ -11,13 +11,13 @@
 #include "base/err.h"
 
 #define PERIOD 1000000		/* ns of running */
-#define DATA (64u << 10)	/* bytes of a buffer: about a tenth of a second of looks */
+#define DATA (64u << 10)	/* bytes of a buffer: samples of about a tenth of a second */
 #define REG_SP 7		/* as the kernel numbers them: <asm/perf_regs.h> */
 #define REG_IP 8
 
 /* One buffer per CPU, for all threads. */
 struct buffer {
-	int fd;				/* the event that has it; -1: none yet */
+	int fd;				/* the event that owns it, of the first thread; -1: none yet */
 	struct perf_event_mmap_page *page;
 	const uint8_t *data;
 };
@@ -108,7 +108,7 @@ void meter_free(struct meter *m)
 	free(m);
 }
 
-/* header, u32 pid, tid; u64 abi, sp, ip (if there is an abi); u64 size, bytes, u64 used */
+/* Layout: header, u32 pid, tid; u64 abi, sp, ip (if abi is not 0); u64 size, bytes of the stack, u64 used */
 static bool take_sample(const uint8_t *at, size_t len, struct meter_sample *s)
 {
 	uint64_t abi, size, used;

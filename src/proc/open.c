@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening a process, and telling apart the many reasons why that can't be done. The right to trace
- * is asked for by opening /proc/PID/mem: the kernel applies the same rules there as for ptrace, and
- * nothing in the target is touched. Why it said no is worked out afterwards, from what is public.
+ * Opening a process, and a message for each of the many reasons why that may fail. Permission to trace
+ * is tested by opening /proc/PID/mem: the kernel applies the same rules there as for ptrace, and
+ * nothing in the target is changed. The reason of a refusal is found afterwards, from files that anyone can read.
  */
 #include "arch/page.h"
 #include "proc/internal.h"
@@ -79,7 +79,7 @@ int proc_path(struct proc *p, const char *name, char *buf, size_t len)
 	return 0;
 }
 
-/* A descriptor of /proc/PID/mem belongs to the memory, not to the pid: it reads nothing after an exec. */
+/* A descriptor of /proc/PID/mem belongs to the address space, not to the pid: reads fail after an exec. */
 bool proc_memory_lives(struct proc *p)
 {
 	char byte;
@@ -127,7 +127,7 @@ static int yama_scope(void)
 	return file_read("/proc/sys/kernel/yama/ptrace_scope", buf, sizeof(buf)) > 0 ? atoi(buf) : 0;
 }
 
-/* The kernel said no: find the rule that did, the most telling first. */
+/* The kernel refuses: find the rule, the most specific first. */
 static int refuse_permission(pid_t pid, const char *status, int err)
 {
 	uint64_t uid = field(status, "Uid", 10), caps = field(status, "CapPrm", 16), ours = 0;
@@ -143,7 +143,7 @@ static int refuse_permission(pid_t pid, const char *status, int err)
 	if (caps & ~ours)
 		return fail(-EPERM, "process %d has capabilities that you lack (%#llx): run as root "
 			    "(CAP_SYS_PTRACE)", pid, (unsigned long long)(caps & ~ours));
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);	/* root's, if it is not dumpable */
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);	/* belongs to root if the process is not dumpable */
 	if (stat(path, &st) == 0 && st.st_uid != uid)
 		return fail(-EPERM, "process %d has made itself private (not dumpable; set-user-id programs "
 			    "and prctl do that): run as root (CAP_SYS_PTRACE)", pid);
@@ -156,7 +156,7 @@ static int refuse_permission(pid_t pid, const char *status, int err)
 		    "guarded by a security module; run as root there (CAP_SYS_PTRACE)", pid, strerror(-err));
 }
 
-/* What can be told before asking for the memory. status is filled for what follows. */
+/* Reasons to refuse that are known before the memory is opened. Fills status for later checks. */
 static int refuse_kind(pid_t pid, char *status, size_t len)
 {
 	char path[64];
@@ -170,12 +170,12 @@ static int refuse_kind(pid_t pid, char *status, size_t len)
 		return fail(-EINVAL, "process %d is jab itself", pid);
 	if (status_field(status, "Tgid", 10, &tgid) < 0)
 		tgid = pid;
-	if (!tgid)			/* taken away while the kernel wrote this */
+	if (!tgid)			/* reaped while the kernel wrote the file */
 		return fail(-ESRCH, "there is no process %d", pid);
 	if ((pid_t)tgid != pid)
-		return fail(-EINVAL, "%d is a thread of process %d: give that number", pid, (pid_t)tgid);
+		return fail(-EINVAL, "%d is a thread of process %d: give the number of the process", pid, (pid_t)tgid);
 	if (!live_thread(pid))
-		return fail(-ESRCH, "process %d has ended already (a zombie: its parent has not taken notice)",
+		return fail(-ESRCH, "process %d has ended already (a zombie: its parent has not waited for it)",
 			    pid);
 	if (task_stat(pid, pid, &s) < 0)
 		return fail(-ESRCH, "there is no process %d", pid);
@@ -244,7 +244,7 @@ int proc_check_machine(struct proc *p)
 	proc_path(p, "exe", path, sizeof(path));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return 0;	/* the memory is ours to read: what matters shows there */
+		return 0;	/* not checked: /proc/PID/mem could be opened, which is what matters */
 	r = read(fd, &eh, sizeof(eh)) == sizeof(eh) ? check_header(p, &eh) : 0;
 	close(fd);
 	return r;
@@ -259,7 +259,7 @@ static ssize_t read_auxv(struct proc *p, void *buf, size_t len)
 	return file_read(path, buf, len);
 }
 
-/* In the middle of an exec the new memory is there and this is still empty: it would differ a moment later. */
+/* In the middle of an exec the new address space exists and its auxv is still empty: wait until it is filled. */
 static ssize_t await_auxv(struct proc *p, Elf64_auxv_t *buf, size_t len)
 {
 	uint64_t end = now_ns() + EXEC_NS;
@@ -327,7 +327,7 @@ static int try_open(pid_t pid, struct proc **ret_proc)
 	struct proc *p;
 	int r;
 
-	limbo_has(pid);		/* then it is not traced by us any more */
+	limbo_has(pid);		/* detaches if it was in limbo and has stopped */
 	r = refuse_kind(pid, status, sizeof(status));
 	if (r < 0)
 		return r;
@@ -354,7 +354,7 @@ static bool is_running(pid_t pid)
 	return task_stat(pid, pid, &s) == 0 && s.state != 'Z' && s.state != 'X';
 }
 
-/* In the middle of an exec a process has no memory for a moment, and looks as if it had ended. */
+/* In the middle of an exec a process has no address space for a moment, as if it had ended: try again. */
 int proc_open(pid_t pid, struct proc **ret_proc)
 {
 	uint64_t end = now_ns() + EXEC_NS;
@@ -381,7 +381,7 @@ bool proc_alive(struct proc *p)
 		  s.start_time != p->start_time;
 	if (!p->gone && priv(p)->auxv_len) {
 		n = read_auxv(p, auxv, sizeof(auxv));
-		/* A program that makes itself private hides it from us, and is the same one still. */
+		/* A program that makes itself undumpable hides its auxv, and is still the same program. */
 		p->gone = n != -EACCES && n != -EPERM &&
 			  (n != (ssize_t)priv(p)->auxv_len || memcmp(auxv, priv(p)->auxv, n) != 0);
 	}
@@ -402,7 +402,7 @@ int proc_child_ended(struct proc *p, int *ret_status)
 	int status;
 
 	if (!p->started_by_us)
-		return fail(-ECHILD, "process %d was not started by us", p->pid);
+		return fail(-ECHILD, "process %d was not started by jab", p->pid);
 	if (!v->exited && !v->depth) {
 		pid_t r = waitpid(p->pid, &status, __WALL | WNOHANG);
 
@@ -458,7 +458,7 @@ bool proc_locks_memory(struct proc *p)
 	uint64_t kb = 0;
 
 	if (proc_read_status(p, status) < 0)
-		return true;	/* not known: be careful */
+		return true;	/* not known */
 	status_field(status, "VmLck", 10, &kb);
 	return kb > 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A page of text that was written to stays a private copy, also when its bytes are the old ones
- * again. MADV_DONTNEED gives it up and the file's page comes back, unnoticed even by a thread that
- * runs in it. But it would also drop what somebody else wrote there, or leave zeroes where no file is
- * behind: so only pages that equal their file byte by byte.
+ * again. MADV_DONTNEED drops the copy, and the file's page is mapped again, unnoticed even by a thread that
+ * runs in it. But it would also drop what the program or another tool has written there, or leave zeroes if the mapping has
+ * no file: so only pages that equal their file byte by byte are dropped.
  */
 #include "arch/page.h"
 #include "proc/clean.h"
@@ -24,13 +24,18 @@
 struct run { size_t first, n; };
 typedef VEC(struct run) run_list;
 
-enum { PAGE_KEPT, PAGE_KNOWN /* the file's bytes are */, PAGE_EQUAL /* to them: drop it */, PAGE_DROPPED };
+enum {
+	PAGE_KEPT,
+	PAGE_KNOWN,		/* the file's bytes were read */
+	PAGE_EQUAL,		/* equals its file: to be dropped */
+	PAGE_DROPPED,
+};
 
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
 #endif
 
-/* The very file that is mapped: by the kernel's own link, or by name if the inode is the same. */
+/* The file that is mapped: by /proc/PID/map_files, or by path if that leads to the same inode. */
 static int open_mapped(struct proc *p, const struct map *m)
 {
 	char path[96];
@@ -113,7 +118,7 @@ void pages_compare(struct pages *g, const struct spans *s)
 	}
 }
 
-/* Since the pages were compared the target ran: look again before giving one up. */
+/* The target ran since the pages were compared: compare again before a page is dropped. */
 static bool still_equal(struct pages *g, struct proc *p, size_t i)
 {
 	uint8_t now[PAGE];
@@ -127,7 +132,7 @@ static bool drop_run(struct proc *p, uint64_t at, size_t len)
 	       borrow(p, SYS_madvise, at, len, MADV_DONTNEED_LOCKED, 0, 0, 0) == 0;
 }
 
-/* Pages from i on that go with one call. */
+/* How many pages from i on can be dropped with one call. */
 static size_t run_from(struct pages *g, struct proc *p, size_t i, bool check)
 {
 	size_t n = 0;
@@ -138,7 +143,7 @@ static size_t run_from(struct pages *g, struct proc *p, size_t i, bool check)
 	return n;
 }
 
-/* The next run at or behind i that is to be dropped. Pages that have changed since are kept. */
+/* The next run at or after i that is to be dropped. Pages that have changed since the comparison are kept. */
 static struct run next_run(struct pages *g, struct proc *p, size_t i, bool check)
 {
 	for (; i < g->at.n; i++) {
@@ -152,7 +157,7 @@ static struct run next_run(struct pages *g, struct proc *p, size_t i, bool check
 	return (struct run){ i, 0 };
 }
 
-/* All in one go; returns how many of them are dropped then. */
+/* All runs in one batch; returns how many of them were dropped. */
 static size_t drop_from_desk(struct pages *g, struct proc *p, const run_list *runs, const struct desk *desk)
 {
 	struct batch b = { 0 };

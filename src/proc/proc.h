@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A live process, from outside: its threads, mappings and memory; stopping it, borrowing one of its
- * threads for a system call, sharing memory with it, and writing its text. The laws of this folder:
- * a target that we leave, also by our own death at any instruction, goes on as if we had never been
- * there; no call of the target sees an EINTR because of us; nothing is computed while it is stopped.
+ * A live process, seen by its tracer: its threads, mappings and memory; stopping it, borrowing one of its
+ * threads for a system call, sharing memory with it, and writing its text. "We" is the tracer. The laws of this
+ * folder: a target that the tracer leaves, also by being killed at any instruction, goes on as if it had never been
+ * traced; no system call of the target returns EINTR because of the tracer; nothing is computed while it is stopped.
  */
 #ifndef JAB_PROC_H
 #define JAB_PROC_H
@@ -21,28 +21,28 @@ struct map {
 	uint32_t dev_major, dev_minor;
 	uint32_t prot;		/* PROT_READ... */
 	bool shared;
-	char *path;		/* "" for anonymous; "[stack]"...; " (deleted)" is cut off and remembered */
-	bool deleted;
+	char *path;		/* "" for anonymous memory; "[stack]"...; without " (deleted)" */
+	bool deleted;		/* the file has been unlinked */
 };
 
 typedef VEC(struct map) map_list;
 
 struct thread {
 	pid_t tid;
-	pid_t pid;		/* differs from proc.pid for a process that shares the memory */
-	bool stopped;		/* by us, now */
-	bool held;		/* not stopped, but asleep in vfork until a child that we hold goes on:
+	pid_t pid;		/* its process; not proc.pid for a thread of another process that shares the memory */
+	bool stopped;		/* in a ptrace stop now */
+	bool held;		/* not stopped, but asleep in vfork until its child, which is stopped, goes on:
 				   regs has only its call, sp and pc and can't be changed */
-	bool gone;
-	bool asleep;		/* stopped by a signal before we came: SIGCONT alone lets it run */
+	bool gone;		/* it has ended, or does not share the memory any more */
+	bool asleep;		/* in a group stop by a signal: SIGCONT alone lets it run */
 	struct thread_regs regs;	/* valid while stopped */
-	bool regs_changed;	/* written back when it is let go */
-	bool seized;		/* the rest is threads.c's own */
+	bool regs_changed;	/* regs is to be written to the thread before it goes on */
+	bool seized;		/* this and all below: for this folder only */
 	uint64_t seen;		/* when it was found */
-	uint64_t deep_since;	/* when it was first seen in an uninterruptible sleep, in this stop; 0: not */
-	uint8_t vfork_looks;	/* how often in a row it was seen asleep in vfork */
-	int64_t eintr_nr;	/* call that we rewound so that it does not report EINTR; -1: none */
-	uint64_t eintr_at;	/* its `syscall` instruction */
+	uint64_t deep_since;	/* when it was first seen in an uninterruptible sleep, in this stop; 0: it was not */
+	uint8_t vfork_looks;	/* in how many polls in a row it was asleep in vfork */
+	int64_t eintr_nr;	/* system call that returned EINTR because of the stop and was rewound; -1: none */
+	uint64_t eintr_at;	/* address of its `syscall` instruction */
 	uint64_t mask;		/* signal mask; valid if eintr_nr >= 0 */
 	struct {		/* the call in which it slept before it was interrupted, where its registers don't tell; nr -1: none */
 		int64_t nr;
@@ -50,19 +50,22 @@ struct thread {
 	} before;
 };
 
-/* What one process (all threads agree) uses for restartable sequences. */
-/* all: every thread is registered. Those who are not may be new: C libraries do it first of all. */
+/*
+ * The restartable sequences of a process. usable: all registered threads have struct rseq at the same offset from the
+ * thread pointer, and the same signature. all: every thread is registered. A thread that is not may be a new one: a C
+ * library registers it first of all.
+ */
 struct rseq_conf { bool usable, all; int32_t offset; uint32_t signature; };
 
 struct proc {
 	pid_t pid;
 	const struct arch *arch;
 	int mem;		/* /proc/PID/task/TID/mem, read and write */
-	bool started_by_us;
-	bool gone;		/* died or executed another program */
+	bool started_by_us;	/* by proc_spawn() */
+	bool gone;		/* it has ended or executed another program */
 	map_list maps;		/* as of the last proc_read_maps() */
 	VEC(struct thread) threads; /* as of the last proc_stop() */
-	uint64_t start_time;	/* field 22 of stat: tells a reused pid from ours */
+	uint64_t start_time;	/* field 22 of stat: differs if the pid is reused by another process */
 	char exe[4096];		/* target of /proc/PID/exe, as seen in the target's root */
 	char root[64];		/* /proc/PID/root */
 	uint64_t stopped_at, pause_ns; /* longest pause so far, stop to resume */
@@ -75,114 +78,118 @@ static inline uint64_t thread_sp(const struct proc *p, const struct thread *t)
 }
 
 /*
- * Open a process and refuse, each with its own sentence: no such process, zombie, kernel thread,
- * 32-bit, another CPU, no permission (names uid, capability or ptrace_scope, whichever it is),
- * traced already (names the tracer), ourselves. Touches nothing in the target.
+ * Open a process. Each reason to refuse has its own message: no such process, zombie, kernel thread,
+ * 32-bit, another CPU, no permission (names the uid, capability or ptrace_scope that forbids it),
+ * already traced (names the tracer), jab itself. Changes nothing in the target.
  */
 int proc_open(pid_t pid, struct proc **ret_proc);
-void proc_close(struct proc *p);	/* lets go of everything still held */
-void proc_settle(void);		/* of closed ones: lets go of threads that could not be stopped then, and have stopped since */
+void proc_close(struct proc *p);	/* threads that are still held go on */
+void proc_settle(void);		/* detaches from threads of closed targets that did not stop in time and have stopped since */
 
 /* Pids of processes whose name (comm or basename of exe) is `name`. */
 typedef VEC(pid_t) pid_list;
 int proc_find(const char *name, pid_list *ret_pids);
-int proc_find_users(const char *path, pid_list *ret_pids);	/* may be none */
+int proc_find_users(const char *path, pid_list *ret_pids);	/* that map the file as code; the list may be empty */
 
-/* Its user (the real one) and what it executes, as the kernel says. -ESRCH: it has ended. */
+/* The real uid of a process and the path of its program, from /proc. -ESRCH: it has ended. */
 int proc_identity(pid_t pid, uid_t *ret_uid, char *exe, size_t room);
 
 /*
- * Start a program and hold it at its first own instruction: the entry point, after the loader has
- * mapped and relocated the libraries. Until then our death ends it too; afterwards it never does.
- * It is left stopped (as by proc_stop); proc_resume() lets it run. Errors of execve are told as such.
+ * Start a program and hold it when the loader has mapped and relocated the libraries, before the first constructor; at
+ * the entry point if it has no loader, or one that does not show that moment. Until then the death of the tracer kills
+ * it; afterwards never. It is left stopped (as by proc_stop()); proc_resume() lets it run. An error of execve has its
+ * own message.
  */
 int proc_spawn(char *const argv[], struct proc **ret_proc);
-int proc_child_ended(struct proc *p, int *ret_status);	/* of a child of ours: 1 and the wait status, or 0 */
+int proc_child_ended(struct proc *p, int *ret_status);	/* of proc_spawn(): 1 and the wait status, or 0: it has not ended */
 
-int proc_path(struct proc *p, const char *name, char *buf, size_t len);	/* in /proc, of a live thread */
+int proc_path(struct proc *p, const char *name, char *buf, size_t len);	/* /proc/PID/task/TID/NAME of a thread that has not ended */
 int proc_read_maps(struct proc *p);
 const struct map *proc_map_at(const struct proc *p, uint64_t addr);
-bool proc_alive(struct proc *p);	/* same process, same program */
+bool proc_alive(struct proc *p);	/* it runs, and still the same program */
 
-bool proc_text_is_files(const struct proc *p, uint64_t lo, uint64_t hi);	/* known in this stop: no page there is its own copy */
-bool proc_fills_pages(struct proc *p);	/* has a userfaultfd: an access of ours may have to wait for its threads */
+bool proc_text_is_files(const struct proc *p, uint64_t lo, uint64_t hi);	/* known in this stop: no page there is a private copy */
+bool proc_fills_pages(struct proc *p);	/* it has a userfaultfd: an access to its memory may have to wait for its threads */
 int proc_read(struct proc *p, taddr at, void *to, size_t len);
 int proc_write(struct proc *p, taddr at, const void *from, size_t len);	/* also into read-only text */
 
 /*
- * Stop every thread, those born meanwhile and those of every other process that shares the memory
- * (vfork children, CLONE_VM). Registers are read. Restartable sequences in which a thread stands are
- * aborted only if its registers get changed. -EBUSY with a sentence if a thread can't be stopped
- * within the deadline; then nothing is stopped any more. While one is in an uninterruptible sleep, the others
- * are held for some milliseconds only and run until it wakes. Stops nest: the last proc_resume() lets go.
+ * Stop every thread, also those created meanwhile and those of every other process that shares the memory
+ * (vfork children, CLONE_VM). Registers are read. A restartable sequence that a thread is in is
+ * aborted only if the thread's registers get changed. -EBUSY with a message if a thread can't be stopped
+ * within the deadline; then no thread stays stopped. While a thread is in an uninterruptible sleep, the others
+ * are held for some milliseconds only and run until it wakes. Stops nest: the last proc_resume() lets the threads run.
  */
 int proc_stop(struct proc *p);
-int proc_stop_now(struct proc *p);	/* -EBUSY at once if one is in an uninterruptible sleep: not waited for */
+int proc_stop_now(struct proc *p);	/* -EBUSY at once if a thread is in an uninterruptible sleep */
 int proc_resume(struct proc *p);
 bool proc_is_still(const struct proc *p);	/* all of its threads are held, and none is borrowed */
 
 /* While stopped: make the target do a system call. Returns 0 and the call's raw result. */
 int proc_syscall(struct proc *p, long nr, const uint64_t args[6], int64_t *ret_value);
 
-/* Does it lock memory (mlockall): then every page that is mapped is there, wanted or not. */
+/* True if it locks memory (mlock, mlockall): every page of a locked mapping takes memory at once, used or not. */
 bool proc_locks_memory(struct proc *p);
 
 /*
- * System calls in the text with their number right in front, of some kinds: rt_sigreturn, clone, vfork,
- * clone3, execve and execveat, those that change mappings, and arch_prctl; FAR_ARCH_PRCTL if other instructions come in
- * between (at most FAR_LEN bytes in all), and for whatever else can change a thread pointer. And glibc's syscall(), which can make each of them: its
- * number is ANY_CALL. The list lives with p until the next call.
+ * Places in the text that make a system call whose number is loaded right before it: rt_sigreturn, clone, vfork,
+ * clone3, execve, execveat, those that change mappings, prctl, seccomp, and arch_prctl. FAR_ARCH_PRCTL: an arch_prctl with
+ * other instructions in between (at most FAR_LEN bytes in all), or another instruction that can change a thread pointer.
+ * ANY_CALL: glibc's syscall(), which makes calls of any number. The list belongs to p and is valid until the next call.
  */
 struct text_call {
-	taddr at;		/* of an instruction not far before the syscall, mostly that which loads the number */
+	taddr at;		/* of an instruction at or shortly before the system call, mostly the one that loads the number */
 	uint32_t nr;
-	uint8_t len;		/* of this instruction; 0: there is no place for a jump */
+	uint8_t len;		/* of this instruction; 0: there is no room for a jump */
 	uint8_t bytes[7];
 };
 int proc_text_calls(struct proc *p, const struct text_call **ret_calls, size_t *ret_n);
 
-/* While stopped: does one of its threads have system calls dispatched to the program itself (as Wine does)? */
+/* While stopped: true if a thread has its system calls dispatched to the program, as in Wine (PR_SET_SYSCALL_USER_DISPATCH). */
 bool proc_dispatches(struct proc *p);
-/* While stopped: may a thread of it not read the time stamp counter? One is asked, by a call of its own; word: u32 there, for the answer. */
+/*
+ * While stopped: true if the borrowed thread may not read the time stamp counter (PR_GET_TSC). word: address of a u32 in
+ * the target for the result of the call.
+ */
 bool proc_is_timeless(struct proc *p, taddr word);
 
-int proc_rseq(struct proc *p, struct rseq_conf *ret_conf);	/* while stopped; usable: those who are registered agree */
-int proc_rseq_unregister(struct proc *p, const struct rseq_conf *conf);	/* those who are not find no CPU in their blocks */
+int proc_rseq(struct proc *p, struct rseq_conf *ret_conf);	/* while stopped */
+int proc_rseq_unregister(struct proc *p, const struct rseq_conf *conf);	/* sets cpu_id to -1 for threads that are not registered */
 
 /*
- * While stopped: where every thread keeps its own thread id, as its pid namespace knows it, as an
- * offset from the thread pointer. -ENOENT: there is no such place.
+ * While stopped: the offset from the thread pointer at which every thread keeps its own tid (that of its own pid
+ * namespace). -ENOENT: there is no such offset.
  */
 int proc_tid_offset(struct proc *p, int32_t *ret_off);
 
 /*
- * Shared memory, one object per target (see undo.h for its first pages), mapped in pieces.
+ * Memory shared with one target (see undo.h for its first pages), mapped in pieces.
  * All pieces are made in one stop; a target that is held already stays held. The undo record has
  * room for max_edits edits, over all text_apply() calls together. Afterwards every page of the data
- * and table pieces, but for what they have to spare, is there and charged to us; for code, rings and the rest arena_touch() does
- * that, as far as is needed.
+ * and table pieces, except their spare parts, is allocated and charged to the tracer; for code, rings and spare parts
+ * arena_touch() does that, for as much as is needed.
  *
- * A ring is seen at addresses of len + (len - RING_HEAD_SIZE) bytes, there and here: its head, its
- * data, and the same data once more. The private piece and the scratch one are not shared, with us neither; a
- * fork finds zeros in the first, a copy in the other. We reach them by proc_read() and proc_write(). There is at
- * most one of each.
+ * A ring takes len + (len - RING_HEAD_SIZE) bytes of addresses, in the target and in the tracer: its head, its
+ * data, and a second mapping of the same data. The private piece and the scratch piece are private memory of the target;
+ * a forked child finds zeros in the private piece and a copy of the scratch piece. The tracer accesses both by proc_read()
+ * and proc_write(). There is at most one of each.
  */
-enum piece_kind {
-	PIECE_DATA,		/* RW there and here */
-	PIECE_CODE,		/* RX there, RW here; the address must be given */
-	PIECE_TABLE,		/* read-only there, RW here: what pads take as addresses and limits */
-	PIECE_RING,		/* RW; len = RING_HEAD_SIZE + size of the data */
-	PIECE_SCRATCH,		/* RW there, here == NULL */
-	PIECE_PRIVATE,		/* the same */
+enum piece_kind {		/* protection in the target, and in the tracer */
+	PIECE_DATA,		/* RW, RW */
+	PIECE_CODE,		/* RX, RW; the caller gives the address */
+	PIECE_TABLE,		/* R, RW: addresses and limits that pads use, and that the target must not change */
+	PIECE_RING,		/* RW, RW; len = RING_HEAD_SIZE + size of the data */
+	PIECE_SCRATCH,		/* RW, not mapped (here == NULL) */
+	PIECE_PRIVATE,		/* RW, not mapped */
 };
 
 struct piece {
-	taddr at;		/* page-aligned address there; v == 0: chosen, and it is filled in */
+	taddr at;		/* page-aligned address in the target; v == 0: arena_create() chooses it and fills it in */
 	size_t len;		/* page multiple */
-	size_t spare;		/* of a data or table piece: so much of its end is not used yet */
+	size_t spare;		/* of a data or table piece: how many bytes at its end are not used yet */
 	enum piece_kind kind;
-	uint8_t *here;		/* out: our own view */
-	uint64_t offset;	/* out: in what is shared */
+	uint8_t *here;		/* out: the tracer's mapping */
+	uint64_t offset;	/* out: in its memfd */
 };
 
 struct gap { uint64_t lo, hi; };
@@ -190,29 +197,29 @@ typedef VEC(struct gap) gap_list;
 
 struct arena;
 int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edits, struct arena **ret_arena);
-uint8_t *arena_view(struct arena *a, taddr at);	/* our view of an address there; NULL: not in a piece */
-int arena_touch(struct arena *a, taddr at, size_t len);	/* pages that will be used: before they are */
+uint8_t *arena_view(struct arena *a, taddr at);	/* the tracer's mapping of a target address; NULL: not in a piece */
+int arena_touch(struct arena *a, taddr at, size_t len);	/* allocate pages, before they are used */
 /*
- * What is touched is mapped there, too, so that no event takes a page fault. Of a program that may end at once it is not, until
- * arena_map_rest().
+ * arena_touch() also fills the target's page tables, so that no event takes a page fault. For a program that may end soon
+ * this is not worth its time: after arena_map_later() it is left out, until arena_map_rest() makes up for it.
  */
 void arena_map_later(struct arena *a);
 void arena_map_rest(struct arena *a);
-const struct rseq_conf *arena_rseq(const struct arena *a);	/* as of the stop in which it was made */
-bool arena_is_timeless(struct arena *a, taddr word);	/* while stopped: proc_is_timeless(), or what is known since it was made in the same stop */
-int arena_tid(const struct arena *a, int32_t *ret_off);	/* proc_tid_offset() as of the same stop */
+const struct rseq_conf *arena_rseq(const struct arena *a);	/* as of the stop in which the arena was made */
+bool arena_is_timeless(struct arena *a, taddr word);	/* as proc_is_timeless(); in the stop that made the arena without a system call */
+int arena_tid(const struct arena *a, int32_t *ret_off);	/* proc_tid_offset(), as of the stop in which the arena was made */
 /*
- * While stopped: is every thread, and whatever its signal handlers interrupted, outside of the pads and of
- * these ranges? False also where that can't be said.
+ * While stopped: true if no thread's program counter, and none saved in a signal frame, is in the pads or in these
+ * ranges. False also if that is not known.
  */
 bool arena_is_quiet(struct arena *a, const struct gap *ranges, size_t n);
-void arenas_held(struct arena *const *arenas, size_t n, bool *ret_held);	/* does any process still map it? Looks at all of them */
-int arena_destroy(struct arena *a);	/* no text was changed, or it is back: unmap there and here; frees a */
-void arena_forget(struct arena *a);	/* only our side; counters stay readable until then; frees a, NULL is fine */
+void arenas_held(struct arena *const *arenas, size_t n, bool *ret_held);	/* whether any process maps each arena; reads all of /proc */
+int arena_destroy(struct arena *a);	/* if no text was changed, or all is restored: unmap it in the target and here; frees a */
+void arena_forget(struct arena *a);	/* unmap it only here; counters stay readable until then; frees a, NULL is fine */
 
 /*
- * Of the private or the scratch piece, not yet used: zeros are written there, so that no probe has to take memory for it.
- * -ENOSPC: the target's memory cgroup has no room for so much, and the kernel would have killed it.
+ * Writes zeros to a part of the private or scratch piece that is not used yet, so that its pages are allocated now and not
+ * by a probe. -ENOSPC: the target's memory cgroup has too little left, and the kernel would have killed the target.
  */
 int proc_take_memory(struct proc *p, taddr at, size_t len);
 bool proc_memory_is_limited(struct proc *p);

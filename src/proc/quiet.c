@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does anybody stand in a pad? */
+/* Whether any thread or signal frame has a program counter in a pad. */
 #include "proc/arena.h"
 
 static bool is_in(const struct arena *a, uint64_t pc, const struct gap *ranges, size_t n)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A way out of a trap in the kernel. A thread that executes another program kills its siblings and
- * waits until they are gone; a traced one is gone only when its tracer has taken notice. Meanwhile it
- * holds the lock that PTRACE_SEIZE needs. So if we are about to seize one sibling when another, seized
- * already, is killed in this way, everybody waits for ever. Only another thread of ours can take
- * notice then: this one. It sleeps, and while we are seizing it looks every few milliseconds for
- * threads that have ended. It takes nothing but ends, and never that of a whole process.
+ * A way out of a deadlock in the kernel. A thread that executes another program kills the other threads of its process and
+ * waits until they are gone; a traced one is gone only when its tracer has waited for it. Meanwhile the execing thread
+ * holds the lock that PTRACE_SEIZE needs. So if the tracer is about to seize one thread when another, seized
+ * already, is killed in this way, both sides wait for ever. Then only another thread of the tracer can reap the killed
+ * thread: the reaper. While threads are being seized it looks every few milliseconds for
+ * threads that have ended. It reaps only ended threads, and never a main thread.
  */
 #include "proc/internal.h"
 
@@ -22,15 +22,15 @@ struct reaper {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
-	pid_t creator;		/* a fork of ours has no such thread */
+	pid_t creator;		/* the process that has the thread: a fork of the tracer has not */
 	bool armed, quit;
 	const struct thread *threads;
 	size_t n;
 };
 
 /*
- * For a traced thread waitid() reports and forgets stops too, whatever it is asked for. So look
- * first without forgetting: what has ended stays so.
+ * For a traced thread waitid() with WEXITED alone reports and consumes stops, too. So first look without
+ * consuming (WNOWAIT): a thread that has ended stays so.
  */
 bool reap_if_ended(pid_t tid)
 {
@@ -87,17 +87,17 @@ static struct reaper *create(void)
 	pthread_cond_init(&r->cond, &attr);
 	r->creator = getpid();
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);	/* signals are for the others */
+	pthread_sigmask(SIG_SETMASK, &all, &old);	/* signals are handled by the tracer's other threads */
 	err = pthread_create(&r->thread, NULL, run, r);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err) {
 		free(r);
-		return NULL;	/* the trap is rare; without a thread we take the risk */
+		return NULL;	/* the deadlock is rare: go on without the thread */
 	}
 	return r;
 }
 
-/* The list must not move until reaper_disarm(). */
+/* p->threads must not be reallocated until reaper_disarm(). */
 void reaper_arm(struct proc *p)
 {
 	struct proc_priv *v = priv(p);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Removal by a process that finds what a killed tracer left. Each process is cleaned by the record that it
- * maps itself and by nothing else: what stands in one process never changes another. Forks of a process are those that
- * map an arena of the same name.
+ * Removal of what a killed tracer has left, by another process. Each target is cleaned by the record that it
+ * maps itself and by nothing else: a record never changes another process. Forks of a process are found by their mappings
+ * of an arena of the same name.
  *
  *	left behind			seen as					done
  *	descriptor			fd "memfd:jab-..."			close
  *	mapping without record		first page is empty			unmap (no text was touched)
- *	mapping, record			edits in it are not in the text		wait, unmap
- *	mapping, record, some text	each edit: old bytes or our own		restore, wait, unmap
+ *	mapping, record			no edit of it is in the text		wait, unmap
+ *	mapping, record, some text	each edit: old bytes or new ones	restore, wait, unmap
  *
- * A record may be forged by the process that has it. So all that it costs has a limit: arenas per process, edits and text
- * by what is mapped there, time.
+ * ("wait": until no thread is in a pad.) A record may be forged by the process that maps it. So all that it can cost is
+ * limited: arenas per process, edits and text by what is mapped in the process, time.
  */
 #include "arch/page.h"
 #include "proc/clean.h"
@@ -40,8 +40,8 @@ static bool is_of(const struct map *m, const struct arena_label *label)
 }
 
 /*
- * Text that may have been changed is mapped from a file and private. It need not be executable at this moment: a
- * program may be about to change it.
+ * Text that jab may have changed is a private mapping of a file. It need not be executable at this moment: a
+ * program may be about to change its protection.
  */
 static bool is_text(const struct map *m)
 {
@@ -58,7 +58,7 @@ static size_t most_edits(const struct proc *p)
 	return MIN(bytes / BYTES_PER_EDIT, (uint64_t)UNDO_MAX_EDITS);
 }
 
-/* Edits from `first` on that are in no text any more: that library was unloaded, or the record lies. */
+/* Drop edits from `first` on that are not in text: their library was unloaded, or the record is forged. */
 static void drop_gone(const struct proc *p, struct undo *u, size_t first)
 {
 	size_t n = first;
@@ -97,7 +97,7 @@ static int load_moves(struct proc *p, uint64_t at, size_t n, struct undo *u)
 	struct undo_move *part = xcalloc(READ_AT_ONCE, sizeof(*part));
 	int r = 0;
 
-	n = MIN(n, most_edits(p) * UNDO_MOVES_PER_EDIT);	/* they are only a help */
+	n = MIN(n, most_edits(p) * UNDO_MOVES_PER_EDIT);	/* moves are optional: the rest is ignored */
 	for (size_t i = 0; r == 0 && i < n; i += READ_AT_ONCE) {
 		size_t some = MIN(n - i, (size_t)READ_AT_ONCE);
 
@@ -109,7 +109,7 @@ static int load_moves(struct proc *p, uint64_t at, size_t n, struct undo *u)
 	return r;
 }
 
-/* Edits are sorted. */
+/* Limit the number of pages with edits. Edits are sorted. */
 static int check_pages(const struct undo *u)
 {
 	size_t pages = 0;
@@ -128,7 +128,7 @@ static int load_lists(struct proc *p, uint64_t at, const struct undo_head *h, st
 {
 	int r = 0;
 
-	/* No text was ever changed: leave alone what stands there now. */
+	/* No text was ever changed: ignore the edits. */
 	if (h->text != UNDO_TEXT_CLEAN)
 		r = load_edits(p, at + h->edits_off, h->n_edits, u);
 	if (r == 0)
@@ -138,7 +138,7 @@ static int load_lists(struct proc *p, uint64_t at, const struct undo_head *h, st
 	return r < 0 ? r : check_pages(u);
 }
 
-/* The record of that arena, as this process has it mapped. */
+/* Read the record of an arena from this process's mapping of it. */
 static int load_undo(struct proc *p, const struct arena_label *label, struct undo *u)
 {
 	const struct map *m = NULL;
@@ -157,9 +157,9 @@ static int load_undo(struct proc *p, const struct arena_label *label, struct und
 			m = &p->maps.v[i];
 	}
 	if (!any)
-		return 0;	/* it was taken out meanwhile */
+		return 0;	/* it was unmapped meanwhile */
 	if (!m)
-		return fail(-EAGAIN, "process %d has an arena of ours but its undo record is not mapped: "
+		return fail(-EAGAIN, "process %d has memory of a dead jab, but its undo record is not mapped: "
 			    "left as it is", p->pid);
 	r = proc_read(p, TADDR(m->start), &h, sizeof(h));
 	if (r == 0)
@@ -170,8 +170,8 @@ static int load_undo(struct proc *p, const struct arena_label *label, struct und
 }
 
 /*
- * The record is unmapped last. A thread that a dead tracer had borrowed may be about to do that, and /proc shows mappings
- * as of different moments: then pieces were seen without their record, and soon there are none.
+ * Pieces without a record: the record is unmapped last, but a thread that a dead tracer had borrowed may be unmapping the
+ * arena now, and /proc/PID/maps shows mappings as of different moments. So read it again some times: soon there are none.
  */
 #define RECORD_LOOKS 20
 #define RECORD_LOOK_NS 2000000ull
@@ -196,7 +196,7 @@ static int recover_arena(struct proc *p, const struct arena_label *label, uint64
 	return r;
 }
 
-/* While held: the number may mean another file by now, so look again before closing. */
+/* While held: the descriptor may be of another file by now, so check it again before closing it. */
 static void close_held(struct proc *p, const struct holder *want)
 {
 	holder_list now = { 0 };
@@ -214,7 +214,7 @@ static void close_held(struct proc *p, const struct holder *want)
 	vec_free(&now);
 }
 
-/* While held: does a thread still run through a dead tracer's table of calls (batch.c)? */
+/* While held: whether a thread still makes the calls of a dead tracer's table (batch.c). */
 static bool is_at_desk(struct proc *p, const struct arena_label *label)
 {
 	const struct map *m;
@@ -231,8 +231,8 @@ static bool is_at_desk(struct proc *p, const struct arena_label *label)
 }
 
 /*
- * Not as long as somebody is about to use or to close it: the number could mean a file of the
- * target's own by then.
+ * Not as long as a borrowed thread is about to use or close the descriptor: if it is closed twice, its number may belong to
+ * a file of the target by then.
  */
 static int close_descriptor(struct proc *p, const struct holder *h, uint64_t deadline)
 {
@@ -273,7 +273,7 @@ static int recover_holders(struct proc *p, const holder_list *list, uint64_t dea
 			return r;
 	}
 	if (mapped >= HOLDERS_MOST || list->n - mapped >= HOLDERS_MOST) {
-		log_warn("process %d has %u arenas or more: only so many are taken out at a time", p->pid, HOLDERS_MOST);
+		log_warn("process %d has %u or more arenas of dead jabs: only so many are removed at a time", p->pid, HOLDERS_MOST);
 		sum->verified = false;
 	}
 	for (i = 0; i < list->n; i++) {
@@ -288,14 +288,14 @@ static int recover_holders(struct proc *p, const holder_list *list, uint64_t dea
 		if (r < 0)
 			return r;
 	}
-	sum->processes = before + 1;	/* it is one, however many arenas it had */
+	sum->processes = before + 1;	/* one process, however many arenas it had */
 	return 0;
 }
 
 /*
- * A borrowed thread has all its signals blocked, and that is seen from outside. If its tracer died and
- * it has not had its turn since, it is still about to make a call: one descriptor or mapping more, or
- * less, than whoever looks now can see.
+ * Whether a thread may be borrowed: it has all signals blocked then, which /proc shows. If its tracer died and
+ * it has not had a CPU since, it is still about to make a call, by which the process gets or loses a descriptor or a
+ * mapping after we have read its lists.
  */
 static bool has_borrowed(pid_t pid)
 {
@@ -320,7 +320,7 @@ static bool has_borrowed(pid_t pid)
 	return found;
 }
 
-/* In a stop that call has been made. */
+/* When the thread has stopped, that call has been made. */
 static int stop_and_go(struct proc *p)
 {
 	int r = proc_stop(p);
@@ -331,7 +331,7 @@ static int stop_and_go(struct proc *p)
 static void find_holders(pid_t pid, pid_t via, holder_list *list)
 {
 	list->n = 0;
-	holders_in_fds(pid, via, list);		/* first: they are mapped before they are closed */
+	holders_in_fds(pid, via, list);		/* before the mappings: a memfd is mapped before its descriptor is closed */
 	holders_in_maps(pid, list);
 }
 
@@ -354,7 +354,7 @@ static bool is_listed(const holder_list *list, const struct arena_label *label)
 	return false;
 }
 
-/* By its own record, and only if its tracer is dead: that the name is the same proves nothing. */
+/* Clean a fork by its own record, and only if its tracer is dead: an equal name proves nothing. */
 static void recover_fork(pid_t pid, uint64_t deadline, struct text_report *sum)
 {
 	holder_list list = { 0 };
@@ -364,7 +364,7 @@ static void recover_fork(pid_t pid, uint64_t deadline, struct text_report *sum)
 	if (r == 0)
 		r = recover_opened(p, has_borrowed(pid), deadline, &list, sum);
 	if (r < 0 && r != -ENOENT && r != -ESRCH) {
-		log_warn("process %d has probes of a dead jab and can't be cleaned: %s", pid, err_text());
+		log_warn("process %d has probes of a dead jab that can't be removed: %s", pid, err_text());
 		sum->verified = false;
 		sum->arena_left = true;
 	}
@@ -372,7 +372,7 @@ static void recover_fork(pid_t pid, uint64_t deadline, struct text_report *sum)
 	vec_free(&list);
 }
 
-/* One look at all processes. Each is tried once; returns how many there were. */
+/* Go through all processes once. Each fork is tried only once; returns how many were tried now. */
 static size_t recover_forks_once(const holder_list *of, uint64_t patience, uint64_t deadline, pid_list *tried,
 				 struct text_report *sum)
 {
@@ -412,7 +412,7 @@ static void recover_forks(pid_t not, const holder_list *of, struct text_report *
 int text_recover(pid_t pid, struct text_report *ret_report)
 {
 	struct text_report sum = { .verified = true };
-	bool borrowed = has_borrowed(pid);	/* before the look at what is there */
+	bool borrowed = has_borrowed(pid);	/* before descriptors and mappings are read */
 	holder_list list = { 0 };
 	struct proc *p = NULL;
 	int r = -ENOENT;
@@ -430,7 +430,7 @@ int text_recover(pid_t pid, struct text_report *ret_report)
 	}
 	vec_free(&list);
 	if (r == -ENOENT)
-		return fail(r, "nothing of ours is in process %d", pid);
+		return fail(r, "process %d has no probes or memory of jab", pid);
 	return r;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Letting go of held threads: of all, or of all but the one that is going to be borrowed. What a
- * borrowed thread does for us takes longer than everything else, most of all where it has to wait for a
- * CPU, and only some of it needs the others to stand still.
+ * Letting held threads go on (PTRACE_DETACH): all, or all but the borrowed one. The system calls of a
+ * borrowed thread take longer than everything else in a stop, most of all when it has to wait for a
+ * CPU, and only some of them need the other threads to be stopped.
  */
 #include "proc/internal.h"
 
@@ -10,14 +10,14 @@
 #include <unistd.h>
 #include "base/clock.h"
 
-#define SETTLE_NS 20000000ull	/* stragglers of our stop mostly arrive at once */
+#define SETTLE_NS 20000000ull	/* threads in limbo mostly stop within this time */
 
 void thread_let_go(struct proc *p, struct thread *t)
 {
 	if (!t->seized || t->gone)
 		return;
 	if (!t->stopped) {
-		ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);	/* only a stopped one can be released */
+		ptrace(PTRACE_INTERRUPT, t->tid, 0, 0);	/* only a stopped thread can be detached from */
 		*vec_add(&priv(p)->limbo) = t->tid;
 		return;
 	}
@@ -29,7 +29,7 @@ void thread_let_go(struct proc *p, struct thread *t)
 	if (p->stopped_at)
 		p->pause_ns = MAX(p->pause_ns, now_ns() - p->stopped_at);
 	if (ptrace(PTRACE_DETACH, t->tid, 0, 0) < 0)
-		*vec_add(&priv(p)->limbo) = t->tid;	/* killed: its end is still to be collected */
+		*vec_add(&priv(p)->limbo) = t->tid;	/* killed: it is still to be reaped */
 	proc_step("resume: let go");
 }
 
@@ -38,7 +38,7 @@ static bool slept(const struct thread *t)
 	return t->regs.call >= 0 || t->eintr_nr >= 0;
 }
 
-/* Those first that were computing: they miss the time most. Returns how many were let go. */
+/* Threads that were running first: they lose most time. Returns how many go on. */
 static size_t let_go_but(struct proc *p, const struct thread *stays)
 {
 	struct burst burst;
@@ -72,9 +72,8 @@ void threads_let_go(struct proc *p)
 }
 
 /*
- * Others run: whether a thread may be borrowed meanwhile depends on its stack alone. It must be a stack and
- * nothing else down to its end, because what is below the stack pointer is written over for a while. And
- * no other process may run on it.
+ * Whether a thread may stay borrowed while others run depends on its stack: there must be nothing but its own stack below
+ * the stack pointer, because that memory is overwritten for a while. And no other process may share the memory.
  */
 static bool may_stay_alone(struct proc *p, const struct thread *t)
 {
@@ -90,8 +89,8 @@ void release_prepare(void)
 }
 
 /*
- * A borrowed thread that has to wait for a CPU until others have had their turn takes many times as long as all
- * of them would have had to wait for it. So there must be one left for it.
+ * If the borrowed thread has to wait for a CPU while the others run, it takes many times as long as these
+ * would have had to wait for it. So there must be a CPU left for it.
  */
 static bool leaves_a_cpu(struct proc *p, const struct thread *stays)
 {

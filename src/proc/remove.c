@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Taking everything out of one process. In the first stop the text is put back, so that from then on
- * no thread enters a pad; those inside are moved to the same instruction of the text, or what is left
- * of the pad's code is done for them (finish.c); only who can't be helped so is waited for. When no
+ * Removing everything from one process. In the first stop the text is restored, so that from then on
+ * no thread enters a pad; threads inside are moved to the same instruction of the text, or the rest
+ * of the pad's code is interpreted for them (finish.c); only threads for which neither is possible are waited for. When no
  * program counter, signal frame or restartable sequence is in the arena any more, it is unmapped in
  * the same stop, the record last.
  *
- * What stands in the text decides, edit by edit: our bytes are replaced by the old ones, also around a breakpoint that
- * was set over them (giveway.c), old bytes are fine, anything else belongs to somebody else and stays. Then the arena stays as well: he
- * may put our jump back one day.
+ * Each edit is compared with the text: the new bytes are replaced by the old ones, also around a breakpoint that
+ * was set over them (giveway.c); old bytes are right; any other bytes were written by the program or another tool, and
+ * stay. Then the arena stays as well: that tool may write the jump back one day.
  */
 #include "arch/page.h"
 #include "proc/clean.h"
@@ -23,28 +23,28 @@
 
 #define FIRST_WAIT_NS 100000ull
 #define LONGEST_WAIT_NS 10000000ull
-#define SEARCH_NS 300000000ull		/* for frames on stacks that no thread uses, with the target running: CPU time */
-#define SEARCH_SHORT_NS 10000000ull	/* the same where none is expected */
-#define SEARCH_LATE_NS 15000000000ull	/* that CPU time may come late on a busy machine */
+#define SEARCH_NS 300000000ull		/* CPU time of the search for frames on stacks that no thread uses (hidden.c), */
+#define SEARCH_SHORT_NS 10000000ull	/* if none is expected, */
+#define SEARCH_LATE_NS 15000000000ull	/* and how long it may take to get that CPU time on a busy machine */
 #define HIDDEN_PATIENCE_NS 500000000ull
-#define STEPS 4			/* moments given to handlers above pads, within one stop */
+#define STEPS 4			/* how often, within one stop, handlers that interrupted a pad may run for a moment */
 #define FIRST_MOMENT_NS 20000ull
 
 struct clean {
 	struct proc *p;
 	const struct undo *u;
 	struct text_report *report;
-	VEC(struct gap) arena;		/* what is mapped, the record last */
+	VEC(struct gap) arena;		/* its mappings, the record last */
 	struct spans spans;
 	struct pages pages;
 	struct sigframes frames;
 	struct finish finish;
-	bool *ours;			/* edits that stand in the text, by number */
-	bool text_back;
+	bool *ours;			/* by number of the edit: its new bytes were in the text */
+	bool text_back;			/* the text is restored */
 	enum hidden_risk risk;
-	bool left;			/* no thread was inside at the end of the last stop */
+	bool left;			/* no thread was in the arena at the end of the last stop */
 	bool passed;			/* memory was searched since then */
-	bool searched;			/* and no saved PC in the arena was found there that is alive */
+	bool searched;			/* and no saved PC in the arena was found that may still be used */
 	bool too_large;			/* not all memory was searched */
 	uint64_t search_end;		/* when to give up on hidden frames; 0: none was found yet */
 	size_t restored, foreign;
@@ -60,7 +60,7 @@ static bool in_arena(const struct clean *c, uint64_t v)
 	return false;
 }
 
-/* A record is foreign input: what it calls ours must look exactly like it. */
+/* A record may be forged: memory that it names as the arena's is unmapped only if it looks exactly like it. */
 static bool is_private_memory(const struct proc *p, struct gap g)
 {
 	const struct map *m = g.lo ? proc_map_at(p, g.lo) : NULL;
@@ -80,8 +80,8 @@ static void add_mapping(struct clean *c, uint64_t lo, uint64_t hi)
 }
 
 /*
- * The mappings themselves say where the arena is: by their name, whatever a record says. Only for the
- * memory that is not shared it is the record that says it.
+ * The arena is found by the names of its mappings, whatever a record says. Only the addresses of the private and
+ * scratch pieces, which have no name, are taken from the record.
  */
 static void find_arena(struct clean *c)
 {
@@ -121,7 +121,7 @@ static int prepare(struct clean *c)
 }
 
 /*
- * Our bytes, wholly or up to a page border: a tracer that is killed while it writes an edit across
+ * The new bytes, all or up to a page border: a tracer that is killed while it writes an edit across
  * two pages may leave one page new and the other old.
  */
 static bool is_ours(const struct edit *e, const uint8_t *now)
@@ -169,7 +169,7 @@ static void judge_edits(struct clean *c)
 	}
 }
 
-/* Only edits that still stand need a counter at their jump to be moved. */
+/* Where a program counter at the start of an edit goes; 0: it stays. Only edits that were in the text need that. */
 static uint64_t place_at_jump(const struct clean *c, uint64_t pc)
 {
 	const struct edit *e = edit_around(c->u->edits.v, c->u->edits.n, pc);
@@ -202,7 +202,7 @@ static int move_thread(struct clean *c, struct thread *t, place_fn place)
 	return r;
 }
 
-/* Every counter, in threads and in frames, goes where `place` says. The kernel gets them at once. */
+/* Every program counter, of threads and in frames, is moved to what `place` returns. The kernel gets the registers at once. */
 static int move_counters(struct clean *c, place_fn place)
 {
 	size_t i;
@@ -253,8 +253,8 @@ static int put_text_back(struct clean *c)
 }
 
 /*
- * A thread that has left a sequence of ours still names it until it is next preempted; the kernel
- * would look at the descriptor then, so it must not be unmapped under it.
+ * The rseq_cs of a thread that has left a sequence in a pad points to the sequence's descriptor until the thread is next
+ * preempted. The kernel reads the descriptor then, so the pointer must be cleared before the arena is unmapped.
  */
 static bool sequence_is_clear(struct clean *c, const struct thread *t)
 {
@@ -265,13 +265,13 @@ static bool sequence_is_clear(struct clean *c, const struct thread *t)
 	return proc_write(c->p, TADDR(slot), &none, sizeof(none)) == 0;
 }
 
-/* Remains that can't be led out are no reason to stay: see is_remains() in hidden.c. */
+/* A frame left over from a handler that has returned does not need the arena: see is_remains() in hidden.c. */
 static bool needs_arena(const struct clean *c, const struct saved_pc *s)
 {
 	return in_arena(c, s->pc) && !s->remains;
 }
 
-/* How many threads and frames still need the arena. */
+/* How many threads and signal frames still need the arena. */
 static size_t count_inside(struct clean *c)
 {
 	size_t i, n = 0;
@@ -287,7 +287,7 @@ static size_t count_inside(struct clean *c)
 	return n;
 }
 
-/* In a pad itself, or in a handler that comes back to one. */
+/* The thread is in a pad, or in a signal handler that will return to one. */
 static bool is_inside(void *arg, const struct thread *t)
 {
 	const struct clean *c = arg;
@@ -298,7 +298,7 @@ static bool is_inside(void *arg, const struct thread *t)
 	return in_arena(c, t->regs.cpu.pc);
 }
 
-/* What is left of the code in the pads, done for them. Whoever can't be helped so is waited for. */
+/* Interpret the rest of the pad's code for each thread in one. Threads for which that is not possible are waited for. */
 static int finish_threads(struct clean *c)
 {
 	int r = 0;
@@ -332,10 +332,10 @@ static int finish_frames(struct clean *c)
 }
 
 /*
- * Nobody enters a pad any more. Those inside are brought out by hand. A handler that interrupted a pad
- * first gets a moment to come back by itself, since only that is proof that its frame is alive: where
- * many threads are busy it would not get a CPU between two stops, so these alone are let run, each
- * time a little longer. Then their frames are treated like threads. -EAGAIN: somebody is still inside.
+ * No thread enters a pad any more. Those inside are moved out, or the rest of the pad is interpreted. A handler that
+ * interrupted a pad first gets a moment to return by itself, since only that proves that its frame is in use: where
+ * many threads are busy it would not get a CPU between two stops, so only such threads run, each
+ * time a little longer. Then their frames are treated like threads. -EAGAIN: a thread or frame is still inside.
  */
 static int let_out(struct clean *c)
 {
@@ -350,7 +350,7 @@ static int let_out(struct clean *c)
 		if (r < 0)
 			return r;
 		if (!count_inside(c))
-			return finish_frames(c);	/* no thread is inside; remains of frames may be */
+			return finish_frames(c);	/* only frames of handlers that have returned may be inside */
 		r = i < STEPS ? threads_step(c->p, is_inside, c, moment) : 0;
 		if (r <= 0)
 			break;
@@ -363,7 +363,7 @@ static int let_out(struct clean *c)
 	return r == 0 && count_inside(c) ? -EAGAIN : r;
 }
 
-/* What a borrowed thread of a dead tracer's mapped after we had looked must go, too. */
+/* A thread that a dead tracer had borrowed may have made mappings since the first read: these are unmapped, too. */
 static int look_again(struct clean *c)
 {
 	int r = c->u->growing ? proc_read_maps(c->p) : 0;
@@ -391,7 +391,7 @@ static int unmap_arena(struct clean *c)
 	return 0;
 }
 
-/* As long as the arena is there, its desk is; in our own target at least, if nobody has unmapped it. */
+/* The arena's desk, for a batch of calls: only in this tracer's own target, and if the target has not unmapped it. */
 static bool find_desk(const struct clean *c, struct desk *ret_desk)
 {
 	const struct arena *a = c->u->arena;
@@ -407,9 +407,9 @@ static bool find_desk(const struct clean *c, struct desk *ret_desk)
 }
 
 /*
- * After the text is back: is there a saved PC in the arena that no thread leads to? Searched with the
- * target running; what is found is looked at in the next stop. A program whose memory takes too long keeps the
- * arena if it has handlers of the kind that may switch stacks.
+ * After the text is restored: search for a saved PC in the arena that no walk from a thread's stack finds, with the
+ * target running; what is found is handled in the next stop. If the search takes too long, the
+ * arena stays mapped in a program with handlers of the kind that may switch stacks.
  */
 static void search_hidden(struct clean *c)
 {
@@ -433,7 +433,7 @@ static bool any_hidden(const struct clean *c)
 	return false;
 }
 
-/* One stop. Returns 0 when all is done that can be done, -EAGAIN to come back later. */
+/* One stop. Returns 0 when all is done that can be done, -EAGAIN if another stop is needed later. */
 static int clean_held(struct clean *c)
 {
 	struct desk desk;
@@ -469,7 +469,7 @@ static int clean_held(struct clean *c)
 	return unmap_arena(c);
 }
 
-/* For -v: who it is that we wait for in vain. */
+/* For -v: the threads and frames that did not leave the arena in time. */
 static void name_inside(const struct clean *c)
 {
 	bool asleep = false;
@@ -497,15 +497,15 @@ static void name_inside(const struct clean *c)
 static bool is_too_late(const struct clean *c, uint64_t deadline)
 {
 	if (c->left)
-		deadline += SEARCH_LATE_NS;	/* nothing is waited for but the end of the search */
+		deadline += SEARCH_LATE_NS;	/* only the end of the search is waited for */
 	else if (c->search_end)
 		deadline = MIN(c->search_end, deadline);
 	return now_ns() > deadline;
 }
 
 /*
- * Between two stops. A thread that is inside a pad can be switched away from at any time: as long as
- * there is one, a search shows nothing, and the target gets a little time instead.
+ * Between two stops. The code in a pad may be a user-level thread that is switched away at any time: as long as a thread
+ * is in a pad, a search proves nothing, and the target gets a little time instead.
  */
 static void wait_or_search(struct clean *c, uint64_t *wait)
 {
@@ -518,8 +518,9 @@ static void wait_or_search(struct clean *c, uint64_t *wait)
 }
 
 /*
- * Where a short jump leads to a long one, the long one is all that stands there: code that a signal has interrupted between the two
- * must be led away before the text is back. No thread may lead to its frame, so memory is searched first.
+ * If a short jump leads to a long one in filler, only the long jump is at that address: a thread that a signal has interrupted
+ * between the two must be moved to the site before the text is restored. Its frame may be on a stack that no thread uses, so
+ * memory is searched first.
  */
 static void search_landings(struct clean *c)
 {
@@ -559,7 +560,7 @@ static int clean_patiently(struct clean *c, uint64_t deadline)
 	return 0;
 }
 
-/* As the next one to look at the process would see it. */
+/* Check, from /proc and the text, that nothing of the arena and no edit is left. */
 static bool verify(struct clean *c)
 {
 	holder_list left = { 0 };

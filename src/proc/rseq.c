@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Restartable sequences, seen from outside. If the registers of a thread inside one are changed,
- * the kernel finds the program counter elsewhere, forgets the sequence, and what is left of it runs
- * unprotected later. So the abort that the kernel would do is done here first.
+ * Restartable sequences of a stopped thread. If the registers of a thread inside one are changed,
+ * the kernel finds the program counter outside of the sequence and does not abort it, and the rest of it runs
+ * unprotected later. So the tracer first aborts the sequence, as the kernel would.
  */
 #include "proc/internal.h"
 
@@ -32,7 +32,7 @@ uint64_t rseq_slot(const struct thread *t)
 	return t->stopped && ask(t, &a) ? a.pointer + RSEQ_CS_OFFSET : 0;
 }
 
-/* The registers first: if we die in between, the kernel clears the pointer itself. */
+/* The registers first, then rseq_cs: if the tracer dies in between, the kernel clears rseq_cs. */
 int rseq_abort(struct proc *p, struct thread *t)
 {
 	const uint64_t none = 0;

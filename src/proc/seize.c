@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* PTRACE_SEIZE waits for a lock that a thread in execve holds, for as long as that takes. Here it is left after a moment. */
+/*
+ * PTRACE_SEIZE waits for a lock that a thread in execve holds for as long as the call takes. Here the wait is ended after
+ * a moment, by the signal of a timer.
+ */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,7 +30,7 @@ static int try_to_seize(timer_t timer, pid_t tid, unsigned long options)
 	struct itimerspec t = { .it_value.tv_nsec = SEIZE_NS };
 	int r;
 
-	if (sigsetjmp(out, 1)) {	/* it may have come a moment too late */
+	if (sigsetjmp(out, 1)) {	/* the signal may have come after PTRACE_SEIZE was done */
 		armed = 0;
 		return status_of(tid, "TracerPid") == (uint64_t)getpid() ? 0 : -EAGAIN;
 	}

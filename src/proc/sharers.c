@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Processes that share the target's memory without being threads of it: children of vfork and
- * posix_spawn before they execute, and bare clone(CLONE_VM). They would run through text while it is
- * written. They are found among the descendants; kcmp() says whose memory is the same.
+ * posix_spawn before they execute, and bare clone(CLONE_VM). They could execute text while it is
+ * written. They are found among the descendants of the target; kcmp() shows whether the memory is the same.
  */
 #include "arch/syscalls.h"
 #include "proc/internal.h"
@@ -15,10 +15,10 @@
 #include <unistd.h>
 #include "base/clock.h"
 
-#define MANY_PIDS 16		/* given since the last look: asking about each would take too long */
-#define GRACE_NS 30000000ull
-#define GRACE_RUN_NS 5000000ull	/* of its own time: on a busy machine it may take long to get so much */
-#define GRACE_MOST_NS 1000000000ull
+#define MANY_PIDS 16		/* so many new pids are too many for one kcmp() each */
+#define GRACE_NS 30000000ull	/* time that a new process has for its exec before it is seized, */
+#define GRACE_RUN_NS 5000000ull	/* or CPU time, which on a busy machine takes longer, */
+#define GRACE_MOST_NS 1000000000ull	/* but not more than this */
 
 static bool is_known(struct proc *p, pid_t pid)
 {
@@ -32,7 +32,7 @@ static bool is_known(struct proc *p, pid_t pid)
 	return false;
 }
 
-/* Without kcmp in the kernel every child counts: to hold one too many for a moment does no harm. */
+/* Without kcmp in the kernel every child counts as a sharer: to hold another process for a moment does no harm. */
 static bool same_memory(struct proc *p, pid_t pid)
 {
 	long r = syscall(SYS_kcmp, priv(p)->via, pid, KCMP_VM, 0, 0);
@@ -88,7 +88,7 @@ static int children_of_all(struct proc *p, int dir)
 	return found;
 }
 
-/* The pid given last in the whole system; 0: unknown. */
+/* The pid that was assigned last in the whole system; 0: unknown. */
 static uint64_t newest_pid(struct proc *p)
 {
 	char buf[128], *last;
@@ -108,7 +108,7 @@ bool sharers_none_born(struct proc *p)
 	return now && now == priv(p)->newest_pid;
 }
 
-/* Whoever is gone already shares nothing; about others that we may not ask about, nothing is known. */
+/* false also for a process that has ended; true if the kernel does not permit kcmp(). */
 static bool may_share(struct proc *p, pid_t pid)
 {
 	long r = syscall(SYS_kcmp, priv(p)->via, pid, KCMP_VM, 0, 0);
@@ -128,10 +128,9 @@ static bool comes_from_clone(const struct proc *p)
 }
 
 /*
- * To look through the threads costs more than to stop them, so it is done again while they are
- * stopped only if there can be somebody new: a pid was given since the last look that is not surely
- * somebody else's, or a thread has just come out of a clone that was under way then. (vfork can't be
- * missed: the parent does not stop.)
+ * A search for children of all threads costs more than to stop them, so while they are stopped it is repeated only if there
+ * can be a new sharer: a pid was assigned since the last search whose process may share the memory, or a thread is at the end
+ * of a clone that was under way then. (A vfork can't be missed: its parent does not stop.)
  */
 bool sharers_may_be_new(struct proc *p)
 {
@@ -155,7 +154,7 @@ int sharers_find(struct proc *p)
 	v->newest_pid = newest_pid(p);
 	found = children_of_all(p, v->task);
 
-	/* Those found may have children of the same kind; the list grows while we walk it. */
+	/* Sharers may have children that share, too; the list grows during the loop. */
 	for (i = 0; i < v->sharers.n; i++) {
 		snprintf(path, sizeof(path), "/proc/%d/task", v->sharers.v[i]);
 		dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -167,7 +166,7 @@ int sharers_find(struct proc *p)
 	return found;
 }
 
-/* Call, stack pointer and program counter of a thread that sleeps in a call; the kernel shows them. */
+/* Call, stack pointer and program counter of a thread that sleeps in a system call, from /proc/PID/task/TID/syscall. */
 static bool asleep_in(const struct thread *t, struct thread_regs *ret_regs)
 {
 	unsigned long long nr, a[6], sp, pc;
@@ -213,7 +212,7 @@ bool in_vfork(const struct thread *t, struct thread_regs *ret_regs)
 	return true;
 }
 
-/* Does it want a CPU, and has hardly had one in its life? */
+/* Whether it is runnable, and has had less than GRACE_RUN_NS of CPU time. */
 static bool is_young(const struct thread *t)
 {
 	char path[64], text[128];
@@ -225,9 +224,9 @@ static bool is_young(const struct thread *t)
 }
 
 /*
- * A sharer on its way into another program is left alone: seized by somebody without privilege, a
- * set-user-id program would come out of it without its own. Most are born for just that, and between
- * our seizing one and its stop it would get there; so they are given some time first.
+ * A sharer that is about to exec is not seized: under a tracer without privilege, a
+ * set-user-id program would be executed without its privilege. Most sharers are created for an exec, and could get there
+ * between PTRACE_SEIZE and their stop; so they are given some time first.
  */
 bool is_about_to_exec(const struct thread *t)
 {
@@ -256,7 +255,7 @@ static bool is_stopped(struct proc *p, pid_t pid)
 	return any;
 }
 
-/* Whether a child of this very thread, which shares its memory, is stopped by us. */
+/* Whether a child of this very thread, which shares its memory, is in a ptrace stop. */
 bool child_is_held(struct proc *p, const struct thread *t)
 {
 	char path[64], *list, *at, *end;

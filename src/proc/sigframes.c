@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finding signal frames from outside. The kernel lays a frame down with the restorer's address as its
+ * Finding signal frames on a target's stacks. The kernel writes a frame with the restorer's address as its
  * lowest word, so that the handler returns there. From a thread's stack pointer upward the first such
- * word that heads a plausible frame is the innermost frame; its saved stack pointer says where to go
- * on, perhaps on another stack. A frame that is only left over in an unused part of the stack can
- * look the same: moving its counter does no harm, since nobody reads it. But it must not lead past
- * one that is alive. So everything above a stack pointer is looked at, except that within an exact
- * frame (all its marks are in place) only another exact one counts: the kernel leaves old bytes in
+ * word that begins a plausible frame is the innermost frame; its saved stack pointer says where the search
+ * continues, perhaps on another stack. An old frame in an unused part of the stack can
+ * look the same: changing its program counter does no harm, since it is never used. But it must not lead the search past
+ * a frame that is in use. So everything above a stack pointer is searched, except that within an exact
+ * frame (every word is as the kernel writes it) only another exact one counts: the kernel leaves old bytes in
  * the part for vector registers that are not in use.
  *
- * An exact frame needs no known restorer: programs may bring one of any bytes, in any memory. Its
+ * An exact frame needs no known restorer: programs may have one of any bytes, in any memory. Its
  * lowest word may even be popped already (the thread is in the restorer), so the search for exact frames
  * begins one word below the stack pointer. Frames on stacks that no thread uses: see hidden.c.
  * Which word is what: struct signal_abi.
@@ -26,8 +26,8 @@
 #include "base/err.h"
 #include "proc/internal.h"
 
-#define STRANGE_MOST (1024 * 1024ull)	/* how far to look up a stack whose end is not known */
-#define CHAIN_MOST 64			/* frames of one stack that lead to others */
+#define STRANGE_MOST (1024 * 1024ull)	/* how much of a stack is searched if its end is not known */
+#define CHAIN_MOST 64			/* frames of one stack that lead to other stacks */
 #define STACKS_MOST 64
 #define AUTODISARM (1u << 31)		/* SS_AUTODISARM */
 
@@ -47,7 +47,7 @@ int sigframes_prepare(struct sigframes *s, struct proc *p)
 		s->cap = 256 * 1024;
 		s->buf = xrealloc(NULL, s->cap);
 		if (!proc_is_still(p)) {
-			memset(s->buf, 1, s->cap);	/* the pages are there before anybody is stopped */
+			memset(s->buf, 1, s->cap);	/* take the page faults before threads are stopped */
 			s->used = s->cap;
 		}
 	}
@@ -62,7 +62,7 @@ static uint64_t stack_end(struct sigframes *s, struct proc *p, uint64_t sp, uint
 	const struct map *m = proc_map_at(p, sp);
 
 	if (!m && !s->maps_fresh) {
-		s->maps_fresh = true;	/* a stack younger than our list: rare, so only then read again */
+		s->maps_fresh = true;	/* a stack mapped after p->maps was read: rare, so they are read again only then */
 		if (proc_read_maps(p) == 0)
 			m = proc_map_at(p, sp);
 	}
@@ -75,7 +75,7 @@ static uint64_t stack_end(struct sigframes *s, struct proc *p, uint64_t sp, uint
 	return MIN(m->end, sp + STRANGE_MOST);
 }
 
-/* Page by page: what is not there holds nothing, and what lies above it may still be a frame. */
+/* Page by page: zeros for pages that are not there (filled.c); there may be a frame above them. */
 static void load_what_is_there(struct proc *p, uint8_t *to, uint64_t at, uint64_t end)
 {
 	for (uint64_t next, start = at; at < end; at = next) {
@@ -85,7 +85,7 @@ static void load_what_is_there(struct proc *p, uint8_t *to, uint64_t at, uint64_
 	}
 }
 
-/* Make [sp, end) readable in s->buf; what can't be read is cut off. */
+/* Copy [sp, end) to s->buf, up to the first byte that can't be read. */
 static void load_stack(struct sigframes *s, struct proc *p, pid_t tid, uint64_t sp, uint64_t end)
 {
 	size_t len = end - sp;
@@ -120,7 +120,7 @@ static bool is_restorer(const struct sigframes *s, uint64_t v)
 	return false;
 }
 
-/* Does it stand on the alternate stack that it names itself? */
+/* Whether the frame is on the alternate stack that it names itself. */
 static bool is_alternate(const struct signal_abi *abi, uint64_t at, const uint64_t *f)
 {
 	return at - f[abi->stack_sp] < f[abi->stack_size];
@@ -140,9 +140,9 @@ static bool frame_is_sane(const struct arch *arch, uint64_t at, const uint64_t *
 }
 
 /*
- * A frame by the kernel stands right below the stack pointer it saved (red zone and vector
- * registers between), or on the alternate stack that it names itself. So does one laid down for a
- * borrowed call (frame.c), except for threads without room there: at the far end of a stack.
+ * A frame of the kernel is right below the stack pointer that it has saved (red zone and vector
+ * registers in between), or on the alternate stack that it names itself. So is an emergency frame of a
+ * borrowed call (frame.c), except for threads without room there: then it is at the low end of the main stack.
  */
 static bool frame_is_plausible(struct proc *p, uint64_t at, const uint64_t *f)
 {
@@ -164,7 +164,7 @@ static int read_frame(void *arg, uint64_t at, void *to, size_t len)
 	return stack_read(arg, at, to, len);
 }
 
-/* Word for word the kernel's: the vector registers are where they belong, with their marks. */
+/* The vector registers are at their place, with the kernel's magic words. */
 static bool frame_is_exact(struct proc *p, uint64_t at, const uint64_t *f)
 {
 	const struct signal_abi *abi = p->arch->signal;
@@ -220,8 +220,8 @@ int sigframe_at(struct proc *p, uint64_t at, struct hidden_frame *ret_frame)
 }
 
 /*
- * Standing in the restorer itself, the handler has returned and popped the frame's lowest word. A
- * thread whose borrower died comes this way too.
+ * If the PC is in the restorer, the handler has returned and popped the frame's lowest word. A borrowed
+ * thread whose tracer died gets there, too.
  */
 static bool in_restorer(const struct sigframes *s, const struct proc *p, uint64_t pc)
 {
@@ -245,15 +245,15 @@ static bool popped_frame(struct sigframes *s, struct proc *p, const struct threa
 }
 
 /*
- * A frame on an alternate stack is alive while its handler runs there: below it, on the same stack. Whoever looks up from
- * somewhere else has met another thread's, or one that is over: in Go all stacks lie beside each other in one heap.
+ * A frame on an alternate stack is in use while its handler runs there: below it, on the same stack. A search that comes from
+ * outside of that stack has found a frame of another thread, or an old one: in Go all stacks are next to each other in one heap.
  */
 static bool frame_is_elsewhere(const struct signal_abi *abi, uint64_t sp, uint64_t at, const uint64_t *f)
 {
 	return is_alternate(abi, at, f) && sp < f[abi->stack_sp];
 }
 
-/* One stack from sp up. Returns how many of its frames lead to another one, and where. */
+/* Search one stack from sp up. Returns how many of its frames lead to other stacks, and the stack pointers there. */
 static int walk_stack(struct sigframes *s, struct proc *p, const struct thread *t, uint64_t sp,
 		      uint64_t *ret_away)
 {
@@ -343,7 +343,7 @@ static void put_cpu(const struct signal_abi *abi, uint64_t *f, const struct cpu 
 	f[abi->flags] = c->flags;
 }
 
-/* In one write, from the first word that differs to the last: no death of ours leaves half of it. */
+/* In one write, from the first word that differs to the last: so a killed tracer does not leave half of the changes. */
 int sigframe_store(struct proc *p, const struct saved_pc *s, const struct cpu *before,
 		   const struct cpu *after)
 {

@@ -13,7 +13,7 @@
 #include "proc/internal.h"
 
 #define MOMENT_NS 20000ull
-#define SOON_NS 2000000ull	/* so long a thread may take from its slot into its sleep before others are looked at */
+#define SOON_NS 2000000ull	/* time for the thread to fall asleep before other threads are checked */
 
 enum sleeps { SLEEPS_ELSEWHERE, MAY_SLEEP, SLEEPS_THERE };
 
@@ -34,7 +34,7 @@ static enum sleeps sleeps_at(pid_t pid, pid_t tid, uint64_t at)
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
 	n = file_read(path, text, sizeof(text));
-	if (n == -ENOENT)	/* no thread of it */
+	if (n == -ENOENT)	/* the process has no such thread */
 		return SLEEPS_ELSEWHERE;
 	if (n <= 0 || sscanf(text, "%llu %llx", &nr, &arg) != 2)
 		return MAY_SLEEP;
@@ -63,7 +63,7 @@ static bool try_thread(struct sleeper *s, const struct arena *a, uint64_t at, pi
 	return true;
 }
 
-/* The rest of one process. true: found, or the time is over */
+/* The threads of one process that were not checked yet. true: found, or the time is over */
 static bool look_at_threads(struct sleeper *s, const struct arena *a, uint64_t at, uint64_t until, int *ret_found)
 {
 	struct dirent *e;
@@ -86,7 +86,7 @@ static bool look_at_threads(struct sleeper *s, const struct arena *a, uint64_t a
 	return false;
 }
 
-/* 1: found; 0: the time is over, or a thread may come; -ESRCH: there is none */
+/* Search all processes. 1: found; 0: the time is over, or a thread may fall asleep soon; -ESRCH: there is none */
 static int look_everywhere(struct sleeper *s, const struct arena *a, uint64_t at, uint64_t until)
 {
 	struct dirent *e;
@@ -124,7 +124,7 @@ int sleeper_find(struct sleeper *s, const struct arena *a, taddr at, uint64_t un
 
 	if (!s->since)
 		s->since = now;
-	/* It rings before it sleeps: a moment later is much earlier than the next round. */
+	/* A thread reports itself before it sleeps: to spin for a moment is much faster than to wait for the next call. */
 	while ((its = sleeps_at(s->pid, s->tid, at.v)) == MAY_SLEEP && now_ns() - s->since < MOMENT_NS)
 		cpu_relax();
 	if (its == SLEEPS_THERE && arena_is_mapped(a, s->pid))
@@ -132,10 +132,10 @@ int sleeper_find(struct sleeper *s, const struct arena *a, taddr at, uint64_t un
 	if (its == MAY_SLEEP && now - s->since < SOON_NS)
 		return 0;
 	r = look_everywhere(s, a, at.v, until);
-	/* In a signal handler of its own. A number that is not one of its process is another process's thread. */
+	/* It is in a signal handler then. The tid must be one of the process: else it is the tid of another namespace. */
 	if (r == -ESRCH && is_thread_of(s->pid, s->tid) && arena_is_mapped(a, s->pid))
 		return 1;
-	return r < 0 ? fail(r, "no thread that calls itself %u waits for us", s->their_tid) : r;
+	return r < 0 ? fail(r, "no thread with the tid %u (in its own pid namespace) is parked", s->their_tid) : r;
 }
 
 void sleeper_close(struct sleeper *s)

@@ -88,7 +88,7 @@ int spans_read(struct spans *s, struct proc *p)
 		i += read_some(s, any_tid(p), i, MIN(s->v.n - i, (size_t)READ_AT_ONCE));
 		if (i == s->v.n)
 			break;
-		/* Text without read permission, or none at all: the other way can tell. */
+		/* Text without read permission, or none at all: /proc/PID/mem reads it, or shows that it is gone. */
 		t = &s->v.v[i++];
 		t->gone = proc_read(p, TADDR(t->lo), t->now, t->hi - t->lo) < 0;
 		if (t->gone && p->gone)
@@ -98,8 +98,8 @@ int spans_read(struct spans *s, struct proc *p)
 }
 
 /*
- * The kernel writes pieces of a page's length, counted from where we begin, and a SIGKILL may end
- * that after any of them: begin at a page, so that what stands in one page is never cut.
+ * The kernel writes in chunks of a page's length, counted from the start of the write, and a SIGKILL may end
+ * the write after any chunk. So a write begins at a page border: then no page is ever written in part.
  */
 int span_write(struct proc *p, const struct span_of_text *t)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Edits grouped by the text they stand in: one span for each run of adjacent pages, so that a page
- * is read once and written once, whatever the number of edits. All memory is had beforehand.
+ * Edits grouped by the pages they are in: one span for each run of adjacent pages, so that a page
+ * is read once and written once, however many edits it has. All memory is allocated by spans_make(), before the stop.
  */
 #ifndef JAB_PROC_SPANS_H
 #define JAB_PROC_SPANS_H
@@ -10,8 +10,8 @@
 
 struct span_of_text {
 	uint64_t lo, hi;
-	size_t first, n;	/* the edits inside */
-	uint8_t *now;		/* what stands there, as of spans_read() */
+	size_t first, n;	/* the edits inside, by number */
+	uint8_t *now;		/* the bytes of [lo, hi), as of spans_read() */
 	bool gone;		/* could not be read: not mapped any more */
 	bool changed;		/* to be written by spans_write() */
 };
@@ -22,7 +22,7 @@ struct spans {
 	size_t size;
 };
 
-/* From the first edit's byte to the last one's, or whole pages. Edits are sorted by address. */
+/* Edits are sorted by address. A span begins and ends with the bytes of edits, or at page borders. */
 void spans_make(struct spans *s, const struct edit *edits, size_t n, bool whole_pages);
 void spans_free(struct spans *s);
 
@@ -37,7 +37,7 @@ static inline uint8_t *span_at(const struct span_of_text *t, uint64_t at)
 
 /* The edit whose bytes hold pc, its first byte included; NULL: none. */
 const struct edit *edit_around(const struct edit *edits, size_t n, uint64_t pc);
-/* Where a program counter goes, 0: nowhere. Moves are sorted. */
+/* The address to which a program counter is to be moved; 0: none. Moves are sorted. */
 uint64_t move_find(const struct move *moves, size_t n, uint64_t pc);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starting a program and holding it before code of it or of its libraries runs. The child waits until we have seized it,
- * then executes; at the stop that follows, the kernel has mapped the program and its loader. The loader is followed from one system
- * call to the next until libraries are ready and constructors have not run (loading.h). A loader that shows no such call
- * gets a breakpoint where it reports to debuggers, and in any case there is one on the program's entry, where a static program
- * begins, and musl's before constructors. They are gone before anything else is done, and until then our death ends the child.
+ * Starting a program and holding it before code of it or of its libraries runs. The child waits until it is seized,
+ * then executes; at the stop that follows, the kernel has mapped the program and its loader. The loader is followed from one
+ * system call to the next until libraries are ready and constructors have not run (loading.h). A loader that makes no such call
+ * gets a breakpoint where it reports to debuggers. In any case there is a breakpoint on the program's entry, where a static
+ * program begins, and musl's programs before constructors. The breakpoints are removed before anything else is done; until
+ * then the death of the tracer kills the child.
  */
 #include "proc/internal.h"
 #include "proc/loading.h"
@@ -21,7 +22,7 @@
 
 #define OPTIONS_BEFORE (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL)
 
-/* Signals as they were when we were started: whatever we did to them since is not for our child. */
+/* Signal mask and ignored signals as they were when jab was started: the child gets these, not jab's own. */
 static sigset_t start_mask;
 static uint64_t start_ignored;
 
@@ -55,7 +56,7 @@ static bool may_execute(const char *path)
 	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* What execvp() would run; the first hit that can be executed. */
+/* The path that execvp() would execute: the first hit in PATH that is executable. */
 static int find_program(const char *name, char *ret_path, size_t len)
 {
 	const char *path = getenv("PATH"), *next;
@@ -78,7 +79,7 @@ static int find_program(const char *name, char *ret_path, size_t len)
 	return fail(-ENOENT, "%s: no such program in PATH", name);
 }
 
-/* Under a tracer without privilege such a program runs without its own: it would only fail later. */
+/* Under a tracer without privilege a set-user-id program runs without its privilege, and would only fail later. */
 static int refuse_privileged(const char *path)
 {
 	struct stat st;
@@ -108,7 +109,7 @@ __attribute__((noreturn)) static void child(char *const argv[], const char *path
 static int exec_failed(const char *path, int err)
 {
 	if (err == ENOENT)
-		return fail(-ENOENT, "%s: its interpreter is not there (see its first line, or its loader)", path);
+		return fail(-ENOENT, "%s: its interpreter does not exist (see its first line, or its loader)", path);
 	if (err == ENOEXEC)
 		return fail(-ENOEXEC, "%s is no program that can be executed (a script needs #! in its first "
 			    "line)", path);
@@ -126,12 +127,12 @@ static int ended_early(const char *path, int status)
 
 struct trap { uint64_t at; struct code_bytes old; bool set; };
 
-/* Where the new program is held: what comes first. */
+/* The places at which the new program is held: at the first that it reaches. */
 struct begin {
 	struct loading loading;
 	bool loads;		/* its loader is followed from call to call */
-	struct trap entry;	/* of the program */
-	struct trap loaded;	/* what the loader calls when libraries are ready, if no call shows it */
+	struct trap entry;	/* the program's entry point */
+	struct trap loaded;	/* the function that the loader calls when libraries are ready, if no system call shows that */
 };
 
 static int set_trap(struct proc *p, struct trap *t, uint64_t at)
@@ -160,7 +161,7 @@ static int clear_traps(struct proc *p, struct begin *b)
 	return r;
 }
 
-/* After an exec: the memory is new, so is everything we know of it. */
+/* After an exec: the address space is new, so /proc/PID/mem is opened again and everything is read anew. */
 static int at_exec(struct proc *p, struct begin *b)
 {
 	char path[64];
@@ -202,7 +203,7 @@ static int at_call(struct proc *p, struct begin *b)
 	return 0;
 }
 
-/* Returns 1 if this stop is one of the traps: then they are taken out and the thread stands before it. */
+/* Returns 1 if this stop is one of the traps: then they are removed, and the PC is set to the trap's address. */
 static int at_trap(struct proc *p, struct begin *b, int sig)
 {
 	const uint64_t after = p->arch->thread->trap_pc;
@@ -221,7 +222,7 @@ static int at_trap(struct proc *p, struct begin *b, int sig)
 	return 1;
 }
 
-/* One stop. 1: it is held where it should be; 0: it goes on; signals meanwhile are its own. */
+/* One stop. 1: the program is where it is to be held; 0: it goes on, and gets the signals sent to it. */
 static int at_stop(struct proc *p, struct begin *b, int status)
 {
 	int sig = 0, r = 0;
@@ -264,7 +265,7 @@ static int run_to_begin(struct proc *p, const char *path)
 	return r < 0 ? r : 0;
 }
 
-/* From this stop to the kind that proc_stop() makes; from now on it outlives us. */
+/* From any stop to the kind that proc_stop() makes; from now on the death of the tracer does not kill the process. */
 int hold_thread(struct proc *p, pid_t tid)
 {
 	int status, sig = 0, r;
@@ -280,7 +281,7 @@ int hold_thread(struct proc *p, pid_t tid)
 		}
 		sig = status >> 16 ? 0 : WSTOPSIG(status);
 	} while (status >> 16 != PTRACE_EVENT_STOP);
-	/* Not earlier: our death would have left it with a trap that nobody wants. */
+	/* Not earlier: if the tracer died, the process would run into a trap. */
 	if (ptrace(PTRACE_SETOPTIONS, tid, 0, PTRACE_O_TRACESYSGOOD) < 0)
 		return fail(-errno, "process %d: %s", p->pid, strerror(errno));
 	return threads_adopt(p, tid);
@@ -296,10 +297,10 @@ static int start(struct proc *p, const char *path, int go, int result)
 	int err, r;
 
 	if (ptrace(PTRACE_SEIZE, p->pid, 0, OPTIONS_BEFORE) < 0)
-		return fail(-errno, "a child of our own may not be traced: %s", strerror(errno));
+		return fail(-errno, "jab may not trace its own child: %s", strerror(errno));
 	if (write(go, "", 1) != 1)
 		return fail(-errno, "%s can't be started: %s", path, strerror(errno));
-	/* The pipe closes by the exec, or brings the error. */
+	/* The pipe is closed by the exec, or delivers its error. */
 	while ((r = read(result, &err, sizeof(err))) < 0 && errno == EINTR)
 		;
 	if (r == sizeof(err))

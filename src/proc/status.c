@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of /proc: read whole, and the few fields we need of them. */
+/* Files of /proc: read whole, and the few fields of them that are needed. */
 #include "proc/internal.h"
 
 #include <ctype.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Putting jumps into a live text. Everything that takes time happens while the threads run: the
+ * Writing jumps to the text of a running program. Everything that takes time is done while the threads run: the
  * record is written, the edits are grouped into runs of pages, the pages are made private, memory is
- * had. Then, with all threads stopped, in this order, which our death at any point leaves in a
- * working state (a pad runs the instructions of its window, jump or no jump):
+ * allocated. Then, with all threads stopped, in this order, so that the target works if the tracer dies at any
+ * point (a pad executes the instructions of its window, whether the jump to it is written or not):
  *
  *	read the text and compare	nothing is changed if a single byte differs
- *	look at program counters	a thread inside a window that can't be moved: try again later
- *	move them into the pads		from here on pads run, the text is still the old one
- *	write the text			run by run; some jumps may be there and others not
+ *	check program counters		a thread inside a window that can't be moved: try again later
+ *	move them into the pads		from here on pads are executed, the text is still the old one
+ *	write the text			span by span; some jumps may be written and others not
  */
 #include "arch/page.h"
 #include "proc/arena.h"
@@ -21,11 +21,11 @@
 #include "proc/spans.h"
 
 #define TRIES 12
-#define COPIED_AT_ONCE 128	/* pages */
+#define COPIED_AT_ONCE 128	/* pages in one stop */
 #define FIRST_WAIT_NS 100000
 #define SEARCH_NS 50000000ull	/* for frames on stacks that no thread uses */
 
-/* A counter that must be changed: a thread's own, or one that a signal frame keeps. */
+/* A program counter that must be changed: a thread's own, or one saved in a signal frame. */
 struct pc_fix {
 	struct thread *t;	/* NULL: in a frame */
 	taddr slot;
@@ -38,8 +38,8 @@ struct apply {
 	const struct text_patch *patch;
 	struct spans spans;
 	VEC(struct pc_fix) fixes;
-	uint64_t stuck;		/* a counter that could not be moved */
-	bool torn;		/* part of the text is new and could not be taken back */
+	uint64_t stuck;		/* a program counter that could not be moved */
+	bool torn;		/* part of the text is new and could not be restored */
 };
 
 static const char *hex(const uint8_t *bytes, size_t n, char buf[3 * EDIT_MAX + 1])
@@ -68,7 +68,7 @@ static int check_patch(const struct text_patch *patch)
 	return 0;
 }
 
-/* The pages that edits are in, each once: from *at (an edit's number) on, at most `most`. Returns how many. */
+/* Read a byte of each page with edits, and write it back if `write`: from edit number *at on, at most `most` pages. Returns how many. */
 static size_t touch_pages(struct proc *p, const struct text_patch *patch, size_t *at, size_t most, bool write)
 {
 	uint64_t done = 0;
@@ -92,11 +92,11 @@ static size_t touch_pages(struct proc *p, const struct text_patch *patch, size_t
 }
 
 /*
- * A page of text is private to the target once it has been written to; the copy takes about a microsecond,
- * longer than anything else we do to it. So where there are many pages, they are copied beforehand, some in each of
- * several short stops, by writing a byte over itself. Not while threads run: a program that patches that very byte
- * between our reading and writing it would lose its write, and nothing would show it. Few pages are copied
- * by the write of the text itself. They are all read before, with threads running: that may take a disk.
+ * The first write to a page of text makes a private copy of it, which takes about a microsecond,
+ * longer than anything else that is done to the page. So if there are many pages, they are copied beforehand, some in each of
+ * several short stops, by writing a byte over itself. Not while threads run: if the program patches that very byte
+ * between the read and the write, its change would be lost unnoticed. If there are few pages, the write of the text itself
+ * copies them. All pages are read before, with threads running: they may have to come from a disk.
  */
 static int make_private(struct proc *p, const struct text_patch *patch)
 {
@@ -133,7 +133,7 @@ static int check_memory(struct proc *p, const struct spans *spans)
 		    (unsigned long long)room >> 10, (unsigned long long)need >> 10);
 }
 
-/* Writing to a shared mapping would change the file (or memory) for everybody. Callers refuse that earlier; here it is certain. */
+/* A write to a shared mapping would change the file (or memory) for all processes. Callers check that earlier; here it is certain. */
 static int refuse_shared(struct proc *p, const struct text_patch *patch)
 {
 	for (size_t i = 0; i < patch->edits.n; i++) {
@@ -182,7 +182,7 @@ static bool strictly_inside(const struct apply *ap, uint64_t pc)
 	return e && (e->at.v != pc || e->resume.v != pc);
 }
 
-/* Where a counter has to go: 0 if it may stay; -EAGAIN if it is inside a window and has no way out. */
+/* *ret_to: where a program counter has to go; 0: it may stay. -EAGAIN: it is inside a window, and no move is known for it. */
 static int place_for(struct apply *ap, uint64_t pc, uint64_t *ret_to)
 {
 	const struct text_patch *patch = ap->patch;
@@ -200,8 +200,8 @@ static int place_for(struct apply *ap, uint64_t pc, uint64_t *ret_to)
 }
 
 /*
- * A thread in a system call stands after the instruction, but a restart takes it back to the instruction:
- * both places count. Which of them it is shows when the thread is prepared for the change.
+ * The PC of a thread in a system call is after the instruction, but a restart sets it back to the instruction:
+ * both addresses are checked. Which of them it is, thread_prepare_change() decides.
  */
 static int look_at_thread(struct apply *ap, struct thread *t)
 {
@@ -211,7 +211,7 @@ static int look_at_thread(struct apply *ap, struct thread *t)
 	if (r == 0 && t->regs.call >= 0)
 		r = place_for(ap, t->regs.cpu.pc - ap->p->arch->thread->call_insn.len, &back);
 	if (r == 0 && (here || back) && t->held)
-		return -EAGAIN;		/* sleeps in vfork: its registers are out of reach */
+		return -EAGAIN;		/* asleep in vfork: its registers can't be changed */
 	if (r == 0 && (here || back))
 		*vec_add(&ap->fixes) = (struct pc_fix){ .t = t };
 	return r;
@@ -227,7 +227,7 @@ static int look_at_frame(struct apply *ap, const struct saved_pc *s)
 	return r;
 }
 
-/* A one-instruction window has no inside: then there is nothing to look for in frames. */
+/* A window of one instruction has no inside: if all are like that, signal frames need not be searched. */
 static int look_at_counters(struct apply *ap)
 {
 	struct sigframes *f = &ap->a->frames;
@@ -267,8 +267,8 @@ static int move_thread(struct apply *ap, struct thread *t)
 }
 
 /*
- * The kernel gets the registers now: should we die after the text is written, a thread must not
- * wake up inside a jump.
+ * The kernel gets the registers now: if the tracer dies after the text is written, no thread may
+ * go on inside a jump.
  */
 static int move_counters(struct apply *ap)
 {
@@ -301,7 +301,7 @@ static void put_bytes(struct apply *ap, bool new)
 	}
 }
 
-/* What can't be written now may never have been written: its bytes say so. */
+/* A span that can't be restored may never have been written: compare its bytes. */
 static bool is_unchanged(struct proc *p, const struct span_of_text *t)
 {
 	size_t len = t->hi - t->lo;
@@ -312,7 +312,7 @@ static bool is_unchanged(struct proc *p, const struct span_of_text *t)
 	return same;
 }
 
-/* All runs, or none: what was written is taken back before anybody runs. */
+/* All spans, or none: after an error those written are restored before any thread runs. */
 static int write_text(struct apply *ap)
 {
 	enum undo_text before = ap->a->book.text;
@@ -390,8 +390,8 @@ static int apply_patiently(struct apply *ap)
 }
 
 /*
- * Programs that preempt user-level threads have old frames wherever they do that: around these the stop
- * looks for a PC inside a window. If the memory is too much for that, only the threads' own stacks are looked at.
+ * In programs that preempt user-level threads, memory is searched for signal frames now, and the stop checks the frames found
+ * there for a PC inside a window. If there is too much memory for that, only the threads' own stacks are checked.
  */
 static int prepare_frames(struct apply *ap)
 {
@@ -429,7 +429,7 @@ int text_apply(struct proc *p, struct arena *a, const struct text_patch *patch)
 
 	if (r < 0 || !patch->edits.n)
 		return r;
-	r = undo_append(&a->book, patch);	/* first the way back */
+	r = undo_append(&a->book, patch);	/* before any text is changed */
 	if (r < 0)
 		return r;
 	proc_step("apply: record written");

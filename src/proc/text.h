@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changing a target's text, all or nothing, and back. The record of how to undo it stands in the
- * arena's first pages before the first byte of text changes, in a form that another process can use
- * when we are dead.
+ * Changing a target's text, all or nothing, and restoring it. The record of how to undo the changes is in the
+ * arena's first pages before the first byte of text is changed, in a form that another process can use
+ * when the tracer is dead.
  */
 #ifndef JAB_PROC_TEXT_H
 #define JAB_PROC_TEXT_H
@@ -14,8 +14,8 @@
 /* One run of bytes to be changed. */
 struct edit {
 	taddr at;
-	taddr resume;		/* a thread whose PC is `at` when the edit is taken out goes on here
-				   (the site itself; for a long jump in filler: the site that hops there) */
+	taddr resume;		/* where a thread goes on whose PC is `at` when the edit is removed: `at` itself;
+				   for a long jump in filler, the site of the short jump that leads to it */
 	uint8_t len;
 	uint8_t group;		/* reserved */
 	uint8_t old[EDIT_MAX], new[EDIT_MAX];
@@ -35,38 +35,38 @@ struct text_patch {
 void text_patch_sort(struct text_patch *patch);	/* as text_apply() wants it */
 
 /*
- * Put a patch in: record it, break the copy-on-write of its pages, stop, check that the old bytes
- * are still there (else -ESTALE naming the place, nothing changed), move program counters (also in
- * signal frames, also PC-2 in a system call), write whole pages once, let go.
+ * Apply a patch: record it, make private copies of its pages, stop, check that the old bytes
+ * are still there (else -ESTALE naming the address, nothing changed), move program counters (also those in
+ * signal frames, and those of system calls that may be restarted), write each page once, resume.
  */
 int text_apply(struct proc *p, struct arena *a, const struct text_patch *patch);
 
 /*
- * Look for breakpoints that were set over the patch since; the old bytes are put back around each one, so that the
+ * Look for breakpoints that were set over edits of the patch since; the old bytes are restored around each one, so that the
  * program does not run into the rest of a jump, and given() is called with the edit's address. Threads are stopped
- * only if there is one.
+ * only if a breakpoint is found.
  */
 int text_give_way(struct proc *p, const struct text_patch *patch, void (*given)(void *arg, taddr at), void *arg);
 
 /*
- * Take everything out: stop, restore every byte that is ours (a byte that is neither ours nor the
- * original is left and reported), move threads out of pads, wait for those that can't be moved,
- * unmap the arena, drop private copies of pages that equal their file again, let go, verify. Also
+ * Remove everything: stop, restore every edit (one whose bytes are neither ours nor the
+ * original ones is left and reported), move threads out of pads, wait for those that can't be moved,
+ * unmap the arena, drop private copies of pages that equal their file again, resume, verify. Also
  * in every other process that maps the arena (forked children).
  */
 struct text_report {
-	size_t restored, foreign;	/* edits put back; edits that somebody else changed meanwhile */
+	size_t restored, foreign;	/* edits restored; edits that another process or the program has changed meanwhile */
 	size_t pages_kept;		/* private page copies that could not be dropped */
 	size_t processes;		/* that were cleaned, forked children included */
-	size_t running;			/* of these, that go on */
-	pid_t one_running;
-	bool verified;			/* text, mappings, descriptors as before */
-	bool arena_left;		/* a thread never left a pad, or a foreign edit needs it: still mapped */
+	size_t running;			/* of these, that still run */
+	pid_t one_running;		/* the last of these */
+	bool verified;			/* text, mappings and descriptors are as before */
+	bool arena_left;		/* still mapped: a thread has not left a pad, or a foreign edit may need it */
 	bool gone;			/* the process ended or executed another program meanwhile */
 };
 int text_remove(struct proc *p, struct arena *a, struct text_report *ret_report);
 
-/* What a killed tracer left in a process (and in its forks). -ENOENT: nothing. -EBUSY: its tracer lives. */
+/* Remove what a killed tracer has left in a process and in its forks. -ENOENT: nothing is left. -EBUSY: the tracer lives. */
 int text_recover(pid_t pid, struct text_report *ret_report);
 int text_find_left(pid_list *ret_pids);	/* all processes with an arena whose tracer is dead */
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls that stand in a target's text with their number right in front: the code that ends a
- * signal handler (we borrow it, and it marks signal frames), the calls that make children, and those that
- * change mappings. And two that C libraries write by hand, with the number further away. The text is read once, a megabyte at a time, with the target running; mappings already searched are
+ * System calls in a target's text whose number is loaded right before them: the code that ends a
+ * signal handler (used for borrowed calls, and its address marks signal frames), calls that create children, calls that
+ * change mappings or what a process may do. And two that C libraries write by hand, with the number further away. The text is
+ * read once, a megabyte at a time, with the target running; mappings that were searched before are
  * not read again, nor those of a file that was searched in another process (knowncalls.c).
  */
 #include "arch/syscalls.h"
@@ -19,7 +20,10 @@
 
 struct search { struct proc *p; uint64_t base; const uint8_t *bytes; bool loader; };
 
-/* It gives the first thread its pointer before any other code runs, and no thread another one. musl's is the C library, too. */
+/*
+ * glibc's loader. Its arch_prctl sets the thread pointer of the first thread before any other code runs, and is never used
+ * again: not listed. (musl's loader is its C library, and does not count as one here.)
+ */
 static bool is_loader(const struct map *m)
 {
 	const char *slash = strrchr(m->path, '/');
@@ -89,7 +93,7 @@ static bool has_call_in(const struct proc_priv *v, const struct map *m)
 static void search_map(struct proc *p, const struct map *m, uint8_t **buf)
 {
 	struct proc_priv *v = priv(p);
-	bool is_new = !has_call_in(v, m);	/* else what is found twice is not all of this file */
+	bool is_new = !has_call_in(v, m);	/* else the calls added by this search are not all of the file's */
 	size_t before = v->calls.n;
 	struct file_id id;
 

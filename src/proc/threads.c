@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Holding every thread of a target; release.c lets go. Seize all, then interrupt all, then wait: so the
- * first one does not wait for the last one to be found. A thread that was about to take a signal
- * takes it (the kernel builds the handler's frame) and stops right behind that, so that every
- * stopped thread stands at the same kind of stop: PTRACE_EVENT_STOP, from which the kernel itself
- * restarts an interrupted call as if nothing had been. Threads born meanwhile are looked for until
- * there are none.
+ * Stopping every thread of a target; release.c lets them go on. Seize all, then interrupt all, then wait: so the
+ * first thread is not stopped before the last one is found. A thread that was about to take a signal
+ * takes it (the kernel writes the handler's frame) and stops right after that, so that every
+ * stopped thread is in the same kind of stop: PTRACE_EVENT_STOP, after which the kernel itself
+ * restarts an interrupted call as if nothing had happened. The list of threads is read again until there is
+ * no new one.
  */
 #include "proc/internal.h"
 
@@ -22,9 +22,9 @@
 #define RIVAL_NS 300000000ull
 #define RIVAL_LEAST_NS 1000000ull
 #define STOP_DEADLINE_NS 2000000000ull
-#define STALL_NS 200000ull	/* no thread stopped for so long: look why */
-#define DEEP_NS 5000000ull	/* the others are held for so long while one is in an uninterruptible sleep */
-#define DEEP_LOOK_NS 1000000ull	/* between two looks whether it is still */
+#define STALL_NS 200000ull	/* if no thread has stopped for so long, find out why */
+#define DEEP_NS 5000000ull	/* how long the others are held while a thread is in an uninterruptible sleep */
+#define DEEP_LOOK_NS 1000000ull	/* between two checks whether it still is */
 
 struct thread *thread_find(struct proc *p, pid_t tid)
 {
@@ -56,8 +56,9 @@ struct thread *thread_add(struct proc *p, pid_t pid, pid_t tid)
 }
 
 /*
- * Ended meanwhile; or ours already, since a thread that executes a program gets the main thread's
- * number; or in between (then it is tried again until the deadline); or somebody else's.
+ * Why a thread could not be seized: it has ended meanwhile; or it is seized already, since a thread that executes a program
+ * gets the main thread's tid; or it is in the middle of either (then it is tried again until the deadline); or it has another
+ * tracer.
  */
 static int why_not_seized(struct proc *p, struct thread *t, int err)
 {
@@ -86,8 +87,8 @@ static int why_not_seized(struct proc *p, struct thread *t, int err)
 }
 
 /*
- * One in limbo is ours already. But only the kernel knows whether it still is: a thread that executes takes
- * the number of the first one, which may be in our list, and is not seized for that.
+ * A thread in limbo is seized already. But only the kernel knows whether it still is: a thread that executes gets
+ * the main thread's tid, which may be in the list of limbo, and is not seized then.
  */
 int thread_seize(struct proc *p, struct thread *t)
 {
@@ -104,8 +105,8 @@ int thread_seize(struct proc *p, struct thread *t)
 }
 
 /*
- * A thread that sleeps in vfork is not seized as long as its child shares the memory: the child is
- * held instead. So there is no stop left to be collected when the child goes on.
+ * Whether a thread is better not seized now. One that sleeps in vfork is not seized as long as its child shares the memory: the
+ * child is held instead. So the thread has no stop left to be waited for when the child goes on.
  */
 static bool better_wait(struct proc *p, const struct thread *t)
 {
@@ -116,7 +117,7 @@ static bool better_wait(struct proc *p, const struct thread *t)
 	return priv(p)->sharers.n && in_vfork(t, &regs);
 }
 
-/* Threads of one process that are not in the list yet. The order of task/ is that of our list. */
+/* Add the threads of one process that are not in the list yet. The list mostly has the order of the directory. */
 static int list_threads(struct proc *p, pid_t pid, int dir)
 {
 	char buf[32768];
@@ -226,7 +227,7 @@ bool thread_poll(struct proc *p, struct thread *t)
 		return true;
 	}
 	if (status >> 16 != PTRACE_EVENT_STOP) {
-		/* A signal, or a stop that an earlier life of ours left: our own stop comes next. */
+		/* A signal, or a stop of an earlier attempt: the one by PTRACE_INTERRUPT comes next. */
 		int sig = status >> 16 || WSTOPSIG(status) & 0x80 ? 0 : WSTOPSIG(status);
 
 		ptrace(PTRACE_CONT, t->tid, 0, sig);
@@ -244,8 +245,8 @@ bool thread_poll(struct proc *p, struct thread *t)
 }
 
 /*
- * A vfork parent can't run while its child is stopped by us in the same memory. It is looked at
- * twice: a thread whose child has just gone on looks the same until it wakes.
+ * A vfork parent can't run while its child, which shares the memory, is stopped. It must be seen so in two checks in a
+ * row: a thread whose child has just gone on looks the same until it wakes.
  */
 static void look_at_vfork(struct proc *p, struct thread *t)
 {
@@ -257,7 +258,7 @@ static void look_at_vfork(struct proc *p, struct thread *t)
 
 /*
  * A thread in an uninterruptible sleep (a file server that does not answer, a frozen cgroup) may stay there for
- * hours. The others are not held for it: -EAGAIN ends this attempt. Sleeping in vfork is another matter, see there.
+ * hours. The others are not held for so long: -EAGAIN ends this attempt. For a sleep in vfork see look_at_vfork().
  */
 static int look_at_deep_sleep(struct thread *t, char state)
 {
@@ -280,7 +281,7 @@ static int look_at_one(struct proc *p, struct thread *t)
 	struct task_stat s;
 	int r;
 
-	/* The end of a main thread is not reported as long as others live; that of others is. */
+	/* waitpid() does not report the end of a main thread as long as other threads live; it reports that of others. */
 	if (task_stat(t->pid, t->tid, &s) < 0 || s.state == 'Z' || s.state == 'X') {
 		if (t->seized && t->tid != t->pid)
 			return 0;
@@ -309,8 +310,8 @@ static int look_at_one(struct proc *p, struct thread *t)
 }
 
 /*
- * Stopped ones can still be killed, by a thread that executes another program and that will not go
- * on until we have taken notice.
+ * Stopped threads can still be killed, by a thread that executes another program and does not go
+ * on until the tracer has reaped them.
  */
 static void look_for_ends(struct proc *p)
 {
@@ -326,7 +327,7 @@ static void look_for_ends(struct proc *p)
 	}
 }
 
-/* Nothing moves: look at those that still run, and for processes that came in between. */
+/* No thread has stopped for STALL_NS: check those that still run, and look for new processes that share the memory. */
 static int look_at_stalled(struct proc *p)
 {
 	size_t i;
@@ -353,7 +354,7 @@ static int stop_failed(struct proc *p)
 	for (i = 0; i < p->threads.n && !is_pending(&p->threads.v[i]); i++)
 		;
 	if (i == p->threads.n)
-		return fail(-EBUSY, "process %d makes threads faster than they can be stopped: try again", p->pid);
+		return fail(-EBUSY, "process %d creates threads faster than they can be stopped: try again", p->pid);
 	task_stat(p->threads.v[i].pid, p->threads.v[i].tid, &s);
 	return fail(-EBUSY, "thread %d of process %d could not be stopped within %d s (its state is %c%s): try "
 		    "again", p->threads.v[i].tid, p->threads.v[i].pid, (int)(STOP_DEADLINE_NS / 1000000000),
@@ -368,7 +369,7 @@ static void pause_a_little(unsigned round)
 		sleep_ns(round < 200 ? 20000 : 500000);
 }
 
-/* Wait until nobody runs any more, also nobody new. */
+/* Wait until all threads are stopped, also new ones. */
 static int wait_all(struct proc *p)
 {
 	uint64_t last = now_ns(), deadline = last + STOP_DEADLINE_NS;
@@ -410,8 +411,8 @@ static int wait_all(struct proc *p)
 	}
 }
 
-/* Processes that executed another program before they stopped are none of our business. */
-static void release_strangers(struct proc *p)
+/* Processes that executed another program before they stopped don't share the memory any more: they go on. */
+static void release_executed(struct proc *p)
 {
 	size_t i;
 
@@ -432,7 +433,7 @@ static int stop_attempt(struct proc *p)
 
 	threads_settle(p);
 	proc_stirs(p);
-	gadget_find(p);		/* now, not while it is stopped; whether it is there shows when needed */
+	gadget_find(p);		/* now, not in the stop; an error counts only when a thread is borrowed */
 	frame_prepare();
 	release_prepare();
 	p->threads.n = 0;
@@ -446,7 +447,7 @@ static int stop_attempt(struct proc *p)
 	if (r >= 0)
 		r = wait_all(p);
 	if (r >= 0)
-		release_strangers(p);
+		release_executed(p);
 	if (r >= 0 && (!p->threads.n || !proc_memory_lives(p))) {
 		p->gone = true;
 		r = fail(-ESRCH, "process %d has ended or runs another program", p->pid);
@@ -462,8 +463,8 @@ static int stop_attempt(struct proc *p)
 }
 
 /*
- * With all threads running: wait until the one that prevented the stop has woken up. False: it has not. Others were waiting for
- * a CPU when they were let go, and stop only when they get one: they are not left standing meanwhile.
+ * With all threads running: wait until the one that prevented the stop has woken up. false: it has not. Threads in limbo, which
+ * waited for a CPU when the others went on, stop only when they get one: they are detached from meanwhile.
  */
 static bool wait_for_waking(struct proc *p, uint64_t deadline)
 {
@@ -572,8 +573,8 @@ int threads_adopt(struct proc *p, pid_t tid)
 
 /*
  * Let some threads run for a moment while all others stay stopped, and stop them again. They get a
- * CPU at once, where many busy threads would make them wait for a long time. Those of a program that
- * was stopped by a signal do not run for us either. Returns how many ran.
+ * CPU at once; if all threads ran, they might have to wait for a long time. Threads of a program that
+ * is stopped by a signal don't run. Returns how many ran.
  */
 int threads_step(struct proc *p, bool (*who)(void *arg, const struct thread *t), void *arg, uint64_t ns)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a thread keeps its own number. C libraries and Go's runtime hold it at a fixed distance from
- * the thread pointer; a pad that reads it there needs no system call. Which distance it is, is not
- * believed but seen: the right number must stand there for every thread.
+ * Where a thread keeps its own tid. C libraries and Go's runtime store it at a fixed offset from
+ * the thread pointer; a pad that reads it there needs no system call. The offset is verified: the right tid
+ * must be at it for every thread.
  */
 #include "arch/page.h"
 #include "proc/tid.h"
@@ -21,7 +21,7 @@ static const int32_t known[] = {
 	-72,			/* Go without C */
 };
 
-/* The number as the thread's own pid namespace knows it, the innermost one; 0: it has ended. */
+/* The tid in the thread's own, innermost pid namespace; 0: it has ended. */
 static pid_t number_inside(struct proc *p, pid_t tid, bool *ret_nested)
 {
 	char path[64], status[STATUS_MAX], *line, *end;
@@ -45,7 +45,7 @@ static pid_t number_inside(struct proc *p, pid_t tid, bool *ret_nested)
 	return inside;
 }
 
-/* All threads of a process are in one namespace: if that is ours, their numbers are known already. */
+/* All threads of a process are in one pid namespace: if that is the tracer's, their tids are known already. */
 static void learn_numbers(struct proc *p, tid_list *list)
 {
 	bool nested = true, again = true;
@@ -66,7 +66,7 @@ static bool stands_at(struct proc *p, const struct tid_seen *t, int32_t off)
 	return proc_read(p, TADDR(t->thread_pointer + off), &v, sizeof(v)) == 0 && v == t->inside;
 }
 
-/* How many threads have it there; -1: one has not. Those that have ended don't count. */
+/* How many threads have their tid at that offset; -1: one has not. Those that have ended don't count. */
 static int agree(struct proc *p, const tid_list *list, int32_t off)
 {
 	int n = 0;
@@ -85,7 +85,7 @@ static int agree(struct proc *p, const tid_list *list, int32_t off)
 	return n;
 }
 
-/* What can be read around one thread pointer; the rest is zero, which is no thread's number. */
+/* The memory around one thread pointer; zeros where it can't be read, since 0 is no thread's tid. */
 static void read_around(struct proc *p, uint64_t from, uint8_t buf[SCAN_TO - SCAN_FROM])
 {
 	size_t len = SCAN_TO - SCAN_FROM, n;
@@ -152,5 +152,5 @@ int proc_tid_offset(struct proc *p, int32_t *ret_off)
 	tids_note(p, &list);
 	r = tids_offset(p, &list, ret_off);
 	vec_free(&list);
-	return r == -ENOENT ? fail(r, "the threads of process %d have no place with their number", p->pid) : r;
+	return r == -ENOENT ? fail(r, "process %d: no offset from the thread pointer is known at which threads keep their tid", p->pid) : r;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which process made an arena, and whether it is still there. Names and records can be forged by the process that
- * has them, so a tracer is taken for alive only if it has the same memory mapped, or holds a thread
- * of the target; or if that can't be looked at, which is said.
+ * Which process made an arena, and whether it is alive. Names and records can be forged by the process that
+ * has them, so a tracer counts as alive only if it has the same memory mapped, or holds a thread
+ * of the target; or if its mappings can't be read, which the message says.
  */
 #include "proc/clean.h"
 
@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "proc/internal.h"
 
-#define FIRST_PIDNS 0xeffffffcull	/* the inode of the namespace from which all processes are seen */
+#define FIRST_PIDNS 0xeffffffcull	/* inode of the initial pid namespace, in which all processes are visible */
 
 static uint64_t pidns_of(const char *proc)
 {
@@ -29,7 +29,7 @@ static uint64_t pidns_of(const char *proc)
 
 int tracer_self(struct tracer_id *ret_id)
 {
-	static struct tracer_id self;	/* a forked child has another number */
+	static struct tracer_id self;	/* kept; a forked child has another pid */
 	struct tracer_id id = { .pid = getpid() };
 	struct task_stat st;
 	int r;
@@ -75,7 +75,7 @@ static enum tracer_state state_of(pid_t pid, uint64_t start)
 {
 	struct task_stat st;
 
-	/* A /proc that hides the processes of others (hidepid) is no proof that there is none. */
+	/* With the mount option hidepid, /proc does not show processes of other users. */
 	if (task_stat(pid, pid, &st) < 0)
 		return kill(pid, 0) == 0 || errno == EPERM ? TRACER_ALIVE : TRACER_DEAD;
 	if (st.start_time != start || (has_ended(&st) && !has_living_thread(pid)))
@@ -83,7 +83,7 @@ static enum tracer_state state_of(pid_t pid, uint64_t start)
 	return TRACER_ALIVE;
 }
 
-/* Our number of the process that calls itself so in a namespace that we can look into. */
+/* Find the process with this pid in another namespace, whose processes are visible here. *ret_pid: its pid here. */
 static enum tracer_state find_in_namespace(const struct tracer_id *id, pid_t *ret_pid)
 {
 	enum tracer_state found = TRACER_DEAD;
@@ -119,7 +119,7 @@ enum tracer_state tracer_state(const struct tracer_id *id, pid_t *ret_pid)
 	return find_in_namespace(id, ret_pid);
 }
 
-/* Does a thread of the tracer hold one of the target's? Then it may be about to map the memory itself. */
+/* Whether a thread of the tracer traces one of the target: then it may be about to map the memory itself. */
 static bool holds_thread(pid_t tracer, pid_t pid)
 {
 	char path[300], status[4096];
@@ -160,7 +160,7 @@ static bool maps_it(pid_t tracer, const struct holder *h)
 	return found;
 }
 
-/* Reading maps asks for the same right as looking at any other thing that we would need. */
+/* Reading maps needs the same permission as the other files of /proc that are used here. */
 static bool is_readable(pid_t pid)
 {
 	char path[64], text[16];
@@ -187,10 +187,10 @@ int refuse_living(const struct holder *h)
 	switch (holder_tracer(h, &pid)) {
 	case TRACER_ALIVE:
 		return fail(-EBUSY, "process %d is traced by jab %d, which is alive%s", h->pid, pid, is_readable(pid) ? "" :
-			    " (or so it claims: that process can't be looked at from here)");
+			    " (that process can't be inspected from here, so this is not certain)");
 	case TRACER_UNKNOWN:
 		return fail(-EBUSY, "process %d was traced from another pid namespace (jab %d there): "
-			    "recover it from there, or as root from the first one", h->pid, h->label.tracer.pid);
+			    "recover it from there, or as root from the initial one", h->pid, h->label.tracer.pid);
 	default:
 		return 0;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The undo record: written with its counts last, so that a tracer killed at any instruction leaves a
- * record that is true; read with distrust, because the target's memory is not ours.
+ * valid record; checked when it is read, because a process may forge it.
  */
 #include "arch/page.h"
 #include "proc/undo.h"
@@ -21,7 +21,7 @@ void arena_name(const struct arena_label *label, char name[ARENA_NAME_MAX])
 		 label->tracer.start, label->tracer.pidns, label->serial, label->data ? ARENA_DATA : "");
 }
 
-/* Names of older versions have no serial number: they are known, so that what is there can be said. */
+/* Names of older versions have no serial number: they are accepted, so that the arena is found and the version can be reported. */
 bool arena_name_parse(const char *path, struct arena_label *ret_label)
 {
 	struct arena_label l = { 0 };
@@ -125,7 +125,7 @@ static struct undo_move *move_slots(const struct undo_book *b)
 	return (struct undo_move *)(edit_slots(b) + b->max_edits);
 }
 
-/* Moves that find no room are left out: a thread found there at removal is waited for instead. */
+/* Moves for which there is no room are left out: at removal, a thread at such an address is waited for instead. */
 static void append_moves(struct undo_book *b, const struct text_patch *patch)
 {
 	struct undo_move *to = move_slots(b) + b->moves.n;
@@ -160,7 +160,7 @@ int undo_append(struct undo_book *b, const struct text_patch *patch)
 		*vec_add(&b->edits) = *e;
 	}
 	append_moves(b, patch);
-	write_counts(b);	/* the reader may come at any instruction, after our death: last */
+	write_counts(b);	/* last: the tracer may be killed at any instruction, and then another process reads the record */
 	return 0;
 }
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The way back, written down where it outlives us: the first pages of the arena's memory, mapped
- * read-only in the target (offset 0) and writable here. A reader that finds such a mapping in
- * /proc/PID/maps can take our changes out with what stands here, also when we were killed.
+ * The undo record, kept where it outlives the tracer: the first pages of the arena's memory, mapped
+ * read-only in the target (offset 0) and writable in the tracer. A process that finds such a mapping in
+ * /proc/PID/maps can remove the changes with this record, also when the tracer was killed.
  *
  *	offset 0	struct undo_head
  *	edits_off	struct undo_edit [max_edits]	n_edits of them are complete
- *	moves_off	struct undo_move [max_moves]	n_moves of them are complete; only a help: without
+ *	moves_off	struct undo_move [max_moves]	n_moves of them are complete; optional: without
  *							them a thread in a pad is waited for
  *
- * Forked children share these pages but not the text, so nothing here says what has been done to one
- * process: whether an edit stands in a text is seen by looking at that text. Which pieces are mapped
- * is not written here either: the mappings of the same name say it, and they can't be scribbled on.
- * Only what is not part of that memory has its address here.
+ * Forked children share these pages but not the text, so the record does not say what has been done to one
+ * process: whether an edit is in a text is found by comparing the text. The record does not say which pieces are
+ * mapped either: that is read from the mappings of the same name, which no write to memory can damage.
+ * Only the private memory that is not part of the memfds has its address here.
  *
- * Mappings are known by their name, which tells the tracer and the arena:
+ * Mappings are recognised by their name, which identifies the tracer and the arena:
  *
  *	/memfd:jab-<pid>-<start time>-<pid namespace>-<serial>		record, code, tables
  *	/memfd:jab-<pid>-<start time>-<pid namespace>-<serial>-data	what the target may write
@@ -34,7 +34,7 @@
 
 enum undo_text {
 	UNDO_TEXT_CLEAN,	/* no text of any process was ever changed for this arena */
-	UNDO_TEXT_DIRTY,	/* look at the text itself; stays so, for a fork may still have the edits */
+	UNDO_TEXT_DIRTY,	/* text may be changed: compare it. Stays so after a removal, for a fork may still have the edits */
 };
 
 struct undo_edit {
@@ -58,27 +58,27 @@ struct undo_head {
 	int32_t tracer_pid;
 	uint32_t reserved;
 	uint64_t tracer_start, tracer_pidns;
-	uint64_t private_at;		/* memory that is not shared; 0: there is none */
+	uint64_t private_at;		/* address of the private piece; 0: there is none */
 	uint64_t private_len;
-	uint64_t scratch_at, scratch_len;	/* the same for scratch memory */
+	uint64_t scratch_at, scratch_len;	/* the same for the scratch piece */
 	uint64_t nonce[2];		/* random: no two arenas have the same */
 	uint64_t challenge;		/* changed by the tracer to see which processes share this memory */
-	uint64_t made;			/* when the target was stopped for it: which of two came first */
+	uint64_t made;			/* when the target was stopped to make it (wall clock): decides which of two arenas came first */
 	uint8_t unused[8];
 };
 
 _Static_assert(sizeof(struct undo_head) == 160, "layout is read by other versions: bump UNDO_VERSION");
 _Static_assert(sizeof(struct undo_edit) == 56, "layout is read by other versions: bump UNDO_VERSION");
 
-/* Who made an arena. Start time and namespace tell a reused or foreign pid from the real one. */
+/* The tracer that made an arena. Start time and namespace tell a reused or foreign pid from the real one. */
 struct tracer_id { pid_t pid; uint64_t start, pidns; };
 
 #define ARENA_PREFIX "jab-"
-#define ARENA_PATH "/memfd:" ARENA_PREFIX	/* how a mapping or descriptor of ours begins */
-#define ARENA_DATA "-data"			/* how the name of the writable part ends */
+#define ARENA_PATH "/memfd:" ARENA_PREFIX	/* how the path of a mapping or descriptor of an arena begins */
+#define ARENA_DATA "-data"			/* how the name of the writable memfd ends */
 #define ARENA_NAME_MAX 96
 
-/* What a name says. The serial number is a part of the nonce. */
+/* The fields of a name. The serial number is a part of the nonce. */
 struct arena_label {
 	struct tracer_id tracer;
 	uint64_t serial;
@@ -89,22 +89,22 @@ int tracer_self(struct tracer_id *ret_id);
 void arena_name(const struct arena_label *label, char name[ARENA_NAME_MAX]);
 bool arena_name_parse(const char *path, struct arena_label *ret_label);	/* "/memfd:jab-..." */
 bool same_tracer(const struct tracer_id *x, const struct tracer_id *y);
-bool same_arena(const struct arena_label *x, const struct arena_label *y);	/* either part of it */
-bool is_arena_path(const char *path);	/* of a mapping */
+bool same_arena(const struct arena_label *x, const struct arena_label *y);	/* whichever of its two memfds they name */
+bool is_arena_path(const char *path);	/* the path of a mapping */
 
 enum tracer_state {
 	TRACER_DEAD,		/* or a zombie */
 	TRACER_ALIVE,
-	TRACER_UNKNOWN,		/* another pid namespace, that can't be looked into from here */
+	TRACER_UNKNOWN,		/* in another pid namespace, whose processes are not visible from here */
 };
-enum tracer_state tracer_state(const struct tracer_id *id, pid_t *ret_pid);	/* its number here, if it is alive */
+enum tracer_state tracer_state(const struct tracer_id *id, pid_t *ret_pid);	/* *ret_pid: its pid in our namespace, if it is alive */
 
 /*
- * What the tracer wrote, kept where no target can change it: the shared record is only written. undo_init()
- * fills all but the addresses.
+ * The tracer's own copy of the record, where no target can change it: the shared record is only written. undo_init()
+ * fills all but `shared`, `made` and the lists.
  */
 struct undo_book {
-	struct undo_head *shared;	/* our view of the record */
+	struct undo_head *shared;	/* the record, in the tracer's mapping */
 	uint64_t nonce[2], made;
 	uint32_t max_edits, max_moves;
 	enum undo_text text;
@@ -121,28 +121,28 @@ void undo_truncate(struct undo_book *b, uint32_t n_edits, uint32_t n_moves);
 void undo_set_text(struct undo_book *b, enum undo_text text);
 void undo_close(struct undo_book *b);
 
-/* The same as plain lists, sorted: what removal works with. */
+/* The record as sorted lists, from a book or from another tracer's memory: the input of a removal. */
 struct undo {
 	VEC(struct edit) edits;
 	VEC(struct move) moves;		/* pad -> original */
 	enum undo_text text;
-	struct gap private, scratch;	/* as claimed: they are looked at before they are unmapped */
-	bool growing;			/* its tracer is dead: a thread may be making mappings for it still */
+	struct gap private, scratch;	/* as claimed by the record: checked before they are unmapped */
+	bool growing;			/* the tracer is dead: a thread that it had borrowed may still be making mappings */
 	struct arena_label label;
-	struct arena *arena;		/* our own; NULL: left by another tracer */
+	struct arena *arena;		/* this tracer's own; NULL: left by another tracer */
 };
 void undo_free(struct undo *u);
 void undo_from_book(struct undo *u, const struct undo_book *b);
 
 /*
- * Reading what another tracer wrote. area: bytes that are mapped from offset 0 on. Refuses anything
- * that this version can't have written; -ENODATA: nothing was written yet. Edits and moves may come in parts;
- * the end sorts them.
+ * Reading the record of another tracer. area: bytes that are mapped from offset 0 on. Refuses anything
+ * that this version can't have written; -ENODATA: nothing was written yet. Edits and moves may be given in parts;
+ * undo_take_end() sorts them.
  */
 int undo_check(const struct undo_head *h, size_t area);
 int undo_take_edits(struct undo *u, const struct undo_edit *edits, size_t n);
 int undo_take_moves(struct undo *u, const struct undo_move *moves, size_t n);
 int undo_take_end(struct undo *u, const struct undo_head *h);
-int undo_garbled(const char *what);	/* -EBADMSG with a sentence */
+int undo_garbled(const char *what);	/* -EBADMSG with a message */
 
 #endif

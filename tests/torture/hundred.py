@@ -208,7 +208,7 @@ class Served(Case):
 
     def recover(self, t):
         r = jab.run("recover", t.pid)
-        if r.status and "nothing of ours" not in r.stderr and "may still be inside a pad" not in r.output:
+        if r.status and "has no probes or memory of jab" not in r.stderr and "may still be inside a pad" not in r.output:
             raise Trouble(f"recover: {r}")
 
     def counted(self, t, dice):

@@ -114,7 +114,7 @@ class Served:
         self.work()
         if self.dice.random() < .7:
             r = subprocess.run([jab.JAB, "recover", str(self.t.pid)], capture_output=True, text=True, timeout=LIMIT)
-            left = "nothing of ours" in r.stderr or "may still be inside a pad" in r.stdout     # as it is interrupted in our code somewhere
+            left = "has no probes or memory of jab" in r.stderr or "may still be inside a pad" in r.stdout     # as it is interrupted in our code somewhere
             if r.returncode and not left:
                 raise Trouble(f"recover: {r}")
         self.report.count("kills")
