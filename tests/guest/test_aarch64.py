@@ -186,7 +186,7 @@ def test_sandbox(guest, way):
 
 def test_vector_registers(guest):
     """Threads that compute with SVE are borrowed, and have their registers afterwards."""
-    text = guest.check("""worker-sve 2 600 > /tmp/out & pid=$!; i=0; bad=0
+    text = guest.check("""worker-sve 0 600 > /tmp/out & pid=$!; i=0; bad=0
         while [ $i -lt 10 ]; do jab count -p $pid -d 0.1 exe:round_of > /dev/null 2>/tmp/said || { cat /tmp/said; bad=$((bad + 1)); }; i=$((i + 1)); done
         echo "bad $bad"; kill -USR2 $pid; wait $pid; cat /tmp/out""", 240)
     assert "bad 0" in text and "right" in text, text

@@ -71,12 +71,16 @@ NOINLINE uint64_t by_pointer(uint64_t (*f)(uint64_t), uint64_t a)
 /* A loop that compilers make of vector instructions. */
 NOINLINE uint64_t vectors(uint64_t n)
 {
-	static uint32_t values[256];
-	uint32_t sum = 0, step = n * 2654435761u;
+	static volatile uint32_t rounds = 64;
+	uint32_t values[64], sum = 0, step = n * 2654435761u;
 
-	for (int k = 0; k < 4; k++)
-		for (unsigned int i = 0; i < 256; i++)
-			sum += (values[i] + i * step) ^ (sum >> 31);
+	for (unsigned int i = 0; i < 64; i++)
+		values[i] = i;
+	for (uint32_t k = rounds; k > 0; k--)	/* the values stay in registers, or are loaded and stored again and again */
+		for (unsigned int i = 0; i < 64; i++)
+			values[i] = (values[i] ^ step) * 3 + k;
+	for (unsigned int i = 0; i < 64; i++)
+		sum += values[i];
 	return sum;
 }
 
@@ -134,11 +138,14 @@ int main(int argc, char **argv)
 	signal(SIGUSR2, on_signal);
 	for (int i = 0; i < n; i++)
 		pthread_create(&threads[i], NULL, work, &results[i]);
-	for (struct timespec t = { seconds, 0 }; nanosleep(&t, &t) < 0 && !over; )
+	if (!n)				/* the only thread works itself, until SIGUSR2 */
+		work(&results[n++]);
+	for (struct timespec t = { seconds * !over, 0 }; nanosleep(&t, &t) < 0 && !over; )
 		;
 	over = 1;
 	for (int i = 0; i < n; i++) {
-		pthread_join(threads[i], NULL);
+		if (argc < 2 || atoi(argv[1]))
+			pthread_join(threads[i], NULL);
 		rounds += results[i].rounds;
 	}
 	printf("rounds %llu\n", (unsigned long long)rounds);

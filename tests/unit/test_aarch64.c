@@ -150,6 +150,14 @@ static int world_add(void *arg, uint64_t at, uint64_t n)
 	return 0;
 }
 
+static bool is_load(const struct world *w, uint64_t at)
+{
+	uint32_t word;
+
+	memcpy(&word, w->memory + at, 4);
+	return (word & 0xfffffc00) == a64_ldxr(0, 0);
+}
+
 /* From each instruction of the counting code: every register is as before at its end, and at most one hit was added. */
 static void test_perform_count(void **state)
 {
@@ -157,7 +165,7 @@ static void test_perform_count(void **state)
 	struct count_spec spec = { .shared = 0x4000 };
 	int len = a->emit_count(w.memory + 0x1000, 0x1000, &spec);
 	struct cpu_memory m = { &w, world_read, world_write, world_add };
-	struct cpu c = { .pc = 0x1000, .flags = 0xa0000000 }, before, middle;
+	struct cpu c = { .pc = 0x1000, .flags = 0xa0000000 }, before;
 
 	assert_true(len > 0 && len <= COUNT_MAX);
 	for (int i = 0; i < 32; i++)
@@ -167,15 +175,16 @@ static void test_perform_count(void **state)
 	for (uint64_t stop = 0x1000; stop < 0x1000u + len; stop += 4) {
 		c = before;
 		w.added = 0;
-		while (c.pc != stop && c.pc < 0x1000u + len)
+		/* Behind the load-exclusive (stxr, or the addition before it) a thread has only come by itself. */
+		while (c.pc < 0x1000u + len && c.pc != stop && !(c.pc < stop && c.pc + 12 > stop && is_load(&w, c.pc)))
 			assert_int_equal(a->perform(&c, &m), 0);
-		middle = c;
+		if (c.pc < stop && is_load(&w, c.pc))
+			c.pc = stop;
 		while (c.pc < 0x1000u + len)
 			assert_int_equal(a->perform(&c, &m), 0);
 		assert_int_equal(w.added, 1);
 		assert_memory_equal(c.reg, before.reg, sizeof(c.reg));
 		assert_int_equal(c.flags, before.flags);
-		(void)middle;
 	}
 }
 
