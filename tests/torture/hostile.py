@@ -12,6 +12,7 @@ makes of its own events does not matter.
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -130,6 +131,16 @@ def check_text(pid, report):
         report.count("rounds with uprobes of another tool")
 
 
+def wait_for_handlers(p):
+    """Before it has them, on a busy machine, the signal that asks it to end would kill it."""
+    end = time.monotonic() + LIMIT
+    while p.poll() is None and time.monotonic() < end:
+        caught = int(re.search(r"SigCgt:\t(\w+)", Path(f"/proc/{p.pid}/status").read_text())[1], 16)
+        if caught >> (signal.SIGINT - 1) & 1:
+            return
+        time.sleep(.01)
+
+
 def one_round(mode, dice, report, d):
     seconds = 2 if mode != "follow" else 4
     family = subprocess.Popen([str(build("hostile")), str(seconds), str(dice.randrange(1 << 20)),
@@ -140,6 +151,7 @@ def one_round(mode, dice, report, d):
             p = subprocess.Popen([JAB, *command, *([] if mode == "script" else ["exe:work"])], stdin=subprocess.DEVNULL,
                                  stdout=out, stderr=err)
             try:
+                wait_for_handlers(p)
                 time.sleep(.8 + dice.random())
                 honest.run(5000)
                 if mode == "snapshot":

@@ -545,11 +545,12 @@ def main():
     dice = random.Random(a.seed)
     report = Report(a.seconds, seed=a.seed, jab=jab.JAB, each=a.each)
     cases = [c for c in all_cases() if not a.only or any(c.name.startswith(x) for x in a.only)]
-    for _ in range(a.each):
-        cases_left = [c for c in cases if not hasattr(c, "missing")]
-        for case in dice.sample(cases_left, len(cases_left)):
-            if report.time_left() > 0:
-                one_run(case, dice, report)
+    with contextlib.suppress(KeyboardInterrupt):    # then what there is so far is shown
+        for _ in range(a.each):
+            cases_left = [c for c in cases if not hasattr(c, "missing")]
+            for case in dice.sample(cases_left, len(cases_left)):
+                if report.time_left() > 0:
+                    one_run(case, dice, report)
     for case in cases:
         report.line(reproducer=case.name, **({"left out": case.missing} if hasattr(case, "missing") else case.tally.of),
                     **({"longest pause ms": round(case.longest)} if hasattr(case, "longest") else {}))
