@@ -69,7 +69,7 @@ int early_hold(struct proc *p)
 	p->stopped_at = now_ns();
 	ptrace(PTRACE_INTERRUPT, tid, 0, 0);
 	if (has_stopped(p, t) && !t->asleep && borrow_has_own_stack(p, t))
-		borrow_early(p);
+		r = borrow_early(p);
 	proc_step("stop: one borrowed");
-	return 0;
+	return r == -ETIMEDOUT ? r : 0;	/* a frozen process */
 }

@@ -173,6 +173,10 @@ int maps_load(struct proc *p, map_list *maps)
 	r = proc_maps_text(p, &text);
 	if (r < 0)
 		return r;
+	if (!*text) {	/* the last list is kept: addresses in events of the process still get their names */
+		free(text);
+		return fail(-ESRCH, "process %d has ended", p->pid);
+	}
 	maps_free(maps);
 	for (line = text; *line; line = next) {
 		next = line + strcspn(line, "\n");
@@ -182,8 +186,6 @@ int maps_load(struct proc *p, map_list *maps)
 			parse_line(p, line, vec_add(maps));
 	}
 	free(text);
-	if (!maps->n)
-		return fail(-ESRCH, "process %d has ended", p->pid);
 	if (parsed)
 		*parsed = proc_is_still(p);
 	return 0;

@@ -311,6 +311,28 @@ static void memory_and_maps(void **state)
 }
 
 /* A file whose name has a newline, mapped and then deleted; and a root of its own. */
+/* A process that is about to end has no mappings, while it is still there: those that were read before stay known. */
+static void maps_of_the_dead(void **state)
+{
+	struct proc *p;
+	pid_t pid;
+	size_t n;
+
+	fresh_shared();
+	pid = start_target(sleeps, NULL);
+	p = opened(pid);
+	assert_ok(proc_read_maps(p));
+	n = p->maps.n;
+	assert_true(n > 3);
+	assert_ok(proc_stop(p));
+	priv(p)->maps_text = strdup("");	/* as if it had been read now */
+	assert_int_equal(proc_read_maps(p), -ESRCH);
+	assert_int_equal(p->maps.n, n);
+	assert_ok(proc_resume(p));
+	proc_close(p);
+	end_target(pid);
+}
+
 static void maps_odd(void *arg)
 {
 	const char *dir = arg;
@@ -564,6 +586,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(no_such_process),
 		cmocka_unit_test(ourselves),
 		cmocka_unit_test(zombie),
+		cmocka_unit_test(maps_of_the_dead),
 		cmocka_unit_test(kernel_thread),
 		cmocka_unit_test(thread_of_a_process),
 		cmocka_unit_test(traced_already),
