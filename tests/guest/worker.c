@@ -140,8 +140,8 @@ int main(int argc, char **argv)
 		pthread_create(&threads[i], NULL, work, &results[i]);
 	if (!n)				/* the only thread works itself, until SIGUSR2 */
 		work(&results[n++]);
-	for (struct timespec t = { seconds * !over, 0 }; nanosleep(&t, &t) < 0 && !over; )
-		;
+	for (int i = 0; i < seconds * 100 && !over; i++)	/* short ones: the signal may come before the sleep, or to another thread */
+		usleep(10000);
 	over = 1;
 	for (int i = 0; i < n; i++) {
 		if (argc < 2 || atoi(argv[1]))
