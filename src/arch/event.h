@@ -230,6 +230,12 @@ struct event_spec {
 	uint32_t behind;	/* bytes of other code that follow the event code: it jumps over them */
 };
 
+/*
+ * For emit_event(): -ERANGE or -EINVAL if the parameters can't be of an event. regs: the number of registers of each kind; lowest:
+ * the lowest offset from the stack pointer at which a field may be.
+ */
+int event_spec_check(const struct event_spec *spec, unsigned int regs, int32_t lowest);
+
 /* Parameters of the slow path, for threads that can't use the ring of their CPU. Once per target. */
 struct event_slow_spec {
 	uint64_t fast;		/* process_state.fast: pid cell and tid are right, with rseq or without */

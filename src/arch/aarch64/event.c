@@ -8,7 +8,7 @@
  *		write the event at head; the second routine sets the time, commits and unlocks
  *	out	restore; branch over the cold part
  *
- * There are no rings by CPU yet, as threads are not told apart without system calls (spec.has_rseq and has_tid are not used).
+ * There are no rings by CPU yet: pid and tid of a thread come from system calls (spec.has_rseq and has_tid are not used).
  * Fields are registers, constants and words on the stack.
  */
 #include "arch/aarch64/aarch64.h"
@@ -194,42 +194,12 @@ static void put_lost(struct body *b)
 	put_branch(b, b->out);
 }
 
-static bool field_is_good(const struct event_field *f)
-{
-	if (f->size != 1 && f->size != 2 && f->size != 4 && f->size != 8)
-		return false;
-	switch (f->kind) {
-	case EVENT_REG:
-	case EVENT_VECTOR:
-		return f->reg < 32;
-	case EVENT_IMM:
-	case EVENT_ABS:
-		return true;
-	case EVENT_STACK:
-		return f->value >= 0 && f->value <= EVENT_STACK_MAX;
-	default:
-		return false;
-	}
-}
-
-static int check_spec(const struct event_spec *spec)
-{
-	if (spec->nfields > EVENT_FIELDS_MAX || spec->far || spec->lost_index > INT32_MAX / 8)
-		return -ERANGE;
-	if (spec->ring_size < RING_SIZE_MIN || spec->ring_size > RING_SIZE_MAX || spec->ring_size & (spec->ring_size - 1))
-		return -EINVAL;
-	for (uint32_t i = 0; i < spec->nfields; i++)
-		if (!field_is_good(&spec->fields[i]))
-			return -EINVAL;
-	return 0;
-}
-
 int a64_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec)
 {
 	uint8_t scratch[EVENT_CODE_MAX];
 	struct body b = { .spec = spec, .len = event_len(spec->nfields) };
 	uint8_t *over;
-	int r = check_spec(spec);
+	int r = spec->far ? -ERANGE : event_spec_check(spec, 32, 0);
 
 	if (r < 0)
 		return r;

@@ -461,37 +461,6 @@ static void put_descriptor(struct body *b)
 	put32(&b->p, b->spec->rseq_sig);
 }
 
-static bool field_is_good(const struct event_field *f)
-{
-	if (f->size != 1 && f->size != 2 && f->size != 4 && f->size != 8)
-		return false;
-	switch (f->kind) {
-	case EVENT_REG:
-	case EVENT_VECTOR:
-		return f->reg < 16;
-	case EVENT_IMM:
-	case EVENT_ABS:
-		return true;
-	case EVENT_STACK:
-		return f->value >= EVENT_STACK_MIN && f->value <= EVENT_STACK_MAX;
-	default:
-		return false;
-	}
-}
-
-static int check_spec(const struct event_spec *spec)
-{
-	if (spec->nfields > EVENT_FIELDS_MAX || spec->lost_index > INT32_MAX / 8)
-		return -ERANGE;
-	if (spec->ring_size < RING_SIZE_MIN || spec->ring_size > RING_SIZE_MAX ||
-	    spec->ring_size & (spec->ring_size - 1))
-		return -EINVAL;
-	for (uint32_t i = 0; i < spec->nfields; i++)
-		if (!field_is_good(&spec->fields[i]))
-			return -EINVAL;
-	return 0;
-}
-
 /*
  * Branches if a field on the stack is not in the page of the stack pointer. rax changes. Returns the branch, or
  * NULL if no check is needed.
@@ -529,7 +498,7 @@ int x86_emit_event(uint8_t *out, uint64_t at, const struct event_spec *spec)
 	struct event_spec own = *spec;
 	struct body b = { .spec = &own, .at = at, .len = event_len(spec->nfields) };
 	uint8_t *over, *far;
-	int r = check_spec(spec);
+	int r = event_spec_check(spec, 16, EVENT_STACK_MIN);
 
 	if (r < 0)
 		return r;
