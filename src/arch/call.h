@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calling conventions: where arguments and results are, and what a call leaves behind. */
+/* Calling conventions: where arguments and results are, and which registers a call keeps. */
 #ifndef JAB_ARCH_CALL_H
 #define JAB_ARCH_CALL_H
 

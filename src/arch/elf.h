@@ -8,7 +8,7 @@
 struct elf_abi {
 	uint32_t relative, irelative, absolute, glob_dat, jump_slot;	/* types of relocations of whole words */
 	uint32_t tls_offset;	/* that of an offset from the thread pointer */
-	uint8_t tls_head;	/* 0: a program's block ends at the thread pointer; else it begins behind so many bytes from there on */
+	uint8_t tls_head;	/* 0: a program's TLS block ends at the thread pointer; else it begins this many bytes after the thread pointer */
 };
 
 #endif

@@ -50,7 +50,7 @@ static int recover(struct jab *j, pid_t pid)
 		fail(-EPERM, "process %d can't be examined: run as its user or as root (CAP_SYS_PTRACE)", pid);
 		return complain(j);
 	}
-	if (r == 0)		/* -ENOENT: nothing was left behind, which is no error here */
+	if (r == 0)		/* -ENOENT: there is nothing of jab in the process, which is no error here */
 		report = *jab_get_report(j);
 	else if (r != -ENOENT)
 		return complain(j);

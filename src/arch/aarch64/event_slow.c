@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The routines that event code calls; see arch/aarch64/event.h for the registers. They change x0, x1, x8, x16 and x17 besides, and no
- * stack. What they do, and why a fork in the middle does no harm, is told in arch/x86/event_slow.c; here each thread asks the kernel
+ * stack. What they do, and why a fork in the middle does no harm, is explained in arch/x86/event_slow.c; here each thread asks the kernel
  * for its numbers at each event.
  *
  *	first	takes a ring: each is tried once, beginning with the one that the tid selects

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Code that is known by its words, relocations, the clock, and what of the stack is known without tables. What belongs to Go, and the
- * address of main() in a program's first instructions, is not looked for: these are told apart from nothing, and refused or nameless.
+ * Code that is known by its words, relocations, the clock, and what of the stack is known without tables. Patterns of Go's
+ * code, and the address of main() in a program's first instructions, are not known here: Go is refused, and a stripped main() has no name.
  */
 #include "arch/aarch64/aarch64.h"
 
