@@ -5,7 +5,7 @@
  *	unwind_tables FILE...
  */
 #include "base/err.h"
-#include "sym/unwind.h"
+#include "sym/unwind/unwind.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,8 +11,8 @@
 #include <jab/symbols.h>
 #include <jab/trace.h>
 #include "base/err.h"
-#include "session/events.h"
-#include "session/script.h"
+#include "session/events/events.h"
+#include "session/scripts/script.h"
 #include "session/session.h"
 
 /* How far a session is. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "session/shapes.h"
+#include "session/events/shapes.h"
 
 _Static_assert((int)JAB_ADDRESSES == (int)CTF_ADDRS && (int)JAB_READ_FORBIDDEN == (int)READ_FORBIDDEN &&
 	       JAB_NO_CPU == CTF_NO_CPU, "the numbers are the same inside");

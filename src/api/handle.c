@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "session/budget.h"
+#include "session/scripts/budget.h"
 
 const char *jab_version(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Code with which a borrowed thread makes a table of system calls, until one has another result than the one wanted. It writes an answer and
- * then sleeps on a futex as long as that has a certain value; afterwards it goes home. See proc/batch.c.
+ * then sleeps on a futex as long as that has a certain value; afterwards it goes home. See proc/borrow/batch.c.
  */
 #ifndef JAB_ARCH_BATCH_H
 #define JAB_ARCH_BATCH_H

@@ -9,7 +9,7 @@
 
 /* How structs are passed. */
 enum call_rules {
-	CALL_BY_CLASS,		/* System V: up to 16 bytes by what each half of 8 bytes holds (sym/types_abi.c) */
+	CALL_BY_CLASS,		/* System V: up to 16 bytes by what each half of 8 bytes holds (sym/types/types_abi.c) */
 	CALL_BY_SCALAR,		/* only numbers and pointers are known to be in registers */
 };
 

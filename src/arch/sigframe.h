@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The frame that the kernel lays on a stack for a signal, and that rt_sigreturn takes back. jab writes one itself for a thread
- * that it borrows (proc/frame.c).
+ * that it borrows (proc/borrow/frame.c).
  */
 #ifndef JAB_ARCH_SIGFRAME_H
 #define JAB_ARCH_SIGFRAME_H

@@ -16,7 +16,7 @@
 struct stack_height {
 	int32_t depth, fp;
 	int16_t saved_fp, saved_extra, saved_ra;
-	uint8_t kind;		/* sym/unwind_code.c */
+	uint8_t kind;		/* sym/unwind/unwind_code.c */
 };
 
 struct unwind_abi {

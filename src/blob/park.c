@@ -73,15 +73,15 @@ static uint64_t park_wait(struct park *p, uint32_t kind, uint64_t arg0, uint64_t
 	s->pid = call0(NR_GETPID);
 	s->arg[0] = arg0;
 	s->arg[1] = arg1;
-	/* Pairs with the acquire load in is_asking() (session/parks.c): the slot is filled before its state is seen. */
+	/* Pairs with the acquire load in is_asking() (session/watches/parks.c): the slot is filled before its state is seen. */
 	__atomic_store_n(&s->state, PARK_WAITING, __ATOMIC_RELEASE);
-	/* Pairs with the acquire load of the bell in poll_target() (session/parks.c). */
+	/* Pairs with the acquire load of the bell in poll_target() (session/watches/parks.c). */
 	__atomic_add_fetch(&p->bell, 1, __ATOMIC_RELEASE);
 	futex(&p->bell, FUTEX_WAKE, 1, 0);
 	/*
 	 * Signals end a wait early, and the process may be stopped for long: only waits that timed out count toward
 	 * the limit. A process that shares this memory could wake the thread for ever, so there is a limit by the
-	 * clock as well. The acquire load pairs with the exchange to PARK_GO in let_go() (session/parks.c).
+	 * clock as well. The acquire load pairs with the exchange to PARK_GO in let_go() (session/watches/parks.c).
 	 */
 	end = now_ms() + PARK_END_MS;
 	for (int slept = 0; slept < PARK_LIMIT_MS;) {

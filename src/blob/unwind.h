@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "blob/cpu.h"
-#include "sym/unwind_table.h"
+#include "sym/unwind/unwind_table.h"
 
 #define UNWIND_FRAMES_MAX 128
 #define UNWIND_STACK 136

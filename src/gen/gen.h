@@ -42,7 +42,7 @@
 struct maps_layout;		/* gen/maps.h */
 
 /*
- * Address ranges that stay mapped and readable as long as the traced program runs (session/good.c says why). A load from
+ * Address ranges that stay mapped and readable as long as the traced program runs (session/watches/good.c says why). A load from
  * such a range is a plain load; any other address is read by a system call. The struct is in memory that is private to a
  * process and copied by a fork. Ranges can be withdrawn at any time, in any order, by setting len to 0; nothing else
  * changes after code has been generated. range[0] is checked first.

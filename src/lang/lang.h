@@ -15,7 +15,7 @@
 
 #include "lang/ast.h"
 #include "lang/ir.h"
-#include "sym/types.h"
+#include "sym/types/types.h"
 
 enum lang_at {
 	LANG_TRACER,		/* begin, end, interval: no program around us */

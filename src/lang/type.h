@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Types of values. Those of the program come from its debug info (sym/types.h) or from structs that
+ * Types of values. Those of the program come from its debug info (sym/types/types.h) or from structs that
  * the script defines; strings, tuples and aggregations are the language's own. Types live in the
  * script's pool and are never changed; the basic ones are constants.
  */
@@ -9,7 +9,7 @@
 
 #include "lang/ast.h"
 #include "lang/ir.h"
-#include "sym/types.h"
+#include "sym/types/types.h"
 
 enum v_kind {
 	V_ERROR,		/* something was wrong, and said; goes with everything. With `types`: see v_is_odd() */

@@ -8,7 +8,7 @@
 
 #include "pad/code.h"
 #include "pad/room.h"
-#include "proc/text.h"
+#include "proc/text/text.h"
 
 enum tactic {
 	TACTIC_NONE, TACTIC_NOP, TACTIC_JUMP, TACTIC_SLACK, TACTIC_BACK, TACTIC_RETARGET, TACTIC_HOP,

@@ -3,7 +3,7 @@
  * Limits that may forbid a memfd. Its size counts as the size of a file, limited by the tracer's RLIMIT_FSIZE; and it has a
  * descriptor in the target for a moment, below the target's RLIMIT_NOFILE. Both limits are raised meanwhile, if permitted.
  */
-#include "proc/arena.h"
+#include "proc/arena/arena.h"
 
 #include "base/err.h"
 #include "proc/internal.h"

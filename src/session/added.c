@@ -11,9 +11,9 @@
 
 #include <string.h>
 #include "base/err.h"
-#include "session/follow.h"
-#include "session/shapes.h"
-#include "session/units.h"
+#include "session/arrivals/follow.h"
+#include "session/events/shapes.h"
+#include "session/scripts/units.h"
 
 static bool has_module(const struct target *t, const struct loaded *l)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The code of a site in a pad: that of its row (shapes.c, units.c), and around it what tail calls need (tails.c). */
-#include "session/shapes.h"
+#include "session/events/shapes.h"
 
 #include <string.h>
-#include "session/tails.h"
+#include "session/calls/tails.h"
 
 size_t shape_body(const struct jab *j, const struct site *s)
 {

@@ -4,7 +4,7 @@
  * target. The kernel is asked for it, also where it is the program's own: a page of that may have
  * lost the right to be read (docs/why/reads.md).
  */
-#include "session/shapes.h"
+#include "session/events/shapes.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Looking at a session: its sites, counts, probes and functions, one at a time. */
-#include "session/rings.h"
-#include "session/shapes.h"
-#include "session/units.h"
+#include "session/events/rings.h"
+#include "session/events/shapes.h"
+#include "session/scripts/units.h"
 
 #include <inttypes.h>
 #include <string.h>

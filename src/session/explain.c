@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Probes that match nothing, or are never hit: the sentence that says why, and what was meant. */
-#include "session/events.h"
-#include "session/units.h"
+#include "session/events/events.h"
+#include "session/scripts/units.h"
 
 #include <string.h>
 #include <sys/mman.h>
 #include "arch/regs.h"
 #include "base/err.h"
-#include "sym/types.h"
+#include "sym/types/types.h"
 
 #define LARGE_FILE (64u << 20)		/* all of its debug info is not read for a hint */
 

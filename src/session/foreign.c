@@ -3,8 +3,8 @@
  * Text that is not as its file says: a debugger's breakpoint, a kernel uprobe, another tracer's jump.
  * Such places are left alone, and the rest is probed. Only pages that the process has a private copy
  * of can differ, and the kernel tells which these are, so that little has to be read. What is changed
- * after this look is noticed under the stop, before anything is written (proc/text.c). A breakpoint that is set over a
- * jump of ours later is looked for from time to time (proc/giveway.c).
+ * after this look is noticed under the stop, before anything is written (proc/text/text.c). A breakpoint that is set over a
+ * jump of ours later is looked for from time to time (proc/text/giveway.c).
  */
 #include "arch/page.h"
 #include "session/session.h"

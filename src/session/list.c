@@ -4,7 +4,7 @@
 
 #include <string.h>
 #include "base/err.h"
-#include "sym/types.h"
+#include "sym/types/types.h"
 
 /* A module whose functions are being listed. Debug info is opened for the first one that is asked about. */
 struct jab_module {

@@ -10,13 +10,13 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "blob/blob.h"
-#include "session/budget.h"
-#include "session/follow.h"
-#include "session/left.h"
-#include "session/rings.h"
-#include "session/shapes.h"
-#include "session/tails.h"
-#include "session/units.h"
+#include "session/scripts/budget.h"
+#include "session/arrivals/follow.h"
+#include "session/calls/left.h"
+#include "session/events/rings.h"
+#include "session/events/shapes.h"
+#include "session/calls/tails.h"
+#include "session/scripts/units.h"
 
 #define OWN_ID (WATCH_ID | LANDING_ID)
 #define OWN_GOOD 64		/* in the page of struct process_state: struct gen_good */

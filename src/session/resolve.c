@@ -4,8 +4,8 @@
  * a jump fits; but a place that does not exist (no such name, an address in no code or inside an
  * instruction) is told here, with what stands next to it.
  */
-#include "session/newcomers.h"
-#include "session/units.h"
+#include "session/arrivals/newcomers.h"
+#include "session/scripts/units.h"
 
 #include <libgen.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "base/err.h"
-#include "sym/types.h"
+#include "sym/types/types.h"
 
 /* Where the sites of one match go. */
 struct match {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A run, from its start to its end. */
-#include "session/budget.h"
-#include "session/follow.h"
-#include "session/newcomers.h"
-#include "session/parks.h"
-#include "session/shapes.h"
-#include "session/tails.h"
-#include "session/units.h"
+#include "session/scripts/budget.h"
+#include "session/arrivals/follow.h"
+#include "session/arrivals/newcomers.h"
+#include "session/watches/parks.h"
+#include "session/events/shapes.h"
+#include "session/calls/tails.h"
+#include "session/scripts/units.h"
 
 #include <signal.h>
 #include <string.h>

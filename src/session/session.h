@@ -17,8 +17,8 @@
 #include "base/mem.h"
 #include "pad/plan.h"
 #include "proc/fileid.h"
-#include "proc/text.h"
-#include "session/fields.h"
+#include "proc/text/text.h"
+#include "session/events/fields.h"
 #include "sym/sym.h"
 
 struct leave_desc;

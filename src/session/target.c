@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Which files a process has mapped as code, and where; processes that come and go. */
-#include "proc/undo.h"
-#include "session/budget.h"
-#include "session/follow.h"
-#include "session/newcomers.h"
-#include "session/parks.h"
-#include "session/rings.h"
-#include "session/units.h"
+#include "proc/undo/undo.h"
+#include "session/scripts/budget.h"
+#include "session/arrivals/follow.h"
+#include "session/arrivals/newcomers.h"
+#include "session/watches/parks.h"
+#include "session/events/rings.h"
+#include "session/scripts/units.h"
 
 #include <elf.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #define JAB_SYM_PRIV_H
 
 #include "base/file.h"
-#include "sym/image.h"
+#include "sym/elf/image.h"
 #include "sym/sym.h"
 
 /*

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include "arch/arch.h"
 #include "base/mem.h"
-#include "sym/runtime.h"
+#include "sym/runtime/runtime.h"
 
 enum func_source {
 	FROM_SYMTAB, FROM_DYNSYM, FROM_DEBUG_FILE, FROM_MINI_DEBUG, FROM_EH_FRAME,

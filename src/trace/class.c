@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Event classes: the layout of an event, and whether some bytes conform to it. */
-#include "sym/types.h"
+#include "sym/types/types.h"
 #include "trace/layout.h"
 
 /* Computes what follows from the fields alone. */

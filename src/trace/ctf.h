@@ -63,7 +63,7 @@ _Static_assert(sizeof(struct ctf_event_head) == 24, "the layout of the rings");
 
 enum ctf_kind { CTF_SIGNED, CTF_UNSIGNED, CTF_POINTER, CTF_FLOAT, CTF_STRING, CTF_BYTES, CTF_ADDRS };
 
-struct type_value;	/* sym/types.h */
+struct type_value;	/* sym/types/types.h */
 
 struct ctf_field {
 	const char *name;	/* any text; characters other than letters, digits and _ become _ in the trace */

@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "sym/types.h"
+#include "sym/types/types.h"
 #include "trace/meta.h"
 
 enum token { T_END, T_WORD, T_STRING, T_MARK, T_BAD };

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "sym/types.h"
+#include "sym/types/types.h"
 #include "trace/writer.h"
 
 #define HIDDEN ".metadata"

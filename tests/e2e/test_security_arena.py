@@ -32,12 +32,12 @@ while True:
     time.sleep(.01)
 """
 
-VERSION = int(re.search(r"#define UNDO_VERSION (\d+)", (jab.ROOT / "src/proc/undo.h").read_text())[1])
+VERSION = int(re.search(r"#define UNDO_VERSION (\d+)", (jab.ROOT / "src/proc/undo/undo.h").read_text())[1])
 HEAD = struct.Struct("<QIIQIIIIQIIIIiIQQQQQQQQQQQ")
 
 
 def record(edits, tracer=(1, 1, 1)):
-    """An undo record as src/proc/undo.h has it. edits: (address, bytes to be put there, bytes that stand there)."""
+    """An undo record as src/proc/undo/undo.h has it. edits: (address, bytes to be put there, bytes that stand there)."""
     room = 4
     head = HEAD.pack(0x6f646e752062616a, VERSION, HEAD.size, 4096, room, 4 * room, HEAD.size, 56, HEAD.size + 56 * room, 16, 1,
                      len(edits), 0, tracer[0], 0, tracer[1], tracer[2], 0, 0, 0, 0, 1, 2, 3, 4, 0)

@@ -9,7 +9,7 @@
  *	inlined NAME  line FILE:N  at ADDR|SYMBOL  frames ADDR|SYMBOL  string TYPE  all MAX
  */
 #include "base/err.h"
-#include "sym/types.h"
+#include "sym/types/types.h"
 
 #include <stdio.h>
 #include <string.h>

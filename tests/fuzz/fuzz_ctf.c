@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "sym/types.h"
+#include "sym/types/types.h"
 #include "trace/names.h"
 
 #include "mutate.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Damaged debug info: each file is opened from memory, and everything is asked of its types. */
 #include "base/err.h"
-#include "sym/types.h"
+#include "sym/types/types.h"
 
 #include <unistd.h>
 

@@ -2,7 +2,7 @@
 /* Damaged ELF files: each is opened from memory and from a descriptor, and everything is asked. */
 #include "base/err.h"
 #include "sym/sym.h"
-#include "sym/unwind.h"
+#include "sym/unwind/unwind.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -5,8 +5,8 @@
  */
 #include "base/err.h"
 #include "blob/unwind.c"
-#include "sym/image.h"
-#include "sym/unwind.h"
+#include "sym/elf/image.h"
+#include "sym/unwind/unwind.h"
 
 #include <unistd.h>
 

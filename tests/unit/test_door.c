@@ -6,7 +6,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "proc/door_queue.h"
+#include "proc/doorman/door_queue.h"
 
 #define MS 1000000ull
 #define SECOND (1000 * MS)

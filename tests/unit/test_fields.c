@@ -8,7 +8,7 @@
 
 #include "arch/arch.h"
 #include "base/err.h"
-#include "session/fields.h"
+#include "session/events/fields.h"
 
 #include <cmocka.h>
 

@@ -4,11 +4,11 @@
  * another, what a target may have written is not believed, and all of it costs little.
  */
 #include "text_target.h"
-#include "proc/ids.h"
+#include "proc/threads/ids.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include "proc/clean.h"
+#include "proc/undo/clean.h"
 
 /* What the next target forges: set before it is started. */
 static struct forgery {

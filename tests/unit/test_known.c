@@ -5,8 +5,8 @@
 #include "proc_target.h"
 #include "proc/fileid.h"
 #include "proc/internal.h"
-#include "proc/knowncalls.h"
-#include "proc/loading.h"
+#include "proc/text/knowncalls.h"
+#include "proc/exec/loading.h"
 
 #define SECOND 1000000000ull
 

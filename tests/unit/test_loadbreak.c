@@ -4,7 +4,7 @@
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include "proc_target.h"
-#include "proc/loadbreak.h"
+#include "proc/exec/loadbreak.h"
 
 #define PROGRAM "/bin/true"
 #define REGISTERS 4

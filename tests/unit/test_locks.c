@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "proc/proc.h"
-#include "session/rings.h"
+#include "session/events/rings.h"
 #include <cmocka.h>		/* last: it makes fail() a macro */
 
 #define NLOCKED 2

@@ -8,7 +8,7 @@
 #include <elf.h>
 #include <spawn.h>
 
-#include "proc/ids.h"
+#include "proc/threads/ids.h"
 #include "proc/internal.h"
 
 /* A vfork child that takes its time: it runs in the parent's memory, the parent sleeps. */

@@ -8,8 +8,8 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include "arch/event.h"
-#include "proc/arena.h"
-#include "proc/text.h"
+#include "proc/arena/arena.h"
+#include "proc/text/text.h"
 
 #define REPEATS 3
 

@@ -10,8 +10,8 @@
 #include <linux/seccomp.h>
 #include <sys/stat.h>
 #include <ucontext.h>
-#include "proc/arena.h"
-#include "proc/text.h"
+#include "proc/arena/arena.h"
+#include "proc/text/text.h"
 
 enum order { NONE, OPEN, FORK, TAKE, EXEC, EXIT };
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "sym/types.h"
+#include "sym/types/types.h"
 #include "trace/ctf.h"
 #include "trace/live.h"
 #include "trace/meta.h"

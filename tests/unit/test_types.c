@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sym/types.h"
+#include "sym/types/types.h"
 
 enum planet { MERCURY, EARTH = 3, SUN = -1 };
 union number { long whole; double real; };

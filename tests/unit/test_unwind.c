@@ -16,7 +16,7 @@
 
 #include "blob/unwind.c"
 #include "elfmake.h"
-#include "sym/unwind.h"
+#include "sym/unwind/unwind.h"
 
 #define CODE_LEN 0x800
 

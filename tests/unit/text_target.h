@@ -31,7 +31,7 @@
 #undef fail	/* ours is another */
 #include "base/clock.h"
 #include "base/err.h"
-#include "proc/arena.h"
+#include "proc/arena/arena.h"
 #include "proc/internal.h"
 
 #define must(x) do { \

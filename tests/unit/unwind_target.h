@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "blob/unwind.c"	/* as it runs inside */
-#include "sym/unwind.h"
+#include "sym/unwind/unwind.h"
 
 #include <inttypes.h>
 #include <stdio.h>

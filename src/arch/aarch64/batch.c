@@ -27,7 +27,7 @@ static const uint8_t code[] = {
 #define OVER 44				/* from here on nothing is done any more */
 	0xb4, 0x82, 0x00, 0xa9,		/* 1: stp x20, x0, [x21, #8] */
 	0x29, 0x00, 0x80, 0xd2,		/* mov x9, #1 */
-	0xa9, 0xfe, 0x9f, 0xc8,		/* stlr x9, [x21]: after the two; read by ptrace (take_answer() in proc/batch.c) */
+	0xa9, 0xfe, 0x9f, 0xc8,		/* stlr x9, [x21]: after the two; read by ptrace (take_answer() in proc/borrow/batch.c) */
 	0x48, 0x0c, 0x80, 0xd2,		/* 2: mov x8, #98 */
 	0xe0, 0x03, 0x17, 0xaa,		/* mov x0, x23 */
 	0x01, 0x00, 0x80, 0xd2,		/* mov x1, #0 */

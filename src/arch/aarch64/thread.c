@@ -5,7 +5,7 @@
  * When a stop has interrupted a call that is to be restarted, the kernel has gone back to the `svc` already when the tracer sees
  * the registers, with x0 as it was: there is no call left to be restarted (`call` is -1), and a thread whose registers are
  * changed and put back makes its call again. A call that ends with EINTR instead has lost its x0; see thread_regs.rest and
- * proc/calls.c for where that is taken from.
+ * proc/threads/calls.c for where that is taken from.
  */
 #include "arch/aarch64/aarch64.h"
 

@@ -21,7 +21,7 @@
  *
  * If a signal handler forks between these answers and the lock, either the child or the parent has taken the lock
  * with the parent's tid, and neither can know which. So the child leaves the lock alone and starts again; the
- * tracer finds and releases locks whose owner does not use them (session/locks.c).
+ * tracer finds and releases locks whose owner does not use them (session/watches/locks.c).
  *
  * The second routine puts the time into an event, commits it and releases the lock: rcx is the ring, rsi the
  * address of the event in it, rdx the head; the caller's stack is that of put_enter(), with the pid. It changes all

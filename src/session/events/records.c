@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* Records of the language as event classes of a trace. */
+#include <stdio.h>
+
+#include "lang/type.h"
+#include "session/events/shapes.h"
+
+/* Of the program's enums: as it names their values. */
+static void enum_field(const struct vtype *t, struct ctf_field *ret_field)
+{
+	const struct type *y = t->kind == V_INT && t->types ? type_get(t->types, type_strip(t->types, t->id)) : NULL;
+
+	ret_field->kind = t->is_signed ? CTF_SIGNED : CTF_UNSIGNED;
+	if (!y || y->kind != TYPE_ENUM || y->n > CTF_MAX_VALUES)
+		return;
+	if (t->size == 1 || t->size == 2 || t->size == 4)
+		ret_field->bits = 8 * t->size;
+	ret_field->values = y->values;
+	ret_field->nvalues = y->n;
+}
+
+static void record_field(const struct ir_unit *u, const struct ir_field *f, uint32_t number, char (*text)[16], struct ctf_field *ret_field)
+{
+	unsigned int bits = f->type <= IR_F64 ? 8 * ir_size(f->type) : 64;
+
+	snprintf(*text, sizeof(*text), "f%u", number);
+	*ret_field = (struct ctf_field){ .name = f->name ? f->name : *text, .kind = CTF_UNSIGNED, .bits = bits, .base = 10 };
+	if (ir_in_slot(f->type))
+		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_STRING };
+	else if (f->type == IR_ENUM)
+		enum_field(u->shown.v[f->show], ret_field);
+	else if (f->type <= IR_I64)
+		ret_field->kind = CTF_SIGNED;
+	else if (f->type == IR_U64 && f->show == IR_SHOW_RAW)
+		ret_field->base = 16;
+	else if (ir_is_float(f->type))
+		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_FLOAT, .bits = 64 };
+	else if (f->type == IR_USTACK)
+		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_ADDRS };
+	else if (f->type == IR_PTR || f->type == IR_USYM)
+		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_POINTER, .bits = 64, .base = 16 };
+}
+
+int record_declare(struct jab *j, uint32_t id, const char *name, const struct ir_unit *u, const struct ir_record *rec)
+{
+	struct ctf_field fields[EVENT_FIELDS_MAX + 1];
+	char texts[EVENT_FIELDS_MAX][16];
+	size_t n = 0;
+
+	if (rec->faulty)
+		fields[n++] = (struct ctf_field){ .name = CTF_FAULTS, .kind = CTF_UNSIGNED, .bits = 64, .base = 16 };
+	for (uint32_t i = 0; i < MIN(rec->nfields, EVENT_FIELDS_MAX); i++)
+		record_field(u, &rec->fields[i], i, &texts[i], &fields[n++]);
+	return ctf_class(j->events->trace, id, name, fields, n);
+}
