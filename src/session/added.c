@@ -64,13 +64,13 @@ static void drop_parts(struct jab *j, uint32_t probe)
 		if (t->only != probe + 1 || !t->loaded.n)
 			continue;
 		if (t->inserted && (text_remove(t->proc, t->arena, &report) < 0 || report.arena_left))
-			continue;	/* tried again at the end */
+			continue;	/* this target is tried again at the end */
 		t->inserted = false;
 		target_drop(j, t);
 	}
 }
 
-/* All targets or none. */
+/* A probe is added to all targets or to none. */
 static int place_parts(struct jab *j, uint32_t probe, uint32_t first_part, size_t first_site)
 {
 	struct session_probe *p = &j->probes.v[probe];

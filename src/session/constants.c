@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include "base/err.h"
 
-/* In a segment of the program that can be read? Link address. */
+/* Whether a segment of the program that can be read has this link address. */
 static bool is_in_program(const struct module *m, uint64_t addr, uint64_t len)
 {
 	for (size_t i = 0; i < m->segments.n; i++) {
@@ -31,7 +31,7 @@ static struct loaded *program_of(struct jab *j, struct target *t)
 	return NULL;
 }
 
-/* The program first, then the libraries in the order of their addresses. */
+/* Searches the program first, then the libraries in the order of their addresses. */
 static int find_symbol(struct jab *j, struct target *t, const struct field *f, uint64_t *ret_at)
 {
 	for (int pass = 1; pass >= 0; pass--)
@@ -50,7 +50,7 @@ static int find_symbol(struct jab *j, struct target *t, const struct field *f, u
 		    t->proc ? t->proc->pid : 0);
 }
 
-/* An address as the file counts, or a live one. */
+/* `at` is a link address of the module or, without a module, a live address. */
 static uint64_t find_number(struct target *t, const struct loaded *program, const struct module *m,
 			    const struct field *f)
 {

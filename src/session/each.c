@@ -59,7 +59,7 @@ int session_each_site(struct jab *j, int (*each)(void *arg, const struct jab_sit
 		struct jab_site out;
 		int r;
 
-		if (!j->targets.v[j->sites.v[i].target].loaded.n || j->sites.v[i].link)	/* was put away; is for the end of tail calls */
+		if (!j->targets.v[j->sites.v[i].target].loaded.n || j->sites.v[i].link)	/* target put away, or a site for tail calls */
 			continue;
 		if (j->probes.v[j->sites.v[i].probe].removed)
 			continue;
@@ -151,7 +151,7 @@ void rows_switch(struct jab *j, uint32_t probe, bool on)
 	free(sums);
 }
 
-/* Exits of each row that got no place. */
+/* For each row, the number of exits that got no jump. */
 static uint32_t *unplaced_exits(struct jab *j)
 {
 	uint32_t *n = xcalloc(j->rows.n, sizeof(*n));

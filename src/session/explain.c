@@ -9,9 +9,9 @@
 #include "base/err.h"
 #include "sym/types/types.h"
 
-#define LARGE_FILE (64u << 20)		/* all of its debug info is not read for a hint */
+#define LARGE_FILE (64u << 20)		/* bytes; the debug info of a larger file is not read for a hint */
 
-/* No module has such a line: the sentence of the one that has the file is the best. */
+/* No module has such a line. If one has the source file, its message says most. */
 static int explain_line(struct jab *j, const struct probe_spec *spec)
 {
 	const char *first = NULL;
@@ -38,7 +38,7 @@ static int explain_line(struct jab *j, const struct probe_spec *spec)
 		    n > 1 ? " and what it has loaded" : "");
 }
 
-/* An address that is in no module: say what it is, so that the user sees the mistake. */
+/* The address is in no module: the message says what is mapped there. */
 static int explain_address(struct jab *j, const struct probe_spec *spec)
 {
 	for (size_t i = 0; i < j->targets.n; i++) {
@@ -108,7 +108,7 @@ static const char *other_home(struct jab *j, const struct probe_spec *spec)
 }
 
 /*
- * Fields outside of the quotes: a shell makes words of their own of them. `probe`: the number of the probe before,
+ * Fields that the user wrote outside of the quotes: the shell has made separate arguments of them. `probe`: the number of the probe before,
  * UINT32_MAX: none.
  */
 static int say_field(struct jab *j, const struct probe_spec *spec, uint32_t probe)
@@ -127,14 +127,14 @@ int explain_field(struct jab *j, const struct probe_spec *spec)
 	const char *word = spec->object ? spec->object : spec->place;
 	bool meant = fields_is_term(j->arch->regs, word) || (!spec->object && !strcmp(word, "if"));
 
-	/* libc has a function of that name, which is hardly meant where a field would be. */
+	/* libc has a function of that name too, but after a probe the field is meant. */
 	meant |= !spec->object && j->probes.n && !strcmp(word, "backtrace");
 	if (!meant || spec->kind != SPEC_ENTRY || spec->place_kind == PLACE_ADDR || spec->place_kind == PLACE_LINE)
 		return 0;
 	return say_field(j, spec, j->probes.n ? j->probes.n - 1 : UINT32_MAX);
 }
 
-/* Has a function of that probe a variable of that name? */
+/* Whether a function of that probe has a variable of that name. */
 static bool is_variable(struct jab *j, uint32_t probe, const char *name)
 {
 	for (size_t i = 0; i < j->sites.n; i++) {
@@ -149,7 +149,7 @@ static bool is_variable(struct jab *j, uint32_t probe, const char *name)
 	return false;
 }
 
-/* A name that nothing has, and that means something as a field of the probe before it. */
+/* No module has this name, and it would be a field of the probe before it. */
 static int explain_late_field(struct jab *j, const struct probe_spec *spec, bool any_object)
 {
 	uint32_t probe = 0;
@@ -174,7 +174,7 @@ static int explain_no_object(struct jab *j, const struct probe_spec *spec)
 	return fail(-ENOENT, "%s: no mapped file matches '%s'; `jab list` shows what there is", spec->text, spec->object);
 }
 
-/* Copies have no return, nor instructions of their own: only where they begin is known. */
+/* Of inlined copies only the beginning is known: they have no return and no offsets. */
 static int explain_inlined(struct jab *j, const struct probe_spec *spec)
 {
 	size_t n = 0;
@@ -192,7 +192,7 @@ static int explain_inlined(struct jab *j, const struct probe_spec *spec)
 			     "'%s' is hit where a copy begins", spec->text, spec->place, n, n == 1 ? "y" : "ies", spec->place);
 }
 
-/* The program that is there now may only start the one that is meant. */
+/* The program that runs now may be a launcher: the file may be that of a program it executes later. */
 static const char *later_hint(const struct jab *j, const struct probe_spec *spec)
 {
 	bool any_file = spec->object && (!strcmp(spec->object, "exe") || !strcmp(spec->object, "*"));
@@ -240,9 +240,9 @@ int explain_probe(struct jab *j, const struct probe_spec *spec, bool any_object)
 /* ---- the end of a run: probes without a hit ---- */
 
 #define MOST_HINTS 4
-#define MOST_TARGETS 16			/* that are looked through for one hint */
+#define MOST_TARGETS 16			/* targets that are searched for one hint */
 
-/* The target may have ended; a command of ours has the files that we see. */
+/* The target may have ended. A command that jab started has used the files that jab sees. */
 static struct module *module_of(struct jab *j, struct target *t, struct loaded *l)
 {
 	if (t->proc && target_open_file(j, t, l) == 0)
@@ -288,7 +288,7 @@ static size_t inlined_copies(struct jab *j, uint32_t probe)
 	return n;
 }
 
-/* Then it may have been reached, and nothing was recorded. */
+/* Events were lost, so the probe may have been hit. */
 static bool is_conditional(const struct jab *j, uint32_t probe)
 {
 	const struct session_probe *p = &j->probes.v[probe];

@@ -24,7 +24,7 @@
 #include "base/err.h"
 #include "base/file.h"
 
-#define MOST_FILES 512		/* then those go that nothing refers to */
+#define MOST_FILES 512		/* when so many are cached, those that nothing refers to are dropped */
 #define CHUNK (64u << 10)
 
 /* live - link, from the executable mapping that starts at l->start. */
@@ -45,7 +45,7 @@ static int find_bias(const struct target *t, const struct module *m, struct load
 	return fail(-EINVAL, "%s: its code is not mapped as its program headers say", l->path);
 }
 
-/* Are the notes (build id among them) and the ELF header in memory those of the file? */
+/* Whether the notes (build id among them) and the ELF header in memory are those of the file. */
 static int check_same_build(struct target *t, const struct module *m, const struct loaded *l)
 {
 	const Elf64_Ehdr *eh = (const void *)m->image;
@@ -81,7 +81,7 @@ static int open_mapping(const struct target *t, const struct loaded *l, const st
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", t->proc->pid, (unsigned long)map->start,
 		 (unsigned long)map->end);
 	fd = open_below("", path);
-	if (fd < 0 && l->is_exe && proc_path(t->proc, "exe", path, sizeof(path)) == 0)	/* which does not need root */
+	if (fd < 0 && l->is_exe && proc_path(t->proc, "exe", path, sizeof(path)) == 0)	/* this link can be opened without root */
 		fd = open_below("", path);
 	return fd;
 }
@@ -187,7 +187,7 @@ void file_close(struct file *f)
 	free(f->path);
 }
 
-/* Nothing of it is in use, or in what will be reported. */
+/* Whether no target uses the file and no report will name it. */
 static bool is_unused(const struct jab *j, uint32_t file)
 {
 	if (j->files.v[file].kept)
@@ -226,7 +226,7 @@ void file_note_id(struct file *f, const struct file_id *before, const struct fil
 	f->is_settled = file_id_is_settled(after, wall_ns());
 }
 
-/* All of its text, as it is in the process. */
+/* Compares all text of the file with the text in the process. */
 static bool has_same_text(struct target *t, const struct loaded *l, const struct module *m)
 {
 	struct loaded try = *l;
@@ -247,7 +247,7 @@ static bool has_same_text(struct target *t, const struct loaded *l, const struct
 	return same;
 }
 
-/* id is NULL where it could not be found out: then the number and the name have to do. */
+/* id is NULL where it could not be read: then only inode number and name are compared. */
 static struct file *known_file(struct jab *j, struct target *t, const struct loaded *l, const struct map *map, const struct file_id *id)
 {
 	uint64_t dev = (uint64_t)map->dev_major << 32 | map->dev_minor;

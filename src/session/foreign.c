@@ -89,7 +89,7 @@ void foreign_warn(const struct target *t)
 }
 
 #define GIVE_WAY_NS 1000000000ull
-#define GIVE_WAY_SHARE 200	/* looks take at most this part of our time */
+#define GIVE_WAY_SHARE 200	/* one part in 200 of jab's time is spent on looking */
 
 struct giving { struct jab *j; const struct target *t; };
 

@@ -38,7 +38,7 @@ static int make_room(struct jab *j, struct target *t)
 	return r;
 }
 
-/* Each want as if there were no other. The next plan forgets the texts of the last one. */
+/* Plans each want as if there were no other. The next plan frees the reasons of the last one. */
 static int solve_alone(struct jab *j, struct loaded *l)
 {
 	int missed = 0;
@@ -53,7 +53,7 @@ static int solve_alone(struct jab *j, struct loaded *l)
 	return missed;
 }
 
-/* Another part of the process may have jumps in the same module. */
+/* Other parts of the process may have jumps in the same module: their bytes are not the file's. */
 static void plan_beside_others(const struct jab *j, const struct target *t, const struct loaded *l)
 {
 	for (size_t i = 0; i < j->targets.n; i++) {
@@ -111,7 +111,7 @@ static void take_results(struct jab *j, struct target *t, const struct loaded *l
 	}
 }
 
-/* Forget a plan, so that place_plan() can make a new one. */
+/* Drops the plan, so that place_plan() can make a new one. */
 static void place_forget(struct jab *j, struct target *t)
 {
 	tails_forget_plan(t);
@@ -224,7 +224,7 @@ static void find_areas(const struct target *t, area_list *areas)
 	room_areas_joined(t->room, t->apart ? 0 : JOIN, areas);
 }
 
-/* Only the pages that hold pads are ever touched. */
+/* Pages without pads never become resident. */
 static int touch_pads(struct target *t, struct jab_times *times)
 {
 	area_list used = { 0 };
@@ -248,7 +248,7 @@ static size_t most_edits(const struct target *t)
 	return n;
 }
 
-/* Of one target, in the order in which they are made; see arena_create(). */
+/* Numbers of the pieces of one target's arena, in the order in which arena_create() gets them. */
 struct own_pieces {
 	size_t tables, counters, data, rings, own;	/* numbers */
 	size_t n;
@@ -409,7 +409,7 @@ static int emit_all(struct jab *j, struct target *t)
 	return left_emit(j, t);
 }
 
-/* Which way may the pads count? Seen in the same stop in which the arena was made. */
+/* Chooses how the pads count, by what was seen in the stop in which the arena was made. */
 static void choose_way(struct target *t)
 {
 	const struct rseq_conf *conf = arena_rseq(t->arena);
@@ -422,7 +422,7 @@ static void choose_way(struct target *t)
 		 "by a locked increment: its threads have no restartable sequences");
 }
 
-/* Anything in it that uses the memory of rings and programs, not only watches? */
+/* Whether anything in the plan uses the memory of rings and programs; watches do not. */
 static bool has_wants(const struct target *t)
 {
 	for (size_t i = 0; i < t->loaded.n; i++)
@@ -432,7 +432,7 @@ static bool has_wants(const struct target *t)
 	return false;
 }
 
-/* The memory that pads use, before there are any. */
+/* Prepares the memory that pads use, before the first pad can run. */
 static int init_own(struct target *t)
 {
 	uint8_t *blob = t->blob_at ? arena_view(t->arena, TADDR(t->blob_at)) : NULL;
@@ -482,7 +482,7 @@ static int make_arena_patiently(struct jab *j, uint32_t target)
 	return r;
 }
 
-/* The arena goes, and everything that points into it. */
+/* Frees the arena and everything that points into it. */
 static void forget_memory(struct jab *j, struct target *t)
 {
 	unit_views_free(j, t);

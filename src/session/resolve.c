@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "sym/types/types.h"
 
-/* Where the sites of one match go. */
+/* What the sites of one match belong to. */
 struct match {
 	struct jab *j;
 	uint32_t probe, target, loaded;
@@ -58,7 +58,7 @@ static void add_site(const struct match *x, uint32_t func, uint64_t addr, uint8_
 	x->j->probes.v[x->probe].sites++;
 }
 
-/* A site that is known to be none: it is listed with the reason and never planned. */
+/* A site where no probe is possible: it is listed with the reason and never planned. */
 static void add_refused(const struct match *x, uint32_t func, uint64_t addr, uint8_t kind,
 			const char *reason)
 {
@@ -119,7 +119,7 @@ static int add_exits(const struct match *x, uint32_t func)
 		if (f->exits.v[i].kind != EXIT_RET)
 			x->j->sites.v[x->j->sites.n - 1].early = early;
 	}
-	if (x->j->probes.v[x->probe].unit && spec_of(x)->kind != SPEC_CALL)	/* nobody asks how many are open */
+	if (x->j->probes.v[x->probe].unit && spec_of(x)->kind != SPEC_CALL)	/* the number of open calls is not shown */
 		return 0;
 	add_site(x, func, x->m->funcs.v[func].addr, WANT_ENTRY, 0,
 		 new_counter(x, func, UINT64_MAX, true, COUNT_ENTRIES));
@@ -227,7 +227,7 @@ static int add_function(const struct match *x, uint32_t func)
 	}
 }
 
-/* Two names (an ifunc and the code it chose) may mean one function: take it once. */
+/* Two names (an ifunc and the code that it chose) may mean one function: it gets one site. */
 static int add_functions(const struct match *x, const func_list *list)
 {
 	uint8_t *seen = xcalloc(x->m->funcs.n / 8 + 1, 1);
@@ -249,7 +249,7 @@ static int add_functions(const struct match *x, const func_list *list)
 	return r;
 }
 
-/* The same for all targets that have the file. */
+/* Resolves a place of a file in all targets that have mapped it. */
 static int matching_functions(const struct match *x, func_list *ret_funcs)
 {
 	struct file *f = &x->j->files.v[x->file];
@@ -408,7 +408,7 @@ static int match_inlined(const struct match *x, size_t *found)
 	return r;
 }
 
-/* Only where no module has a function of that name: all debug info must be read for this. */
+/* All debug info must be read for this, so it is done only where no module has a function of that name. */
 static int match_all_inlined(struct jab *j, uint32_t probe, uint32_t first, size_t *found)
 {
 	const struct probe_spec *spec = j->probes.v[probe].spec;
@@ -548,7 +548,7 @@ int resolve_more(struct jab *j, uint32_t target)
 		const struct probe_spec *spec = j->probes.v[i].spec;
 
 		found = 0;
-		if (j->probes.v[i].missing || (spec->place_kind == PLACE_ADDR && !spec->object))	/* meant where it was given */
+		if (j->probes.v[i].missing || (spec->place_kind == PLACE_ADDR && !spec->object))	/* is not searched on disk */
 			continue;
 		if (spec->object) {
 			r = match_all(j, i, target, -1, &found, &any);

@@ -62,7 +62,7 @@ void session_free(struct jab *j)
 	free(j);
 }
 
-/* What a killed tracer left there is taken out first; a living tracer's work is not ours to touch. */
+/* What a killed tracer left in the process is taken out first. Probes of a living tracer stay. */
 static int clear_left(pid_t pid)
 {
 	struct text_report report;
@@ -132,7 +132,7 @@ int session_attach_name(struct jab *j, const char *name)
 	return r;
 }
 
-/* Once for each: those who use a file are asked for again when newcomers are watched. */
+/* Said once for each process: the users of a file are listed again when newcomers are watched. */
 static void say_refused(struct jab *j, pid_t pid, int err)
 {
 	for (size_t i = 0; i < j->refused.n; i++)
@@ -205,7 +205,7 @@ void session_get_unfollowed(const struct jab *j, struct jab_unfollowed *ret_unfo
 
 int session_poll(struct jab *j)
 {
-	if (!j->events)		/* else events_drain() does it, when it has what they wrote */
+	if (!j->events)		/* otherwise events_drain() does it after it has read their rings */
 		targets_retire(j);
 	proc_settle();
 	return follow_poll(j);
@@ -249,7 +249,7 @@ static int add_line(struct jab *j, const char *text)
 	return r;
 }
 
-/* Stays as it is if it can't, as with some of -t. */
+/* The probe stays a plain one if a program can't be made of it, as with some of -t. */
 static void become_program(struct jab *j, uint32_t probe)
 {
 	size_t had = j->probes.n;
@@ -283,7 +283,7 @@ static int add_probe(struct jab *j, const char *text)
 		return fail(-EINVAL, "probe '%s': a call is an event with a duration, for `jab trace`, `jab record` and "
 			    "scripts; count 'FUNCTION' or 'FUNCTION%%return'", text);
 	}
-	/* What is more than plain fields is a program. */
+	/* A probe that asks for more than plain fields becomes a program. */
 	if (j->budget || spec->kind == SPEC_CALL || (spec->rest && fields_parse(j->arch->regs, spec->rest, spec->kind == SPEC_RETURN, &fields) < 0) ||
 	    wants_names(j, &fields)) {
 		fields_free(&fields);
@@ -332,7 +332,7 @@ int session_resolve(struct jab *j)
 	return r;
 }
 
-/* More than this is hardly meant, and the pads would fill the address space around a module. */
+/* More sites than this are likely a mistake, and their pads would fill the address space around a module. */
 #define MOST_SITES 1000000
 
 static int plan_all(struct jab *j, bool alone)
@@ -364,7 +364,7 @@ int session_plan_alone(struct jab *j)
 	return plan_all(j, true);
 }
 
-/* All targets or none. */
+/* Inserts the probes into all targets or into none. */
 int session_insert(struct jab *j)
 {
 	int r = j->events ? events_prepare(j) : 0;
@@ -407,7 +407,7 @@ static void add_report(struct jab_report *to, const struct text_report *from)
 	to->clean &= from->verified && !from->foreign && !from->arena_left;
 }
 
-/* Counted once for each process: not in its parts, nor in what watched its loader. */
+/* Each process counts once; its parts and the target that watched its loader don't count. */
 static void add_left(const struct jab *j, uint32_t target, struct jab_report *to, const struct text_report *from)
 {
 	const struct target *t = &j->targets.v[target];
@@ -442,14 +442,14 @@ int session_remove(struct jab *j, struct jab_report *ret_report)
 		add_left(j, i, &report, &one);
 		runs |= t->proc->started_by_us && proc_alive(t->proc);
 	}
-	if (runs)	/* it is not over */
+	if (runs)	/* the run has not ended */
 		report.left = 0;
 	if (ret_report)
 		*ret_report = report;
 	return r;
 }
 
-/* One process that can't be cleaned (another tracer is at it) does not keep us from the others. */
+/* If one process can't be cleaned (another tracer holds it), the others still are. */
 int session_recover(pid_t pid, struct jab_report *ret_report)
 {
 	struct jab_report report = { .clean = true };
@@ -467,7 +467,7 @@ int session_recover(pid_t pid, struct jab_report *ret_report)
 		r = text_recover(left.v[i], &one);
 		if (!r)
 			add_report(&report, &one);
-		if (r >= 0 || (!pid && r == -ENOENT))	/* cleaned with its parent */
+		if (r >= 0 || (!pid && r == -ENOENT))	/* a forked child, which was cleaned together with its parent */
 			continue;
 		bad = r;
 		free(why);

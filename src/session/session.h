@@ -58,12 +58,12 @@ struct loaded {
 struct watch {
 	uint64_t at;		/* live */
 	uint8_t abi;		/* enum clone_abi */
-	bool parks;		/* it waits for us there: */
+	bool parks;		/* a thread that comes here parks, as park_kind says */
 	uint8_t park_kind;	/* enum park_kind */
-	uint8_t forgets;	/* enum forget_abi + 1: it takes ranges back that are read plainly */
+	uint8_t forgets;	/* enum forget_abi + 1: the call may unmap ranges that pads read without a check */
 	bool hushes;		/* it forbids system calls */
 	bool far;		/* from there to behind the call it may be FAR_LEN bytes; else WATCHED_LEN at most */
-	bool any;		/* all calls come by here: does what each of them needs, forgets included if it is set */
+	bool any;		/* calls of any number are made here: the pad looks at it; `forgets` may be set as well */
 	uint8_t bytes[5];	/* the instruction */
 	uint64_t pad;		/* live; 0: it is planned with the module's other sites */
 };
@@ -88,7 +88,7 @@ struct constant { const struct field *field; uint64_t value; };
  */
 struct target {
 	struct proc *proc;	/* NULL: a file without a process */
-	uint32_t main;		/* number of the main part: mostly its own */
+	uint32_t main;		/* number of the process's main part: its own, unless it is a part */
 	VEC(struct loaded) loaded;
 	VEC(struct watch) watches;
 	VEC(struct leaver) leavers;
@@ -100,14 +100,14 @@ struct target {
 	struct arena *arena;
 	struct text_patch patch;
 	uint8_t *counters;	/* our view of the data piece */
-	uint64_t counters_at;	/* the same in the target */
+	uint64_t counters_at;	/* their address in the target */
 	uint8_t *tables;	/* our view of the piece that it can only read */
 	uint64_t tables_at;
 	uint64_t state_at;	/* its struct process_state */
 	uint64_t blob_at;	/* C code of ours; 0: not needed */
 	uint32_t ncounters, counter_cap;	/* in use; room for */
 	uint32_t touched;	/* counters whose memory is there */
-	struct park_view *park;	/* where its threads wait for us; NULL: they don't */
+	struct park_view *park;	/* where its threads park; NULL: they don't */
 	bool scout;		/* a new program whose libraries are not there yet: only its loader is watched */
 	uint32_t serves;	/* number + 1 of the target that it became */
 	bool served;		/* has such a scout */
@@ -287,7 +287,7 @@ void session_get_times(const struct jab *j, struct jab_times *ret_times);
 
 /* added.c: single probes while others are in */
 int session_add_running(struct jab *j, const char *spec);
-int added_check(const struct jab *j, uint32_t target);	/* can the events of a part be written with the memory that is there? */
+int added_check(const struct jab *j, uint32_t target);	/* an error if the memory of the main part can't hold the events of a part */
 int session_take_out(struct jab *j, uint32_t probe);
 int session_switch(struct jab *j, uint32_t probe, bool on);
 
@@ -309,8 +309,8 @@ int session_each_function(struct jab *j, const char *pattern, int (*each)(void *
 int target_add(struct jab *j, struct proc *p);
 struct target *target_add_part(struct jab *j, uint32_t main);	/* of what was mapped since; NULL: nothing was */
 int target_add_file(struct jab *j, const char *path);
-bool target_has_object(const struct target *t, const struct loaded *l, const struct probe_spec *spec);	/* is it the probe's? */
-bool target_lost(struct jab *j, struct target *t);	/* after a failure: can the run go on without it? */
+bool target_has_object(const struct target *t, const struct loaded *l, const struct probe_spec *spec);	/* the file that the probe names */
+bool target_lost(struct jab *j, struct target *t);	/* after a failure: true if the run goes on without this target */
 void target_drop(struct jab *j, struct target *t);	/* before it was probed */
 size_t targets_most(void);	/* at a time; lifts the limit of descriptors as far as it may */
 size_t targets_living(const struct jab *j);
@@ -321,7 +321,7 @@ bool is_module_code(const struct map *m);
 
 /* files.c: what is known of them */
 struct file *file_add(struct jab *j, const char *path, struct module *m);
-void file_note_id(struct file *f, const struct file_id *before, const struct file_id *after);	/* it was read in between; NULL: not known */
+void file_note_id(struct file *f, const struct file_id *before, const struct file_id *after);	/* states before and after the read; NULL: not known */
 void file_close(struct file *f);
 int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
 int target_may_patch(const struct target *t, const struct loaded *l);	/* -ENOTSUP: its text is mapped shared */

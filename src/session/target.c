@@ -26,7 +26,7 @@ static bool same_file(const struct map *a, const struct map *b)
 	       a->dev_minor == b->dev_minor && !strcmp(a->path, b->path);
 }
 
-/* Code of a real file: has an inode and a path. The vDSO and JIT code are not for this stage. */
+/* Code of a real file: has an inode and a path. The vDSO and JIT code have neither and are not probed. */
 bool is_module_code(const struct map *m)
 {
 	return (m->prot & PROT_EXEC) && m->inode && m->path[0] == '/' && !is_arena_path(m->path);
@@ -66,7 +66,7 @@ int target_add(struct jab *j, struct proc *p)
 	return 0;
 }
 
-/* Is it known already, in any part of this process? At another address it is another one. */
+/* Whether a part of this process has the mapping already. The same file at another address is another mapping. */
 static bool is_known(const struct jab *j, uint32_t main, const struct map *m)
 {
 	for (size_t i = 0; i < j->targets.n; i++) {
@@ -79,7 +79,7 @@ static bool is_known(const struct jab *j, uint32_t main, const struct map *m)
 	return false;
 }
 
-/* A library that was unmapped may come back, at the same place and without our jumps. */
+/* A library that was unmapped may be mapped again at the same address, then without jumps. */
 static void forget_unmapped(struct jab *j, uint32_t main)
 {
 	struct proc *p = j->targets.v[main].proc;
@@ -104,7 +104,7 @@ static bool is_unmapped(const struct target *t)
 	return true;
 }
 
-/* A part whose libraries are gone takes its pads with it, or a program that loads and unloads would fill up. */
+/* The pads of a part go when its libraries are gone: a program may load and unload libraries for ever. */
 static void drop_unmapped(struct jab *j, uint32_t main)
 {
 	for (size_t i = 0; i < j->targets.n; i++) {
@@ -183,7 +183,7 @@ bool target_lost(struct jab *j, struct target *t)
 	return others;
 }
 
-/* Parts and successors go first. */
+/* Parts, and programs that this one has executed, are freed before it. */
 static bool has_parts(const struct jab *j, uint32_t target)
 {
 	for (size_t i = 0; i < j->targets.n; i++)
@@ -260,17 +260,17 @@ size_t targets_living(const struct jab *j)
 	return n;
 }
 
-/* How many dead ones are kept before somebody looks: with few, looking costs more than memory. */
+/* So many ended targets are kept before they are put away: with few, the search would cost more than their memory. */
 #define MOST_DEAD 8
 #define LOOK_AGAIN 100000000ull
-#define RETIRE_AGAIN 300000000ull	/* all processes are looked at for it */
+#define RETIRE_AGAIN 300000000ull	/* ns; each search looks at all processes */
 
 static bool is_put_away(const struct target *t)
 {
 	return t->lost && !t->proc && !t->loaded.n;
 }
 
-/* Nobody asks for them any more; and of targets that come and go there may be many. */
+/* These are not needed for an ended target, and of targets that come and go there may be many. */
 static void forget_sites(struct jab *j)
 {
 	uint32_t *moved = xcalloc(j->counters.n + 1, sizeof(*moved));
@@ -304,7 +304,7 @@ static bool may_retire(const struct jab *j, uint32_t target, uint64_t now)
 {
 	const struct target *t = &j->targets.v[target];
 
-	/* What it wrote last was drained meanwhile. */
+	/* Its last events were read before this. */
 	return t->seen_dead && now - t->seen_dead >= LOOK_AGAIN && !t->proc->started_by_us && !has_parts(j, target) && !rings_hold(t);
 }
 

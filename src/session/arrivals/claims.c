@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "proc/threads/ids.h"
 
-/* Is there nothing of that number, or only what nobody has waited for yet? Threads have their directory, too. */
+/* Whether no process has that number, or only a zombie. /proc has directories of threads, too. */
 static bool has_ended(uint32_t number)
 {
 	char path[64], text[512] = "";

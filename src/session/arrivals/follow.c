@@ -220,7 +220,7 @@ int follow_probe(struct jab *j, uint32_t target)
 	size_t first = j->sites.n;
 	int r = scout ? 0 : resolve_more(j, target);
 
-	/* Without a site, a process is still watched for what it will execute. */
+	/* A process without a site is still watched: it may execute a program that has one. */
 	if (!r && !scout && !follow_has_sites(j, target) && j->targets.v[target].main != target &&
 	    !left_is_wanted(j, &j->targets.v[target]))
 		return 0;
@@ -231,7 +231,7 @@ int follow_probe(struct jab *j, uint32_t target)
 	return r;
 }
 
-/* The libraries of a program that we have followed are there: now it is as any other. */
+/* The libraries of an executed program are mapped: from here on it is treated as a process that was attached to. */
 static void grow_up(struct jab *j, uint32_t scout)
 {
 	pid_t pid = j->targets.v[scout].proc->pid;
@@ -251,7 +251,7 @@ static void grow_up(struct jab *j, uint32_t scout)
 }
 
 /*
- * Does the loader say that its list is complete? At the start of a program glibc calls once before it
+ * Whether the loader says that its list is complete. At the start of a program glibc calls once before it
  * maps libraries and once when all is done, musl only then. r_state of struct r_debug tells.
  */
 static bool is_complete(struct jab *j, struct target *t)

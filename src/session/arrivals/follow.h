@@ -18,8 +18,8 @@
 struct park_view;
 struct text_call;
 
-bool follow_answers(const struct jab *j, const struct target *t);	/* may its threads ask for their numbers? */
-bool follow_parks(const struct jab *j, const struct target *t);	/* do its threads wait for us, ever? */
+bool follow_answers(const struct jab *j, const struct target *t);	/* true if its threads may park to ask for their numbers */
+bool follow_parks(const struct jab *j, const struct target *t);	/* true if its threads may park for any reason */
 int follow_plan(struct jab *j, struct target *t);
 void follow_watch(struct jab *j, struct target *t, const struct text_call *calls, size_t n);
 size_t follow_body(const struct target *t, uint8_t kind, uint8_t *out);
@@ -31,17 +31,17 @@ void park_free(struct park_view *v);
 /* What is new is resolved, planned and probed: a part of a process, or a whole one. */
 int follow_probe(struct jab *j, uint32_t target);
 
-/* Its second half, for sites from the first one on; and whether there are any in this target. */
+/* The second half of follow_add(): for sites from number `first` on; returns whether this target has any. */
 int follow_place(struct jab *j, uint32_t target, size_t first);
 bool follow_has_sites(const struct jab *j, uint32_t target);
 
-/* Do what parked threads wait for. Returns how many there were. */
+/* Serves all parked threads. Returns how many there were. */
 int follow_poll(struct jab *j);
 
-/* Sleep, but not longer than until somebody parks. */
+/* Sleeps for that time at most, and only until a thread parks. */
 void follow_wait(struct jab *j, uint64_t ns);
 
-/* Nobody parks any more, and who does goes on. */
+/* From now on no thread parks, and those that are parked go on. */
 void follow_stop(struct jab *j);
 
 #endif

@@ -14,7 +14,7 @@
 #include "session/watches/parks.h"
 
 #define SOON (-10)		/* priority while others wait */
-#define ACCEPT_NS 20000000ull	/* then events want to be taken out again */
+#define ACCEPT_NS 20000000ull	/* longest time for newcomers before rings are read again */
 
 struct newcomers {
 	VEC(char *) paths;
@@ -69,7 +69,7 @@ static bool all_are_watched(const struct jab *j)
 	return true;
 }
 
-/* Its loader has a pad of ours: libraries that it opens are seen there. */
+/* Its loader has a pad, which reports the libraries that it opens. */
 static bool is_known(void *arg, pid_t pid)
 {
 	const struct jab *j = arg;
@@ -128,9 +128,9 @@ int newcomers_watch(struct jab *j, const char *const *paths, size_t n)
 	return r;
 }
 
-/* ---- they come ---- */
+/* ---- arrivals ---- */
 
-/* To trace another one of our kind, which may be about to trace us, could hold both for ever. */
+/* Another jab is not traced: two that trace each other could both stop for ever. */
 bool is_jab(pid_t pid)
 {
 	struct stat ours, its;
@@ -180,7 +180,7 @@ static void take(struct jab *j, const struct arrival *one)
 		target_drop(j, t);
 }
 
-/* Nobody stays half-way while we do other things: to write what we print may take for ever. */
+/* No arrival is left held while jab does other things: writing to standard output may block for ever. */
 static int poll_arrivals(struct jab *j, int *ret_probed)
 {
 	struct newcomers *new = j->newcomers;
@@ -237,7 +237,7 @@ uint32_t *newcomers_bell(struct jab *j, uint32_t *ret_heard, uint64_t *ns)
 
 	if (!new || !new->arrivals)
 		return NULL;
-	/* The doorman wants to hear of us now and then. */
+	/* The doorman lets arrivals go when it has not heard from jab for a while. */
 	*ns = MIN(*ns, arrivals_leave(new->arrivals) ? 1000000ull : 200000000ull);
 	*ret_heard = new->heard;
 	return arrivals_bell(new->arrivals);
@@ -306,7 +306,7 @@ void newcomers_free(struct jab *j)
 	j->newcomers = NULL;
 }
 
-/* ---- what that means for others ---- */
+/* ---- questions of other files ---- */
 
 bool newcomers_may_come(const struct jab *j)
 {

@@ -83,7 +83,7 @@ static bool has_place(const struct module *m, size_t name, uint8_t *ret_how)
 	return false;
 }
 
-/* Returns whether there are any; add: wants for them. */
+/* Returns whether there are any; with add, wants are made for them. */
 static bool look(struct jab *j, struct target *t, struct loaded *l, bool add)
 {
 	struct module *m;
@@ -107,7 +107,7 @@ static bool look(struct jab *j, struct target *t, struct loaded *l, bool add)
 	return found;
 }
 
-/* Calls are watched, and where they are noted is known. Before the memory is there, it will be. */
+/* True if calls are watched and the address of their notes is known; before the arena is made, if it will be. */
 static bool watches_calls(struct jab *j, const struct target *t)
 {
 	const struct target *main = main_part(j, t);
@@ -144,7 +144,7 @@ static uint64_t room_for(struct target *t, struct target *main, uint32_t size)
 	return at;
 }
 
-/* known: so many were there before this plan. */
+/* known: number of leavers before this plan. */
 static uint32_t number_of(struct target *t, struct target *main, size_t known, const struct left_func *f)
 {
 	for (size_t i = 0; i < known; i++)
@@ -170,7 +170,7 @@ uint32_t left_number(const struct jab *j, const struct target *t, uint32_t site)
 	return lo < t->leavers.n && t->leavers.v[lo].site == site ? t->leavers.v[lo].number + 1 : 0;
 }
 
-/* Those that find no room are left out: such calls stay open. */
+/* Functions that find no room are left out: their calls stay open when they are left. */
 static void plan_leavers(struct jab *j, struct target *t)
 {
 	struct target *main = main_part(j, t);

@@ -10,7 +10,7 @@
 
 #define LANDING_ID 0x40000000u	/* in want.id: the rest is enum leave_how */
 
-/* Has it functions at which frames go away, and would we watch them? Files are opened for it. */
+/* True if the target has functions at which frames go away and they would be watched. Opens files to find out. */
 bool left_is_wanted(struct jab *j, struct target *t);
 
 int left_plan(struct jab *j, struct target *t);		/* wants of landings, room for leavers; behind all other wants */

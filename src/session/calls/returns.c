@@ -52,7 +52,7 @@ static void take_asked(struct target *t, learned_list *list)
 	}
 }
 
-/* An own tail jump of the row that has this number in the target's counters. */
+/* The row's own tail jump whose counter of calls that end early has this number in the target; NULL: there is none. */
 static const struct site *tail_of(const struct jab *j, uint32_t main, uint32_t id)
 {
 	for (size_t i = 0; i < j->sites.n; i++) {
@@ -65,7 +65,7 @@ static const struct site *tail_of(const struct jab *j, uint32_t main, uint32_t i
 	return NULL;
 }
 
-/* The module around a live address, of any part of the process: as one of the new part. UINT32_MAX: none. */
+/* Finds the module around a live address in any part of the process, and adds it to the new part. Returns its number there, or UINT32_MAX. */
 static uint32_t module_around(struct jab *j, uint32_t part, uint64_t at)
 {
 	struct target *p = &j->targets.v[part];

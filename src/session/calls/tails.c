@@ -14,9 +14,9 @@
 #define MOST_LINKS 48		/* of one row */
 #define MOST_EXITS 256		/* of all links of a row */
 #define MOST_AT_ONCE 16		/* rows whose calls may end at one exit */
-#define MOST_SAID 5		/* names in one sentence */
+#define MOST_SAID 5		/* names in one message */
 
-/* What is found for one row. */
+/* What was found for one row. */
 struct search {
 	struct jab *j;
 	uint32_t target, home, counter, probe, early;

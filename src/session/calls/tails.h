@@ -29,7 +29,7 @@ void tails_resolve(struct jab *j, size_t first);
 /* The number by which entry, exits and notes of one row's calls are known in a target. */
 uint64_t tails_func(const struct jab *j, const struct target *t, const struct site *s);
 
-/* Memory for notes: how much, 0: none is needed; and before there are pads, that it is there. */
+/* Memory for notes: the bytes needed (0: none); and, before there are pads, where it is. */
 size_t tails_memory(const struct jab *j);
 int tails_take_memory(struct jab *j, struct target *t);
 

@@ -51,7 +51,7 @@ int32_t go_g_off(const struct jab *j, const struct site *s)
 	return on_goroutine(m, s) ? module_go_g(m) : 0;
 }
 
-/* Is a body there before any comparison, or in a function without one? */
+/* True if a body there runs before any comparison, or in a function without one. */
 static bool is_tight(struct module *m, const struct site *s)
 {
 	uint64_t entry = entry_of(m, s), behind;

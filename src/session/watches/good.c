@@ -156,7 +156,7 @@ static struct image *image_at(const struct search *s, uint64_t at)
 	return NULL;
 }
 
-/* The kernel has told the program where it is, and where its loader is. */
+/* Program and loader are found by the auxiliary vector. */
 static void read_auxv(const struct search *s, uint64_t *ret_program, uint64_t *ret_loader)
 {
 	Elf64_auxv_t v[128];

@@ -7,7 +7,7 @@
  * The first is seen at once. The other two look like an owner that is slow, or stopped. So a lock that
  * was held for long without a new event is looked at more closely: the target is stopped for a
  * moment, and if none of its threads stands in a pad, with whatever their signal handlers interrupted, none of
- * them has a lock. That is asked less and less often where the answer is no.
+ * them has a lock. The search becomes less frequent where it finds nothing.
  */
 #include "session/events/rings.h"
 
@@ -42,7 +42,7 @@ static bool free_dead(struct target *t, struct own_ring *own, uint32_t owner)
 	       ring_free(&own->r, owner);
 }
 
-/* Is it held, and has nothing happened there for long? */
+/* True if it is held and no event was written there for long. */
 static bool is_stale(struct target *t, struct own_ring *own, uint64_t now)
 {
 	uint32_t owner = ring_owner(&own->r);

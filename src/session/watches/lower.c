@@ -87,7 +87,7 @@ static int put_fast(struct target *t, uint32_t fast)
 	return proc_write(t->proc, TADDR(t->spec.fast), &fast, sizeof(fast));
 }
 
-/* Past the place of a watch, but not in its call yet. */
+/* True if a thread has passed the watch of a call and has not made the call yet. */
 static bool one_is_calling(const struct target *t)
 {
 	for (size_t i = 0; i < t->proc->threads.n; i++)
@@ -106,7 +106,7 @@ static void set_word(struct target *t, uint64_t at, uint32_t *told)
 		__atomic_store_n(told, 1, __ATOMIC_RELEASE);
 }
 
-/* What it has forbidden itself before we came. The watches see what it forbids later. */
+/* What the process forbade itself before jab attached. The watches see what it forbids later. */
 static void note_forbidden(struct target *t)
 {
 	uint64_t word = t->state_at + offsetof(struct process_state, timeless);
@@ -114,7 +114,7 @@ static void note_forbidden(struct target *t)
 
 	if (proc_dispatches(t->proc)) {
 		set_word(t, t->state_at + offsetof(struct process_state, quiet), &counters_told(t)->quiet);
-		return;			/* a call of ours would be one of those */
+		return;			/* jab's system calls would be forbidden as well */
 	}
 	if (!t->rings || !t->rings->ready || !t->rings->may_call)
 		return;
@@ -136,13 +136,13 @@ void target_settle(struct target *t)
 	log_info("process %d: its threads %s", t->proc->pid, known ? "can be told apart" : "can't be told apart now: locks are used");
 }
 
-/* Only as a hint: any process of the family may have written that. */
+/* The word is a hint only: any process of the family may have written it. */
 static bool may_be_raised(const struct target *t)
 {
 	return t->rings && t->rings->ready && __atomic_load_n(&counters_told(t)->raised, __ATOMIC_ACQUIRE);
 }
 
-/* It was another process of the family. */
+/* The word was cleared by another process of the family. */
 static bool is_fast(struct target *t)
 {
 	uint32_t fast = 0;
@@ -170,7 +170,7 @@ void rings_lower(struct target *t)
 		r->raised_at = 0;
 		return;
 	}
-	if (!r->raised_at) {	/* again soon after the last time: be patient */
+	if (!r->raised_at) {	/* soon after the last time: waits longer */
 		r->lower_wait = r->lowered_at && now - r->lowered_at < 2 * r->lower_wait ?
 				MIN(2 * r->lower_wait, LONGEST_WAIT) : FIRST_WAIT;
 		r->raised_at = now;

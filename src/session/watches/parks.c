@@ -12,7 +12,7 @@
 #include "proc/threads/ids.h"
 #include "proc/threads/near.h"
 
-#define ROUND_NS 8000000ull	/* of all targets together; what was begun is ended */
+#define ROUND_NS 8000000ull	/* of all targets together; a slot that was begun is finished */
 #define SHARE_NS 2000000ull	/* of one target */
 #define RETRY_NS 100000ull
 #define EXEC_NS 50000ull	/* how often those in an exec are looked at */
@@ -118,7 +118,7 @@ static void guest_goes(void *arg)
 		finish(v, x->g->slot);
 }
 
-/* Those that are dead have descriptors until they are put away. */
+/* Ended processes keep descriptors until they are put away. */
 static bool are_too_many(struct jab *j)
 {
 	size_t most = targets_most(), n = j->execs.n;
@@ -157,7 +157,7 @@ static enum result begin_exec(struct jab *j, uint32_t target, uint32_t slot)
 	if (!r)
 		r = exec_begin(a->sleeper.pid, a->sleeper.tid, !j->execs.n, &g.way);
 	if (r == -EAGAIN && now_ns() - a->since < IN_TIME_NS)
-		return NOT_YET;		/* on a busy machine we were not fast enough */
+		return NOT_YET;		/* jab was late: the machine is busy */
 	if (r < 0 && r != -ENOENT) {
 		log_warn("%s", err_text());
 		j->unfollowed.failed++;
@@ -197,7 +197,7 @@ static void end_exec(struct jab *j, struct exec_guest *g, int r)
 	free(g->path);
 }
 
-/* All go on by some steps. Those that are ready stand still, and the others come to the same place meanwhile. */
+/* Each thread goes on by some steps. Those that are ready wait until the others are as far. */
 static int move_execs(struct jab *j, uint64_t until)
 {
 	size_t looked = 0, n = j->execs.n;
@@ -344,7 +344,7 @@ static enum result serve(struct jab *j, uint32_t target, uint32_t slot, uint64_t
 	return SERVED;
 }
 
-/* Is there something to do about it? A slot that another thread has taken since is a new one. */
+/* True if the slot needs service. A slot that another thread has taken since is a new request. */
 static bool is_asking(struct target *t, uint32_t slot, uint64_t now)
 {
 	struct ask *a = &t->park->asks[slot];
@@ -458,7 +458,7 @@ void parks_stop(struct jab *j)
 		}
 	for (size_t i = 0; i < j->execs.n; i++)
 		exec_leave(j->execs.v[i].way);
-	/* Those that don't stop in time are let go by the kernel when we end. */
+	/* The kernel releases those that don't stop in time when jab ends. */
 	while (j->execs.n && now_ns() < until)
 		if (!move_execs(j, until))
 			sleep_ns(50000);

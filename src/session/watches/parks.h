@@ -28,7 +28,7 @@ struct park_view {
 	uint64_t at;
 	struct keeper *keeper;
 	struct id_map *ids;	/* NULL: its numbers are ours */
-	uint32_t heard;		/* the bell, when we last looked */
+	uint32_t heard;		/* value of the bell at the last round */
 	uint32_t calls;		/* of the loader */
 	struct ask asks[PARK_SLOTS];
 	uint32_t asked;		/* requests so far */
@@ -50,11 +50,11 @@ struct exec_guest {
 };
 
 int parks_poll(struct jab *j);	/* one round; returns how many were served */
-void parks_stop(struct jab *j);	/* all go on, none parks any more */
+void parks_stop(struct jab *j);	/* all parked threads go on, and no thread parks any more */
 void park_count_missed(struct jab *j, struct park_view *v);	/* those that have not waited, since the last call */
 uint64_t parks_wait(struct jab *j, uint64_t ns);	/* not longer than until there is something to look at */
-bool parks_follow(const struct jab *j, pid_t pid);	/* is a thread of it on the way through an exec? */
-bool park_listens(const struct park_view *v);	/* does its bell matter now? */
+bool parks_follow(const struct jab *j, pid_t pid);	/* true if a thread of it is on the way through an exec */
+bool park_listens(const struct park_view *v);	/* true if a change of its bell needs a round */
 
 /* follow.c: what they wait for */
 void follow_loaded(struct jab *j, uint32_t target);

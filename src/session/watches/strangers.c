@@ -31,7 +31,7 @@ static int abi_of(uint32_t nr)
 {
 	switch (nr) {
 	case SYS_vfork:
-	case FAR_ARCH_PRCTL:	/* its arguments are not known there */
+	case FAR_ARCH_PRCTL:	/* the arguments of arch_prctl are not known there */
 		return CLONE_ABI_VFORK;
 	case SYS_clone:
 		return CLONE_ABI_CLONE;
@@ -44,7 +44,7 @@ static int abi_of(uint32_t nr)
 	}
 }
 
-/* The module around a live address, if it is going to be planned. */
+/* The module around a live address, if it will be planned. */
 static struct loaded *planned_at(struct target *t, uint64_t at)
 {
 	for (size_t i = 0; i < t->loaded.n; i++) {
@@ -321,7 +321,7 @@ void strangers_emit(struct target *t)
 			emit(t, i);
 }
 
-/* Is there a stranger already? As of the last stop. */
+/* True if the last stop found a stranger. */
 bool strangers_present(const struct target *t)
 {
 	for (size_t i = 0; i < t->proc->threads.n; i++)

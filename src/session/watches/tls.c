@@ -132,7 +132,7 @@ static int find_block(struct jab *j, struct target *t, struct loaded *l, int64_t
 		return fail(-ENOTSUP, "%s says nothing of such storage", l->path);
 	if (l->is_exe)
 		return 0;
-	if (!t->proc) {			/* a file alone: nothing of this will run */
+	if (!t->proc) {			/* a file without a process: the code will not run */
 		*ret_off = 0;
 		return 0;
 	}
