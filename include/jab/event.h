@@ -56,7 +56,16 @@ JAB_API const char *jab_event_comm(const struct jab_event *ev);	/* the name of i
  * One line, and one for each frame of a backtrace; or one JSON object. Text of the target is escaped, so that it can't
  * control a terminal. Returns the number of bytes, or an error of the write.
  */
-enum jab_print_flags { JAB_PRINT_JSON = 1, JAB_PRINT_COLOUR = 2 };
+enum jab_print_flags {
+	JAB_PRINT_JSON = 1,
+	JAB_PRINT_COLOUR = 2,
+	JAB_PRINT_FULL_NAMES = 4,	/* of C++ and Rust: not std::string for std::basic_string<...>; JSON has them always */
+
+	/* Times; without one of these: seconds of CLOCK_MONOTONIC. As JSON all are nanoseconds. */
+	JAB_PRINT_WALL = 8,		/* of the day, in the local time zone, by the system's clock as it was when the run began */
+	JAB_PRINT_RELATIVE = 16,	/* since the first event that was printed */
+	JAB_PRINT_DELTA = 32,		/* since the previous event that was printed */
+};
 JAB_API int jab_event_print(const struct jab_event *ev, FILE *to, unsigned int flags);
 
 /* Called by jab_dispatch() with each event, ordered by time. A value other than 0 ends that call. Before jab_insert(). */

@@ -67,6 +67,12 @@ struct jab_options {
 	double max_overhead;		/* 0 ... 1: share of its time that a thread may lose; 0: no limit */
 	const char *const *context;	/* fields for all probes, as of `jab trace -t` */
 	size_t ncontext;
+
+	/*
+	 * An expression as after "if" in a probe, for all probes besides their own: events are made only where both are true.
+	 * Not for scripts. NULL: none.
+	 */
+	const char *condition;
 };
 
 /* options: NULL means none. On failure jab_error(NULL) has the message. */

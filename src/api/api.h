@@ -37,6 +37,7 @@ struct event_view {
 	struct trace_value value;
 	struct jab_value last, element;
 	struct trace_style style;	/* its functions; not json and colour */
+	struct trace_printed printed;
 	bool live;			/* of a session: within jab_dispatch() */
 };
 

@@ -120,6 +120,10 @@ int jab_event_print(const struct jab_event *ev, FILE *to, unsigned int flags)
 
 	v->style.json = flags & JAB_PRINT_JSON;
 	v->style.colour = flags & JAB_PRINT_COLOUR;
+	v->style.full_names = flags & JAB_PRINT_FULL_NAMES;
+	v->style.time = flags & JAB_PRINT_WALL ? TIME_WALL : flags & JAB_PRINT_RELATIVE ? TIME_RELATIVE :
+			flags & JAB_PRINT_DELTA ? TIME_DELTA : TIME_BOOT;
+	v->style.printed = &v->printed;
 	if (v->live)		/* within a call of the session */
 		return trace_print(to, v->ev, &v->style);
 	if (!hold_enter(&frame))
@@ -163,6 +167,7 @@ static int to_callback(void *arg, const struct trace_event *ev)
 	struct jab *j = arg;
 
 	view_fill(&j->handle->view, ev);
+	j->handle->view.style.realtime_ns = j->events->clock.realtime_ns;
 	return j->handle->each(j->handle->arg, &j->handle->view.public);
 }
 

@@ -129,10 +129,11 @@ static int apply_options(struct jab *j, const struct jab_options *o)
 	struct events_options events = { .buffer_size = o->buffer_size, .most = o->max_events, .overwrite = o->overwrite };
 	int r = 0;
 
-	if (!o->events && (o->overwrite || o->buffer_size || o->max_events || o->max_overhead || o->ncontext))
-		return fail(-EINVAL, "overwrite, buffer_size, max_events, max_overhead and context are for events");
+	if (!o->events && (o->overwrite || o->buffer_size || o->max_events || o->max_overhead || o->ncontext || o->condition))
+		return fail(-EINVAL, "overwrite, buffer_size, max_events, max_overhead, context and condition are for events");
 	if (o->max_overhead < 0 || o->max_overhead > 1)
 		return fail(-EINVAL, "max_overhead is a share: 0 ... 1");
+	j->condition = o->condition ? xstrdup(o->condition) : NULL;
 	j->more_sites = MIN(o->more_sites, MOST_MORE_SITES);
 	if (o->follow)
 		session_follow(j);

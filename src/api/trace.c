@@ -28,7 +28,8 @@ static int open_trace(const char *path, struct jab_trace **ret_trace)
 	x = *ret_trace = xcalloc(1, sizeof(*x));
 	x->t = t;
 	x->names = names;
-	x->view.style = (struct trace_style){ .name = trace_names_address, .comm = trace_names_comm, .arg = names };
+	x->view.style = (struct trace_style){ .name = trace_names_address, .comm = trace_names_comm, .arg = names,
+						 .realtime_ns = trace_clock(t)->realtime_ns };
 	return 0;
 }
 

@@ -30,4 +30,12 @@ static inline void sleep_ns(uint64_t ns)
 	nanosleep(&t, NULL);
 }
 
+/* CLOCK_REALTIME - CLOCK_MONOTONIC now: another value than before if the system's clock was set meanwhile. */
+static inline int64_t realtime_offset_ns(void)
+{
+	uint64_t before = now_ns(), wall = wall_ns(), after = now_ns();
+
+	return wall - (before + (after - before) / 2);
+}
+
 #endif

@@ -2,6 +2,8 @@
 #include "cmd/capture.h"
 
 #include <inttypes.h>
+#include <jab/symbols.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/err.h"
@@ -18,18 +20,103 @@ void capture_probes(const text_list *words, text_list *ret_probes)
 			*vec_add(ret_probes) = lists[i]->v[k];
 }
 
+static bool is_call(const char *probe)
+{
+	struct jab_spec *spec;
+	bool is;
+
+	if (jab_spec_parse(probe, &spec) < 0)
+		return true;	/* jab_add_probe() says what is wrong with it */
+	is = spec->kind == JAB_SPEC_CALL;
+	jab_spec_free(spec);
+	return is;
+}
+
+int capture_usage(const char *command, const text_list *probes)
+{
+	pid_t tid;
+
+	for (size_t i = 0; i < capture.tids.n; i++)
+		if (!is_pid(capture.tids.v[i], &tid)) {
+			fprintf(stderr, "jab %s: '%s' is not a thread's number; try `jab %s --help`\n", command, capture.tids.v[i], command);
+			return 2;
+		}
+	for (size_t i = 0; capture.slower && i < probes->n; i++)
+		if (!is_call(probes->v[i])) {
+			fprintf(stderr, "jab %s: --slower is for call probes, and '%s' is none: a call is written call:OBJECT:FUNCTION\n",
+				command, probes->v[i]);
+			return 2;
+		}
+	return 0;
+}
+
+/* A string of the language. */
+static void put_string(FILE *f, const char *s)
+{
+	putc('"', f);
+	for (; *s; s++)
+		fprintf(f, strchr("\"\\", *s) || (unsigned char)*s < ' ' ? "\\x%02x" : "%c", (unsigned char)*s);
+	putc('"', f);
+}
+
+/* --comm, --tid and --slower as an expression; NULL: none of them. Names as calls: the program may have variables of these names. */
+static char *filter_condition(void)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = xmemstream(&text, &size);
+
+	for (size_t i = 0; i < capture.comms.n; i++) {
+		fputs(i ? " || comm() == " : "(comm() == ", f);
+		put_string(f, capture.comms.v[i]);
+	}
+	fputs(!capture.comms.n ? "" : capture.tids.n || capture.slower ? ") && " : ")", f);
+	for (size_t i = 0; i < capture.tids.n; i++)
+		fprintf(f, "%stid() == %s", i ? " || " : "(", capture.tids.v[i]);
+	fputs(!capture.tids.n ? "" : capture.slower ? ") && " : ")", f);
+	if (capture.slower)
+		fprintf(f, "duration() >= %" PRIu64, capture.slower);
+	fclose(f);
+	if (*text)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static int64_t offset_at_start;	/* of the system's clock */
+
+#define CLOCK_STEP_NS 10000000		/* less may be the time between two readings */
+
+/* Times go on with the clock of the start; a reader who compares them with a log should know. */
+static void say_clock_step(void)
+{
+	int64_t step = realtime_offset_ns() - offset_at_start;
+
+	if (llabs(step) >= CLOCK_STEP_NS)
+		log_warn("the system's clock was set %.3f s %s during the run; times of the day are those of the clock as it was at the start",
+			 llabs(step) / 1e9, step > 0 ? "forward" : "back");
+}
+
 int capture_new(struct jab **ret_jab)
 {
+	char *condition = filter_condition();
+	int r;
+
 	struct jab_options o = {
 		.size = sizeof(o), .log_level = log_level, .follow = !capture.no_follow, .events = true,
 		.overwrite = capture.overwrite, .buffer_size = capture.buffer_size, .max_events = capture.most,
 		.max_overhead = capture.max_overhead / 100,
 		.context = (const char *const *)capture.contexts.v, .ncontext = capture.contexts.n,
+		.condition = condition,
 	};
 
 	if (capture.max_overhead && capture.contexts.n)
-		return fail(-EINVAL, "--max-overhead and -t don't go together: write the fields after the probe");
-	return jab_new(&o, ret_jab);
+		r = fail(-EINVAL, "--max-overhead and -t don't go together: write the fields after the probe");
+	else
+		r = jab_new(&o, ret_jab);
+	free(condition);
+	offset_at_start = realtime_offset_ns();
+	return r;
 }
 
 /* Whether the output has reached --max-size. */
@@ -129,4 +216,5 @@ void capture_summary(struct jab *j, FILE *to, const struct jab_report *report)
 	else
 		capture_say_lost(&t, "");
 	run_say_report(j, report);
+	say_clock_step();
 }

@@ -6,7 +6,8 @@
 #include "cmd/run.h"
 
 struct capture {
-	text_list places, functions, contexts;
+	text_list places, functions, contexts, comms, tids;
+	uint64_t slower;	/* ns; 0: calls of any duration */
 	uint64_t buffer_size, most, max_size;
 	uint64_t printed;	/* bytes printed by `jab trace`, for max_size */
 	bool write_failed;	/* a write of the trace has failed */
@@ -25,10 +26,16 @@ extern struct capture capture;
 	{ 0, "buffer-size", "SIZE", OPT_SIZE, &capture.buffer_size, "size of the buffer of each CPU, such as 512k or 4M" }, \
 	{ 0, "max-overhead", "PERCENT", OPT_PERCENT, &capture.max_overhead, \
 	  "switch the hottest probes off for a part of the time, so that no thread loses more time than that" }, \
+	{ 0, "comm", "NAME", OPT_LIST, &capture.comms, "only in threads of this name; may be repeated, as the next one" }, \
+	{ 0, "tid", "TID", OPT_LIST, &capture.tids, "only in this thread" }, \
+	{ 0, "slower", "TIME", OPT_TIME, &capture.slower, "only calls (call:...) that take this long or longer, such as 1ms" }, \
 	{ 0, "no-follow", NULL, OPT_FLAG, &capture.no_follow, "don't probe programs executed or libraries loaded later" }
 
 /* Collects the probes of the command line: words, --probe and --function. */
 void capture_probes(const text_list *words, text_list *ret_probes);
+
+/* Whether values and probes fit the options that filter. 0, or 2 after a message. */
+int capture_usage(const char *command, const text_list *probes);
 
 /* Creates a session that records events, with the fields of -t. */
 int capture_new(struct jab **ret_jab);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <jab/event.h>
 #include "base/err.h"
 #include "base/json.h"
 
@@ -58,10 +59,47 @@ int output_status(FILE *to, const char *name, int status)
 	return r < 0 ? complain(NULL) : status;
 }
 
+struct look look;
+static const struct { const char *name; unsigned int flag; } times[] = {
+	{ "boot", 0 }, { "wall", JAB_PRINT_WALL }, { "relative", JAB_PRINT_RELATIVE }, { "delta", JAB_PRINT_DELTA }
+};
+
+int look_usage(const char *command)
+{
+	size_t i = 0;
+
+	if (look.colour && strcmp(look.colour, "auto") && strcmp(look.colour, "always") && strcmp(look.colour, "never")) {
+		fprintf(stderr, "jab %s: --color takes auto, always or never, not '%s'\n", command, look.colour);
+		return 2;
+	}
+	while (look.time && i < ARRAY_SIZE(times) && strcmp(look.time, times[i].name))
+		i++;
+	if (i < ARRAY_SIZE(times))
+		return 0;
+	fprintf(stderr, "jab %s: --time takes boot, wall, relative or delta, not '%s'\n", command, look.time);
+	return 2;
+}
+
+unsigned int look_flags(FILE *to, bool json)
+{
+	unsigned int flags = json ? JAB_PRINT_JSON : is_colourful(to) ? JAB_PRINT_COLOUR : 0;
+
+	if (look.full_names)
+		flags |= JAB_PRINT_FULL_NAMES;
+	for (size_t i = 0; look.time && i < ARRAY_SIZE(times); i++)
+		if (!strcmp(look.time, times[i].name))
+			flags |= times[i].flag;
+	return flags;
+}
+
 bool is_colourful(FILE *to)
 {
 	const char *no = getenv("NO_COLOR");
 
+	if (look.plain)
+		return false;
+	if (look.colour && strcmp(look.colour, "auto"))
+		return !strcmp(look.colour, "always");
 	return isatty(fileno(to)) && !(no && *no);
 }
 

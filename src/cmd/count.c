@@ -15,6 +15,7 @@ static const struct opt opts[] = {
 	{ 'i', "interval", "SECONDS", OPT_SECONDS, &interval, "time between refreshes of the live table (1)" },
 	{ 'o', "output", "FILE", OPT_TEXT, &run.output, "write jab's output there instead of stdout" },
 	{ 'a', "all", NULL, OPT_FLAG, &all, "list functions without a hit, too" },
+	LOOK_NAMES,
 	{ 0, "no-follow", NULL, OPT_FLAG, &no_follow, "don't probe programs executed or libraries loaded later" },
 	RUN_PLACING,
 	{ 0 }

@@ -49,6 +49,22 @@ static int take_seconds(double *to, const char *value)
 	return end == value || *end || !(*to >= 0) || *to > 1e9 ? -EINVAL : 0;
 }
 
+static int take_time(uint64_t *to, const char *value)
+{
+	static const struct { const char *name; double ns; } units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 6e10 } };
+	char *end;
+	double n = strtod(value, &end);
+
+	if (end == value || !(n >= 0) || n > 1e9)
+		return -EINVAL;
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (!strcmp(end, units[i].name)) {
+			*to = n * units[i].ns;
+			return 0;
+		}
+	return -EINVAL;
+}
+
 static int take_percent(double *to, const char *value)
 {
 	char *end;
@@ -87,6 +103,7 @@ static int take(const struct opt *o, char *value)
 {
 	switch (o->kind) {
 	case OPT_FLAG:
+	case OPT_HIDDEN:
 		*(bool *)o->to = true;
 		return 0;
 	case OPT_MORE:
@@ -102,6 +119,8 @@ static int take(const struct opt *o, char *value)
 		return take_seconds(o->to, value);
 	case OPT_PERCENT:
 		return take_percent(o->to, value);
+	case OPT_TIME:
+		return take_time(o->to, value);
 	case OPT_NUMBER:
 		return take_number(o->to, value);
 	case OPT_SIZE:
@@ -212,7 +231,7 @@ void opts_help(const struct command *c)
 	for (const struct opt *o = c->opts; o->help; o++) {
 		char left[64];
 
-		if (o->kind == OPT_REFUSED)
+		if (o->kind == OPT_REFUSED || o->kind == OPT_HIDDEN)
 			continue;
 		snprintf(left, sizeof(left), "%c%c%s%s%s%s%s", o->letter ? '-' : ' ',
 			 o->letter ? o->letter : ' ', o->name ? o->letter ? ", " : "  " : "",

@@ -17,10 +17,12 @@ enum opt_kind {
 	OPT_TEXT,	/* const char ** */
 	OPT_LIST,	/* text_list *: may be repeated */
 	OPT_SECONDS,	/* double * */
+	OPT_TIME,	/* uint64_t *: nanoseconds; the value has a unit, such as 100us, 1ms or 1.5s */
 	OPT_PERCENT,	/* double *: above 0; may end with % */
 	OPT_NUMBER,	/* uint64_t *: 0NNN, NNN or 0xNNN */
 	OPT_SIZE,	/* uint64_t *: as OPT_NUMBER; may end with k, M or G */
 	OPT_MORE,	/* int *: incremented each time the option is given */
+	OPT_HIDDEN,	/* a flag that is not in --help: another name, for those who know it */
 	OPT_REFUSED,	/* a usage error with its help text as the reason; only by its full name, and not in --help */
 };
 

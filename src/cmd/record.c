@@ -240,6 +240,8 @@ static int run_record(text_list *words, char **rest)
 	capture_probes(words, &probes);
 	status = run_usage("record", probes.n, rest);
 	if (!status)
+		status = capture_usage("record", &probes);
+	if (!status)
 		status = check_options(&r);
 	if (!status)
 		status = record_from_start(&r, &probes, rest);

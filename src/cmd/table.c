@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include "base/cxxname.h"
 #include "base/text.h"
 #include "cmd/common.h"
 
@@ -53,11 +54,15 @@ void table_free(struct table *t)
 
 static void name_text(const struct jab_count *c, char *out, size_t room)
 {
+	const char *function = c->function;
+	char brief[4096];
 	int n = text_safe(c->module, strlen(c->module), "", out, room);
 
 	if (n + 1 < (int)room)
 		out[n++] = ':';
-	n += text_safe(c->function, strlen(c->function), "", out + n, room - n);
+	if (!look.full_names && cxx_short_name(c->function, strlen(c->function), brief, sizeof(brief)))
+		function = brief;
+	n += text_safe(function, strlen(function), "", out + n, room - n);
 
 	if (c->has_offset && n < (int)room)
 		n += snprintf(out + n, room - n, "+%#" PRIx64, c->offset);

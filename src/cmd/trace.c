@@ -7,13 +7,13 @@
 #include "base/err.h"
 #include "cmd/capture.h"
 
-static bool plain;
-
 static const struct opt opts[] = {
 	RUN_TARGETS,
 	CAPTURE_OPTS,
 	{ 'o', "output", "FILE", OPT_TEXT, &run.output, "write our output there instead of stdout" },
-	{ 0, "no-colour", NULL, OPT_FLAG, &plain, "no colours on a terminal either" },
+	LOOK_TIME,
+	LOOK_NAMES,
+	LOOK_COLOUR,
 	RUN_PLACING,
 	{ 0 }
 };
@@ -96,7 +96,7 @@ static int trace_from_start(struct printing *p, const text_list *probes, char **
 
 	run_catch_signals();
 	run.announce = true;
-	p->style = run.json ? JAB_PRINT_JSON : !plain && is_colourful(p->to) ? JAB_PRINT_COLOUR : 0;
+	p->style = look_flags(p->to, run.json);
 	if (capture_new(&p->j) < 0)
 		return complain(NULL);
 	r = jab_on_event(p->j, print_event, p);
@@ -117,6 +117,10 @@ static int run_trace(text_list *words, char **rest)
 
 	capture_probes(words, &probes);
 	r = run_usage("trace", probes.n, rest);
+	if (!r)
+		r = look_usage("trace");
+	if (!r)
+		r = capture_usage("trace", &probes);
 	if (!r && run.output && !(p.to = output_create(run.output)))
 		r = complain(NULL);
 	if (!r)

@@ -14,7 +14,7 @@ static text_list tids, pids, cpus, probes;
 static uint64_t most;
 #define NS_PER_S 1000000000ll
 
-static bool json, stats, with_fields, plain;
+static bool json, stats, with_fields;
 
 static const struct opt opts[] = {
 	{ 0, "from", "TIME", OPT_TEXT, &from_text, "from this time on: seconds as printed, or +S from the start" },
@@ -28,7 +28,9 @@ static const struct opt opts[] = {
 	{ 0, "fields", NULL, OPT_FLAG, &with_fields, "with --stats: least, average and largest of each number" },
 	{ 'o', "output", "FILE", OPT_TEXT, &output, "write there instead of stdout" },
 	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object a line" },
-	{ 0, "no-colour", NULL, OPT_FLAG, &plain, "no colours on a terminal either" },
+	LOOK_TIME,
+	LOOK_NAMES,
+	LOOK_COLOUR,
 	{ 'v', "verbose", NULL, OPT_MORE, &log_level, "print facts about the trace; show jab's own events, too" },
 	{ 0 }
 };
@@ -249,7 +251,7 @@ static int say_rest(struct jab_trace *t, const char *path, uint64_t shown, FILE 
 
 static int view(const char *path, struct filter *f, FILE *to)
 {
-	unsigned int style = json ? JAB_PRINT_JSON : !plain && is_colourful(to) ? JAB_PRINT_COLOUR : 0;
+	unsigned int style = look_flags(to, json);
 	struct view_stats *sums = stats ? stats_new(with_fields) : NULL;
 	struct jab_trace *t = NULL;
 	uint64_t shown = 0;
@@ -282,7 +284,9 @@ static int run(text_list *words, char **rest)
 		fprintf(stderr, "jab view: %s; try `jab view --help`\n", words->n ? "more than one trace given" : "no trace given");
 		return 2;
 	}
-	r = filter_make(&f);
+	r = look_usage("view");
+	if (!r)
+		r = filter_make(&f);
 	if (r == 0 && output && !(to = output_create(output)))
 		r = -1;
 	if (r == 0) {

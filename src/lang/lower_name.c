@@ -324,6 +324,30 @@ bool lower_shows_result(struct lower *w)
 		is_shown(w, check_result_var(w->c->site, f)));
 }
 
+/* const char *: what it points to was not made to be written to, so it is text at the entry already. */
+static bool is_const_text(struct types *t, type_id id)
+{
+	const struct type *p = type_get(t, type_strip(t, id)), *to;
+	bool is_const = false;
+
+	if (p->kind != TYPE_PTR)
+		return false;
+	for (id = p->ref; (to = type_get(t, id))->kind == TYPE_CONST || to->kind == TYPE_VOLATILE; id = to->ref)
+		is_const |= to->kind == TYPE_CONST;
+	return is_const && to->kind == TYPE_INT && to->size == 1 && to->flags & TYPE_CHAR && to->name && !strcmp(to->name, "char");
+}
+
+#define SHOWN_TEXT 256
+
+/* str(name, 256), or the name alone if that can't be had there. */
+static struct val param_text(struct lower *w, struct expr *name)
+{
+	struct expr limit = { .kind = E_INT, .value = SHOWN_TEXT, .at = name->at, .len = name->len }, *list[] = { name, &limit };
+	struct expr call = { .kind = E_CALL, .name = "str", .list = list, .nlist = 2, .at = name->at, .len = name->len };
+
+	return check_expr(w->c, &call)->kind == V_ERROR ? lower_program_var(w, name) : lower_expr(w, &call);
+}
+
 /* $params: all parameters of the function, by name. */
 void lower_params(struct lower *w, arg_list *list, struct ir_record *r)
 {
@@ -345,7 +369,7 @@ void lower_params(struct lower *w, arg_list *list, struct ir_record *r)
 			continue;
 		if (f->params[i].flags & (VAR_UNSURE | VAR_DISPUTED))
 			diag_warn(w->l->diags, w->at->at, w->at->len, "the compiler may have changed how this static function is called");
-		v = lower_program_var(w, &e);
+		v = w->c->clause->is_line && is_const_text(w->c->site->types, f->params[i].type) ? param_text(w, &e) : lower_program_var(w, &e);
 		lower_some_fields(w, r, list, e.name, &v);
 	}
 }

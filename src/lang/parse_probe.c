@@ -6,7 +6,7 @@
  *
  *	probe := [NAME "="] ("begin" | "end" | interval | [kind ":"] [object ":"] place)
  *	interval := ("interval" | "i") ":" (unit ":" number | duration)
- *	line  := probe [field ...] ["if" value]
+ *	line  := probe [field ...] ["if" value] [";" [field ...] ["if" value]]
  *	field := [name "="] value [":" type] | "$params" | "$retval" | "$regs" | "$stack"
  */
 #include "lang/parse.h"
@@ -479,6 +479,29 @@ static struct expr *with_fields(struct parser *p, const struct expr *e, struct e
 	return copy;
 }
 
+/* ["if" value]: one more condition of the line, which must be true as well. */
+static void line_condition(struct parser *p, struct clause *c, struct expr *const *fields, size_t n)
+{
+	struct expr *own, *both;
+
+	if (p->panic || !parse_accept_word(p, "if"))
+		return;
+	own = parse_value(p);
+	if (!p->panic && p->tok.kind != T_END && p->tok.kind != ';')
+		parse_error(p, "the end of the condition");
+	if (p->panic)
+		return;
+	own = with_fields(p, own, fields, n);
+	if (c->predicate) {
+		both = parse_new(p, E_BINARY, own->at);
+		both->op = T_ANDAND;
+		both->a = own;
+		both->b = c->predicate;
+		own = both;
+	}
+	c->predicate = own;
+}
+
 /* The whole of a probe line; p->lex is at its beginning. */
 bool parse_line_probe(struct parser *p, struct clause *c)
 {
@@ -504,20 +527,15 @@ bool parse_line_probe(struct parser *p, struct clause *c)
 	while (!p->panic && p->tok.kind != T_END && p->tok.kind != ';' && !parse_is_word(p, "if"))
 		*vec_add(&fields) = field(p);
 	p->in_line = false;
-	if (!p->panic && parse_accept_word(p, "if")) {
-		c->predicate = parse_value(p);
-		if (!p->panic && p->tok.kind != T_END && p->tok.kind != ';')
-			parse_error(p, "the end of the condition");
-		if (!p->panic)
-			c->predicate = with_fields(p, c->predicate, fields.v, fields.n);
-	}
+	line_condition(p, c, fields.v, fields.n);
 	c->nmore = fields.n;
 	p->in_line = true;
 	if (!p->panic && p->tok.kind == ';')
 		parse_advance(p);
-	while (!p->panic && p->tok.kind != T_END)
+	while (!p->panic && p->tok.kind != T_END && !parse_is_word(p, "if"))
 		*vec_add(&fields) = field(p);
 	p->in_line = false;
+	line_condition(p, c, NULL, 0);
 	c->nmore = fields.n - c->nmore;
 	c->nfields = fields.n;
 	c->fields = pool_alloc(&p->script->pool, (fields.n + 1) * sizeof(*c->fields));

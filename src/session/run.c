@@ -34,6 +34,7 @@ void session_free(struct jab *j)
 	if (!j)
 		return;
 	session_abandon(j);
+	free(j->condition);
 	for (size_t i = 0; i < j->targets.n; i++)
 		target_free(j, &j->targets.v[i]);
 	for (size_t i = 0; i < j->files.n; i++) {
@@ -244,7 +245,7 @@ static int add_line(struct jab *j, const char *text)
 				 "call probes", text);
 	}
 	if (!r)
-		r = unit_add_line(j, text, more);
+		r = unit_add_line(j, text, more, j->condition);
 	free(more);
 	return r;
 }
@@ -284,7 +285,7 @@ static int add_probe(struct jab *j, const char *text)
 			    "scripts; count 'FUNCTION' or 'FUNCTION%%return'", text);
 	}
 	/* A probe that asks for more than plain fields becomes a program. */
-	if (j->budget || spec->kind == SPEC_CALL || (spec->rest && fields_parse(j->arch->regs, spec->rest, spec->kind == SPEC_RETURN, &fields) < 0) ||
+	if (j->budget || j->condition || spec->kind == SPEC_CALL || (spec->rest && fields_parse(j->arch->regs, spec->rest, spec->kind == SPEC_RETURN, &fields) < 0) ||
 	    wants_names(j, &fields)) {
 		fields_free(&fields);
 		spec_free(spec);
@@ -316,7 +317,7 @@ int session_resolve(struct jab *j)
 	int r = 0;
 
 	for (uint32_t i = 0; !r && i < j->probes.n; i++) {
-		if (result_needs_program(j, i))
+		if (probe_needs_program(j, i))
 			become_program(j, i);
 		r = resolve_probe(j, i);
 	}

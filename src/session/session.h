@@ -208,6 +208,7 @@ struct jab {
 	const struct arch *arch;	/* of all targets */
 	struct handle *handle;	/* of the public functions: api/api.h */
 	struct events *events;	/* NULL: probes count */
+	char *condition;	/* of all probe lines, besides their own; NULL: none */
 	bool follow;		/* other programs and libraries that come later are probed, too */
 	VEC(struct exec_guest) execs;	/* threads on the way through an exec; parks.c */
 	uint32_t exec_next;	/* of these, the one that is looked at first */
@@ -335,7 +336,7 @@ int constants_resolve_one(struct jab *j, uint32_t target);
 uint64_t target_constant(const struct target *t, const struct field *f);
 
 /* results.c: is the return value that a probe asks for more than plain fields can hold? */
-bool result_needs_program(struct jab *j, uint32_t probe);
+bool probe_needs_program(struct jab *j, uint32_t probe);
 
 /* each.c */
 void rows_switch(struct jab *j, uint32_t probe, bool on);	/* of a probe that counts */

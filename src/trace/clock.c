@@ -6,8 +6,6 @@
  */
 #include "trace/clock.h"
 
-#include <time.h>
-
 #include "arch/arch.h"
 #include "base/clock.h"
 #include "base/err.h"
@@ -31,20 +29,10 @@ void clock_look(struct clock_pair *ret_pair)
 	*ret_pair = best;
 }
 
-static int64_t realtime_offset(void)
-{
-	struct timespec t;
-	uint64_t a = now_ns(), b;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	b = now_ns();
-	return t.tv_sec * NS_PER_S + t.tv_nsec - (int64_t)(a + (b - a) / 2);
-}
-
 /* Sets the offset so that `at` is exactly right with the rounded rate. */
 static void set_offset(struct tsc_clock *c, const struct clock_pair *at)
 {
-	__int128 wanted = (__int128)at->ns * c->hz / NS_PER_S - at->ticks;
+	__int128 wanted = ((__int128)at->ns + c->realtime_ns) * c->hz / NS_PER_S - at->ticks;
 	__int128 s = wanted / (int64_t)c->hz;
 
 	if (s * (int64_t)c->hz > wanted)
@@ -69,24 +57,29 @@ int clock_measure(const struct clock_pair *first, struct tsc_clock *ret_clock)
 	c.hz = ((__int128)(last.ticks - first->ticks) * NS_PER_S + (last.ns - first->ns) / 2) / (last.ns - first->ns);
 	if (c.hz < 1000000)
 		return fail(-EIO, "the time stamp counter is too slow: %llu Hz", (unsigned long long)c.hz);
+	c.realtime_ns = realtime_offset_ns();
 	set_offset(&c, &last);
-	c.realtime_ns = realtime_offset();
 	*ret_clock = c;
 	return 0;
+}
+
+static int64_t beyond_monotonic(const struct tsc_clock *c)
+{
+	return c->is_monotonic ? 0 : c->realtime_ns;
 }
 
 int64_t clock_ns(const struct tsc_clock *c, uint64_t ticks)
 {
 	__int128 sum = (__int128)ticks + c->offset;
 	__int128 ns = sum / c->hz * NS_PER_S + (uint64_t)(sum % c->hz) * (__int128)NS_PER_S / c->hz +
-		      (__int128)c->offset_s * NS_PER_S;
+		      (__int128)c->offset_s * NS_PER_S - beyond_monotonic(c);
 
 	return ns > INT64_MAX ? INT64_MAX : ns < INT64_MIN ? INT64_MIN : ns;
 }
 
 uint64_t clock_ticks(const struct tsc_clock *c, int64_t ns)
 {
-	__int128 since = ns - (__int128)c->offset_s * NS_PER_S;
+	__int128 since = (__int128)ns + beyond_monotonic(c) - (__int128)c->offset_s * NS_PER_S;
 	__int128 ticks = since * c->hz / NS_PER_S - c->offset;
 
 	return ticks < 0 ? 0 : ticks > UINT64_MAX ? UINT64_MAX : ticks;

@@ -199,7 +199,7 @@ void put_json_event(struct line *l, const struct trace_event *ev)
 	struct trace_value v;
 	bool more = false;
 
-	put_json_number_of(l, "{\"time\":", ev->ns);
+	put_json_number_of(l, "{\"time\":", shown_ns(l->style, ev));
 	if (ev->cpu == CTF_NO_CPU)
 		put_word(l, ",\"cpu\":null");
 	else

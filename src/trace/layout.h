@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "trace/ctf.h"
 
-#define JAB_TRACE_FORMAT 1	/* env: trace_format */
+#define JAB_TRACE_FORMAT 2	/* env: trace_format */
 
 /* Packet header and context. Without padding, so that the content of an empty packet ends with this struct. */
 struct packet_head {

@@ -43,6 +43,8 @@ void put_power(struct line *l, uint64_t v, unsigned int shift);	/* hexadecimal o
 void put_hex(struct line *l, const uint8_t *s, size_t n);
 void put_float(struct line *l, double f, unsigned int bits);
 
+int64_t shown_ns(const struct trace_style *style, const struct trace_event *ev);	/* print.c: its time, as the style wants it */
+
 /* json.c */
 void put_json_event(struct line *l, const struct trace_event *ev);
 

@@ -435,7 +435,7 @@ static int check_meta(const struct meta *m)
 
 	if (!name || strcmp(name, "jab") != 0 || !format)
 		return fail(-EBADMSG, "not a trace of jab; babeltrace2 may read it");
-	if (atoi(format) != JAB_TRACE_FORMAT)
+	if (atoi(format) < 1 || atoi(format) > JAB_TRACE_FORMAT)
 		return fail(-EBADMSG, "format %s of a newer jab", format);
 	if (!m->has_uuid || !m->clock.hz || (int64_t)m->clock.hz < 0 || m->clock.offset >= m->clock.hz)
 		return fail(-EBADMSG, "metadata without a uuid or a clock");
@@ -456,6 +456,8 @@ int meta_parse(struct meta *m, const char *text, size_t len)
 	realtime = meta_env(m, "realtime_offset_ns");
 	if (r == 0 && realtime)
 		m->clock.realtime_ns = strtoll(realtime, NULL, 10);
+	if (r == 0)
+		m->clock.is_monotonic = atoi(meta_env(m, "trace_format")) < 2;
 	return r;
 }
 

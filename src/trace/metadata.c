@@ -132,7 +132,7 @@ static void print_env(FILE *f, const struct ctf *ctf)
 
 static void print_clock(FILE *f, const struct tsc_clock *c)
 {
-	fprintf(f, "clock {\n\tname = \"monotonic\";\n\tdescription = \"TSC ticks; the offset makes them CLOCK_MONOTONIC\";\n"
+	fprintf(f, "clock {\n\tname = \"monotonic\";\n\tdescription = \"TSC ticks; the offset makes them CLOCK_REALTIME\";\n"
 		"\tfreq = %llu;\n\toffset_s = %lld;\n\toffset = %llu;\n};\n", (unsigned long long)c->hz,
 		(long long)c->offset_s, (unsigned long long)c->offset);
 }

@@ -2,14 +2,16 @@
 /*
  * Events as text, one line each, followed by the frames of a backtrace:
  *
- *	1234.567890123 [001] 77/78 libc:malloc size=24 name="a\n" list=[1,2] key="cut"... where=<fault>
+ *	1234.567890123 [001] prog 77/78 libc:malloc size=24 name="a\n" list=[1,2] key="cut"... where=<fault>
  *		0x7f0e4a2c9f50 libc.so.6:malloc
  *		0x55d1c0a012f4 prog:main+0x24
  */
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/addr.h"
+#include "base/cxxname.h"
 #include "trace/line.h"
 
 #define PROBE_COLOUR "\033[1;36m"
@@ -117,16 +119,73 @@ static void put_value(struct line *l, const struct trace_value *v)
 	}
 }
 
-static void put_head(struct line *l, const struct trace_event *ev)
+int64_t shown_ns(const struct trace_style *style, const struct trace_event *ev)
 {
-	uint64_t ns = ev->ns < 0 ? -(uint64_t)ev->ns : (uint64_t)ev->ns;
+	const struct trace_printed *p = style->printed;
+	int64_t from = 0, ns;
+
+	if (style->time == TIME_WALL)
+		from = -style->realtime_ns;
+	else if (style->time != TIME_BOOT && p)
+		from = !p->any ? ev->ns : style->time == TIME_RELATIVE ? p->first : p->last;
+	return __builtin_sub_overflow(ev->ns, from, &ns) ? ev->ns : ns;
+}
+
+/* "14:05:09": a conversion with a time zone is slow, and most events are in the same second as the one before. */
+static void put_day_time(struct line *l, int64_t seconds)
+{
+	static _Thread_local int64_t last = INT64_MIN;
+	static _Thread_local char text[9];
+	time_t t = seconds;
+	struct tm tm;
+
+	if (seconds != last && localtime_r(&t, &tm)) {
+		strftime(text, sizeof(text), "%H:%M:%S", &tm);
+		last = seconds;
+	}
+	put_word(l, text);
+}
+
+static void put_time(struct line *l, const struct trace_event *ev)
+{
+	int64_t shown = shown_ns(l->style, ev);
+	uint64_t ns = shown < 0 ? -(uint64_t)shown : (uint64_t)shown;
 
 	put_colour(l, DIM);
-	if (ev->ns < 0)
-		put_char(l, '-');
-	put_decimal(l, ns / NS_PER_S);
+	if (l->style->time == TIME_WALL && shown >= 0) {
+		put_day_time(l, ns / NS_PER_S);
+	} else {
+		if (shown < 0)
+			put_char(l, '-');
+		put_decimal(l, ns / NS_PER_S);
+	}
 	put_char(l, '.');
 	put_padded(l, ns % NS_PER_S, 9);
+}
+
+/* A name of one word: columns stay where they are. */
+static void put_comm(struct line *l, const char *comm)
+{
+	for (const char *p = comm; *p; p++)
+		if (*p == ' ')
+			put_word(l, "\\x20");
+		else
+			put_text(l, (const uint8_t *)p, 1);
+	if (*comm)
+		put_char(l, ' ');
+}
+
+static void put_name(struct line *l, const char *name, size_t n)
+{
+	char brief[1024];
+	size_t len = l->style->full_names ? 0 : cxx_short_name(name, n, brief, sizeof(brief));
+
+	put_text(l, (const uint8_t *)(len ? brief : name), len ? len : n);
+}
+
+static void put_head(struct line *l, const struct trace_event *ev)
+{
+	put_time(l, ev);
 	put_bytes(l, " [", 2);
 	if (ev->cpu == CTF_NO_CPU)
 		put_bytes(l, "---", 3);
@@ -136,12 +195,14 @@ static void put_head(struct line *l, const struct trace_event *ev)
 		put_decimal(l, ev->cpu);
 	put_bytes(l, "] ", 2);
 	put_colour(l, PLAIN);
+	if (l->style->comm)
+		put_comm(l, l->style->comm(l->style->arg, ev));
 	put_decimal(l, ev->pid);
 	put_char(l, '/');
 	put_decimal(l, ev->tid);
 	put_char(l, ' ');
 	put_colour(l, PROBE_COLOUR);
-	put_text(l, (const uint8_t *)ev->class->name, strlen(ev->class->name));
+	put_name(l, ev->class->name, strlen(ev->class->name));
 	put_colour(l, PLAIN);
 }
 
@@ -172,7 +233,7 @@ static void put_address_name(struct line *l, const struct trace_event *ev, uint6
 	if (!n)
 		return;
 	put_char(l, ' ');
-	put_text(l, (const uint8_t *)name, MIN(n, sizeof(name)));
+	put_name(l, name, MIN(n, sizeof(name)));
 }
 
 static void put_frames(struct line *l, const struct trace_event *ev, const struct trace_value *v)
@@ -220,6 +281,16 @@ static void put_event(struct line *l, const struct trace_event *ev)
 		put_readable(l, ev);
 }
 
+static void note_printed(struct trace_printed *p, int64_t ns)
+{
+	if (!p)
+		return;
+	if (!p->any)
+		p->first = ns;
+	p->any = true;
+	p->last = ns;
+}
+
 static int flush_line(FILE *out, const struct line *l)
 {
 	size_t n = l->p - l->start;
@@ -245,6 +316,7 @@ int trace_print(FILE *out, const struct trace_event *ev, const struct trace_styl
 		put_event(&l, ev);
 	}
 	r = flush_line(out, &l);
+	note_printed(style->printed, ev->ns);
 	if (l.start != small)
 		free(l.start);
 	return r;

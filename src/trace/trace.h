@@ -81,9 +81,14 @@ size_t trace_classes(const struct trace *t);	/* how many there are, jab's own no
 
 void trace_close(struct trace *t);
 
+struct trace_printed { bool any; int64_t first, last; };
+
 /* How events are shown. A zeroed struct: readable, without colours, addresses as numbers. */
 struct trace_style {
-	bool json, colour;
+	bool json, colour, full_names;
+	enum trace_time { TIME_BOOT, TIME_WALL, TIME_RELATIVE, TIME_DELTA } time;
+	int64_t realtime_ns;	/* CLOCK_REALTIME - CLOCK_MONOTONIC, for TIME_WALL */
+	struct trace_printed *printed;	/* what TIME_RELATIVE and TIME_DELTA count from; NULL: they are TIME_BOOT */
 	/*
 	 * Writes the name of an address in the event's process; returns its length, 0: not known. A return address
 	 * belongs to the call before it.

@@ -36,6 +36,8 @@ TARGETS = {
     "calls_O0": c("calls.c", "-O0"),
     "calls_cet": c("calls.c", "-fcf-protection=branch"),
     "warm": c("warm.c"),
+    "daily": {"sources": ["daily.cc"], "command": ["g++", "-O1", "-g", "-Wall", "-Wextra", "-pthread"]},
+    "libclockstep.so": c("clockstep.c", "-shared", "-fPIC"),
     "calls_nonpie": c("calls.c", "-no-pie", "-fno-pie"),
     "calls_static": c("calls.c", "-static"),
     "calls_static_pie": c("calls.c", "-static-pie", "-fPIE"),

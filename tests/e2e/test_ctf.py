@@ -89,13 +89,14 @@ def test_our_reader_agrees(tmp_path):
     tool("write", tmp_path / "t", 4, 5000)
     *ours, totals = events(tool("read", tmp_path / "t"))
     seconds, lost = babeltrace(tmp_path / "t", "--clock-seconds")
+    wall = realtime_offset(tmp_path / "t")
     assert totals == f"lost {lost} damaged 0"
     assert len(ours) == len(seconds)
     for mine, theirs in zip(ours, seconds):
         m = re.match(r"(\d+)\.(\d+) \[(\d+)\] (\d+)/(\d+) (.*)", mine)
         t = re.match(r"\[\s*(\d+)\.?(\d*)\] \S+ (.*?): { cpu_id = (\d+) }, { pid = (\d+), tid = (\d+) }, {", theirs)
         # babeltrace2 counts in floating point
-        assert abs(int(m[1] + m[2]) - int(t[1] + t[2])) <= 2
+        assert abs(int(m[1] + m[2]) + wall - int(t[1] + t[2])) <= 2
         assert [int(m[3]), int(m[4]), int(m[5])] == [int(t[4]), int(t[5]), int(t[6])]
         assert values(mine[m.end(5):]) == values(without_empty(theirs)[t.end():]), (mine, theirs)
 
@@ -106,15 +107,20 @@ def values(text):
     return [x for x in found if x[0] not in ("h", "bytes")]
 
 
-def test_times_are_the_monotonic_clock(tmp_path):
-    before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+def realtime_offset(trace):
+    return int(re.search(r"realtime_offset_ns = (-?\d+)", (trace / "metadata").read_text())[1])
+
+
+def test_times_are_those_of_the_clocks(tmp_path):
+    """babeltrace2 shows the wall clock, and we CLOCK_MONOTONIC."""
+    before, day = time.clock_gettime_ns(time.CLOCK_MONOTONIC), time.time_ns()
     tool("write", tmp_path / "t", 5, 10)
-    after = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    after, later = time.clock_gettime_ns(time.CLOCK_MONOTONIC), time.time_ns()
     out = subprocess.run(["babeltrace2", "--clock-seconds", "--no-delta", str(tmp_path / "t")], capture_output=True,
                          text=True, timeout=jab.LIMIT).stdout
     for line in out.splitlines():
         s, ns = re.match(r"\[\s*(\d+)\.(\d+)\]", line).groups()
-        assert before < int(s) * 10**9 + int(ns) < after
+        assert day < int(s) * 10**9 + int(ns) < later
     for line in events(tool("read", tmp_path / "t"))[:-1]:
         s, ns = line.split()[0].split(".")
         assert before < int(s) * 10**9 + int(ns) < after

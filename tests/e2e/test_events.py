@@ -111,7 +111,8 @@ def test_names_of_the_source(built, tmp_path):
     """Without fields: the parameters as the source names them; by name, with and without another type."""
     r = traces.record(tmp_path / "t", ["exe:hit"], [built("told"), "threads", 100, 2])
     for e in check(tmp_path / "t", r):
-        assert list(e.fields) == ["seq", "kind", "text", "half"], e
+        assert [x for x in e.fields if x[0] != "_"] == ["seq", "kind", "text", "half"], e
+        assert int(e.fields["_text_length"]) == len(WORDS[int(e.fields["seq"]) & 3]) + 1
         assert float(e.fields["half"]) == int(e.fields["seq"]) / 2 and int(e.fields["kind"]) in (0, 1)
     r = traces.record(tmp_path / "u", ["exe:hit x=half text:string seq"], [built("told"), "threads", 100, 2])
     for e in check(tmp_path / "u", r):

@@ -29,7 +29,7 @@ def probes(r):
 
 
 def fields(line):
-    return re.sub(r"^\S+ \[\S+\] \d+/\d+ \S+ ?", "", line)
+    return re.sub(r"^\S+ \[\S+\] \S+ \d+/\d+ \S+ ?", "", line)
 
 
 def test_values_are_those_of_the_program(built, tmp_path):
@@ -72,7 +72,7 @@ def test_words_of_the_rfc(built, tmp_path):
               "reg:rdi", "-t", "regs", "-c", f"{built('calls_nonpie')} 3 1")
     assert r.status == 0, r
     lines = (tmp_path / "out").read_text().splitlines()
-    assert [x.split()[3].split(":")[-1] for x in lines] == ["main"] + ["work", "work+0x0"] * 3 or \
+    assert [x.split()[4].split(":")[-1] for x in lines] == ["main"] + ["work", "work+0x0"] * 3 or \
         len(lines) == 7, lines
     assert all(re.search(r" rdi=0x\S+ .*rip=0x", x) for x in lines), lines[:2]
 

@@ -21,7 +21,7 @@ def trace(tmp_path):
 
 def heads(text):
     """(time, cpu, pid, tid, rest) of each line."""
-    found = [re.match(r"(\d+)\.(\d{9}) \[(\d+|---)\] (\d+)/(\d+) (.*)", x) for x in events(text)]
+    found = [re.match(r"(\d+)\.(\d{9}) \[(\d+|---)\] (?:\S+ )?(\d+)/(\d+) (.*)", x) for x in events(text)]
     return [(int(m[1]) * 10**9 + int(m[2]), None if m[3] == "---" else int(m[3]), int(m[4]), int(m[5]), m[6])
             for m in found]
 

@@ -149,7 +149,7 @@ def test_trace_arguments(guest):
     assert "same" in text and "right" in text, text
     pending = {}
     checked = 0
-    for thread, name, values in re.findall(r"^\S+ \S+ (\d+/\d+) worker:(\S+) (.*)$", text, re.M):
+    for thread, name, values in re.findall(r"^\S+ \S+ \S+ (\d+/\d+) worker:(\S+) (.*)$", text, re.M):
         v = {k: int(x, 0) for k, x in re.findall(r"(\w+)=(0x[0-9a-f]+|\d+)\b", values)}
         if name == "branches":
             pending[thread] = v["a"]

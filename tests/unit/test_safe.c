@@ -18,6 +18,7 @@ static int say(int err, const char *name)
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cxxname.h"
 #include "base/text.h"
 
 static const struct { const char *text, *shown; } rows[] = {
@@ -126,6 +127,49 @@ static void test_messages(void **state)
 	close(stderr_was);
 }
 
+static const struct { const char *name, *brief; } names[] = {
+	{ "main", NULL },
+	{ "std::vector<int>::size() const", NULL },
+	{ "operator<(a const&, b const&)", NULL },
+	{ "take(std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > const&)", "take(std::string const&)" },
+	{ "take(std::__1::basic_string<char, std::__1::char_traits<char>, std::__1::allocator<char> >)", "take(std::string)" },
+	{ "std::__cxx11::basic_string<wchar_t, std::char_traits<wchar_t>, std::allocator<wchar_t> >::swap()", "std::wstring::swap()" },
+	{ "std::basic_ostream<char, std::char_traits<char> >& std::operator<< <std::char_traits<char> >(int)",
+	  "std::ostream& std::operator<< <std::char_traits<char>>(int)" },
+	{ "f(std::map<int, std::vector<int, std::allocator<int> >, std::less<int>, std::allocator<std::pair<int const, int> > >&)",
+	  "f(std::map<int, std::vector<int>>&)" },
+	{ "std::unique_ptr<shop, std::default_delete<shop> >::~unique_ptr()", "std::unique_ptr<shop>::~unique_ptr()" },
+	{ "pool<std::allocator<int> >::get()", "pool<std::allocator<int>>::get()" },	/* the first argument is no default */
+	{ "my::basic_string<char>::f()", NULL },
+	{ "std::function<void (int, std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >)>::f()",
+	  "std::function<void (int, std::string)>::f()" },
+	{ "name[abi:cxx11](int)", "name(int)" },
+	{ "shop::work::h0123456789abcdef", "shop::work" },
+	{ "shop::work::h0123456789abcde", NULL },
+	{ "<alloc::string::String as core::fmt::Display>::fmt::h0123456789abcdef", "<alloc::string::String as core::fmt::Display>::fmt" },
+	{ "core::ops::function::FnOnce<fn(u8) -> u8, A>::call::h0123456789abcdef", "core::ops::function::FnOnce<fn(u8) -> u8, A>::call" },
+	{ "open<std::allocator<int", NULL }, { "odd)>::h0123456789abcdef", "odd)>" }, { "<", NULL }, { "", NULL },
+};
+
+static void test_short_names(void **state)
+{
+	char out[256], tight[8], *deep = malloc(4001);
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		size_t n = cxx_short_name(names[i].name, strlen(names[i].name), out, sizeof(out));
+
+		if (!names[i].brief)
+			assert_int_equal(n, 0);
+		else
+			assert_string_equal(n ? out : names[i].name, names[i].brief);
+	}
+	assert_int_equal(cxx_short_name("name[abi:cxx11](int)", 20, tight, sizeof(tight)), 7);
+	assert_string_equal(tight, "name(in");
+	memset(deep, '<', 4000);
+	assert_int_equal(cxx_short_name(deep, 4000, out, sizeof(out)), 0);
+	free(deep);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -134,6 +178,7 @@ int main(void)
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_sentences),
 		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_short_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,6 +161,32 @@ bool typed_result_is_more(struct module *m, uint64_t entry, const struct field *
 	       (f->has_type && is_converted(&plain.type, f));
 }
 
+static bool is_text(struct types *t, type_id id)
+{
+	const struct type *type = type_get(t, type_strip(t, id)), *to;
+	struct type_string text;
+
+	if (type->kind == TYPE_REF)
+		return type_is_string(t, type_strip(t, type->ref), &text);
+	if (type->kind != TYPE_PTR)
+		return type_is_string(t, type_strip(t, id), &text);
+	to = type_get(t, type_strip(t, type->ref));
+	return type_get(t, type->ref)->kind == TYPE_CONST && to->kind == TYPE_INT && to->size == 1 && to->flags & TYPE_CHAR;
+}
+
+bool typed_has_text(struct module *m, uint64_t entry)
+{
+	const struct func_types *f;
+	struct types *t;
+
+	if (module_types(m, &t) < 0 || types_func(t, entry, &f) < 0)
+		return false;
+	for (uint32_t i = 0; i < f->nparams; i++)
+		if (f->params[i].name && is_text(t, f->params[i].type))
+			return true;
+	return false;
+}
+
 bool typed_has_function(struct module *m, uint64_t entry)
 {
 	const struct func_types *func;

@@ -17,6 +17,7 @@ int typed_lookup(struct module *m, uint64_t pc, struct field *f, const char *whe
  */
 int typed_result(struct module *m, uint64_t entry, struct field *f, const char *where);
 bool typed_result_is_more(struct module *m, uint64_t entry, const struct field *f);	/* than the place that f reads holds */
+bool typed_has_text(struct module *m, uint64_t entry);	/* a parameter is text: const char *, std::string, &str ... */
 bool typed_has_function(struct module *m, uint64_t entry);	/* is anything known of it? */
 
 /* The parameters of a function, or its return value, as far as they are known and numbers. false: they may be wrong. */

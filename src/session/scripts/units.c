@@ -86,7 +86,7 @@ int unit_say_errors(struct unit *u, int err)
 	return err;
 }
 
-int unit_add_line(struct jab *j, const char *text, const char *more)
+int unit_add_line(struct jab *j, const char *text, const char *more, const char *condition)
 {
 	struct unit u = { .is_line = true };
 	char *line;
@@ -94,7 +94,8 @@ int unit_add_line(struct jab *j, const char *text, const char *more)
 
 	if (r < 0)
 		return r;
-	line = xasprintf("%s%s%s", text, more ? " ; " : "", more ? more : "");
+	line = xasprintf("%s%s%s%s%s", text, more || condition ? " ; " : "", more ? more : "", condition ? " if " : "",
+			 condition ? condition : "");
 	r = line_parse(line, &u.script);
 
 	free(line);
