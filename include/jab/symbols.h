@@ -35,8 +35,36 @@ struct jab_function_types {
 JAB_API int jab_function_types(const struct jab_function *f, struct jab_function_types **ret_types);
 JAB_API void jab_function_types_free(struct jab_function_types *t);
 
+/* Where an argument of a static tracepoint is, and its type: "s32", "u64", "double". */
+struct jab_tracepoint_arg {
+	const char *type, *operand;
+	const char *why;	/* it can't be read; NULL: it can */
+};
+
+/* A place of a static tracepoint: a nop with a note that names it. */
+struct jab_tracepoint_site {
+	uint64_t address;	/* in the process if there is one, else as in the file */
+	const char *function;	/* that it is in; NULL: not known */
+	uint64_t offset;
+	uint64_t semaphore;	/* its address; 0: none */
+	size_t nargs;
+	const struct jab_tracepoint_arg *args;
+	const char *why;	/* it can't be probed; NULL: it may be possible */
+};
+
+/* A static tracepoint (USDT) of one file. */
+struct jab_tracepoint {
+	const char *spec;	/* a probe on it, as it is written */
+	const char *module, *provider, *name;
+	size_t nsites;
+	const struct jab_tracepoint_site *sites;
+};
+
+/* Static tracepoints of the targets that match "usdt:...". -ENOENT: none does. */
+JAB_API int jab_each_tracepoint(struct jab *j, const char *pattern, int (*each)(void *arg, const struct jab_tracepoint *t), void *arg);
+
 /* The parts of a probe's text. -EINVAL: jab_error(NULL) says what is wrong with it. */
-enum jab_spec_kind { JAB_SPEC_ENTRY, JAB_SPEC_RETURN, JAB_SPEC_INSNS, JAB_SPEC_CALL };
+enum jab_spec_kind { JAB_SPEC_ENTRY, JAB_SPEC_RETURN, JAB_SPEC_INSNS, JAB_SPEC_CALL, JAB_SPEC_USDT };
 struct jab_spec {
 	enum jab_spec_kind kind;
 	const char *object;	/* NULL: any */

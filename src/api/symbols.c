@@ -11,6 +11,13 @@ int jab_each_function(struct jab *j, const char *pattern, int (*each)(void *arg,
 	return r == 0 && j->handle->is_torn ? no_memory() : r;	/* within the callback */
 }
 
+int jab_each_tracepoint(struct jab *j, const char *pattern, int (*each)(void *arg, const struct jab_tracepoint *t), void *arg)
+{
+	int r = API_TRY(j, STAGE_ANY, session_each_tracepoint(j, pattern, each, arg));
+
+	return r == 0 && j->handle->is_torn ? no_memory() : r;	/* within the callback */
+}
+
 int jab_function_types(const struct jab_function *f, struct jab_function_types **ret_types)
 {
 	struct jab *j = function_session(f);

@@ -5,7 +5,7 @@
  *
  *	instructions		decode, relocate, text; idioms.h: code that is known by its bytes
  *	jumps			jumps.h: length, reach, forms, searches for branches
- *	registers		regs.h: names, DWARF's numbers
+ *	registers		regs.h: names, DWARF's numbers; operand.h: operands as text
  *	calling conventions	call.h: of C and of Go
  *	unwinding		unwind.h: what instructions do to the stack
  *	files			elf.h: relocations, thread-local storage
@@ -28,6 +28,7 @@
 #include "arch/event.h"
 #include "arch/idioms.h"
 #include "arch/jumps.h"
+#include "arch/operand.h"
 #include "arch/park.h"
 #include "arch/regs.h"
 #include "arch/sigframe.h"
@@ -224,6 +225,8 @@ struct arch {
 	bool one_insn;		/* every instruction has the length of a jump, which so replaces exactly one of them */
 	uint64_t user_top;	/* end of the addresses of processes */
 	const struct arch_regs *regs;
+	/* Reads an operand as the assembler writes it. NULL, or what is wrong with it, as the end of a sentence. */
+	const char *(*operand)(const char *text, size_t len, struct text_operand *ret_operand);
 	const struct call_abi *c_call, *go_call;	/* go_call: since Go passes arguments in registers */
 
 	const struct unwind_abi *unwind;

@@ -15,7 +15,7 @@ static int verbose;
 static const struct opt opts[] = {
 	{ 'p', "pid", "PID|NAME", OPT_LIST, &pids, "list this process; may be repeated" },
 	{ 0, "json", NULL, OPT_FLAG, &json, "one JSON object a line" },
-	{ 'v', "verbose", NULL, OPT_MORE, &verbose, "also address and size, and the types of parameters and result" },
+	{ 'v', "verbose", NULL, OPT_MORE, &verbose, "also address and size, and the types of parameters and result; of static tracepoints places and arguments" },
 	{ 0 }
 };
 
@@ -33,6 +33,32 @@ static int each(void *arg, const struct jab_function *f)
 			listing_types(stdout, f);
 	}
 	return ferror(stdout) ? fail(-errno, "the output can't be written: %s", strerror(errno)) : 0;
+}
+
+static int each_tracepoint(void *arg, const struct jab_tracepoint *t)
+{
+	(void)arg;
+	if (json) {
+		listing_tracepoint_json(stdout, t, t->spec);
+	} else {
+		print_safe(stdout, t->spec);
+		putchar('\n');
+		if (verbose)
+			listing_places(stdout, t);
+	}
+	return ferror(stdout) ? fail(-errno, "the output can't be written: %s", strerror(errno)) : 0;
+}
+
+static int list(struct jab *j, const char *pattern)
+{
+	struct jab_spec *spec;
+	int r = jab_spec_parse(pattern, &spec);
+	bool tracepoints = !r && spec->kind == JAB_SPEC_USDT;
+
+	if (r < 0)
+		return fail(r, "%s", jab_error(NULL));
+	jab_spec_free(spec);
+	return tracepoints ? jab_each_tracepoint(j, pattern, each_tracepoint, NULL) : jab_each_function(j, pattern, each, NULL);
 }
 
 static int run(text_list *words, char **rest)
@@ -56,7 +82,7 @@ static int run(text_list *words, char **rest)
 	if (!pids.n)
 		r = jab_open_file(j, words->v[0]);
 	if (!r)
-		r = jab_each_function(j, pattern, each, NULL);
+		r = list(j, pattern);
 	r = r < 0 ? complain(j) : 0;
 	jab_free(j);
 	return r;

@@ -17,4 +17,8 @@ struct jab_script_options;
 int list_pattern(const char *pattern, FILE *to, bool verbose);
 int list_script(const struct jab_script_options *o, FILE *to, bool verbose);
 
+/* The places of a static tracepoint with their arguments; all of it as one JSON object. */
+void listing_places(FILE *to, const struct jab_tracepoint *t);
+void listing_tracepoint_json(FILE *to, const struct jab_tracepoint *t, const char *spec);
+
 #endif

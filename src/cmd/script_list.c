@@ -20,7 +20,8 @@ struct lister {
 };
 
 static const char *const kinds[] = {
-	[JAB_SPEC_ENTRY] = "uprobe", [JAB_SPEC_RETURN] = "uretprobe", [JAB_SPEC_INSNS] = "insn", [JAB_SPEC_CALL] = "call"
+	[JAB_SPEC_ENTRY] = "uprobe", [JAB_SPEC_RETURN] = "uretprobe", [JAB_SPEC_INSNS] = "insn", [JAB_SPEC_CALL] = "call",
+	[JAB_SPEC_USDT] = "usdt"
 };
 
 static int wrong(const char *fmt, const char *word)
@@ -105,6 +106,25 @@ static int each(void *arg, const struct jab_function *f)
 	return ferror(x->to) ? output_done(x->to, "the list") : 0;
 }
 
+static int each_tracepoint(void *arg, const struct jab_tracepoint *t)
+{
+	struct lister *x = arg;
+	char *object = jab_quote_object(is_path(x->spec->object) ? x->spec->object : t->module);
+	char *text = xasprintf("usdt:%s:%s:%s", object, t->provider, t->name);
+
+	if (run.json) {
+		listing_tracepoint_json(x->to, t, text);
+	} else {
+		print_safe(x->to, text);
+		putc('\n', x->to);
+		if (x->verbose)
+			listing_places(x->to, t);
+	}
+	free(text);
+	free(object);
+	return ferror(x->to) ? output_done(x->to, "the list") : 0;
+}
+
 static int open_object(struct lister *x, const char *path)
 {
 	for (size_t i = 0; i < x->opened.n; i++)
@@ -140,6 +160,8 @@ static int list_probe(struct lister *x, const char *text)
 		r = wrong("'%s' names no file by its path; do so (as in 'uprobe:/bin/bash:*'), or choose a process with -p", text);
 	if (!r && spec->is_one_place)	/* an address or line: there is nothing to search for */
 		list_text(x, text);
+	else if (!r && spec->kind == JAB_SPEC_USDT)
+		r = jab_each_tracepoint(x->j, text, each_tracepoint, x);
 	else if (!r)
 		r = jab_each_function(x->j, text, each, x);
 	jab_spec_free(spec);

@@ -95,6 +95,12 @@ const struct vtype *check_name(struct checker *c, struct expr *e);
 /* Go's package.variable, which looks like a member; NULL: it is none. */
 const struct vtype *check_package_var(struct checker *c, struct expr *e);
 const struct var *check_result_var(const struct lang_site *site, const struct func_types *f);	/* what retval is there */
+/* check_usdt.c: argument `number` of the site's static tracepoint, and all of them as args.argN */
+const struct vtype *check_usdt_arg(struct checker *c, struct expr *e, uint32_t number);
+const struct vtype *check_usdt_member(struct checker *c, struct expr *e);
+bool check_has_usdt(const struct checker *c);
+const struct vtype *v_of_usdt(const struct usdt_arg *a);
+
 const char *check_probe_type(const struct checker *c);	/* "uprobe", "interval", ... */
 bool check_is_args(struct checker *c, const struct expr *e);	/* the word of the language, and no variable of that name */
 const struct vtype *check_args_member(struct checker *c, struct expr *e);

@@ -63,7 +63,8 @@ static const struct vtype *check_print(struct checker *c, struct expr *e, const 
 		return &v_void;
 	}
 	if (check_is_args(c, a)) {
-		check_args(c, a);
+		if (!check_has_usdt(c))
+			check_args(c, a);
 		a->type = &v_args;
 		e->ref = NULL;
 		return &v_void;

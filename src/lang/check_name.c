@@ -51,6 +51,8 @@ const char *check_probe_type(const struct checker *c)
 
 	if (in_tracer(c) && probe[0] == 'i')
 		return "interval";
+	if (!strncmp(probe, "usdt:", 5))
+		return "usdt";
 	return words[c->site ? c->site->at : 0];
 }
 
@@ -126,6 +128,9 @@ static void warn_arguments(struct checker *c, const struct expr *e)
 static const struct vtype *check_arg(struct checker *c, struct expr *e, uint32_t number)
 {
 	e->value = number;
+	e->ref = NULL;
+	if (check_has_usdt(c))
+		return check_usdt_arg(c, e, number);
 	if (in_tracer(c) || c->site->at == LANG_RETURN) {
 		check_error(c, e, "%s is not known %s%s", e->name, at_name(c),
 			    in_tracer(c) ? "" : "; a call: probe keeps it from the entry");
@@ -278,6 +283,8 @@ static bool is_hidden(const struct checker *c, const struct expr *e, enum builti
 
 	if ((b == B_RETVAL && (call || (c->site && c->site->at == LANG_RETURN))) || (b == B_DURATION && call))
 		return false;
+	if ((b == B_ARG || b == B_SARG) && check_has_usdt(c))
+		return false;
 	return c->c_rules && e->name[0] != '$';
 }
 
@@ -356,10 +363,13 @@ const struct vtype *check_package_var(struct checker *c, struct expr *e)
 
 const struct vtype *check_args_member(struct checker *c, struct expr *e)
 {
-	const struct func_types *f = check_args(c, e);
+	const struct func_types *f;
 	struct var *v;
 	uint32_t i;
 
+	if (check_has_usdt(c))
+		return check_usdt_member(c, e);
+	f = check_args(c, e);
 	if (!f)
 		return &v_error;
 	for (i = 0; i < f->nparams; i++)

@@ -16,6 +16,7 @@
 #include "lang/ast.h"
 #include "lang/ir.h"
 #include "sym/types/types.h"
+#include "sym/usdt/usdt.h"
 
 enum lang_at {
 	LANG_TRACER,		/* begin, end, interval: no program around us */
@@ -31,6 +32,7 @@ struct lang_site {
 	const struct module *module;	/* for its symbols; NULL: not known */
 	uint64_t pc, entry;	/* link addresses of the site and of its function */
 	uint64_t bias;		/* live address = link address + bias */
+	const struct usdt *usdt;	/* the static tracepoint there, with its arguments read; NULL: none */
 	bool is_copy;		/* pc is where a copy of an inlined function begins, which was asked for by its name */
 	bool own_calls;		/* arguments are where the run time of its language puts them: arch.go_call */
 	bool tails;		/* some of its exits go on in other functions: no return value is known there */

@@ -289,8 +289,8 @@ static void default_fields(struct lower *w, arg_list *args, struct ir_record *r)
 	size_t i;
 
 	w->at = &e;
-	if (at != LANG_RETURN && at != LANG_TRACER && w->c->site->types &&
-	    types_func(w->c->site->types, w->c->site->entry, &f) == 0)
+	if (at != LANG_RETURN && at != LANG_TRACER &&
+	    (w->c->site->usdt || (w->c->site->types && types_func(w->c->site->types, w->c->site->entry, &f) == 0)))
 		lower_params(w, args, r);
 	for (i = 0; i < (at == LANG_CALL ? 2u : at == LANG_RETURN ? 1u : 0u); i++) {
 		e.name = more[i].name;

@@ -135,6 +135,10 @@ struct val lower_bits(struct lower *w, struct val v, const struct vtype *type);	
 struct val lower_vector_bits(struct lower *w, uint32_t number);	/* the lower half */
 uint64_t lower_unknown(struct lower *w, uint32_t address);	/* a value is not known if this is not 0; its mask */
 
+/* lower_usdt.c: of the site's static tracepoint */
+struct val lower_usdt_arg(struct lower *w, const struct expr *e);
+void lower_usdt_params(struct lower *w, arg_list *list, struct ir_record *r);
+
 /* lower_name.c */
 struct val lower_site_reg(struct lower *w, uint32_t number);
 struct val lower_asked_reg(struct lower *w, uint32_t number, const struct vtype *type);	/* one that the user names */

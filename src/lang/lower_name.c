@@ -290,7 +290,10 @@ struct val lower_name(struct lower *w, const struct expr *e)
 	case B_USTACK: case B_STACK: return lower_stack(w, e, 127);
 	case B_ENUMERATOR: case B_CONSTANT: return val_const(e->type, e->value);
 	case B_VAR:	return lower_program_var(w, e);
-	case B_ARG: case B_SARG: return w->entry ? saved_value(w, e) : at_entry(w, e);
+	case B_ARG: case B_SARG:
+		if (e->ref)
+			return lower_usdt_arg(w, e);
+		return w->entry ? saved_value(w, e) : at_entry(w, e);
 	case B_RETVAL:	return return_value(w, e);
 	case B_LEFT:	return lower_left(w, e->type);
 	case B_REG:	return lower_asked_reg(w, e->value, &v_u64);
@@ -354,6 +357,10 @@ void lower_params(struct lower *w, arg_list *list, struct ir_record *r)
 	const struct func_types *f;
 	uint32_t i;
 
+	if (w->c->site->usdt) {
+		lower_usdt_params(w, list, r);
+		return;
+	}
 	if (!w->c->site->types || types_func(w->c->site->types, w->c->site->entry, &f) < 0) {
 		lower_error(w, w->at, "$params needs the program's debug info");
 		return;

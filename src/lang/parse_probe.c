@@ -194,8 +194,6 @@ static const struct { const char *word, *what, *why; } foreign[] = {
 	{ "tracepoint", "kernel tracepoints", KERNEL }, { "t", "kernel tracepoints", KERNEL },
 	{ "rawtracepoint", "raw tracepoints", KERNEL }, { "rt", "raw tracepoints", KERNEL },
 	{ "iter", "kernel iterators", ": jab probes programs" }, { "it", "kernel iterators", ": jab probes programs" },
-	{ "usdt", "static tracepoints (USDT)", " yet: a uprobe on the function around them is near" },
-	{ "U", "static tracepoints (USDT)", " yet: a uprobe on the function around them is near" },
 	{ "profile", "timed samples", SAMPLES }, { "p", "timed samples", SAMPLES },
 	{ "hardware", "hardware events", EVENTS }, { "h", "hardware events", EVENTS },
 	{ "software", "software events", EVENTS }, { "s", "software events", EVENTS },

@@ -30,6 +30,21 @@ static const char *name_of(const struct jab *j, uint32_t file, uint32_t func)
 	return func == UINT32_MAX ? "?" : func_name(m, &m->funcs.v[func]);
 }
 
+static const struct usdt *usdt_of(const struct jab *j, uint32_t file, uint32_t number)
+{
+	struct usdt *list;
+
+	if (!number || number > module_usdts(j->files.v[file].m, &list))
+		return NULL;
+	usdt_read_args(j->files.v[file].m, &list[number - 1]);
+	return &list[number - 1];
+}
+
+const struct usdt *row_usdt(const struct jab *j, const struct row *row)
+{
+	return usdt_of(j, row->file, row->usdt);
+}
+
 static void describe_site(const struct jab *j, const struct site *s, struct jab_site *out)
 {
 	static const char *const kinds[] = {
@@ -45,7 +60,11 @@ static void describe_site(const struct jab *j, const struct site *s, struct jab_
 	out->function = name_of(j, l->file, s->func);
 	out->address = s->addr + l->bias;
 	out->offset = s->func == UINT32_MAX ? 0 : s->addr - m->funcs.v[s->func].addr;
-	out->kind = kinds[s->kind];
+	if (s->usdt) {
+		out->function = usdt_of(j, l->file, s->usdt)->shown;
+		out->offset = 0;
+	}
+	out->kind = s->usdt ? "usdt" : kinds[s->kind];
 	out->tactic = s->never_returns ? "noreturn" : tactic_name(s->tactic);
 	out->cost = tactic_cost(s->tactic);
 	out->reason = s->reason ? s->reason : "";
@@ -80,7 +99,8 @@ void site_refused(struct jab *j, const struct site *s)
 	if (p->why)
 		return;
 	describe_site(j, s, &out);
-	p->why = xasprintf("%s+%#" PRIx64 ": %s", out.function, out.offset, out.reason);
+	p->why = s->usdt ? xasprintf("%s of %s: %s", out.function, out.module, out.reason) :
+			   xasprintf("%s+%#" PRIx64 ": %s", out.function, out.offset, out.reason);
 }
 
 struct sums { uint64_t hits, all, entries, early, recorded, lost, no_stack; bool has_entries; };
@@ -171,30 +191,48 @@ static bool row_is_placed(const struct jab *j, const struct row *row)
 	return row->placed && (row->entered || j->probes.v[row->probe].spec->kind != SPEC_CALL);
 }
 
+/* Places of one tracepoint are one for the user. */
+static void join_tracepoints(const struct jab *j, struct sums *sums, bool *placed)
+{
+	for (size_t i = 0; i < j->rows.n; i++) {
+		uint32_t first = j->rows.v[i].usdt ? row_of_tracepoint(j, i) : i;
+
+		placed[i] = row_is_placed(j, &j->rows.v[i]);
+		if (first == i)
+			continue;
+		sums[first].hits += sums[i].hits;
+		placed[first] |= placed[i];
+	}
+}
+
 int session_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count *c), void *arg)
 {
 	struct sums *sums = sum_rows(j);
 	uint32_t *unplaced = unplaced_exits(j);
+	bool *placed = xcalloc(j->rows.n + 1, sizeof(*placed));
 	int r = 0;
 
+	join_tracepoints(j, sums, placed);
 	for (size_t i = 0; !r && i < j->rows.n; i++) {
 		const struct row *row = &j->rows.v[i];
+		const struct usdt *usdt = row_usdt(j, row);
 		struct jab_count c = {
 			.probe = probe_name(j, row->probe),
 			.module = base_name(j->files.v[row->file].path),
-			.function = name_of(j, row->file, row->func),
-			.has_offset = row->offset != UINT64_MAX,
-			.offset = row->offset == UINT64_MAX ? 0 : row->offset,
+			.function = usdt ? usdt->shown : name_of(j, row->file, row->func),
+			.has_offset = row->offset != UINT64_MAX && !usdt,
+			.offset = row->offset == UINT64_MAX || usdt ? 0 : row->offset,
 			.hits = sums[i].hits,
 			.open = row->entered && sums[i].has_entries ? (int64_t)(sums[i].entries - sums[i].all) : -1,
 			.unplaced = unplaced[i],
-			.not_placed = !row_is_placed(j, row),
+			.not_placed = !placed[i],
 			.is_return = row->is_return,
 		};
 
-		if (!row->is_left && !j->probes.v[row->probe].removed)
+		if (!row->is_left && !j->probes.v[row->probe].removed && (!usdt || row_of_tracepoint(j, i) == i))
 			r = each(arg, &c);
 	}
+	free(placed);
 	free(unplaced);
 	free(sums);
 	return r;

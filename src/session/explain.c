@@ -210,6 +210,8 @@ int explain_probe(struct jab *j, const struct probe_spec *spec, bool any_object)
 
 	if (r < 0)
 		return r;
+	if (spec->kind == SPEC_USDT && any_object)
+		return explain_tracepoint(j, spec);
 	if (spec->place_kind == PLACE_ADDR && (any_object || !spec->object))
 		return explain_address(j, spec);
 	if (spec->place_kind == PLACE_LINE && any_object)

@@ -316,8 +316,50 @@ static int match_line(const struct match *x, size_t *found)
 	return r;
 }
 
+/* The place of a tracepoint may be anything: it is refused by name, while the others are probed. */
+static void add_usdt(const struct match *x, uint32_t number, const struct usdt *u)
+{
+	const struct fcode *f = u->why ? NULL : decoded(x, u->pc);
+	uint32_t func = f ? f->func - x->m->funcs.v : UINT32_MAX;
+	uint64_t lo = f ? f->func->addr : 0;
+	const char *why = u->why;
+
+	if (x->dry)
+		return;
+	if (!why && !f)
+		why = "its note points to where no function is known, so what stands there may be data";
+	else if (!why && (u->pc - f->lo >= f->hi - f->lo || f->index[u->pc - f->lo] == UINT32_MAX))
+		why = "its note points into the middle of an instruction";
+	else if (!why && u->semaphore)
+		why = "its semaphore can't be raised yet";
+	if (why)
+		add_refused(x, func, u->pc, WANT_INSN, why);
+	else
+		add_site(x, func, u->pc, u->pc == lo ? WANT_ENTRY : WANT_INSN, 0,
+			 counter_add(x->j, x->j->targets.v[x->target].main,
+				     row_find_usdt(x->j, x->probe, x->file, func, u->pc - lo, number), COUNT_HITS));
+	x->j->sites.v[x->j->sites.n - 1].usdt = number;
+}
+
+static int match_tracepoints(const struct match *x, size_t *found)
+{
+	struct usdt *list;
+	size_t n = module_usdts(x->m, &list);
+
+	for (size_t i = 0; i < n; i++)
+		if (usdt_matches(spec_of(x), &list[i])) {
+			add_usdt(x, i + 1, &list[i]);
+			++*found;
+		}
+	if (module_usdt_damage(x->m) && *found)
+		log_warn("%s", module_usdt_damage(x->m));
+	return 0;
+}
+
 static int match_module(const struct match *x, size_t *found)
 {
+	if (spec_of(x)->kind == SPEC_USDT)
+		return match_tracepoints(x, found);
 	switch (spec_of(x)->place_kind) {
 	case PLACE_ADDR: return match_address(x, found);
 	case PLACE_LINE: return match_line(x, found);
@@ -475,7 +517,7 @@ static int find_probe(struct jab *j, uint32_t probe, uint32_t first)
 	size_t found = 0;
 	int r;
 
-	if (spec->object || spec->place_kind == PLACE_ADDR) {
+	if (spec->object || spec->place_kind == PLACE_ADDR || spec->kind == SPEC_USDT) {
 		r = match_all(j, probe, first, -1, &found, &any_object);
 	} else {
 		r = match_all(j, probe, first, 1, &found, &any_object);
@@ -550,7 +592,7 @@ int resolve_more(struct jab *j, uint32_t target)
 		found = 0;
 		if (j->probes.v[i].missing || (spec->place_kind == PLACE_ADDR && !spec->object))	/* is not searched on disk */
 			continue;
-		if (spec->object) {
+		if (spec->object || spec->kind == SPEC_USDT) {
 			r = match_all(j, i, target, -1, &found, &any);
 			continue;
 		}

@@ -285,7 +285,8 @@ static int add_probe(struct jab *j, const char *text)
 			    "scripts; count 'FUNCTION' or 'FUNCTION%%return'", text);
 	}
 	/* A probe that asks for more than plain fields becomes a program. */
-	if (j->budget || j->condition || spec->kind == SPEC_CALL || (spec->rest && fields_parse(j->arch->regs, spec->rest, spec->kind == SPEC_RETURN, &fields) < 0) ||
+	if (j->budget || j->condition || spec->kind == SPEC_CALL || (spec->kind == SPEC_USDT && j->events) ||
+	    (spec->rest && fields_parse(j->arch->regs, spec->rest, spec->kind == SPEC_RETURN, &fields) < 0) ||
 	    wants_names(j, &fields)) {
 		fields_free(&fields);
 		spec_free(spec);

@@ -20,6 +20,7 @@
 #include "proc/text/text.h"
 #include "session/events/fields.h"
 #include "sym/sym.h"
+#include "sym/usdt/usdt.h"
 
 struct leave_desc;
 struct unit_view;
@@ -152,6 +153,7 @@ struct session_probe {
 struct row {
 	uint32_t probe, file, func;
 	uint64_t offset;	/* of the instruction; UINT64_MAX: the function as a whole */
+	uint32_t usdt;		/* number + 1 of a place of a static tracepoint, in the module's list; 0: none */
 	bool is_return;
 	bool tails;		/* some exits go on in other functions */
 	bool placed;		/* a site of it, in any target, takes a jump: its hits are known */
@@ -182,6 +184,7 @@ struct site {
 	uint32_t probe, target, loaded, counter;
 	uint32_t func;		/* in module.funcs; UINT32_MAX: none known */
 	uint64_t addr;		/* link address */
+	uint32_t usdt;		/* as in row */
 	uint8_t kind;		/* enum want_kind */
 	uint8_t exit_kind, tactic;
 	uint32_t link;		/* number + 1 in target.links: an exit of that function, where calls of the row's may end; 0: an own site */
@@ -306,6 +309,12 @@ struct jab *function_session(const struct jab_function *f);
 int function_types(const struct jab_function *f, struct jab_function_types **ret_types);
 int session_each_function(struct jab *j, const char *pattern, int (*each)(void *arg, const struct jab_function *f), void *arg);
 
+/* tracepoints.c: static tracepoints (USDT) as they are listed and named */
+int session_each_tracepoint(struct jab *j, const char *pattern, int (*each)(void *arg, const struct jab_tracepoint *t), void *arg);
+const struct usdt *row_usdt(const struct jab *j, const struct row *row);	/* NULL: it is none */
+uint32_t row_of_tracepoint(const struct jab *j, uint32_t row);	/* the first of those that are one tracepoint of one probe and file */
+int explain_tracepoint(struct jab *j, const struct probe_spec *spec);	/* none matches: -ENOENT with what is near */
+
 /* target.c: which files a process has mapped, and where */
 int target_add(struct jab *j, struct proc *p);
 struct target *target_add_part(struct jab *j, uint32_t main);	/* of what was mapped since; NULL: nothing was */
@@ -356,6 +365,7 @@ int explain_field(struct jab *j, const struct probe_spec *spec);	/* a new probe 
 
 /* counts.c: rows, counters and their place in the data arena */
 uint32_t row_find(struct jab *j, uint32_t probe, uint32_t file, uint32_t func, uint64_t offset, bool is_return);
+uint32_t row_find_usdt(struct jab *j, uint32_t probe, uint32_t file, uint32_t func, uint64_t offset, uint32_t usdt);
 uint32_t counter_add(struct jab *j, uint32_t target, uint32_t row, uint8_t role);
 size_t counters_size(const struct target *t);
 size_t counters_tables_size(const struct target *t);

@@ -188,6 +188,7 @@ void module_close(struct module *m)
 		return;
 	p = priv(m);
 	types_close(p->types);
+	usdts_close(p->usdts);
 	image_release(&p->image);
 	extra_close(&p->extra);
 	content_free(&p->content);

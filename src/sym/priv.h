@@ -37,6 +37,7 @@ struct extra {
 };
 
 struct types;
+struct usdts;
 struct range { uint64_t lo, hi; };
 
 struct sym_priv {
@@ -71,6 +72,7 @@ struct sym_priv {
 	struct unwind_data *unwind;	/* NULL: nothing is known of any code */
 	struct range unwind_code;
 	uint64_t unwind_read;		/* bytes of code that were read to make it */
+	struct usdts *usdts;		/* NULL until they are first wanted */
 };
 
 static inline struct sym_priv *priv(const struct module *m)
@@ -114,6 +116,9 @@ void extra_close(struct extra *x);
 bool image_has_dwarf(const struct image *e);
 bool extra_find_dwarf(struct module *m, struct extra *ret_extra);	/* a debug file with more than names */
 char *build_id_path(const uint8_t *id, size_t len);	/* of its debug file; caller frees */
+
+/* usdt/notes.c */
+void usdts_close(struct usdts *u);
 
 /* types.c */
 void types_close(struct types *t);

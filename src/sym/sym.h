@@ -124,16 +124,18 @@ char *demangle(const char *name);
  *   probe := [NAME "="] [kind ":"] [object ":"] place
  *   place := func | glob | /regex/ | func+off | 0xADDR | func%return | @file:line
  * Kinds: uprobe|u (default), uretprobe|ur (= %return), insn (every instruction of the functions that match), call
- * (entry and exits as one). Numbers: 0NNN, NNN, 0xNNN. C++ names contain "::", which is not a separator:
- * "ns::f(int)" is a place. Any other kind: -ENOTSUP with a message.
+ * (entry and exits as one), usdt|U (static tracepoints: the place is a name or glob, and may have PROVIDER: in front,
+ * and the object in front of that or, if it is a path, instead of that). Numbers: 0NNN, NNN, 0xNNN. C++ names contain
+ * "::", which is not a separator: "ns::f(int)" is a place. Any other kind: -ENOTSUP with a message.
  */
-enum spec_kind { SPEC_ENTRY, SPEC_RETURN, SPEC_INSNS, SPEC_CALL };
+enum spec_kind { SPEC_ENTRY, SPEC_RETURN, SPEC_INSNS, SPEC_CALL, SPEC_USDT };
 enum place_kind { PLACE_NAME, PLACE_GLOB, PLACE_REGEX, PLACE_ADDR, PLACE_LINE };
 
 struct probe_spec {
 	char *text;		/* as written */
 	char *name;		/* NAME or NULL */
 	char *object;		/* path, name, "exe", "*"; NULL: not given (exe first, then all) */
+	char *provider;		/* SPEC_USDT: glob; NULL: any */
 	char *place;		/* name, glob or regex */
 	char *rest;		/* the text after the place: fields, condition; NULL: none */
 	uint64_t addr;		/* PLACE_LINE: line number. PLACE_ADDR: live address if a process is probed and no object is

@@ -17,8 +17,8 @@
 #include "sym/sym.h"
 
 /*
- * What a spec was read as: kind (e entry, r return, i instructions, c call), place kind (n name, g glob,
- * x regex, a address, l line), then [NAME=] [object|] place [+offset].
+ * What a spec was read as: kind (e entry, r return, i instructions, c call, u static tracepoint), place kind (n name, g glob,
+ * x regex, a address, l line), then [NAME=] [object|] [provider:] place [+offset].
  */
 static void describe(const struct probe_spec *s, char *out, size_t room)
 {
@@ -29,8 +29,9 @@ static void describe(const struct probe_spec *s, char *out, size_t room)
 	snprintf(addr, sizeof(addr), "%#llx", (unsigned long long)s->addr);
 	if (s->place_kind == PLACE_LINE)
 		snprintf(off, sizeof(off), ":%llu", (unsigned long long)s->addr);
-	snprintf(out, room, "%c%c %s%s%s%s%s%s%s%s", "eric"[s->kind], "ngxal"[s->place_kind], s->name ? s->name : "",
-		 s->name ? "=" : "", s->object ? s->object : "", s->object ? "|" : "",
+	snprintf(out, room, "%c%c %s%s%s%s%s%s%s%s%s%s", "ericu"[s->kind], "ngxal"[s->place_kind], s->name ? s->name : "",
+		 s->name ? "=" : "", s->object ? s->object : "", s->object ? "|" : "", s->provider ? s->provider : "",
+		 s->provider ? ":" : "",
 		 s->place_kind == PLACE_ADDR ? addr : s->place, off, s->rest ? " // " : "", s->rest ? s->rest : "");
 }
 
@@ -47,6 +48,15 @@ static const struct { const char *text, *expect; } rows[] = {
 	{ "/opt/a\\ b/prog:main", "en /opt/a b/prog|main" },
 	{ "./a.out:main", "en ./a.out|main" },
 	{ "u:f:main", "en f|main" },
+	{ "usdt:setjmp", "un setjmp" },
+	{ "usdt:*", "ug *" },
+	{ "usdt:libc:setjmp", "un libc:setjmp" },
+	{ "usdt:lib*:setjmp", "ug lib*:setjmp" },
+	{ "U:/lib/libc.so.6:libc:setjmp", "un /lib/libc.so.6|libc:setjmp" },
+	{ "usdt:/usr/bin/python3:line", "un /usr/bin/python3|line" },
+	{ "usdt:*:myapp:*", "ug *|myapp:*" },
+	{ "x=usdt:python:line arg0 arg1:string", "un x=python:line // arg0 arg1:string" },
+	{ "usdt:a\\:b:p:n", "un a:b|p:n" },
 	{ "ur:libc:read", "rn libc|read" },
 	{ "uretprobe:read", "rn read" },
 	{ "read%return", "rn read" },
@@ -173,8 +183,10 @@ static const struct { const char *text; int err; const char *says; } refusals[] 
 	{ "/a/+b", -EINVAL, "not a number" },
 	{ "call:f%return", -EINVAL, "no %return" },
 	{ "call:f+4", -EINVAL, "makes no sense" },
-	{ "usdt:libc:setjmp", -ENOTSUP, "USDT" },
-	{ "U:/lib/libc.so.6:libc:setjmp", -ENOTSUP, "USDT" },
+	{ "usdt:a:b:c:d", -EINVAL, "too many ':'" },
+	{ "usdt:libc:", -EINVAL, "name of the static tracepoint is missing" },
+	{ "usdt:libc:setjmp%return", -EINVAL, "neither return nor offset" },
+	{ "U:libc:setjmp+4", -EINVAL, "neither return nor offset" },
 	{ "kprobe:do_sys_open", -ENOTSUP, "kernel probes" },
 	{ "k:f", -ENOTSUP, "kernel" },
 	{ "fentry:f", -ENOTSUP, "kernel" },

@@ -6,6 +6,7 @@
 #include "arch/arch.h"
 
 extern const struct arch_regs a64_regs;
+const char *a64_operand(const char *text, size_t len, struct text_operand *ret_operand);
 extern const struct call_abi a64_c_call, a64_go_call;
 extern const struct unwind_abi a64_unwind;
 extern const struct clock_abi a64_clock;

@@ -66,6 +66,7 @@ const struct arch arch_aarch64 = {
 	.one_insn = true,
 	.user_top = 1ull << 48,
 	.regs = &a64_regs,
+	.operand = a64_operand,
 	.c_call = &a64_c_call,
 	.go_call = &a64_go_call,
 	.unwind = &a64_unwind,

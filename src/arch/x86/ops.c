@@ -9,6 +9,7 @@ const struct arch arch_x86_64 = {
 	.elf_machine = EM_X86_64,
 	.user_top = 1ull << 47,
 	.regs = &x86_regs,
+	.operand = x86_operand,
 	.c_call = &x86_c_call,
 	.go_call = &x86_go_call,
 	.unwind = &x86_unwind,

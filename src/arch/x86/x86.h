@@ -8,6 +8,7 @@
 #define NR_TIME 201		/* the one system call that writes to an address and has no other effect */
 
 extern const struct arch_regs x86_regs;
+const char *x86_operand(const char *text, size_t len, struct text_operand *ret_operand);
 extern const struct call_abi x86_c_call, x86_go_call;
 extern const struct unwind_abi x86_unwind;
 extern const struct elf_abi x86_elf;

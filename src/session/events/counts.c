@@ -185,7 +185,7 @@ static size_t row_slot(const struct jab *j, const struct row *r)
 static bool row_same(const struct row *a, const struct row *b)
 {
 	return a->probe == b->probe && a->file == b->file && a->func == b->func &&
-	       a->offset == b->offset;
+	       a->offset == b->offset && a->usdt == b->usdt;
 }
 
 static void rehash(struct jab *j)
@@ -205,10 +205,8 @@ static void rehash(struct jab *j)
 	}
 }
 
-uint32_t row_find(struct jab *j, uint32_t probe, uint32_t file, uint32_t func, uint64_t offset,
-		  bool is_return)
+static uint32_t find(struct jab *j, struct row want)
 {
-	struct row want = { .probe = probe, .file = file, .func = func, .offset = offset, .is_return = is_return };
 	size_t at;
 
 	if (j->rows.n * 2 >= j->row_hash_size)
@@ -219,6 +217,16 @@ uint32_t row_find(struct jab *j, uint32_t probe, uint32_t file, uint32_t func, u
 	*vec_add(&j->rows) = want;
 	j->row_hash[at] = j->rows.n;
 	return j->rows.n - 1;
+}
+
+uint32_t row_find(struct jab *j, uint32_t probe, uint32_t file, uint32_t func, uint64_t offset, bool is_return)
+{
+	return find(j, (struct row){ .probe = probe, .file = file, .func = func, .offset = offset, .is_return = is_return });
+}
+
+uint32_t row_find_usdt(struct jab *j, uint32_t probe, uint32_t file, uint32_t func, uint64_t offset, uint32_t usdt)
+{
+	return find(j, (struct row){ .probe = probe, .file = file, .func = func, .offset = offset, .usdt = usdt });
 }
 
 uint32_t counter_add(struct jab *j, uint32_t target, uint32_t row, uint8_t role)

@@ -361,8 +361,11 @@ char *row_name(const struct jab *j, uint32_t row)
 	const char *path = j->files.v[r->file].path, *slash = strrchr(path, '/');
 	const char *func = r->func == UINT32_MAX ? "?" : func_name(m, &m->funcs.v[r->func]);
 	bool is_copy = j->probes.v[r->probe].is_copies;
+	const struct usdt *usdt = row_usdt(j, r);
 	char off[32] = "";
 
+	if (usdt)
+		return xstrdup(spec->name && spec->place_kind == PLACE_NAME ? spec->name : usdt->shown);
 	if (r->offset != UINT64_MAX)
 		snprintf(off, sizeof(off), "+%#llx", (unsigned long long)r->offset);
 	if (spec->name && !has_other_rows(j, row))

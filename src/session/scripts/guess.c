@@ -42,7 +42,7 @@ static uint8_t place_of(const struct probe_spec *spec)
 		return LANG_CALL;
 	if (spec->kind == SPEC_RETURN)
 		return LANG_RETURN;
-	return spec->has_offset || spec->kind == SPEC_INSNS || spec->place_kind >= PLACE_ADDR ? LANG_INSIDE : LANG_ENTRY;
+	return spec->kind == SPEC_USDT || spec->has_offset || spec->kind == SPEC_INSNS || spec->place_kind >= PLACE_ADDR ? LANG_INSIDE : LANG_ENTRY;
 }
 
 static bool take_line(const struct probe_spec *spec, struct module *m, struct lang_site *s)
@@ -78,6 +78,33 @@ static bool take_function(const struct probe_spec *spec, struct module *m, struc
 	return found;
 }
 
+static bool take_tracepoint(const struct probe_spec *spec, struct module *m, struct lang_site *s)
+{
+	struct usdt *list;
+	size_t n = module_usdts(m, &list);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct func *f = usdt_matches(spec, &list[i]) ? module_func_at(m, list[i].pc) : NULL;
+
+		if (!f)
+			continue;
+		usdt_read_args(m, &list[i]);
+		s->usdt = &list[i];
+		s->entry = f->addr;
+		s->func = func_name(m, f);
+		s->pc = list[i].pc;
+		return true;
+	}
+	return false;
+}
+
+static bool guess_place(const struct probe_spec *spec, struct module *m, struct lang_site *s)
+{
+	if (spec->kind == SPEC_USDT)
+		return take_tracepoint(spec, m, s);
+	return spec->place_kind == PLACE_LINE ? s->types && take_line(spec, m, s) : take_function(spec, m, s);
+}
+
 static bool guess_site(struct jab *j, const struct probe_spec *spec, struct lang_site *s)
 {
 	struct module *m = spec->object ? file_on_disk(j, spec->object) : NULL;
@@ -88,7 +115,7 @@ static bool guess_site(struct jab *j, const struct probe_spec *spec, struct lang
 	s->module = m;
 	if (module_types(m, &s->types) < 0)
 		s->types = NULL;
-	if (spec->place_kind == PLACE_LINE ? s->types && take_line(spec, m, s) : take_function(spec, m, s))
+	if (guess_place(spec, m, s))
 		return true;
 	s->types = NULL;
 	return false;
@@ -114,7 +141,7 @@ bool unit_guess_better(struct jab *j, uint32_t unit, uint32_t clause, struct lan
 		struct module *m = p->spec->object ? file_on_disk(j, p->spec->object) : NULL;
 		func_list list = { 0 };
 
-		if (p->unit != unit + 1 || p->clause != clause || !m || p->spec->place_kind >= PLACE_ADDR)
+		if (p->unit != unit + 1 || p->clause != clause || !m || p->spec->place_kind >= PLACE_ADDR || p->spec->kind == SPEC_USDT)
 			continue;
 		if (spec_match(p->spec, m, &list) < 0)
 			list.n = 0;

@@ -49,6 +49,7 @@ static struct lang_site site_of(struct jab *j, struct row *row, uint64_t bias)
 	s.pc = s.entry + (row->offset == UINT64_MAX ? 0 : row->offset);
 	s.is_copy = j->probes.v[row->probe].is_copies;
 	s.own_calls = m->runtime->own_calls;
+	s.usdt = row_usdt(j, row);
 	/* The events of a line carry the name of their row; those of a script are the clause's. */
 	s.owner = j->units.v[j->probes.v[row->probe].unit - 1].is_line ? row - j->rows.v + 1 : 0;
 	return s;

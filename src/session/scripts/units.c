@@ -118,12 +118,16 @@ static struct unit *unit_of(const struct jab *j, const struct row *row)
 
 const char *unit_probe_name(struct jab *j, struct row *row)
 {
-	static const char *const kinds[] = { [SPEC_ENTRY] = "uprobe", [SPEC_RETURN] = "uretprobe", [SPEC_INSNS] = "insn", [SPEC_CALL] = "call" };
+	static const char *const kinds[] = { [SPEC_ENTRY] = "uprobe", [SPEC_RETURN] = "uretprobe", [SPEC_INSNS] = "insn", [SPEC_CALL] = "call", [SPEC_USDT] = "usdt" };
 	const struct probe_spec *spec = j->probes.v[row->probe].spec;
 	const struct file *f = &j->files.v[row->file];
 	const char *rest = strncmp(spec->text, "u:", 2) == 0 ? spec->text + 1 : strncmp(spec->text, "ur:", 3) == 0 ? spec->text + 2 : NULL;
 
-	if (!row->name && row->func != UINT32_MAX && (spec->place_kind == PLACE_GLOB || spec->place_kind == PLACE_REGEX))
+	if (!row->name && row->usdt && spec->place_kind == PLACE_GLOB)
+		row->name = *vec_add(&j->texts) = xasprintf("usdt:%s:%s", f->path, row_usdt(j, row)->shown);
+	else if (!row->name && row->usdt && spec->text[0] == 'U')
+		row->name = *vec_add(&j->texts) = xasprintf("usdt%s", spec->text + 1);
+	else if (!row->name && row->func != UINT32_MAX && (spec->place_kind == PLACE_GLOB || spec->place_kind == PLACE_REGEX))
 		row->name = *vec_add(&j->texts) = xasprintf("%s:%s:%s", kinds[spec->kind], f->path, func_name(f->m, &f->m->funcs.v[row->func]));
 	else if (!row->name && rest)
 		row->name = *vec_add(&j->texts) = xasprintf("%s%s", kinds[spec->kind], rest);

@@ -3,7 +3,7 @@
  * Parses a probe as the user wrote it. First the text is cut into parts at its single colons, and at the blank that
  * ends the place; then each part is parsed on its own:
  *
- *	probe := [NAME "="] [kind ":"] [object ":"] place
+ *	probe := [NAME "="] [kind ":"] [object ":"] place | [NAME "="] usdt ":" [object ":"] [provider ":"] name
  *	place := func | glob | /regex/ | func+off | 0xADDR | func%return | @file:line
  *
  * C++ names make this less simple than it looks: "::" separates nothing, and blanks, colons and signs inside
@@ -124,7 +124,7 @@ static const struct { const char *word; int kind; const char *later; } kinds[] =
 	{ "uretprobe", SPEC_RETURN, NULL }, { "ur", SPEC_RETURN, NULL },
 	{ "insn", SPEC_INSNS, NULL },
 	{ "call", SPEC_CALL, NULL },
-	{ "usdt", -1, "static tracepoints (USDT)" }, { "U", -1, "static tracepoints (USDT)" },
+	{ "usdt", SPEC_USDT, NULL }, { "U", SPEC_USDT, NULL },
 	{ "kprobe", -1, "kernel probes" }, { "k", -1, "kernel probes" },
 	{ "kretprobe", -1, "kernel return probes" }, { "kr", -1, "kernel return probes" },
 	{ "fentry", -1, "kernel function probes" }, { "f", -1, "kernel function probes" },
@@ -431,9 +431,39 @@ static int parse_kind(struct probe_spec *spec, const char *s, const struct layou
 		spec->kind = kinds[k].kind;
 		*part = 1;
 	} else if (l->nparts > 2 && s[l->start[1]] != '@') {
-		return fail(-ENOTSUP, "probe '%s': '%.*s' is no kind of probe (uprobe, uretprobe, call, insn)",
+		return fail(-ENOTSUP, "probe '%s': '%.*s' is no kind of probe (uprobe, uretprobe, call, insn, usdt)",
 			    spec->text, (int)len, s);
 	}
+	return 0;
+}
+
+static char *part_text(const char *s, const struct layout *l, size_t part)
+{
+	return unescape(s + l->start[part], (part + 1 < l->nparts ? l->start[part + 1] - 1 : l->end) - l->start[part]);
+}
+
+/* The parts behind "usdt:". Patterns keep their backslashes. */
+static int parse_tracepoint(struct probe_spec *spec, const char *s, const struct layout *l, size_t part)
+{
+	size_t n = l->nparts - part, last = l->nparts - 1;
+	const char *first = s + l->start[part];
+	bool is_path = n == 2 && memchr(first, '/', l->start[part + 1] - 1 - l->start[part]);
+
+	if (n > 3)
+		return fail(-EINVAL, "probe '%s' has too many ':' (usdt:object:provider:name)", spec->text);
+	for (size_t k = part; k <= last; k++)
+		if ((k < last ? l->start[k + 1] - 1 : l->end) == l->start[k])
+			return fail(-EINVAL, "probe '%s': %s is missing", spec->text, k == last ? "the name of the static tracepoint" :
+				    "what stands in front of ':'");
+	if (n == 3 || is_path)
+		spec->object = part_text(s, l, part++);
+	if (part < last)
+		spec->provider = xstrndup(s + l->start[part], l->start[last] - 1 - l->start[part]);
+	spec->place = xstrndup(s + l->start[last], l->end - l->start[last]);
+	spec->place_kind = has_glob(spec->place) || (spec->provider && has_glob(spec->provider)) ? PLACE_GLOB : PLACE_NAME;
+	if (strpbrk(spec->place, "%+/@"))
+		return fail(-EINVAL, "probe '%s': a static tracepoint is one place, with neither return nor offset, and is named as "
+			    "usdt:PROVIDER:NAME", spec->text);
 	return 0;
 }
 
@@ -449,6 +479,8 @@ static int parse_parts(struct probe_spec *spec, const char *s)
 	if (r < 0)
 		return r;
 	keep_rest(spec, s + l.end);
+	if (part && spec->kind == SPEC_USDT)
+		return parse_tracepoint(spec, s, &l, part);
 	for (size_t k = part; k < MIN(l.nparts, part + 2); k++)
 		if (s[l.start[k]] == '@') {
 			if (k > part)
@@ -507,87 +539,8 @@ void spec_free(struct probe_spec *spec)
 	free(spec->text);
 	free(spec->name);
 	free(spec->object);
+	free(spec->provider);
 	free(spec->place);
 	free(spec->rest);
 	free(spec);
-}
-
-/* Names come from untrusted files and must never be compiled as a regular expression, which has no letter before it. */
-static bool may_hold_regex(const char *text)
-{
-	for (size_t i = 0; text[i]; i++)
-		if (text[i] == '/' && (!i || !is_word_char(text[i - 1])))
-			return true;
-	return false;
-}
-
-static bool reads_back(const char *text, const char *name)
-{
-	struct probe_spec *spec;
-	bool same;
-
-	if (may_hold_regex(text) || spec_parse(text, &spec) < 0)
-		return false;
-	same = !spec->name && !spec->object && !spec->rest && spec->kind == SPEC_ENTRY && !spec->has_offset &&
-	       (spec->place_kind == PLACE_NAME || (spec_is_literal(spec) && !strchr(text, '\\'))) &&
-	       strcmp(spec->place, name) == 0;
-	spec_free(spec);
-	return same;
-}
-
-/*
- * Writes the next character of a name, with a backslash if `quote` is set. A character that could control a
- * terminal is written as \xNN bytes; so is an x that would look like the start of such a byte. Returns the rest of
- * the name.
- */
-static const char *put_quoted(char **p, const char *name, bool quote)
-{
-	size_t n = text_plain(name, strlen(name));
-
-	if (!n || (quote && *name == 'x')) {
-		*p += sprintf(*p, "\\x%02x", (unsigned char)*name);
-		return name + 1;
-	}
-	if (quote)
-		*(*p)++ = '\\';
-	memcpy(*p, name, n);
-	*p += n;
-	return name + n;
-}
-
-/* signs: the characters that get a backslash; NULL: all that might need one. */
-static char *escaped(const char *name, const char *signs)
-{
-	char *out = xcalloc(4, strlen(name) + 1), *p = out;
-
-	while (*name)
-		name = put_quoted(&p, name, signs ? strchr(signs, *name) != NULL : p == out || !is_word_char(*name));
-	return out;
-}
-
-/* Uses no more backslashes than needed, for readability. */
-char *spec_quote(const char *name)
-{
-	static const char *const signs[] = { "", " ", " *?[\\" };
-	char *out;
-
-	for (size_t i = 0; i < ARRAY_SIZE(signs); i++) {
-		out = escaped(name, signs[i]);
-		if (reads_back(out, name))
-			return out;
-		free(out);
-	}
-	return escaped(name, NULL);
-}
-
-/* A file name may contain any character; those with a meaning in a spec get a backslash. */
-char *spec_quote_object(const char *name)
-{
-	char *out = xcalloc(4, strlen(name) + 1), *p = out;
-
-	if (!strcmp(name, "[vdso]"))	/* is parsed back without escapes */
-		return strcpy(out, name);
-	while (*name)
-		name = put_quoted(&p, name, strchr(" :\\=\"'{}()[],", *name) || (p == out && strchr("-@", *name)));
-	return out;
 }
