@@ -15,8 +15,8 @@ static void write_odd(FILE *to, unsigned char c)
 {
 	if (c == '"' || c == '\\')
 		fprintf(to, "\\%c", c);
-	else if (c == '\n')
-		fputs("\\n", to);
+	else if (c == '\n' || c == '\r' || c == '\t')
+		fprintf(to, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
 	else if (c < 0x80)
 		fprintf(to, "\\u%04x", c);
 	else

@@ -37,7 +37,7 @@ static const struct opt opts[] = {
 	  "switch the hottest probes off for a part of the time, so that no thread loses more time than that" },
 	{ 0, "no-follow", NULL, OPT_FLAG, &capture.no_follow, "don't probe programs executed or libraries loaded later" },
 	RUN_PLACING,
-	{ 'q', "quiet", NULL, OPT_FLAG, &quiet, "don't print on a terminal that the probes are active" },
+	{ 'q', "quiet", NULL, OPT_FLAG, &quiet, "don't print how many probes there are, nor, with --json, the summary" },
 	{ 'B', "buffering", "MODE", OPT_TEXT, &text_of_bpftrace, "an option of bpftrace; changes nothing here" },
 	{ 'I', "include-dir", "DIR", OPT_LIST, &list_of_bpftrace, "an option of bpftrace; changes nothing here" },
 	{ 0, "include", "FILE", OPT_LIST, &list_of_bpftrace, "an option of bpftrace; changes nothing here" },
@@ -53,6 +53,7 @@ static const struct opt opts[] = {
 struct running {
 	struct jab *j;
 	struct jab_script *s;
+	bool alone;		/* no targets: only clauses that run in the tracer */
 	FILE *to;
 	uint64_t start;
 };
@@ -189,6 +190,27 @@ static int count_tracers(void *arg, const char *text, bool of_tracer)
 	return 0;
 }
 
+static int add_sites(void *arg, const struct jab_probe_info *p)
+{
+	*(size_t *)arg += p->sites ? p->sites - p->refused : 1;	/* none yet: it waits for a process */
+	return 0;
+}
+
+/* How many probes there are, as bpftrace says it: sites, and the clauses of the tracer. */
+static void say_attached(struct running *x)
+{
+	size_t n = 0;
+
+	if (quiet)
+		return;
+	jab_script_each_probe(x->s, count_tracers, &n);
+	jab_each_probe(x->j, add_sites, &n);
+	if (run.json)
+		fprintf(x->to, "{\"type\": \"attached_probes\", \"count\": %zu, \"data\": {\"probes\": %zu}}\n", n, n);
+	else
+		fprintf(stderr, "Attached %zu probe%s\n", n, &"s"[n == 1]);
+}
+
 /* A script with missing_probes = "warn" or "ignore" runs without some of its probes, but not without all. */
 static int has_something(struct running *x)
 {
@@ -206,11 +228,12 @@ static int prepare(struct running *x)
 		r = has_something(x);
 	if (!r && dump)
 		return jab_script_dump(x->s, dump, x->to);
-	if (!r && !run.dry_run)
-		r = jab_script_begin(x->s);
-	if (!flush(x->to) && !r)
-		r = -ECANCELED;
-	return r;
+	if (r || run.dry_run)
+		return r;
+	if (x->alone)
+		say_attached(x);
+	r = jab_script_begin(x->s);	/* what it prints follows the number of probes */
+	return r == 0 && ferror(x->to) ? -ECANCELED : r;
 }
 
 static int tick(void *arg, int64_t drained)
@@ -247,7 +270,7 @@ static int run_alone(struct running *x)
 	}
 	jab_script_exited(x->s, &status);
 	r = jab_script_end(x->s);
-	if (run.json)
+	if (run.json && !quiet)
 		run_json_summary(x->j, x->to, &report, RUN_SITES);
 	return r < 0 ? complain(x->j) : status;
 }
@@ -287,7 +310,7 @@ static int finish(struct running *x, int ended, int child_status)
 	jab_log_hints(x->j);
 	say_newcomers(x->j);
 	capture_say_lost(jab_get_totals(x->j), exited ? ", or came after exit()" : "");
-	if (run.json)
+	if (run.json && !quiet)
 		run_json_summary(x->j, x->to, &report, RUN_SITES);
 	run_say_times(x->j, &report);
 	run_say_report(x->j, &report);
@@ -301,24 +324,15 @@ static int finish(struct running *x, int ended, int child_status)
 	return status;
 }
 
-static int add_sites(void *arg, const struct jab_probe_info *p)
-{
-	*(size_t *)arg += p->sites - p->refused;
-	return 0;
-}
-
 static int run_probes(struct running *x)
 {
 	int status = 0, r = run_insert(x->j), ended;
-	size_t sites = 0;
 
 	if (r < 0)
 		return complain(x->j);
 	if (run.dry_run)
 		return run_say_plan(x->j, x->to, RUN_SITES);
-	jab_each_probe(x->j, add_sites, &sites);
-	if (run.json)
-		fprintf(x->to, "{\"type\":\"attached_probes\",\"data\":{\"probes\":%zu}}\n", sites);
+	say_attached(x);
 	ended = capture_loop(x->j, tick, x, &status);
 	return finish(x, ended, status);
 }
@@ -329,8 +343,10 @@ static int start(struct running *x, const struct jab_script_options *o, char **r
 
 	if (r == 0)
 		r = choose_targets(x, rest);
-	if (r == 0)
+	if (r == 0) {
+		x->alone = !jab_script_has_sites(x->s) && !run.pids.n && !run.command && !rest;
 		r = prepare(x);
+	}
 	if (x->s)
 		say_diags(x->s);
 	if (r < 0)
@@ -340,7 +356,7 @@ static int start(struct running *x, const struct jab_script_options *o, char **r
 	if (dump)
 		return 0;
 	x->start = now_ns();
-	if ((jab_script_has_sites(x->s) || run.pids.n || run.command || rest) && !jab_script_exited(x->s, &status))
+	if (!x->alone && !jab_script_exited(x->s, &status))
 		return run_probes(x);
 	return run.dry_run ? run_say_plan(x->j, x->to, RUN_SITES) : run_alone(x);
 }
@@ -351,7 +367,6 @@ static int run_text(const struct jab_script_options *o, char **rest)
 	int r;
 
 	run_catch_signals();
-	run.announce = !quiet;
 	if (capture_new(&x.j) < 0)
 		return complain(NULL);
 	r = start(&x, o, rest);
@@ -464,12 +479,12 @@ static int run_given(struct jab_script_options *o, text_list *words, char **rest
 	if (list && !expressions.n)
 		return list_word(words->n ? words->v[0] : NULL, o);
 	if (expressions.n) {
-		o->name = "command line";
+		o->name = "stdin";	/* as bpftrace calls it */
 		o->text = expressions.v[0];
 		o->len = strlen(o->text);
 	} else {
-		o->name = words->v[0];
-		if (read_script(o->name, &text, &o->len) < 0)
+		o->name = strcmp(words->v[0], "-") ? words->v[0] : "stdin";
+		if (read_script(words->v[0], &text, &o->len) < 0)
 			return complain(NULL);
 		o->text = text;
 	}

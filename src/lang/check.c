@@ -198,12 +198,16 @@ static void check_let(struct checker *c, struct stmt *s)
 		v = variable_find(c, s->var->name, true);
 		if (!v->type)
 			v->type = as;
+		v->declared = true;
 		v->nested = !t || c->depth;
 		s->var->ref = v;
 	}
 	set_variable(c, s->var, t ? t : as, s->a ? s->a : s->var);
-	if (!as && !((struct variable *)s->var->ref)->first)
-		((struct variable *)s->var->ref)->first = s->a;
+	v = s->var->ref;
+	if (!as && !v->first) {
+		v->first = s->a;
+		v->literals = s->a && s->a->kind == E_INT && s->a->value <= INT64_MAX;
+	}
 }
 
 static void check_unroll(struct checker *c, struct stmt *s)

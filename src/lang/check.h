@@ -12,6 +12,8 @@ struct variable {
 	const char *name;
 	const struct vtype *type;	/* NULL: not yet */
 	const struct expr *first;	/* what was first assigned, unless its type was declared */
+	bool declared;			/* with a type, which stays */
+	bool literals;			/* nothing but numbers without a sign were assigned so far */
 	bool nested;			/* first written inside of a block: needs a value before it */
 	struct val *val;		/* lower.c: where it is */
 };
@@ -31,6 +33,7 @@ struct map_info {
 	const double *quantiles;
 	uint32_t nquantiles;
 	uint8_t num;			/* aggregations: IR_I64... */
+	bool literals;			/* likewise, of its values */
 	uint32_t at;			/* where it was first seen */
 	uint32_t number;		/* in the unit, when lowered; IR_NONE before */
 };
@@ -87,6 +90,7 @@ const struct vtype *check_no_operator(struct checker *c, const struct expr *e, c
 /* check_assign.c */
 const struct vtype *check_keys(struct checker *c, struct expr *e);	/* of a map; tells the map */
 const struct vtype *check_map(struct checker *c, struct expr *e);
+bool check_merge(const struct vtype **type, bool *literals, const struct vtype *t, const struct expr *value);
 const struct vtype *check_assign(struct checker *c, struct expr *e);
 const struct vtype *check_step(struct checker *c, struct expr *e);
 

@@ -86,8 +86,41 @@ const struct vtype *check_map(struct checker *c, struct expr *e)
 	return &v_error;
 }
 
+/* ---- what a variable or map holds that is written more than once ---- */
+
+static bool is_plain_int(const struct vtype *t)
+{
+	return t->kind == V_INT && !t->is_bool && !t->types && !t->enums && !t->is_raw;
+}
+
+/* A number as it is written, without a sign: it fits whatever else is assigned. */
+static bool is_flexible(const struct expr *e)
+{
+	return e->kind == E_INT && e->value <= INT64_MAX;
+}
+
+/*
+ * As bpftrace has it: a literal takes the type of what else is assigned, and where signs differ the result has one.
+ * literals: nothing else was assigned so far. False: the two don't go together.
+ */
+bool check_merge(const struct vtype **type, bool *literals, const struct vtype *t, const struct expr *value)
+{
+	const struct vtype *old = *type;
+	bool literal = is_flexible(value);
+
+	if (!v_same(old, t))
+		return false;
+	if (old->kind == V_INT && t->kind == V_INT && old->is_bool != t->is_bool)
+		return false;
+	if (is_plain_int(old) && is_plain_int(t) && old->size == 8 && old->is_signed != t->is_signed && !literal)
+		*type = t->is_signed || *literals ? t : old;
+	*literals &= literal;
+	return true;
+}
+
 static const struct vtype *set_map(struct checker *c, struct expr *map, const struct vtype *type, const struct expr *value)
 {
+	const struct vtype *old;
 	struct map_info *m;
 
 	if (check_keys(c, map)->kind == V_ERROR)
@@ -98,12 +131,16 @@ static const struct vtype *set_map(struct checker *c, struct expr *map, const st
 		return type;
 	if (!m->value) {
 		m->value = type;
+		m->literals = is_flexible(value);
 		c->l->changed = true;
-	} else if (!v_same(m->value, type)) {
+	}
+	old = m->value;
+	if (!check_merge(&m->value, &m->literals, type, value)) {
 		check_error(c, value, "%s holds %s, but this is %s", m->name, v_name(c->l->pool, m->value),
 			    v_name(c->l->pool, type));
 		return &v_error;
 	}
+	c->l->changed |= m->value != old;
 	map->type = m->value;
 	return m->value;
 }
@@ -111,26 +148,35 @@ static const struct vtype *set_map(struct checker *c, struct expr *map, const st
 /* ---- assignments ---- */
 
 /* The type of old op= by: floats win, pointers stay. */
-static const struct vtype *updated_type(struct checker *c, const struct vtype *old, const struct vtype *by)
+static const struct vtype *updated_type(struct checker *c, uint8_t op, const struct vtype *old, const struct vtype *by)
 {
+	if (!c->c_rules && op == '-' && old && old->kind == V_INT && by->kind == V_INT)
+		return &v_i64;
 	return old && v_is_number(old) && v_is_number(by) ? (old->kind == V_FLOAT ? old : common_type(c, old, by)) : by;
 }
 
 static const struct vtype *assign_variable(struct checker *c, struct expr *e, const struct vtype *b)
 {
 	struct variable *v = variable_find(c, e->a->name, !e->op);
-	const struct vtype *t;
+	const struct vtype *t, *declared;
+	bool good;
 
 	e->a->ref = v;
 	if (!v) {
 		check_error(c, e->a, "$%s is read before it is written", e->a->name);
 		return &v_error;
 	}
-	t = stored_type(c, e->op ? updated_type(c, v->type, b) : b);
+	t = stored_type(c, e->op ? updated_type(c, e->op, v->type, b) : b);
 	if (!v->type || v->type->kind == V_ERROR) {
 		v->type = t;
 		v->first = e->b;
-	} else if (!v_same(v->type, t)) {
+		v->literals = is_flexible(e->b);
+	}
+	declared = v->type;
+	good = check_merge(&v->type, &v->literals, t, e->b);
+	if (v->declared)
+		v->type = declared;
+	if (!good) {
 		check_error(c, e->b, "$%s holds %s, but this is %s", e->a->name, v_name(c->l->pool, v->type),
 			    v_name(c->l->pool, t));
 	}
@@ -157,7 +203,7 @@ const struct vtype *check_assign(struct checker *c, struct expr *e)
 	if (e->a->kind == E_VAR)
 		return assign_variable(c, e, b);
 	if (e->a->kind == E_MAP)
-		return set_map(c, e->a, e->op ? updated_type(c, map_find(c->l, e->a->name, e->a->at)->value, b) : b, e->b);
+		return set_map(c, e->a, e->op ? updated_type(c, e->op, map_find(c->l, e->a->name, e->a->at)->value, b) : b, e->b);
 	if (e->a->kind == E_NAME && strcmp(e->a->name, "_") == 0)
 		return &v_void;
 	check_error(c, e->a, "only variables ($x) and maps (@x) can be written; the program's memory is never changed");
@@ -169,9 +215,12 @@ const struct vtype *check_step(struct checker *c, struct expr *e)
 	const struct vtype *t;
 
 	if (e->a->kind == E_MAP) {
-		t = set_map(c, e->a, &v_i64, e->a);
+		t = map_find(c->l, e->a->name, e->a->at)->value;
+		t = set_map(c, e->a, t && e->op == '+' && t->kind == V_INT ? t : &v_i64, e->a);
 	} else if (e->a->kind == E_VAR) {
 		t = check_variable(c, e->a);
+		if (e->op == '-' && is_plain_int(t) && t->size == 8 && !((struct variable *)e->a->ref)->declared)
+			t = ((struct variable *)e->a->ref)->type = &v_i64;
 		e->a->type = t;
 	} else {
 		check_error(c, e, "'%c%c' works on variables and maps only", e->op, e->op);

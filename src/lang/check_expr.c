@@ -85,7 +85,7 @@ static bool has_truth(const struct vtype *t)
 
 static const struct vtype *truth_type(const struct checker *c)
 {
-	return c->c_rules ? &v_i32 : &v_i64;
+	return c->c_rules ? &v_i32 : &v_bool;
 }
 
 static bool is_comparison(uint8_t op)
@@ -153,6 +153,8 @@ static const struct vtype *check_binary(struct checker *c, struct expr *e)
 	if (e->op == T_SHL || e->op == T_SHR)
 		return a->kind == V_INT && b->kind == V_INT ? promote(c, a) : check_no_operator(c, e, a, b);
 	t = common_type(c, a, b);
+	if (!c->c_rules && e->op == '-' && t->kind == V_INT)	/* as bpftrace has it: differences have a sign */
+		t = &v_i64;
 	if (t->kind == V_FLOAT && e->op != '+' && e->op != '-' && e->op != '*' && e->op != '/')
 		return check_no_operator(c, e, a, b);
 	return t;

@@ -10,12 +10,6 @@
 
 struct room { uint64_t size, align; };
 
-/* For types that don't say how they are aligned: as far as their size allows. */
-static uint64_t natural_align(uint64_t size)
-{
-	return size & 7 ? size & -size : 8;
-}
-
 static void room_add(struct room *all, struct room it)
 {
 	all->size = (all->size + it.align - 1) & -it.align;
@@ -37,14 +31,24 @@ static struct room room_of_type(const struct vtype *t)
 	if (t->kind == V_STR || t->kind == V_BUF)
 		return (struct room){ t->size, 1 };
 	if (t->kind != V_TUPLE)
-		return (struct room){ t->size, t->size ? natural_align(t->size) : 1 };
+		return (struct room){ t->size, v_align(t) };
 	for (i = 0; i < t->n; i++)
 		room_add(&all, room_of_type(t->elems[i]));
 	return room_end(all);
 }
 
+/* The smallest signed type that holds it; beyond those, unsigned. */
+static struct room room_of_number(int64_t v, bool is_unsigned)
+{
+	uint64_t size = v == (int8_t)v ? 1 : v == (int16_t)v ? 2 : v == (int32_t)v ? 4 : 8;
+
+	return is_unsigned ? (struct room){ 8, 8 } : (struct room){ size, size };
+}
+
 static struct room room_of(const struct expr *e, const struct vtype *t)
 {
+	int64_t value;
+
 	const struct variable *v = e->ref;
 	struct room all = { 0, 1 };
 	uint32_t i;
@@ -56,8 +60,10 @@ static struct room room_of(const struct expr *e, const struct vtype *t)
 		return e->meaning == B_COMM ? (struct room){ COMM_SIZE, 1 } : room_of_type(t);
 	case E_VAR:
 		return v && v->first ? room_of(v->first, v->first->type) : room_of_type(t);
+	case E_INT:
+		return room_of_number(e->value, t == &v_u64);
 	case E_UNARY:
-		return e->op == '!' ? room_of(e->a, e->a->type) : room_of_type(t);
+		return e->op == '-' && const_int(e, &value) ? room_of_number(value, false) : room_of_type(t);
 	case E_TUPLE:
 		for (i = 0; i < e->nlist; i++)
 			room_add(&all, room_of(e->list[i], e->list[i]->type));

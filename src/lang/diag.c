@@ -21,6 +21,15 @@ static void find_line(const struct diags *d, struct diag *g)
 	g->column = g->at - start + 1;
 }
 
+struct diag diag_at(const struct diags *d, uint32_t at, uint32_t len)
+{
+	struct diag g = { .at = MIN(at, d->size) };
+
+	g.len = MIN(len, d->size - g.at);
+	find_line(d, &g);
+	return g;
+}
+
 static void add(struct diags *d, bool warning, uint32_t at, uint32_t len, const char *fmt, va_list ap)
 {
 	struct diag *g;
@@ -126,13 +135,33 @@ static void repeat(FILE *f, char c, int n)
 		fputc(c, f);
 }
 
+/* "name:1:9-62: ", or "name:1-3: " for what goes over several lines; ends are exclusive, as bpftrace has them. */
+static void print_place(FILE *f, const struct diags *d, const struct diag *g)
+{
+	uint32_t lines = 0, i;
+
+	for (i = 0; i < g->len; i++)
+		lines += d->source[g->at + i] == '\n' && i + 1 < g->len;
+	print_safe(f, d->name);
+	if (lines)
+		fprintf(f, ":%u-%u: ", g->line, g->line + lines);
+	else
+		fprintf(f, ":%u:%u-%u: ", g->line, g->column, g->column + MAX(g->len, 1u));
+}
+
+void diag_place(FILE *f, const struct diags *d, uint32_t at, uint32_t len)
+{
+	struct diag g = diag_at(d, at, len);
+
+	print_place(f, d, &g);
+}
+
 static void print_one(FILE *f, const struct diags *d, const struct diag *g)
 {
 	size_t start = g->at - (g->column - 1), end = g->at, i, left, n;
 
-	print_safe(f, d->name);
-	fprintf(f, ":%u:%u: %s: %s\n", g->line, g->column, g->warning ? "warning" : "error",
-		g->text);
+	print_place(f, d, g);
+	fprintf(f, "%s: %s\n", g->warning ? "WARNING" : "ERROR", g->text);
 	while (end < d->size && d->source[end] != '\n')
 		end++;
 	if (end > g->at && d->source[end - 1] == '\r')
@@ -142,12 +171,11 @@ static void print_one(FILE *f, const struct diags *d, const struct diag *g)
 	end = MIN(end, left + WIDEST);
 	if (end == start)
 		return;
-	fputs("  ", f);
 	print_source(f, d->source + left, end - left);
-	fputs("\n  ", f);
+	fputc('\n', f);
 	for (i = left; i < g->at; i++)
 		repeat(f, ' ', columns(d->source + i));
-	fputc('^', f);
+	fputc('~', f);
 	for (n = 1, i = g->at + 1; n < g->len && i < end; n++, i++)
 		repeat(f, '~', columns(d->source + i));
 	fputc('\n', f);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events as text. Formats are printf's, except that integers are always 64 bits wide unless h or hh
- * says otherwise, and %r shows bytes. What could not be read shows as <fault>, or as <unreadable> if no read was allowed.
+ * Events as text. Formats are printf's, and %r shows bytes. What could not be read shows as <fault>, or as <unreadable> if no read was allowed.
  */
 #include "lang/format.h"
 
@@ -297,11 +296,8 @@ static void print_as_text(FILE *f, const struct ir_unit *u, const struct conv *c
 	free(text);
 }
 
-/*
- * Without l, numbers that fit an int are shown as one: -1 is ffffffff for %x, and a register that
- * holds 0xffffffff is -1 for %d, because a function that returns an int leaves the upper half alone.
- */
-static int64_t sized(const struct conv *c, const struct ir_field *field, int64_t v)
+/* Without l, numbers are shown as an int: the low 32 bits. */
+static int64_t sized(const struct conv *c, int64_t v)
 {
 	bool sign = c->kind == 'd';
 
@@ -309,10 +305,8 @@ static int64_t sized(const struct conv *c, const struct ir_field *field, int64_t
 		return sign ? (int64_t)(int8_t)v : (int64_t)(uint8_t)v;
 	if (c->size == 2)
 		return sign ? (int64_t)(int16_t)v : (int64_t)(uint16_t)v;
-	if (c->size == 4 && sign && field->type == IR_U64 && field->show == IR_SHOW_RAW && v == (uint32_t)v)
-		return (int32_t)v;
-	if (c->size == 4 && !sign && field->type <= IR_I64 && v == (int32_t)v)
-		return (uint32_t)v;
+	if (c->size == 4)
+		return sign ? (int64_t)(int32_t)v : (int64_t)(uint32_t)v;
 	return v;
 }
 
@@ -345,7 +339,7 @@ static void print_conv(FILE *f, const struct ir_unit *u, const struct conv *c, c
 			print_text(f, c, "(nil)", 5);	/* as libc does */
 	} else {
 		snprintf(spec, sizeof(spec), "%%%s%s%sll%c", c->flags, width, precision, c->kind);
-		fprintf(f, spec, (long long)sized(c, field, v->n.i));
+		fprintf(f, spec, (long long)sized(c, v->n.i));
 	}
 }
 
@@ -447,6 +441,8 @@ int format_event(FILE *f, const struct ir_unit *u, uint32_t record, const uint8_
 	switch ((enum ir_record_kind)r->kind) {
 	case IR_RECORD_PRINTF: case IR_RECORD_CAT: case IR_RECORD_SYSTEM: print_format(f, u, r, v, names); break;
 	case IR_RECORD_ERRORF: case IR_RECORD_WARNF:
+		if (names && names->source)
+			diag_place(f, names->source, r->at, r->len);
 		fputs(r->kind == IR_RECORD_ERRORF ? "ERROR: " : "WARNING: ", f);
 		print_format(f, u, r, v, names);
 		fputc('\n', f);

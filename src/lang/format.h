@@ -4,6 +4,7 @@
 #define JAB_LANG_FORMAT_H
 
 #include <stdio.h>
+#include "lang/diag.h"
 #include "lang/ir.h"
 #include "lang/store.h"
 
@@ -38,6 +39,7 @@ struct format_names {
 	int64_t wall_offset;	/* ns from CLOCK_MONOTONIC to wall time */
 	bool safe;		/* for a terminal: values and names are escaped (base/text.h); the script's own text never is */
 	const char *trailer;	/* behind strings that were cut at config's max_strlen */
+	const struct diags *source;	/* of the script, for places in messages */
 };
 
 /* An event of a unit. Unknown or damaged payloads give -EBADMSG and print nothing. */

@@ -2,16 +2,17 @@
 /*
  * Events and maps as JSON, one object a line, in the shapes that bpftrace's users know:
  *
- *	{"type":"printf","data":"text\n"}		also time, join, errorf, warnf
- *	{"type":"value","data":5}			print(); tuples are lists, structs are objects
- *	{"type":"record","data":{"name":5}}
- *	{"type":"map","data":{"@":5}}, {"type":"map","data":{"@":{"key,key":5}}}
- *	{"type":"stats","data":{"@":{"count":2,"average":6,"total":12}}}	avg(): the number
- *	{"type":"hist","data":{"@":[{"min":2,"max":3,"count":1}]}}		a bucket without an end has no max
- *	{"type":"quantile","data":{"@":{"count":2,"quantiles":{"0.5":6}}}}
+ *	{"type": "printf", "data": "text\n"}		also time, join, cat; system() is "syscall"
+ *	{"type": "errorf", "msg": "text", "filename": "stdin", "line": 1, "col": 9}	also warnf
+ *	{"type": "value", "data": 5}			print(); tuples are lists, structs are objects
+ *	{"type": "record", "data": {"name": 5}}
+ *	{"type": "map", "data": {"@": 5}}, {"type": "map", "data": {"@": {"key,key": 5}}}
+ *	{"type": "stats", "data": {"@": {"count": 2, "average": 6, "total": 12}}}	avg(): the number
+ *	{"type": "hist", "data": {"@": [{"min": 2, "max": 3, "count": 1}]}}		a bucket without an end has no max
+ *	{"type": "quantile", "data": {"@": {"count": 2, "quantiles": {"0.5": 6}}}}
  *
- * Addresses are strings, "0x..."; what could not be read is {"fault":"0xADDR"}, or
- * {"unreadable":"0xADDR"} if no read was allowed.
+ * Blanks stand behind the colons and commas of objects, and not in lists. Addresses and enumerators are numbers; what could not be read is {"fault": "0xADDR"}, or
+ * {"unreadable": "0xADDR"} if no read was allowed.
  */
 #include "lang/format.h"
 
@@ -55,10 +56,10 @@ static void put_members(FILE *f, struct pool *pool, const struct vtype *t, const
 				put_members(f, pool, m.type, p + m.bit_off / 8, m.type->size, more);
 			continue;
 		}
-		fputs(*more ? "," : "", f);
+		fputs(*more ? ", " : "", f);
 		*more = true;
 		json_string(f, m.name, strlen(m.name));
-		fputc(':', f);
+		fputs(": ", f);
 		if (m.bit_size)
 			format_bits(f, &m, p, len);
 		else
@@ -82,6 +83,19 @@ static void put_array(FILE *f, struct pool *pool, const struct vtype *t, const u
 	fputc(']', f);
 }
 
+/* Addresses and enumerators: who reads this wants the number. */
+static void put_integer(FILE *f, const struct vtype *t, const uint8_t *p, size_t len)
+{
+	unsigned int unused = 64 - 8 * MIN(t->size, 8u);
+	uint64_t v = 0;
+
+	memcpy(&v, p, MIN(MIN(t->size, 8u), len));
+	if (t->is_signed)
+		fprintf(f, "%" PRId64, (int64_t)(v << unused) >> unused);
+	else
+		fprintf(f, "%" PRIu64, v);
+}
+
 static void put_object(FILE *f, struct pool *pool, const struct vtype *t, const uint8_t *p, size_t len)
 {
 	bool more = false;
@@ -97,6 +111,10 @@ static void put_object(FILE *f, struct pool *pool, const struct vtype *t, const 
 	}
 	if (t->kind == V_ARRAY) {
 		put_array(f, pool, t, p, len);
+		return;
+	}
+	if (t->kind == V_PTR || (t->kind == V_INT && t->show == IR_ENUM)) {
+		put_integer(f, t, p, len);
 		return;
 	}
 	m = xmemstream(&text, &size);
@@ -132,9 +150,13 @@ static void put_value(const struct writer *w, uint8_t type, uint32_t show, const
 	char *text;
 
 	if (v->fault) {
-		fprintf(w->f, v->n.u ? "{\"%s\":\"0x%" PRIx64 "\"}" : "{\"%s\":null}", v->refused ? "unreadable" : "fault", v->n.u);
+		fprintf(w->f, v->n.u ? "{\"%s\": \"0x%" PRIx64 "\"}" : "{\"%s\": null}", v->refused ? "unreadable" : "fault", v->n.u);
 	} else if (type == IR_STRUCT && show < w->u->shown.n) {
 		put_object(w->f, &pool, w->u->shown.v[show], v->text, v->len);
+	} else if (type == IR_PTR) {
+		fprintf(w->f, "%" PRIu64, v->n.u);
+	} else if (type == IR_ENUM && show < w->u->shown.n && w->u->shown.v[show]->kind == V_INT) {
+		fprintf(w->f, "%" PRId64, v->n.i);
 	} else if (ir_is_float(type) && isfinite(v->n.f)) {
 		fprintf(w->f, "%.17g", v->n.f);
 	} else {
@@ -264,10 +286,10 @@ static void put_hist(const struct writer *w, const struct agg *a)
 		bucket_range(w->m, i, n, has, at);
 		fputs(i > first ? ",{" : "{", w->f);
 		if (has[0])
-			fprintf(w->f, "\"min\":%" PRId64 ",", at[0]);
+			fprintf(w->f, "\"min\": %" PRId64 ", ", at[0]);
 		if (has[1])
-			fprintf(w->f, "\"max\":%" PRId64 ",", at[1]);
-		fprintf(w->f, "\"count\":%" PRIu64 "}", a->buckets[i] / w->div);
+			fprintf(w->f, "\"max\": %" PRId64 ", ", at[1]);
+		fprintf(w->f, "\"count\": %" PRIu64 "}", a->buckets[i] / w->div);
 	}
 	fputc(']', w->f);
 }
@@ -277,18 +299,18 @@ static void put_stats(const struct writer *w, const struct agg *a)
 	struct ir_map avg = *w->m;
 
 	avg.kind = IR_MAP_AVG;
-	fprintf(w->f, "{\"count\":%" PRIu64 ",\"average\":", a->count);
+	fprintf(w->f, "{\"count\": %" PRIu64 ", \"average\": ", a->count);
 	put_num(w, w->m->num, agg_value(&avg, a));
-	fputs(",\"total\":", w->f);
+	fputs(", \"total\": ", w->f);
 	put_num(w, w->m->num, a->sum);
 	fputc('}', w->f);
 }
 
 static void put_quantiles(const struct writer *w, const struct agg *a)
 {
-	fprintf(w->f, "{\"count\":%" PRIu64 ",\"quantiles\":{", a->count);
+	fprintf(w->f, "{\"count\": %" PRIu64 ", \"quantiles\": {", a->count);
 	for (uint32_t i = 0; i < w->m->nquantiles; i++)
-		fprintf(w->f, "%s\"%g\":%" PRId64, i ? "," : "", w->m->quantiles[i],
+		fprintf(w->f, "%s\"%g\": %" PRId64, i ? ", " : "", w->m->quantiles[i],
 			agg_divided(agg_quantile(a, w->m->quantiles[i]), w->div));
 	fputs("}}", w->f);
 }
@@ -322,14 +344,14 @@ void format_map_json(FILE *f, const struct ir_unit *u, uint32_t map, const struc
 	struct map_list list;
 
 	format_sorted(u, map, ops, store, top, &list);
-	fprintf(f, "{\"type\":\"%s\",\"data\":{", map_type(w.m));
+	fprintf(f, "{\"type\": \"%s\", \"data\": {", map_type(w.m));
 	json_string(f, w.m->name, strlen(w.m->name));
-	fputs(w.m->nkeys ? ":{" : list.n ? ":" : ":null", f);
+	fputs(w.m->nkeys ? ": {" : list.n ? ": " : ": null", f);
 	for (size_t i = 0; i < list.n; i++) {
-		fputs(i ? "," : "", f);
+		fputs(i ? ", " : "", f);
 		if (w.m->nkeys) {
 			put_key(&w, &list.v[i]);
-			fputc(':', f);
+			fputs(": ", f);
 		}
 		put_entry(&w, &list.v[i]);
 	}
@@ -342,23 +364,45 @@ void format_map_json(FILE *f, const struct ir_unit *u, uint32_t map, const struc
 static const char *const event_types[] = {
 	[IR_RECORD_PRINTF] = "printf", [IR_RECORD_TIME] = "time", [IR_RECORD_JOIN] = "join",
 	[IR_RECORD_ERRORF] = "errorf", [IR_RECORD_WARNF] = "warnf", [IR_RECORD_CAT] = "cat",
-	[IR_RECORD_SYSTEM] = "system",
+	[IR_RECORD_SYSTEM] = "syscall",
 };
+
+/* errorf(), warnf(): the text has the severity in front and a newline behind it. */
+static void put_message(const struct writer *w, const struct ir_record *r, const char *text, size_t len)
+{
+	size_t front = r->kind == IR_RECORD_ERRORF ? strlen("ERROR: ") : strlen("WARNING: ");
+	struct diag at = w->names && w->names->source ? diag_at(w->names->source, r->at, r->len) : (struct diag){ 0 };
+
+	fprintf(w->f, "{\"type\": \"%s\", \"msg\": ", event_types[r->kind]);
+	json_string(w->f, text + front, len - front - 1);
+	if (at.line) {
+		fputs(", \"filename\": ", w->f);
+		json_string(w->f, w->names->source->name, strlen(w->names->source->name));
+		fprintf(w->f, ", \"line\": %u, \"col\": %u", at.line, at.column);
+	}
+	fputs("}\n", w->f);
+}
 
 /* What is made of text, as the text that it is. */
 static int put_text(const struct writer *w, uint32_t record, const uint8_t *payload, size_t len)
 {
 	const struct ir_record *r = &w->u->records.v[record];
+	struct format_names names = w->names ? *w->names : (struct format_names){ 0 };
 	char *text = NULL;
 	size_t size;
 	FILE *m = xmemstream(&text, &size);
-	int err = format_event(m, w->u, record, payload, len, w->names);
+	int err;
+
+	names.source = NULL;	/* a place is said by itself */
+	err = format_event(m, w->u, record, payload, len, w->names ? &names : NULL);
 
 	fclose(m);
-	if (!err) {
+	if (!err && (r->kind == IR_RECORD_ERRORF || r->kind == IR_RECORD_WARNF)) {
+		put_message(w, r, text, size);
+	} else if (!err) {
 		if (r->kind != IR_RECORD_PRINTF && r->kind != IR_RECORD_TIME && size && text[size - 1] == '\n')
 			size--;
-		fprintf(w->f, "{\"type\":\"%s\",\"data\":", event_types[r->kind]);
+		fprintf(w->f, "{\"type\": \"%s\", \"data\": ", event_types[r->kind]);
 		json_string(w->f, text, size);
 		fputs("}\n", w->f);
 	}
@@ -370,7 +414,7 @@ static void put_print(const struct writer *w, const struct ir_record *r, const s
 {
 	uint32_t field = 0;
 
-	fputs("{\"type\":\"value\",\"data\":", w->f);
+	fputs("{\"type\": \"value\", \"data\": ", w->f);
 	for (const char *s = r->text; *s; s++) {
 		if (*s != '%') {
 			put_sign(w->f, *s);
@@ -384,13 +428,13 @@ static void put_print(const struct writer *w, const struct ir_record *r, const s
 
 static void put_record(const struct writer *w, const struct ir_record *r, const struct field_value *v)
 {
-	fputs("{\"type\":\"record\",\"data\":{", w->f);
+	fputs("{\"type\": \"record\", \"data\": {", w->f);
 	for (uint32_t i = 0; i < r->nfields; i++) {
 		const char *name = r->fields[i].name ? r->fields[i].name : "";
 
-		fputs(i ? "," : "", w->f);
+		fputs(i ? ", " : "", w->f);
 		json_string(w->f, name, strlen(name));
-		fputc(':', w->f);
+		fputs(": ", w->f);
 		put_value(w, r->fields[i].type, r->fields[i].show, &v[i]);
 	}
 	fputs("}}\n", w->f);

@@ -127,7 +127,7 @@ static void print_name(const struct printer *p, const struct map_entry *e)
 		print_parts(p, p->m->key_shape, p->m->keys, p->m->nkeys, e->key);
 		fputc(']', p->f);
 	}
-	fputs(": ", p->f);
+	fputs(p->m->kind == IR_MAP_HIST || p->m->kind == IR_MAP_LHIST ? ":" : ": ", p->f);
 }
 
 /* ---- histograms ---- */
@@ -225,10 +225,11 @@ static void print_stats(const struct printer *p, const struct agg *a)
 	struct ir_map avg = *p->m;
 
 	avg.kind = IR_MAP_AVG;
-	fprintf(p->f, "count %" PRIu64 ", average ", a->count);
+	fprintf(p->f, "{ .count = %" PRIu64 ", .average = ", a->count);
 	print_num(p, p->m->num, agg_value(&avg, a));
-	fputs(", total ", p->f);
+	fputs(", .total = ", p->f);
 	print_num(p, p->m->num, a->sum);
+	fputs(" }", p->f);
 }
 
 static void print_quantiles(const struct printer *p, const struct agg *a)
@@ -269,6 +270,16 @@ static void print_value(const struct printer *p, const struct map_entry *e)
 	}
 }
 
+/* The value of a map without keys that was never written: zeros and empty texts. */
+static const struct map_entry *unset_entry(const struct ir_map *m)
+{
+	static const uint8_t zeros[8 * 64];
+	static const struct agg none;
+	static const struct map_entry e = { .key = zeros, .value = zeros, .value_len = sizeof(zeros), .agg = (struct agg *)&none };
+
+	return !m->nkeys && m->nvalues <= 64 ? &e : NULL;
+}
+
 void format_sorted(const struct ir_unit *u, uint32_t map, const struct map_ops *ops, void *store, uint64_t top,
 		   struct map_list *ret_list)
 {
@@ -281,6 +292,8 @@ void format_sorted(const struct ir_unit *u, uint32_t map, const struct map_ops *
 		memmove(list.v, list.v + list.n - top, top * sizeof(list.v[0]));
 		list.n = top;
 	}
+	if (!list.n && unset_entry(&u->maps.v[map]))
+		*vec_add(&list) = *unset_entry(&u->maps.v[map]);
 	*ret_list = list;
 }
 
@@ -297,9 +310,6 @@ void format_map(FILE *f, const struct ir_unit *u, uint32_t map, const struct map
 		print_value(&p, &list.v[i]);
 		fputc('\n', f);
 	}
-	/* a line between averages, and what follows, as bpftrace has it */
-	if (p.m->kind == IR_MAP_STATS || p.m->kind == IR_MAP_AVG || !list.n)
-		fputc('\n', f);
 	vec_free(&list);
 }
 

@@ -66,7 +66,7 @@ enum ir_type {
 	IR_STRUCT,		/* the bytes of an object; show is the type */
 };
 
-/* `show` of IR_U64: a register as it is; what it holds may be narrower. %d takes 32 bits for an int; a field is hexadecimal. */
+/* `show` of IR_U64: a register as it is; what it holds may be narrower. A field is hexadecimal. */
 #define IR_SHOW_RAW 1
 
 /* `show` of IR_STR: its cap is the common limit and not one of its own, so one that fills it was cut. */
@@ -305,7 +305,7 @@ struct ir_record {
 	struct ir_field *fields;
 	char *text;
 	uint32_t text_len;
-	uint32_t at;			/* offset in the source */
+	uint32_t at, len;		/* offset in the source, bytes there */
 	uint32_t owner;			/* struct lang_site; with IR_OWNER_LEFT: of a program with is_left */
 };
 

@@ -127,20 +127,6 @@ static void read_configs(struct lang *l)
 	}
 }
 
-static uint64_t alignment(const struct vtype *t)
-{
-	uint64_t a = 1;
-	uint32_t i;
-
-	if (t->kind == V_ARRAY)
-		return alignment(t->to);
-	if (t->kind != V_STRUCT)
-		return t->size ? t->size : 1;
-	for (i = 0; i < t->nmembers; i++)
-		a = MAX(a, alignment(t->members[i].type));
-	return a;
-}
-
 /* Known by name before any is laid out: lists point to themselves, and to what comes later. */
 static struct vtype *declare_struct(struct lang *l, const struct struct_decl *d)
 {
@@ -167,7 +153,7 @@ static void define_struct(struct lang *l, struct vtype *t)
 
 		if (type->kind != V_ERROR && !type->size)
 			diag_error(l->diags, m->at, m->len, "'%s' has no size", m->name);
-		align = alignment(type) * 8;
+		align = v_align(type) * 8;
 		most = MAX(most, align / 8);
 		if (is_union)
 			bit = 0;

@@ -41,6 +41,7 @@ struct ir_record *lower_record(struct lower *w, uint8_t kind, const struct expr 
 	r->kind = kind;
 	r->map = IR_NONE;
 	r->at = e ? e->at : w->c->clause->at;
+	r->len = e ? e->len : 1;
 	r->owner = w->c->site->owner | (w->c->site->owner && w->p->is_left ? IR_OWNER_LEFT : 0);
 	return r;
 }
@@ -171,8 +172,6 @@ static struct val lower_printf(struct lower *w, const struct expr *e)
 		if (n && c.kind != '%' && arg < e->nlist) {
 			v = format_arg(w, e->list[arg++], c.kind);
 			lower_field(w, r, &list, NULL, &v);
-			if (e->list[arg - 1]->type->is_raw)
-				r->fields[r->nfields - 1].show = IR_SHOW_RAW;
 			r->fields[r->nfields - 1].known = known_arg(r, e->list[arg - 1]);
 		}
 		n = n ? n : 1;
@@ -373,6 +372,18 @@ static struct val text_op(struct lower *w, const struct expr *e, uint8_t op)
 	return val_reg(e->type, dst, a.mask | b.mask);
 }
 
+/* As in bpftrace: 0, or 1 for texts that differ. */
+static struct val lower_strncmp(struct lower *w, const struct expr *e)
+{
+	struct val v = text_op(w, e, IR_STR_CMP);
+	uint32_t zero;
+
+	if (v.kind == K_CONST)
+		return v;
+	zero = lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0);
+	return val_reg(e->type, lower_pure(w, IR_NE, IR_I64, v.reg, zero, 0), v.mask);
+}
+
 static struct val lower_contains(struct lower *w, const struct expr *e)
 {
 	struct val at = text_op(w, e, IR_STR_FIND);
@@ -497,7 +508,7 @@ struct val lower_call(struct lower *w, const struct expr *e)
 	case C_LEN:	return lower_len(w, e);
 	case C_STR: case C_BUF: return lower_str(w, e);
 	case C_STRLEN:	return text_op(w, e, IR_STR_LEN);
-	case C_STRNCMP:	return text_op(w, e, IR_STR_CMP);
+	case C_STRNCMP:	return lower_strncmp(w, e);
 	case C_STRSTR:	return text_op(w, e, IR_STR_FIND);
 	case C_STRCONTAINS: return lower_contains(w, e);
 	case C_USYM: case C_UPTR: return retyped(w, e);

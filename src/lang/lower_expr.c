@@ -162,10 +162,12 @@ static struct val compare_tuples(struct lower *w, const struct expr *e, const st
 		one = compare(w, &each, &a->elems[i], &b->elems[i]);
 		all = lower_math(w, '&', &v_i64, &all, &one);
 	}
-	if (e->op == T_EQ)
-		return all;
-	one = val_const(&v_i64, 1);
-	return lower_math(w, '^', &v_i64, &all, &one);
+	if (e->op != T_EQ) {
+		one = val_const(&v_i64, 1);
+		all = lower_math(w, '^', &v_i64, &all, &one);
+	}
+	all.type = e->type;
+	return all;
 }
 
 static bool compare_const(uint8_t op, bool is_signed, num a, num b)

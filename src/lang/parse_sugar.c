@@ -3,7 +3,7 @@
  * Calls that are a short way to write something else:
  *
  *	find(@m, key, $v)	has_key(@m, key) ? { $v = @m[key]; true } : false
- *	assert(c, "text")	if (!c) { errorf("assertion failed: text"); exit(1) }
+ *	assert(c, "text")	if (!c) { errorf("assert failed: text"); exit(1) }
  *	fail("format", ...)	errorf("format", ...); exit(1)
  */
 #include "lang/parse.h"
@@ -76,7 +76,7 @@ static struct expr *assertion(struct parser *p, struct expr *e)
 	struct expr *block = node(p, E_BLOCK, e), *text = node(p, E_STR, e->list[1]), *not = node(p, E_UNARY, e->list[0]);
 	struct stmt *s = statement(p, not, NULL);
 
-	text->name = "assertion failed: %s";
+	text->name = "assert failed: %s";
 	text->text_len = strlen(text->name);
 	not->op = '!';
 	not->a = e->list[0];

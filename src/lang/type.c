@@ -329,6 +329,24 @@ bool v_can_text(const struct vtype *t)
 	return v_has_text(t) || (t->kind == V_ARRAY && t->to->kind == V_INT && t->to->size == 1 && !t->held);
 }
 
+uint64_t v_align(const struct vtype *t)
+{
+	const struct type *of = t->kind == V_STRUCT && !t->decl && t->types ? type_get(t->types, t->id) : NULL;
+	struct pool pool = { 0 };
+	uint64_t a = 1;
+
+	if (t->kind == V_ARRAY)
+		return v_align(t->to);
+	if (t->kind != V_STRUCT)
+		return t->size & 7 || !t->size ? MAX(t->size & -t->size, 1u) : 8;
+	for (uint64_t i = 0; of && i < of->n && !(of->members[i].flags & MEMBER_VIRTUAL); i++)
+		a = MAX(a, v_align(v_from(&pool, t->types, of->members[i].type)));
+	for (uint32_t i = 0; i < t->nmembers && !t->packed; i++)
+		a = MAX(a, v_align(t->members[i].type));
+	pool_free(&pool);
+	return a;
+}
+
 static bool same_elems(const struct vtype *a, const struct vtype *b)
 {
 	uint64_t i;

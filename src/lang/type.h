@@ -37,6 +37,7 @@ struct vtype {
 	bool is_signed, is_bool, is_char;
 	bool is_raw;			/* V_INT: a register as it is, perhaps of something narrower */
 	bool to_int;			/* V_INT: C makes an int of it: a bit-field narrower than that, an enumerator */
+	bool packed;			/* V_STRUCT of the script: without gaps */
 	bool held;			/* V_ARRAY: a number looked at as an array; it is in a register */
 	uint8_t show;			/* enum ir_type */
 	uint8_t agg;			/* V_AGG: enum ir_map_kind */
@@ -106,6 +107,9 @@ bool v_is_char_array(const struct vtype *t);
 bool v_has_text(const struct vtype *t);
 /* Also bytes, where text is asked for: with %s, or compared with a string. */
 bool v_can_text(const struct vtype *t);
+
+/* How many bytes its address is a multiple of. */
+uint64_t v_align(const struct vtype *t);
 
 /* Do values of both go into one variable? Sizes of strings don't matter. */
 bool v_same(const struct vtype *a, const struct vtype *b);

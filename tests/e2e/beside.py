@@ -244,6 +244,8 @@ def normal(case, text):
     found = blocks(text)
     if case.totals:
         found = [total(b) for b in found]
+    # releases after 0.17 print stats() as a record
+    found = [re.sub(r"count (\d+), average (-?\d+), total (-?\d+)$", r"{ .count = \1, .average = \2, .total = \3 }", b) for b in found]
     for pattern in case.mask:
         found = [re.sub(pattern, "~", b) for b in found]
     maps = sorted(b for b in found if b.startswith("@"))

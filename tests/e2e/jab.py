@@ -36,10 +36,18 @@ def number(value):
     return value["value"] if isinstance(value, dict) and "value" in value else value
 
 
+def without_gap(text):
+    """Without the two empty lines that separate a script's maps from what was printed before."""
+    return re.sub(r"\n\n(?=@|\Z)", "", text, count=1)
+
+
 class Result:
-    """What one run left: status, its own output, stderr, and the parsed JSON lines."""
+    """What one run left: status, its own output (of a script: without_gap()), stderr (without how many probes there are), and the
+    parsed JSON lines."""
 
     def __init__(self, status, output, stderr, stdout=""):
+        output = without_gap(output)
+        stderr = re.sub(r"^Attached \d+ probes?\n", "", stderr, flags=re.M)
         self.status, self.output, self.stderr, self.stdout = status, output, stderr, stdout
         self.objects = [json.loads(x) for x in lines_of(output) if x.startswith("{")]
         self.summary = self.objects[-1].get("summary") if self.objects else None

@@ -54,7 +54,7 @@ def test_lines(built):
 ])
 def test_errors(built, text):
     r = scripts.run(text, built("places"), N)
-    assert r.status == 1 and r.stdout == "" and "error: unknown name" in r.stderr and "leaves out" not in r.stderr, r
+    assert r.status == 1 and r.stdout == "" and "ERROR: unknown name" in r.stderr and "leaves out" not in r.stderr, r
 
 
 def test_strict(built):

@@ -74,7 +74,7 @@ def test_refused(built, tmp_path, build):
     for name, why in ODD.items():
         for more in ("retval", "retval if 1", "retval:long", "retval:double", "retval:string"):
             r = jab.run("trace", "--dry-run", f"exe:{name}%return {more}", "--", path)
-            assert r.status and ": error: " in r.stderr and (re.search(why, r.stderr) or ":" in more), (name, more, r)
+            assert r.status and ": ERROR: " in r.stderr and (re.search(why, r.stderr) or ":" in more), (name, more, r)
     # of many functions those are left out
     wanted, got = shown(path, {"all": "exe:*_w*%return retval"}, tmp_path)        # full_word, odd_wide, odd_wider
     assert [f["retval"] for hits in got.values() for f in hits] == [int(x) for x, in wanted["full_word"]], got

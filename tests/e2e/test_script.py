@@ -31,7 +31,7 @@ def test_one_number_in_every_way(tell):
         @plus += n; @times++; @less-- }""")
     for name in ("count", "sum", "avg", "min", "max"):
         assert scalar(got, name) == c[name], (name, got)
-    assert scalar(got, "stats") == f"count {c['count']}, average {c['avg']}, total {c['sum']}"
+    assert scalar(got, "stats") == f"{{ .count = {c['count']}, .average = {c['avg']}, .total = {c['sum']} }}"
     assert (scalar(got, "plus"), scalar(got, "times"), scalar(got, "less")) == (c["sum"], c["count"], "-" + c["count"])
     assert {-1 if k is None else k: v for k, v in histogram(got, "hist").items()} == c["hist"]
     assert {-10 if k is None else k: v for k, v in histogram(got, "lhist").items()} == c["lhist"]
@@ -60,7 +60,7 @@ def test_aggregations_by_key(tell):
     got, c = tell("""u:exe:take { @a[str(s)] = avg(n); @s[str(s)] = stats(n); @lo[it->id] = min(n); @hi[it->id] = max(n);
         @h[it->id] = hist(n); @l[it->id] = lhist(n, 0, 1000, 1000) }""")
     for word, (n, total) in c["word"].items():
-        assert keyed(got, "s")[word] == f"count {n}, average {int(total / n)}, total {total}"
+        assert keyed(got, "s")[word] == f"{{ .count = {n}, .average = {int(total / n)}, .total = {total} }}"
         assert keyed(got, "a")[word] == str(int(total / n))
     assert set(keyed(got, "lo")) == set(keyed(got, "hi")) == set(c["item"])
     for item, (n, _) in c["item"].items():

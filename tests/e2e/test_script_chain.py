@@ -10,7 +10,7 @@ import jab
 import scripts
 from scripts import Script
 
-SCRIPT = 'u:%s:look { printf("%%d %%d\\n", n, p->next->next->value) }'
+SCRIPT = 'u:%s:look { printf("%%d %%ld\\n", n, p->next->next->value) }'
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_who_shuts_a_page_of_its_data(chain, door):
     assert t.ask("shut") == "shut"
     if door:
         assert t.ask("door") == "closed"
-    with Script('u:%s:look { printf("%%d %%d\\n", n, p->next->value) }' % path, t.pid) as s:
+    with Script('u:%s:look { printf("%%d %%ld\\n", n, p->next->value) }' % path, t.pid) as s:
         t.run(3)
         r = s.stop()
     got = printed(r.output)

@@ -130,7 +130,7 @@ def test_json(built, tmp_path):
                 "--", built("calls"), 10, 1)
     assert r.status == 0 and r.output.strip() == "10", r
     got = [json.loads(x) for x in out.read_text().splitlines()]
-    assert got[0] == {"type": "attached_probes", "data": {"probes": 1}}, got
+    assert got[0] == {"type": "attached_probes", "count": 2, "data": {"probes": 2}}, got
     assert {"type": "printf", "data": "bye\n"} in got, got
     assert {"type": "map", "data": {"@": {"0": 5, "1": 5}}} in got, got
     assert {"type": "hist", "data": {"@h": [{"min": a, "max": b, "count": n} for a, b, n in
@@ -150,7 +150,7 @@ def test_json_is_that_of_bpftrace():
     theirs = [json.loads(x) for x in p.stdout.splitlines() if x]
     ours = jab.run("-f", "json", "-e", text)
     assert ours.status == 0, ours
-    assert ours.rows == theirs[1:]
+    assert ours.rows[1:] == theirs[1:]
 
 
 def test_folded_stacks(built, tmp_path):
@@ -164,7 +164,30 @@ def test_folded_stacks(built, tmp_path):
 def test_json_of_the_tracer_alone():
     for how in (["--json"], ["-f", "json"]):
         r = jab.run(*how, "-e", 'BEGIN { print((1, "x")); exit(3); }')
-        assert r.status == 3 and r.rows == [{"type": "value", "data": [1, "x"]}] and r.summary["clean"], r
+        assert r.status == 3 and r.rows[1:] == [{"type": "value", "data": [1, "x"]}] and r.summary["clean"], r
+        assert r.rows[0] == {"type": "attached_probes", "count": 1, "data": {"probes": 1}}, r
+        r = jab.run(*how, "-q", "-e", 'BEGIN { print((1, "x")); }')
+        assert r.status == 0 and r.output == '{"type": "value", "data": [1,"x"]}\n', r
+
+
+def test_begin_and_end_alone():
+    """Nothing is waited for. The number of probes comes first, two empty lines separate the maps from the rest."""
+    p = subprocess.run([jab.JAB, "-e", 'begin { printf("a\\n"); @x = 1 } end { printf("z") }'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, text=True, timeout=jab.LIMIT)
+    assert (p.returncode, p.stdout) == (0, "Attached 2 probes\na\nz\n\n@x: 1\n"), p
+    p = subprocess.run([jab.JAB, "-q", "-e", "begin { @x = 1 }"], capture_output=True, text=True, timeout=jab.LIMIT)
+    assert (p.returncode, p.stdout, p.stderr) == (0, "\n\n@x: 1\n", ""), p
+
+
+def test_messages_of_a_script_go_to_stderr(tmp_path):
+    text = 'begin { errorf("n %d", 7); warnf("w"); assert(1 == 2, "no"); }'
+    r = jab.run("-e", text, "-o", tmp_path / "out")
+    assert r.status == 1 and (tmp_path / "out").read_text() == "\n\n", r
+    assert r.stderr.splitlines() == ["stdin:1:9-26: ERROR: n 7", "stdin:1:28-38: WARNING: w", "stdin:1:40-60: ERROR: assert failed: no"], r
+    r = jab.run("-q", "--json", "-e", text)
+    assert r.rows == [{"type": "errorf", "msg": "n 7", "filename": "stdin", "line": 1, "col": 9},
+                      {"type": "warnf", "msg": "w", "filename": "stdin", "line": 1, "col": 28},
+                      {"type": "errorf", "msg": "assert failed: no", "filename": "stdin", "line": 1, "col": 40}], r
 
 
 # --- mistakes ---
@@ -214,9 +237,9 @@ def test_mistakes(args, status, words):
 
 def test_scripts_without_sense(tmp_path):
     for text, word in [("", "there is no probe in this script"), ("  // nothing\n", "there is no probe"),
-                       ("BEGIN { nonsense(5); }", "nonsense"), ("BEGIN {", "error")]:
+                       ("BEGIN { nonsense(5); }", "nonsense"), ("BEGIN {", "ERROR")]:
         r = jab.run("-e", text)
-        assert r.status == 1 and word in r.stderr and r.stderr.startswith("command line:"), r
+        assert r.status == 1 and word in r.stderr and r.stderr.startswith("stdin:"), r
     f = tmp_path / "bytes.bt"
     f.write_bytes(b"BEGIN { \0\1\2 }")
     wrong(jab.run(f), 1, "it holds binary data")
@@ -259,7 +282,7 @@ def test_closed_and_full_stdout():
         with open(to or "/dev/null", "w") as f:
             p = subprocess.run([jab.JAB, *script], stdin=subprocess.DEVNULL, stdout=f, stderr=subprocess.PIPE, text=True,
                                timeout=jab.LIMIT, preexec_fn=None if to else lambda: os.close(1))
-        assert p.returncode == 1 and "can't be written" in p.stderr and len(p.stderr.splitlines()) == 1, (to, p)
+        assert p.returncode == 1 and "can't be written" in p.stderr and len(p.stderr.splitlines()) == 2, (to, p)
 
 
 def test_target_that_ends(target):

@@ -16,24 +16,24 @@ def test_commands(built):
     r = scripts.run(SYSTEM, built("script"), "tail", 5, options=["--unsafe"])
     assert (r.status, r.output, r.stderr) == (0, "2 two\nafter\n", ""), r
     r = scripts.run(SYSTEM, built("script"), "tail", 5, options=["--unsafe", "-f", "json"])
-    assert r.rows[1:] == [{"type": "system", "data": "2 two\n"}, {"type": "printf", "data": "after\n"}], r
+    assert r.rows[1:] == [{"type": "syscall", "data": "2 two\n"}, {"type": "printf", "data": "after\n"}], r
     r = jab.run("--unsafe", "-e", 'BEGIN { system("nosuchcommand 2>/dev/null; printf ab"); system("echo c"); exit() }')
     assert (r.status, r.output) == (0, "abc\n"), r
 
 
 def test_commands_need_a_word(built):
     r = scripts.run(SYSTEM, built("script"), "tail", 5)
-    assert (r.status, r.output) == (1, "") and "--unsafe" in r.stderr and "^~~" in r.stderr, r
+    assert (r.status, r.output) == (1, "") and "--unsafe" in r.stderr and "~~~" in r.stderr, r
 
 
 def test_warnings_can_be_left_out():
     text = '#include <stdio.h>\nBEGIN { warnf("w"); errorf("e"); printf("p\\n"); exit() }'
     r = jab.run("-e", text)
-    assert r.status == 0 and "warning" in r.stderr and lines_of(r.output) == ["WARNING: w", "ERROR: e", "p"], r
+    assert r.status == 0 and "WARNING: #include" in r.stderr and "2:9-19: WARNING: w\n" in r.stderr and lines_of(r.output) == ["p"], r
     r = jab.run("--no-warnings", "-e", text)
-    assert (r.status, r.stderr, lines_of(r.output)) == (0, "", ["ERROR: e", "p"]), r
+    assert (r.status, r.stderr, lines_of(r.output)) == (0, "stdin:2:21-32: ERROR: e\n", ["p"]), r
     r = jab.run("--no-warnings", "-e", text.replace("exit()", "exit("))
-    assert r.status == 1 and "error" in r.stderr and "warning" not in r.stderr, r
+    assert r.status == 1 and "ERROR" in r.stderr and "WARNING" not in r.stderr, r
 
 
 @pytest.mark.parametrize("options", [["-k"], ["-kk"], ["-q", "-B", "line"], ["--usdt-file-activation"], ["-I", "/", "--include", "x.h"],

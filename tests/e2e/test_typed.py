@@ -83,8 +83,8 @@ def test_error_behind_warnings(built):
     """However many warnings there are, what is wrong is told."""
     many = " ".join(f"x{i}=s" for i in range(12))
     r = jab.run("trace", "--dry-run", f"exe:typed::look {many} y=nowhere", "--", built("typed_rs_2"))
-    assert r.status and r.stderr.count(": warning: the compiler may have changed") == 12, r
-    assert re.search(r": error: unknown name 'nowhere'.*\n  exe:typed::look .*\n +\^~{6}\n", r.stderr), r
+    assert r.status and r.stderr.count(": WARNING: the compiler may have changed") == 12, r
+    assert re.search(r": ERROR: unknown name 'nowhere'.*\nexe:typed::look .*\n +~{7}\n", r.stderr), r
 
 
 def test_copy_at_the_entry(built):
@@ -388,7 +388,7 @@ def test_rust_enums_with_data(built, level):
         assert ours[4].startswith("Some(0x") if place == "true" else ours[4] == "None", r
         assert "variants::Shape::" in shown[5 * i + 1] and "Option<u16>::" in shown[5 * i + 2]
     j = scripts.run('u:exe:variants::show { print(h->shape) }', built(f"variants_{level}"), options=["-f", "json"])
-    assert [f'"data":"{x}"' in y for x, y in zip(shown[1::5], j.output.splitlines()[1:5])] == [True] * 4, j
+    assert [f'"data": "{x}"' in y for x, y in zip(shown[1::5], j.output.splitlines()[1:5])] == [True] * 4, j
 
 
 VARIANTS = [    # as the program makes them: the variant that is there, and its members

@@ -104,7 +104,7 @@ class Asker:
             if len(p["addresses"]) > 1 and p["kind"] != "exit":     # other copies may have less: this one for itself
                 p["probe"], p["addresses"] = f"exe:{p['addresses'][0]:#x}", p["addresses"][:1]
                 continue
-            said = re.search(r"^.*: error: .*\n(.*)\n( *)\^", r.stderr, re.M)
+            said = re.search(r"^.*: ERROR: .*\n(.*)\n( *)~", r.stderr, re.M)
             number = re.findall(r"\bx(\d+)=", said[1][:len(said[2]) + 1]) if said else []
             if not number:
                 self.report.fail(p["probe"], "can't tell which field is meant: " + r.stderr)

@@ -221,7 +221,7 @@ static void test_entry(void **state)
 		snprintf(text, sizeof(text), "x=%p y=%p z=%p\n", (void *)&head.in.u, (void *)&head.list[2], (void *)&global_number);
 		expect("exe:first x=&t->in.u y=&t->list[n+11] z=&global_number", &site, &m, text);
 		expect("u:exe:first { print(*&t->next->number); print(&*t == t); print(&global_thing.list[1] - &global_thing.list[0]) }",
-		       &site, &m, "22\n1\n1\n");
+		       &site, &m, "22\ntrue\n1\n");
 		snprintf(text, sizeof(text), "(-5, text)\n{ .s = -3, .u = 250 }\n4\n%zu\n", offsetof(struct thing, in.u));
 		expect("u:exe:first { print((t->number, t->text)); print(*t->ptr); print(sizeof(t->in)); print(offsetof(struct thing, in.u)) }",
 		       &site, &m, text);
@@ -243,7 +243,7 @@ static void test_names(void **state)
 	expect("ur:exe:second { print(retval) }", &site, &m, "100\n");
 	site = site_at(first, LANG_RETURN);
 	m.regs[0] = 0xffffffff;			/* an int: the upper half means nothing */
-	expect("ur:exe:first { print(retval); print(retval < 0) }", &site, &m, "-1\n1\n");
+	expect("ur:exe:first { print(retval); print(retval < 0) }", &site, &m, "-1\ntrue\n");
 	expect("exe:first%return", &site, &m, "retval=-1\n");
 	site = site_at(second, LANG_CALL);
 	m.ctx[IR_CTX_DURATION] = 12;
@@ -292,7 +292,7 @@ static void test_refused(void **state)
 		got = run(rows[i].line, &site, &m);
 		if (!strstr(got, "error") || !strstr(got, rows[i].words))
 			print_error("%s\n%s\n", rows[i].line, got);
-		assert_non_null(strstr(got, "error"));
+		assert_non_null(strstr(got, "ERROR"));
 		assert_non_null(strstr(got, rows[i].words));
 		free(got);
 	}
@@ -308,9 +308,9 @@ static int try_name(const char *name, const struct lang_site *site, size_t *unsu
 	int refused;
 
 	got = run(text, site, &m);
-	refused = strstr(got, "error: ") != NULL;
+	refused = strstr(got, "ERROR: ") != NULL;
 	warned = strstr(got, "may have changed how this static function is called");
-	last = !refused && strstr(got, "warning: ") ? strrchr(got, '^') : NULL;
+	last = !refused && strstr(got, "WARNING: ") ? strrchr(got, '~') : NULL;
 	last = last ? strchr(last, '\n') + 1 : got;
 	assert_int_equal(types_copy_var(types, site->pc, name, &v), 0);
 	doubtful = v.flags & (VAR_UNSURE | VAR_DISPUTED);

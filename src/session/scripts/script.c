@@ -35,6 +35,7 @@ struct script_run {
 	uint32_t pid, tid;		/* whose event is being shown, as the target says */
 	uint32_t target;		/* likewise; UINT32_MAX: a map is, or what the tracer itself has said */
 	bool no_warnings;
+	bool begun;			/* the begin clauses have run */
 	bool exited;
 	int status;
 };
@@ -125,7 +126,7 @@ static void show_text(struct script_run *s, const char *type, const char *text, 
 		fwrite(text, 1, len, s->out);
 		return;
 	}
-	fprintf(s->out, "{\"type\":\"%s\",\"data\":", type);
+	fprintf(s->out, "{\"type\": \"%s\", \"data\": ", type);
 	json_string(s->out, text, len);
 	fputs("}\n", s->out);
 }
@@ -187,7 +188,7 @@ static void show_command(struct script_run *s, const char *command)
 	pclose(from);
 	if (all != s->out) {
 		fclose(all);
-		show_text(s, "system", text, size);
+		show_text(s, "syscall", text, size);
 	}
 	free(text);
 }
@@ -266,7 +267,11 @@ static void serve(struct script_run *s, uint32_t record, const uint8_t *payload,
 	} else if (r->kind == IR_RECORD_SYSTEM) {
 		show_named(s, record, payload, len, show_command);
 	} else if (r->kind != IR_RECORD_WARNF || !s->no_warnings) {
-		(s->style == SCRIPT_JSON ? format_event_json : format_event)(s->out, u, record, payload, len, &s->names);
+		bool message = s->style != SCRIPT_JSON && (r->kind == IR_RECORD_ERRORF || r->kind == IR_RECORD_WARNF);
+
+		if (message)
+			fflush(s->out);
+		(s->style == SCRIPT_JSON ? format_event_json : format_event)(message ? stderr : s->out, u, record, payload, len, &s->names);
 	}
 	free(v);
 }
@@ -465,6 +470,7 @@ int script_begin(struct script_run *s)
 		.data = s, .symbol = symbol, .stack = stack, .module = module, .site = site,
 		.safe = s->style != SCRIPT_JSON && isatty(fileno(s->out)),
 		.wall_offset = clock.realtime_ns, .trailer = lang_config(unit_of(s)->lang)->str_trunc_trailer,
+		.source = &sc->diags,
 	};
 	s->in = (struct interp){ .unit = ir_of(s), .ops = &unit_maps_ops, .store = s->maps, .data = s, .emit = emit, .enable = enable, .moment = moment };
 	s->in.cells = xcalloc(ir_of(s)->ncells + 1, sizeof(*s->in.cells));
@@ -477,6 +483,7 @@ int script_begin(struct script_run *s)
 			if (p->kind == PROBE_INTERVAL)
 				*vec_add(&s->timers) = (struct timer){ n, p->period, now_ns() + p->period };
 		}
+	s->begun = true;
 	return 0;
 }
 
@@ -499,11 +506,17 @@ int script_tick(struct script_run *s, uint64_t *ret_wait)
 	return s->trace ? script_trace_flush(s->trace) : 0;
 }
 
+/* A script with only begin and end has nothing to wait for. */
+static bool is_over(const struct script_run *s)
+{
+	return s->begun && !s->timers.n && !s->j->targets.n && !s->j->newcomers && !script_has_sites(s);
+}
+
 bool script_exited(const struct script_run *s, int *ret_status)
 {
 	if (s->exited)
 		*ret_status = s->status;
-	return s->exited;
+	return s->exited || is_over(s);
 }
 
 static int by_name(const void *a, const void *b, void *arg)
@@ -534,6 +547,8 @@ int script_end(struct script_run *s)
 
 	s->exited = false;
 	run_kind(s, PROBE_END);
+	if (s->style == SCRIPT_TEXT && s->begun)
+		fputs("\n\n", s->out);		/* what was printed while it ran ends here, as in bpftrace */
 	if (lang_config(unit_of(s)->lang)->print_maps_on_exit)
 		show_maps(s);
 	unit_say_tracer(s->in.errors);
