@@ -451,6 +451,16 @@ int session_remove(struct jab *j, struct jab_report *ret_report)
 	return r;
 }
 
+/* Of all processes: a forked child was cleaned together with its parent, or another jab has begun to trace the process meanwhile. */
+static bool is_no_failure(pid_t pid, int err)
+{
+	if (err == -EBUSY && text_is_traced(pid)) {
+		log_info("passed over: %s", err_text());
+		return true;
+	}
+	return err == -ENOENT;
+}
+
 /* If one process can't be cleaned (another tracer holds it), the others still are. */
 int session_recover(pid_t pid, struct jab_report *ret_report)
 {
@@ -469,7 +479,7 @@ int session_recover(pid_t pid, struct jab_report *ret_report)
 		r = text_recover(left.v[i], &one);
 		if (!r)
 			add_report(&report, &one);
-		if (r >= 0 || (!pid && r == -ENOENT))	/* a forked child, which was cleaned together with its parent */
+		if (r >= 0 || (!pid && is_no_failure(left.v[i], r)))
 			continue;
 		bad = r;
 		free(why);

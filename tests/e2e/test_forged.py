@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -111,6 +112,33 @@ def test_actions_of_children(target, tmp_path):
     children = {x[0].split("-")[1] for x in done}
     assert len(children) == 6 and str(t.pid) not in children
     assert all(x[1] == x[2] == x[0].split("-")[1] and x[3] == "forge" for x in done), done
+
+
+def test_actions_of_children_that_end_meanwhile(target, tmp_path):
+    """They have no mappings any more, and their memory takes some time before they are zombies."""
+    t = target("forge")
+    done, r = act(t, tmp_path / "done", "dying 800")
+    assert len(done) == 6 and "left out" not in r.stderr and all(x[1] == x[2] != str(t.pid) for x in done), (done, r)
+
+
+MAIN_ENDS = ("import ctypes, threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); print('ready', flush=True); "
+             "ctypes.CDLL(None).syscall(60, 0)")
+
+
+def test_actions_not_for_others_whose_main_thread_has_ended(target, tmp_path):
+    """Such a process looks like a zombie, but runs."""
+    t = target("forge")
+    with subprocess.Popen([sys.executable, "-c", MAIN_ENDS], stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout.readline() == "ready\n"
+            end = time.monotonic() + LIMIT
+            while ") Z" not in Path(f"/proc/{other.pid}/stat").read_text() and time.monotonic() < end:
+                time.sleep(.01)
+            done, r = act(t, tmp_path / "done", f"pid {other.pid}")
+        finally:
+            other.kill()
+    assert str(other.pid) not in {y for x in done for y in x[1:3]}, done
+    assert f"jab: system(): left out: process {other.pid} does not have our probes" in r.stderr, r
 
 
 @pytest.mark.parametrize("length", [7, 0, 4294967288])

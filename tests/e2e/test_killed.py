@@ -127,6 +127,31 @@ def test_recover_without_pid_finds_it(target):
     t.stop()
 
 
+# Has a descriptor like those that a killed jab leaves, from the moment it is told to.
+SEEMS_LEFT = "import os; input(); os.memfd_create('jab-4194303-1-%d-1' % os.stat('/proc/self/ns/pid').st_ino); print('ready', flush=True); input()"
+
+
+def test_recover_without_pid_passes_living_jabs_over(target):
+    """Another jab may begin to trace a process after it was found; what is left elsewhere is taken out all the same."""
+    if run_alone("test_recover_without_pid_passes_living_jabs_over"):
+        return
+    t = target("calls", "serve", 2)
+    traced = subprocess.Popen([sys.executable, "-c", SEEMS_LEFT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with jab.Count(traced.pid, "libc:read", "libc:clock_nanosleep") as living:
+        traced.stdin.write("now\n")
+        traced.stdin.flush()
+        assert traced.stdout.readline() == "ready\n"
+        with jab.Count(t.pid, "exe:*") as c:
+            c.kill()
+        r = jab.run("recover", "-v")
+        assert r.status == 0 and r.output.startswith("1 process:") and not jab.leftovers(t.pid), r
+        assert f"passed over: process {traced.pid} is traced by jab {living.process.pid}, which is alive" in r.stderr, r
+        assert jab.run("recover", traced.pid).status == 1
+        assert living.stop().status == 0
+    traced.communicate("end\n")
+    t.stop()
+
+
 def test_recover_where_nothing_was_left(target):
     t = target("calls", "serve", 2)
     before = jab.snapshot(t.pid)

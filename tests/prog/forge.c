@@ -5,6 +5,7 @@
  *
  *	plain		changes nothing
  *	child		the same in a fork, which waits until the next command
+ *	dying N		the same in a fork with so many MB more, which is killed right after that: to let them go takes it a while
  *	id N		the event's id
  *	pid N		pid and tid of the event, and every number in it that is ours
  *	value N		the latter only
@@ -13,6 +14,7 @@
  *	lost PID	calls work() very often while the tracer PID is stopped, finds the words that count what is lost, and changes them
  */
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -93,7 +95,18 @@ static const char *change(const char *what, uint64_t to)
 	return "forged";
 }
 
-static const char *change_in_child(pid_t *child)
+static void take_memory(size_t size)
+{
+	char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED || !size)
+		return;
+	madvise(at, size, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < size; i += 4096)
+		at[i] = 1;
+}
+
+static const char *change_in_child(pid_t *child, size_t memory)
 {
 	int done[2];
 	char c;
@@ -103,6 +116,7 @@ static const char *change_in_child(pid_t *child)
 	*child = fork();
 	if (!*child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);	/* a test that fails half-way ends its parent only */
+		take_memory(memory);
 		change("plain", 0);
 		c = write(done[1], "x", 1);
 		for (;;)
@@ -111,6 +125,8 @@ static const char *change_in_child(pid_t *child)
 	c = read(done[0], &c, 1);
 	close(done[0]);
 	close(done[1]);
+	if (memory)
+		kill(*child, SIGKILL);
 	return "forged";
 }
 
@@ -163,7 +179,8 @@ int main(void)
 			waitpid(child, NULL, 0);
 			child = 0;
 		}
-		puts(!strcmp(what, "child") ? change_in_child(&child) : !strcmp(what, "lost") ? change_lost(to) : change(what, to));
+		puts(!strcmp(what, "child") || !strcmp(what, "dying") ? change_in_child(&child, to << 20) :
+		     !strcmp(what, "lost") ? change_lost(to) : change(what, to));
 	}
 	if (child)
 		kill(child, SIGKILL);

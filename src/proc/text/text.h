@@ -69,5 +69,6 @@ int text_remove(struct proc *p, struct arena *a, struct text_report *ret_report)
 /* Remove what a killed tracer has left in a process and in its forks. -ENOENT: nothing is left. -EBUSY: the tracer lives. */
 int text_recover(pid_t pid, struct text_report *ret_report);
 int text_find_left(pid_list *ret_pids);	/* all processes with an arena whose tracer is dead */
+bool text_is_traced(pid_t pid);		/* it has an arena whose tracer is alive */
 
 #endif

@@ -434,6 +434,19 @@ int text_recover(pid_t pid, struct text_report *ret_report)
 	return r;
 }
 
+bool text_is_traced(pid_t pid)
+{
+	holder_list list = { 0 };
+	bool found = false;
+	pid_t tracer;
+
+	find_holders(pid, pid, &list);
+	for (size_t i = 0; !found && i < list.n; i++)
+		found = holder_tracer(&list.v[i], &tracer) == TRACER_ALIVE;
+	vec_free(&list);
+	return found;
+}
+
 int text_find_left(pid_list *ret_pids)
 {
 	holder_list list = { 0 };

@@ -4,7 +4,7 @@
  * good enough to be shown. Where something is done with them (system("kill %d", pid)) they are checked first.
  *
  * What is promised: the process has our probes mapped (it is the target or a fork of it), and the thread is one of that
- * process; or there is no process, no thread of that number any more. A target can name another thread of its own
+ * process; or there is no process, no thread of that number any more, or it is ending. A target can name another thread of its own
  * family, no other.
  */
 #ifndef JAB_SESSION_CLAIMS_H
