@@ -8,7 +8,9 @@
  *	thread	GO -> FREE
  *
  * The thread never waits longer than the limit, and not at all while `open` is 0. When the tracer dies, the kernel
- * sets OWNER_DIED in `keeper`, which is on the tracer's robust futex list, and the thread goes on.
+ * sets OWNER_DIED in `tid`, which is on the tracer's robust futex list, and the thread goes on. Both words are in a piece
+ * that the target can't write: else a child with fewer rights could hold its parent where nobody serves it any more, and with it
+ * the removal of the pads.
  */
 #ifndef JAB_ARCH_PARK_H
 #define JAB_ARCH_PARK_H
@@ -42,13 +44,19 @@ struct park_slot {
 	uint8_t unused[32];
 };
 
+struct park_keeper {
+	uint32_t open;		/* 0: no tracer serves requests, threads don't park */
+	uint32_t tid;		/* the tracer's; the kernel sets OWNER_DIED here when it dies */
+	uint64_t park;		/* struct park, in the target */
+};
+
+#define PARK_KEEPER_SIZE 64u	/* of the tables */
+
 struct park {
 	uint32_t bell;		/* counts requests; the tracer sleeps on it */
-	uint32_t open;		/* 0: no tracer serves requests, threads don't park */
-	uint32_t keeper;	/* the tracer's tid; the kernel sets OWNER_DIED here when it dies */
 	uint32_t missed;	/* programs executed without the tracer: no slot was free, or it did not answer in time */
 	uint32_t missed_loads;	/* libraries, for the same reasons */
-	uint8_t unused[44];
+	uint8_t unused[52];
 	struct park_slot slots[PARK_SLOTS];
 };
 
@@ -60,7 +68,7 @@ _Static_assert(sizeof(struct park) <= PARK_SIZE, "whole pages");
 
 /* Parameters of the pad's code. */
 struct park_spec {
-	uint64_t park;		/* struct park, in the target */
+	uint64_t keeper;	/* struct park_keeper, in the target */
 	uint64_t routine;	/* address of blob_park() */
 	uint64_t quiet;		/* process_state.quiet: while it is not 0 no thread parks, since that takes system calls */
 	uint32_t kind;

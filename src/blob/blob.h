@@ -26,7 +26,7 @@
  *			A checked read of the target's own memory as the thread ctx->tid. Returns how many
  *			bytes from the front could be read; a negative errno if the kernel refuses the call.
  *			At most BULK_PIECES pages.
- *	BLOB_PARK	void park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
+ *	BLOB_PARK	void park(const struct park_keeper *k, uint32_t kind, uint64_t arg0, uint64_t arg1)
  *			Waits for the tracer, see arch/park.h.
  *	BLOB_PROGRAM	int64_t program(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
  *			One operation of a program of the language, see blob/program.h.

@@ -84,8 +84,8 @@ void string_fault(uint8_t *place, uint64_t addr, bool refused);
 void walk_stack(struct work *w);
 
 /* park.c */
-struct park;
-uint64_t park_ask(struct park *p, uint32_t kind);	/* PARK_NO_ANSWER: the tracer has not said */
+struct park_keeper;
+uint64_t park_ask(const struct park_keeper *k, uint32_t kind);	/* PARK_NO_ANSWER: the tracer has not said */
 
 /* record.c */
 void blob_record(const struct ring_ref *ref, const struct bulk_desc *desc, uint64_t sp);

@@ -13,7 +13,7 @@
 
 struct pause { int64_t s, ns; };
 
-void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1);
+void blob_park(const struct park_keeper *k, uint32_t kind, uint64_t arg0, uint64_t arg1);
 
 static int64_t futex(uint32_t *word, int op, uint32_t value, const struct pause *t)
 {
@@ -50,20 +50,21 @@ static void miss(struct park *p, uint32_t kind)
 }
 
 /* Relaxed: no other memory depends on these flags. */
-static bool keeper_lives(const struct park *p)
+static bool keeper_lives(const struct park_keeper *k)
 {
-	return __atomic_load_n(&p->open, __ATOMIC_RELAXED) &&
-	       !(__atomic_load_n(&p->keeper, __ATOMIC_RELAXED) & PARK_OWNER_DIED);
+	return __atomic_load_n(&k->open, __ATOMIC_RELAXED) &&
+	       !(__atomic_load_n(&k->tid, __ATOMIC_RELAXED) & PARK_OWNER_DIED);
 }
 
-static uint64_t park_wait(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
+static uint64_t park_wait(const struct park_keeper *k, uint32_t kind, uint64_t arg0, uint64_t arg1)
 {
+	struct park *p = (struct park *)k->park;
 	uint64_t answer = PARK_NO_ANSWER;
 	int ms = PARK_SLICE_MS;
 	struct park_slot *s;
 	int64_t end;
 
-	if (!keeper_lives(p))
+	if (!keeper_lives(k))
 		return PARK_NO_ANSWER;
 	s = take(p);
 	if (!s)
@@ -87,7 +88,7 @@ static uint64_t park_wait(struct park *p, uint32_t kind, uint64_t arg0, uint64_t
 	for (int slept = 0; slept < PARK_LIMIT_MS;) {
 		struct pause slice = { 0, ms * 1000000 };
 
-		if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != PARK_WAITING || !keeper_lives(p) || now_ms() > end)
+		if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) != PARK_WAITING || !keeper_lives(k) || now_ms() > end)
 			break;
 		if (futex(&s->state, FUTEX_WAIT, PARK_WAITING, &slice) != -ETIMEDOUT)
 			continue;
@@ -98,27 +99,28 @@ static uint64_t park_wait(struct park *p, uint32_t kind, uint64_t arg0, uint64_t
 	if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == PARK_GO)
 		answer = s->arg[0];
 	/* Pairs with the acquire exchange in take(). */
-	if (__atomic_exchange_n(&s->state, PARK_FREE, __ATOMIC_ACQ_REL) == PARK_WAITING && keeper_lives(p))
+	if (__atomic_exchange_n(&s->state, PARK_FREE, __ATOMIC_ACQ_REL) == PARK_WAITING && keeper_lives(k))
 		miss(p, kind);
 	return answer;
 }
 
-void blob_park(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1)
+void blob_park(const struct park_keeper *k, uint32_t kind, uint64_t arg0, uint64_t arg1)
 {
-	if (park_wait(p, kind, arg0, arg1) == PARK_FULL)
-		miss(p, kind);
+	if (park_wait(k, kind, arg0, arg1) == PARK_FULL)
+		miss((struct park *)k->park, kind);
 }
 
 /* Many threads that start at a time may want to know: each has its turn. Nobody wakes those that have no slot yet. */
-uint64_t park_ask(struct park *p, uint32_t kind)
+uint64_t park_ask(const struct park_keeper *k, uint32_t kind)
 {
+	struct park *p = (struct park *)k->park;
 	struct pause slice = { 0, PARK_TURN_MS * 1000000 };
 	uint64_t answer = PARK_FULL;
 
 	for (int i = 0; i < PARK_LIMIT_MS / PARK_TURN_MS && answer == PARK_FULL; i++) {
 		if (i)
 			futex(&p->missed, FUTEX_WAIT, __atomic_load_n(&p->missed, __ATOMIC_RELAXED), &slice);
-		answer = park_wait(p, kind, PARK_NO_ANSWER, 0);
+		answer = park_wait(k, kind, PARK_NO_ANSWER, 0);
 	}
 	return answer == PARK_FULL ? PARK_NO_ANSWER : answer;
 }

@@ -409,7 +409,7 @@ static ONE ids(const struct prog_op *op)
 	if (our_tid != ID_ABSENT && our_pid != ID_ABSENT)
 		return our_pid << 32 | our_tid;
 	/* Without an answer 0 is noted: one that waits in vain does so once. */
-	answer = op->shape ? park_ask((struct park *)op->shape, PARK_IDS) : PARK_NO_ANSWER;
+	answer = op->shape ? park_ask((const struct park_keeper *)op->shape, PARK_IDS) : PARK_NO_ANSWER;
 	id_note(table, pid, answer >> 32);
 	id_note(table, tid, answer);
 	return answer;

@@ -47,7 +47,7 @@ enum prog_ops {
 	PROG_SLOT_COPY, PROG_SLOT_AND, PROG_SLOT_LOAD, PROG_STR_CMP, PROG_STR_LEN, PROG_STR_FIND,
 	PROG_EMIT,		/* id imm */
 	PROG_IDS,		/* returns pid << 32 | tid, from the kernel; with a table (arch/event.h) as the tracer has them.
-				   shape: struct park */
+				   shape: struct park_keeper */
 	PROG_THREAD,		/* returns the thread pointer, from the kernel */
 	PROG_STACK,		/* dst = number of the stack; PROG_FULL: no room, dst is 0 */
 	PROG_FAULTS,		/* adds the faults in the word a, which were met at the entry of this call; their addresses

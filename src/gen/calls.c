@@ -450,7 +450,7 @@ static struct prog_op describe(const struct gen *g, const struct ir_ins *i)
 		g_describe_stack(g, i, &d);
 	if (g_ids_are_theirs(g, i)) {
 		d.table = g->env->ids_table;
-		d.shape = g->env->park;
+		d.shape = g->env->keeper;
 	}
 	if (i->op == IR_SAVED)
 		d.a = g->pair + 8 * PAIR_FAULTS;

@@ -104,7 +104,7 @@ struct gen_env {
 	uint32_t online_cpus;		/* IR_CTX_NCPUS */
 	uint32_t cpid;
 	uint64_t ids_table;		/* the target is in another pid namespace: table of tracer's pids, see ID_TABLE; 0: it is not */
-	uint64_t park;			/* struct park, to ask the tracer for pids that the table lacks; 0: it can't be asked */
+	uint64_t keeper;		/* struct park_keeper, to ask the tracer for pids that the table lacks; 0: it can't be asked */
 	int32_t stack_max;		/* limit of stack in bytes, instead of GEN_STACK_MAX; 0: GEN_STACK_MAX */
 	uint64_t unwind;		/* unwind tables for stacks, as in struct bulk_desc; 0: frame pointers only */
 };

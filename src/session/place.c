@@ -278,15 +278,17 @@ static int take_data(struct jab *j, struct target *t, const struct piece *pieces
  */
 static size_t tables_size(const struct jab *j, const struct target *t)
 {
-	return (counters_tables_size(t) + rings_tables_size(t) + left_tables_size(j, t) + PAGE - 1) / PAGE * PAGE;
+	return (counters_tables_size(t) + follow_tables_size(t) + rings_tables_size(t) + left_tables_size(j, t) + PAGE - 1) / PAGE * PAGE;
 }
 
 static void take_tables(const struct jab *j, struct target *t, const struct piece *p)
 {
-	size_t off = counters_tables_size(t), left = off + rings_tables_size(t);
+	size_t keeper = counters_tables_size(t), off = keeper + follow_tables_size(t), left = off + rings_tables_size(t);
 
 	t->tables = p->here;
 	t->tables_at = p->at.v;
+	if (t->park)
+		follow_take_tables(t, p->here + keeper, p->at.v + keeper);
 	if (t->rings)
 		rings_take_tables(t, p->here + off, p->at.v + off);
 	if (left_tables_size(j, t))

@@ -161,6 +161,7 @@ TARGETS = {
     "ledger_rs_2": {"sources": ["ledger.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "ledger"]},
     "variants_2": {"sources": ["variants.rs"], "command": ["rustc", "-O", "-g", "--edition", "2021", "--crate-name", "variants"]},
     "forge": c("forge.c"),
+    "liar": c("liar.c", "-ldl"),
     "odd": c("odd.c"),
     "script": c("script.c"),
     "longname": c("longname.c"),

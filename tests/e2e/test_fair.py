@@ -75,6 +75,22 @@ def test_request_in_the_name_of_another_process(built):
         victim.wait()
 
 
+def test_a_child_says_that_the_dead_tracer_lives(target):
+    """Whoever parks goes on when the tracer has died, whatever a child writes into the memory that it shares; so does its removal."""
+    t = target("liar")
+    p = subprocess.Popen([jab.JAB, "trace", "-v", "--buffer-size", "64k", "-o", "/dev/null", "-p", str(t.pid), "exe:work", "libm:cos"],
+                         stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    next(x for x in iter(p.stderr.readline, "") if "active:" in x)
+    said = int(t.ask("lie"))
+    p.kill()
+    p.wait()
+    time.sleep(3)           # longer than a thread parks at most
+    longest = int(t.ask("longest"))
+    r = jab.run("recover", t.pid)
+    assert r.status == 0 and longest < 1500, (longest, said, r)
+    t.stop()
+
+
 # --- the doorman ---
 
 @needs_root

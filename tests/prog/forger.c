@@ -24,7 +24,8 @@
 #define SLOTS 255
 
 struct slot { uint32_t state, kind, tid, pid; uint64_t arg[2]; uint8_t unused[32]; };
-struct park { uint32_t bell, open, keeper, missed; uint8_t unused[48]; struct slot slots[SLOTS]; };
+struct keeper { uint32_t open, tid; struct park *park; };
+struct park { uint32_t bell, missed; uint8_t unused[56]; struct slot slots[SLOTS]; };
 
 static uint32_t spinner;
 static const char path[] = "/bin/true";
@@ -57,13 +58,13 @@ static int is_jab(uint32_t tid)
 	return !strncmp(comm, "jab", 3);
 }
 
-static struct park *find_in(uintptr_t lo, uintptr_t hi)
+static struct keeper *find_in(uintptr_t lo, uintptr_t hi)
 {
-	for (; lo + sizeof(struct park) <= hi; lo += 64) {
-		struct park *p = (struct park *)lo;
+	for (; lo + sizeof(struct keeper) <= hi; lo += 64) {
+		struct keeper *k = (struct keeper *)lo;
 
-		if (p->open == 1 && p->keeper && p->keeper < 1u << 22 && !p->missed && p->bell < 1000 && is_jab(p->keeper))
-			return p;
+		if (k->open == 1 && k->park && k->tid && k->tid < 1u << 22 && is_jab(k->tid))
+			return k;
 	}
 	return NULL;
 }
@@ -76,24 +77,24 @@ static void on_fault(int sig)
 	siglongjmp(over, sig);
 }
 
-static struct park *find_if_there(uintptr_t lo, uintptr_t hi)
+static struct keeper *find_if_there(uintptr_t lo, uintptr_t hi)
 {
 	return sigsetjmp(over, 1) ? NULL : find_in(lo, hi);
 }
 
-static struct park *find(void)
+static struct keeper *find(void)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
-	struct park *p = NULL;
+	struct keeper *k = NULL;
 	unsigned long lo, hi;
 	char line[512], perms[8];
 
-	while (f && !p && fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx %4s", &lo, &hi, perms) == 3 && !strncmp(perms, "rw-s", 4))
-			p = find_if_there(lo, hi);
+	while (f && !k && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %4s", &lo, &hi, perms) == 3 && !strncmp(perms, "r--s", 4))
+			k = find_if_there(lo, hi);
 	if (f)
 		fclose(f);
-	return p;
+	return k;
 }
 
 static void fill(struct park *p, uint32_t pid, uint32_t tid)
@@ -115,11 +116,11 @@ static void *forge(void *arg)
 {
 	char **argv = arg;
 	uint32_t tid = argv[2] ? atoi(argv[2]) : 0;
-	struct park *p;
+	struct keeper *k;
 
 	signal(SIGBUS, on_fault);
 	signal(SIGSEGV, on_fault);
-	while (!(p = find()))
+	while (!(k = find()))
 		usleep(10000);
 	signal(SIGBUS, SIG_DFL);
 	signal(SIGSEGV, SIG_DFL);
@@ -127,8 +128,8 @@ static void *forge(void *arg)
 		usleep(1000);
 	puts("found");
 	fflush(stdout);
-	while (__atomic_load_n(&p->open, __ATOMIC_ACQUIRE)) {
-		fill(p, getpid(), tid);
+	while (__atomic_load_n(&k->open, __ATOMIC_ACQUIRE)) {
+		fill(k->park, getpid(), tid);
 		usleep(5000);
 	}
 	puts("closed");

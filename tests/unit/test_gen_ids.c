@@ -7,6 +7,7 @@
 
 static uint64_t id_table[ID_TABLE];
 static struct park id_park;
+static struct park_keeper id_keeper;
 static uint64_t id_answer;
 static bool id_over;
 
@@ -26,6 +27,12 @@ static void *answer(void *arg)
 		usleep(200);
 	}
 	return arg;
+}
+
+static void open_park(uint32_t open)
+{
+	id_park = (struct park){ 0 };
+	id_keeper = (struct park_keeper){ .open = open, .tid = 1, .park = (uint64_t)&id_park };
 }
 
 /* n: 2, or 4 with those of the process itself */
@@ -49,7 +56,7 @@ static struct world *ids_world(uint32_t n, bool has_tid, bool park)
 	env = gen_make_env(true, w->l);
 	env.event.has_tid = has_tid;
 	env.ids_table = (uint64_t)id_table;
-	env.park = park ? (uint64_t)&id_park : 0;
+	env.keeper = park ? (uint64_t)&id_keeper : 0;
 	assert_true(gen_place(&w->u, w->p, &env, 1) > 0);
 	return w;
 }
@@ -64,7 +71,7 @@ static void numbers_of_another_namespace(void **state)
 {
 	uint32_t far = gettid() + 2 * ID_TABLE;
 
-	id_park = (struct park){ .open = 1, .keeper = 1 };
+	open_park(1);
 	for (int way = 0; way < 6; way++) {
 		bool other = way & 1, asks_kernel = way >= 2;
 		struct world *w = ids_world(4, way < 4, true);
@@ -101,7 +108,7 @@ static void numbers_that_the_tracer_knows(void **state)
 
 	memset(id_table, 0, sizeof(id_table));
 	note_id(far, 9, false);
-	id_park = (struct park){ .open = 1, .keeper = 1 };
+	open_park(1);
 	id_answer = 6000ull << 32 | 6000;
 	id_over = false;
 	gen_our_pid = gen_our_tid = 6000;
@@ -122,7 +129,7 @@ static void numbers_that_nobody_knows(void **state)
 	for (int way = 0; way < 2; way++) {
 		struct world *w = ids_world(4, true, way);
 
-		id_park = (struct park){ .open = 0, .keeper = 1 };
+		open_park(0);
 		memset(id_table, 0, sizeof(id_table));
 		for (int k = 1; k < 5; k++) {
 			gen_machine(random_word(), 0);

@@ -17,7 +17,8 @@
 #define ENOUGH 50	/* wake-ups of a parked thread; at the limit of 2 s it would have 42 whole slices, which signals cut short */
 
 static struct park park;
-static void (*blob_park)(struct park *p, uint32_t kind, uint64_t arg0, uint64_t arg1);
+static struct park_keeper keeper;
+static void (*blob_park)(const struct park_keeper *k, uint32_t kind, uint64_t arg0, uint64_t arg1);
 static volatile sig_atomic_t woken;
 static int over;
 
@@ -29,7 +30,7 @@ static void on_signal(int sig)
 
 static void *parks(void *arg)
 {
-	blob_park(&park, PARK_EXEC, 1, 2);
+	blob_park(&keeper, PARK_EXEC, 1, 2);
 	__atomic_store_n(&over, 1, __ATOMIC_RELEASE);
 	return arg;
 }
@@ -52,8 +53,7 @@ static int start(void **state)
 {
 	(void)state;
 	memset(&park, 0, sizeof(park));
-	park.open = 1;
-	park.keeper = 1;
+	keeper = (struct park_keeper){ .open = 1, .tid = 1, .park = (uint64_t)&park };
 	woken = over = 0;
 	return 0;
 }
@@ -83,7 +83,7 @@ static void goes_on_when_the_tracer_dies(void **state)
 	int was_over;
 
 	(void)state;
-	__atomic_or_fetch(&park.keeper, PARK_OWNER_DIED, __ATOMIC_SEQ_CST);
+	__atomic_or_fetch(&keeper.tid, PARK_OWNER_DIED, __ATOMIC_SEQ_CST);
 	wake_until_over(t);
 	was_over = over;
 	__atomic_store_n(&park.slots[0].state, PARK_GO, __ATOMIC_RELEASE);
@@ -97,7 +97,7 @@ static void goes_on_when_nobody_listens(void **state)
 	int was_over;
 
 	(void)state;
-	__atomic_store_n(&park.open, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&keeper.open, 0, __ATOMIC_SEQ_CST);
 	wake_until_over(t);
 	was_over = over;
 	__atomic_store_n(&park.slots[0].state, PARK_GO, __ATOMIC_RELEASE);
@@ -108,12 +108,12 @@ static void goes_on_when_nobody_listens(void **state)
 static void does_not_park_without_a_tracer(void **state)
 {
 	(void)state;
-	park.keeper |= PARK_OWNER_DIED;
-	blob_park(&park, PARK_EXEC, 1, 2);
+	keeper.tid |= PARK_OWNER_DIED;
+	blob_park(&keeper, PARK_EXEC, 1, 2);
 	assert_true(park.bell == 0 && park.slots[0].pid == 0);
-	park.keeper = 1;
-	park.open = 0;
-	blob_park(&park, PARK_EXEC, 1, 2);
+	keeper.tid = 1;
+	keeper.open = 0;
+	blob_park(&keeper, PARK_EXEC, 1, 2);
 	assert_true(park.bell == 0 && park.slots[0].pid == 0);
 }
 
@@ -122,16 +122,16 @@ static void all_slots_are_taken(void **state)
 	(void)state;
 	for (int i = 0; i < PARK_SLOTS; i++)
 		park.slots[i].state = PARK_WAITING;
-	blob_park(&park, PARK_EXEC, 1, 2);
+	blob_park(&keeper, PARK_EXEC, 1, 2);
 	assert_true(park.missed == 1 && park.missed_loads == 0 && park.bell == 0);
-	blob_park(&park, PARK_LOADED, 0, 0);
+	blob_park(&keeper, PARK_LOADED, 0, 0);
 	assert_true(park.missed == 1 && park.missed_loads == 1 && park.bell == 0);
 }
 
 static void is_counted_when_nobody_comes(void **state)
 {
 	(void)state;
-	blob_park(&park, PARK_EXEC, 1, 2);
+	blob_park(&keeper, PARK_EXEC, 1, 2);
 	assert_true(park.missed == 1 && park.bell == 1 && park.slots[0].state == PARK_FREE);
 }
 

@@ -24,8 +24,8 @@ int x86_emit_park(uint8_t *out, const struct park_spec *spec)
 	put_branch(&p, 0x75, &out_of_it);	/* jne  out */
 	put(&p, 0x48, 0x89, 0xf1);		/* mov  %rsi,%rcx */
 	put(&p, 0x48, 0x89, 0xfa);		/* mov  %rdi,%rdx */
-	put(&p, 0x48, 0xbf);			/* movabs $park,%rdi */
-	put64(&p, spec->park);
+	put(&p, 0x48, 0xbf);			/* movabs $keeper,%rdi */
+	put64(&p, spec->keeper);
 	put(&p, 0xbe);				/* mov  $kind,%esi */
 	put32(&p, spec->kind);
 	put(&p, 0x48, 0xb8);			/* movabs $routine,%rax */

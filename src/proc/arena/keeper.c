@@ -3,8 +3,8 @@
  * A word in shared memory that the kernel changes when the tracer dies: a futex in the robust list of the tracer's
  * thread. The list entries must not be where the target could write them, and all entries have the same
  * distance to their futexes; so the page with the word is mapped a second time, right after a private
- * page that holds the entry. The target may write the word; the tracer does not read it, and the kernel changes it only if
- * it holds the tid of the tracer's thread:
+ * page that holds the entry. The word itself is in memory that the target reads only; the kernel changes it if it holds the
+ * tid of the tracer's thread:
  *
  *	| private: entry at offset x | the shared page: word at offset x |
  */

@@ -121,7 +121,7 @@ void follow_watch(struct jab *j, struct target *t, const struct text_call *calls
 
 size_t follow_body(const struct target *t, uint8_t kind, uint8_t *out)
 {
-	struct park_spec spec = { .park = t->park->at, .routine = t->blob_at + blob_offset(BLOB_PARK), .kind = kind,
+	struct park_spec spec = { .keeper = t->park->keeper_at, .routine = t->blob_at + blob_offset(BLOB_PARK), .kind = kind,
 				  .quiet = t->state_at + offsetof(struct process_state, quiet) };
 
 	return t->proc->arch->emit_park(out, &spec);
@@ -130,6 +130,17 @@ size_t follow_body(const struct target *t, uint8_t kind, uint8_t *out)
 size_t follow_data_size(const struct target *t)
 {
 	return t->park ? PARK_SIZE : 0;
+}
+
+size_t follow_tables_size(const struct target *t)
+{
+	return t->park ? PARK_KEEPER_SIZE : 0;
+}
+
+void follow_take_tables(struct target *t, uint8_t *here, uint64_t at)
+{
+	t->park->by = (struct park_keeper *)here;
+	t->park->keeper_at = at;
 }
 
 void follow_take(struct target *t, uint8_t *here, uint64_t at)
@@ -147,10 +158,11 @@ void follow_open(struct target *t)
 	proc_ns_pid(t->proc, &pid, &foreign);
 	if (foreign && !v->ids)
 		v->ids = id_map_new(t->proc);
-	if (keeper_open(t->arena, TADDR(v->at + offsetof(struct park, keeper)), &v->keeper) < 0)
+	v->by->park = v->at;
+	if (keeper_open(t->arena, TADDR(v->keeper_at + offsetof(struct park_keeper, tid)), &v->keeper) < 0)
 		log_info("process %d: %s; parked threads go on after %d ms at the latest", t->proc->pid, err_text(),
 			 PARK_LIMIT_MS);
-	__atomic_store_n(&v->here->open, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&v->by->open, 1, __ATOMIC_RELEASE);
 }
 
 void park_free(struct park_view *v)

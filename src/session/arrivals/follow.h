@@ -25,6 +25,8 @@ void follow_watch(struct jab *j, struct target *t, const struct text_call *calls
 size_t follow_body(const struct target *t, uint8_t kind, uint8_t *out);
 size_t follow_data_size(const struct target *t);
 void follow_take(struct target *t, uint8_t *here, uint64_t at);
+size_t follow_tables_size(const struct target *t);	/* the part that the target can't write */
+void follow_take_tables(struct target *t, uint8_t *here, uint64_t at);
 void follow_open(struct target *t);	/* from now on threads may park */
 void park_free(struct park_view *v);
 

@@ -280,7 +280,7 @@ int units_init(struct jab *j, struct target *t)
 		env->timeless = r->timeless_at;
 		env->unwind = r->unwind_at;
 		env->ids_table = r->ids_table;
-		env->park = t->park ? t->park->at : 0;
+		env->keeper = t->park ? t->park->keeper_at : 0;
 		fill_owner(t, env);
 		err = fill_clock(j, env);
 		if (!err && env->pairs)

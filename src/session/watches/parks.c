@@ -68,7 +68,7 @@ void park_count_missed(struct jab *j, struct park_view *v)
 static void close_park(struct park_view *v)
 {
 	v->closed = true;
-	__atomic_store_n(&v->here->open, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&v->by->open, 0, __ATOMIC_RELEASE);
 	for (uint32_t i = 0; i < PARK_SLOTS; i++)
 		let_go(&v->here->slots[i]);
 }

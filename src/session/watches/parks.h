@@ -25,7 +25,8 @@ struct ask {
 
 struct park_view {
 	struct park *here;
-	uint64_t at;
+	struct park_keeper *by;	/* our view of what the target reads only */
+	uint64_t at, keeper_at;
 	struct keeper *keeper;
 	struct id_map *ids;	/* NULL: its numbers are ours */
 	uint32_t heard;		/* value of the bell at the last round */
