@@ -117,8 +117,8 @@ JAB_API const struct jab_newcomers *jab_get_newcomers(struct jab *j);
 JAB_API int jab_add_probe(struct jab *j, const char *spec, struct jab_probe **ret_probe);
 
 /*
- * A disabled probe neither counts nor makes events. -ENOTSUP: a probe of events that was added while others were in, or
- * that has fields of jab_options.context that conditions don't go together with. jab_probe_remove() disables it for good and frees the handle; the jumps of a probe that was
+ * A disabled probe neither counts nor makes events. -ENOTSUP: a probe of events that was added while others were in.
+ * jab_probe_remove() disables it for good and frees the handle; the jumps of a probe that was
  * added while others were in are taken out at once, those of the others by jab_remove(), since one jump may serve
  * several probes.
  */

@@ -141,8 +141,6 @@ static int apply_options(struct jab *j, const struct jab_options *o)
 		r = events_enable(j, &events);
 	if (r == 0 && o->max_overhead)
 		r = budget_new(j, o->max_overhead);
-	if (r == 0 && o->max_overhead && o->ncontext)
-		r = fail(-EINVAL, "--max-overhead and -t don't go together: write the fields behind the probe");
 	for (size_t i = 0; r == 0 && i < o->ncontext; i++)
 		r = events_context(j, o->context[i]);
 	return r;

@@ -12,7 +12,7 @@ prog_do blob_program;
 
 /* ---- reads ---- */
 
-static void fault(const struct ring_ref *ring, const struct prog_op *op, uint64_t addr, bool refused)
+void note_fault(const struct ring_ref *ring, const struct prog_op *op, uint64_t addr, bool refused)
 {
 	struct prog_run *run = run_of(ring);
 	uint64_t bit = 1ull << (op->bit & 63);
@@ -33,7 +33,7 @@ static bool inherits(const struct ring_ref *ring, const struct prog_op *op)
 	uint64_t met = run_of(ring)->faults & op->mask;
 
 	if (met)
-		fault(ring, op, run_of(ring)->address[__builtin_ctzll(met)], was_refused(run_of(ring), met));
+		note_fault(ring, op, run_of(ring)->address[__builtin_ctzll(met)], was_refused(run_of(ring), met));
 	return met;
 }
 
@@ -43,7 +43,7 @@ static bool can_read(const struct ring_ref *ring, const struct prog_op *op, void
 	int64_t r = may_call(op) ? blob_read(context(ring), to, from, len) : -1;
 
 	if (r != (int64_t)len)
-		fault(ring, op, from, r < 0);
+		note_fault(ring, op, from, r < 0);
 	return r == (int64_t)len;
 }
 
@@ -106,7 +106,7 @@ static __attribute__((noinline)) bool read_ahead(const struct ring_ref *ring, co
 	if (op->cap < PROG_LOADS)
 		*guess_of(run, op, op->cap, true) = addr;
 	if (r < op->size)
-		fault(ring, op, addr, r < 0 && r != -EFAULT);
+		note_fault(ring, op, addr, r < 0 && r != -EFAULT);
 	return r >= op->size;
 }
 
@@ -128,7 +128,7 @@ static ONE load(uint8_t *frame, const struct prog_op *op, const struct ring_ref 
 	if (take_ahead(run_of(ring), op, addr))
 		*to = extended(op, run_of(ring)->loaded);
 	else if (!may_call(op))
-		fault(ring, op, addr, true);
+		note_fault(ring, op, addr, true);
 	else if (read_ahead(ring, op, addr))
 		*to = extended(op, run_of(ring)->loaded);
 	return PROG_OK;
@@ -168,6 +168,16 @@ static ONE read_string(uint8_t *frame, const struct prog_op *op, const struct ri
 	return PROG_OK;
 }
 
+/* As much as there is. It fails only if no read is allowed. */
+static uint32_t read_part(const struct ring_ref *ring, const struct prog_op *op, void *to, uint64_t from, uint64_t len)
+{
+	int64_t r = may_call(op) ? blob_read(context(ring), to, from, len) : -1;
+
+	if (r < 0)
+		note_fault(ring, op, from, true);
+	return r < 0 ? 0 : r;
+}
+
 static ONE read_bytes(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	struct text *t = text_at(ring, op->slot);
@@ -176,7 +186,9 @@ static ONE read_bytes(uint8_t *frame, const struct prog_op *op, const struct rin
 	t->len = 0;
 	if (inherits(ring, op))
 		return PROG_OK;
-	if (!most || can_read(ring, op, t->bytes, from, most))
+	if (op->flags & PROG_PARTIAL)
+		t->len = read_part(ring, op, t->bytes, from, most);
+	else if (!most || can_read(ring, op, t->bytes, from, most))
 		t->len = most;
 	return PROG_OK;
 }
@@ -277,6 +289,24 @@ static bool was_forked(const struct prog_op *op, const struct bulk_context *ctx)
 	return (uint32_t)call0(NR_GETPID) != ctx->pid;
 }
 
+/* Of a length that the reader knows, or counted in words. t is NULL: it could not be read, and `failed` has the address. */
+static uint8_t *put_fixed(const struct prog_arg *a, const struct text *t, const uint64_t *failed, uint8_t *to)
+{
+	uint32_t cap = a->cap < a->slot_cap ? a->cap : a->slot_cap, len = t ? text_len(t, cap) : 0, all = (a->cap + 7) & ~7u;
+
+	if (a->form == PROG_ADDRS) {
+		*(uint64_t *)to = len / 8;
+		to += 8;
+		all = len & ~7u;
+	} else if (!t) {
+		len = a->cap < 8 ? a->cap : 8;
+	}
+	memcpy(to, t ? (const void *)t->bytes : failed, len);
+	for (; len < all; len++)
+		to[len] = 0;
+	return to + all;
+}
+
 /* Writes one field at `to`; returns its end. */
 static uint8_t *put_field(uint8_t *frame, const struct prog_arg *a, const struct ring_ref *ring, uint8_t *to)
 {
@@ -289,6 +319,8 @@ static uint8_t *put_field(uint8_t *frame, const struct prog_arg *a, const struct
 		*(uint64_t *)to = failed ? *failed : *word(frame, a->word);
 		return to + 8;
 	}
+	if (a->form >= PROG_FIXED)
+		return put_fixed(a, failed && a->form == PROG_FIXED ? 0 : text_at(ring, a->slot), failed, to);
 	if (failed) {
 		string_fault(to, *failed, was_refused(run_of(ring), met));
 		len = 4 + *(uint32_t *)to;
@@ -298,7 +330,7 @@ static uint8_t *put_field(uint8_t *frame, const struct prog_arg *a, const struct
 	}
 	t = text_at(ring, a->slot);
 	len = text_len(t, a->cap < a->slot_cap ? a->cap : a->slot_cap);
-	*(uint32_t *)to = all = len + (a->nul && len < a->cap);
+	*(uint32_t *)to = all = len + (a->form == PROG_TEXT && len < a->cap);
 	memcpy(to + 4, t->bytes, len);
 	for (len += 4; len < all + 4 || len & 7; len++)
 		to[len] = 0;
@@ -436,7 +468,7 @@ int64_t blob_program(uint8_t *frame, const struct prog_op *op, const struct ring
 	case PROG_AGG_LEN: return agg_len(frame, op, ring);
 	case PROG_AGG_DEL: return agg_delete(frame, op, ring);
 	case PROG_THREAD: return thread_pointer(op);
-	case PROG_STACK: return stack_number(frame, op, ring);
+	case PROG_STACK: case PROG_FRAMES: return stack_walk(frame, op, ring);
 	case PROG_FAULTS: return take_faults(frame, op, ring);
 	case PROG_LOAD: return load(frame, op, ring);
 	case PROG_READ_STR: return read_string(frame, op, ring);

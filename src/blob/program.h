@@ -50,6 +50,7 @@ enum prog_ops {
 				   shape: struct park_keeper */
 	PROG_THREAD,		/* returns the thread pointer, from the kernel */
 	PROG_STACK,		/* dst = number of the stack; PROG_FULL: no room, dst is 0 */
+	PROG_FRAMES,		/* slot = at most b return addresses; table: as slot of PROG_STACK */
 	PROG_FAULTS,		/* adds the faults in the word a, which were met at the entry of this call; their addresses
 				   are not kept */
 	/* operations on maps return PROG_FULL where there is no room */
@@ -66,13 +67,16 @@ enum prog_answer {
 	PROG_STOP = -1,		/* this process is a child that was forked in the middle of the clause: end here */
 };
 
+/* How the bytes of a slot are written to an event: u32 length and they, and a NUL behind them if there is room; ... */
+enum prog_form { PROG_BYTES, PROG_TEXT, PROG_FIXED, PROG_ADDRS };	/* FIXED: `cap` bytes; ADDRS: u32 count, u32 0, u64 each */
+
 struct prog_arg {
 	uint64_t mask;		/* the faults that the argument depends on */
 	uint64_t slot;		/* 0: a number */
 	uint32_t cap;		/* greatest number of bytes to use */
 	uint32_t slot_cap;
 	int32_t word;		/* where a number is in the frame */
-	uint32_t nul;		/* 1: in an event a NUL is added if there is room */
+	uint32_t form;		/* enum prog_form */
 };
 
 #define PROG_NONE (-1)
@@ -108,7 +112,7 @@ struct prog_ahead {
 	uint16_t sure;
 };
 
-enum prog_flags { PROG_MAY_CALL = 1, PROG_OVERWRITE = 2, PROG_FAULTY = 4, PROG_SIGNED = 8, PROG_AT_ENTRY = 16 };
+enum prog_flags { PROG_MAY_CALL = 1, PROG_OVERWRITE = 2, PROG_FAULTY = 4, PROG_SIGNED = 8, PROG_AT_ENTRY = 16, PROG_PARTIAL = 32 };
 
 _Static_assert(sizeof(struct prog_arg) == 32 && sizeof(struct prog_op) == 112, "both sides know it");
 

@@ -79,6 +79,8 @@ typedef int64_t prog_do(uint8_t *frame, const struct prog_op *op, const struct r
 
 prog_do map_key, map_get, map_set, map_add, map_delete, map_has;
 prog_do agg_get, agg_has, agg_len, agg_delete;		/* program_aggs.c */
-prog_do stack_number;					/* stacks.c */
+prog_do stack_walk;					/* stacks.c */
+
+void note_fault(const struct ring_ref *ring, const struct prog_op *op, uint64_t addr, bool refused);	/* of a read: its bit is set */
 
 #endif

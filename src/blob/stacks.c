@@ -112,18 +112,36 @@ static void note_registers(uint64_t *regs, const uint8_t *frame, const struct pr
 	regs[REG_PC] = op->imm;
 }
 
-ONE stack_number(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
+/* The addresses themselves, for an event. */
+static void take_frames(const struct prog_op *op, const struct ring_ref *ring, const uint64_t *frames, uint32_t n)
+{
+	struct text *t = text_at(ring, op->slot);
+
+	memcpy(t->bytes, frames, 8 * n);
+	t->len = 8 * n;
+}
+
+/* Both operations in one function: its depth of stack counts for every clause that has either. */
+ONE stack_walk(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
 {
 	struct area *area = (struct area *)area_of(ring, op);
-	struct walk k;
+	bool frames = op->op == PROG_FRAMES;
+	uint32_t most = frames ? op->cap / 8 : op->cap, n;
 	enum unwind_end end;
-	uint32_t n;
+	struct walk k;
 
 	note_registers(context(ring)->regs, frame, op);
 	k.may_call = may_call(op);
-	walk_set(&k, context(ring), area->walk, op->cap2 - sizeof(*area), op->slot, op->flags & PROG_AT_ENTRY);
+	walk_set(&k, context(ring), area->walk, op->cap2 - sizeof(*area), frames ? op->table : op->slot, op->flags & PROG_AT_ENTRY);
 	unwind_copy_page(&k.walk, (uint64_t)frame + op->b, (uint64_t)frame);
-	n = unwind_walk(&k.walk, area->frames, op->cap, &end);
-	*word(frame, op->dst) = find_stack(op, area->frames, n < op->cap ? n : op->cap);
-	return *word(frame, op->dst) ? PROG_OK : PROG_FULL;
+	n = unwind_walk(&k.walk, area->frames, most, &end);
+	n = n < most ? n : most;
+	if (!frames) {
+		*word(frame, op->dst) = find_stack(op, area->frames, n);
+		return *word(frame, op->dst) ? PROG_OK : PROG_FULL;
+	}
+	take_frames(op, ring, area->frames, n);
+	if (end == UNWIND_FAULT)
+		note_fault(ring, op, n ? area->frames[n - 1] : 0, k.refused);
+	return PROG_OK;
 }

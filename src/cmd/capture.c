@@ -110,10 +110,7 @@ int capture_new(struct jab **ret_jab)
 		.condition = condition,
 	};
 
-	if (capture.max_overhead && capture.contexts.n)
-		r = fail(-EINVAL, "--max-overhead and -t don't go together: write the fields after the probe");
-	else
-		r = jab_new(&o, ret_jab);
+	r = jab_new(&o, ret_jab);
 	free(condition);
 	offset_at_start = realtime_offset_ns();
 	return r;

@@ -151,7 +151,7 @@ static void look_for_faults(struct gen *g)
 	for (size_t i = 0; i < g->p->ins.n; i++) {
 		const struct ir_ins *x = &g->p->ins.v[i];
 
-		if (x->op == IR_READ_STR || x->op == IR_READ_BUF || (x->op == IR_LOAD && !(x->flags & IR_GOOD)))
+		if (x->op == IR_READ_STR || x->op == IR_READ_BUF || x->op == IR_FRAMES || (x->op == IR_LOAD && !(x->flags & IR_GOOD)))
 			g->bits |= 1ull << x->bit;
 		asked |= x->mask;
 	}
@@ -177,7 +177,7 @@ static enum blob_work work_of_call(const struct ir_ins *x)
 {
 	if (x->op >= IR_MAP_GET && x->op <= IR_MAP_LEN)
 		return BLOB_MAPS;
-	return x->op == IR_STACK ? BLOB_STACKS : x->op == IR_CTX ? BLOB_IDS : BLOB_OTHER_WORK;
+	return x->op == IR_STACK || x->op == IR_FRAMES ? BLOB_STACKS : x->op == IR_CTX ? BLOB_IDS : BLOB_OTHER_WORK;
 }
 
 static int32_t below_blob(enum blob_work work)
@@ -209,7 +209,7 @@ static void find_features(struct gen *g)
 		g->floats |= uses_floats(g, x);
 		g->calls |= g_is_call(g, x);
 		g->heavy |= g_is_heavy(g, x);
-		g->stacks |= x->op == IR_STACK;
+		g->stacks |= x->op == IR_STACK || x->op == IR_FRAMES;
 		g->below = MAX(g->below, stack_of_call(g, x));
 		most = MAX(most, words_of_call(g, x));
 	}
@@ -252,7 +252,7 @@ static uint32_t area_of(const struct gen *g, const struct ir_ins *i)
 	const struct ir_map *m;
 	uint32_t words = 0;
 
-	if (i->op == IR_STACK)
+	if (i->op == IR_STACK || i->op == IR_FRAMES)
 		return 8 * PROG_STACKS_FRAMES + 512 + 4096;
 	if (i->op == IR_EMIT && g_is_heavy(g, i))
 		return g_event_len(g, i);

@@ -26,7 +26,7 @@ bool g_is_heavy(const struct gen *g, const struct ir_ins *i)
 	case IR_LOAD:
 		return !(i->flags & IR_GOOD);
 	case IR_READ_STR: case IR_READ_BUF: case IR_COMM: case IR_SLOT_COPY: case IR_SLOT_AND: case IR_SLOT_LOAD:
-	case IR_STR_CMP: case IR_STR_LEN: case IR_STR_FIND: case IR_STACK:
+	case IR_STR_CMP: case IR_STR_LEN: case IR_STR_FIND: case IR_STACK: case IR_FRAMES:
 		return true;
 	case IR_EMIT:
 		return !g_is_plain_event(g, i);
@@ -360,7 +360,7 @@ static uint32_t cap_of(const struct gen *g, uint32_t slot)
 static int op_of(const struct gen *g, const struct ir_ins *i)
 {
 	static const uint8_t ops[IR_NOPS] = {
-		[IR_SAVED] = PROG_FAULTS, [IR_STACK] = PROG_STACK,
+		[IR_SAVED] = PROG_FAULTS, [IR_STACK] = PROG_STACK, [IR_FRAMES] = PROG_FRAMES,
 		[IR_LOAD] = PROG_LOAD, [IR_READ_STR] = PROG_READ_STR, [IR_READ_BUF] = PROG_READ_BUF, [IR_COMM] = PROG_COMM,
 		[IR_SLOT_COPY] = PROG_SLOT_COPY, [IR_SLOT_AND] = PROG_SLOT_AND, [IR_SLOT_LOAD] = PROG_SLOT_LOAD, [IR_STR_CMP] = PROG_STR_CMP,
 		[IR_STR_LEN] = PROG_STR_LEN, [IR_STR_FIND] = PROG_STR_FIND, [IR_EMIT] = PROG_EMIT, [IR_CTX] = PROG_IDS,
@@ -398,7 +398,7 @@ static struct prog_arg describe_arg(const struct gen *g, const struct ir_ins *i,
 		d.slot = slot_of(g, a->reg);
 		d.slot_cap = cap_of(g, a->reg);
 		d.cap = wanted_cap(g, i, k);
-		d.nul = a->type == IR_STR;
+		d.form = a->type == IR_STR ? PROG_TEXT : a->type == IR_ARRAY ? PROG_FIXED : a->type == IR_ADDRS ? PROG_ADDRS : PROG_BYTES;
 	} else if (i->op == IR_MAP_GET && k >= i->nkeys) {
 		d.word = g->places[a->reg].off;
 	} else if (i->op == IR_EMIT) {
@@ -446,8 +446,10 @@ static struct prog_op describe(const struct gen *g, const struct ir_ins *i)
 	}
 	if (i->op == IR_EMIT)
 		describe_event(g, i, &d);
-	if (i->op == IR_STACK)
+	if (i->op == IR_STACK || i->op == IR_FRAMES)
 		g_describe_stack(g, i, &d);
+	if (i->op == IR_READ_BUF && (i->flags & IR_PARTIAL))
+		d.flags |= PROG_PARTIAL;
 	if (g_ids_are_theirs(g, i)) {
 		d.table = g->env->ids_table;
 		d.shape = g->env->keeper;

@@ -32,13 +32,17 @@ void g_describe_stack(const struct gen *g, const struct ir_ins *i, struct prog_o
 {
 	d->a = g->keep;
 	d->b = g_site_sp(g);
-	d->cap = MIN(MAX(i->imm, 1), PROG_STACKS_FRAMES);
 	d->cap2 = (g->env->scratch_size ? g->env->scratch_size : g->scratch) - g->area;
+	d->imm = g->site->addr;
+	d->flags |= g->site->at_entry ? PROG_AT_ENTRY : 0;
+	if (i->op == IR_FRAMES) {
+		d->table = g->env->unwind;
+		return;
+	}
+	d->cap = MIN(MAX(i->imm, 1), PROG_STACKS_FRAMES);
 	d->table = g->env->maps + (g->layout ? g->layout->stacks : 0);
 	d->shape = g->layout ? (uint64_t)g->layout->stack_words << 32 | g->layout->stack_index : 0;
 	d->slot = g->env->unwind;
-	d->imm = g->site->addr;
-	d->flags |= g->site->at_entry ? PROG_AT_ENTRY : 0;
 }
 
 struct prog_agg g_describe_agg(const struct gen *g, const struct ir_ins *i)

@@ -159,6 +159,7 @@ static void dump_expr(FILE *f, const struct expr *e)
 	case E_UNARY:	case E_BINARY: dump_node(f, token_text(e->op), e); break;
 	case E_COND:	dump_node(f, "?", e); break;
 	case E_CAST:	dump_typed(f, "cast", e); break;
+	case E_PLACE:	fprintf(f, "(place %s+%#llx)", e->name ? e->name : "", (unsigned long long)e->value); break;
 	case E_SIZEOF:	dump_typed(f, "sizeof", e); break;
 	case E_OFFSETOF: dump_typed(f, "offsetof", e); break;
 	case E_STEP:	dump_step(f, e); break;

@@ -46,13 +46,14 @@ enum expr_kind {
 	E_STEP,			/* a++ a-- ++a --a: op, prefix */
 	E_ASSIGN,		/* a op= b; op 0: plain */
 	E_BLOCK,		/* { body; a } */
+	E_PLACE,		/* an address in the process: name (a symbol, or NULL) + value */
 };
 
 /* Operators are tokens (lex.h). */
 struct expr {
 	uint8_t kind;
 	uint8_t op;
-	bool prefix, arrow;	/* E_INT: prefix is set for characters */
+	bool prefix, arrow;	/* E_INT: prefix is set for characters; E_CAST, E_CALL: for a type written behind a field */
 	uint8_t form;		/* E_INT, E_FLOAT: how it is written (lex.h) */
 	bool has_keys;		/* E_MAP: [...] was written */
 	uint32_t at, len;
@@ -162,8 +163,19 @@ int script_parse(const char *name, const char *text, size_t len, struct script *
 int script_parse_params(const char *name, const char *text, size_t len, char *const *params, uint32_t nparams,
 			struct script **ret_script);
 
-/* Read a probe line: [NAME=] [kind:] [object:] place [field ...] [if cexpr]. One clause. */
-int line_parse(const char *text, struct script **ret_script);
+/*
+ * Read a probe line: [NAME=] [kind:] [object:] place [field ...] [if cexpr]. One clause. more: what all lines have; NULL:
+ * nothing. line_check_context(): one context alone; -EINVAL with its message as sentence.
+ */
+struct line_more {
+	char *const *contexts;		/* fields, as after -t */
+	size_t ncontexts;
+	const char *condition;		/* that must be true as well; NULL: none */
+};
+int line_parse(const char *text, const struct line_more *more, struct script **ret_script);
+int line_check_context(const char *text);
+bool line_is_field(const char *word);	/* can it only be meant as a field: argN, retval, a vector register, $... */
+bool line_is_type(const char *word);	/* the name of a type of fields */
 void script_free(struct script *s);
 
 /* As S-expressions, one clause a line; for tests and --dump ast. Caller frees. */

@@ -14,7 +14,7 @@ static const struct { const char *name; uint8_t b; } names[] = {
 	{ "cpid", B_CPID }, { "errno", B_ERRNO }, { "comm", B_COMM }, { "func", B_FUNC }, { "probe", B_PROBE }, { "ustack", B_USTACK },
 	{ "retval", B_RETVAL }, { "args", B_ARGS }, { "probetype", B_PROBETYPE }, { "usermode", B_USERMODE }, { "has_cpid", B_HAS_CPID },
 	{ "username", B_USERNAME }, { "left", B_LEFT },
-	{ "$retval", B_RETVAL }, { "$params", B_PARAMS }, { "$args", B_PARAMS }, { "$regs", B_REGS }, { "$stack", B_STACK },
+	{ "$retval", B_RETVAL }, { "$params", B_PARAMS }, { "$args", B_PARAMS }, { "$regs", B_REGS }, { "$stack", B_STACK }, { "$backtrace", B_USTACK },
 };
 
 static const struct call_info calls[] = {
@@ -72,7 +72,7 @@ static const struct { const char *name, *hint; } missing[] = {
 };
 
 /* "arg12" with word "arg" */
-static int numbered(const char *name, const char *word, uint32_t *ret)
+int builtin_numbered(const char *name, const char *word, uint32_t *ret)
 {
 	size_t n = strlen(word), digits;
 
@@ -92,9 +92,9 @@ enum builtin builtin_find(const char *name, uint32_t *ret_number)
 	for (i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcmp(names[i].name, name) == 0)
 			return names[i].b;
-	if (numbered(name, "arg", ret_number))
+	if (builtin_numbered(name, "arg", ret_number))
 		return B_ARG;
-	return numbered(name, "sarg", ret_number) ? B_SARG : B_NONE;
+	return builtin_numbered(name, "sarg", ret_number) ? B_SARG : B_NONE;
 }
 
 const struct call_info *call_find(const char *name)

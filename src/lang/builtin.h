@@ -19,6 +19,7 @@ enum builtin {
 	B_ARG, B_SARG,			/* with their number behind them */
 	B_PARAMS, B_REGS, B_STACK,	/* $params, $regs, $stack of probe lines */
 	B_REG,				/* a register, in probe lines */
+	B_VECTOR, B_VARG,		/* likewise a vector register, as a float; an argument in one. Value: number << 4 | bytes */
 	B_VAR,				/* a variable of the program */
 	B_ENUMERATOR,
 	B_CONSTANT,			/* an enumerator of the script */
@@ -44,6 +45,7 @@ struct call_info {
 };
 
 enum builtin builtin_find(const char *name, uint32_t *ret_number);
+int builtin_numbered(const char *name, const char *word, uint32_t *ret_number);	/* is it the word and a number? */
 const struct call_info *call_find(const char *name);
 
 /* Known to bpftrace, but not here: the end of a sentence that says so; NULL if it is unknown there too. */

@@ -368,9 +368,6 @@ static void check_fields(struct checker *c)
 			check_error(c, f, "this has no value that could be recorded");
 		else if (t->kind == V_TUPLE)
 			check_error(c, f, "a field can't be a tuple");
-		else if (f->kind == E_NAME && f->meaning == B_STACK)
-			check_error(c, f, "$stack, which is bytes of it, can't be recorded beside conditions, expressions and calls; "
-				    "'backtrace' can");
 	}
 }
 

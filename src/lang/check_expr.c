@@ -337,6 +337,26 @@ static const struct vtype *check_array_cast(struct checker *c, struct expr *e, c
 	return v_held_array(c->l->pool, to->to, size / to->to->size);
 }
 
+/*
+ * arg0:double: a float is passed in a vector register. Of an argument or a result whose type is not known, the one it would be
+ * in is meant; of a vector register, that many bytes. False: e is something else.
+ */
+static bool take_vector(struct checker *c, struct expr *e, const struct vtype *to)
+{
+	if (e->kind != E_NAME || !(e->meaning == B_VECTOR || (e->type->is_raw && (e->meaning == B_ARG || e->meaning == B_RETVAL))))
+		return false;
+	if (e->meaning == B_ARG && e->value >= 8)
+		check_error(c, e, "a function has no more than 8 arguments in vector registers");
+	if (e->meaning == B_ARG)
+		e->meaning = B_VARG;
+	else if (e->meaning == B_VECTOR)
+		e->value >>= 4;
+	if (e->meaning != B_RETVAL)
+		e->value = e->value << 4 | to->size;
+	e->type = to;
+	return true;
+}
+
 static const struct vtype *check_cast(struct checker *c, struct expr *e)
 {
 	const struct vtype *a = check_expr(c, e->a), *to = check_type_name(c, e->to);
@@ -344,13 +364,15 @@ static const struct vtype *check_cast(struct checker *c, struct expr *e)
 
 	if (a->kind == V_ERROR || to->kind == V_ERROR)
 		return to;
+	if (e->prefix && to->kind == V_FLOAT && take_vector(c, e->a, to))
+		return to;
 	if (to->kind == V_STR && (a->kind == V_PTR || a->kind == V_INT || v_can_text(a)))
 		return to;
 	if (scalar && (v_is_number(a) || (a->kind == V_PTR && to->kind != V_FLOAT)))
 		return to;
 	if (to->kind == V_STRUCT && a->kind == V_STRUCT && v_same(a, to))
 		return to;
-	if (to->kind == V_ARRAY && a->kind == V_PTR && c->c_rules && to->n)	/* w:int[3]: what it points to */
+	if (to->kind == V_ARRAY && (a->kind == V_PTR || a->is_raw) && c->c_rules && to->n)	/* w:int[3]: what it points to */
 		return to;
 	if (to->kind == V_ARRAY && a->kind == V_INT && to->to->kind == V_INT && !to->to->is_bool)
 		return check_array_cast(c, e, a, to);
@@ -497,6 +519,7 @@ static const struct vtype *check_kind(struct checker *c, struct expr *e)
 	case E_BINARY:	return check_binary(c, e);
 	case E_COND:	return check_cond(c, e);
 	case E_CAST:	return check_cast(c, e);
+	case E_PLACE:	return &v_void_ptr;
 	case E_SIZEOF:	return check_sizeof(c, e);
 	case E_OFFSETOF: return check_offsetof(c, e);
 	case E_TUPLE:	return check_tuple(c, e);

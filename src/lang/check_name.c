@@ -9,6 +9,9 @@
 
 #include "base/err.h"
 
+#define STACK_BYTES 64
+#define FRAMES 32
+
 static const char *at_name(const struct checker *c)
 {
 	static const char *const words[] = {
@@ -250,7 +253,10 @@ static const struct vtype *language_name(struct checker *c, struct expr *e, uint
 	case B_USERMODE: return &v_i64;
 	case B_HAS_CPID: return &v_bool;
 	case B_USERNAME: return &v_user;
-	case B_USTACK: case B_STACK: return stack_type(c, e);
+	case B_USTACK:	return stack_type(c, e);
+	case B_STACK:
+		e->value = e->value ? e->value : STACK_BYTES;
+		return v_bytes(c->l->pool, e->value);
 	case B_RETVAL:	return check_retval(c, e);
 	case B_LEFT:	return v_text(c->l->pool, LEFT_LEN);
 	case B_ARGS:	return &v_args;
@@ -288,6 +294,24 @@ static bool is_hidden(const struct checker *c, const struct expr *e, enum builti
 	return c->c_rules && e->name[0] != '$';
 }
 
+/* $ in front: of a context, which means the register whatever the program calls its variables. */
+static bool is_register(const struct checker *c, struct expr *e)
+{
+	const struct arch_regs *regs = c->l->arch->regs;
+	const char *name = e->name + (e->name[0] == '$');
+	int n = reg_number(regs, name);
+	uint32_t number;
+
+	if (n >= 0) {
+		e->meaning = B_REG;
+		e->value = n;
+	} else if (builtin_numbered(name, regs->vector, &number) && number < regs->nvectors) {
+		e->meaning = B_VECTOR;
+		e->value = number << 4 | 8;
+	}
+	return e->meaning == B_REG || e->meaning == B_VECTOR;
+}
+
 const struct vtype *check_name(struct checker *c, struct expr *e)
 {
 	uint32_t number = 0;
@@ -311,13 +335,11 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 		return language_name(c, e, number);
 	if (c->c_rules && strcmp(e->name, "backtrace") == 0) {
 		e->meaning = B_USTACK;
+		e->value = FRAMES;
 		return stack_type(c, e);
 	}
-	if (c->c_rules && reg_number(c->l->arch->regs, e->name) >= 0) {
-		e->meaning = B_REG;
-		e->value = reg_number(c->l->arch->regs, e->name);
-		return &v_raw;
-	}
+	if (c->c_rules && is_register(c, e))
+		return e->meaning == B_REG ? &v_raw : &v_f64;
 	if (!header_constant(e->name, &value))
 		return unknown(c, e);
 	e->meaning = B_CONSTANT;

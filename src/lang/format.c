@@ -49,6 +49,25 @@ size_t format_conv(const char *s, struct conv *ret_conv)
 
 /* ---- payloads ---- */
 
+static bool take_fixed(const struct ir_field *f, const uint8_t *p, size_t len, size_t *at, struct field_value *v)
+{
+	uint32_t n = f->cap;
+
+	if (f->type == IR_ADDRS && len - *at >= 8) {
+		memcpy(&n, p + *at, 4);
+		n = n > f->cap / 8 ? UINT32_MAX : 8 * n;
+		*at += 8;
+	}
+	if (n > len - *at)
+		return false;
+	v->text = p + *at;
+	v->len = n;
+	if (v->fault && n >= 8)
+		memcpy(&v->n, v->text, 8);
+	*at += (n + 7) & ~(size_t)7;
+	return *at <= len;
+}
+
 static bool take_field(const struct ir_field *f, const uint8_t *p, size_t len, size_t *at, struct field_value *v)
 {
 	uint32_t n;
@@ -60,6 +79,8 @@ static bool take_field(const struct ir_field *f, const uint8_t *p, size_t len, s
 		*at += 8;
 		return true;
 	}
+	if (f->type == IR_ARRAY || f->type == IR_ADDRS)
+		return take_fixed(f, p, len, at, v);
 	if (len - *at < 8)
 		return false;
 	memcpy(&n, p + *at, 4);
@@ -232,7 +253,8 @@ static void print_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t 
 			fputs(names->trailer, f);
 		break;
 	case IR_BUF:	print_bytes(f, v->text, v->len, 0); break;
-	case IR_STRUCT:	format_object(f, u, show, v->text, v->len); break;
+	case IR_STRUCT: case IR_ARRAY: format_object(f, u, show, v->text, v->len); break;
+	case IR_ADDRS:	print_bytes(f, v->text, v->len, 0); break;
 	}
 }
 

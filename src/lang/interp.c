@@ -71,7 +71,10 @@ static void read_slot(struct run *r, const struct ir_ins *i)
 		return;
 	}
 	if (i->op == IR_READ_BUF) {
-		if (!most || read_memory(r, addr, s->p, most))
+		if (i->flags & IR_PARTIAL)
+			while (s->len < most && read_memory(r, addr + s->len, s->p + s->len, 1))
+				s->len++;
+		else if (!most || read_memory(r, addr, s->p, most))
 			s->len = most;
 		else
 			set_fault(r, i, addr);
@@ -163,6 +166,7 @@ static bool site_read(struct run *r, const struct ir_ins *i)
 	case IR_REG:	r->regs[i->dst].u = s->regs[i->imm]; return true;
 	case IR_CTX:	r->regs[i->dst].u = context(r, i->imm); return true;
 	case IR_COMM:	copy_slot(r, i->slot, s->comm ? s->comm : "", s->comm ? strlen(s->comm) : 0); return true;
+	case IR_FRAMES:	r->slots[i->slot].len = 0; return true;
 	case IR_STACK:	r->regs[i->dst].u = r->in->stack ? r->in->stack(r->in->data, i->imm) : 0; return true;
 	case IR_SAVE:	s->saved[i->imm % INTERP_SAVED] = r->regs[i->a].u; return true;
 	case IR_SAVED:	r->regs[i->dst].u = s->saved[i->imm % INTERP_SAVED]; return true;
@@ -306,6 +310,18 @@ static bool map_ins(struct run *r, const struct ir_ins *i)
 
 /* ---- events ---- */
 
+/* s is NULL: it could not be read, at that address. */
+static void put_fixed(struct bytes *b, const struct slot *s, uint64_t addr, const struct ir_field *f)
+{
+	uint32_t len = s ? MIN(s->len, f->cap) : MIN(f->cap, 8u), n[2] = { len / 8, 0 };
+
+	if (f->type == IR_ADDRS)
+		bytes_add(b, n, sizeof(n));
+	bytes_add(b, s ? (const void *)s->p : &addr, len);
+	for (; f->type == IR_ARRAY && len < ((f->cap + 7) & ~7u); len++)
+		bytes_add(b, "", 1);
+}
+
 static void put_field(const struct run *r, struct bytes *b, const struct ir_arg *a, const struct ir_field *f)
 {
 	static const uint8_t zeros[8];
@@ -315,6 +331,10 @@ static void put_field(const struct run *r, struct bytes *b, const struct ir_arg 
 
 	if (!ir_in_slot(a->type)) {
 		bytes_u64(b, bad ? addr : r->regs[a->reg].u);
+		return;
+	}
+	if (f->type == IR_ARRAY || f->type == IR_ADDRS) {
+		put_fixed(b, bad && f->type == IR_ARRAY ? NULL : &r->slots[a->reg], addr, f);
 		return;
 	}
 	len = bad ? sizeof(IR_FAULT_TEXT) : MIN(r->slots[a->reg].len, f->cap);

@@ -74,18 +74,28 @@ void ir_unit_free(struct ir_unit *u)
 	vec_free(&u->shown);
 }
 
+static uint32_t ir_field_room(const struct ir_field *f)
+{
+	switch (f->type) {
+	case IR_ARRAY:	return (f->cap + 7) & ~7u;
+	case IR_ADDRS:	return 8 + f->cap;
+	}
+	return ir_in_slot(f->type) ? (4 + MAX(f->cap, IR_REFUSED_LEN) + 7) & ~7u : 8;
+}
+
 uint32_t ir_record_room(const struct ir_record *r)
 {
 	uint32_t i, room = r->faulty ? 8 : 0;
 
 	for (i = 0; i < r->nfields; i++)
-		room += ir_in_slot(r->fields[i].type) ? (4 + MAX(r->fields[i].cap, IR_REFUSED_LEN) + 7) & ~7u : 8;
+		room += ir_field_room(&r->fields[i]);
 	return room;
 }
 
 static const char *const op_names[IR_NOPS] = {
 	[IR_NOP] = "nop", [IR_CONST] = "const", [IR_FCONST] = "fconst", [IR_MOV] = "mov", [IR_REG] = "reg", [IR_VECTOR] = "vector",
-	[IR_CTX] = "ctx", [IR_COMM] = "comm", [IR_STACK] = "stack", [IR_SAVE] = "save", [IR_SAVED] = "saved",
+	[IR_CTX] = "ctx", [IR_COMM] = "comm", [IR_STACK] = "stack", [IR_FRAMES] = "frames",
+	[IR_SAVE] = "save", [IR_SAVED] = "saved",
 	[IR_ADD] = "add", [IR_SUB] = "sub", [IR_MUL] = "mul", [IR_DIV] = "div", [IR_MOD] = "mod", [IR_AND] = "and",
 	[IR_OR] = "or", [IR_XOR] = "xor", [IR_SHL] = "shl", [IR_SHR] = "shr", [IR_NEG] = "neg", [IR_NOT] = "not",
 	[IR_EQ] = "eq", [IR_NE] = "ne", [IR_LT] = "lt", [IR_LE] = "le", [IR_GT] = "gt", [IR_GE] = "ge",
@@ -102,7 +112,7 @@ static const char *const op_names[IR_NOPS] = {
 
 static const char *const type_names[] = {
 	"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "bool", "ptr", "char", "enum", "ustack", "usym",
-	"probe", "func", "time", "str", "buf", "struct",
+	"probe", "func", "time", "str", "buf", "struct", "array", "addrs",
 };
 
 static const char *const ctx_names[] = {
@@ -191,6 +201,8 @@ static void dump_ins(FILE *f, const struct ir_unit *u, const struct ir_prog *p, 
 		fprintf(f, " !%u", i->bit);
 	if (reads_memory(i->op) && (i->flags & IR_GOOD))
 		fputs(" good", f);
+	if (i->op == IR_READ_BUF && (i->flags & IR_PARTIAL))
+		fputs(" partial", f);
 	if (i->mask)
 		fprintf(f, " ?%" PRIx64, i->mask);
 	fputc('\n', f);

@@ -64,10 +64,16 @@ enum ir_type {
 	IR_STR,
 	IR_BUF,			/* any bytes; so many as are there */
 	IR_STRUCT,		/* the bytes of an object; show is the type */
+	IR_ARRAY,		/* in fields of events only: `cap` bytes, zeros behind those that are there; show is the type of an
+				   array of numbers, or of bytes */
+	IR_ADDRS,		/* likewise: addresses, 8 bytes each */
 };
 
 /* `show` of IR_U64: a register as it is; what it holds may be narrower. A field is hexadecimal. */
 #define IR_SHOW_RAW 1
+
+/* `show` of fields with other unsigned integers. A field of IR_F32 with IR_SHOW_RAW: its low 4 bytes are the float itself. */
+#define IR_SHOW_OCTAL 2
 
 /* `show` of IR_STR: its cap is the common limit and not one of its own, so one that fills it was cut. */
 #define IR_SHOW_LIMIT 1
@@ -98,6 +104,8 @@ enum ir_op {
 	IR_CTX,			/* dst = enum ir_ctx imm */
 	IR_COMM,		/* slot = name of the thread */
 	IR_STACK,		/* dst = number of the user stack, at most imm frames */
+	IR_FRAMES,		/* slot = return addresses of the user stack, at most imm, 8 bytes each; bit: the walk ended at memory
+				   that can't be read, and those up to there are in the slot */
 	IR_SAVE,		/* saved[imm] = a (either class): for the exit program of the same call */
 	IR_SAVED,		/* dst = saved[imm] */
 
@@ -198,6 +206,7 @@ enum ir_error {
 enum ir_flags {
 	IR_GOOD = 1 << 0,	/* this address can't fail: the stack from the red zone to the word at the stack pointer */
 	IR_QUIET = 1 << 1,	/* don't count it */
+	IR_PARTIAL = 1 << 2,	/* IR_READ_BUF: what can't be read is left out at the end; no fault, unless no read is allowed */
 };
 
 struct ir_ins {
@@ -286,11 +295,15 @@ struct ir_field {
 };
 
 /*
- * Payload of an event, behind struct event_head: if `faulty`, one u64 with a bit for each field that
- * failed (with at most 32 fields bit 32 + i: field i, if no read was allowed); then the fields, each 8-aligned: numbers 8 bytes (floats as double; F32 too), slots a u32
- * length, the bytes, zeros up to 8. The length of a string counts a NUL behind it, which only one that
- * fills its cap does not have. A failed slot is "<fault>" or "<unreadable>", its NUL and the address. So an event can be
- * written to a trace as it stands (trace/ctf.h).
+ * Payload of an event, behind struct event_head: if `faulty`, one u64 with a bit for each field that failed (with at most 32
+ * fields bit 32 + i: field i, if no read was allowed); then the fields, each 8-aligned and padded with zeros to 8:
+ *	a number	8 bytes (floats as double, F32 too)
+ *	IR_ARRAY	its cap
+ *	IR_ADDRS	u32 count, u32 0, count times u64
+ *	other slots	u32 length, the bytes
+ * The length of a string counts a NUL behind it, which only one that fills its cap does not have. What failed is the address
+ * instead of a number and in the first 8 bytes of an array, the addresses that were found, or a slot with "<fault>" or
+ * "<unreadable>", its NUL and the address. So an event can be written to a trace as it stands (trace/ctf.h).
  */
 #define IR_FAULT_TEXT "<fault>"
 #define IR_FAULT_LEN 16u

@@ -187,7 +187,7 @@ static const char *shape_of(uint8_t op)
 	case IR_STR_CMP: case IR_STR_LEN: case IR_STR_FIND:	return "i--";
 	case IR_EVERY: case IR_LIMIT: case IR_RATE:		return "i--";
 	case IR_ENABLE: case IR_EXIT:				return "-i-";
-	case IR_NOP: case IR_COMM: case IR_SLOT_COPY: case IR_SLOT_AND: return "---";
+	case IR_NOP: case IR_COMM: case IR_FRAMES: case IR_SLOT_COPY: case IR_SLOT_AND: return "---";
 	}
 	return NULL;
 }
@@ -206,7 +206,7 @@ static bool operand_ok(struct state *s, const struct ir_ins *i, char c, uint32_t
 static const char *slots_ok(const struct state *s, const struct ir_ins *i)
 {
 	switch (i->op) {
-	case IR_COMM: case IR_READ_STR: case IR_READ_BUF:
+	case IR_COMM: case IR_FRAMES: case IR_READ_STR: case IR_READ_BUF:
 		return slot_ok(s, i->slot, true) ? NULL : "slot";
 	case IR_SLOT_COPY: case IR_SLOT_AND:
 		return slot_ok(s, i->slot, true) && slot_ok(s, i->slot2, false) ? NULL : "slot";

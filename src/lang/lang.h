@@ -41,7 +41,9 @@ struct lang_site {
 	 * this name. An error's sentence goes on "... is thread-local, and". NULL: the program will never run.
 	 */
 	int (*tls)(void *arg, const char *symbol, int64_t *ret_off);
-	void *tls_arg;
+	/* The live address of a variable of the process: a symbol plus value, or a number. NULL: as for tls. */
+	int (*object)(void *arg, const char *symbol, uint64_t value, uint64_t *ret_at);
+	void *arg;
 	const char *func, *probe;	/* names, if all sites of this program share them; else NULL */
 	uint32_t owner;		/* programs share records of the same owner only */
 };

@@ -318,14 +318,45 @@ static void add_left(struct lower *w, arg_list *args, struct ir_record *r)
 	lower_some_fields(w, r, args, "left", &v);
 }
 
+/* Numbers in memory that are one field; bytes of a length that is known. */
+static bool is_array(const struct expr *e, const struct val *v)
+{
+	if (v->type->kind == V_BUF)
+		return e->kind != E_CALL || e->prefix;
+	return e->kind == E_CAST && e->prefix && v->type->kind == V_ARRAY && !v->type->held && v->kind == K_MEM &&
+	       (v_is_number(v->type->to) || v->type->to->kind == V_PTR);
+}
+
+static void put_line_field(struct lower *w, struct ir_record *r, arg_list *args, const char *name, const struct expr *e)
+{
+	uint32_t before = r->nfields;
+	struct val v;
+
+	if (e->type->kind == V_STACK && (e->kind == E_NAME || e->kind == E_CALL)) {
+		lower_frames(w, args, r, name, e->value ? e->value : 127);
+		return;
+	}
+	v = lower_expr(w, e);
+	if (w->failed)
+		return;
+	if (is_array(e, &v)) {
+		lower_field(w, r, args, name, &v);
+		args->v[before].type = r->fields[before].type = IR_ARRAY;
+		args->v[before].show = r->fields[before].show = shown_number(w, v.type);
+		return;
+	}
+	lower_fields(w, r, args, name, &v);
+	if (r->nfields == before + 1 && r->fields[before].type >= IR_U8 && r->fields[before].type <= IR_U64 && e->type->kind == V_INT)
+		r->fields[before].show = e->kind == E_NAME && e->type->is_raw ? IR_SHOW_RAW : e->type->base;
+}
+
 /* The fields of a probe line: one event. */
 static void lower_line(struct lower *w)
 {
 	const struct clause *c = w->c->clause;
 	struct ir_record *r = lower_record(w, IR_RECORD_EVENT, NULL);
 	arg_list args = { 0 };
-	struct val v;
-	uint32_t i, before;
+	uint32_t i;
 
 	if (c->nfields == c->nmore)
 		default_fields(w, &args, r);
@@ -342,16 +373,10 @@ static void lower_line(struct lower *w)
 			lower_regs(w, &args, r);
 			continue;
 		}
-		v = lower_expr(w, e);
-		in = e->kind == E_CAST ? e->a : e;
-		if (in != e && in->kind == E_CAST && in->at == e->at && in->len == e->len)	/* :x64 is two */
-			in = in->a;
+		in = !e->prefix ? e : e->kind == E_CAST ? e->a : e->kind == E_CALL ? e->list[0] : e;
 		name = f->kind == E_NAMED ? pool_text(w->pool, f->name, strlen(f->name)) :
 		       pool_text(w->pool, w->l->script->source + in->at, in->len);
-		before = r->nfields;
-		lower_fields(w, r, &args, name[0] == '$' ? name + 1 : name, &v);
-		if (e->kind == E_NAME && e->type->is_raw && r->nfields > before && r->fields[before].type == IR_U64)
-			r->fields[before].show = IR_SHOW_RAW;	/* as in events of plain fields */
+		put_line_field(w, r, &args, name[0] == '$' ? name + 1 : name, e);
 	}
 	if (w->p->is_left)
 		add_left(w, &args, r);
@@ -461,7 +486,8 @@ static uint64_t bits_of(const struct ir_prog *p)
 	uint64_t bits = 0;
 
 	for (size_t i = 0; i < p->ins.n; i++)
-		if (p->ins.v[i].op == IR_READ_STR || p->ins.v[i].op == IR_READ_BUF || p->ins.v[i].op == IR_LOAD)
+		if (p->ins.v[i].op == IR_READ_STR || p->ins.v[i].op == IR_READ_BUF || p->ins.v[i].op == IR_FRAMES ||
+		    p->ins.v[i].op == IR_LOAD)
 			bits |= 1ull << p->ins.v[i].bit;
 	return bits;
 }

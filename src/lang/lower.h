@@ -85,6 +85,7 @@ struct val val_convert(struct lower *w, const struct val *v, const struct vtype 
 struct val val_text(struct lower *w, const struct val *v, const struct expr *e);	/* any text as a slot */
 struct val val_read_text(struct lower *w, const struct val *address, const struct val *len, uint32_t most);
 struct val val_bytes(struct lower *w, const struct val *v);		/* an object as a slot */
+struct val val_read_bytes(struct lower *w, const struct val *address, uint32_t most, const struct vtype *type);
 struct val val_address(struct lower *w, const struct val *v);
 struct val place_new(struct lower *w, const struct vtype *type, bool in_slot);
 void place_set(struct lower *w, struct val *place, const struct val *v, const struct expr *e);
@@ -95,6 +96,7 @@ typedef VEC(struct ir_arg) arg_list;
 void arg_add(struct lower *w, arg_list *list, const struct val *v);	/* tuples: their elements */
 void args_set(struct lower *w, struct ir_ins *i, arg_list *list, uint32_t nkeys);
 uint32_t arg_show(struct lower *w, const struct vtype *t);
+uint32_t shown_number(struct lower *w, const struct vtype *t);		/* in ir_unit.shown */
 uint64_t val_mask(const struct val *v);					/* of all its elements */
 
 /* lower_expr.c */
@@ -145,6 +147,8 @@ struct val lower_asked_reg(struct lower *w, uint32_t number, const struct vtype 
 struct val lower_stack(struct lower *w, const struct expr *e, uint32_t frames);
 struct val lower_left(struct lower *w, const struct vtype *type);	/* how the call ended */
 struct val lower_name(struct lower *w, const struct expr *e);
+struct val lower_process_place(struct lower *w, const struct expr *e);	/* E_PLACE */
+void lower_frames(struct lower *w, arg_list *list, struct ir_record *r, const char *name, uint32_t frames);	/* a backtrace */
 struct val lower_program_var(struct lower *w, const struct expr *e);
 struct val lower_var_object(struct lower *w, const struct expr *e);
 void lower_params(struct lower *w, arg_list *list, struct ir_record *r);

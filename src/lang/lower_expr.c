@@ -339,7 +339,7 @@ static struct val lower_cast(struct lower *w, const struct expr *e)
 
 	if (e->type->kind == V_STR)
 		return val_text(w, &a, e->a);
-	if (e->type->kind == V_ARRAY && a.type->kind == V_PTR)
+	if (e->type->kind == V_ARRAY && (a.type->kind == V_PTR || e->a->type->is_raw))
 		return object_at(w, &a, 0, e->type, false);
 	if (e->type->kind == V_ARRAY) {
 		v = val_number(w, &a, e->type->size);
@@ -525,6 +525,7 @@ static struct val lower_kind(struct lower *w, const struct expr *e)
 	case E_BLOCK:
 		lower_statements(w, e->body);
 		return e->a ? lower_expr(w, e->a) : (struct val){ .kind = K_VOID, .type = &v_void };
+	case E_PLACE:	return lower_process_place(w, e);
 	case E_NAMED:
 		return lower_expr(w, e->a);
 	}

@@ -17,7 +17,7 @@ struct val lower_thread_local(struct lower *w, const char *symbol, int64_t byte,
 	struct val v = val_reg(type, lower_pure(w, IR_CTX, IR_I64, IR_NONE, IR_NONE, IR_CTX_THREAD), 0);
 	int64_t off = 0;
 
-	if (s->tls && s->tls(s->tls_arg, symbol, &off) < 0)
+	if (s->tls && s->tls(s->arg, symbol, &off) < 0)
 		lower_error(w, e, "'%s' is thread-local, and %s", e->name, err_text());
 	v.kind = K_MEM;
 	v.off = off + byte;

@@ -40,6 +40,8 @@ static struct val at_entry(struct lower *w, const struct expr *e)
 {
 	if (e->meaning == B_VAR || e->meaning == B_RETVAL)
 		return lower_var(w, e->ref, e->type, e);
+	if (e->meaning == B_VARG)
+		return val_reg(e->type, lower_pure(w, IR_VECTOR, v_ir(e->type), IR_NONE, IR_NONE, e->value >> 4), 0);
 	if (e->meaning == B_SARG)
 		return from_stack(w, w->l->arch->c_call->pushes + 8 * (int64_t)e->value);
 	return argument(w, e->value);
@@ -201,6 +203,50 @@ struct val lower_asked_reg(struct lower *w, uint32_t number, const struct vtype 
 	return v;
 }
 
+static struct val asked_vector(struct lower *w, const struct expr *e)
+{
+	struct val v = val_reg(e->type, lower_pure(w, IR_VECTOR, v_ir(e->type), IR_NONE, IR_NONE, e->value >> 4), 0);
+
+	v.mask |= w->p->is_left ? gone_mask(w) : 0;
+	return v;
+}
+
+/* As many bytes of it as there are. */
+static struct val stack_bytes(struct lower *w, const struct expr *e)
+{
+	struct val sp = lower_asked_reg(w, w->l->arch->regs->sp, &v_u64), v = val_read_bytes(w, &sp, e->value, e->type);
+
+	w->p->ins.v[w->p->ins.n - 1].flags |= IR_PARTIAL;
+	return v;
+}
+
+void lower_frames(struct lower *w, arg_list *list, struct ir_record *r, const char *name, uint32_t frames)
+{
+	struct val v = { .kind = K_SLOT, .type = v_bytes(w->pool, 8 * frames), .slot = lower_slot(w, 8 * frames, NULL), .reg = IR_NONE };
+
+	if (!w->p->is_left) {
+		uint32_t bit = lower_bit(w);
+		struct ir_ins *i = lower_ins(w, IR_FRAMES);
+
+		i->slot = v.slot;
+		i->imm = frames;
+		i->bit = bit;
+		v.mask = 1ull << bit;
+	}
+	lower_field(w, r, list, name, &v);
+	list->v[list->n - 1].type = r->fields[r->nfields - 1].type = IR_ADDRS;
+}
+
+struct val lower_process_place(struct lower *w, const struct expr *e)
+{
+	const struct lang_site *s = w->c->site;
+	uint64_t at = 0;
+
+	if (s->object && s->object(s->arg, e->name, e->value, &at) < 0)
+		lower_error(w, e, "%s", err_text());
+	return val_const(e->type, at);
+}
+
 static void copy_word(struct lower *w, uint32_t slot, const char *word)
 {
 	uint32_t text = lower_slot(w, strlen(word), word);
@@ -251,7 +297,8 @@ static struct val return_value(struct lower *w, const struct expr *e)
 	if (is_kept_result(w, e))
 		v = saved_value(w, e);
 	else
-		v = e->ref ? lower_var(w, e->ref, e->type, e) : lower_site_reg(w, 0);
+		v = e->ref ? lower_var(w, e->ref, e->type, e) : e->type->kind == V_FLOAT ?
+		    val_reg(e->type, lower_pure(w, IR_VECTOR, v_ir(e->type), IR_NONE, IR_NONE, 0), 0) : lower_site_reg(w, 0);
 	if (e->value)	/* the function returns nothing */
 		v.mask |= lower_unknown(w, val_in_reg(w, &none));
 	else if (w->p->is_left)
@@ -287,16 +334,18 @@ struct val lower_name(struct lower *w, const struct expr *e)
 	case B_HAS_CPID:
 		v = context(w, &v_i64, IR_CTX_CPID);
 		return val_reg(e->type, lower_pure(w, IR_NE, IR_I64, v.reg, lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0), 0), 0);
-	case B_USTACK: case B_STACK: return lower_stack(w, e, 127);
+	case B_USTACK:	return lower_stack(w, e, e->value ? e->value : 127);
+	case B_STACK:	return stack_bytes(w, e);
 	case B_ENUMERATOR: case B_CONSTANT: return val_const(e->type, e->value);
 	case B_VAR:	return lower_program_var(w, e);
-	case B_ARG: case B_SARG:
+	case B_ARG: case B_SARG: case B_VARG:
 		if (e->ref)
 			return lower_usdt_arg(w, e);
 		return w->entry ? saved_value(w, e) : at_entry(w, e);
 	case B_RETVAL:	return return_value(w, e);
 	case B_LEFT:	return lower_left(w, e->type);
-	case B_REG:	return lower_asked_reg(w, e->value, &v_u64);
+	case B_REG:	return lower_asked_reg(w, e->value, e->type);
+	case B_VECTOR:	return asked_vector(w, e);
 	case B_ERRNO:	return errno_value(w, e);
 	default:
 		return context(w, e->type, ctx[e->meaning]);

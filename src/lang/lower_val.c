@@ -246,6 +246,11 @@ static struct val read_slot(struct lower *w, uint8_t op, const struct val *addre
 	return (struct val){ .kind = K_SLOT, .type = type, .slot = slot, .reg = IR_NONE, .mask = 1ull << bit };
 }
 
+struct val val_read_bytes(struct lower *w, const struct val *address, uint32_t most, const struct vtype *type)
+{
+	return read_slot(w, IR_READ_BUF, address, NULL, most, type);
+}
+
 struct val val_read_text(struct lower *w, const struct val *address, const struct val *len, uint32_t most)
 {
 	return read_slot(w, IR_READ_STR, address, len, most, v_text(w->pool, most));
@@ -426,14 +431,17 @@ uint64_t val_mask(const struct val *v)
 
 uint32_t arg_show(struct lower *w, const struct vtype *t)
 {
-	size_t i;
-
 	if (t->kind == V_STACK || t->kind == V_TIME)
 		return t->extra;
 	if (t->kind == V_STR)
 		return t->size == w->l->config.max_strlen ? IR_SHOW_LIMIT : 0;
-	if (!v_is_object(t) && t->show != IR_ENUM)
-		return 0;
+	return v_is_object(t) || t->show == IR_ENUM ? shown_number(w, t) : 0;
+}
+
+uint32_t shown_number(struct lower *w, const struct vtype *t)
+{
+	size_t i;
+
 	for (i = 0; i < w->u->shown.n; i++)
 		if (v_alike(w->u->shown.v[i], t))
 			return i;

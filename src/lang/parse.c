@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "lang/store.h"
 
 void parse_advance(struct parser *p)
 {
@@ -473,16 +474,70 @@ int script_parse_params(const char *name, const char *text, size_t len, char *co
 	return finish(&p, ret_script);
 }
 
-int line_parse(const char *text, struct script **ret_script)
+/* Part of the source, up to a NUL that stands there for the moment. */
+static bool parse_part(struct parser *p, struct clause *c, uint32_t at, size_t len, bool (*parse)(struct parser *p, struct clause *c))
 {
-	struct parser p;
-	struct script *s = new_script(&p, "probe", text, strlen(text));
-	struct clause *c = pool_new(&s->pool, struct clause);
+	char *end = p->script->source + at + len, was = *end;
+	bool good;
 
+	*end = 0;
+	p->lex.pos = at;
+	p->lex.size = at + len;
+	p->in_line = false;
+	good = parse(p, c);
+	*end = was;
+	return good;
+}
+
+/* A probe, the contexts and a condition, each a line of the source; any of them may be missing. */
+int line_parse(const char *text, const struct line_more *more, struct script **ret_script)
+{
+	size_t n = more ? more->ncontexts : 0;
+	struct bytes all = { 0 };
+	uint32_t at = 0, own = 0;
+	struct clause *c;
+	struct parser p;
+	bool good = true;
+
+	for (size_t i = 0; i < n + 2; i++) {
+		const char *part = i == 0 ? text : i <= n ? more->contexts[i - 1] : more ? more->condition : NULL;
+
+		bytes_add(&all, part, part ? strlen(part) : 0);
+		bytes_add(&all, "\n", part != NULL);
+	}
+	new_script(&p, text ? "probe" : "-t", (const char *)all.p, all.n);
+	bytes_free(&all);
+	c = pool_new(&p.script->pool, struct clause);
 	c->is_line = true;
-	parse_line_probe(&p, c);
-	*vec_add(&s->clauses) = c;
+	for (size_t i = 0; good && i < n + 2; i++) {
+		const char *part = i == 0 ? text : i <= n ? more->contexts[i - 1] : more ? more->condition : NULL;
+
+		if (!part)
+			continue;
+		good = parse_part(&p, c, at, strlen(part), i == 0 ? parse_line : i <= n ? parse_context : parse_line_condition);
+		own = i == 0 ? c->nfields : own;
+		at += strlen(part) + 1;
+	}
+	c->nmore = c->nfields - own;
+	*vec_add(&p.script->clauses) = c;
 	return finish(&p, ret_script);
+}
+
+int line_check_context(const char *text)
+{
+	char *context = xstrdup(text), *why;
+	struct script *s;
+	int r = line_parse(NULL, &(struct line_more){ &context, 1, NULL }, &s);
+
+	if (r < 0) {
+		why = diags_text(&s->diags);
+		why[strlen(why) - 1] = 0;
+		fail_lines(r, why);
+		free(why);
+	}
+	script_free(s);
+	free(context);
+	return r;
 }
 
 void script_free(struct script *s)

@@ -71,6 +71,13 @@ struct expr *parse_sugar(struct parser *p, struct expr *e);	/* a call as what it
 
 /* parse_probe.c */
 struct probe *parse_probe(struct parser *p);
-bool parse_line_probe(struct parser *p, struct clause *c);
+const char *parse_probe_kind(const char *s, const char *word);	/* what is behind "word:"; NULL: s begins otherwise */
+const char *parse_probe_name(struct parser *p, struct probe *pr, const char *s);	/* sets the name; what is behind its '=' */
+bool parse_probe_text(struct parser *p, struct probe *pr);	/* reads pr->text */
+
+/* parse_line.c */
+bool parse_line(struct parser *p, struct clause *c);
+bool parse_context(struct parser *p, struct clause *c);		/* p->lex is at its beginning, and ends with it */
+bool parse_line_condition(struct parser *p, struct clause *c);	/* likewise: one more, which must be true as well */
 
 #endif

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Probes in scripts and probe lines. spec_parse() reads kind, object and place; what it does not
+ * Probes of scripts and of probe lines. spec_parse() reads kind, object and place; what it does not
  * know is read here: begin, end, intervals, call: and source lines. In a script a probe ends at a
  * blank, a comma or a brace, unless brackets or quotes protect it:
  *
  *	probe := [NAME "="] ("begin" | "end" | interval | [kind ":"] [object ":"] place)
  *	interval := ("interval" | "i") ":" (unit ":" number | duration)
- *	line  := probe [field ...] ["if" value] [";" [field ...] ["if" value]]
- *	field := [name "="] value [":" type] | "$params" | "$retval" | "$regs" | "$stack"
  */
 #include "lang/parse.h"
 
@@ -174,7 +172,7 @@ static bool read_interval(struct parser *p, struct probe *pr, const char *s)
 	return false;
 }
 
-static const char *kind_rest(const char *s, const char *word)
+const char *parse_probe_kind(const char *s, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -208,7 +206,7 @@ static bool is_foreign(struct parser *p, const struct probe *pr)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(foreign); i++) {
-		if (!kind_rest(pr->text, foreign[i].word))
+		if (!parse_probe_kind(pr->text, foreign[i].word))
 			continue;
 		diag_error(p->lex.diags, pr->at, pr->len, "%s (kind '%s') are not supported%s", foreign[i].what, foreign[i].word,
 			   foreign[i].why);
@@ -257,7 +255,7 @@ static bool read_spec(struct parser *p, struct probe *pr, const char *text)
 }
 
 /* The name in front of '='; returns what is behind it. */
-static const char *take_name(struct parser *p, struct probe *pr, const char *s)
+const char *parse_probe_name(struct parser *p, struct probe *pr, const char *s)
 {
 	size_t n = 0;
 
@@ -271,7 +269,7 @@ static const char *take_name(struct parser *p, struct probe *pr, const char *s)
 }
 
 /* Everything but fields; pr->text is set. */
-static bool read_probe(struct parser *p, struct probe *pr)
+bool parse_probe_text(struct parser *p, struct probe *pr)
 {
 	const char *s = pr->text, *rest, *at;
 
@@ -283,20 +281,20 @@ static bool read_probe(struct parser *p, struct probe *pr)
 		pr->kind = tolower(*s) == 'b' ? PROBE_BEGIN : PROBE_END;
 		return true;
 	}
-	rest = kind_rest(s, "interval");
+	rest = parse_probe_kind(s, "interval");
 	if (!rest)
-		rest = kind_rest(s, "i");
+		rest = parse_probe_kind(s, "i");
 	if (rest) {
 		pr->kind = PROBE_INTERVAL;
 		return read_interval(p, pr, rest);
 	}
 	if (is_foreign(p, pr))
 		return false;
-	rest = kind_rest(s, "call");
+	rest = parse_probe_kind(s, "call");
 	pr->kind = rest ? PROBE_CALL : PROBE_SITE;
 	if (!rest)
 		rest = s;
-	at = kind_rest(rest, "uprobe") ? kind_rest(rest, "uprobe") : kind_rest(rest, "u") ? kind_rest(rest, "u") : rest;
+	at = parse_probe_kind(rest, "uprobe") ? parse_probe_kind(rest, "uprobe") : parse_probe_kind(rest, "u") ? parse_probe_kind(rest, "u") : rest;
 	if (pr->kind == PROBE_SITE && *at != '@' && strstr(at, ":@")) {
 		pr->object = pool_text(&p->script->pool, at, strstr(at, ":@") - at);
 		at = strstr(at, ":@") + 1;
@@ -328,217 +326,11 @@ struct probe *parse_probe(struct parser *p)
 		return pr;
 	}
 	pr->text = unquote(p, s, len);
-	pr->text = take_name(p, pr, pr->text);
+	pr->text = parse_probe_name(p, pr, pr->text);
 	filled = fill_params(p, pr, pr->text);
 	if (filled) {
 		pr->text = without_language(p, filled);
-		read_probe(p, pr);
+		parse_probe_text(p, pr);
 	}
 	return pr;
-}
-
-/* Where the place of a probe line ends: spec_parse() knows, except for what it can't read. */
-static size_t line_place_length(struct parser *p, const char *s)
-{
-	struct probe_spec *spec;
-	const char *rest = kind_rest(s, "call");
-	size_t len = strlen(s), n;
-
-	if (strstr(s, "@") == s || strstr(s, ":@"))
-		return strcspn(s, " \t\n");
-	if (spec_parse(rest ? rest : s, &spec) < 0)
-		return len;
-	n = spec->rest ? strlen(spec->rest) : 0;
-	spec_free(spec);
-	while (n < len && isspace((unsigned char)s[len - n - 1]))
-		n++;
-	return len - n;
-}
-
-static bool is_dollar_field(const struct parser *p)
-{
-	static const char *const words[] = { "params", "args", "retval", "regs", "stack" };
-	size_t i;
-
-	for (i = 0; p->tok.kind == T_VAR && i < ARRAY_SIZE(words); i++)
-		if (strcmp(p->tok.text, words[i]) == 0)
-			return true;
-	return false;
-}
-
-static bool names_field(struct parser *p)
-{
-	const char *s = p->lex.s + p->lex.pos;
-
-	return p->tok.kind == T_WORD && s[0] == '=' && s[1] != '=';
-}
-
-static struct expr *cast_to(struct parser *p, struct expr *e, const char *name, uint32_t pointers)
-{
-	struct expr *cast = parse_new(p, E_CAST, e->at);
-
-	cast->a = e;
-	cast->to = pool_new(&p->script->pool, struct type_name);
-	*cast->to = (struct type_name){ .at = e->at, .len = e->len, .name = name, .pointers = pointers };
-	return parse_done(p, cast);
-}
-
-static struct expr *call_with(struct parser *p, struct expr *e, const char *name, int64_t limit)
-{
-	struct expr *call = parse_new(p, E_CALL, e->at), *n = parse_new(p, E_INT, e->at);
-
-	n->value = limit;
-	call->name = name;
-	call->list = pool_alloc(&p->script->pool, 2 * sizeof(*call->list));
-	call->list[0] = e;
-	call->list[1] = parse_done(p, n);
-	call->nlist = 2;
-	return parse_done(p, call);
-}
-
-/*
- * The short names that a field's type may have beside those of C: s8 ... s64, u8 ... u64, x8 ... x64 (shown
- * as 0x...), ptr, string[LIMIT], bytes[N]. NULL: it is none of them.
- */
-static struct expr *short_type(struct parser *p, struct expr *e, const struct type_name *t)
-{
-	const char *digits = t->name + 1;
-	bool sized = strcmp(digits, "8") == 0 || strcmp(digits, "16") == 0 || strcmp(digits, "32") == 0 || strcmp(digits, "64") == 0;
-
-	if (t->tag || t->pointers)
-		return NULL;
-	if (t->ndims == 1 && t->dims[0] > 0 && (strcmp(t->name, "string") == 0 || strcmp(t->name, "bytes") == 0))
-		return call_with(p, e, *t->name == 's' ? "str" : "buf", t->dims[0]);
-	if (t->ndims)
-		return NULL;
-	if (strcmp(t->name, "ptr") == 0)
-		return cast_to(p, e, "void", 1);
-	if (!sized || !strchr("sux", *t->name))
-		return NULL;
-	e = cast_to(p, e, pool_printf(&p->script->pool, "%sint%s", *t->name == 's' ? "" : "u", digits), 0);
-	return *t->name == 'x' ? cast_to(p, e, "void", 1) : e;
-}
-
-/* [name "="] value [":" type] */
-static struct expr *field(struct parser *p)
-{
-	struct expr *e, *named = NULL, *cast;
-
-	if (names_field(p)) {
-		named = parse_new(p, E_NAMED, p->tok.at);
-		named->name = p->tok.text;
-		parse_advance(p);
-		parse_advance(p);
-	}
-	if (is_dollar_field(p)) {
-		e = parse_new(p, E_NAME, p->tok.at);
-		e->name = pool_printf(&p->script->pool, "$%s", p->tok.text);
-		parse_advance(p);
-		parse_done(p, e);
-	} else {
-		e = parse_value(p);
-	}
-	if (!p->panic && parse_accept(p, ':')) {
-		struct expr *known;
-
-		cast = parse_new(p, E_CAST, e->at);
-		cast->a = e;
-		cast->to = parse_type(p);
-		known = p->panic ? NULL : short_type(p, e, cast->to);
-		e = known ? known : parse_done(p, cast);
-	}
-	if (!named)
-		return e;
-	named->a = e;
-	return parse_done(p, named);
-}
-
-/*
- * A copy of e in which names that the user gave to fields are what the fields are. They come before variables of the program: who writes
- * id=arg1 means that one by id.
- */
-static struct expr *with_fields(struct parser *p, const struct expr *e, struct expr *const *fields, size_t n)
-{
-	struct expr *copy;
-
-	if (!e)
-		return NULL;
-	for (size_t i = 0; e->kind == E_NAME && i < n; i++)
-		if (fields[i]->kind == E_NAMED && strcmp(fields[i]->name, e->name) == 0)
-			return with_fields(p, fields[i]->a, NULL, 0);
-	copy = pool_new(&p->script->pool, struct expr);
-	*copy = *e;
-	copy->a = with_fields(p, e->a, fields, n);
-	copy->b = with_fields(p, e->b, fields, n);
-	copy->c = with_fields(p, e->c, fields, n);
-	copy->list = pool_alloc(&p->script->pool, (e->nlist + 1) * sizeof(*e->list));
-	for (uint32_t i = 0; i < e->nlist; i++)
-		copy->list[i] = with_fields(p, e->list[i], fields, n);
-	return copy;
-}
-
-/* ["if" value]: one more condition of the line, which must be true as well. */
-static void line_condition(struct parser *p, struct clause *c, struct expr *const *fields, size_t n)
-{
-	struct expr *own, *both;
-
-	if (p->panic || !parse_accept_word(p, "if"))
-		return;
-	own = parse_value(p);
-	if (!p->panic && p->tok.kind != T_END && p->tok.kind != ';')
-		parse_error(p, "the end of the condition");
-	if (p->panic)
-		return;
-	own = with_fields(p, own, fields, n);
-	if (c->predicate) {
-		both = parse_new(p, E_BINARY, own->at);
-		both->op = T_ANDAND;
-		both->a = own;
-		both->b = c->predicate;
-		own = both;
-	}
-	c->predicate = own;
-}
-
-/* The whole of a probe line; p->lex is at its beginning. */
-bool parse_line_probe(struct parser *p, struct clause *c)
-{
-	struct probe *pr = pool_new(&p->script->pool, struct probe);
-	VEC(struct expr *) fields = { 0 };
-	const char *s;
-
-	while (isspace((unsigned char)p->lex.s[p->lex.pos]))
-		p->lex.pos++;
-	s = p->lex.s + p->lex.pos;
-	pr->text = take_name(p, pr, s);
-	p->lex.pos = pr->at = pr->text - p->lex.s;
-	pr->len = line_place_length(p, pr->text);
-	p->lex.pos += pr->len;
-	pr->text = pool_text(&p->script->pool, pr->text, pr->len);
-	c->probes = pool_alloc(&p->script->pool, sizeof(*c->probes));
-	c->probes[0] = pr;
-	c->nprobes = 1;
-	if (!read_probe(p, pr))
-		return false;
-	p->in_line = true;
-	parse_advance(p);
-	while (!p->panic && p->tok.kind != T_END && p->tok.kind != ';' && !parse_is_word(p, "if"))
-		*vec_add(&fields) = field(p);
-	p->in_line = false;
-	line_condition(p, c, fields.v, fields.n);
-	c->nmore = fields.n;
-	p->in_line = true;
-	if (!p->panic && p->tok.kind == ';')
-		parse_advance(p);
-	while (!p->panic && p->tok.kind != T_END && !parse_is_word(p, "if"))
-		*vec_add(&fields) = field(p);
-	p->in_line = false;
-	line_condition(p, c, NULL, 0);
-	c->nmore = fields.n - c->nmore;
-	c->nfields = fields.n;
-	c->fields = pool_alloc(&p->script->pool, (fields.n + 1) * sizeof(*c->fields));
-	if (fields.n)
-		memcpy(c->fields, fields.v, fields.n * sizeof(*c->fields));
-	vec_free(&fields);
-	return !p->panic;
 }

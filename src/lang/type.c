@@ -15,6 +15,9 @@ const struct vtype v_char = { .kind = V_INT, .size = 1, .is_signed = true, .is_c
 const struct vtype v_i8 = INT(1, true, IR_I8), v_i16 = INT(2, true, IR_I16), v_i32 = INT(4, true, IR_I32),
 	v_i64 = INT(8, true, IR_I64), v_u8 = INT(1, false, IR_U8), v_u16 = INT(2, false, IR_U16),
 	v_u32 = INT(4, false, IR_U32), v_u64 = INT(8, false, IR_U64);
+static const struct vtype v_x8 = { .kind = V_INT, .size = 1, .show = IR_U8, .base = IR_SHOW_RAW }, v_x16 = { .kind = V_INT, .size = 2, .show = IR_U16, .base = IR_SHOW_RAW },
+	v_x32 = { .kind = V_INT, .size = 4, .show = IR_U32, .base = IR_SHOW_RAW }, v_x64 = { .kind = V_INT, .size = 8, .show = IR_U64, .base = IR_SHOW_RAW },
+	v_o64 = { .kind = V_INT, .size = 8, .show = IR_U64, .base = IR_SHOW_OCTAL };
 const struct vtype v_raw = { .kind = V_INT, .size = 8, .show = IR_U64, .is_raw = true };
 const struct vtype v_f32 = { .kind = V_FLOAT, .size = 4, .show = IR_F32 }, v_f64 = { .kind = V_FLOAT, .size = 8, .show = IR_F64 };
 const struct vtype v_void_ptr = { .kind = V_PTR, .size = 8, .to = &v_void, .show = IR_PTR };
@@ -42,6 +45,7 @@ static const struct { const char *name; const struct vtype *type; } basics[] = {
 	{ "u8", &v_u8 }, { "u16", &v_u16 }, { "u32", &v_u32 }, { "u64", &v_u64 },
 	{ "s8", &v_i8 }, { "s16", &v_i16 }, { "s32", &v_i32 }, { "s64", &v_i64 },
 	{ "__u8", &v_u8 }, { "__u16", &v_u16 }, { "__u32", &v_u32 }, { "__u64", &v_u64 },
+	{ "x8", &v_x8 }, { "x16", &v_x16 }, { "x32", &v_x32 }, { "x64", &v_x64 }, { "o64", &v_o64 }, { "uint", &v_u32 }, { "ulong", &v_u64 },
 	{ "__s8", &v_i8 }, { "__s16", &v_i16 }, { "__s32", &v_i32 }, { "__s64", &v_i64 },
 	{ "size_t", &v_u64 }, { "ssize_t", &v_i64 }, { "intptr_t", &v_i64 }, { "uintptr_t", &v_u64 }, { "ptrdiff_t", &v_i64 },
 	{ "off_t", &v_i64 }, { "time_t", &v_i64 }, { "pid_t", &v_i32 }, { "wchar_t", &v_i32 },

@@ -40,6 +40,7 @@ struct vtype {
 	bool packed;			/* V_STRUCT of the script: without gaps */
 	bool held;			/* V_ARRAY: a number looked at as an array; it is in a register */
 	uint8_t show;			/* enum ir_type */
+	uint8_t base;			/* V_INT: IR_SHOW_RAW, IR_SHOW_OCTAL: how a field of it is written */
 	uint8_t agg;			/* V_AGG: enum ir_map_kind */
 	uint64_t size;
 	uint64_t n;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "base/err.h"
+#include "session/watches/tls.h"
 
 /* Whether a segment of the program that can be read has this link address. */
 static bool is_in_program(const struct module *m, uint64_t addr, uint64_t len)
@@ -114,5 +115,19 @@ uint64_t target_constant(const struct target *t, const struct field *f)
 	for (size_t i = 0; f->from == FROM_CONST && i < t->constants.n; i++)
 		if (t->constants.v[i].field == f)
 			return t->constants.v[i].value;
+	return 0;
+}
+
+int object_find(void *asker, const char *symbol, uint64_t value, uint64_t *ret_at)
+{
+	struct tls_asker *a = asker;
+	struct target *t = main_part(a->j, &a->j->targets.v[a->target]);
+	struct loaded *program = program_of(a->j, t);
+	const struct field f = { .symbol = (char *)symbol, .value = value };
+
+	a->asked = true;
+	if (symbol)
+		return find_symbol(a->j, t, &f, ret_at);
+	*ret_at = find_number(t, program, program ? a->j->files.v[program->file].m : NULL, &f);
 	return 0;
 }

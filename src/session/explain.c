@@ -125,7 +125,7 @@ static int say_field(struct jab *j, const struct probe_spec *spec, uint32_t prob
 int explain_field(struct jab *j, const struct probe_spec *spec)
 {
 	const char *word = spec->object ? spec->object : spec->place;
-	bool meant = fields_is_term(j->arch->regs, word) || (!spec->object && !strcmp(word, "if"));
+	bool meant = line_is_field(word) || (!spec->object && !strcmp(word, "if"));
 
 	/* libc has a function of that name too, but after a probe the field is meant. */
 	meant |= !spec->object && j->probes.n && !strcmp(word, "backtrace");
@@ -159,7 +159,7 @@ static int explain_late_field(struct jab *j, const struct probe_spec *spec, bool
 	if (!probe || probe == j->probes.n || spec->kind != SPEC_ENTRY || (spec->object && any_object) || spec->place_kind > PLACE_GLOB)
 		return 0;
 	probe--;
-	if (spec->object ? !fields_is_type(spec->place) :
+	if (spec->object ? !line_is_type(spec->place) :
 	    reg_number(j->arch->regs, spec->place) < 0 && !is_variable(j, probe, spec->place))
 		return 0;
 	return say_field(j, spec, probe);

@@ -218,36 +218,18 @@ void session_wait(struct jab *j, uint64_t ns)
 }
 
 /* Names of the source: of any type and anywhere, which only programs know how to read. */
-static bool wants_names(const struct jab *j, const field_list *fields)
+static bool wants_names(const field_list *fields)
 {
 	for (size_t i = 0; i < fields->n; i++)
-		if (fields->v[i].from == FROM_NAME && !j->events->context.n)
+		if (fields->v[i].from == FROM_NAME)
 			return true;
 	return false;
 }
 
 static int add_line(struct jab *j, const char *text)
 {
-	char *more = NULL;
-	int r = j->released ? fail(-ENOTSUP, "probe '%s': while events are recorded, a probe with a condition, expressions or names of "
-				   "the source can't be added", text) : 0;
-
-	for (size_t i = 0; !r && i < j->events->context.n; i++) {
-		const struct field *f = &j->events->context.v[i];
-		char *one = f->from == FROM_WALK ? xasprintf("%s=ustack(%u)", f->name, f->limit) : xstrdup(f->name);
-		char *all = xasprintf("%s%s%s", more ? more : "", more ? " " : "", one);
-
-		free(one);
-		free(more);
-		more = all;
-		if ((f->from != FROM_REG && f->from != FROM_PC && f->from != FROM_WALK) || f->deref)
-			r = fail(-EINVAL, "probe '%s': of -t only regs, reg:NAME and backtrace go together with conditions, expressions and "
-				 "call probes", text);
-	}
-	if (!r)
-		r = unit_add_line(j, text, more, j->condition);
-	free(more);
-	return r;
+	return j->released ? fail(-ENOTSUP, "probe '%s': while events are recorded, a probe with a condition, expressions or names of "
+				  "the source can't be added", text) : unit_add_line(j, text);
 }
 
 /* The probe stays a plain one if a program can't be made of it, as with some of -t. */
@@ -287,7 +269,7 @@ static int add_probe(struct jab *j, const char *text)
 	/* A probe that asks for more than plain fields becomes a program. */
 	if (j->budget || j->condition || spec->kind == SPEC_CALL || (spec->kind == SPEC_USDT && j->events) ||
 	    (spec->rest && fields_parse(j->arch->regs, spec->rest, spec->kind == SPEC_RETURN, &fields) < 0) ||
-	    wants_names(j, &fields)) {
+	    wants_names(&fields)) {
 		fields_free(&fields);
 		spec_free(spec);
 		return add_line(j, text);

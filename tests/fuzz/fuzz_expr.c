@@ -359,7 +359,7 @@ static bool check_one(const struct batch *b, uint32_t n)
 	struct ir_prog *progs[2];
 	struct script *script;
 	struct lang *lang = NULL;
-	int err = p->c_rules ? line_parse(p->ours, &script) : script_parse("fuzz", p->ours, strlen(p->ours), &script);
+	int err = p->c_rules ? line_parse(p->ours, NULL, &script) : script_parse("fuzz", p->ours, strlen(p->ours), &script);
 	bool good;
 
 	if (err == 0)

@@ -82,6 +82,20 @@ static bool is_slow(const struct world *w)
 	return false;
 }
 
+/* Form feeds separate the probe from contexts, and these from each other. */
+static int parse_line(char *text, struct script **ret_script)
+{
+	char *parts[8];
+	struct line_more more = { .contexts = parts };
+	char *at = strchr(text, '\f');
+
+	for (; at && more.ncontexts < ARRAY_SIZE(parts); at = strchr(at, '\f')) {
+		*at++ = 0;
+		parts[more.ncontexts++] = at;
+	}
+	return line_parse(text, &more, ret_script);
+}
+
 static int fuzz_one(const uint8_t *p, size_t size)
 {
 	struct world *w = xcalloc(1, sizeof(*w));
@@ -92,7 +106,7 @@ static int fuzz_one(const uint8_t *p, size_t size)
 
 	memcpy(text, p, size);
 	w->out = open_memstream(&out, &n);
-	r = line ? line_parse(text + 1, &w->script) : script_parse("fuzz", text, size, &w->script);
+	r = line ? parse_line(text + 1, &w->script) : script_parse("fuzz", text, size, &w->script);
 	if (r == 0 && w->script->clauses.n <= 64)
 		r = compile_all(w);
 	if (r < 0 && !w->script->diags.errors)
@@ -134,7 +148,8 @@ static struct seed fuzz_seed(size_t i)
 		"print($o->n[0].d == $o->n[1].d); @e[C] = *$o; print(offsetof(struct o, i.c)); print(pton(\"::1\") == pton(\"1::\")); print(args) }",
 		"#define M 4\ntypedef struct { int x[M]; } t; typedef t *p; typedef enum { A, B = 1 << 3 | A, C = -(2) } k; struct s { t v; k e; unsigned b : M - 1; };\n"
 		"u:exe:f { $s = (p)arg0; print($s->x[1]); print(*(struct s *)arg0); print((k)arg1); let $n : k = B; print(sizeof(t)) }",
-		"!call:f duration arg0 retval:int", "a=u:x:/^a(b|c)$/, ur:\"y z\":*foo, @f.c:9 { disable(\"a\"); return; }",
+		"!call:f duration arg0 retval:int", "!f arg1:bytes[4] arg0:double v=arg2:int[3] xmm1:float backtrace $stack\fint:x:symbol+4\fregs",
+		"!f\fstring[9]:s:0x10\fstack:16\fbacktrace:3\freg:rdi\fo64:o:y\fint[2]:z:v", "!f x=arg0:x32 if x == 3\fbytes[4]:b:n\fptr:p:q", "a=u:x:/^a(b|c)$/, ur:\"y z\":*foo, @f.c:9 { disable(\"a\"); return; }",
 	};
 
 	if (i >= ARRAY_SIZE(texts))

@@ -360,7 +360,7 @@ static inline char *run_script(const char *name, const char *text, bool line)
 
 	w->out = open_memstream(&out, &size);
 	directives(w, text, true);
-	r = line ? line_parse(text, &w->script) :
+	r = line ? line_parse(text, NULL, &w->script) :
 	    script_parse_params(name, text, strlen(text), w->params.v, w->params.n, &w->script);
 	if (r == 0)
 		r = compile_all(w);

@@ -19,7 +19,7 @@ static void check(const struct row *r, bool line)
 {
 	struct script *s;
 	char *got, *why;
-	int err = line ? line_parse(r->text, &s) : script_parse("t", r->text, strlen(r->text), &s);
+	int err = line ? line_parse(r->text, NULL, &s) : script_parse("t", r->text, strlen(r->text), &s);
 
 	if (err < 0) {
 		why = diags_text(&s->diags);
@@ -180,7 +180,7 @@ static void test_lines(void **state)
 			check(&lines[i], true);
 			continue;
 		}
-		assert_int_equal(line_parse(lines[i].text, &s), -EINVAL);
+		assert_int_equal(line_parse(lines[i].text, NULL, &s), -EINVAL);
 		script_free(s);
 	}
 }

@@ -105,7 +105,7 @@ static char *run(const char *text, const struct lang_site *site, struct interp_s
 	struct store *store;
 	char *out = NULL, *why;
 	size_t size;
-	int r = strchr(text, '{') ? script_parse("t", text, strlen(text), &script) : line_parse(text, &script);
+	int r = strchr(text, '{') ? script_parse("t", text, strlen(text), &script) : line_parse(text, NULL, &script);
 
 	o.f = open_memstream(&out, &size);
 	if (r == 0)

@@ -11,7 +11,7 @@ import sys
 
 ENTRIES = ("blob_record", "blob_read", "blob_park", "blob_program", "blob_leave")
 # Functions of blob_program for kinds of work, by enum blob_work; all others are the first kind, and part of each.
-WORK = (r"(?!)", r"ids\b", r"(map|agg)_", r"stack_number\b")
+WORK = (r"(?!)", r"ids\b", r"(map|agg)_", r"stack_walk\b")
 # Calls of addresses: who makes them, and what is called.
 CALLED = {
     "fetch": ["read_stack"],

@@ -8,6 +8,7 @@
 #include "session/events/drain.h"
 #include "session/events/names.h"
 #include "session/events/rings.h"
+#include "lang/ast.h"
 #include "session/events/shapes.h"
 
 int events_enable(struct jab *j, const struct events_options *o)
@@ -27,6 +28,11 @@ int events_enable(struct jab *j, const struct events_options *o)
 
 int events_context(struct jab *j, const char *text)
 {
+	int r = line_check_context(text);
+
+	if (r < 0)
+		return r;
+	*vec_add(&j->events->contexts) = xstrdup(text);
 	return fields_parse_context(j->arch->regs, text, &j->events->context);
 }
 
@@ -171,6 +177,9 @@ void events_free(struct events *e)
 	if (!e)
 		return;
 	fields_free(&e->context);
+	for (size_t i = 0; i < e->contexts.n; i++)
+		free(e->contexts.v[i]);
+	vec_free(&e->contexts);
 	for (size_t i = 0; i < e->shapes.n; i++) {
 		vec_free(&e->shapes.v[i].fields);
 		fields_free(&e->shapes.v[i].own);

@@ -19,20 +19,38 @@ static void enum_field(const struct vtype *t, struct ctf_field *ret_field)
 	ret_field->nvalues = y->n;
 }
 
+/* Numbers, or bytes. */
+static void array_field(const struct vtype *t, struct ctf_field *ret_field)
+{
+	const struct vtype *to = t->to;
+	struct ctf_field f = { .name = ret_field->name, .kind = CTF_BYTES, .size = t->size };
+
+	if (t->kind == V_ARRAY)
+		f = (struct ctf_field){ .name = ret_field->name, .count = t->n, .bits = 8 * to->size, .base = to->kind == V_PTR || to->base == IR_SHOW_RAW ? 16 : to->base ? 8 : 10,
+					.kind = to->kind == V_FLOAT ? CTF_FLOAT : to->kind == V_PTR ? CTF_POINTER : to->is_signed ? CTF_SIGNED : CTF_UNSIGNED };
+	if (f.kind == CTF_FLOAT)
+		f.base = 0;
+	*ret_field = f;
+}
+
 static void record_field(const struct ir_unit *u, const struct ir_field *f, uint32_t number, char (*text)[16], struct ctf_field *ret_field)
 {
 	unsigned int bits = f->type <= IR_F64 ? 8 * ir_size(f->type) : 64;
 
 	snprintf(*text, sizeof(*text), "f%u", number);
 	*ret_field = (struct ctf_field){ .name = f->name ? f->name : *text, .kind = CTF_UNSIGNED, .bits = bits, .base = 10 };
-	if (ir_in_slot(f->type))
+	if (f->type == IR_ARRAY)
+		array_field(u->shown.v[f->show], ret_field);
+	else if (f->type == IR_ADDRS)
+		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_ADDRS };
+	else if (ir_in_slot(f->type))
 		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_STRING };
 	else if (f->type == IR_ENUM)
 		enum_field(u->shown.v[f->show], ret_field);
 	else if (f->type <= IR_I64)
 		ret_field->kind = CTF_SIGNED;
-	else if (f->type == IR_U64 && f->show == IR_SHOW_RAW)
-		ret_field->base = 16;
+	else if (f->type >= IR_U8 && f->type <= IR_U64 && f->show)
+		ret_field->base = f->show == IR_SHOW_RAW ? 16 : 8;
 	else if (ir_is_float(f->type))
 		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_FLOAT, .bits = 64 };
 	else if (f->type == IR_USTACK)

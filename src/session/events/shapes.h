@@ -30,6 +30,7 @@ struct events {
 	struct tsc_clock clock;
 	bool has_clock;
 	field_list context;		/* -t */
+	VEC(char *) contexts;		/* likewise, as written */
 	VEC(struct shape) shapes;
 	struct ctf *trace;		/* where classes and events go */
 	bool in_memory;			/* it only knows the classes */

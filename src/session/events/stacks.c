@@ -34,7 +34,12 @@ static uint64_t field_size(const struct ir_field *f, const uint8_t *p, uint32_t 
 
 	if (left < 8)
 		return 0;
-	if (ir_in_slot(f->type)) {
+	if (f->type == IR_ARRAY) {
+		size = (f->cap + 7) & ~7ull;
+	} else if (f->type == IR_ADDRS) {
+		memcpy(&n, p, sizeof(n));
+		size = 8 + 8 * (uint64_t)n;
+	} else if (ir_in_slot(f->type)) {
 		memcpy(&n, p, sizeof(n));
 		size = (4 + (uint64_t)n + 7) & ~7ull;
 	}

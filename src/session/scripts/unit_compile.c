@@ -241,7 +241,8 @@ static int compile(struct jab *j, uint32_t row, const struct site *s, uint32_t *
 	int r;
 
 	site.tls = tls_find;
-	site.tls_arg = &asker;
+	site.object = object_find;
+	site.arg = &asker;
 	r = lang_compile(u->lang, probe->clause, &site, p.progs);
 	p.only = asker.asked ? s->target + 1 : 0;
 	if (r < 0)

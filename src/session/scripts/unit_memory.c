@@ -44,6 +44,11 @@ static bool is_stack(const struct ir_ins *i)
 	return i->op == IR_STACK;
 }
 
+static bool is_walk(const struct ir_ins *i)
+{
+	return i->op == IR_STACK || i->op == IR_FRAMES;
+}
+
 static bool is_checked_load(const struct ir_ins *i)
 {
 	return i->op == IR_LOAD && !(i->flags & IR_GOOD);
@@ -62,7 +67,7 @@ uint64_t units_good_at(const struct target *t)
 
 bool units_want_stacks(const struct jab *j)
 {
-	return any_ins(j, is_stack);
+	return any_ins(j, is_walk);
 }
 
 uint32_t units_scratch(const struct jab *j)
@@ -406,7 +411,7 @@ static void keep_counts(struct jab *j, const struct unit_view *from)
 void unit_views_keep(struct jab *j, struct target *t)
 {
 	for (size_t i = 0; i < t->nviews; i++) {
-		if (units_want_stacks(j)) {
+		if (any_ins(j, is_stack)) {	/* numbers in events lead to them */
 			keep_whole(j, &t->views[i]);
 			continue;
 		}

@@ -86,19 +86,14 @@ int unit_say_errors(struct unit *u, int err)
 	return err;
 }
 
-int unit_add_line(struct jab *j, const char *text, const char *more, const char *condition)
+int unit_add_line(struct jab *j, const char *text)
 {
 	struct unit u = { .is_line = true };
-	char *line;
 	int r = refuse_language(j);
 
 	if (r < 0)
 		return r;
-	line = xasprintf("%s%s%s%s%s", text, more || condition ? " ; " : "", more ? more : "", condition ? " if " : "",
-			 condition ? condition : "");
-	r = line_parse(line, &u.script);
-
-	free(line);
+	r = line_parse(text, &(struct line_more){ j->events->contexts.v, j->events->contexts.n, j->condition }, &u.script);
 	if (r < 0) {
 		unit_say_errors(&u, r);
 		script_free(u.script);
@@ -107,6 +102,7 @@ int unit_add_line(struct jab *j, const char *text, const char *more, const char 
 	u.text = xstrdup(text);
 	return take_unit(j, u);
 }
+
 /* ---- what is known of a row ---- */
 
 static struct unit *unit_of(const struct jab *j, const struct row *row)

@@ -72,8 +72,7 @@ int refuse_language(const struct jab *j);	/* if the CPU's table has no assembler
 int unit_add_script(struct jab *j, const struct script_options *o);
 
 /* One probe line. -EINVAL with the first message as sentence. */
-/* more: fields of -t; condition: one that must be true besides the line's own; NULL: none. */
-int unit_add_line(struct jab *j, const char *text, const char *more, const char *condition);
+int unit_add_line(struct jab *j, const char *text);
 
 static inline bool probe_is_of_tracer(const struct probe *p)
 {

@@ -14,4 +14,7 @@ struct tls_asker { struct jab *j; uint32_t target, loaded; bool asked; };
  */
 int tls_find(void *asker, const char *symbol, int64_t *ret_off);
 
+/* constants.c: the live address of a variable of the asker's process, in any of its files; without a symbol that of `value` */
+int object_find(void *asker, const char *symbol, uint64_t value, uint64_t *ret_at);
+
 #endif
