@@ -343,7 +343,7 @@ static const struct vtype *check_array_cast(struct checker *c, struct expr *e, c
  */
 static bool take_vector(struct checker *c, struct expr *e, const struct vtype *to)
 {
-	if (e->kind != E_NAME || !(e->meaning == B_VECTOR || (e->type->is_raw && (e->meaning == B_ARG || e->meaning == B_RETVAL))))
+	if (e->kind != E_NAME || !(e->meaning == B_VECTOR || (e->type->is_raw && !e->ref && (e->meaning == B_ARG || e->meaning == B_RETVAL))))
 		return false;
 	if (e->meaning == B_ARG && e->value >= 8)
 		check_error(c, e, "a function has no more than 8 arguments in vector registers");

@@ -67,9 +67,9 @@ def check_contexts(rows, kind, nrounds, contexts):
             assert f["rsp"] and f["rip"], f
 
 
-def record(path, line, contexts=(), options=(), rounds=2):
+def record(path, line, contexts=(), options=(), rounds=2, **more_of_run):
     more = [x for c in contexts for x in ("-t", c)]
-    r = traces.record(path, [line], [targets.build("values"), rounds], [*more, *options])
+    r = traces.record(path, [line], [targets.build("values"), rounds], [*more, *options], **more_of_run)
     rows = jab.run("view", "--json", path).rows
     assert r.status == 0 and r.summary["clean"], r
     if traces.have_babeltrace():
@@ -131,7 +131,7 @@ def test_bad_contexts(context, says, caret):
     r = jab.run("trace", "-t", context, "exe:take", "--", targets.build("values"), 1)
     assert r.status == 1 and says in r.stderr and "-t:1:" in r.stderr, r
     if caret and context:
-        assert "\n  " + context + "\n  " + " " * (caret - 1) + "^" in r.stderr, r
+        assert "\n" + context + "\n" + " " * (caret - 1) + "~" in r.stderr, r
 
 
 def test_a_context_that_is_nowhere():
@@ -140,3 +140,14 @@ def test_a_context_that_is_nowhere():
         assert r.status == 1 and "no variable 'no_such_variable'" in r.stderr, r
     r = jab.run("trace", "-t", "no_such_type:x:title", "exe:take n if n == 7", "--", targets.build("values"), 1)
     assert r.status == 1 and "no_such_type" in r.stderr, r
+
+
+def test_the_top_of_the_stack(tmp_path):
+    """More than there is: zeros behind what can be read, in every kind of event."""
+    for number, line in enumerate(["exe:main n=arg0:int if arg0 == 2"]):
+        rows = record(tmp_path / str(number), line, ["stack:2048"], env={}, wrap=["/usr/bin/setarch", "-R"])
+        stack = bytes.fromhex(rows[0]["fields"]["stack"])
+        assert len(rows) == 1 and len(stack) == 2048 and stack[-100:] == bytes(100) and b"x86_64" in stack, rows
+    top = 1 << 47
+    r = jab.run("trace", "--json", "-t", f"bytes[16]:x:{top - 4096:#x}", "exe:main if arg0 == 2", "--", targets.build("values"), 1)
+    assert r.status == 0 and is_fault(r.rows[0]["fields"]["x"]), r

@@ -213,7 +213,7 @@ static void test_entry(void **state)
 
 		snprintf(text, sizeof(text), "sizeof(struct thing)=%zu sizeof(t->list)=16\n", sizeof(struct thing));
 		expect("exe:first sizeof(struct thing) sizeof(t->list)", &site, &m, text);
-		snprintf(text, sizeof(text), "t=%p c=172 n=-9 d=6.25 s=0x%" PRIx64 "\n", (void *)&head, m.regs[1]);
+		snprintf(text, sizeof(text), "t=%p c=172 n=-9 d=6.25 s=a string\n", (void *)&head);
 		expect("exe:first $params", &site, &m, text);
 		expect("exe:first", &site, &m, text);
 		snprintf(text, sizeof(text), "{ .t = %p, .c = 172, .n = -9, .d = 6.25, .s = 0x%" PRIx64 " }\n", (void *)&head, m.regs[1]);
