@@ -46,6 +46,12 @@ def environment(installed):
     return {**os.environ, "LD_LIBRARY_PATH": str(next(installed.rglob("libjab.so")).parent)}
 
 
+def test_tracepoint_header_is_installed(installed, tmp_path):
+    source = tmp_path / "t.c"
+    source.write_text("#include <jab/tracepoint.h>\nint main(void) { JAB_TRACEPOINT(t, t); return 0; }\n")
+    subprocess.run(["gcc", "-Wall", "-Werror", "-o", tmp_path / "t", source, *pkg_config(installed, "--cflags")], check=True, timeout=LIMIT)
+
+
 @pytest.mark.parametrize("how", ["shared", "static"])
 def test_example_that_prints_events(installed, built, tmp_path, how):
     prog = compile_with(installed, EXAMPLES / "events.c", tmp_path / "events", how)
