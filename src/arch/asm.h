@@ -16,7 +16,7 @@
  *	asm_free(&a);
  *
  * Roles of registers. Work is done in A, B and C, in D and E where these are not enough, and in the vector registers
- * V0 and V1; a body of a pad saves those that it changes. All other registers hold the values of the traced program, and
+ * V0 and V1; F is for atomic_cas_pair only; a body of a pad saves those that it changes. All other registers hold the values of the traced program, and
  * are named by their number in the language (ASM_SITE).
  *
  *	A	results; dividend and quotient; the value that atomic_cas expects
@@ -37,6 +37,7 @@
 enum asm_reg {
 	ASM_A, ASM_B, ASM_C, ASM_D, ASM_E, ASM_SP,
 	ASM_ARG0, ASM_ARG1, ASM_ARG2, ASM_ARG3,	/* of a C function; they may be the same registers as A to E */
+	ASM_F,			/* the lower word of what atomic_cas_pair stores */
 	ASM_ASIDE,		/* one of ASM_KEPT that the code at event_spec.slow does not change */
 	ASM_KEPT = 16,		/* + n: registers besides A, B and C that a C function may change; ops->nkept of them */
 	ASM_SITE = 48,		/* + n: register n of the traced program */
@@ -168,6 +169,7 @@ struct asm_ops {
 	void (*atomic_add_imm)(struct assembler *a, struct asm_operand to, int32_t n);	/* 4 bytes */
 	void (*atomic_fetch_add)(struct assembler *a, struct asm_operand to, enum asm_reg n);	/* n = what was there */
 	void (*atomic_cas)(struct assembler *a, struct asm_operand to, enum asm_reg v);	/* if A is there: v, and EQ; else A = what is */
+	void (*atomic_cas_pair)(struct assembler *a, struct asm_operand to);		/* 16 bytes: if they are A and C: F and B, and EQ; else A and C = what is */
 	void (*atomic_set_bit)(struct assembler *a, enum asm_reg base, enum asm_reg bit);
 
 	/* Floats: doubles, unless is_float. */

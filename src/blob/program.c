@@ -462,7 +462,7 @@ int64_t blob_program(uint8_t *frame, const struct prog_op *op, const struct ring
 	case PROG_GET: return map_get(frame, op, ring);
 	case PROG_DEL: return map_delete(frame, op, ring);
 	case PROG_HAS: return map_has(frame, op, ring);
-	case PROG_LEN: *word(frame, op->dst) = table_of(op)->count; return PROG_OK;
+	case PROG_LEN: return map_len(frame, op, ring);
 	case PROG_AGG_GET: return agg_get(frame, op, ring);
 	case PROG_AGG_HAS: return agg_has(frame, op, ring);
 	case PROG_AGG_LEN: return agg_len(frame, op, ring);

@@ -122,17 +122,24 @@ _Static_assert(sizeof(struct prog_arg) == 32 && sizeof(struct prog_op) == 112, "
  *
  *	free -> claimed (key and value are written) -> ready -> deleted -> claimed -> ...
  *
+ * An entry is vacant if its key was deleted by code in a pad (gen/values.c): it keeps the key and its seat in the count of
+ * keys, so that the same key can return by one exchange of state and value. Only maps whose value is one number have such
+ * entries. table_sweep() makes them deleted where room is needed or the keys are counted.
+ *
+ *	ready -> vacant -> ready, claimed or deleted
+ *
  * Each change increments `turn`, so an entry that was reused is never taken for the one seen before. An entry whose
  * claiming thread died stays claimed and is skipped. Entries of aggregations are not reused: another thread may
  * still be adding to the old key's value. If two threads insert one key at the same time, the one whose entry is
  * further from home deletes its entry; so does a thread that finds the key elsewhere before its own entry is ready
  * (table_put()).
  */
-enum prog_state { PROG_FREE, PROG_CLAIMED, PROG_READY, PROG_DELETED, PROG_STATE = 3 };
-#define PROG_TURN 4ull			/* one increment of the turn count */
-#define PROG_TURNS (0x3fffffull << 2)
+enum prog_state { PROG_FREE, PROG_CLAIMED, PROG_READY, PROG_DELETED, PROG_VACANT, PROG_STATE = 7 };
+#define PROG_TURN 8ull			/* one increment of the turn count */
+#define PROG_TURNS (0x1fffffull << 3)
 #define PROG_HASH (~0ull << 24)
 #define PROG_WINDOW 128
+#define PROG_SWEEP_MOST (1u << 16)	/* entries of a table that may have vacant ones */
 
 struct prog_entry {
 	uint64_t state;			/* enum prog_state, turn, upper bits of the hash */
@@ -142,8 +149,9 @@ struct prog_entry {
 
 /* In memory that the target and its children can write: no address and no length is taken from here. */
 struct prog_table {
-	uint64_t count;			/* number of keys */
-	uint64_t pad[5];
+	uint64_t count;			/* number of keys, with those of vacant entries */
+	uint64_t vacant;		/* not 0: there may be vacant entries */
+	uint64_t pad[4];
 	/* entries */
 };
 

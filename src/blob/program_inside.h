@@ -77,7 +77,7 @@ static inline const uint64_t *key_of(uint8_t *frame, const struct prog_op *op, c
 
 typedef int64_t prog_do(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring);
 
-prog_do map_key, map_get, map_set, map_add, map_delete, map_has;
+prog_do map_key, map_get, map_set, map_add, map_delete, map_has, map_len;
 prog_do agg_get, agg_has, agg_len, agg_delete;		/* program_aggs.c */
 prog_do stack_walk;					/* stacks.c */
 

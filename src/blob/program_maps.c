@@ -212,3 +212,15 @@ ONE map_has(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 	*word(frame, op->dst) = table_find(t, shape, key, prog_hash(key, shape->key_words), &state) >= 0;
 	return PROG_OK;
 }
+
+ONE map_len(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)
+{
+	struct prog_table *t = table_of(op);
+
+	(void)ring;
+	/* No vacant entries are made in a map that a clause program counts (gen/values.c), unless that program is newer. */
+	if (__atomic_load_n(&t->vacant, __ATOMIC_RELAXED))
+		table_sweep(t, shape_of(op));
+	*word(frame, op->dst) = __atomic_load_n(&t->count, __ATOMIC_RELAXED);
+	return PROG_OK;
+}

@@ -109,6 +109,36 @@ static inline bool table_delete_at(struct prog_table *t, const struct prog_shape
 }
 
 /*
+ * Makes vacant entries deleted. False: there were none. Code in pads makes an entry vacant first and then sets the flag if it is
+ * clear. The exchange, a full barrier, comes before the search, so either the search finds the entry or the flag is set again.
+ */
+static __attribute__((noinline, unused)) bool table_sweep(struct prog_table *t, const struct prog_shape *shape)
+{
+	if (!__atomic_exchange_n(&t->vacant, 0, __ATOMIC_SEQ_CST))
+		return false;
+	for (uint32_t i = 0; i <= shape->mask; i++) {
+		uint64_t s = table_state(prog_entry(t, shape, i));
+
+		if ((s & PROG_STATE) == PROG_VACANT)
+			table_delete_at(t, shape, i, s);
+	}
+	return true;
+}
+
+static inline bool table_is_unused(const struct prog_shape *shape, const struct prog_entry *e, uint64_t s)
+{
+	switch (s & PROG_STATE) {
+	case PROG_FREE:
+		return true;
+	case PROG_DELETED:
+		return shape->reuse && !(shape->value_words && __atomic_load_n(&e->value, __ATOMIC_ACQUIRE));
+	case PROG_VACANT:
+		return shape->reuse && !shape->value_words;
+	}
+	return false;
+}
+
+/*
  * Finds an entry that can be claimed, at the distance *ret_far from home; -1: there is none. A deleted entry whose
  * value is locked can't be: the acquire load of the lock pairs with the release store that unlocks it (map_get(),
  * map_set()).
@@ -121,8 +151,7 @@ static inline int64_t table_unused(const struct prog_table *t, const struct prog
 		const struct prog_entry *e = prog_entry(t, shape, i);
 		uint64_t s = table_state(e);
 
-		if ((s & PROG_STATE) == PROG_FREE || ((s & PROG_STATE) == PROG_DELETED && shape->reuse &&
-						      !(shape->value_words && __atomic_load_n(&e->value, __ATOMIC_ACQUIRE)))) {
+		if (table_is_unused(shape, e, s)) {
 			*ret_state = s;
 			*ret_far = d;
 			return i;
@@ -244,6 +273,7 @@ static inline __attribute__((always_inline)) int64_t table_make(struct prog_tabl
 				 const uint64_t *key, uint64_t value, const uint64_t *values, uint64_t *ret_state, bool *ret_made)
 {
 	uint64_t hash = prog_hash(key, shape->key_words), old, claimed;
+	bool has_seat;
 	uint32_t far;
 	int64_t at;
 
@@ -253,19 +283,25 @@ static inline __attribute__((always_inline)) int64_t table_make(struct prog_tabl
 		if (at >= 0)
 			return at;
 		at = table_unused(t, shape, hash, &old, &far);
-		if (at < 0 || __atomic_load_n(&t->count, __ATOMIC_RELAXED) >= shape->max_keys)
+		has_seat = at >= 0 && (old & PROG_STATE) == PROG_VACANT;
+		if (at < 0 || (!has_seat && __atomic_load_n(&t->count, __ATOMIC_RELAXED) >= shape->max_keys)) {
+			if (at >= 0 && table_sweep(t, shape))
+				continue;
 			return table_find(t, shape, key, hash, ret_state);	/* it may have been inserted just now */
+		}
 		if (!shape->key_words && !shape->value_words) {
 			if (!table_begin(prog_entry(t, shape, at), old, hash, value, ret_state))
 				continue;
-			table_count(t, 1);
+			if (!has_seat)
+				table_count(t, 1);
 			*ret_made = true;
 			return at;
 		}
 		claimed = table_next(old, PROG_CLAIMED, hash);
 		if (!table_change(prog_entry(t, shape, at), old, claimed))
 			continue;
-		table_count(t, 1);
+		if (!has_seat)
+			table_count(t, 1);
 		return table_put(t, shape, at, far, claimed, hash, key, value, values, ret_state, ret_made);
 	}
 	return -1;

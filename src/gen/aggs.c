@@ -427,6 +427,10 @@ bool g_map(struct gen *g, const struct ir_ins *i)
 		put_agg(g, i);
 		return true;
 	}
+	if (g_is_value(g, i)) {
+		g_value(g, i);
+		return true;
+	}
 	if (i->op == IR_MAP_GET && m->kind > IR_MAP_MAX) {
 		g->error = fail(-ENOTSUP, "%s has no single number that could be read", m->name);
 		return true;

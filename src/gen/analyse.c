@@ -169,7 +169,7 @@ static uint32_t words_of_call(const struct gen *g, const struct ir_ins *x)
 	if (x->op == IR_MAP_AGG)
 		return g_agg_words(g, x);
 	if (x->op >= IR_MAP_GET && x->op <= IR_MAP_LEN)
-		return x->n + 1;
+		return x->n + 1 + (g_is_value(g, x) ? VALUE_WORDS : 0);
 	return g_is_call(g, x) || x->op == IR_RATE ? 2 : 0;
 }
 

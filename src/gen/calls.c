@@ -331,15 +331,20 @@ void g_heavy(struct gen *g, const struct ir_ins *i)
 	put_call(g, i, true);
 }
 
-bool g_call(struct gen *g, const struct ir_ins *i)
+void g_blob_call(struct gen *g, const struct ir_ins *i)
 {
-	if (!g_is_call(g, i))
-		return false;
 	if (i->op == IR_SLOT_LOAD && i->type > IR_F64 && i->type != IR_BOOL && i->type != IR_PTR && i->type != IR_CHAR)
 		g->error = g_refuse(g, "a member of this type");
 	put_operands(g, i);
 	put_call(g, i, g_is_heavy(g, i));
 	put_answer(g, i);
+}
+
+bool g_call(struct gen *g, const struct ir_ins *i)
+{
+	if (!g_is_call(g, i))
+		return false;
+	g_blob_call(g, i);
 	return true;
 }
 

@@ -169,6 +169,12 @@ const struct map_place *g_map_place(const struct gen *g, uint32_t map);
 uint32_t g_agg_words(const struct gen *g, const struct ir_ins *i);
 asm_label g_agg_key(struct gen *g, const struct ir_ins *i, int32_t offset);	/* keys.c; returns a label to bind after the aggregation */
 enum { AGG_KEY_OFFSET, AGG_KEY_END };
+void g_home_number(struct gen *g, const struct ir_ins *i);	/* B = number of the key's home; A and C change */
+void g_entry_at(struct gen *g, const struct ir_ins *i);	/* B = address of the entry with number B; C changes */
+bool g_is_value(const struct gen *g, const struct ir_ins *i);	/* values.c: code in the pad does it, mostly without the blob */
+void g_value(struct gen *g, const struct ir_ins *i);
+#define VALUE_WORDS 2						/* of the frame, which g_value() needs beside the operands */
+void g_blob_call(struct gen *g, const struct ir_ins *i);	/* calls.c: the operation by the blob */
 bool g_call(struct gen *g, const struct ir_ins *i);		/* calls.c */
 bool g_pair(struct gen *g, const struct ir_ins *i);		/* pairs.c */
 void g_pair_start(struct gen *g);

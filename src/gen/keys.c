@@ -48,20 +48,29 @@ static void put_hash(struct gen *g, const struct ir_ins *i)
 	put_factor(g, PROG_HASH_END);
 }
 
+void g_home_number(struct gen *g, const struct ir_ins *i)
+{
+	put_hash(g, i);
+	ins(g, alu_wide, ASM_AND, ASM_32, ASM_B, maps_shape(&g->u->maps.v[i->map], g_map_place(g, i->map)).mask);
+}
+
+void g_entry_at(struct gen *g, const struct ir_ins *i)
+{
+	const struct map_place *p = g_map_place(g, i->map);
+
+	ins(g, mul_imm, ASM_64, ASM_B, ASM_B, maps_shape(&g->u->maps.v[i->map], p).stride);
+	ins(g, address, ASM_C, g->env->maps + p->table + sizeof(struct prog_table));
+	ins(g, alu, ASM_ADD, ASM_64, ASM_B, ASM_C);
+}
+
 /* EQ: the key is in its home entry. Entries of aggregations are never reused, so it stays there. */
 static void put_look(struct gen *g, const struct ir_ins *i, int32_t offset)
 {
-	const struct map_place *p = g_map_place(g, i->map);
-	struct prog_shape t = maps_shape(&g->u->maps.v[i->map], p);
-
-	put_hash(g, i);
-	ins(g, alu_wide, ASM_AND, ASM_32, ASM_B, t.mask);
+	g_home_number(g, i);
 	ins(g, lea, ASM_32, ASM_C, asm_at(ASM_B, PROG_KEY_BIAS));
-	ins(g, mul_imm, ASM_64, ASM_C, ASM_C, p->value_size);
+	ins(g, mul_imm, ASM_64, ASM_C, ASM_C, g_map_place(g, i->map)->value_size);
 	g_store_word(g, ASM_C, offset);
-	ins(g, mul_imm, ASM_64, ASM_B, ASM_B, t.stride);
-	ins(g, address, ASM_C, g->env->maps + p->table + sizeof(struct prog_table));
-	ins(g, alu, ASM_ADD, ASM_64, ASM_B, ASM_C);
+	g_entry_at(g, i);
 	ins(g, load, ASM_U32, ASM_C, asm_at(ASM_B, 0));
 	ins(g, alu_imm, ASM_AND, ASM_32, asm_in(ASM_C), PROG_STATE);
 	ins(g, alu_imm, ASM_XOR, ASM_32, asm_in(ASM_C), PROG_READY);

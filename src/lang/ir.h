@@ -266,6 +266,7 @@ struct ir_map {
 	uint32_t nquantiles;
 	double *quantiles;		/* 0...1 */
 	bool declared_lru;
+	bool is_counted;		/* a program that runs in the target asks how many keys it has */
 };
 
 /* What the reader does with an event. */

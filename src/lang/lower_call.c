@@ -400,6 +400,7 @@ static struct val lower_len(struct lower *w, const struct expr *e)
 	if (!e->ref)
 		return text_op(w, e, IR_STR_LEN);
 	map = lower_map_number(w, e->ref);
+	w->u->maps.v[map].is_counted |= w->p->where != IR_WHERE_TRACER;
 	dst = lower_reg(w, IR_I);
 	i = lower_ins(w, IR_MAP_LEN);
 	i->map = map;

@@ -153,6 +153,17 @@ def test_threads_lose_nothing(built):
     assert (scalar(r.output, "x"), scalar(r.output, "y"), scalar(r.output, "m")) == ("8000000", "16000000", "999")
 
 
+def test_two_hundred_threads_set_and_delete(built):
+    """Each has a key of its own, which comes and goes; and all of them add to the same few keys, one of which goes now and then."""
+    r = scripts.run("""u:exe:take { @n = count(); @p[n % 8]++; @start[tid] = n; if (@start[tid] != n) { @wrong++ } delete(@start[tid]);
+                                    if (has_key(@start, tid)) { @wrong++ } @sum[n % 5] += n; @shared[n % 3]++; if (n % 100 == 0) { delete(@shared[n % 3]) } }""",
+                    built("script"), "threads", 200, 10000)
+    assert r.status == 0 and scalar(r.output, "n") == "2000000", r
+    assert keyed(r.output, "p") == {str(i): "250000" for i in range(8)}
+    assert sum(int(v) for v in keyed(r.output, "sum").values()) == int(next(x for x in r.stdout.splitlines() if x.startswith("sum")).split()[1])
+    assert not keyed(r.output, "start") and "@wrong" not in r.output, r
+
+
 def test_threads_that_read(built):
     r = scripts.run("u:exe:take { @n = count(); @k[it->id] = count(); @w[str(s)] = count(); @p[it->id]++; @last[str(s)] = n }",
                     built("script"), "threads", 8, 5000)

@@ -172,6 +172,7 @@ ROW("atomic add", "f0 48 01 b9 10 00 00 00", "lock add %rdi, 0x10(%rcx)", atomic
 ROW("atomic add of a constant", "f0 81 01 00 00 01 00", "lock addl $0x10000, (%rcx)", atomic_add_imm, asm_at(ASM_B, 0), 65536)
 ROW("atomic fetch and add", "f0 48 0f c1 01", "lock xadd %rax, (%rcx)", atomic_fetch_add, asm_at(ASM_B, 0), ASM_A)
 ROW("compare and swap", "f0 48 0f b1 b9 18 00 00 00", "lock cmpxchg %rdi, 0x18(%rcx)", atomic_cas, asm_far(ASM_B, 24), ASM_E)
+ROW("compare and swap of a pair", "f0 48 0f c7 4e 08", "lock cmpxchg16b 0x08(%rsi)", atomic_cas_pair, asm_at(ASM_D, 8))
 ROW("atomic set bit", "f0 48 0f ab 10", "lock bts %rdx, (%rax)", atomic_set_bit, ASM_A, ASM_C)
 
 /* floats */

@@ -309,7 +309,7 @@ static void *many(void *arg)
 
 static void threads(int t, long n)
 {
-	pthread_t ids[64];
+	pthread_t ids[256];
 	long sum = 0;
 
 	for (int i = 0; i < t; i++)
@@ -360,7 +360,7 @@ static bool command(const char *line)
 		jump(n);
 	else if (sscanf(line, "tail %ld", &n) == 1)
 		tails(n);
-	else if (sscanf(line, "threads %ld %ld", &m, &n) == 2 && m <= 64)
+	else if (sscanf(line, "threads %ld %ld", &m, &n) == 2 && m <= 256)
 		threads((int)m, n);
 	else if (sscanf(line, "fork %ld %ld", &m, &n) == 2)
 		forked((int)m, n);

@@ -12,7 +12,7 @@ int x86_reg(enum asm_reg r)
 {
 	static const uint8_t roles[] = {
 		[ASM_A] = RAX, [ASM_B] = RCX, [ASM_C] = RDX, [ASM_D] = RSI, [ASM_E] = RDI, [ASM_SP] = RSP,
-		[ASM_ARG0] = RDI, [ASM_ARG1] = RSI, [ASM_ARG2] = RDX, [ASM_ARG3] = RCX, [ASM_ASIDE] = R8,
+		[ASM_ARG0] = RDI, [ASM_ARG1] = RSI, [ASM_ARG2] = RDX, [ASM_ARG3] = RCX, [ASM_F] = RBX, [ASM_ASIDE] = R8,
 	};
 
 	if (r >= ASM_SITE)
@@ -435,6 +435,11 @@ static void atomic_cas(struct assembler *a, struct asm_operand to, enum asm_reg 
 	x86_enc(a, PREFIX_LOCK, true, 0x0fb1, x86_reg(v), to);	/* cmpxchg */
 }
 
+static void atomic_cas_pair(struct assembler *a, struct asm_operand to)
+{
+	x86_enc(a, PREFIX_LOCK, true, 0x0fc7, 1, to);			/* cmpxchg16b */
+}
+
 static void atomic_set_bit(struct assembler *a, enum asm_reg base, enum asm_reg bit)
 {
 	x86_enc(a, PREFIX_LOCK, true, 0x0fab, x86_reg(bit), asm_at(base, 0));	/* bts */
@@ -450,7 +455,7 @@ const struct asm_ops x86_asm = {
 	.jump = jump, .jump_short = jump_short, .jump_as_branch = jump_as_branch, .branch = branch,
 	.branch_short = branch_short, .branch_b_zero = branch_b_zero, .call = call, .call_label = call_label, .ret = ret,
 	.reach = reach, .atomic_inc = atomic_inc, .atomic_add = atomic_add, .atomic_add_imm = atomic_add_imm,
-	.atomic_fetch_add = atomic_fetch_add, .atomic_cas = atomic_cas, .atomic_set_bit = atomic_set_bit,
+	.atomic_fetch_add = atomic_fetch_add, .atomic_cas = atomic_cas, .atomic_cas_pair = atomic_cas_pair, .atomic_set_bit = atomic_set_bit,
 	.vload = x86_vload, .vstore = x86_vstore, .vstore_site = x86_vstore_site, .vmove = x86_vmove, .vset = x86_vset,
 	.vget = x86_vget, .farith = x86_farith, .farith_from = x86_farith_from, .fcmp = x86_fcmp,
 	.fset_equal = x86_fset_equal, .fzero = x86_fzero, .widen = x86_widen, .widen_from = x86_widen_from,
