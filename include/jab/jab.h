@@ -111,13 +111,14 @@ JAB_API const struct jab_newcomers *jab_get_newcomers(struct jab *j);
 
 /*
  * While probes are in, a new one is inserted at once, in all targets that live. In a session with events it must then be
- * on the entry of functions or on instructions, without a condition, and its fields must be in registers (else
- * -ENOTSUP). ret_probe may be NULL. A probe belongs to j.
+ * on the entry of functions or on instructions; without jab_options.more_sites it can have no condition, and its fields must be
+ * in registers (else -ENOTSUP). ret_probe may be NULL. A probe belongs to j.
  */
 JAB_API int jab_add_probe(struct jab *j, const char *spec, struct jab_probe **ret_probe);
 
 /*
- * A disabled probe neither counts nor makes events. -ENOTSUP: a probe of events that was added while others were in.
+ * A disabled probe neither counts nor makes events. -ENOTSUP: a probe of events that was added while others were in,
+ * without jab_options.more_sites.
  * jab_probe_remove() disables it for good and frees the handle; the jumps of a probe that was
  * added while others were in are taken out at once, those of the others by jab_remove(), since one jump may serve
  * several probes.

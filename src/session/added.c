@@ -10,6 +10,7 @@
 #include "session/session.h"
 
 #include <string.h>
+#include "arch/arch.h"
 #include "base/err.h"
 #include "session/arrivals/follow.h"
 #include "session/events/shapes.h"
@@ -92,7 +93,15 @@ static int place_parts(struct jab *j, uint32_t probe, uint32_t first_part, size_
 	return r;
 }
 
-/* The memory of clauses, and what returns note of tail calls, was laid out with the first insertion. */
+/*
+ * Clauses that come later have memory of their own, taken from what was set aside; tables of open calls, and what returns note of
+ * tail calls, were laid out with the first insertion.
+ */
+bool clauses_may_come(const struct jab *j)
+{
+	return j->events && j->more_sites && !arch_lacks(j->arch, ARCH_LANGUAGE);
+}
+
 static int check_event(const struct jab *j, const char *text)
 {
 	struct probe_spec *spec;
@@ -101,10 +110,9 @@ static int check_event(const struct jab *j, const char *text)
 
 	if (r < 0 || !j->events)
 		return r;
-	refused = j->budget || (spec->kind != SPEC_ENTRY && spec->kind != SPEC_INSNS);
+	refused = spec->kind != SPEC_ENTRY && spec->kind != SPEC_INSNS;
 	spec_free(spec);
-	return refused ? fail(-ENOTSUP, "probe '%s': while events are recorded, only entries of functions and instructions can be added, and "
-			      "without max_overhead", text) : 0;
+	return refused ? fail(-ENOTSUP, "probe '%s': while events are recorded, only entries of functions and instructions can be added", text) : 0;
 }
 
 /* Does the code of a row's events need neither the blob nor a description of them? */
@@ -120,8 +128,9 @@ int added_check(const struct jab *j, uint32_t target)
 	uint32_t probe = j->targets.v[target].only - 1;
 
 	for (uint32_t i = 0; j->events && i < j->rows.n; i++)
-		if (j->rows.v[i].probe == probe && !is_plain(j, &j->rows.v[i]))
-			return fail(-ENOTSUP, "while events are recorded, only probes whose fields are in registers can be added");
+		if (j->rows.v[i].probe == probe && !j->probes.v[probe].unit && !is_plain(j, &j->rows.v[i]))
+			return fail(-ENOTSUP, "while events are recorded, a probe whose fields are not in registers can be added only if there is room "
+				    "for it (jab_options.more_sites)");
 	return 0;
 }
 
@@ -132,7 +141,7 @@ int session_add_running(struct jab *j, const char *text)
 	int r = check_event(j, text);
 
 	if (!r)
-		r = session_add_probe(j, text, false);
+		r = session_add_probe(j, text, clauses_may_come(j));
 	if (r < 0)
 		return r;
 	probe = j->probes.n - 1;
@@ -181,7 +190,7 @@ int session_switch(struct jab *j, uint32_t probe, bool on)
 	if (p->unit)
 		unit_enable(j, p->unit - 1, p->clause, on);
 	else if (j->events)
-		return fail(-ENOTSUP, "probe '%s' can't be switched: it was added later, or has fields of the context", p->spec->text);
+		return fail(-ENOTSUP, "probe '%s' can't be switched: it is no clause (jab_options.more_sites)", p->spec->text);
 	else
 		rows_switch(j, probe, on);
 	p->off = !on;

@@ -267,7 +267,7 @@ static int take_data(struct jab *j, struct target *t, const struct piece *pieces
 		follow_take(t, d->here, d->at.v);
 	if (!t->rings)
 		return 0;
-	if (j->units.n)
+	if (units_data_size(j))
 		units_take(j, t, d->here + parks, d->at.v + parks, pieces[own->own - 1].at.v + PAGE, t->state_at + OWN_GOOD);
 	return rings_take(j, t, &pieces[own->rings], c->here + counters_size(t), c->at.v + counters_size(t));
 }

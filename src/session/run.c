@@ -228,8 +228,10 @@ static bool wants_names(const field_list *fields)
 
 static int add_line(struct jab *j, const char *text)
 {
-	return j->released ? fail(-ENOTSUP, "probe '%s': while events are recorded, a probe with a condition, expressions or names of "
-				  "the source can't be added", text) : unit_add_line(j, text);
+	if (j->released && !clauses_may_come(j))
+		return fail(-ENOTSUP, "probe '%s': while events are recorded, a probe with a condition, expressions or names of the source can "
+			    "be added only if there is room for it (jab_options.more_sites)", text);
+	return unit_add_line(j, text);
 }
 
 /* The probe stays a plain one if a program can't be made of it, as with some of -t. */

@@ -119,6 +119,7 @@ struct target {
 	struct rings *rings;	/* NULL: this target does not record */
 	struct unit_view *views;	/* memory of the units; of the main part */
 	size_t nviews;
+	struct unit_room { uint8_t *here; uint64_t at, private_at, own_at; size_t used, size; } unit_room;	/* what it is taken from */
 	VEC(struct constant) constants;
 	VEC(struct tail_link) links;	/* tails.h */
 	uint64_t notes_at;	/* of the main part: of tail calls; 0: there are none */
@@ -291,6 +292,7 @@ void session_get_times(const struct jab *j, struct jab_times *ret_times);
 
 /* added.c: single probes while others are in */
 int session_add_running(struct jab *j, const char *spec);
+bool clauses_may_come(const struct jab *j);	/* there is memory for clauses that are added */
 int added_check(const struct jab *j, uint32_t target);	/* an error if the memory of the main part can't hold the events of a part */
 int session_take_out(struct jab *j, uint32_t probe);
 int session_switch(struct jab *j, uint32_t probe, bool on);

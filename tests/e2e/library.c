@@ -14,9 +14,10 @@
 
 struct one {
 	struct jab *j;
-	struct jab_probe *probes[8];
+	struct jab_probe *probes[16];
 	size_t n;
-	char last[200];		/* of its callbacks */
+	char last[4000];	/* of its callbacks */
+	char event[4000];	/* the last one, as JSON */
 	int inner;		/* what a call from within a callback returned */
 } sessions[2];
 
@@ -27,6 +28,15 @@ static void on_log(void *arg, enum jab_log_level level, const char *text)
 	snprintf(o->last, sizeof(o->last), "%d %s", level, text);
 }
 
+static void print_event(struct one *o, const struct jab_event *ev)
+{
+	FILE *f = fmemopen(o->event, sizeof(o->event), "w");
+
+	jab_event_print(ev, f, JAB_PRINT_JSON);
+	fclose(f);
+	o->event[strcspn(o->event, "\n")] = 0;
+}
+
 static int on_event(void *arg, const struct jab_event *ev)
 {
 	struct one *o = arg;
@@ -34,6 +44,7 @@ static int on_event(void *arg, const struct jab_event *ev)
 
 	snprintf(o->last, sizeof(o->last), "%s pid %" PRIu32 " x %" PRIu64 " fields %zu", ev->name, ev->pid, v ? v->u : 0, ev->nfields);
 	o->inner = jab_remove(o->j);	/* must be refused */
+	print_event(o, ev);
 	return 0;
 }
 
@@ -62,14 +73,22 @@ static void *elsewhere(void *arg)
 	return (void *)(intptr_t)jab_remove(arg);
 }
 
-static int64_t new(struct one *o, const char *what)
+/* "count", "later", "events" and contexts, "limited" (by a part of the time) and contexts */
+static int64_t new(struct one *o, const char *words)
 {
+	static char copy[4000];
+	const char *contexts[16], *what;
 	struct jab_options options = {
-		.size = sizeof(options), .log = on_log, .log_arg = o, .log_level = JAB_LOG_INFO, .events = !strcmp(what, "events"),
-		.more_sites = 100,
+		.size = sizeof(options), .log = on_log, .log_arg = o, .log_level = JAB_LOG_INFO, .more_sites = 100, .context = contexts,
 	};
 	struct { struct jab_options o; long later; } longer = { .o = { .size = sizeof(longer) }, .later = 7 };
 
+	snprintf(copy, sizeof(copy), "%s", words);
+	what = strtok(copy, " ");
+	options.max_overhead = !strcmp(what, "limited") ? .9 : 0;
+	options.events = !strcmp(what, "events") || !strcmp(what, "limited");
+	while (options.ncontext < 16 && (contexts[options.ncontext] = strtok(NULL, " ")))
+		options.ncontext++;
 	return jab_new(!strcmp(what, "later") ? &longer.o : &options, &o->j);
 }
 
@@ -116,6 +135,10 @@ static int64_t call(struct one *o, const char *name, const char *arg)
 		return jab_child_ended(o->j, &status);
 	if (!strcmp(name, "last"))
 		return 0;
+	if (!strcmp(name, "forget"))
+		return o->n--, 0;
+	if (!strcmp(name, "event"))
+		return strcpy(o->last, o->event), 0;
 	if (!strcmp(name, "inner"))
 		return o->inner;
 	if (!strcmp(name, "disable"))
@@ -142,7 +165,11 @@ int main(void)
 		arg[0] = 0;
 		sscanf(line + (line[0] == '2' ? 2 : 0), "%63s %3999[^\n]", name, arg);
 		r = call(o, name, arg);
-		printf("%" PRId64 " %s\n", r, r < 0 ? jab_error(o->j) : o->last);
+		if (r < 0)
+			snprintf(o->last, sizeof(o->last), "%s", jab_error(o->j));
+		for (char *at = o->last; (at = strchr(at, '\n'));)
+			*at = ' ';
+		printf("%" PRId64 " %s\n", r, o->last);
 		fflush(stdout);
 	}
 	return 0;

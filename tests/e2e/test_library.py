@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """libjab as others use it: installed, found by pkg-config, linked both ways, nothing but jab_ visible; used well and badly."""
 import errno
+import json
 import os
 import random
 import re
@@ -268,9 +269,10 @@ def test_events_are_switched(lib, target):
     before = jab.snapshot(t.pid)
     assert lib("add", "exe:run n=arg0") == 0, lib.text
     assert events(100) == 1 and "calls:run" in lib.text
-    assert lib("disable", 2) == -errno.ENOTSUP
-    assert lib("hits", 2) == 1
-    for refused in "exe:run%return", "call:exe:run", "exe:run n=arg0 if arg0 > 3", "exe:run s=arg0:string":
+    assert lib("disable", 2) == 0 and events(100) == 0
+    assert lib("enable", 2) == 0 and events(100) == 1
+    assert lib("hits", 2) == 2
+    for refused in "exe:run%return", "call:exe:run":
         assert lib("add", refused) == -errno.ENOTSUP, (refused, lib.text)
     assert events(100) == 1
     assert lib("remove", 2) == 0
@@ -278,6 +280,72 @@ def test_events_are_switched(lib, target):
     assert events(100) == 0
     assert lib("take-out") == 0 and lib("clean") == 1
     assert lib("free") == 0
+    t.stop()
+
+
+ADDED = [       # line, its field of x = 0 ... 99 of work(x), for which of them
+    ("exe:work x=arg0:int", lambda x: x, lambda x: True), ("exe:work x=arg0*3+1", lambda x: 3 * x + 1, lambda x: True),
+    ("exe:work x if x < 50", lambda x: x, lambda x: x < 50), ("exe:work+0 x=arg0:long if arg0 % 10 == 3", lambda x: x, lambda x: x % 10 == 3),
+    ("exe:work x=*(unsigned long *)(rsp-rsp+0)", None, lambda x: True), ("exe:work x=threads*x if every(10)", lambda x: x, None),
+    ("exe:work x v=&threads:int[1] s=$stack if x == 7", lambda x: x, lambda x: x == 7)]
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_probes_with_conditions_and_expressions_are_added_while_others_are_in(lib, target, limited):
+    """With all that contexts can be, and with a limit of the overhead; in memory that was set aside, since nothing of it was known
+    when the others came in."""
+    t = target("calls", "serve", "1")
+    t.run(2)
+    before = jab.snapshot(t.pid)
+    contexts = "int:threads:threads bytes[2]:b:threads backtrace:2 stack:8 reg:rdi"
+    assert lib("new", "limited" if limited else "events", contexts) == 0, lib.text
+    assert lib("attach", t.pid) == 0 and lib("events") == 0 and lib("add", "exe:worker") == 0 and lib("insert") == 0, lib.text
+    during = jab.snapshot(t.pid)
+
+    def events():
+        t.run(100)
+        n = 0
+        for _ in range(3):
+            time.sleep(0.02)
+            n += lib("dispatch")
+        return n - 1                            # one is worker's
+    for number, (line, value, when) in enumerate(ADDED, 1):
+        assert lib("add", line) == 0, (line, lib.text)
+        wanted = [x for x in range(100) if when(x)] if when else None
+        assert events() == (len(wanted) if wanted is not None else 10), line
+        assert lib("disable", number) == 0 and events() == 0 and lib("enable", number) == 0
+        events()
+        assert lib("hits", number) == 2 * (len(wanted) if wanted is not None else 10), line
+        assert lib("event") == 0
+        last = json.loads(lib.text)
+        if last["probe"].startswith("calls:work") and "+" not in last["probe"]:
+            f = last["fields"]
+            assert f["threads"] == 1 and f["b"] == "0100" and f["rdi"] in range(100) and len(f["stack"]) == 16 and len(f["backtrace"]) == 2, f
+            if value and wanted:
+                assert f["x"] == value(wanted[-1]), (line, f)
+            elif not value:
+                assert f["x"] == {"fault": "0x0"}, f
+        assert lib("remove", number) == 0
+        jab.assert_same(during, t.pid)
+    for bad, says in ("exe:work x if", "expected"), ("exe:work x if nothing == 3", "nothing"), ("exe:work x if ustack", "number"), \
+            ("exe:work s=(x ? ustack : ustack)", "no room for what more clauses keep"):
+        assert lib("add", bad) < 0 and says in lib.text, lib.text
+    assert lib("take-out") == 0 and lib("clean") == 1 and lib("free") == 0
+    jab.assert_same(before, t.pid)
+    t.stop()
+
+
+def test_there_is_room_for_so_many(lib, target):
+    """What can be added is limited by what was set aside, and said."""
+    t = target("calls", "serve", "1")
+    assert lib("new", "events") == 0 and lib("attach", t.pid) == 0 and lib("events") == 0 and lib("add", "exe:worker") == 0 and lib("insert") == 0
+    for i in range(400):
+        if lib("add", f"exe:work x if x == {i} && every(1) && limit(1000)"):
+            break
+        assert lib("remove", 1) == 0 and lib("forget") == 0
+    assert i == 100 and "no room" in lib.text, (i, lib.text)
+    t.run(100)
+    assert lib("take-out") == 0 and lib("clean") == 1 and lib("free") == 0
     t.stop()
 
 

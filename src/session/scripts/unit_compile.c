@@ -474,7 +474,7 @@ int units_compile(struct jab *j)
 		const struct site *s = &j->sites.v[i];
 		struct counter *c = s->counter == UINT32_MAX ? NULL : &j->counters.v[s->counter];
 
-		if (!c || c->program || !j->probes.v[s->probe].unit)
+		if (!c || c->program || !j->probes.v[s->probe].unit || j->probes.v[s->probe].removed)
 			continue;
 		c->program = known_program(j, c->row, s);
 		if (!c->program)

@@ -25,6 +25,7 @@
 #include "session/events/shapes.h"
 
 #define SPARE_CELLS 64	/* for programs of what comes later */
+#define SPARE_OF_LINE 8
 
 static bool any_ins(const struct jab *j, bool (*is)(const struct ir_ins *i))
 {
@@ -83,7 +84,7 @@ uint32_t units_scratch(const struct jab *j)
 /* Whoever wants scratch memory must have a locked ring. */
 bool units_are_heavy(const struct jab *j)
 {
-	return units_scratch(j);
+	return units_scratch(j) || clauses_may_come(j);
 }
 
 uint32_t units_event_max(const struct jab *j)
@@ -119,7 +120,7 @@ int units_plan(struct jab *j)
 
 		if (u->layout)
 			continue;
-		u->ncells = ir->ncells + (j->follow ? SPARE_CELLS : 0);
+		u->ncells = ir->ncells + (!j->follow ? 0 : u->is_line ? SPARE_OF_LINE : SPARE_CELLS);
 		r = maps_layout_new(ir, get_nprocs_conf(), &u->layout);
 	}
 	return r;
@@ -155,9 +156,12 @@ static uint64_t size_of(const struct unit *u)
 	return up(off_maps(u) + u->layout->size);
 }
 
+#define SPARE_UNIT 256u		/* of a probe line that is added later: it has no maps */
+#define SPARE_UNITS 4096u
+
 size_t units_data_size(const struct jab *j)
 {
-	size_t size = 0;
+	size_t size = clauses_may_come(j) ? SPARE_UNIT * MIN(j->more_sites, SPARE_UNITS) : 0;
 
 	for (size_t i = 0; i < j->units.n; i++)
 		size += size_of(&j->units.v[i]);
@@ -201,28 +205,45 @@ static bool is_off(const struct unit *u, uint32_t clause)
 	return clause < u->off.n && u->off.v[clause];
 }
 
+static void take_view(struct jab *j, struct target *t, uint32_t unit)
+{
+	struct unit_room *room = &t->unit_room;
+	struct unit *u = &j->units.v[unit];
+	struct unit_view *v;
+
+	t->views = xrealloc(t->views, (unit + 1) * sizeof(*t->views));
+	t->nviews = unit + 1;
+	v = &t->views[unit];
+	*v = (struct unit_view){ .unit = unit, .pid = t->proc->pid, .here = room->here + room->used, .at = room->at + room->used };
+	v->maps = v->here + off_maps(u);
+	fill_env(j, u, v, room->private_at, room->own_at);
+	maps_init(lang_unit(u->lang), u->layout, v->maps);
+	for (uint32_t k = 0; k < u->script->clauses.n; k++)
+		((uint32_t *)(v->here + off_enabled(u)))[k] = is_off(u, k) ? 0 : GEN_ON;
+	v->reader = maps_reader_new(lang_unit(u->lang), u->layout, v->maps);
+	room->used += size_of(u);
+}
+
 void units_take(struct jab *j, struct target *t, uint8_t *here, uint64_t at, uint64_t private_at, uint64_t own_at)
 {
-	uint64_t off = 0;
+	t->unit_room = (struct unit_room){ here, at, private_at, own_at, 0, units_data_size(j) };
+	for (uint32_t i = 0; i < j->units.n; i++)
+		take_view(j, t, i);
+}
 
-	t->views = xcalloc(j->units.n, sizeof(*t->views));
-	t->nviews = j->units.n;
-	for (size_t i = 0; i < j->units.n; i++) {
-		struct unit *u = &j->units.v[i];
-		struct unit_view *v = &t->views[i];
+int units_take_more(struct jab *j, struct target *t)
+{
+	int r = units_plan(j);
 
-		v->unit = i;
-		v->pid = t->proc->pid;
-		v->here = here + off;
-		v->at = at + off;
-		v->maps = v->here + off_maps(u);
-		fill_env(j, u, v, private_at, own_at);
-		maps_init(lang_unit(u->lang), u->layout, v->maps);
-		for (uint32_t k = 0; k < u->script->clauses.n; k++)
-			((uint32_t *)(v->here + off_enabled(u)))[k] = is_off(u, k) ? 0 : GEN_ON;
-		v->reader = maps_reader_new(lang_unit(u->lang), u->layout, v->maps);
-		off += size_of(u);
+	for (uint32_t i = t->nviews; !r && i < j->units.n; i++) {
+		if (size_of(&j->units.v[i]) > t->unit_room.size - t->unit_room.used)
+			return fail(-ENOSPC, "there is no room for what more clauses keep (jab_options.more_sites)");
+		if (units_event_max(j) > MAX(t->rings->longest, (uint32_t)EVENT_LEN_MAX))
+			return fail(-E2BIG, "its events may take %u bytes, and the rings have been made for %u", units_event_max(j),
+				    MAX(t->rings->longest, (uint32_t)EVENT_LEN_MAX));
+		take_view(j, t, i);
 	}
+	return r;
 }
 
 static int fill_clock(struct jab *j, struct gen_env *env)
@@ -274,7 +295,7 @@ int units_init(struct jab *j, struct target *t)
 		struct gen_env *env = &t->views[i].env;
 
 		if (env->event.ring_size)	/* done before */
-			return 0;
+			continue;
 		env->event = r->spec;
 		env->event.overwrite = j->events->o.overwrite;
 		env->blob = t->blob_at;

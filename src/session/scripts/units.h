@@ -110,6 +110,7 @@ size_t units_data_size(const struct jab *j);
 
 int units_plan(struct jab *j);		/* before the first arena is made */
 void units_take(struct jab *j, struct target *t, uint8_t *here, uint64_t at, uint64_t private_at, uint64_t own_at);
+int units_take_more(struct jab *j, struct target *t);	/* those that have come since, in the memory that is left */
 int units_init(struct jab *j, struct target *t);
 void units_look_after(struct jab *j, struct target *t);	/* what the dead have left half done */
 
