@@ -112,6 +112,19 @@ static void say_active(struct jab *j, const struct totals *t)
 				      &"s"[sites == 1], waits && run.duration < 0 ? "; Ctrl-C ends it" : "");
 }
 
+/* Of a static tracepoint, the file tells whose note is meant. */
+static int refuse(const struct totals *t)
+{
+	bool is_tracepoint = !strcmp(t->first.kind, "usdt");
+	char *where = is_tracepoint ? xasprintf("%s of %s", t->first.function, t->first.module) :
+				      xasprintf("%s+%#" PRIx64, t->first.function, t->first.offset);
+	int r = fail(-ENOSPC, "%zu of %zu sites can't be placed (%s: %s)%s", t->refused, t->sites, where, t->first.reason,
+		     t->left_out ? "" : "; `jab check` shows all");
+
+	free(where);
+	return r;
+}
+
 int run_insert(struct jab *j)
 {
 	struct totals t = { 0 };
@@ -122,8 +135,7 @@ int run_insert(struct jab *j)
 	jab_each_probe(j, add_totals, &t);
 	if (t.refused && (run.strict || t.refused == t.sites)) {
 		jab_each_site(j, find_refused, &t);
-		return fail(-ENOSPC, "%zu of %zu sites can't be placed (%s+%#" PRIx64 ": %s)%s", t.refused, t.sites,
-			    t.first.function, t.first.offset, t.first.reason, t.left_out ? "" : "; `jab check` shows all");
+		return refuse(&t);
 	}
 	if (t.refused > t.left_out)
 		log_warn("%zu of %zu sites can't be placed and are left out; `jab check` shows which "

@@ -408,6 +408,7 @@ static int emit_all(struct jab *j, struct target *t)
 	if (main_part(j, t) == t)
 		strangers_emit(t);
 	text_patch_sort(p);
+	semaphores_add(j, t);
 	return left_emit(j, t);
 }
 

@@ -316,6 +316,19 @@ static int match_line(const struct match *x, size_t *found)
 	return r;
 }
 
+/* Can the process write where the semaphore is, so that it is in no file and in no other process? */
+static bool may_raise(const struct match *x, const struct usdt *u)
+{
+	const struct target *t = x->dry ? NULL : &x->j->targets.v[x->target];
+	uint64_t at = t ? u->semaphore + t->loaded.v[x->loaded].bias : 0;
+	const struct map *m;
+
+	if (!t || !t->proc || !u->semaphore)
+		return true;
+	m = proc_map_at(t->proc, at);
+	return m && at + 1 < m->end && (m->prot & PROT_WRITE) && !m->shared;
+}
+
 /* The place of a tracepoint may be anything: it is refused by name, while the others are probed. */
 static void add_usdt(const struct match *x, uint32_t number, const struct usdt *u)
 {
@@ -323,6 +336,7 @@ static void add_usdt(const struct match *x, uint32_t number, const struct usdt *
 	uint32_t func = f ? f->func - x->m->funcs.v : UINT32_MAX;
 	uint64_t lo = f ? f->func->addr : 0;
 	const char *why = u->why;
+	struct site *s;
 
 	if (x->dry)
 		return;
@@ -330,15 +344,16 @@ static void add_usdt(const struct match *x, uint32_t number, const struct usdt *
 		why = "its note points to where no function is known, so what stands there may be data";
 	else if (!why && (u->pc - f->lo >= f->hi - f->lo || f->index[u->pc - f->lo] == UINT32_MAX))
 		why = "its note points into the middle of an instruction";
-	else if (!why && u->semaphore)
-		why = "its semaphore can't be raised yet";
+	else if (!why && !may_raise(x, u))
+		why = "the semaphore of its note is not in memory that the process can write";
+	add_site(x, func, u->pc, !why && u->pc == lo ? WANT_ENTRY : WANT_INSN, 0, why ? UINT32_MAX :
+		 counter_add(x->j, x->j->targets.v[x->target].main,
+			     row_find_usdt(x->j, x->probe, x->file, func, u->pc - lo, number), COUNT_HITS));
+	s = &x->j->sites.v[x->j->sites.n - 1];
+	s->usdt = number;
+	s->reason = why;
 	if (why)
-		add_refused(x, func, u->pc, WANT_INSN, why);
-	else
-		add_site(x, func, u->pc, u->pc == lo ? WANT_ENTRY : WANT_INSN, 0,
-			 counter_add(x->j, x->j->targets.v[x->target].main,
-				     row_find_usdt(x->j, x->probe, x->file, func, u->pc - lo, number), COUNT_HITS));
-	x->j->sites.v[x->j->sites.n - 1].usdt = number;
+		site_refused(x->j, s);
 }
 
 static int match_tracepoints(const struct match *x, size_t *found)

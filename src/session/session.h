@@ -314,6 +314,7 @@ int session_each_function(struct jab *j, const char *pattern, int (*each)(void *
 /* tracepoints.c: static tracepoints (USDT) as they are listed and named */
 int session_each_tracepoint(struct jab *j, const char *pattern, int (*each)(void *arg, const struct jab_tracepoint *t), void *arg);
 const struct usdt *row_usdt(const struct jab *j, const struct row *row);	/* NULL: it is none */
+void semaphores_add(struct jab *j, struct target *t);	/* of what is placed, to the target's patch */
 uint32_t row_of_tracepoint(const struct jab *j, uint32_t row);	/* the first of those that are one tracepoint of one probe and file */
 int explain_tracepoint(struct jab *j, const struct probe_spec *spec);	/* none matches: -ENOENT with what is near */
 

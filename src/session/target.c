@@ -365,6 +365,7 @@ void target_free(struct jab *j, struct target *t)
 	vec_free(&t->patch.edits);
 	vec_free(&t->patch.moves_in);
 	vec_free(&t->patch.moves_out);
+	vec_free(&t->patch.semaphores);
 	room_free(t->room);
 	unit_views_free(j, t);
 	rings_free(t->rings);

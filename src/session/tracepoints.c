@@ -26,6 +26,50 @@ uint32_t row_of_tracepoint(const struct jab *j, uint32_t row)
 	return row;
 }
 
+static void add_semaphore(struct text_patch *p, uint64_t at, uint64_t site)
+{
+	for (size_t i = 0; i < p->semaphores.n; i++)
+		if (p->semaphores.v[i].at.v == at)
+			return;
+	*vec_add(&p->semaphores) = (struct semaphore){ .at = TADDR(at), .edit = TADDR(site) };
+}
+
+/* The address in an edit of that module: that of the site, or of a jump that leads there. */
+static uint64_t edit_of(const struct text_patch *p, const struct loaded *l, uint64_t site)
+{
+	uint64_t near = 0;
+
+	for (size_t i = 0; i < p->edits.n; i++) {
+		const struct edit *e = &p->edits.v[i];
+
+		if (site - e->at.v < e->len)
+			return site;
+		if (e->at.v >= l->start && e->at.v < l->end && !near)
+			near = e->at.v;
+	}
+	return near;
+}
+
+void semaphores_add(struct jab *j, struct target *t)
+{
+	uint32_t target = t - j->targets.v;
+
+	t->patch.semaphores.n = 0;
+	for (size_t i = 0; i < j->sites.n; i++) {
+		const struct site *s = &j->sites.v[i];
+		const struct loaded *l = s->target == target && s->usdt && s->tactic != TACTIC_NONE ? &t->loaded.v[s->loaded] : NULL;
+		struct usdt *list;
+		uint64_t at, edit;
+
+		if (!l || s->usdt > module_usdts(j->files.v[l->file].m, &list) || !list[s->usdt - 1].semaphore)
+			continue;
+		at = list[s->usdt - 1].semaphore + l->bias;
+		edit = edit_of(&t->patch, l, s->addr + l->bias);
+		if (edit)
+			add_semaphore(&t->patch, at, edit);
+	}
+}
+
 /* What one callback gets; the texts and arrays of one tracepoint. */
 struct shown {
 	struct jab_tracepoint_site *sites;

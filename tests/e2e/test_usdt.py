@@ -2,6 +2,7 @@
 """Static tracepoints (USDT): what is listed, the values of arguments, semaphores, and what is refused by name."""
 import json
 import struct
+import subprocess
 
 import pytest
 
@@ -72,8 +73,8 @@ def test_operands(built, name):
 def test_fields_and_scripts(built):
     """Fields by number, also with names, types and conditions; the same in a script."""
     path = built("tracepoints")
-    r = jab.run("trace", "--json", "usdt:forms:memory n=arg1 arg5:x32 arg2:int if arg1 < 0", "--", path, "work", 1)
-    assert [x["fields"] for x in r.rows] == [{"n": at(4, "i"), "arg5": hex(at(4, "I")), "arg2": at(16, "H")}], r
+    r = jab.run("trace", "--json", "usdt:forms:memory n=arg1 arg5:s16 arg2:int if arg1 < 0", "--", path, "work", 1)
+    assert [x["fields"] for x in r.rows] == [{"n": at(4, "i"), "arg5": signed(at(4, "I"), 2), "arg2": at(16, "H")}], r
     r = scripts.run('usdt:forms:r* { @[probe] = sum(arg7) } U:*:forms:v* { printf("%.2f %s\\n", arg2, probetype); print(args.arg3) }'
                     ' usdt:$1:pair { printf("pair %d %s\\n", arg0, func) }', path, "work", 2, params=[path])
     assert r.status == 0, r
@@ -110,3 +111,214 @@ def test_list(built):
     r = jab.run("list", "/bin/true", "usdt:*")
     assert r.status != 0 and "none of the files has notes" in r.stderr, r
     assert json.loads(jab.run("check", "--json", path, "usdt:forms:pair").output.splitlines()[0])["function"] == "forms:pair"
+
+
+# ---- semaphores: tests/prog/tracepoints.c says them in the order guarded, both ----
+
+def events(r, name):
+    return [tuple(x["fields"].values()) for x in r.rows if x.get("probe") == f"app:{name}"]
+
+
+def expected(n, name):
+    if name == "both":
+        return [v for i in range(n) for v in ((1, i), (2, i + 1))]
+    return [i for i in range(n)]
+
+
+def test_semaphores_before_during_after(target):
+    with target("tracepoints") as t:
+        before = jab.snapshot(t.pid)
+        assert t.ask("semaphore") == "0 0"
+        with jab.Count(t.pid, "usdt:app:*") as c:
+            assert t.ask("semaphore") == "1 1"
+            t.run(10)
+            r = c.stop()
+        assert t.ask("semaphore") == "0 0"
+        assert {x["function"]: x["hits"] for x in r.rows} == {"app:plain": 10, "app:guarded": 10, "app:both": 20}, r
+        jab.assert_same(before, t.pid)
+        t.run(10)
+        t.stop()
+
+
+def test_only_those_that_are_probed(target):
+    with target("tracepoints") as t, jab.Count(t.pid, "usdt:app:both") as c:
+        assert t.ask("semaphore") == "0 1"
+        t.run(5)
+        r = c.stop()
+        assert r.summary["probes"][0]["hits"] == 10 and len(r.rows) == 1, r
+        t.stop()
+
+
+def test_semaphores_of_others_stay(target):
+    """What another tracer has counted stays as it is, and 65535 is as far as they go."""
+    with target("tracepoints") as t:
+        assert t.ask("set 3 65535") == "set"
+        with jab.Count(t.pid, "usdt:app:*") as c:
+            assert t.ask("semaphore") == "4 65535"
+            assert c.stop().status == 0
+        assert t.ask("semaphore") == "3 65535"
+        with jab.Count(t.pid, "usdt:app:*") as c:
+            t.ask("set 0 2")            # somebody has set it back: there is nothing of ours to take away
+            assert c.stop().status == 0
+        assert t.ask("semaphore") == "0 2"      # the second one was not raised
+        t.stop()
+
+
+def test_arguments_behind_a_semaphore(built):
+    r = jab.run("trace", "--json", "usdt:app:*", "--", built("tracepoints"), "work", 20)
+    assert r.status == 7, r             # it found all semaphores raised
+    assert events(r, "both") == expected(20, "both"), r
+    assert [e[0] for e in events(r, "guarded")] == expected(20, "guarded"), r
+    assert [e[:4] for e in events(r, "plain")] == [(i, -3, 60000, 1.5) for i in range(20)], r
+    s = scripts.run('usdt:app:guarded { printf("%d %s\\n", arg0, str(arg1)) } usdt:app:both { @ = sum(arg1) }', built("tracepoints"),
+                    "work", 3)
+    assert s.output.startswith("0 item-0\n1 item-1\n2 item-2\n") and "@: 9\n" in s.output, s
+    r = jab.run("trace", "--json", "usdt:app:guarded arg1:string", "--", built("tracepoints"), "work", 2)
+    assert events(r, "guarded") == [("item-0",), ("item-1",)], r
+
+
+@pytest.mark.parametrize("name", ["tracepoints", "tracepoints_static"])
+def test_forks_and_execs(target, name):
+    with target(name) as t:
+        with jab.Count(t.pid, "usdt:app:guarded", "usdt:app:both") as c:
+            assert t.ask("keep").startswith("kept ")
+            assert t.ask("kept") == "1 1"
+            assert t.ask("fork 10") == "child 7"
+            assert t.ask("exec 10") == "child 7"
+            r = c.stop()
+        assert t.ask("semaphore") == "0 0" and t.ask("kept") == "0 0"
+        assert t.ask("fork 10") == "child 0" and t.ask("exec 10") == "child 0"
+        assert r.probe("usdt:app:guarded")["hits"] == 13 and r.probe("usdt:app:both")["hits"] == 26, r    # exec: 3 rounds
+        t.stop()
+
+
+def test_after_a_kill(target):
+    """Killed, jab leaves them raised, in the program and in its fork; recover lowers each once."""
+    with target("tracepoints") as t:
+        t.ask("set 5 0")
+        with jab.Count(t.pid, "usdt:app:*") as c:
+            t.ask("keep")
+            c.process.kill()
+            c.process.wait()
+        assert t.ask("semaphore") == "6 1" and t.ask("kept") == "6 1"
+        t.run(3)
+        r = jab.run("recover", t.pid)
+        assert r.status == 0, r
+        assert t.ask("semaphore") == "5 0" and t.ask("kept") == "5 0"
+        assert "nothing was left behind" in jab.run("recover", t.pid).output
+        assert t.ask("semaphore") == "5 0"
+        t.run(3)
+        t.stop()
+
+
+# ---- notes that lie ----
+
+BAD = r"""
+	.macro note pc, semaphore, provider, name, args
+	.pushsection .note.stapsdt, "", "note"
+	.balign 4
+	.4byte 8, 994f - 993f, 3
+	.asciz "stapsdt"
+993:	.8byte \pc, 0, \semaphore
+	.asciz "\provider"
+	.asciz "\name"
+	.asciz "\args"
+994:	.balign 4
+	.popsection
+	.endm
+	.data
+	.balign 4096
+shut:	.skip 4096
+open:	.skip 4096
+	.text
+	.globl main
+	.type main, @function
+main:	push %rbx
+	mov $10, %edi		# shut the page of one semaphore
+	lea shut(%rip), %rdi
+	mov $4096, %esi
+	mov $1, %edx
+	call mprotect@PLT
+	xor %edi, %edi
+	call close@PLT
+wait:	call pause@PLT
+site:	nop
+	nop
+	nop
+	nop
+middle:	mov $1, %eax
+	pop %rbx
+	ret
+	.size main, . - main
+	.globl hot
+	.type hot, @function
+hot:	nop
+	ret
+	.size hot, . - hot
+	note site, 0, bad, good, "4@%eax"
+	note middle+2, 0, bad, inside, ""
+	note site+0x7000000, 0, bad, outside, ""
+	note open, 0, bad, data, ""
+	note site+1, main, bad, text_semaphore, ""
+	note site+2, shut, bad, shut_semaphore, ""
+	note site+3, 0x66660000, bad, no_semaphore, ""
+	note main, open, bad, raised, "4@%ebx 8@absurd((((% 8@$$$ 8@"
+	.section .note.GNU-stack, "", @progbits
+"""
+
+
+@pytest.fixture
+def liar(tmp_path):
+    (tmp_path / "liar.S").write_text(BAD)
+    subprocess.run(["gcc", "-o", tmp_path / "liar", tmp_path / "liar.S"], check=True)
+    return tmp_path / "liar"
+
+
+def test_bad_notes(liar):
+    r = jab.run("check", "--json", liar, "usdt:*")
+    reasons = {x["function"]: x["reason"] for x in r.rows if "function" in x}
+    assert reasons["bad:good"] == "" and reasons["bad:raised"] == "", reasons
+    for name, why in [("inside", "points into the middle of an instruction"), ("outside", "points outside of the code"),
+                      ("data", "points outside of the code"), ("text_semaphore", "semaphore of its note is not in memory"),
+                      ("no_semaphore", "semaphore of its note is not in memory")]:
+        assert why in reasons[f"bad:{name}"], reasons
+    r = jab.run("trace", "usdt:bad:inside", "--", liar, limit=20)
+    assert r.status != 0 and "bad:inside" in r.stderr and str(liar) in r.stderr and "middle of an instruction" in r.stderr, r
+    r = jab.run("list", "-v", liar, "usdt:bad:raised")
+    assert "absurd((((%: " in r.output and "8@$$$: " in r.output, r
+
+
+def test_semaphore_out_of_reach(liar):
+    """A page that the program has shut is not written."""
+    p = subprocess.Popen([liar], stdin=subprocess.PIPE)
+    try:
+        jab.wait_idle(p.pid)
+        with jab.Count(p.pid, "usdt:bad:*", options=["-a"]) as c:
+            r = c.stop()
+        assert r.status == 0, r
+        (info,) = r.summary["probes"]
+        assert info["sites"] == 8 and info["refused"] == 6, r
+        r = jab.run("count", "-p", p.pid, "usdt:bad:shut_semaphore")
+        assert r.status != 0 and f"bad:shut_semaphore of {liar}: the semaphore of its note is not in memory that the process" in r.stderr, r
+        with open(f"/proc/{p.pid}/mem", "rb") as f:
+            f.seek(jab.base_address(p.pid, str(liar)) + jab.symbols(liar)["shut"])
+            assert f.read(2) == bytes(2)
+    finally:
+        p.kill()
+        p.wait()
+
+
+def test_two_libraries_with_one_provider(tmp_path):
+    """Each is a tracepoint of its own file; the object chooses."""
+    text = ('#include <sys/sdt.h>\n__attribute__((noinline)) void NAME(int n) { for (int i = 0; i < n; i++) STAP_PROBE1(same, hit, i); }\n')
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.c").write_text(text.replace("NAME", name))
+        subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", tmp_path / f"lib{name}.so", tmp_path / f"{name}.c"], check=True)
+    (tmp_path / "main.c").write_text("void one(int), two(int);\nint main(void) { one(3); two(5); return 0; }\n")
+    subprocess.run(["gcc", "-o", tmp_path / "main", tmp_path / "main.c", f"-L{tmp_path}", "-lone", "-ltwo", f"-Wl,-rpath,{tmp_path}"], check=True)
+    r = jab.count_command(["usdt:same:hit"], [tmp_path / "main"])
+    assert {x["module"]: x["hits"] for x in r.rows} == {"libone.so": 3, "libtwo.so": 5}, r
+    r = jab.count_command(["usdt:libtwo:same:hit"], [tmp_path / "main"])
+    assert {x["module"]: x["hits"] for x in r.rows} == {"libtwo.so": 5}, r
+    r = jab.count_command([f"usdt:{tmp_path}/libone.so:hit"], [tmp_path / "main"])
+    assert {x["module"]: x["hits"] for x in r.rows} == {"libone.so": 3}, r

@@ -56,6 +56,29 @@ static void must_here(int r, int status)
 	_exit(status);
 }
 
+/* Semaphores as the target has them: one that nobody else has raised, one that others have. */
+static volatile uint16_t semaphores[2] = { 0, 5 };
+
+static void add_semaphore(struct rig *r, int which, uint64_t site)
+{
+	*vec_add(&r->patch.semaphores) = (struct semaphore){ .at = TADDR((uint64_t)&semaphores[which]), .edit = TADDR(site) };
+}
+
+/* Lowered as often as they were raised, whenever the tracer has died. */
+static void assert_lowered(pid_t pid)
+{
+	uint16_t now[2] = { 77, 77 };
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(pread(fd, now, sizeof(now), (off_t)(uint64_t)semaphores), sizeof(now));
+	close(fd);
+	assert_int_equal(now[0], 0);
+	assert_int_equal(now[1], 5);
+}
+
 /* A tracer of its own that dies at a step. Exit status 0: there were not so many steps. */
 static void tracer_main(pid_t target, void (*hook)(const char *), struct control *fork_in)
 {
@@ -66,6 +89,8 @@ static void tracer_main(pid_t target, void (*hook)(const char *), struct control
 	must_here(rig_open(&r, target, 10), 3);
 	add_hot(&r);
 	add_site(&r, stay, 5, 3, 1);
+	add_semaphore(&r, 0, (uint64_t)hot);
+	add_semaphore(&r, 1, (uint64_t)stay);
 	must_here(patiently(text_apply(r.p, r.a, &r.patch)), 4);
 	if (fork_in)
 		make_fork(fork_in);
@@ -110,6 +135,7 @@ static void recover_to(pid_t pid, const struct look *before)
 {
 	recover(pid);
 	assert_same(pid, before);
+	assert_lowered(pid);
 }
 
 static void kill_at_each_step(void (*body)(struct control *), int slot)
@@ -226,6 +252,7 @@ static void test_kill_forked(void **state)
 			if (!c->answer)
 				continue;
 			assert_works(c, 1);
+			assert_lowered(c->answer);
 			child = look_at(c->answer);
 			assert_string_equal(child.maps, before.maps);
 			assert_null(strstr(child.fds, "jab-"));

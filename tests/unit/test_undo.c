@@ -9,6 +9,7 @@ struct record {
 	struct undo_head head;
 	struct undo_edit edits[N];
 	struct undo_move moves[N * UNDO_MOVES_PER_EDIT];
+	struct undo_semaphore semaphores[N / 3 + 1];
 	uint8_t rest[4096];
 };
 
@@ -35,9 +36,13 @@ static void record_fill(struct undo_book *b)
 		memset(e->new, 0x20 + i, 5);
 	}
 	*vec_add(&patch.moves_out) = (struct move){ TADDR(0x7000), TADDR(0x2000) };
+	*vec_add(&patch.semaphores) = (struct semaphore){ .at = TADDR(0x8000), .edit = TADDR(0x2001) };
 	assert_int_equal(undo_append(b, &patch), 0);
+	undo_set_semaphore(b, 0, SEMAPHORE_RAISING, 7);
+	undo_set_lowering(b, 77);
 	vec_free(&patch.edits);
 	vec_free(&patch.moves_out);
+	vec_free(&patch.semaphores);
 }
 
 static void record_make(struct record *r)
@@ -57,6 +62,8 @@ static int record_read(const struct record *r, struct undo *u)
 	if (e == 0)
 		e = undo_take_edits(u, r->edits, r->head.n_edits);
 	if (e == 0)
+		e = undo_take_semaphores(u, r->semaphores, r->head.n_semaphores);
+	if (e == 0)
 		e = undo_take_moves(u, r->moves, r->head.n_moves);
 	return e < 0 ? e : undo_take_end(u, &r->head);
 }
@@ -69,6 +76,7 @@ static void test_round_trip(void **state)
 	record_make(&r);
 	assert_ptr_equal((uint8_t *)&r + r.head.edits_off, r.edits);
 	assert_ptr_equal((uint8_t *)&r + r.head.moves_off, r.moves);
+	assert_ptr_equal((uint8_t *)&r + undo_semaphores_off(&r.head), r.semaphores);
 	assert_int_equal(record_read(&r, &u), 0);
 	assert_int_equal(u.edits.n, 2);
 	assert_int_equal(u.edits.v[0].at.v, 0x1f00);	/* sorted */
@@ -76,6 +84,12 @@ static void test_round_trip(void **state)
 	assert_int_equal(u.edits.v[0].new[0], 0x21);
 	assert_int_equal(u.moves.n, 1);
 	assert_int_equal(u.moves.v[0].to.v, 0x2000);
+	assert_int_equal(u.semaphores.n, 1);
+	assert_int_equal(u.semaphores.v[0].at.v, 0x8000);
+	assert_int_equal(u.semaphores.v[0].edit.v, 0x2001);
+	assert_int_equal(u.semaphores.v[0].state, SEMAPHORE_RAISING);
+	assert_int_equal(u.semaphores.v[0].before, 7);
+	assert_int_equal(u.lowering, 77);
 	assert_int_equal(u.text, UNDO_TEXT_CLEAN);
 	assert_int_equal(u.private.lo, 0x5000);
 	assert_int_equal(u.private.hi, 0x7000);
@@ -97,13 +111,19 @@ static void test_full(void **state)
 		vec_add(&patch.edits)->len = 1;
 	assert_int_equal(undo_append(&b, &patch), -ENOSPC);
 	assert_int_equal(r.head.n_edits, 2);
+	for (i = 0, patch.edits.n = 1; i < N; i++)
+		vec_add(&patch.semaphores);
+	assert_int_equal(undo_append(&b, &patch), -ENOSPC);
+	vec_free(&patch.semaphores);
+	assert_int_equal(r.head.n_edits, 2);
 	patch.edits.n = 1;
 	for (i = 0; i < 100; i++)
 		*vec_add(&patch.moves_out) = (struct move){ TADDR(1), TADDR(2) };
 	assert_int_equal(undo_append(&b, &patch), 0);
 	assert_int_equal(r.head.n_edits, 3);
 	assert_int_equal(r.head.n_moves, N * UNDO_MOVES_PER_EDIT);	/* the rest is waited for instead */
-	undo_truncate(&b, 2, 1);
+	undo_truncate(&b, 2, 1, 0);
+	assert_int_equal(r.head.n_semaphores, 0);
 	assert_int_equal(r.head.n_edits, 2);
 	assert_int_equal(r.head.n_moves, 1);
 	undo_close(&b);
@@ -190,6 +210,10 @@ static const struct { const char *what; size_t offset, size; uint64_t value; } d
 	DAMAGE(edits[0].resume, 1ull << 60),
 	DAMAGE(moves[0].from, 1ull << 47),
 	DAMAGE(moves[0].to, ~0ull),
+	DAMAGE(head.n_semaphores, 3),
+	DAMAGE(semaphores[0].at, 1ull << 47),
+	DAMAGE(semaphores[0].edit, ~0ull),
+	DAMAGE(semaphores[0].state, 9),
 };
 
 static void test_damaged(void **state)

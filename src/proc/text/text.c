@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "proc/internal.h"
 #include "proc/text/spans.h"
+#include "proc/undo/semaphores.h"
 
 #define TRIES 12
 #define COPIED_AT_ONCE 128	/* pages in one stop */
@@ -39,6 +40,7 @@ struct apply {
 	struct spans spans;
 	VEC(struct pc_fix) fixes;
 	uint64_t stuck;		/* a program counter that could not be moved */
+	size_t first_semaphore;	/* in the record */
 	bool torn;		/* part of the text is new and could not be restored */
 };
 
@@ -326,6 +328,8 @@ static int write_text(struct apply *ap)
 		proc_step("apply: text partly written");
 	}
 	if (r == 0)
+		r = semaphores_raise(ap->p, &ap->a->book, ap->first_semaphore);
+	if (r == 0)
 		return 0;
 	put_bytes(ap, false);
 	while (i-- > 0)
@@ -423,7 +427,7 @@ static int apply_prepare(struct apply *ap)
 
 int text_apply(struct proc *p, struct arena *a, const struct text_patch *patch)
 {
-	struct apply ap = { .p = p, .a = a, .patch = patch };
+	struct apply ap = { .p = p, .a = a, .patch = patch, .first_semaphore = a->book.semaphores.n };
 	uint32_t n_edits = a->book.edits.n, n_moves = a->book.moves.n;
 	int r = check_patch(patch);
 
@@ -437,7 +441,7 @@ int text_apply(struct proc *p, struct arena *a, const struct text_patch *patch)
 	if (r == 0)
 		r = apply_patiently(&ap);
 	if (r < 0 && !ap.torn)
-		undo_truncate(&a->book, n_edits, n_moves);
+		undo_truncate(&a->book, n_edits, n_moves, ap.first_semaphore);
 	spans_free(&ap.spans);
 	vec_free(&ap.fixes);
 	if (target_left(p, r))

@@ -24,10 +24,18 @@ struct edit {
 /* A thread found at `from` (inside a window) is moved to `to` (the same instruction in a pad). */
 struct move { taddr from, to; };
 
+/* A counter of 16 bits that is raised by one as long as the edit that holds the address `edit` is in the text (undo/semaphores.c). */
+struct semaphore {
+	taddr at, edit;
+	uint16_t before;
+	uint8_t state;		/* enum semaphore_state */
+};
+
 struct text_patch {
 	VEC(struct edit) edits;		/* sorted by at, not overlapping */
 	VEC(struct move) moves_in;	/* sorted by from: window -> pad, at insertion */
 	VEC(struct move) moves_out;	/* sorted by from: pad -> original, at removal */
+	VEC(struct semaphore) semaphores;
 	void (*held)(void *arg);	/* called in the stop, before the text is written; NULL: nothing to do then */
 	void *arg;
 };

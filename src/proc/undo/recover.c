@@ -109,6 +109,23 @@ static int load_moves(struct proc *p, uint64_t at, size_t n, struct undo *u)
 	return r;
 }
 
+/* Each has an edit. */
+static int load_semaphores(struct proc *p, uint64_t at, size_t n, struct undo *u)
+{
+	struct undo_semaphore *part = xcalloc(READ_AT_ONCE, sizeof(*part));
+	int r = n > u->edits.n ? undo_garbled("more semaphores than edits") : 0;
+
+	for (size_t i = 0; r == 0 && i < n; i += READ_AT_ONCE) {
+		size_t some = MIN(n - i, (size_t)READ_AT_ONCE);
+
+		r = proc_read(p, TADDR(at + i * sizeof(*part)), part, some * sizeof(*part));
+		if (r == 0)
+			r = undo_take_semaphores(u, part, some);
+	}
+	free(part);
+	return r;
+}
+
 /* Limit the number of pages with edits. Edits are sorted. */
 static int check_pages(const struct undo *u)
 {
@@ -131,6 +148,8 @@ static int load_lists(struct proc *p, uint64_t at, const struct undo_head *h, st
 	/* No text was ever changed: ignore the edits. */
 	if (h->text != UNDO_TEXT_CLEAN)
 		r = load_edits(p, at + h->edits_off, h->n_edits, u);
+	if (r == 0 && u->edits.n)
+		r = load_semaphores(p, at + undo_semaphores_off(h), h->n_semaphores, u);
 	if (r == 0)
 		r = load_moves(p, at + h->moves_off, h->n_moves, u);
 	if (r == 0)

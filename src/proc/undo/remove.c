@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "proc/internal.h"
 #include "proc/text/spans.h"
+#include "proc/undo/semaphores.h"
 
 #define FIRST_WAIT_NS 100000ull
 #define LONGEST_WAIT_NS 10000000ull
@@ -39,7 +40,7 @@ struct clean {
 	struct pages pages;
 	struct sigframes frames;
 	struct finish finish;
-	bool *ours;			/* by number of the edit: its new bytes were in the text */
+	uint8_t *states;		/* enum edit_state by number of the edit */
 	bool text_back;			/* the text is restored */
 	enum hidden_risk risk;
 	bool left;			/* no thread was in the arena at the end of the last stop */
@@ -115,7 +116,7 @@ static int prepare(struct clean *c)
 		return r;
 	find_arena(c);
 	spans_make(&c->spans, c->u->edits.v, c->u->edits.n, true);
-	c->ours = xcalloc(c->u->edits.n, sizeof(bool));
+	c->states = xcalloc(c->u->edits.n, sizeof(*c->states));
 	pages_load(&c->pages, c->p, &c->spans);
 	return sigframes_prepare(&c->frames, c->p);
 }
@@ -152,7 +153,7 @@ static void judge_edits(struct clean *c)
 			const struct edit *e = &c->u->edits.v[k];
 			uint8_t *now = span_at(t, e->at.v);
 
-			c->ours[k] = false;
+			c->states[k] = EDIT_OLD;
 			if (is_old(e, now))
 				continue;
 			if (is_ours(e, now)) {
@@ -160,10 +161,12 @@ static void judge_edits(struct clean *c)
 			} else if (text_is_under_breakpoint(now, e->new, e->len)) {
 				text_put_around_breakpoint(now, e->new, e->old, e->len);
 			} else {
+				c->states[k] = EDIT_FOREIGN;
 				c->foreign++;
 				continue;
 			}
-			c->ours[k] = t->changed = true;
+			c->states[k] = EDIT_OURS;
+			t->changed = true;
 			c->restored++;
 		}
 	}
@@ -174,7 +177,7 @@ static uint64_t place_at_jump(const struct clean *c, uint64_t pc)
 {
 	const struct edit *e = edit_around(c->u->edits.v, c->u->edits.n, pc);
 
-	if (!e || e->at.v != pc || e->resume.v == pc || !c->ours[e - c->u->edits.v])
+	if (!e || e->at.v != pc || e->resume.v == pc || c->states[e - c->u->edits.v] != EDIT_OURS)
 		return 0;
 	return e->resume.v;
 }
@@ -236,6 +239,7 @@ static int put_text_back(struct clean *c)
 	judge_edits(c);
 	r = move_counters(c, place_at_jump);
 	proc_step("remove: counters moved");
+	semaphores_begin(c->p, c->u);
 	for (i = 0; r == 0 && i < c->spans.v.n; i++) {
 		if (!c->spans.v.v[i].changed)
 			continue;
@@ -244,6 +248,8 @@ static int put_text_back(struct clean *c)
 	}
 	if (r < 0)
 		return r;
+	proc_step("remove: text whole again");
+	semaphores_lower(c->p, c->u, c->states);
 	c->text_back = true;
 	c->report->restored += c->restored;
 	c->report->foreign += c->foreign;
@@ -618,6 +624,6 @@ int clean_process(struct proc *p, const struct undo *u, uint64_t deadline, struc
 	spans_free(&c.spans);
 	pages_free(&c.pages);
 	sigframes_free(&c.frames);
-	free(c.ours);
+	free(c.states);
 	return r;
 }

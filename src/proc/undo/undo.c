@@ -64,10 +64,25 @@ static size_t max_moves(size_t max_edits)
 	return max_edits * UNDO_MOVES_PER_EDIT;
 }
 
+/* A site has up to three edits, and at most one semaphore. */
+static size_t max_semaphores(size_t max_edits)
+{
+	return max_edits / 3 + 1;
+}
+
+static uint64_t semaphores_off(size_t max_edits)
+{
+	return sizeof(struct undo_head) + max_edits * sizeof(struct undo_edit) + max_moves(max_edits) * sizeof(struct undo_move);
+}
+
+uint64_t undo_semaphores_off(const struct undo_head *h)
+{
+	return semaphores_off(h->max_edits);
+}
+
 size_t undo_size(size_t max_edits)
 {
-	size_t size = sizeof(struct undo_head) + max_edits * sizeof(struct undo_edit) +
-		      max_moves(max_edits) * sizeof(struct undo_move);
+	size_t size = semaphores_off(max_edits) + max_semaphores(max_edits) * sizeof(struct undo_semaphore);
 
 	return (size + PAGE - 1) & ~(PAGE - 1);
 }
@@ -137,8 +152,40 @@ static void append_moves(struct undo_book *b, const struct text_patch *patch)
 	}
 }
 
+static struct undo_semaphore *semaphore_slots(const struct undo_book *b)
+{
+	return (struct undo_semaphore *)((uint8_t *)b->shared + semaphores_off(b->max_edits));
+}
+
+void undo_set_semaphore(struct undo_book *b, size_t i, enum semaphore_state state, uint16_t before)
+{
+	struct undo_semaphore *to = &semaphore_slots(b)[i];
+
+	b->semaphores.v[i].before = before;
+	b->semaphores.v[i].state = state;
+	/* In this order: whoever sees RAISING or LOWERING needs the value. */
+	__atomic_store_n(&to->before, before, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&to->state, state, __ATOMIC_SEQ_CST);
+}
+
+void undo_set_lowering(struct undo_book *b, pid_t pid)
+{
+	__atomic_store_n(&b->shared->lowering, pid, __ATOMIC_SEQ_CST);
+}
+
+static void append_semaphores(struct undo_book *b, const struct text_patch *patch)
+{
+	for (size_t i = 0; i < patch->semaphores.n; i++) {
+		const struct semaphore *s = &patch->semaphores.v[i];
+
+		semaphore_slots(b)[b->semaphores.n] = (struct undo_semaphore){ .at = s->at.v, .edit = s->edit.v };
+		*vec_add(&b->semaphores) = (struct semaphore){ .at = s->at, .edit = s->edit };
+	}
+}
+
 static void write_counts(struct undo_book *b)
 {
+	__atomic_store_n(&b->shared->n_semaphores, b->semaphores.n, __ATOMIC_RELEASE);
 	__atomic_store_n(&b->shared->n_moves, b->moves.n, __ATOMIC_RELEASE);
 	__atomic_store_n(&b->shared->n_edits, b->edits.n, __ATOMIC_RELEASE);
 }
@@ -151,6 +198,8 @@ int undo_append(struct undo_book *b, const struct text_patch *patch)
 	if (patch->edits.n > b->max_edits - b->edits.n)
 		return fail(-ENOSPC, "the undo record has room for %u edits, %zu are wanted",
 			    b->max_edits, b->edits.n + patch->edits.n);
+	if (patch->semaphores.n > max_semaphores(b->max_edits) - b->semaphores.n)
+		return fail(-ENOSPC, "the undo record has no room for %zu semaphores", patch->semaphores.n);
 	for (i = 0; i < patch->edits.n; i++) {
 		const struct edit *e = &patch->edits.v[i];
 
@@ -160,12 +209,14 @@ int undo_append(struct undo_book *b, const struct text_patch *patch)
 		*vec_add(&b->edits) = *e;
 	}
 	append_moves(b, patch);
+	append_semaphores(b, patch);
 	write_counts(b);	/* last: the tracer may be killed at any instruction, and then another process reads the record */
 	return 0;
 }
 
-void undo_truncate(struct undo_book *b, uint32_t n_edits, uint32_t n_moves)
+void undo_truncate(struct undo_book *b, uint32_t n_edits, uint32_t n_moves, uint32_t n_semaphores)
 {
+	b->semaphores.n = n_semaphores;
 	b->edits.n = n_edits;
 	b->moves.n = n_moves;
 	write_counts(b);
@@ -181,12 +232,14 @@ void undo_close(struct undo_book *b)
 {
 	vec_free(&b->edits);
 	vec_free(&b->moves);
+	vec_free(&b->semaphores);
 }
 
 void undo_free(struct undo *u)
 {
 	vec_free(&u->edits);
 	vec_free(&u->moves);
+	vec_free(&u->semaphores);
 }
 
 static int by_at(const void *a, const void *b)
@@ -246,7 +299,7 @@ int undo_check(const struct undo_head *h, size_t area)
 		return fail(-EBADMSG, "the undo record has version %u, this jab reads only %u: left as it is; the jab "
 			    "that made it can recover it", h->version, UNDO_VERSION);
 	if (h->max_edits > UNDO_MAX_EDITS || h->n_edits > h->max_edits ||
-	    h->max_moves != max_moves(h->max_edits) || h->n_moves > h->max_moves)
+	    h->max_moves != max_moves(h->max_edits) || h->n_moves > h->max_moves || h->n_semaphores > max_semaphores(h->max_edits))
 		return undo_garbled("counts");
 	if (h->head_size != sizeof(*h) || h->edit_size != sizeof(struct undo_edit) ||
 	    h->move_size != sizeof(struct undo_move) || h->edits_off != sizeof(*h) ||
@@ -292,9 +345,22 @@ int undo_take_moves(struct undo *u, const struct undo_move *moves, size_t n)
 	return 0;
 }
 
+int undo_take_semaphores(struct undo *u, const struct undo_semaphore *semaphores, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct undo_semaphore *s = &semaphores[i];
+
+		if (s->at >= USER_TOP - sizeof(uint16_t) || s->edit >= USER_TOP || s->state > SEMAPHORE_LOWERED)
+			return undo_garbled("a semaphore");
+		*vec_add(&u->semaphores) = (struct semaphore){ TADDR(s->at), TADDR(s->edit), s->before, s->state };
+	}
+	return 0;
+}
+
 int undo_take_end(struct undo *u, const struct undo_head *h)
 {
 	u->text = h->text;
+	u->lowering = h->lowering;
 	u->private = (struct gap){ h->private_at, h->private_at + h->private_len };
 	u->scratch = (struct gap){ h->scratch_at, h->scratch_at + h->scratch_len };
 	sort_edits(u->edits.v, u->edits.n);
@@ -311,6 +377,8 @@ void undo_from_book(struct undo *u, const struct undo_book *b)
 		*vec_add(&u->edits) = b->edits.v[i];
 	for (size_t i = 0; i < b->moves.n; i++)
 		*vec_add(&u->moves) = b->moves.v[i];
+	for (size_t i = 0; i < b->semaphores.n; i++)
+		*vec_add(&u->semaphores) = b->semaphores.v[i];
 	u->text = b->text;
 	u->private = b->private;
 	u->scratch = b->scratch;

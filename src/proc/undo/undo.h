@@ -8,6 +8,7 @@
  *	edits_off	struct undo_edit [max_edits]	n_edits of them are complete
  *	moves_off	struct undo_move [max_moves]	n_moves of them are complete; optional: without
  *							them a thread in a pad is waited for
+ *	behind them	struct undo_semaphore []	n_semaphores of them
  *
  * Forked children share these pages but not the text, so the record does not say what has been done to one
  * process: whether an edit is in a text is found by comparing the text. The record does not say which pieces are
@@ -28,7 +29,7 @@
 #include "proc/text/text.h"
 
 #define UNDO_MAGIC 0x6f646e752062616aull	/* reads "jab undo" */
-#define UNDO_VERSION 4
+#define UNDO_VERSION 5
 #define UNDO_MAX_EDITS (1u << 22)
 #define UNDO_MOVES_PER_EDIT 4
 
@@ -44,6 +45,14 @@ struct undo_edit {
 };
 
 struct undo_move { uint64_t from, to; };
+
+enum semaphore_state { SEMAPHORE_KEPT, SEMAPHORE_RAISING, SEMAPHORE_RAISED, SEMAPHORE_LOWERING, SEMAPHORE_LOWERED };
+
+struct undo_semaphore {
+	uint64_t at, edit;
+	uint16_t before;
+	uint8_t state, reserved[5];
+};
 
 struct undo_head {
 	uint64_t magic;
@@ -64,11 +73,13 @@ struct undo_head {
 	uint64_t nonce[2];		/* random: no two arenas have the same */
 	uint64_t challenge;		/* changed by the tracer to see which processes share this memory */
 	uint64_t made;			/* when the target was stopped to make it (wall clock): decides which of two arenas came first */
-	uint8_t unused[8];
+	uint32_t n_semaphores;		/* written (release) when they are complete */
+	int32_t lowering;		/* the process whose semaphores are being lowered; 0: none */
 };
 
 _Static_assert(sizeof(struct undo_head) == 160, "layout is read by other versions: bump UNDO_VERSION");
 _Static_assert(sizeof(struct undo_edit) == 56, "layout is read by other versions: bump UNDO_VERSION");
+_Static_assert(sizeof(struct undo_semaphore) == 24, "layout is read by other versions: bump UNDO_VERSION");
 
 /* The tracer that made an arena. Start time and namespace tell a reused or foreign pid from the real one. */
 struct tracer_id { pid_t pid; uint64_t start, pidns; };
@@ -111,13 +122,16 @@ struct undo_book {
 	struct gap private, scratch;
 	VEC(struct edit) edits;		/* in the order in which they came */
 	VEC(struct move) moves;
+	VEC(struct semaphore) semaphores;
 };
 
 size_t undo_size(size_t max_edits);
 int undo_init(struct undo_book *b, size_t max_edits, struct gap private, struct gap scratch);
 void undo_start(struct undo_book *b, struct undo_head *at, const struct tracer_id *id);	/* writes the head */
 int undo_append(struct undo_book *b, const struct text_patch *patch);
-void undo_truncate(struct undo_book *b, uint32_t n_edits, uint32_t n_moves);
+void undo_truncate(struct undo_book *b, uint32_t n_edits, uint32_t n_moves, uint32_t n_semaphores);
+void undo_set_semaphore(struct undo_book *b, size_t i, enum semaphore_state state, uint16_t before);
+void undo_set_lowering(struct undo_book *b, pid_t pid);
 void undo_set_text(struct undo_book *b, enum undo_text text);
 void undo_close(struct undo_book *b);
 
@@ -125,6 +139,8 @@ void undo_close(struct undo_book *b);
 struct undo {
 	VEC(struct edit) edits;
 	VEC(struct move) moves;		/* pad -> original */
+	VEC(struct semaphore) semaphores;
+	pid_t lowering;
 	enum undo_text text;
 	struct gap private, scratch;	/* as claimed by the record: checked before they are unmapped */
 	bool growing;			/* the tracer is dead: a thread that it had borrowed may still be making mappings */
@@ -142,6 +158,8 @@ void undo_from_book(struct undo *u, const struct undo_book *b);
 int undo_check(const struct undo_head *h, size_t area);
 int undo_take_edits(struct undo *u, const struct undo_edit *edits, size_t n);
 int undo_take_moves(struct undo *u, const struct undo_move *moves, size_t n);
+uint64_t undo_semaphores_off(const struct undo_head *h);
+int undo_take_semaphores(struct undo *u, const struct undo_semaphore *semaphores, size_t n);
 int undo_take_end(struct undo *u, const struct undo_head *h);
 int undo_garbled(const char *what);	/* -EBADMSG with a message */
 
