@@ -190,13 +190,19 @@ static int count_tracers(void *arg, const char *text, bool of_tracer)
 	return 0;
 }
 
-static int add_sites(void *arg, const struct jab_probe_info *p)
+static int add_waiting(void *arg, const struct jab_probe_info *p)
 {
-	*(size_t *)arg += p->sites ? p->sites - p->refused : 1;	/* none yet: it waits for a process */
+	*(size_t *)arg += !p->sites;
 	return 0;
 }
 
-/* How many probes there are, as bpftrace says it: sites, and the clauses of the tracer. */
+static int add_placed(void *arg, const struct jab_count *c)
+{
+	*(size_t *)arg += !c->not_placed;
+	return 0;
+}
+
+/* How many probes there are, as bpftrace says it: functions (in however many processes), and the clauses of the tracer. */
 static void say_attached(struct running *x)
 {
 	size_t n = 0;
@@ -204,7 +210,8 @@ static void say_attached(struct running *x)
 	if (quiet)
 		return;
 	jab_script_each_probe(x->s, count_tracers, &n);
-	jab_each_probe(x->j, add_sites, &n);
+	jab_each_probe(x->j, add_waiting, &n);
+	jab_each_count(x->j, add_placed, &n);
 	if (run.json)
 		fprintf(x->to, "{\"type\": \"attached_probes\", \"count\": %zu, \"data\": {\"probes\": %zu}}\n", n, n);
 	else
@@ -228,6 +235,7 @@ static int prepare(struct running *x)
 		r = has_something(x);
 	if (!r && dump)
 		return jab_script_dump(x->s, dump, x->to);
+	x->alone &= !jab_script_has_sites(x->s);
 	if (r || run.dry_run)
 		return r;
 	if (x->alone)
@@ -344,7 +352,7 @@ static int start(struct running *x, const struct jab_script_options *o, char **r
 	if (r == 0)
 		r = choose_targets(x, rest);
 	if (r == 0) {
-		x->alone = !jab_script_has_sites(x->s) && !run.pids.n && !run.command && !rest;
+		x->alone = !run.pids.n && !run.command && !rest;
 		r = prepare(x);
 	}
 	if (x->s)

@@ -565,6 +565,10 @@ int resolve_probe(struct jab *j, uint32_t probe)
 	uint8_t how = missing_probes(j, probe);
 	int r = find_probe(j, probe, 0);
 
+	/* A tool names the functions of several releases of a library: one of a list may be missing. */
+	if (r == -ENOENT && how == MISSING_NOT_SAID && unit_has_others(j, probe))
+		how = MISSING_WARN;
+
 	if ((r != -ENOENT && r != -EINVAL) || (how != MISSING_WARN && how != MISSING_IGNORE))
 		return r;
 	if (how == MISSING_WARN)

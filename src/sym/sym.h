@@ -153,6 +153,9 @@ void spec_free(struct probe_spec *spec);
 char *spec_quote(const char *name);
 char *spec_quote_object(const char *name);	/* for the name of a file */
 
+/* The file that the loader has for "libc" or "libssl.so.3", else the program of that name in PATH. Caller frees; NULL: there is none. */
+char *find_object_path(const char *name);
+
 /* Whether the object part names this file. is_exe: it is the main program. "libc" matches libc.so.6. */
 bool spec_matches_object(const struct probe_spec *spec, const char *path, bool is_exe);
 

@@ -67,3 +67,23 @@ def test_without_a_target(tmp_path):
 def test_places_that_are_no_code_are_not_waited_for(built, place, why):
     r = jab.run("-e", f"uprobe:{built('calls')}:{place} {{ @a++ }}", "-d", "5", limit=20)
     assert r.status == 1 and why in r.stderr, r
+
+
+def test_a_function_that_a_release_lacks(built):
+    """One of a list may be missing; not all, and not one that stands alone."""
+    path = built("calls")
+    r = run(f"uprobe:{path}:work, uprobe:{path}:no_such_function {{ @ = count() }}", path, 50, 1)
+    assert r.status == 0 and "@: 50" in r.output and "no_such_function" in r.stderr and "left out" in r.stderr, r
+    for probes in (f"uprobe:{path}:no_such_function", f"uprobe:{path}:no_such_function, uprobe:{path}:nor_this"):
+        r = run(probes + " { @ = count() } interval:ms:50 { exit() }", path, 50, 1)
+        assert r.status == 1 and "no function matches" in r.stderr, r
+    r = jab.run("-e", "uprobe:libnosuchthing:f { @ = count() }")
+    assert r.status == 2 and "names a file by its path" in r.stderr, r
+
+
+def test_a_library_by_its_name():
+    """As the loader finds it; a program by PATH. Nothing uses this one."""
+    r = jab.run("--dry-run", "-v", "-e", "uprobe:libform:new_form { @ = count() }", "--no-follow")
+    assert r.status == 1 and "no running process uses /" in r.stderr and "libform.so" in r.stderr, r
+    r = jab.run("--dry-run", "-e", "uprobe:ctags:main { @ = count() }", "--no-follow")
+    assert r.status == 1 and "/ctags" in r.stderr, r

@@ -205,7 +205,7 @@ CASES = [
     (["-e", "BEGIN { }", "--buffer-size", "x"], 2, "not a valid value"),
     (["-e", "BEGIN { }", "--"], 2, "no command after --"),
     (["-e", "BEGIN { }", "-c", "true", "--", "true"], 2, "two commands"),
-    (["-e", "u:libc:malloc { }"], 2, "no target given (-p PID, -c CMD or -- CMD)"),
+    (["-e", "u:libnosuch:malloc { }"], 2, "no target given (-p PID, -c CMD or -- CMD)"),
     (["--json"], 2, "no script given"),
     (["-l"], 2, "-l needs a probe"),
     (["-l", "libc:malloc"], 2, "names no file by its path"),

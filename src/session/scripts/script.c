@@ -35,6 +35,7 @@ struct script_run {
 	uint32_t pid, tid;		/* whose event is being shown, as the target says */
 	uint32_t target;		/* likewise; UINT32_MAX: a map is, or what the tracer itself has said */
 	bool no_warnings;
+	bool objects_found;		/* names of libraries have become paths */
 	bool begun;			/* the begin clauses have run */
 	bool exited;
 	int status;
@@ -414,9 +415,13 @@ bool script_may_miss(const struct script_run *s)
 }
 
 /* A file that is not there is said where its probes are looked for. */
-const char *script_object(const struct script_run *s, size_t n)
+const char *script_object(struct script_run *s, size_t n)
 {
 	bool may_miss = script_may_miss(s);
+
+	if (!s->objects_found)
+		objects_find(s->j);
+	s->objects_found = true;
 
 	for (size_t i = 0; i < s->j->probes.n; i++) {
 		const char *object = s->j->probes.v[i].spec->object;

@@ -48,7 +48,7 @@ char *script_errors(struct script_run *s);
 bool script_has_errors(const struct script_run *s);
 bool script_has_sites(const struct script_run *s);	/* or only clauses of the tracer? */
 bool script_may_miss(const struct script_run *s);	/* missing_probes: it runs without those that don't exist */
-const char *script_object(const struct script_run *s, size_t n);	/* files that its probes name by a path; NULL: no more */
+const char *script_object(struct script_run *s, size_t n);	/* files that its probes name by a path; NULL: no more */
 
 /* Probes in their order, as written; of_tracer: begin, end, interval. A value that each() gives ends it. */
 int script_each_probe(const struct script_run *s, int (*each)(void *arg, const char *text, bool of_tracer), void *arg);

@@ -103,6 +103,15 @@ int unit_add_line(struct jab *j, const char *text)
 	return take_unit(j, u);
 }
 
+bool unit_has_others(const struct jab *j, uint32_t probe)
+{
+	for (size_t i = 0; i < j->probes.n; i++)
+		if (i != probe && j->probes.v[i].unit && j->probes.v[i].unit == j->probes.v[probe].unit &&
+		    j->probes.v[i].clause == j->probes.v[probe].clause && !j->probes.v[i].missing)
+			return true;
+	return false;
+}
+
 /* ---- what is known of a row ---- */
 
 static struct unit *unit_of(const struct jab *j, const struct row *row)

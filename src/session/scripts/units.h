@@ -69,6 +69,12 @@ void unit_say_tracer(const uint64_t errors[IR_ERRORS]);
 
 /* The script of this session. Its text is kept. -EINVAL: unit_errors() has the messages. */
 int refuse_language(const struct jab *j);	/* if the CPU's table has no assembler */
+/* Without targets: names of libraries and programs in probes become paths. */
+void objects_find(struct jab *j);
+
+/* Whether the probe's clause has others, of which not all are missing. */
+bool unit_has_others(const struct jab *j, uint32_t probe);
+
 int unit_add_script(struct jab *j, const struct script_options *o);
 
 /* One probe line. -EINVAL with the first message as sentence. */
