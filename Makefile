@@ -27,13 +27,17 @@ tools/.test-packages: tools/.packages
 	$(SUDO) tools/packages test
 	@touch $@
 
+tools/.bench-packages: tools/.test-packages
+	$(SUDO) tools/packages bench
+	@touch $@
+
 demo: all			## show what it does, on a sample program, in some seconds
 	tools/demo
 
 check: tools/.test-packages	## build everything and run all tests, a quarter of an hour
 	tools/check $(B)
 
-bench: with-tests		## what a hit costs, beside kernel uprobes
+bench: with-tests tools/.bench-packages	## what a hit costs, beside kernel uprobes
 	bench/run $(B)
 
 torture: with-tests		## random trouble for SECONDS=600
@@ -46,7 +50,7 @@ install: all			## below PREFIX=/usr/local and DESTDIR
 	meson install -C $(B) --no-rebuild
 
 clean:				## remove what was built
-	rm -rf build build-* tools/.packages tools/.test-packages
+	rm -rf build build-* tools/.packages tools/.test-packages tools/.bench-packages
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile
