@@ -2,9 +2,11 @@
 #include <fcntl.h>
 #include <jab/jab.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "cmd/common.h"
+#include "cmd/tool.h"
 
 static const struct command *const commands[] = {
 	&cmd_trace, &cmd_record, &cmd_count, &cmd_list, &cmd_check, &cmd_view, &cmd_recover,
@@ -54,6 +56,29 @@ static int finish(int r)
 	return r ? r : output_status(stdout, "the output", 0);
 }
 
+/* `jab leaks ...`: the script of that name. */
+static int run_tool(struct tool *t, int argc, char **argv)
+{
+	text_list given = { 0 }, words = { 0 };
+	char **rest;
+	int r = tool_words(t, argc, argv, &given, &tool_named);
+
+	tool_name = argv[-1];
+	if (!r)
+		r = opts_parse(&cmd_script, given.n, given.v, &words, &rest);
+	if (!r)
+		r = cmd_script.run(&words, rest);
+	else if (r == 1)
+		r = 0;
+	for (size_t i = 0; i < tool_named.n; i++)
+		free(tool_named.v[i]);
+	vec_free(&tool_named);
+	vec_free(&given);
+	vec_free(&words);
+	tool_free(t);
+	return r;
+}
+
 /* A command whose name differs by a letter, for "did you mean"; or NULL. */
 static const char *near_command(const char *word)
 {
@@ -82,6 +107,8 @@ static int usage(FILE *to)
 		"               %s\n"
 		"  jab -l PROBE, jab -l FILE.bt\n"
 		"               List what the probes of scripts match; -lv with types.\n", cmd_script.about);
+	fprintf(to, "\nReady tools, which are scripts (man jab-tools):\n\n");
+	tools_list(to);
 	fprintf(to, "\n`jab COMMAND --help` and `jab -e --help` list options, `jab --version` prints the version; more: man jab.\n");
 	return to == stdout ? 0 : 2;
 }
@@ -90,11 +117,17 @@ static int usage(FILE *to)
 static int help(const char *about)
 {
 	const struct command *c = about ? find(about) : NULL;
+	struct tool *t;
 
 	if (!about)
 		return usage(stdout);
 	if (!c && (!strcmp(about, "-e") || !strcmp(about, "script")))
 		c = &cmd_script;
+	if (!c && (t = tool_find(about))) {
+		tool_help(t);
+		tool_free(t);
+		return 0;
+	}
 	if (!c)
 		return no_command(about);
 	opts_help(c);
@@ -105,6 +138,7 @@ int main(int argc, char **argv)
 {
 	const struct command *c;
 	text_list words = { 0 };
+	struct tool *t;
 	char **rest;
 	int r;
 
@@ -122,6 +156,8 @@ int main(int argc, char **argv)
 		return finish(0);
 	}
 	c = is_script(argv[1]) ? &cmd_script : find(argv[1]);
+	if (!c && (t = tool_find(argv[1])))
+		return finish(run_tool(t, argc - 2, argv + 2));
 	if (!c)
 		return no_command(argv[1]);
 	r = c == &cmd_script ? opts_parse(c, argc - 1, argv + 1, &words, &rest) :

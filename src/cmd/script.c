@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "cmd/capture.h"
 #include "cmd/listing.h"
+#include "cmd/tool.h"
 
 #define SCRIPT_MOST (16u << 20)
 
@@ -89,7 +90,7 @@ static int read_file(FILE *f, const char *path, char **ret_text, size_t *ret_len
 	return 0;
 }
 
-static int read_script(const char *path, char **ret_text, size_t *ret_len)
+int script_read(const char *path, char **ret_text, size_t *ret_len)
 {
 	FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
 	int r;
@@ -385,12 +386,14 @@ static int run_text(const struct jab_script_options *o, char **rest)
 
 static int wrong(const char *what)
 {
-	fprintf(stderr, "jab -e: %s; try `jab -e --help`\n", what);
+	fprintf(stderr, "jab %s: %s; try `jab %s --help`\n", tool_name ? tool_name : "-e", what, tool_name ? tool_name : "-e");
 	return 2;
 }
 
-static int check_usage(const text_list *words)
+static int check_usage(const text_list *words, char **rest)
 {
+	if (tool_name && !list && !run.pids.n && !run.command && !rest)
+		return wrong("no target given (-p PID, -c CMD or -- CMD)");
 	if (!expressions.n && !words->n && !(list && run.pids.n))
 		return wrong(list ? "-l needs a probe, a script or a process (-p)" : "no script given (-e SCRIPT, or a file)");
 	if (expressions.n > 1)
@@ -456,7 +459,7 @@ static int list_word(const char *word, struct jab_script_options *o)
 		return r;
 	}
 	o->name = word;
-	if (read_script(word, &text, &o->len) < 0)
+	if (script_read(word, &text, &o->len) < 0)
 		return complain(NULL);
 	o->text = text;
 	r = list_script(o, o->out, verbose);
@@ -467,7 +470,9 @@ static int list_word(const char *word, struct jab_script_options *o)
 /* The words after --: a command; or, if the script calls getopt(), options and parameters of the script. */
 static int take_rest(struct jab_script_options *o, text_list *words, text_list *named, char ***rest)
 {
-	if (*rest && strstr(o->text, "getopt(\"")) {
+	for (size_t i = 0; i < tool_named.n; i++)
+		*vec_add(named) = tool_named.v[i];
+	if (*rest && !tool_name && strstr(o->text, "getopt(\"")) {
 		for (char **p = *rest; *p; p++)
 			*vec_add(strncmp(*p, "--", 2) ? words : named) = *p;
 		*rest = NULL;
@@ -492,7 +497,7 @@ static int run_given(struct jab_script_options *o, text_list *words, char **rest
 		o->len = strlen(o->text);
 	} else {
 		o->name = strcmp(words->v[0], "-") ? words->v[0] : "stdin";
-		if (read_script(words->v[0], &text, &o->len) < 0)
+		if (script_read(words->v[0], &text, &o->len) < 0)
 			return complain(NULL);
 		o->text = text;
 	}
@@ -511,7 +516,7 @@ static int run_given(struct jab_script_options *o, text_list *words, char **rest
 static int run_script(text_list *words, char **rest)
 {
 	struct jab_script_options o = { .size = sizeof(o), .out = stdout, .trace = trace_dir };
-	int r = check_usage(words);
+	int r = check_usage(words, rest);
 
 	if (r)
 		return r;
