@@ -132,18 +132,16 @@ int64_t shown_ns(const struct trace_style *style, const struct trace_event *ev)
 }
 
 /* "14:05:09": a conversion with a time zone is slow, and most events are in the same second as the one before. */
-static void put_day_time(struct line *l, int64_t seconds)
+static void put_day_time(struct line *l, struct trace_printed *p, int64_t seconds)
 {
-	static _Thread_local int64_t last = INT64_MIN;
-	static _Thread_local char text[9];
 	time_t t = seconds;
 	struct tm tm;
 
-	if (seconds != last && localtime_r(&t, &tm)) {
-		strftime(text, sizeof(text), "%H:%M:%S", &tm);
-		last = seconds;
+	if ((seconds != p->second || !*p->day_time) && localtime_r(&t, &tm)) {
+		strftime(p->day_time, sizeof(p->day_time), "%H:%M:%S", &tm);
+		p->second = seconds;
 	}
-	put_word(l, text);
+	put_word(l, p->day_time);
 }
 
 static void put_time(struct line *l, const struct trace_event *ev)
@@ -152,8 +150,8 @@ static void put_time(struct line *l, const struct trace_event *ev)
 	uint64_t ns = shown < 0 ? -(uint64_t)shown : (uint64_t)shown;
 
 	put_colour(l, DIM);
-	if (l->style->time == TIME_WALL && shown >= 0) {
-		put_day_time(l, ns / NS_PER_S);
+	if (l->style->time == TIME_WALL && l->style->printed && shown >= 0) {
+		put_day_time(l, l->style->printed, ns / NS_PER_S);
 	} else {
 		if (shown < 0)
 			put_char(l, '-');

@@ -81,7 +81,12 @@ size_t trace_classes(const struct trace *t);	/* how many there are, jab's own no
 
 void trace_close(struct trace *t);
 
-struct trace_printed { bool any; int64_t first, last; };
+struct trace_printed {
+	bool any;
+	int64_t first, last;
+	int64_t second;		/* of the last time of the day that was shown, */
+	char day_time[9];	/* and its text; "": none */
+};
 
 /* How events are shown. A zeroed struct: readable, without colours, addresses as numbers. */
 struct trace_style {
