@@ -37,9 +37,9 @@ def test_memory_is_what_valgrind_says(built, name, args):
     left, all_ = valgrind([built(name), *args])
     r = tool("leaks", "--", built(name), *args)
     assert f"{left[0]} bytes in {left[1]} blocks were not freed" in r.output, (left, r)
-    r = tool("allocs", "--", built(name), *args)
-    found = re.search(r"^@all: count (\d+), average \d+, total (\d+)", r.output, re.M)
-    assert (int(found[2]), int(found[1])) == all_, r
+    r = tool("allocs", "--json", "--", built(name), *args)
+    found = next(o["data"]["@all"] for o in r.objects if "@all" in o.get("data", {}))
+    assert (found["total"], found["count"]) == all_, r
 
 
 def test_leaks_by_stack(built):
