@@ -247,8 +247,9 @@ static bool read_spec(struct parser *p, struct probe *pr, const char *text)
 	*vec_add(&p->script->specs) = spec;
 	pr->spec = spec;
 	if (pr->kind == PROBE_CALL && (spec->kind != SPEC_ENTRY || spec->has_offset)) {
-		diag_error(p->lex.diags, pr->at, pr->len, "a call probe takes a whole function, without %s",
-			   spec->has_offset ? "an offset" : "%return");
+		diag_error(p->lex.diags, pr->at, pr->len, "a call probe takes a whole function, %s",
+			   spec->kind == SPEC_USDT ? "and a static tracepoint is one place" : spec->has_offset ? "without an offset" :
+			   "without %return");
 		return false;
 	}
 	return true;

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Static tracepoints (USDT): what is listed, the values of arguments, semaphores, and what is refused by name."""
 import json
+import re
+import shutil
 import struct
 import subprocess
 
@@ -8,6 +10,7 @@ import pytest
 
 import jab
 import scripts
+import traces
 
 NAMES = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".split()
 TABLE = bytes((0x81 + 7 * i) & 0xff for i in range(64))         # tests/prog/operands.S
@@ -322,3 +325,22 @@ def test_two_libraries_with_one_provider(tmp_path):
     assert {x["module"]: x["hits"] for x in r.rows} == {"libtwo.so": 5}, r
     r = jab.count_command([f"usdt:{tmp_path}/libone.so:hit"], [tmp_path / "main"])
     assert {x["module"]: x["hits"] for x in r.rows} == {"libone.so": 3}, r
+
+
+def test_processes_that_start_later(built, tmp_path):
+    """A script without a process: those that begin to use the file find their semaphores raised before they run."""
+    path = shutil.copy(built("tracepoints"), tmp_path)
+    with scripts.Script(f"usdt:{path}:app:both {{ @[pid] = count(); }} usdt:{path}:app:guarded {{ @g = count(); }}") as s:
+        # 7: it has found each of them raised, whenever it looked
+        assert [subprocess.run([path, "work", "5"]).returncode for _ in range(3)] == [7, 7, 7]
+        r = s.stop()
+    assert len(re.findall(r"^@\[\d+\]: 10$", r.output, re.M)) == 3 and "@g: 15\n" in r.output, r
+
+
+def test_recorded(built, tmp_path):
+    """A place of another type is a class of its own, of the same name."""
+    r = traces.record(tmp_path / "t", ["usdt:app:*", "x=usdt:forms:pair"], [built("tracepoints"), "work", 3])
+    assert r.status == 7, r
+    events, lost = traces.babeltrace(tmp_path / "t")
+    seen = [(e.name, e.fields.get("arg0"), e.fields.get("arg1")) for e in events if e.name in ("app:both", "x")]
+    assert lost == 0 and sorted(seen) == sorted([("app:both", str(k), str(i + k - 1)) for i in range(3) for k in (1, 2)] + [("x", "1", None)] * 3), seen
