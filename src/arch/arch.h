@@ -121,6 +121,29 @@ struct forget_spec {
 	enum forget_abi abi;
 };
 
+/* The system call that may take known memory away (arch/known.h), or make what is known of it doubtful. */
+enum unmap_abi {
+	UNMAP_RANGE,		/* munmap: (address, length) */
+	UNMAP_MOVE,		/* mremap: likewise; with MREMAP_FIXED, anything */
+	UNMAP_PROTECT,		/* mprotect: if PROT_READ is not set; with PROT_EXEC there may be new code, which makes calls unseen */
+	UNMAP_MAP,		/* mmap: if MAP_FIXED is set; PROT_EXEC as above */
+	UNMAP_ADVISE,		/* madvise: unless private anonymous memory stays readable with this advice */
+	UNMAP_BRK,		/* brk: what is above the new break */
+	UNMAP_ATTACH,		/* shmat: if SHM_REMAP is set */
+	UNMAP_FORBID,		/* prctl: if it forbids system calls; then known memory can't be given up properly any more */
+	UNMAP_ALWAYS,		/* process_madvise, seccomp */
+	UNMAP_OFF,		/* userfaultfd, io_uring_setup, pkey_mprotect */
+	UNMAP_ANY,		/* the number is in its register */
+};
+
+struct unmap_spec {
+	uint64_t known;		/* struct known */
+	uint64_t routine;	/* BLOB_UNMAP */
+	uint64_t quiet;		/* process_state.quiet */
+	uint32_t ncpus;
+	enum unmap_abi abi;
+};
+
 /* Code before a `syscall` of any number; the number and the arguments are in their registers. */
 struct gate_spec {
 	struct raise_spec raise;	/* what is done for any call that creates a thread or process */
@@ -214,6 +237,7 @@ struct tail_spec {
 
 #define ANY_CALL UINT32_MAX
 #define FAR_ARCH_PRCTL (UINT32_MAX - 1)
+#define OPEN_CALL (UINT32_MAX - 2)
 #define FAR_LEN 32
 typedef void (*call_found)(void *arg, size_t offset, size_t len, uint32_t nr);
 
@@ -265,7 +289,7 @@ struct arch {
 	 * Calls found() for each system call in the text with a constant number, with the offset and the length of an instruction
 	 * before it that a jump can replace (0: there is none). Of glibc's syscall(), which makes any call, the number is ANY_CALL;
 	 * of calls and instructions that change the thread pointer FAR_ARCH_PRCTL, if other instructions are in between (at most
-	 * FAR_LEN bytes in all).
+	 * FAR_LEN bytes in all). OPEN_CALL: a system call whose number is not known.
 	 */
 	void (*find_calls)(const uint8_t *bytes, size_t n, call_found found, void *arg);
 
@@ -290,6 +314,9 @@ struct arch {
 
 	/* Writes both, for a `syscall` that makes calls of any number. Returns its length, at most GATE_MAX. */
 	int (*emit_gate)(uint8_t *out, const struct gate_spec *spec);
+
+	/* Writes the code before a call that may take known memory away. Returns its length, at most UNMAP_MAX. */
+	int (*emit_unmap)(uint8_t *out, const struct unmap_spec *spec);
 
 	/* Writes the code that notes that calls may be forbidden from now on. Returns its length, at most HUSH_MAX. */
 	int (*emit_hush)(uint8_t *out, const struct hush_spec *spec);
@@ -342,6 +369,7 @@ struct arch {
 #define COUNT_MAX 216
 #define GATE_MAX 256
 #define HUSH_MAX 112
+#define UNMAP_MAX 256
 #define SPACE_LEN 67
 
 extern const struct arch arch_x86_64;

@@ -34,6 +34,12 @@
 #ifndef SYS_open
 #define SYS_open NO_CALL(8)
 #endif
+#ifndef SYS_io_uring_setup
+#define SYS_io_uring_setup 425
+#endif
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441
 #endif

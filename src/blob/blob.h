@@ -32,8 +32,10 @@
  *			One operation of a program of the language, see blob/program.h.
  *	BLOB_LEAVE	void leave(const struct leave_desc *d, uint64_t sp, uint64_t where, uint32_t how)
  *			Frames go away, see blob/leave.h.
+ *	BLOB_UNMAP	void unmap(struct known *k, uint64_t at, uint64_t len, uint32_t how, uint32_t ncpus, const uint32_t *quiet)
+ *			The thread is going to take memory away: see arch/known.h. how: enum known_cut.
  */
-enum blob_entry { BLOB_RECORD, BLOB_READ, BLOB_PARK, BLOB_PROGRAM, BLOB_LEAVE, BLOB_ENTRIES };
+enum blob_entry { BLOB_RECORD, BLOB_READ, BLOB_PARK, BLOB_PROGRAM, BLOB_LEAVE, BLOB_UNMAP, BLOB_ENTRIES };
 
 extern const uint8_t blob_image[];
 extern const size_t blob_size;

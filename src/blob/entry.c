@@ -7,4 +7,5 @@ __asm__(".section .entry, \"a\"\n"
 	".long blob_park - blob_start\n"
 	".long blob_program - blob_start\n"
 	".long blob_leave - blob_start\n"
+	".long blob_unmap - blob_start\n"
 	".previous\n");

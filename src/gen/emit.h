@@ -153,6 +153,11 @@ void g_load_head(struct gen *g);	/* restores A, B, C, the flags and SP from the 
 bool g_compute(struct gen *g, const struct ir_ins *i);		/* compute.c */
 void g_wrap(struct gen *g, uint8_t type);			/* A is truncated to a type and extended to 64 bits */
 bool g_load_memory(struct gen *g, const struct ir_ins *i);	/* loads.c */
+/*
+ * Loads from the address in C if it is in known memory (known.c): A is the value, and goes on at `then`. Otherwise goes on at its end. A, B and C
+ * change.
+ */
+void g_load_known(struct gen *g, enum asm_type type, asm_label then);
 enum asm_cond g_condition(const struct ir_ins *i);		/* the condition for which a comparison is true */
 bool g_float(struct gen *g, const struct ir_ins *i);		/* floats.c */
 bool g_site(struct gen *g, const struct ir_ins *i);		/* site.c */

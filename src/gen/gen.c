@@ -159,7 +159,7 @@ static int generate(const struct ir_unit *u, const struct ir_prog *p, const stru
 
 int gen_measure(const struct ir_unit *u, const struct ir_prog *p)
 {
-	struct gen_env env = { .enabled = 1, .timeless = 8, .ids_table = 8, .pair_bits = GEN_PAIR_BITS_MIN, .good = 8, .mult = UINT64_MAX };
+	struct gen_env env = { .enabled = 1, .timeless = 8, .ids_table = 8, .pair_bits = GEN_PAIR_BITS_MIN, .good = 8, .known = 8, .known_cpus = 1, .mult = UINT64_MAX };
 	struct gen_site site = { .addr = 0x123456789abcdef, .number = 0x123456789abcdef, .pushed = 1,
 				 .leaver = p->is_left ? 0 : 1, .g_off = -8, .missed = 8, .need = GEN_STACK_MAX + 1 };	/* values that need the longest code */
 	const char *wrong = ir_verify(u, p);

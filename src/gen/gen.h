@@ -87,6 +87,9 @@ struct gen_env {
 	uint64_t timeless;		/* address of process_state.timeless: while that is not 0 no code reads the clock; 0: none */
 	bool has_thread_insn;		/* the thread pointer can be read by an instruction; else by a system call */
 	uint64_t good;			/* address of struct gen_good; 0: none */
+	uint64_t known;			/* address of struct known (arch/known.h), with room for known_cpus; 0: none */
+	uint32_t known_cpus;
+	uint32_t known_delay;		/* for tests: rounds that a reader turns between look and load; 0: none */
 
 	/* ns = ns0 + ((tsc - tsc0) * mult >> 32), CLOCK_MONOTONIC; start_ns: when the run began */
 	uint64_t tsc0, mult, ns0, start_ns;

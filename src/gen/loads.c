@@ -10,8 +10,8 @@
 
 #define STACK_ABOVE 2040
 
-/* A = the value at A + off. Integers are sign- or zero-extended; of a float the bits are loaded. */
-static void put_load(struct gen *g, const struct ir_ins *i, int32_t off)
+/* Integers are sign- or zero-extended; of a float the bits are loaded. */
+static enum asm_type load_type(const struct ir_ins *i)
 {
 	static const uint8_t how[] = {
 		[IR_I8] = ASM_I8, [IR_I16] = ASM_I16, [IR_I32] = ASM_I32, [IR_I64] = ASM_U64, [IR_U8] = ASM_U8, [IR_U16] = ASM_U16,
@@ -19,7 +19,13 @@ static void put_load(struct gen *g, const struct ir_ins *i, int32_t off)
 	};
 	uint8_t type = i->type == IR_BOOL ? IR_U8 : i->type == IR_CHAR ? IR_I8 : i->type > IR_F64 ? IR_U64 : i->type;
 
-	ins(g, load, how[type], ASM_A, asm_far(ASM_A, off));
+	return how[type];
+}
+
+/* A = the value at A + off. */
+static void put_load(struct gen *g, const struct ir_ins *i, int32_t off)
+{
+	ins(g, load, load_type(i), ASM_A, asm_far(ASM_A, off));
 }
 
 /* A: the loaded value. */
@@ -89,11 +95,12 @@ static void put_is_in_stack(struct gen *g, const struct ir_ins *i, asm_label loa
 	asm_bind(&g->a, no);
 }
 
-/* B: GEN_GOOD_STACK. Branches to `load` if the address is in a range from GEN_GOOD - 1 down to 1. */
+/* Branches to `load` if the address is in a range from GEN_GOOD - 1 down to 1. */
 static void put_is_in_others(struct gen *g, const struct ir_ins *i, asm_label load)
 {
 	asm_label again = asm_new_label(&g->a);
 
+	ins(g, address, ASM_B, range_at(g, GEN_GOOD_STACK));
 	asm_bind(&g->a, again);
 	ins(g, alu_imm, ASM_SUB, ASM_64, asm_in(ASM_B), 16);
 	put_is_in(g, i);
@@ -149,10 +156,16 @@ static void put_elsewhere(struct gen *g, struct cold *c)
 		put_is_faulty(g, i, c->n[LOOK], faulty);
 	}
 	asm_bind(&g->a, c->here);
-	if (g->env->good) {
+	if (g->env->good)
 		put_is_in_stack(g, i, c->n[LOAD]);
-		put_is_in_others(g, i, c->n[LOAD]);
+	if (g->env->known) {
+		g_store_word(g, ASM_A, g->out);
+		ins(g, lea, ASM_64, ASM_C, asm_far(ASM_A, i->imm));
+		g_load_known(g, load_type(i), c->then);
+		g_load_word(g, ASM_A, g->out);
 	}
+	if (g->env->good)
+		put_is_in_others(g, i, c->n[LOAD]);
 	asm_bind(&g->a, faulty);
 	put_checked(g, i);
 	ins(g, jump, c->then);

@@ -135,7 +135,8 @@ bool proc_locks_memory(struct proc *p);
  * Places in the text that make a system call whose number is loaded right before it: rt_sigreturn, clone, vfork,
  * clone3, execve, execveat, those that change mappings, prctl, seccomp, and arch_prctl. FAR_ARCH_PRCTL: an arch_prctl with
  * other instructions in between (at most FAR_LEN bytes in all), or another instruction that can change a thread pointer.
- * ANY_CALL: glibc's syscall(), which makes calls of any number. The list belongs to p and is valid until the next call.
+ * ANY_CALL: glibc's syscall(), which makes calls of any number. OPEN_CALL: one whose number is not known, elsewhere than in the C library.
+ * The list belongs to p and is valid until the next call.
  */
 struct text_call {
 	taddr at;		/* of an instruction at or shortly before the system call, mostly the one that loads the number */
@@ -213,6 +214,7 @@ int arena_tid(const struct arena *a, int32_t *ret_off);	/* proc_tid_offset(), as
  * ranges. False also if that is not known.
  */
 bool arena_is_quiet(struct arena *a, const struct gap *ranges, size_t n);
+bool arena_nobody_in(struct arena *a, const struct gap *ranges, size_t n);	/* likewise, but only in these ranges */
 void arenas_held(struct arena *const *arenas, size_t n, bool *ret_held);	/* whether any process maps each arena; reads all of /proc */
 int arena_destroy(struct arena *a);	/* if no text was changed, or all is restored: unmap it in the target and here; frees a */
 void arena_forget(struct arena *a);	/* unmap it only here; counters stay readable until then; frees a, NULL is fine */

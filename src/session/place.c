@@ -17,6 +17,7 @@
 #include "session/events/shapes.h"
 #include "session/calls/tails.h"
 #include "session/scripts/units.h"
+#include "session/watches/known.h"
 
 #define OWN_ID (WATCH_ID | LANDING_ID)
 #define OWN_GOOD 64		/* in the page of struct process_state: struct gen_good */
@@ -322,7 +323,7 @@ static void add_own(struct jab *j, struct target *t, struct piece *pieces, size_
 	if (t->rings)
 		rings_pieces(t, &pieces[n]);
 	ret_own->own = n + rings_npieces(t);
-	pieces[ret_own->own] = (struct piece){ .kind = PIECE_SCRATCH, .len = PAGE + rings_scratch_size(t) + tails_memory(j) };
+	pieces[ret_own->own] = (struct piece){ .kind = PIECE_SCRATCH, .len = PAGE + rings_scratch_size(t) + tails_memory(j) + known_size(t) };
 	ret_own->n = ret_own->own + 1;
 }
 
@@ -350,6 +351,7 @@ static int make_arena(struct jab *j, struct target *t, struct jab_times *times)
 		t->state_at = pieces[own.own].at.v;
 		t->notes_at = t->state_at + PAGE + rings_scratch_size(t);
 		t->has_notes = false;
+		known_take(t, t->notes_at + tails_memory(j));
 		take_tables(j, t, &pieces[own.tables]);
 		r = take_data(j, t, pieces, &own);
 	}
@@ -369,7 +371,7 @@ static void emit_body(void *arg, const struct want *w, uint64_t at, uint8_t *out
 	int n, size = w->body ? w->body : COUNT_MAX;
 
 	if (w->id & WATCH_ID)
-		n = strangers_body(x->t, w->id & ~WATCH_ID, out);
+		n = strangers_body(x->t, w->id & ~WATCH_ID, at, out);
 	else if (w->id & LANDING_ID)
 		n = left_landing_body(x->j, x->t, w->id & ~LANDING_ID, out);
 	else
@@ -494,6 +496,7 @@ static void forget_memory(struct jab *j, struct target *t)
 	arena_forget(t->arena);
 	t->rings = NULL;
 	t->park = NULL;
+	known_free(t);
 	t->arena = NULL;
 	t->left = NULL;
 	t->counters = NULL;

@@ -7,6 +7,7 @@
 #include "session/events/shapes.h"
 #include "session/calls/tails.h"
 #include "session/scripts/units.h"
+#include "session/watches/known.h"
 
 #include <signal.h>
 #include <string.h>
@@ -421,6 +422,7 @@ int session_remove(struct jab *j, struct jab_report *ret_report)
 		if (!t->inserted)
 			continue;
 		t->inserted = false;
+		known_count(t);
 		r = text_remove(t->proc, t->arena, &one) ?: r;
 		if (t->proc->gone)
 			report.gone++;

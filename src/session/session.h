@@ -63,10 +63,12 @@ struct watch {
 	uint8_t park_kind;	/* enum park_kind */
 	uint8_t forgets;	/* enum forget_abi + 1: the call may unmap ranges that pads read without a check */
 	bool hushes;		/* it forbids system calls */
+	uint8_t unmaps;		/* enum unmap_abi + 1: the call may take known memory away */
 	bool far;		/* from there to behind the call it may be FAR_LEN bytes; else WATCHED_LEN at most */
 	bool any;		/* calls of any number are made here: the pad looks at it; `forgets` may be set as well */
 	uint8_t bytes[5];	/* the instruction */
 	uint64_t pad;		/* live; 0: it is planned with the module's other sites */
+	uint64_t body;		/* live address of our code there */
 };
 #define WATCHED_LEN 8
 #define WATCH_ID 0x80000000u	/* in want.id: the rest is the number of the watch, not of a site */
@@ -105,6 +107,7 @@ struct target {
 	uint8_t *tables;	/* our view of the piece that it can only read */
 	uint64_t tables_at;
 	uint64_t state_at;	/* its struct process_state */
+	struct known_view *known;	/* known memory (watches/known.c); NULL: there is none */
 	uint64_t blob_at;	/* C code of ours; 0: not needed */
 	uint32_t ncounters, counter_cap;	/* in use; room for */
 	uint32_t touched;	/* counters whose memory is there */
@@ -395,7 +398,7 @@ void strangers_watch(struct jab *j, struct target *t);	/* finds the places; want
 bool watch_call(struct target *t, const struct text_call *c, const struct watch *w);	/* false: no jump fits there */
 void watch_planned(struct target *t, uint32_t watch, bool fits);
 void strangers_emit(struct target *t);			/* writes the pads and edits of those not planned */
-size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out);
+size_t strangers_body(struct target *t, uint32_t watch, uint64_t at, uint8_t *out);	/* at: where it will run; 0: nowhere yet */
 bool strangers_present(const struct target *t);
 
 /* lower.c: while its threads can be told apart, they need no locks */

@@ -7,6 +7,7 @@
 #include "session/watches/parks.h"
 #include "session/events/rings.h"
 #include "session/scripts/units.h"
+#include "session/watches/known.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -375,6 +376,7 @@ void target_free(struct jab *j, struct target *t)
 	if (t->arena)
 		arena_forget(t->arena);
 	park_free(t->park);
+	known_free(t);
 	if (main_part(j, t) == t)
 		proc_close(t->proc);
 }

@@ -65,8 +65,47 @@ static void look_far(const uint8_t *bytes, size_t at, call_found found, void *ar
 	}
 }
 
+/*
+ * Whether these bytes may be an instruction, and not a part of another one: somebody who begins to decode at one of the
+ * addresses before them comes to them. Wherever one begins, after a few instructions all are at the same ones.
+ */
+#define SURELY 96		/* bytes before them at which to begin, */
+#define STARTS 16		/* and how many addresses there: an instruction begins at one of them */
+
+static bool comes_to(const uint8_t *bytes, size_t n, size_t from, size_t to)
+{
+	struct insn insn;
+
+	while (from < to)
+		from += x86_decode(bytes + from, n - from, from, &insn) < 0 ? 1 : insn.len;
+	return from == to;
+}
+
+/* The kernel goes on behind a call: before the next branch all must be instructions. Data beside code mostly are none. */
+static bool goes_on(const uint8_t *bytes, size_t n, size_t at)
+{
+	struct insn insn = { .kind = INSN_PLAIN };
+
+	for (at += 2; at + INSN_MAX <= n && (insn.kind == INSN_PLAIN || insn.kind == INSN_NOP); at += insn.len)
+		if (x86_decode(bytes + at, n - at, at, &insn) < 0)
+			return false;
+	return true;
+}
+
+static bool is_insn(const uint8_t *bytes, size_t n, size_t at)
+{
+	size_t first = at > SURELY ? at - SURELY : 0;
+
+	if (!goes_on(bytes, n, at))
+		return false;
+	for (size_t from = first; from < first + STARTS && from < at; from++)
+		if (comes_to(bytes, n, from, at))
+			return true;
+	return !at;
+}
+
 /* A `syscall` stands at `at`: which number is put into rax right before it? */
-static void look_before(const uint8_t *bytes, size_t at, call_found found, void *arg)
+static void look_before(const uint8_t *bytes, size_t n, size_t at, call_found found, void *arg)
 {
 	size_t len = is_mov(bytes, at, mov_rax, sizeof(mov_rax)) ? 7 : is_mov(bytes, at, mov_eax, sizeof(mov_eax)) ? 5 : 0;
 	uint32_t nr;
@@ -80,6 +119,8 @@ static void look_before(const uint8_t *bytes, size_t at, call_found found, void 
 		found(arg, at - sizeof(musl_clone), LOAD_LEN, SYS_clone);
 	} else {
 		look_far(bytes, at, found, arg);
+		if (is_insn(bytes, n, at))
+			found(arg, at, 0, OPEN_CALL);
 	}
 }
 
@@ -98,7 +139,7 @@ static void look_around(const uint8_t *bytes, size_t n, size_t at, call_found fo
 static void look(const uint8_t *bytes, size_t n, size_t at, call_found found, void *arg)
 {
 	if (bytes[at + 1] == 0x05)
-		look_before(bytes, at, found, arg);
+		look_before(bytes, n, at, found, arg);
 	else
 		look_around(bytes, n, at, found, arg);
 }

@@ -29,6 +29,7 @@ const struct arch arch_x86_64 = {
 	.emit_raise = x86_emit_raise,
 	.emit_forget = x86_emit_forget,
 	.emit_gate = x86_emit_gate,
+	.emit_unmap = x86_emit_unmap,
 	.emit_hush = x86_emit_hush,
 	.emit_space = x86_emit_space,
 	.emit_tail = x86_emit_tail,

@@ -32,6 +32,7 @@ int x86_emit_count(uint8_t *out, uint64_t at, const struct count_spec *spec);
 int x86_emit_raise(uint8_t *out, const struct raise_spec *spec);
 int x86_emit_forget(uint8_t *out, const struct forget_spec *spec);
 int x86_emit_gate(uint8_t *out, const struct gate_spec *spec);
+int x86_emit_unmap(uint8_t *out, const struct unmap_spec *spec);
 int x86_emit_hush(uint8_t *out, const struct hush_spec *spec);
 int x86_emit_space(uint8_t *out, const struct space_spec *spec);
 int x86_emit_tail(uint8_t *out, const struct tail_spec *spec);

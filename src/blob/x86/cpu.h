@@ -27,7 +27,8 @@ enum { REG_EXTRA = 3, REG_SP = 4, REG_FP = 5, NREGS = 16, REG_PC = 16 };
 /* ---- system calls ---- */
 
 enum { NR_GETPID = 39, NR_PRCTL = 157, NR_ARCH_PRCTL = 158, NR_GETTID = 186, NR_FUTEX = 202, NR_CLOCK_GETTIME = 228,
-       NR_PROCESS_VM_READV = 310 };
+       NR_PROCESS_VM_READV = 310,
+       NR_MEMBARRIER = 324 };
 
 static inline int64_t call0(long nr)
 {

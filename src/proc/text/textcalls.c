@@ -16,9 +16,9 @@
 #include <sys/mman.h>
 
 #define CHUNK (1u << 20)
-#define OVERLAP 32	/* what is looked for is shorter */
+#define OVERLAP 128	/* what is looked for, and at before it, is shorter */
 
-struct search { struct proc *p; uint64_t base; const uint8_t *bytes; bool loader; };
+struct search { struct proc *p; uint64_t base; const uint8_t *bytes; bool loader, c_library, is_first; };
 
 /*
  * glibc's loader. Its arch_prctl sets the thread pointer of the first thread before any other code runs, and is never used
@@ -31,9 +31,18 @@ static bool is_loader(const struct map *m)
 	return slash && !strncmp(slash + 1, "ld-linux", strlen("ld-linux"));
 }
 
+/* glibc: each of its calls that change mappings has its number right before it; the others are not of interest. */
+static bool is_c_library(const struct map *m)
+{
+	const char *slash = strrchr(m->path, '/');
+
+	return is_loader(m) || (slash && (!strcmp(slash + 1, "libc.so.6") || !strncmp(slash + 1, "libc-2.", strlen("libc-2."))));
+}
+
 static bool is_wanted(uint32_t nr)
 {
 	switch (nr) {
+	case SYS_brk: case SYS_shmat: case SYS_userfaultfd: case SYS_process_madvise: case SYS_io_uring_setup: case OPEN_CALL:
 	case SYS_rt_sigreturn: case SYS_clone: case SYS_vfork: case SYS_clone3: case SYS_execve: case SYS_execveat:
 	case ANY_CALL: case SYS_mmap: case SYS_mprotect: case SYS_munmap: case SYS_mremap: case SYS_madvise: case SYS_pkey_mprotect:
 	case SYS_prctl: case SYS_seccomp: case SYS_arch_prctl: case FAR_ARCH_PRCTL:
@@ -59,6 +68,9 @@ static void add_call(void *arg, size_t offset, size_t len, uint32_t nr)
 
 	if (!is_wanted(nr) || ((nr == SYS_arch_prctl || nr == FAR_ARCH_PRCTL) && s->loader))
 		return;
+	/* What stands in both of two chunks was looked at in the first one, with all that is before it. */
+	if (nr == OPEN_CALL && (s->c_library || (!s->is_first && offset < OVERLAP - 2)))
+		return;
 	memcpy(c.bytes, s->bytes + offset, len);
 	note_call(s->p, &c);
 }
@@ -70,7 +82,7 @@ static bool read_map(struct proc *p, const struct map *m, uint8_t *buf)
 
 	for (uint64_t at = m->start; at < m->end; at += CHUNK - OVERLAP) {
 		size_t n = MIN(m->end - at, (uint64_t)CHUNK);
-		struct search s = { p, at, buf, is_loader(m) };
+		struct search s = { p, at, buf, is_loader(m), is_c_library(m), at == m->start };
 
 		if (proc_read(p, TADDR(at), buf, n) == 0)
 			p->arch->find_calls(buf, n, add_call, &s);

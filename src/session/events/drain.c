@@ -16,6 +16,7 @@
 #include "session/events/shapes.h"
 #include "session/stacks.h"
 #include "session/scripts/units.h"
+#include "session/watches/known.h"
 #include "trace/live.h"
 
 #define PIECE (512u << 10)	/* looked at, checked and written while it is in the cache */
@@ -469,6 +470,7 @@ static void look_after(struct jab *j)
 			j->events->any_timeless |= t->rings->told_timeless;
 			units_look_after(j, t);
 			rings_lower(t);
+			known_look_after(t);
 			rings_follow_cpus(t);
 			j->events->in_parts |= rings_touch_rest(t);
 			if (forget)
@@ -492,6 +494,12 @@ static void say_unknown(const struct jab *j)
 			log_warn("process %d: %llu events were read when their threads had ended: they show tid, or pid and tid, as in "
 				 "the program's own pid namespace", t->proc->pid, (unsigned long long)n);
 	}
+}
+
+static void say_known(struct jab *j)
+{
+	for (size_t i = 0; i < j->targets.n; i++)
+		known_say(&j->targets.v[i]);
 }
 
 /* Nothing is to come: don't go by hints. */
@@ -518,8 +526,10 @@ int64_t drain(struct jab *j, bool last)
 	choose_wait(j);
 	if (!is_merged(j) && !ctf_ready(j->events->trace))
 		j->events->wait_ns = WAIT_LEAST;
-	if (last)
+	if (last) {
 		say_unknown(j);
+		say_known(j);
+	}
 	targets_retire(j);
 	return r;
 }

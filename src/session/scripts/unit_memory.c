@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "proc/threads/ids.h"
 #include "session/watches/good.h"
+#include "session/watches/known.h"
 #include "session/watches/parks.h"
 #include "session/events/rings.h"
 #include "session/events/shapes.h"
@@ -217,6 +218,8 @@ static void take_view(struct jab *j, struct target *t, uint32_t unit)
 	*v = (struct unit_view){ .unit = unit, .pid = t->proc->pid, .here = room->here + room->used, .at = room->at + room->used };
 	v->maps = v->here + off_maps(u);
 	fill_env(j, u, v, room->private_at, room->own_at);
+	v->env.known = known_at(t);
+	v->env.known_cpus = known_cpus(t);
 	maps_init(lang_unit(u->lang), u->layout, v->maps);
 	for (uint32_t k = 0; k < u->script->clauses.n; k++)
 		((uint32_t *)(v->here + off_enabled(u)))[k] = is_off(u, k) ? 0 : GEN_ON;
@@ -291,6 +294,8 @@ int units_init(struct jab *j, struct target *t)
 
 	if (units_read_memory(j) && t->nviews && !t->views[0].env.event.ring_size)
 		fill_good(t);
+	if (units_read_memory(j) && t->nviews && !t->views[0].env.event.ring_size)
+		known_init(t);
 	for (size_t i = 0; !err && i < t->nviews; i++) {
 		struct gen_env *env = &t->views[i].env;
 

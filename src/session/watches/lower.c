@@ -20,7 +20,7 @@
 
 static bool watch_raises(const struct watch *w)
 {
-	return w->any || (!w->parks && !w->forgets && !w->hushes);
+	return w->any || (!w->parks && !w->forgets && !w->hushes && !w->unmaps);
 }
 
 static uint64_t watched_len(const struct watch *w)

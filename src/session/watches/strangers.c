@@ -18,6 +18,7 @@
 #include "session/events/rings.h"
 #include "session/events/shapes.h"
 #include "session/scripts/units.h"
+#include "session/watches/known.h"
 
 #include <string.h>
 #include <linux/seccomp.h>
@@ -58,9 +59,9 @@ static struct loaded *planned_at(struct target *t, uint64_t at)
 
 static size_t pad_size(struct target *t, uint32_t watch)
 {
-	uint8_t scratch[GATE_MAX + HUSHES * HUSH_MAX];
+	uint8_t scratch[GATE_MAX + HUSHES * HUSH_MAX + UNMAP_MAX];
 
-	return strangers_body(t, watch, scratch) + 2 * t->proc->arch->jumps->len;
+	return strangers_body(t, watch, 0, scratch) + 2 * t->proc->arch->jumps->len;
 }
 
 /*
@@ -91,8 +92,8 @@ static bool watch_add(struct target *t, const struct watch *w)
 		want->addr = w->at - l->bias;
 		want->kind = WANT_INSN;
 		want->id = WATCH_ID | n;
-		if (w->any || w->hushes)
-			want->body = (w->any ? GATE_MAX : 0) + HUSHES * HUSH_MAX;
+		if (w->any || w->hushes || w->unmaps)
+			want->body = (w->any ? GATE_MAX : COUNT_MAX) + HUSHES * HUSH_MAX + UNMAP_MAX;
 		return true;
 	}
 	t->watches.v[n].pad = room_alloc(t->room, pad_size(t, n), w->at > reach ? w->at - reach : 0, w->at + reach);
@@ -111,7 +112,9 @@ void watch_planned(struct target *t, uint32_t watch, bool fits)
 	const struct watch *w = &t->watches.v[watch];
 
 	t->unguarded |= !fits && w->forgets;
-	t->unwatched |= !fits && (w->any || (!w->forgets && !w->parks && !w->hushes));
+	t->unwatched |= !fits && (w->any || (!w->forgets && !w->parks && !w->hushes && !w->unmaps));
+	if (!fits && w->unmaps)
+		known_refuse(t, "a call that may take memory away has no room for a probe");
 }
 
 static int forget_of(uint32_t nr)
@@ -128,13 +131,17 @@ static int forget_of(uint32_t nr)
 	}
 }
 
-/* In front of calls that may take away what programs read plainly (session/watches/good.c). */
+/* In front of calls that may take away what programs read plainly (session/watches/good.c, known.c). */
 static void guard(struct target *t, const struct text_call *calls, size_t n)
 {
-	for (size_t i = 0; !t->unguarded && i < n; i++)
-		if (forget_of(calls[i].nr) >= 0)
-			t->unguarded = !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v,
-								    .forgets = forget_of(calls[i].nr) + 1 });
+	for (size_t i = 0; !t->unguarded && i < n; i++) {
+		struct watch w = { .at = calls[i].at.v, .forgets = forget_of(calls[i].nr) + 1, .unmaps = known_unmaps(t, calls[i].nr) };
+
+		if (w.forgets)
+			t->unguarded = !watch_call(t, &calls[i], &w);
+		else if (w.unmaps && !watch_call(t, &calls[i], &w))
+			known_refuse(t, "a call that may take memory away has no room for a probe");
+	}
 }
 
 /* In front of calls by which a program forbids itself others: ours are among them. */
@@ -142,9 +149,12 @@ static void watch_sandboxes(struct target *t, const struct text_call *calls, siz
 {
 	for (size_t i = 0; i < n; i++)
 		if ((calls[i].nr == SYS_prctl || calls[i].nr == SYS_seccomp) &&
-		    !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v, .hushes = true, .abi = calls[i].nr == SYS_seccomp }))
+		    !watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v, .hushes = true, .abi = calls[i].nr == SYS_seccomp,
+							       .unmaps = known_forbids(t, calls[i].nr) })) {
 			log_info("process %d: a call at %#llx that may forbid others can't be watched", t->proc->pid,
 				 (unsigned long long)calls[i].at.v);
+			known_refuse(t, "a call that may forbid system calls has no room for a probe");
+		}
 }
 
 /* In front of calls of any number. Returns false if one of them has no place for a probe. */
@@ -155,7 +165,8 @@ static bool watch_gates(struct target *t, const struct text_call *calls, size_t 
 	for (size_t i = 0; i < n; i++)
 		if (calls[i].nr == ANY_CALL)
 			all &= watch_call(t, &calls[i], &(struct watch){ .at = calls[i].at.v, .any = true,
-								    .forgets = !t->unguarded, .hushes = hush });
+								    .forgets = !t->unguarded, .hushes = hush,
+								    .unmaps = t->known ? UNMAP_ANY + 1 : 0 });
 	return all;
 }
 
@@ -180,6 +191,7 @@ void strangers_watch(struct jab *j, struct target *t)
 	size_t n;
 
 	t->watches.n = 0;
+	known_plan(j, t);
 	t->unwatched = false;
 	t->unguarded = true;
 	if (!t->proc || proc_text_calls(t->proc, &calls, &n) < 0)
@@ -203,6 +215,8 @@ void strangers_watch(struct jab *j, struct target *t)
 	if (!t->scout && !watch_gates(t, calls, n, hush))
 		t->unwatched = t->unguarded = true;
 	guard(t, calls, n);
+	if (t->unguarded)
+		known_refuse(t, "a call that may take memory away has no room for a probe");
 }
 
 /* Go's runtime does: a new thread of it asks for its number before it runs anything else. It is in front of the block. */
@@ -263,9 +277,8 @@ static size_t put_hush_prctl(const struct target *t, bool any, uint8_t *out)
 	return n + t->proc->arch->emit_hush(out + n, &spec);
 }
 
-size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
+static size_t put_watch(const struct target *t, const struct watch *w, uint8_t *out)
 {
-	const struct watch *w = &t->watches.v[watch];
 	struct raise_spec spec = {
 		.fast = t->spec.fast, .raised = told_at(t, offsetof(struct told, raised)), .rseq_off = t->spec.rseq_off,
 		.has_rseq = t->spec.has_rseq, .abi = w->abi, .own_numbers = writes_own_numbers(t),
@@ -289,7 +302,16 @@ size_t strangers_body(const struct target *t, uint32_t watch, uint8_t *out)
 		return follow_body(t, w->park_kind, out);
 	if (w->forgets)
 		return t->proc->arch->emit_forget(out, &(struct forget_spec){ units_good_at(t), GEN_GOOD + 1, w->forgets - 1 });
-	return t->proc->arch->emit_raise(out, &spec);
+	return w->unmaps ? 0 : t->proc->arch->emit_raise(out, &spec);
+}
+
+size_t strangers_body(struct target *t, uint32_t watch, uint64_t at, uint8_t *out)
+{
+	struct watch *w = &t->watches.v[watch];
+	size_t n = put_watch(t, w, out);
+
+	w->body = at;
+	return n + (w->unmaps ? known_body(t, w->unmaps - 1, out + n) : 0);
 }
 
 /* The pad: our code, the instruction, the way back. All registers are the program's at the last two. */
@@ -297,7 +319,7 @@ static void emit(struct target *t, uint32_t n)
 {
 	const struct watch *w = &t->watches.v[n];
 	uint8_t *here = arena_view(t->arena, TADDR(w->pad));
-	size_t body = strangers_body(t, n, here), len = t->proc->arch->jumps->len;
+	size_t body = strangers_body(t, n, w->pad, here), len = t->proc->arch->jumps->len;
 	struct edit *e = vec_add(&t->patch.edits);
 
 	memcpy(here + body, w->bytes, len);
@@ -317,7 +339,8 @@ void strangers_emit(struct target *t)
 	bool raise = t->spec.has_rseq || t->rings;	/* otherwise everybody takes the locked counter already */
 
 	for (uint32_t i = 0; i < t->watches.n; i++)
-		if (t->watches.v[i].pad && (raise || t->watches.v[i].parks || t->watches.v[i].forgets || t->watches.v[i].hushes))
+		if (t->watches.v[i].pad && (raise || t->watches.v[i].parks || t->watches.v[i].forgets || t->watches.v[i].hushes ||
+					  t->watches.v[i].unmaps))
 			emit(t, i);
 }
 

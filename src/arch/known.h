@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Known memory: memory that the program may give back at any time (its heap), and that pads read by plain loads until then
+ * (docs/why/reads.md). The struct is in memory that is private to a process and copied by a fork.
+ *
+ *	reader (gen/known.c)		in += 1; look in load[]; load; out += 1	the last three in one restartable sequence
+ *	a call that takes memory away	finds it in hold[]; load[].len is cut; membarrier() restarts the readers between look and
+ *	(blob/unmap.c)			load; waits until all that came in are out (they may be in a page fault of their load);
+ *					hold[].len is cut; the call is made
+ *	the tracer			adds ranges: to hold[] in one stop, to load[] in a later one (session/watches/known.c)
+ */
+#ifndef JAB_ARCH_KNOWN_H
+#define JAB_ARCH_KNOWN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define KNOWN_RANGES 16
+#define KNOWN_SHORT 7		/* load[].len is less by this than the memory: a load of 8 bytes that begins in the range ends in it */
+#define KNOWN_CPU_SHIFT 6
+
+struct known_range { uint64_t lo, len; };
+
+/* On a cache line of its own. A reader may come in on one CPU and be out on another one: only the sums count. */
+struct known_cpu { uint64_t in, out, pad[6]; };
+
+struct known {
+	struct known_range load[KNOWN_RANGES];	/* for readers */
+	struct known_range hold[KNOWN_RANGES];	/* for calls that take memory away; never less than load[] */
+	uint64_t left;		/* readers that went out without a load: nothing found, or interrupted */
+	uint32_t off;		/* enum known_off */
+	uint32_t cuts;		/* times that a range was cut */
+	uint32_t busy;		/* threads in blob/unmap.c */
+	uint32_t pad[11];
+	struct known_cpu cpu[];
+};
+
+/* Why no range is added any more. */
+enum known_off {
+	KNOWN_ON,
+	KNOWN_OFF_CALL,		/* a call whose effect on memory is not followed: userfaultfd, io_uring_setup, pkey_mprotect */
+	KNOWN_OFF_READER,	/* a reader did not come out in time */
+	KNOWN_OFF_BARRIER,	/* the kernel refused membarrier() */
+};
+
+/* What a call that takes memory away does to the ranges. */
+enum known_cut {
+	KNOWN_CUT_RANGE,	/* those that it meets end where it begins */
+	KNOWN_CUT_ALL,
+	KNOWN_CUT_OFF,		/* all, and none is added any more */
+};
+
+_Static_assert(sizeof(struct known_cpu) == 1 << KNOWN_CPU_SHIFT, "one shift away");
+_Static_assert(offsetof(struct known, cpu) % 64 == 0, "cache lines");
+
+#endif

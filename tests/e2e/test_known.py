@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Known memory (docs/why/reads.md): what is on the heap is read by plain loads, until the program takes it away; and where that can't be
+known, by asking the kernel. Either way values are right, and the program lives."""
+import re
+import time
+
+import pytest
+
+import jab
+import scripts
+from scripts import Script, scalar
+from targets import Target
+
+N = 20000
+SCRIPT = """u:exe:look { @all = count() } u:exe:look /p->value == 7/ { @good = count() }
+    u:exe:look /p->next->next->next->value == 7/ { @far = count() } u:exe:look /p->value != 7/ { @other = count() }"""
+
+
+def until(target, script, what, limit=60):
+    """Runs look() until -v says it. Returns how many calls that were."""
+    calls, end = 0, time.monotonic() + limit
+    while not any(what in line for line in script.stderr):
+        assert time.monotonic() < end, "".join(script.stderr)
+        target.run(N)
+        calls += N
+        time.sleep(.01)
+    return calls
+
+
+def plain(r):
+    """(reads by plain loads, others) at the end."""
+    found = re.findall(r"(\d+) reads of its memory were plain loads, (\d+) were not", r.stderr)
+    return [int(x) for x in found[-1]]
+
+
+def check(r, calls):
+    for name in ("all", "good", "far"):
+        assert scalar(r.output, name) == str(calls), r
+    assert "@other" not in r.output and "could not be read" not in r.stderr, r
+
+
+def test_the_heap(built):
+    with Target("heap") as t, Script(SCRIPT, t.pid) as s:
+        calls = until(t, s, "is read by plain loads")
+        t.run(10 * N)
+        r = s.stop()
+        check(r, calls + 10 * N)
+        assert plain(r)[0] >= 10 * N * 6 * .9, r.stderr
+        t.stop()
+
+
+@pytest.mark.parametrize("name, way, why", [
+    ("heap", "jit", "it has code that can change"),
+    ("heap_raw", "", "it has system calls whose number is not known"),
+    ("heap", "filler", "it fills pages itself"),
+])
+def test_what_may_change_unseen_is_asked(built, name, way, why):
+    with Target(name, *[way][:len(way)]) as t, Script(SCRIPT, t.pid) as s:
+        calls = until(t, s, "by asking the kernel: " + why)
+        t.run(N)
+        r = s.stop()
+        if way != "filler":		# jab asks nothing then, either
+            check(r, calls + N)
+        assert plain(r)[0] == 0, r.stderr
+        t.stop()
+
+
+@pytest.mark.parametrize("name", ["heap_static", "heap_musl"])
+def test_other_programs(built, name):
+    """Other C libraries, and programs without one that can be told from the rest."""
+    built(name)
+    with Target(name) as t, Script(SCRIPT, t.pid) as s:
+        for _ in range(5):
+            t.run(N)
+        r = s.stop()
+        check(r, 5 * N)
+        assert "is read by plain loads" not in r.stderr
+        t.stop()
+
+
+@pytest.mark.parametrize("command, added", [("lock", True), ("library", True), ("filler", False)])
+def test_what_a_call_takes_away(built, command, added):
+    """Before the call the heap is known. After it, only if it is as good as before and all code has been looked through."""
+    with Target("heap") as t, Script(SCRIPT, t.pid) as s:
+        calls = until(t, s, "is read by plain loads")
+        assert t.ask(command) == "done"
+        s.stderr.clear()
+        calls += until(t, s, "is read by plain loads" if added else "a call whose effect is not followed")
+        t.run(N)
+        r = s.stop()
+        assert scalar(r.output, "all") == str(calls + N), r
+        if added:
+            assert scalar(r.output, "good") == str(calls + N), r
+        t.stop()
+
+
+def test_memory_that_goes(built):
+    """Two threads take blocks away in all ways there are while two others have them read."""
+    r = scripts.run("""u:exe:gone { @all = count() } u:exe:gone /p[0] == key/ { @key = count() } u:exe:gone /p[0] == 0/ { @zero = count() }
+        u:exe:gone /p[0] != key && p[0] != 0/ { @bad = count() }""", built("heap"), "gone", 5000, options=["-v"])
+    assert r.status == 0 and r.stdout.endswith("ok\n"), r
+    assert "@bad" not in r.output, r
+    loads, _ = plain(r)
+    cuts = int(re.findall(r"and cut (\d+) times", r.stderr)[-1])
+    assert loads > 1000 and cuts > 3, r.stderr
+    seen = int(scalar(r.output, "key")) + int(scalar(r.output, "zero"))
+    assert seen > int(scalar(r.output, "all")) // 10, r

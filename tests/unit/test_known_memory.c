@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Known memory (arch/known.h): loads by the code that gen writes, calls that take memory away, and what stands between both. A load that
+ * must not be made would end this program.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/rseq.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "arch/arch.h"
+#include "arch/known.h"
+#include "blob/blob.h"
+#include "gen/emit.h"
+#include "machine.h"
+
+#define PAGE 4096ul
+#define ASKED 0x5a5a5a5a5a5aul		/* what a reader returns that has to ask */
+#define MOST_CPUS 64
+#define CODE_ROOM 16384
+
+static struct { struct known k; struct known_cpu cpu[MOST_CPUS]; } table __attribute__((aligned(64)));
+static struct known *const known = &table.k;
+static uint32_t fast, quiet;
+static uint8_t *code;
+
+typedef uint64_t (*reader)(uint64_t at);
+typedef void (*unmapper)(struct known *k, uint64_t at, uint64_t len, uint32_t how, uint32_t ncpus, const uint32_t *quiet);
+static unmapper take_away;
+
+static reader make_reader(int n, enum asm_type type, uint32_t delay)
+{
+	uint8_t *at = code + n * 1024;
+	struct gen_env env = { .event = { .has_rseq = true, .fast = (uint64_t)&fast, .rseq_off = __rseq_offset, .rseq_sig = RSEQ_SIG },
+			       .known = (uint64_t)known, .known_cpus = MOST_CPUS, .known_delay = delay };
+	struct gen g = { .arch = &arch_x86_64, .a = { .ops = arch_x86_64.assembler, .at = (uint64_t)at }, .env = &env };
+	asm_label then = asm_new_label(&g.a);
+
+	ins(&g, move, ASM_64, ASM_C, ASM_ARG0);
+	g_load_known(&g, type, then);
+	ins(&g, imm, ASM_A, ASKED);
+	asm_bind(&g.a, then);
+	ins(&g, ret);
+	assert_int_equal(asm_link(&g.a), 0);
+	assert_in_range(g.a.code.n, 1, 1024);
+	memcpy(at, g.a.code.v, g.a.code.n);
+	asm_free(&g.a);
+	return (reader)at;
+}
+
+static void set(int n, const void *at, uint64_t len)
+{
+	known->hold[n] = (struct known_range){ (uint64_t)at, len };
+	known->load[n] = (struct known_range){ (uint64_t)at, len - KNOWN_SHORT };
+}
+
+static uint8_t *pages(size_t n)
+{
+	uint8_t *p = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return p;
+}
+
+static int set_up(void **state)
+{
+	memset(&table, 0, sizeof(table));
+	fast = 1;
+	quiet = 0;
+	if (code)
+		return 0;
+	code = mmap(NULL, CODE_ROOM + blob_size + PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(code + CODE_ROOM, blob_image, blob_size);
+	take_away = (unmapper)(code + CODE_ROOM + blob_offset(BLOB_UNMAP));
+	return 0;
+}
+
+static uint64_t sum(size_t word)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < MOST_CPUS; i++)
+		n += *(uint64_t *)((uint8_t *)&table.cpu[i] + word);
+	return n;
+}
+
+#define INS sum(offsetof(struct known_cpu, in))
+#define OUTS sum(offsetof(struct known_cpu, out))
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000ul + t.tv_nsec / 1000000;
+}
+
+static void pause_ms(int ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000l };
+
+	nanosleep(&t, NULL);
+}
+
+/* ---- loads ---- */
+
+static void whole_loads_are_made_in_each_range(void **state)
+{
+	reader wide = make_reader(0, ASM_U64, 0), narrow = make_reader(1, ASM_I8, 0);
+	uint8_t *p = pages(3);
+
+	memset(p, 0x81, 3 * PAGE);
+	for (int n = 0; n < KNOWN_RANGES; n++) {
+		uint64_t outs = OUTS, left = known->left;
+
+		memset(known, 0, offsetof(struct known, left));
+		set(n, p + PAGE, PAGE);
+		assert_int_equal(wide((uint64_t)p + PAGE), 0x8181818181818181);
+		assert_int_equal(wide((uint64_t)p + 2 * PAGE - 8), 0x8181818181818181);
+		assert_int_equal(narrow((uint64_t)p + PAGE + 5), (uint64_t)-127);
+		assert_int_equal(OUTS - outs, 3);
+		assert_int_equal(wide((uint64_t)p + 2 * PAGE - 7), ASKED);
+		assert_int_equal(wide((uint64_t)p + PAGE - 1), ASKED);
+		assert_int_equal(wide(0), ASKED);
+		assert_int_equal(wide(~0ul), ASKED);
+		assert_int_equal(known->left - left, 4);
+		assert_int_equal(INS, OUTS + known->left);
+	}
+	munmap(p, 3 * PAGE);
+}
+
+/* Nothing in the thread block is touched while threads can't be told apart. */
+static void without_registration_all_is_asked(void **state)
+{
+	reader r = make_reader(0, ASM_U64, 0);
+	uint8_t *p = pages(1);
+
+	set(0, p, PAGE);
+	fast = 0;
+	assert_int_equal(r((uint64_t)p), ASKED);
+	assert_int_equal(INS, 0);
+	munmap(p, PAGE);
+}
+
+/* A CPU that has no part, and the number of a thread that has not registered. */
+static void *unregistered(void *arg)
+{
+	struct rseq *rs = (struct rseq *)((uint8_t *)__builtin_thread_pointer() + __rseq_offset);
+	uint64_t *ret = arg;
+
+	if (syscall(SYS_rseq, rs, 32, 1 /* RSEQ_FLAG_UNREGISTER */, RSEQ_SIG))
+		return NULL;
+	ret[1] = ((reader)code)(ret[0]);
+	syscall(SYS_rseq, rs, 32, 0, RSEQ_SIG);
+	return NULL;
+}
+
+static void a_thread_without_cpu_asks(void **state)
+{
+	uint8_t *p = pages(1);
+	uint64_t arg[2] = { (uint64_t)p, 0 };
+	pthread_t t;
+
+	make_reader(0, ASM_U64, 0);
+	set(0, p, PAGE);
+	assert_int_equal(pthread_create(&t, NULL, unregistered, arg), 0);
+	pthread_join(t, NULL);
+	assert_int_equal(arg[1], ASKED);
+	assert_int_equal(INS, 0);
+	munmap(p, PAGE);
+}
+
+/* ---- what a call cuts ---- */
+
+static void ranges_are_cut(void **state)
+{
+	static const struct { uint64_t at, len; uint32_t how; uint64_t rest; } rows[] = {
+		{ 0x10000, 0x4000, KNOWN_CUT_RANGE, 0 },
+		{ 0x12000, 0x1000, KNOWN_CUT_RANGE, 0x2000 },
+		{ 0x12345, 0x1000, KNOWN_CUT_RANGE, 0x2000 },
+		{ 0x13000, 1, KNOWN_CUT_RANGE, 0x3000 },
+		{ 0x13fff, 1ull << 40, KNOWN_CUT_RANGE, 0x3000 },
+		{ 0xf000, 0x1001, KNOWN_CUT_RANGE, 0 },
+		{ 0, ~0ull, KNOWN_CUT_RANGE, 0 },
+		{ 0xf000, 0x1000, KNOWN_CUT_RANGE, 0x4000 },
+		{ 0x14000, 1ull << 40, KNOWN_CUT_RANGE, 0x4000 },
+		{ 0x11000, 0, KNOWN_CUT_RANGE, 0x1000 },
+		{ 0x900000, 0x1000, KNOWN_CUT_ALL, 0 },
+		{ 0, 0, KNOWN_CUT_OFF, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		memset(known, 0, sizeof(*known));
+		set(3, (void *)0x10000, 0x4000);
+		take_away(known, rows[i].at, rows[i].len, rows[i].how, MOST_CPUS, &quiet);
+		assert_int_equal(known->hold[3].len, rows[i].rest);
+		assert_int_equal(known->load[3].len, rows[i].rest ? rows[i].rest - KNOWN_SHORT : 0);
+		assert_int_equal(known->hold[3].lo, 0x10000);
+		assert_int_equal(known->off, rows[i].how == KNOWN_CUT_OFF ? KNOWN_OFF_CALL : KNOWN_ON);
+		assert_int_equal(known->cuts, rows[i].rest != 0x4000);
+	}
+}
+
+/* ---- which calls ---- */
+
+static struct { uint64_t at, len; uint32_t how, ncpus, n; const void *known, *quiet; } called;
+
+static void note_call(struct known *k, uint64_t at, uint64_t len, uint32_t how, uint32_t ncpus, const uint32_t *q)
+{
+	called.at = at;
+	called.len = len;
+	called.how = how;
+	called.ncpus = ncpus;
+	called.known = k;
+	called.quiet = q;
+	called.n++;
+	assert_int_equal(k->busy, 1);
+}
+
+#define NONE 9
+
+static uint32_t how_of(enum unmap_abi abi, uint64_t rax, uint64_t rdi, uint64_t rsi, uint64_t rdx, uint64_t r10)
+{
+	static uint8_t stack[65536], before[65536];
+	struct unmap_spec spec = { (uint64_t)known, (uint64_t)note_call, (uint64_t)&quiet, 77, abi };
+	int n = arch_x86_64.emit_unmap(code, &spec);
+
+	assert_in_range(n, 1, UNMAP_MAX);
+	memcpy(code + n, machine_back(), MACHINE_BACK);
+	machine_body = (uint64_t)code;
+	memset(&called, 0, sizeof(called));
+	machine_fill(n, (uint64_t)stack + 60000 + n % 16);
+	machine_in.gpr[0] = rax;
+	machine_in.gpr[7] = rdi;
+	machine_in.gpr[6] = rsi;
+	machine_in.gpr[2] = rdx;
+	machine_in.gpr[10] = r10;
+	memcpy(before, stack, sizeof(stack));
+	machine_run();
+	machine_check(stack, before, sizeof(stack));
+	assert_int_equal(known->busy, 0);
+	if (!called.n)
+		return NONE;
+	assert_int_equal(called.n, 1);
+	assert_int_equal(called.ncpus, 77);
+	assert_ptr_equal(called.known, known);
+	assert_ptr_equal(called.quiet, &quiet);
+	assert_int_equal(called.at, rdi);
+	assert_int_equal(called.len, abi == UNMAP_BRK ? 1ull << 40 : rsi);
+	return called.how;
+}
+
+static void calls_are_told_apart(void **state)
+{
+	const uint32_t RANGE = KNOWN_CUT_RANGE, ALL = KNOWN_CUT_ALL, OFF = KNOWN_CUT_OFF;
+	const struct { enum unmap_abi abi; uint64_t rdi, rsi, rdx, r10; uint32_t how; } rows[] = {
+		{ UNMAP_RANGE, 0x1000, 0x2000, 0, 0, RANGE },
+		{ UNMAP_MOVE, 0x1000, 0x2000, 0x3000, 1, RANGE }, { UNMAP_MOVE, 0x1000, 0x2000, 0x3000, 3, ALL },
+		{ UNMAP_PROTECT, 0x1000, 0x2000, 0, 0, RANGE }, { UNMAP_PROTECT, 0x1000, 0x2000, 2, 0, RANGE },
+		{ UNMAP_PROTECT, 0x1000, 0x2000, 3, 0, NONE }, { UNMAP_PROTECT, 0x1000, 0x2000, 5, 0, ALL },
+		{ UNMAP_MAP, 0, 0x2000, 3, 0x22, NONE }, { UNMAP_MAP, 0x1000, 0x2000, 3, 0x32, RANGE },
+		{ UNMAP_MAP, 0x1000, 0x2000, 3, 0x100022, NONE }, { UNMAP_MAP, 0, 0x2000, 5, 2, ALL }, { UNMAP_MAP, 0x1000, 0x2000, 7, 0x32, ALL },
+		{ UNMAP_BRK, 0, 0, 0, 0, NONE }, { UNMAP_BRK, 0x1000, 5, 0, 0, RANGE },
+		{ UNMAP_ATTACH, 1, 0x1000, 0, 0, NONE }, { UNMAP_ATTACH, 1, 0x1000, 040000, 0, ALL },
+		{ UNMAP_FORBID, 22, 0, 0, 0, ALL }, { UNMAP_FORBID, 59, 0, 0, 0, ALL }, { UNMAP_FORBID, 15, 0, 0, 0, NONE },
+		{ UNMAP_ALWAYS, 0, 0, 0, 0, ALL }, { UNMAP_OFF, 0, 0, 0, 0, OFF },
+	};
+	static const uint64_t harmless[] = { 3, 4, 8, 14, 15, 16, 17, 20 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_int_equal(how_of(rows[i].abi, random_word(), rows[i].rdi, rows[i].rsi, rows[i].rdx, rows[i].r10), rows[i].how);
+	for (uint64_t advice = 0; advice < 130; advice++) {
+		uint32_t how = KNOWN_CUT_RANGE;
+
+		for (size_t i = 0; i < ARRAY_SIZE(harmless); i++)
+			how = advice == harmless[i] ? NONE : how;
+		assert_int_equal(how_of(UNMAP_ADVISE, 28, 0x1000, 0x2000, advice | 0xabc00000000, 0), how);
+	}
+	for (uint64_t nr = 0; nr < 500; nr++) {
+		static const uint64_t all[] = { 9, 10, 11, 12, 25, 28, 30, 157, 317, 440 }, off[] = { 323, 329, 425 };
+		uint32_t how = NONE;
+
+		for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+			how = nr == all[i] ? ALL : how;
+		for (size_t i = 0; i < ARRAY_SIZE(off); i++)
+			how = nr == off[i] ? OFF : how;
+		assert_int_equal(how_of(UNMAP_ANY, nr | 0xdead00000000, 0x1000, 0x2000, 0, 0), how);
+	}
+}
+
+/* ---- readers and calls at the same time ---- */
+
+struct reading { reader r; uint64_t at, got; int done; };
+
+static void *read_once(void *arg)
+{
+	struct reading *x = arg;
+
+	x->got = x->r(x->at);
+	__atomic_store_n(&x->done, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+struct taking { uint64_t at, len; int done, reader_was_out; struct reading *x; };
+
+static void *take_once(void *arg)
+{
+	struct taking *t = arg;
+
+	take_away(known, t->at, t->len, KNOWN_CUT_RANGE, MOST_CPUS, &quiet);
+	t->reader_was_out = INS == OUTS + known->left;
+	__atomic_store_n(&t->done, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/*
+ * A load that waits in a page fault is not interrupted by the barrier. Whoever takes the page away waits for it, also the second one that
+ * comes, who finds the range cut already. The fault is held open by a userfaultfd.
+ */
+static void a_load_in_a_page_fault_is_waited_for(void **state)
+{
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	struct uffdio_api api = { .api = UFFD_API };
+	uint8_t *p = pages(1);
+	struct uffdio_register reg = { .range = { (uint64_t)p, PAGE }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_zeropage zero = { .range = { (uint64_t)p, PAGE } };
+	struct reading x = { .r = make_reader(0, ASM_U64, 0), .at = (uint64_t)p, .got = 1 };
+	struct taking t[2] = { { .at = (uint64_t)p, .len = PAGE }, { .at = (uint64_t)p, .len = PAGE } };
+	pthread_t reads, takes[2];
+	struct uffd_msg msg;
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &reg))
+		skip();
+	set(0, p, PAGE);
+	assert_int_equal(pthread_create(&reads, NULL, read_once, &x), 0);
+	assert_int_equal(read(fd, &msg, sizeof(msg)), sizeof(msg));	/* now it is in the fault */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pthread_create(&takes[i], NULL, take_once, &t[i]), 0);
+		pause_ms(10);
+	}
+	assert_int_equal(known->load[0].len, 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(__atomic_load_n(&t[i].done, __ATOMIC_SEQ_CST), 0);
+	assert_int_equal(ioctl(fd, UFFDIO_ZEROPAGE, &zero), 0);
+	pthread_join(reads, NULL);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(takes[i], NULL);
+		assert_true(t[i].reader_was_out);
+	}
+	assert_true(!x.got || x.got == ASKED);		/* the fault may have ended with another thread in its place */
+	assert_int_equal(known->off, KNOWN_ON);
+	assert_int_equal(known->hold[0].len, 0);
+	close(fd);
+	munmap(p, PAGE);
+}
+
+/*
+ * A reader between look and load, for longer than anybody waits: it is restarted by the barrier and finds the range gone. Without the
+ * barrier it loads from what is not there any more.
+ */
+static void between_look_and_load_is_restarted(void **state)
+{
+	uint8_t *p = pages(1);
+	struct reading x = { .r = make_reader(0, ASM_U64, 3000000000u), .at = (uint64_t)p };
+	uint64_t start;
+	pthread_t t;
+
+	set(0, p, PAGE);
+	assert_int_equal(pthread_create(&t, NULL, read_once, &x), 0);
+	while (!INS)
+		pause_ms(1);
+	pause_ms(5);
+	start = now_ms();
+	take_away(known, (uint64_t)p, PAGE, KNOWN_CUT_RANGE, MOST_CPUS, &quiet);
+	munmap(p, PAGE);
+	pthread_join(t, NULL);
+	assert_int_equal(x.got, ASKED);
+	assert_in_range(now_ms() - start, 0, 400);
+}
+
+/* A reader that does not come out is not waited for without end; then nothing is known any more, and no later call waits. */
+static void waiting_ends(void **state)
+{
+	uint64_t start;
+
+	known->cpu[3].in = 1;
+	set(0, (void *)0x10000, 0x1000);
+	set(1, (void *)0x20000, 0x1000);
+	take_away(known, 0x10000, 0x1000, KNOWN_CUT_RANGE, MOST_CPUS, &quiet);
+	assert_int_equal(known->off, KNOWN_OFF_READER);
+	assert_int_equal(known->hold[0].len, 0);
+	start = now_ms();
+	take_away(known, 0x20000, 0x1000, KNOWN_CUT_RANGE, MOST_CPUS, &quiet);
+	assert_in_range(now_ms() - start, 0, 50);
+	assert_int_equal(known->load[1].len, 0);
+}
+
+/* A forked child has the ranges of its parent; it can restart its threads, too. */
+static void a_child_takes_away(void **state)
+{
+	uint8_t *p = pages(1);
+	reader r = make_reader(0, ASM_U64, 0);
+	int status;
+	pid_t pid;
+
+	set(0, p, PAGE);
+	pid = fork();
+	if (!pid) {
+		bool ok = r((uint64_t)p) == 0;
+
+		take_away(known, (uint64_t)p, PAGE, KNOWN_CUT_RANGE, MOST_CPUS, &quiet);
+		munmap(p, PAGE);
+		_exit(ok && r((uint64_t)p) == ASKED && !known->off ? 0 : 1);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(r((uint64_t)p), 0);
+	munmap(p, PAGE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(whole_loads_are_made_in_each_range, set_up),
+		cmocka_unit_test_setup(without_registration_all_is_asked, set_up),
+		cmocka_unit_test_setup(a_thread_without_cpu_asks, set_up),
+		cmocka_unit_test_setup(ranges_are_cut, set_up),
+		cmocka_unit_test_setup(calls_are_told_apart, set_up),
+		cmocka_unit_test_setup(a_load_in_a_page_fault_is_waited_for, set_up),
+		cmocka_unit_test_setup(between_look_and_load_is_restarted, set_up),
+		cmocka_unit_test_setup(waiting_ends, set_up),
+		cmocka_unit_test_setup(a_child_takes_away, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
