@@ -22,6 +22,8 @@ struct type_name {
 	uint32_t pointers;
 	uint32_t ndims;
 	int64_t dims[4];	/* -1: [] */
+	struct expr *of;	/* typeof(value) */
+	struct type_name *of_type;	/* typeof(type) */
 };
 
 enum expr_kind {
@@ -63,6 +65,7 @@ struct expr {
 	uint32_t text_len;	/* E_STR: name holds the bytes */
 	struct expr *a, *b, *c;
 	struct expr **list;
+	const char **fields;	/* E_TUPLE: of a record, the names of its values */
 	uint32_t nlist;
 	struct stmt *body;
 	struct type_name *to;
@@ -85,6 +88,7 @@ struct stmt {
 	struct expr *var;	/* S_LET, S_FOR_*: E_VAR */
 	struct type_name *type;	/* S_LET */
 	struct stmt *body, *other;
+	bool is_value;		/* S_EXPR: nothing stands behind it, so that it may be the value of its block */
 };
 
 enum probe_kind {
@@ -129,6 +133,7 @@ struct struct_decl {
 	const char *tag, *name;
 	struct member_decl *members;
 	uint32_t nmembers;
+	bool packed;
 	uint32_t at, len;
 };
 struct alias_decl { const char *name; struct type_name *type; };	/* typedef */

@@ -14,6 +14,8 @@ static const struct { const char *name; uint8_t b; } names[] = {
 	{ "cpid", B_CPID }, { "errno", B_ERRNO }, { "comm", B_COMM }, { "func", B_FUNC }, { "probe", B_PROBE }, { "ustack", B_USTACK },
 	{ "retval", B_RETVAL }, { "args", B_ARGS }, { "probetype", B_PROBETYPE }, { "usermode", B_USERMODE }, { "has_cpid", B_HAS_CPID },
 	{ "username", B_USERNAME }, { "left", B_LEFT },
+	{ "ppid", B_PPID }, { "pcomm", B_PCOMM }, { "leader_comm", B_LEADER_COMM }, { "leader_tid", B_PID }, { "cgroup", B_CGROUP },
+	{ "jiffies", B_JIFFIES }, { "numaid", B_NUMAID }, { "default_str_length", B_STR_LENGTH },
 	{ "$retval", B_RETVAL }, { "$params", B_PARAMS }, { "$args", B_PARAMS }, { "$regs", B_REGS }, { "$stack", B_STACK }, { "$backtrace", B_USTACK },
 };
 
@@ -44,6 +46,10 @@ static const struct call_info calls[] = {
 	{ "is_str", C_IS_STR, 1, 1, "is_str(value)" }, { "is_literal", C_IS_LITERAL, 1, 1, "is_literal(value)" },
 	{ "static_assert", C_STATIC_ASSERT, 2, 2, "static_assert(constant, \"text\")" },
 	{ "getopt", C_GETOPT, 1, 3, "getopt(\"name\", default, \"what it is\")" },
+	{ "comm", C_COMM, 0, 1, "comm(pid)" }, { "cgroup_path", C_CGROUP_PATH, 1, 2, "cgroup_path(cgroup)" },
+	{ "cgroupid", C_CGROUPID, 1, 1, "cgroupid(\"/sys/fs/cgroup/...\")" }, { "signal_name", C_SIGNAL_NAME, 1, 1, "signal_name(number)" },
+	{ "strcap", C_STRCAP, 1, 1, "strcap(string)" }, { "memcmp", C_MEMCMP, 3, 3, "memcmp(a, b, length)" },
+	{ "assert_str", C_ASSERT_STR, 1, 1, "assert_str(value)" },
 	{ "count", C_COUNT, 0, 0, "count()" }, { "sum", C_SUM, 1, 1, "sum(number)" }, { "avg", C_AVG, 1, 1, "avg(number)" },
 	{ "min", C_MIN, 1, 1, "min(number)" }, { "max", C_MAX, 1, 1, "max(number)" }, { "stats", C_STATS, 1, 1, "stats(number)" },
 	{ "hist", C_HIST, 1, 2, "hist(number, bits)" }, { "lhist", C_LHIST, 4, 4, "lhist(number, min, max, step)" },
@@ -57,15 +63,10 @@ static const struct call_info calls[] = {
 static const struct { const char *name, *hint; } missing[] = {
 	{ "kstack", "; ustack is the program's own stack" }, { "ksym", "; usym() names addresses of the program" },
 	{ "kaddr", KERNEL "; uaddr() finds symbols of the program" }, { "percpu_kaddr", KERNEL }, { "kptr", KERNEL },
-	{ "cgroup", KERNEL }, { "cgroupid", KERNEL }, { "cgroup_path", KERNEL "; cat(\"/proc/%d/cgroup\", pid) shows it" },
-	{ "curtask", KERNEL }, { "ctx", KERNEL }, { "jiffies", KERNEL "; nsecs is the time" }, { "path", KERNEL },
+	{ "curtask", KERNEL }, { "ctx", KERNEL }, { "path", KERNEL },
 	{ "skboutput", KERNEL }, { "socket_cookie", KERNEL }, { "kfunc_allowed", KERNEL }, { "kfunc_exist", KERNEL },
 	{ "override", ": the program is never changed" }, { "signal", HARM }, { "signal_thread", HARM },
 	{ "unwatch", ": there are no watchpoints" },
-	{ "numaid", "; cpu is the number of the CPU" },
-	{ "ppid", "; cat(\"/proc/%d/status\", pid) shows it" }, { "pcomm", "; comm is the thread's name, cat(\"/proc/%d/comm\", pid) the process's" },
-	{ "memcmp", "; strncmp(), or == on arrays" }, { "strcap", "; strlen() is the length of a string" },
-	{ "default_str_length", "; config has it: max_strlen" }, { "assert_str", "; static_assert(is_str(x), \"...\")" },
 	{ "globmatch", "; strncmp() and strcontains() compare parts of strings" },
 	{ "tseries", "; @x[nsecs / 1s] = sum(...) counts by the second" },
 	{ "debugf", "; use printf()" }, { "syscall_name", KERNEL }, { "syscall", KERNEL },
@@ -105,6 +106,13 @@ const struct call_info *call_find(const char *name)
 		if (strcmp(calls[i].name, name) == 0)
 			return &calls[i];
 	return NULL;
+}
+
+bool builtin_known(const char *name)
+{
+	uint32_t number;
+
+	return builtin_find(name, &number) || call_find(name) || strcmp(name, "config") == 0;
 }
 
 const char *builtin_missing(const char *name)

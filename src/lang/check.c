@@ -115,6 +115,10 @@ static const struct vtype *base_type(struct checker *c, const struct type_name *
 	type_id id;
 	int r;
 
+	if (t->of_type)
+		return t->of_type == t ? &v_error : check_type_name(c, t->of_type);
+	if (t->of)
+		return check_place(c, t->of);
 	if (!v && !t->tag && strcmp(t->name, "string") == 0)
 		v = v_text(c->l->pool, c->l->config.max_strlen);
 	if (!v)
@@ -332,10 +336,20 @@ static void check_stmt(struct checker *c, struct stmt *s)
 	}
 }
 
+/* Nothing behind it is reached. */
+static bool leaves(const struct stmt *s)
+{
+	return s->kind == S_RETURN || s->kind == S_BREAK || s->kind == S_CONTINUE ||
+	       (s->kind == S_EXPR && s->a->kind == E_CALL && strcmp(s->a->name, "exit") == 0);
+}
+
 void check_statements(struct checker *c, struct stmt *s)
 {
-	for (; s; s = s->next)
+	for (; s; s = s->next) {
 		check_stmt(c, s);
+		if (s->next && !c->quiet && leaves(s))
+			diag_warn(c->l->diags, s->next->at, s->next->len, "Unreachable statement");
+	}
 }
 
 /* ---- clauses ---- */

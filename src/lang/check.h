@@ -79,6 +79,7 @@ const struct vtype *check_type_name(struct checker *c, const struct type_name *t
 /* check_expr.c */
 const struct vtype *check_expr(struct checker *c, struct expr *e);
 const struct vtype *check_value(struct checker *c, struct expr *e);	/* void and aggregations are no values */
+const struct vtype *check_place(struct checker *c, struct expr *e);	/* what has a type, though perhaps no value */
 void check_condition(struct checker *c, struct expr *e);
 const struct vtype *stored_type(struct checker *c, const struct vtype *t);	/* as variables and maps hold it */
 const struct vtype *common_type(const struct checker *c, const struct vtype *a, const struct vtype *b);
@@ -135,5 +136,10 @@ const struct vtype *check_net(struct checker *c, struct expr *e);	/* ntop, pton,
 
 /* lower.c */
 int lower_clause(struct checker *c, uint32_t clause, struct ir_prog *ret_progs[2]);
+
+/* check_about.c: typeinfo(x).full_type, config.max_strlen become literals; what /proc and /sys know; lengths of texts */
+bool check_about(struct checker *c, struct expr *e);	/* false: it is another member */
+const struct vtype *check_numaid(struct checker *c, struct expr *e);
+const struct vtype *check_about_call(struct checker *c, struct expr *e, const struct call_info *i);
 
 #endif

@@ -47,7 +47,7 @@ const struct vtype *check_keys(struct checker *c, struct expr *e)
 	}
 	if (bad)
 		return &v_error;
-	if (n == 1 && keys[0]->kind == V_TUPLE) {
+	if (n == 1 && keys[0]->kind == V_TUPLE && !keys[0]->fields) {
 		t = keys[0];
 		keys = (const struct vtype **)t->elems;
 		n = t->n;

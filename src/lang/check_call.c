@@ -174,8 +174,10 @@ static const struct vtype *check_str(struct checker *c, struct expr *e, const st
 	if (t->kind == V_ARRAY && t->n && (e->nlist < 2 || t->n < most))
 		most = MIN(most, t->n * MAX(t->to->size, 1u));
 	if (i->call == C_BUF) {
-		if (!is_address(t))
-			need(c, e->list[0], i, "a pointer or an array", t);
+		if (t->kind == V_STR && e->list[0]->kind == E_STR && e->nlist < 2)
+			most = e->list[0]->value;
+		if (!is_address(t) && t->kind != V_STR)
+			need(c, e->list[0], i, "a pointer, an array or a string", t);
 		return v_bytes(c->l->pool, most);
 	}
 	if (!is_address(t) && !v_can_text(t))
@@ -313,6 +315,8 @@ static const struct vtype *check_reg(struct checker *c, struct expr *e, const st
 {
 	if (!check_literal(c, e->list[0], i))
 		return &v_error;
+	if (strcmp(e->list[0]->name, "pc") == 0)
+		e->list[0]->name = "ip";
 	if (reg_number_of_any(c->l->arch->regs, e->list[0]->name) < 0)
 		check_error(c, e->list[0], "there is no register '%s' (%s)", e->list[0]->name, c->l->arch->regs->some);
 	else if (!c->site || c->site->at == LANG_TRACER)
@@ -451,6 +455,8 @@ static const struct vtype *check_known(struct checker *c, struct expr *e, const 
 	case C_GETOPT:	return check_getopt(c, e, i);
 	case C_PID:	return check_pid(c, e);
 	case C_JOIN: case C_NTOP: case C_PTON: case C_MACADDR: case C_STRERROR: return check_net(c, e);
+	case C_COMM: case C_CGROUP_PATH: case C_CGROUPID: case C_SIGNAL_NAME: case C_STRCAP: case C_MEMCMP: case C_ASSERT_STR:
+		return check_about_call(c, e, i);
 	default:	return &v_agg;
 	}
 }

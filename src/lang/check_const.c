@@ -69,7 +69,7 @@ bool const_int(const struct expr *e, int64_t *ret_value)
 		return e->meaning == B_CONSTANT || e->meaning == B_ENUMERATOR;
 	case E_CALL:
 		*ret_value = e->value;
-		return e->meaning >= C_IS_ARRAY && e->meaning <= C_IS_LITERAL;
+		return (e->meaning >= C_IS_ARRAY && e->meaning <= C_IS_LITERAL) || e->meaning == C_STRCAP || e->meaning == C_CGROUPID;
 	}
 	return false;
 }

@@ -7,8 +7,6 @@
 #include "base/err.h"
 #include "lang/lex.h"
 
-static const struct vtype *check_place(struct checker *c, struct expr *e);
-
 /* ---- numbers ---- */
 
 static const struct vtype *promote(const struct checker *c, const struct vtype *t)
@@ -53,7 +51,7 @@ const struct vtype *stored_type(struct checker *c, const struct vtype *t)
 		elems = pool_alloc(c->l->pool, (t->n + 1) * sizeof(*elems));
 		for (i = 0; i < t->n; i++)
 			elems[i] = stored_type(c, t->elems[i]);
-		return v_tuple(c->l->pool, elems, t->n);
+		return v_record(c->l->pool, elems, t->fields, t->n);
 	case V_ARRAY:
 		return v_is_char_array(t) ? v_text(c->l->pool, MAX(t->n, c->l->config.max_strlen)) : t;
 	case V_STRUCT:
@@ -111,6 +109,8 @@ static const struct vtype *check_comparison(struct checker *c, struct expr *e, c
 	    (text_like(b) || v_can_text(b) || b->kind == V_PTR))
 		return truth_type(c);
 	if (a->kind == V_TUPLE && b->kind == V_TUPLE && equality && v_same(a, b))
+		return truth_type(c);
+	if (a->kind == V_BUF && b->kind == V_BUF && equality)
 		return truth_type(c);
 	if (a->kind == V_ARRAY && b->kind == V_ARRAY && equality && a->size && a->size == b->size)
 		return truth_type(c);
@@ -224,6 +224,8 @@ static const struct vtype *check_member(struct checker *c, struct expr *e)
 
 	if (check_is_args(c, e->a))
 		return check_args_member(c, e);
+	if (!c->c_rules && check_about(c, e))
+		return check_expr(c, e);
 	a = e->op == '.' || !e->op ? check_package_var(c, e) : NULL;
 	if (a)
 		return a;
@@ -231,6 +233,12 @@ static const struct vtype *check_member(struct checker *c, struct expr *e)
 	a = check_value(c, e->a);
 	if (a->kind == V_ERROR)
 		return a;
+	for (uint64_t i = 0; a->kind == V_TUPLE && a->fields && i < a->n; i++)
+		if (strcmp(a->fields[i], e->name) == 0) {
+			e->value = i;
+			e->kind = E_ELEMENT;
+			return a->elems[i];
+		}
 	s = aggregate_of(c, a);
 	if (!s) {
 		check_error(c, e, "%s has no members, so there is no '%s'", v_name(c->l->pool, a), e->name);
@@ -374,7 +382,7 @@ static const struct vtype *check_cast(struct checker *c, struct expr *e)
 		return to;
 	if (to->kind == V_ARRAY && (a->kind == V_PTR || a->is_raw) && c->c_rules && to->n)	/* w:int[3]: what it points to */
 		return to;
-	if (to->kind == V_ARRAY && a->kind == V_INT && to->to->kind == V_INT && !to->to->is_bool)
+	if (to->kind == V_ARRAY && a->kind == V_INT && to->to->kind == V_INT)
 		return check_array_cast(c, e, a, to);
 	if (to->kind == V_INT && a->kind == V_ARRAY && to->size == a->size)
 		return to;
@@ -439,7 +447,7 @@ static const struct vtype *check_tuple(struct checker *c, struct expr *e)
 		if (v_has_text(elems[i]))
 			elems[i] = stored_type(c, elems[i]);
 	}
-	return v_tuple(c->l->pool, elems, e->nlist);
+	return v_record(c->l->pool, elems, e->fields, e->nlist);
 }
 
 const struct vtype *check_variable(struct checker *c, struct expr *e)
@@ -562,7 +570,7 @@ const struct vtype *check_value(struct checker *c, struct expr *e)
 }
 
 /* What has an address or a size, though there may be no way to hold its value. */
-static const struct vtype *check_place(struct checker *c, struct expr *e)
+const struct vtype *check_place(struct checker *c, struct expr *e)
 {
 	return with_value(c, e, e->type = check_kind(c, e));
 }

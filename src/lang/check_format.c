@@ -21,6 +21,8 @@ static bool fits(const struct conv *v, const struct vtype *t)
 	case 'p':
 		return number || t->kind == V_USYM || (t->kind == V_ARRAY && !t->held);
 	}
+	if (t == &v_ppid || t == &v_cgroup)
+		return true;
 	return number || t->kind == V_USYM || t->kind == V_STACK || t->kind == V_SITE;
 }
 

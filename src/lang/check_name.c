@@ -253,6 +253,12 @@ static const struct vtype *language_name(struct checker *c, struct expr *e, uint
 	case B_USERMODE: return &v_i64;
 	case B_HAS_CPID: return &v_bool;
 	case B_USERNAME: return &v_user;
+	case B_PPID:	return &v_ppid;
+	case B_PCOMM:	return &v_pcomm;
+	case B_LEADER_COMM: return &v_comm_of;
+	case B_CGROUP:	return &v_cgroup;
+	case B_STR_LENGTH: return &v_u64;
+	case B_NUMAID:	return check_numaid(c, e);
 	case B_USTACK:	return stack_type(c, e);
 	case B_STACK:
 		e->value = e->value ? e->value : STACK_BYTES;

@@ -337,7 +337,8 @@ static void print_conv(FILE *f, const struct ir_unit *u, const struct conv *c, c
 {
 	char spec[64], width[16] = "", precision[16] = "";
 
-	if (v->fault || c->kind == 's' || c->kind == 'r') {
+	if (v->fault || c->kind == 's' || c->kind == 'r' ||
+	    (field->type == IR_ENUM && field->show < u->shown.n && u->shown.v[field->show]->kind == V_SHOWN)) {
 		print_as_text(f, u, c, field, v, names);
 		return;
 	}

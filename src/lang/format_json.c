@@ -183,11 +183,22 @@ static const uint8_t *take_part(const struct ir_part *part, const uint8_t *at, s
 	return at + 4 + ret_value->len;
 }
 
-/* "(%, (%, %))" is [%,[%,%]]. */
-static void put_sign(FILE *f, char c)
+/* "(%, (%, %))" is [%,[%,%]], "{ .a = %, .b = % }" is {"a": %, "b": %}. Returns the last character that was taken. */
+static const char *put_sign(FILE *f, const char *s)
 {
-	if (c != ' ')
-		fputc(c == '(' ? '[' : c == ')' ? ']' : c, f);
+	size_t n;
+
+	if (*s == '.') {
+		n = strcspn(++s, " ");
+		json_string(f, s, n);
+		fputs(": ", f);
+		return s + n + strlen(" = ") - 1;
+	}
+	if (*s == ',' && s[1] == ' ' && s[2] == '.')
+		fputs(", ", f);
+	else if (*s != ' ')
+		fputc(*s == '(' ? '[' : *s == ')' ? ']' : *s, f);
+	return s;
 }
 
 /* ---- maps ---- */
@@ -240,7 +251,7 @@ static void put_values(const struct writer *w, const struct map_entry *e)
 
 	for (const char *s = m->value_shape; *s; s++) {
 		if (*s != '%') {
-			put_sign(w->f, *s);
+			s = put_sign(w->f, s);
 		} else if (i < m->nvalues) {
 			uint8_t t = m->values[i].type;
 
@@ -417,7 +428,7 @@ static void put_print(const struct writer *w, const struct ir_record *r, const s
 	fputs("{\"type\": \"value\", \"data\": ", w->f);
 	for (const char *s = r->text; *s; s++) {
 		if (*s != '%') {
-			put_sign(w->f, *s);
+			s = put_sign(w->f, s);
 		} else if (field < r->nfields) {
 			put_value(w, r->fields[field].type, r->fields[field].show, &v[field]);
 			field++;

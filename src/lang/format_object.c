@@ -38,9 +38,15 @@ static void print_special(FILE *f, const struct vtype *t, const uint8_t *p, size
 {
 	char text[INET6_ADDRSTRLEN];
 	int32_t number = 0;
+	uint64_t wide = 0;
 
 	memcpy(&number, p, MIN(len, sizeof(number)));
-	if (t->extra == SHOWN_ERRNO)
+	memcpy(&wide, p, MIN(len, sizeof(wide)));
+	if (t->extra == SHOWN_SIGNAL)
+		fputs(number < 0 || number > 64 ? "N/A" : strsignal(number), f);
+	else if (t->extra >= SHOWN_CGROUP_ID)
+		format_process(f, t->extra, wide);
+	else if (t->extra == SHOWN_ERRNO)
 		fputs(strerror(number), f);
 	else if (t->extra == SHOWN_USER)
 		print_user(f, number);

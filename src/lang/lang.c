@@ -151,18 +151,19 @@ static void define_struct(struct lang *l, struct vtype *t)
 		const struct member_decl *m = &d->members[i];
 		const struct vtype *type = check_type_name(&c, m->type);
 
-		if (type->kind != V_ERROR && !type->size)
+		if (type->kind != V_ERROR && !type->size && type->kind != V_ARRAY)	/* int y[0]: as many as there are */
 			diag_error(l->diags, m->at, m->len, "'%s' has no size", m->name);
-		align = v_align(type) * 8;
+		align = d->packed ? 8 : v_align(type) * 8;
 		most = MAX(most, align / 8);
 		if (is_union)
 			bit = 0;
-		if (!m->is_field || (m->is_field && (bit % align) + m->bits > type->size * 8))
+		if (!m->is_field || (!d->packed && (bit % align) + m->bits > type->size * 8))
 			bit = (bit + align - 1) / align * align;
 		members[i] = (struct vmember){ .name = m->name, .type = type, .bit_off = bit, .bit_size = m->is_field ? m->bits : 0 };
 		bit += m->is_field ? m->bits : type->size * 8;
 		size = MAX(size, (bit + 7) / 8);
 	}
+	t->packed = d->packed;
 	t->size = (size + most - 1) / most * most;
 	t->members = members;
 	t->nmembers = d->nmembers;
@@ -260,6 +261,12 @@ int lang_infer(struct lang *l, const struct lang_site *(*site)(void *arg, uint32
 		if (!l->changed && hopeful)
 			break;
 		hopeful = !l->changed;
+	}
+	for (i = 0; i < l->script->maps.n; i++) {
+		const struct map_decl *d = &l->script->maps.v[i];
+
+		if (!map_find(l, d->name, d->at)->has_keys)
+			diag_warn(l->diags, d->at, d->len, "Unused map: %s", d->name);
 	}
 	return 0;
 }

@@ -103,6 +103,7 @@ uint64_t val_mask(const struct val *v);					/* of all its elements */
 struct val lower_expr(struct lower *w, const struct expr *e);
 bool lower_steps(const struct expr *e);			/* is a variable changed, and not by all of it? */
 struct val lower_math(struct lower *w, uint8_t op, const struct vtype *t, const struct val *a, const struct val *b);
+struct val lower_divided(struct lower *w, uint8_t op, const struct vtype *t, const struct val *a, const struct val *b);	/* by zero: 1 in scripts */
 /* Go to label if the truth of e is sense; else go on. A condition that can't be read goes to fault. */
 void lower_branch(struct lower *w, const struct expr *e, bool sense, uint32_t label, uint32_t fault);
 struct val lower_text(struct lower *w, const char *s, uint32_t len);

@@ -19,15 +19,15 @@ char *lower_shape(const struct vtype *t)
 
 	if (t->kind != V_TUPLE)
 		return xstrdup("%");
-	shape = xstrdup("(");
+	shape = xstrdup(t->fields ? "{ " : "(");
 	for (i = 0; i < t->n; i++) {
 		one = lower_shape(t->elems[i]);
-		both = xasprintf("%s%s%s", shape, i ? ", " : "", one);
+		both = xasprintf("%s%s%s%s%s%s", shape, i ? ", " : "", t->fields ? "." : "", t->fields ? t->fields[i] : "", t->fields ? " = " : "", one);
 		free(shape);
 		free(one);
 		shape = both;
 	}
-	both = xasprintf("%s%s)", shape, t->n == 1 ? "," : "");
+	both = t->fields ? xasprintf("%s }", shape) : xasprintf("%s%s)", shape, t->n == 1 ? "," : "");
 	free(shape);
 	return both;
 }
@@ -303,19 +303,64 @@ static struct val cut_text(struct lower *w, const struct expr *e, const struct v
 	return (struct val){ .kind = K_SLOT, .type = e->type, .slot = slot, .reg = IR_NONE, .mask = text->mask };
 }
 
+/* buf("text", n): zeros behind the text. */
+static struct val lower_literal_bytes(struct lower *w, const struct expr *e, uint32_t n)
+{
+	char *bytes = xcalloc(1, n + 1);
+	struct val v = { .kind = K_SLOT, .type = e->type, .reg = IR_NONE };
+
+	memcpy(bytes, e->list[0]->name, MIN((uint64_t)n, e->list[0]->value));
+	v.slot = lower_slot(w, n, bytes);
+	free(bytes);
+	return v;
+}
+
+/* Bytes of whatever it is, as a slot. */
+static struct val bytes_of(struct lower *w, const struct expr *e, uint32_t n)
+{
+	struct val a = lower_expr(w, e), m;
+
+	if (a.kind == K_SLOT)
+		return a;
+	m = val_object(w, &a);
+	m.type = v_array(w->pool, &v_u8, n);
+	return val_bytes(w, &m);
+}
+
+static struct val lower_memcmp(struct lower *w, const struct expr *e)
+{
+	struct val a, b;
+	struct ir_ins *i;
+	uint32_t dst;
+
+	if (!e->value)
+		return val_const(e->type, 0);
+	a = bytes_of(w, e->list[0], e->value);
+	b = bytes_of(w, e->list[1], e->value);
+	dst = lower_reg(w, IR_I);
+	i = lower_ins(w, IR_STR_CMP);
+	i->slot = a.slot;
+	i->slot2 = b.slot;
+	i->dst = dst;
+	i->imm = e->value;
+	return val_reg(e->type, dst, a.mask | b.mask);
+}
+
 static struct val lower_str(struct lower *w, const struct expr *e)
 {
 	struct val a = lower_expr(w, e->list[0]), n, address;
 	bool constant = e->nlist < 2;
 	uint32_t most = e->type->size;
 
-	if (a.type->kind == V_STR && e->nlist < 2)
+	if (a.type->kind == V_STR && e->nlist < 2 && e->meaning == C_STR)
 		return a;
 	if (e->nlist == 2) {
 		n = lower_expr(w, e->list[1]);
 		constant = n.kind == K_CONST;
 		n = val_convert(w, &n, &v_u64);
 	}
+	if (e->meaning == C_BUF && e->list[0]->kind == E_STR && constant)
+		return lower_literal_bytes(w, e, most);
 	if (a.kind == K_SLOT && a.type->kind == V_STR && constant)
 		return cut_text(w, e, &a);
 	if (a.kind == K_SLOT || a.kind == K_SLOT_MEM) {
@@ -537,7 +582,10 @@ struct val lower_call(struct lower *w, const struct expr *e)
 		return val_reg(e->type, reg, 0);
 	case C_IS_ARRAY: case C_IS_INTEGER: case C_IS_UNSIGNED: case C_IS_PTR: case C_IS_STR: case C_IS_LITERAL:
 		return val_const(e->type, e->value);
-	case C_STATIC_ASSERT: return nothing();
+	case C_CGROUPID: case C_STRCAP: return val_const(e->type, e->value);
+	case C_MEMCMP:	return lower_memcmp(w, e);
+	case C_COMM: case C_CGROUP_PATH: case C_SIGNAL_NAME: return retyped(w, e);
+	case C_STATIC_ASSERT: case C_ASSERT_STR: return nothing();
 	default:
 		lower_error(w, e, "%s() can't be used here", e->name);
 		return nothing();

@@ -159,7 +159,7 @@ static struct val compare_tuples(struct lower *w, const struct expr *e, const st
 	uint32_t i;
 
 	for (i = 0; i < a->n && i < b->n; i++) {
-		one = compare(w, &each, &a->elems[i], &b->elems[i]);
+		one = compare(w, &each, &a->elems[i], &b->elems[v_field(b->type, a->type, i)]);
 		all = lower_math(w, '&', &v_i64, &all, &one);
 	}
 	if (e->op != T_EQ) {
@@ -192,6 +192,8 @@ static struct val compare(struct lower *w, const struct expr *e, const struct va
 
 	if (ta->kind == V_TUPLE && tb->kind == V_TUPLE)
 		return compare_tuples(w, e, pa, pb);
+	if (ta->kind == V_BUF && tb->kind == V_BUF)
+		return compare_slots(w, e, pa, pb);
 	if (ta->kind == V_ARRAY && tb->kind == V_ARRAY && ta->size == tb->size && !(v_has_text(ta) && v_has_text(tb)))
 		return compare_arrays(w, e, pa, pb);
 	if (v_has_text(ta) || v_has_text(tb) || ta->kind == V_SITE || tb->kind == V_SITE)
@@ -247,7 +249,7 @@ static struct val lower_binary(struct lower *w, const struct expr *e)
 		return compare(w, e, &a, &b);
 	if ((a.type->kind == V_PTR || b.type->kind == V_PTR) && (e->op == '+' || e->op == '-'))
 		return pointer_math(w, e, &a, &b);
-	return lower_math(w, e->op, e->type, &a, &b);
+	return lower_divided(w, e->op, e->type, &a, &b);
 }
 
 static struct val negate(struct lower *w, const struct expr *e, uint8_t op)
@@ -444,7 +446,7 @@ static struct val assign_variable(struct lower *w, const struct expr *e)
 	if (e->op) {
 		old = lower_variable(w, e->a);
 		b = var->type->kind == V_PTR ? pointer_math(w, &(struct expr){ .op = e->op, .type = var->type }, &old, &b) :
-		    lower_math(w, e->op, update_type(w, e->op, var->type, b.type), &old, &b);
+		    lower_divided(w, e->op, update_type(w, e->op, var->type, b.type), &old, &b);
 	}
 	if (!var->val && (b.kind == K_SLOT || b.kind == K_SLOT_MEM) && v_is_object(b.type)) {
 		var->val = pool_new(w->pool, struct val);

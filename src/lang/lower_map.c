@@ -98,7 +98,7 @@ static struct val stored(struct lower *w, const struct val *v, const struct vtyp
 		r.type = t;
 		r.elems = pool_alloc(w->pool, (v->n + 1) * sizeof(*r.elems));
 		for (i = 0; i < v->n && i < t->n; i++)
-			r.elems[i] = stored(w, &v->elems[i], t->elems[i], e);
+			r.elems[i] = stored(w, &v->elems[v_field(v->type, t, i)], t->elems[i], e);
 		return r;
 	}
 	if (t->kind == V_STR)
@@ -180,7 +180,7 @@ void lower_map_keys(struct lower *w, const struct expr *e, arg_list *list, uint6
 
 	for (i = 0; i < e->nlist; i++) {
 		v = lower_expr(w, e->list[i]);
-		if (v.kind == K_TUPLE && e->nlist == 1)
+		if (v.kind == K_TUPLE && e->nlist == 1 && !v.type->fields)
 			v = stored(w, &v, &all, e->list[i]);
 		else if (i < m->nkeys)
 			v = stored(w, &v, m->keys[i], e->list[i]);
@@ -307,6 +307,18 @@ static struct val aggregate(struct lower *w, const struct expr *e)
 	return (struct val){ .kind = K_VOID, .type = &v_void };
 }
 
+/* In a script, as in bpftrace, a division by zero gives 1. The instruction gives 0, so 1 is added then. */
+struct val lower_divided(struct lower *w, uint8_t token, const struct vtype *t, const struct val *a, const struct val *b)
+{
+	struct val v = lower_math(w, token, t, a, b), none, zero = val_const(&v_u64, 0);
+
+	if ((token != '/' && token != '%') || t->kind != V_INT || w->c->c_rules || (b->kind == K_CONST && b->k.u))
+		return v;
+	none = val_convert(w, b, t);
+	none = val_reg(t, lower_pure(w, IR_EQ, IR_U64, val_in_reg(w, &none), val_in_reg(w, &zero), 0), b->mask);
+	return lower_math(w, '|', t, &v, &none);
+}
+
 /* What `+ 1` adds to a value of this type. */
 static uint64_t step_of(struct lower *w, const struct vtype *t)
 {
@@ -336,7 +348,7 @@ struct val lower_map_assign(struct lower *w, const struct expr *e)
 
 		get.type = t;
 		old = lower_map_get(w, &get);
-		b = lower_math(w, e->op, update_type(w, e->op, t, b.type), &old, &b);
+		b = lower_divided(w, e->op, update_type(w, e->op, t, b.type), &old, &b);
 		b = val_convert(w, &b, t->kind == V_INT ? common_type(w->c, t, t) : t);
 	}
 	map_set(w, e, &b);

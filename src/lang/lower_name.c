@@ -331,6 +331,12 @@ struct val lower_name(struct lower *w, const struct expr *e)
 	case B_PROBETYPE: return text_or_site(w, e, check_probe_type(w->c));
 	case B_USERMODE: return val_const(e->type, 1);
 	case B_USERNAME: return context(w, e->type, IR_CTX_UID);
+	case B_PPID: case B_PCOMM: case B_LEADER_COMM: case B_CGROUP: return context(w, e->type, IR_CTX_PID);
+	case B_STR_LENGTH: return val_const(e->type, w->l->config.max_strlen);
+	case B_NUMAID:	return val_const(e->type, 0);
+	case B_JIFFIES:		/* user space knows them as hundredths of a second */
+		v = context(w, &v_u64, IR_CTX_NSECS);
+		return val_reg(e->type, lower_pure(w, IR_DIV, IR_U64, v.reg, lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 10000000), 0), 0);
 	case B_HAS_CPID:
 		v = context(w, &v_i64, IR_CTX_CPID);
 		return val_reg(e->type, lower_pure(w, IR_NE, IR_I64, v.reg, lower_pure(w, IR_CONST, IR_I64, IR_NONE, IR_NONE, 0), 0), 0);

@@ -381,7 +381,7 @@ void place_set(struct lower *w, struct val *place, const struct val *v, const st
 	switch (place->kind) {
 	case K_TUPLE:
 		for (i = 0; i < place->n && v->kind == K_TUPLE && i < v->n; i++)
-			place_set(w, &place->elems[i], &v->elems[i], e);
+			place_set(w, &place->elems[i], &v->elems[v_field(v->type, place->type, i)], e);
 		return;
 	case K_SLOT:
 		c = place->type->kind == V_STR ? val_text(w, v, e) : val_bytes(w, v);

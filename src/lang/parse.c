@@ -145,7 +145,7 @@ static struct stmt *block(struct parser *p, const char *where)
 }
 
 /* "if" value block ["else" (if | block)] */
-static struct stmt *if_stmt(struct parser *p)
+struct stmt *parse_if(struct parser *p)
 {
 	struct stmt *s = new_stmt(p, S_IF);
 
@@ -157,7 +157,7 @@ static struct stmt *if_stmt(struct parser *p)
 	s->a = parse_value(p);
 	s->body = block(p, "after the condition");
 	if (!p->panic && parse_accept_word(p, "else"))
-		s->other = parse_is_word(p, "if") ? if_stmt(p) : block(p, "after else");
+		s->other = parse_is_word(p, "if") ? parse_if(p) : block(p, "after else");
 	p->depth--;
 	return s;
 }
@@ -285,7 +285,7 @@ static struct stmt *statement(struct parser *p, bool *ret_braced)
 
 	*ret_braced = true;
 	if (parse_is_word(p, "if"))
-		return if_stmt(p);
+		return parse_if(p);
 	if (parse_is_word(p, "while"))
 		return loop_stmt(p, S_WHILE);
 	if (parse_is_word(p, "unroll"))
@@ -344,10 +344,13 @@ struct stmt *parse_statements(struct parser *p, struct expr **ret_value)
 		else if (ret_value && parse_is(p, '}') && s->kind == S_EXPR) {
 			*ret_value = s->a;
 			break;
+		} else if (ret_value && parse_is(p, '}') && s->kind == S_IF && (*ret_value = parse_as_value(p, s))) {
+			break;
 		} else if (!braced && !parse_is(p, '}') && !parse_is(p, ';') && !parse_is(p, T_END)) {
 			parse_error_in(p, "';'", "after the statement");
 			resync(p);
 		}
+		s->is_value = s->kind == S_EXPR && parse_is(p, '}');
 		*link = s;
 		link = &s->next;
 	}

@@ -12,7 +12,7 @@
 struct macro { const char *name; uint32_t pos; bool busy; };	/* #define name ...; where its text begins */
 
 struct macro_param { uint8_t kind; const char *name; };		/* T_VAR, T_MAP or T_WORD */
-struct block_macro { const char *name; uint32_t pos; struct macro_param *params; uint32_t nparams; };	/* macro name(...) { */
+struct block_macro { const char *name; uint32_t pos; struct macro_param *params; uint32_t nparams; bool is_line; };	/* macro name(...) {, #define name(...) */
 
 struct parser {
 	struct script *script;
@@ -41,6 +41,7 @@ void parse_error(struct parser *p, const char *what);	/* "expected WHAT, found .
 void parse_error_in(struct parser *p, const char *what, const char *where);
 bool parse_deeper(struct parser *p);	/* false: too deep; pair with p->depth-- */
 struct stmt *parse_statements(struct parser *p, struct expr **ret_value);
+struct stmt *parse_if(struct parser *p);
 
 /* parse_expr.c */
 struct expr *parse_expr(struct parser *p);		/* with assignment */
@@ -61,13 +62,23 @@ bool parse_preamble(struct parser *p);	/* false: this is a clause */
 
 /* parse_macro.c */
 void parse_macro(struct parser *p);
+void parse_define(struct parser *p, uint32_t at);	/* #define with parameters, from its name on */
 struct expr *parse_macro_use(struct parser *p, const char *name);	/* NULL: it is no macro, or panic */
 struct expr *parse_macro_arg(struct parser *p, const char *name);	/* NULL: no parameter */
 const char *parse_macro_var(struct parser *p, const char *name);	/* what $name is called here */
 const char *parse_macro_map(struct parser *p, const char *name);
+struct type_name *parse_macro_type(struct parser *p);	/* a parameter that typeof(...) was handed over for; NULL: this is none */
+bool parse_macro_is_type(const struct parser *p);
 
 /* parse_sugar.c */
 struct expr *parse_sugar(struct parser *p, struct expr *e);	/* a call as what it stands for; most stay */
+
+struct expr *parse_or(struct parser *p, struct expr *e);	/* a ?: b, behind the colon */
+struct expr *parse_container_of(struct parser *p, struct expr *e);	/* behind the name */
+
+/* parse_if.c */
+struct expr *parse_if_value(struct parser *p);
+struct expr *parse_as_value(struct parser *p, const struct stmt *s);	/* an if that has a value in each branch; NULL: it has none */
 
 /* parse_probe.c */
 struct probe *parse_probe(struct parser *p);

@@ -3,12 +3,13 @@
  * Expressions, with C's precedence:
  *
  *	expr    := unary assign-op value | value
- *	value   := binary ["?" value ":" value]
+ *	value   := binary ["?" [value] ":" value]
  *	binary  := unary (op unary)*
  *	unary   := ("+" | "-" | "!" | "~" | "*" | "&" | "++" | "--") unary | "(" type ")" unary | postfix
  *	postfix := primary ("." name | "." number | "->" name | "[" value "]" | "++" | "--")*
- *	primary := number | string | variable | map | name | call | tuple | "(" value ")" | "{" ... "}"
+ *	primary := number | string | variable | map | name | call | tuple | record | "(" value ")" | "{" ... "}" | "if" ... "else" ...
  */
+#include "lang/builtin.h"
 #include "lang/parse.h"
 
 #include <ctype.h>
@@ -140,9 +141,13 @@ static struct expr *name_expr(struct parser *p)
 		return made;
 	m = find_macro(p, p->tok.text);
 	e->name = p->tok.text;
+	if (!p->in_line && strncmp(e->name, "__builtin_", 10) == 0 && builtin_known(e->name + 10))
+		e->name += 10;
 	parse_advance(p);
 	if (m)
 		return macro_expr(p, m);
+	if (strcmp(e->name, "container_of") == 0 && parse_is(p, '(') && !p->in_line)
+		return parse_container_of(p, e);
 	if (strcmp(e->name, "sizeof") == 0)
 		return sizeof_expr(p, e);
 	if (strcmp(e->name, "offsetof") == 0)
@@ -207,7 +212,36 @@ static struct expr *map_expr(struct parser *p)
 	return parse_done(p, e);
 }
 
-/* "(" value ")" | "(" ")" | "(" value "," ")" | "(" value ("," value)+ ")" */
+/* (a=1, b="x"): a tuple whose elements have names; the first one has been read as an assignment. */
+static struct expr *record_expr(struct parser *p, struct expr *first, uint32_t at)
+{
+	struct expr *e = parse_new(p, E_TUPLE, at), **rest = NULL;
+	uint32_t n = parse_accept(p, ',') ? parse_list(p, ')', true, &rest) : 0, i;
+
+	if (!rest)
+		parse_expect(p, ')', "after the record");
+	first->kind = E_NAMED;
+	first->name = first->a->name;
+	first->a = first->b;
+	e->nlist = n + 1;
+	e->list = pool_alloc(&p->script->pool, (n + 1) * sizeof(*e->list));
+	e->fields = pool_alloc(&p->script->pool, (n + 1) * sizeof(*e->fields));
+	e->list[0] = first;
+	for (i = 0; i < n; i++)
+		e->list[i + 1] = rest[i];
+	for (i = 0; i <= n; i++) {
+		if (e->list[i]->kind != E_NAMED) {
+			if (!p->panic)
+				diag_error(p->lex.diags, e->list[i]->at, e->list[i]->len, "each value of a record has a name: (a=1, b=2)");
+			return parse_done(p, e);
+		}
+		e->fields[i] = e->list[i]->name;
+		e->list[i] = e->list[i]->a;
+	}
+	return parse_done(p, e);
+}
+
+/* "(" value ")" | "(" ")" | "(" value "," ")" | "(" value ("," value)+ ")" | record */
 static struct expr *paren_expr(struct parser *p)
 {
 	uint32_t at = p->tok.at;
@@ -219,8 +253,12 @@ static struct expr *paren_expr(struct parser *p)
 	if (parse_accept(p, ')')) {
 		e = parse_done(p, parse_new(p, E_TUPLE, at));
 	} else {
+		bool word = p->tok.kind == T_WORD;
+
 		first = e = parse_expr(p);
-		if (parse_accept(p, ',')) {
+		if (word && e->kind == E_ASSIGN && !e->op && e->a->kind == E_NAME && strcmp(e->a->name, "_") != 0) {
+			e = record_expr(p, e, at);
+		} else if (parse_accept(p, ',')) {
 			struct expr **rest;
 			uint32_t n = parse_list(p, ')', false, &rest);
 
@@ -260,7 +298,7 @@ static struct expr *literal_expr(struct parser *p, uint8_t kind)
 {
 	struct expr *e = parse_new(p, kind, p->tok.at);
 
-	e->value = p->tok.value;
+	e->value = kind == E_STR ? p->tok.text_len : p->tok.value;	/* of a text: all its bytes, also behind \\0 */
 	e->fvalue = p->tok.fvalue;
 	e->form = p->tok.form;
 	e->name = p->tok.text;
@@ -270,6 +308,7 @@ static struct expr *literal_expr(struct parser *p, uint8_t kind)
 	while (kind == E_STR && p->tok.kind == T_STR) {	/* "a" "b" */
 		e->name = pool_printf(&p->script->pool, "%s%s", e->name, p->tok.text);
 		e->text_len = strlen(e->name);
+		e->value = e->text_len;
 		parse_advance(p);
 	}
 	return parse_done(p, e);
@@ -281,7 +320,7 @@ static struct expr *primary(struct parser *p)
 	case T_INT:	return literal_expr(p, E_INT);
 	case T_FLOAT:	return literal_expr(p, E_FLOAT);
 	case T_STR:	return literal_expr(p, E_STR);
-	case T_WORD:	return name_expr(p);
+	case T_WORD:	return parse_is_word(p, "if") && !p->in_line ? parse_if_value(p) : name_expr(p);
 	case T_VAR:	return variable_expr(p);
 	case T_MAP:	return map_expr(p);
 	case '(':	return paren_expr(p);
@@ -500,7 +539,13 @@ struct expr *parse_value(struct parser *p)
 	if (!parse_deeper(p))
 		return parse_new(p, E_INT, p->tok.at);
 	e = binary(p, 1);
-	if (!p->panic && parse_accept(p, '?')) {
+	if (!p->panic && parse_is(p, '?')) {
+		parse_advance(p);
+		if (parse_accept(p, ':')) {
+			e = parse_or(p, e);
+			p->depth--;
+			return parse_done(p, e);
+		}
 		n = parse_new(p, E_COND, e->at);
 		n->a = e;
 		n->b = parse_value(p);

@@ -9,6 +9,7 @@
  * what was handed over, a plain name is the text of an expression, read where it stands. All other variables of the
  * body are its own: they get a number behind their name, a new one for each use.
  */
+#include "lang/builtin.h"
 #include "lang/parse.h"
 
 #include <string.h>
@@ -26,7 +27,7 @@ struct macro_use {
 
 /* What the parser was about to read. */
 struct place {
-	uint32_t pos, end;
+	uint32_t pos, end, size;
 	struct token tok;
 	bool in_predicate, in_line;
 	struct macro_use *use;
@@ -34,8 +35,9 @@ struct place {
 
 static struct place go_to(struct parser *p, uint32_t pos, struct macro_use *use)
 {
-	struct place back = { p->lex.pos, p->last_end, p->tok, p->in_predicate, p->in_line, p->use };
+	struct place back = { p->lex.pos, p->last_end, p->lex.size, p->tok, p->in_predicate, p->in_line, p->use };
 
+	p->lex.size = p->lex.diags->size;	/* also out of the line of a #define, to its arguments */
 	p->in_predicate = p->in_line = false;
 	p->use = use;
 	parse_rewind(p, pos);
@@ -45,6 +47,7 @@ static struct place go_to(struct parser *p, uint32_t pos, struct macro_use *use)
 static void go_back(struct parser *p, const struct place *back)
 {
 	p->lex.pos = back->pos;
+	p->lex.size = back->size;
 	p->last_end = back->end;
 	p->tok = back->tok;
 	p->in_predicate = back->in_predicate;
@@ -107,8 +110,27 @@ void parse_macro(struct parser *p)
 	if (p->panic)
 		return;
 	pass_body(p);
-	parse_expect(p, '}', "after the macro's body");
+	if (parse_is(p, '}'))
+		p->tok.at++;	/* what follows may be no word, such as #define */
+	else
+		parse_expect(p, '}', "after the macro's body");
 	*vec_add(&p->blocks) = m;
+}
+
+void parse_define(struct parser *p, uint32_t at)
+{
+	struct block_macro m = { .is_line = true };
+	uint32_t back = p->lex.pos;
+
+	parse_rewind(p, at);
+	m.name = p->tok.text;
+	parse_advance(p);
+	parse_expect(p, '(', "after the name");
+	params(p, &m);
+	m.pos = p->last_end;
+	p->lex.pos = back;
+	if (!p->panic)
+		*vec_add(&p->blocks) = m;
 }
 
 /* ---- uses ---- */
@@ -150,6 +172,28 @@ static bool one_more(struct parser *p)
 		diag_error(p->lex.diags, p->tok.at, p->tok.len, "the macros of this script become too much text");
 	p->panic = true;
 	return false;
+}
+
+bool parse_macro_is_type(const struct parser *p)
+{
+	const struct macro_arg *a = p->use && p->tok.kind == T_WORD ? find_arg(p, T_WORD, p->tok.text) : NULL;
+
+	return a && strncmp(p->lex.s + a->pos, "typeof", 6) == 0;
+}
+
+struct type_name *parse_macro_type(struct parser *p)
+{
+	const struct macro_arg *a = find_arg(p, T_WORD, p->tok.text);
+	struct type_name *t;
+	struct place back;
+
+	if (!one_more(p))
+		return NULL;
+	parse_advance(p);
+	back = go_to(p, a->pos, p->use->around);
+	t = parse_type(p);
+	go_back(p, &back);
+	return t;
 }
 
 struct expr *parse_macro_arg(struct parser *p, const char *name)
@@ -213,12 +257,45 @@ static bool args(struct parser *p, const struct block_macro *m, struct macro_arg
 	return !p->panic && parse_accept(p, ')');
 }
 
-static const struct block_macro *find_block(const struct parser *p, const char *name)
+/* How many arguments follow, whatever they are. */
+static uint32_t count_args(struct parser *p)
 {
-	for (size_t i = 0; i < p->blocks.n; i++)
-		if (strcmp(p->blocks.v[i].name, name) == 0)
-			return &p->blocks.v[i];
-	return NULL;
+	struct place back = go_to(p, p->tok.at, p->use);
+	uint32_t n = 0;
+
+	parse_advance(p);
+	if (parse_accept(p, '(') && !parse_is(p, ')'))
+		do {
+			n++;
+			pass_value(p);
+		} while (parse_accept(p, ','));
+	go_back(p, &back);
+	return n;
+}
+
+/*
+ * The macro of this name that takes so many arguments; if none does, the first one, which then complains, unless the language
+ * itself has something of that name.
+ */
+static const struct block_macro *find_block(struct parser *p, const char *name)
+{
+	const struct block_macro *first = NULL;
+	uint32_t n = 0, had = p->lex.diags->errors;
+
+	for (size_t i = 0; i < p->blocks.n; i++) {
+		const struct block_macro *m = &p->blocks.v[i];
+
+		if (strcmp(m->name, name) != 0)
+			continue;
+		if (!first)
+			n = count_args(p);
+		if (p->lex.diags->errors > had)
+			return m;
+		first = first ? first : m;
+		if (m->nparams == n)
+			return m;
+	}
+	return first && builtin_known(name) ? NULL : first;
 }
 
 /* Its body, or that of one which its body uses. An argument belongs to whoever has written it. */
@@ -233,9 +310,20 @@ static bool inside(const struct parser *p, const struct block_macro *m)
 /* A body without statements is its value, which may be a constant. */
 static struct expr *body(struct parser *p, struct expr *e)
 {
+	uint32_t size = p->lex.size, end = p->use->m->pos;
+
+	if (p->use->m->is_line) {
+		while (end < size && (p->lex.s[end] != '\n' || p->lex.s[end - 1] == '\\'))
+			end++;
+		p->lex.size = end;
+		e = parse_value(p);
+		p->lex.size = size;
+		return e;
+	}
 	parse_expect(p, '{', "in front of the macro's body");
 	e->body = parse_statements(p, &e->a);
-	parse_expect(p, '}', "after the macro's body");
+	if (!parse_is(p, '}'))		/* what follows is not read here */
+		parse_expect(p, '}', "after the macro's body");
 	if (e->body || !e->a)
 		return e;
 	e->a->at = e->at;

@@ -128,8 +128,12 @@ static void directive(struct parser *p)
 	if (directive_is(s, "define")) {
 		s += 6 + strspn(s + 6, " \t");
 		n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-		if (!n || s[n] == '(') {
-			diag_error(p->lex.diags, at, end - at, "a #define has no parameters; write 'macro %.*s(x) { ... }'", (int)n, s);
+		if (!n) {
+			diag_error(p->lex.diags, at, end - at, "a #define needs a name");
+			return;
+		}
+		if (s[n] == '(') {
+			parse_define(p, s - p->lex.s);
 			return;
 		}
 		m = vec_add(&p->macros);

@@ -5,7 +5,10 @@
  *	find(@m, key, $v)	has_key(@m, key) ? { $v = @m[key]; true } : false
  *	assert(c, "text")	if (!c) { errorf("assert failed: text"); exit(1) }
  *	fail("format", ...)	errorf("format", ...); exit(1)
+ *	container_of(p, T, m)	(T *)((uint64)p - offsetof(T, m))
+ *	is_err(p)		(uint64)p >= -4095
  */
+#include "lang/lex.h"
 #include "lang/parse.h"
 
 #include <string.h>
@@ -95,6 +98,79 @@ static struct expr *failure(struct parser *p, struct expr *e)
 	return block;
 }
 
+/* a ?: b is { $tmp = a; $tmp ? $tmp : b }: a is computed once. */
+struct expr *parse_or(struct parser *p, struct expr *a)
+{
+	struct expr *block = node(p, E_BLOCK, a), *set = node(p, E_ASSIGN, a), *choice = node(p, E_COND, a), *var[3];
+
+	for (int i = 0; i < 3; i++) {
+		var[i] = node(p, E_VAR, a);
+		var[i]->name = pool_printf(&p->script->pool, "?%u", a->at);
+	}
+	set->a = var[0];
+	set->b = a;
+	choice->a = var[1];
+	choice->b = var[2];
+	choice->c = parse_value(p);
+	block->body = statement(p, set, NULL);
+	block->a = choice;
+	return block;
+}
+
+static struct expr *cast(struct parser *p, const struct expr *at, struct type_name *to, struct expr *a)
+{
+	struct expr *e = node(p, E_CAST, at);
+
+	e->to = to;
+	e->a = a;
+	return e;
+}
+
+static struct type_name *unsigned_long(struct parser *p, const struct expr *at)
+{
+	struct type_name *t = pool_new(&p->script->pool, struct type_name);
+
+	*t = (struct type_name){ .at = at->at, .len = at->len, .name = "uint64" };
+	return t;
+}
+
+/* "(" pointer "," type "," member ("." member)* ")" is (type *)((uint64)pointer - offsetof(type, member)) */
+struct expr *parse_container_of(struct parser *p, struct expr *e)
+{
+	struct type_name *type, *pointer = pool_new(&p->script->pool, struct type_name);
+	struct expr *a, *minus = node(p, E_BINARY, e), *off = node(p, E_OFFSETOF, e);
+
+	parse_expect(p, '(', "after container_of");
+	a = parse_value(p);
+	parse_expect(p, ',', "after the pointer");
+	type = parse_type(p);
+	parse_expect(p, ',', "between type and member");
+	off->name = "";
+	do {
+		off->name = pool_printf(&p->script->pool, "%s%s%s", off->name, *off->name ? "." : "", p->tok.kind == T_WORD ? p->tok.text : "");
+		parse_expect(p, T_WORD, "as the name of a member");
+	} while (parse_accept(p, '.'));
+	parse_expect(p, ')', "after container_of(");
+	off->to = type;
+	*pointer = *type;
+	pointer->pointers++;
+	minus->op = '-';
+	minus->a = cast(p, e, unsigned_long(p, e), a);
+	minus->b = off;
+	return parse_done(p, cast(p, e, pointer, minus));
+}
+
+/* is_err(p): the kernel and others return -1 to -4095 as a pointer. */
+static struct expr *is_err(struct parser *p, struct expr *e)
+{
+	struct expr *test = node(p, E_BINARY, e);
+
+	test->op = T_GE;
+	test->a = cast(p, e, unsigned_long(p, e), e->list[0]);
+	test->b = number(p, e, E_INT, (uint64_t)-4095);
+	return test;
+}
+
 struct expr *parse_sugar(struct parser *p, struct expr *e)
 {
 	const char *usage = NULL;
@@ -111,6 +187,11 @@ struct expr *parse_sugar(struct parser *p, struct expr *e)
 		if (e->nlist)
 			return failure(p, e);
 		usage = "fail(\"format\", ...)";
+	}
+	if (strcmp(e->name, "is_err") == 0) {
+		if (e->nlist == 1)
+			return is_err(p, e);
+		usage = "is_err(pointer)";
 	}
 	if (usage && !p->panic)
 		diag_error(p->lex.diags, e->at, e->len, "usage: %s", usage);

@@ -49,7 +49,8 @@ static bool is_alias(const struct parser *p, const char *word)
 bool type_starts(struct parser *p)
 {
 	return p->tok.kind == T_WORD && (among(basic, p->tok.text) || among(tags, p->tok.text) ||
-					 among(quals, p->tok.text) || is_alias(p, p->tok.text));
+					 among(quals, p->tok.text) || is_alias(p, p->tok.text) ||
+					 parse_is_word(p, "typeof") || parse_macro_is_type(p));
 }
 
 static void skip_quals(struct parser *p)
@@ -179,22 +180,22 @@ static void type_dims(struct parser *p, struct type_name *t)
 	}
 }
 
-struct type_name *parse_type(struct parser *p)
+/* "typeof" "(" (type | value) ")" */
+static void typeof_type(struct parser *p, struct type_name *t)
 {
-	struct type_name *t = pool_new(&p->script->pool, struct type_name);
+	parse_advance(p);
+	parse_expect(p, '(', "after typeof");
+	t->name = "typeof";
+	if (type_starts(p))
+		t->of_type = parse_type(p);
+	else
+		t->of = parse_value(p);
+	parse_expect(p, ')', "after typeof(");
+}
 
-	t->at = p->tok.at;
-	t->name = "int";
-	skip_quals(p);
-	if (p->tok.kind == T_WORD && among(tags, p->tok.text)) {
-		t->tag = strcmp(p->tok.text, "class") == 0 ? "struct" : p->tok.text;
-		parse_advance(p);
-	}
-	if (p->tok.kind != T_WORD) {
-		parse_error(p, "the name of a type");
-		return t;
-	}
-	type_words(p, t);
+/* Behind the name of a type. */
+static struct type_name *type_end(struct parser *p, struct type_name *t)
+{
 	for (;;) {
 		skip_quals(p);
 		if (!parse_accept(p, '*'))
@@ -204,6 +205,35 @@ struct type_name *parse_type(struct parser *p)
 	type_dims(p, t);
 	t->len = p->last_end - t->at;
 	return t;
+}
+
+struct type_name *parse_type(struct parser *p)
+{
+	struct type_name *t = pool_new(&p->script->pool, struct type_name), *of;
+
+	t->at = p->tok.at;
+	t->name = "int";
+	skip_quals(p);
+	if (parse_macro_is_type(p)) {
+		of = parse_macro_type(p);
+		t->name = "typeof";
+		t->of_type = of ? of : t;
+		return of ? type_end(p, t) : t;
+	}
+	if (parse_is_word(p, "typeof")) {
+		typeof_type(p, t);
+		return type_end(p, t);
+	}
+	if (p->tok.kind == T_WORD && among(tags, p->tok.text)) {
+		t->tag = strcmp(p->tok.text, "class") == 0 ? "struct" : p->tok.text;
+		parse_advance(p);
+	}
+	if (p->tok.kind != T_WORD) {
+		parse_error(p, "the name of a type");
+		return t;
+	}
+	type_words(p, t);
+	return type_end(p, t);
 }
 
 /* ")" "(" ... ")": whom a pointer to a function calls does not matter here. */
@@ -290,7 +320,27 @@ static void members_line(struct parser *p, member_list *list)
 			declarator(p, t, vec_add(list));
 		} while (!p->panic && parse_accept(p, ','));
 	}
-	parse_expect(p, ';', "after the member");
+	if (!parse_is(p, '}'))
+		parse_expect(p, ';', "after the member");
+}
+
+/* "__attribute__" "((" words "))": of all attributes, packed matters. */
+static bool attributes(struct parser *p)
+{
+	bool packed = false;
+
+	while (parse_accept_word(p, "__attribute__")) {
+		uint32_t depth = 0;
+
+		do {
+			depth += parse_is(p, '(');
+			depth -= depth && parse_is(p, ')');
+			packed |= parse_is_word(p, "packed") || parse_is_word(p, "__packed__");
+			if (!parse_is(p, T_END))
+				parse_advance(p);
+		} while (depth && !parse_is(p, T_END));
+	}
+	return packed;
 }
 
 /* "struct" [name] "{" ... "}"; the answer names it. */
@@ -310,6 +360,7 @@ static struct type_name *struct_definition(struct parser *p)
 	while (!p->panic && !parse_is(p, '}') && !parse_is(p, T_END))
 		members_line(p, &members);
 	parse_expect(p, '}', "after the members");
+	d.packed = attributes(p);
 	p->depth--;
 	d.nmembers = members.n;
 	d.members = pool_alloc(&p->script->pool, (members.n + 1) * sizeof(*d.members));

@@ -28,6 +28,10 @@ const struct vtype v_mac = { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .extra
 const struct vtype v_errno = { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .extra = SHOWN_ERRNO };
 const struct vtype v_user = { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .extra = SHOWN_USER };
 
+#define SHOWN(as) { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .extra = as }
+const struct vtype v_signal = SHOWN(SHOWN_SIGNAL), v_comm_of = SHOWN(SHOWN_COMM), v_pcomm = SHOWN(SHOWN_PCOMM), v_ppid = SHOWN(SHOWN_PPID),
+	v_cgroup = SHOWN(SHOWN_CGROUP), v_cgroup_path = SHOWN(SHOWN_CGROUP_PATH), v_cgroup_id = SHOWN(SHOWN_CGROUP_ID);
+
 static const struct { const char *name; const struct vtype *type; } basics[] = {
 	{ "void", &v_void }, { "bool", &v_bool }, { "_Bool", &v_bool }, { "char", &v_char }, { "signed char", &v_i8 },
 	{ "unsigned char", &v_u8 }, { "short", &v_i16 }, { "short int", &v_i16 }, { "unsigned short", &v_u16 },
@@ -145,6 +149,14 @@ const struct vtype *v_tuple(struct pool *pool, const struct vtype *const *elems,
 	t->n = n;
 	for (i = 0; i < n; i++)
 		t->size += elems[i]->size;
+	return t;
+}
+
+const struct vtype *v_record(struct pool *pool, const struct vtype *const *elems, const char *const *fields, uint32_t n)
+{
+	struct vtype *t = (struct vtype *)v_tuple(pool, elems, n);
+
+	t->fields = fields;
 	return t;
 }
 
@@ -351,12 +363,25 @@ uint64_t v_align(const struct vtype *t)
 	return a;
 }
 
+uint64_t v_field(const struct vtype *t, const struct vtype *like, uint64_t i)
+{
+	uint64_t k = 0;
+
+	if (!t->fields || !like->fields)
+		return i;
+	while (k < t->n && strcmp(t->fields[k], like->fields[i]) != 0)
+		k++;
+	return k;
+}
+
 static bool same_elems(const struct vtype *a, const struct vtype *b)
 {
 	uint64_t i;
 
+	if (!a->fields != !b->fields)
+		return false;
 	for (i = 0; i < a->n; i++)
-		if (!v_same(a->elems[i], b->elems[i]))
+		if (v_field(b, a, i) == b->n || !v_same(a->elems[i], b->elems[v_field(b, a, i)]))
 			return false;
 	return true;
 }
@@ -398,7 +423,9 @@ static const char *tuple_name(struct pool *pool, const struct vtype *t)
 	uint64_t i;
 
 	for (i = 0; i < t->n; i++)
-		s = pool_printf(pool, "%s%s%s", s, i ? ", " : "", v_name(pool, t->elems[i]));
+		s = pool_printf(pool, "%s%s%s%s%s", s, i ? ", " : "", t->fields ? t->fields[i] : "", t->fields ? "=" : "", v_name(pool, t->elems[i]));
+	if (t->fields)
+		return pool_printf(pool, "%s)", s);
 	return pool_printf(pool, "%s%s)", s, t->n == 1 ? "," : "");
 }
 

@@ -28,7 +28,9 @@ enum v_kind {
 	V_ARGS,			/* `args` itself */
 };
 
-enum v_shown_as { SHOWN_INET4, SHOWN_INET6, SHOWN_MAC, SHOWN_ERRNO, SHOWN_USER };
+/* From SHOWN_COMM on: of a process, whose number is in the register; what /proc says of it when it is shown. */
+enum v_shown_as { SHOWN_INET4, SHOWN_INET6, SHOWN_MAC, SHOWN_ERRNO, SHOWN_USER, SHOWN_SIGNAL, SHOWN_CGROUP_ID, SHOWN_COMM, SHOWN_PCOMM, SHOWN_PPID,
+	SHOWN_CGROUP, SHOWN_CGROUP_PATH };
 
 struct vmember { const char *name; const struct vtype *type; uint64_t bit_off; uint32_t bit_size; };
 
@@ -47,6 +49,7 @@ struct vtype {
 	uint32_t extra;			/* stack mode; number of the strftime format */
 	const struct vtype *to;
 	const struct vtype *const *elems;
+	const char *const *fields;	/* V_TUPLE: a record, its elements have names */
 	struct types *types;		/* from the program: structs, enums */
 	type_id id;
 	const struct struct_decl *decl;	/* from the script */
@@ -56,7 +59,8 @@ struct vtype {
 };
 
 extern const struct vtype v_error, v_void, v_args, v_agg, v_bool, v_char, v_i8, v_i16, v_i32, v_i64, v_u8, v_u16, v_u32, v_u64, v_raw,
-	v_f32, v_f64, v_void_ptr, v_char_ptr, v_inet4, v_inet6, v_mac, v_errno, v_user;
+	v_f32, v_f64, v_void_ptr, v_char_ptr, v_inet4, v_inet6, v_mac, v_errno, v_user, v_signal,
+	v_comm_of, v_pcomm, v_ppid, v_cgroup, v_cgroup_path, v_cgroup_id;
 
 const struct vtype *v_pointer(struct pool *pool, const struct vtype *to);
 const struct vtype *v_array(struct pool *pool, const struct vtype *of, uint64_t n);
@@ -66,6 +70,11 @@ const struct vtype *v_enum(struct pool *pool, const struct enum_decl *d);
 const struct vtype *v_text(struct pool *pool, uint64_t size);
 const struct vtype *v_bytes(struct pool *pool, uint64_t size);
 const struct vtype *v_tuple(struct pool *pool, const struct vtype *const *elems, uint32_t n);
+
+const struct vtype *v_record(struct pool *pool, const struct vtype *const *elems, const char *const *fields, uint32_t n);
+
+/* Which element of t is element i of `like`: in records the one of the same name (t->n: there is none), in tuples the same. */
+uint64_t v_field(const struct vtype *t, const struct vtype *like, uint64_t i);
 
 /* C's and bpftrace's names of numbers; NULL if it is none. */
 const struct vtype *v_basic(const char *name);

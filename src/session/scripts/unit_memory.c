@@ -458,7 +458,7 @@ void unit_views_free(struct jab *j, struct target *t)
 
 static const char *const error_texts[IR_ERRORS] = {
 	[IR_ERR_FAULT] = "times a condition, key or value could not be read",
-	[IR_ERR_DIV] = "divisions by zero (or of the smallest number by -1) gave 0",
+	[IR_ERR_DIV] = "divisions by zero (they give 1, 0 in probe lines) or of the smallest number by -1 (0)",
 	[IR_ERR_RANGE] = "times an index was out of range and 0 was taken",
 	[IR_ERR_LOOP] = "loops were ended by their bound",
 	[IR_ERR_IDS] = "times pid or tid of another pid namespace was not known and 0 was taken",
