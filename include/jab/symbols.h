@@ -35,9 +35,10 @@ struct jab_function_types {
 JAB_API int jab_function_types(const struct jab_function *f, struct jab_function_types **ret_types);
 JAB_API void jab_function_types_free(struct jab_function_types *t);
 
-/* Where an argument of a static tracepoint is, and its type: "s32", "u64", "double". */
+/* Where an argument of a static tracepoint is, and its type: "s32", "u64", "double"; with <jab/tracepoint.h> also "char *", "enum color", "s32[4]". */
 struct jab_tracepoint_arg {
 	const char *type, *operand;
+	const char *name;	/* of the field; NULL: not known. "": the count of the array before it */
 	const char *why;	/* it can't be read; NULL: it can */
 };
 

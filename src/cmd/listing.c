@@ -58,7 +58,12 @@ static void print_place(FILE *to, const struct jab_tracepoint_site *s)
 	}
 	putc('\n', to);
 	for (size_t i = 0; i < s->nargs; i++) {
-		fprintf(to, INDENT INDENT "%s arg%zu  ", s->args[i].type, i);
+		fprintf(to, INDENT INDENT "%s ", s->args[i].type);
+		if (s->args[i].name)
+			print_safe(to, *s->args[i].name ? s->args[i].name : "(count)");
+		else
+			fprintf(to, "arg%zu", i);
+		fputs("  ", to);
 		print_safe(to, s->args[i].operand);
 		if (s->args[i].why) {
 			fputs(": ", to);
@@ -89,6 +94,8 @@ static void json_place(FILE *to, const struct jab_tracepoint_site *s)
 		fputs(i ? ",{" : "{", to);
 		json_pair(to, "type", s->args[i].type, true);
 		json_pair(to, "operand", s->args[i].operand, false);
+		if (s->args[i].name)
+			json_pair(to, "name", s->args[i].name, false);
 		if (s->args[i].why)
 			json_pair(to, "reason", s->args[i].why, false);
 		putc('}', to);

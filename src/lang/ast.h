@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include "lang/diag.h"
 #include "lang/pool.h"
-#include "sym/sym.h"
+#include "sym/types/types.h"
 
 struct vtype;		/* check.h */
 
@@ -137,7 +137,7 @@ struct struct_decl {
 	uint32_t at, len;
 };
 struct alias_decl { const char *name; struct type_name *type; };	/* typedef */
-struct enum_decl { const char *name; struct { const char *name; int64_t value; } *items; uint32_t nitems; };
+struct enum_decl { const char *name; struct type_value *items; uint32_t nitems; };
 
 struct script {
 	struct pool pool;

@@ -23,6 +23,7 @@ enum builtin {
 	B_REG,				/* a register, in probe lines */
 	B_VECTOR, B_VARG,		/* likewise a vector register, as a float; an argument in one. Value: number << 4 | bytes */
 	B_VAR,				/* a variable of the program */
+	B_FIELD,			/* of a static tracepoint, by its name */
 	B_ENUMERATOR,
 	B_CONSTANT,			/* an enumerator of the script */
 };

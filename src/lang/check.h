@@ -38,6 +38,8 @@ struct map_info {
 	uint32_t number;		/* in the unit, when lowered; IR_NONE before */
 };
 
+struct noted_struct { const struct usdt_type *of; const struct vtype *type; };
+
 struct lang {
 	const struct arch *arch;
 	struct script *script;
@@ -48,6 +50,7 @@ struct lang {
 	VEC(struct map_info *) maps;
 	VEC(struct vtype *) structs;		/* of the script, by number of their declaration */
 	VEC(const struct vtype *) enums;
+	VEC(struct noted_struct) noted;		/* of notes of tracepoints */
 	VEC(const struct expr *) cells;		/* every(), limit() and rate(), by number of their cell */
 	bool changed;				/* something new was learnt about a map */
 };
@@ -105,6 +108,11 @@ const struct vtype *check_usdt_arg(struct checker *c, struct expr *e, uint32_t n
 const struct vtype *check_usdt_member(struct checker *c, struct expr *e);
 bool check_has_usdt(const struct checker *c);
 const struct vtype *v_of_usdt(const struct usdt_arg *a);
+bool check_usdt_enumerator(const struct checker *c, struct expr *e);
+bool check_has_field(const struct checker *c, const char *name);	/* of the site's tracepoint */
+const struct vtype *check_usdt_field(struct checker *c, struct expr *e);
+#define USDT_COUNTED_SHOWN 8u		/* elements of a counted array */
+const struct vtype *v_of_whole_field(struct lang *l, const struct usdt_field *f, bool with_count);
 
 const char *check_probe_type(const struct checker *c);	/* "uprobe", "interval", ... */
 bool check_is_args(struct checker *c, const struct expr *e);	/* the word of the language, and no variable of that name */

@@ -194,7 +194,7 @@ static const struct vtype *check_unary(struct checker *c, struct expr *e)
 			check_error(c, e, "the address of a variable or map can't be taken");
 			return &v_error;
 		}
-		if (e->a->meaning == B_ARG && e->a->ref && (e->a->kind == E_NAME || e->a->kind == E_MEMBER)) {
+		if ((e->a->meaning == B_FIELD || (e->a->meaning == B_ARG && e->a->ref)) && (e->a->kind == E_NAME || e->a->kind == E_MEMBER)) {
 			check_error(c, e, "the address of an argument of a static tracepoint can't be taken");
 			return &v_error;
 		}

@@ -329,6 +329,8 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 	t = script_constant(c, e);
 	if (t)
 		return t;
+	if (c->c_rules && check_has_field(c, e->name))
+		return check_usdt_field(c, e);
 	if (!is_call_word(c, b))
 		b = B_NONE;
 	if (!b || is_hidden(c, e, b)) {
@@ -346,6 +348,8 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 	}
 	if (c->c_rules && is_register(c, e))
 		return e->meaning == B_REG ? &v_raw : &v_f64;
+	if (check_usdt_enumerator(c, e))
+		return &v_i64;
 	if (!header_constant(e->name, &value))
 		return unknown(c, e);
 	e->meaning = B_CONSTANT;

@@ -227,6 +227,7 @@ void lang_free(struct lang *l)
 	vec_free(&l->maps);
 	vec_free(&l->structs);
 	vec_free(&l->enums);
+	vec_free(&l->noted);
 	vec_free(&l->cells);
 	free(l);
 }

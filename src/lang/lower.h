@@ -36,6 +36,8 @@ typedef VEC(struct known) known_list;
 
 struct saved { int meaning; uint64_t number; const char *name; uint32_t index; const struct vtype *type; uint64_t mask; };
 
+#define LOWER_MOST_FIELDS 32	/* of an event, where some were made of one */
+
 struct lower {
 	struct checker *c;
 	struct lang *l;
@@ -47,6 +49,7 @@ struct lower {
 	VEC(struct saved) saved;
 	uint32_t end;			/* label of the program's end */
 	uint32_t next_bit;
+	uint32_t reserved;		/* fields of the event that come after those which are being made of one */
 	uint64_t entry_bits;		/* while a program with is_left is written: those that the entry has */
 	uint32_t loop_depth;
 	uint32_t loop_bit;
@@ -140,6 +143,7 @@ uint64_t lower_unknown(struct lower *w, uint32_t address);	/* a value is not kno
 
 /* lower_usdt.c: of the site's static tracepoint */
 struct val lower_usdt_arg(struct lower *w, const struct expr *e);
+struct val lower_usdt_field(struct lower *w, const struct expr *e);
 void lower_usdt_params(struct lower *w, arg_list *list, struct ir_record *r);
 
 /* lower_name.c */

@@ -10,7 +10,7 @@
 
 #include "lang/format.h"
 
-#define MOST_FIELDS 32		/* of an event, where some were made of one */
+#define MOST_FIELDS LOWER_MOST_FIELDS
 #define MOST_OF_VARIANTS 24
 #define MOST_DEPTH 4
 #define MOST_ELEMENTS 16
@@ -27,7 +27,7 @@ static void put_part(struct parts *p, const char *name, const struct val *v, int
 
 static bool is_full(const struct parts *p, int depth)
 {
-	return p->list->n >= (p->there == IR_NONE ? MOST_FIELDS : MOST_OF_VARIANTS) || depth >= MOST_DEPTH;
+	return p->list->n + p->w->reserved >= (p->there == IR_NONE ? MOST_FIELDS : MOST_OF_VARIANTS) || depth >= MOST_DEPTH;
 }
 
 static void put_member(struct parts *p, const char *name, const struct val *obj, const struct vmember *m, int depth)
@@ -71,14 +71,41 @@ static void put_members(struct parts *p, const char *name, const struct val *obj
 	}
 }
 
+/* One of an array whose count is known when it is read: 0 behind the end, which is not looked at. */
+static void put_counted(struct parts *p, const char *name, const struct val *array, const struct vmember *m, uint32_t number)
+{
+	struct val place, v, i = val_const(&v_i64, number);
+	uint32_t there, skip;
+	size_t mark;
+
+	if (is_full(p, 0))
+		return;
+	there = lower_pure(p->w, IR_LT, IR_I64, val_in_reg(p->w, &i), array->elems->reg, 0);
+	place = place_new(p->w, m->type, true);
+	place_zero(p->w, &place);
+	mark = p->w->known.n;
+	skip = lower_label(p->w);
+	lower_jump(p->w, IR_JZ, there, skip);
+	v = lower_member_of(p->w, array, m);
+	place_set(p->w, &place, &v, p->w->at);
+	lower_forget(p->w, mark);
+	lower_place_label(p->w, skip);
+	lower_field(p->w, p->r, p->list, name, &place);
+}
+
 static void put_elements(struct parts *p, const char *name, const struct val *array, int depth)
 {
 	uint64_t n = MIN(array->type->n, (uint64_t)MOST_ELEMENTS), i;
 
+	if (array->type->counted)
+		lower_field(p->w, p->r, p->list, pool_printf(p->w->pool, "%s.count", name), array->elems);
 	for (i = 0; i < n; i++) {
 		struct vmember m = { .name = NULL, .type = array->type->to, .bit_off = i * array->type->to->size * 8 };
 
-		put_member(p, pool_printf(p->w->pool, "%s[%d]", name, (int)i), array, &m, depth);
+		if (array->type->counted)	/* those behind the end are 0 and not looked at */
+			put_counted(p, pool_printf(p->w->pool, "%s[%d]", name, (int)i), array, &m, i);
+		else
+			put_member(p, pool_printf(p->w->pool, "%s[%d]", name, (int)i), array, &m, depth);
 	}
 }
 

@@ -344,6 +344,7 @@ struct val lower_name(struct lower *w, const struct expr *e)
 	case B_STACK:	return stack_bytes(w, e);
 	case B_ENUMERATOR: case B_CONSTANT: return val_const(e->type, e->value);
 	case B_VAR:	return lower_program_var(w, e);
+	case B_FIELD:	return lower_usdt_field(w, e);
 	case B_ARG: case B_SARG: case B_VARG:
 		if (e->ref)
 			return lower_usdt_arg(w, e);

@@ -75,6 +75,8 @@ struct val lower_member(struct lower *w, const struct expr *e)
 		return lower_program_var(w, e);
 	if (e->meaning == B_ARG)	/* args.arg0 */
 		return lower_usdt_arg(w, e);
+	if (e->meaning == B_FIELD)
+		return lower_usdt_field(w, e);
 	a = lower_expr(w, e->a);
 	o = val_object(w, &a);
 	return lower_member_of(w, &o, e->ref);

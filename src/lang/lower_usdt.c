@@ -9,11 +9,84 @@ struct val lower_usdt_arg(struct lower *w, const struct expr *e)
 	return lower_located(w, &a->loc, v_of_usdt(a), e);
 }
 
+/* The argument of a field, as a number. */
+static struct val argument(struct lower *w, uint32_t number, const struct vtype *type, const struct expr *e)
+{
+	return lower_located(w, &w->c->site->usdt->arg[number].loc, type, e);
+}
+
+static struct val length_of(struct lower *w, uint32_t number, const struct expr *e)
+{
+	const struct usdt *u = w->c->site->usdt;
+	struct val n = argument(w, number + 1, v_of_usdt(&u->arg[number + 1]), e);
+
+	return val_convert(w, &n, &v_i64);
+}
+
+/* What is where the argument points to. */
+static struct val pointed_to(struct lower *w, uint32_t number, const struct vtype *type, const struct expr *e)
+{
+	struct val a = argument(w, number, &v_u64, e);
+
+	return (struct val){ .kind = K_MEM, .type = type, .reg = val_in_reg(w, &a), .slot = IR_NONE, .mask = a.mask };
+}
+
+struct val lower_usdt_field(struct lower *w, const struct expr *e)
+{
+	const struct usdt_field *f = e->ref;
+	uint32_t number = f - w->c->site->usdt->field;
+	const struct vtype *t = v_of_whole_field(w->l, f, w->c->c_rules);
+	struct val v, n;
+
+	if (t->kind == V_STR) {
+		v = argument(w, number, &v_u64, e);
+		n = f->shape == USDT_COUNTED ? length_of(w, number, e) : val_const(&v_i64, 0);
+		return val_read_text(w, &v, f->shape == USDT_COUNTED ? &n : NULL, w->l->config.max_strlen);
+	}
+	if (v_is_scalar(t))
+		return argument(w, number, t, e);
+	v = pointed_to(w, number, t, e);
+	if (t->counted) {
+		v.elems = pool_new(w->pool, struct val);
+		*v.elems = length_of(w, number, e);
+		v.elems->reg = val_in_reg(w, v.elems);
+		v.elems->kind = K_REG;
+	}
+	return v;
+}
+
+static void put_fields(struct lower *w, arg_list *list, struct ir_record *r)
+{
+	const struct usdt *u = w->c->site->usdt;
+
+	w->reserved = u->nfields;
+	for (uint32_t i = 0; i < u->nfields; i++) {
+		struct expr e = { .kind = E_NAME, .ref = (void *)&u->field[i], .name = u->field[i].name, .at = w->at->at, .len = w->at->len };
+		struct val v;
+
+		w->reserved--;		/* what is short has room also after a long array */
+		if (!*e.name)
+			continue;
+		if (u->arg[i].why || (u->field[i].shape == USDT_COUNTED && u->arg[i + 1].why)) {
+			diag_warn(w->l->diags, e.at, e.len, "'%s' of %s ('%s') is left out: %s", e.name, u->shown, u->arg[i].text,
+				  u->arg[i].why ? u->arg[i].why : u->arg[i + 1].why);
+			continue;
+		}
+		e.type = v_of_whole_field(w->l, &u->field[i], w->c->c_rules);
+		v = lower_usdt_field(w, &e);
+		lower_some_fields(w, r, list, e.name, &v);
+	}
+}
+
 /* All of them; those that can't be read are left out with a warning. */
 void lower_usdt_params(struct lower *w, arg_list *list, struct ir_record *r)
 {
 	const struct usdt *u = w->c->site->usdt;
 
+	if (u->field) {
+		put_fields(w, list, r);
+		return;
+	}
 	for (uint32_t i = 0; i < u->nargs; i++) {
 		const struct usdt_arg *a = &u->arg[i];
 		struct expr e = { .kind = E_NAME, .ref = (void *)a, .name = pool_printf(w->pool, "arg%u", i), .type = v_of_usdt(a),

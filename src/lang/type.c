@@ -337,7 +337,7 @@ bool v_has_text(const struct vtype *t)
 {
 	struct type_string s;
 
-	return t->kind == V_STR || v_is_char_array(t) || (t->kind == V_STRUCT && t->types && type_is_string(t->types, t->id, &s));
+	return t->kind == V_STR || t->is_text || v_is_char_array(t) || (t->kind == V_STRUCT && t->types && type_is_string(t->types, t->id, &s));
 }
 
 bool v_can_text(const struct vtype *t)

@@ -11,6 +11,8 @@
 #include "lang/ir.h"
 #include "sym/types/types.h"
 
+struct lang;
+
 enum v_kind {
 	V_ERROR,		/* something was wrong, and said; goes with everything. With `types`: see v_is_odd() */
 	V_VOID,
@@ -40,6 +42,8 @@ struct vtype {
 	bool is_raw;			/* V_INT: a register as it is, perhaps of something narrower */
 	bool to_int;			/* V_INT: C makes an int of it: a bit-field narrower than that, an enumerator */
 	bool packed;			/* V_STRUCT of the script: without gaps */
+	bool is_text;			/* V_PTR: where it points to is text, as a note says */
+	bool counted;			/* V_ARRAY: how many elements there are is a value beside it (val.elems) */
 	bool held;			/* V_ARRAY: a number looked at as an array; it is in a register */
 	uint8_t show;			/* enum ir_type */
 	uint8_t base;			/* V_INT: IR_SHOW_RAW, IR_SHOW_OCTAL: how a field of it is written */
@@ -78,6 +82,10 @@ uint64_t v_field(const struct vtype *t, const struct vtype *like, uint64_t i);
 
 /* C's and bpftrace's names of numbers; NULL if it is none. */
 const struct vtype *v_basic(const char *name);
+
+/* What a note says of a tracepoint's argument or of a member of a struct; NULL: not enough. In the pool of the script. */
+struct usdt_field;
+const struct vtype *v_of_field(struct lang *l, const struct usdt_field *f);
 
 /* A type of the program. */
 const struct vtype *v_from(struct pool *pool, struct types *types, type_id id);

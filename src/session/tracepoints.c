@@ -81,8 +81,12 @@ static void show_args(struct module *m, struct usdt *u, struct jab_tracepoint_ar
 	usdt_read_args(m, u);
 	s->nargs = u->nargs;
 	s->args = args;
-	for (uint32_t i = 0; i < u->nargs; i++)
-		args[i] = (struct jab_tracepoint_arg){ usdt_type_name(&u->arg[i]), u->arg[i].text, u->arg[i].why };
+	for (uint32_t i = 0; i < u->nargs; i++) {
+		const struct usdt_field *f = u->field ? &u->field[i] : NULL;
+
+		args[i] = (struct jab_tracepoint_arg){ .type = f ? usdt_field_type(f) : xstrdup(usdt_type_name(&u->arg[i])), .operand = u->arg[i].text,
+						       .name = f ? f->name : NULL, .why = u->arg[i].why };
+	}
 }
 
 static struct jab_tracepoint_site show_site(struct module *m, const struct usdt *u, uint64_t bias)
@@ -111,6 +115,8 @@ static int show(struct module *m, const struct loaded *l, struct usdt *first, si
 	r = each(arg, &out);
 	free(text);
 	free(object);
+	for (size_t i = 0; i < n * USDT_ARGS_MAX; i++)
+		free((char *)args[i].type);
 	free(args);
 	free(sites);
 	return r;

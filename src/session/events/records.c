@@ -11,12 +11,12 @@ static void enum_field(const struct vtype *t, struct ctf_field *ret_field)
 	const struct type *y = t->kind == V_INT && t->types ? type_get(t->types, type_strip(t->types, t->id)) : NULL;
 
 	ret_field->kind = t->is_signed ? CTF_SIGNED : CTF_UNSIGNED;
-	if (!y || y->kind != TYPE_ENUM || y->n > CTF_MAX_VALUES)
+	if (t->enums ? t->enums->nitems > CTF_MAX_VALUES : !y || y->kind != TYPE_ENUM || y->n > CTF_MAX_VALUES)
 		return;
 	if (t->size == 1 || t->size == 2 || t->size == 4)
 		ret_field->bits = 8 * t->size;
-	ret_field->values = y->values;
-	ret_field->nvalues = y->n;
+	ret_field->values = t->enums ? t->enums->items : y->values;
+	ret_field->nvalues = t->enums ? t->enums->nitems : y->n;
 }
 
 /* Numbers, or bytes. */

@@ -225,6 +225,7 @@ void usdt_read_args(struct module *m, struct usdt *u)
 		read_arg(m, list, a);
 		s += len;
 	}
+	usdt_check_fields(u);
 	if (*s && !u->why)
 		u->why = "its note has more arguments than are supported";
 }

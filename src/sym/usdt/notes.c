@@ -16,7 +16,7 @@
 
 #define OWNER "stapsdt"
 #define NT_STAPSDT 3
-#define MOST_USDTS 1000000
+#define MOST_USDTS USDT_NOTES_MAX
 
 static size_t align4(size_t n)
 {
@@ -88,7 +88,8 @@ static void take_note(struct module *m, struct usdts *u, size_t number, const ui
 		return;
 	}
 	moved = base && get64(desc + 8) ? base - get64(desc + 8) : 0;
-	t.pc = get64(desc) + moved;
+	t.linked_pc = get64(desc);
+	t.pc = t.linked_pc + moved;
 	t.semaphore = get64(desc + 16) ? get64(desc + 16) + moved : 0;
 	t.provider = take_string(&p, end);
 	t.name = t.provider ? take_string(&p, end) : NULL;
@@ -169,6 +170,7 @@ static struct usdts *read_all(struct module *m)
 		if (e->sh[i].sh_type == SHT_NOTE && !strcmp(image_section_name(e, &e->sh[i]), ".note.stapsdt"))
 			take_section(m, u, image_section_bytes(e, &e->sh[i]), at ? at->sh_addr : 0);
 	sort(u);
+	usdt_take_fields(m, u);
 	return u;
 }
 
@@ -199,6 +201,7 @@ void usdts_close(struct usdts *u)
 	for (size_t i = 0; i < u->made.n; i++)
 		free(u->made.v[i]);
 	vec_free(&u->made);
+	vec_free(&u->types);
 	vec_free(&u->list);
 	free(u);
 }

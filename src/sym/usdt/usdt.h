@@ -21,6 +21,42 @@ struct usdt_arg {
 	struct loc loc;
 };
 
+/* What <jab/tracepoint.h> says of an argument, or of a member of a struct (docs/tracepoint-notes.md). */
+enum usdt_kind {
+	USDT_INT = 1, USDT_BOOL, USDT_FLOAT, USDT_POINTER,
+	USDT_STRING,		/* a pointer to text that ends with 0 */
+	USDT_CHARS,		/* of an array */
+	USDT_ENUM, USDT_STRUCT,
+	USDT_LENGTH,		/* of the counted array before it; it has no name */
+};
+enum usdt_shape { USDT_VALUE, USDT_FIXED, USDT_COUNTED };	/* arrays are where the argument points to, structs likewise */
+
+struct usdt_type;
+struct usdt_field {
+	const char *name;
+	uint8_t kind, shape;
+	uint8_t size;		/* of the value or of one element */
+	bool is_signed;
+	uint8_t arg_size;
+	bool arg_signed;
+	uint32_t length;	/* USDT_FIXED */
+	const char *of_name;	/* of its enum or struct */
+	const struct usdt_type *of;	/* NULL: the file does not say */
+	uint64_t offset;	/* of a member */
+};
+
+struct usdt_type {
+	const char *name;
+	uint8_t kind;		/* USDT_ENUM or USDT_STRUCT */
+	bool is_doubtful;	/* there is another one of that name and number */
+	uint32_t id, n, bytes;
+	const struct type_value *values;
+	const struct usdt_field *members;
+	const uint8_t *raw;
+	uint32_t raw_size;
+	uint32_t depth;		/* of structs in it */
+};
+
 /* One place. Addresses are link addresses, corrected by where .stapsdt.base is now. */
 struct usdt {
 	const char *provider, *name;
@@ -32,6 +68,9 @@ struct usdt {
 	uint32_t nargs;
 	const struct usdt_arg *arg;	/* usdt_read_args() */
 	bool has_args;		/* they were read */
+	const struct usdt_field *field;	/* one for each argument, when they were read; NULL: not known */
+	uint32_t nfields;
+	uint64_t linked_pc;	/* as the note has it */
 };
 
 /* All of a module, by provider, name and address; each place once for each name. They live with the module. */
@@ -48,6 +87,9 @@ void usdt_read_args(struct module *m, struct usdt *u);
 
 /* "u64", "s32", "f64": the type of an argument. */
 const char *usdt_type_name(const struct usdt_arg *a);
+
+/* "s32[4]", "enum color": as the field is shown. The caller frees it. */
+char *usdt_field_type(const struct usdt_field *f);
 
 /* Places of one tracepoint. */
 bool usdt_same_name(const struct usdt *a, const struct usdt *b);
