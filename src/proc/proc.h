@@ -215,7 +215,7 @@ int arena_tid(const struct arena *a, int32_t *ret_off);	/* proc_tid_offset(), as
  */
 bool arena_is_quiet(struct arena *a, const struct gap *ranges, size_t n);
 bool arena_nobody_in(struct arena *a, const struct gap *ranges, size_t n);	/* likewise, but only in these ranges */
-void arenas_held(struct arena *const *arenas, size_t n, bool *ret_held);	/* whether any process maps each arena; reads all of /proc */
+void arenas_held(struct arena *const *arenas, size_t n, bool *ret_held);	/* whether any process that may be a fork maps each arena */
 int arena_destroy(struct arena *a);	/* if no text was changed, or all is restored: unmap it in the target and here; frees a */
 void arena_forget(struct arena *a);	/* unmap it only here; counters stay readable until then; frees a, NULL is fine */
 

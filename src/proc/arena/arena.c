@@ -5,6 +5,7 @@
  */
 #include "arch/page.h"
 #include "proc/undo/clean.h"
+#include "proc/undo/kin.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -350,8 +351,11 @@ int arena_create(struct proc *p, struct piece *pieces, size_t n, size_t max_edit
 		r = arena_place(a);
 	if (r == 0)
 		r = write_book(a, max_edits);
+	kin_begin(a);
 	if (r == 0)
 		r = arena_make(a);
+	if (r == 0)
+		kin_note_sharers(a);
 	if (r == 0)
 		r = finish(a);
 	if (r == 0)
@@ -435,6 +439,7 @@ void arena_forget(struct arena *a)
 		munmap(a->rings_view, a->rings_len);
 	vec_free(&a->tids);
 	vec_free(&a->unread);
+	vec_free(&a->kin.sharers);
 	close_fd(&a->fd);
 	close_fd(&a->data_fd);
 	close_fd(&a->pidfd);

@@ -33,6 +33,11 @@ struct arena {
 	size_t rings_len;
 	struct piece *pieces;
 	size_t n;
+	struct {		/* for kin_find() */
+		uint64_t since;	/* when the arena was made, in the ticks of /proc/PID/stat */
+		pid_t parent;	/* of the target, as of proc_open() */
+		pid_list sharers;	/* processes that shared the target's memory then */
+	} kin;
 	bool mapped;		/* the target has the mappings */
 	bool undumped;		/* they are excluded from core dumps, or that was tried */
 	struct sigframes frames;

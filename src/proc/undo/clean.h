@@ -62,7 +62,9 @@ typedef VEC(struct holder) holder_list;
 void holders_in_maps(pid_t pid, holder_list *list);	/* appends: one entry for each arena mapped */
 void holders_in(struct proc *p, holder_list *list);	/* the same for an open process */
 void holders_in_fds(pid_t pid, pid_t tid, holder_list *list);	/* appends: one entry for each descriptor */
-int holders_everywhere(bool descriptors, holder_list *list);	/* appends: mappings of all processes, and descriptors if asked for */
+/* These append. A process whose mappings can't be read in time is added to *stuck. */
+int holders_among_kin(const struct arena *a, holder_list *list, pid_list *stuck);	/* mappings of all processes that may be forks of its target */
+int holders_everywhere(holder_list *list, pid_list *stuck);	/* mappings and descriptors of all processes */
 bool holder_shares(const struct holder *h, const struct arena *a);	/* it maps the memory of a: proved by a challenge */
 bool holder_is_older(const struct holder *h, const struct arena *a);
 

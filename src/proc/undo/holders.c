@@ -5,6 +5,8 @@
  * a challenge: the tracer writes a random word into its own mapping of the record and reads it in the other process.
  */
 #include "proc/undo/clean.h"
+#include "proc/undo/kin.h"
+#include "proc/undo/look.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -157,9 +159,10 @@ void holders_in_fds(pid_t pid, pid_t tid, holder_list *list)
 		closedir(d);
 }
 
-int holders_everywhere(bool descriptors, holder_list *list)
+int holders_everywhere(holder_list *list, pid_list *stuck)
 {
 	DIR *d = opendir("/proc");
+	pid_list pids = { 0 };
 	struct dirent *e;
 
 	if (!d)
@@ -167,14 +170,24 @@ int holders_everywhere(bool descriptors, holder_list *list)
 	while ((e = readdir(d))) {
 		pid_t pid = atoi(e->d_name);
 
-		if (pid <= 0 || pid == getpid())
-			continue;
-		if (descriptors)
-			holders_in_fds(pid, pid, list);	/* first: they are mapped before they are closed */
-		holders_in_maps(pid, list);
+		if (pid > 0 && pid != getpid())
+			*vec_add(&pids) = pid;
 	}
 	closedir(d);
+	look_for_holders(&pids, true, list, stuck);
+	vec_free(&pids);
 	return 0;
+}
+
+int holders_among_kin(const struct arena *a, holder_list *list, pid_list *stuck)
+{
+	pid_list pids = { 0 };
+	int r = kin_find(a, &pids);
+
+	if (!r)
+		look_for_holders(&pids, false, list, stuck);
+	vec_free(&pids);
+	return r;
 }
 
 static bool read_head(const struct holder *h, struct undo_head *ret_head)
@@ -232,17 +245,20 @@ bool arena_is_mapped(const struct arena *a, pid_t pid)
 	return found;
 }
 
+/* A process that can't be read now may be a fork that runs: it is read again later. */
 void arenas_held(struct arena *const *arenas, size_t n, bool *ret_held)
 {
-	holder_list list = { 0 };
-
-	holders_everywhere(false, &list);
 	for (size_t k = 0; k < n; k++) {
-		ret_held[k] = false;
+		holder_list list = { 0 };
+		pid_list stuck = { 0 };
+
+		holders_among_kin(arenas[k], &list, &stuck);
+		ret_held[k] = stuck.n;
 		for (size_t i = 0; !ret_held[k] && i < list.n; i++)
 			ret_held[k] = holder_shares(&list.v[i], arenas[k]);
+		vec_free(&list);
+		vec_free(&stuck);
 	}
-	vec_free(&list);
 }
 
 /* Whether the arena that the process maps was made before ours. */

@@ -396,9 +396,10 @@ static size_t recover_forks_once(const holder_list *of, uint64_t patience, uint6
 				 struct text_report *sum)
 {
 	holder_list list = { 0 };
+	pid_list stuck = { 0 };
 	size_t n = 0;
 
-	holders_everywhere(true, &list);
+	holders_everywhere(&list, &stuck);
 	for (size_t i = 0; i < list.n && now_ns() <= deadline; i++) {
 		pid_t pid = list.v[i].pid, tracer;
 
@@ -410,6 +411,7 @@ static size_t recover_forks_once(const holder_list *of, uint64_t patience, uint6
 		n++;
 	}
 	vec_free(&list);
+	vec_free(&stuck);
 	return n;
 }
 
@@ -469,15 +471,18 @@ bool text_is_traced(pid_t pid)
 int text_find_left(pid_list *ret_pids)
 {
 	holder_list list = { 0 };
-	pid_list pids = { 0 };
+	pid_list pids = { 0 }, stuck = { 0 };
 	pid_t tracer;
 	size_t i;
-	int r = holders_everywhere(true, &list);
+	int r = holders_everywhere(&list, &stuck);
 
+	for (i = 0; i < stuck.n; i++)
+		log_warn("process %d keeps its mappings locked, so it was not examined", stuck.v[i]);
 	for (i = 0; r == 0 && i < list.n; i++)
 		if (!has_pid(&pids, list.v[i].pid) && holder_tracer(&list.v[i], &tracer) == TRACER_DEAD)
 			*vec_add(&pids) = list.v[i].pid;
 	vec_free(&list);
+	vec_free(&stuck);
 	if (r == 0)
 		*ret_pids = pids;
 	return r;
