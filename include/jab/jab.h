@@ -222,6 +222,23 @@ struct jab_unfollowed {
 };
 JAB_API const struct jab_unfollowed *jab_get_unfollowed(struct jab *j);
 
+/*
+ * How a process ended that was a target from the start. What is not known: the status, if the process was not started by
+ * jab_spawn(), before Linux 6.15, unless its parent has not asked for it yet; the place, without root, and for signals that
+ * a handler caught or that were not raised by an instruction (abort()).
+ */
+struct jab_end {
+	pid_t pid;
+	const char *name;	/* of its main thread */
+	bool is_known;
+	int status;		/* as of waitpid(2), if it is known */
+	const char *place;	/* of the instruction that raised the signal: "prog:crash+0x12"; NULL: not known */
+	uint64_t ip;		/* its address */
+	bool has_address;
+	uint64_t address;	/* that it could not access */
+};
+JAB_API int jab_each_end(struct jab *j, int (*each)(void *arg, const struct jab_end *e), void *arg);
+
 struct jab_times {
 	uint64_t symbols_ns, plan_ns, write_ns;
 	uint64_t pause_ns;	/* the longest time that threads were held in one stop */

@@ -4,6 +4,7 @@
 
 #include <sys/timerfd.h>
 #include "base/clock.h"
+#include "session/ends.h"
 
 /* ---- targets ---- */
 
@@ -62,8 +63,10 @@ static int plan(struct jab *j, bool alone)
 
 static int insert(struct jab *j)
 {
-	int r = session_insert(j);
+	int r;
 
+	ends_begin(j);
+	r = session_insert(j);
 	j->handle->stage = r < 0 ? STAGE_OVER : STAGE_RUNNING;
 	return r;
 }
@@ -171,8 +174,11 @@ pid_t jab_child_pid(const struct jab *j)
 
 static int take_out(struct jab *j)
 {
-	int r = session_remove(j, &j->handle->report);
+	int r;
 
+	for (size_t i = 0; i < j->targets.n; i++)
+		ends_note(j, &j->targets.v[i]);
+	r = session_remove(j, &j->handle->report);
 	j->handle->stage = STAGE_OVER;
 	return r;
 }
@@ -231,6 +237,11 @@ int jab_each_count(struct jab *j, int (*each)(void *arg, const struct jab_count 
 int jab_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_probe_info *p), void *arg)
 {
 	return API_CALL(j, STAGE_ANY, session_each_probe(j, each, arg));
+}
+
+int jab_each_end(struct jab *j, int (*each)(void *arg, const struct jab_end *e), void *arg)
+{
+	return API_CALL(j, STAGE_RUNNING | STAGE_OVER, ends_each(j, each, arg));
 }
 
 static int log_faults(struct jab *j)

@@ -285,8 +285,31 @@ int run_say_plan(struct jab *j, FILE *to, enum run_summary what)
 	return 0;
 }
 
+static bool is_crash(int signal)
+{
+	return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE || signal == SIGABRT || signal == SIGTRAP ||
+	       signal == SIGSYS || signal == SIGKILL;
+}
+
+static int say_end(void *arg, const struct jab_end *e)
+{
+	char address[40] = "";
+
+	if (e->has_address)
+		snprintf(address, sizeof(address), ", address %#" PRIx64, e->address);
+	if (e->is_known && WIFSIGNALED(e->status) && is_crash(WTERMSIG(e->status)))
+		log_warn("process %d (%s) was ended by signal %d (%s)%s%s%s", e->pid, e->name, WTERMSIG(e->status), strsignal(WTERMSIG(e->status)),
+			 e->place ? " in " : "", e->place ? e->place : "", address);
+	else if (!e->is_known && e->place)
+		log_warn("process %d (%s) has ended after a fault in %s%s", e->pid, e->name, e->place, address);
+	else if (!e->is_known)
+		log_info("process %d (%s) has ended; this kernel does not tell how", e->pid, e->name);
+	return 0;
+}
+
 void run_say_report(struct jab *j, const struct jab_report *r)
 {
+	jab_each_end(j, say_end, NULL);
 	say_unfollowed(j);
 	if (r->left == 1)
 		log_warn("process %d, which the command has started, goes on and is no longer traced", r->one_left);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "session/ends.h"
 
 void session_new(struct jab **ret_jab)
 {
@@ -36,6 +37,7 @@ void session_free(struct jab *j)
 		return;
 	session_abandon(j);
 	free(j->condition);
+	ends_free(j);
 	for (size_t i = 0; i < j->targets.n; i++)
 		target_free(j, &j->targets.v[i]);
 	for (size_t i = 0; i < j->files.n; i++) {

@@ -215,6 +215,7 @@ struct jab {
 	const struct arch *arch;	/* of all targets */
 	struct handle *handle;	/* of the public functions: api/api.h */
 	struct events *events;	/* NULL: probes count */
+	struct ends *ends;	/* how targets end; NULL: the probes were never in */
 	char *condition;	/* of all probe lines, besides their own; NULL: none */
 	bool follow;		/* other programs and libraries that come later are probed, too */
 	VEC(struct exec_guest) execs;	/* threads on the way through an exec; parks.c */

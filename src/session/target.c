@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "session/ends.h"
 #include "base/file.h"
 
 static bool same_file(const struct map *a, const struct map *b)
@@ -354,6 +355,7 @@ void targets_retire(struct jab *j)
 
 void target_free(struct jab *j, struct target *t)
 {
+	ends_note(j, t);
 	for (size_t i = 0; i < t->loaded.n; i++) {
 		plan_free(t->loaded.v[i].plan);
 		vec_free(&t->loaded.v[i].wants);

@@ -36,6 +36,7 @@ TARGETS = {
     "calls_O0": c("calls.c", "-O0"),
     "calls_cet": c("calls.c", "-fcf-protection=branch"),
     "warm": c("warm.c"),
+    "crash": c("crash.c"),
     "hoard": c("hoard.c", "-fno-optimize-sibling-calls"),
     "daily": {"sources": ["daily.cc"], "command": ["g++", "-O1", "-g", "-Wall", "-Wextra", "-pthread"]},
     "libclockstep.so": c("clockstep.c", "-shared", "-fPIC"),

@@ -186,8 +186,8 @@ int refuse_living(const struct holder *h)
 
 	switch (holder_tracer(h, &pid)) {
 	case TRACER_ALIVE:
-		return fail(-EBUSY, "process %d is traced by jab %d, which is alive%s", h->pid, pid, is_readable(pid) ? "" :
-			    " (that process can't be inspected from here, so this is not certain)");
+		return fail(-EBUSY, "process %d is traced by jab %d, which is alive%s; end that run, or give all probes to one run", h->pid, pid,
+			    is_readable(pid) ? "" : " (that process can't be inspected from here, so this is not certain)");
 	case TRACER_UNKNOWN:
 		return fail(-EBUSY, "process %d was traced from another pid namespace (jab %d there): "
 			    "recover it from there, or as root from the initial one", h->pid, h->label.tracer.pid);
