@@ -56,8 +56,10 @@ def test_python(tmp_path):
     s = scripts.run('usdt:python:line { @lines = count(); } usdt:python:function__entry /str(arg1) == "fall"/ { @[str(arg1), arg2] = count(); }',
                     *command)
     assert s.status == 0 and s.stdout == alone and f"@[fall, 3]: {30 * 21}\n" in s.output, s
-    t = jab.run("trace", "--json", "usdt:python:gc__start", "usdt:python:line file=arg0:string func=arg1:string line=arg2 if arg2 == 4", "--", *command)
-    assert t.status == 0, t
+    t = jab.run("trace", "--json", "-o", tmp_path / "out", "usdt:python:gc__start",
+                "usdt:python:line file=arg0:string func=arg1:string line=arg2 if arg2 == 4", "--", *command)
+    assert t.status == 0 and t.output == alone, t
+    t = jab.Result(t.status, (tmp_path / "out").read_text(), t.stderr)
     mine = [x["fields"] for x in t.rows if x["probe"] == "python:line" and x["fields"]["func"] == "fall"]
     assert mine == [{"file": str(tmp_path / "work.py"), "func": "fall", "line": 4}] * (30 * 21), mine[:3]
     assert [x["fields"] for x in t.rows if x["probe"] == "python:gc__start"][-2:] == [{"arg0": 2}, {"arg0": 2}], t
@@ -89,7 +91,8 @@ def test_libstdcxx(tmp_path):
     r = jab.count_command(["usdt:libstdcxx:*"], [tmp_path / "throws"])
     assert r.stdout == "44850\n", r
     assert {x["function"]: x["hits"] for x in r.rows} == {"libstdcxx:throw": 300, "libstdcxx:catch": 400, "libstdcxx:rethrow": 100}, r
-    t = jab.run("trace", "--json", "usdt:libstdcxx:throw", "usdt:libstdcxx:catch", "--", tmp_path / "throws")
+    t = jab.run("trace", "--json", "-o", tmp_path / "out", "usdt:libstdcxx:throw", "usdt:libstdcxx:catch", "--", tmp_path / "throws")
+    t = jab.Result(t.status, (tmp_path / "out").read_text(), t.stderr)
     thrown = [x["fields"]["arg0"] for x in t.rows if x["probe"] == "libstdcxx:throw"]
     caught = [x["fields"]["arg0"] for x in t.rows if x["probe"] == "libstdcxx:catch"]
     assert len(thrown) == 300 and set(thrown) <= set(caught), json.dumps(t.rows[:4])
