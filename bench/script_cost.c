@@ -12,7 +12,7 @@
 
 #define CALLS 100000
 #define ROUNDS 40
-#define ROOM 3200			/* for each way */
+#define ROOM 3072			/* for each way */
 
 typedef uint64_t call_fn(uint64_t a, uint64_t b, uint64_t c);
 
@@ -47,6 +47,7 @@ static struct way ways[] = {
 	{ .name = "@[tid]++", .script = "uprobe:/x:f { @n[tid]++; }" },
 	{ .name = "@[tid] = arg1", .script = "uprobe:/x:f { @n[tid] = arg1; }" },
 	{ .name = "false: @[tid] is absent", .script = "uprobe:/x:f /@n[arg0]/ { @n[1] = 2; }" },
+	{ .name = "@[text] = count()", .script = "uprobe:/x:f { @n[\"abc\"] = count(); }" },
 	{ .name = "@x = count(), read", .script = "uprobe:/x:f { @ = count(); if (@ == 0x123456789) { @y++; } }" },
 	{ .name = "call, hist(duration)", .script = "call:/x:f { @ = hist(duration); }", .at = LANG_CALL },
 	{ .name = "three pointers, plain", .script = "uprobe:/x:f /5 == *(uint64 *)(*(uint64 *)(*(uint64 *)arg1))/ { @ = count(); }", .arg1 = 2 },

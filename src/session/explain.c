@@ -242,6 +242,7 @@ int explain_probe(struct jab *j, const struct probe_spec *spec, bool any_object)
 /* ---- the end of a run: probes without a hit ---- */
 
 #define MOST_HINTS 4
+#define MOST_LOOKS 16		/* probes without a hit that hints are looked for: each look reads all names of all files */
 #define MOST_TARGETS 16			/* targets that are searched for one hint */
 
 /* The target may have ended. A command that jab started has used the files that jab sees. */
@@ -360,7 +361,7 @@ void probes_say_hints(struct jab *j)
 	int said = 0;
 
 	session_each_probe(j, add_hitless, &h);
-	for (size_t i = 0; i < h.probes.n && said < MOST_HINTS; i++)
+	for (size_t i = 0; i < h.probes.n && i < MOST_LOOKS && said < MOST_HINTS; i++)
 		said += !is_conditional(j, h.probes.v[i]) && say_hint(j, h.probes.v[i]);
 	vec_free(&h.probes);
 }
