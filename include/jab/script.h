@@ -41,6 +41,7 @@ struct jab_script_options {
 	enum jab_script_style style;
 	bool unsafe;			/* system() may be used */
 	bool no_warnings;		/* none about the script, and none of warnf() */
+	const char *probe_filter;	/* a regular expression: only probes whose text it matches, and begin and end; NULL: all */
 };
 
 /* Also on failure there is a script, for jab_script_errors(). */

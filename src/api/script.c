@@ -29,6 +29,7 @@ static int load(struct jab *j, const struct jab_script_options *options, struct 
 		.name = o.name ? o.name : "script", .text = o.text, .len = o.len, .params = o.params, .nparams = o.nparams,
 		.options = o.options, .noptions = o.noptions, .out = o.out ? o.out : stdout, .trace = o.trace,
 		.style = (enum script_style)o.style, .unsafe = o.unsafe, .no_warnings = o.no_warnings,
+		.probe_filter = o.probe_filter,
 	};
 	s = *ret_script = xcalloc(1, sizeof(*s));
 	s->j = j;

@@ -21,7 +21,7 @@ static bool list, folded, unsafe, no_warnings, verbose;	/* verbose: -lv */
 
 /* Options of bpftrace that are accepted and not used, so that a bpftrace command line works with jab. */
 static bool of_bpftrace, quiet;
-static const char *text_of_bpftrace;
+static const char *text_of_bpftrace, *probe_filter;
 static text_list list_of_bpftrace;
 
 static const struct opt opts[] = {
@@ -45,6 +45,8 @@ static const struct opt opts[] = {
 	{ 'k', "check-helpers", NULL, OPT_FLAG, &of_bpftrace, "an option of bpftrace; changes nothing here: faults are always reported" },
 	{ 0, "usdt-file-activation", NULL, OPT_FLAG, &of_bpftrace, "an option of bpftrace; changes nothing here" },
 	{ 0, "no-feature", "NAMES", OPT_TEXT, &text_of_bpftrace, "an option of bpftrace; changes nothing here" },
+	{ 0, "cmd", "CMD", OPT_TEXT, &run.command, "the same as -c" },
+	{ 0, "probe-filter", "REGEX", OPT_TEXT, &probe_filter, "leave out the probes that this does not match; begin and end stay" },
 	{ 0, "unsafe", NULL, OPT_FLAG, &unsafe, "let the script start programs with system()" },
 	{ 0, "no-warnings", NULL, OPT_FLAG, &no_warnings, "leave out warnings about the script, and what warnf() says" },
 	{ 0 }
@@ -525,6 +527,7 @@ static int run_script(text_list *words, char **rest)
 	o.style = run.json ? JAB_SCRIPT_JSON : folded ? JAB_SCRIPT_FOLDED : JAB_SCRIPT_TEXT;
 	o.unsafe = unsafe;
 	o.no_warnings = no_warnings;
+	o.probe_filter = probe_filter;
 	if (run.output && !(o.out = output_create(run.output)))
 		return complain(NULL);
 	r = run_given(&o, words, rest);

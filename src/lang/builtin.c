@@ -48,6 +48,7 @@ static const struct call_info calls[] = {
 	{ "getopt", C_GETOPT, 1, 3, "getopt(\"name\", default, \"what it is\")" },
 	{ "comm", C_COMM, 0, 1, "comm(pid)" }, { "cgroup_path", C_CGROUP_PATH, 1, 2, "cgroup_path(cgroup)" },
 	{ "cgroupid", C_CGROUPID, 1, 1, "cgroupid(\"/sys/fs/cgroup/...\")" }, { "signal_name", C_SIGNAL_NAME, 1, 1, "signal_name(number)" },
+	{ "syscall_name", C_SYSCALL_NAME, 1, 1, "syscall_name(number)" },
 	{ "strcap", C_STRCAP, 1, 1, "strcap(string)" }, { "memcmp", C_MEMCMP, 3, 3, "memcmp(a, b, length)" },
 	{ "assert_str", C_ASSERT_STR, 1, 1, "assert_str(value)" },
 	{ "count", C_COUNT, 0, 0, "count()" }, { "sum", C_SUM, 1, 1, "sum(number)" }, { "avg", C_AVG, 1, 1, "avg(number)" },
@@ -69,7 +70,7 @@ static const struct { const char *name, *hint; } missing[] = {
 	{ "unwatch", ": there are no watchpoints" },
 	{ "globmatch", "; strncmp() and strcontains() compare parts of strings" },
 	{ "tseries", "; @x[nsecs / 1s] = sum(...) counts by the second" },
-	{ "debugf", "; use printf()" }, { "syscall_name", KERNEL }, { "syscall", KERNEL },
+	{ "debugf", "; use printf()" }, { "syscall", KERNEL },
 };
 
 /* "arg12" with word "arg" */

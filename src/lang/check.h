@@ -51,6 +51,7 @@ struct lang {
 	VEC(struct vtype *) structs;		/* of the script, by number of their declaration */
 	VEC(const struct vtype *) enums;
 	VEC(struct noted_struct) noted;		/* of notes of tracepoints */
+	VEC(const char *) asked;		/* names that getopt() was given */
 	VEC(const struct expr *) cells;		/* every(), limit() and rate(), by number of their cell */
 	bool changed;				/* something new was learnt about a map */
 };

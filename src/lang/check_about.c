@@ -183,6 +183,7 @@ const struct vtype *check_about_call(struct checker *c, struct expr *e, const st
 	case C_CGROUPID: return check_cgroupid(c, e, i);
 	case C_CGROUP_PATH: return check_cgroup_path(c, e);
 	case C_SIGNAL_NAME: return number_of(c, e, "the number of a signal", &v_signal);
+	case C_SYSCALL_NAME: return number_of(c, e, "the number of a system call", &v_syscall);
 	case C_STRCAP:	return check_strcap(c, e);
 	case C_MEMCMP:	return check_memcmp(c, e);
 	default:	return check_assert_str(c, e);

@@ -3,6 +3,7 @@
 #include "lang/check.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 static bool bad(const struct vtype *t)
 {
@@ -383,11 +384,21 @@ static const struct vtype *check_exit(struct checker *c, struct expr *e, const s
 	return &v_void;
 }
 
+/* The kernel's first pid namespace has a fixed number. */
+static bool in_first_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == 0xeffffffcu;
+}
+
 /* pid(), pid(curr_ns): the same as pid, in our namespace. pid(target_ns): as the process itself has it. */
 static const struct vtype *check_pid(struct checker *c, struct expr *e)
 {
 	const char *where = e->nlist && e->list[0]->kind == E_NAME ? e->list[0]->name : "";
 
+	if (strcmp(where, "init") == 0 && in_first_namespace())
+		where = "curr_ns";
 	if (e->nlist && strcmp(where, "curr_ns") != 0 && strcmp(where, "target_ns") != 0) {
 		check_error(c, e->list[0], "%s() is that of our own pid namespace, %s(curr_ns), or the program's, %s(target_ns); others are not "
 			    "supported", e->name, e->name, e->name);
@@ -455,7 +466,7 @@ static const struct vtype *check_known(struct checker *c, struct expr *e, const 
 	case C_GETOPT:	return check_getopt(c, e, i);
 	case C_PID:	return check_pid(c, e);
 	case C_JOIN: case C_NTOP: case C_PTON: case C_MACADDR: case C_STRERROR: return check_net(c, e);
-	case C_COMM: case C_CGROUP_PATH: case C_CGROUPID: case C_SIGNAL_NAME: case C_STRCAP: case C_MEMCMP: case C_ASSERT_STR:
+	case C_COMM: case C_CGROUP_PATH: case C_CGROUPID: case C_SIGNAL_NAME: case C_SYSCALL_NAME: case C_STRCAP: case C_MEMCMP: case C_ASSERT_STR:
 		return check_about_call(c, e, i);
 	default:	return &v_agg;
 	}

@@ -131,15 +131,15 @@ static bool read_number(const char *s, uint64_t *ret)
 	char *end;
 
 	errno = 0;
-	*ret = strtoll(s, &end, 0);
+	*ret = *s == '-' ? (uint64_t)strtoll(s, &end, 0) : strtoull(s, &end, 0);
 	return *s && !*end && !errno;
 }
 
 /* "" and the like: what a switch that stands alone means. False: it is neither. */
 static bool read_switch(const char *s, uint64_t *ret)
 {
-	*ret = !*s || strcmp(s, "1") == 0 || strcmp(s, "true") == 0;
-	return *ret || strcmp(s, "0") == 0 || strcmp(s, "false") == 0;
+	*ret = !*s || strcmp(s, "1") == 0 || strcasecmp(s, "true") == 0;
+	return *ret || strcmp(s, "0") == 0 || strcasecmp(s, "false") == 0;
 }
 
 /*
@@ -156,6 +156,7 @@ const struct vtype *check_getopt(struct checker *c, struct expr *e, const struct
 
 	if (!check_literal(c, e->list[0], i) || (e->nlist == 3 && !check_literal(c, e->list[2], i)))
 		return &v_error;
+	*vec_add(&c->l->asked) = e->list[0]->name;
 	text = given(c->l->script, e->list[0]->name);
 	if (!is_text && !is_switch && !const_int(def, &n)) {
 		check_error(c, def, "the default of an option is a number, a string, true or false");
@@ -170,7 +171,7 @@ const struct vtype *check_getopt(struct checker *c, struct expr *e, const struct
 	e->name = is_text ? (text ? text : def->name) : e->name;
 	e->text_len = is_text ? strlen(e->name) : 0;
 	e->value = value;
-	e->prefix = true;	/* numbers have a sign, like those of characters */
+	e->prefix = value <= INT64_MAX || !text || text[0] == '-';	/* such numbers have a sign, like those of characters */
 	return check_expr(c, e);
 }
 

@@ -471,12 +471,12 @@ static const struct vtype *check_param(struct checker *c, struct expr *e)
 	char *end;
 
 	errno = 0;
-	*number = strtoll(text, &end, 0);
+	*number = *text == '-' ? strtoll(text, &end, 0) : (int64_t)strtoull(text, &end, 0);
 	e->name = text;
 	e->text_len = strlen(text);
 	if (*text && !*end && !errno) {
 		e->ref = number;
-		return &v_i64;
+		return *number < 0 && *text != '-' ? &v_u64 : &v_i64;
 	}
 	e->ref = NULL;
 	return v_text(c->l->pool, e->text_len);

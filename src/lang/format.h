@@ -75,6 +75,7 @@ void format_part(FILE *f, const struct ir_unit *u, uint8_t type, uint32_t show, 
 /* format_object.c. By type number `show` of the unit: bytes, and what is in a register. */
 void format_object(FILE *f, const struct ir_unit *u, uint32_t show, const uint8_t *p, size_t len);
 void format_number(FILE *f, const struct ir_unit *u, uint32_t show, int64_t value);
+const char *syscall_known(uint64_t number);	/* syscalls.c: "read"; "N/A": there is none */
 void format_process(FILE *f, uint32_t as, uint64_t number);	/* format_process.c; as: enum v_shown_as, from SHOWN_CGROUP_ID on */
 struct pool;
 struct vmember;

@@ -44,6 +44,8 @@ static void print_special(FILE *f, const struct vtype *t, const uint8_t *p, size
 	memcpy(&wide, p, MIN(len, sizeof(wide)));
 	if (t->extra == SHOWN_SIGNAL)
 		fputs(number < 0 || number > 64 ? "N/A" : strsignal(number), f);
+	else if (t->extra == SHOWN_SYSCALL)
+		fputs(syscall_known(wide), f);
 	else if (t->extra >= SHOWN_CGROUP_ID)
 		format_process(f, t->extra, wide);
 	else if (t->extra == SHOWN_ERRNO)

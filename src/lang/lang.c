@@ -73,7 +73,7 @@ static const char *const ignored[] = {
 	"cache_user_symbols", "cpp_demangle", "lazy_symbolication", "license", "log_size", "max_bpf_progs",
 	"max_probes", "on_stack_limit", "perf_rb_pages", "show_debug_info", "symbol_source", "unstable_map_decl",
 	"unstable_tseries", "unstable_addr", "unstable_import", "use_blazesym", "max_ast_nodes", "debug_output",
-	"max_type_res_iterations",
+	"max_type_res_iterations", "unstable_dw_ustack",
 };
 
 /* False: there is no such setting. */
@@ -229,6 +229,7 @@ void lang_free(struct lang *l)
 	vec_free(&l->enums);
 	vec_free(&l->noted);
 	vec_free(&l->cells);
+	vec_free(&l->asked);
 	free(l);
 }
 
@@ -250,6 +251,28 @@ static void infer_clause(struct lang *l, uint32_t i, const struct lang_site *sit
 	vec_free(&c.vars);
 }
 
+/* --name after -- that no getopt() asks for. */
+static int check_options(struct lang *l)
+{
+	const struct script *s = l->script;
+	const char *all = "";
+	size_t k;
+
+	for (k = 0; k < l->asked.n; k++)
+		if (!strstr(all, pool_printf(l->pool, "--%s", l->asked.v[k])))
+			all = pool_printf(l->pool, "%s%s--%s", all, *all ? ", " : "", l->asked.v[k]);
+	for (uint32_t i = 0; i < s->noptions; i++) {
+		const char *name = s->options[i] + 2;
+		size_t n = strcspn(name, "=");
+
+		for (k = 0; k < l->asked.n && (strlen(l->asked.v[k]) != n || memcmp(l->asked.v[k], name, n) != 0); k++)
+			;
+		if (k == l->asked.n)
+			return fail(-EINVAL, "the script has no option --%.*s%s%s", (int)n, name, *all ? "; it has " : "", all);
+	}
+	return 0;
+}
+
 int lang_infer(struct lang *l, const struct lang_site *(*site)(void *arg, uint32_t clause), void *arg)
 {
 	bool hopeful = false;	/* @a = @a + 1 and nothing else */
@@ -269,7 +292,7 @@ int lang_infer(struct lang *l, const struct lang_site *(*site)(void *arg, uint32
 		if (!map_find(l, d->name, d->at)->has_keys)
 			diag_warn(l->diags, d->at, d->len, "Unused map: %s", d->name);
 	}
-	return 0;
+	return check_options(l);
 }
 
 bool lang_fits(struct lang *l, uint32_t clause, const struct lang_site *site)

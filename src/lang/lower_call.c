@@ -584,7 +584,7 @@ struct val lower_call(struct lower *w, const struct expr *e)
 		return val_const(e->type, e->value);
 	case C_CGROUPID: case C_STRCAP: return val_const(e->type, e->value);
 	case C_MEMCMP:	return lower_memcmp(w, e);
-	case C_COMM: case C_CGROUP_PATH: case C_SIGNAL_NAME: return retyped(w, e);
+	case C_COMM: case C_CGROUP_PATH: case C_SIGNAL_NAME: case C_SYSCALL_NAME: return retyped(w, e);
 	case C_STATIC_ASSERT: case C_ASSERT_STR: return nothing();
 	default:
 		lower_error(w, e, "%s() can't be used here", e->name);

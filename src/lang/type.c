@@ -29,7 +29,7 @@ const struct vtype v_errno = { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .ext
 const struct vtype v_user = { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .extra = SHOWN_USER };
 
 #define SHOWN(as) { .kind = V_SHOWN, .size = 8, .show = IR_ENUM, .extra = as }
-const struct vtype v_signal = SHOWN(SHOWN_SIGNAL), v_comm_of = SHOWN(SHOWN_COMM), v_pcomm = SHOWN(SHOWN_PCOMM), v_ppid = SHOWN(SHOWN_PPID),
+const struct vtype v_signal = SHOWN(SHOWN_SIGNAL), v_syscall = SHOWN(SHOWN_SYSCALL), v_comm_of = SHOWN(SHOWN_COMM), v_pcomm = SHOWN(SHOWN_PCOMM), v_ppid = SHOWN(SHOWN_PPID),
 	v_cgroup = SHOWN(SHOWN_CGROUP), v_cgroup_path = SHOWN(SHOWN_CGROUP_PATH), v_cgroup_id = SHOWN(SHOWN_CGROUP_ID);
 
 static const struct { const char *name; const struct vtype *type; } basics[] = {

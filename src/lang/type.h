@@ -31,7 +31,7 @@ enum v_kind {
 };
 
 /* From SHOWN_COMM on: of a process, whose number is in the register; what /proc says of it when it is shown. */
-enum v_shown_as { SHOWN_INET4, SHOWN_INET6, SHOWN_MAC, SHOWN_ERRNO, SHOWN_USER, SHOWN_SIGNAL, SHOWN_CGROUP_ID, SHOWN_COMM, SHOWN_PCOMM, SHOWN_PPID,
+enum v_shown_as { SHOWN_INET4, SHOWN_INET6, SHOWN_MAC, SHOWN_ERRNO, SHOWN_USER, SHOWN_SIGNAL, SHOWN_SYSCALL, SHOWN_CGROUP_ID, SHOWN_COMM, SHOWN_PCOMM, SHOWN_PPID,
 	SHOWN_CGROUP, SHOWN_CGROUP_PATH };
 
 struct vmember { const char *name; const struct vtype *type; uint64_t bit_off; uint32_t bit_size; };
@@ -63,7 +63,7 @@ struct vtype {
 };
 
 extern const struct vtype v_error, v_void, v_args, v_agg, v_bool, v_char, v_i8, v_i16, v_i32, v_i64, v_u8, v_u16, v_u32, v_u64, v_raw,
-	v_f32, v_f64, v_void_ptr, v_char_ptr, v_inet4, v_inet6, v_mac, v_errno, v_user, v_signal,
+	v_f32, v_f64, v_void_ptr, v_char_ptr, v_inet4, v_inet6, v_mac, v_errno, v_user, v_signal, v_syscall,
 	v_comm_of, v_pcomm, v_ppid, v_cgroup, v_cgroup_path, v_cgroup_id;
 
 const struct vtype *v_pointer(struct pool *pool, const struct vtype *to);

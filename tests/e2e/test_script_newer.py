@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What bpftrace's releases after 0.17 have brought, in programs: what the interpreter has computed, pads compute too."""
 import os
+import time
 from pathlib import Path
 
+import jab
 import scripts
 from jab import lines_of
 
@@ -33,15 +35,42 @@ def test_bytes(built):
     assert shown(built, text, "format") == ["(0, 0, 0)", "(true, true)"]
 
 
-def test_processes(built):
-    """Numbers and names of the process's parent, its first thread and its control group, as /proc has them."""
+def test_processes(target):
+    """Numbers and names of the process's parent, its first thread and its control group, as /proc has them while it runs."""
     own = Path("/proc/self/cgroup").read_text().splitlines()
     group = next((x[3:] for x in own if x.startswith("0::")), None)
-    text = """u:exe:tail { printf("%s|%d|%s|%s|%d\\n", leader_comm, leader_tid == pid, comm(pid), pcomm, ppid); print(cgroup); print(cgroup_path(cgroup));
-        printf("%d %d\\n", jiffies > 0, jiffies * 10 <= nsecs / 1000000); exit(); }"""
-    got = shown(built, text)
-    first = got[0].split("|")
-    assert first[:4] == ["script", "1", "script", "jab"] and int(first[4]) > 1, got
+    text = """u:exe:take { printf("%s|%d|%s|%s|%d\\n", leader_comm, leader_tid == pid, comm(pid), pcomm, ppid); print(cgroup); print(cgroup_path(cgroup));
+        printf("%d %d\\n", jiffies > 0, jiffies * 10 <= nsecs / 1000000); }"""
+    t = target("script", "serve")
+    with scripts.Script(text, t.pid) as s:
+        t.run(1)
+        while not os.fstat(s.out.fileno()).st_size:     # it is looked up when it is printed
+            time.sleep(.01)
+        r = s.stop()
+    t.stop()
+    got = lines_of(r.output)
+    assert got[0].split("|") == ["script", "1", "script", Path("/proc/self/comm").read_text().strip(), str(os.getpid())], got
     path = Path("/sys/fs/cgroup") / (group or "/x")[1:]
     assert int(got[1]) == (os.stat(path).st_ino if group and path.is_dir() else 0), got
     assert got[2] == (f"unified:{group}" if group else "unified:N/A") and got[3] == "1 1", got
+
+
+def test_options_of_the_script():
+    """--name after -- that no getopt() asks for is a mistake; numbers may need all 64 bits."""
+    text = 'begin { print((getopt("n", 1), getopt("flag"))); }'
+    r = jab.run("-e", text, "--", "--bb")
+    assert r.status == 1 and "no option --bb; it has --n, --flag" in r.stderr, r
+    r = jab.run("-e", text, "--", "--n=0xffffffffffffffff", "--flag=True")
+    assert r.status == 0 and lines_of(r.output) == ["(18446744073709551615, true)"], r
+    r = jab.run("-e", 'begin { printf("%lu", $1) }', "18446744073709551615")
+    assert r.status == 0 and r.output.strip() == "18446744073709551615", r
+
+
+def test_probe_filter(built):
+    """begin and end stay; what is left out is as if it were not there. A filter that matches nothing is a mistake."""
+    text = 'begin { print("b") } u:exe:no_such { } u:exe:tail, u:exe:nor_this { @ = count() } interval:ms:1 { exit() } end { print("e") }'
+    r = scripts.run(text, built("script"), "tail", 3, options=["--probe-filter", ":tail$"])
+    assert r.status == 0 and lines_of(r.output) == ["b", "e", "@: 3"], r
+    for bad, words in (("nothing", "no probe of the script matches"), ("(", "is no regular expression")):
+        r = jab.run("--probe-filter", bad, "-e", text)
+        assert r.status == 1 and words in r.stderr, r

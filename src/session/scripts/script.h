@@ -31,6 +31,7 @@ struct script_options {
 	uint32_t nparams;
 	char *const *options;		/* --name=value, for getopt() */
 	uint32_t noptions;
+	const char *probe_filter;
 	FILE *out;			/* the caller flushes it, and looks whether it could be written */
 	const char *trace;		/* a directory for record() events; NULL: they are printed */
 	enum script_style style;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "session/scripts/units.h"
 
+#include <regex.h>
 #include <string.h>
 #include "base/err.h"
 #include "session/scripts/budget.h"
@@ -57,6 +58,35 @@ int refuse_language(const struct jab *j)
 	return what ? fail(-ENOTSUP, "jab for %s has no %s yet", j->arch->name, what) : 0;
 }
 
+/* --probe-filter: probes that don't match are as if they were not written; begin and end stay. */
+static int filter_probes(struct script *s, const char *filter)
+{
+	regex_t re;
+	size_t clauses = 0, sites = 0;
+
+	if (regcomp(&re, filter, REG_EXTENDED | REG_NOSUB))
+		return fail(-EINVAL, "'%s' is no regular expression", filter);
+	for (size_t i = 0; i < s->clauses.n; i++) {
+		struct clause *c = s->clauses.v[i];
+		uint32_t kept = 0;
+
+		for (uint32_t k = 0; k < c->nprobes; k++) {
+			bool special = c->probes[k]->kind == PROBE_BEGIN || c->probes[k]->kind == PROBE_END;
+
+			if (!special && regexec(&re, c->probes[k]->text, 0, NULL, 0))
+				continue;
+			sites += !special;
+			c->probes[kept++] = c->probes[k];
+		}
+		c->nprobes = kept;
+		if (kept)
+			s->clauses.v[clauses++] = c;
+	}
+	s->clauses.n = clauses;
+	regfree(&re);
+	return sites ? 0 : fail(-ENOENT, "no probe of the script matches '%s'", filter);
+}
+
 int unit_add_script(struct jab *j, const struct script_options *o)
 {
 	struct unit u = { 0 };
@@ -66,6 +96,8 @@ int unit_add_script(struct jab *j, const struct script_options *o)
 	u.script->noptions = o->noptions;
 	u.script->unsafe = o->unsafe;
 	u.script->diags.no_warnings = o->no_warnings;
+	if (!r && o->probe_filter)
+		r = filter_probes(u.script, o->probe_filter);
 	if (r < 0) {
 		*vec_add(&j->units) = u;
 		return r;
