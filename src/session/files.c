@@ -129,6 +129,20 @@ static int open_module(struct target *t, const struct loaded *l, struct module *
 	return open_by_map(t, l, ret_m);
 }
 
+bool target_may_have_usdts(const struct target *t, const struct loaded *l)
+{
+	const struct map *map = t->proc && l->file == UINT32_MAX ? proc_map_at(t->proc, l->start) : NULL;
+	int fd = map && map->inode && !map->deleted ? open_below(t->proc->root, l->path) : -1;
+	struct stat st;
+	bool may;
+
+	if (fd < 0)
+		return true;
+	may = fstat(fd, &st) < 0 || st.st_ino != map->inode || usdt_may_be_in(fd);
+	close(fd);
+	return may;
+}
+
 static bool is_file(const struct stat *a, uint64_t dev, uint64_t inode)
 {
 	return a->st_dev == dev && a->st_ino == inode;

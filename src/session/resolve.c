@@ -413,6 +413,8 @@ static int match_all(struct jab *j, uint32_t probe, uint32_t first, int exe_pass
 			    !may_hold(&j->targets.v[t], l, spec))
 				continue;
 			*any_object = true;
+			if (spec->kind == SPEC_USDT && !target_may_have_usdts(&j->targets.v[t], l))
+				continue;
 			r = target_open_file(j, &j->targets.v[t], l);
 			if (r == 0)
 				r = target_may_patch(&j->targets.v[t], l);

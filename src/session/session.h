@@ -341,6 +341,7 @@ struct file *file_add(struct jab *j, const char *path, struct module *m);
 void file_note_id(struct file *f, const struct file_id *before, const struct file_id *after);	/* states before and after the read; NULL: not known */
 void file_close(struct file *f);
 int target_open_file(struct jab *j, struct target *t, struct loaded *l);	/* symbols, when first wanted */
+bool target_may_have_usdts(const struct target *t, const struct loaded *l);	/* false: certainly not; cheap */
 int target_may_patch(const struct target *t, const struct loaded *l);	/* -ENOTSUP: its text is mapped shared */
 
 /* guess.c: a file as it is on disk; NULL: it can't be read */

@@ -189,7 +189,7 @@ int session_each_tracepoint(struct jab *j, const char *pattern, int (*each)(void
 		for (size_t i = 0; !r && i < target->loaded.n; i++) {
 			struct loaded *l = &target->loaded.v[i];
 
-			if (!target_has_object(target, l, spec))
+			if (!target_has_object(target, l, spec) || !target_may_have_usdts(target, l))
 				continue;
 			if (target_open_file(j, target, l) < 0)
 				log_warn("%s", err_text());

@@ -10,6 +10,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "arch/arch.h"
 #include "notes.h"
@@ -245,11 +247,42 @@ static void test_many_args(void **state)
 	module_close(m);
 }
 
+static bool may_be_in(const void *p, size_t n)
+{
+	int fd = memfd_create("peek", MFD_CLOEXEC);
+	bool may;
+
+	assert_int_equal(write(fd, p, n), n);
+	may = usdt_may_be_in(fd);
+	close(fd);
+	return may;
+}
+
+/* Only a file that certainly has none is left out. */
+static void test_peek(void **state)
+{
+	static struct made e;
+	struct made_notes x = { 0 };
+	size_t n;
+
+	notes_add(&x, TEXT, 0, 0, "app", "one", "", -1);
+	n = notes_file(&e, &x, 0);
+	assert_true(may_be_in(e.p, n));
+	assert_true(may_be_in(e.p, n - 100));		/* headers of sections are cut off */
+	assert_true(may_be_in("nothing", 7));
+	made_start(&e);
+	made_data(&e, ".note.other", SHT_NOTE, x.p, x.n);
+	n = made_finish(&e, ET_DYN);
+	assert_false(may_be_in(e.p, n));
+	((Elf64_Ehdr *)e.p)->e_shstrndx = 999;
+	assert_true(may_be_in(e.p, n));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_notes), cmocka_unit_test(test_moved), cmocka_unit_test(test_bad_places), cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_operands), cmocka_unit_test(test_args), cmocka_unit_test(test_many_args),
+		cmocka_unit_test(test_operands), cmocka_unit_test(test_args), cmocka_unit_test(test_many_args), cmocka_unit_test(test_peek),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,6 +79,9 @@ size_t module_usdts(struct module *m, struct usdt **ret_usdts);
 /* What is wrong with the notes of a module; NULL: nothing is. Those that can be read are there all the same. */
 const char *module_usdt_damage(struct module *m);
 
+/* May a file have any? Only the names of its sections are read; true if that can't be decided. */
+bool usdt_may_be_in(int fd);
+
 /* Does the spec, of kind SPEC_USDT, name this one? */
 bool usdt_matches(const struct probe_spec *spec, const struct usdt *u);
 
