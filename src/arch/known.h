@@ -18,6 +18,7 @@
 #define KNOWN_RANGES 16
 #define KNOWN_SHORT 7		/* load[].len is less by this than the memory: a load of 8 bytes that begins in the range ends in it */
 #define KNOWN_CPU_SHIFT 6
+#define KNOWN_SIGNATURE 0x53053053	/* of rseq, as the C library registers it: the blob has it as a constant */
 
 struct known_range { uint64_t lo, len; };
 
@@ -28,10 +29,12 @@ struct known {
 	struct known_range load[KNOWN_RANGES];	/* for readers */
 	struct known_range hold[KNOWN_RANGES];	/* for calls that take memory away; never less than load[] */
 	uint64_t left;		/* readers that went out without a load: nothing found, or interrupted */
+	uint64_t came, went;	/* readers that copy (blob/program.c), in and out: locked, so whatever the CPU */
+	uint64_t missed;	/* of these, those that have not copied */
 	uint32_t off;		/* enum known_off */
 	uint32_t cuts;		/* times that a range was cut */
 	uint32_t busy;		/* threads in blob/unmap.c */
-	uint32_t pad[11];
+	uint32_t pad[5];
 	struct known_cpu cpu[];
 };
 

@@ -90,8 +90,8 @@ struct prog_op {
 	uint64_t slot, slot2;
 	int64_t imm;
 	uint64_t mask;
-	uint64_t table;		/* struct prog_table, or struct prog_stacks */
-	uint64_t shape;		/* address of struct prog_shape; PROG_STACK: words of the pool << 32 | words of the index */
+	uint64_t table;		/* struct prog_table, or struct prog_stacks; with PROG_KNOWN struct known, and then */
+	uint64_t shape;		/* address of process_state.fast, max_len: of the rseq area. Address of struct prog_shape; PROG_STACK: words of the pool << 32 | words of the index */
 	/* events */
 	uint64_t ring_size, pid_cell;
 	uint32_t max_len, lost_index;
@@ -112,7 +112,7 @@ struct prog_ahead {
 	uint16_t sure;
 };
 
-enum prog_flags { PROG_MAY_CALL = 1, PROG_OVERWRITE = 2, PROG_FAULTY = 4, PROG_SIGNED = 8, PROG_AT_ENTRY = 16, PROG_PARTIAL = 32 };
+enum prog_flags { PROG_MAY_CALL = 1, PROG_OVERWRITE = 2, PROG_FAULTY = 4, PROG_SIGNED = 8, PROG_AT_ENTRY = 16, PROG_PARTIAL = 32, PROG_KNOWN = 64 };
 
 _Static_assert(sizeof(struct prog_arg) == 32 && sizeof(struct prog_op) == 112, "both sides know it");
 

@@ -49,10 +49,11 @@ static bool meets(const struct known_range *r, uint64_t at, uint64_t len, uint32
 /* Sums that are equal, of which `out` was read first: there was a moment between them in which no reader was in. */
 static bool all_are_out(const struct known *k, uint32_t ncpus)
 {
-	uint64_t out = __atomic_load_n(&k->left, __ATOMIC_ACQUIRE), in = 0;
+	uint64_t out = __atomic_load_n(&k->left, __ATOMIC_ACQUIRE) + __atomic_load_n(&k->went, __ATOMIC_ACQUIRE), in;
 
 	for (uint32_t i = 0; i < ncpus; i++)
 		out += __atomic_load_n(&k->cpu[i].out, __ATOMIC_ACQUIRE);
+	in = __atomic_load_n(&k->came, __ATOMIC_ACQUIRE);
 	for (uint32_t i = 0; i < ncpus; i++)
 		in += __atomic_load_n(&k->cpu[i].in, __ATOMIC_ACQUIRE);
 	return in == out;

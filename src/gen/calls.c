@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "arch/known.h"
 #include "base/err.h"
 #include "blob/blob.h"
 
@@ -431,6 +432,19 @@ static void describe_event(const struct gen *g, const struct ir_ins *i, struct p
 	d->flags |= r->faulty ? PROG_FAULTY : 0;
 }
 
+/* Strings and buffers in known memory are copied. */
+static void describe_known(const struct gen *g, struct prog_op *d)
+{
+	const struct event_spec *e = &g->env->event;
+
+	if (!g->env->known || !e->has_rseq || e->rseq_sig != KNOWN_SIGNATURE)
+		return;
+	d->flags |= PROG_KNOWN;
+	d->table = g->env->known;
+	d->shape = e->fast;
+	d->max_len = (uint32_t)e->rseq_off;
+}
+
 static struct prog_op describe(const struct gen *g, const struct ir_ins *i)
 {
 	const struct event_spec *e = &g->env->event;
@@ -455,6 +469,8 @@ static struct prog_op describe(const struct gen *g, const struct ir_ins *i)
 		g_describe_stack(g, i, &d);
 	if (i->op == IR_READ_BUF && (i->flags & IR_PARTIAL))
 		d.flags |= PROG_PARTIAL;
+	if (i->op == IR_READ_BUF || i->op == IR_READ_STR)
+		describe_known(g, &d);
 	if (g_ids_are_theirs(g, i)) {
 		d.table = g->env->ids_table;
 		d.shape = g->env->keeper;

@@ -8,7 +8,7 @@ import pytest
 
 import jab
 import scripts
-from scripts import Script, scalar
+from scripts import Script, keyed, scalar
 from targets import Target
 
 N = 20000
@@ -46,6 +46,23 @@ def test_the_heap(built):
         r = s.stop()
         check(r, calls + 10 * N)
         assert plain(r)[0] >= 10 * N * 6 * .9, r.stderr
+        t.stop()
+
+
+def test_texts_and_bytes(built):
+    """They are copied as a whole."""
+    script = """u:exe:look { @[str(p->text)] = count() } u:exe:look { @s[str(p->text, 6)] = count() }
+        u:exe:look { @b[buf(p->text, 4)] = count() } u:exe:look /str(p->text) == "text of a node on the heap"/ { @whole = count() }"""
+    with Target("heap") as t, Script(script, t.pid) as s:
+        calls = until(t, s, "is read by plain loads") + 4 * N
+        t.run(4 * N)
+        r = s.stop()
+        assert keyed(r.output, "") == {"text of a node on the heap": str(calls)}, r
+        assert keyed(r.output, "b") == {"text": str(calls)}, r
+        (short, n), = keyed(r.output, "s").items()
+        assert short.startswith("text ") and n == str(calls), r
+        assert scalar(r.output, "whole") == str(calls) and "could not be read" not in r.stderr, r
+        assert plain(r)[0] >= 4 * N * 4 * .9, r.stderr
         t.stop()
 
 

@@ -24,6 +24,7 @@
 #include "arch/arch.h"
 #include "arch/known.h"
 #include "blob/blob.h"
+#include "blob/program.h"
 #include "gen/emit.h"
 #include "machine.h"
 
@@ -301,6 +302,63 @@ static void calls_are_told_apart(void **state)
 	}
 }
 
+/* ---- copies ---- */
+
+typedef int64_t (*program)(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring);
+static uint64_t scratch[8192];
+
+/* The bytes that were copied; -1: the read has failed. System calls are forbidden, so that nothing is asked. */
+static int32_t copy(uint64_t from, uint32_t len)
+{
+	struct prog_op op = { .op = PROG_READ_BUF, .flags = PROG_KNOWN, .cap = len, .imm = len, .a = 0, .b = PROG_NONE, .slot = PROG_SLOTS,
+			      .table = (uint64_t)known, .shape = (uint64_t)&fast, .max_len = (uint32_t)__rseq_offset };
+	struct ring_ref ring = { .scratch = (uint64_t)scratch, .scratch_size = sizeof(scratch) };
+	struct prog_run *run = (struct prog_run *)((uint8_t *)scratch + PROG_RUN);
+
+	run->faults = 0;
+	((program)(code + CODE_ROOM + blob_offset(BLOB_PROGRAM)))((uint8_t *)&from, &op, &ring);
+	return run->faults ? -1 : *(int32_t *)((uint8_t *)scratch + PROG_SLOTS);
+}
+
+static const uint8_t *copied(void)
+{
+	return (uint8_t *)scratch + PROG_SLOTS + 4;
+}
+
+static void whole_copies_are_made_in_each_range(void **state)
+{
+	uint8_t *p = pages(4);
+
+	for (size_t i = 0; i < 4 * PAGE; i++)
+		p[i] = i * 7;
+	for (int n = 0; n < KNOWN_RANGES; n++) {
+		uint64_t at = (uint64_t)p + PAGE, missed = known->missed;
+
+		memset(known, 0, offsetof(struct known, left));
+		set(n, p + PAGE, 2 * PAGE);
+		assert_int_equal(copy(at, 1), 1);
+		assert_int_equal(copy(at + 5, 5000), 5000);
+		assert_memory_equal(copied(), p + PAGE + 5, 5000);
+		assert_int_equal(copy(at + 2 * PAGE - 8, 8), 8);
+		assert_memory_equal(copied(), p + 3 * PAGE - 8, 8);
+		assert_int_equal(known->missed, missed);
+		assert_int_equal(copy(at + 2 * PAGE - 8, 9), -1);
+		assert_int_equal(copy(at - 1, 2), -1);
+		assert_int_equal(copy(0, 8), -1);
+		assert_int_equal(copy(~0ul, 1), -1);
+		assert_int_equal(known->missed, missed + 4);
+		assert_int_equal(known->came, known->went);
+	}
+	fast = 0;
+	assert_int_equal(copy((uint64_t)p + PAGE, 1), -1);
+	munmap(p, 4 * PAGE);
+}
+
+static uint64_t copy_eight(uint64_t at)
+{
+	return copy(at, 8) == 8 ? *(uint64_t *)copied() : ASKED;
+}
+
 /* ---- readers and calls at the same time ---- */
 
 struct reading { reader r; uint64_t at, got; int done; bool alone; };
@@ -338,7 +396,7 @@ static void *take_once(void *arg)
 	struct taking *t = arg;
 
 	take_away(known, t->at, t->len, KNOWN_CUT_RANGE, MOST_CPUS, &quiet);
-	t->reader_was_out = INS == OUTS + known->left;
+	t->reader_was_out = INS + known->came == OUTS + known->left + known->went;
 	__atomic_store_n(&t->done, 1, __ATOMIC_SEQ_CST);
 	return NULL;
 }
@@ -347,14 +405,14 @@ static void *take_once(void *arg)
  * A load that waits in a page fault is not interrupted by the barrier. Whoever takes the page away waits for it, also the second one that
  * comes, who finds the range cut already. The fault is held open by a userfaultfd.
  */
-static void a_load_in_a_page_fault_is_waited_for(void **state)
+static void in_a_page_fault(reader r)
 {
 	int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
 	struct uffdio_api api = { .api = UFFD_API };
 	uint8_t *p = pages(1);
 	struct uffdio_register reg = { .range = { (uint64_t)p, PAGE }, .mode = UFFDIO_REGISTER_MODE_MISSING };
 	struct uffdio_zeropage zero = { .range = { (uint64_t)p, PAGE } };
-	struct reading x = { .r = make_reader(0, ASM_U64, 0), .at = (uint64_t)p, .got = 1 };
+	struct reading x = { .r = r, .at = (uint64_t)p, .got = 1 };
 	struct taking t[2] = { { .at = (uint64_t)p, .len = PAGE }, { .at = (uint64_t)p, .len = PAGE } };
 	pthread_t reads, takes[2];
 	struct uffd_msg msg;
@@ -382,6 +440,16 @@ static void a_load_in_a_page_fault_is_waited_for(void **state)
 	assert_int_equal(known->hold[0].len, 0);
 	close(fd);
 	munmap(p, PAGE);
+}
+
+static void a_load_in_a_page_fault_is_waited_for(void **state)
+{
+	in_a_page_fault(make_reader(0, ASM_U64, 0));
+}
+
+static void a_copy_in_a_page_fault_is_waited_for(void **state)
+{
+	in_a_page_fault(copy_eight);
 }
 
 /*
@@ -456,6 +524,8 @@ int main(void)
 		cmocka_unit_test_setup(ranges_are_cut, set_up),
 		cmocka_unit_test_setup(calls_are_told_apart, set_up),
 		cmocka_unit_test_setup(a_load_in_a_page_fault_is_waited_for, set_up),
+		cmocka_unit_test_setup(a_copy_in_a_page_fault_is_waited_for, set_up),
+		cmocka_unit_test_setup(whole_copies_are_made_in_each_range, set_up),
 		cmocka_unit_test_setup(between_look_and_load_is_restarted, set_up),
 		cmocka_unit_test_setup(waiting_ends, set_up),
 		cmocka_unit_test_setup(a_child_takes_away, set_up),

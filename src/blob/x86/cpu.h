@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "arch/known.h"
 
 #define PAGE 4096u
 #define RED_ZONE 128
@@ -133,6 +134,66 @@ static inline void note_saved(uint64_t *regs, const uint8_t *frame, const uint64
 	regs[6] = kept[1];
 	for (int i = 0; i < 4; i++)
 		regs[8 + i] = kept[2 + i];
+}
+
+/* ---- known memory (arch/known.h) ---- */
+
+/* Whether the thread is registered with rseq. off: its rseq area, from the thread pointer */
+static inline bool is_registered(int64_t off)
+{
+	int32_t cpu;
+
+	__asm__ volatile("movl %%fs:4(%1), %0" : "=r"(cpu) : "r"(off));
+	return cpu >= 0;
+}
+
+/*
+ * Looks whether all bytes are in one of n ranges ({ start, length - 7 }), and copies them, in one restartable sequence. false: they are
+ * not, or it was interrupted. The descriptor says where the sequence begins, how long it is, and where it goes on if it is interrupted.
+ */
+static inline bool copy_if_in(const void *ranges, uint32_t n, int64_t off, void *to, uint64_t from, uint64_t len)
+{
+	uint64_t room[8], *d = (uint64_t *)(((uint64_t)room + 31) & -32ull), end;
+	uint32_t done;
+
+	d[0] = 0;
+	__asm__ volatile(
+		"leaq 1f(%%rip), %%rax\n\t"
+		"movq %%rax, 8(%[d])\n\t"
+		"movq $(2f - 1f), 16(%[d])\n\t"
+		"leaq 4f(%%rip), %%rax\n\t"
+		"movq %%rax, 24(%[d])\n\t"
+		"movq %[d], %%fs:8(%[off])\n"
+		"1:\n\t"
+		"movq %%rsi, %%rax\n\t"
+		"subq (%[r]), %%rax\n\t"
+		"cmpq 8(%[r]), %%rax\n\t"
+		"jb 5f\n\t"
+		"addq $16, %[r]\n\t"
+		"decl %[n]\n\t"
+		"jnz 1b\n\t"
+		"jmp 3f\n"
+		"5:\n\t"
+		"movq 8(%[r]), %[end]\n\t"
+		"addq $7, %[end]\n\t"
+		"subq %%rax, %[end]\n\t"
+		"cmpq %%rcx, %[end]\n\t"
+		"jb 3f\n\t"
+		"rep movsb\n"
+		"2:\n\t"
+		"movl $1, %[done]\n\t"
+		"jmp 6f\n\t"
+		".byte 0x0f, 0xb9, 0x3d\n\t"		/* so that it is an instruction, which traps */
+		".long %c[sig]\n"
+		"4:\n"
+		"3:\n\t"
+		"movl $0, %[done]\n"
+		"6:\n\t"
+		"movq $0, %%fs:8(%[off])"
+		: [done] "=&r"(done), [end] "=&r"(end), [r] "+&r"(ranges), [n] "+&r"(n), "+&D"(to), "+&S"(from), "+&c"(len)
+		: [d] "r"(d), [off] "r"(off), [sig] "i"(KNOWN_SIGNATURE)
+		: "rax", "memory", "cc");
+	return done;
 }
 
 /* ---- memory ---- */

@@ -51,14 +51,14 @@ static bool is_walk(const struct ir_ins *i)
 	return i->op == IR_STACK || i->op == IR_FRAMES;
 }
 
-static bool is_checked_load(const struct ir_ins *i)
+static bool is_checked_read(const struct ir_ins *i)
 {
-	return i->op == IR_LOAD && !(i->flags & IR_GOOD);
+	return (i->op == IR_LOAD && !(i->flags & IR_GOOD)) || i->op == IR_READ_STR || i->op == IR_READ_BUF;
 }
 
 bool units_read_memory(const struct jab *j)
 {
-	return any_ins(j, is_checked_load);
+	return any_ins(j, is_checked_read);
 }
 
 /* All units have the same. */

@@ -439,10 +439,10 @@ void known_count(struct target *t)
 	cpus = xcalloc(v->ncpus, sizeof(*cpus));
 	if (read_known(t, &k) == 0 &&
 	    proc_read(t->proc, TADDR(v->at + offsetof(struct known, cpu)), cpus, v->ncpus * sizeof(*cpus)) == 0) {
-		v->loads = 0;
+		v->loads = k.went - k.missed;
 		for (uint32_t i = 0; i < v->ncpus; i++)
 			v->loads += cpus[i].out;
-		v->others = k.left;
+		v->others = k.left + k.missed;
 		v->cuts = k.cuts;
 		if (k.off && !v->why)
 			v->why = why_off(k.off);
