@@ -32,7 +32,7 @@ struct batch {
 /* Division and shifts, which C has by helpers. */
 static inline void assign_helper(struct gen *g, uint32_t n)
 {
-	static const struct { const char *ours, *c; } ops[] = { { "/=", "DIV" }, { "%=", "MOD" }, { "<<=", "SHL" }, { ">>=", "SHR" } };
+	static const struct { const char *ours, *c; } ops[] = { { "/=", "SDIV" }, { "%=", "SMOD" }, { "<<=", "SHL" }, { ">>=", "SHR" } };
 	uint32_t op = below(4);
 
 	put_ours(g, "$v%u %s ", n, ops[op].ours);
@@ -56,10 +56,12 @@ static inline void assign(struct gen *g, uint32_t n)
 		both(g, below(2) ? "++" : "--");
 	} else {
 		both(g, ops[below(g->float_var[n] ? 5 : 8)]);
+		both(g, g->float_var[n] ? "(" : "(0 + ");	/* a boolean is no number */
 		if (g->float_var[n])
 			gen_float(g);
 		else
 			gen_int(g);
+		both(g, ")");
 	}
 	both(g, "; ");
 }
@@ -117,14 +119,15 @@ static inline void variables(struct gen *g)
 
 	for (uint32_t i = 0; i < n; i++) {
 		g->float_var[i] = below(4) == 0;
-		put_ours(g, g->float_var[i] ? "$v%u = " : "$v%u = 0 + ", i);	/* or a bool stays one */
-		put_c(g, g->float_var[i] ? "double v%u = " : "__auto_type v%u = 0 + ", i);
+		/* with a sign from the beginning: one that is given later would hold for all of the program */
+		put_ours(g, g->float_var[i] ? "$v%u = (" : "$v%u = (int64)(0 + ", i);
+		put_c(g, g->float_var[i] ? "double v%u = (" : "int64_t v%u = (0 + ", i);
 		g->left = below(6);
 		if (g->float_var[i])
 			gen_float(g);
 		else
 			gen_int(g);
-		both(g, "; ");
+		both(g, "); ");
 		g->nvars = i + 1;
 	}
 	some_statements(g, 0);
@@ -212,10 +215,12 @@ static const char c_helpers[] =
 	"static uint64_t f2u(double v) { return v >= 0x1p63 ? (uint64_t)f2i(v - 0x1p63) ^ 1ull << 63 : (uint64_t)f2i(v); }\n"
 	"static uint64_t bits(double v) { uint64_t u; __builtin_memcpy(&u, &v, 8); return v != v ? 0x7ff8000000000000 : u; }\n"
 	"#define PAIR(a, b) __auto_type a_ = (a) + 0; __auto_type b_ = (b) + 0\n"
-	"#define DIVIDE(a, op, b) ({ PAIR(a, b); __typeof__(a_ + b_) l_ = a_, r_ = b_; __typeof__(l_) m_ = -1; \\\n"
-	"	!r_ || (m_ < 1 && r_ == m_ && l_ && l_ == -l_) ? (divisions++, (__typeof__(l_))0) : l_ op r_; })\n"
-	"#define DIV(a, b) DIVIDE(a, /, b)\n"
-	"#define MOD(a, b) DIVIDE(a, %, b)\n"
+	"#define DIVIDE(a, op, b, none) ({ PAIR(a, b); __typeof__(a_ + b_) l_ = a_, r_ = b_; __typeof__(l_) m_ = -1; \\\n"
+	"	!r_ || (m_ < 1 && r_ == m_ && l_ && l_ == -l_) ? (divisions++, (__typeof__(l_))(r_ ? 0 : none)) : l_ op r_; })\n"
+	"#define DIV(a, b) DIVIDE(a, /, b, 0)\n"
+	"#define MOD(a, b) DIVIDE(a, %, b, 0)\n"
+	"#define SDIV(a, b) DIVIDE(a, /, b, 1)\n"
+	"#define SMOD(a, b) DIVIDE(a, %, b, 1)\n"
 	"#define SHL(a, b) ({ PAIR(a, b); a_ << (b_ & (8 * sizeof(a_) - 1)); })\n"
 	"#define SHR(a, b) ({ PAIR(a, b); a_ >> (b_ & (8 * sizeof(a_) - 1)); })\n";
 

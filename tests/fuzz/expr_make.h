@@ -353,14 +353,16 @@ static inline void chain(struct gen *g)
 {
 	static const char *const ops[] = { " + ", " - ", "*", " & ", " | ", "^", " < ", " >", "<=", " >= ", "==", " != ", " && ", "||" };
 	static const char *const signs[] = { "", "", "", "-", "~", "!" };
+	uint32_t op;
 
 	both(g, "(");
 	put_c(g, g->c_rules ? "(" : "0l + (");
 	for (int n = 2 + below(4); n; n--) {
 		both(g, signs[below(6)]);
 		int_leaf(g);
+		op = below(ARRAY_SIZE(ops));
 		if (n > 1)
-			both(g, ops[below(ARRAY_SIZE(ops))]);
+			both(g, ops[op == 1 && !g->c_rules ? 0 : op]);	/* no differences, which have a sign there */
 	}
 	put_c(g, ")");
 	both(g, ")");
@@ -391,10 +393,11 @@ static inline bool variable(struct gen *g, bool is_float)
 static inline void int_node(struct gen *g)
 {
 	static const char *const ops[] = { " + ", " - ", " * ", " & ", " | ", " ^ " };
+	uint32_t op;
 
 	switch (below(18)) {
-	case 0: helper(g, "DIV", " / "); break;
-	case 1: helper(g, "MOD", " % "); break;
+	case 0: helper(g, g->c_rules ? "DIV" : "SDIV", " / "); break;
+	case 1: helper(g, g->c_rules ? "MOD" : "SMOD", " % "); break;
 	case 2: helper(g, "SHL", " << "); break;
 	case 3: helper(g, "SHR", " >> "); break;
 	case 4: case 5: truth(g); break;
@@ -405,9 +408,11 @@ static inline void int_node(struct gen *g)
 	case 11: chain(g); break;
 	case 12: int_leaf(g); break;
 	default:
+		op = below(6);
+		put_c(g, op == 1 && !g->c_rules ? "(int64_t)" : "");	/* a script's differences have a sign */
 		both(g, "(");
 		gen_int(g);
-		both(g, ops[below(6)]);
+		both(g, ops[op]);
 		gen_int(g);
 		both(g, ")");
 	}
