@@ -138,15 +138,23 @@ static inline void aggregate(struct gen *g)
 	put_ours(g, "); ");
 }
 
+/* A number: a map that holds those can't be given a boolean. */
+static inline void plain_value(struct gen *g)
+{
+	put_ours(g, "0 + (");
+	value(g);
+	put_ours(g, ")");
+}
+
 static inline void store(struct gen *g)
 {
 	switch (below(10)) {
-	case 0: put_ours(g, "@n = "); value(g); break;
+	case 0: put_ours(g, "@n = "); plain_value(g); break;
 	case 1: put_ours(g, below(2) ? "@n++" : "--@n"); break;
 	case 2: put_ours(g, "@n += "); value(g); break;
-	case 3: put_ours(g, "@k["); key(g); put_ours(g, "] = "); value(g); break;
+	case 3: put_ours(g, "@k["); key(g); put_ours(g, "] = "); plain_value(g); break;
 	case 4: put_ours(g, "@k["); key(g); put_ours(g, below(2) ? "]++" : "] -= 3"); break;
-	case 5: put_ours(g, "@words["); text(g); put_ours(g, "] = "); value(g); break;
+	case 5: put_ours(g, "@words["); text(g); put_ours(g, "] = "); plain_value(g); break;
 	case 6: put_ours(g, "@words["); text(g); put_ours(g, "]++"); break;
 	case 7: put_ours(g, "@name = "); text(g); break;
 	case 8:
