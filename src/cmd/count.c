@@ -35,10 +35,14 @@ static int wait_for_end(struct jab *j, struct table *table, bool live, int *stat
 
 		if (over >= 0)
 			return over;
-		if (live && (now_ns() - shown) / 1e9 >= interval) {
+		if (live && table_keys(table, stdout) && !table->view.quit)
+			table_live(table, stdout, elapsed);
+		if (table->view.quit)
+			return 0;
+		if (live && !table->view.paused && (now_ns() - shown) / 1e9 >= interval) {
 			table->seconds = (now_ns() - shown) / 1e9;
 			shown = now_ns();
-			table_fill(table, j);
+			table_read(table, j);
 			table_live(table, stdout, elapsed);
 		}
 		/* Short waits first, so that the end of a short command is noticed at once; then longer ones. */
@@ -68,16 +72,18 @@ static int count(struct jab *j, FILE *to)
 	int status = 0, ended, r;
 
 	if (live)
-		table_begin(to);
+		table_begin(&table, to, !jab_child_pid(j));
 	ended = wait_for_end(j, &table, live, &status);
 	if (live)
-		table_end(to);
+		table_end(&table, to);
 	r = jab_remove(j);
 	report = *jab_get_report(j);
 	summary(j, &table, to, &report);
 	run_say_refused(j);
 	jab_log_hints(j);
 	run_say_report(j, &report);
+	if (live)
+		log_info("longest redraw of the table %.1f ms", table.view.draw_ms);
 	table_free(&table);
 	return r < 0 ? run_still_in(j) : run_child_status(j, to, ended, status);
 }

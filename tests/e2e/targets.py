@@ -36,6 +36,7 @@ TARGETS = {
     "calls_O0": c("calls.c", "-O0"),
     "calls_cet": c("calls.c", "-fcf-protection=branch"),
     "warm": c("warm.c"),
+    "many50000": c(["../../bench/prog/many.c", "../../bench/prog/many.S"], "-DN=50000"),
     "crash": c("crash.c"),
     "hoard": c("hoard.c", "-fno-optimize-sibling-calls"),
     "daily": {"sources": ["daily.cc"], "command": ["g++", "-O1", "-g", "-Wall", "-Wextra", "-pthread"]},
