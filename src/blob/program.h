@@ -163,9 +163,11 @@ struct prog_shape {
 	uint32_t key_words;
 	uint32_t value_words;		/* after the key; 0: the value is in prog_entry.value */
 	uint32_t reuse;			/* entries may be used again */
+	uint32_t text;			/* if the last part of a key is text: the number of its first word, plus 1; else 0 */
+	uint32_t pad;
 };
 
-_Static_assert(sizeof(struct prog_table) == 48 && sizeof(struct prog_entry) == 16 && sizeof(struct prog_shape) == 24, "both sides know it");
+_Static_assert(sizeof(struct prog_table) == 48 && sizeof(struct prog_entry) == 16 && sizeof(struct prog_shape) == 32, "both sides know it");
 
 static inline struct prog_entry *prog_entry(const struct prog_table *t, const struct prog_shape *shape, uint32_t i)
 {

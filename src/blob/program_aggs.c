@@ -113,7 +113,7 @@ static int64_t entry_of(uint8_t *frame, const struct prog_op *op, const struct r
 	if (!op->nkeys)
 		return 0;
 	key = key_of(frame, op, ring);
-	return table_find(t, shape, key, prog_hash(key, shape->key_words), ret_state);
+	return table_find(t, shape, key, table_hash(shape, key), ret_state);
 }
 
 ONE agg_get(uint8_t *frame, const struct prog_op *op, const struct ring_ref *ring)

@@ -2,7 +2,8 @@
 /* Maps of values, and the keys of all maps. */
 #include "blob/program_inside.h"
 
-static uint64_t *pack(uint8_t *frame, const struct prog_arg *a, const struct ring_ref *ring, uint64_t *to)
+/* is_last: nothing behind the text will be looked at (table_words()). */
+static uint64_t *pack(uint8_t *frame, const struct prog_arg *a, const struct ring_ref *ring, uint64_t *to, bool is_last)
 {
 	uint32_t len, words;
 	const struct text *t;
@@ -14,7 +15,10 @@ static uint64_t *pack(uint8_t *frame, const struct prog_arg *a, const struct rin
 	t = text_at(ring, a->slot);
 	len = text_len(t, a->cap < a->slot_cap ? a->cap : a->slot_cap);
 	words = (4 + a->cap + 7) / 8;
-	memset(to, 0, 8 * words);
+	if (is_last)
+		to[(4 + len + 7) / 8 - 1] = 0;
+	else
+		memset(to, 0, 8 * words);
 	*(uint32_t *)to = len;
 	memcpy((uint8_t *)to + 4, t->bytes, len);
 	return to + words;
@@ -25,7 +29,7 @@ __attribute__((noinline)) const uint64_t *pack_key(uint8_t *frame, const struct 
 	uint64_t *to = run_of(ring)->key;
 
 	for (uint32_t k = 0; k < op->nkeys; k++)
-		to = pack(frame, &op->args[k], ring, to);
+		to = pack(frame, &op->args[k], ring, to, shape_of(op)->text && k == op->nkeys - 1u);
 	return run_of(ring)->key;
 }
 
@@ -62,7 +66,7 @@ ONE map_key(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 	struct prog_table *t = table_of(op);
 	const uint64_t *key = key_of(frame, op, ring);
 	uint64_t state;
-	int64_t at = table_find(t, shape, key, prog_hash(key, shape->key_words), &state);
+	int64_t at = table_find(t, shape, key, table_hash(shape, key), &state);
 
 	if (at < 0)
 		at = make_key(t, shape, key);
@@ -94,7 +98,7 @@ ONE map_get(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 	const struct prog_shape *shape = shape_of(op);
 	struct prog_table *t = table_of(op);
 	const uint64_t *key = key_of(frame, op, ring);
-	uint64_t state, value, hash = prog_hash(key, shape->key_words);
+	uint64_t state, value, hash = table_hash(shape, key);
 	bool there = false;
 
 	for (int tries = 0; tries < TABLE_TRIES && !there; tries++) {
@@ -137,7 +141,7 @@ ONE map_set(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 		uint64_t *to = values = (uint64_t *)area_of(ring, op);
 
 		for (uint32_t k = op->nkeys; k < op->n; k++)
-			to = pack(frame, &op->args[k], ring, to);
+			to = pack(frame, &op->args[k], ring, to, false);
 	} else {
 		value = *word(frame, op->args[op->nkeys].word);
 	}
@@ -194,7 +198,7 @@ ONE map_delete(uint8_t *frame, const struct prog_op *op, const struct ring_ref *
 	struct prog_table *t = table_of(op);
 	const uint64_t *key = key_of(frame, op, ring);
 	uint64_t state;
-	int64_t at = table_find(t, shape, key, prog_hash(key, shape->key_words), &state);
+	int64_t at = table_find(t, shape, key, table_hash(shape, key), &state);
 	bool there = at >= 0 && table_delete_at(t, shape, at, state);
 
 	if (op->dst != PROG_NONE)
@@ -209,7 +213,7 @@ ONE map_has(uint8_t *frame, const struct prog_op *op, const struct ring_ref *rin
 	const uint64_t *key = key_of(frame, op, ring);
 	uint64_t state;
 
-	*word(frame, op->dst) = table_find(t, shape, key, prog_hash(key, shape->key_words), &state) >= 0;
+	*word(frame, op->dst) = table_find(t, shape, key, table_hash(shape, key), &state) >= 0;
 	return PROG_OK;
 }
 

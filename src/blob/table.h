@@ -38,9 +38,30 @@ static inline uint64_t table_settled(const struct prog_entry *e, int *spins)
 	return s;
 }
 
+/*
+ * The words of a key that say which one it is. Room for text is as long as the longest one; what is behind the end of a text
+ * that is the last part is not looked at, and in an entry may be what another key has left there.
+ */
+static inline uint32_t table_words(const struct prog_shape *shape, const uint64_t *key)
+{
+	uint64_t words;
+
+	if (!shape->text)
+		return shape->key_words;
+	words = shape->text - 1 + (4 + (uint64_t)(uint32_t)key[shape->text - 1] + 7) / 8;
+	return words < shape->key_words ? words : shape->key_words;
+}
+
+static inline uint64_t table_hash(const struct prog_shape *shape, const uint64_t *key)
+{
+	return prog_hash(key, table_words(shape, key));
+}
+
 static inline bool table_has(const struct prog_shape *shape, const struct prog_entry *e, const uint64_t *key)
 {
-	for (uint32_t i = 0; i < shape->key_words; i++)
+	uint32_t n = table_words(shape, key);
+
+	for (uint32_t i = 0; i < n; i++)
 		if (e->key[i] != key[i])
 			return false;
 	return true;
@@ -167,7 +188,7 @@ static inline int64_t table_unused(const struct prog_table *t, const struct prog
 static inline void table_fill(const struct prog_shape *shape, struct prog_entry *e, const uint64_t *key, uint64_t value,
 			      const uint64_t *values)
 {
-	for (uint32_t i = 0; i < shape->key_words; i++)
+	for (uint32_t i = 0, n = table_words(shape, key); i < n; i++)
 		e->key[i] = key[i];
 	e->value = value;
 	for (uint32_t i = 0; i < shape->value_words; i++)
@@ -272,7 +293,7 @@ static inline __attribute__((always_inline)) int64_t table_put(struct prog_table
 static inline __attribute__((always_inline)) int64_t table_make(struct prog_table *t, const struct prog_shape *shape,
 				 const uint64_t *key, uint64_t value, const uint64_t *values, uint64_t *ret_state, bool *ret_made)
 {
-	uint64_t hash = prog_hash(key, shape->key_words), old, claimed;
+	uint64_t hash = table_hash(shape, key), old, claimed;
 	bool has_seat;
 	uint32_t far;
 	int64_t at;

@@ -39,6 +39,7 @@ static struct prog_shape make_shape(const struct ir_map *m, uint32_t entries)
 		.value_words = maps_is_simple(m) ? 0 : words_of(m->values, m->nvalues), .reuse = m->kind == IR_MAP_VALUE,
 	};
 
+	t.text = m->nkeys && ir_in_slot(m->keys[m->nkeys - 1].type) ? words_of(m->keys, m->nkeys - 1u) + 1 : 0;
 	t.stride = (sizeof(struct prog_entry) + 8 * (t.key_words + t.value_words) + 15) & ~15u;
 	return t;
 }

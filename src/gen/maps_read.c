@@ -399,7 +399,7 @@ static bool del(void *store, uint32_t map, const struct bytes *key)
 		return there;
 	}
 	words = spread(m->keys, m->nkeys, key);
-	at = table_find(t, shape, words, prog_hash(words, shape->key_words), &state);
+	at = table_find(t, shape, words, table_hash(shape, words), &state);
 	there = at >= 0 && table_delete_at(t, shape, at, state);
 	free(words);
 	return there;

@@ -296,6 +296,34 @@ static void on_text_alarm(int sig)
 	__atomic_fetch_add(&signal_hits, 1, __ATOMIC_RELAXED);
 }
 
+/* Keys of all lengths, each after a longer one, which is still where keys are made. */
+static void keys_end_where_they_end(void **state)
+{
+	static const char *const texts[] = { "abcdefghijklmnop", "ABCDEFGHIJKLM", "0123456789a", "abcdefg", "ABCDE", "0123", "abc", "A", "" };
+	struct world *w = world_new();
+	uint32_t s = slot(w, 16, NULL), number = reg_of(w, RSI), addr = reg_of(w, RDI);
+	struct ir_map *m = gen_map(&w->u, IR_MAP_VALUE, IR_U64, 2);
+	struct ir_ins *i = gen_ins(w->p, IR_READ_STR);
+
+	m->keys[1] = (struct ir_part){ .type = IR_STR, .cap = 16 };
+	i->slot = s;
+	i->a = addr;
+	i->imm = 16;
+	i = gen_ins(w->p, IR_MAP_ADD);
+	i->a = addr;
+	gen_arg(w->p, i, IR_U64, number, 0);
+	gen_arg(w->p, i, IR_STR, s, 0);
+	i->nkeys = 2;
+	world_start(w, true);
+	for (int k = 0; k < 200; k++)
+		hit(w, (uint64_t)texts[k % ARRAY_SIZE(texts)], k % 2, machine_run);
+	for (int k = 0; k < 200; k++)
+		hit(w, (uint64_t)texts[random_word() % ARRAY_SIZE(texts)], random_word() % 3, machine_run);
+	assert_in_range(maps_reader_ops.len(w->r, 0), 18, 27);
+	same_maps(w);
+	world_free(w);
+}
+
 /* Each event is whole or counted as lost. */
 static void text_is_whole(void **state)
 {
@@ -344,6 +372,7 @@ int main(void)
 		test(name_of_the_thread),
 		test(exact_per_cpu),
 		test(exact_shared),
+		test(keys_end_where_they_end),
 		test(text_is_whole),
 	};
 

@@ -160,6 +160,62 @@ static void no_reuse(void **state)
 	assert_int_equal(make(b, 6, &made), 1);
 }
 
+#define TEXT_WORDS 5
+
+static void text_key(uint64_t *to, uint64_t first, const char *text, uint8_t behind)
+{
+	uint32_t len = strlen(text);
+
+	memset(to, behind, 8 * TEXT_WORDS);
+	to[0] = first;
+	memset(to + 1, 0, 8 * ((4 + len + 7) / 8));
+	memcpy(to + 1, &len, 4);
+	memcpy((uint8_t *)(to + 1) + 4, text, len);
+}
+
+static int64_t find_text(uint64_t first, const char *text, uint8_t behind)
+{
+	uint64_t k[TEXT_WORDS], s;
+
+	text_key(k, first, text, behind);
+	return table_find(t, &shape, k, table_hash(&shape, k), &s);
+}
+
+/* A number and a text. What is behind the end of a text does not count, neither in what is looked for nor in an entry that was used before. */
+static void text_ends_where_it_ends(void **state)
+{
+	uint64_t k[TEXT_WORDS], s = 0;
+	bool made;
+
+	shape = (struct prog_shape){ .max_keys = 1, .mask = 0, .stride = 64, .key_words = TEXT_WORDS, .reuse = 1, .text = 2 };
+	text_key(k, 7, "abcdefghijklmnopqrstuvwxyz01", 0);
+	assert_int_equal(table_make(t, &shape, k, 5, NULL, &s, &made), 0);
+	assert_int_equal(find_text(7, "abcdefghijklmnopqrstuvwxyz01", 9), 0);
+	assert_int_equal(find_text(8, "abcdefghijklmnopqrstuvwxyz01", 0), -1);
+	assert_int_equal(find_text(7, "abcdef", 0), -1);
+	assert_true(table_delete_at(t, &shape, 0, s));
+	text_key(k, 7, "abcdef", 0);
+	assert_int_equal(table_make(t, &shape, k, 6, NULL, &s, &made), 0);
+	assert_true(made);
+	assert_int_equal(find_text(7, "abcdef", 1), 0);
+	assert_int_equal(find_text(7, "abcdefghijklmnopqrstuvwxyz01", 0), -1);
+	assert_int_equal(find_text(7, "abcde", 'f'), -1);
+	assert_int_equal(find_text(7, "", 0), -1);
+}
+
+/* Keys are in memory that the target can write: their lengths lead nowhere. */
+static void lengths_of_text_are_limited(void **state)
+{
+	uint64_t k[TEXT_WORDS] = { 7, ~0ull };
+
+	shape = (struct prog_shape){ .max_keys = 1, .mask = 0, .stride = 64, .key_words = TEXT_WORDS, .reuse = 1, .text = 2 };
+	assert_int_equal(table_words(&shape, k), TEXT_WORDS);
+	k[1] = 4 * 8 - 4;
+	assert_int_equal(table_words(&shape, k), TEXT_WORDS);
+	k[1] = 0;
+	assert_int_equal(table_words(&shape, k), 2);
+}
+
 static void no_more_than_allowed(void **state)
 {
 	uint64_t key = 0;
@@ -182,6 +238,8 @@ int main(void)
 		test(deleted_while_compared),
 		test(each_time_is_another),
 		test(no_reuse),
+		test(text_ends_where_it_ends),
+		test(lengths_of_text_are_limited),
 		test(no_more_than_allowed),
 	};
 
