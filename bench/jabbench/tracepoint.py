@@ -19,6 +19,7 @@ MS = 200
 PAUSE = 1000    # us
 TYPE = "/sys/bus/event_source/devices/uprobe/type"
 PERF_EVENT_OPEN = 298
+UPROBE = "uprobe at the nop, counting"
 
 
 def figure(argv):
@@ -111,8 +112,9 @@ class Lttng:
 def one_round(jab, programs, lttng, added):
     plain = figure([programs["plain"]])
     ways = {"off": lambda: figure([programs["jab"]]), "jab record": lambda: recorded(jab, programs["jab"]),
+            "jab record, the text in an array of 16": lambda: recorded(jab, programs["chars"]),
             "jab record, the 16 bytes as two longs": lambda: recorded(jab, programs["words"]),
-            "uprobe at the nop, counting": lambda: with_uprobe(programs["low"])}
+            UPROBE: lambda: with_uprobe(programs["low"])}
     if lttng:
         ways["LTTng-UST"] = lttng.measure
     for name, what in ways.items():
@@ -127,6 +129,7 @@ def run(jab, builder, result):
     programs = {"plain": builder.program("tracepoint", ["tracepoint.c"]),
                 "jab": builder.program("tracepoint_jab", ["tracepoint.c"], "-DWITH_JAB", include),
                 "words": builder.program("tracepoint_words", ["tracepoint.c"], "-DWITH_JAB", "-DWORDS", include),
+                "chars": builder.program("tracepoint_chars", ["tracepoint.c"], "-DWITH_JAB", "-DCHARS", include),
                 "low": builder.program("tracepoint_low", ["tracepoint.c"], "-DWITH_JAB", include, "-no-pie", "-fno-pie")}
     lttng, added = None, {}
     try:
@@ -142,9 +145,10 @@ def run(jab, builder, result):
     table(["added to a call: an int, a long, 16 bytes of text", "ns", "low", "high"],
           [[name, "%.2f" % median(v), "%.2f" % min(v), "%.2f" % max(v)] for name, v in added.items()])
     result.data["tracepoint"] = added
-    mine = added.get("jab record")
-    for what, limit, name in (("tracepoint with a string, of LTTng-UST", .25, "LTTng-UST"),
-                              ("tracepoint with a string, of a uprobe", .05, "uprobe at the nop, counting")):
-        peer = added.get(name)
+    for what, limit, of, name in (("tracepoint with 16 bytes of text, of LTTng-UST", .25, "jab record, the text in an array of 16", "LTTng-UST"),
+                                  ("tracepoint with 16 bytes of text, of a uprobe", .05, "jab record, the text in an array of 16", UPROBE),
+                                  ("tracepoint with a char *, of LTTng-UST", .25, "jab record", "LTTng-UST"),
+                                  ("tracepoint with a char *, of a uprobe", .05, "jab record", UPROBE)):
+        mine, peer = added.get(of), added.get(name)
         result.target(what, limit, "of it", median(mine) / median(peer) if mine and peer else None,
                       "%.1f ns of %.1f" % (median(mine), median(peer)) if mine and peer else "")

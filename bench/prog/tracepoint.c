@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An event with an int, a long and a string of 16 bytes: none, one of <jab/tracepoint.h> (-DWITH_JAB), or the same of LTTng-UST
- * (-DWITH_LTTNG); with -DWORDS the 16 bytes are an array of two longs. Prints the median ns per call, of chunks with pauses between them.
+ * (-DWITH_LTTNG); with -DCHARS the text is an array of 16
+ * chars, with -DWORDS two longs. Prints the median ns per call, of chunks with pauses between them.
  *
  *	tracepoint MILLISECONDS PAUSE
  */
@@ -22,11 +23,14 @@
 #define MAX_CHUNKS 20000
 
 long words[2] = { 1, 2 };
+char chars[16] = "fifteen letters";
 
 __attribute__((noinline)) int work(int i, long l, const char *s)
 {
 #if defined WITH_JAB && defined WORDS
 	JAB_TRACEPOINT(jabbench, text, ("i", i), ("l", l), ("words", words));
+#elif defined WITH_JAB && defined CHARS
+	JAB_TRACEPOINT(jabbench, text, ("i", i), ("l", l), ("s", chars));
 #elif defined WITH_JAB
 	JAB_TRACEPOINT(jabbench, text, ("i", i), ("l", l), ("s", s));
 #endif

@@ -43,7 +43,7 @@ static void value_fill(struct jab_value *to, const struct trace_value *v)
 	bool number = field_is_number(f), faulty = v->fault != READ_WELL;
 
 	to->name = f->name;
-	to->kind = (enum jab_kind)f->kind;
+	to->kind = f->is_text ? JAB_STRING : (enum jab_kind)f->kind;
 	to->bits = f->bits;
 	to->base = f->base ? f->base : 10;
 	to->is_array = f->count;

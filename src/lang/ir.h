@@ -287,10 +287,13 @@ enum ir_record_kind {
 /* Of system() and cat(): what the kernel says is taken instead of what is in the event. */
 enum ir_known { IR_KNOWN_NOT, IR_KNOWN_PID, IR_KNOWN_TID, IR_KNOWN_COMM };
 
+#define IR_WORD_MORE 255
+
 struct ir_field {
 	char *name;			/* NULL: none */
 	uint8_t type;
 	uint8_t known;			/* enum ir_known */
+	uint8_t words;			/* a text of so many numbers, of which this one is the first; IR_WORD_MORE: one of the others */
 	uint32_t cap;			/* slots: most bytes */
 	uint32_t show;
 };

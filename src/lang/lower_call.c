@@ -76,7 +76,7 @@ static bool same_record(const struct ir_record *a, const struct ir_record *b)
 	for (i = 0; i < a->nfields; i++) {
 		const struct ir_field *f = &a->fields[i], *g = &b->fields[i];
 
-		if (f->type != g->type || f->known != g->known || f->cap != g->cap || f->show != g->show || !f->name != !g->name ||
+		if (f->type != g->type || f->known != g->known || f->words != g->words || f->cap != g->cap || f->show != g->show || !f->name != !g->name ||
 		    (f->name && strcmp(f->name, g->name) != 0))
 			return false;
 	}

@@ -2,6 +2,8 @@
 /* The arguments of static tracepoints are read like variables of the program, where their note says. */
 #include "lang/lower.h"
 
+#define WORDS_MOST 4
+
 struct val lower_usdt_arg(struct lower *w, const struct expr *e)
 {
 	const struct usdt_arg *a = e->ref;
@@ -55,9 +57,54 @@ struct val lower_usdt_field(struct lower *w, const struct expr *e)
 	return v;
 }
 
+/*
+ * A short text of fixed length is as good as a few numbers: they are loaded without the kernel's help where that is safe. It pays if
+ * nothing else in the event has to be read by asking. NULL: there is none.
+ */
+static const struct usdt_field *text_of_words(const struct lower *w)
+{
+	const struct usdt *u = w->c->site->usdt;
+	const struct usdt_field *found = NULL;
+
+	for (uint32_t i = 0; i < u->nfields; i++) {
+		const struct usdt_field *f = &u->field[i];
+
+		if (f->kind == USDT_CHARS && f->shape == USDT_FIXED && f->length % 8 == 0 && f->length <= 8 * WORDS_MOST && !found)
+			found = f;
+		else if (f->kind == USDT_CHARS || f->kind == USDT_STRING || f->kind == USDT_STRUCT || f->shape == USDT_COUNTED)
+			return NULL;
+	}
+	return w->c->c_rules ? found : NULL;
+}
+
+/* If one word can't be read, all of it is not there: so the mark of the first one is that of the field. */
+static void put_words(struct lower *w, arg_list *list, struct ir_record *r, struct expr *e)
+{
+	const struct usdt_field *f = e->ref;
+	struct val text = lower_usdt_field(w, e), word[WORDS_MOST];
+	uint64_t mask = 0;
+
+	for (uint32_t i = 0; i < f->length / 8; i++) {
+		struct val part = text;
+
+		part.type = &v_u64;
+		part.off += 8 * i;
+		word[i] = val_load(w, &part);
+		mask |= word[i].mask;
+	}
+	for (uint32_t i = 0; i < f->length / 8; i++) {
+		word[i].mask = mask;
+		lower_field(w, r, list, i ? NULL : e->name, &word[i]);
+		r->fields[r->nfields - 1].words = i ? IR_WORD_MORE : f->length / 8;
+	}
+}
+
 static void put_fields(struct lower *w, arg_list *list, struct ir_record *r)
 {
 	const struct usdt *u = w->c->site->usdt;
+
+	const struct usdt_field *words = text_of_words(w);
+	struct expr last = { 0 };
 
 	w->reserved = u->nfields;
 	for (uint32_t i = 0; i < u->nfields; i++) {
@@ -73,9 +120,18 @@ static void put_fields(struct lower *w, arg_list *list, struct ir_record *r)
 			continue;
 		}
 		e.type = v_of_whole_field(w->l, &u->field[i], w->c->c_rules);
+		if (&u->field[i] == words) {
+			last = e;
+			w->reserved += WORDS_MOST;
+			continue;
+		}
 		v = lower_usdt_field(w, &e);
 		lower_some_fields(w, r, list, e.name, &v);
 	}
+	/* At the end: the numbers of fields before it count as fields of the event. */
+	if (last.ref)
+		put_words(w, list, r, &last);
+	w->reserved = 0;
 }
 
 /* All of them; those that can't be read are left out with a warning. */

@@ -173,6 +173,8 @@ static struct ctf_field plain_field(const struct ctf_field *f)
 	struct ctf_field plain = *f;
 
 	tsdl_type_parse(tsdl_type(f), &plain);
+	plain.is_text = f->is_text;
+	plain.kind = f->is_text ? f->kind : plain.kind;
 	plain.size = f->kind == CTF_BYTES ? f->size : 0;
 	plain.count = f->count;
 	return plain;

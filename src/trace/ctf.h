@@ -71,6 +71,7 @@ struct ctf_field {
 	uint8_t bits;		/* integers: 8 16 32 64; floats: 32 64 */
 	uint8_t base;		/* integers: 10 (also 0), 16, 8 */
 	uint32_t size;		/* CTF_BYTES: how many */
+	bool is_text;		/* CTF_BYTES: text up to the first NUL, if there is one */
 	uint32_t count;		/* numbers: elements of an array; 0: one number, no array */
 	uint32_t nvalues;	/* an integer that is no array may be an enum: how many of its values have a name */
 	const struct type_value *values;

@@ -174,7 +174,7 @@ static void put_json_value(struct line *l, const struct trace_event *ev, const s
 		put_json_list(l, ev, v);
 	} else if (v->fault != READ_WELL) {
 		put_json_fault(l, v);
-	} else if (v->field->kind == CTF_STRING) {
+	} else if (v->field->kind == CTF_STRING || v->field->is_text) {
 		put_json_string(l, v);
 	} else if (v->field->kind == CTF_BYTES) {
 		put_char(l, '"');

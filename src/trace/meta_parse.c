@@ -168,8 +168,11 @@ static bool element_type(const char *word, struct ctf_field *f)
 {
 	size_t packed = strlen(TSDL_PACKED);
 
-	if (tsdl_type_parse(word, f) && f->kind == CTF_BYTES)
+	if (tsdl_type_parse(word, f) && (f->kind == CTF_BYTES || f->kind == CTF_STRING)) {
+		f->is_text = f->kind == CTF_STRING;
+		f->kind = CTF_BYTES;
 		return true;
+	}
 	return strncmp(word, TSDL_PACKED, packed) == 0 && tsdl_type_parse(word + packed, f) && f->kind <= CTF_FLOAT;
 }
 

@@ -104,7 +104,7 @@ static void put_value(struct line *l, const struct trace_value *v)
 {
 	if (v->fault != READ_WELL) {
 		put_fault(l, v);
-	} else if (v->field->kind == CTF_STRING) {
+	} else if (v->field->kind == CTF_STRING || v->field->is_text) {
 		put_char(l, '"');
 		put_text(l, v->bytes, v->len);
 		put_char(l, '"');

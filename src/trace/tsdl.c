@@ -99,6 +99,8 @@ const char *tsdl_type(const struct ctf_field *f)
 {
 	struct ctf_field want = *f;
 
+	if (f->kind == CTF_BYTES && f->is_text)
+		want.kind = CTF_STRING;
 	if (f->kind == CTF_POINTER)
 		want.bits = 64, want.base = 16;
 	else if (f->kind == CTF_FLOAT)

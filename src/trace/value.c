@@ -94,7 +94,8 @@ bool trace_value(const struct trace_event *ev, size_t *i, size_t *pos, struct tr
 		*pos += varying_value(f, p, ret_value);
 	} else {
 		ret_value->bytes = p;
-		ret_value->len = f->kind == CTF_BYTES ? f->size : f->count;
+		ret_value->len = f->is_text ? strnlen((const char *)p, f->size) : f->kind == CTF_BYTES ? f->size : f->count;
+		ret_value->cut = false;
 		*pos += field_room(f);
 	}
 	return true;

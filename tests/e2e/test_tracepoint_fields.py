@@ -6,7 +6,7 @@ import subprocess
 import jab
 import pytest
 import scripts
-from targets import LIMIT
+from targets import LIMIT, ROOT
 from test_tracepoint import C, compile_
 
 N = 3
@@ -113,3 +113,44 @@ def test_without_our_note(program, tmp_path):
     r = jab.run("trace", "--json", "usdt:every:others color line from", "--", damaged, N)
     assert [(x["fields"]["color"], x["fields"]["from"]) for x in r.rows] == [(-1, 1), (5, 1), (5, 1)], r
     assert all(re.fullmatch("0x[0-9a-f]+", x["fields"]["line"]) for x in r.rows), r
+
+
+WORDS = """
+#include <jab/tracepoint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+struct s { char text[16]; };
+__attribute__((noinline)) static void event(int i, struct s *p, long more)
+{
+	JAB_TRACEPOINT(words, event, ("i", i), ("text", p->text), ("more", more));
+	__asm__ __volatile__("" : : "r"(p) : "memory");
+}
+int main(void)
+{
+	static struct s good[3] = { { "short" }, { "sixteen letters!" }, { "" } };
+	char *page = (char *)mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	munmap(page + 4096, 4096);
+	memcpy(page + 4088, "edgeedge", 8);
+	for (int i = 0; i < 6; i++)
+		event(i, i < 3 ? &good[i] : i == 3 ? 0 : i == 4 ? (struct s *)(page + 4088) : &good[0], 100 + i);
+	return 0;
+}
+"""
+
+
+def test_short_text(tmp_path):
+    """A text array beside numbers is written as numbers are; what can't be read is marked as a whole, and nothing else is."""
+    source, program = tmp_path / "words.c", tmp_path / "words"
+    source.write_text(WORDS)
+    subprocess.run([*C["gcc"], "-O2", "-Wno-array-bounds", "-D_GNU_SOURCE", f"-I{ROOT / 'include'}", str(source), "-o", str(program)], check=True, timeout=LIMIT)
+    r = jab.run("trace", "--json", "usdt:words:event", "--", program)
+    seen = [x["fields"] for x in r.rows if x["probe"] == "words:event"]
+    assert [(x["i"], x["more"]) for x in seen] == [(i, 100 + i) for i in range(6)], r
+    assert [x["text"] for x in seen[:3]] == ["short", "sixteen letters!", ""] and seen[5]["text"] == "short", r
+    assert all("fault" in x["text"] for x in seen[3:5]), r
+    r = jab.run("record", "-o", tmp_path / "trace", "usdt:words:event", "--", program)
+    shown = jab.run("view", tmp_path / "trace").output
+    assert 'text="sixteen letters!"' in shown and shown.count("text=<") == 2, shown
+    said = subprocess.run(["babeltrace2", str(tmp_path / "trace")], capture_output=True, text=True, timeout=LIMIT).stdout
+    assert 'text = { bytes = "sixteen letters!" }' in said and 'text = { bytes = "short" }' in said, said

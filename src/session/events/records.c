@@ -39,7 +39,9 @@ static void record_field(const struct ir_unit *u, const struct ir_field *f, uint
 
 	snprintf(*text, sizeof(*text), "f%u", number);
 	*ret_field = (struct ctf_field){ .name = f->name ? f->name : *text, .kind = CTF_UNSIGNED, .bits = bits, .base = 10 };
-	if (f->type == IR_ARRAY)
+	if (f->words)
+		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_BYTES, .size = 8u * f->words, .is_text = true };
+	else if (f->type == IR_ARRAY)
 		array_field(u->shown.v[f->show], ret_field);
 	else if (f->type == IR_ADDRS)
 		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_ADDRS };
@@ -68,6 +70,7 @@ int record_declare(struct jab *j, uint32_t id, const char *name, const struct ir
 	if (rec->faulty)
 		fields[n++] = (struct ctf_field){ .name = CTF_FAULTS, .kind = CTF_UNSIGNED, .bits = 64, .base = 16 };
 	for (uint32_t i = 0; i < MIN(rec->nfields, EVENT_FIELDS_MAX); i++)
-		record_field(u, &rec->fields[i], i, &texts[i], &fields[n++]);
+		if (rec->fields[i].words != IR_WORD_MORE)
+			record_field(u, &rec->fields[i], i, &texts[i], &fields[n++]);
 	return ctf_class(j->events->trace, id, name, fields, n);
 }
