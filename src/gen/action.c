@@ -72,7 +72,7 @@ static void put_emit(struct gen *g, const struct ir_ins *i)
 		fields[n++] = (struct event_field){ EVENT_IMM, 0, 8, 0 };
 	for (uint32_t k = 0; k < i->n; k++)
 		fields[n++] = field_of(g, g->p->args.v[i->first + k].reg);
-	put_event(g, g->env->ids ? g->env->ids[i->record] : 0, fields, n);
+	put_event(g, gen_event_id(g->env, g->site, i->record), fields, n);
 }
 
 static void put_faulty_emit(struct gen *g, struct cold *c)

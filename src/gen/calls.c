@@ -427,7 +427,7 @@ static void describe_event(const struct gen *g, const struct ir_ins *i, struct p
 {
 	const struct ir_record *r = &g->u->records.v[i->record];
 
-	d->imm = g->env->ids ? g->env->ids[i->record] : 0;
+	d->imm = gen_event_id(g->env, g->site, i->record);
 	d->max_len = g_event_len(g, i);
 	d->flags |= r->faulty ? PROG_FAULTY : 0;
 }

@@ -64,6 +64,8 @@ struct gen_good {
 #define GEN_THINNED 1		/* number of the byte */
 #define GEN_SWITCHED (1u << 16)	/* one change */
 
+#define GEN_ID_OF_SITE UINT32_MAX
+
 /* The target, as far as code depends on it. All addresses are live ones. */
 struct gen_env {
 	/*
@@ -72,7 +74,7 @@ struct gen_env {
 	 * reads the thread block. A CPU whose number is not below layout->ncpus has no part of its own in the maps.
 	 */
 	struct event_spec event;
-	const uint32_t *ids;		/* the event id of each record of the unit */
+	const uint32_t *ids;		/* the event id of each record of the unit; GEN_ID_OF_SITE: the number of the site */
 
 	uint64_t maps;			/* layout->size bytes, shared with the tracer, 64-aligned */
 	const struct maps_layout *layout;
@@ -148,6 +150,22 @@ uint32_t gen_open_calls(const struct ir_prog *p, uint32_t pair_bits);	/* about h
  */
 int gen_emit(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env,
 	     const struct gen_site *site, uint64_t at, uint8_t *out);
+
+static inline uint32_t gen_event_id(const struct gen_env *env, const struct gen_site *site, uint32_t record)
+{
+	return !env->ids ? 0 : env->ids[record] == GEN_ID_OF_SITE ? site->number : env->ids[record];
+}
+
+#define GEN_PLAIN_STACK 256	/* bytes of stack that event code may need */
+
+/*
+ * plain.c: a program that writes one event of registers, constants and words of the stack, and does nothing else, needs no frame.
+ * It has no switch (gen_env.enabled is not looked at). gen_emit_plain() is for programs for which gen_is_plain().
+ */
+bool gen_is_plain(const struct ir_unit *u, const struct ir_prog *p, bool *ret_framed);	/* framed: the code with a frame is behind it */
+int gen_measure_plain(const struct ir_unit *u, const struct ir_prog *p);
+int gen_emit_plain(const struct ir_unit *u, const struct ir_prog *p, const struct gen_env *env, const struct gen_site *site, uint64_t at,
+		   uint8_t *out);
 
 /*
  * A program with is_left becomes a routine (leaver), not the body of a pad: blob_leave() calls it with two arguments on the

@@ -101,6 +101,7 @@ const struct vtype *check_step(struct checker *c, struct expr *e);
 
 /* check_name.c */
 const struct vtype *check_name(struct checker *c, struct expr *e);
+bool check_is_register(const struct lang *l, const char *name);	/* of a probe line, perhaps with a $ in front */
 /* Go's package.variable, which looks like a member; NULL: it is none. */
 const struct vtype *check_package_var(struct checker *c, struct expr *e);
 const struct var *check_result_var(const struct lang_site *site, const struct func_types *f);	/* what retval is there */

@@ -293,14 +293,22 @@ static bool is_hidden(const struct checker *c, const struct expr *e, enum builti
 {
 	bool call = c->site && c->site->at == LANG_CALL;
 
-	if ((b == B_RETVAL && (call || (c->site && c->site->at == LANG_RETURN))) || (b == B_DURATION && call))
+	if (b == B_ARG || (b == B_RETVAL && (call || (c->site && c->site->at == LANG_RETURN))) || (b == B_DURATION && call))
 		return false;
 	if ((b == B_ARG || b == B_SARG) && check_has_usdt(c))
 		return false;
 	return c->c_rules && e->name[0] != '$';
 }
 
-/* $ in front: of a context, which means the register whatever the program calls its variables. */
+bool check_is_register(const struct lang *l, const char *name)
+{
+	uint32_t number;
+
+	name += name[0] == '$';
+	return reg_number(l->arch->regs, name) >= 0 || (builtin_numbered(name, l->arch->regs->vector, &number) && number < l->arch->regs->nvectors);
+}
+
+/* $ in front: of a context. */
 static bool is_register(const struct checker *c, struct expr *e)
 {
 	const struct arch_regs *regs = c->l->arch->regs;
@@ -333,6 +341,8 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 		return check_usdt_field(c, e);
 	if (!is_call_word(c, b))
 		b = B_NONE;
+	if (c->c_rules && check_is_register(c->l, e->name) && is_register(c, e))
+		return e->meaning == B_REG ? &v_raw : &v_f64;
 	if (!b || is_hidden(c, e, b)) {
 		t = program_name(c, e, &found);
 		if (found)
@@ -346,8 +356,6 @@ const struct vtype *check_name(struct checker *c, struct expr *e)
 		e->value = FRAMES;
 		return stack_type(c, e);
 	}
-	if (c->c_rules && is_register(c, e))
-		return e->meaning == B_REG ? &v_raw : &v_f64;
 	if (check_usdt_enumerator(c, e))
 		return &v_i64;
 	if (!header_constant(e->name, &value))

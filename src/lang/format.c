@@ -49,6 +49,15 @@ size_t format_conv(const char *s, struct conv *ret_conv)
 
 /* ---- payloads ---- */
 
+static double low_float(uint64_t bits)
+{
+	uint32_t low = bits;
+	float f;
+
+	memcpy(&f, &low, sizeof(f));
+	return f;
+}
+
 static bool take_fixed(const struct ir_field *f, const uint8_t *p, size_t len, size_t *at, struct field_value *v)
 {
 	uint32_t n = f->cap;
@@ -76,6 +85,8 @@ static bool take_field(const struct ir_field *f, const uint8_t *p, size_t len, s
 		if (len - *at < 8)
 			return false;
 		memcpy(&v->n, p + *at, 8);
+		if (f->type == IR_F32 && f->show == IR_SHOW_RAW && !v->fault)
+			v->n.f = low_float(v->n.u);
 		*at += 8;
 		return true;
 	}

@@ -295,6 +295,48 @@ int lang_infer(struct lang *l, const struct lang_site *(*site)(void *arg, uint32
 	return check_options(l);
 }
 
+/* Fields that are registers, or what these point to, of types that need no debug info. */
+static bool is_general_field(const struct lang *l, const struct expr *f, bool has_types)
+{
+	const struct expr *e = f->kind == E_NAMED ? f->a : f;
+	uint32_t number;
+
+	if (e->kind == E_CAST && e->prefix)
+		e = e->to->tag || !(v_basic(e->to->name) || !strcmp(e->to->name, "string")) ? NULL : e->a;
+	else if (e->kind == E_CALL && e->prefix)
+		e = e->list[0];
+	if (!e || e->kind != E_NAME)
+		return false;
+	if (!strcmp(e->name, "retval") || !strcmp(e->name, "$retval"))
+		return !has_types;
+	return !strcmp(e->name, "$regs") || !strcmp(e->name, "$stack") || !strcmp(e->name, "$backtrace") || builtin_numbered(e->name, "arg", &number) ||
+	       check_is_register(l, e->name);
+}
+
+static bool is_general(const struct lang *l, uint32_t clause, const struct lang_site *site, bool has_types)
+{
+	const struct clause *c = l->script->clauses.v[clause];
+
+	if (!c->is_line || c->predicate || site->at == LANG_CALL || site->is_copy || site->usdt)
+		return false;
+	if (c->nfields == c->nmore && has_types && !site->many)
+		return false;
+	for (uint32_t i = 0; i < c->nfields; i++)
+		if (!is_general_field(l, c->fields[i], has_types))
+			return false;
+	return true;
+}
+
+bool lang_is_general(const struct lang *l, uint32_t clause, const struct lang_site *site)
+{
+	return is_general(l, clause, site, site->types);
+}
+
+bool lang_asks_types(const struct lang *l, uint32_t clause, const struct lang_site *site)
+{
+	return !is_general(l, clause, site, true);
+}
+
 bool lang_fits(struct lang *l, uint32_t clause, const struct lang_site *site)
 {
 	struct checker c = { .l = l, .site = site, .clause = l->script->clauses.v[clause], .quiet = true };

@@ -36,6 +36,7 @@ struct lang_site {
 	bool is_copy;		/* pc is where a copy of an inlined function begins, which was asked for by its name */
 	bool own_calls;		/* arguments are where the run time of its language puts them: arch.go_call */
 	bool tails;		/* some of its exits go on in other functions: no return value is known there */
+	bool many;		/* one of many functions: a line without fields has none */
 	/*
 	 * Where thread-local variables are, from the thread pointer: those of this module (symbol NULL), or the one of
 	 * this name. An error's sentence goes on "... is thread-local, and". NULL: the program will never run.
@@ -59,6 +60,10 @@ void lang_free(struct lang *l);
  * NULL where there is none.
  */
 int lang_infer(struct lang *l, const struct lang_site *(*site)(void *arg, uint32_t clause), void *arg);
+
+/* Is a program of a line that was compiled for this site good for others of its kind, in whatever function of the file they are? */
+bool lang_is_general(const struct lang *l, uint32_t clause, const struct lang_site *site);
+bool lang_asks_types(const struct lang *l, uint32_t clause, const struct lang_site *site);	/* does it matter what types the site has? */
 
 /* Does it mean something there, as far as is known of the maps? Nothing is said. */
 bool lang_fits(struct lang *l, uint32_t clause, const struct lang_site *site);

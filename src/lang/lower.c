@@ -288,6 +288,8 @@ static void default_fields(struct lower *w, arg_list *args, struct ir_record *r)
 	struct val v;
 	size_t i;
 
+	if (w->c->site->many && !w->c->clause->predicate && at != LANG_CALL)
+		return;
 	w->at = &e;
 	if (at != LANG_RETURN && at != LANG_TRACER &&
 	    (w->c->site->usdt || (w->c->site->types && types_func(w->c->site->types, w->c->site->entry, &f) == 0)))

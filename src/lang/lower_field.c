@@ -204,6 +204,27 @@ static void put_variants(struct parts *p, const char *name, const struct val *ob
 
 /* ---- each of them ---- */
 
+/* A float in a vector register is recorded as it is there: an event that only has such values needs no work. */
+static bool put_raw_float(struct parts *p, const char *name, const struct val *v)
+{
+	const struct ir_prog *prog = p->w->p;
+	struct val raw = *v;
+
+	if (!p->w->c->clause->is_line || v->kind != K_REG || v->type->kind != V_FLOAT || v->type->size != 4)
+		return false;
+	for (size_t i = 0; i < prog->ins.n; i++) {
+		if (prog->ins.v[i].op != IR_VECTOR || prog->ins.v[i].dst != v->reg)
+			continue;
+		raw.type = &v_f64;
+		raw.reg = lower_pure(p->w, IR_VECTOR, IR_F64, IR_NONE, IR_NONE, prog->ins.v[i].imm);
+		lower_field(p->w, p->r, p->list, name, &raw);
+		p->r->fields[p->r->nfields - 1].type = IR_F32;
+		p->r->fields[p->r->nfields - 1].show = IR_SHOW_RAW;
+		return true;
+	}
+	return false;
+}
+
 /* What has no parts. In a variant that is not there it is not even looked at. */
 static void put_value(struct parts *p, const char *name, const struct val *v, bool is_text)
 {
@@ -221,6 +242,8 @@ static void put_value(struct parts *p, const char *name, const struct val *v, bo
 		set_there(p, &place, v, p->there);
 		value = place;
 	}
+	if (!is_text && p->there == IR_NONE && put_raw_float(p, name, &value))
+		return;
 	lower_field(p->w, p->r, p->list, name, &value);
 }
 

@@ -495,3 +495,16 @@ uint8_t v_shown(const struct vtype *t)
 {
 	return t->kind == V_INT && t->show != IR_ENUM ? v_ir(t) : t->show;
 }
+
+unsigned int v_field_bits(const struct ir_unit *u, const struct ir_field *f)
+{
+	const struct vtype *t = f->type == IR_ENUM && f->show < u->shown.n ? u->shown.v[f->show] : NULL;
+
+	if (f->type == IR_F32)
+		return f->show == IR_SHOW_RAW ? 32 : 64;
+	if (f->type == IR_BOOL)
+		return 8;
+	if (t && t->kind == V_INT && (t->size == 1 || t->size == 2 || t->size == 4))
+		return 8 * t->size;
+	return f->type <= IR_U64 ? 8 * ir_size(f->type) : 64;
+}

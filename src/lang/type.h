@@ -142,4 +142,7 @@ const char *v_name(struct pool *pool, const struct vtype *t);
 uint8_t v_ir(const struct vtype *t);
 uint8_t v_shown(const struct vtype *t);
 
+/* Of a field that is a number: how many of its 64 bits are it. */
+unsigned int v_field_bits(const struct ir_unit *u, const struct ir_field *f);
+
 #endif

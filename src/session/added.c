@@ -115,25 +115,6 @@ static int check_event(const struct jab *j, const char *text)
 	return refused ? fail(-ENOTSUP, "probe '%s': while events are recorded, only entries of functions and instructions can be added", text) : 0;
 }
 
-/* Does the code of a row's events need neither the blob nor a description of them? */
-static bool is_plain(const struct jab *j, const struct row *row)
-{
-	const struct shape *s = row->shape ? &j->events->shapes.v[row->shape - 1] : NULL;
-
-	return s && !s->bulk && !s->above;
-}
-
-int added_check(const struct jab *j, uint32_t target)
-{
-	uint32_t probe = j->targets.v[target].only - 1;
-
-	for (uint32_t i = 0; j->events && i < j->rows.n; i++)
-		if (j->rows.v[i].probe == probe && !j->probes.v[probe].unit && !is_plain(j, &j->rows.v[i]))
-			return fail(-ENOTSUP, "while events are recorded, a probe whose fields are not in registers can be added only if there is room "
-				    "for it (jab_options.more_sites)");
-	return 0;
-}
-
 int session_add_running(struct jab *j, const char *text)
 {
 	uint32_t first_part = j->targets.n, n = j->targets.n, probe;
@@ -141,7 +122,7 @@ int session_add_running(struct jab *j, const char *text)
 	int r = check_event(j, text);
 
 	if (!r)
-		r = session_add_probe(j, text, clauses_may_come(j));
+		r = session_add_probe(j, text, true);
 	if (r < 0)
 		return r;
 	probe = j->probes.n - 1;
@@ -189,8 +170,6 @@ int session_switch(struct jab *j, uint32_t probe, bool on)
 		return 0;
 	if (p->unit)
 		unit_enable(j, p->unit - 1, p->clause, on);
-	else if (j->events)
-		return fail(-ENOTSUP, "probe '%s' can't be switched: it is no clause (jab_options.more_sites)", p->spec->text);
 	else
 		rows_switch(j, probe, on);
 	p->off = !on;

@@ -246,7 +246,7 @@ int session_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_pr
 	for (uint32_t i = 0; !r && i < j->probes.n; i++) {
 		const struct session_probe *p = &j->probes.v[i];
 		struct jab_probe_info info = { probe_name(j, i), p->sites, p->refused, .left_out = p->left_out, .why = p->why,
-					       .uncounted = p->unit && j->events && j->events->o.overwrite };
+					       .uncounted = p->unit && j->events && j->events->o.overwrite && !unit_is_counted(j, i) };
 
 		bool placed = false;
 

@@ -313,7 +313,7 @@ static void add_own(struct jab *j, struct target *t, struct piece *pieces, size_
 	size_t data = follow_data_size(t) + (t->rings ? units_data_size(j) : 0);
 
 	ret_own->tables = n;
-	pieces[n++] = (struct piece){ .kind = PIECE_TABLE, .len = tables, .spare = rings_tables_spare(j, t) };
+	pieces[n++] = (struct piece){ .kind = PIECE_TABLE, .len = tables };
 	ret_own->counters = n;
 	pieces[n++] = (struct piece){ .kind = PIECE_DATA, .len = counters, .spare = counters };
 	ret_own->data = n;

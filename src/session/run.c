@@ -45,7 +45,6 @@ void session_free(struct jab *j)
 	}
 	for (size_t i = 0; i < j->probes.n; i++) {
 		spec_free(j->probes.v[i].spec);
-		fields_free(&j->probes.v[i].fields);
 		free(j->probes.v[i].why);
 	}
 	events_free(j->events);
@@ -220,40 +219,9 @@ void session_wait(struct jab *j, uint64_t ns)
 	follow_wait(j, ns);
 }
 
-/* Names of the source: of any type and anywhere, which only programs know how to read. */
-static bool wants_names(const field_list *fields)
-{
-	for (size_t i = 0; i < fields->n; i++)
-		if (fields->v[i].from == FROM_NAME)
-			return true;
-	return false;
-}
-
-static int add_line(struct jab *j, const char *text)
-{
-	if (j->released && !clauses_may_come(j))
-		return fail(-ENOTSUP, "probe '%s': while events are recorded, a probe with a condition, expressions or names of the source can "
-			    "be added only if there is room for it (jab_options.more_sites)", text);
-	return unit_add_line(j, text);
-}
-
-/* The probe stays a plain one if a program can't be made of it, as with some of -t. */
-static void become_program(struct jab *j, uint32_t probe)
-{
-	size_t had = j->probes.n;
-
-	if (add_line(j, j->probes.v[probe].spec->text) < 0 || j->probes.n != had + 1)
-		return;
-	spec_free(j->probes.v[probe].spec);
-	fields_free(&j->probes.v[probe].fields);
-	j->probes.v[probe] = j->probes.v[--j->probes.n];
-}
-
 static int add_probe(struct jab *j, const char *text)
 {
 	struct probe_spec *spec;
-	struct session_probe *p;
-	field_list fields = { 0 };
 	int r = spec_parse(text, &spec);
 
 	if (r == 0 && (r = explain_field(j, spec)) < 0)
@@ -271,32 +239,22 @@ static int add_probe(struct jab *j, const char *text)
 		return fail(-EINVAL, "probe '%s': a call is an event with a duration, for `jab trace`, `jab record` and "
 			    "scripts; count 'FUNCTION' or 'FUNCTION%%return'", text);
 	}
-	/* A probe that asks for more than plain fields becomes a program. */
-	if (j->budget || j->condition || spec->kind == SPEC_CALL || (spec->kind == SPEC_USDT && j->events) ||
-	    (spec->rest && fields_parse(j->arch->regs, spec->rest, spec->kind == SPEC_RETURN, &fields) < 0) ||
-	    wants_names(&fields)) {
-		fields_free(&fields);
-		spec_free(spec);
-		return add_line(j, text);
+	if (!j->events) {
+		vec_add(&j->probes)->spec = spec;
+		return 0;
 	}
-	p = vec_add(&j->probes);
-	p->spec = spec;
-	p->fields = fields;
-	return 0;
+	spec_free(spec);
+	return unit_add_line(j, text);
 }
 
-int session_add_probe(struct jab *j, const char *text, bool as_clause)
+int session_add_probe(struct jab *j, const char *text, bool switched)
 {
 	uint32_t had = j->probes.n;
 	int r = add_probe(j, text);
 
-	if (r < 0 || !as_clause || !j->events)
-		return r;
-	if (!j->probes.v[had].unit)
-		become_program(j, had);
-	if (j->probes.v[had].unit)
-		j->units.v[j->probes.v[had].unit - 1].switched = true;
-	return 0;
+	if (!r && j->events)
+		j->units.v[j->probes.v[had].unit - 1].switched = switched;
+	return r;
 }
 
 int session_resolve(struct jab *j)
@@ -304,17 +262,10 @@ int session_resolve(struct jab *j)
 	uint64_t start = now_ns();
 	int r = 0;
 
-	for (uint32_t i = 0; !r && i < j->probes.n; i++) {
-		if (probe_needs_program(j, i))
-			become_program(j, i);
+	for (uint32_t i = 0; !r && i < j->probes.n; i++)
 		r = resolve_probe(j, i);
-	}
 	if (!r)
 		r = units_compile(j);
-	if (!r && j->events)
-		r = constants_resolve(j);
-	if (!r && j->events)
-		r = shapes_make(j);
 	if (!r)
 		tails_resolve(j, 0);
 	j->times.symbols_ns = now_ns() - start;

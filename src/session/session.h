@@ -18,7 +18,6 @@
 #include "pad/plan.h"
 #include "proc/fileid.h"
 #include "proc/text/text.h"
-#include "session/events/fields.h"
 #include "sym/sym.h"
 #include "sym/usdt/usdt.h"
 
@@ -82,9 +81,6 @@ struct leaver { uint32_t site, number; };
  */
 struct left_func { uint32_t row, size; uint64_t bias, at; bool done; };
 
-/* An address that a field reads, as it is in one target. */
-struct constant { const struct field *field; uint64_t value; };
-
 /*
  * A process as it was when it was probed. Libraries that it loads later are a part of their own: same
  * process, other modules, pads and edits; counters and rings are those of the main part.
@@ -123,7 +119,6 @@ struct target {
 	struct unit_view *views;	/* memory of the units; of the main part */
 	size_t nviews;
 	struct unit_room { uint8_t *here; uint64_t at, private_at, own_at; size_t used, size; } unit_room;	/* what it is taken from */
-	VEC(struct constant) constants;
 	VEC(struct tail_link) links;	/* tails.h */
 	uint64_t notes_at;	/* of the main part: of tail calls; 0: there are none */
 	bool has_notes;		/* that memory is there */
@@ -141,8 +136,6 @@ struct target {
 
 struct session_probe {
 	struct probe_spec *spec;
-	field_list fields;
-	uint32_t shape;		/* number + 1 of the shape that its rows share; 0: none yet */
 	uint32_t unit, clause;	/* number + 1 of the unit whose clause runs there; 0: none, it counts or records */
 	size_t sites, refused;
 	size_t left_out;	/* of the refused: its clause means nothing there, which was said */
@@ -163,7 +156,6 @@ struct row {
 	bool placed;		/* a site of it, in any target, takes a jump: its hits are known */
 	bool entered;		/* so does a site that counts its entries */
 	bool left_out;		/* in one target at least its clause means nothing; it was said */
-	uint32_t shape;		/* number + 1; 0: not known yet */
 	uint32_t program;	/* number + 1 of its last one; 0: none */
 	uint32_t left;		/* number + 1 of the row for events of its calls that were left without a return; 0: none */
 	bool is_left;		/* it is such a row: only its events are its own */
@@ -282,7 +274,7 @@ void session_follow(struct jab *j);
 void session_get_unfollowed(const struct jab *j, struct jab_unfollowed *ret_unfollowed);
 int session_poll(struct jab *j);	/* how many threads were waiting */
 void session_wait(struct jab *j, uint64_t ns);
-int session_add_probe(struct jab *j, const char *spec, bool as_clause);	/* as_clause: of events, where possible: it can be switched */
+int session_add_probe(struct jab *j, const char *spec, bool switched);	/* switched: its events will be switched on and off */
 int session_resolve(struct jab *j);
 int session_plan(struct jab *j);
 int session_plan_alone(struct jab *j);	/* each site as if it were the only one: to look at, not to insert */
@@ -297,7 +289,6 @@ void session_get_times(const struct jab *j, struct jab_times *ret_times);
 /* added.c: single probes while others are in */
 int session_add_running(struct jab *j, const char *spec);
 bool clauses_may_come(const struct jab *j);	/* there is memory for clauses that are added */
-int added_check(const struct jab *j, uint32_t target);	/* an error if the memory of the main part can't hold the events of a part */
 int session_take_out(struct jab *j, uint32_t probe);
 int session_switch(struct jab *j, uint32_t probe, bool on);
 
@@ -346,14 +337,6 @@ int target_may_patch(const struct target *t, const struct loaded *l);	/* -ENOTSU
 
 /* guess.c: a file as it is on disk; NULL: it can't be read */
 struct module *file_on_disk(struct jab *j, const char *path);
-
-/* constants.c: addresses that fields read */
-int constants_resolve(struct jab *j);
-int constants_resolve_one(struct jab *j, uint32_t target);
-uint64_t target_constant(const struct target *t, const struct field *f);
-
-/* results.c: is the return value that a probe asks for more than plain fields can hold? */
-bool probe_needs_program(struct jab *j, uint32_t probe);
 
 /* each.c */
 void rows_switch(struct jab *j, uint32_t probe, bool on);	/* of a probe that counts */

@@ -372,7 +372,6 @@ void target_free(struct jab *j, struct target *t)
 	room_free(t->room);
 	unit_views_free(j, t);
 	rings_free(t->rings);
-	vec_free(&t->constants);
 	vec_free(&t->links);
 	vec_free(&t->learned);
 	if (t->arena)

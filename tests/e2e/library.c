@@ -73,7 +73,7 @@ static void *elsewhere(void *arg)
 	return (void *)(intptr_t)jab_remove(arg);
 }
 
-/* "count", "later", "events" and contexts, "limited" (by a part of the time) and contexts */
+/* "count", "later"; and with contexts "events", "limited" (by a part of the time), "followed" (without room for more) */
 static int64_t new(struct one *o, const char *words)
 {
 	static char copy[4000];
@@ -86,7 +86,9 @@ static int64_t new(struct one *o, const char *words)
 	snprintf(copy, sizeof(copy), "%s", words);
 	what = strtok(copy, " ");
 	options.max_overhead = !strcmp(what, "limited") ? .9 : 0;
-	options.events = !strcmp(what, "events") || !strcmp(what, "limited");
+	options.follow = !strcmp(what, "followed");
+	options.more_sites = options.follow ? 0 : 100;
+	options.events = options.follow || !strcmp(what, "events") || !strcmp(what, "limited");
 	while (options.ncontext < 16 && (contexts[options.ncontext] = strtok(NULL, " ")))
 		options.ncontext++;
 	return jab_new(!strcmp(what, "later") ? &longer.o : &options, &o->j);

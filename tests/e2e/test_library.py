@@ -467,3 +467,21 @@ def test_there_is_no_more_memory(library, installed, target, script):
         jab.assert_same(before, t.pid)
     assert results == {True, False}
     t.stop()
+
+
+def test_events_are_added_without_room_for_more(lib, target):
+    """What follow gives room for: no scratch memory was made ready, so only what needs none."""
+    t = target("calls", "serve", "1")
+    t.run(2)
+    assert lib("new", "followed") == 0 and lib("attach", t.pid) == 0 and lib("events") == 0 and lib("add", "exe:worker") == 0
+    assert lib("insert") == 0, lib.text
+    for line in "exe:work x=arg0:int", "exe:work x if x < 50":
+        assert lib("add", line) == 0, lib.text
+        t.run(100)
+        time.sleep(0.05)
+        assert lib("dispatch") >= 50
+        assert lib("remove", 1) == 0 and lib("forget") == 0
+    assert lib("add", "exe:work s=arg0:string") == -errno.ENOTSUP and "more_sites" in lib.text, lib.text
+    t.run(100)
+    assert lib("take-out") == 0 and lib("clean") == 1 and lib("free") == 0
+    t.stop()

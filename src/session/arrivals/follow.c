@@ -210,12 +210,6 @@ int follow_place(struct jab *j, uint32_t target, size_t first)
 {
 	int r = units_compile(j);
 
-	if (!r && j->events)
-		r = constants_resolve_one(j, target);
-	if (!r && j->events)
-		r = shapes_make(j);
-	if (!r && j->targets.v[target].only)
-		r = added_check(j, target);
 	if (!r && j->events && main_part(j, &j->targets.v[target])->rings)
 		r = units_take_more(j, main_part(j, &j->targets.v[target]));
 	refuse_surplus(j, target);

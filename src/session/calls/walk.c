@@ -18,15 +18,6 @@ struct walk_tables {
 	size_t size;
 };
 
-bool walk_is_wanted(const struct jab *j)
-{
-	for (size_t i = 0; i < j->events->shapes.n; i++)
-		for (size_t k = 0; k < j->events->shapes.v[i].fields.n; k++)
-			if (j->events->shapes.v[i].fields.v[k]->from == FROM_WALK)
-				return true;
-	return units_want_stacks(j);
-}
-
 static void add_vdso(struct target *t, struct walk_tables *w)
 {
 	const struct map *m = NULL;

@@ -6,7 +6,6 @@
 
 struct walk_tables;
 
-bool walk_is_wanted(const struct jab *j);	/* does any event have a backtrace? */
 struct walk_tables *walk_prepare(struct jab *j, struct target *t);
 size_t walk_size(const struct walk_tables *w);
 void walk_write(const struct walk_tables *w, void *out);

@@ -33,7 +33,7 @@ int events_context(struct jab *j, const char *text)
 	if (r < 0)
 		return r;
 	*vec_add(&j->events->contexts) = xstrdup(text);
-	return fields_parse_context(j->arch->regs, text, &j->events->context);
+	return 0;
 }
 
 int events_clock(struct jab *j, struct tsc_clock *ret_clock)
@@ -176,15 +176,9 @@ void events_free(struct events *e)
 {
 	if (!e)
 		return;
-	fields_free(&e->context);
 	for (size_t i = 0; i < e->contexts.n; i++)
 		free(e->contexts.v[i]);
 	vec_free(&e->contexts);
-	for (size_t i = 0; i < e->shapes.n; i++) {
-		vec_free(&e->shapes.v[i].fields);
-		fields_free(&e->shapes.v[i].own);
-	}
-	vec_free(&e->shapes);
 	vec_free(&e->recorded);
 	vec_free(&e->unwritten);
 	vec_free(&e->stacked);

@@ -13,8 +13,6 @@ static void enum_field(const struct vtype *t, struct ctf_field *ret_field)
 	ret_field->kind = t->is_signed ? CTF_SIGNED : CTF_UNSIGNED;
 	if (t->enums ? t->enums->nitems > CTF_MAX_VALUES : !y || y->kind != TYPE_ENUM || y->n > CTF_MAX_VALUES)
 		return;
-	if (t->size == 1 || t->size == 2 || t->size == 4)
-		ret_field->bits = 8 * t->size;
 	ret_field->values = t->enums ? t->enums->items : y->values;
 	ret_field->nvalues = t->enums ? t->enums->nitems : y->n;
 }
@@ -35,10 +33,8 @@ static void array_field(const struct vtype *t, struct ctf_field *ret_field)
 
 static void record_field(const struct ir_unit *u, const struct ir_field *f, uint32_t number, char (*text)[16], struct ctf_field *ret_field)
 {
-	unsigned int bits = f->type <= IR_F64 ? 8 * ir_size(f->type) : 64;
-
 	snprintf(*text, sizeof(*text), "f%u", number);
-	*ret_field = (struct ctf_field){ .name = f->name ? f->name : *text, .kind = CTF_UNSIGNED, .bits = bits, .base = 10 };
+	*ret_field = (struct ctf_field){ .name = f->name ? f->name : *text, .kind = CTF_UNSIGNED, .bits = v_field_bits(u, f), .base = 10 };
 	if (f->words)
 		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_BYTES, .size = 8u * f->words, .is_text = true };
 	else if (f->type == IR_ARRAY)
@@ -54,7 +50,7 @@ static void record_field(const struct ir_unit *u, const struct ir_field *f, uint
 	else if (f->type >= IR_U8 && f->type <= IR_U64 && f->show)
 		ret_field->base = f->show == IR_SHOW_RAW ? 16 : 8;
 	else if (ir_is_float(f->type))
-		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_FLOAT, .bits = 64 };
+		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_FLOAT, .bits = v_field_bits(u, f) };
 	else if (f->type == IR_USTACK)
 		*ret_field = (struct ctf_field){ .name = ret_field->name, .kind = CTF_ADDRS };
 	else if (f->type == IR_PTR || f->type == IR_USYM)

@@ -23,7 +23,6 @@
 #define FIRST_PART (4ull << 10)	/* see rings_touch_rest() */
 #define REST_AFTER 5000000ull
 #define LOCKED_BESIDE 2u	/* beside rings per CPU; a power of two */
-#define LATER_DESC (64u << 10)	/* descriptions of what comes later */
 #define SCRATCH (32u << 10)	/* per locked ring, for bulky events; programs may want more */
 
 static uint64_t round_up(uint64_t n, uint64_t to)
@@ -37,7 +36,7 @@ static uint64_t ring_size(const struct jab *j, const struct target *t)
 	uint64_t want = j->events->o.buffer_size, size = RING_SIZE_MIN;
 
 	if (!want)
-		want = t->followed || t->newcomer ? FOLLOWED_SIZE : shapes_any_bulk(j) ? BULK_SIZE : DEFAULT_SIZE;
+		want = t->followed || t->newcomer ? FOLLOWED_SIZE : units_are_heavy(j) ? BULK_SIZE : DEFAULT_SIZE;
 
 	while ((size < want || size < 4 * units_event_max(j)) && size < RING_SIZE_MAX)
 		size *= 2;
@@ -110,11 +109,10 @@ int rings_plan(struct jab *j, struct target *t)
 		return fail(-E2BIG, "events of %u bytes can't be kept by a flight recorder; give str() and buf() a length", r->longest);
 	r->size = ring_size(j, t);
 	r->ncpu = ncpu;
-	r->bulk = shapes_any_bulk(j);
+	r->bulk = units_are_heavy(j);
 	r->nlocked = planned_locked(r);
 	r->cap = round_up(t->counter_cap, 8);
-	r->desc_size = round_up(shapes_desc_size(j) + (follow_parks(j, t) ? LATER_DESC : 0), 64);
-	if (!r->walk && walk_is_wanted(j))
+	if (!r->walk && units_want_stacks(j))
 		r->walk = walk_prepare(j, t);
 	r->private_size = PAGE + units_private_size(j);
 	r->has_ids_table = follow_answers(j, t);
@@ -137,7 +135,6 @@ int rings_plan(struct jab *j, struct target *t)
  *	u64 epoch			padding to 64
  *	struct ring_ref locked[nlocked]
  *	tables for backtraces
- *	descriptions
  */
 #define OFF_LOCKED 64
 
@@ -149,11 +146,6 @@ static uint64_t off_shared(const struct rings *r)
 static uint64_t off_walk(const struct rings *r)
 {
 	return round_up(OFF_LOCKED + r->nlocked * sizeof(struct ring_ref), 64);
-}
-
-static uint64_t off_desc(const struct rings *r)
-{
-	return off_walk(r) + walk_size(r->walk);
 }
 
 #define OFF_PAGES 2048		/* in the private page */
@@ -176,13 +168,7 @@ size_t rings_data_size(const struct target *t)
 
 size_t rings_tables_size(const struct target *t)
 {
-	return t->rings ? off_desc(t->rings) + t->rings->desc_size : 0;
-}
-
-/* What is written there later is written by us: so it is there then. */
-size_t rings_tables_spare(const struct jab *j, const struct target *t)
-{
-	return t->rings && follow_parks(j, t) ? LATER_DESC : 0;
+	return t->rings ? off_walk(t->rings) + walk_size(t->rings->walk) : 0;
 }
 
 /* What a fork in the middle of an event must not share with its parent, and a page to spare: see blob/inside.h. */
@@ -226,8 +212,6 @@ void rings_take_tables(struct target *t, uint8_t *here, uint64_t at)
 	r->epoch_at = at;
 	r->locked = (struct ring_ref *)(here + OFF_LOCKED);
 	r->locked_at = at + OFF_LOCKED;
-	r->desc = here + off_desc(r);
-	r->desc_at = at + off_desc(r);
 	if (r->walk) {
 		walk_write(r->walk, here + off_walk(r));
 		r->unwind_at = at + off_walk(r);
@@ -669,7 +653,6 @@ void rings_free(struct rings *r)
 	id_map_free(r->ids);
 	walk_free(r->walk);
 	vec_free(&r->lens);
-	vec_free(&r->desc_of);
 	free(r->v);
 	free(r);
 }

@@ -5,7 +5,7 @@
  *	rings		one per CPU that the target may run on, some behind a lock for everybody else
  *	data piece	behind the counters: lost counters of each ring, those
  *			of events that got no ring and of hits without enough stack
- *	table piece	behind the tables by CPU: the locked rings, descriptions of bulky events, tables for backtraces.
+ *	table piece	behind the tables by CPU: the locked rings, tables for backtraces.
  *			The target can't write there
  *	private page	the pid cell, pages of stacks
  *	scratch piece	behind its first page: for who holds a locked ring
@@ -45,9 +45,6 @@ struct rings {
 	uint64_t *epoch;	/* our view: STACK_EPOCH */
 	struct ring_ref *locked;	/* our view of the table of locked rings */
 	uint64_t lost_at, lost_shared_at, no_stack_at, pages_at, epoch_at, locked_at, scratch_at, pid_cell, slow_at;
-	uint8_t *desc;		/* our view of the descriptions */
-	uint64_t desc_at;
-	uint32_t desc_size, desc_used;
 	uint64_t *ring_table, *lost_table;	/* our views, by CPU */
 	struct event_spec spec;	/* what all events of this target have in common */
 	uint64_t private_size;	/* the page of the pid cell, and pairs of calls behind it */
@@ -68,7 +65,6 @@ struct rings {
 	uint64_t looked_at, look_wait;			/* locks.c */
 	uint32_t ns_pid;	/* how the target calls itself */
 	uint64_t unwind_at;	/* tables for backtraces; 0: none */
-	VEC(uint64_t) desc_of;	/* by counter, may be shorter: where its description stands; 0: not made */
 	VEC(uint32_t) lens;	/* by id: of events that its sites write, as ring_expect() takes it; never empty */
 	struct id_map *ids;
 	bool has_ids_table;	/* behind all else that is private: ID_TABLE of arch/event.h */
@@ -82,7 +78,6 @@ int rings_plan(struct jab *j, struct target *t);
 void rings_trim(struct target *t);	/* right before its memory is made */
 size_t rings_data_size(const struct target *t);
 size_t rings_tables_size(const struct target *t);
-size_t rings_tables_spare(const struct jab *j, const struct target *t);	/* of it, at its end: for what comes later */
 
 size_t rings_scratch_size(const struct target *t);
 

@@ -1,37 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What the events of a row look like: the fields of its probe and those of -t, as an event class for
- * the trace and as code for the pads. Rows of one probe have the same shape, unless its fields are names of
- * the source, or it has none and the source's parameters are taken.
- */
+/* The rows of a session as event classes of a trace, and as code of pads: a count, or a clause (scripts/units.h). */
 #ifndef JAB_SESSION_SHAPES_H
 #define JAB_SESSION_SHAPES_H
 
 #include "lang/store.h"
 #include "session/events/events.h"
-#include "session/events/fields.h"
 #include "session/session.h"
-
-struct shape {
-	const struct arch *arch;
-	VEC(const struct field *) fields;
-	field_list own;		/* those that are meant for one row only */
-	bool tails;		/* some of its events have no return value */
-	bool bulk;		/* needs checked reads or has no fixed length */
-	bool above;		/* likewise, but only if what it takes from above the stack pointer is in another page than that */
-	bool marked;		/* plain, with _faults in front: where there is no code for bulk events, some results are marked as missing */
-	uint32_t body;		/* bytes of code */
-	uint32_t len;		/* of an event; 0: it varies */
-};
 
 struct events {
 	struct events_options o;
 	struct clock_pair look;
 	struct tsc_clock clock;
 	bool has_clock;
-	field_list context;		/* -t */
-	VEC(char *) contexts;		/* likewise, as written */
-	VEC(struct shape) shapes;
+	VEC(char *) contexts;		/* -t, as written */
 	struct ctf *trace;		/* where classes and events go */
 	bool in_memory;			/* it only knows the classes */
 	int (*each)(void *arg, const struct trace_event *ev);
@@ -58,9 +39,6 @@ struct events {
 	struct names *names;
 };
 
-/* The shape of each row's events, before anything is planned. */
-int shapes_make(struct jab *j);
-
 /* Classes for the rows that have none yet; the class of one row. */
 int shapes_declare(struct jab *j);
 int shape_declare(struct jab *j, uint32_t row);
@@ -74,9 +52,6 @@ int record_declare(struct jab *j, uint32_t id, const char *name, const struct ir
 int events_prepare(struct jab *j);	/* before pads can hit */
 void events_free(struct events *e);
 
-size_t shapes_desc_size(const struct jab *j);
-bool shapes_any_bulk(const struct jab *j);
-
 /* Bytes of code that a site takes in a pad; what is its row's of them; what counting a hit takes. */
 size_t shape_body(const struct jab *j, const struct site *s);
 size_t shape_own_body(const struct jab *j, const struct site *s);
@@ -85,6 +60,7 @@ size_t count_body(const struct arch *arch);
 /* Write the code of a site as it runs at `at`, or what is its row's of it. Returns its length, or an error. */
 int shape_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
 int shape_emit_own(struct jab *j, struct target *t, const struct want *w, uint64_t at, uint8_t *out);
+int site_emit_count(const struct jab *j, const struct target *t, const struct site *s, uint64_t at, uint8_t *out);	/* t: a main part */
 
 /* A body of `used` bytes that has room for `size`: goes on after that. */
 void shape_fill(const struct arch *arch, uint8_t *out, uint64_t at, size_t used, size_t size);

@@ -105,15 +105,16 @@ static bool guess_place(const struct probe_spec *spec, struct module *m, struct 
 	return spec->place_kind == PLACE_LINE ? s->types && take_line(spec, m, s) : take_function(spec, m, s);
 }
 
-static bool guess_site(struct jab *j, const struct probe_spec *spec, struct lang_site *s)
+static bool guess_site(struct jab *j, const struct session_probe *p, struct lang_site *s)
 {
+	const struct probe_spec *spec = p->spec;
 	struct module *m = spec->object ? file_on_disk(j, spec->object) : NULL;
 
 	*s = (struct lang_site){ .at = place_of(spec), .probe = spec->text, .func = "" };
 	if (!m || spec->place_kind == PLACE_ADDR)
 		return false;
 	s->module = m;
-	if (module_types(m, &s->types) < 0)
+	if ((spec->place_kind != PLACE_LINE && !lang_asks_types(j->units.v[p->unit - 1].lang, p->clause, s)) || module_types(m, &s->types) < 0)
 		s->types = NULL;
 	if (guess_place(spec, m, s))
 		return true;
@@ -127,7 +128,7 @@ void unit_guess(struct jab *j, uint32_t unit, struct lang_site *sites, uint8_t *
 		const struct session_probe *p = &j->probes.v[i];
 
 		if (p->unit == unit + 1 && known[p->clause] == SITE_NONE && !p->missing)
-			known[p->clause] = guess_site(j, p->spec, &sites[p->clause]) ? SITE_ON_DISK : SITE_GUESSED;
+			known[p->clause] = guess_site(j, p, &sites[p->clause]) ? SITE_ON_DISK : SITE_GUESSED;
 	}
 }
 

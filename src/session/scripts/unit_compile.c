@@ -33,25 +33,29 @@ static uint8_t place_of(const struct jab *j, const struct row *row)
 	return row->is_return ? LANG_RETURN : row->offset == UINT64_MAX ? LANG_ENTRY : LANG_INSIDE;
 }
 
+#define MOST_NAMED 100	/* more functions at once: nobody wants to wait for the names of all their parameters */
+
 static struct lang_site site_of(struct jab *j, struct row *row, uint64_t bias)
 {
+	const struct session_probe *probe = &j->probes.v[row->probe];
 	struct module *m = j->files.v[row->file].m;
 	struct lang_site s = { .at = place_of(j, row), .bias = bias, .tails = row->tails,
 			       .probe = unit_probe_name(j, row) };
 
 	s.module = m;
-	if (module_types(m, &s.types) < 0)
-		s.types = NULL;
 	if (row->func != UINT32_MAX) {
 		s.entry = m->funcs.v[row->func].addr;
 		s.func = func_name(m, &m->funcs.v[row->func]);
 	}
 	s.pc = s.entry + (row->offset == UINT64_MAX ? 0 : row->offset);
-	s.is_copy = j->probes.v[row->probe].is_copies;
+	s.is_copy = probe->is_copies;
 	s.own_calls = m->runtime->own_calls;
 	s.usdt = row_usdt(j, row);
 	/* The events of a line carry the name of their row; those of a script are the clause's. */
-	s.owner = j->units.v[j->probes.v[row->probe].unit - 1].is_line ? row - j->rows.v + 1 : 0;
+	s.owner = j->units.v[probe->unit - 1].is_line ? row - j->rows.v + 1 : 0;
+	s.many = probe->sites > MOST_NAMED;
+	if (!lang_asks_types(j->units.v[probe->unit - 1].lang, probe->clause, &s) || module_types(m, &s.types) < 0)
+		s.types = NULL;
 	return s;
 }
 
@@ -136,13 +140,13 @@ static uint32_t known_program(const struct jab *j, uint32_t row, const struct si
 	return 0;
 }
 
-/* Records that came with the last program belong to this row, or to the one for calls that did not return. */
-static void give_ids(struct unit *u, uint32_t row, uint32_t left)
+/* Records that came with the last program belong to the rows of their sites, or to one for calls that did not return. */
+static void give_ids(struct unit *u, uint32_t left)
 {
 	const struct ir_unit *ir = lang_unit(u->lang);
 
 	for (uint32_t i = u->ids.n; i < ir->records.n; i++)
-		*vec_add(&u->ids) = !u->is_line ? i : ir->records.v[i].owner & IR_OWNER_LEFT ? left : row;
+		*vec_add(&u->ids) = !u->is_line ? i : ir->records.v[i].owner & IR_OWNER_LEFT ? left : GEN_ID_OF_SITE;
 }
 
 /* Events of calls that did not return are of another class, and that is a row of its own. */
@@ -152,7 +156,7 @@ static uint32_t left_row(struct jab *j, uint32_t row)
 		struct row r = j->rows.v[row];
 
 		r.is_left = true;
-		r.shape = r.program = 0;
+		r.program = 0;
 		*vec_add(&j->rows) = r;
 		j->rows.v[row].left = j->rows.n;
 	}
@@ -189,12 +193,21 @@ static bool same_length(const struct ir_unit *u, const struct ir_prog *a, const 
 	return true;
 }
 
+static int refuse_language_here(const struct jab *j)
+{
+	int r = refuse_language(j);
+
+	return r < 0 ? fail(r, "jab for %s records registers and constants only; memory, strings, backtraces, conditions and expressions are not "
+			    "read yet", j->arch->name) : 0;
+}
+
 /* Measuring is to generate it in every way there is. One clause on many functions is measured once, mostly. */
 static int measure_one(struct jab *j, struct unit *u, struct program *p, int part)
 {
 	const struct program *last = j->programs.n ? &j->programs.v[j->programs.n - 1] : NULL;
 	const struct ir_unit *ir = lang_unit(u->lang);
 	const struct ir_prog *prog = p->progs[part];
+	bool framed;
 	int r;
 
 	p->event_max[part] = gen_event_max(ir, prog);
@@ -202,9 +215,17 @@ static int measure_one(struct jab *j, struct unit *u, struct program *p, int par
 	    last->event_max[part] == p->event_max[part]) {
 		p->scratch[part] = last->scratch[part];
 		p->stack[part] = last->stack[part];
+		p->plain[part] = last->plain[part];
 		return last->body[part];
 	}
-	r = gen_scratch(ir, prog);
+	p->plain[part] = !j->budget && !u->switched && gen_is_plain(ir, prog, &framed);
+	if (p->plain[part] && !framed) {
+		p->stack[part] = GEN_PLAIN_STACK;
+		return gen_measure_plain(ir, prog);
+	}
+	r = refuse_language_here(j);
+	if (!r)
+		r = gen_scratch(ir, prog);
 	if (r < 0)
 		return r;
 	p->scratch[part] = r;
@@ -212,7 +233,7 @@ static int measure_one(struct jab *j, struct unit *u, struct program *p, int par
 	if (r < 0)
 		return r;
 	p->stack[part] = r;
-	return gen_measure(ir, prog);
+	return p->plain[part] ? gen_measure_plain(ir, prog) : gen_measure(ir, prog);
 }
 
 static int measure(struct jab *j, struct unit *u, struct program *p, const char *probe)
@@ -227,6 +248,29 @@ static int measure(struct jab *j, struct unit *u, struct program *p, const char 
 		p->body[i] = n;
 	}
 	return 0;
+}
+
+/* One that was compiled for another function of the file, and knows nothing of that. 0: none. */
+static uint32_t general_program(struct jab *j, struct unit *u, uint32_t row)
+{
+	struct row *at = &j->rows.v[row];
+	bool own_calls = j->files.v[at->file].m->runtime->own_calls;
+
+	for (size_t i = 0; i < u->generals.n; i++) {
+		const struct general *g = &u->generals.v[i];
+
+		if (g->file == at->file && g->at == place_of(j, at) && g->own_calls == own_calls && g->tails == at->tails)
+			return at->program = at->program ? at->program : g->program;
+	}
+	return 0;
+}
+
+static void note_general(struct jab *j, struct unit *u, uint32_t row, uint32_t program, const struct lang_site *site)
+{
+	const struct program *p = &j->programs.v[program - 1];
+
+	if (u->is_line && p->bias == UINT64_MAX && !p->only && lang_is_general(u->lang, 0, site))
+		*vec_add(&u->generals) = (struct general){ j->rows.v[row].file, program, site->at, site->own_calls, site->tails };
 }
 
 static int compile(struct jab *j, uint32_t row, const struct site *s, uint32_t *ret_program)
@@ -252,13 +296,14 @@ static int compile(struct jab *j, uint32_t row, const struct site *s, uint32_t *
 	if (!p.progs[0]->placed && (!p.progs[1] || !p.progs[1]->placed))
 		p.bias = UINT64_MAX;
 	p.progs[2] = p.progs[1] ? p.progs[1]->left : NULL;
-	give_ids(u, row, u->is_line && p.progs[2] ? left_row(j, row) : UINT32_MAX);
+	give_ids(u, u->is_line && p.progs[2] ? left_row(j, row) : GEN_ID_OF_SITE);
 	at = &j->rows.v[row];
 	r = measure(j, u, &p, probe->spec->text);
 	if (r < 0)
 		return r;
 	*vec_add(&j->programs) = p;
 	*ret_program = at->program = j->programs.n;
+	note_general(j, u, row, j->programs.n, &site);
 	return 0;
 }
 
@@ -292,7 +337,7 @@ static int compile_or_leave(struct jab *j, uint32_t site, left_list *left)
 	r = compile(j, c->row, s, &c->program);
 	if (!r || errors == d->errors || !is_one_of_many(j, s->probe))
 		return r && errors != d->errors && u->is_line ? unit_say_errors(u, r) : r;
-	give_ids(u, UINT32_MAX, UINT32_MAX);
+	give_ids(u, GEN_ID_OF_SITE);
 	*vec_add(left) = (struct left){ s->probe, s->counter, site, diags_take_back(d, had) };
 	return 0;
 }
@@ -410,7 +455,7 @@ static int compile_tracer(struct unit *u)
 			u->tracer.v[u->tracer.n - 1] = progs[0];
 		}
 	}
-	give_ids(u, 0, 0);
+	give_ids(u, GEN_ID_OF_SITE);
 	return r;
 }
 
@@ -428,7 +473,7 @@ static int compile_guesses(struct jab *j, uint32_t unit, const struct first_site
 		r = unit_try(u, i, &x->sites[i], x->known[i], p.progs);
 		if (!r) {
 			p.progs[2] = p.progs[1] ? p.progs[1]->left : NULL;
-			give_ids(u, UINT32_MAX, UINT32_MAX);
+			give_ids(u, GEN_ID_OF_SITE);
 			r = measure(j, u, &p, x->sites[i].probe);
 		}
 		if (!r)
@@ -477,6 +522,8 @@ int units_compile(struct jab *j)
 		if (!c || c->program || !j->probes.v[s->probe].unit || j->probes.v[s->probe].removed)
 			continue;
 		c->program = known_program(j, c->row, s);
+		if (!c->program)
+			c->program = general_program(j, &j->units.v[j->probes.v[s->probe].unit - 1], c->row);
 		if (!c->program)
 			r = compile_or_leave(j, i, &left);
 	}

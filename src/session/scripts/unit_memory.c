@@ -159,10 +159,11 @@ static uint64_t size_of(const struct unit *u)
 
 #define SPARE_UNIT 256u		/* of a probe line that is added later: it has no maps */
 #define SPARE_UNITS 4096u
+#define SPARE_FOLLOWED 64u
 
 size_t units_data_size(const struct jab *j)
 {
-	size_t size = clauses_may_come(j) ? SPARE_UNIT * MIN(j->more_sites, SPARE_UNITS) : 0;
+	size_t size = j->events ? SPARE_UNIT * MAX(MIN(j->more_sites, SPARE_UNITS), j->follow ? SPARE_FOLLOWED : 0u) : 0;
 
 	for (size_t i = 0; i < j->units.n; i++)
 		size += size_of(&j->units.v[i]);
@@ -241,6 +242,9 @@ int units_take_more(struct jab *j, struct target *t)
 	for (uint32_t i = t->nviews; !r && i < j->units.n; i++) {
 		if (size_of(&j->units.v[i]) > t->unit_room.size - t->unit_room.used)
 			return fail(-ENOSPC, "there is no room for what more clauses keep (jab_options.more_sites)");
+		if (units_scratch(j) && !t->rings->bulk)
+			return fail(-ENOTSUP, "a probe that reads memory or has text can be added only if there is room for it "
+				    "(jab_options.more_sites)");
 		if (units_event_max(j) > MAX(t->rings->longest, (uint32_t)EVENT_LEN_MAX))
 			return fail(-E2BIG, "its events may take %u bytes, and the rings have been made for %u", units_event_max(j),
 				    MAX(t->rings->longest, (uint32_t)EVENT_LEN_MAX));

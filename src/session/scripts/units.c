@@ -121,11 +121,7 @@ int unit_say_errors(struct unit *u, int err)
 int unit_add_line(struct jab *j, const char *text)
 {
 	struct unit u = { .is_line = true };
-	int r = refuse_language(j);
-
-	if (r < 0)
-		return r;
-	r = line_parse(text, &(struct line_more){ j->events->contexts.v, j->events->contexts.n, j->condition }, &u.script);
+	int r = line_parse(text, &(struct line_more){ j->events->contexts.v, j->events->contexts.n, j->condition }, &u.script);
 	if (r < 0) {
 		unit_say_errors(&u, r);
 		script_free(u.script);
@@ -176,15 +172,33 @@ const struct ir_unit *unit_ir(const struct jab *j, uint32_t row)
 	return lang_unit(unit_of(j, &j->rows.v[row])->lang);
 }
 
+/* That of the one event that a program of a line writes. */
+static const struct ir_record *record_of(const struct ir_unit *ir, const struct ir_prog *p)
+{
+	for (size_t i = 0; p && i < p->ins.n; i++)
+		if (p->ins.v[i].op == IR_EMIT)
+			return &ir->records.v[p->ins.v[i].record];
+	return NULL;
+}
+
+/* For calls that did not return there is another row, which has no program of its own. */
+static const struct row *main_row(const struct jab *j, uint32_t row)
+{
+	for (uint32_t i = 0; j->rows.v[row].is_left && i < row; i++)
+		if (j->rows.v[i].left == row + 1)
+			return &j->rows.v[i];
+	return &j->rows.v[row];
+}
+
 const struct ir_record *unit_record(const struct jab *j, uint32_t row)
 {
 	const struct unit *u = unit_of(j, &j->rows.v[row]);
-	const struct ir_unit *ir = u ? lang_unit(u->lang) : NULL;
+	uint32_t program = main_row(j, row)->program;
+	const struct program *p = u && program ? &j->programs.v[program - 1] : NULL;
 
-	for (uint32_t i = 0; u && i < u->ids.n; i++)
-		if (u->ids.v[i] == row)
-			return &ir->records.v[i];
-	return NULL;
+	if (!p || !u->is_line)
+		return NULL;
+	return record_of(lang_unit(u->lang), p->progs[j->rows.v[row].is_left ? 2 : p->progs[1] ? 1 : 0]);
 }
 
 /* ---- code ---- */
@@ -205,19 +219,54 @@ int32_t unit_stack(const struct program *p)
 	return MAX(p->stack[0], p->stack[1]);
 }
 
+/* Events that are overwritten are no count of the hits. */
+static bool is_counted(const struct jab *j, const struct program *p, int part)
+{
+	return j->events->o.overwrite && p->plain[part];
+}
+
+bool unit_is_counted(const struct jab *j, uint32_t probe)
+{
+	bool is = false;
+
+	for (size_t i = 0; i < j->rows.n; i++) {
+		const struct row *r = &j->rows.v[i];
+
+		if (r->probe != probe || !r->program)
+			continue;
+		is = is_counted(j, &j->programs.v[r->program - 1], 0);
+		if (!is)
+			return false;
+	}
+	return is;
+}
+
 size_t unit_body(const struct jab *j, const struct site *s)
 {
 	const struct program *p = &j->programs.v[j->counters.v[s->counter].program - 1];
+	int part = part_of(j, s, p);
+	size_t space = go_space(j, s);
 
-	return p->body[part_of(j, s, p)] + go_space(j, s);
+	return p->body[part] + space + (is_counted(j, p, part) ? count_body(j->arch) + space : 0);
+}
+
+/* Of an event; 0: it varies. */
+static uint32_t fixed_len(const struct ir_record *r)
+{
+	for (uint32_t i = 0; i < r->nfields; i++)
+		if (ir_in_slot(r->fields[i].type) && r->fields[i].type != IR_ARRAY)
+			return 0;
+	return sizeof(struct event_head) + ir_record_room(r);
 }
 
 /* The events that this program writes, and no others, are good in the target's rings. */
-static void accept_events(struct target *main, const struct unit *u, const struct ir_prog *p)
+static void accept_events(struct target *main, const struct unit *u, const struct ir_prog *p, const struct gen_site *site)
 {
+	const struct gen_env env = { .ids = u->ids.v };
+
 	for (size_t i = 0; i < p->ins.n; i++)
 		if (p->ins.v[i].op == IR_EMIT || p->ins.v[i].op == IR_EXIT)
-			rings_accept(main, u->ids.v[p->ins.v[i].record], 0);
+			rings_accept(main, gen_event_id(&env, site, p->ins.v[i].record), fixed_len(&lang_unit(u->lang)->records.v[p->ins.v[i].record]));
 }
 
 /* What programs know of their site and its target; index: of the counter of their events. */
@@ -270,7 +319,7 @@ int unit_emit_left(struct jab *j, struct target *t, uint32_t number, uint64_t at
 	if (r < 0)
 		return r;
 	site.no_stack = rings_no_stack_at(main, index);
-	accept_events(main, u, p->progs[2]);
+	accept_events(main, u, p->progs[2], &site);
 	return gen_emit(lang_unit(u->lang), p->progs[2], &env, &site, at, out);
 }
 
@@ -284,7 +333,7 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 	size_t space = go_space(j, s);
 	struct gen_site site;
 	struct gen_env env;
-	int r = describe(j, t, s, c->index, &env, &site);
+	int r = describe(j, t, s, c->index, &env, &site), count = 0, part;
 
 	if (r < 0)
 		return r;
@@ -295,13 +344,22 @@ int unit_emit(struct jab *j, struct target *t, const struct want *w, uint64_t at
 		site.leaver = left_number(j, t, w->id);
 	/* the entry of a call is no hit */
 	site.no_stack = p->progs[1] && is_entry(j, s) ? rings_calls_without_stack(main) : rings_no_stack_at(main, c->index);
-	if (space)
-		go_put_space(j, s, GO_PROGRAM, site.no_stack, site.size, out);
-	accept_events(main, u, p->progs[part_of(j, s, p)]);
-	r = gen_emit(lang_unit(u->lang), p->progs[part_of(j, s, p)], &env, &site, at + space, out + space);
+	part = part_of(j, s, p);
+	if (is_counted(j, p, part)) {
+		count = site_emit_count(j, main, s, at, out);
+		if (count < 0)
+			return count;
+		site.size -= count;
+	}
+	at += count;
+	out += count;
+	accept_events(main, u, p->progs[part], &site);
+	r = (p->plain[part] ? gen_emit_plain : gen_emit)(lang_unit(u->lang), p->progs[part], &env, &site, at + space, out + space);
+	if (space && r > 0)
+		go_put_space(j, s, GO_PROGRAM, site.no_stack, p->plain[part] ? (size_t)r : site.size, out);
 	if (r > 0 && j->budget)
 		budget_body(j, t, p->unit, j->probes.v[s->probe].clause, at + space, r);
-	return r < 0 ? fail_in(r, "probe '%s'", j->probes.v[s->probe].spec->text) : (int)space + r;
+	return r < 0 ? fail_in(r, "probe '%s'", j->probes.v[s->probe].spec->text) : count + (int)space + r;
 }
 
 void units_free(struct jab *j)
@@ -321,6 +379,7 @@ void units_free(struct jab *j)
 		vec_free(&u->off);
 		free(u->layout);
 		vec_free(&u->ids);
+		vec_free(&u->generals);
 	}
 	vec_free(&j->units);
 	vec_free(&j->programs);

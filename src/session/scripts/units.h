@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs of the language at sites. A unit is a script, or one probe line with a condition or
- * expressions; it brings maps, records and counters of its own.
+ * Programs of the language at sites. A unit is a script, or one probe line; it brings maps, records and counters of its own.
  *
  *	unit_add_script(), unit_add_line()	before anything is resolved: probes of the session
  *	units_compile()				when rows and counters are known: a program for each
@@ -10,7 +9,7 @@
  *	unit_body(), unit_emit()		the code of a site
  *
  * A clause is compiled once for each function it is put on and each place that function's module is
- * mapped at, because names and addresses differ.
+ * mapped at, because names and addresses differ; a line that names nothing of its function once for a file.
  */
 #ifndef JAB_SESSION_UNITS_H
 #define JAB_SESSION_UNITS_H
@@ -26,6 +25,9 @@
 
 #define PAIR_BITS 14		/* of the tables of open calls: gen/gen.h */
 
+/* A program that is good for all functions of a file. */
+struct general { uint32_t file, program; uint8_t at; bool own_calls, tails; };
+
 struct unit {
 	struct script *script;
 	struct lang *lang;
@@ -34,7 +36,8 @@ struct unit {
 	bool inferred;
 	uint32_t told;			/* warnings, of a line */
 	struct maps_layout *layout;
-	VEC(uint32_t) ids;		/* of events, by record */
+	VEC(uint32_t) ids;		/* of events, by record; of a line GEN_ID_OF_SITE, but for calls that did not return */
+	VEC(struct general) generals;
 	VEC(struct ir_prog *) tracer;	/* by probe, over all clauses: what runs in the tracer; NULL: nothing */
 	bool switched;			/* session_switch() may be called for it */
 	VEC(bool) off;			/* by clause, may be shorter: switched off by the tracer */
@@ -44,10 +47,11 @@ struct unit {
 #define PARTS 3
 
 struct program {
-	uint32_t unit, row;
+	uint32_t unit, row;		/* row: the first one that has it */
 	uint64_t bias;			/* UINT64_MAX: good for all */
 	struct ir_prog *progs[PARTS];	/* [1]: at the exits of a call; [2]: where its frame has gone away without a return */
 	uint32_t body[PARTS];		/* bytes of code */
+	bool plain[PARTS];		/* gen_is_plain(), and it has no switch */
 	uint32_t scratch[PARTS], stack[PARTS], event_max[PARTS];	/* gen_scratch(), gen_stack_need(), gen_event_max() */
 	uint32_t next;			/* number + 1 of the next one of this row */
 	uint32_t only;			/* number + 1 of the only target it is for: it knows distances there; 0: any */
@@ -109,6 +113,7 @@ uint64_t units_good_at(const struct target *t);
 bool units_are_heavy(const struct jab *j);
 bool units_want_stacks(const struct jab *j);
 uint32_t units_scratch(const struct jab *j);	/* bytes of it that one program may want */
+bool unit_is_counted(const struct jab *j, uint32_t probe);	/* with overwrite: are its hits counted beside its events? */
 uint32_t units_event_max(const struct jab *j);	/* bytes of the longest event */
 bool units_have_calls(const struct jab *j);
 size_t units_private_size(const struct jab *j);

@@ -15,7 +15,6 @@
 
 #define LEFT_MOST 640		/* asked for where nobody has compared */
 #define COUNT_NEED 160
-#define EVENT_NEED 256
 
 static struct module *module_of(const struct jab *j, const struct site *s)
 {
@@ -84,10 +83,6 @@ void go_put_space(const struct jab *j, const struct site *s, enum go_body kind, 
 {
 	struct space_spec spec = { module_go_g(module_of(j, s)), COUNT_NEED, instead, body };
 
-	if (kind == GO_EVENT)
-		spec.need = EVENT_NEED;
-	if (kind == GO_BULK)
-		spec.need = BULK_STACK_MAX;
 	if (kind == GO_PROGRAM)
 		spec.need = unit_stack(&j->programs.v[j->counters.v[s->counter].program - 1]);
 	j->arch->emit_space(out, &spec);

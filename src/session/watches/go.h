@@ -16,7 +16,7 @@ void go_refuse(struct jab *j);
 /* Where a thread of Go's has the address of g, if the function of this site is Go's; 0: not, or not known. */
 int32_t go_g_off(const struct jab *j, const struct site *s);
 
-enum go_body { GO_COUNT, GO_EVENT, GO_BULK, GO_PROGRAM };
+enum go_body { GO_COUNT, GO_PROGRAM };
 
 /* Bytes in front of each body of a site, 0: none; and what stands there. Hits without enough stack count `instead`. */
 size_t go_space(const struct jab *j, const struct site *s);
