@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A static tracepoint with an int, a long and a string of 16 bytes: <jab/tracepoint.h> with `jab record`, the same event of LTTng-UST
 with its daemons, and a kernel uprobe at the nop, which only counts. All take turns, round by round, and each is the difference to
-the loop without a tracepoint."""
+the loop without a tracepoint. The text that a char * points to is on the stack, which is read by asking the kernel."""
 
 import ctypes
 import os
