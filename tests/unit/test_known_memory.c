@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -405,7 +406,7 @@ static void *take_once(void *arg)
  * A load that waits in a page fault is not interrupted by the barrier. Whoever takes the page away waits for it, also the second one that
  * comes, who finds the range cut already. The fault is held open by a userfaultfd.
  */
-static void in_a_page_fault(reader r)
+static bool in_a_page_fault(reader r)
 {
 	int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
 	struct uffdio_api api = { .api = UFFD_API };
@@ -416,63 +417,88 @@ static void in_a_page_fault(reader r)
 	struct taking t[2] = { { .at = (uint64_t)p, .len = PAGE }, { .at = (uint64_t)p, .len = PAGE } };
 	pthread_t reads, takes[2];
 	struct uffd_msg msg;
+	uint64_t start;
+	bool in_time;
 
 	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &reg))
 		skip();
 	set(0, p, PAGE);
 	assert_int_equal(pthread_create(&reads, NULL, read_once, &x), 0);
 	assert_int_equal(read(fd, &msg, sizeof(msg)), sizeof(msg));	/* now it is in the fault */
+	start = now_ms();
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(pthread_create(&takes[i], NULL, take_once, &t[i]), 0);
 		pause_ms(10);
 	}
-	assert_int_equal(known->load[0].len, 0);
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(__atomic_load_n(&t[i].done, __ATOMIC_SEQ_CST), 0);
 	assert_int_equal(ioctl(fd, UFFDIO_ZEROPAGE, &zero), 0);
+	in_time = now_ms() - start < 60;
 	pthread_join(reads, NULL);
 	for (int i = 0; i < 2; i++) {
 		pthread_join(takes[i], NULL);
-		assert_true(t[i].reader_was_out);
+		assert_true(t[i].reader_was_out || !in_time);
 	}
 	assert_true(!x.got || x.got == ASKED);		/* the fault may have ended with another thread in its place */
-	assert_int_equal(known->off, KNOWN_ON);
+	assert_true(known->off == KNOWN_ON || !in_time);
+	assert_int_equal(known->load[0].len, 0);
 	assert_int_equal(known->hold[0].len, 0);
 	close(fd);
 	munmap(p, PAGE);
+	return in_time;
+}
+
+/* On a busy machine this thread may come back after the calls have waited for long enough. */
+static void until_in_time(reader r)
+{
+	int tries = 0;
+
+	while (!in_a_page_fault(r) && tries++ < 20)
+		known->off = KNOWN_ON;
+	assert_in_range(tries, 0, 20);
 }
 
 static void a_load_in_a_page_fault_is_waited_for(void **state)
 {
-	in_a_page_fault(make_reader(0, ASM_U64, 0));
+	until_in_time(make_reader(0, ASM_U64, 0));
 }
 
 static void a_copy_in_a_page_fault_is_waited_for(void **state)
 {
-	in_a_page_fault(copy_eight);
+	until_in_time(copy_eight);
 }
 
 /*
  * A reader that stays between look and load for some 50 ms: the barrier restarts it, and it finds the range gone. Without the barrier it
  * loads, and if the call waited for a shorter time, from what is not there any more.
  */
-static void between_look_and_load_is_restarted(void **state)
+static bool is_restarted(void)
 {
 	uint8_t *p = pages(1);
 	struct reading x = { .r = make_reader(0, ASM_U64, 100000000u), .at = (uint64_t)p, .alone = true };
+	uint64_t ins = INS;
 	pthread_t t;
 
 	set(0, p, PAGE);
 	be_alone_on(0, true);
 	assert_int_equal(pthread_create(&t, NULL, read_once, &x), 0);
-	while (!INS)
+	while (INS == ins)
 		pause_ms(1);
 	take_away(known, (uint64_t)p, PAGE, KNOWN_CUT_RANGE, MOST_CPUS, &quiet);
 	munmap(p, PAGE);
 	pthread_join(t, NULL);
 	be_alone_on(0, false);
-	assert_int_equal(x.got, ASKED);
 	assert_int_equal(known->off, KNOWN_ON);
+	assert_true(x.got == ASKED || !x.got);
+	return x.got == ASKED;
+}
+
+/* On a busy machine this thread may come too late, when the reader has loaded. */
+static void between_look_and_load_is_restarted(void **state)
+{
+	int tries = 0, restarted = 0;
+
+	for (; tries < 12 && restarted < 3; tries++)
+		restarted += is_restarted();
+	assert_int_equal(restarted, 3);
 }
 
 /* A reader that does not come out is not waited for without end; then nothing is known any more, and no later call waits. */
@@ -515,6 +541,105 @@ static void a_child_takes_away(void **state)
 	munmap(p, PAGE);
 }
 
+/*
+ * Blocks that two threads take away and bring back, each time known again, while three others load from them and copy. For longer than a
+ * test takes: JAB_SECONDS.
+ */
+#define BLOCKS 8
+#define BLOCK (8 * PAGE)
+
+static uint8_t *blocks[BLOCKS];
+static pthread_rwlock_t adding = PTHREAD_RWLOCK_INITIALIZER;	/* ranges are added while no call is cutting any */
+static int quit;
+static uint64_t late;
+static uint64_t good_reads, wrong_reads, taken;
+
+static void *read_blocks(void *arg)
+{
+	reader r = (reader)arg;
+	uint64_t good = 0, wrong = 0, x = (uint64_t)&good;
+
+	while (!__atomic_load_n(&quit, __ATOMIC_RELAXED)) {
+		uint64_t at, v;
+
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		at = (uint64_t)blocks[x >> 33 & (BLOCKS - 1)] + (x >> 40 & 7) * PAGE + (x >> 45 & 0x1f8);
+		v = r(at);
+		good += v != ASKED;
+		wrong += v != ASKED && v && v != at;
+	}
+	__atomic_add_fetch(&good_reads, good, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&wrong_reads, wrong, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void fill_block(uint8_t *p)
+{
+	for (uint64_t *w = (uint64_t *)p; w < (uint64_t *)(p + BLOCK); w++)
+		*w = (uint64_t)w;
+}
+
+static void *take_blocks(void *arg)
+{
+	uint64_t n = 0, x = 88172645463325252u + (uint64_t)arg;
+
+	for (; !__atomic_load_n(&quit, __ATOMIC_RELAXED); n++) {
+		int k = 2 * (x >> 33 & (BLOCKS / 2 - 1)) + (int)(uint64_t)arg;
+		uint8_t *p = blocks[k];
+
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		if (x >> 40 & 1)
+			madvise(p, BLOCK, MADV_DONTNEED);	/* so that loads take page faults */
+		pthread_rwlock_rdlock(&adding);
+		take_away(known, (uint64_t)p, BLOCK, KNOWN_CUT_RANGE, MOST_CPUS, &quiet);
+		pthread_rwlock_unlock(&adding);
+		if (x >> 41 & 1) {
+			munmap(p, BLOCK);
+			if (mmap(p, BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != p)
+				abort();
+		} else {
+			mprotect(p, BLOCK, PROT_NONE);
+			mprotect(p, BLOCK, PROT_READ | PROT_WRITE);
+		}
+		if (x >> 42 & 1)
+			fill_block(p);
+		pthread_rwlock_wrlock(&adding);
+		late += known->off != KNOWN_ON;
+		known->off = KNOWN_ON;
+		known->hold[k].len = BLOCK;
+		__atomic_store_n(&known->load[k].len, BLOCK - KNOWN_SHORT, __ATOMIC_SEQ_CST);
+		pthread_rwlock_unlock(&adding);
+	}
+	__atomic_add_fetch(&taken, n, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void at_random(void **state)
+{
+	const char *seconds = getenv("JAB_SECONDS");
+	reader load = make_reader(0, ASM_U64, 0), slow = make_reader(1, ASM_U64, 300);
+	void *readers[] = { load, slow, copy_eight };
+	pthread_t t[5];
+
+	for (int k = 0; k < BLOCKS; k++) {
+		blocks[k] = pages(BLOCK / PAGE);
+		fill_block(blocks[k]);
+		set(k, blocks[k], BLOCK);
+	}
+	quit = 0;
+	for (uint64_t i = 0; i < 5; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, i < 3 ? read_blocks : take_blocks, i < 3 ? readers[i] : (void *)(i - 3)), 0);
+	pause_ms(seconds ? 1000 * atoi(seconds) : 1000);
+	__atomic_store_n(&quit, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < 5; i++)
+		pthread_join(t[i], NULL);
+	print_message("%lu reads, taken away %lu times, waited too long %lu times\n", (unsigned long)good_reads, (unsigned long)taken,
+		      (unsigned long)late);
+	assert_int_equal(wrong_reads, 0);
+	assert_true(good_reads && taken);
+	assert_int_equal(INS + known->came, OUTS + known->left + known->went);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -527,6 +652,7 @@ int main(void)
 		cmocka_unit_test_setup(a_copy_in_a_page_fault_is_waited_for, set_up),
 		cmocka_unit_test_setup(whole_copies_are_made_in_each_range, set_up),
 		cmocka_unit_test_setup(between_look_and_load_is_restarted, set_up),
+		cmocka_unit_test_setup(at_random, set_up),
 		cmocka_unit_test_setup(waiting_ends, set_up),
 		cmocka_unit_test_setup(a_child_takes_away, set_up),
 	};
