@@ -45,8 +45,8 @@ struct park_slot {
 };
 
 struct park_keeper {
+	uint32_t tid;		/* the tracer's; the kernel sets OWNER_DIED here when it dies. First: its entry in the list has pointers */
 	uint32_t open;		/* 0: no tracer serves requests, threads don't park */
-	uint32_t tid;		/* the tracer's; the kernel sets OWNER_DIED here when it dies */
 	uint64_t park;		/* struct park, in the target */
 };
 

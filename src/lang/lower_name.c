@@ -411,6 +411,7 @@ static struct val param_text(struct lower *w, struct expr *name)
 void lower_params(struct lower *w, arg_list *list, struct ir_record *r)
 {
 	const struct func_types *f;
+	const struct expr *at = w->at;
 	uint32_t i;
 
 	if (w->c->site->usdt) {
@@ -425,15 +426,16 @@ void lower_params(struct lower *w, arg_list *list, struct ir_record *r)
 		bool is_ref;
 		const struct vtype *t = v_of_var(w->pool, w->c->site->types, f->params[i].type, &is_ref);
 		struct expr e = { .kind = E_NAME, .meaning = B_VAR, .ref = (void *)&f->params[i], .type = t,
-				  .name = f->params[i].name ? f->params[i].name : "?", .at = w->at->at, .len = w->at->len };
+				  .name = f->params[i].name ? f->params[i].name : "?", .at = at->at, .len = at->len };
 		struct val v;
 
 		if (!is_shown(w, &f->params[i]) || (w->entry && f->params[i].loc.n > 1))
 			continue;
 		if (f->params[i].flags & (VAR_UNSURE | VAR_DISPUTED))
-			diag_warn(w->l->diags, w->at->at, w->at->len, "the compiler may have changed how this static function is called");
+			diag_warn(w->l->diags, at->at, at->len, "the compiler may have changed how this static function is called");
 		v = w->c->clause->is_line && is_const_text(w->c->site->types, f->params[i].type) ? param_text(w, &e) : lower_program_var(w, &e);
 		lower_some_fields(w, r, list, e.name, &v);
+		w->at = at;		/* it was an expression of this round */
 	}
 }
 

@@ -255,3 +255,9 @@ def test_untyped_values_look_alike_with_and_without_a_condition(built, more):
     r = jab.run("trace", "--json", probe, "--", built("many"))
     fields = next(o["fields"] for o in r.objects if o.get("fields", {}).get("a") == 1)
     assert fields["arg0"] == fields["rdi"] == 1 and isinstance(fields["rax"], int), fields
+
+
+def test_parameters_after_a_text(built):
+    """What is shown of a const char * is an expression of its own; the parameters after it do not use it (seen by the sanitized build)."""
+    r = jab.run("trace", "exe:deed", "--", built("hostile"), "1", "1")
+    assert r.status == 0 and "Sanitizer" not in r.stderr and re.search(r':deed n=\d+ text="text \d+" list=0x\w+\n', r.output), r.stderr

@@ -24,7 +24,7 @@
 #define SLOTS 255
 
 struct slot { uint32_t state, kind, tid, pid; uint64_t arg[2]; uint8_t unused[32]; };
-struct keeper { uint32_t open, tid; struct park *park; };
+struct keeper { uint32_t tid, open; struct park *park; };
 struct park { uint32_t bell, missed; uint8_t unused[56]; struct slot slots[SLOTS]; };
 
 static uint32_t spinner;
