@@ -460,8 +460,10 @@ def test_there_is_no_more_memory(library, installed, target, script):
             replies = without_memory(library, script, t, environment(installed),
                                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))  # noqa: B023
         except AssertionError as e:
-            if not re.search("loading shared libraries|cannot allocate TLS data structures", str(e)):      # the loader's own sentences
+            # the loader's own sentences; libdw (0.188) ends the program itself if a table of it gets no memory, before anything is inserted
+            if not re.search("loading shared libraries|cannot allocate TLS data structures|dynamicsizehash_concurrent.c", str(e)):
                 raise
+            jab.assert_same(before, t.pid)
             continue
         results.add(all(r >= 0 for r in replies))
         jab.assert_same(before, t.pid)
