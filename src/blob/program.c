@@ -43,13 +43,15 @@ static bool copy_known(const struct prog_op *op, void *to, uint64_t from, uint64
 {
 	struct known *k = (struct known *)op->table;
 	int64_t off = (int32_t)op->max_len;
+	uint64_t phase;
 	bool done;
 
 	if (!(op->flags & PROG_KNOWN) || !__atomic_load_n((const uint32_t *)op->shape, __ATOMIC_RELAXED) || !is_registered(off))
 		return false;
-	__atomic_add_fetch(&k->came, 1, __ATOMIC_SEQ_CST);
+	phase = __atomic_load_n(&k->phase, __ATOMIC_RELAXED) / sizeof(k->came[0]) % KNOWN_PHASES;
+	__atomic_add_fetch(&k->came[phase], 1, __ATOMIC_SEQ_CST);
 	done = copy_if_in(k->load, KNOWN_RANGES, off, to, from, len);
-	__atomic_add_fetch(&k->went, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&k->went[phase], 1, __ATOMIC_SEQ_CST);
 	if (!done)
 		__atomic_add_fetch(&k->missed, 1, __ATOMIC_RELAXED);
 	return done;

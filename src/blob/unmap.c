@@ -46,33 +46,52 @@ static bool meets(const struct known_range *r, uint64_t at, uint64_t len, uint32
 	return n && (how != KNOWN_CUT_RANGE || r->lo - at < len || at - r->lo < n);
 }
 
-/* Sums that are equal, of which `out` was read first: there was a moment between them in which no reader was in. */
-static bool all_are_out(const struct known *k, uint32_t ncpus)
-{
-	uint64_t out = __atomic_load_n(&k->left, __ATOMIC_ACQUIRE) + __atomic_load_n(&k->went, __ATOMIC_ACQUIRE), in;
+/* What a thread has waited for so far, in steps. */
+struct waiting { const uint32_t *quiet; int n; };
 
-	for (uint32_t i = 0; i < ncpus; i++)
-		out += __atomic_load_n(&k->cpu[i].out, __ATOMIC_ACQUIRE);
-	in = __atomic_load_n(&k->came, __ATOMIC_ACQUIRE);
-	for (uint32_t i = 0; i < ncpus; i++)
-		in += __atomic_load_n(&k->cpu[i].in, __ATOMIC_ACQUIRE);
-	return in == out;
-}
-
-static bool wait_for_readers(const struct known *k, uint32_t ncpus, const uint32_t *quiet)
+static bool wait_more(struct waiting *w)
 {
 	struct pause slice = { 0, SLICE_NS };
 	uint32_t word = 0;
 
-	for (int i = 0; i < SPINS + SLICES; i++) {
-		if (all_are_out(k, ncpus))
-			return true;
-		if (i < SPINS)
-			spin();
-		else if (!__atomic_load_n(quiet, __ATOMIC_RELAXED))
-			call4(NR_FUTEX, (uint64_t)&word, FUTEX_WAIT_PRIVATE, 0, &slice);
+	if (w->n++ < SPINS)
+		spin();
+	else if (!__atomic_load_n(w->quiet, __ATOMIC_RELAXED))
+		call4(NR_FUTEX, (uint64_t)&word, FUTEX_WAIT_PRIVATE, 0, &slice);
+	return w->n < SPINS + SLICES;
+}
+
+/* Sums that are equal, of which `out` was read first: there was a moment between them in which no reader of the phase was in. */
+static bool all_are_out(const struct known *k, uint32_t phase, uint32_t ncpus)
+{
+	uint64_t out = __atomic_load_n(&k->left[phase], __ATOMIC_ACQUIRE) + __atomic_load_n(&k->went[phase], __ATOMIC_ACQUIRE), in;
+
+	for (uint32_t i = 0; i < ncpus; i++)
+		out += __atomic_load_n(&k->cpu[i].out[phase], __ATOMIC_ACQUIRE);
+	in = __atomic_load_n(&k->came[phase], __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < ncpus; i++)
+		in += __atomic_load_n(&k->cpu[i].in[phase], __ATOMIC_ACQUIRE);
+	return in == out;
+}
+
+static bool wait_for_readers(const struct known *k, uint32_t phase, uint32_t ncpus, struct waiting *w)
+{
+	while (!all_are_out(k, phase, ncpus))
+		if (!wait_more(w))
+			return false;
+	return true;
+}
+
+static bool take_lock(struct known *k, struct waiting *w)
+{
+	uint32_t none = 0;
+
+	while (!__atomic_compare_exchange_n(&k->lock, &none, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+		if (!wait_more(w))
+			return false;
+		none = 0;
 	}
-	return false;
+	return true;
 }
 
 /* A forked child may have to register itself. */
@@ -99,12 +118,35 @@ static uint32_t cut_loads(struct known *k, uint64_t at, uint64_t len, uint32_t h
 	return met;
 }
 
-/* After the barrier a reader that has looked before either starts again or is in. */
-static uint32_t wait_for_all(const struct known *k, uint32_t ncpus, const uint32_t *quiet)
+/*
+ * Readers that come in from now on do not find what was cut, but without a phase of their own they would be waited for as well, and
+ * on many CPUs there is always one. One that has read the phase before the last change may be late: so the other phase must be
+ * empty when it begins again. After the barrier a reader that has looked before either starts again or is in.
+ */
+static uint32_t change_phase(struct known *k, uint32_t ncpus, struct waiting *w)
 {
+	uint32_t old = k->phase / sizeof(k->left[0]) % KNOWN_PHASES, next = (old + 1) % KNOWN_PHASES;
+	uint32_t off = KNOWN_ON;
+
+	if (wait_for_readers(k, next, ncpus, w))
+		__atomic_store_n(&k->phase, next * sizeof(k->left[0]), __ATOMIC_SEQ_CST);
+	else
+		off = KNOWN_OFF_READER;
 	if (!barrier())
 		return KNOWN_OFF_BARRIER;
-	return wait_for_readers(k, ncpus, quiet) ? KNOWN_ON : KNOWN_OFF_READER;
+	return off || wait_for_readers(k, old, ncpus, w) ? off : KNOWN_OFF_READER;
+}
+
+static uint32_t wait_for_all(struct known *k, uint32_t ncpus, const uint32_t *quiet)
+{
+	struct waiting w = { quiet, 0 };
+	uint32_t off;
+
+	if (!take_lock(k, &w))
+		return KNOWN_OFF_READER;
+	off = change_phase(k, ncpus, &w);
+	__atomic_store_n(&k->lock, 0, __ATOMIC_SEQ_CST);
+	return off;
 }
 
 void blob_unmap(struct known *k, uint64_t at, uint64_t len, uint32_t how, uint32_t ncpus, const uint32_t *quiet)

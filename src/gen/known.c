@@ -18,11 +18,18 @@ static void put_cpu(struct gen *g, enum asm_reg reg, asm_label none)
 	ins(g, shift, ASM_SHL, ASM_64, reg, KNOWN_CPU_SHIFT);
 }
 
-/* Adds 1 to a word of the CPU in one instruction, which no other thread of the CPU can interrupt halfway. */
+/* Adds 1 to a word of the CPU in one instruction, which no other thread of the CPU can interrupt halfway. cpu: and the phase. */
 static void put_one_more(struct gen *g, enum asm_reg cpu, enum asm_reg base, size_t word)
 {
 	ins(g, address, base, g->env->known + offsetof(struct known, cpu) + word);
 	ins(g, unary, ASM_INC, ASM_64, asm_indexed(base, cpu, 1));
+}
+
+/* The phase in which this reader came in, which the second word at g->out tells. */
+static void put_phase(struct gen *g, enum asm_reg reg)
+{
+	g_load_word(g, reg, g->out + 8);
+	ins(g, alu_imm, ASM_AND, ASM_64, asm_in(reg), sizeof(uint64_t) * (KNOWN_PHASES - 1));
 }
 
 /* C: the address. B: its range; branches to `none` if there is none. */
@@ -67,6 +74,9 @@ void g_load_known(struct gen *g, enum asm_type type, asm_label then)
 	ins(g, branch, ASM_EQ, ask);
 	ins(g, seq_begin, &in);
 	put_cpu(g, ASM_A, not_in);
+	ins(g, address, ASM_B, g->env->known + offsetof(struct known, phase));
+	ins(g, alu_from, ASM_ADD, ASM_64, ASM_A, asm_at(ASM_B, 0));
+	g_store_word(g, ASM_A, g->out + 8);
 	put_one_more(g, ASM_A, ASM_B, offsetof(struct known_cpu, in));
 	ins(g, seq_commit, &in);
 	ins(g, seq_begin, &look);
@@ -75,6 +85,8 @@ void g_load_known(struct gen *g, enum asm_type type, asm_label then)
 		put_delay(g);
 	ins(g, load, type, ASM_A, asm_at(ASM_C, 0));
 	put_cpu(g, ASM_B, not_found);
+	put_phase(g, ASM_C);
+	ins(g, alu, ASM_ADD, ASM_64, ASM_B, ASM_C);
 	put_one_more(g, ASM_B, ASM_C, offsetof(struct known_cpu, out));
 	ins(g, seq_commit, &look);
 	ins(g, jump, then);
@@ -82,7 +94,9 @@ void g_load_known(struct gen *g, enum asm_type type, asm_label then)
 	ins(g, seq_rest, &in, not_in);
 	ins(g, jump, ask);
 	ins(g, seq_rest, &look, not_found);
+	put_phase(g, ASM_A);
 	ins(g, address, ASM_B, g->env->known + offsetof(struct known, left));
+	ins(g, alu, ASM_ADD, ASM_64, ASM_B, ASM_A);
 	ins(g, atomic_inc, asm_at(ASM_B, 0));
 	asm_bind(&g->a, ask);
 }

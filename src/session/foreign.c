@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/err.h"
+#include "session/watches/known.h"
 
 #define AT_ONCE 512
 #define IS_FILES (1ull << 61)		/* the page belongs to the file */
@@ -91,11 +92,13 @@ void foreign_warn(const struct target *t)
 #define GIVE_WAY_NS 1000000000ull
 #define GIVE_WAY_SHARE 200	/* one part in 200 of jab's time is spent on looking */
 
-struct giving { struct jab *j; const struct target *t; };
+struct giving { struct jab *j; struct target *t; };
 
 static void say_given(void *arg, taddr at)
 {
 	const struct giving *g = arg;
+
+	known_drop(g->t, "a breakpoint was set where jab had a jump");	/* it may have been a watch */
 
 	for (size_t i = 0; i < g->t->loaded.n; i++) {
 		const struct loaded *l = &g->t->loaded.v[i];

@@ -376,6 +376,7 @@ int session_remove(struct jab *j, struct jab_report *ret_report)
 			continue;
 		t->inserted = false;
 		known_count(t);
+		known_drop(t, NULL);	/* threads whose registers the program keeps may come back to pads that stay */
 		r = text_remove(t->proc, t->arena, &one) ?: r;
 		if (t->proc->gone)
 			report.gone++;

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Known memory (docs/why/reads.md): what is on the heap is read by plain loads, until the program takes it away; and where that can't be
 known, by asking the kernel. Either way values are right, and the program lives."""
+import os
 import re
+import subprocess
 import time
 
 import pytest
 
 import jab
 import scripts
+import uprobe
 from scripts import Script, keyed, scalar
 from targets import Target
 
@@ -31,6 +34,17 @@ def plain(r):
     """(reads by plain loads, others) at the end."""
     found = re.findall(r"(\d+) reads of its memory were plain loads, (\d+) were not", r.stderr)
     return [int(x) for x in found[-1]]
+
+
+def move_of_munmap(pid):
+    """(libc, file offset of the instruction that sets munmap()'s number)"""
+    path = next(line.split()[-1] for line in jab.maps(pid) if "/libc.so" in line)
+    rows = subprocess.run(["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, check=True).stdout.splitlines()
+    start = next(int(row.split()[1], 16) for row in rows if row.split()[-1:] and row.split()[-1].startswith("munmap@"))
+    with open(path, "rb") as f:
+        f.seek(start)
+        code = f.read(16)
+    return path, start + code.index(b"\xb8\x0b\0\0\0")
 
 
 def check(r, calls):
@@ -108,6 +122,21 @@ def test_what_a_call_takes_away(built, command, added):
         assert scalar(r.output, "all") == str(calls + N), r
         if added:
             assert scalar(r.output, "good") == str(calls + N), r
+        t.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="uprobes are root's")
+def test_a_watch_that_gives_way(built):
+    """Another tool's breakpoint over the jump before a call that takes memory away: the call is not seen any more."""
+    with Target("heap") as t, Script(SCRIPT, t.pid) as s:
+        calls = until(t, s, "is read by plain loads")
+        path, offset = move_of_munmap(t.pid)
+        with uprobe.Uprobe(path, offset, t.pid):
+            calls += until(t, s, "by asking the kernel: a breakpoint was set where jab had a jump")
+            t.run(10 * N)
+            r = s.stop()
+        check(r, calls + 10 * N)
+        assert plain(r)[1] >= 10 * N, r.stderr
         t.stop()
 
 

@@ -47,7 +47,8 @@ static reader make_reader(int n, enum asm_type type, uint32_t delay)
 	uint8_t *at = code + n * 1024;
 	struct gen_env env = { .event = { .has_rseq = true, .fast = (uint64_t)&fast, .rseq_off = __rseq_offset, .rseq_sig = RSEQ_SIG },
 			       .known = (uint64_t)known, .known_cpus = MOST_CPUS, .known_delay = delay };
-	struct gen g = { .arch = &arch_x86_64, .a = { .ops = arch_x86_64.assembler, .at = (uint64_t)at }, .env = &env };
+	struct gen g = { .arch = &arch_x86_64, .a = { .ops = arch_x86_64.assembler, .at = (uint64_t)at }, .env = &env,
+			 .out = -64 };	/* below the stack pointer: there is no frame */
 	asm_label then = asm_new_label(&g.a);
 
 	ins(&g, move, ASM_64, ASM_C, ASM_ARG0);
@@ -98,8 +99,9 @@ static uint64_t sum(size_t word)
 	return n;
 }
 
-#define INS sum(offsetof(struct known_cpu, in))
-#define OUTS sum(offsetof(struct known_cpu, out))
+#define INS (sum(offsetof(struct known_cpu, in[0])) + sum(offsetof(struct known_cpu, in[1])))
+#define OUTS (sum(offsetof(struct known_cpu, out[0])) + sum(offsetof(struct known_cpu, out[1])))
+#define LEFT (known->left[0] + known->left[1])
 
 static uint64_t now_ms(void)
 {
@@ -125,9 +127,10 @@ static void whole_loads_are_made_in_each_range(void **state)
 
 	memset(p, 0x81, 3 * PAGE);
 	for (int n = 0; n < KNOWN_RANGES; n++) {
-		uint64_t outs = OUTS, left = known->left;
+		uint64_t outs = OUTS, left = LEFT;
 
-		memset(known, 0, offsetof(struct known, left));
+		memset(known, 0, offsetof(struct known, phase));
+		known->phase = n % 2 * 8;
 		set(n, p + PAGE, PAGE);
 		assert_int_equal(wide((uint64_t)p + PAGE), 0x8181818181818181);
 		assert_int_equal(wide((uint64_t)p + 2 * PAGE - 8), 0x8181818181818181);
@@ -137,8 +140,9 @@ static void whole_loads_are_made_in_each_range(void **state)
 		assert_int_equal(wide((uint64_t)p + PAGE - 1), ASKED);
 		assert_int_equal(wide(0), ASKED);
 		assert_int_equal(wide(~0ul), ASKED);
-		assert_int_equal(known->left - left, 4);
-		assert_int_equal(INS, OUTS + known->left);
+		assert_int_equal(LEFT - left, 4);
+		assert_int_equal(INS, OUTS + LEFT);
+		assert_int_equal(sum(offsetof(struct known_cpu, in[n % 2])), 7 * (n / 2 + 1));
 	}
 	munmap(p, 3 * PAGE);
 }
@@ -247,7 +251,8 @@ static void whole_copies_are_made_in_each_range(void **state)
 	for (int n = 0; n < KNOWN_RANGES; n++) {
 		uint64_t at = (uint64_t)p + PAGE, missed = known->missed;
 
-		memset(known, 0, offsetof(struct known, left));
+		memset(known, 0, offsetof(struct known, phase));
+		known->phase = n % 2 * 8;
 		set(n, p + PAGE, 2 * PAGE);
 		assert_int_equal(copy(at, 1), 1);
 		assert_int_equal(copy(at + 5, 5000), 5000);
@@ -260,7 +265,8 @@ static void whole_copies_are_made_in_each_range(void **state)
 		assert_int_equal(copy(0, 8), -1);
 		assert_int_equal(copy(~0ul, 1), -1);
 		assert_int_equal(known->missed, missed + 4);
-		assert_int_equal(known->came, known->went);
+		assert_int_equal(known->came[0], known->went[0]);
+		assert_int_equal(known->came[1], known->went[1]);
 	}
 	fast = 0;
 	assert_int_equal(copy((uint64_t)p + PAGE, 1), -1);
@@ -309,7 +315,7 @@ static void *take_once(void *arg)
 	struct taking *t = arg;
 
 	take_away(known, t->at, t->len, KNOWN_CUT_RANGE, MOST_CPUS, &quiet);
-	t->reader_was_out = INS + known->came == OUTS + known->left + known->went;
+	t->reader_was_out = INS + known->came[0] + known->came[1] == OUTS + LEFT + known->went[0] + known->went[1];
 	__atomic_store_n(&t->done, 1, __ATOMIC_SEQ_CST);
 	return NULL;
 }
@@ -418,7 +424,7 @@ static void waiting_ends(void **state)
 {
 	uint64_t start;
 
-	known->cpu[3].in = 1;
+	known->cpu[3].in[0] = 1;
 	set(0, (void *)0x10000, 0x1000);
 	set(1, (void *)0x20000, 0x1000);
 	take_away(known, 0x10000, 0x1000, KNOWN_CUT_RANGE, MOST_CPUS, &quiet);
@@ -428,6 +434,55 @@ static void waiting_ends(void **state)
 	take_away(known, 0x20000, 0x1000, KNOWN_CUT_RANGE, MOST_CPUS, &quiet);
 	assert_in_range(now_ms() - start, 0, 50);
 	assert_int_equal(known->load[1].len, 0);
+}
+
+/*
+ * Readers of the phase that a call has begun are not waited for: on many CPUs there is always one. The other phase must be empty before it
+ * begins. `late`: this thread had no CPU for so long that the call has stopped waiting.
+ */
+static bool phases(bool *ret_late)
+{
+	struct taking t = { .at = 0x10000, .len = 0x1000 };
+	uint64_t start = now_ms();
+	bool waited, begun;
+	pthread_t taker;
+
+	memset(&table, 0, sizeof(table));
+	set(0, (void *)0x10000, 0x1000);
+	table.cpu[5].in[0] = table.cpu[6].in[1] = 1;
+	assert_int_equal(pthread_create(&taker, NULL, take_once, &t), 0);
+	pause_ms(10);
+	waited = known->phase == 0 && !__atomic_load_n(&t.done, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&table.cpu[7].out[1], 1, __ATOMIC_SEQ_CST);
+	for (int i = 0; !__atomic_load_n(&known->phase, __ATOMIC_SEQ_CST) && i < 40; i++)
+		pause_ms(1);
+	begun = known->phase == 8;
+	__atomic_store_n(&table.cpu[9].in[1], 1, __ATOMIC_SEQ_CST);
+	waited &= !__atomic_load_n(&t.done, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&table.cpu[8].out[0], 1, __ATOMIC_SEQ_CST);
+	pthread_join(taker, NULL);
+	*ret_late = now_ms() - start > 60;
+	return waited && begun && known->off == KNOWN_ON && !known->lock && !known->hold[0].len;
+}
+
+static void who_comes_later_is_not_waited_for(void **state)
+{
+	bool late = true, good = false;
+
+	for (int i = 0; late && !good && i < 50; i++)
+		good = phases(&late);
+	assert_true(good);
+}
+
+/* A thread that holds the lock for ever (one that a fork has not copied) is not waited for without end. */
+static void a_lock_is_not_waited_for_for_ever(void **state)
+{
+	known->lock = 1;
+	set(0, (void *)0x10000, 0x1000);
+	take_away(known, 0x10000, 0x1000, KNOWN_CUT_RANGE, MOST_CPUS, &quiet);
+	assert_int_equal(known->off, KNOWN_OFF_READER);
+	assert_int_equal(known->hold[0].len, 0);
+	assert_int_equal(known->lock, 1);
 }
 
 /* A forked child has the ranges of its parent; it can restart its threads, too. */
@@ -549,7 +604,7 @@ static void at_random(void **state)
 		      (unsigned long)late);
 	assert_int_equal(wrong_reads, 0);
 	assert_true(good_reads && taken);
-	assert_int_equal(INS + known->came, OUTS + known->left + known->went);
+	assert_int_equal(INS + known->came[0] + known->came[1], OUTS + LEFT + known->went[0] + known->went[1]);
 }
 
 int main(void)
@@ -565,6 +620,8 @@ int main(void)
 		cmocka_unit_test_setup(between_look_and_load_is_restarted, set_up),
 		cmocka_unit_test_setup(at_random, set_up),
 		cmocka_unit_test_setup(waiting_ends, set_up),
+		cmocka_unit_test_setup(who_comes_later_is_not_waited_for, set_up),
+		cmocka_unit_test_setup(a_lock_is_not_waited_for_for_ever, set_up),
 		cmocka_unit_test_setup(a_child_takes_away, set_up),
 	};
 

@@ -76,7 +76,8 @@ static void put_condition(uint8_t **p, enum unmap_abi abi, struct branches *go, 
 		put_all_unless(p, 0x74, go);
 		break;
 	case UNMAP_PROTECT:
-		put(p, 0xf6, 0xc2, PROT_EXEC);		/* test $PROT_EXEC,%dl */
+		put(p, 0xf7, 0xc2);			/* test $...,%edx: new code, or more than the range */
+		put32(p, PROT_EXEC | PROT_GROWSDOWN | PROT_GROWSUP);
 		put_all_unless(p, 0x74, go);
 		put(p, 0xf6, 0xc2, PROT_READ);
 		put_branch(p, 0x75, out);		/* jnz  out */

@@ -128,6 +128,19 @@ void known_init(struct target *t)
 		known_refuse(t, proc_fills_pages(t->proc) ? "it fills pages itself (userfaultfd)" : "system calls of ours may be forbidden");
 }
 
+/* Only the lengths: a range whose start has changed and whose length has not would be another one. Calls of the program may cut them now. */
+void known_drop(struct target *t, const char *why)
+{
+	uint64_t none = 0;
+
+	if (!t->known || !t->known->ready)
+		return;
+	if (why)
+		known_refuse(t, why);
+	for (int i = 0; i < KNOWN_RANGES; i++)
+		proc_write(t->proc, TADDR(t->known->at + offsetof(struct known, load[i].len)), &none, sizeof(none));
+}
+
 void known_free(struct target *t)
 {
 	free(t->known);
@@ -367,7 +380,7 @@ static int hold(struct target *t, struct known *ret_known)
 		if (!r) {
 			find_candidates(t->proc, &list);
 			put_holds(ret_known, &list);
-			r = proc_write(t->proc, TADDR(t->known->at), ret_known, offsetof(struct known, left));
+			r = proc_write(t->proc, TADDR(t->known->at), ret_known, offsetof(struct known, phase));
 		}
 	}
 	proc_resume(t->proc);
@@ -439,10 +452,10 @@ void known_count(struct target *t)
 	cpus = xcalloc(v->ncpus, sizeof(*cpus));
 	if (read_known(t, &k) == 0 &&
 	    proc_read(t->proc, TADDR(v->at + offsetof(struct known, cpu)), cpus, v->ncpus * sizeof(*cpus)) == 0) {
-		v->loads = k.went - k.missed;
+		v->loads = k.went[0] + k.went[1] - k.missed;
 		for (uint32_t i = 0; i < v->ncpus; i++)
-			v->loads += cpus[i].out;
-		v->others = k.left + k.missed;
+			v->loads += cpus[i].out[0] + cpus[i].out[1];
+		v->others = k.left[0] + k.left[1] + k.missed;
 		v->cuts = k.cuts;
 		if (k.off && !v->why)
 			v->why = why_off(k.off);

@@ -31,6 +31,8 @@ void known_init(struct target *t);			/* before the first pad is reached */
 void known_look_after(struct target *t);		/* now and then: adds what is read often */
 void known_count(struct target *t);			/* before its memory goes */
 void known_say(struct target *t);			/* at the end */
+/* Watches go, or have gone: nothing is read by plain loads any more, whatever code is left. why: why it stays so, or NULL. */
+void known_drop(struct target *t, const char *why);
 void known_free(struct target *t);
 
 #endif
