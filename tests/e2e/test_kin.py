@@ -115,15 +115,15 @@ def test_mappings_of_others_are_not_read(target, tmp_path):
         p = subprocess.Popen(["strace", "-f", "-e", "trace=openat", "-o", str(tmp_path / "calls"), jab.JAB, "count", "-v", "-p", str(t.pid), "exe:work"],
                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         next(x for x in iter(p.stderr.readline, "") if "active:" in x)
-        shell.stdin.write("sleep 600 & echo $!\n")
+        shell.stdin.write("sleep 600 > /dev/null & echo $!\n")
         shell.stdin.flush()
         young = int(shell.stdout.readline())
         tracer = child_of(p.pid)
         os.kill(tracer, signal.SIGINT)
         p.communicate(timeout=LIMIT)
         opened = {int(x) for x in re.findall(r'"/proc/(\d+)/(?:task/\d+/)?maps"', (tmp_path / "calls").read_text())}
-        assert t.pid in opened and not opened & {shell.pid, young, os.getpid()}, opened
         os.kill(young, signal.SIGKILL)
+        assert t.pid in opened and not opened & {shell.pid, young, os.getpid()}, opened
     finally:
         shell.kill()
         shell.communicate()
