@@ -15,13 +15,14 @@
 #define LAST 9
 #define LIMIT_NS 60000000000ull
 
-static int locked, readers;
+static int locked, readers, reads;
 
 /* The process LOCKED is not readable as long as `locked` says so; the others have an arena each. */
 static void read_some(pid_t pid, bool descriptors, holder_list *list)
 {
 	(void)descriptors;
 	__atomic_add_fetch(&readers, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&reads, 1, __ATOMIC_SEQ_CST);
 	while (pid == LOCKED && __atomic_load_n(&locked, __ATOMIC_SEQ_CST))
 		sleep_ns(1000000);
 	*vec_add(list) = (struct holder){ .pid = pid };
@@ -74,19 +75,24 @@ static void one_is_locked(void **state)
 	holder_list list = { 0 };
 	pid_list stuck = { 0 };
 	uint64_t end = now_ns() + LIMIT_NS;
+	int wanted = 1;		/* the thread that sleeps reads no more than that */
 
 	(void)state;
 	locked = 1;
+	reads = 0;
 	for (int i = 0; i < 3; i++) {
 		look(&list, &stuck);
 		assert_true(all_but_one(&list));
 		assert_true(stuck.n == 1 && stuck.v[0] == LOCKED);
 		assert_int_equal(__atomic_load_n(&readers, __ATOMIC_SEQ_CST), 1);
+		wanted += LAST - 1;
 	}
 	__atomic_store_n(&locked, 0, __ATOMIC_SEQ_CST);
-	do
+	do {
 		look(&list, &stuck);
-	while (stuck.n && now_ns() < end);
+		wanted += LAST - stuck.n;
+	} while (stuck.n && now_ns() < end);
+	assert_int_equal(__atomic_load_n(&reads, __ATOMIC_SEQ_CST), wanted);
 	assert_true(list.n == LAST && !stuck.n);
 	assert_int_equal(__atomic_load_n(&readers, __ATOMIC_SEQ_CST), 0);
 	vec_free(&list);
