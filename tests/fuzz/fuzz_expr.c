@@ -239,14 +239,29 @@ static uint64_t one_nan(uint64_t u)
 	return d != d ? 0x7ff8000000000000 : u;
 }
 
-/* Floats of an event, all with the same NaN. */
+/* A float that was recorded as it was in its register (IR_SHOW_RAW), as the double that C computes. */
+static uint64_t widened(uint64_t u)
+{
+	double d;
+	float f;
+
+	memcpy(&f, &u, 4);
+	d = f;
+	memcpy(&u, &d, 8);
+	return u;
+}
+
+/* Floats of an event are doubles, all with the same NaN. */
 static void tidy(const struct program *p, const struct ir_record *r, struct gen_seen *s)
 {
 	uint64_t *v = (uint64_t *)s->payload, faults = r->faulty ? v[0] : 0;
 
-	for (uint32_t i = 0; i < p->n && s->n; i++)
+	for (uint32_t i = 0; i < p->n && s->n; i++) {
+		if (r->fields[i].type == IR_F32 && r->fields[i].show == IR_SHOW_RAW)
+			v[i + r->faulty] = widened(v[i + r->faulty]);
 		if (p->is_float[i] && !(faults >> i & 1))
 			v[i + r->faulty] = one_nan(v[i + r->faulty]);
+	}
 }
 
 /* NULL, or what is not the same with native code. */
