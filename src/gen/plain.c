@@ -64,6 +64,8 @@ static struct known cast(const struct known *a, uint8_t type)
 	struct known v = *a;
 	unsigned int unused = 64 - 8 * ir_size(type);
 
+	if (v.kind != NUMBER && type == IR_BOOL)	/* all bits decide: that takes a comparison */
+		return (struct known){ 0 };
 	if (v.kind != NUMBER)
 		v.width = MIN(v.width, 64 - unused);
 	if (v.kind == NUMBER && type == IR_BOOL)
@@ -86,7 +88,7 @@ static bool load(struct plain *x, const struct ir_ins *i, struct known *ret_valu
 		x->address[i->bit] = a->value;
 		return true;
 	}
-	if (a->kind != REGISTER || a->reg != x->arch->regs->sp || i->type == IR_F32 || i->imm - pushes < EVENT_STACK_MIN ||
+	if (a->kind != REGISTER || a->reg != x->arch->regs->sp || i->type == IR_F32 || i->type == IR_BOOL || i->imm - pushes < EVENT_STACK_MIN ||
 	    i->imm + pushes > EVENT_STACK_MAX)
 		return false;
 	*ret_value = (struct known){ STACK, 8 * ir_size(i->type), 0, i->imm };

@@ -84,7 +84,8 @@ static void test_what_is_plain(void **state)
 		{ IR_REG, IR_I64, IR_I32, 7, IR_I8, PLAIN },
 		{ IR_REG, IR_I64, IR_I8, 7, IR_I32, NOT },		/* the register has other bits there */
 		{ IR_REG, IR_I64, IR_U16, 7, IR_U64, NOT },
-		{ IR_REG, IR_I64, IR_BOOL, 7, IR_BOOL, PLAIN },
+		{ IR_REG, IR_I64, IR_BOOL, 7, IR_BOOL, NOT },		/* true if any of its bits is set */
+		{ IR_CONST, IR_I64, IR_BOOL, 0x100, IR_BOOL, PLAIN },
 		{ IR_REG, IR_I64, NONE, regs->sp, IR_PTR, PLAIN },
 		{ IR_REG, IR_I64, IR_U16, reg_pc(regs), IR_U64, PLAIN },	/* a number */
 		{ IR_REG, IR_I64, NONE, reg_flags(regs), IR_U64, NOT },
@@ -131,6 +132,7 @@ static void test_words_above_the_stack_pointer(void **state)
 	assert_int_equal(load(sp, -120, IR_U32, IR_GOOD), PLAIN);
 	assert_int_equal(load(sp, -128, IR_U64, IR_GOOD), NOT);
 	assert_int_equal(load(sp, 8, IR_F32, 0), NOT);
+	assert_int_equal(load(sp, 8, IR_BOOL, 0), NOT);
 	assert_int_equal(load(sp == 3 ? 5 : 3, 8, IR_U64, 0), NOT);	/* what another register points to */
 }
 
