@@ -202,7 +202,8 @@ static const struct { const char *args, *types, *whys; } arg_rows[] = {
 	{ "8f@%xmm0 4f@%xmm1 -8f@(%rax) 8@%xmm2 4@%xmm2", "double float double double float", "....." },
 	{ "%rax counter(%rip)", "s64 s64", ".." },
 	{ "  8@%rax   4@$1  ", "u64 u32", ".." },
-	{ "3@%rax 16f@(%rsp) 2f@%xmm0 1@%xmm0 0@$1 @%rax 4@", "u64 double ? u8 u64 s64 u32", "!!!!!!!" },
+	{ "3@%rax 16f@(%rsp) 2f@%xmm0 1@%xmm0 0@$1 @%rax 4@ -9223372036854775808@%rax", "u64 double ? u8 u64 s64 u32 s64",
+		  "!!!!!!!!" },
 	{ "4@counter+4(%rip) 4@other(%rip) 8@$f 8@counter(,%rax,8)", "u32 u32 u64 u64", ".!.." },
 };
 

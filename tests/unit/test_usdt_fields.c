@@ -172,6 +172,25 @@ static void test_structs_that_are_not_believed(void **state)
 	assert_true(read_one("8@%rax", &f, 1, &t)->field[0].of->is_doubtful);
 }
 
+/* Each name is compared with all before it: that must end. */
+static void test_structs_with_many_members(void **state)
+{
+	const struct made_field f = { FIELD(USDT_STRUCT, 8, 0, 1), "s", "many" };
+
+	for (uint32_t n = 128; n <= 129; n++) {
+		struct made_field members[129];
+		struct made_notes t = { 0 };
+		char names[129][8];
+
+		for (uint32_t i = 0; i < n; i++) {
+			snprintf(names[i], sizeof(names[i]), "m%u", i);
+			members[i] = (struct made_field){ FIELD(USDT_INT, 8, 0, 0), names[i], "" };
+		}
+		table_struct(&t, 1, "many", 8 * n, members, n);
+		assert_int_equal(read_one("8@%rax", &f, 1, &t)->field[0].of != NULL, n == 128);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -181,6 +200,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_tables, end),
 		cmocka_unit_test_teardown(test_two_tables_of_one_name, end),
 		cmocka_unit_test_teardown(test_structs_that_are_not_believed, end),
+		cmocka_unit_test_teardown(test_structs_with_many_members, end),
 	};
 
 	cmocka_set_test_filter(getenv("JAB_TEST"));

@@ -166,7 +166,7 @@ static const char *take_size(struct usdt_arg *a)
 	a->operand = at + 1;
 	a->is_signed = minus;
 	a->is_float = p != at;
-	n = minus ? -n : n;
+	n = minus ? (int64_t)-(uint64_t)n : n;
 	if (n != 1 && n != 2 && n != 4 && n != 8)
 		return "its size is none of 1, 2, 4 and 8 bytes";
 	a->size = n;

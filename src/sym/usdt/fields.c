@@ -15,6 +15,7 @@
 #define TABLE_HEAD 24
 #define MOST_DEPTH 8u		/* of structs in structs */
 #define MOST_BYTES (1u << 20)	/* of a struct or array */
+#define MOST_MEMBERS 128u	/* of a struct: each name is compared with those before it */
 #define LONGEST_NAME 200
 
 struct note_reader {
@@ -177,7 +178,7 @@ static uint64_t field_bytes(const struct usdt_field *f)
 /* The name stands behind the members' codes and offsets. */
 static bool take_struct_name(struct note_reader *r, struct usdt_type *t)
 {
-	if ((uint64_t)(r->end - r->p) < 16ull * t->n)
+	if (t->n > MOST_MEMBERS || (uint64_t)(r->end - r->p) < 16ull * t->n)
 		return false;
 	r->p += 16 * t->n;
 	t->name = take_name(r);
