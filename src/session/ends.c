@@ -178,16 +178,19 @@ static uint64_t without_pad(const struct target *t, uint64_t ip)
 }
 
 #define MOST_RECORDS 1000	/* of faults; the kernel limits their rate as well */
+#define MOST_READS 100000	/* at a time: somebody may write to the log as fast as it is read */
 
-/* Keeps what the log has of faults since the last call. */
+/* Keeps what the log has of faults since the last call. A read fails for records that were overwritten, and for one that is too long. */
 static void read_log(struct ends *all)
 {
 	char text[2048], *message;
-	ssize_t n;
 
-	while (all->log >= 0 && ((n = read(all->log, text, sizeof(text) - 1)) > 0 || (n < 0 && errno == EPIPE))) {
+	for (int i = 0; all->log >= 0 && i < MOST_READS; i++) {
+		ssize_t n = read(all->log, text, sizeof(text) - 1);
 		struct fault one = { 0 };
 
+		if (n == 0 || (n < 0 && errno != EPIPE && errno != EINVAL))
+			break;
 		text[MAX(n, 0)] = '\0';
 		message = n > 0 ? strchr(text, ';') : NULL;
 		if (message && all->faults.n < MOST_RECORDS && parse_record(message + 1, &one))
