@@ -52,7 +52,7 @@ static int each_of_module(struct jab *j, const struct probe_spec *spec, const st
 }
 
 /* Processes of one program have the same files: each is listed once, with the addresses of the first process. */
-static bool was_listed(const struct jab *j, size_t target, size_t loaded)
+bool was_listed(const struct jab *j, size_t target, size_t loaded)
 {
 	uint32_t file = j->targets.v[target].loaded.v[loaded].file;
 

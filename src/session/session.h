@@ -305,6 +305,7 @@ int session_each_probe(struct jab *j, int (*each)(void *arg, const struct jab_pr
 struct jab *function_session(const struct jab_function *f);
 int function_types(const struct jab_function *f, struct jab_function_types **ret_types);
 int session_each_function(struct jab *j, const char *pattern, int (*each)(void *arg, const struct jab_function *f), void *arg);
+bool was_listed(const struct jab *j, size_t target, size_t loaded);	/* its file, with a target before this one */
 
 /* tracepoints.c: static tracepoints (USDT) as they are listed and named */
 int session_each_tracepoint(struct jab *j, const char *pattern, int (*each)(void *arg, const struct jab_tracepoint *t), void *arg);

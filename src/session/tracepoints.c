@@ -162,17 +162,6 @@ int explain_tracepoint(struct jab *j, const struct probe_spec *spec)
 		   fail(-ENOENT, "no static tracepoint matches '%s': none of the files has notes of such (section .note.stapsdt)", spec->text);
 }
 
-static bool was_listed(const struct jab *j, size_t target, size_t loaded)
-{
-	uint32_t file = j->targets.v[target].loaded.v[loaded].file;
-
-	for (size_t t = 0; t < target; t++)
-		for (size_t i = 0; i < j->targets.v[t].loaded.n; i++)
-			if (j->targets.v[t].loaded.v[i].file == file)
-				return true;
-	return false;
-}
-
 int session_each_tracepoint(struct jab *j, const char *pattern, int (*each)(void *arg, const struct jab_tracepoint *t), void *arg)
 {
 	struct probe_spec *spec;
