@@ -101,11 +101,15 @@ void vet_ranges(struct proc *p, const struct known_range *ranges, uint32_t n, bo
 	uint64_t *bytes = xcalloc(n, sizeof(*bytes));
 	struct mapping m = { 0 };
 	char path[64], line[512];
+	bool begins = true;
 	int pagemap = -1;
 	FILE *f = proc_path(p, "smaps", path, sizeof(path)) < 0 ? NULL : fopen(path, "re");
 
-	while (f && fgets(line, sizeof(line), f))
-		read_line(&m, line, ranges, n, bytes);
+	while (f && fgets(line, sizeof(line), f)) {
+		if (begins)	/* the rest of a long one is a path, in which anything may stand */
+			read_line(&m, line, ranges, n, bytes);
+		begins = strchr(line, '\n');
+	}
 	if (f)
 		fclose(f);
 	if (has_guards() && proc_path(p, "pagemap", path, sizeof(path)) == 0)
