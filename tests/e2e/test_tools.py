@@ -161,6 +161,7 @@ def test_slow_calls_are_those_of_the_servers_log(redis):
     ours = [float(x) * 1000 for x in re.findall(r"([\d.]+) ms  debugCommand\(0x", out)]
     log = sorted(x for x in log if 30000 <= x < 10**6)
     assert len(ours) == 2 and len(log) == 2 and all(abs(a - b) < 20000 for a, b in zip(sorted(ours), log)), (out, log)
+    assert not all(x.endswith(".000") for x in re.findall(r"([\d.]+) ms  debugCommand", out)), out     # microseconds, too
 
 
 def test_allocations_of_a_server_with_jemalloc(redis):
