@@ -340,6 +340,8 @@ static void test_refusals(void **state)
 	}
 	waitpid(tracer, NULL, 0);
 	assert_int_equal(text_recover(pid, &rep), -EBADMSG);
+	snprintf(who, sizeof(who), "process %d: ", pid);
+	assert_non_null(strstr(err_text(), who));
 	assert_works(c, 0);
 	look_free(&before);
 	target_end(pid, c);

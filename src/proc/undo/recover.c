@@ -185,6 +185,8 @@ static int load_undo(struct proc *p, const struct arena_label *label, struct und
 		r = undo_check(&h, m->end - m->start);
 	if (r == 0)
 		r = load_lists(p, m->start, &h, u);
+	if (r == -EBADMSG)
+		fail_in(r, "process %d", p->pid);
 	return r == -ENODATA ? 0 : r;
 }
 
