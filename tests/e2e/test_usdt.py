@@ -180,6 +180,36 @@ def test_arguments_behind_a_semaphore(built):
     assert events(r, "guarded") == [("item-0",), ("item-1",)], r
 
 
+def test_many_semaphores_at_one_jump(tmp_path):
+    """Tracepoints that are a byte apart: there are more semaphores than places that are changed, and recover lowers each."""
+    names = [f"t{i}" for i in range(300)]
+    (tmp_path / "near.c").write_text(
+        "#define _SDT_HAS_SEMAPHORES 1\n#include <sys/sdt.h>\n#include <unistd.h>\n" +
+        "".join(f'__extension__ unsigned short near_{x}_semaphore __attribute__((used, section(".probes"), visibility("hidden")));\n' for x in names) +
+        "__attribute__((noipa)) void work(void) { " + "".join(f"STAP_PROBE(near, {x}); " for x in names) + "}\n" +
+        "int main(void) { work(); while (pause()) ; return 0; }\n")
+    path = tmp_path / "near"
+    subprocess.run(["gcc", "-O2", "-o", path, tmp_path / "near.c"], check=True)
+    p = subprocess.Popen([path])
+
+    def raised():
+        with open(f"/proc/{p.pid}/mem", "rb") as f:
+            at = min(v for k, v in jab.symbols(path).items() if k.startswith("near_t"))
+            f.seek(jab.base_address(p.pid, str(path)) + at)
+            return sum(struct.unpack("300H", f.read(600)))
+    try:
+        jab.wait_idle(p.pid)
+        with jab.Count(p.pid, "usdt:near:*") as c:
+            assert raised() == 300
+            c.kill()
+        assert raised() == 300
+        r = jab.run("recover", p.pid)
+        assert r.status == 0 and raised() == 0, r
+    finally:
+        p.kill()
+        p.wait()
+
+
 @pytest.mark.parametrize("name", ["tracepoints", "tracepoints_static"])
 def test_forks_and_execs(target, name):
     with target(name) as t:

@@ -109,11 +109,11 @@ static int load_moves(struct proc *p, uint64_t at, size_t n, struct undo *u)
 	return r;
 }
 
-/* Each has an edit. */
+/* Several may have one edit: tracepoints that are a byte apart are in one jump. */
 static int load_semaphores(struct proc *p, uint64_t at, size_t n, struct undo *u)
 {
 	struct undo_semaphore *part = xcalloc(READ_AT_ONCE, sizeof(*part));
-	int r = n > u->edits.n ? undo_garbled("more semaphores than edits") : 0;
+	int r = n > most_edits(p) ? undo_garbled("more semaphores than fit in its text") : 0;
 
 	for (size_t i = 0; r == 0 && i < n; i += READ_AT_ONCE) {
 		size_t some = MIN(n - i, (size_t)READ_AT_ONCE);
