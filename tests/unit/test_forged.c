@@ -458,6 +458,76 @@ static void test_tracers_at_once(void **state)
 	target_end(first_target, c);
 }
 
+/* A tracer that puts probes in, told of it by `told`, after it has taken out what another one left. */
+static pid_t probing_tracer(pid_t pid, bool recovers, struct control *told)
+{
+	pid_t tracer, parent = getpid();
+	struct text_report rep;
+	struct rig r;
+
+	fflush(NULL);
+	tracer = fork();
+	if (tracer)
+		return tracer;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || (recovers && text_recover(pid, &rep) < 0) || rig_open(&r, pid, 10) < 0)
+		_exit(3);
+	add_hot(&r);
+	told->answer = text_apply(r.p, r.a, &r.patch);
+	told->answered = 1;
+	for (;;)
+		pause();
+}
+
+static struct look probed;
+
+/* The record of the dead tracer has been read; then another one is faster, and has the same addresses. */
+static void prepared_step(const char *step)
+{
+	if (strcmp(step, "remove: prepared") != 0)
+		return;
+	proc_step_hook = NULL;
+	second = probing_tracer(first_target, true, second_waits);
+	wait_for(&second_waits->answered, 1);
+	probed = look_at(first_target);
+}
+
+/* Two find what a dead tracer has left: the one that comes later leaves the probes of the first alone. */
+static void test_recovered_meanwhile(void **state)
+{
+	struct control *c = control_new(), *told = control_new();
+	struct look before;
+	struct text_report rep;
+	pid_t tracer;
+
+	first_target = target_start(body_spin1, c);
+	before = look_at(first_target);
+	tracer = probing_tracer(first_target, false, told);
+	wait_for(&told->answered, 1);
+	assert_int_equal(told->answer, 0);
+	kill(tracer, SIGKILL);
+	waitpid(tracer, NULL, 0);
+
+	second_waits = control_new();
+	proc_step_hook = prepared_step;
+	must(text_recover(first_target, &rep));
+	assert_null(proc_step_hook);
+	assert_int_equal(second_waits->answer, 0);
+	assert_int_equal(rep.restored, 0);
+	assert_true(rep.verified);
+	assert_same(first_target, &probed);
+
+	kill(second, SIGKILL);
+	waitpid(second, NULL, 0);
+	second_waits = NULL;
+	must(text_recover(first_target, &rep));
+	assert_true(rep.verified);
+	assert_same(first_target, &before);
+	look_free(&before);
+	look_free(&probed);
+	target_end(first_target, c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -474,6 +544,7 @@ int main(void)
 		cmocka_unit_test(test_tracer_at_work),
 		cmocka_unit_test(test_two_tracers),
 		cmocka_unit_test(test_tracers_at_once),
+		cmocka_unit_test(test_recovered_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

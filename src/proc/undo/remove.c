@@ -41,6 +41,8 @@ struct clean {
 	struct sigframes frames;
 	struct finish finish;
 	uint8_t *states;		/* enum edit_state by number of the edit */
+	bool named;			/* a mapping of its name was found */
+	bool gone;			/* somebody else has removed it meanwhile */
 	bool text_back;			/* the text is restored */
 	enum hidden_risk risk;
 	bool left;			/* no thread was in the arena at the end of the last stop */
@@ -90,11 +92,13 @@ static void find_arena(struct clean *c)
 	struct arena_label label;
 	size_t i;
 
+	c->named = false;
 	for (i = 0; i < c->p->maps.n; i++) {
 		const struct map *m = &c->p->maps.v[i];
 
 		if (!arena_name_parse(m->path, &label) || !same_arena(&label, &c->u->label))
 			continue;
+		c->named = true;
 		if (m->offset == 0 && !label.data && !record.hi)
 			record = (struct gap){ m->start, m->end };
 		else
@@ -369,7 +373,10 @@ static int let_out(struct clean *c)
 	return r == 0 && count_inside(c) ? -EAGAIN : r;
 }
 
-/* A thread that a dead tracer had borrowed may have made mappings since the first read: these are unmapped, too. */
+/*
+ * A thread that a dead tracer had borrowed may have made mappings since the first read: these are unmapped, too. And another tracer
+ * may have removed the arena between two stops of ours, and have put in probes of its own since, with the same bytes at the same places.
+ */
 static int look_again(struct clean *c)
 {
 	int r = c->u->growing ? proc_read_maps(c->p) : 0;
@@ -443,9 +450,15 @@ static bool any_hidden(const struct clean *c)
 static int clean_held(struct clean *c)
 {
 	struct desk desk;
-	int r = sigframes_find(&c->frames, c->p);
-	bool alone = !any_hidden(c);
+	int r = look_again(c);
+	bool alone;
 
+	c->gone = r == 0 && c->u->growing && !c->named;
+	if (c->gone)
+		return 0;
+	if (r == 0)
+		r = sigframes_find(&c->frames, c->p);
+	alone = !any_hidden(c);
 	if (r == 0 && !c->text_back)
 		r = put_text_back(c);
 	if (r < 0)
@@ -596,8 +609,11 @@ static int clean_all_steps(struct clean *c, uint64_t deadline)
 {
 	int r = prepare(c);
 
+	proc_step("remove: prepared");
 	if (r == 0)
 		r = clean_patiently(c, deadline);
+	if (r == 0 && c->gone)
+		return 0;
 	if (r == 0)
 		r = pages_drop_rest(&c->pages, c->p);
 	if (r < 0)
