@@ -48,6 +48,7 @@ struct searched { uint64_t start, end, inode; };
 
 struct proc_priv {
 	pid_t parent;		/* its parent, as of proc_open() */
+	uint64_t opened;	/* wall_ns() at proc_open() */
 	pid_t via;		/* a live thread; /proc/PID/... is empty when the main thread has ended */
 	int task;		/* descriptor of /proc/PID/task */
 	int pagemap;		/* descriptor, while the text is searched: knowncalls.c */

@@ -282,6 +282,7 @@ static int read_identity(struct proc *p)
 		return fail(-ESRCH, "process %d has ended", p->pid);
 	p->start_time = s.start_time;
 	v->parent = s.ppid;
+	v->opened = wall_ns();
 	v->heap = proc_is_still(p) ? s.start_brk : 0;
 	v->auxv_len = n > 0 ? n : 0;
 	for (i = 0; (i + 1) * sizeof(*a) <= v->auxv_len && a[i].a_type != AT_NULL; i++)

@@ -479,6 +479,32 @@ static pid_t probing_tracer(pid_t pid, bool recovers, struct control *told)
 		pause();
 }
 
+/* The first one comes between the look around and the arena of the second, and is killed: its jumps are in the text. */
+static void test_killed_meanwhile(void **state)
+{
+	struct control *c = control_new(), *told = control_new();
+	pid_t pid = target_start(body_spin1, c), tracer;
+	struct piece data = { .len = 4096 };
+	struct text_report rep;
+	struct arena *a;
+	struct proc *p;
+
+	must(proc_open(pid, &p));
+	tracer = probing_tracer(pid, false, told);
+	wait_for(&told->answered, 1);
+	assert_int_equal(told->answer, 0);
+	kill(tracer, SIGKILL);
+	waitpid(tracer, NULL, 0);
+	assert_int_equal(arena_create(p, &data, 1, 1, &a), -EBUSY);
+	assert_non_null(strstr(err_text(), "killed"));
+	must(text_recover(pid, &rep));
+	assert_true(rep.verified);
+	must(arena_create(p, &data, 1, 1, &a));
+	arena_destroy(a);
+	proc_close(p);
+	target_end(pid, c);
+}
+
 static struct look probed;
 
 /* The record of the dead tracer has been read; then another one is faster, and has the same addresses. */
@@ -545,6 +571,7 @@ int main(void)
 		cmocka_unit_test(test_two_tracers),
 		cmocka_unit_test(test_tracers_at_once),
 		cmocka_unit_test(test_recovered_meanwhile),
+		cmocka_unit_test(test_killed_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

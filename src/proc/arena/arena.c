@@ -291,7 +291,7 @@ static int finish(struct arena *a)
 /*
  * Two tracers that check a target at the same time both find it untraced. They can't stop it at the same time: the
  * second finds the arena of the first, and gives up before it changes any text. If the target is held since its exec,
- * there can't be another tracer.
+ * there can't be another tracer. If the first one was killed meanwhile, our plan was made for text with its jumps.
  */
 static int give_way(struct arena *a)
 {
@@ -301,9 +301,16 @@ static int give_way(struct arena *a)
 	if (priv(a->p)->born_in == priv(a->p)->stops && proc_is_still(a->p))
 		return 0;
 	holders_in(a->p, &list);
-	for (size_t i = 0; r == 0 && i < list.n; i++)
-		if (!same_tracer(&list.v[i].label.tracer, &a->label.tracer) && holder_is_older(&list.v[i], a))
-			r = refuse_living(&list.v[i]);
+	for (size_t i = 0; r == 0 && i < list.n; i++) {
+		const struct holder *h = &list.v[i];
+
+		if (same_tracer(&h->label.tracer, &a->label.tracer) || !holder_is_older(h, a))
+			continue;
+		r = refuse_living(h);
+		if (r == 0 && holder_is_late(h, a->p))
+			r = fail(-EBUSY, "process %d was traced by jab %d, which was killed a moment ago; try again", a->p->pid,
+				 h->label.tracer.pid);
+	}
 	vec_free(&list);
 	return r;
 }

@@ -67,6 +67,7 @@ int holders_among_kin(const struct arena *a, holder_list *list, pid_list *stuck)
 int holders_everywhere(holder_list *list, pid_list *stuck);	/* mappings and descriptors of all processes */
 bool holder_shares(const struct holder *h, const struct arena *a);	/* it maps the memory of a: proved by a challenge */
 bool holder_is_older(const struct holder *h, const struct arena *a);
+bool holder_is_late(const struct holder *h, struct proc *p);
 
 /* tracer.c */
 enum tracer_state holder_tracer(const struct holder *h, pid_t *ret_pid);	/* *ret_pid: its pid in our namespace, if it is alive */

@@ -268,3 +268,12 @@ bool holder_is_older(const struct holder *h, const struct arena *a)
 
 	return h->record && read_head(h, &head) && head.magic == UNDO_MAGIC && head.made < a->book.made;
 }
+
+/* Whether its record was made after the process was opened, and its jumps may be in the text. */
+bool holder_is_late(const struct holder *h, struct proc *p)
+{
+	struct undo_head head;
+
+	return h->record && read_head(h, &head) && head.magic == UNDO_MAGIC && head.made >= priv(p)->opened &&
+	       head.text != UNDO_TEXT_CLEAN;
+}
