@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Plain events: a clause program that does nothing but write one event of values that need no work (constants, the site's machine
- * registers, words of its stack) becomes the event code alone, without a frame. A value that is narrower than its register needs
- * no work either, since a reader takes the low bytes of a field. What is known of a site (that it ends in another function, that
+ * registers, words of its stack) becomes the event code alone, without a frame. A value of a typed event that is narrower than its
+ * register needs no work either, since a reader takes the low bytes of a field; that of printf() takes all of them. What is known of a site (that it ends in another function, that
  * a function returns nothing) decides here which values are missing, so the code does not ask.
  *
  * A word above the stack pointer may be in the next page, which may not be mapped: then the event code jumps to code with a frame
@@ -110,6 +110,11 @@ static struct event_field field_of(const struct plain *x, const struct known *v)
 	}
 }
 
+static unsigned int bits_read(const struct ir_unit *u, const struct ir_record *r, uint32_t k)
+{
+	return r->kind == IR_RECORD_EVENT ? v_field_bits(u, &r->fields[k]) : 64;
+}
+
 static bool take_event(struct plain *x, const struct ir_ins *i)
 {
 	const struct ir_record *r = &x->u->records.v[i->record];
@@ -130,7 +135,7 @@ static bool take_event(struct plain *x, const struct ir_ins *i)
 			x->fields[x->n++] = (struct event_field){ EVENT_IMM, 0, 8, x->address[__builtin_ctzll(met)] };
 			continue;
 		}
-		if (!v || v->kind == UNKNOWN || v->width < v_field_bits(x->u, &r->fields[k]))
+		if (!v || v->kind == UNKNOWN || v->width < bits_read(x->u, r, k))
 			return false;
 		x->above |= v->kind == STACK && v->value > 0;
 		x->fields[x->n++] = field_of(x, v);

@@ -288,7 +288,7 @@ static void default_fields(struct lower *w, arg_list *args, struct ir_record *r)
 	struct val v;
 	size_t i;
 
-	if (w->c->site->many && !w->c->clause->predicate && at != LANG_CALL)
+	if (w->c->site->is_copy || (w->c->site->many && !w->c->clause->predicate && at != LANG_CALL))
 		return;
 	w->at = &e;
 	if (at != LANG_RETURN && at != LANG_TRACER &&

@@ -33,7 +33,7 @@
 #define MOST_CPUS 64
 #define CODE_ROOM 16384
 
-static struct { struct known k; struct known_cpu cpu[MOST_CPUS]; } table __attribute__((aligned(64)));
+static union { struct known k; uint8_t room[sizeof(struct known) + MOST_CPUS * sizeof(struct known_cpu)]; } table __attribute__((aligned(64)));
 static struct known *const known = &table.k;
 static uint32_t fast, quiet;
 static uint8_t *code;
@@ -95,7 +95,7 @@ static uint64_t sum(size_t word)
 	uint64_t n = 0;
 
 	for (int i = 0; i < MOST_CPUS; i++)
-		n += *(uint64_t *)((uint8_t *)&table.cpu[i] + word);
+		n += *(uint64_t *)((uint8_t *)&known->cpu[i] + word);
 	return n;
 }
 
@@ -449,17 +449,17 @@ static bool phases(bool *ret_late)
 
 	memset(&table, 0, sizeof(table));
 	set(0, (void *)0x10000, 0x1000);
-	table.cpu[5].in[0] = table.cpu[6].in[1] = 1;
+	known->cpu[5].in[0] = known->cpu[6].in[1] = 1;
 	assert_int_equal(pthread_create(&taker, NULL, take_once, &t), 0);
 	pause_ms(10);
 	waited = known->phase == 0 && !__atomic_load_n(&t.done, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&table.cpu[7].out[1], 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&known->cpu[7].out[1], 1, __ATOMIC_SEQ_CST);
 	for (int i = 0; !__atomic_load_n(&known->phase, __ATOMIC_SEQ_CST) && i < 40; i++)
 		pause_ms(1);
 	begun = known->phase == 8;
-	__atomic_store_n(&table.cpu[9].in[1], 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&known->cpu[9].in[1], 1, __ATOMIC_SEQ_CST);
 	waited &= !__atomic_load_n(&t.done, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&table.cpu[8].out[0], 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&known->cpu[8].out[0], 1, __ATOMIC_SEQ_CST);
 	pthread_join(taker, NULL);
 	*ret_late = now_ms() - start > 60;
 	return waited && begun && known->off == KNOWN_ON && !known->lock && !known->hold[0].len;
