@@ -36,6 +36,12 @@ bool mem_reserve(size_t size)
 	return true;
 }
 
+void mem_drop_reserve(void)
+{
+	free(reserve);
+	reserve = NULL;
+}
+
 void mem_exhausted(void)
 {
 	if (frame && !frame->hold)

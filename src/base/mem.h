@@ -37,6 +37,7 @@ struct mem_frame { jmp_buf jmp; struct mem_frame *outer; bool hold; };
 void mem_enter(struct mem_frame *f, bool hold);
 void mem_leave(struct mem_frame *f);
 bool mem_reserve(size_t size);	/* makes sure that this thread has a reserve of `size` bytes; false: there is not enough memory */
+void mem_drop_reserve(void);	/* before the thread ends */
 
 /* The value of expr; or, after a jump, that of `otherwise`. */
 #define mem_try(expr, otherwise) ({ \

@@ -30,6 +30,14 @@ def until(target, script, what, limit=60):
     return calls
 
 
+def settled(script):
+    """Waits until the ranges of one addition have all been said."""
+    n = -1
+    while n != len(script.stderr):
+        n = len(script.stderr)
+        time.sleep(.3)
+
+
 def plain(r):
     """(reads by plain loads, others) at the end."""
     found = re.findall(r"(\d+) reads of its memory were plain loads, (\d+) were not", r.stderr)
@@ -114,8 +122,9 @@ def test_what_a_call_takes_away(built, command, added):
     """Before the call the heap is known. After it, only if it is as good as before and all code has been looked through."""
     with Target("heap") as t, Script(SCRIPT, t.pid) as s:
         calls = until(t, s, "is read by plain loads")
+        settled(s)
+        s.stderr.clear()        # what is added again may be said before the answer comes
         assert t.ask(command) == "done"
-        s.stderr.clear()
         calls += until(t, s, "is read by plain loads" if added else "a call whose effect is not followed")
         t.run(N)
         r = s.stop()

@@ -20,6 +20,7 @@
 
 #define WAIT_NS 5000000ull
 #define ASLEEP_NS 100000000ull	/* a thread that sleeps at one process for so long is left there */
+#define RESERVE (1u << 20)
 #define MOST_ASLEEP 32		/* threads; then processes are not read before one of these wakes */
 
 /* Who may use the rest of struct look. LEFT: what is in the look stays as it is, and the tracer takes it. */
@@ -90,6 +91,23 @@ static void *read_all(void *arg)
 	return NULL;
 }
 
+/* Without a reserve of memory for this thread it reads nothing: then the tracer does. */
+static void *read_in_thread(void *arg)
+{
+	struct look *l = arg;
+	struct mem_frame f;
+
+	if (!mem_reserve(RESERVE)) {
+		__atomic_store_n(&l->state, OVER, __ATOMIC_RELEASE);
+		return NULL;
+	}
+	mem_enter(&f, true);
+	read_all(l);
+	mem_leave(&f);
+	mem_drop_reserve();
+	return NULL;
+}
+
 static int begin(struct look *l)
 {
 	sigset_t all, before;
@@ -101,7 +119,7 @@ static int begin(struct look *l)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);	/* signals are for the tracer's thread */
-	r = pthread_create(&t, &attr, read_all, l);
+	r = pthread_create(&t, &attr, read_in_thread, l);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return r;
@@ -180,6 +198,8 @@ void look_for_holders(const pid_list *pids, bool descriptors, holder_list *list,
 		if (begin(l))		/* no thread can be had */
 			read_all(l);
 		is_over = wait_for(l);
+		if (is_over && l->next < l->pids.n)
+			read_all(l);
 		for (size_t i = 0; i < l->found.n; i++)
 			*vec_add(list) = l->found.v[i];
 		first += l->next;
