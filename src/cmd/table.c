@@ -2,6 +2,7 @@
 #include "cmd/table.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -90,19 +91,31 @@ static void name_text(const struct jab_count *c, char *out, size_t room)
 static struct termios saved_terminal;
 
 /* The live table uses the terminal's alternate screen; the former content comes back at its end. Ctrl-C stays a signal. */
-void table_begin(struct table *t, FILE *to, bool keys)
+static void take_terminal(const struct table *t, FILE *to)
 {
-	struct termios raw;
+	struct termios raw = saved_terminal;
 
-	t->view.keys = keys && tcgetattr(STDIN_FILENO, &saved_terminal) == 0 && tcgetpgrp(STDIN_FILENO) == getpgrp();
 	if (t->view.keys) {
-		raw = saved_terminal;
 		raw.c_lflag &= ~(ICANON | ECHO);
-		raw.c_cc[VMIN] = 0;
+		raw.c_cc[VMIN] = 1;	/* not 0: a shell that has the terminal after Ctrl-Z would read its end */
 		raw.c_cc[VTIME] = 0;
 		tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	}
 	fputs("\033[?1049h\033[?25l", to);
+}
+
+void table_begin(struct table *t, FILE *to, bool keys)
+{
+	t->view.keys = keys && tcgetattr(STDIN_FILENO, &saved_terminal) == 0 && tcgetpgrp(STDIN_FILENO) == getpgrp();
+	take_terminal(t, to);
+}
+
+/* After Ctrl-Z the shell has given the terminal its own mode back: a read would wait for a whole line. */
+static bool was_taken(const struct table *t)
+{
+	struct termios now;
+
+	return t->view.keys && tcgetpgrp(STDIN_FILENO) == getpgrp() && tcgetattr(STDIN_FILENO, &now) == 0 && now.c_lflag & ICANON;
 }
 
 void table_end(struct table *t, FILE *to)
@@ -171,9 +184,14 @@ bool table_keys(struct table *t, FILE *to)
 {
 	struct winsize size = terminal_size(to);
 	bool changed = size.ws_row != t->view.rows || size.ws_col != t->view.columns;
+	struct pollfd key = { .fd = STDIN_FILENO, .events = POLLIN };
 	char c;
 
-	while (t->view.keys && read(STDIN_FILENO, &c, 1) == 1) {
+	if (was_taken(t)) {
+		take_terminal(t, to);
+		changed = true;
+	}
+	while (t->view.keys && poll(&key, 1, 0) == 1 && read(STDIN_FILENO, &c, 1) == 1) {
 		if (t->view.typing)
 			filter_key(&t->view, c);
 		else

@@ -107,6 +107,24 @@ def test_keys(terminal, target):
     t.wait("^visible")
 
 
+def test_stopped_and_continued(terminal, target):
+    """By Ctrl-Z; the shell has set the terminal to its own mode meanwhile."""
+    t, p = terminal(120), target("spin", 2)
+    t.type(f"{jab.JAB} count -i 0.2 -p {p.pid} 'exe:*'\r")
+    t.wait("by hits")
+    t.key("C-z")
+    t.wait("ready:$")
+    t.type("stty icanon echo; clear; echo clean\r")
+    t.wait("^clean$", without="by hits")
+    t.type("fg\r")
+    t.wait("by hits.*h r n: sort")
+    t.type("n")
+    t.wait("by name")
+    t.key("q")
+    text = t.wait("ready:$")
+    assert "h r n: sort" not in text
+
+
 def test_very_many_functions(terminal, built):
     """50,000 functions that are all called: a redraw takes less than 20 ms. On a busy machine one may take longer, but not each time."""
     t = terminal(100)
