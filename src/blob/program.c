@@ -39,7 +39,7 @@ static bool inherits(const struct ring_ref *ring, const struct prog_op *op)
 }
 
 /* By plain loads, if it is known memory. */
-static bool copy_known(const struct prog_op *op, void *to, uint64_t from, uint64_t len)
+static __attribute__((noinline)) bool copy_known(const struct prog_op *op, void *to, uint64_t from, uint64_t len)
 {
 	struct known *k = (struct known *)op->table;
 	int64_t off = (int32_t)op->max_len;

@@ -21,7 +21,7 @@
 #define NSLOW 4
 #define MAX_RINGS (MAX_CPUS + NSLOW)
 #define LOST_INDEX 3
-#define CODE_SIZE 65536
+#define CODE_SIZE 131072
 #define BODY_OFF 1024		/* bodies behind the slow routine */
 
 struct shared {
